@@ -1,17 +1,22 @@
-// Command series measures the tsdb of the series store, and kills it in a loop.
+// Command series measures the series store, and kills it in a loop.
 //
-//	go run ./bench/series cost -series 100000 -ticks 150      cost per sample, heap, disk, time to reopen
+//	go run ./bench/series cost -series 100000 -ticks 150      cost per value, heap, disk, snapshots, time to restart
 //	go run ./bench/series kill -series 20000 -rounds 10       SIGKILL under load, then compares all series
 //
-// Each series gets one value per tick, and a tick is one second of injected time: a run appends as fast as it can.
+// Each series gets one value per tick, and a tick is one second of injected time: a run appends as fast as it can. A restart is
+// that of the server: open, decode the snapshots, append again what came since. Values are a function of series and tick, so
+// that the run needs no journal.
 package main
 
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"math"
 	"math/rand/v2"
@@ -23,22 +28,23 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/prometheus/prometheus/model/labels"
-	"github.com/prometheus/prometheus/storage"
-	"github.com/prometheus/prometheus/tsdb"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/store/series"
 )
 
 const (
 	start   = int64(1_800_000_000_000) // ms of the first tick
 	workers = 2
-	batch   = 10_000 // samples in a transaction
 )
 
 // settings are the flags.
@@ -47,8 +53,6 @@ type settings struct {
 	series     int
 	ticks      int
 	rounds     int
-	period     int // ticks between two snapshots; 0: none
-	quiet      bool
 	chunkRange time.Duration
 	keep       bool
 	seed       uint64
@@ -70,14 +74,12 @@ func run() error {
 	f := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
 	f.StringVar(&s.dir, "dir", "", "folder to work in; empty: a new one")
 	f.IntVar(&s.series, "series", 20_000, "number of series")
-	f.IntVar(&s.ticks, "ticks", 150, "values per series (kill: at most)")
+	f.IntVar(&s.ticks, "ticks", 1000, "values per series (kill: at most)")
 	f.IntVar(&s.rounds, "rounds", 10, "kills")
-	f.IntVar(&s.period, "snapshot", 60, "ticks between two snapshots; 0: none")
-	f.BoolVar(&s.quiet, "quiet", false, "appends wait while a snapshot is written")
 	f.DurationVar(&s.chunkRange, "range", 2*time.Hour, "range of the head")
 	f.BoolVar(&s.keep, "keep", false, "keep the folder")
 	f.Uint64Var(&s.seed, "seed", 1, "seed of the kills")
-	f.BoolVar(&s.log, "log", false, "print the log of the tsdb")
+	f.BoolVar(&s.log, "log", false, "print the log of the store")
 	if err := f.Parse(os.Args[2:]); err != nil {
 		return err
 	}
@@ -98,8 +100,6 @@ func run() error {
 		return kill(s)
 	case "child":
 		return child(s)
-	case "check":
-		return check(s, s.period > 0)
 	}
 	return fmt.Errorf("unknown command %q", os.Args[1])
 }
@@ -125,326 +125,302 @@ func name(n int) labels.Labels {
 	return series.Labels("item."+strconv.Itoa(n%100)+"[sda,avg1]", "node-"+strconv.Itoa(n/100), "default", "linux")
 }
 
-// cost appends through the series store, and prints cost per sample, heap, disk, and the time to reopen.
-func cost(s settings) error {
-	runtime.GC()
-	base := heap()
-	store, err := series.Open(s.dir, series.Options{Retention: 31 * 24 * time.Hour, LateWindow: 24 * time.Hour, Logger: logger(s)})
+// subject is a store with what the metric reducer has beside it: references, and the tick that each partition has reached.
+type subject struct {
+	settings
+	series.Store
+	refs []series.Series
+	at   [model.Partitions]int // ticks applied
+	mu   [model.Partitions]sync.Mutex
+}
+
+func open(s settings) (*subject, error) {
+	store, err := series.Open(filepath.Join(s.dir, "series"), series.Options{Range: s.chunkRange, Retention: 31 * 24 * time.Hour, LateWindow: 24 * time.Hour, Logger: logger(s)})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	refs := make([]series.Series, s.series)
-	appenders := make([]series.Appender, workers)
-	for w := range appenders {
-		appenders[w] = store.Appender(w, workers)
-	}
-	number := uint64(0)
-	var first, rest usage
-	for tick := range s.ticks {
-		before := now()
-		number++
-		var running sync.WaitGroup
-		errs := make([]error, workers)
-		for w, a := range appenders {
-			running.Go(func() {
-				at := start + int64(tick)*1000
-				at *= 1_000_000
-				count := 0
-				for n := w; n < s.series && errs[w] == nil; n += workers {
-					errs[w] = a.Append(&refs[n], func() labels.Labels { return name(n) }, at, value(n, tick))
-					if count++; count%batch == 0 && errs[w] == nil {
-						errs[w] = a.Commit(journal.Position{Log: 7, Number: number}, at/1_000_000)
+	return &subject{settings: s, Store: store, refs: make([]series.Series, s.series)}, os.MkdirAll(s.snapshots(), 0o700)
+}
+
+func (s *settings) snapshots() string { return filepath.Join(s.dir, "snapshots") }
+
+// begins returns the first tick of a series. Series begin at different ticks, as they do in a fleet, so that their chunks end at different ones.
+func begins(n int) int { return n / model.Partitions % 50 }
+
+// apply appends the values of the ticks up to one to all partitions.
+func (s *subject) apply(ticks int) {
+	var running sync.WaitGroup
+	for w := range workers {
+		running.Go(func() {
+			n := 0
+			label := func() labels.Labels { return name(n) }
+			for p := w; p < model.Partitions; p += workers {
+				s.mu[p].Lock()
+				for ; s.at[p] < ticks; s.at[p]++ {
+					tick := s.at[p]
+					at := (start + int64(tick)*1000) * 1e6
+					for n = p; n < s.series; n += model.Partitions {
+						if tick >= begins(n) {
+							s.Append(model.Partition(p), &s.refs[n], label, at, value(n, tick))
+						}
 					}
 				}
-				if errs[w] == nil {
-					errs[w] = a.Commit(journal.Position{Log: 7, Number: number}, at/1_000_000)
+				s.mu[p].Unlock()
+			}
+		})
+	}
+	running.Wait()
+}
+
+// save saves the snapshot of a partition as the server does, and returns its bytes.
+func (s *subject) save(p int) (int, error) {
+	s.mu[p].Lock()
+	body := s.Encode(model.Partition(p), binary.AppendUvarint(nil, uint64(s.at[p])))
+	s.mu[p].Unlock()
+	packed := s2.Encode(nil, body)
+	path := filepath.Join(s.snapshots(), strconv.Itoa(p))
+	if err := disk.WriteNew(disk.OS{}, path+".new", packed); err != nil {
+		return 0, err
+	}
+	if err := s.Sync(model.Partition(p)); err != nil {
+		return 0, err
+	}
+	return len(packed), errors.Join(os.Rename(path+".new", path), disk.OS{}.SyncDir(s.snapshots()))
+}
+
+// restore decodes the snapshots, and returns the time that it took.
+func (s *subject) restore() error {
+	var running sync.WaitGroup
+	errs := make([]error, workers)
+	for w := range workers {
+		running.Go(func() {
+			for p := w; p < model.Partitions && errs[w] == nil; p += workers {
+				packed, err := os.ReadFile(filepath.Join(s.snapshots(), strconv.Itoa(p)))
+				if errors.Is(err, fs.ErrNotExist) {
+					continue
 				}
-			})
-		}
-		running.Wait()
-		for _, err := range errs {
-			if err != nil {
-				return err
+				body, err2 := s2.Decode(nil, packed)
+				if errs[w] = errors.Join(err, err2); errs[w] == nil {
+					d := shard.NewDecoder(body)
+					s.at[p] = int(d.Uint())
+					s.Decode(model.Partition(p), d)
+					errs[w] = d.Err()
+				}
 			}
-		}
-		if tick == 0 {
-			if err := store.Sync(); err != nil {
-				return err
-			}
-			first.add(before)
-		} else {
-			rest.add(before)
-		}
+		})
 	}
-	samples := float64(s.series) * float64(s.ticks-1)
-	fmt.Printf("%d series, %d ticks: %d samples\n", s.series, s.ticks, s.series*s.ticks)
-	fmt.Printf("first tick (series are made)  %6.2f µs of CPU per series, %6.2f µs by the clock\n", micros(first.cpu)/float64(s.series), micros(first.wall)/float64(s.series))
-	fmt.Printf("append                        %6.3f µs of CPU per sample, %6.3f µs by the clock with %d workers\n", micros(rest.cpu)/samples, micros(rest.wall)/samples, workers)
-	before := now()
-	if err := store.Sync(); err != nil {
-		return err
-	}
-	fmt.Printf("sync                          %6.2f s\n", time.Since(before.wall).Seconds())
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+// cost appends, and prints cost per value, heap, disk, and the time to restart.
+func cost(o settings) error {
 	runtime.GC()
-	fmt.Printf("heap                          %6.0f B per series (with %d B for its reference)\n", float64(heap()-base)/float64(s.series), 32)
-	for _, folder := range []string{"wal", "wbl", "chunks_head", ""} {
-		fmt.Printf("disk %-24s %6.2f B per sample\n", folder, float64(size(filepath.Join(s.dir, folder)))/(float64(s.series)*float64(s.ticks)))
-	}
-	// The folder as a kill leaves it: a copy while the store is open.
-	runtime.KeepAlive(refs)
-	killed := s.dir + "-killed"
-	if err := os.CopyFS(killed, os.DirFS(s.dir)); err != nil {
+	base := heap()
+	s, err := open(o)
+	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(killed)
-	before = now()
-	if err := store.Close(); err != nil {
+	// All series exist, as they do in a fleet that runs.
+	before := now()
+	s.apply(50)
+	var first, rest, saving usage
+	first.add(before)
+	bytes, saved := 0, 0
+	for tick := 50; tick < s.ticks; tick++ {
+		before = now()
+		s.apply(tick + 1)
+		rest.add(before)
+		if (tick-50)%60 == 59 {
+			before = now()
+			saved++
+			for p := range model.Partitions {
+				n, err := s.save(p)
+				if err != nil {
+					return err
+				}
+				bytes += n
+			}
+			saving.add(before)
+		}
+	}
+	samples := float64(s.series) * float64(s.ticks-50)
+	fmt.Printf("%d series, %d ticks\n", s.series, s.ticks)
+	fmt.Printf("first 50 ticks (series are made) %6.2f µs of CPU per series\n", micros(first.cpu)/float64(s.series))
+	fmt.Printf("append                        %6.3f µs of CPU per value, %6.3f µs by the clock with %d workers\n", micros(rest.cpu)/samples, micros(rest.wall)/samples, workers)
+	fmt.Printf("snapshots, one per 60 ticks   %6.3f µs of CPU per value, %.2f s of CPU and %.1f s by the clock for each, %.0f B per series\n",
+		micros(saving.cpu)/samples, saving.cpu.Seconds()/float64(saved), saving.wall.Seconds()/float64(saved), float64(bytes)/float64(saved)/float64(s.series))
+	runtime.GC()
+	fmt.Printf("heap                          %6.0f B per series (with %d B for its reference)\n", float64(heap()-base)/float64(s.series), 8)
+	fmt.Printf("disk, head                    %6.2f B per value\n", float64(size(filepath.Join(s.dir, "series", "head")))/float64(s.series)/float64(s.ticks))
+	ticks := s.ticks
+	if err := s.Close(); err != nil {
 		return err
 	}
-	fmt.Printf("close                         %6.2f s\n", time.Since(before.wall).Seconds())
-	store, refs, appenders = nil, nil, nil
+	s = nil
 	debug.FreeOSMemory()
 	before = now()
-	store, err = series.Open(killed, series.Options{Retention: 31 * 24 * time.Hour, LateWindow: 24 * time.Hour, Logger: logger(s)})
+	if s, err = open(o); err != nil {
+		return err
+	}
+	if err := s.restore(); err != nil {
+		return err
+	}
+	var decoded, replayed usage
+	decoded.add(before)
+	behind := ticks - s.at[0]
+	before = now()
+	s.apply(ticks)
+	replayed.add(before)
+	fmt.Printf("restart                       %6.2f s by the clock, %.2f s of CPU for the snapshots; %.2f s, %.2f s of CPU for %d ticks behind them\n",
+		decoded.wall.Seconds(), decoded.cpu.Seconds(), replayed.wall.Seconds(), replayed.cpu.Seconds(), behind)
+	r, err := compare(s, ticks)
 	if err != nil {
 		return err
 	}
-	var reopen usage
-	reopen.add(before)
-	fmt.Printf("reopen after a kill           %6.2f s by the clock, %.2f s of CPU: %.3f µs of CPU per sample (replay of the write-ahead log)\n", reopen.wall.Seconds(), reopen.cpu.Seconds(), micros(reopen.cpu)/(float64(s.series)*float64(s.ticks)))
-	return store.Close()
+	fmt.Printf("after the restart: %s\n", r)
+	return s.Close()
 }
 
-// open opens the tsdb with the settings of the series store.
-func open(s settings, snapshots bool) (*tsdb.DB, error) {
-	t := tsdb.DefaultOptions()
-	t.RetentionDuration = (31 * 24 * time.Hour).Milliseconds()
-	t.OutOfOrderTimeWindow = (24 * time.Hour).Milliseconds()
-	t.StripeSize = 1 << 18
-	t.BlockReloadInterval = 5 * time.Second
-	t.NoLockfile = true
-	t.HeadChunksWriteBufferSize = 64 << 10 // the least that the tsdb takes
-	t.MinBlockDuration, t.MaxBlockDuration = s.chunkRange.Milliseconds(), max(s.chunkRange, 24*time.Hour).Milliseconds()
-	t.EnableMemorySnapshotOnShutdown = snapshots
-	return tsdb.Open(s.dir, logger(s), nil, t, nil)
-}
-
-// child appends until it is killed. It prints each tick that is committed, and takes snapshots meanwhile.
-func child(s settings) error {
-	db, err := open(s, s.period > 0)
+// child appends until it is killed, and saves snapshots and writes blocks meanwhile. It prints each tick that is applied.
+func child(o settings) error {
+	s, err := open(o)
 	if err != nil {
 		return err
 	}
-	refs := make([]uint64, s.series)
-	var commits sync.RWMutex // held by a snapshot that is quiet
-	wanted := make(chan int, 1)
+	go s.Run(context.Background())
+	cycles := new(atomic.Int64)
 	go func() {
-		for tick := range wanted {
-			began := time.Now()
-			if s.quiet {
-				commits.Lock()
-				db.ForceHeadMMap()
+		for {
+			for p := range model.Partitions {
+				if _, err := s.save(p); err != nil {
+					fmt.Println("error", err)
+				}
 			}
-			stats, err := db.Head().ChunkSnapshot()
-			if s.quiet {
-				commits.Unlock()
-			}
-			if err != nil {
-				fmt.Println("error", err)
-				continue
-			}
-			fmt.Println("snapshot", tick, stats.TotalSeries, time.Since(began).Milliseconds())
+			cycles.Add(1)
 		}
 	}()
 	out := bufio.NewWriter(os.Stdout)
 	for tick := range s.ticks {
-		var running sync.WaitGroup
-		errs := make([]error, workers)
-		for w := range workers {
-			running.Go(func() { errs[w] = appendTick(db, s, refs, &commits, w, tick) })
-		}
-		running.Wait()
-		for _, err := range errs {
-			if err != nil {
-				return err
-			}
-		}
-		fmt.Fprintln(out, "tick", tick)
+		s.apply(tick + 1)
+		fmt.Fprintln(out, "tick", tick, cycles.Load())
 		if err := out.Flush(); err != nil {
 			return err
-		}
-		if s.period > 0 && tick%s.period == s.period-1 {
-			select {
-			case wanted <- tick:
-			default: // the one before is not written yet
-			}
 		}
 	}
 	fmt.Println("done")
 	select {} // until the parent kills
 }
 
-// appendTick appends one value of each series of a worker, in transactions of batch values.
-func appendTick(db *tsdb.DB, s settings, refs []uint64, commits *sync.RWMutex, w, tick int) error {
-	for from := w; from < s.series; from += workers * batch {
-		commits.RLock()
-		tx := db.Appender(context.Background())
-		for n := from; n < min(from+workers*batch, s.series); n += workers {
-			l := labels.EmptyLabels()
-			if refs[n] == 0 {
-				l = name(n)
-			}
-			// Series begin at different ticks, as they do in a fleet, so that their chunks end at different ones.
-			if tick < n%50 {
-				continue
-			}
-			ref, err := tx.Append(storage.SeriesRef(refs[n]), l, start+int64(tick)*1000, value(n, tick))
-			if err != nil {
-				commits.RUnlock()
-				return err
-			}
-			refs[n] = uint64(ref)
+// kill starts a child for each round, kills it at a random tick, restarts on its folder and compares all series.
+func kill(o settings) error {
+	random := rand.New(rand.NewPCG(o.seed, 2))
+	failed := 0
+	for round := range o.rounds {
+		c := o
+		c.dir = filepath.Join(o.dir, strconv.Itoa(round))
+		end := o.ticks/3 + random.IntN(max(o.ticks*2/3-1, 1))
+		if o.rounds == 1 {
+			end = o.ticks - 2
 		}
-		err := tx.Commit()
-		commits.RUnlock()
+		last, err := killOne(c, end, random)
 		if err != nil {
 			return err
 		}
+		debug.FreeOSMemory()
+		before := now()
+		s, err := open(c)
+		if err != nil {
+			return err
+		}
+		if err := s.restore(); err != nil {
+			return err
+		}
+		oldest := s.at[0]
+		for _, at := range s.at {
+			oldest = min(oldest, at)
+		}
+		s.apply(last + 1)
+		var ready usage
+		ready.add(before)
+		blocks, _ := filepath.Glob(filepath.Join(c.dir, "series", "*", "meta.json"))
+		r, err := compare(s, last+1)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("round %d: killed behind tick %d, ready in %.2f s (%.2f s of CPU; oldest snapshot at tick %d, %d blocks); %s\n",
+			round, last, ready.wall.Seconds(), ready.cpu.Seconds(), oldest, len(blocks), r)
+		if r.lost+r.wrong > 0 {
+			failed++
+		}
+		if err := s.Close(); err != nil {
+			return err
+		}
+		if !o.keep {
+			os.RemoveAll(c.dir)
+		}
 	}
+	fmt.Printf("%d of %d kills lost values or changed them\n", failed, o.rounds)
 	return nil
 }
 
-// kill starts a child for each round, kills it at a random tick, opens its folder and compares all series.
-func kill(s settings) error {
-	random := rand.New(rand.NewPCG(s.seed, 2))
-	lostRounds := 0
-	for round := range s.rounds {
-		folder := filepath.Join(s.dir, strconv.Itoa(round))
-		end := s.ticks
-		if s.rounds > 1 {
-			end = s.ticks/3 + random.IntN(s.ticks*2/3)
-		}
-		last, err := killOne(s, folder, end, random)
-		if err != nil {
-			return err
-		}
-		c := s
-		c.dir, c.ticks = folder, last+1
-		lost, err := report(c, round, s.period > 0)
-		if err != nil {
-			return err
-		}
-		if lost {
-			lostRounds++
-			if s.period > 0 { // the write-ahead log is whole: it tells whether the snapshot or the kill lost them
-				if _, err := report(c, round, false); err != nil {
-					return err
-				}
-			}
-		}
-		if !s.keep {
-			os.RemoveAll(folder)
-		}
-	}
-	fmt.Printf("%d of %d kills lost values\n", lostRounds, s.rounds)
-	return nil
-}
-
-// killOne runs a child until a tick, and kills it within the next one. It returns the last tick that the child committed.
-func killOne(s settings, folder string, end int, random *rand.Rand) (last int, err error) {
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+// killOne runs a child until a tick, and kills it within the next ones. It returns the last tick that the child applied.
+func killOne(s settings, end int, random *rand.Rand) (last int, err error) {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return 0, err
 	}
-	args := []string{"child", "-dir", folder, "-series", strconv.Itoa(s.series), "-ticks", "100000", "-snapshot", strconv.Itoa(s.period),
-		"-range", s.chunkRange.String(), "-keep", "-quiet=" + strconv.FormatBool(s.quiet), "-log=" + strconv.FormatBool(s.log)}
 	self, err := os.Executable()
 	if err != nil {
 		return 0, err
 	}
-	c := exec.Command(self, args...)
+	c := exec.Command(self, "child", "-dir", s.dir, "-series", strconv.Itoa(s.series), "-ticks", strconv.Itoa(s.ticks), "-range", s.chunkRange.String(), "-keep", "-log="+strconv.FormatBool(s.log))
 	c.Stderr = os.Stderr
 	pipe, err := c.StdoutPipe()
 	if err != nil {
 		return 0, err
 	}
-	began := time.Now()
 	if err := c.Start(); err != nil {
 		return 0, err
 	}
 	lines := bufio.NewScanner(pipe)
+	cycles := ""
 	last = -1
-	for lines.Scan() {
-		f := strings.Fields(lines.Text())
-		switch f[0] {
-		case "tick":
+	read := func() bool {
+		if f := strings.Fields(lines.Text()); len(f) == 3 && f[0] == "tick" {
 			last, _ = strconv.Atoi(f[1])
-		case "snapshot":
-			fmt.Printf("  snapshot at tick %s: %s series in %s ms\n", f[1], f[2], f[3])
-		default:
+			cycles = f[2]
+		} else {
 			fmt.Println("  child:", lines.Text())
 		}
-		if last >= end {
-			break
-		}
+		return last < end
 	}
-	time.Sleep(time.Duration(random.IntN(1000)) * time.Microsecond)
+	for lines.Scan() && read() {
+	}
+	time.Sleep(time.Duration(random.IntN(100_000)) * time.Microsecond)
 	if err := c.Process.Kill(); err != nil {
 		return 0, err
 	}
-	for lines.Scan() { // committed before the kill
-		if f := strings.Fields(lines.Text()); len(f) == 2 && f[0] == "tick" {
-			last, _ = strconv.Atoi(f[1])
-		}
+	for lines.Scan() { // applied before the kill
+		read()
 	}
 	_ = c.Wait() // killed
-	fmt.Printf("  killed at tick %d after %.1f s\n", last, time.Since(began).Seconds())
+	fmt.Printf("  %s cycles of snapshots before the kill\n", cycles)
 	return last, nil
 }
 
-// report checks a folder in a copy, and prints the result.
-func report(s settings, round int, snapshots bool) (lost bool, err error) {
-	work := s.dir + "-check"
-	if out, err := exec.Command("cp", "-a", s.dir, work).CombinedOutput(); err != nil {
-		return false, fmt.Errorf("copy: %w: %s", err, out)
-	}
-	defer os.RemoveAll(work)
-	s.dir = work
-	r, err := compare(s, snapshots)
-	if err != nil {
-		return false, err
-	}
-	source := "write-ahead log"
-	if snapshots {
-		source = "snapshot and write-ahead log"
-	}
-	fmt.Printf("round %d, %s: ready in %.2f s (%.2f s of CPU); %d series with lost values, %d values lost of %d, %d wrong, %d beyond the acknowledged tick\n",
-		round, source, r.open.wall.Seconds(), r.open.cpu.Seconds(), r.series, r.lost, r.expected, r.wrong, r.beyond)
-	return r.lost+r.wrong > 0, nil
-}
-
-func check(s settings, snapshots bool) error {
-	_, err := report(s, 0, snapshots)
-	return err
-}
-
-// result counts the differences between the values that were committed and those that a reopened tsdb returns.
+// result counts the differences between the values that were appended and those that a restarted store returns.
 type result struct {
-	open                          usage
 	series                        int
 	lost, wrong, expected, beyond int64
 }
 
-// compare opens a folder, and compares all series with the generator up to the last tick.
-func compare(s settings, snapshots bool) (r result, err error) {
-	debug.FreeOSMemory()
-	before := now()
-	db, err := open(s, snapshots)
-	if err != nil {
-		return r, err
-	}
-	r.open.add(before)
-	db.DisableCompactions()
-	q, err := db.Querier(math.MinInt64, math.MaxInt64)
+func (r result) String() string {
+	return fmt.Sprintf("%d series with lost values, %d values lost of %d, %d wrong, %d beyond the last tick", r.series, r.lost, r.expected, r.wrong, r.beyond)
+}
+
+// compare compares all series with the generator.
+func compare(s *subject, ticks int) (r result, err error) {
+	q, err := s.Querier(math.MinInt64, math.MaxInt64)
 	if err != nil {
 		return r, err
 	}
@@ -459,12 +435,12 @@ func compare(s settings, snapshots bool) (r result, err error) {
 		n := numbers[set.At().Labels().String()]
 		seen++
 		it = set.At().Iterator(it)
-		next, gaps := n%50, int64(0)
+		next, gaps := begins(n), int64(0)
 		for it.Next() == chunkenc.ValFloat {
 			ms, v := it.At()
 			tick := int((ms - start) / 1000)
 			switch {
-			case tick >= s.ticks:
+			case tick >= ticks && v == value(n, tick):
 				r.beyond++
 				continue
 			case v != value(n, tick) || tick < next:
@@ -474,23 +450,20 @@ func compare(s settings, snapshots bool) (r result, err error) {
 			gaps += int64(tick - next)
 			next = tick + 1
 		}
-		gaps += int64(max(s.ticks-max(next, n%50), 0))
-		r.expected += int64(max(s.ticks-n%50, 0))
+		if it.Err() != nil {
+			return r, it.Err()
+		}
+		gaps += int64(max(ticks-next, 0))
+		r.expected += int64(max(ticks-begins(n), 0))
 		if r.lost += gaps; gaps > 0 {
 			r.series++
 		}
 	}
-	if set.Err() != nil {
-		return r, set.Err()
+	if seen != s.series {
+		r.lost += int64(s.series - seen)
+		fmt.Printf("  %d series instead of %d\n", seen, s.series)
 	}
-	if missing := s.series - seen; missing > 0 {
-		fmt.Printf("  %d series are missing\n", missing)
-	}
-	if err := q.Close(); err != nil {
-		return r, err
-	}
-	// Without a snapshot on shutdown: the folder is thrown away.
-	return r, db.Close()
+	return r, errors.Join(set.Err(), q.Close())
 }
 
 // usage is CPU time of the process and time by the clock.

@@ -196,14 +196,11 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	s.metrics = metric.New(s.view.Shard, metric.Options{Definitions: s.directory.Definition, Registerer: s.registry, Series: values})
 	s.recorder.Applied = s.view.WaitApplied
 	s.passes = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workerCount(), AddReducers: func(to *shard.Shard) {
-		metric.New(to, metric.Options{Definitions: s.directory.Definition})
+		metric.New(to, metric.Options{Definitions: s.directory.Definition, Series: metric.SeriesOptions{Live: s.metrics}})
 	}}
 	s.consumers.Add(s.snapshots.Consumers) // before the rederive passes, which begin at snapshots
 	s.consumers.Add(s.passes.Consumers)
 	s.consumers.Add(s.dispatcher.Consumers)
-	s.consumers.Add(func() []journal.Consumer {
-		return []journal.Consumer{{Name: "series", At: s.metrics.SeriesFloor(s.journal.Incarnation().ID)}}
-	})
 	s.registry.MustRegister(metrics.Consumers{List: &s.consumers, Behind: s.journal.SizeAfter})
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -228,6 +225,7 @@ func (s *Server) openView(ctx context.Context) (err error) {
 			model.Partitions-restored, model.Partitions, tail.Number).
 			WithHint("restore the data folder from a backup, or start without the event states of these partitions, which the next results restore: %s", datadir.DoctorCommand(s.cfg, "repair"))
 	}
+	running.Go(func() { s.series.Run(life) }) // not before: what is restored is in no block
 	head := s.journal.Head()
 	if err := s.journal.Read(ctx, from, func(c journal.Commit) error { s.view.Deliver(c); return nil }); err != nil {
 		return fmt.Errorf("replay the journal from commit %d: %w", from.Number, err)
@@ -250,7 +248,6 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	s.replayed.end(head.Number)
 	s.log.Info("event view is up to date", "partitions", restored, "replayed", head.Number-from.Number, "took", time.Since(began))
 	s.task(back, "snapshots", s.runSnapshots)
-	s.task(back, "series", func(ctx context.Context) error { return s.metrics.SyncSeries(ctx, s.log) })
 	s.task(back, "verdicts", func(ctx context.Context) error { // writes the verdicts of triggers
 		return s.metrics.Run(ctx, func(ctx context.Context, list []metric.Verdict, partitions []model.Partition) error {
 			if err := s.recorder.RecordVerdicts(ctx, list, partitions); err != nil {
@@ -287,7 +284,6 @@ func openSeries(s *Server) (o metric.SeriesOptions, err error) {
 		return o, err
 	}
 	s.onClose(o.Store.Close)
-	o.Common = s.journal.CommonPosition
 	o.Names = func(id model.NodeID) (node, namespace string) {
 		namespace, node, ok := s.directory.NodeName(id)
 		if !ok { // deleted meanwhile
@@ -309,7 +305,7 @@ func (p *pipeline) usedDefinitions() map[model.DefinitionID]bool {
 // more. At a planned stop it saves all partitions, so that the next start replays little.
 func (s *Server) runSnapshots(ctx context.Context) error {
 	cycle := &snapshot.Cycle{
-		Store: s.snapshots, View: s.passes, Gates: []snapshot.Gate{{Reducer: "events", Wait: s.waitRecorded}, {Reducer: "metrics", Wait: s.waitSeries}}, Period: time.Duration(s.cfg.SnapshotCycle), Times: s.journal.Times, Logger: s.log, Queues: s.queues,
+		Store: s.snapshots, View: s.passes, Gates: []snapshot.Gate{{Reducer: "events", Wait: s.waitRecorded}, {Reducer: "metrics", Wait: s.syncSeries}}, Period: time.Duration(s.cfg.SnapshotCycle), Times: s.journal.Times, Logger: s.log, Queues: s.queues,
 		Pressure: func() float64 { st := s.journal.Stats(); return st.Pressure() },
 		Saved: func() {
 			if lowest, ok := s.consumers.Floor(); ok {
@@ -336,7 +332,7 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 // waitRecorded waits until the history database has all changes of events up to the journal position of a new
 // snapshot. While history is far behind, it skips the live view's snapshot: the pass that history follows saves its
 // own.
-func (p *pipeline) waitRecorded(ctx context.Context, at journal.Position) error {
+func (p *pipeline) waitRecorded(ctx context.Context, _ model.Partition, at journal.Position) error {
 	if err := p.view.WaitApplied(ctx, at); err != nil {
 		return err
 	}
@@ -347,12 +343,9 @@ func (p *pipeline) waitRecorded(ctx context.Context, at journal.Position) error 
 	return err
 }
 
-// waitSeries skips a snapshot while the series store lacks values up to its position: the next start has to compute them again.
-func (p *pipeline) waitSeries(_ context.Context, at journal.Position) error {
-	if p.metrics.WaitSeries(at) != nil {
-		return snapshot.ErrSkip
-	}
-	return nil
+// syncSeries makes the files durable that a new snapshot names.
+func (p *pipeline) syncSeries(_ context.Context, partition model.Partition, _ journal.Position) error {
+	return p.series.Sync(partition)
 }
 
 // openStreams opens the handlers that receive every result, each at its cursor in the journal.

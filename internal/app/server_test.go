@@ -205,7 +205,7 @@ func TestSnapshotWaitsForRecordedTransitions(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		answer := make(chan error, 1)
-		go func() { answer <- s.waitRecorded(ctx, at) }()
+		go func() { answer <- s.waitRecorded(ctx, 1, at) }()
 		before := func(what string) {
 			synctest.Wait()
 			select {

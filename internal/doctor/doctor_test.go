@@ -307,7 +307,7 @@ func TestSeriesFolder(t *testing.T) {
 	}
 	testenv.NoError(t, os.Mkdir(p.journalFolder(), 0o700))
 	folder := filepath.Join(p.Data, "series")
-	if got := examineSeries(p); len(got) != 1 || got[0].Verdict != Warn || !strings.Contains(got[0].Measured, folder) || !strings.Contains(got[0].Mend, "restart") {
+	if got := examineSeries(p); len(got) != 1 || got[0].Verdict != Warn || !strings.Contains(got[0].Measured, folder) || !strings.Contains(got[0].Mend, "anew") {
 		t.Errorf("missing: %v", got)
 	}
 	block := filepath.Join(folder, "01ARZ3NDEKTSV4RRFFQ69G5FAV.damaged")

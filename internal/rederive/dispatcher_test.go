@@ -124,7 +124,7 @@ func newTestServer(t *testing.T, budget, queued int64) *testServer {
 	testenv.NoError(t, s.dispatcher.Load(t.Context(), nil))
 	cycle := &snapshot.Cycle{
 		Store: s.store, View: s.Source, Period: 100 * time.Millisecond,
-		Gates: []snapshot.Gate{{Reducer: "events", Wait: func(ctx context.Context, at journal.Position) error {
+		Gates: []snapshot.Gate{{Reducer: "events", Wait: func(ctx context.Context, _ model.Partition, at journal.Position) error {
 			if err := s.dispatcher.Recorded(ctx, at); !errors.Is(err, dispatch.ErrFarBehind) {
 				return err
 			}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
+
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
@@ -19,12 +21,14 @@ import (
 type metricApplier struct {
 	*shard.Worker
 	view     *View
-	p        *metricPartition // being applied
-	verdicts uint32           // of this commit in it
-	made     bool             // a partition of this commit has new verdicts
-	series   seriesWriter
-	sender   uint32 // node of the last signal in this partition
-	changes  uint32 // verdicts by its successive signals
+	p        *metricPartition     // being applied
+	verdicts uint32               // of this commit in it
+	made     bool                 // a partition of this commit has new verdicts
+	stored   bool                 // the series store has the values of this commit in p
+	name     sampleName           // of the value that is being stored
+	labels   func() labels.Labels // seriesLabels, made once
+	sender   uint32               // node of the last signal in this partition
+	changes  uint32               // verdicts by its successive signals
 
 	block   wire.ValueBlock
 	columns wire.ColumnReader
@@ -34,7 +38,7 @@ type metricApplier struct {
 // EnterPartition implements shard.Applier: it selects the partition of the entries that follow.
 func (w *metricApplier) EnterPartition(p *shard.Partition) {
 	w.p, w.verdicts, w.sender = &w.view.partitions[p.ID], 0, shard.NoNode
-	w.series.enter(&w.view.opts.Series)
+	w.noteStored()
 }
 
 // Signal implements shard.Applier: it applies the measured values in a value block of an agent
@@ -382,9 +386,8 @@ func (w *metricApplier) Expire(ids []uint32) {
 	}
 }
 
-// EndCommit implements shard.Applier: it stores the values of the commit, and wakes Run if the commit has new verdicts.
+// EndCommit implements shard.Applier: it wakes Run if the commit has new verdicts.
 func (w *metricApplier) EndCommit() {
-	w.storeSamples()
 	if w.made {
 		w.made = false
 		w.view.wakeRun()

@@ -2,7 +2,6 @@ package metric
 
 import (
 	"context"
-	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -19,36 +18,11 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// fullStore is a series store whose commits fail while it is full.
-type fullStore struct {
-	series.Store
-	full bool
-}
-
-func (s *fullStore) Appender(worker, workers int) series.Appender {
-	return &fullAppender{s.Store.Appender(worker, workers), s}
-}
-
-type fullAppender struct {
-	series.Appender
-	store *fullStore
-}
-
-func (a *fullAppender) Append(to *series.Series, name func() labels.Labels, at int64, value float64) error {
-	if a.store.full {
-		return errors.New("no space left on device")
-	}
-	return a.Appender.Append(to, name, at, value)
-}
-
-// newSeriesView returns an empty view that appends to a store.
-func newSeriesView(s series.Store, held int) *testView {
+// newSeriesView returns an empty view that appends to a store, or follows a live view that does.
+func newSeriesView(s series.Store, live *View) *testView {
 	definitions := func(id model.DefinitionID) *model.Definition { return testDefinition(id) }
 	of := shard.New(shard.Options{Workers: 1, Definitions: definitions})
-	o := SeriesOptions{
-		Store: s, held: held, Names: func(model.NodeID) (string, string) { return "web-1", "default" },
-		Common: func(p journal.Position) journal.Position { return p },
-	}
+	o := SeriesOptions{Store: s, Live: live, Names: func(model.NodeID) (string, string) { return "web-1", "default" }}
 	return &testView{View: New(of, Options{Definitions: definitions, Series: o}), shard: of}
 }
 
@@ -86,79 +60,62 @@ func wantStored(t *testing.T, s series.Store, want ...float64) {
 	}
 }
 
-// TestValuesAreStoredOnce stores numbers, not text, and a replay after a restart stores none again.
+// TestValuesAreStoredOnce stores numbers, not text. A restart from a snapshot and the commits since stores each value once, also
+// from a snapshot of a second view that is behind the live one.
 func TestValuesAreStoredOnce(t *testing.T) {
-	dir := t.TempDir()
-	s := openSeries(t, dir)
-	v := newSeriesView(s, 0)
-	commits := []*testCommit{
-		{1, [][]byte{v.values(5, item.FromFloat(1), item.FromUnsigned(10))}},
-		{2, [][]byte{v.values(5, item.FromUnsigned(2))}},
-		{3, nil},
-		{4, [][]byte{v.values(5, item.FromFloat(4))}},
-	}
-	for _, c := range commits[:3] {
-		testenv.NoError(t, v.shard.Apply(c))
-	}
-	wantStored(t, s, 1, 2)
-	if p := v.SeriesFloor(1); p.Number != 0 {
-		t.Errorf("floor %v before a sync", p)
-	}
-	testenv.NoError(t, v.WaitSeries(journal.Position{Log: 1, Number: 3}))
-	testenv.NoError(t, s.Close())
+	for second := range 2 {
+		dir := t.TempDir()
+		s := openSeries(t, dir)
+		v := newSeriesView(s, nil)
+		commits := []*testCommit{
+			{1, [][]byte{v.values(5, item.FromFloat(1), item.FromUnsigned(10))}},
+			{2, [][]byte{v.values(5, item.FromUnsigned(2))}},
+			{3, nil},
+			{4, [][]byte{v.values(5, item.FromFloat(4))}},
+			{5, [][]byte{v.values(5, item.FromFloat(5))}},
+		}
+		for _, c := range commits[:4] {
+			testenv.NoError(t, v.shard.Apply(c))
+		}
+		wantStored(t, s, 1, 2, 4)
+		saved := v
+		if second == 1 {
+			saved = newSeriesView(nil, v.View)
+			testenv.NoError(t, saved.shard.Apply(commits[0]))
+		}
+		var bodies [model.Partitions][]byte
+		var at [model.Partitions]journal.Position
+		for p := range model.Partitions {
+			bodies[p], at[p] = saved.shard.Snapshot(model.Partition(p), nil)
+			testenv.NoError(t, s.Sync(model.Partition(p)))
+		}
+		testenv.NoError(t, s.Close())
 
-	s = openSeries(t, dir)
-	defer s.Close()
-	v = newSeriesView(s, 0)
-	for _, c := range commits {
-		testenv.NoError(t, v.shard.Apply(c))
-	}
-	wantStored(t, s, 1, 2, 4)
-	if c := s.Counts(); c.Values != 1 {
-		t.Errorf("counts after the replay %+v", c)
+		s = openSeries(t, dir)
+		v = newSeriesView(s, nil)
+		for p := range model.Partitions {
+			testenv.NoError(t, v.shard.Restore(model.Partition(p), at[p], bodies[p]))
+		}
+		for _, c := range commits {
+			testenv.NoError(t, v.shard.Apply(c))
+		}
+		wantStored(t, s, 1, 2, 4, 5)
+		if c := s.Counts(); c.Values != 1 {
+			t.Errorf("counts after the replay %+v", c)
+		}
+		testenv.NoError(t, s.Close())
 	}
 }
 
-// TestFullSeriesStore keeps the values that a full store refuses, and stores them when it takes values again.
-func TestFullSeriesStore(t *testing.T) {
-	dir := t.TempDir()
-	s := &fullStore{Store: openSeries(t, dir)}
-	v := newSeriesView(s, 2)
-	var commits []*testCommit
-	apply := func(value float64) {
-		c := &testCommit{uint64(len(commits) + 1), [][]byte{v.values(5, item.FromFloat(value))}}
-		commits = append(commits, c)
-		testenv.NoError(t, v.shard.Apply(c))
+// TestEditedTemplateKeepsSeries appends the values of an edited Template to the series that there are.
+func TestEditedTemplateKeepsSeries(t *testing.T) {
+	was := compile(testDefinition(1).AsTemplate(), "")
+	old := newUnitState(was, 0)
+	s := openSeries(t, t.TempDir())
+	defer s.Close()
+	k, _ := old.Item("load")
+	s.Append(0, &old.slots[k].series, func() labels.Labels { return series.Labels("load", "web-1", "default", "t") }, 1, 1)
+	if u := adopt(was, old, 0); u.slots[k].series != old.slots[k].series || u.slots[k].series == (series.Series{}) {
+		t.Error("the series is looked up again")
 	}
-	apply(1)
-	s.full = true
-	apply(2)
-	if v.SeriesFault() == nil || v.Items(7)[0].Value != item.FromFloat(2) {
-		t.Errorf("fault %v, items %v", v.SeriesFault(), v.Items(7))
-	}
-	s.full = false
-	apply(3)
-	wantStored(t, s, 1, 2, 3)
-	testenv.NoError(t, v.SeriesFault())
-
-	s.full = true
-	for i := range 4 {
-		apply(float64(4 + i))
-	}
-	s.full = false
-	apply(8)
-	wantStored(t, s, 1, 2, 3)
-	testenv.NoError(t, s.Sync())
-	if err := v.WaitSeries(journal.Position{Log: 1, Number: 8}); err == nil || v.SeriesFloor(1).Number != 3 {
-		t.Errorf("snapshots would pass: %v, floor %v", err, v.SeriesFloor(1))
-	}
-	testenv.NoError(t, s.Close())
-
-	again := openSeries(t, dir)
-	defer again.Close()
-	v = newSeriesView(again, 0)
-	for _, c := range commits {
-		testenv.NoError(t, v.shard.Apply(c))
-	}
-	wantStored(t, again, 1, 2, 3, 4, 5, 6, 7, 8)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/expect"
 	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/prep"
@@ -19,10 +20,11 @@ import (
 // partition
 type metricPartition struct {
 	*shard.Partition
-	nodes     []nodeState    // by the shard's index of the node
-	deadlines *expect.Engine // by the shard's index of the node: the next change of a time function
-	pending   []Verdict      // in order of computation
-	sequence  uint64         // of the last pending verdict; not in snapshots
+	nodes     []nodeState      // by the shard's index of the node
+	deadlines *expect.Engine   // by the shard's index of the node: the next change of a time function
+	pending   []Verdict        // in order of computation
+	sequence  uint64           // of the last pending verdict; not in snapshots
+	stored    journal.Position // the series store has the values up to this commit
 }
 
 // Verdict is the changed state of a trigger, which is not yet in the journal
@@ -48,7 +50,7 @@ type slot struct {
 	value  item.Value    // the last one
 	reason string        // the item is unsupported; empty: it is not
 	prep   *prep.State   // nil: the chain remembers nothing
-	series series.Series // not in snapshots
+	series series.Series // not in snapshots: found by its labels
 }
 
 // triggerState is the state of one trigger: the windows of values in its expressions, and its last result
@@ -103,7 +105,7 @@ func adopt(t *template, old *unitState, now int64) *unitState {
 			continue
 		}
 		was, is := &old.slots[k], &u.slots[i]
-		is.at, is.value, is.reason = was.at, was.value, was.reason
+		is.at, is.value, is.reason, is.series = was.at, was.value, was.reason, was.series
 		if is.prep != nil && was.prep != nil && old.Items[k].Type == t.Items[i].Type && sameSteps(old, k, t, i) {
 			is.prep = was.prep
 		}

@@ -1,7 +1,6 @@
 package metric
 
 import (
-	"cmp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,14 +29,11 @@ type View struct {
 	templates  sync.Map      // *template by templateKey
 	wake       chan struct{} // capacity 1: there are new verdicts
 
-	seriesFaults sync.Map // error by worker or "sync"
-
 	values, unsupported, recorded atomic.Uint64
 }
 
 // New returns an empty metric view and registers it as a reducer of a shard
 func New(s *shard.Shard, o Options) *View {
-	o.Series.held = cmp.Or(o.Series.held, maxHeldSamples)
 	v := &View{shard: s, opts: o, wake: make(chan struct{}, 1)}
 	s.Add(reducer{v})
 	if o.Registerer != nil {
@@ -117,18 +113,19 @@ func (v reducer) RemoveNode(p *shard.Partition, n uint32) {
 func (reducer) MoveNode(*shard.Partition, uint32, model.NamespaceID) {}
 
 // Encode implements shard.Reducer: it appends the items and triggers of a partition to a snapshot
-func (v reducer) Encode(p *shard.Partition, dst []byte) []byte { return v.partitions[p.ID].encode(dst) }
+func (v reducer) Encode(p *shard.Partition, dst []byte) []byte {
+	return v.encodeSeries(&v.partitions[p.ID], v.partitions[p.ID].encode(dst))
+}
 
 // Decode implements shard.Reducer: it reads the items and triggers of a partition from a snapshot
 func (v reducer) Decode(p *shard.Partition, d *shard.Decoder) {
 	v.partitions[p.ID].decode(v.View, d)
+	v.decodeSeries(&v.partitions[p.ID], d)
 }
 
 // NewApplier implements shard.Reducer: it returns the metricApplier of one worker goroutine
 func (v reducer) NewApplier(w *shard.Worker) shard.Applier {
 	a := &metricApplier{Worker: w, view: v.View}
-	if store := v.opts.Series.Store; store != nil {
-		a.series.Appender = store.Appender(w.Number(), v.shard.Workers())
-	}
+	a.labels = a.seriesLabels
 	return a
 }

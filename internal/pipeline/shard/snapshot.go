@@ -223,6 +223,9 @@ func NewDecoder(section []byte) *Decoder { return &Decoder{rest: section} }
 // Rest returns the bytes that are not read yet.
 func (d *Decoder) Rest() []byte { return d.rest }
 
+// Skip passes over the rest of the section.
+func (d *Decoder) Skip() { d.rest = nil }
+
 // Fail sets the decoder's error, which describes a malformed element, unless the decoder already has an error
 func (d *Decoder) Fail(element string) {
 	if d.err == nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/prometheus/model/labels"
 	"pgregory.net/rapid"
 
-	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
@@ -19,9 +18,8 @@ import (
 func engines() map[string]func(t *testing.T, dir string, o Options) Store {
 	disks := map[string]*memoryDisk{}
 	return map[string]func(*testing.T, string, Options) Store{
-		"tsdb": func(t *testing.T, dir string, o Options) Store {
+		"head": func(t *testing.T, dir string, o Options) Store {
 			t.Helper()
-			o.stripes = 1 << 10 // opens faster
 			s, err := Open(dir, o)
 			testenv.NoError(t, err)
 			return s
@@ -49,22 +47,17 @@ func conform(t *testing.T, test func(t *testing.T, open func(Options) Store)) {
 func TestConformKeepsValues(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{LateWindow: time.Hour})
-		a := s.Appender(0, 1)
 		var ref Series
 		values := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.SmallestNonzeroFloat64, math.MaxFloat64, 1.0 / 3}
 		var points []point
 		for i, v := range values {
-			add(t, a, &ref, load, int64(i)*1e9, v)
+			add(t, s, &ref, load, int64(i)*1e9, v)
 			points = append(points, point{int64(i) * 1000, v})
 		}
-		commit(t, a, 1)
-		add(t, a, &ref, load, 1500e6, 7) // late
-		commit(t, a, 2)
+		add(t, s, &ref, load, 1500e6, 7) // late
 		points = append(points[:2], append([]point{{1500, 7}}, points[2:]...)...)
 		want(t, s, points...)
-		testenv.NoError(t, s.Sync())
-		testenv.NoError(t, s.Close())
-		s = open(Options{LateWindow: time.Hour})
+		s = restart(t, s, func() Store { return open(Options{LateWindow: time.Hour}) })
 		defer s.Close()
 		want(t, s, points...)
 		got := read(t, s)[load.String()]
@@ -79,9 +72,7 @@ func TestConformKeepsNaN(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{})
 		defer s.Close()
-		a := s.Appender(0, 1)
-		add(t, a, &Series{}, load, 0, math.NaN())
-		commit(t, a, 1)
+		add(t, s, &Series{}, load, 0, math.NaN())
 		if got := read(t, s)[load.String()]; len(got) != 1 || !math.IsNaN(got[0].value) {
 			t.Errorf("values %v", got)
 		}
@@ -93,12 +84,10 @@ func TestConformRoundsLargeIntegers(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{})
 		defer s.Close()
-		a := s.Appender(0, 1)
 		var ref Series
 		for i, n := range []uint64{1 << 53, 1<<53 + 1, 1<<53 + 2, math.MaxUint64} {
-			add(t, a, &ref, load, int64(i)*1e9, float64(n))
+			add(t, s, &ref, load, int64(i)*1e9, float64(n))
 		}
-		commit(t, a, 1)
 		want(t, s, point{0, 1 << 53}, point{1000, 1 << 53}, point{2000, 1<<53 + 2}, point{3000, 1 << 64})
 	})
 }
@@ -108,16 +97,13 @@ func TestConformMovesWithinMillisecond(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{LateWindow: time.Hour})
 		defer s.Close()
-		a := s.Appender(0, 1)
 		var ref Series
-		add(t, a, &ref, load, 100, 1)
-		add(t, a, &ref, load, 200, 2)
-		add(t, a, &ref, load, 200, 2) // equal in time and value: a value of its own
-		commit(t, a, 1)
-		add(t, a, &ref, load, 300, 4)
-		add(t, a, &ref, load, 2e6, 5) // its millisecond is taken by a moved value
-		add(t, a, &ref, load, 9e6, 6)
-		commit(t, a, 2)
+		add(t, s, &ref, load, 100, 1)
+		add(t, s, &ref, load, 200, 2)
+		add(t, s, &ref, load, 200, 2) // equal in time and value: a value of its own
+		add(t, s, &ref, load, 300, 4)
+		add(t, s, &ref, load, 2e6, 5) // its millisecond is taken by a moved value
+		add(t, s, &ref, load, 9e6, 6)
 		want(t, s, point{0, 1}, point{1, 2}, point{2, 2}, point{3, 4}, point{4, 5}, point{9, 6})
 		if c := s.Counts(); c != (Counts{Values: 6, Moved: 4}) {
 			t.Errorf("counts %+v", c)
@@ -130,14 +116,11 @@ func TestConformRefusesOldValues(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{LateWindow: 2 * time.Hour})
 		defer s.Close()
-		a := s.Appender(0, 1)
 		var ref Series
-		add(t, a, &ref, load, 0, 1)
-		commit(t, a, 1)
-		add(t, a, &ref, load, -int64(3*time.Hour), 2)
-		add(t, a, &ref, load, -int64(time.Hour), 3)
-		add(t, a, &ref, load, 5e6, 4)
-		commit(t, a, 2)
+		add(t, s, &ref, load, 0, 1)
+		add(t, s, &ref, load, -int64(3*time.Hour), 2)
+		add(t, s, &ref, load, -int64(time.Hour), 3)
+		add(t, s, &ref, load, 5e6, 4)
 		want(t, s, point{-3_600_000, 3}, point{0, 1}, point{5, 4})
 		if c := s.Counts(); c != (Counts{Values: 3, Late: 1}) {
 			t.Errorf("counts %+v", c)
@@ -150,51 +133,11 @@ func TestConformBoundsNamespaces(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{MaxSeries: 2})
 		defer s.Close()
-		a := s.Appender(0, 1)
 		for i, l := range []labels.Labels{load, Labels("a", "n", "default", "t"), Labels("b", "n", "default", "t"), Labels("b", "n", "other", "t")} {
-			add(t, a, &Series{}, l, int64(i), 1)
+			add(t, s, &Series{}, l, int64(i), 1)
 		}
-		commit(t, a, 1)
 		if c := s.Counts(); c != (Counts{Values: 3, Unbounded: 1}) {
 			t.Errorf("counts %+v", c)
-		}
-	})
-}
-
-// TestConformPositions raises the floor at Sync, by worker and log, and keeps it beyond Close. A partition is stored as far as
-// any of its workers came, also after their number changed.
-func TestConformPositions(t *testing.T) {
-	conform(t, func(t *testing.T, open func(Options) Store) {
-		s := open(Options{})
-		for worker := range 2 {
-			a := s.Appender(worker, 2)
-			add(t, a, &Series{}, Labels("k", fmt.Sprint(worker), "default", "t"), 0, 1)
-			commit(t, a, uint64(10+worker))
-			if p := a.Written(7); p.Number != uint64(10+worker) {
-				t.Errorf("written %v", p)
-			}
-		}
-		if p := s.Floor(1, 2, 7); p.Number != 0 {
-			t.Errorf("floor %v before Sync", p)
-		}
-		testenv.NoError(t, s.Sync())
-		testenv.NoError(t, s.Close())
-		s = open(Options{})
-		defer s.Close()
-		if p := s.Floor(1, 2, 7); p != (journal.Position{Log: 7, Number: 11}) {
-			t.Errorf("floor %v", p)
-		}
-		if p := s.Floor(1, 2, 8); p.Number != 0 {
-			t.Errorf("floor %v in another log", p)
-		}
-		same := func(p journal.Position) journal.Position { return p }
-		for partition, want := range [...]uint64{10, 11, 10, 11} {
-			if got := s.Stored(partition, same); got != want {
-				t.Errorf("partition %d is stored up to %d, want %d", partition, got, want)
-			}
-		}
-		if got := read(t, s); len(got) != 2 {
-			t.Errorf("queries see %v", got)
 		}
 	})
 }
@@ -204,18 +147,12 @@ func TestConformRetention(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{Retention: 12 * time.Hour, LateWindow: time.Hour})
 		defer s.Close()
-		a := s.Appender(0, 1)
 		var ref Series
 		for hour := range 48 {
-			add(t, a, &ref, load, int64(hour)*int64(time.Hour), float64(hour))
-			if err := a.Commit(journal.Position{Log: 7, Number: uint64(hour + 1)}, start+int64(hour)*3_600_000); err != nil {
-				t.Fatal(err)
-			}
+			add(t, s, &ref, load, int64(hour)*int64(time.Hour), float64(hour))
 		}
-		testenv.NoError(t, s.Sync())
-		if of, ok := s.(*db); ok { // else it compacts once a minute
-			testenv.NoError(t, of.tsdb.Compact(t.Context()))
-		}
+		testenv.NoError(t, s.Sync(0))
+		maintain(t, s)
 		got := read(t, s)[load.String()]
 		if len(got) == 0 || got[0].value < 24 || got[0].value > 36 || got[len(got)-1].value != 47 {
 			t.Errorf("values %v", got)
@@ -223,23 +160,19 @@ func TestConformRetention(t *testing.T) {
 	})
 }
 
-// TestConformRandom applies random commits to both implementations, closes and opens them, and compares values and counters.
+// TestConformRandom appends random values to both implementations, writes blocks, closes and opens them, and compares values and
+// counters.
 func TestConformRandom(t *testing.T) {
 	names := []labels.Labels{load, Labels("a", "web-1", "default", "linux"), Labels("a", "web-2", "other", "linux"), Labels("b[,x]", "web-2", "other", "linux")}
 	open := engines()
 	rapid.Check(t, func(r *rapid.T) {
-		o := Options{LateWindow: time.Hour, MaxSeries: 2}
+		o := Options{LateWindow: time.Hour, MaxSeries: 2, Range: 10 * time.Second}
 		type store struct {
 			Store
-			a    Appender
 			refs []Series
 		}
 		dir := t.TempDir()
-		begin := func(name string) *store {
-			s := open[name](t, dir, o)
-			return &store{s, s.Appender(0, 1), make([]Series, len(names))}
-		}
-		both := [...]*store{begin("tsdb"), begin("memory")}
+		both := [...]*store{{open["head"](t, dir, o), make([]Series, len(names))}, {open["memory"](t, dir, o), make([]Series, len(names))}}
 		defer func() {
 			for _, s := range both {
 				testenv.NoError(t, s.Close())
@@ -247,8 +180,7 @@ func TestConformRandom(t *testing.T) {
 		}()
 		used := map[string]bool{} // times of late values: two at one time are one value, and either may win
 		at := make([]int64, len(names))
-		number := uint64(0)
-		for range rapid.IntRange(1, 8).Draw(r, "commits") {
+		for range rapid.IntRange(1, 12).Draw(r, "rounds") {
 			for range rapid.IntRange(0, 6).Draw(r, "values") {
 				n := rapid.IntRange(0, len(names)-1).Draw(r, "series")
 				v := rapid.Float64().Draw(r, "value")
@@ -268,29 +200,23 @@ func TestConformRandom(t *testing.T) {
 				}
 				at[n] = max(at[n], ns)
 				for _, s := range both {
-					add(t, s.a, &s.refs[n], names[n], ns, v)
+					add(t, s, &s.refs[n], names[n], ns, v)
 				}
 			}
-			number++
-			for _, s := range both {
-				commit(t, s.a, number)
-			}
-			if rapid.IntRange(0, 9).Draw(r, "restart") == 0 {
-				for i, name := range [...]string{"tsdb", "memory"} {
-					testenv.NoError(t, both[i].Sync())
-					testenv.NoError(t, both[i].Close())
-					both[i] = begin(name)
-					for n := range at { // a start forgets the times: the next value may come anywhere
-						at[n] += 1e9
-					}
-				}
+			switch rapid.IntRange(0, 19).Draw(r, "event") {
+			case 0, 1, 2:
+				both[0].Store = restart(t, both[0].Store, func() Store { return open["head"](t, dir, o) })
+				both[0].refs = make([]Series, len(names))
+				both[1].Store = open["memory"](t, dir, o)
+			case 3: // it syncs many files
+				maintain(t, both[0].Store)
 			}
 			have, expected := read(t, both[0]), read(t, both[1])
 			if !maps.EqualFunc(have, expected, func(a, b []point) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) {
-				r.Fatalf("tsdb %v\nmodel %v", have, expected)
+				r.Fatalf("head %v\nmodel %v", have, expected)
 			}
 			if a, b := both[0].Counts(), both[1].Counts(); a != b {
-				r.Fatalf("tsdb counts %+v, model %+v", a, b)
+				r.Fatalf("counts of the head %+v, of the model %+v", a, b)
 			}
 		}
 	})
@@ -302,12 +228,10 @@ func TestCountsAreMetrics(t *testing.T) {
 	s, err := Open(t.TempDir(), Options{LateWindow: time.Hour, MaxSeries: 1, Registry: r})
 	testenv.NoError(t, err)
 	defer s.Close()
-	a := s.Appender(0, 1)
 	var ref Series
-	add(t, a, &ref, load, 0, 1)
-	add(t, a, &ref, load, 1, 2)
-	add(t, a, &Series{}, Labels("b", "web-1", "default", "linux"), 0, 1)
-	commit(t, a, 1)
+	add(t, s, &ref, load, 0, 1)
+	add(t, s, &ref, load, 1, 2)
+	add(t, s, &Series{}, Labels("b", "web-1", "default", "linux"), 0, 1)
 	got := map[string]float64{}
 	families, err := r.Gather()
 	testenv.NoError(t, err)
@@ -322,7 +246,7 @@ func TestCountsAreMetrics(t *testing.T) {
 	}
 	for key, want := range map[string]float64{
 		"muster_series_values_total": 2, "muster_series_moved_total": 1,
-		"muster_series_refused_total late": 0, "muster_series_refused_total duplicate": 0, "muster_series_refused_total series": 1,
+		"muster_series_refused_total late": 0, "muster_series_refused_total series": 1,
 	} {
 		if v, ok := got[key]; !ok || v != want {
 			t.Errorf("%s is %v (%v), want %v", key, v, ok, want)

@@ -1,16 +1,17 @@
 // Package series is the store of numeric values of items: appended by the workers of the metric reducer, read by PromQL.
 //
-// Each worker has an Appender. A commit of the journal is one transaction: its values and one position sample, which are
-// one record of the write-ahead log. A kill keeps both or none, so a replay that begins behind Store.Stored appends each
-// value once. A commit with late values gets its position in Store.Sync instead, which first syncs the log of late values.
-// Floor counts only commits that are synced to the disk.
+// Newer values are in the head, older ones in blocks of Prometheus' tsdb on the disk. The head is a part of the metric
+// reducer's state: Encode appends a partition of it to the partition's snapshot, Decode reads it, and a replay of the journal
+// adds the values since. So a value is in the store once, however the server ends, and the head needs no log of its own.
 //
-// A commit that fails leaves the appender behind: it refuses everything until Restart, after which the caller appends again
-// from the commit behind Written. The journal keeps these values: its cut counts Floor as a consumer.
+// A series in the head has one open chunk of at most 120 values. Full chunks are written to a file for each range of time
+// (two hours), in which each record names the one before it of the same series; in memory is only the last one's offset.
+// Encode writes full chunks to the file; the snapshot counts when Sync has synced the file. Until then they stay in memory.
 //
-// Open stands on Prometheus' tsdb.
+// When a range has ended and half a range has passed, Run writes it to a block and deletes its file. A value for a range that has
+// a block, or one older than the newest of its series, is a late value: a sorted list in memory, which the same snapshot has,
+// and which queries and blocks merge with the rest. Blocks that overlap are merged by the tsdb's compaction.
 //
-// Goroutines: the tsdb has its own (compaction). An Appender belongs to one goroutine; any goroutine may call the Store.
-// Locks: Sync holds syncing while it works and takes mu, which guards the positions, for moments.
-// Start reading at store.go.
+// Goroutines: Run is one. Locks: a partition's mutex guards its series; maintaining is held while blocks change; the index has a lock
+// that is taken behind a partition's. Start reading at store.go.
 package series

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // memory is a model of a Store: maps in memory, no engine. What it loses at a kill is nothing, and it never fails.
@@ -24,48 +24,29 @@ type memory struct {
 
 // memoryDisk keeps what a model has stored beyond its Close.
 type memoryDisk struct {
-	values map[string]map[int64]float64 // by labels and ms
-	labels map[string]labels.Labels
-	taken  map[positionKey]uint64
-	synced map[positionKey]uint64
-	newest int64
+	values      map[string]map[int64]float64 // by labels and ms
+	labels      map[string]labels.Labels
+	given, last map[string]int64 // the newest time in ms, as it came and as it was stored
+	newest      int64
 }
 
 // newMemory opens a model on a disk.
 func newMemory(disk *memoryDisk, o Options) *memory {
 	if disk.values == nil {
-		*disk = memoryDisk{map[string]map[int64]float64{}, map[string]labels.Labels{}, map[positionKey]uint64{}, map[positionKey]uint64{}, 0}
+		*disk = memoryDisk{map[string]map[int64]float64{}, map[string]labels.Labels{}, map[string]int64{}, map[string]int64{}, 0}
 	}
-	maps.Copy(disk.synced, disk.taken)
 	return &memory{options: o, disk: disk}
 }
 
-// position returns a position of a table.
-func (m *memory) position(of map[positionKey]uint64, key positionKey) journal.Position {
+func (m *memory) Encode(model.Partition, []byte) []byte { return nil }
+func (m *memory) Decode(model.Partition, Decoder)       {}
+func (m *memory) Run(context.Context)                   {}
+func (m *memory) Trouble() error                        { return nil }
+func (m *memory) Close() error                          { return nil }
+
+func (m *memory) Sync(model.Partition) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return position(key.log, of[key])
-}
-
-func (m *memory) Floor(worker, workers int, log uint64) journal.Position {
-	return m.position(m.disk.synced, positionKey{worker, workers, log})
-}
-
-func (m *memory) Stored(partition int, common func(journal.Position) journal.Position) (number uint64) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for key, taken := range m.disk.taken {
-		if partition%key.workers == key.worker {
-			number = max(number, common(position(key.log, taken)).Number)
-		}
-	}
-	return number
-}
-
-func (m *memory) Sync() error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	maps.Copy(m.disk.synced, m.disk.taken)
 	if m.options.Retention > 0 {
 		for _, values := range m.disk.values {
 			maps.DeleteFunc(values, func(ms int64, _ float64) bool {
@@ -82,22 +63,7 @@ func (m *memory) Counts() Counts {
 	return m.counts
 }
 
-func (m *memory) Close() error { return nil }
-
-func (m *memory) Appender(worker, workers int) Appender {
-	return &memoryAppender{store: m, worker: worker, workers: workers, given: map[string]int64{}, last: map[string]int64{}}
-}
-
-// memoryAppender is an Appender of a model.
-type memoryAppender struct {
-	store           *memory
-	worker, workers int
-	given, last     map[string]int64 // by labels: the newest time in ms, as it came and as it was stored
-	pending         []func()
-}
-
-func (a *memoryAppender) Append(_ *Series, name func() labels.Labels, at int64, value float64) error {
-	m := a.store
+func (m *memory) Append(_ model.Partition, _ *Series, name func() labels.Labels, at int64, value float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l := name()
@@ -111,48 +77,28 @@ func (a *memoryAppender) Append(_ *Series, name func() labels.Labels, at int64, 
 		}
 		if m.options.MaxSeries > 0 && count >= m.options.MaxSeries {
 			m.counts.Unbounded++
-			return nil
+			return
 		}
 		m.disk.values[key], m.disk.labels[key] = map[int64]float64{}, l
 	}
-	if ms >= a.given[key] {
-		a.given[key] = ms
-		if last := a.last[key]; last != 0 && ms <= last {
-			ms = last + 1
-			m.counts.Moved++
+	moved := false
+	if ms >= m.disk.given[key] {
+		m.disk.given[key] = ms
+		if last := m.disk.last[key]; last != 0 && ms <= last {
+			ms, moved = last+1, true
 		}
-		a.last[key] = ms
+		m.disk.last[key] = ms
 	}
 	if m.disk.newest != 0 && ms < m.disk.newest-m.options.LateWindow.Milliseconds() {
 		m.counts.Late++
-		return nil
+		return
 	}
-	a.pending = append(a.pending, func() {
-		m.disk.values[key][ms] = value
-		m.disk.newest = max(m.disk.newest, ms)
-		m.counts.Values++
-	})
-	return nil
-}
-
-func (a *memoryAppender) Commit(p journal.Position, ms int64) error {
-	a.store.mu.Lock()
-	defer a.store.mu.Unlock()
-	for _, store := range a.pending {
-		store()
+	if moved {
+		m.counts.Moved++
 	}
-	a.pending = nil
-	a.store.disk.taken[positionKey{a.worker, a.workers, p.Log}] = p.Number
-	a.store.disk.newest = max(a.store.disk.newest, ms)
-	return nil
-}
-
-func (a *memoryAppender) Written(log uint64) journal.Position {
-	return a.store.position(a.store.disk.taken, positionKey{a.worker, a.workers, log})
-}
-
-func (a *memoryAppender) Restart() {
-	a.pending, a.given, a.last = nil, map[string]int64{}, map[string]int64{}
+	m.disk.values[key][ms] = value
+	m.disk.newest = max(m.disk.newest, ms)
+	m.counts.Values++
 }
 
 func (m *memory) Querier(int64, int64) (storage.Querier, error) {

@@ -7,24 +7,19 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
+	"syscall"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
-	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/journal/faultfs"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
-
-// point is a stored value.
-type point struct {
-	ms    int64
-	value float64
-}
 
 // load and start are the series and the time of the tests.
 var load = Labels("system.cpu.load[all,avg1]", "web-1", "default", "linux")
@@ -32,28 +27,56 @@ var load = Labels("system.cpu.load[all,avg1]", "web-1", "default", "linux")
 const start = int64(1_800_000_000_000) // ms
 
 // open opens a store in a folder.
-func open(t *testing.T, dir string) Store {
+func open(t *testing.T, dir string, o Options) *db {
 	t.Helper()
-	s, err := Open(dir, Options{LateWindow: time.Hour, MaxSeries: 2, stripes: 1 << 10})
-	if err != nil {
-		t.Fatal(err)
+	s, err := Open(dir, o)
+	testenv.NoError(t, err)
+	return s.(*db)
+}
+
+// add appends a value to a series of partition 0 at a time in ns behind start.
+func add(t *testing.T, s Store, ref *Series, l labels.Labels, ns int64, v float64) {
+	t.Helper()
+	s.Append(0, ref, func() labels.Labels { return l }, start*1e6+ns, v)
+}
+
+// snapshot returns what a snapshot of partition 0 has, as soon as it counts.
+func snapshot(t *testing.T, s Store) []byte {
+	t.Helper()
+	body := s.Encode(0, nil)
+	testenv.NoError(t, s.Sync(0))
+	return body
+}
+
+// restore fills partition 0 from a snapshot.
+func restore(t *testing.T, s Store, body []byte) {
+	t.Helper()
+	if len(body) == 0 {
+		return // of the model
 	}
+	d := shard.NewDecoder(body)
+	s.Decode(0, d)
+	testenv.NoError(t, d.Err())
+	if len(d.Rest()) > 0 {
+		t.Fatalf("%d bytes behind the end", len(d.Rest()))
+	}
+}
+
+// restart saves partition 0, closes a store, opens it again and restores the partition.
+func restart(t *testing.T, s Store, open func() Store) Store {
+	t.Helper()
+	body := snapshot(t, s)
+	testenv.NoError(t, s.Close())
+	s = open()
+	restore(t, s, body)
 	return s
 }
 
-// add appends a value to a series at a time in ns behind start.
-func add(t *testing.T, a Appender, s *Series, l labels.Labels, ns int64, v float64) {
+// maintain writes, merges and deletes blocks.
+func maintain(t *testing.T, s Store) {
 	t.Helper()
-	if err := a.Append(s, func() labels.Labels { return l }, start*1e6+ns, v); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// commit commits a number of log 7.
-func commit(t *testing.T, a Appender, number uint64) {
-	t.Helper()
-	if err := a.Commit(journal.Position{Log: 7, Number: number}, start); err != nil {
-		t.Fatal(err)
+	if of, ok := s.(*db); ok {
+		testenv.NoError(t, of.maintain())
 	}
 }
 
@@ -61,9 +84,7 @@ func commit(t *testing.T, a Appender, number uint64) {
 func read(t *testing.T, s storage.Queryable) map[string][]point {
 	t.Helper()
 	q, err := s.Querier(math.MinInt64, math.MaxInt64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testenv.NoError(t, err)
 	defer q.Close()
 	got := map[string][]point{}
 	set := q.Select(context.Background(), true, nil, labels.MustNewMatcher(labels.MatchRegexp, LabelMetric, ".+"))
@@ -75,9 +96,7 @@ func read(t *testing.T, s storage.Queryable) map[string][]point {
 			got[key] = append(got[key], point{ms - start, v})
 		}
 	}
-	if set.Err() != nil {
-		t.Fatal(set.Err())
-	}
+	testenv.NoError(t, set.Err())
 	return got
 }
 
@@ -85,86 +104,18 @@ func read(t *testing.T, s storage.Queryable) map[string][]point {
 func want(t *testing.T, s Store, points ...point) {
 	t.Helper()
 	if got := read(t, s)[load.String()]; !slices.Equal(got, points) {
-		t.Errorf("values %v, want %v", got, points)
+		t.Errorf("%d values %v, want %d %v", len(got), got, len(points), points)
 	}
 }
 
-// TestKillKeepsValuesWithPosition copies the folder of an open store, as a kill leaves it, with a commit torn in the middle.
-func TestKillKeepsValuesWithPosition(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	defer s.Close()
-	a := s.Appender(0, 4)
-	var ref Series
-	add(t, a, &ref, load, 0, 1)
-	commit(t, a, 1)
-	if err := s.Sync(); err != nil { // the first value of a series may be late for all that the appender knows
-		t.Fatal(err)
+// fill appends a value per second to the series load, and returns the points.
+func fill(t *testing.T, s Store, ref *Series, from, to int) (points []point) {
+	t.Helper()
+	for i := from; i < to; i++ {
+		add(t, s, ref, load, int64(i)*1e9, float64(i))
+		points = append(points, point{int64(i) * 1000, float64(i)})
 	}
-	first := filepath.Join(dir, "wal", "00000000")
-	before, err := os.Stat(first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	add(t, a, &ref, load, 5e6, 2)
-	commit(t, a, 2)
-	whole, err := os.ReadFile(first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for cut := before.Size(); ; cut = min(cut+5, int64(len(whole))) {
-		killed := t.TempDir()
-		if err := os.Mkdir(filepath.Join(killed, "wal"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(killed, "wal", "00000000"), whole[:cut], 0o600); err != nil {
-			t.Fatal(err)
-		}
-		k := open(t, killed)
-		if got, p := len(read(t, k)[load.String()]), k.Floor(0, 4, 7).Number; uint64(got) != p {
-			t.Errorf("cut at %d: %d values, floor %d", cut, got, p)
-		}
-		if err := k.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if cut == int64(len(whole)) {
-			break
-		}
-	}
-}
-
-// TestFailedCommitLeavesBehind fails a commit, and replays it behind the floor after a restart.
-func TestFailedCommitLeavesBehind(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	a := s.Appender(0, 4)
-	var ref Series
-	add(t, a, &ref, load, 0, 1)
-	commit(t, a, 1)
-	add(t, a, &ref, load, 5e6, 2)
-	if err := errors.Join(s.Sync(), s.Close()); err != nil { // so that the write-ahead log refuses
-		t.Fatal(err)
-	}
-	if err := a.Commit(journal.Position{Log: 7, Number: 2}, start); err == nil {
-		t.Fatal("the commit succeeded")
-	}
-	if err := a.Append(&ref, nil, start*1e6+6e6, 3); !errors.Is(err, ErrBehind) {
-		t.Errorf("append behind a failed commit: %v", err)
-	}
-	if err := a.Commit(journal.Position{Log: 7, Number: 3}, start); !errors.Is(err, ErrBehind) || a.Written(7).Number != 1 {
-		t.Errorf("commit behind a failed commit: %v, written %v", err, a.Written(7))
-	}
-	s = open(t, dir)
-	defer s.Close()
-	if p := s.Floor(0, 4, 7).Number; p != 1 {
-		t.Fatalf("floor %d", p)
-	}
-	a, ref = s.Appender(0, 4), Series{}
-	add(t, a, &ref, load, 5e6, 2)
-	commit(t, a, 2)
-	add(t, a, &ref, load, 6e6, 3)
-	commit(t, a, 3)
-	want(t, s, point{0, 1}, point{5, 2}, point{6, 3})
+	return points
 }
 
 // TestMetricName makes names that PromQL takes.
@@ -176,194 +127,208 @@ func TestMetricName(t *testing.T) {
 	}
 }
 
-// copyLog copies a log of a store's folder to another folder.
-func copyLog(t *testing.T, from, to, log string) {
-	t.Helper()
-	if err := os.CopyFS(filepath.Join(to, log), os.DirFS(filepath.Join(from, log))); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestKillKeepsLateValuesWithPosition kills the store between its write-ahead log and the log of late values. The replay of
-// the journal behind the position then stores every value once.
-func TestKillKeepsLateValuesWithPosition(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	defer s.Close()
-	a := s.Appender(0, 4)
-	var ref Series
-	add(t, a, &ref, load, 5e6, 1)
-	commit(t, a, 1)
-	if err := s.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	add(t, a, &ref, load, 6e6, 2)
-	add(t, a, &ref, load, 3e6, 3) // late
-	commit(t, a, 2)
-	add(t, a, &ref, load, 7e6, 4) // in order, but its position would cover the late one
-	commit(t, a, 3)
-	killed := t.TempDir()
-	copyLog(t, dir, killed, "wal")
-	k := open(t, killed)
-	defer k.Close()
-	if p := k.Floor(0, 4, 7).Number; p != 1 {
-		t.Fatalf("floor %d without the late value", p)
-	}
-	a, ref = k.Appender(0, 4), Series{}
-	add(t, a, &ref, load, 6e6, 2)
-	add(t, a, &ref, load, 3e6, 3)
-	commit(t, a, 2)
-	add(t, a, &ref, load, 7e6, 4)
-	commit(t, a, 3)
-	want(t, k, point{3, 3}, point{5, 1}, point{6, 2}, point{7, 4})
-
-	if err := s.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	killed = t.TempDir()
-	copyLog(t, dir, killed, "wal")
-	copyLog(t, dir, killed, "wbl")
-	k2 := open(t, killed)
-	defer k2.Close()
-	want(t, k2, point{3, 3}, point{5, 1}, point{6, 2}, point{7, 4})
-	if p := k2.Floor(0, 4, 7).Number; p != 3 {
-		t.Errorf("floor %d after Sync", p)
-	}
-}
-
-// TestLostLateValuesHoldFloor keeps the floor, also on the disk, when the tsdb could not write its log of late values.
-func TestLostLateValuesHoldFloor(t *testing.T) {
-	dir := t.TempDir()
-	s := open(t, dir)
-	a := s.Appender(0, 4)
-	var ref Series
-	add(t, a, &ref, load, 5e6, 1)
-	commit(t, a, 1)
-	if err := s.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	add(t, a, &ref, load, 3e6, 2)
-	commit(t, a, 2)
-	s.(*db).lostWrites = func() (float64, error) { return 1, nil }
-	if err := s.Sync(); err == nil {
-		t.Fatal("the sync succeeded")
-	}
-	s.(*db).lostWrites = func() (float64, error) { return 0, nil }
-	if err := s.Sync(); err == nil {
-		t.Fatal("the sync behind a failed one succeeded")
-	}
-	if p := s.Floor(0, 4, 7).Number; p != 1 {
-		t.Errorf("floor %d", p)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s = open(t, dir)
-	defer s.Close()
-	if p := s.Floor(0, 4, 7).Number; p != 1 {
-		t.Errorf("floor %d after a restart", p)
-	}
-}
-
-// TestFailedWritesIsCounted reads the counter of failed writes that the tsdb shows for both logs.
-func TestFailedWritesIsCounted(t *testing.T) {
-	r := prometheus.NewRegistry()
-	s := open(t, t.TempDir())
-	defer s.Close()
-	if n, err := s.(*db).lostWrites(); n != 0 || err != nil {
-		t.Errorf("%v, %v", n, err)
-	}
-	for _, name := range [...]string{"prometheus_tsdb_wal_writes_failed_total", "prometheus_tsdb_out_of_order_wbl_writes_failed_total"} {
-		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name})
-		if err := s.(*db).shown.Register(c); err == nil {
-			t.Errorf("the tsdb has no counter %s", name)
-		}
-		r.MustRegister(c)
-		c.Inc()
-	}
-	if n, err := failedWrites(r); n != 2 || err != nil {
-		t.Errorf("%v, %v", n, err)
-	}
-}
-
-// TestRestartForgetsTimes replays a rolled-back commit in one process: its values keep their times.
-func TestRestartForgetsTimes(t *testing.T) {
-	s := open(t, t.TempDir())
-	defer s.Close()
-	a := s.Appender(0, 4)
-	var ref Series
-	add(t, a, &ref, load, 0, 1)
-	commit(t, a, 1)
-	add(t, a, &ref, load, 5e6, 2)
-	if err := a.(*tsdbAppender).fail(errors.New("disk full")); err == nil {
-		t.Fatal("no error")
-	}
-	a.Restart()
-	add(t, a, &ref, load, 5e6, 2)
-	commit(t, a, 2)
-	want(t, s, point{0, 1}, point{5, 2})
-	if c := s.Counts(); c.Moved != 0 {
-		t.Errorf("counts %+v", c)
-	}
-}
-
-// TestSyncIsSerial syncs from several goroutines while commits go on.
-func TestSyncIsSerial(t *testing.T) {
-	s := open(t, t.TempDir())
-	defer s.Close()
-	a := s.Appender(0, 4)
-	var running sync.WaitGroup
-	for range 4 {
-		running.Go(func() {
-			if err := s.Sync(); err != nil {
-				t.Error(err)
+// TestKillReplaysBehindSnapshot kills the store, as a copy of its folder shows it, some time after a snapshot, without blocks and
+// with some that were written before or after the snapshot: snapshot and replay give all values once.
+func TestKillReplaysBehindSnapshot(t *testing.T) {
+	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
+	for _, block := range [...]int{-1, 700} { // the value behind which blocks are written
+		for _, saved := range [...]int{1, 450, 900} { // the value behind which the snapshot is saved
+			dir := t.TempDir()
+			s := open(t, dir, o)
+			var ref Series
+			var body []byte
+			for i := range 1200 {
+				fill(t, s, &ref, i, i+1)
+				if i == saved {
+					body = snapshot(t, s)
+				}
+				if i == block {
+					maintain(t, s)
+				}
 			}
-		})
+			s.Encode(0, nil) // the next snapshot, which the kill interrupts
+			killed := t.TempDir()
+			testenv.NoError(t, os.CopyFS(killed, os.DirFS(dir)))
+			testenv.NoError(t, s.Close())
+			s = open(t, killed, o)
+			restore(t, s, body)
+			points := fill(t, s, new(Series), saved+1, 1200)
+			points = append(expected(0, saved+1), points...)
+			want(t, s, points...)
+			fill(t, s, new(Series), 1200, 1800)
+			maintain(t, s)
+			want(t, s, expected(0, 1800)...)
+			if files, _ := filepath.Glob(filepath.Join(killed, headFolder, "*")); len(files) > 2 {
+				t.Errorf("files of the head stay: %v", files)
+			}
+			testenv.NoError(t, s.Close())
+		}
 	}
+}
+
+// expected returns the points that fill makes.
+func expected(from, to int) (points []point) {
+	for i := from; i < to; i++ {
+		points = append(points, point{int64(i) * 1000, float64(i)})
+	}
+	return points
+}
+
+// TestFullDisk keeps full chunks in memory and in snapshots while their file cannot be written, and writes them when it can.
+func TestFullDisk(t *testing.T) {
+	for _, kind := range [...]faultfs.Kind{faultfs.Create, faultfs.Write, faultfs.Mkdir} {
+		fs := faultfs.New(disk.OS{})
+		dir := t.TempDir()
+		o := Options{FS: fs, LateWindow: time.Hour}
+		s := open(t, dir, o)
+		var ref Series
+		fs.Fail(kind, syscall.ENOSPC)
+		points := fill(t, s, &ref, 0, 500)
+		body := snapshot(t, s)
+		if err := s.Trouble(); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("%s: trouble %v", kind, err)
+		}
+		want(t, s, points...)
+		testenv.NoError(t, s.Close())
+		s = open(t, dir, o) // from the snapshot alone
+		restore(t, s, body)
+		want(t, s, points...)
+
+		fs.Fail(kind, nil)
+		points = append(points, fill(t, s, new(Series), 500, 600)...)
+		body = snapshot(t, s)
+		testenv.NoError(t, s.Trouble())
+		if len(s.partitions[0].series[0].full) > 0 {
+			t.Errorf("%s: full chunks stay in memory", kind)
+		}
+		testenv.NoError(t, s.Close())
+		s = open(t, dir, o)
+		restore(t, s, body)
+		want(t, s, points...)
+		testenv.NoError(t, s.Close())
+	}
+}
+
+// TestUnwrittenChunksAreBounded refuses a snapshot that would have more full chunks than the bound.
+func TestUnwrittenChunksAreBounded(t *testing.T) {
+	fs := faultfs.New(disk.OS{})
+	s := open(t, t.TempDir(), Options{FS: fs, LateWindow: time.Hour})
+	defer s.Close()
+	fs.Fail(faultfs.Create, syscall.ENOSPC)
+	fill(t, s, new(Series), 0, 500)
+	snapshot(t, s)
+	s.partitions[0].unwritten = maxUnwritten + 1
+	if err := s.Sync(0); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// TestFailedSync writes all chunks again that a failed sync may have lost, also those of other partitions.
+func TestFailedSync(t *testing.T) {
+	fs := faultfs.New(disk.OS{})
+	dir := t.TempDir()
+	o := Options{FS: fs, LateWindow: time.Hour}
+	s := open(t, dir, o)
+	points := fill(t, s, new(Series), 0, 500)
+	var other Series
+	for i := range 200 {
+		s.Append(1, &other, func() labels.Labels { return Labels("b", "web-2", "default", "linux") }, start*1e6+int64(i)*1e9, 1)
+	}
+	s.Encode(0, nil)
+	s.Encode(1, nil)
+	fs.Fail(faultfs.Sync, syscall.EIO)
+	if err := s.Sync(0); !errors.Is(err, syscall.EIO) {
+		t.Errorf("error %v", err)
+	}
+	fs.Fail(faultfs.Sync, nil)
+	if s.Sync(0) == nil || s.Sync(1) == nil {
+		t.Error("a snapshot counts whose chunks may be lost")
+	}
+	// What the kernel dropped reads as zeros.
+	name := s.fileAt(start).path()
+	info, err := os.Stat(name)
+	testenv.NoError(t, err)
+	file, err := os.OpenFile(name, os.O_RDWR, 0)
+	testenv.NoError(t, err)
+	_, err = file.WriteAt(make([]byte, info.Size()-rangeHeader), rangeHeader)
+	testenv.NoError(t, err)
+	testenv.NoError(t, file.Close())
+	body := snapshot(t, s)
+	s.Encode(1, nil)
+	testenv.NoError(t, s.Sync(1))
+	testenv.NoError(t, s.Close())
+	s = open(t, dir, o)
+	defer s.Close()
+	restore(t, s, body)
+	want(t, s, points...)
+}
+
+// TestDeletedFolder deletes the folder of an open store: values come again without a restart, and those of the head are kept.
+func TestDeletedFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "series")
+	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
+	s := open(t, dir, o)
 	var ref Series
-	for i := range 20 {
-		add(t, a, &ref, load, int64(i)*5e6, 1)
-		commit(t, a, uint64(i+1))
+	points := fill(t, s, &ref, 0, 200)
+	snapshot(t, s)
+	testenv.NoError(t, os.RemoveAll(dir))
+	points = append(points, fill(t, s, &ref, 200, 300)...)
+	body := snapshot(t, s)
+	want(t, s, points...)
+	testenv.NoError(t, s.Close())
+	s = open(t, dir, o)
+	defer func() { testenv.NoError(t, s.Close()) }()
+	restore(t, s, body)
+	want(t, s, points...)
+
+	testenv.NoError(t, os.RemoveAll(dir))
+	points = append(points, fill(t, s, new(Series), 300, 1000)...)
+	testenv.NoError(t, os.WriteFile(dir, nil, 0o600)) // no folder can be made
+	if s.maintain() == nil || s.maintain() == nil {
+		t.Error("blocks are written to a file")
 	}
-	running.Wait()
-	if err := s.Sync(); err != nil {
-		t.Fatal(err)
+	want(t, s, points...)
+	testenv.NoError(t, os.Remove(dir))
+	maintain(t, s)
+	want(t, s, points...)
+	if len(s.view.blocks) != 2 {
+		t.Errorf("%d blocks", len(s.view.blocks))
 	}
-	if p := s.Floor(0, 4, 7).Number; p != 20 {
-		t.Errorf("floor %d", p)
-	}
+}
+
+// TestMissingFile restores a snapshot whose file is missing: the values that memory had are there.
+func TestMissingFile(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{})
+	points := fill(t, s, new(Series), 0, 500)
+	body := snapshot(t, s)
+	testenv.NoError(t, s.Close())
+	testenv.NoError(t, os.RemoveAll(filepath.Join(dir, headFolder)))
+	s = open(t, dir, Options{})
+	defer s.Close()
+	restore(t, s, body)
+	want(t, s, points[480:]...)
 }
 
 // TestDamagedBlockIsSetAside opens a store with a damaged block: the other values are there, and the block has another name.
 func TestDamagedBlockIsSetAside(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
-	a := s.Appender(0, 1)
-	var ref Series
-	for hour := range 8 {
-		add(t, a, &ref, load, int64(hour)*int64(time.Hour), float64(hour))
-		if err := a.Commit(journal.Position{Log: 7, Number: uint64(hour + 1)}, start+int64(hour)*3_600_000); err != nil {
-			t.Fatal(err)
-		}
+	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
+	s := open(t, dir, o)
+	fill(t, s, new(Series), 0, 1200)
+	maintain(t, s)
+	body := snapshot(t, s)
+	if len(s.view.blocks) < 2 {
+		t.Fatalf("%d blocks", len(s.view.blocks))
 	}
-	if err := errors.Join(s.Sync(), s.(*db).tsdb.Compact(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	blocks := s.(*db).tsdb.Blocks()
-	if len(blocks) < 2 {
-		t.Fatalf("%d blocks", len(blocks))
-	}
-	path := blocks[0].Dir()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(path, "index"), []byte("no index"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s = open(t, dir)
+	path := s.view.blocks[0].Dir()
+	testenv.NoError(t, s.Close())
+	testenv.NoError(t, os.WriteFile(filepath.Join(path, "index"), []byte("no index"), 0o600))
+	s = open(t, dir, o)
 	defer s.Close()
+	restore(t, s, body)
 	got := read(t, s)[load.String()]
-	if len(got) == 0 || len(got) == 8 || got[len(got)-1].value != 7 {
+	if len(got) == 0 || len(got) == 1200 || got[len(got)-1].value != 1199 {
 		t.Errorf("values %v", got)
 	}
 	if _, err := os.Stat(path + damagedSuffix); err != nil {
@@ -371,29 +336,143 @@ func TestDamagedBlockIsSetAside(t *testing.T) {
 	}
 }
 
-// TestDeletedFolderFailsSync deletes the folder of an open store: no floor moves, and the error names the folder. Opening makes it
-// anew.
-func TestDeletedFolderFailsSync(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "series")
-	s := open(t, dir)
-	a := s.Appender(0, 1)
+// TestLateValuesOfWrittenRanges keeps late values for ranges that have blocks, and merges their blocks.
+func TestLateValuesOfWrittenRanges(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
+	s := open(t, dir, o)
+	defer func() { testenv.NoError(t, s.Close()) }()
 	var ref Series
-	add(t, a, &ref, load, 0, 1)
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
+	points := fill(t, s, &ref, 0, 1000)
+	maintain(t, s)
+	for _, i := range []int{100, 400, 400, 950} {
+		add(t, s, &ref, load, int64(i)*1e9+500e6, 0.5)
 	}
-	commit(t, a, 1)
-	if err := s.Sync(); err == nil || !strings.Contains(err.Error(), dir) {
-		t.Errorf("sync: %v", err)
+	points = append(points, point{100_500, 0.5}, point{400_500, 0.5}, point{400_501, 0.5}, point{950_500, 0.5})
+	slices.SortFunc(points, func(a, b point) int { return compareTimes(a.ms, b.ms) })
+	want(t, s, points...)
+	s = restart(t, s, func() Store { return open(t, dir, o) }).(*db)
+	want(t, s, points...)
+	points = append(points, fill(t, s, new(Series), 1000, 1500)...)
+	maintain(t, s)
+	want(t, s, points...)
+	for _, of := range s.partitions[0].late {
+		t.Errorf("late values stay in memory: %v", of)
 	}
-	if p := s.Floor(0, 1, 7); p.Number != 0 {
-		t.Errorf("floor %v", p)
+	for i, b := range s.view.blocks[1:] {
+		if b.MinTime() < s.view.blocks[i].MaxTime() {
+			t.Errorf("blocks overlap: %v and %v", s.view.blocks[i], b)
+		}
 	}
-	_ = s.Close() // its files are gone
-	s = open(t, dir)
+	if c := s.Counts(); c.Moved != 0 {
+		t.Errorf("counts %+v", c)
+	}
+}
+
+// TestSeriesLeaveHead drops series without values, and takes their next values again by the same reference.
+func TestSeriesLeaveHead(t *testing.T) {
+	s := open(t, t.TempDir(), Options{Range: 5 * time.Minute, LateWindow: time.Hour, MaxSeries: 2})
 	defer s.Close()
-	a, ref = s.Appender(0, 1), Series{}
-	add(t, a, &ref, load, 0, 1)
-	commit(t, a, 1)
-	want(t, s, point{0, 1})
+	var ref, other Series
+	fill(t, s, &ref, 0, 10)
+	for i := range 2000 {
+		add(t, s, &other, Labels("b", "web-1", "default", "linux"), int64(i)*1e9, 1)
+	}
+	maintain(t, s)
+	if n := len(s.index.byRef); n != 1 || len(s.partitions[0].series) != 1 || len(s.index.byHash) != 1 || s.index.namespaces["default"] != 1 {
+		t.Errorf("%d series in the head", n)
+	}
+	want(t, s, append(expected(0, 10), fill(t, s, &ref, 2000, 2010)...)...)
+}
+
+// TestTwins reads the series of a node that was deleted and made again in another partition as one.
+func TestTwins(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir, Options{Range: 5 * time.Minute, LateWindow: time.Hour})
+	defer s.Close()
+	points := fill(t, s, new(Series), 0, 200)
+	var twin Series
+	for i := 200; i < 1000; i++ {
+		s.Append(9, &twin, func() labels.Labels { return load }, start*1e6+int64(i)*1e9, float64(i))
+		points = append(points, point{int64(i) * 1000, float64(i)})
+	}
+	want(t, s, points...)
+	maintain(t, s)
+	want(t, s, points...)
+	if n := len(s.index.byRef); n != 1 || len(s.partitions[0].series) != 0 {
+		t.Errorf("%d series in the index", n)
+	}
+}
+
+// TestOtherRange restores a snapshot of a store with another range.
+func TestOtherRange(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
+	s := open(t, dir, o)
+	points := fill(t, s, new(Series), 0, 700)
+	maintain(t, s)
+	body := snapshot(t, s)
+	testenv.NoError(t, s.Close())
+	o.Range = 7 * time.Minute
+	s = open(t, dir, o)
+	defer s.Close()
+	restore(t, s, body)
+	want(t, s, points...)
+	points = append(points, fill(t, s, new(Series), 700, 2000)...)
+	maintain(t, s)
+	want(t, s, points...)
+}
+
+// TestRangeFileGolden holds the bytes of a range file.
+func TestRangeFileGolden(t *testing.T) {
+	b := appendRecord(appendRangeHeader(nil), chunkRecord{min: start, max: start + 1, prev: 16, data: []byte{0, 1, 2}})
+	testenv.Golden(t, "testdata/range.golden", b)
+}
+
+// TestHeadGolden holds the bytes of the head of a partition in a snapshot.
+func TestHeadGolden(t *testing.T) {
+	fs := faultfs.New(disk.OS{})
+	s := open(t, t.TempDir(), Options{FS: fs, LateWindow: time.Hour})
+	defer s.Close()
+	var ref Series
+	fill(t, s, &ref, 0, 300)
+	snapshot(t, s)
+	fs.Fail(faultfs.Write, syscall.ENOSPC)
+	fill(t, s, &ref, 300, 400)
+	add(t, s, &ref, load, 5e8, 1)
+	testenv.Golden(t, "testdata/head.golden", s.Encode(0, nil))
+}
+
+// FuzzDecodeHead decodes the head of a partition from any bytes.
+func FuzzDecodeHead(f *testing.F) {
+	golden, err := os.ReadFile(filepath.Join("testdata", "head.golden"))
+	testenv.NoError(f, err)
+	f.Add(golden)
+	f.Fuzz(func(t *testing.T, body []byte) {
+		s := open(t, t.TempDir(), Options{})
+		defer s.Close()
+		d := shard.NewDecoder(body)
+		if s.Decode(0, d); d.Err() == nil {
+			again := s.Encode(0, nil)
+			restore(t, s, again)
+		} else if len(s.partitions[0].series) > 0 || len(s.index.byRef) > 0 {
+			t.Error("series stay after an error")
+		}
+	})
+}
+
+// FuzzParseRecord decodes a record of a range file from any bytes.
+func FuzzParseRecord(f *testing.F) {
+	f.Add(appendRecord(nil, chunkRecord{min: start, max: start + 1, prev: 16, data: []byte{0, 1, 2}}))
+	f.Add(appendRangeHeader(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		_ = parseRangeHeader(b)
+		r, need, err := parseRecord(b)
+		if err == nil && need == 0 && string(appendRecord(nil, r)) != string(b[:recordHeader+len(r.data)]) {
+			t.Errorf("record %v is written in another way", r)
+		}
+		if need > recordHeader+maxChunk {
+			t.Errorf("needs %d bytes", need)
+		}
+	})
 }

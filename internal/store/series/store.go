@@ -1,13 +1,18 @@
 package series
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"strings"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/storage"
 
-	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/disk"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Names of labels of a series.
@@ -19,73 +24,81 @@ const (
 	LabelTemplate  = "template"
 )
 
-// Store keeps series of numeric values.
+// Store keeps series of numeric values. One goroutine at a time appends to a partition, encodes or decodes it.
 type Store interface {
 	storage.Queryable
 
-	// Appender returns the appender of one of several workers. Partition p belongs to worker p modulo their number. Call it
-	// once for each worker.
-	Appender(worker, workers int) Appender
-	// Floor returns the last commit of a log whose values and those before it are on the disk; zero: none is.
-	Floor(worker, workers int, log uint64) journal.Position
-	// Stored returns the number of the last commit up to which all values of a partition are in the store, whichever workers
-	// it had; common converts a position to the present log.
-	Stored(partition int, common func(journal.Position) journal.Position) uint64
-	// Sync writes all commits to the disk and raises the floors. A sync that failed fails until the store is opened again.
-	Sync() error
+	// Append adds a value at a time in Unix ns to a series of a partition. It calls name if s is new or its series has left
+	// the head. A value that the store refuses is counted.
+	Append(p model.Partition, s *Series, name func() labels.Labels, at int64, value float64)
+	// Encode appends the head of a partition to a snapshot, which counts when Sync has returned without an error.
+	Encode(p model.Partition, dst []byte) []byte
+	// Decode fills the empty head of a partition from a snapshot.
+	Decode(p model.Partition, d Decoder)
+	// Sync makes the files durable that the last Encode of a partition named.
+	Sync(p model.Partition) error
+	// Run writes blocks, merges and deletes them until ctx ends. It begins when all partitions are decoded.
+	Run(ctx context.Context)
+	// Trouble returns why the store cannot write its files; nil: it can.
+	Trouble() error
 	// Counts returns the counters since the store was opened.
 	Counts() Counts
 	Close() error
 }
 
-// Appender appends the values of one worker, commit by commit.
-type Appender interface {
-	// Append adds a value at a time in Unix ns to the transaction. Name is called if the series is not known by its
-	// reference. A value that the store refuses is counted and gives no error.
-	Append(s *Series, name func() labels.Labels, at int64, value float64) error
-	// Commit ends the transaction with the position of its entries and a time in Unix ms. A transaction without values
-	// writes nothing.
-	Commit(p journal.Position, ms int64) error
-	// Written returns the last commit of a log that the appender took.
-	Written(log uint64) journal.Position
-	// Restart ends the refusal after a failed commit. The caller replays the commits behind Written.
-	Restart()
+// Decoder reads a part of a snapshot; *shard.Decoder implements it.
+type Decoder interface {
+	Byte() byte
+	Uint() uint64
+	Int() int64
+	Fixed64() uint64
+	Bytes() []byte
+	Count() int
+	Fail(element string)
+	Err() error
 }
 
-// Series is the reference of a series that its writer keeps. The zero value is a series that the store is asked for.
-type Series struct {
-	ref          storage.SeriesRef
-	life         uint32 // of the appender that set the times
-	given, taken int64  // time of the newest value in ms: as it came, and as it was stored
-}
+// Series is the reference of a series that its writer keeps. The zero value is a new one, which Append looks up by its labels.
+type Series struct{ of *headSeries }
 
 // Counts has the counters of a store.
 type Counts struct {
 	Values    uint64 // appended
 	Moved     uint64 // by 1 ms, because the series has a value at that time
 	Late      uint64 // refused: older than the window for late values
-	Duplicate uint64 // refused: the series has another value at that time and at the next millisecond
 	Unbounded uint64 // refused: the namespace has as many series as it may have
 }
 
-// ErrBehind is the error of an appender after a failed commit, until Restart.
-var ErrBehind = errors.New("a commit of the series store failed; the journal keeps the values")
-
-// errTooManySeries refuses a new series.
-var errTooManySeries = errors.New("the namespace has too many series")
-
-// place returns the time in ms for a value at a time in ns. A value in the millisecond of the one before it is moved.
-func (s *Series) place(at int64) (ms int64, moved bool) {
-	given := at / 1e6
-	if given < s.given {
-		return given, false // late
+// register shows the counters of a store on a registry.
+func register(s Store, r prometheus.Registerer) (err error) {
+	for _, m := range [...]struct {
+		name, reason, help string
+		value              func(Counts) uint64
+	}{
+		{"values_total", "", "Values appended to the series store.", func(c Counts) uint64 { return c.Values }},
+		{"moved_total", "", "Values moved by 1 ms, because their series has a value at that time.", func(c Counts) uint64 { return c.Moved }},
+		{"refused_total", "late", "Values that the series store refused.", func(c Counts) uint64 { return c.Late }},
+		{"refused_total", "series", "Values that the series store refused.", func(c Counts) uint64 { return c.Unbounded }},
+	} {
+		o := prometheus.CounterOpts{Namespace: "muster", Subsystem: "series", Name: m.name, Help: m.help}
+		if m.reason != "" {
+			o.ConstLabels = prometheus.Labels{"reason": m.reason}
+		}
+		err = errors.Join(err, r.Register(prometheus.NewCounterFunc(o, func() float64 { return float64(m.value(s.Counts())) })))
 	}
-	ms = given
-	if s.taken != 0 && ms <= s.taken {
-		ms, moved = s.taken+1, true
-	}
-	s.given, s.taken = given, ms
-	return ms, moved
+	return err
+}
+
+// Options are the settings of a store.
+type Options struct {
+	FS         disk.FS       // of the head; default disk.OS{}
+	Range      time.Duration // of a block of the head; default 2h
+	Retention  time.Duration // blocks that are older are deleted; zero: none is
+	MaxBytes   int64         // the oldest blocks are deleted beyond this size; zero: none is
+	LateWindow time.Duration // how much older than the newest value of its partition a value may be
+	MaxSeries  int           // in the head, per namespace; zero: no limit
+	Logger     *slog.Logger
+	Registry   prometheus.Registerer // nil: no metrics
 }
 
 // Labels returns the labels of the series of an item.

@@ -49,7 +49,7 @@ type Cycle struct {
 type Gate struct {
 	Reducer string
 	// Wait returns ErrSkip to discard the snapshot instead of waiting for it.
-	Wait func(context.Context, journal.Position) error
+	Wait func(context.Context, model.Partition, journal.Position) error
 }
 
 // ErrSkip reports that a gate discards a snapshot; the next cycle saves a new snapshot of the partition.
@@ -171,7 +171,7 @@ func (c *Cycle) write(p model.Partition) (*Pending, error) {
 // the file its final name.
 func (c *Cycle) commitWhenRecorded(ctx context.Context, pending *Pending) error {
 	for _, gate := range c.Gates {
-		if err := gate.Wait(ctx, pending.at); err != nil {
+		if err := gate.Wait(ctx, pending.partition, pending.at); err != nil {
 			pending.Discard()
 			if errors.Is(err, ErrSkip) {
 				return nil

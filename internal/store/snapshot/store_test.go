@@ -321,14 +321,14 @@ func TestCycleSpreadsAndWaitsForReactions(t *testing.T) {
 		reacted := make(chan struct{})
 		floors := make(chan uint64, 8)
 		c := &Cycle{Store: s, View: &fakeView{}, Period: time.Minute,
-			Gates: []Gate{{Reducer: "events", Wait: func(ctx context.Context, p journal.Position) error {
+			Gates: []Gate{{Reducer: "events", Wait: func(ctx context.Context, _ model.Partition, p journal.Position) error {
 				select {
 				case <-reacted:
 					return nil
 				case <-ctx.Done():
 					return ctx.Err()
 				}
-			}}, {Reducer: "metrics", Wait: func(context.Context, journal.Position) error { return nil }}},
+			}}, {Reducer: "metrics", Wait: func(context.Context, model.Partition, journal.Position) error { return nil }}},
 			Saved: func() {
 				if floor := s.ReplayStart(); floor.Number > 0 {
 					floors <- floor.Number

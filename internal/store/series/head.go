@@ -1,0 +1,383 @@
+package series
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// maxSamples is the most values of a chunk.
+const maxSamples = 120
+
+// headPartition has the series of a partition that are in the head.
+type headPartition struct {
+	mu        sync.Mutex
+	series    []*headSeries           // in the order in which they came
+	late      map[*headSeries][]point // late values, by time
+	newest    int64                   // time of the newest value, ms
+	oldest    int64                   // no chunk has an older value, ms
+	lates     int                     // values in late
+	counts    Counts                  // since the store was opened
+	unwritten int                     // bytes of full chunks that the last write could not write
+	fault     error                   // why
+}
+
+// point is a value of a series.
+type point struct {
+	ms    int64
+	value float64
+}
+
+// headSeries is a series in the head.
+type headSeries struct {
+	// Append needs those of the first cache line.
+	given, taken int64 // time of the newest value in ms: as it came, and as it was stored
+	openMax      int64 // time of the last value of open
+	openEnd      int64 // end of its range
+	open         *chunkenc.XORChunk
+	appender     chunkenc.Appender // of open
+	gone         bool              // it has left the head
+
+	openMin    int64       // time of the first value of open
+	full       []fullChunk // that no sync has covered, by time
+	saved      []savedTail // by file
+	labels     labels.Labels
+	partition  *headPartition
+	ref        storage.SeriesRef
+	next, twin *headSeries // see seriesIndex
+}
+
+// fullChunk is a chunk that gets no more values.
+type fullChunk struct {
+	min, max int64
+	data     []byte
+	file     *rangeFile
+	offset   int64 // where it is written; 0: nowhere yet
+}
+
+// savedTail is the offset of the newest synced chunk of a series in a file.
+type savedTail struct {
+	file   *rangeFile
+	offset int64
+}
+
+// reset empties a partition; call it with mu.
+func (p *headPartition) reset() {
+	p.series, p.late, p.lates, p.unwritten, p.fault = nil, map[*headSeries][]point{}, 0, 0, nil
+	p.newest, p.oldest = math.MinInt64, math.MaxInt64
+}
+
+// place returns the time in ms for a value at a time in ns. A value in the millisecond of the one before it is moved.
+func (s *headSeries) place(at int64) (ms int64, moved, late bool) {
+	given := at / 1e6
+	if given < s.given {
+		return given, false, true
+	}
+	ms = given
+	if s.taken != 0 && ms <= s.taken {
+		ms, moved = s.taken+1, true
+	}
+	s.given, s.taken = given, ms
+	return ms, moved, false
+}
+
+// Append implements Store.
+func (s *db) Append(id model.Partition, ref *Series, name func() labels.Labels, at int64, value float64) {
+	p := &s.partitions[id]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of := ref.of
+	if of == nil || of.gone {
+		if of = s.index.find(p, name(), s.options.MaxSeries); of == nil {
+			p.counts.Unbounded++
+			return
+		}
+		ref.of = of
+	}
+	ms, moved, late := of.place(at)
+	if p.newest != math.MinInt64 && ms < p.newest-s.options.LateWindow.Milliseconds() {
+		p.counts.Late++
+		return
+	}
+	p.newest = max(p.newest, ms)
+	if late || ms < s.sealed.Load() {
+		moved = p.addLate(of, ms, value) || moved
+	} else {
+		s.add(p, of, ms, value)
+	}
+	p.counts.Values++
+	if moved {
+		p.counts.Moved++
+	}
+}
+
+// add appends a value that is newer than all of a series; call it with the partition's mutex.
+func (s *db) add(p *headPartition, of *headSeries, ms int64, value float64) {
+	if of.open != nil && (of.open.NumSamples() >= maxSamples || ms >= of.openEnd) {
+		s.cut(of)
+	}
+	if of.open == nil {
+		of.open, of.openMin, of.openEnd = chunkenc.NewXORChunk(), ms, s.rangeEnd(ms)
+		of.appender, _ = of.open.Appender() // of an empty chunk, so it has no error
+	}
+	of.appender.Append(0, ms, value)
+	of.openMax = ms
+	p.oldest = min(p.oldest, ms)
+}
+
+// cut makes the open chunk of a series a full one; call it with the partition's mutex.
+func (s *db) cut(of *headSeries) {
+	of.full = append(of.full, fullChunk{min: of.openMin, max: of.openMax, data: slices.Clone(of.open.Bytes()), file: s.fileAt(of.openMin)})
+	of.open, of.appender = nil, nil
+}
+
+// addLate inserts a late value. Where its series has a late value at that time, it takes the next free millisecond.
+func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (moved bool) {
+	list := p.late[of]
+	at, taken := slices.BinarySearchFunc(list, ms, func(x point, ms int64) int { return compareTimes(x.ms, ms) })
+	for ; taken; moved = true {
+		at++
+		ms++
+		taken = at < len(list) && list[at].ms == ms
+	}
+	p.late[of] = slices.Insert(list, at, point{ms, value})
+	p.lates++
+	return moved
+}
+
+// compareTimes compares two times in ms.
+func compareTimes(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// rangeStart returns the start of the range of a time.
+func (s *db) rangeStart(ms int64) int64 {
+	width := s.options.Range.Milliseconds()
+	start := ms - ms%width
+	if ms%width < 0 {
+		start -= width
+	}
+	return start
+}
+
+// rangeEnd returns the end of the range of a time, which is not in it.
+func (s *db) rangeEnd(ms int64) int64 { return s.rangeStart(ms) + s.options.Range.Milliseconds() }
+
+// fileAt returns the file of the range of a time.
+func (s *db) fileAt(ms int64) *rangeFile {
+	start := s.rangeStart(ms)
+	return s.file(start, s.rangeEnd(start))
+}
+
+// file returns the file of a range.
+func (s *db) file(start, end int64) *rangeFile {
+	s.filesMu.Lock()
+	defer s.filesMu.Unlock()
+	key := [2]int64{start, end}
+	if s.files[key] == nil {
+		s.files[key] = &rangeFile{fs: s.options.FS, dir: s.headDir(), start: start, end: end}
+	}
+	return s.files[key]
+}
+
+// tail returns the offset of the newest chunk of a series that is written to a file, synced or not; 0: none is.
+func (of *headSeries) tail(file *rangeFile) (offset int64) {
+	for _, t := range of.saved {
+		if t.file == file {
+			offset = t.offset
+		}
+	}
+	for _, c := range of.full {
+		if c.file == file && c.offset != 0 {
+			offset = c.offset
+		}
+	}
+	return offset
+}
+
+// maxUnwritten bounds the full chunks of a partition, in bytes, that snapshots have because their file could not be written.
+const maxUnwritten = 4 << 20
+
+// write writes the full chunks of a partition that are in no file yet; call it with the partition's mutex. Chunks that it
+// cannot write stay in memory.
+func (s *db) write(p *headPartition) {
+	var files []*rangeFile
+	for _, of := range p.series {
+		for i := range of.full {
+			c := &of.full[i]
+			if c.offset != 0 && c.file.mayLack(c.offset) {
+				c.offset = 0
+			}
+			if c.offset == 0 && !slices.Contains(files, c.file) {
+				files = append(files, c.file)
+			}
+		}
+	}
+	p.unwritten, p.fault = 0, nil
+	for _, file := range files {
+		var chunks []*fullChunk
+		if err := file.write(func(at int64) (b []byte) {
+			for _, of := range p.series {
+				for i := range of.full {
+					if c := &of.full[i]; c.file == file && c.offset == 0 {
+						prev := of.tail(file)
+						c.offset = at + int64(len(b))
+						b = appendRecord(b, chunkRecord{c.min, c.max, prev, c.data})
+						chunks = append(chunks, c)
+					}
+				}
+			}
+			return b
+		}); err != nil {
+			p.fault = fmt.Errorf("write %q: %w", file.path(), err)
+			for _, c := range chunks {
+				c.offset = 0
+			}
+		}
+	}
+	if p.fault != nil {
+		for _, of := range p.series {
+			for _, c := range of.full {
+				if c.offset == 0 {
+					p.unwritten += len(c.data)
+				}
+			}
+		}
+	}
+}
+
+// Sync implements Store. It takes the partition's mutex for moments only.
+func (s *db) Sync(id model.Partition) error {
+	p := &s.partitions[id]
+	p.mu.Lock()
+	covered := map[*rangeFile]int64{}
+	for _, of := range p.series {
+		for _, c := range of.full {
+			if c.offset != 0 {
+				covered[c.file] = 0
+			}
+		}
+	}
+	fault := p.fault
+	tolerable := fault == nil || p.unwritten <= maxUnwritten // the snapshot has them
+	p.mu.Unlock()
+	for file := range covered {
+		end, err := file.sync()
+		if err != nil {
+			err = fmt.Errorf("sync %q: %w", file.path(), err)
+			s.headFault.Store(&err)
+			return err
+		}
+		covered[file] = end
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, of := range p.series {
+		kept := of.full[:0]
+		for _, c := range of.full {
+			switch {
+			case c.offset == 0 || c.offset >= covered[c.file]:
+				kept = append(kept, c)
+			case c.file.mayLack(c.offset):
+				fault, tolerable = fmt.Errorf("an earlier sync of %q failed", c.file.path()), false
+				kept = append(kept, c)
+			default:
+				of.setTail(c.file, c.offset)
+			}
+		}
+		clear(of.full[len(kept):])
+		if of.full = kept; len(kept) == 0 {
+			of.full = nil
+		}
+	}
+	if s.headFault.Store(nil); fault != nil {
+		s.headFault.Store(&fault)
+	}
+	if tolerable {
+		return nil
+	}
+	return fault
+}
+
+// setTail notes that the chunk at an offset is the newest synced one in a file.
+func (of *headSeries) setTail(file *rangeFile, offset int64) {
+	for i := range of.saved {
+		if of.saved[i].file == file {
+			of.saved[i].offset = offset
+			return
+		}
+	}
+	of.saved = append(of.saved, savedTail{file, offset})
+}
+
+// drop removes the values before a time, which blocks have: chunks, and those late values that the block's writer read. Series
+// without values leave the head.
+func (s *db) drop(p *headPartition, end int64, read map[*headSeries][]point) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.oldest = math.MaxInt64
+	var gone []*headSeries
+	for _, of := range p.series {
+		if of.open != nil && of.openMax < end {
+			of.open, of.appender = nil, nil
+		}
+		of.full = slices.DeleteFunc(of.full, func(c fullChunk) bool { return c.max < end })
+		of.saved = slices.DeleteFunc(of.saved, func(t savedTail) bool { return t.file.end <= end })
+		if stored := read[of]; len(stored) > 0 {
+			p.removeLate(of, stored)
+		}
+		if p.noteOldest(of); of.isEmpty() && p.late[of] == nil && of.taken < end {
+			gone = append(gone, of)
+		}
+	}
+	if len(gone) > 0 {
+		s.index.remove(gone)
+		p.series = slices.DeleteFunc(p.series, func(of *headSeries) bool { return of.gone })
+	}
+}
+
+// noteOldest lowers the time of the oldest value to the first one of a series.
+func (p *headPartition) noteOldest(of *headSeries) {
+	if of.open != nil {
+		p.oldest = min(p.oldest, of.openMin)
+	}
+	for _, c := range of.full {
+		p.oldest = min(p.oldest, c.min)
+	}
+	for _, t := range of.saved {
+		p.oldest = min(p.oldest, t.file.start)
+	}
+}
+
+// isEmpty reports whether a series has no chunks.
+func (of *headSeries) isEmpty() bool {
+	return of.open == nil && len(of.full) == 0 && len(of.saved) == 0
+}
+
+// removeLate removes late values that a block has.
+func (p *headPartition) removeLate(of *headSeries, stored []point) {
+	list := p.late[of]
+	p.lates -= len(list)
+	list = slices.DeleteFunc(list, func(x point) bool {
+		at, ok := slices.BinarySearchFunc(stored, x.ms, func(x point, ms int64) int { return compareTimes(x.ms, ms) })
+		return ok && math.Float64bits(stored[at].value) == math.Float64bits(x.value)
+	})
+	if p.lates += len(list); len(list) > 0 {
+		p.late[of] = list
+	} else {
+		delete(p.late, of)
+	}
+}

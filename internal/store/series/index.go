@@ -1,0 +1,108 @@
+package series
+
+import (
+	"sync"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/index"
+)
+
+// seriesIndex finds the series of the head by labels. Two partitions may have series with the same labels, of a node that was
+// deleted and made again: these twins share a reference.
+type seriesIndex struct {
+	mu         sync.RWMutex
+	postings   *index.MemPostings
+	byRef      map[storage.SeriesRef]*headSeries // further twins by headSeries.twin
+	byHash     map[uint64]*headSeries            // further series with that hash by headSeries.next
+	namespaces map[string]int                    // references
+	last       storage.SeriesRef
+}
+
+// newIndex returns an empty index.
+func newIndex() *seriesIndex {
+	return &seriesIndex{
+		postings: index.NewMemPostings(), byRef: map[storage.SeriesRef]*headSeries{}, byHash: map[uint64]*headSeries{}, namespaces: map[string]int{},
+	}
+}
+
+// find returns the series of a partition with these labels, and makes it if it is missing; nil: its namespace has as many as it
+// may have (zero: there is no limit). Call it with the partition's mutex.
+func (x *seriesIndex) find(p *headPartition, l labels.Labels, limit int) *headSeries {
+	hash := l.Hash()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	var twin *headSeries
+	for of := x.byHash[hash]; of != nil; of = of.next {
+		if labels.Equal(of.labels, l) {
+			if of.partition == p {
+				return of
+			}
+			twin = of
+		}
+	}
+	of := &headSeries{labels: l, partition: p, next: x.byHash[hash]}
+	if twin != nil {
+		of.ref, of.twin = twin.ref, x.byRef[twin.ref]
+	} else {
+		namespace := l.Get(LabelNamespace)
+		if limit > 0 && x.namespaces[namespace] >= limit {
+			return nil
+		}
+		x.namespaces[namespace]++
+		x.last++
+		of.ref = x.last
+		x.postings.Add(of.ref, l)
+	}
+	x.byHash[hash], x.byRef[of.ref] = of, of
+	p.series = append(p.series, of)
+	return of
+}
+
+// remove removes series. Call it with the mutex of their partition.
+func (x *seriesIndex) remove(list []*headSeries) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	deleted, affected := map[storage.SeriesRef]struct{}{}, map[labels.Label]struct{}{}
+	for _, of := range list {
+		of.gone = true
+		unlink(x.byHash, of.labels.Hash(), of, func(s *headSeries) **headSeries { return &s.next })
+		unlink(x.byRef, of.ref, of, func(s *headSeries) **headSeries { return &s.twin })
+		if x.byRef[of.ref] != nil {
+			continue
+		}
+		deleted[of.ref] = struct{}{}
+		of.labels.Range(func(l labels.Label) { affected[l] = struct{}{} })
+		namespace := of.labels.Get(LabelNamespace)
+		if x.namespaces[namespace]--; x.namespaces[namespace] == 0 {
+			delete(x.namespaces, namespace)
+		}
+	}
+	x.postings.Delete(deleted, affected)
+}
+
+// unlink removes a series from the list that a map has for a key.
+func unlink[K comparable](m map[K]*headSeries, key K, of *headSeries, next func(*headSeries) **headSeries) {
+	if m[key] == of {
+		if m[key] = *next(of); m[key] == nil {
+			delete(m, key)
+		}
+		return
+	}
+	for s := m[key]; s != nil; s = *next(s) {
+		if *next(s) == of {
+			*next(s) = *next(of)
+			return
+		}
+	}
+}
+
+// get returns the series with a reference: one, or several twins.
+func (x *seriesIndex) get(ref storage.SeriesRef, list []*headSeries) []*headSeries {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	for of := x.byRef[ref]; of != nil; of = of.twin {
+		list = append(list, of)
+	}
+	return list
+}

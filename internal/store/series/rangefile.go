@@ -1,0 +1,291 @@
+package series
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"sync"
+
+	"github.com/muster-fleet/muster/internal/journal/disk"
+)
+
+// A range file has the full chunks of all series in one range of time, little-endian:
+//
+//	 0 8 bytes "MUSTHEAD"
+//	 8 u16 format version
+//	10 6 bytes zero
+//	16 the records
+//
+// A record:
+//
+//	 0 u32 length of the chunk
+//	 4 u32 CRC-32C of the record from 8 on
+//	 8 i64 time of the first value, ms
+//	16 i64 time of the last value, ms
+//	24 u64 offset of the record before it of the same series; 0: none
+//	32 the chunk, XOR-encoded
+//
+// Snapshots name records by their offsets. Nothing reads a record that none names, such as one that a crash cut short.
+const (
+	rangeMagic   = "MUSTHEAD"
+	RangeVersion = 1 // of the format of range files
+	rangeHeader  = 16
+	recordHeader = 32
+	maxChunk     = 1 << 16 // bound of a chunk in bytes: a damaged length must not exhaust the memory
+	firstRead    = 512     // bytes read at first: most records have fewer
+)
+
+var crcTable = crc32.MakeTable(crc32.Castagnoli)
+
+// chunkRecord is one record of a range file.
+type chunkRecord struct {
+	min, max int64
+	prev     int64
+	data     []byte
+}
+
+// appendRecord appends a record to a buffer.
+func appendRecord(b []byte, r chunkRecord) []byte {
+	from, le := len(b), binary.LittleEndian
+	b = le.AppendUint32(b, uint32(len(r.data)))
+	b = le.AppendUint32(b, 0)
+	b = le.AppendUint64(b, uint64(r.min))
+	b = le.AppendUint64(b, uint64(r.max))
+	b = le.AppendUint64(b, uint64(r.prev))
+	b = append(b, r.data...)
+	le.PutUint32(b[from+4:], crc32.Checksum(b[from+8:], crcTable))
+	return b
+}
+
+// errDamagedRecord reports that a record of a range file does not have the bytes that were written.
+var errDamagedRecord = errors.New("record of a full chunk is damaged")
+
+// parseRecord decodes a record at the start of a buffer. need is the length of the record if the buffer is too short for it.
+func parseRecord(b []byte) (r chunkRecord, need int, err error) {
+	le := binary.LittleEndian
+	if len(b) < recordHeader {
+		return r, recordHeader, nil
+	}
+	size := le.Uint32(b)
+	if size < 2 || size > maxChunk {
+		return r, 0, errDamagedRecord
+	}
+	if need = recordHeader + int(size); len(b) < need {
+		return r, need, nil
+	}
+	if crc32.Checksum(b[8:need], crcTable) != le.Uint32(b[4:]) {
+		return r, 0, errDamagedRecord
+	}
+	r = chunkRecord{min: int64(le.Uint64(b[8:])), max: int64(le.Uint64(b[16:])), prev: int64(le.Uint64(b[24:])), data: b[recordHeader:need]}
+	return r, 0, nil
+}
+
+// rangeFile has the full chunks of a range of time.
+type rangeFile struct {
+	fs         disk.FS
+	dir        string
+	start, end int64 // ms; end is behind the range
+
+	mu     sync.RWMutex
+	file   disk.File // nil: not made yet
+	size   int64     // where the next record goes
+	failed int64     // a sync failed: records before this that no sync had covered may be lost
+}
+
+// name returns the name of the file.
+func (f *rangeFile) name() string { return fmt.Sprintf("%d-%d", f.start, f.end) }
+
+// path returns the path of the file.
+func (f *rangeFile) path() string { return filepath.Join(f.dir, f.name()) }
+
+// openRangeFile opens a file by its name in a folder; nil: the name is another one.
+func openRangeFile(on disk.FS, dir, name string) (*rangeFile, error) {
+	f := &rangeFile{fs: on, dir: dir}
+	if n, err := fmt.Sscanf(name, "%d-%d", &f.start, &f.end); n != 2 || err != nil || f.name() != name || f.end <= f.start {
+		return nil, nil
+	}
+	var err error
+	if f.file, err = on.OpenWrite(f.path()); err != nil {
+		return nil, err
+	}
+	header := make([]byte, rangeHeader)
+	_, err = f.file.ReadAt(header, 0)
+	if err == nil || errors.Is(err, io.EOF) {
+		if err = parseRangeHeader(header); err == nil {
+			f.size, err = f.file.Size()
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read %q: %w", f.path(), err), f.file.Close())
+	}
+	return f, nil
+}
+
+// appendRangeHeader appends the header of a range file.
+func appendRangeHeader(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint16(append(b, rangeMagic...), RangeVersion)
+	return append(b, 0, 0, 0, 0, 0, 0)
+}
+
+// parseRangeHeader checks the header of a range file.
+func parseRangeHeader(b []byte) error {
+	if len(b) < rangeHeader || string(b[:len(rangeMagic)]) != rangeMagic {
+		return errors.New("the file does not begin with " + rangeMagic)
+	}
+	if v := binary.LittleEndian.Uint16(b[len(rangeMagic):]); v != RangeVersion {
+		return fmt.Errorf("the file has format version %d, this program reads %d", v, RangeVersion)
+	}
+	return nil
+}
+
+// read returns a record. The chunk is a copy.
+func (f *rangeFile) read(offset int64) (r chunkRecord, err error) {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	if f.file == nil || offset < rangeHeader {
+		return r, errDamagedRecord
+	}
+	b := make([]byte, firstRead)
+	for {
+		n, err := f.file.ReadAt(b, offset)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return r, err
+		}
+		r, need, err := parseRecord(b[:n])
+		if err == nil && need > n && n < len(b) {
+			err = errDamagedRecord // the file ends
+		}
+		if err != nil || need == 0 {
+			return r, err
+		}
+		b = make([]byte, need)
+	}
+}
+
+// write writes the records that build returns to the end of the file, without a sync. build gets their offset.
+func (f *rangeFile) write(build func(offset int64) []byte) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file == nil {
+		if err := f.create(nil); err != nil {
+			return err
+		}
+	}
+	records := build(f.size)
+	if _, err := f.file.WriteAt(records, f.size); err != nil {
+		return err
+	}
+	f.size += int64(len(records))
+	return nil
+}
+
+// create makes the file, with the content of one that was deleted; call it with mu.
+func (f *rangeFile) create(deleted disk.File) (err error) {
+	if err = f.fs.MkdirAll(f.dir); err != nil {
+		return err
+	}
+	file, err := f.fs.Create(f.path())
+	if err != nil {
+		return err
+	}
+	if deleted == nil {
+		_, err = file.WriteAt(appendRangeHeader(nil), 0)
+		f.size = rangeHeader
+	} else {
+		b := make([]byte, 1<<20)
+		for at := int64(0); at < f.size && err == nil; at += int64(len(b)) {
+			b = b[:min(int64(len(b)), f.size-at)]
+			if _, err = deleted.ReadAt(b, at); err == nil {
+				_, err = file.WriteAt(b, at)
+			}
+		}
+	}
+	if err == nil {
+		err = f.fs.SyncDir(f.dir)
+	}
+	if err == nil {
+		err = f.fs.SyncDir(filepath.Dir(f.dir))
+	}
+	if err != nil {
+		return errors.Join(err, file.Close(), f.fs.Remove(f.path()))
+	}
+	f.file = file
+	return nil
+}
+
+// sync makes the records durable that were written before it, and returns where they end. A file that was deleted meanwhile is
+// made again from the open one. Records are read and written while it works.
+func (f *rangeFile) sync() (covered int64, err error) {
+	file, covered, err := f.present()
+	if file == nil || err != nil {
+		return 0, err
+	}
+	if err := file.SyncData(); err != nil {
+		f.mu.Lock()
+		f.failed = f.size // the kernel may have dropped them, and a second sync would not say so
+		f.mu.Unlock()
+		return 0, err
+	}
+	return covered, nil
+}
+
+// present returns the file, which it makes again if it was deleted, and its size.
+func (f *rangeFile) present() (disk.File, int64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file != nil && !f.isThere() {
+		deleted := f.file
+		if err := f.create(deleted); err != nil {
+			return nil, 0, err
+		}
+		_ = deleted.Close() // its content is copied
+	}
+	return f.file, f.size, nil
+}
+
+// mayLack reports whether the disk may lack a record that no sync has covered.
+func (f *rangeFile) mayLack(offset int64) bool {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	return offset < f.failed
+}
+
+// isThere reports whether the folder has the file.
+func (f *rangeFile) isThere() bool {
+	file, err := f.fs.Open(f.path())
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	size, err := file.Size()
+	return err == nil && size >= f.size
+}
+
+// remove deletes the file.
+func (f *rangeFile) remove() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file == nil {
+		return nil
+	}
+	err := f.file.Close()
+	f.file = nil
+	if gone := f.fs.Remove(f.path()); !errors.Is(gone, fs.ErrNotExist) {
+		err = errors.Join(err, gone)
+	}
+	return err
+}
+
+// close closes the file.
+func (f *rangeFile) close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.file == nil {
+		return nil
+	}
+	return f.file.Close()
+}

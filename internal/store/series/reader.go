@@ -1,0 +1,245 @@
+package series
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
+	"github.com/prometheus/prometheus/tsdb/index"
+	"github.com/prometheus/prometheus/tsdb/tombstones"
+)
+
+// headReader reads the values of the head between two times. It implements tsdb.BlockReader, and the reader of the index and
+// of the chunks, which are those that the index returned. Any goroutine may call it, if lateRead is nil.
+type headReader struct {
+	db       *db
+	from, to int64                   // ms, both included
+	lateRead map[*headSeries][]point // late values that Series returned; nil: not kept
+	twins    []*headSeries           // scratch of Series
+}
+
+func (r *headReader) Index() (tsdb.IndexReader, error)  { return headIndex{r}, nil }
+func (r *headReader) Chunks() (tsdb.ChunkReader, error) { return headChunks{}, nil }
+func (r *headReader) Tombstones() (tombstones.Reader, error) {
+	return tombstones.NewMemTombstones(), nil
+}
+func (r *headReader) Meta() tsdb.BlockMeta { return tsdb.BlockMeta{MinTime: r.from, MaxTime: r.to + 1} }
+func (r *headReader) Size() int64          { return 0 }
+
+// headChunks returns the chunks that an index has read.
+type headChunks struct{}
+
+func (headChunks) ChunkOrIterable(m chunks.Meta) (chunkenc.Chunk, chunkenc.Iterable, error) {
+	return m.Chunk, nil, nil
+}
+func (headChunks) Close() error { return nil }
+
+// headIndex is the index of a headReader.
+type headIndex struct{ *headReader }
+
+func (x headIndex) Close() error              { return nil }
+func (x headIndex) Symbols() index.StringIter { return x.db.index.postings.Symbols() }
+
+func (x headIndex) Postings(ctx context.Context, name string, values ...string) (index.Postings, error) {
+	return x.db.index.postings.Postings(ctx, name, values...), nil
+}
+
+func (x headIndex) PostingsForLabelMatching(ctx context.Context, name string, match func(string) bool) index.Postings {
+	return x.db.index.postings.PostingsForLabelMatching(ctx, name, match)
+}
+
+func (x headIndex) PostingsForAllLabelValues(ctx context.Context, name string) index.Postings {
+	return x.db.index.postings.PostingsForAllLabelValues(ctx, name)
+}
+
+// visit calls fn with the series of postings.
+func (x headIndex) visit(p index.Postings, fn func(*headSeries)) error {
+	var space [2]*headSeries
+	for p.Next() {
+		if twins := x.db.index.get(p.At(), space[:0]); len(twins) > 0 {
+			fn(twins[0])
+		}
+	}
+	return p.Err()
+}
+
+func (x headIndex) SortedPostings(p index.Postings) index.Postings {
+	var list []*headSeries
+	if err := x.visit(p, func(of *headSeries) { list = append(list, of) }); err != nil {
+		return index.ErrPostings(err)
+	}
+	slices.SortFunc(list, func(a, b *headSeries) int { return labels.Compare(a.labels, b.labels) })
+	refs := make([]storage.SeriesRef, len(list))
+	for i, of := range list {
+		refs[i] = of.ref
+	}
+	return index.NewListPostings(refs)
+}
+
+func (x headIndex) ShardedPostings(p index.Postings, shard, shards uint64) index.Postings {
+	var refs []storage.SeriesRef
+	if err := x.visit(p, func(of *headSeries) {
+		if labels.StableHash(of.labels)%shards == shard {
+			refs = append(refs, of.ref)
+		}
+	}); err != nil {
+		return index.ErrPostings(err)
+	}
+	return index.NewListPostings(refs)
+}
+
+func (x headIndex) SortedLabelValues(ctx context.Context, name string, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, error) {
+	values, err := x.LabelValues(ctx, name, hints, matchers...)
+	slices.Sort(values)
+	return values, err
+}
+
+func (x headIndex) LabelValues(ctx context.Context, name string, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, error) {
+	if len(matchers) == 0 {
+		return x.db.index.postings.LabelValues(ctx, name, hints), nil
+	}
+	p, err := tsdb.PostingsForMatchers(ctx, x, matchers...)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	err = x.visit(p, func(of *headSeries) {
+		if value := of.labels.Get(name); value != "" {
+			found[value] = true
+		}
+	})
+	values, _ := hints.ApplyLimit(slices.Sorted(maps.Keys(found)))
+	return values, err
+}
+
+func (x headIndex) LabelNames(ctx context.Context, matchers ...*labels.Matcher) ([]string, error) {
+	if len(matchers) == 0 {
+		return x.db.index.postings.LabelNames(), nil
+	}
+	p, err := tsdb.PostingsForMatchers(ctx, x, matchers...)
+	if err != nil {
+		return nil, err
+	}
+	return x.LabelNamesFor(ctx, p)
+}
+
+func (x headIndex) LabelNamesFor(_ context.Context, p index.Postings) ([]string, error) {
+	found := map[string]bool{}
+	err := x.visit(p, func(of *headSeries) { of.labels.Range(func(l labels.Label) { found[l.Name] = true }) })
+	return slices.Sorted(maps.Keys(found)), err
+}
+
+// Series implements tsdb.IndexReader: it returns labels and chunks of a series. Late values are merged into the chunks.
+func (x headIndex) Series(ref storage.SeriesRef, builder *labels.ScratchBuilder, metas *[]chunks.Meta) error {
+	var space [2]*headSeries
+	twins := x.db.index.get(ref, space[:0])
+	if len(twins) == 0 {
+		return storage.ErrNotFound
+	}
+	builder.Assign(twins[0].labels)
+	if metas == nil {
+		return nil
+	}
+	*metas = (*metas)[:0]
+	var late []point
+	for _, of := range twins {
+		var list []point
+		*metas, list = x.chunksOf(of, *metas)
+		late = append(late, list...)
+	}
+	if len(late) > 0 || len(twins) > 1 {
+		merged, err := mergeLate(*metas, late)
+		if err != nil {
+			return err
+		}
+		*metas = append((*metas)[:0], merged...)
+	}
+	return nil
+}
+
+// chunksOf appends copies of the chunks of a series between the times, and returns its late values between them.
+func (x headIndex) chunksOf(of *headSeries, metas []chunks.Meta) (_ []chunks.Meta, late []point) {
+	first := len(metas)
+	add := func(from, to int64, data []byte) {
+		if to >= x.from && from <= x.to {
+			c := chunkenc.NewXORChunk()
+			c.Reset(data)
+			metas = append(metas, chunks.Meta{MinTime: from, MaxTime: to, Chunk: c})
+		}
+	}
+	p := of.partition
+	p.mu.Lock()
+	if of.open != nil {
+		add(of.openMin, of.openMax, slices.Clone(of.open.Bytes()))
+	}
+	for i := len(of.full) - 1; i >= 0; i-- {
+		add(of.full[i].min, of.full[i].max, slices.Clone(of.full[i].data))
+	}
+	saved := slices.Clone(of.saved)
+	for _, v := range p.late[of] {
+		if v.ms >= x.from && v.ms <= x.to {
+			late = append(late, v)
+		}
+	}
+	p.mu.Unlock()
+	if x.lateRead != nil && len(late) > 0 {
+		x.lateRead[of] = late
+	}
+	for _, t := range slices.Backward(saved) {
+		for at := t.offset; at != 0; {
+			r, err := t.file.read(at)
+			if err != nil {
+				x.db.reportDamage(t.file, at, err)
+				break
+			}
+			if add(r.min, r.max, r.data); r.max < x.from {
+				break
+			}
+			at = r.prev
+		}
+	}
+	slices.Reverse(metas[first:])
+	return metas, late
+}
+
+// mergeLate returns the values of chunks and late values in new chunks. Of values at one time it keeps the first.
+func mergeLate(metas []chunks.Meta, late []point) (out []chunks.Meta, err error) {
+	var list []point
+	for _, m := range metas {
+		if list, err = appendPoints(list, m.Chunk.Bytes()); err != nil {
+			return nil, err
+		}
+	}
+	list = append(list, late...)
+	slices.SortStableFunc(list, func(a, b point) int { return compareTimes(a.ms, b.ms) })
+	list = slices.CompactFunc(list, func(a, b point) bool { return a.ms == b.ms })
+	for part := range slices.Chunk(list, maxSamples) {
+		c := chunkenc.NewXORChunk()
+		to, err := c.Appender()
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range part {
+			to.Append(0, v.ms, v.value)
+		}
+		out = append(out, chunks.Meta{MinTime: part[0].ms, MaxTime: part[len(part)-1].ms, Chunk: c})
+	}
+	return out, nil
+}
+
+// appendPoints appends the values of a chunk to a list.
+func appendPoints(list []point, chunk []byte) ([]point, error) {
+	c := chunkenc.NewXORChunk()
+	c.Reset(chunk)
+	it := c.Iterator(nil)
+	for it.Next() == chunkenc.ValFloat {
+		ms, v := it.At()
+		list = append(list, point{ms, v})
+	}
+	return list, it.Err()
+}

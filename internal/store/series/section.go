@@ -1,0 +1,226 @@
+package series
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// HeadVersion is the first byte of the head of a partition in its snapshot. docs/snapshot-format.md has the table of fields.
+const HeadVersion = 1
+
+// appendText appends a length and the bytes.
+func appendText[T string | []byte](b []byte, text T) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
+
+// Encode implements Store.
+func (s *db) Encode(id model.Partition, b []byte) []byte {
+	p := &s.partitions[id]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.write(p)
+	var files []*rangeFile
+	note := func(f *rangeFile) {
+		if !slices.Contains(files, f) {
+			files = append(files, f)
+		}
+	}
+	for _, of := range p.series {
+		for _, t := range of.saved {
+			note(t.file)
+		}
+		for _, c := range of.full {
+			note(c.file)
+		}
+	}
+	slices.SortFunc(files, func(a, b *rangeFile) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end)) })
+	b = append(b, HeadVersion)
+	b = binary.AppendVarint(b, s.options.Range.Milliseconds())
+	b = binary.AppendVarint(b, p.newest)
+	b = binary.AppendUvarint(b, uint64(len(files)))
+	for _, f := range files {
+		b = binary.AppendVarint(b, f.start)
+		b = binary.AppendVarint(b, f.end)
+	}
+	b = binary.AppendUvarint(b, uint64(len(p.series)))
+	for _, of := range p.series {
+		b = of.encode(b, files, p.late[of])
+	}
+	return b
+}
+
+// encode appends a series to a snapshot.
+func (of *headSeries) encode(b []byte, files []*rangeFile, late []point) []byte {
+	b = binary.AppendUvarint(b, uint64(of.labels.Len()))
+	of.labels.Range(func(l labels.Label) { b = appendText(appendText(b, l.Name), l.Value) })
+	b = binary.AppendVarint(b, of.given)
+	b = binary.AppendVarint(b, of.taken-of.given)
+	if of.open == nil {
+		b = append(b, 0)
+	} else {
+		b = appendText(b, of.open.Bytes())
+	}
+	for _, f := range files {
+		b = binary.AppendUvarint(b, uint64(of.tail(f)))
+	}
+	waiting := 0
+	for _, c := range of.full {
+		if c.offset == 0 {
+			waiting++
+		}
+	}
+	b = binary.AppendUvarint(b, uint64(waiting))
+	for _, c := range of.full {
+		if c.offset == 0 {
+			b = appendText(b, c.data)
+		}
+	}
+	b = binary.AppendUvarint(b, uint64(len(late)))
+	before := of.given
+	for _, v := range late {
+		b = binary.AppendVarint(b, v.ms-before)
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v.value))
+		before = v.ms
+	}
+	return b
+}
+
+// Decode implements Store. It leaves out the values that blocks have.
+func (s *db) Decode(id model.Partition, d Decoder) {
+	p := &s.partitions[id]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.index.remove(p.series)
+	p.reset()
+	if version := d.Byte(); version != HeadVersion {
+		d.Fail("version of the head of the series store")
+		return
+	}
+	same := d.Int() == s.options.Range.Milliseconds()
+	newest := d.Int()
+	var files []*rangeFile
+	for range d.Count() {
+		files = append(files, s.decodeFile(d.Int(), d.Int()))
+	}
+	for range d.Count() {
+		if s.decodeSeries(p, d, files, same); d.Err() != nil {
+			s.index.remove(p.series)
+			p.reset()
+			return
+		}
+	}
+	p.newest = newest
+}
+
+// decodeFile returns the file of a range; nil: a block has the range, or the file is missing.
+func (s *db) decodeFile(start, end int64) *rangeFile {
+	if end <= s.sealed.Load() {
+		return nil
+	}
+	s.filesMu.Lock()
+	defer s.filesMu.Unlock()
+	key := [2]int64{start, end}
+	f := s.files[key]
+	if f == nil && !s.missing[key] {
+		s.missing[key] = true
+		s.log().Error("series store lacks a file: its values are missing in queries", "file", (&rangeFile{dir: s.headDir(), start: start, end: end}).path())
+	}
+	return f
+}
+
+// decodeSeries reads a series. same says that the store has the ranges of the snapshot.
+func (s *db) decodeSeries(p *headPartition, d Decoder, files []*rangeFile, same bool) {
+	l := labels.NewScratchBuilder(5)
+	for range d.Count() {
+		l.Add(string(d.Bytes()), string(d.Bytes()))
+	}
+	given, step := d.Int(), d.Int()
+	if d.Err() != nil {
+		return
+	}
+	l.Sort()
+	of, count := s.index.find(p, l.Labels(), 0), len(p.series)
+	if count == 0 || p.series[count-1] != of || !of.isEmpty() || of.given != 0 {
+		d.Fail("a series comes twice")
+		return
+	}
+	of.given, of.taken = given, given+step
+	open := decodeChunk(d)
+	var older [][]byte
+	for _, f := range files {
+		if offset := int64(d.Uint()); f != nil && offset != 0 {
+			if !same {
+				older = s.appendChain(older, f, offset)
+			} else {
+				of.saved = append(of.saved, savedTail{f, offset})
+			}
+		}
+	}
+	for range d.Count() {
+		older = append(older, decodeChunk(d)...)
+	}
+	ms, late := given, []point(nil)
+	for range d.Count() {
+		ms += d.Int()
+		late = append(late, point{ms, math.Float64frombits(d.Fixed64())})
+	}
+	if d.Err() != nil {
+		return
+	}
+	for _, chunk := range append(older, open...) {
+		points, err := appendPoints(nil, chunk)
+		if err != nil || len(points) == 0 {
+			d.Fail("chunk of a series")
+			return
+		}
+		for _, v := range points { // one by one, because an appender of a copy does not know where in the last byte it ended
+			switch {
+			case v.ms >= s.sealed.Load():
+				s.add(p, of, v.ms, v.value)
+			case !same:
+				p.addLate(of, v.ms, v.value)
+			}
+		}
+		if of.open != nil && len(points) >= maxSamples {
+			s.cut(of)
+		}
+	}
+	for _, v := range late {
+		p.addLate(of, v.ms, v.value)
+	}
+	p.noteOldest(of)
+}
+
+// decodeChunk reads a chunk; none if its length is 0.
+func decodeChunk(d Decoder) [][]byte {
+	data := d.Bytes()
+	if d.Err() != nil || len(data) == 0 {
+		return nil
+	}
+	if len(data) < 2 || len(data) > maxChunk {
+		d.Fail("chunk of a series")
+		return nil
+	}
+	return [][]byte{data}
+}
+
+// appendChain appends the chunks of a series in a file, the oldest first.
+func (s *db) appendChain(list [][]byte, f *rangeFile, offset int64) [][]byte {
+	from := len(list)
+	for offset != 0 {
+		r, err := f.read(offset)
+		if err != nil {
+			s.reportDamage(f, offset, err)
+			break
+		}
+		list, offset = append(list, r.data), r.prev
+	}
+	slices.Reverse(list[from:])
+	return list
+}
