@@ -166,15 +166,15 @@ func examineSeries(p Target) (out []Finding) {
 			return nil // no server has run here
 		}
 		return []Finding{{Warn, "series store", folder + " is missing", "the values of items",
-			"stop the server and restore the folder from a backup; or wait: the server creates the folder again, with later values only"}}
+			"stop the server and restore the folder from a backup, or wait: the server creates the folder anew, with the values since"}}
 	case err != nil:
 		return []Finding{{Bad, "series store", err.Error(), "readable", "change the owner with chown to the user that runs Muster"}}
 	}
 	damaged, _ := filepath.Glob(filepath.Join(folder, "*.damaged")) // the pattern is valid
 	heads, _ := filepath.Glob(filepath.Join(folder, "head", "*.damaged"))
 	for _, path := range append(damaged, heads...) {
-		out = append(out, Finding{Warn, "series store", "cannot read " + path + ": its values are missing in queries", "undamaged files",
-			"stop the server and restore the file from a backup, without .damaged in its name; or delete the file: rm -r " + path})
+		out = append(out, Finding{Warn, "series store", "cannot read " + path + ": its values are missing in queries", "undamaged blocks",
+			"stop the server and restore the block from a backup, without .damaged in its name; or delete the block: rm -r " + path})
 	}
 	return append(out, Finding{Fine, "series store", formatSize(folderSize(folder)) + " in " + folder, "", ""})
 }
