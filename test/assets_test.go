@@ -126,7 +126,7 @@ func TestChecksRunUploadedAssets(t *testing.T) {
 		testenv.NoError(t, os.RemoveAll(filepath.Join(a.State, "assets")))
 		s.Stop()
 		a.Start()
-		a.AwaitLog("asset not fetched")
+		a.AwaitLog("cannot fetch an asset")
 		s.Start()
 		a.AwaitLog(`msg="asset ready" sha512=` + goodSum[:12])
 		awaitOutputOf(t, s.API, "word", model.OK, "hello")

@@ -297,7 +297,7 @@ func (b *bulk) compare() {
 		}
 		for _, line := range lines { // every action that began has an end in the audit, or an entry that it has none
 			if id, ok := revisionOf(line, note); ok && !slices.ContainsFunc(lines, func(end string) bool {
-				return strings.Contains(end, "begun in revision "+id+":") || strings.Contains(end, "begun in revision "+id+" and interrupted")
+				return strings.Contains(end, "started in revision "+id+":") || strings.Contains(end, "started in revision "+id+" and interrupted")
 			}) {
 				fail("the audit lacks the outcome of %q:\n%s", line, record)
 			}

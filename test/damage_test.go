@@ -113,7 +113,7 @@ func TestDamagedJournalStopsStart(t *testing.T) {
 	writeFile(t, last, torn)
 	s.Start()
 	compareStates(t, before, s.FleetStates())
-	if n := s.Metric("muster_journal_torn_commits_total"); n != 1 || !strings.Contains(s.Log(), "cut a torn commit at the journal's end") {
+	if n := s.Metric("muster_journal_torn_commits_total"); n != 1 || !strings.Contains(s.Log(), "removed an incomplete commit at the journal's end") {
 		t.Errorf("%v torn commits are counted; the log:\n%s", n, s.Log())
 	}
 	s.Kill()
@@ -176,7 +176,7 @@ func TestRandomJournalDamageIsReported(t *testing.T) {
 			said := runRepair(t, s, told)
 			assert(t, strings.Contains(said, "lost"), "repair says: %s", said)
 			s.Start()
-		} else if n := countOlderStates(t, before, s.FleetStates()); n > 0 && !strings.Contains(told, "cut a torn commit at the journal's end") {
+		} else if n := countOlderStates(t, before, s.FleetStates()); n > 0 && !strings.Contains(told, "removed an incomplete commit at the journal's end") {
 			t.Errorf("%d states are older than before, and nothing says so:\n%s", n, told)
 		}
 		countOlderStates(t, before, s.FleetStates())
@@ -237,12 +237,12 @@ func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 			for _, f := range newestSnapshots(snapshotFiles(t, s)) {
 				change(t, f, flip)
 			}
-		}, "snapshot is unusable; using an older one or the journal"},
+		}, "the snapshot is unusable; the server uses an older snapshot or the journal"},
 		{"newest cut", func(t *testing.T, s *harness.Server) {
 			for _, f := range newestSnapshots(snapshotFiles(t, s)) {
 				change(t, f, cut)
 			}
-		}, "snapshot is unusable; using an older one or the journal"},
+		}, "the snapshot is unusable; the server uses an older snapshot or the journal"},
 		{"newest missing", func(t *testing.T, s *harness.Server) {
 			for _, f := range newestSnapshots(snapshotFiles(t, s)) {
 				os.Remove(f)
@@ -252,7 +252,7 @@ func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 			for _, f := range snapshotFiles(t, s) {
 				change(t, f, flip)
 			}
-		}, "snapshot is unusable; using an older one or the journal"},
+		}, "the snapshot is unusable; the server uses an older snapshot or the journal"},
 		{"all missing", func(t *testing.T, s *harness.Server) { os.RemoveAll(filepath.Join(s.Data, "snapshots")) }, "event view is up to date"},
 		{"all of another server", func(t *testing.T, s *harness.Server) {
 			for _, f := range snapshotFiles(t, s) {
@@ -610,7 +610,7 @@ func TestDamageSuite(t *testing.T) {
 }
 
 // lossesInLog are the texts by which the log of a server that starts reports lost states.
-var lossesInLog = []string{"cut a torn commit", "snapshot is unusable", "ignoring snapshots of another incarnation"}
+var lossesInLog = []string{"removed an incomplete commit", "snapshot is unusable", "ignored snapshots of another incarnation"}
 
 // surviveDamage starts a server on a damaged folder, repairs the folder if necessary, and compares states, history and
 // items with those before the damage.

@@ -173,7 +173,7 @@ func TestServerStartsOnFullDisk(t *testing.T) {
 	}
 	f.Close()
 	s.Launch()
-	s.AwaitLog("the disk is full: released the journal's reserve to open", filler, "sort -h | tail", "journal cannot commit")
+	s.AwaitLog("the disk is full: deleted the journal's reserve file to have space for the start", filler, "sort -h | tail", "journal cannot commit")
 	testenv.NoError(t, os.Remove(filler))
 	s.WaitReady(40 * time.Second)
 	s.CLI("get", "check", "kept")
@@ -266,9 +266,9 @@ func TestFullJournalSlowsAgents(t *testing.T) {
 				"there was always room: nothing is shown; slowed %d times", rep.Slowed)
 			s.WaitReady(30 * time.Second)
 			before := s.FleetStates()
-			harness.Until(t, 60*time.Second, "agents send at their usual rate again", func() (string, bool) {
-				_, after, asked := strings.Cut(s.Log(), "slowing all agents")
-				return s.Log(), asked && strings.Contains(after, "agents send at their usual rate again")
+			harness.Until(t, 60*time.Second, "back-pressure has ended: agents send at their usual rate", func() (string, bool) {
+				_, after, asked := strings.Cut(s.Log(), "back-pressure: all agents")
+				return s.Log(), asked && strings.Contains(after, "back-pressure has ended: agents send at their usual rate")
 			})
 			s.Kill()
 			s.Start()
@@ -341,10 +341,10 @@ func TestJournalIsSyncedBeforeAcknowledgement(t *testing.T) {
 	session := testenv.Value(link.Open(t.Context(), &link.Config{Node: simulated.NodeUID(0, 0)}, s.Plain, hello, nil, o))(t)
 	ended := make(chan error, 1)
 	go func() { ended <- session.Read() }()
-	chunk := (<-o.assigned).Chunks[0].ID
+	definition := (<-o.assigned).Definitions[0].ID
 	const results = 25
 	for n := uint64(1); n <= results; n++ {
-		b := &wire.Batch{StreamKey: key, First: n, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: chunk}, wire.Result{Status: model.OK, Output: fmt.Append(nil, n)})}}
+		b := &wire.Batch{StreamKey: key, First: n, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Definition: definition}, wire.Result{Status: model.OK, Output: fmt.Append(nil, n)})}}
 		testenv.NoError(t, session.Send(b))
 		select {
 		case last := <-o.acked:

@@ -28,7 +28,7 @@ func TestTemplateThatGrowsIsDeadLetter(t *testing.T) {
 	s.StartAgent("web01")
 	before := s.Metric("process_resident_memory_bytes")
 	s.Apply(fmt.Sprintf(hostileHandler, "http://127.0.0.1:9", `{{ $a := "0123456789" }}`+strings.Repeat(`{{ $a = print $a $a }}`, 30)))
-	s.AwaitOutput("handler dead hook", "the functions make more than 4194304 bytes of text")
+	s.AwaitOutput("handler dead hook", "the template functions produce more than 4194304 bytes of text")
 	if grown := s.Metric("process_resident_memory_bytes") - before; grown > 200<<20 {
 		t.Errorf("the server has %.0f MiB more than before", grown/(1<<20))
 	}

@@ -71,7 +71,7 @@ func TestIdleConnectionsCloseFirst(t *testing.T) {
 	opening.Wait()
 	n := openDescriptors(t, h.PID())
 	assert(t, n <= limit-20, "%d of %d descriptors are open", n, limit)
-	expectTexts(t, h.Log(), "all places for connections are in use", "LimitNOFILE=N")
+	expectTexts(t, h.Log(), "the server is at its limit of connections", "LimitNOFILE=N")
 	// While strangers hold all places, an agent, a person and a change are accepted. Each may
 	// need a second try, as clients do.
 	try := func(what string, do func() error) {

@@ -175,7 +175,7 @@ func TestAgentRenewsItsCertificate(t *testing.T) {
 	}
 
 	s.Try("delete", "node", "web01", "--yes").Expect(0)
-	agent.AwaitLog("the server does not renew this machine's certificate", "muster node token")
+	agent.AwaitLog("the server refused to renew this machine's certificate", "muster node token")
 	harness.Until(t, 10*time.Second, "the refused renewal is counted", func() (string, bool) {
 		n := s.Metric("muster_certificate_renewals_total", `outcome="barred"`) + s.Metric("muster_certificate_renewals_total", `outcome="unknown"`)
 		return fmt.Sprint(n), n > 0

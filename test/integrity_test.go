@@ -27,7 +27,7 @@ func TestFrozenServerKeepsTimesOfResults(t *testing.T) {
 	s.Pause()
 	sleep(t.Context(), 12*time.Second)
 	s.Resume()
-	agent.AwaitLog("stood still")
+	agent.AwaitLog("the server was paused")
 	n := eventOf(t, s.API, "web01", "clock").Results
 	awaitEvent(t, s.API, "web01", "clock", "what waited is applied", func(e v1.Event) bool { return e.Results >= n+14 })
 	list, err := s.API.Events.History(t.Context(), model.DefaultNamespaceName, "web01", "clock", 100)
@@ -96,6 +96,6 @@ func TestCopyRestoredTwiceIsReported(t *testing.T) {
 	s.Start()
 	s.API = s.Client()
 	told := awaitEvent(t, s.API, model.ServerNodeName, model.BuiltinCheckName(model.JournalCheck), "it is CRITICAL", func(e v1.Event) bool { return e.Status == model.Critical }).Output
-	expectTexts(t, told, "its data is an older copy", fmt.Sprintf("muster doctor restored --data %s", s.Data))
+	expectTexts(t, told, "data is an older copy", fmt.Sprintf("muster doctor restored --data %s", s.Data))
 	s.Stop()
 }

@@ -159,7 +159,7 @@ func TestInvalidTokenMakesNoNode(t *testing.T) {
 	for _, token := range tokens.Items {
 		s.CLI("node", "token", "delete", token.ID)
 	}
-	newJoiner(t).expectRefusal(5, "does not know this join token", "join", taken)
+	newJoiner(t).expectRefusal(5, "the join token is unknown to the server", "join", taken)
 
 	short := joinWords(t, s, "--for", "1s")[1]
 	token := testenv.Value(pki.ParseToken(short))(t)
@@ -303,7 +303,7 @@ func TestRetiredNodeRejoins(t *testing.T) {
 		case words[0] == "muster-agent":
 			r := m.runAgent(append(words[1:], "--yes")...)
 			require(t, r.Code == 0, "%s: %s%s", step, r.Out, r.Errors)
-		case step == "the line that the server printed":
+		case step == "the join command that the server printed":
 			r := m.runAgent(line...)
 			require(t, r.Code == 0, "%s: %s%s", line, r.Out, r.Errors)
 		case step == "systemctl start muster-agent":

@@ -114,7 +114,7 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 	if told := rep.Told; told == nil || told.Due < 20 || told.Timed < 10 || told.Missing+told.Extra > 0 || told.Unclear > 0 || told.Latency.P50 <= 0 || len(told.Curve) == 0 {
 		t.Errorf("messages: %+v", told)
 	}
-	expectNoTexts(t, string(readFile(t, filepath.Join(out, "server.log"))), "gave up on a message")
+	expectNoTexts(t, string(readFile(t, filepath.Join(out, "server.log"))), "gave up a delivery")
 	expectWorked(t, rep, 3, "list", "apply", "silence", "run", "fact") // a slow machine answers fewer requests
 	faster := map[string]float64{}
 	for _, p := range rep.Phases {

@@ -335,7 +335,7 @@ func TestUnknownServerNameIsReported(t *testing.T) {
 
 	where := []string{"--server", "https://" + s.Listen, "--ca", filepath.Join(s.Data, "pki", "ca.crt")}
 	harness.Run(t, s.Env(), append(where, "status")...).Expect(9, "muster: the server's certificate is not for 127.0.0.5; it is for 127.0.0.1, ::1, localhost, web1.test\n",
-		"restart the server with --advertise web1.test,127.0.0.5 (its CA stays: no agent joins again)\n")
+		"restart the server with --advertise web1.test,127.0.0.5 (the CA stays: no agent joins again)\n")
 	resolved := []string{"--resolve", "muster.example.org:" + port + ":127.0.0.5", "https://muster.example.org:" + port + "/livez", "--cacert", filepath.Join(s.Data, "pki", "ca.crt")}
 	curl(t, 60, resolved...)
 	awaitLogLine(t, s, "name=muster.example.org advertise=web1.test,muster.example.org")
@@ -370,9 +370,9 @@ func TestNewCAIsReported(t *testing.T) {
 	move(pki, kept)
 	runRepair(t, s, startRefused(t, s)) // the operator accepts a new CA
 	s.Start()
-	a.AwaitLog("the server at "+s.Listen+" is not the one that this machine joined: its certificate is of the CA sha256:", ", expected the CA sha256:",
-		"if the server lost its DATA/pki, restore that from the backup and restart it", "muster-agent reset-identity")
-	harness.Run(t, s.Env(), "status").Expect(9, ", but only the CA sha256:", "if it lost its DATA/pki: restore that from the backup")
+	a.AwaitLog("this machine joined another server than "+s.Listen+": the certificate is signed by the CA sha256:", ", expected the CA sha256:",
+		"if the server lost DATA/pki, restore that folder from the backup and restart the server", "muster-agent reset-identity")
+	harness.Run(t, s.Env(), "status").Expect(9, ", but this machine trusts only the CA sha256:", "if the server lost DATA/pki: restore that folder from the backup")
 	s.Stop()
 	testenv.NoError(t, os.RemoveAll(pki))
 	move(kept, pki)

@@ -149,13 +149,13 @@ func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	s.Stop()
 	s.Start()
 	s.Try("get", "history", "worker/keepalive").Expect(0, "forgotten")
-	s.Try("audit", "node", "worker").Expect(0, "away too long")
+	s.Try("audit", "node", "worker").Expect(0, "disconnected for too long")
 	a.Start()
 	there(true)
 	notified := readFile(t, told)
 	assert(t, strings.Count(string(notified), "\n") == 1, "notified more than once: %s", notified)
 	log := a.Log()
-	assert(t, strings.Contains(log, "(forgotten)") && strings.Contains(log, "away too long"), "the agent's log:\n%s", log)
+	assert(t, strings.Contains(log, "(forgotten)") && strings.Contains(log, "disconnected for too long"), "the agent's log:\n%s", log)
 }
 
 // A node that is declared in a file keeps its machine and the labels of its join token when the file is applied

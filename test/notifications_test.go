@@ -93,7 +93,7 @@ func TestSilenceHoldsNotifications(t *testing.T) {
 	check.SetExitCode(0)
 	book.awaitKinds("disk", "opened", "closed") // notified handlers are notified of the end
 	awaitEqual(t, "the silence still exists", false, func() bool { return s.Try("get", "silence", "known").Code == 0 })
-	s.Try("audit", "silence/known").Expect(0, "the problem that it silenced has closed", "known")
+	s.Try("audit", "silence/known").Expect(0, "the silenced problem has closed", "known")
 }
 
 // Messages beyond the rate limit of a route wait and are sent later as one summary.
@@ -252,7 +252,7 @@ func TestBulkRequestAcknowledgesMatchingEvents(t *testing.T) {
 	s.AwaitOutput("get problems --open", "disk", "load")
 	s.Try("event", "ack", "--node", "web01", "--status", "critical,warning", "-m", "the switch").Expect(0, "2 events match:\n  CRITICAL web01/disk\n  WARNING  web01/load\n2 events acknowledged")
 	s.Try("get", "events", "--where", "event.acknowledged", "-o", "wide").Expect(0, "disk", "load")
-	s.Try("audit", "run").Expect(0, "ran a bulk acknowledge: 2 events picked (namespace default, node web01, status critical,warning): the switch", "begun in revision ", ": 2 of 2 done")
+	s.Try("audit", "run").Expect(0, "ran a bulk acknowledge: 2 events picked (namespace default, node web01, status critical,warning): the switch", "started in revision ", ": 2 of 2 done")
 	before := time.Now().UTC().Format(time.RFC3339Nano)
 	s.CLI("delete", "node", "web01", "--yes")
 	s.AwaitOutput("get events --at "+before+" "+"--check disk", "web01 (gone)  disk", "full")
@@ -304,7 +304,7 @@ func TestRouteTellsOpenProblems(t *testing.T) {
 		check.SetExitCode(2)
 		s.AwaitOutput("why web01/"+name, "is open since")
 	}
-	s.AwaitOutput("why web01/disk", "! not told, because the check names no route (alert.route)", "to tell it now: apply a Route called default")
+	s.AwaitOutput("why web01/disk", "! not notified, because the check names no route (alert.route)", "to notify now: apply a Route called default")
 	apply := func(name, more string, flags ...string) string {
 		path := filepath.Join(t.TempDir(), name)
 		testenv.NoError(t, os.WriteFile(path, []byte("kind: Route\nmetadata: {name: "+name+"}\nspec: {groupWait: 3s, steps: [{to: [book]}]"+more+"}\n"), 0o600))
@@ -316,20 +316,20 @@ func TestRouteTellsOpenProblems(t *testing.T) {
 	expectTexts(t, out, "2 open problems: route default would notify book of none of them now")
 	out = apply("default", "", "--only-new")
 	expectTexts(t, out, "2 open problems: route default notifies book of none of them now")
-	s.AwaitOutput("why web01/disk", "! route default: not told, because it was open before route default/default took it (admin: applied with --only-new); to tell it now: muster event notify web01/disk")
+	s.AwaitOutput("why web01/disk", "! route default: not notified, because it was open before route default/default took it (admin: applied with --only-new); to notify now: muster event notify web01/disk")
 	out = apply("web", ", match: {targets: {nodes: [web01]}}")
 	expectTexts(t, out, "2 open problems: route web notifies book at ", ", in one message")
 	s.AwaitOutput("why web01/disk", "! route web tells book: waits (groupWait 3s) until")
 	awaitFile(t, book.path, 1, `"kind":"summary"`)
 	expectTexts(t, s.CLI("event", "notify", "web01/disk", "-m", "now"), "1 open problem: route default notifies book at ")
 	book.awaitKinds("disk", "summary", "opened")
-	s.AwaitOutput("why web01/disk", "route web: book is told, and no later step or repetition is due")
+	s.AwaitOutput("why web01/disk", "route web: book is notified, and no later step or repetition is due")
 	s.CLI("delete", "route", "web", "--yes")
-	s.AwaitOutput("why web01/disk", "route web is deleted: book, told through it, will be told of the closing")
-	const again = "2 open problems: route office %s book of none of them now: already told through book"
+	s.AwaitOutput("why web01/disk", "route web is deleted: book, notified through it, will be notified of the closing")
+	const again = "2 open problems: route office %s book of none of them now: already notified through book"
 	expectTexts(t, apply("office", ", match: {targets: {nodes: [web01]}}", "--dry-run"), fmt.Sprintf(again, "would notify"))
 	expectTexts(t, apply("office", ", match: {targets: {nodes: [web01]}}"), fmt.Sprintf(again, "notifies"))
-	s.AwaitOutput("why web01/disk", "route office: book is told already through route web, and no later step or repetition is due")
+	s.AwaitOutput("why web01/disk", "route office: book is notified already through route web, and no later step or repetition is due")
 	expectTexts(t, apply("office", ", match: {targets: {nodes: [web01]}, checks: [disk, load]}"), fmt.Sprintf(again, "notifies"))
 	book.awaitKinds("disk", "summary", "opened")
 }
@@ -349,10 +349,10 @@ func TestFirstPageAtNight(t *testing.T) {
 	s.AwaitOutput("status", "Not well: 1 problem (1 critical)", "web01/disk")
 	s.CLI("event", "ack", "web01/disk", "-m", "on it")
 	book.awaitKinds("disk", "opened", "acknowledged")
-	s.AwaitOutput("status", "no problem but 1 handled one", "1 acknowledged")
+	s.AwaitOutput("status", "Nothing is open that is not handled: 1 acknowledged.")
 	check.SetExitCode(0)
 	book.awaitKinds("disk", "opened", "acknowledged", "closed")
 	var list v1.ProblemList
 	require(t, json.Unmarshal([]byte(s.CLI("get", "problems", "-o", "json")), &list) == nil && len(list.Items) > 0, "no problem")
-	s.AwaitOutput("describe problem "+list.Items[0].ID, "opened CRITICAL", "told pager by route default: exit status 0", "acknowledged by admin: on it", "told of the end pager", "closed after")
+	s.AwaitOutput("describe problem "+list.Items[0].ID, "opened CRITICAL", "notified pager by route default: exit status 0", "acknowledged by admin: on it", "notified of the end pager", "closed after")
 }

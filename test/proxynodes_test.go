@@ -71,7 +71,7 @@ func TestProxyNodesHaveEvents(t *testing.T) {
 	s.StartAgent("switch1")
 	s.AwaitOutput("get nodes", "switch1-2")
 	path := tempFile(t, "poller.yaml", "kind: Node\nmetadata: {name: poller}\nspec: {proxy: true}\n")
-	s.Try("apply", "-f", path, "--yes").Expect(harness.AnyFailure, "it cannot be a proxy node")
+	s.Try("apply", "-f", path, "--yes").Expect(harness.AnyFailure, "so the node cannot become a proxy node")
 }
 
 // In a round-robin check on two agents, the other agent runs the check when one hangs or dies. Without any agent the

@@ -79,7 +79,7 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 	s.Start()
 	before.Unblock()
 	before.AwaitRuns(2)
-	agent.AwaitLog(`msg="assignment in force" checks=1 `)
+	agent.AwaitLog(`msg="applied the assignment" checks=1 `)
 	after := s.Counter("after", "web01")
 	after.AwaitRuns(1)
 	awaitAllResults(t, s.API, "web01", "after", after)

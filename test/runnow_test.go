@@ -247,7 +247,7 @@ func TestRunNeedsPermission(t *testing.T) {
 		{"viewer", viewer, command, 6, "role operator or admin"},
 		{"operator", operator, check, 0, "1 OK"},
 		{"operator", operator, command, 6, "may not run commands"},
-		{"operator", operator, []string{"delete", "check", "daily"}, 6, "read, run checks, silence, acknowledge and resolve events, and not"},
+		{"operator", operator, []string{"delete", "check", "daily"}, 6, "read, run checks, silence, acknowledge and resolve events, but not"},
 		{"operator", operator, []string{"event", "resolve", "web01/daily"}, 0, ""},
 		{"operator who may", may, command, 0, "uid="},
 		{"operator who may", may, []string{"auth", "token", "create", "--role", "admin"}, 6, ""},

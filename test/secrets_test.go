@@ -225,7 +225,7 @@ func TestSecretsNeedApprovedMachine(t *testing.T) {
 {apiVersion: muster/v1, kind: Group, metadata: {name: g}, spec: {where: 'node.labels.role == "db"'}}`
 	for _, c := range []struct{ yaml, want string }{
 		{served + check(`{groups: [all]}`), "group all is not trusted"},
-		{served + check(`{where: 'node.labels.role == "db"'}`), "a condition here reads facts that machines report"},
+		{served + check(`{where: 'node.labels.role == "db"'}`), "a condition of the check reads facts that machines report"},
 		{served + check(`{nodes: [web01]}`), "the first machine with that name would get it"},
 		{served + untrusted + check(`{groups: [g]}`), "group g is not trusted"},
 		{served + trusted + check(`{groups: [g], except: {groups: [all]}}`), "targets.except"},
@@ -310,7 +310,7 @@ func TestHandlersGetSecrets(t *testing.T) {
 		"a test": tested, "why": waits + s.CLI("why", "web01/disk"), "log": s.Log(), "audit": s.CLI("audit", "-o", "json"), "history": s.CLI("get", "history", "-o", "json"),
 		"handlers": s.CLI("get", "handlers", "-o", "yaml") + s.CLI("get", "handlers") + s.CLI("describe", "handler", "hook"), "secrets": s.CLI("get", "secrets", "-o", "yaml"),
 	})
-	s.Try("delete", "secret", "hook").Expect(4, "handler/hook refers to secret/hook in spec.webhook.token.secret")
+	s.Try("delete", "secret", "hook").Expect(4, "handler/hook still refers to secret/hook in the field spec.webhook.token.secret")
 	a.Stop()
 	s.Stop()
 	assert(t, find.searchFolder(s.Data, told) != 0, "the handler stands in no file of the server: where was looked?")

@@ -48,7 +48,7 @@ func TestReplacedSpoolAppliesRunsOnce(t *testing.T) {
 			a.Kill()
 			runs.Unblock()
 			a.Start()
-		}, "deleted while it ran", false},
+		}, "deleted while the agent ran", false},
 		{"brought back with results that were delivered since", func(t *testing.T, s *harness.Server, a *harness.Agent, runs *harness.Counter, quiet func()) {
 			s.Pause()
 			runs.AwaitRuns(2)

@@ -216,7 +216,7 @@ func TestHistoryCatchesUpAfterFullJournal(t *testing.T) {
 	ended, _ := playLoad(t, cfg)
 	harness.Until(t, 60*time.Second, "readyz names what keeps the journal from being cut", func() (string, bool) {
 		why, _ := s.Ready()
-		return why, strings.Contains(why, "size budget") && strings.Contains(why, "The journal cannot delete segments: history is ") && strings.Contains(why, "the server derives the changes again from the journal")
+		return why, strings.Contains(why, "size budget") && strings.Contains(why, "The journal cannot delete segments: history is ") && strings.Contains(why, "the server reads the changes from the journal again")
 	})
 	st, err := s.API.Status(t.Context(), "")
 	r := st.Reactions
@@ -226,7 +226,7 @@ func TestHistoryCatchesUpAfterFullJournal(t *testing.T) {
 	assert(t, e.err == nil && lostNothing(e.rep), "load run: %v, %+v", e.err, e.rep)
 	s.WaitReady(30 * time.Second)
 	awaitHistory(t, s.API)
-	assert(t, s.Metric("muster_react_rederived_total") != 0, "nothing was made again from the journal: nothing is shown")
+	assert(t, s.Metric("muster_dispatch_rederived_total") != 0, "nothing was made again from the journal: nothing is shown")
 	compareChangesWithHistory(t, s.API, 200)
 	s.Stop()
 }

@@ -38,7 +38,7 @@ func HashPassword(password string) (plain, hash string, err error) {
 		password = base64.RawURLEncoding.EncodeToString(secret)
 	}
 	if len(password) < 8 {
-		return "", "", model.Errorf(model.Invalid, "password is shorter than 8 characters").WithHint("choose a longer one; four words are easy to remember")
+		return "", "", model.Errorf(model.Invalid, "password is shorter than 8 characters").WithHint("choose a longer password; four words are easy to remember")
 	}
 	if hash, err = argon2id.CreateHash(password, passwordCost()); err != nil {
 		return "", "", fmt.Errorf("hash password: %w", err)
@@ -88,7 +88,7 @@ func (s *Service) checkPassword(ctx context.Context, user, password string) (use
 // errBadLogin returns the error about a wrong user name or password.
 func errBadLogin() error {
 	return model.Errorf(model.Unauthenticated, "user name or password is wrong").
-		WithHint("forgotten? on the server: muster auth reset-password --data DIR")
+		WithHint("set a new password, on the server: muster auth reset-password --data DIR")
 }
 
 // ResetPassword replaces the password hash of a user by one that HashPassword made. All sessions of the user end;
@@ -114,7 +114,7 @@ func (s *Service) ChangePassword(ctx context.Context, by intent.Actor, session, 
 	row, err := s.checkPassword(ctx, by.User, old)
 	if model.ClassOf(err) == model.Unauthenticated {
 		return model.Errorf(model.Forbidden, "the old password is wrong").
-			WithHint("forgotten? on the server: muster auth reset-password --data DIR --user %s", by.User)
+			WithHint("set a new password, on the server: muster auth reset-password --data DIR --user %s", by.User)
 	}
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (s *Service) ChangePassword(ctx context.Context, by intent.Actor, session, 
 	s.accountsMu.Lock()
 	defer s.accountsMu.Unlock()
 	if now, ok := s.index.findUser(by.User); ok && now.Hash != row.Hash {
-		return model.Errorf(model.Conflict, "another session changed the password of %s just now", by.User).WithHint("log in again: muster login -u %s", by.User)
+		return model.Errorf(model.Conflict, "another session changed the password of %s at the same time", by.User).WithHint("log in again: muster login -u %s", by.User)
 	}
 	return s.storePasswordHash(ctx, by, by.User, hash, session, false)
 }
@@ -251,7 +251,7 @@ func (c *programPasswordCache) comparePassword(ctx context.Context, v *passwordC
 
 // errTooManyPasswords returns the error of a login while all slots for hashing passwords are taken.
 func errTooManyPasswords() error {
-	return model.Errorf(model.Unavailable, "the server checks too many passwords at this moment: try again").WithHint("try again in a moment")
+	return model.Errorf(model.Unavailable, "the server is checking too many passwords: cannot log in now").WithHint("try again in a moment")
 }
 
 // evictWrongPassword removes one wrong password from the full cache; right passwords stay, because the whole fleet

@@ -226,7 +226,7 @@ func (g *Grants) Validate() error {
 	if isProgramRole(g.Role) {
 		switch {
 		case g.Run:
-			return model.Errorf(model.Invalid, "a user with the role %s cannot run commands", g.Role)
+			return model.Errorf(model.Invalid, "a user with the role %s cannot get the permission to run commands", g.Role)
 		case len(g.Bindings) > 0:
 			return model.Errorf(model.Invalid, "a user with the role %s cannot have role bindings, which are for people only: limit the user by namespaces", g.Role)
 		}
@@ -239,11 +239,11 @@ func (g *Grants) Validate() error {
 		case roleRank(role) == 0:
 			return unknownRoleError(role)
 		case namespace == model.SharedNamespaceName:
-			return model.Errorf(model.Invalid, "users cannot be bound to namespace %s: its resources reach the nodes of all namespaces", namespace).
+			return model.Errorf(model.Invalid, "users cannot be bound to namespace %s, because its resources run on the nodes of all namespaces", namespace).
 				WithHint("give the role in every namespace: --role %s", role)
 		}
 		if err := model.NameError(namespace); err != nil {
-			return model.Errorf(model.Invalid, "binding to %q: not the name of a namespace: %w", namespace, err)
+			return model.Errorf(model.Invalid, "role binding: %q is not the name of a namespace: %w", namespace, err)
 		}
 		highest = max(highest, roleRank(role))
 	}
@@ -253,7 +253,7 @@ func (g *Grants) Validate() error {
 	case roleRank(g.Role) == 0 && (g.Role != "" || len(g.Bindings) == 0):
 		return unknownRoleError(g.Role)
 	case g.Run && highest < roleRank(Operator):
-		return model.Errorf(model.Invalid, "the role %s cannot run commands", Viewer).WithHint("give the role %s too", Operator)
+		return model.Errorf(model.Invalid, "the permission to run commands needs the role %s", Operator).WithHint("add the role %s", Operator)
 	}
 	return nil
 }

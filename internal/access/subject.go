@@ -62,7 +62,7 @@ func (s *Subject) AllowIn(n Need, namespace string) error {
 	}
 	err := model.Errorf(model.Forbidden, "permission denied: user %s has no role in namespace %s (its roles: %s)", s.User, namespace, &s.Grants)
 	if namespace == model.SharedNamespaceName {
-		return err.WithHint("its resources reach the nodes of all namespaces: you need a role in every namespace")
+		return err.WithHint("its resources run on the nodes of all namespaces, so you need a role in every namespace")
 	}
 	return err.WithHint("ask an administrator for a role: muster auth user grant %s --bind %s=%s", s.User, namespace, lowestRoleFor(n.Verb))
 }
@@ -74,20 +74,20 @@ func lowestRoleFor(verb Verb) string {
 
 // RefusalError returns the error that tells why the subject may not use an operation, and which roles permit it.
 func (s *Subject) RefusalError(n Need) error {
-	may := "read and not change"
+	may := "only read"
 	switch {
 	case isProgramRole(s.Role):
 		may = "only send alerts"
 	case s.Role == "" && len(s.Bindings) > 0:
 		may = "act only in single namespaces"
 	case s.Role == Operator:
-		may = "read, run checks, silence, acknowledge and resolve events, and not change resources"
+		may = "read, run checks, silence, acknowledge and resolve events, but not change resources"
 	}
 	err := model.Errorf(model.Forbidden, "permission denied: user %s may %s (role %s)", s.User, may, &s.Grants)
 	if n.Verb == Operate {
 		return err.WithHint("log in as a user with the role operator or admin: muster login -u NAME")
 	}
-	return err.WithHint("log in as a user with this right: muster login -u admin")
+	return err.WithHint("log in as a user with this permission: muster login -u admin")
 }
 
 // Caller is the subject of one request to the API, with the address that the request came from.

@@ -111,7 +111,7 @@ func (s *Service) Grant(ctx context.Context, by intent.Actor, name string, g Gra
 	case !ok:
 		return User{}, s.errNoUser(name)
 	case isProgramRole(row.Role) != isProgramRole(g.Role):
-		return User{}, model.Errorf(model.Conflict, "%s has the role %s: a user for programs cannot become a person, nor a person a program", name, row.Role).
+		return User{}, model.Errorf(model.Conflict, "%s has the role %s: a user for people cannot get a role for programs, nor the reverse", name, row.Role).
 			WithHint("delete the user and create another: muster auth user delete %s", name)
 	case g.Role != Admin && s.isLastAdmin(name):
 		return User{}, errLastAdmin(name)
@@ -184,7 +184,7 @@ func errLastAdmin(name string) error {
 // errUserExists returns the error about a new user whose name is taken.
 func errUserExists(name string) error {
 	return model.Errorf(model.Conflict, "user %s exists already", name).
-		WithHint("for a forgotten password, on the server: muster auth reset-password --data DIR --user %s", name)
+		WithHint("set a new password, on the server: muster auth reset-password --data DIR --user %s", name)
 }
 
 // errNoUser returns the error about an unknown user, with the nearest name as a hint.
@@ -197,7 +197,7 @@ func (s *Service) errNoUser(name string) error {
 		return e.WithHint("did you mean %s? Create a user: muster auth user create NAME", near)
 	}
 	if len(names) == 0 {
-		return e.WithHint("no users yet: the first start of the server creates admin")
+		return e.WithHint("no user exists yet: the first start of the server creates the user admin")
 	}
 	return e.WithHint("list users: muster auth user list. Create a user: muster auth user create NAME")
 }
@@ -259,7 +259,7 @@ func (s *Service) CreateToken(ctx context.Context, by intent.Actor, t AccessToke
 		return "", t, err
 	}
 	t.Session = false
-	text := fmt.Sprintf("token %s, made by %s, role %s", t.User, cmp.Or(t.Maker, by.User), &t.Grants)
+	text := fmt.Sprintf("token %s, created by %s, role %s", t.User, cmp.Or(t.Maker, by.User), &t.Grants)
 	if by.Why != "" {
 		text += ": " + by.Why
 	}
@@ -317,10 +317,10 @@ func (s *Service) deletionsOfObsoleteTokens(made AccessToken) (writes []intent.W
 func (s *Service) Authenticate(token string) (Subject, error) {
 	t, ok := s.index.findToken(sha256.Sum256([]byte(token)))
 	if !ok {
-		return Subject{}, model.Errorf(model.Unauthenticated, "the server does not know this token, or it was revoked").WithHint("log in again: muster login")
+		return Subject{}, model.Errorf(model.Unauthenticated, "the token is unknown or revoked").WithHint("log in again: muster login")
 	}
 	if t.isExpired(s.opts.Now()) {
-		return Subject{}, model.Errorf(model.Unauthenticated, "this token expired at %s", t.Expires.Format(time.RFC3339)).WithHint("log in again: muster login; for programs: muster auth token create")
+		return Subject{}, model.Errorf(model.Unauthenticated, "the token expired at %s", t.Expires.Format(time.RFC3339)).WithHint("log in again: muster login; for programs: muster auth token create")
 	}
 	return Subject{User: t.User, Maker: t.Maker, Token: t.ID, Grants: t.Grants}, nil
 }
@@ -348,5 +348,5 @@ func (s *Service) RevokeToken(ctx context.Context, by intent.Actor, id string) e
 
 // ErrNoToken returns the error about a token id that does not exist, or that belongs to somebody else.
 func ErrNoToken(id string) error {
-	return model.Errorf(model.NotFound, "token %s does not exist", id).WithHint("muster auth token list")
+	return model.Errorf(model.NotFound, "token %s does not exist", id).WithHint("list tokens: muster auth token list")
 }

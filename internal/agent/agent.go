@@ -70,8 +70,8 @@ func New(cfg Config) (*Agent, error) {
 		Nice: cfg.Commands.Nice, Guard: cfg.Commands.Guard, Allow: allow,
 	}
 	a.requests.agent, a.requests.ready = a, make(chan struct{}, 1)
-	a.units = assignedUnits{log: cfg.Log, runners: map[model.ChunkKind]chunkRunner{
-		model.ChunkCheck: &a.checks, model.ChunkTemplate: &a.templates,
+	a.units = assignedUnits{log: cfg.Log, runners: map[model.DefinitionKind]definitionRunner{
+		model.DefinitionCheck: &a.checks, model.DefinitionTemplate: &a.templates,
 	}}
 	return a, nil
 }
@@ -79,7 +79,7 @@ func New(cfg Config) (*Agent, error) {
 // ErrForgotten says that the server deleted this ephemeral node while the node was offline. The agent
 // has a join token: an agent with the same settings joins as a new node. Run has removed the state
 // of the deleted node.
-var ErrForgotten = errors.New("the server has deleted this ephemeral node; the agent joins as a new node")
+var ErrForgotten = errors.New("the server deleted this ephemeral node; the agent joins as a new node")
 
 // Run enrols if the machine has no identity, then runs checks and keeps a session until ctx ends.
 // It then waits up to Config.StopGrace for running checks, says Bye and closes the spool. It
@@ -112,9 +112,9 @@ func (a *Agent) runOnStateFolder(ctx context.Context) error {
 		return err
 	}
 	a.name.Store(&id.Name)
-	assignment, err := loadAssignment(a.cfg.StateDir, id, a.units.supportedChunk)
+	assignment, err := loadAssignment(a.cfg.StateDir, id, a.units.supportedDefinition)
 	if err != nil {
-		a.cfg.Log.Error("stored assignment is not used, the server sends it again", "err", err)
+		a.cfg.Log.Error("ignored the stored assignment; the server sends the assignment again", "err", err)
 	}
 	a.lastSession = loadSavedSession(a.cfg.StateDir)
 	if !slices.Equal(a.lastSession.ConfiguredServers, a.cfg.Servers) { // a changed --server replaces the stored list

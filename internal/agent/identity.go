@@ -33,7 +33,9 @@ func (a *Agent) loadOrEnrolIdentity(ctx context.Context) (*pki.Identity, error) 
 	if err != nil {
 		return nil, err
 	}
-	enrol.Trusted = func(ca [32]byte) { a.cfg.Log.Warn("trusting the first CA that a server sent", "ca", pki.SumText(ca)) }
+	enrol.Trusted = func(ca [32]byte) {
+		a.cfg.Log.Warn("the agent trusts the first CA that a server sent", "ca", pki.SumText(ca))
+	}
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
 		id, err := pki.Enrol(ctx, enrol)
 		if err == nil {
@@ -45,7 +47,7 @@ func (a *Agent) loadOrEnrolIdentity(ctx context.Context) (*pki.Identity, error) 
 			return nil, err
 		}
 		a.cfg.State(Waits + ": " + errorOnOneLine(err))
-		a.cfg.Log.Warn("cannot join yet; trying again", "err", err, "in", delay)
+		a.cfg.Log.Warn("cannot join yet; the agent retries", "err", err, "in", delay)
 		if pause.For(ctx, delay) != nil {
 			return nil, nil
 		}
@@ -87,7 +89,7 @@ func (c *Config) enrolmentRequest(anyCA bool) (pki.EnrolConfig, error) {
 		enrol.Token.CA = c.CA
 	default:
 		return enrol, model.Errorf(model.Unauthenticated, "this machine has not joined a server yet: %s has no identity", c.StateDir).
-			WithHint("on the server: muster node token; here, with the token that it prints: muster-agent join TOKEN")
+			WithHint("on the server: muster node token; on this machine, with the printed token: muster-agent join TOKEN")
 	}
 	if len(c.Servers) > 0 {
 		enrol.Token.Addresses = c.Servers
@@ -226,20 +228,20 @@ func (a *Agent) renewCertificate(ctx context.Context, wasPending bool) (retry ti
 	case err == nil:
 	case errors.As(err, &pending):
 		if !wasPending {
-			a.cfg.Log.Warn("the server does not know this node; an operator must accept it again; the spool keeps its results",
+			a.cfg.Log.Warn("the server does not know this node; an operator must accept the node again; the spool keeps its results",
 				"server", pending.Server, "key", pending.Key, "hint", "on the server: muster node list --pending; muster node accept "+*a.name.Load())
 		}
-		a.cfg.State("waits for an operator to accept it again: " + errorOnOneLine(err))
+		a.cfg.State("waits for an operator to accept the machine again: " + errorOnOneLine(err))
 		retry, _ = RetryJoin(err, pending.Again)
 		return retry
 	case wasPending && passes:
 		retry, _ = RetryJoin(err, 30*time.Second)
 		return retry
 	case passes:
-		a.cfg.Log.Warn("cannot renew the certificate; trying again", "until", a.credentials.id.Load().Certificate.Leaf.NotAfter, "err", err)
+		a.cfg.Log.Warn("cannot renew the certificate; the agent retries", "until", a.credentials.id.Load().Certificate.Leaf.NotAfter, "err", err)
 		return 0
 	default:
-		a.cfg.Log.Error("the server does not renew this machine's certificate", "until", a.credentials.id.Load().Certificate.Leaf.NotAfter, "err", err)
+		a.cfg.Log.Error("the server refused to renew this machine's certificate", "until", a.credentials.id.Load().Certificate.Leaf.NotAfter, "err", err)
 		return 0
 	}
 	a.credentials.setIdentity(next, a.cfg.Machine.Now)

@@ -69,7 +69,7 @@ func (k *requestedRuns) handleRequest(r *wire.Run) {
 		k.cancelRun(r.ID)
 		return
 	}
-	check, own, assigned := k.agent.checks.findCheck(r.Chunk)
+	check, own, assigned := k.agent.checks.findCheck(r.Definition)
 	x := &requestedRun{id: r.ID, outputLeft: int(min(cmp.Or(r.MaxOutput, model.DefaultOutputBytes), model.MaxOutputBytes))}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -86,7 +86,7 @@ func (k *requestedRuns) handleRequest(r *wire.Run) {
 	case r.Command != nil && k.agent.cfg.Commands.AuditOnly:
 		refusal = "refused by the agent's setting --audit-only: it forbids requested commands"
 	case r.Command != nil && k.commands >= maxCommands:
-		refusal = fmt.Sprintf("the node runs %d requested commands, the limit; try again when one has ended", maxCommands)
+		refusal = fmt.Sprintf("the node already runs %d requested commands, the limit; try again after one has ended", maxCommands)
 	case r.Command != nil:
 		var ctx context.Context
 		ctx, x.cancel = context.WithCancelCause(k.ctx)
@@ -101,7 +101,7 @@ func (k *requestedRuns) handleRequest(r *wire.Run) {
 		k.agent.checks.scheduler.RunNow(schedule.Key{Check: check})
 	}
 	if refusal != "" {
-		k.agent.cfg.Log.Warn("requested run refused", "chunk", r.Chunk, "reason", refusal)
+		k.agent.cfg.Log.Warn("refused a requested run", "definition", r.Definition, "reason", refusal)
 		k.endRunLocked(x, &wire.RunOutput{Refused: refusal})
 	}
 }
@@ -110,7 +110,7 @@ func (k *requestedRuns) handleRequest(r *wire.Run) {
 func (k *requestedRuns) runCommand(ctx context.Context, x *requestedRun, r *wire.Run) {
 	defer x.cancel(nil)
 	timeout := min(time.Duration(r.TimeoutMs)*time.Millisecond, maxCommandTime)
-	k.agent.cfg.Log.Info("requested command runs", "shell", r.Command.Shell, "argv", r.Command.Argv)
+	k.agent.cfg.Log.Info("started a requested command", "shell", r.Command.Shell, "argv", r.Command.Argv)
 	result := k.agent.checks.runner.Run(ctx, run.Command{
 		Shell: r.Command.Shell, Argv: r.Command.Argv, Timeout: cmp.Or(timeout, commandTimeout), MaxOutput: x.outputLeft, AdHoc: true,
 		Stream: func(p []byte) { k.addOutput(x, p) },

@@ -183,7 +183,7 @@ func TestTokensEndWithTheirMaker(t *testing.T) {
 	join := testenv.Value(mallory.Enrolment.CreateToken(ctx, v1.JoinTokenRequest{}))(t)
 	changes := testenv.Value(admin.Resources.Changes(ctx, "", "", "", 20, ""))(t)
 	if !slices.ContainsFunc(changes.Items, func(c v1.Change) bool {
-		return c.Kind == "token" && c.User == "mallory" && c.Message == "token ci, made by mallory, role admin: builds"
+		return c.Kind == "token" && c.User == "mallory" && c.Message == "token ci, created by mallory, role admin: builds"
 	}) {
 		t.Errorf("the audit: %+v", changes.Items)
 	}
@@ -220,7 +220,7 @@ func TestResourcesAreAppliedReadAndDeleted(t *testing.T) {
 		t.Fatalf("a dry run created the resource: %v", err)
 	}
 	done, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}, Message: "watch disks"})
-	if err != nil || done.Outcomes[0].Note != "runs on 3 nodes; first results within 60 s" {
+	if err != nil || done.Outcomes[0].Note != "runs on 3 nodes; first results within 60 s; timeout 60 s by default" {
 		t.Fatalf("apply: %+v %v", done, err)
 	}
 	again, err := c.Resources.Apply(ctx, v1.ApplyRequest{Resources: []json.RawMessage{check}})

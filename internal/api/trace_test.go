@@ -1,12 +1,15 @@
 package api_test
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/api/apitest"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -62,5 +65,84 @@ func TestTimelineDatesADeletedSilence(t *testing.T) {
 	}
 	if times["silenced"] != time.Hour || times["silence ended"] != 2*time.Hour {
 		t.Errorf("silenced after %s, ended after %s: %+v", times["silenced"], times["silence ended"], timeline.Items)
+	}
+}
+
+// TestUnknownTriggerIsRefused asks muster why and muster route test about a trigger that its Template does not have,
+// and expects an error with the nearest name instead of an answer.
+func TestUnknownTriggerIsRefused(t *testing.T) {
+	r := apitest.NewServer(t)
+	r.DeclareNodes("default", nil, "web01")
+	r.Apply("kind: Template\nmetadata: {name: linux}\nspec:\n  targets: {groups: [all]}\n  items: [{key: agent.ping}]\n" +
+		"  triggers: [{name: AgentSilent, expression: 'nodata(//agent.ping,5m)=1'}]\n")
+	c := newTestClient(t, r, r.Token)
+	ask := map[string]func(check string) error{
+		"why": func(check string) error {
+			_, err := c.Events.Trace(t.Context(), "default", "web01", check)
+			return err
+		},
+		"route test": func(check string) error {
+			_, err := c.Notifications.TestRoute(t.Context(), "default", "web01", check, time.Time{}, "", "")
+			return err
+		},
+	}
+	for command, about := range ask {
+		testenv.NoError(t, about("linux:AgentSilent"))
+		err := about("linux:AgentSilnt")
+		var refused *model.Error
+		if !errors.As(err, &refused) || !strings.Contains(refused.Hint, "did you mean linux:AgentSilent?") {
+			t.Errorf("%s: %v; want the hint to name linux:AgentSilent", command, err)
+		}
+	}
+}
+
+// TestTraceTellsOfAFailedMessage lets the messages of a problem and of its recovery fail, and expects muster why to say
+// that the handler is not told, since when, its answer and the time of the next attempt, and describe handler the same.
+func TestTraceTellsOfAFailedMessage(t *testing.T) {
+	r := apitest.NewServer(t)
+	r.DeclareNodes("default", nil, "web01")
+	r.Apply("kind: Handler\nmetadata: {name: pager}\nspec: {webhook: {url: 'http://" + testenv.Port(t) + "/'}}\n---\n" +
+		"kind: Check\nmetadata: {name: disk}\nspec: {targets: {groups: [all]}, interval: 60s, command: x, alert: {handlers: [pager]}}\n")
+	r.RunDispatcher()
+	c := newTestClient(t, r, r.Token)
+	trace := func() string {
+		out, err := c.Events.Trace(t.Context(), "default", "web01", "disk")
+		testenv.NoError(t, err)
+		var text strings.Builder
+		for _, l := range out.Links {
+			fmt.Fprintf(&text, "%s %t: %s %s\n", l.Name, l.Holds, l.Text, l.At.Format(time.TimeOnly))
+			for _, under := range l.Under {
+				fmt.Fprintf(&text, "  %s %s\n", under.Text, under.At.Format(time.TimeOnly))
+			}
+		}
+		return text.String()
+	}
+	failed := func(messages int) {
+		testenv.Until(t, "failed messages", func() bool {
+			unsent, err := r.History.Unsent(t.Context(), r.Now())
+			testenv.NoError(t, err)
+			return len(unsent) == 1 && unsent[0].Failing == messages
+		})
+	}
+	r.RecordResult("default", "web01", "disk", model.Critical, "full")
+	failed(1)
+	text := trace()
+	for _, want := range []string{
+		"notified false: pager (opened): not notified, failed once, next attempt 12:00:0", "failing since 12:00:00", "last error: send webhook request",
+		"notified false: handlers pager: pager is not notified, its message fails and is tried again",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	state, err := c.Resources.State(t.Context(), kind.Handler().KindInfo, "default", "pager")
+	testenv.NoError(t, err)
+	if u := state.Unsent; u == nil || u.Waiting != 1 || u.Failing != 1 || !strings.Contains(u.LastError, "send webhook request") {
+		t.Errorf("describe handler: %+v", u)
+	}
+	r.RecordResult("default", "web01", "disk", model.OK, "fine")
+	r.AwaitHistory()
+	if text = trace(); !strings.Contains(text, "notified true: pager (closed): waiting") && !strings.Contains(text, "notified false: pager (closed): not notified") {
+		t.Errorf("no message of the recovery in\n%s", text)
 	}
 }

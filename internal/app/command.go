@@ -66,7 +66,7 @@ server work too: muster server --help.`,
 	for _, f := range config.Fields() {
 		c.Flags().Lookup(f.Name).Hidden = !slices.Contains(everyday, f.Name)
 	}
-	c.Flags().IntVar(&demo, "demo", 0, "number of simulated machines beside this one; 0 deletes those of an earlier start")
+	c.Flags().IntVar(&demo, "demo", 0, "number of simulated machines in addition to this one; 0 deletes the simulated machines of an earlier start")
 	return c
 }
 

@@ -34,7 +34,7 @@ func listenOn(address, setting string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, model.Errorf(model.Unavailable, "another program uses address %s", address).
-			WithHint("find it: ss -ltnp 'sport = :%s'; or choose another port: --%s :PORT", address[strings.LastIndexByte(address, ':')+1:], setting)
+			WithHint("find the program: ss -ltnp 'sport = :%s'; or choose another port: --%s :PORT", address[strings.LastIndexByte(address, ':')+1:], setting)
 	}
 	if errors.Is(err, syscall.EACCES) {
 		return nil, model.Errorf(model.Forbidden, "no permission to listen on %s", address).WithHint("choose a port above 1023: --%s :8443", setting)
@@ -47,12 +47,12 @@ func listenOn(address, setting string) (net.Listener, error) {
 
 // listeners has the server's network listeners; nil: not configured.
 type listeners struct {
-	people, agents, plain, admin, sensu net.Listener
+	people, agents, plain, admin, sensu, zabbix net.Listener
 }
 
 // addresses returns the addresses of the listeners.
 func (ls *listeners) addresses() (list []net.Addr) {
-	for _, l := range []net.Listener{ls.people, ls.agents, ls.plain, ls.admin, ls.sensu} {
+	for _, l := range []net.Listener{ls.people, ls.agents, ls.plain, ls.admin, ls.sensu, ls.zabbix} {
 		if l != nil {
 			list = append(list, l.Addr())
 		}
@@ -69,6 +69,7 @@ func (s *Server) listen(context.Context) error {
 	}{
 		{&s.people, s.cfg.Listen, "listen"}, {&s.agents, s.cfg.ListenAgents, "listen-agents"},
 		{&s.plain, s.cfg.ListenPlain, "listen-plain"}, {&s.admin, s.cfg.ListenAdmin, "listen-admin"}, {&s.sensu, s.cfg.SensuListen, "sensu-listen"},
+		{&s.zabbix, s.cfg.ZabbixListen, "zabbix-listen"},
 	} {
 		if l.address == "" || l.address == "off" {
 			continue
@@ -86,7 +87,7 @@ func (s *Server) listen(context.Context) error {
 		})
 	}
 	if a, ok := addressOf(s.admin); ok && !a.IP.IsLoopback() {
-		s.log.Warn("every machine that can reach the admin listener can read the metrics", "address", a.String())
+		s.log.Warn("the admin listener serves metrics without a login to every machine that can reach it", "address", a.String())
 	}
 	s.task(front, "agents", s.serveAgents)
 	s.task(front, "people", s.servePeople)
@@ -172,7 +173,7 @@ func (s *Server) serveSensu(ctx context.Context) error {
 			s.sensuCA.Admit(config)
 		}
 	} else {
-		s.log.Warn("Sensu agents connect without TLS: the network can read passwords and results", "address", s.sensu.Addr().String())
+		s.log.Warn("Sensu agents connect without TLS: anyone on the network can read passwords and results", "address", s.sensu.Addr().String())
 	}
 	s.log.Info("listening for Sensu agents", "address", s.sensu.Addr().String(), "tls", config != nil)
 	return s.bridge.Listen(ctx, s.sensu, config)
@@ -378,7 +379,7 @@ func (s *Server) openWatchdog(context.Context) (err error) {
 func dialListener(ctx context.Context, l net.Listener, proxies []netip.Prefix) (net.Conn, error) {
 	to, ok := addressOf(l)
 	if !ok {
-		return nil, fmt.Errorf("this server has no listener for agents")
+		return nil, fmt.Errorf("this server accepts no agents: it has no listener for them")
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", to.String()) // an unspecified address is this machine
 	if err != nil {

@@ -140,7 +140,7 @@ func TestWatchdogEndToEnd(t *testing.T) {
 				t.Errorf("%d sessions", n)
 			}
 			if said, ok := s.view.Get(model.ServerNode, model.CheckSource(model.KeepaliveCheck)); ok {
-				t.Errorf("the server judges its own sign of life: %+v", said)
+				t.Errorf("the server judges its own heartbeat: %+v", said)
 			}
 			stop()
 		})

@@ -138,7 +138,7 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 		{"intent", s.openIntent},        // resources
 		{"history", s.openHistory},      // the position of reactions: the journal cannot end before it
 		{"journal", s.openJournal},      // its incarnation: ids and positions of another incarnation are refused
-		{"planner", s.openPlanner},      // compiles intent: chunks that judge the results in the journal, names
+		{"planner", s.openPlanner},      // compiles intent: definitions that judge the results in the journal, names
 		{"reactions", s.openReactions},  // record transitions from the first commit on
 		{"event view", s.openView},      // from snapshots, then by replay
 		{"streams", s.openStreams},      // cursors of handlers of every result: the journal is not cut beyond them
@@ -146,6 +146,7 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 		{"sessions", s.openSessions},    // certificates and sessions of agents
 		{"bridge", s.openSensuReceiver}, // sessions of Sensu agents
 		{"alerts", s.openAlerts},        // receives alerts of Prometheus and Grafana
+		{"zabbix", openZabbix(s)},       // receives values of Zabbix senders and agents
 		{"self-watch", s.openWatchdog},  // sends results through sessions
 		{"listeners", s.listen},         // late: a connection finds all components open
 		{"API", s.openAPI},              // after the listeners: it names their ports
@@ -168,7 +169,7 @@ func (s *Server) openFolder(context.Context) error {
 	s.onClose(lock.Close)
 	s.files.add(s.path("LOCK"))
 	if folder := datadir.Journal(s.cfg); journal.ReleaseReserve(disk.OS{}, folder) {
-		s.log.Warn("the disk is full: released the journal's reserve to open", "advice", doctor.FullDiskText(s.cfg.Data, folder))
+		s.log.Warn("the disk is full: deleted the journal's reserve file to have space for the start", "advice", doctor.FullDiskText(s.cfg.Data, folder))
 	}
 	return nil
 }

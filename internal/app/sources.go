@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -16,17 +17,18 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/recorder"
+	"github.com/muster-fleet/muster/internal/roundrobin"
 	"github.com/muster-fleet/muster/internal/source/alertmanager"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/source/sensu"
-	"github.com/muster-fleet/muster/internal/turns"
+	"github.com/muster-fleet/muster/internal/source/zabbix"
 	"github.com/muster-fleet/muster/internal/watchdog"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// sources has the receivers of results: from Muster agents, Sensu agents, and alerts of Prometheus and Grafana. A
-// node has a session with a Muster agent or with a Sensu agent.
+// sources has the receivers of results: from Muster agents, Sensu agents, and alerts of Prometheus and Grafana, values of Zabbix. A
+// node has a session with one agent: Muster's, Sensu's or Zabbix'.
 type sources struct {
 	authority *pki.Authority
 	names     []string // of the server's certificate, in the order in which join tokens have them
@@ -34,12 +36,13 @@ type sources struct {
 	bridge    *sensu.Server      // of Sensu's agents; nil: there is no listener for them
 	sensuCA   *sensu.Authorities // of Sensu agents' certificates; nil: these are refused
 	alerts    *alertmanager.Server
-	turns     *turns.Engine // distributes runs of round-robin checks
+	trapper   *zabbix.Server     // of values of Zabbix senders and agents; nil: there is no listener for them
+	turns     *roundrobin.Engine // distributes runs of round-robin checks
 }
 
-// connected reports whether a node has a session, with a Muster or a Sensu agent
+// connected reports whether a node has a session with an agent
 func (so *sources) connected(node model.NodeID) bool {
-	return so.sessions != nil && so.sessions.Connected(node) || so.bridge != nil && so.bridge.Connected(node)
+	return so.sessions != nil && so.sessions.Connected(node) || so.bridge != nil && so.bridge.Connected(node) || so.trapper != nil && so.trapper.Connected(node)
 }
 
 // connectedNodes returns the number of nodes with a session.
@@ -48,14 +51,20 @@ func (so *sources) connectedNodes() int {
 	if so.bridge != nil {
 		n += so.bridge.Sessions()
 	}
+	if so.trapper != nil {
+		n += so.trapper.Agents()
+	}
 	return n
 }
 
-// agent returns the state of a node's session with a Muster or a Sensu agent; false: no session
+// agent returns the state of a node's session with an agent; false: no session
 func (so *sources) agent(node model.NodeID) (core.Agent, bool) {
 	a, ok := so.sessions.Agent(node)
 	if !ok && so.bridge != nil {
 		a, ok = so.bridge.Agent(node)
+	}
+	if !ok && so.trapper != nil {
+		a, ok = so.trapper.Agent(node)
 	}
 	return a, ok
 }
@@ -92,7 +101,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 		return err
 	}
 	s.authority.NodeLife = time.Duration(s.cfg.CertificateLife)
-	s.turns = turns.New(turns.Options{
+	s.turns = roundrobin.New(roundrobin.Options{
 		Revision: s.directory.Revision, RoundRobins: s.directory.RoundRobins, Give: s.giveTurn,
 		Missed: s.recordMissedRuns, Last: s.lastRun, Grace: time.Duration(s.cfg.ReconnectGrace), Now: s.now, Log: s.log,
 	})
@@ -109,7 +118,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 			if s.history.Trouble() != nil { // the history store does not answer: slower agents would not help
 				return 0, ""
 			}
-			return s.reactor.Fullness(), "the server's history is behind"
+			return s.dispatcher.Fullness(), "the server's history lags behind the journal"
 		}},
 		OnSessionLoss: s.monitor.ReportSessionLoss, OnOlderData: s.monitor.ReportOlderData, Assets: s.archives.Open,
 	})
@@ -149,11 +158,11 @@ const missedBatch = 1000
 
 // recordMissedRuns records an UNKNOWN result for each proxy node (a node without an agent) whose round-robin check no
 // connected node could run
-func (s *Server) recordMissedRuns(ctx context.Context, list []turns.MissedRun) error {
+func (s *Server) recordMissedRuns(ctx context.Context, list []roundrobin.MissedRun) error {
 	results := make([]recorder.Result, 0, len(list))
 	for _, m := range list {
-		if s.directory.RunsUnit(m.About, m.Chunk.Unit) { // otherwise the node was deleted with its events
-			results = append(results, recorder.Result{Node: m.About, Chunk: m.Chunk.ID, Status: model.Unknown, Output: m.Text})
+		if s.directory.RunsUnit(m.About, m.Definition.Unit) { // otherwise the node was deleted with its events
+			results = append(results, recorder.Result{Node: m.About, Definition: m.Definition.ID, Status: model.Unknown, Output: m.Text})
 		}
 	}
 	for part := range slices.Chunk(results, missedBatch) {
@@ -169,7 +178,7 @@ func (s *Server) recordMissedRuns(ctx context.Context, list []turns.MissedRun) e
 type directoryWithFaults struct {
 	*directory.Directory
 	*plan.Inspector
-	turns *turns.Engine
+	turns *roundrobin.Engine
 }
 
 // Faults returns the planner's errors, and an error for each round-robin check that no connected node can run.
@@ -216,6 +225,24 @@ func (s *Server) openSensuReceiver(context.Context) (err error) {
 	s.task(back, "Sensu's sessions", s.bridge.Run)
 	s.task(front, "Sensu's agents", s.serveSensu)
 	return nil
+}
+
+// openZabbix returns a function that opens the receiver of values of Zabbix senders and agents, if a listener is configured for them.
+func openZabbix(s *Server) func(context.Context) error {
+	return func(context.Context) (err error) {
+		if s.cfg.ZabbixListen == "" || s.cfg.ZabbixListen == "off" {
+			return nil
+		}
+		s.trapper, err = zabbix.New(zabbix.Config{
+			Journal: s.journal, Nodes: currentDirectory{s.directory, s.planner}, View: s.view, Intent: s.intent, Limiter: s.sessions.Limiter(), Admission: s.sessions.Admission(),
+			Namespaces: func(from netip.Addr) []string { return directory.ZabbixNamespaces(s.directory, from) },
+			Now:        s.now, Log: s.log, Registerer: s.registry,
+		})
+		if err == nil {
+			s.task(front, "Zabbix senders and agents", func(ctx context.Context) error { return s.trapper.Listen(ctx, s.zabbix) })
+		}
+		return err
+	}
 }
 
 // eventIndex tells the receiver of Sensu agent sessions whether an event exists
@@ -280,7 +307,7 @@ func (s *Server) absenceLeft(node intent.NodeInfo) time.Duration {
 
 // remainingAbsence returns how much longer a node must be silent before another machine may take over its name. The
 // absence counts from the last of: the start of the server, the write of the node's row (a machine that just joined
-// connects soon), the node's last sign of life. A node that the listening clock does not call silent yet has at least
+// connects soon), the node's last heartbeat. A node that the listening clock does not call silent yet has at least
 // a second left, unless it stopped on purpose or never connected.
 func remainingAbsence(sum event.Summary, need time.Duration, started, written, now time.Time) time.Duration {
 	since := started

@@ -118,7 +118,7 @@ func markRecorded(ctx context.Context, s *Server) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if err := s.recorder.RecordIntent(ctx, intentMark(s)); err != nil {
-		s.log.Warn("messages leave although the journal does not know how far history is", "err", err)
+		s.log.Warn("notifications are sent although the journal has not recorded the position of history", "err", err)
 	}
 }
 
@@ -129,8 +129,8 @@ func (s *Server) openPlanner(ctx context.Context) (err error) {
 	s.tools, err = tools.Open(tools.Options{
 		Dir: s.path("tools"), Facts: facts.New(facts.LocalSystem()).Measure(), Log: s.log,
 		Arrived: func() {
-			if s.reactor != nil { // nil while the server opens and sends nothing
-				s.reactor.AssetArrived()
+			if s.dispatcher != nil { // nil while the server opens and sends nothing
+				s.dispatcher.AssetArrived()
 			}
 		},
 		Archive: func(sum [64]byte) (io.ReadSeekCloser, error) { return s.archives.OpenChecked(asset.Sum(sum)) },
@@ -192,7 +192,7 @@ func (s *Server) openArchives(context.Context) (err error) {
 func (s *Server) applyDeclarations(c directory.Change) {
 	err := errors.Join(s.routes.Apply(c.Declarations), s.pipelines.Apply(c.Declarations))
 	if err != nil { // intent refuses such a resource, so another version of Muster stored it
-		s.log.Error("cannot put a resource in force; its last valid definition stays", "error", err)
+		s.log.Error("cannot apply a resource; the server keeps its last valid definition", "error", err)
 	}
 	if c.Dependencies || c.Receivers {
 		s.routes.Announce(c.Receivers)

@@ -59,7 +59,7 @@ func (u *Up) Run(ctx context.Context) error {
 	}
 	defer func() {
 		if err := s.Close(); err != nil {
-			u.Log.Error("closing failed", "err", err)
+			u.Log.Error("cannot close a part of the server", "err", err)
 		}
 	}()
 	if u.Book != nil {
@@ -146,9 +146,9 @@ func (u *Up) awaitReady(ctx context.Context, s *Server, password string) {
 			return
 		case <-late:
 			reason := strings.Join(s.NotReady(), "; ")
-			fmt.Fprintf(u.Out, "Not ready yet: %s.\nThe start continues by itself. More is in the log: %s\n", strings.TrimSuffix(reason, "."), u.Config.LogFile)
+			fmt.Fprintf(u.Out, "Not ready yet: %s.\nThe server continues its start. See the log: %s\n", strings.TrimSuffix(reason, "."), u.Config.LogFile)
 			if strings.Contains(reason, "disk is full") {
-				fmt.Fprintln(u.Out, "Free some disk space, or start with a smaller reserve: --journal-reserve 16MiB")
+				fmt.Fprintln(u.Out, "Free disk space, or start with a smaller reserve: --journal-reserve 16MiB")
 			}
 			fmt.Fprintln(u.Out)
 		case <-tick.C:
@@ -208,7 +208,7 @@ func applyStarter(ctx context.Context, service *intent.Service) error {
 	for i := range decoded {
 		resources[i] = decoded[i].Resource
 	}
-	_, err = service.Apply(ctx, serverActor("first start: the starter set"), resources, intent.ApplyOptions{Yes: true})
+	_, err = service.Apply(ctx, serverActor("first start: applied the starter set of checks"), resources, intent.ApplyOptions{Yes: true})
 	return err
 }
 
@@ -270,8 +270,8 @@ func (u *Up) showStart(s *Server, password string) {
 	fmt.Fprint(u.Out, "\nIn a second terminal:\n\n")
 	this := " describe node " + intent.NodeName(host)
 	wide := len(u.Program) + max(len(this), len(" get events")+len(all))
-	for _, n := range [][2]string{{" status", "the state of everything"}, {" get events" + all, "all events, the worst first"},
-		{this, "this machine"}, {" node token", "the command that adds another machine"}} {
+	for _, n := range [][2]string{{" status", "open problems and silent machines, the worst first"}, {" get events" + all, "all events, the worst first"},
+		{this, "this machine"}, {" node token", "prints the command that adds another machine"}} {
 		fmt.Fprintf(u.Out, "  %-*s   %s\n", wide, u.Program+n[0], n[1])
 	}
 	fmt.Fprint(u.Out, "\nCtrl-C stops Muster; its data stays.\n")

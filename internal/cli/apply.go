@@ -251,9 +251,9 @@ func printNewlyNotifiedProblems(c *commandCall, applied v1.Applied) {
 			text += textWhen(!applied.DryRun, " at "+c.TimeOfDay(t.At)) + ", in one message"
 		}
 		if through := strings.Join(handlers, ", "); t.Notified == t.Problems {
-			text += ": already told through " + through
+			text += ": already notified through " + through
 		} else if t.Notified > 0 {
-			text += fmt.Sprintf("; %d of them already told through %s", t.Notified, through)
+			text += fmt.Sprintf("; %d of them already notified through %s", t.Notified, through)
 		}
 		switch {
 		case told > 0 && applied.DryRun:
@@ -267,7 +267,7 @@ func printNewlyNotifiedProblems(c *commandCall, applied v1.Applied) {
 		c.Wrapf(2, "%s", c.Commands(text))
 	}
 	if applied.TakenLate {
-		c.Wrapf(2, "! history is behind: handlers are told of open problems that this change concerns when it has caught up (muster status)")
+		c.Wrapf(2, "! history is behind: handlers are notified of the open problems that this change affects after history has caught up (muster status)")
 	}
 }
 

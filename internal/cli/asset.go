@@ -37,7 +37,7 @@ func assetAddCommand(s *commandLine) *cobra.Command {
 			flags.StringVar(&build.OS, "os", "", "only for machines with this fact os: linux, windows")
 			flags.StringVar(&build.Arch, "arch", "", "only for machines with this fact arch: amd64, arm64")
 			flags.StringVar(&build.Distribution, "distribution", "", "only for machines with this fact distribution: debian, rhel")
-			flags.StringVar(&build.DistributionVersion, "distribution-version", "", "only for machines with this fact distributionVersion; 9 is also 9.4")
+			flags.StringVar(&build.DistributionVersion, "distribution-version", "", "only for machines with this fact distributionVersion; 9 is also 9.4, '>=8,<10' compares the first number")
 			flags.StringVar(&build.URL, "url", "", "address from which the server fetches the archive")
 			flags.StringVar(&build.SHA512, "sha512", "", "SHA-512 of the archive, as sha512sum prints it")
 		},

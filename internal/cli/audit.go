@@ -186,6 +186,11 @@ func printCheckTrace(c *commandCall, trace v1.Trace) {
 		printTraceStep(c, fmt.Sprintf("%-10s", textWhen(link.Name != last, link.Name)), link)
 		last = link.Name
 	}
+	for _, text := range definitionTexts(trace.Definition) {
+		if text[1] != "" {
+			printTraceStep(c, fmt.Sprintf("%-10s", text[0]), v1.Link{Holds: true, Text: text[1]})
+		}
+	}
 }
 
 // printTraceStep prints one step of a check's trace, with the steps that caused it indented below it

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -227,6 +228,7 @@ func describeEvent(c *commandCall, name string) error {
 	}
 	c.Printf("%s is %s\n\n", e.Node+"/"+e.Check, statusCell(e.Status))
 	printEventFields(c, &e)
+	printDefinition(c, e.Definition)
 	printOutput(c, "output", e.Output)
 	printHooks(c, &e)
 	for _, note := range e.Notes {
@@ -237,6 +239,11 @@ func describeEvent(c *commandCall, name string) error {
 		c.printField("problem", "%s, opened %s", e.Problem.ID, c.TimeAndAge(e.Problem.Opened))
 		printHolds(c, e.Problem.Ack, e.Problem.Holds)
 		if err := printDeliveries(c, e.Problem.ID); err != nil {
+			return err
+		}
+	}
+	if e.Problem == nil {
+		if err := printUnsentOfLastProblem(c, n); err != nil {
 			return err
 		}
 	}
@@ -327,7 +334,22 @@ func printHolds(c *commandCall, ack *model.Ack, holds []v1.NotificationHold) {
 // lines below.
 func fieldNameOfFirst(i int, name string) string { return textWhen(i == 0, name) }
 
-// printDeliveries prints the notifications about a problem: handler, state, attempts and last error
+// printDefinition prints the texts for people that a check or trigger declares.
+func printDefinition(c *commandCall, d *v1.Definition) {
+	for _, text := range definitionTexts(d) {
+		c.printNonEmptyField(text[0], text[1])
+	}
+}
+
+// definitionTexts returns the names and values of the fields of a definition; values may be empty.
+func definitionTexts(d *v1.Definition) [][2]string {
+	if d == nil {
+		return nil
+	}
+	return [][2]string{{"shown as", d.DisplayName}, {"opens if", d.Expression}, {"closes if", d.Recovery}, {"runbook", d.Runbook}}
+}
+
+// printDeliveries prints the notifications about a problem.
 func printDeliveries(c *commandCall, problem string) error {
 	l, err := c.api.Problems.Deliveries(c.ctx, problem)
 	if err != nil {
@@ -336,7 +358,31 @@ func printDeliveries(c *commandCall, problem string) error {
 	if len(l.Items) == 0 {
 		c.printField("notified", "nobody")
 	}
-	for i, d := range l.Items {
+	printDeliveryList(c, l.Items)
+	return nil
+}
+
+// printUnsentOfLastProblem prints the notifications about the last problem of an event, which has closed, that their
+// handlers have not accepted, such as that of the recovery
+func printUnsentOfLastProblem(c *commandCall, n eventName) error {
+	last, err := c.api.Problems.List(c.ctx, n.namespace, n.node, n.check, false, 1, "", v1.RowFilter{})
+	if err != nil || len(last.Items) == 0 {
+		return err
+	}
+	l, err := c.api.Problems.Deliveries(c.ctx, last.Items[0].ID)
+	l.Items = slices.DeleteFunc(l.Items, func(d v1.Delivery) bool { return d.State != "pending" && d.State != "dead" })
+	if err != nil || len(l.Items) == 0 {
+		return err
+	}
+	c.Printf("\n")
+	c.printField("last problem", "%s, closed %s", last.Items[0].ID, c.TimeAndAge(last.Items[0].Closed))
+	printDeliveryList(c, l.Items)
+	return nil
+}
+
+// printDeliveryList prints notifications: handler, state, attempts and last error
+func printDeliveryList(c *commandCall, list []v1.Delivery) {
+	for i, d := range list {
 		text := fmt.Sprintf("%s (%s): %s", d.Handler, d.Kind, d.State)
 		switch d.State {
 		case "delivered":
@@ -347,11 +393,14 @@ func printDeliveries(c *commandCall, problem string) error {
 		text += textWhen(d.LastError != "", "; last error: "+d.LastError)
 		c.printField(fieldNameOfFirst(i, "notified"), "%s", text)
 	}
-	return nil
 }
 
 // describeProblem prints a problem: its fields, the reasons why notifications wait, its timeline and its output.
-func describeProblem(c *commandCall, id string) error {
+func describeProblem(c *commandCall, name string) error {
+	id, err := c.findProblemID(name)
+	if err != nil {
+		return err
+	}
 	l, err := c.api.Problems.Timeline(c.ctx, id)
 	if err != nil {
 		return err
@@ -364,6 +413,7 @@ func describeProblem(c *commandCall, id string) error {
 	c.Printf("problem %s of %s is %s\n\n", p.ID, p.Node+"/"+p.Source.String(), state)
 	c.printField("namespace", "%s", p.Namespace)
 	c.printField("worst", "%s, severity %s", p.Status, p.Severity)
+	printDefinition(c, l.Definition)
 	c.printField("opened", "%s", c.TimeAndAge(p.Opened))
 	printHolds(c, p.Ack, p.Holds)
 	if !p.Closed.IsZero() {

@@ -94,7 +94,7 @@ func eventNotifyCommand(s *commandLine) *cobra.Command {
 		flags: func(flags *pflag.FlagSet) { registerMessageFlag(flags, &note, "reason, recorded with the action") },
 		run: func(c *commandCall) error {
 			for _, name := range c.args {
-				e, err := c.findEvent(name)
+				e, err := c.findEventToChange(name)
 				if err != nil {
 					return err
 				}
@@ -166,7 +166,7 @@ func actOnEvents(c *commandCall, names []string, done string, act func(eventName
 	events := make([]eventName, len(names)) // all names are found before the first action
 	for i, name := range names {
 		var err error
-		if events[i], err = c.findEvent(name); err != nil {
+		if events[i], err = c.findEventToChange(name); err != nil {
 			return err
 		}
 	}

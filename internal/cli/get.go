@@ -46,7 +46,7 @@ func (g *getFlags) registerFlags(flags *pflag.FlagSet) {
 	g.period.registerFlags(flags, "", "history: ")
 	flags.BoolVar(&g.noHeaders, "no-headers", false, "leave the heads of tables out")
 	flags.StringVar(&g.sortBy, "sort-by", "", "sort all rows by a field of -o json: .metadata.name, .received")
-	flags.StringVar(&g.at, "at", "", "events: their state at this time; an age such as 24h, or 2026-12-24T18:00:00Z")
+	flags.StringVar(&g.at, "at", "", "events: their state at this time: "+pastTimes)
 	flags.StringVar(&g.version, "version", "", "agents: with this version; 1.2 also means 1.2.x")
 	flags.BoolVar(&g.spooling, "spooling", false, "agents: only agents with results that wait longer than a minute")
 	flags.BoolVar(&g.disconnected, "disconnected", false, "agents: only agents that should have a session and have none")

@@ -14,7 +14,11 @@ import (
 // getProblems lists problems; for people all open ones come before the newest closed ones.
 func getProblems(c *commandCall, names []string, g *getFlags) error {
 	if len(names) == 1 {
-		p, err := c.api.Problems.Get(c.ctx, names[0])
+		id, err := c.findProblemID(names[0])
+		if err != nil {
+			return err
+		}
+		p, err := c.api.Problems.Get(c.ctx, id)
 		if err != nil {
 			return err
 		}
@@ -164,7 +168,7 @@ func getHistory(c *commandCall, names []string, g *getFlags) error {
 		}
 		q.Namespace, q.Node, q.Check = n.namespace, n.node, n.check
 	}
-	if q.Since, q.Until, err = g.period.parseTimes(c.Now()); err != nil {
+	if q.Since, q.Until, err = g.period.parseTimes(c.commandLine); err != nil {
 		return err
 	}
 	items, next, err := client.Pages(g.limit, func(size int, after string) ([]v1.Entry, string, error) {
@@ -195,7 +199,11 @@ func getTimeline(c *commandCall, ids []string) error {
 	if len(ids) != 1 {
 		return model.Errorf(model.Invalid, "--problem needs the id of one problem").WithHint("list the ids: muster get problems; then: muster get history --problem ID")
 	}
-	l, err := c.api.Problems.Timeline(c.ctx, ids[0])
+	id, err := c.findProblemID(ids[0])
+	if err != nil {
+		return err
+	}
+	l, err := c.api.Problems.Timeline(c.ctx, id)
 	if err != nil {
 		return err
 	}

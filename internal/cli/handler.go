@@ -167,7 +167,7 @@ func routeTestCommand(s *commandLine) *cobra.Command {
 			flags.StringVar(&severity, "severity", "", "severity; default: the check's for that status")
 		},
 		check: func(c *commandCall) (err error) {
-			if _, err = parseEventName(c.args[0]); err == nil && at != "" {
+			if at != "" {
 				opened, err = c.parseTime(at, c.Now())
 			}
 			return err

@@ -19,7 +19,7 @@ func TestHandlerCommands(t *testing.T) {
 	status := http.StatusOK
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		if r.URL.Path != "/services/s3cret" || !strings.Contains(string(body), "TEST: admin tests handler chat") {
+		if r.URL.Path != "/services/s3cret" || !strings.Contains(string(body), "TEST: Test by admin of handler chat") {
 			t.Errorf("%s %s", r.URL.Path, body)
 		}
 		w.WriteHeader(status)

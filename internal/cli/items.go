@@ -44,12 +44,17 @@ func getItems(c *commandCall, names []string, g *getFlags) error {
 	if g.hasFilter() || g.node != "" {
 		empty = "no items match"
 	}
+	keys := map[[3]string]bool{}
+	for i := range items {
+		keys[[3]string{items[i].Namespace, items[i].Node, items[i].Key}] = true
+	}
+	doubled := len(keys) < len(items) // several Templates have one key
 	return listOutput[v1.ItemState]{
 		value: v1.ItemList{Items: items, Next: next}, items: items, notes: []string{textWhen(next != "", "more rows: --limit 0 shows all, --node NODE only those of a node")},
 		empty:   empty,
-		columns: screen.SplitColumns("NAMESPACE|NODE|KEY|LAST VALUE|AGE|STATE").HideUnless(c.allNamespaces, "NAMESPACE"),
+		columns: screen.SplitColumns("NAMESPACE|NODE|KEY|TEMPLATE|LAST VALUE|AGE|STATE").HideUnless(c.allNamespaces, "NAMESPACE").HideUnless(doubled, "TEMPLATE"),
 		row: func(i v1.ItemState) []any {
-			return []any{i.Namespace, i.Node, i.Key, cmp.Or(firstLineOf(i.Text), "-"), cmp.Or(textWhen(!i.At.IsZero(), c.AgeText(i.At)), "-"), itemState(&i)}
+			return []any{i.Namespace, i.Node, i.Key, i.Template, cmp.Or(firstLineOf(i.Text), "-"), cmp.Or(textWhen(!i.At.IsZero(), c.AgeText(i.At)), "-"), itemState(&i)}
 		},
 	}.print(c)
 }

@@ -186,16 +186,16 @@ type timeRange struct{ since, until string }
 // registerFlags adds the flags --since and --until. If only one list has them, lists is the beginning of their help, such as
 // "history: ".
 func (p *timeRange) registerFlags(flags *pflag.FlagSet, since, lists string) {
-	flags.StringVar(&p.since, "since", since, lists+"start: an age such as 24h, or a time such as 2026-12-24T18:00:00Z")
+	flags.StringVar(&p.since, "since", since, lists+"start: "+pastTimes)
 	flags.StringVar(&p.until, "until", "", lists+"end, in the format of --since; default now")
 }
 
 // parseTimes returns the two times of the flags --since and --until.
-func (p *timeRange) parseTimes(now time.Time) (since, until time.Time, err error) {
-	if since, err = parsePastTime("since", p.since, now); err != nil {
+func (p *timeRange) parseTimes(s *commandLine) (since, until time.Time, err error) {
+	if since, err = s.parsePastTime("since", p.since); err != nil {
 		return since, until, err
 	}
-	if until, err = parsePastTime("until", p.until, now); err != nil {
+	if until, err = s.parsePastTime("until", p.until); err != nil {
 		return since, until, err
 	}
 	if !since.IsZero() && !until.IsZero() && !since.Before(until) {
@@ -204,18 +204,29 @@ func (p *timeRange) parseTimes(now time.Time) (since, until time.Time, err error
 	return since, until, nil
 }
 
-// parsePastTime parses a time, or an age such as 24h, which means 24 hours before now.
-func parsePastTime(flag, text string, now time.Time) (time.Time, error) {
+// pastTimes describes the times that parsePastTime accepts.
+const pastTimes = "an age such as 24h, or a time such as 03:00 (the last), \"2026-12-24 18:00\" (your time zone) or 2026-12-24T18:00:00Z"
+
+// parsePastTime parses an age such as 24h, which means 24 hours before now, or a time as parseTime does; a time of day
+// is its last occurrence
+func (s *commandLine) parsePastTime(flag, text string) (time.Time, error) {
+	now := s.Now()
 	if text == "" {
 		return time.Time{}, nil
 	}
 	if d, err := model.ParseDuration(text); err == nil && d >= 0 {
 		return now.Add(-time.Duration(d)), nil
 	}
+	if at, err := s.parseTime(text, now); err == nil {
+		if _, err := time.Parse("15:04", text); err == nil && at.After(now) {
+			at = at.In(s.Zone).AddDate(0, 0, -1)
+		}
+		return at, nil
+	}
 	quoted, _ := json.Marshal(text)
 	var t model.Time
 	if t.UnmarshalJSON(quoted) != nil {
-		return time.Time{}, model.Errorf(model.Invalid, "--%s %q is not a time", flag, text).WithHint("an age: 90m, 24h, 7d; or a time: %s", now.UTC().Format(time.RFC3339))
+		return time.Time{}, model.Errorf(model.Invalid, "--%s %q is not a time", flag, text).WithHint("an age: 90m, 24h, 7d; or a time: 03:00, \"2026-12-24 18:00\", %s", now.UTC().Format(time.RFC3339))
 	}
 	return t.Time, nil
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -12,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Every command takes the names that tables and messages print: NAME or NAMESPACE/NAME, and for events NODE/CHECK or
-// NAMESPACE/NODE/CHECK. A name without a namespace is of the namespace of -n, or with -A of the one that has it.
+// Every command takes the names that tables and messages print: NAME or NAMESPACE/NAME, and for events NODE/CHECK,
+// NAMESPACE/NODE/CHECK or the id of a problem. A name without a namespace is of the namespace of -n, or with -A of the one that has it.
 
 // eventName names an event, or a node if check is empty.
 type eventName struct{ namespace, node, check string }
@@ -46,7 +47,7 @@ func parseEventName(text string) (n eventName, err error) {
 		if node == "" {
 			node = "web01"
 		}
-		return n, model.Errorf(model.Invalid, "%q is not an event: expected NODE/CHECK or NAMESPACE/NODE/CHECK, such as web01/disk", text).
+		return n, model.Errorf(model.Invalid, "%q is not an event: expected NODE/CHECK or NAMESPACE/NODE/CHECK, such as web01/disk, or the id of a problem", text).
 			WithHint("all events of a node: muster get events --node %s", node)
 	}
 	return n, nil
@@ -105,8 +106,58 @@ func (c *commandCall) checkNamespaceFlag(namespace, text string) error {
 	return model.Errorf(model.Invalid, "%s is in namespace %s, but -n names %s", text, namespace, c.namespace).WithHint("leave -n out")
 }
 
-// findEvent returns the event that an argument (NODE/CHECK) names.
+// problemID matches the ids of problems.
+var problemID = regexp.MustCompile(`^[2-9a-km-np-z]{16}$`)
+
+// findProblem returns the problem that an argument names by its id; false: the argument is no id of a problem.
+func (c *commandCall) findProblem(text string) (p v1.Problem, found bool, err error) {
+	if !problemID.MatchString(text) {
+		return p, false, nil
+	}
+	if p, err = c.api.Problems.Get(c.ctx, text); model.ClassOf(err) == model.NotFound {
+		return p, false, nil
+	}
+	return p, err == nil, err
+}
+
+// findProblemID returns the id of the problem that an argument names: the id itself, or NODE/CHECK, which names the
+// open problem of the event, else its last one.
+func (c *commandCall) findProblemID(text string) (string, error) {
+	if !strings.Contains(text, "/") {
+		return text, nil
+	}
+	n, err := c.findEvent(text)
+	if err != nil {
+		return "", err
+	}
+	for _, open := range []bool{true, false} {
+		l, err := c.api.Problems.List(c.ctx, n.namespace, n.node, n.check, open, 1, "", v1.RowFilter{})
+		if err != nil || len(l.Items) > 0 {
+			return mapTexts(append(l.Items, v1.Problem{}), func(p v1.Problem) string { return p.ID })[0], err
+		}
+	}
+	return "", model.Errorf(model.NotFound, "event %s has had no problem", n).WithHint("its changes: muster get history %s", n)
+}
+
+// findEventToChange returns the event that an argument names, and refuses the id of a problem that has closed: the
+// action would concern a later problem of the event.
+func (c *commandCall) findEventToChange(text string) (eventName, error) {
+	p, found, err := c.findProblem(text)
+	if err == nil && found && !p.Closed.IsZero() {
+		n := eventName{p.Namespace, p.Node, p.Check}
+		err = model.Errorf(model.Conflict, "problem %s of %s has closed", text, n).WithHint("the event now: muster get event %s", n)
+	}
+	if err != nil {
+		return eventName{}, err
+	}
+	return c.findEvent(text)
+}
+
+// findEvent returns the event that an argument (NODE/CHECK, or the id of a problem) names.
 func (c *commandCall) findEvent(text string) (eventName, error) {
+	if p, found, err := c.findProblem(text); found || err != nil {
+		return eventName{p.Namespace, p.Node, p.Check}, err
+	}
 	n, err := parseEventName(text)
 	if err != nil {
 		return n, err
@@ -115,13 +166,16 @@ func (c *commandCall) findEvent(text string) (eventName, error) {
 	return n, err
 }
 
-// findNodeOrEvent returns the node or event that an argument (NODE or NODE/CHECK) names. NAME/NAME is NAMESPACE/NODE
+// findNodeOrEvent returns the node or event that an argument (NODE, NODE/CHECK or the id of a problem) names. NAME/NAME is NAMESPACE/NODE
 // where this node exists, and NODE/CHECK otherwise.
 func (c *commandCall) findNodeOrEvent(text string) (n eventName, err error) {
 	first, second, two := model.CutRef(text)
 	_, _, three := model.CutRef(second)
 	switch {
 	case !two:
+		if p, found, err := c.findProblem(text); found || err != nil {
+			return eventName{p.Namespace, p.Node, p.Check}, err
+		}
 		n.namespace, n.node, err = c.findObject(kind.Node().KindInfo, text)
 		return n, err
 	case three || first == "" || second == "":
@@ -137,7 +191,7 @@ func (c *commandCall) findNodeOrEvent(text string) (n eventName, err error) {
 // deleted nodes and returns an empty namespace
 func (c *commandCall) findNodeOrEventOfList(text string) (n eventName, err error) {
 	first, second, _ := model.CutRef(text)
-	if _, _, three := model.CutRef(second); !c.allNamespaces || second != "" && (three || c.nodeExists(first, second)) {
+	if _, _, three := model.CutRef(second); !c.allNamespaces || problemID.MatchString(text) || second != "" && (three || c.nodeExists(first, second)) {
 		return c.findNodeOrEvent(text)
 	}
 	return eventName{node: first, check: second}, nil

@@ -51,7 +51,7 @@ func newNamedFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 {kind: Template, metadata: {name: linux, namespace: team-a}, spec: {items: [{key: agent.ping}]}}
 `)
 	awaitPlanner(t, rig)
-	rig.RunReactor()
+	rig.RunDispatcher()
 	for _, name := range []string{"default/web01/disk", "default/team-a/disk", "team-a/web01/disk", "team-a/web01/load", "team-a/db01.example.org/disk"} {
 		part := strings.Split(name, "/")
 		rig.RecordResult(part[0], part[1], part[2], model.Critical, "CRITICAL")
@@ -189,8 +189,13 @@ func TestPrintedNamesAreTaken(t *testing.T) {
 			t.Errorf("%s has no rows:\n%s", list, out)
 		}
 	}
+	eachRow(x.expectOutput("", "get problems -A", 0), func(row map[string]string) {
+		for _, command := range []string{"describe problem %s", "get problem %s", "get history --problem %s"} {
+			paste(command, row["NAMESPACE"], row["NODE"]+"/"+row["SOURCE"])
+		}
+	})
 	for list, commands := range map[string][]string{
-		"get problems -A": {"describe problem %s", "get problem %s", "get history --problem %s"},
+		"get problems -A": append([]string{"describe problem %s", "get problem %s", "get history --problem %s"}, commandsOfEvents...),
 		"get queues":      {"get queue %s"},
 		"node token list": {"node token delete %s"}, // other tokens: TestGetAsKubectl
 	} {
@@ -205,6 +210,28 @@ func TestPrintedNamesAreTaken(t *testing.T) {
 	if len(pasted) < 300 {
 		t.Errorf("only %d commands", len(pasted))
 	}
+}
+
+// TestIDsOfProblemsNameEvents names an event by the id of its problem, and expects an action to be refused once the
+// problem has closed; describe problem NODE/CHECK shows the open problem, else the last one
+func TestIDsOfProblemsNameEvents(t *testing.T) {
+	rig, x := newNamedFleet(t)
+	id := strings.TrimPrefix(strings.TrimSpace(x.expectOutput("", "get problems -n team-a --node web01 --check load --open -o name", 0)), "problem/")
+	x.expectOutput("", "why "+id, 0, "web01/load in namespace team-a")
+	x.expectOutput("", "silence -m x --for 1h --dry-run "+id, 0, "silences load on 1 node")
+	x.expectOutput("", "event ack "+id+" -m mine", 0, "acknowledged")
+	x.expectOutput("", "describe problem team-a/web01/load", 0, id+" of web01/load is open", "mine")
+	rig.RecordResult("team-a", "web01", "load", model.OK, "fine")
+	rig.AwaitHistory()
+	x.expectOutput("", "describe problem team-a/web01/load", 0, id+" of web01/load is closed")
+	x.expectOutput("", "event ack "+id, model.Conflict.Exit(), "problem "+id+" of team-a/web01/load has closed")
+	rig.RecordResult("team-a", "web01", "load", model.Critical, "CRITICAL")
+	rig.AwaitHistory()
+	x.expectOutput("", "event ack "+id, model.Conflict.Exit(), "has closed", "muster get event team-a/web01/load")
+	if out := x.expectOutput("", "describe problem team-a/web01/load", 0, "is open"); strings.Contains(out, id) {
+		t.Errorf("the closed problem instead of the open one:\n%s", out)
+	}
+	x.expectOutput("", "describe problem default/db/load", model.NotFound.Exit(), "db")
 }
 
 // TestNamesOfSeveralParts expects NAME/NAME to mean NODE/CHECK if such a node exists, and an error if -n contradicts

@@ -1,13 +1,17 @@
 package cli
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -25,7 +29,7 @@ func queryCommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{
 		use: "query EXPRESSION", short: "Evaluate a PromQL expression over the values of items", args: cobra.ExactArgs(1),
 		flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&f.at, "at", "", "time of the values, or end of --range: an age such as 24h, or a time such as 2026-12-24T18:00:00Z; default now")
+			flags.StringVar(&f.at, "at", "", "time of the values, or end of --range: "+pastTimes+"; default now")
 			flags.StringVar(&f.period, "range", "", "draw the values of a period of this length: 1h")
 			flags.StringVar(&f.step, "step", "", "time between two values of --range; default: as the plot has columns")
 		},
@@ -35,7 +39,7 @@ func queryCommand(s *commandLine) *cobra.Command {
 
 // run evaluates the expression at one time, or over a period.
 func (f *queryFlags) run(c *commandCall) error {
-	at, err := parsePastTime("at", f.at, c.Now())
+	at, err := c.parsePastTime("at", f.at)
 	if err != nil {
 		return err
 	}
@@ -48,7 +52,7 @@ func (f *queryFlags) run(c *commandCall) error {
 		}
 		result, err := c.api.QuerySeries(c.ctx, c.listNamespace(), c.args[0], at)
 		if err != nil {
-			return err
+			return itemKeyHint(err, c.args[0])
 		}
 		return printQueryResult(c, &result, func(rows []v1.SeriesRow) error { return printSeriesTable(c, rows) })
 	}
@@ -65,9 +69,44 @@ func (f *queryFlags) run(c *commandCall) error {
 	start := at.Add(-period)
 	result, err := c.api.QuerySeriesRange(c.ctx, c.listNamespace(), c.args[0], start, at, step)
 	if err != nil {
-		return err
+		return itemKeyHint(err, c.args[0])
 	}
 	return printQueryResult(c, &result, func(rows []v1.SeriesRow) error { return drawPlot(c, rows, start, at) })
+}
+
+// itemKey matches an expression that is the key of an item, such as vfs.fs.size[/,used].
+var itemKey = regexp.MustCompile(`^[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)+(\[.*\])?$`)
+
+// itemKeyHint adds a hint to the error about an expression that is the key of an item: the expression for its series.
+func itemKeyHint(err error, expression string) error {
+	var refused *model.Error
+	if !errors.As(err, &refused) || refused.Class != model.Invalid || !itemKey.MatchString(expression) {
+		return err
+	}
+	return refused.WithHint("%s is the key of an item. Its values: muster query '{item=%q}'", expression, expression)
+}
+
+// unknownMetricHint names a metric in the expression that no series has, and the nearest name; empty: all exist, or no
+// name is near.
+func unknownMetricHint(c *commandCall, expression string) (hint string, err error) {
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(expression)
+	if err != nil {
+		return "", nil // the server accepts it: an older form of PromQL
+	}
+	var used []string
+	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
+		if selector, ok := node.(*parser.VectorSelector); ok && selector.Name != "" {
+			used = append(used, selector.Name)
+		}
+		return nil
+	})
+	names, err := c.api.MetricNames(c.ctx, c.listNamespace())
+	for _, name := range used {
+		if near := model.Nearest(name, names); near != "" && near != name {
+			return fmt.Sprintf("no series has the name %s: did you mean %s?", name, near), err
+		}
+	}
+	return "", err
 }
 
 // parsePositiveDuration parses the duration of a flag.
@@ -89,6 +128,10 @@ func printQueryResult(c *commandCall, result *v1.SeriesResult, people func([]v1.
 		return err
 	}
 	if len(rows) == 0 {
+		if hint, err := unknownMetricHint(c, c.args[0]); err != nil || hint != "" {
+			c.Wrapf(2, "%s", hint)
+			return err
+		}
 		c.Wrapf(2, "no series match%s", textWhen(!c.allNamespaces, " in namespace "+c.objectNamespace()+". All namespaces: -A"))
 	} else if err := people(rows); err != nil {
 		return err
@@ -101,20 +144,34 @@ func printQueryResult(c *commandCall, result *v1.SeriesResult, people func([]v1.
 
 // printSeriesTable prints one line per series.
 func printSeriesTable(c *commandCall, rows []v1.SeriesRow) error {
+	name := seriesNames(rows)
 	return screen.NewTable(rows, screen.SplitColumns("SERIES|VALUE"), func(r v1.SeriesRow) []any {
 		value := r.Value.Value
 		if len(r.Values) > 0 { // of an expression such as x[5m]
 			value = strings.Join(mapTexts(r.Values, func(p v1.SeriesPoint) string { return p.Value }), " ")
 		}
-		return []any{seriesName(r.Metric), value}
+		return []any{name(r.Metric), value}
 	}).Write(c.Screen)
 }
 
-// seriesName returns a series as PromQL writes it. A template is left out, because item and node name the series.
-func seriesName(metric map[string]string) string {
+// seriesNames returns a function that names the series of a result. The label template stands in the name only where
+// two series differ in nothing else, or where the result has no label node.
+func seriesNames(rows []v1.SeriesRow) func(metric map[string]string) string {
+	count := map[string]int{}
+	short := func(metric map[string]string) string { return seriesName(metric, metric["node"] == "") }
+	for i := range rows {
+		count[short(rows[i].Metric)]++
+	}
+	return func(metric map[string]string) string {
+		return seriesName(metric, metric["node"] == "" || count[short(metric)] > 1)
+	}
+}
+
+// seriesName returns a series as PromQL writes it, with or without its label template.
+func seriesName(metric map[string]string, template bool) string {
 	var parts []string
 	for _, label := range slices.Sorted(maps.Keys(metric)) {
-		if label != "__name__" && label != "template" {
+		if label != "__name__" && (template || label != "template") {
 			parts = append(parts, label+"="+strconv.Quote(metric[label]))
 		}
 	}
@@ -169,8 +226,9 @@ func drawPlot(c *commandCall, rows []v1.SeriesRow, start, end time.Time) error {
 		c.Printf("%12s |%s\n", scale, strings.TrimRight(" "+string(grid[line]), " "))
 	}
 	c.Printf("%12s   %s%*s\n", "", c.TimeOfDay(start), plotColumns-len(time.TimeOnly), c.TimeOfDay(end))
+	name := seriesNames(rows)
 	for i := range drawn {
-		c.Printf("%c  %s\n", plotLetters[i], seriesName(drawn[i].Metric))
+		c.Printf("%c  %s\n", plotLetters[i], name(drawn[i].Metric))
 	}
 	if more := len(rows) - len(drawn); more > 0 {
 		c.Printf("%d more series are not drawn: choose fewer, for example topk(5, …)\n", more)

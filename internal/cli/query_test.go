@@ -60,3 +60,18 @@ func FuzzParsePositiveDuration(f *testing.F) {
 		}
 	})
 }
+
+// TestSeriesOfTwoTemplatesAreTold names series that differ in their Template alone, and expects the label template in
+// their names and in no other.
+func TestSeriesOfTwoTemplatesAreTold(t *testing.T) {
+	series := func(node, template string) v1.SeriesRow {
+		return v1.SeriesRow{Metric: map[string]string{"__name__": "load", "item": "load", "node": node, "template": template}}
+	}
+	rows := []v1.SeriesRow{series("db1", "linux"), series("db1", "zabbix"), series("db2", "linux"), {Metric: map[string]string{"template": "linux"}}}
+	name := seriesNames(rows)
+	for i, want := range []string{`load{item="load",node="db1",template="linux"}`, `load{item="load",node="db1",template="zabbix"}`, `load{item="load",node="db2"}`, `{template="linux"}`} {
+		if got := name(rows[i].Metric); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}

@@ -37,7 +37,7 @@ func (f *reportFlags) registerFlags(flags *pflag.FlagSet, since string, rows int
 
 // validate parses the flags --since and --until and returns an error for an invalid period
 func (f *reportFlags) validate(c *commandCall) (err error) {
-	f.since, f.until, err = f.period.parseTimes(c.Now())
+	f.since, f.until, err = f.period.parseTimes(c.commandLine)
 	return err
 }
 

@@ -325,7 +325,7 @@ spec:
   command: check_disk -w {{ .props.disk_warn | default "20%" }} -c 10% -p /
   alert: {failAfter: 3}
 `)
-	x.expectOutput("", "apply -f DIR/disk.yaml", 0, "check/disk created   runs on 214 nodes; first results within 60 s\n")
+	x.expectOutput("", "apply -f DIR/disk.yaml", 0, "check/disk created   runs on 214 nodes; first results within 60 s; timeout 60 s by default\n")
 	awaitPlanner(t, rig)
 	x.expectOutput("", "get checks", 0, "disk  214 ")
 	x.expectOutput("", "get nodes --group web", 0, "164 more;")

@@ -72,7 +72,7 @@ func listServerAndAgentFaults(s v1.Status) (list []string) {
 		list = append(list, model.CountNoun(failing, "message")+" not delivered")
 	}
 	if s.Unnotified.Problems > 0 {
-		list = append(list, model.CountNoun(s.Unnotified.Problems, "problem")+" that nobody is told of")
+		list = append(list, model.CountNoun(s.Unnotified.Problems, "problem")+" that no handler is notified of")
 	}
 	if len(s.Warnings) > 0 {
 		list = append(list, "warnings of the server")
@@ -163,9 +163,10 @@ func statusSummary(c *commandCall, s v1.Status) screen.Cell {
 	if steps := adviseSetup(c, s); steps != nil {
 		return screen.Cell{Text: steps.text}
 	}
-	text = fmt.Sprintf("All is well: %s, no problem", model.CountNoun(s.Events, "event"))
-	text += textWhen(s.Handled.Sum() > 0, " but "+model.CountNoun(s.Handled.Sum(), "handled one"))
-	return screen.Cell{Text: text + ".", Colour: screen.Green}
+	if s.Handled.Sum() > 0 { // and no other problem: all counts are of handled ones
+		return screen.Cell{Text: "Nothing is open that is not handled: " + strings.Join(problemCountsText(s), ", ") + ".", Colour: screen.Green}
+	}
+	return screen.Cell{Text: fmt.Sprintf("All is well: %s, no problem.", model.CountNoun(s.Events, "event")), Colour: screen.Green}
 }
 
 // notificationWarnings returns warnings about notifications that do not reach people: failing handlers, and problems
@@ -178,10 +179,10 @@ func notificationWarnings(c *commandCall, s v1.Status) (list []string) {
 		flag := textWhen(u.Namespace != model.DefaultNamespaceName, " -n "+u.Namespace)
 		text := fmt.Sprintf("handler %s fails: %s not delivered, the oldest of %s ago", nameWithNamespace(u.Namespace, u.Handler), model.CountNoun(u.Failing+u.Dead, "message"), model.Age(c.Now(), u.Since))
 		text += textWhen(u.Dead > 0, c.Commands(fmt.Sprintf(" (%d given up: muster handler dead %s%s)", u.Dead, u.Handler, flag)))
-		list = append(list, fmt.Sprintf("%s; it answered: %s; %s", text, screen.FirstLine(u.LastError), c.Commands(fmt.Sprintf("try it: muster handler test %s%s", u.Handler, flag))))
+		list = append(list, fmt.Sprintf("%s; last error: %s; %s", text, screen.FirstLine(u.LastError), c.Commands(fmt.Sprintf("try it: muster handler test %s%s", u.Handler, flag))))
 	}
 	if n := s.Unnotified.Problems; n > 0 {
-		list = append(list, fmt.Sprintf("nobody is told of %s (%s): no route takes them and their checks name no handler; %s",
+		list = append(list, fmt.Sprintf("no handler is notified of %s (%s): no route matches, and the checks name no handler; %s",
 			model.CountNoun(n, "open problem"), exampleNamesText(s.Unnotified.Examples, n), c.Commands("make a pager: muster handler create --help")))
 	}
 	return list
@@ -191,9 +192,9 @@ func notificationWarnings(c *commandCall, s v1.Status) (list []string) {
 // with the number of its failing nodes.
 func problemRows(c *commandCall, s v1.Status) (rows [][]any) {
 	for _, n := range s.SilentNow {
-		heard, age := "never heard", model.Age(c.Now(), n.Since)
+		heard, age := "no heartbeat yet", model.Age(c.Now(), n.Since)
 		if !n.Heard.IsZero() {
-			heard, age = "last heard "+c.DateTimeAndZone(n.Heard), model.Age(c.Now(), n.Heard)
+			heard, age = "last heartbeat "+c.DateTimeAndZone(n.Heard), model.Age(c.Now(), n.Heard)
 		}
 		rows = append(rows, []any{screen.Cell{Text: "SILENT", Colour: screen.Red}, nameWithNamespace(n.Namespace, n.Node), age, heard})
 	}

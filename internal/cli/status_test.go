@@ -56,7 +56,7 @@ func TestStatusOfManyFaults(t *testing.T) {
 	rig.RecordResult("default", "db01", "disk", model.Critical, "DISK CRITICAL - /srv is full")
 	for i, node := range web[40:47] {
 		rig.Advance(time.Second)
-		rig.RecordSilence(node, "no sign of life for 2m")
+		rig.RecordSilence(node, "no heartbeat for 2m")
 		rig.SetSession(web[i], &v1.AgentSession{Version: "0.1.0", Stats: &v1.AgentStats{Spooled: uint64(100 * (i + 1)), OldestSeconds: float64(100 * i)}})
 	}
 	recordFailedDelivery(t, rig, "p1", 4*time.Minute, time.Minute, "POST https://pager.example/hook: answered 503 Service Unavailable")
@@ -109,7 +109,7 @@ func TestStatusInEveryStateOfTheServer(t *testing.T) {
 	rig.SetSession("web01", &v1.AgentSession{Stats: &v1.AgentStats{Spooled: 12, OldestSeconds: 100}})
 	x.expectOutput("", "status --exit-code", 20)
 	rig.SetSession("web01", nil)
-	rig.RecordSilence("web02", "no sign of life for 2m")
+	rig.RecordSilence("web02", "no heartbeat for 2m")
 	x.expectOutput("", "status --exit-code", 21)
 	rig.NotReady = []string{"the journal does not commit: no space left on device"}
 	x.runCommandLine("", "status")
@@ -130,7 +130,7 @@ func TestStatusWarnsWithoutRoute(t *testing.T) {
 		x.runCommandLine("", "status")
 		return strings.Join(strings.Fields(x.text.String()), " ")
 	}
-	const nobody = "nobody is told of 1 open problem (web01/disk)"
+	const nobody = "no handler is notified of 1 open problem (web01/disk)"
 	rig.RecordResult("default", "web01", "disk", model.OK, "fine")
 	if out := status(); strings.Contains(out, nobody) {
 		t.Errorf("a warning without a problem:\n%s", out)
@@ -180,7 +180,7 @@ func TestStatusCountsHandledProblemsApart(t *testing.T) {
 	x.expectOutput("", "status --exit-code", 20)
 	rig.ConnectNodes("default", "web04")
 	rig.Advance(5 * time.Minute)
-	rig.RecordSilence("web04", "no sign of life for 2m")
+	rig.RecordSilence("web04", "no heartbeat for 2m")
 	x.expectOutput("", "status --exit-code", 21)
 	x.assertTranscript("status_handled.golden")
 	var s v1.Status

@@ -101,7 +101,7 @@ spec:
 	x.runCommandLine("", "why web04/backup") // cron, by a clock that is off
 	backup, _ := rig.Directory.CheckByName("default", "backup")
 	session("web04", func(a *v1.AgentSession) {
-		a.IdleUnits = []v1.IdleUnit{{ID: backup, Name: "backup", Reason: "the agent (version 0.10.0) does not understand chunks of kind 2: update it"}}
+		a.IdleUnits = []v1.IdleUnit{{ID: backup, Name: "backup", Reason: "the agent (version 0.10.0) does not understand definitions of kind 2: update it"}}
 	})
 	x.runCommandLine("", "why web04/backup") // its agent lacks the feature
 	session("web04", func(a *v1.AgentSession) { a.ClockOffsetMs = -90_000 })
@@ -155,4 +155,30 @@ func recordFailedDelivery(t *testing.T, rig *apitest.Server, problem string, age
 	}
 	attempt := history.Attempt{At: rig.Now(), State: history.Pending, NextAt: rig.Now().Add(retry), Error: failure}
 	testenv.NoError(t, rig.History.RecordAttempts(t.Context(), history.DeliveryAttempt{ID: due[0].ID, Attempt: attempt}))
+}
+
+// TestTextsOfTheDefinitionStandWithTheProblem expects why, describe event and describe problem to show the display
+// name, the runbook and the conditions that the check or trigger declares. After the recovery, describe event shows
+// the messages that its handler has not accepted.
+func TestTextsOfTheDefinitionStandWithTheProblem(t *testing.T) {
+	rig, x := openLoggedInTerminal(t)
+	rig.DeclareNodes("default", nil, "web01")
+	rig.Apply(`{kind: Handler, metadata: {name: pager}, spec: {webhook: {url: "http://` + testenv.Port(t) + `/"}}}
+---
+{kind: Check, metadata: {name: disk, displayName: Disk of the shop}, spec: {targets: {groups: [all]}, interval: 60s, command: x, runbook: "https://wiki.example.org/disk", alert: {handlers: [pager]}}}
+---
+{kind: Template, metadata: {name: linux}, spec: {targets: {groups: [all]}, items: [{key: agent.ping}],
+  triggers: [{name: AgentSilent, expression: 'nodata(//agent.ping,5m)=1', recovery: 'nodata(//agent.ping,1m)=0', runbook: "https://wiki.example.org/agent"}]}}
+`)
+	awaitPlanner(t, rig)
+	rig.RunDispatcher()
+	rig.RecordResult("default", "web01", "disk", model.Critical, "full")
+	rig.AwaitHistory()
+	for _, line := range []string{"why web01/disk", "describe event web01/disk", "describe problem web01/disk"} {
+		x.expectOutput("", line, 0, "Disk of the shop", "https://wiki.example.org/disk")
+	}
+	x.expectOutput("", "why web01/linux:AgentSilent", 0, "opens if     nodata(//agent.ping,5m)=1", "closes if    nodata(//agent.ping,1m)=0", "https://wiki.example.org/agent")
+	rig.RecordResult("default", "web01", "disk", model.OK, "fine")
+	rig.AwaitHistory()
+	x.expectOutput("", "describe event web01/disk", 0, "last problem", "pager (closed): pending")
 }

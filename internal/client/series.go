@@ -24,6 +24,14 @@ func (c *Client) QuerySeriesRange(ctx context.Context, namespace, expression str
 		"step", strconv.FormatFloat(step.Seconds(), 'f', -1, 64)))
 }
 
+// MetricNames returns the names of all metrics of a namespace; empty: of all namespaces that the caller may see.
+func (c *Client) MetricNames(ctx context.Context, namespace string) ([]string, error) {
+	a, err := getJSON[struct {
+		Data []string `json:"data"`
+	}](ctx, c.c, promRoot+"/label/__name__/values", buildQuery("namespace", namespace))
+	return a.Data, err
+}
+
 // querySeries sends a query and takes the result out of Prometheus' form of answers.
 func (c *Client) querySeries(ctx context.Context, path string, query url.Values) (v1.SeriesResult, error) {
 	a, err := getJSON[struct {

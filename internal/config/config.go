@@ -38,6 +38,7 @@ type Server struct {
 	SensuTLS       string   `name:"sensu-tls" default:"on" doc:"off: Sensu agents connect without TLS, by ws://, and anybody on the network path can read their password and results."`
 	SensuClientCA  string   `name:"sensu-client-ca" doc:"File with the authorities of Sensu agents' certificates, in PEM. A certificate with the common name of a user with the role agent replaces the password; one with the name of the machine also proves its identity, and checks with secrets run there. The server reads the file again when it changes. See docs/sensu.md."`
 	SensuClientCRL string   `name:"sensu-client-crl" doc:"File with revocation lists of these authorities, in PEM or DER: the server refuses and disconnects agents with a revoked certificate. It reads the file again when it changes; an expired list remains in force. See docs/sensu.md."`
+	ZabbixListen   string   `name:"zabbix-listen" doc:"Address for zabbix_sender and agents of Zabbix, usually :10051, without TLS. A namespace names the addresses that may send: spec.zabbixFrom. Default: none. See docs/from-zabbix.md."`
 	ProxyFrom      []string `name:"proxy-from" doc:"Addresses or networks of load balancers (HAProxy: send-proxy-v2). Their connections must begin with a PROXY header, version 1 or 2, and the server uses its address as the address of the peer. The server trusts no other PROXY headers. See docs/listeners.md."`
 	Advertise      []string `name:"advertise" doc:"Names and addresses in the server's certificate and in join tokens. Default: localhost, host name, full name and addresses of this machine."`
 
@@ -87,32 +88,11 @@ type Server struct {
 
 // Proxies returns the networks of load balancers that the setting proxy-from lists.
 func (s *Server) Proxies() []netip.Prefix {
-	list, err := parseNetworks(s.ProxyFrom)
+	list, err := model.ParseNetworks(s.ProxyFrom)
 	if err != nil {
 		panic("BUG: unchecked settings: " + err.Error())
 	}
 	return list
-}
-
-// parseNetworks parses a list of addresses and networks; a single address becomes a network of one address.
-func parseNetworks(words []string) ([]netip.Prefix, error) {
-	var list []netip.Prefix
-	for _, word := range words {
-		if address, err := netip.ParseAddr(word); err == nil && address.Zone() == "" {
-			address = address.Unmap()
-			list = append(list, netip.PrefixFrom(address, address.BitLen()))
-			continue
-		}
-		network, err := netip.ParsePrefix(word)
-		if err != nil {
-			return nil, fmt.Errorf("%q: expected addresses or networks such as 10.0.0.7, 10.0.0.0/24 or fd00::/64, comma separated", word)
-		}
-		if network.Bits() == 0 {
-			return nil, fmt.Errorf("%q: the server would trust every client: write the addresses of the load balancers only", word)
-		}
-		list = append(list, network.Masked())
-	}
-	return list, nil
 }
 
 // validate returns the errors about settings that contradict each other.
@@ -166,7 +146,7 @@ func (s *Server) validate() []error {
 		wrong(err != nil, "agent-servers: %w", err)
 	}
 	wrong(len(s.AgentServers) > wire.MaxServers, "agent-servers: %d addresses, at most %d", len(s.AgentServers), wire.MaxServers)
-	_, err = parseNetworks(s.ProxyFrom)
+	_, err = model.ParseNetworks(s.ProxyFrom)
 	wrong(err != nil, "proxy-from: %w", err)
 	_, err = outbound.Parse(s.OutboundAllow, nil)
 	wrong(err != nil, "outbound-allow: %w", err)

@@ -48,7 +48,7 @@ func Lock(dir string) (io.Closer, error) {
 func LockStopped(dir string) (io.Closer, error) {
 	names, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
-		return nil, model.Errorf(model.NotFound, "%q is not a server's data folder", dir).WithHint("name the data folder with --data DIR")
+		return nil, model.Errorf(model.NotFound, "%q is not the data folder of a server", dir).WithHint("name the data folder: --data DIR")
 	}
 	if err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func Explain(err error, data string) error {
 			WithHint("the kernel makes a file system read-only when its disk fails: dmesg | tail; then mount -o remount,rw, or choose another folder with --data")
 	case errors.Is(err, syscall.EIO):
 		return model.Errorf(model.Unavailable, "%w", err).
-			WithHint("the disk or its file system fails: dmesg | tail; copy the readable files now")
+			WithHint("the disk or its file system fails (dmesg | tail shows the errors): copy the readable files to another disk now")
 	case errors.Is(err, fs.ErrPermission):
 		owner, info := nearestExisting(path.Path)
 		self := userName(os.Geteuid())
@@ -197,7 +197,7 @@ func BecomeOwner(data string) error {
 	}
 	if _, err := os.ReadDir(data); err != nil {
 		return model.Errorf(model.Forbidden, "%s belongs to user %s, which cannot open a folder above it: %w", data, name, err).
-			WithHint("move it to the server's folder (/var/lib/muster), or make root its owner: chown -R root: %s", data)
+			WithHint("move the data folder to /var/lib/muster, or make root its owner: chown -R root: %s", data)
 	}
 	return nil
 }

@@ -77,13 +77,13 @@ func (s *Stores) Differences(ctx context.Context, last wire.IntentMark) (list []
 		case store.is == 0:
 			list = append(list, store.file+" is missing or incomplete")
 		case store.is != store.was:
-			list = append(list, store.file+" is new, or of another server: the journal belongs to another one")
+			list = append(list, store.file+" is new or belongs to another server: its journal id differs from the id of the journal")
 		case store.reached < store.seen:
-			list = append(list, fmt.Sprintf("%s is older than the journal, or its end is lost: it ends at %s %d, the journal knows %d", store.file, store.unit, store.reached, store.seen))
+			list = append(list, fmt.Sprintf("%s is older than the journal, or its last rows are lost: the file ends at %s %d, the journal at %d", store.file, store.unit, store.reached, store.seen))
 		}
 	}
 	if id := s.Intent.LastID(); len(list) == 0 && id < last.LastID {
-		list = append(list, fmt.Sprintf("%s has lost ids: the highest is %d, the journal knows %d", IntentDB(s.Config), id, last.LastID))
+		list = append(list, fmt.Sprintf("%s has lost ids: the highest id is %d, in the journal %d", IntentDB(s.Config), id, last.LastID))
 	}
 	return list, nil
 }
@@ -95,7 +95,7 @@ func (s *Stores) Refuse(ctx context.Context, last wire.IntentMark) error {
 		return err
 	}
 	return model.Errorf(model.Conflict, "%s", strings.Join(list, "; ")).
-		WithHint("put the right file back, or restore the whole folder from a backup; to continue with these files: %s", DoctorCommand(s.Config, "repair"))
+		WithHint("put the right file back, or restore the whole data folder from a backup; to continue with these files: %s", DoctorCommand(s.Config, "repair"))
 }
 
 // BeginLife stores the id of the journal's incarnation (a new one after a restore) in the databases when the server

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"iter"
 	"maps"
+	"slices"
 	"unique"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -28,12 +29,13 @@ type snapshot struct {
 
 	namespaces     Map[string, *Namespace]
 	namespaceNames Map[model.NamespaceID, string]
+	withZabbix     []*Namespace // those with ZabbixFrom
 	units          Map[model.UnitID, PlacedUnit]
 	unitNames      Map[unitName, model.UnitID]
 	groups         Map[route.Name, Group]
 	groupNames     []route.Name // names by GroupID; the list only grows
 	resources      Map[Resource, model.Spec]
-	chunks         Map[model.ChunkID, *model.Chunk]
+	definitions    Map[model.DefinitionID, *model.Definition]
 }
 
 // nodeSet is a set of node ids that several snapshots share. Only the draft that made the set may change it, and only
@@ -189,14 +191,25 @@ func (d *Draft) SetGroupNames(names []route.Name) { d.groupNames = names }
 
 // SetNamespace adds or replaces the record of a namespace.
 func (d *Draft) SetNamespace(n *Namespace) {
+	d.setZabbix(n.ID, n)
 	d.namespaces.set(n.Name, n, d.number)
 	d.namespaceNames.set(n.ID, n.Name, d.number)
 }
 
 // DeleteNamespace removes a namespace.
 func (d *Draft) DeleteNamespace(n *Namespace) {
+	d.setZabbix(n.ID, nil)
 	d.namespaces.delete(n.Name, d.number)
 	d.namespaceNames.delete(n.ID, d.number)
+}
+
+// setZabbix replaces a namespace in the list of those with ZabbixFrom, which readers share; nil removes it.
+func (d *Draft) setZabbix(id model.NamespaceID, n *Namespace) {
+	list := slices.DeleteFunc(slices.Clone(d.withZabbix), func(x *Namespace) bool { return x.ID == id })
+	if n != nil && len(n.ZabbixFrom) > 0 {
+		list = append(list, n)
+	}
+	d.withZabbix = list
 }
 
 // SetResource adds or replaces a resource; a nil spec removes the resource.
@@ -208,11 +221,11 @@ func (d *Draft) SetResource(r Resource, spec model.Spec) {
 	}
 }
 
-// SetChunk adds a compiled check or Template (chunk) to the draft of the next snapshot. A chunk never changes.
-func (d *Draft) SetChunk(c *model.Chunk) { d.chunks.set(c.ID, c, d.number) }
+// SetDefinition adds a compiled check or Template (definition) to the draft of the next snapshot. A definition never changes.
+func (d *Draft) SetDefinition(c *model.Definition) { d.definitions.set(c.ID, c, d.number) }
 
-// DeleteChunk removes a compiled check or Template (chunk) that no reader can request any more
-func (d *Draft) DeleteChunk(id model.ChunkID) { d.chunks.delete(id, d.number) }
+// DeleteDefinition removes a compiled check or Template (definition) that no reader can request any more
+func (d *Draft) DeleteDefinition(id model.DefinitionID) { d.definitions.delete(id, d.number) }
 
 // shards is the number of shards of a Map. A map of 20,000 nodes has about 80 entries in each shard.
 const shards = 256

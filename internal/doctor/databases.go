@@ -18,11 +18,11 @@ func examineDatabases(ctx context.Context, p Target) (out []Finding) {
 			continue
 		}
 		if err := sqldb.Check(ctx, path); err != nil {
-			out = append(out, Finding{Bad, name, err.Error(), "sound pages",
+			out = append(out, Finding{Bad, name, err.Error(), "undamaged pages",
 				"restore the data folder from a backup; or stop the server and keep the readable rows: muster doctor repair --data " + p.Data})
 			continue
 		}
-		out = append(out, Finding{Fine, name, "all pages are sound", "", ""})
+		out = append(out, Finding{Fine, name, "all pages are undamaged", "", ""})
 	}
 	return out
 }

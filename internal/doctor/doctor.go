@@ -164,7 +164,7 @@ func examineMemory(p Target, m machineReader) []Finding {
 	}
 	need := int64(256<<20) + int64(p.Agents)*(30_000+40*600)
 	f := Finding{Fine, "memory", formatSize(available) + " available", fmt.Sprintf("about %s for %d agents with 40 checks", formatSize(need), p.Agents), ""}
-	out := f.failUnless(available >= need, Warn, "give the machine more memory, or the server fewer agents")
+	out := f.failUnless(available >= need, Warn, "give the machine more memory, or connect fewer agents to this server")
 	if limit := debug.SetMemoryLimit(-1); limit > 0 && limit < 1<<60 {
 		out = append(out, Finding{Fine, "memory limit (GOMEMLIMIT)", formatSize(limit), "", ""})
 	}
@@ -202,7 +202,7 @@ func examineClock(_ Target, m machineReader) []Finding {
 		return nil
 	}
 	if !synced {
-		return []Finding{{Warn, "clock", "not synchronised, according to the kernel", "synchronised: results and notifications carry the time of this machine", "timedatectl set-ntp true"}}
+		return []Finding{{Warn, "clock", "not synchronized, according to the kernel", "synchronized: results and notifications have the time of this machine", "timedatectl set-ntp true"}}
 	}
 	return []Finding{{Fine, "clock", "synchronised", "", ""}}
 }
@@ -224,7 +224,7 @@ func examineCertificates(p Target) []Finding {
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			out = append(out, Finding{Bad, "certificate " + filepath.Base(path), err.Error(), "", "restore it from a backup of " + p.Data})
+			out = append(out, Finding{Bad, "certificate " + filepath.Base(path), err.Error(), "", "restore the file from a backup of " + p.Data})
 			continue
 		}
 		out = append(out, rateCertificateLife(cert, filepath.Base(path), time.Now()))
@@ -252,11 +252,11 @@ func rateCertificateLife(cert *x509.Certificate, file string, now time.Time) Fin
 	case f.Verdict == Fine && cert.IsCA:
 		f.Needed = "more than a year"
 	case f.Verdict == Fine:
-		f.Needed = "the server renews it automatically"
+		f.Needed = "the server renews the certificate automatically"
 	case cert.IsCA:
 		f.Needed, f.Mend = "more than a year: all agents trust it", "plan a new enrolment of all agents: a new data folder makes a new CA"
 	default:
-		f.Needed, f.Mend = "the running server renews it long before its end", "check the server's clock and log, then restart it: it renews the certificate"
+		f.Needed, f.Mend = "the running server renews the certificate long before its end", "check the server's clock and log, then restart the server, which renews the certificate"
 	}
 	return f
 }
@@ -281,7 +281,7 @@ func examineAddresses(ctx context.Context, p Target) []Finding {
 		if errors.As(err, &wrapped) {
 			err = wrapped.Err
 		}
-		mend := "start it: muster up, or systemctl start muster"
+		mend := "start the server: muster up, or systemctl start muster"
 		shown := pki.RefusedCertificate{Server: req.URL.Host, Trusted: pki.SumOfPEM(p.CA), Now: time.Now()}
 		if e := shown.ForPeople(err); e != nil {
 			return []Finding{{Bad, "server", e.Message, p.URL + " answers", e.Hint}}
@@ -289,9 +289,9 @@ func examineAddresses(ctx context.Context, p Target) []Finding {
 		var dns *net.DNSError
 		switch {
 		case errors.As(err, &dns) && dns.IsNotFound:
-			err, mend = errors.New("cannot find the host "+req.URL.Hostname()), "check the name; look it up: getent hosts "+req.URL.Hostname()
+			err, mend = errors.New("cannot find the host "+req.URL.Hostname()), "check the host name: getent hosts "+req.URL.Hostname()
 		case errors.Is(err, context.DeadlineExceeded):
-			err, mend = errors.New("listens, but does not answer within 5 s"), "read the log of the server: it is starting, its disk is full, or it hangs"
+			err, mend = errors.New("listens, but does not answer within 5 s"), "read the server's log: the server is starting, its disk is full, or the server hangs"
 		}
 		return []Finding{{Bad, "server", err.Error(), p.URL + " answers", mend}}
 	}

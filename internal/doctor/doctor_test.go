@@ -154,7 +154,7 @@ func TestEachFaultIsOneFindingWithCommand(t *testing.T) {
 		{"file system", examineDisk, func(m *machineReader, _ map[string]string) {
 			m.disk = func(string) (int64, string, error) { return 100 << 30, "tmpfs", nil }
 		}, Warn, "tmpfs", "survives a restart"},
-		{"clock", examineClock, func(m *machineReader, _ map[string]string) { m.clock = func() (bool, bool) { return false, true } }, Warn, "not synchronised", "timedatectl"},
+		{"clock", examineClock, func(m *machineReader, _ map[string]string) { m.clock = func() (bool, bool) { return false, true } }, Warn, "not synchronized", "timedatectl"},
 	} {
 		m, files := healthyMachine()
 		p := Target{Data: t.TempDir(), Budget: 4 << 30, Agents: 1000}
@@ -213,9 +213,9 @@ func TestHistoryLagIsReported(t *testing.T) {
 		verdict       Verdict
 		measured      string
 	}{
-		{"keeps up", "muster_react_behind_seconds 2.5\nmuster_react_behind_bytes 4096\nmuster_react_rederiving 0\n", Fine, "keeps up"},
-		{"behind", "# HELP muster_react_behind_seconds x\nmuster_react_behind_seconds 92.4\nmuster_react_behind_bytes 3.2e+09\nmuster_react_rederiving 0\n", Warn, "1m32s behind: the journal cannot delete 3.0 GiB"},
-		{"again", "muster_react_behind_seconds 3\nmuster_react_behind_bytes 3.2e+09\nmuster_react_rederiving 1\n", Warn, "rebuilds changes from the journal"},
+		{"keeps up", "muster_dispatch_behind_seconds 2.5\nmuster_dispatch_behind_bytes 4096\nmuster_dispatch_rederiving 0\n", Fine, "keeps up"},
+		{"behind", "# HELP muster_dispatch_behind_seconds x\nmuster_dispatch_behind_seconds 92.4\nmuster_dispatch_behind_bytes 3.2e+09\nmuster_dispatch_rederiving 0\n", Warn, "1m32s behind: the journal must keep 3.0 GiB"},
+		{"again", "muster_dispatch_behind_seconds 3\nmuster_dispatch_behind_bytes 3.2e+09\nmuster_dispatch_rederiving 1\n", Warn, "rebuilds changes from the journal"},
 		{"another server", "up 1\n", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -254,7 +254,7 @@ func TestUnusableArchivesAreReported(t *testing.T) {
 	}{
 		{"none", `{"archives":0}`, 0, Finding{}},
 		{"whole", `{"archives":3}`, 1, Finding{Verdict: Fine, What: "assets", Measured: "3 archives, all complete"}},
-		{"many bytes", `{"archives":3,"unread":2}`, 1, Finding{Verdict: Fine, What: "assets", Measured: "3 archives, all present; 2 not read, for lack of time"}},
+		{"many bytes", `{"archives":3,"unread":2}`, 1, Finding{Verdict: Fine, What: "assets", Measured: "3 archives, all present; 2 not verified within the time limit"}},
 		{"one", wrong(1), 1, Finding{Verdict: Warn, What: "asset default/tools for linux amd64", Measured: "nobody has uploaded it", Mend: "muster asset add tools FILE -n default"}},
 		{"many", wrong(25), 21, Finding{Verdict: Warn, What: "assets", Measured: "5 more unusable archives", Mend: "muster asset list"}},
 		{"another server", "404 page not found", 0, Finding{}},

@@ -122,17 +122,17 @@ func examineHistoryLag(ctx context.Context, p Target) []Finding {
 		return nil
 	}
 	defer page.Close()
-	values := readGauges(page, "muster_react_behind_seconds", "muster_react_behind_bytes", "muster_react_rederiving")
-	seconds, ok := values["muster_react_behind_seconds"]
+	values := readGauges(page, "muster_dispatch_behind_seconds", "muster_dispatch_behind_bytes", "muster_dispatch_rederiving")
+	seconds, ok := values["muster_dispatch_behind_seconds"]
 	if !ok {
 		return nil
 	}
 	lag := time.Duration(seconds * float64(time.Second)).Round(time.Second)
 	f := Finding{Fine, "history", "keeps up", "", ""}
-	rebuilding := values["muster_react_rederiving"] > 0
+	rebuilding := values["muster_dispatch_rederiving"] > 0
 	if lag > maxHistoryLag || rebuilding {
-		f = Finding{Warn, "history", fmt.Sprintf("%s behind: the journal cannot delete %s", lag, formatSize(int64(values["muster_react_behind_bytes"]))),
-			fmt.Sprintf("less than %s: notifications are late by this time", maxHistoryLag), "muster status"}
+		f = Finding{Warn, "history", fmt.Sprintf("%s behind: the journal must keep %s", lag, formatSize(int64(values["muster_dispatch_behind_bytes"]))),
+			fmt.Sprintf("less than %s: notifications are delayed by the lag", maxHistoryLag), "muster status"}
 		if rebuilding {
 			f.Measured += "; its queue overflowed, the server rebuilds changes from the journal"
 		}
@@ -166,15 +166,15 @@ func examineSeries(p Target) (out []Finding) {
 			return nil // no server has run here
 		}
 		return []Finding{{Warn, "series store", folder + " is missing", "the values of items",
-			"restore it from a backup while the server is stopped, or wait: the server makes the folder anew, with the values since"}}
+			"stop the server and restore the folder from a backup, or wait: the server creates the folder anew, with the values since"}}
 	case err != nil:
 		return []Finding{{Bad, "series store", err.Error(), "readable", "change the owner with chown to the user that runs Muster"}}
 	}
 	damaged, _ := filepath.Glob(filepath.Join(folder, "*.damaged")) // the pattern is valid
 	heads, _ := filepath.Glob(filepath.Join(folder, "head", "*.damaged"))
 	for _, path := range append(damaged, heads...) {
-		out = append(out, Finding{Warn, "series store", "cannot read " + path + ": its values are missing in queries", "whole files",
-			"restore it from a backup, without .damaged in the name, while the server is stopped; or delete it: rm -r " + path})
+		out = append(out, Finding{Warn, "series store", "cannot read " + path + ": its values are missing in queries", "undamaged blocks",
+			"stop the server and restore the block from a backup, without .damaged in its name; or delete the block: rm -r " + path})
 	}
 	return append(out, Finding{Fine, "series store", formatSize(folderSize(folder)) + " in " + folder, "", ""})
 }
@@ -214,7 +214,7 @@ func examineAssets(ctx context.Context, p Target) (out []Finding) {
 	if json.NewDecoder(io.LimitReader(page, 16<<20)).Decode(&a) != nil || a.Archives == 0 {
 		return nil
 	}
-	const needed = "the complete archive on the server: checks and handlers that name it wait for it"
+	const needed = "the complete archive on the server, which checks and handlers need"
 	for i, w := range a.Wrong {
 		if i == shownAssets {
 			return append(out, Finding{Warn, "assets", fmt.Sprintf("%d more unusable archives", len(a.Wrong)-i), needed, "muster asset list"})
@@ -229,7 +229,7 @@ func examineAssets(ctx context.Context, p Target) (out []Finding) {
 	case len(out) > 0:
 		return out
 	case a.Unread > 0:
-		return []Finding{{Fine, "assets", fmt.Sprintf("%d archives, all present; %d not read, for lack of time", a.Archives, a.Unread), "", ""}}
+		return []Finding{{Fine, "assets", fmt.Sprintf("%d archives, all present; %d not verified within the time limit", a.Archives, a.Unread), "", ""}}
 	}
 	return []Finding{{Fine, "assets", fmt.Sprintf("%d archives, all complete", a.Archives), "", ""}}
 }

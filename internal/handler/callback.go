@@ -54,7 +54,7 @@ func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, te
 		err = model.Errorf(model.Unauthenticated, "the handler has no callback secret, so callbacks are refused")
 	case spec.PagerDuty != nil:
 		if !isSignedBy(secret, header.Values("X-Pagerduty-Signature"), text) {
-			return c, model.Errorf(model.Unauthenticated, "the callback has no valid signature").
+			return c, model.Errorf(model.Unauthenticated, "the callback has an invalid signature").
 				WithHint("set pagerduty.callback of the handler to the secret that PagerDuty showed for the webhook: docs/handlers.md")
 		}
 		c, err = parsePagerduty(text)

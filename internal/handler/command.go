@@ -22,7 +22,7 @@ func (o *Sender) command(ctx context.Context, spec *model.HandlerSpec, m *Messag
 	argv := commandArgs(spec.Command)
 	receipt := Receipt{Sent: fmt.Sprintf("%q, on its standard input:\n%s\n", argv, m.Payload)}
 	if len(argv) == 0 {
-		return receipt, FinalError(errors.New("handler's command is an empty list"))
+		return receipt, FinalError(errors.New("the command of the handler is an empty list"))
 	}
 	assets, done, err := o.assets(ctx, spec.Assets)
 	if err != nil {
@@ -157,7 +157,7 @@ func (o *Sender) assets(ctx context.Context, names []string) (list []model.Asset
 	case len(names) == 0:
 		return nil, func() {}, nil
 	case o.opts.Assets == nil:
-		return nil, nil, errors.New("this server has no Assets")
+		return nil, nil, errors.New("the server has no asset store")
 	}
 	list, done, err = o.opts.Assets(ctx, names)
 	if err != nil {

@@ -4,7 +4,7 @@
 //
 // Input: a Message, which is a notification with a key that is equal in all attempts. Output: a Receipt, which holds request
 // and answer without secrets, and an error: a *Failure if another attempt cannot succeed or has to wait,
-// any other if the message is sent again. The package keeps no message: package react's outbox does.
+// any other if the message is sent again. The package keeps no message: package dispatch's outbox does.
 //
 // Start reading at handler.go, then incidents.go as an example.
 //

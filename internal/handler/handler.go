@@ -158,7 +158,7 @@ func (o *Sender) Send(ctx context.Context, spec *model.HandlerSpec, m *Message) 
 func (o *Sender) send(ctx context.Context, spec *model.HandlerSpec, m *Message, timeout time.Duration) (Receipt, error) {
 	w := o.messageText(m.Note, spec.ShowLabels)
 	if m.Note.Kind == Deregistered && spec.ProblemService() != "" {
-		return Receipt{}, FinalError(errors.New("this service would keep the end of a node open as an incident: name another handler in lifecycle.handlers"))
+		return Receipt{}, FinalError(errors.New("this service would keep an incident open after the node's deletion: name another handler in lifecycle.handlers"))
 	}
 	switch {
 	case spec.Command != nil:
@@ -210,7 +210,7 @@ func (o *Sender) secret(ctx context.Context, s model.Secret) (string, error) {
 	if s.Named != "" {
 		namespace, name, _ := strings.Cut(s.Named, "/")
 		if o.opts.Secret == nil {
-			return "", fmt.Errorf("read secret %s: this server has no Secrets", s.Named)
+			return "", fmt.Errorf("read secret %s: secrets are not available to this handler", s.Named)
 		}
 		value, err := o.opts.Secret(ctx, namespace, name)
 		if err != nil {

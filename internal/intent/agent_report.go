@@ -217,7 +217,7 @@ func (s *AgentReports) WriteReports(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			if err := s.writePending(ctx); err != nil && ctx.Err() == nil {
-				s.opts.Logger.Warn("cannot write facts of nodes; trying again", "err", err)
+				s.opts.Logger.Warn("cannot write the facts of nodes to the database; the server retries", "err", err)
 			}
 		}
 	}
@@ -320,7 +320,7 @@ func (s *AgentReports) writeBatch(ctx context.Context, seen map[uuid.UUID]AgentR
 		}
 	}
 	if len(writes) > 0 {
-		_, err = s.commitLocked(ctx, serverActor("facts from agents"), writes)
+		_, err = s.commitLocked(ctx, serverActor("agents reported new facts"), writes)
 	}
 	return written, err
 }

@@ -244,7 +244,7 @@ func (a *pendingApply) prepareResource(ctx context.Context, r *model.Resource) e
 		return err
 	}
 	if len(write.Body) > maxBody {
-		return model.Errorf(model.Invalid, "%s has %d bytes, the limit is %d", key, len(write.Body), maxBody).WithHint("move long texts to files on the nodes")
+		return model.Errorf(model.Invalid, "%s has %d bytes, the limit is %d", key, len(write.Body), maxBody).WithHint("shorten the resource: move long texts to files on the nodes")
 	}
 	outcome := Outcome{Key: key, Op: OpCreated, Revision: row.Revision, Warnings: warnings}
 	switch {
@@ -290,11 +290,11 @@ func (r *repository) keepReported(node *model.NodeSpec, row Row, exists bool) (b
 	}
 	switch {
 	case node.Proxy && before.UID != "":
-		return nil, model.Errorf(model.Invalid, "%s has a machine: it cannot be a proxy node", row.Name).
-			WithHint("declare the proxy node by another name, or delete this node first")
+		return nil, model.Errorf(model.Invalid, "%s has an agent, so the node cannot become a proxy node", row.Name).
+			WithHint("declare the proxy node under another name, or delete this node first")
 	case before.Proxy && !node.Proxy:
-		return nil, model.Errorf(model.Invalid, "%s is a proxy node: no machine can become it", row.Name).
-			WithHint("delete it first, and its events with it: muster delete node %s", row.Name)
+		return nil, model.Errorf(model.Invalid, "%s is a proxy node, so no agent can enrol under its name", row.Name).
+			WithHint("delete the proxy node and its events first: muster delete node %s", row.Name)
 	}
 	if before.UID != "" || node.UID == "" {
 		node.UID = before.UID
@@ -399,5 +399,5 @@ func (a *pendingApply) checkAffected(affected int) error {
 		look = "--dry-run"
 	}
 	return model.Errorf(model.Guarded, "this change affects %d nodes; a change of more than %d nodes needs --yes%s", affected, most, a.pruneSummary()).
-		WithHint("preview it with %s, then repeat with --yes or --max-affected %d", look, affected)
+		WithHint("preview the change: %s; then repeat the command with --yes or --max-affected %d", look, affected)
 }

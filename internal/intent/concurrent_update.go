@@ -131,6 +131,6 @@ func concurrentApplyError(err error) error {
 	if !errors.As(err, &report) {
 		return err
 	}
-	return model.Errorf(model.Conflict, "another change came in between: %s; this apply changed nothing", report.Message).
-		WithHint("run one pipeline per folder at a time, then run the newest again; see the other change: muster audit")
+	return model.Errorf(model.Conflict, "another change happened at the same time: %s; this apply changed nothing", report.Message).
+		WithHint("run one CI pipeline per folder at a time, then run the newest again; show the other change: muster audit")
 }

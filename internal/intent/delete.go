@@ -22,7 +22,7 @@ func (s *Resources) Delete(ctx context.Context, by Actor, keys []Key, o ApplyOpt
 	if n, namer, err := s.findReferrer(ctx, deleted, nil); err != nil {
 		return ApplyResult{}, err
 	} else if namer != nil {
-		return ApplyResult{}, model.Errorf(model.Conflict, "%s refers to %s in %s", keyWithOwner(namer), keyOfReference(n), n.Field).
+		return ApplyResult{}, model.Errorf(model.Conflict, "%s still refers to %s in the field %s", keyWithOwner(namer), keyOfReference(n), n.Field).
 			WithHint("remove the reference first, or delete both in one command")
 	}
 	keys = slices.Clone(keys)

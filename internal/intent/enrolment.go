@@ -75,12 +75,12 @@ func (s *Enrolment) enrolMachine(j *joinRequest) (pki.Member, error) {
 	defer s.nodes.releaseKeys()
 	if r := j.request.Returns; r != nil {
 		if !s.UnknownNode(r.UID) {
-			return pki.Member{}, model.Errorf(model.Conflict, "node %s was restored or deleted since its machine asked", r.UID).
-				WithHint("list them: muster get nodes, muster node list --retired")
+			return pki.Member{}, model.Errorf(model.Conflict, "node %s was restored or deleted after its machine asked to join", r.UID).
+				WithHint("list nodes: muster get nodes; list deleted nodes: muster node list --retired")
 		}
 		if !j.confirmed && s.reserved.contains(namespace, base) {
-			return pki.Member{}, model.Errorf(model.Forbidden, "a trusted group lists the name %s, and any machine can claim it", base).
-				WithHint("if this machine is meant: muster node accept %s", base)
+			return pki.Member{}, model.Errorf(model.Forbidden, "a trusted group lists the node name %s, which any machine can claim", base).
+				WithHint("if the group means this machine, accept the machine: muster node accept %s", base)
 		}
 	}
 	node, ok, err := s.replaceableNode(j.ctx, j.token, namespace, base)
@@ -92,7 +92,7 @@ func (s *Enrolment) enrolMachine(j *joinRequest) (pki.Member, error) {
 	}
 	if j.token.Node != uuid.Nil {
 		return pki.Member{}, model.Errorf(model.Conflict, "the node of join token %s no longer exists", j.token.ID).
-			WithHint("create a token for a new node on the server: muster node token")
+			WithHint("on the server, create a token for a new node: muster node token")
 	}
 	if member, ok, err := s.claimDeclaredNode(j, Key{"Node", namespace, base}); ok || err != nil {
 		return member, err
@@ -125,7 +125,7 @@ func (s *Enrolment) enrolMachine(j *joinRequest) (pki.Member, error) {
 		}
 		return pki.Member{UID: uid, Name: name, Namespace: namespace}, err
 	}
-	return pki.Member{}, model.Errorf(model.Conflict, "a thousand nodes already have names that begin with %s", base).WithHint("start the agent with --name")
+	return pki.Member{}, model.Errorf(model.Conflict, "no free name: 1,000 nodes already have names that begin with %s", base).WithHint("choose a name: start the agent with --name NAME")
 }
 
 // joinWrites returns the database writes that enrol a machine: create its node, delete its tombstone, count one use
@@ -169,7 +169,7 @@ func (s *Enrolment) freeNodeSlots(namespace string) int {
 // namespace to Options.Full
 func (s *Enrolment) refuseOverNodeLimit(namespace string) error {
 	err := model.Errorf(model.Limited, "namespace %s has reached its limit of %d nodes", namespace, s.namespaces.limitsByName(namespace).Nodes).
-		WithHint("raise spec.limits.nodes: muster edit namespace %s; or retire unused machines: muster node retire NAME", namespace)
+		WithHint("raise spec.limits.nodes: muster edit namespace %s; or retire unused nodes: muster node retire NAME", namespace)
 	if s.opts.Full != nil {
 		s.opts.Full(namespace, "namespace_nodes", err.Message)
 	}
@@ -195,7 +195,7 @@ func (s *Enrolment) CheckJoinGrant(ctx context.Context, token pki.JoinToken) err
 	}
 	if most := s.namespaces.limitsByName(token.Namespace).Labels; most > 0 && len(token.Labels) > most {
 		return model.Errorf(model.Limited, "a node would get %d labels, namespace %s allows %d", len(token.Labels), token.Namespace, most).
-			WithHint("set fewer, or raise limits.labels of the namespace: muster edit namespace %s", token.Namespace)
+			WithHint("set fewer labels, or raise spec.limits.labels: muster edit namespace %s", token.Namespace)
 	}
 	if token.Lifecycle != nil {
 		return newProposal(s.repository, nil, nil).checkLifecycleHandlers(ctx, "", token.Namespace, token.Lifecycle)
@@ -292,14 +292,14 @@ func (s *Enrolment) replaceableNode(ctx context.Context, token pki.JoinToken, na
 	}
 	if trusted {
 		return node, false, model.Errorf(model.Forbidden, "node %s is in a trusted group: a machine cannot take it over by its name", name).
-			WithHint("if this machine is meant, on the server: muster node replace %s; if not, choose another name: --name", name)
+			WithHint("if this machine replaces the node's machine, type on the server: muster node replace %s; if not, choose another name: --name NAME", name)
 	}
 	if s.opts.Absent == nil {
 		return node, true, nil
 	}
 	if wait := s.opts.Absent(node); wait > 0 {
 		return node, false, model.Errorf(model.Conflict, "node %s was connected recently: another machine can take over its name only in %s", name, max(wait.Round(time.Second), time.Second)).
-			WithHint("try again then; or at once, on the server: muster node replace %s", name)
+			WithHint("wait, or replace the machine now, on the server: muster node replace %s", name)
 	}
 	return node, true, nil
 }
@@ -317,7 +317,7 @@ func (s *Enrolment) replaceMachine(j *joinRequest, node NodeInfo) (pki.Member, e
 	defer s.writing.Unlock()
 	node, ok := s.nodes.lookupUID(node.UID)
 	if !ok {
-		return pki.Member{}, model.Errorf(model.NotFound, "the node whose machine would be replaced was deleted meanwhile").WithHint("wait until the machine asks again")
+		return pki.Member{}, model.Errorf(model.NotFound, "the node was deleted while this machine asked to replace the node's machine").WithHint("wait until the agent of the machine asks again")
 	}
 	at := Key{"Node", node.Namespace, node.Name}
 	row, err := s.opts.Store.Get(j.ctx, at)

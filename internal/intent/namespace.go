@@ -113,7 +113,7 @@ func (s *Namespaces) CheckNamespace(name string) error {
 
 // missingNamespaceError returns the NotFound error for a namespace that does not exist.
 func missingNamespaceError(name string) error {
-	return model.Errorf(model.NotFound, "namespace %q does not exist", name).WithHint("list them: muster get namespaces; create one: muster apply, kind Namespace")
+	return model.Errorf(model.NotFound, "namespace %q does not exist", name).WithHint("list namespaces: muster get namespaces; create a namespace: apply a resource of kind Namespace")
 }
 
 // allGroupName is the name of the group of all nodes that every namespace gets at its creation, so that a check may

@@ -92,8 +92,8 @@ func (s *Nodes) CreateNodes(ctx context.Context, by Actor, namespace string, nod
 		}
 		writes = append(writes, Write{Key: key, Body: body})
 	}
-	for chunk := range slices.Chunk(writes, 5000) {
-		if _, err := s.commit(ctx, by, chunk); err != nil {
+	for definition := range slices.Chunk(writes, 5000) {
+		if _, err := s.commit(ctx, by, definition); err != nil {
 			return err
 		}
 	}
@@ -222,10 +222,10 @@ func (r *repository) indexNode(row Row, spec *model.NodeSpec) {
 	}
 	was, known, twin, sharer := r.nodes.putNode(row.Key, &info)
 	if sharer != (Key{}) {
-		r.opts.Logger.Error("two nodes have the same key, which belongs to the older one; set the machine of the newer: muster node replace", "newer", sharer.String(), "key", spec.Key)
+		r.opts.Logger.Error("two nodes have the same public key; the older node keeps the key; give the newer node a machine: muster node replace NODE", "newer", sharer.String(), "key", spec.Key)
 	}
 	if twin != (Key{}) {
-		r.opts.Logger.Error("two nodes have the same uid, which belongs to the older one; delete the newer", "uid", spec.UID, "newer", twin.String())
+		r.opts.Logger.Error("two nodes have the same spec.uid; the older node keeps the id; delete the newer node", "uid", spec.UID, "newer", twin.String())
 	}
 	if changed := r.opts.NodeChanged; changed != nil && known && (was.Name != info.Name || was.Key != info.Key && was.Key != "" || was.KeepaliveDiffers(info)) {
 		changed(was, info)
@@ -320,7 +320,7 @@ func (x *nodeIndex) ephemeralNodes(away map[uuid.UUID]time.Duration) []NodeInfo 
 func (a *pendingApply) recordDeclaredUID(key Key, uid string) error {
 	if other, ok := a.claims[uid]; ok {
 		return model.Errorf(model.Conflict, "%s and %s have the same spec.uid: one machine cannot be two nodes", other, key).
-			WithHint("omit spec.uid: the join of a machine sets it")
+			WithHint("omit spec.uid, which enrolment sets")
 	}
 	if err := a.repo.checkUID(key, uid); err != nil {
 		return err
@@ -341,11 +341,11 @@ func (r *repository) checkUID(key Key, uid string) error {
 	}
 	if info, ok := r.nodes.lookupUID(id); ok && (Key{"Node", info.Namespace, info.Name}) != key {
 		return model.Errorf(model.Conflict, "%s has the spec.uid of %s: one machine cannot be two nodes", key, Key{"Node", info.Namespace, info.Name}).
-			WithHint("omit spec.uid: the join of a machine sets it; to rename the machine's node: muster node rename %s %s", info.Name, key.Name)
+			WithHint("omit spec.uid, which enrolment sets; to rename the machine's node: muster node rename %s %s", info.Name, key.Name)
 	}
 	if t, ok := r.tombstones.lookupRow(uid); ok {
-		return model.Errorf(model.Conflict, "the spec.uid of %s belongs to a machine that must not return: %s", key, t.Sentence()).
-			WithHint("omit spec.uid, then the node waits for a machine; to accept this machine again: muster node forgive %s, then apply again", uid)
+		return model.Errorf(model.Conflict, "the spec.uid of %s belongs to a machine that may not enrol again: %s", key, t.Sentence()).
+			WithHint("omit spec.uid, then any machine can enrol as the node; to accept this machine again: muster node forgive %s, then apply again", uid)
 	}
 	return nil
 }

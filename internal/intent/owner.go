@@ -43,7 +43,7 @@ func (a *pendingApply) checkOwner(r *model.Resource, row Row, exists bool) (warn
 	case was == now && (was == "" || a.opts.Owner != ""):
 		return nil
 	case was == "":
-		return []string{"it had no owner; its owner is now " + now}
+		return []string{"the resource had no owner; its owner is now " + now}
 	case was == now:
 		return []string{"it belongs to " + was + ", whose next apply undoes the change: change it in its files"}
 	case a.opts.TakeOver:
@@ -83,7 +83,7 @@ func (a *pendingApply) foreignResourcesError() error {
 		report[i] = model.ListFirst(owners[owner], 10) + verb + owner
 	}
 	return model.Errorf(model.Guarded, "%s; nothing was changed", strings.Join(report, "; ")).
-		WithHint("agree with the owner, or remove it from your files; to become its owner: --take-over")
+		WithHint("agree with the owner, or remove the resource from your files; to become its owner: --take-over")
 }
 
 // ownerOf returns the owner of a stored resource; empty: none.
@@ -150,8 +150,8 @@ func (a *pendingApply) findUndeclared(ctx context.Context, set map[Key]*model.Re
 		return nil, model.Errorf(model.Invalid, "--prune needs --owner").WithHint("repeat with --owner NAME")
 	}
 	if len(set) == 0 && !a.opts.AllowEmpty {
-		return nil, model.Errorf(model.Invalid, "the input is empty: --prune would delete all resources of %s", a.opts.Owner).
-			WithHint("check the folder; to delete everything: --allow-empty")
+		return nil, model.Errorf(model.Invalid, "the files declare no resource: --prune would delete all resources of %s", a.opts.Owner).
+			WithHint("check the path of the files; to delete all resources of this owner: --allow-empty")
 	}
 	name, err := json.Marshal(a.opts.Owner)
 	if err != nil {

@@ -61,11 +61,11 @@ func TestResourcesOfAnotherOwnerAreRefused(t *testing.T) {
 		{"is signed", "team-a", check("x", "h"), a, 0, "", "team-a"},
 		{"names its owner", "team-a", withOwner(check("x", "h"), "team-a"), a, 0, "", "team-a"},
 		{"names another than it is applied for", "team-a", withOwner(check("x", "h"), "team-b"), a, model.Invalid, "check/x has owner: team-b", "team-a"},
-		{"of nobody is taken", "", check("x"), a, 0, "it had no owner; its owner is now team-a", "team-a"},
+		{"of nobody is taken", "", check("x"), a, 0, "the resource had no owner; its owner is now team-a", "team-a"},
 		{"of another is refused", "team-a", check("x"), b, model.Guarded, "check/x belongs to team-a", "team-a"},
 		{"of another, taken over", "team-a", check("x"), take, 0, "taken over from team-a", "team-b"},
 		{"by hand", "team-a", check("x", "h"), hand, 0, "belongs to team-a, whose next apply undoes", "team-a"},
-		{"by hand, with an owner of nobody's", "", withOwner(check("x"), "team-a"), hand, 0, "it had no owner; its owner is now", "team-a"},
+		{"by hand, with an owner of nobody's", "", withOwner(check("x"), "team-a"), hand, 0, "the resource had no owner; its owner is now", "team-a"},
 		{"by hand, for another", "team-a", withOwner(check("x"), "team-b"), hand, model.Guarded, "check/x belongs to team-a", "team-a"},
 		{"by hand and unchanged", "team-a", check("x"), hand, 0, "", "team-a"},
 	} {
@@ -266,7 +266,7 @@ func TestConcurrentAppliesConflict(t *testing.T) {
 		}
 	}
 	_, err := w.Apply(ctx, ada, []model.Resource{slow}, ofA)
-	if model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "check/x has changed since") || !strings.Contains(err.Error(), "one pipeline per folder") {
+	if model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "check/x has changed since") || !strings.Contains(err.Error(), "one CI pipeline per folder") {
 		t.Fatalf("got %v", err)
 	}
 	if w.owner(t, "Check", "y") != "team-a" {

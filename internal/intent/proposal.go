@@ -236,8 +236,8 @@ func (p *proposal) checkLifecycleHandlers(ctx context.Context, whose, namespace 
 			continue
 		}
 		if service := spec.ProblemService(); service != "" {
-			return model.Errorf(model.Invalid, "%slifecycle.handlers: handler %q is %s, which accepts only problems: a message about a removed node would never be closed there", whose, ref, service).
-				WithHint("name a handler with command, webhook, email or a chat; muster get handlers -n %s lists them", key.Namespace)
+			return model.Errorf(model.Invalid, "%slifecycle.handlers: handler %q is %s, which accepts only problems: the incident about a removed node would stay open", whose, ref, service).
+				WithHint("name a handler with command, webhook, email or a chat. List handlers: muster get handlers -n %s", key.Namespace)
 		}
 	}
 	return nil
@@ -313,7 +313,7 @@ func (p *proposal) missingNodes(ctx context.Context, namespace string, refs []st
 		there := false
 		for _, ns := range within {
 			if lookups++; lookups > maxNodeLookups {
-				return append(warnings, "did not check its other nodes: too many have not enrolled"), nil
+				return append(warnings, "did not check the other nodes of the list: too many have not enrolled"), nil
 			}
 			row, err := p.storedRow(ctx, Key{"Node", ns, name})
 			if err != nil {
@@ -327,7 +327,7 @@ func (p *proposal) missingNodes(ctx context.Context, namespace string, refs []st
 			continue
 		}
 		if len(named) == maxMissingNodes {
-			return append(warnings, "and other nodes do not exist: muster get nodes lists the nodes"), nil
+			return append(warnings, "and other nodes do not exist. List nodes: muster get nodes"), nil
 		}
 		named = append(named, ref)
 		warnings = append(warnings, fmt.Sprintf("node %q does not exist (yet)%s", ref, p.suggestNode(within, name)))

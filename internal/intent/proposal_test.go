@@ -69,7 +69,7 @@ func TestHandlerNeedsServerSecret(t *testing.T) {
 		want  string // part of the refusal; empty: the apply succeeds
 	}{
 		{[]model.Resource{pager("s")}, `handler/pager: spec.slack.url.secret: secret "s" does not exist`},
-		{[]model.Resource{pager("s"), local}, "the value of secret s is in the agent's file s, and handlers run on the server"},
+		{[]model.Resource{pager("s"), local}, "the value of secret s is in the agent's file s, but handlers run on the server"},
 		{[]model.Resource{pager("s"), served}, ""},
 		{[]model.Resource{local}, "handler/pager: slack.url.secret: the value of secret s is in the agent's file s"},
 		{[]model.Resource{secret(model.SecretSpec{Env: "S"})}, ""},
@@ -80,7 +80,7 @@ func TestHandlerNeedsServerSecret(t *testing.T) {
 		}
 	}
 	gone := []intent.Key{{Kind: "Secret", Namespace: "default", Name: "s"}}
-	if _, err := w.Delete(ctx, ada, gone, intent.ApplyOptions{}); model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "handler/pager refers to secret/s in spec.slack.url.secret") {
+	if _, err := w.Delete(ctx, ada, gone, intent.ApplyOptions{}); model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), "handler/pager still refers to secret/s in the field spec.slack.url.secret") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := w.Delete(ctx, ada, append(gone, intent.Key{Kind: "Handler", Namespace: "default", Name: "pager"}), intent.ApplyOptions{}); err != nil {
@@ -102,7 +102,7 @@ func TestMutatorNeedsServerSecret(t *testing.T) {
 		want  string // part of the refusal; empty: the apply succeeds
 	}{
 		{[]model.Resource{mutator}, `mutator/m: spec.secrets[0].secret: secret "s" does not exist`},
-		{[]model.Resource{mutator, secret(model.SecretSpec{AgentFile: "s"})}, "the value of secret s is in the agent's file s, and mutators run on the server"},
+		{[]model.Resource{mutator, secret(model.SecretSpec{AgentFile: "s"})}, "the value of secret s is in the agent's file s, but mutators run on the server"},
 		{[]model.Resource{mutator, secret(model.SecretSpec{Env: "S"})}, ""},
 		{[]model.Resource{secret(model.SecretSpec{AgentEnv: "S"})}, "mutator/m: secrets[0].secret: the value of secret s is in the agent's environment"},
 	} {
@@ -155,9 +155,9 @@ func TestUpstreamAndDependencyReferences(t *testing.T) {
 		return err
 	}
 	for want, err := range map[string]error{
-		"node/web01 refers to node/sw7 in spec.behind.node":  deletes("Node", "sw7"),
-		"node/sw7 refers to check/ping in spec.behind.check": deletes("Check", "ping"),
-		"check/http refers to check/db in spec.dependsOn[0]": deletes("Check", "db"),
+		"node/web01 still refers to node/sw7 in the field spec.behind.node":  deletes("Node", "sw7"),
+		"node/sw7 still refers to check/ping in the field spec.behind.check": deletes("Check", "ping"),
+		"check/http still refers to check/db in the field spec.dependsOn[0]": deletes("Check", "db"),
 	} {
 		if model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

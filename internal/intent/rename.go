@@ -77,7 +77,7 @@ func (a *pendingApply) renameReferences(ctx context.Context, n nodeRenaming) err
 			}
 			if n.mayMatchByCondition(r) {
 				a.outcomes[0].Warnings = append(a.outcomes[0].Warnings,
-					fmt.Sprintf("a condition of %s may refer to %q and stays unchanged; check it with muster get %s %s -n %s -o yaml", row.Key, n.old, strings.ToLower(k.Name), row.Name, row.Namespace))
+					fmt.Sprintf("a condition of %s may refer to %q and stays unchanged; check the condition: muster get %s %s -n %s -o yaml", row.Key, n.old, strings.ToLower(k.Name), row.Name, row.Namespace))
 			}
 			if !n.renameInResource(r) {
 				continue

@@ -85,7 +85,7 @@ type AuditEntry struct {
 // Audit returns audit records, newest first, with the difference of each change if the query asks for bodies. With
 // redact, secrets in the differences are hidden.
 func (s *Resources) Audit(ctx context.Context, q ChangeQuery, redact bool) ([]AuditEntry, error) {
-	q.NotKinds = []string{"chunk"} // compiled from recorded resources
+	q.NotKinds = []string{"definition"} // compiled from recorded resources
 	changes, err := s.opts.Store.ChangesBefore(ctx, q)
 	if err != nil {
 		return nil, err
@@ -260,7 +260,7 @@ const closeRunTimeout = 30 * time.Second
 // closeRun records the end of a long action in the audit and deletes the action's row
 func (s *Runs) closeRun(ctx context.Context, key Key, of openRun, how, came string) error {
 	by := of.By
-	by.Why = fmt.Sprintf("%s, begun in revision %d%s: %s", of.By.Why, of.Revision, how, came)
+	by.Why = fmt.Sprintf("%s, started in revision %d%s: %s", of.By.Why, of.Revision, how, came)
 	_, err := s.commit(ctx, by, []Write{{Key: key, Expect: -1}})
 	return err
 }

@@ -31,7 +31,7 @@ func (s *Retention) EnforceRetention(ctx context.Context) error {
 			return nil
 		case <-tick.C:
 			if err := s.deleteExpired(ctx); err != nil && ctx.Err() == nil {
-				s.opts.Logger.Warn("cannot remove old changes, join tokens and tombstones; trying again in an hour", "err", err)
+				s.opts.Logger.Warn("cannot delete old changes, join tokens and tombstones; the server retries in an hour", "err", err)
 			}
 		}
 	}
@@ -114,7 +114,7 @@ func (s *Retention) deleteEndedSilences(ctx context.Context, now time.Time) erro
 }
 
 const (
-	absentTooLong = "away too long"
+	absentTooLong = "disconnected for too long"
 	// forgottenTombstoneLife is how long the machine of a forgotten node learns the reason when it connects.
 	forgottenTombstoneLife = 7 * 24 * time.Hour
 	forgetInterval         = 5 * time.Second
@@ -138,7 +138,7 @@ func (s *Nodes) ForgetAbsentNodes(ctx context.Context) error {
 		passed := min(max(0, now.Sub(last)), 2*forgetInterval)
 		last = now
 		if err := s.forgetAbsent(ctx, away, passed); err != nil && ctx.Err() == nil {
-			s.opts.Logger.Warn("cannot delete ephemeral nodes that are away too long; trying again", "err", err)
+			s.opts.Logger.Warn("cannot delete ephemeral nodes whose agents were disconnected too long; the server retries", "err", err)
 		}
 	}
 }

@@ -129,7 +129,7 @@ func TestInterruptedRunsAreClosed(t *testing.T) {
 	}
 	ended, err := w.BeginRun(ctx, by, "3 events picked", " (all): tidied")
 	testenv.NoError(t, err)
-	first := []string{"a bulk resolve: 3 events picked (all): tidied", "a bulk resolve, begun in revision 2: done to 2 of 3"}
+	first := []string{"a bulk resolve: 3 events picked (all): tidied", "a bulk resolve, started in revision 2: done to 2 of 3"}
 	is(first[:1]...)
 	testenv.NoError(t, ended("done to 2 of 3"))
 	is(first...)
@@ -140,5 +140,5 @@ func TestInterruptedRunsAreClosed(t *testing.T) {
 		testenv.NoError(t, w.CloseInterruptedRuns(ctx))
 	}
 	is(append(first, "a bulk resolve: 5 events picked (all)", "check disk on 3 nodes",
-		"a bulk resolve, begun in revision 4 and interrupted: the action may be incomplete for 5 events picked, because the server stopped before it recorded the outcome; repeat the command for the rest (--dry-run lists it)")...)
+		"a bulk resolve, started in revision 4 and interrupted: the action may be incomplete for 5 events picked, because the server stopped before it recorded the outcome; repeat the command for the rest (--dry-run lists it)")...)
 }

@@ -73,7 +73,7 @@ func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) er
 			return model.Errorf(model.Invalid, "%s: %s: the check gives the secret %s to nodes, and %s", key, at, secret, fmt.Sprintf(format, args...)).WithHint("%s", hint)
 		}
 		if t.Where != "" {
-			return refuse("move that condition to a group with trusted: true, and name the group here", "a condition here reads facts that machines report")
+			return refuse("move the condition to a group with trusted: true, and name the group in this check", "a condition of the check reads facts that machines report")
 		}
 		for _, name := range t.Groups {
 			found, err := specAfterApply[model.GroupSpec](ctx, p, referenceKey("Group", key.Namespace, name))
@@ -83,7 +83,7 @@ func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) er
 			case found == nil:
 				return refuse("apply the group first, or in the same file, with trusted: true", "group %s does not exist", name)
 			case !found.Trusted:
-				return refuse("set trusted: true in the group, or name a trusted one; a Secret with agentFile or agentEnv needs no trust", "group %s is not trusted: machines can join it by themselves", name)
+				return refuse("set trusted: true in the group, or name a trusted group; a Secret with agentFile or agentEnv needs no trusted group", "group %s is not trusted: machines can join it by themselves", name)
 			}
 		}
 		missing, err := p.missingNodes(ctx, key.Namespace, t.Nodes)
@@ -91,7 +91,7 @@ func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) er
 			return err
 		}
 		if len(missing) > 0 {
-			return refuse("let the machine join, check it, then name it; or join it with a token that names a trusted group", "%s: the first machine with that name would get it", missing[0])
+			return refuse("let the machine join, check the machine, then name its node; or create the join token with a trusted group: muster node token --groups GROUP", "%s: the first machine with that name would get it", missing[0])
 		}
 	}
 	return nil
@@ -126,8 +126,8 @@ func (p *proposal) checkServerSecrets(ctx context.Context) (problems []error, er
 				return err
 			}
 			if spec != nil && !spec.OnServer() {
-				problems = append(problems, model.Errorf(model.Invalid, "%s: %s: the value of secret %s is in %s, and %s run on the server", key, secret.Field, secret.Ref, spec.Location(), k.Plural).
-					WithHint("name a Secret with file, env or vault"))
+				problems = append(problems, model.Errorf(model.Invalid, "%s: %s: the value of secret %s is in %s, but %s run on the server", key, secret.Field, secret.Ref, spec.Location(), k.Plural).
+					WithHint("name a Secret whose value the server can read: file, env or vault"))
 			}
 		}
 		return nil

@@ -205,7 +205,7 @@ func (r *repository) commitLocked(ctx context.Context, by Actor, writes []Write)
 			r.nodes.renameNode(writes[i].Source(), row.Key)
 		}
 		if err := r.indexRow(row, writes[i].Body == nil); err != nil {
-			r.opts.Logger.Error("cannot read back a written row", "row", row.Key.String(), "err", err)
+			r.opts.Logger.Error("cannot read a row that was just written", "row", row.Key.String(), "err", err)
 		}
 	}
 	select {

@@ -48,7 +48,7 @@ type Tombstone struct {
 func (t *Tombstone) Sentence() string {
 	what := map[string]string{
 		ReasonRetired: "was retired", ReasonReplaced: "belongs to another machine now: this one was replaced", ReasonDeclined: "was refused",
-		ReasonForgotten: "was deleted because it was away too long", ReasonDeleted: "was deleted",
+		ReasonForgotten: "was deleted because its agent was disconnected for too long", ReasonDeleted: "was deleted",
 	}[t.Why]
 	who := "node " + t.Name
 	switch {
@@ -241,7 +241,7 @@ func (s *Tombstones) LiftTombstone(ctx context.Context, by Actor, id string) err
 
 // ErrNoTombstone returns the error for a tombstone id that does not exist
 func ErrNoTombstone(id string) error {
-	return model.Errorf(model.NotFound, "tombstone %s does not exist", id).WithHint("list them: muster node list --retired")
+	return model.Errorf(model.NotFound, "tombstone %s does not exist", id).WithHint("list tombstones: muster node list --retired")
 }
 
 // reservedNames has the node names that trusted groups and checks with secrets list, and which therefore no machine

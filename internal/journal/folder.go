@@ -166,7 +166,7 @@ func (f *folderFormat) recordClose(o *Options, dir string, last uint64) {
 	}
 	f.closed = last
 	if err := f.writeFormatFile(o.FS, dir); err != nil {
-		o.Logger.Warn("cannot record the journal's end: the next start does not notice if its last commits are lost", "err", err)
+		o.Logger.Warn("cannot record the end of the journal: the next start cannot notice a loss of its last commits", "err", err)
 	}
 }
 

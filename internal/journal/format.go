@@ -90,7 +90,7 @@ func commitSum(b []byte) uint32 {
 
 // Reasons why the bytes of a segment are not a valid commit.
 var (
-	errTruncatedCommit  = errors.New("the file ends within the commit")
+	errTruncatedCommit  = errors.New("the file ends in the middle of the commit")
 	errMissingCommits   = errors.New("commits are missing at the end of the segment")
 	errDamagedHeader    = errors.New("the header is damaged")
 	errWrongChecksum    = errors.New("the checksum does not match")

@@ -153,7 +153,7 @@ var (
 	// ErrClosed reports that the journal was closed.
 	ErrClosed = errors.New("journal is closed")
 	// ErrStalled reports an entry whose age is wrong, because the process or the disk stood still before its commit.
-	ErrStalled = errors.New("the journal stood still, and the age of what waited is not known")
+	ErrStalled = errors.New("the journal was paused, and the age of waiting results is unknown")
 	// ErrTrimmed reports a position below the oldest commit of the log, or of another incarnation.
 	ErrTrimmed = errors.New("journal position is no longer in the journal")
 	// ErrAhead reports a position above the head, which is of another log.

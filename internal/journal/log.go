@@ -208,7 +208,7 @@ func (l *Log) Cut(p Position) error {
 func (l *Log) removeSegments(segments []*segment) error {
 	for _, s := range segments {
 		if err := l.opts.FS.Remove(s.path); err != nil {
-			return fmt.Errorf("cut journal: %w", err)
+			return fmt.Errorf("delete old journal segments: %w", err)
 		}
 		l.mu.Lock()
 		l.stats.SizeBytes -= s.disk
@@ -218,7 +218,7 @@ func (l *Log) removeSegments(segments []*segment) error {
 		return nil
 	}
 	if err := l.opts.FS.SyncDir(l.dir); err != nil {
-		return fmt.Errorf("cut journal: %w", err)
+		return fmt.Errorf("delete old journal segments: %w", err)
 	}
 	return nil
 }

@@ -86,12 +86,12 @@ func (o *Options) refuseMissingLog(dir string) error {
 	}
 	return model.Errorf(model.Unavailable,
 		"journal folder %q has no journal, but this data had one up to commit %d or later: check that its disk is mounted", dir, last).
-		WithHint("mount it, or restore it from a backup; if it is lost, continue with the states in the snapshots: %s", o.RepairCommand)
+		WithHint("mount the disk, or restore the folder from a backup; if the journal is lost, continue with the states in the snapshots: %s", o.RepairCommand)
 }
 
 // Reasons why a log does not fit the positions that other stores know.
 var (
-	errEndLost    = errors.New("the log ends before commits that its last close, snapshots or history have recorded: its end is lost, or it is an older copy")
+	errEndLost    = errors.New("the journal ends before commits that its last close, snapshots or history have recorded: its last commits are lost, or the journal is an older copy")
 	errForeignLog = errors.New("snapshots and history belong to another journal")
 )
 
@@ -265,7 +265,7 @@ func (v *logVerification) verifySegment(s *segment, follows bool) error {
 		_, err = w.checkSegmentEnd(v.opts, s, err)
 		return err
 	case follows && w.before.number+1 == s.first && w.before.number > v.head.number:
-		return w.newDamageError(v.opts, s, v.head.number+1, w.before.number, errors.New("the segment before is incomplete"))
+		return w.newDamageError(v.opts, s, v.head.number+1, w.before.number, errors.New("the previous segment is incomplete"))
 	case w.before.number+1 != s.first, follows && w.before != v.head:
 		return w.newDamageError(v.opts, s, s.first, s.limit-1, errWrongPredecessor)
 	}
@@ -307,8 +307,8 @@ func (v *logVerification) reportTornCommit(s *segment, w *commitWalker, reason e
 			entries = fmt.Sprint(h.entries)
 		}
 	}
-	v.opts.Logger.Warn("cut a torn commit at the journal's end",
+	v.opts.Logger.Warn("removed an incomplete commit at the journal's end",
 		"file", s.path, "offset", w.offset, "bytes", s.disk-w.offset, "commit", v.head.number+1,
 		"entries", entries, "reason", reason,
-		"note", "never acknowledged if the process or machine stopped while writing it")
+		"note", "no result of the commit was acknowledged, if the process or machine stopped during the write")
 }

@@ -323,9 +323,9 @@ type DamageError struct {
 func (e *DamageError) Error() string {
 	switch {
 	case e.First == 0 && errors.Is(e.Reason, errForeignLog):
-		return fmt.Sprintf("journal is another one: %s: %v", e.File, e.Reason)
+		return fmt.Sprintf("the journal belongs to other data: %s: %v", e.File, e.Reason)
 	case e.First == 0:
-		return fmt.Sprintf("journal is damaged: %s: %v; lost: nothing but this file", e.File, e.Reason)
+		return fmt.Sprintf("journal is damaged: %s: %v; lost: only this file", e.File, e.Reason)
 	}
 	lost := describeCommits(e.First, e.Last)
 	return fmt.Sprintf("journal is damaged: %s at offset %d: %v; lost: %s", e.File, e.Offset, e.Reason, lost)

@@ -31,10 +31,10 @@ type segmentWriter struct {
 }
 
 // ErrBudget is Stats.Blocked while the log has reached Options.Budget.
-var ErrBudget = errors.New("journal is at its size budget: waiting until snapshots, history and reactions allow a cut")
+var ErrBudget = errors.New("the journal is at its size budget: it waits until snapshots and history no longer need its oldest segment")
 
 // errNoSpaceForEntries reports that the disk has no space for entries, but may have space for an empty commit (a tick).
-var errNoSpaceForEntries = errors.New("no room for entries")
+var errNoSpaceForEntries = errors.New("no space for entries")
 
 // writeUntilDurable repeats the write and sync of a commit until both succeed, and returns the commit's offset. While
 // the disk refuses, it repeats the attempt until the log closes. It returns errNoSpaceForEntries only in a log with
@@ -229,7 +229,7 @@ func (l *Log) reportBlocked(err error) {
 	w := &l.writer
 	if w.blocked.IsZero() {
 		w.blocked = time.Now()
-		l.opts.Logger.Error("journal cannot commit; trying again", "err", err)
+		l.opts.Logger.Error("journal cannot commit; the server retries", "err", err)
 	}
 	l.updateStats(func(s *Stats) { s.Blocked = err })
 }
@@ -321,10 +321,10 @@ func (r *reserve) release(cause error) {
 	}
 	r.held = false
 	if err := r.fs.Remove(filepath.Join(r.dir, reserveFile)); err != nil {
-		r.log.Warn("cannot release the journal's reserve", "err", err)
+		r.log.Warn("cannot delete the journal's reserve file", "err", err)
 		return
 	}
-	r.log.Warn("disk is full: journal released its reserve", "bytes", r.size)
+	r.log.Warn("disk is full: the journal deleted its reserve file", "bytes", r.size)
 }
 
 // leastFreeAtOpen is the free disk space that the stores of a server need to open.

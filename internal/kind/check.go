@@ -153,11 +153,23 @@ func effectOfCheck(r *model.Resource, s *model.CheckSpec, l Placement, changed b
 	case l.Nodes == 0:
 		return "runs on no node", "no node matches the targets of the check. List nodes: muster get nodes; see why one does not match: muster why NODE/" + r.Metadata.Name
 	case s.Cron != "":
-		return "runs on " + nodes + "; first results at the next time of " + s.Cron, ""
+		return "runs on " + nodes + "; first results at the next time of " + s.Cron + timeoutText(s), ""
 	case changed:
-		return "runs on " + nodes + "; first results within " + secondsText(s.Interval), ""
+		return "runs on " + nodes + "; first results within " + secondsText(s.Interval) + timeoutText(s), ""
 	}
 	return "runs on " + nodes, ""
+}
+
+// timeoutText returns the timeout that a check has by default, after a semicolon; empty: the check declares one.
+func timeoutText(s *model.CheckSpec) string {
+	switch d := s.DefaultTimeout(); {
+	case s.Timeout != 0:
+		return ""
+	case d == 0:
+		return "; no timeout, as in Sensu"
+	default:
+		return "; timeout " + secondsText(model.Duration(d)) + " by default"
+	}
 }
 
 // secondsText formats a duration for people: 60 s, 5 min.

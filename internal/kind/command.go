@@ -257,6 +257,9 @@ func validateAsset(v *Validator, s *model.AssetSpec) {
 			v.FlawIf(len(f.text) > model.MaxText || model.HasControl(f.text) || strings.ContainsAny(f.text, " \t"),
 				at+"."+f.field, "show the facts of a node: muster describe node NODE", "expected one word")
 		}
+		if _, err := model.ParseVersionRange(b.DistributionVersion); err != nil {
+			v.Flaw(at+".distributionVersion", "write >=8, <10 or >=8,<10", "expected a version or a range of first numbers")
+		}
 		if first, twice := before[b.Platform()]; twice {
 			v.Flaw(at, "write the machines of the build: os, arch, distribution, distributionVersion", "has no effect: builds[%d] is for the same machines (%s)", first, b.Platform())
 		} else {

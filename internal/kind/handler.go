@@ -37,7 +37,8 @@ spec:
 			}},
 		},
 		Details: func(view View, s *model.HandlerSpec) []Detail {
-			return append(assetDetails([]Detail{{"notifies", handlerDestinationText(s)}}, s.Assets), streamDetails(view)...)
+			list := append(assetDetails([]Detail{{"notifies", handlerDestinationText(s)}}, s.Assets), unsentDetails(view)...)
+			return append(list, streamDetails(view)...)
 		},
 		Effect: func(_ *model.Resource, s *model.HandlerSpec, l Placement, _ bool) (note, warning string) {
 			used := l.UsedBy("")
@@ -93,6 +94,25 @@ func handlerDestinationText(s *model.HandlerSpec) string {
 		return "stream " + s.Stream.Address
 	}
 	return strings.Join(s.Services(), ", ")
+}
+
+// unsentDetails returns the messages of a handler that wait or were given up, and the last error.
+func unsentDetails(view View) (list []Detail) {
+	u := view.State.Unsent
+	if u == nil {
+		return nil
+	}
+	if u.Waiting > 0 {
+		list = append(list, Detail{"waiting", fmt.Sprintf("%s, %d of them failed and are tried again", model.CountNoun(u.Waiting, "message"), u.Failing)})
+	}
+	if u.Dead > 0 {
+		list = append(list, Detail{"given up", fmt.Sprintf("%s in the last day: muster handler dead %s", model.CountNoun(u.Dead, "message"), u.Handler)})
+	}
+	list = append(list, Detail{"oldest", model.Age(view.Now, u.Since) + " ago"})
+	if u.LastError != "" {
+		list = append(list, Detail{"last error", u.LastError})
+	}
+	return list
 }
 
 // streamDetails returns the progress and errors of a handler that receives every result.

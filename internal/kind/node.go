@@ -315,6 +315,9 @@ spec:
 			v.validateSharedNames("spec.handlers", s.Handlers)
 			v.validateTimeZone("spec.timeZone", s.TimeZone)
 			v.requireOneOf("spec.notifications", s.Notifications, "send", model.NotificationsShadow)
+			if _, err := model.ParseNetworks(s.ZabbixFrom); err != nil {
+				v.Flaw("spec.zabbixFrom", "zabbixFrom: [10.0.0.0/24]", "%v", err)
+			}
 		},
 		References: func(refs *References, s *model.NamespaceSpec) {
 			refs.Require("Handler", "spec.handlers", s.Handlers...)

@@ -2,10 +2,12 @@ package model
 
 import (
 	"encoding/hex"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -28,7 +30,8 @@ type AssetBuild struct {
 	Arch string `json:"arch,omitempty"`
 	// Compared with the fact distribution: debian, rhel. Default: any.
 	Distribution string `json:"distribution,omitempty"`
-	// Compared with the fact distributionVersion or its beginning: 9 matches 9.4, too. Default: any.
+	// Compared with the fact distributionVersion or its beginning: 9 matches 9.4, too. >=8, <10 and >=8,<10 compare its first
+	// number. Default: any.
 	DistributionVersion string `json:"distributionVersion,omitempty"`
 }
 
@@ -56,9 +59,59 @@ func ParseAssetSum(text string) (sum [64]byte, err error) {
 // Matches reports whether the build is for a machine with these facts.
 func (b *AssetBuild) Matches(facts map[string]string) bool {
 	is := func(want, fact string) bool { return want == "" || want == facts[fact] }
-	version := facts["distributionVersion"]
-	return is(b.OS, "os") && is(b.Arch, "arch") && is(b.Distribution, "distribution") &&
-		(is(b.DistributionVersion, "distributionVersion") || strings.HasPrefix(version, b.DistributionVersion+"."))
+	return is(b.OS, "os") && is(b.Arch, "arch") && is(b.Distribution, "distribution") && matchesVersion(b.DistributionVersion, facts["distributionVersion"])
+}
+
+// matchesVersion reports whether a version matches a build's DistributionVersion.
+func matchesVersion(want, version string) bool {
+	if r, err := ParseVersionRange(want); err != nil || r != nil {
+		first, _, _ := strings.Cut(version, ".")
+		major, wrong := strconv.Atoi(first)
+		return err == nil && wrong == nil && r.Min <= major && (r.End == 0 || major < r.End)
+	}
+	return want == "" || version == want || strings.HasPrefix(version, want+".")
+}
+
+// VersionRange is a range of first numbers of versions, such as >=8,<10.
+type VersionRange struct {
+	Min int // the lowest
+	End int // the first above the range; 0: no end
+}
+
+// String returns the range as ParseVersionRange reads it.
+func (r VersionRange) String() string {
+	switch {
+	case r.End == 0:
+		return fmt.Sprintf(">=%d", r.Min)
+	case r.Min == 0:
+		return fmt.Sprintf("<%d", r.End)
+	}
+	return fmt.Sprintf(">=%d,<%d", r.Min, r.End)
+}
+
+// ParseVersionRange parses >=8, <10 or >=8,<10. It returns nil for a text without < and >, which is a version.
+func ParseVersionRange(text string) (*VersionRange, error) {
+	if !strings.ContainsAny(text, "<>") {
+		return nil, nil
+	}
+	r := VersionRange{}
+	for part := range strings.SplitSeq(text, ",") {
+		bound := &r.Min
+		number, ok := strings.CutPrefix(part, ">=")
+		if !ok {
+			bound = &r.End
+			number, ok = strings.CutPrefix(part, "<")
+		}
+		n, err := strconv.ParseUint(number, 10, 16)
+		if !ok || err != nil || n == 0 || *bound != 0 {
+			return nil, Errorf(Invalid, "%q is not a range of versions: expected >=8, <10 or >=8,<10", Shorten(text))
+		}
+		*bound = int(n)
+	}
+	if r.End > 0 && r.End <= r.Min {
+		return nil, Errorf(Invalid, "%q contains no version", Shorten(text))
+	}
+	return &r, nil
 }
 
 // Platform describes the machines for which this archive is built, such as linux amd64

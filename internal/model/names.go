@@ -206,6 +206,28 @@ func HostOf(address string) string {
 	return address
 }
 
+// ParseNetworks parses a list of addresses and networks; a single address becomes a network of one address. A network of all
+// addresses is an error.
+func ParseNetworks(words []string) ([]netip.Prefix, error) {
+	var list []netip.Prefix
+	for _, word := range words {
+		if address, err := netip.ParseAddr(word); err == nil && address.Zone() == "" {
+			address = address.Unmap()
+			list = append(list, netip.PrefixFrom(address, address.BitLen()))
+			continue
+		}
+		network, err := netip.ParsePrefix(word)
+		if err != nil {
+			return nil, fmt.Errorf("%q: expected addresses or networks such as 10.0.0.7, 10.0.0.0/24 or fd00::/64", word)
+		}
+		if network.Bits() == 0 {
+			return nil, fmt.Errorf("%q: the server would trust every client: write the addresses that it may trust only", word)
+		}
+		list = append(list, network.Masked())
+	}
+	return list, nil
+}
+
 // isIP reports whether a text is an IP address.
 func isIP(text string) bool { _, err := netip.ParseAddr(text); return err == nil }
 

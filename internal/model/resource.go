@@ -77,6 +77,9 @@ type NamespaceSpec struct {
 	// send (default): problems on its nodes notify. shadow: everything is computed and recorded, and nothing is
 	// sent. A problem that opens in shadow stays in shadow to its end.
 	Notifications string `json:"notifications,omitempty"`
+	// Addresses and networks from which zabbix_sender and Zabbix's agents may send values of its nodes: [10.0.0.0/24].
+	// Default: none; the server refuses them.
+	ZabbixFrom []string `json:"zabbixFrom,omitempty"`
 }
 
 // NotificationsShadow is the value of Notifications for a namespace that sends nothing.

@@ -177,7 +177,7 @@ func repairWithJournal(ctx context.Context, cfg *config.Server, say func(string,
 	}
 	if last.Incarnation == log.Incarnation().ID && len(list) > 0 {
 		for _, difference := range list {
-			say("%s: accepted as it is", difference)
+			say("%s: accepted unchanged", difference)
 		}
 		return true, nil
 	}
@@ -193,7 +193,7 @@ func repairWithJournal(ctx context.Context, cfg *config.Server, say func(string,
 	if err != nil {
 		return false, err
 	}
-	say("%s: it is not known which messages were sent before %s: none of them is sent again; %s",
+	say("%s: the server cannot know which messages were sent before %s, so it sends none of them again; %s",
 		datadir.HistoryDB(cfg), unknownUntil.UTC().Format(time.RFC3339), again)
 	return false, nil
 }
@@ -202,7 +202,7 @@ func repairWithJournal(ctx context.Context, cfg *config.Server, say func(string,
 // replays the journal from the snapshots: from its first commit without any, else from the oldest ones.
 func remakeHistory(ctx context.Context, log *journal.Log, snapshots *snapshot.Store, past history.Store, whole bool) (again string, err error) {
 	if whole {
-		return "the next start makes all changes again from the journal", errors.Join(past.ForgetChanges(ctx, [model.Partitions]journal.Position{}), snapshots.Clear())
+		return "the next start reads all changes from the journal again", errors.Join(past.ForgetChanges(ctx, [model.Partitions]journal.Position{}), snapshots.Clear())
 	}
 	oldest, err := journal.OldestReceived(ctx, log)
 	if err != nil {
@@ -221,7 +221,7 @@ func remakeHistory(ctx context.Context, log *journal.Log, snapshots *snapshot.St
 	for _, at := range kept {
 		first = max(first, at.Number+1)
 	}
-	return fmt.Sprintf("the next start makes the changes since %s (commit %d) again, because the journal and its snapshots begin there; of older changes history has only those that its file still has",
+	return fmt.Sprintf("the next start reads the changes since %s (commit %d) again, where the journal and its snapshots begin; of older changes, history keeps those that its file still has",
 		since.UTC().Format(time.RFC3339), first), past.ForgetChanges(ctx, kept)
 }
 

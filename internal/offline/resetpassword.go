@@ -64,7 +64,7 @@ of the folder. It does not create users: see muster auth user.`,
 		},
 	}
 	config.Flags(c.Flags(), "data", "intent-db")
-	c.Flags().StringVar(&user, "user", "admin", "whose password")
+	c.Flags().StringVar(&user, "user", "admin", "name of the user")
 	c.Flags().StringVar(&file, "password-file", "", "file with the new password, - for standard input; default: a random password, shown once")
 	c.Flags().BoolVar(&mayRun, "may-run-commands", false, "permit the user to run commands: muster run --command")
 	return c
@@ -103,7 +103,7 @@ func ResetPassword(ctx context.Context, cfg *config.Server, user, password strin
 	dsn := datadir.IntentDB(cfg)
 	if cfg.IntentDB == "" {
 		if _, err := os.Stat(dsn); err != nil {
-			return "", model.Errorf(model.NotFound, "%s is not the data folder of a server: %w", cfg.Data, err).WithHint("name it with --data DIR")
+			return "", model.Errorf(model.NotFound, "%s is not the data folder of a server: %w", cfg.Data, err).WithHint("name the data folder: --data DIR")
 		}
 	}
 	store, err := intentdb.Open(ctx, dsn, time.Now)

@@ -136,7 +136,7 @@ func (a *Authority) openCA() error {
 	}
 	if err != nil {
 		return model.Errorf(model.Unavailable, "open the server's CA in %s: %w", a.dir, err).
-			WithHint("restore %s and %s from a backup; a new CA means that every agent must enrol again", caFile, caKeyFile)
+			WithHint("restore %s and %s from a backup; with a new CA every agent must enrol again", caFile, caKeyFile)
 	}
 	a.ca, a.caKey = cert, key
 	return nil
@@ -148,7 +148,7 @@ func (a *Authority) makeCA() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	// start.
 	for _, name := range []string{caFile, caKeyFile} {
 		if _, err := os.Stat(filepath.Join(a.dir, name)); err == nil {
-			return nil, nil, fmt.Errorf("%s exists, but its counterpart is missing: a certificate and its key belong together", name)
+			return nil, nil, fmt.Errorf("%s exists, but the file of its certificate or key is missing: both are needed", name)
 		}
 	}
 	return a.makeKeyPair(caFile, caKeyFile, &x509.Certificate{
@@ -370,7 +370,7 @@ func NodeOf(cert *x509.Certificate) (uuid.UUID, error) {
 			}
 		}
 	}
-	return uuid.Nil, errors.New("certificate names no node (want one URI muster:node:<uuid>)")
+	return uuid.Nil, errors.New("the certificate names no node: expected one URI muster:node:<uuid>")
 }
 
 // CopyTo copies the CA and the signing key into the folder of another server, which has not started yet

@@ -231,7 +231,7 @@ func (e *Enroller) checkToken(ctx context.Context, node Member, request EnrolReq
 		return nil
 	}
 	return model.Errorf(model.Conflict, "this machine is already node %s by its key, but join token %s is for %s", node.Name, token.ID, place).
-		WithHint("a machine with two nodes needs a key for each; on this machine: muster-agent reset-identity, then the same command again; to become %s: without the token", node.Name)
+		WithHint("a machine needs a key for each of its nodes; on this machine: muster-agent reset-identity, then the same command again; to become %s again, join without the token", node.Name)
 }
 
 // isNumberedName reports whether a name is the requested name with a number appended, as for the second machine of
@@ -249,7 +249,7 @@ func (e *Enroller) waitForPerson(key string, request EnrolRequest) (EnrolAnswer,
 	}
 	if e.Pending == nil {
 		return EnrolAnswer{}, model.Errorf(model.Forbidden, "this server requires a join token (--pending is off)").
-			WithHint("on the server: muster node token; here: muster-agent join TOKEN")
+			WithHint("on the server: muster node token; on this machine: muster-agent join TOKEN")
 	}
 	request.CSR = nil
 	again, err := e.Pending(key, request)
@@ -353,7 +353,7 @@ func (e *Enroller) ServeRenewal(w http.ResponseWriter, r *http.Request, guessed 
 // identity, so the hints stop the agent and reset the identity first.
 const (
 	// HintRunJoinLine tells a person to join the machine by the command line that a server printed.
-	HintRunJoinLine = "on this machine: systemctl stop muster-agent; muster-agent reset-identity; the line that the server printed; systemctl start muster-agent"
+	HintRunJoinLine = "on this machine: systemctl stop muster-agent; muster-agent reset-identity; the join command that the server printed; systemctl start muster-agent"
 	// HintJoinAgain tells a person how the machine becomes a node again.
 	HintJoinAgain = "on the server: muster node token; " + HintRunJoinLine
 	// HintAccept tells a person to accept a machine that the server does not know and does not refuse.
@@ -377,7 +377,7 @@ func (e *Enroller) Renew(request RenewRequest) (RenewAnswer, string, error) {
 			WithHint("check that the machine joined this server; to join it, %s", HintJoinAgain)
 	}
 	if !public.Equal(cert.PublicKey) {
-		return RenewAnswer{}, RenewKey, model.Errorf(model.Unauthenticated, "the certificate request has another key than the certificate").
+		return RenewAnswer{}, RenewKey, model.Errorf(model.Unauthenticated, "the key in the certificate request differs from the key in the certificate").
 			WithHint("muster node replace gives a node another key")
 	}
 	key, now := Fingerprint(public), e.Authority.now()

@@ -46,21 +46,21 @@ func (s RefusedCertificate) ForPeople(err error) *model.Error {
 	if wrong := (x509.HostnameError{}); errors.As(err, &wrong) {
 		names := namesOf(wrong.Certificate)
 		return model.Errorf(model.Unavailable, "the server's certificate is not for %s; it is for %s", host, listNames(names)).
-			WithHint("use one of these names, or restart the server with --advertise %s (its CA stays: no agent joins again)", strings.Join(Advertise(names, host), ","))
+			WithHint("use one of these names, or restart the server with --advertise %s (the CA stays, so agents stay joined)", strings.Join(Advertise(names, host), ","))
 	}
 	if !errors.As(err, new(x509.UnknownAuthorityError)) {
 		return nil
 	}
 	switch whose, ours := issuerOf(err); {
 	case !ours:
-		return model.Errorf(model.Unavailable, "the certificate of %s is of %s, which is not trusted here", s.Server, whose).
-			WithHint("check that this is a Muster server; a proxy that intercepts TLS or another program causes this error. If it is the right server, name its CA with --ca FILE or MUSTER_CA")
+		return model.Errorf(model.Unavailable, "the certificate of %s is signed by %s, which this machine does not trust", s.Server, whose).
+			WithHint("check that this is a Muster server; a proxy that intercepts TLS or another program causes this error. If it is the right server, name the CA of the server: --ca FILE or MUSTER_CA")
 	case s.Trusted == "":
-		return model.Errorf(model.Unavailable, "the certificate of %s is of %s, which is not trusted here", s.Server, whose).
-			WithHint("if it is the right server: copy its CA (DATA/pki/ca.crt there) here and type muster login https://%s --ca ca.crt", s.Server)
+		return model.Errorf(model.Unavailable, "the certificate of %s is signed by %s, which this machine does not trust", s.Server, whose).
+			WithHint("if this is the right server: copy DATA/pki/ca.crt from the server to this machine and type muster login https://%s --ca ca.crt", s.Server)
 	default:
-		return model.Errorf(model.Unavailable, "the certificate of %s is of %s, but only the CA %s is trusted here", s.Server, whose, s.Trusted).
-			WithHint("if it is the right server: copy its CA (DATA/pki/ca.crt there) here and type muster login https://%s --ca ca.crt; if it lost its DATA/pki: restore that from the backup; else name another server with --server", s.Server)
+		return model.Errorf(model.Unavailable, "the certificate of %s is signed by %s, but this machine trusts only the CA %s", s.Server, whose, s.Trusted).
+			WithHint("if this is the right server: copy DATA/pki/ca.crt from the server to this machine and type muster login https://%s --ca ca.crt; if the server lost DATA/pki: restore that folder from the backup; else name another server with --server", s.Server)
 	}
 }
 
@@ -77,8 +77,8 @@ func (s RefusedCertificate) ForAgents(err error) *model.Error {
 	if !ours {
 		return s.explainForeignServer(whose)
 	}
-	return model.Errorf(model.Unavailable, "the server at %s is not the one that this machine joined: its certificate is of %s, expected the CA %s", s.Server, whose, s.Trusted).
-		WithHint("if the server lost its DATA/pki, restore that from the backup and restart it; to move this machine to that server: muster-agent reset-identity, then join with a token of that server; else correct --server")
+	return model.Errorf(model.Unavailable, "this machine joined another server than %s: the certificate is signed by %s, expected the CA %s", s.Server, whose, s.Trusted).
+		WithHint("if the server lost DATA/pki, restore that folder from the backup and restart the server; to move this machine to the other server: muster-agent reset-identity, then join with a token of that server; else correct --server")
 }
 
 // errOtherServer is the cause of errors from explainToJoining.
@@ -89,7 +89,7 @@ func (s RefusedCertificate) explainToJoining(chain []*x509.Certificate) *model.E
 	whose, ours := issuerOf(&tls.CertificateVerificationError{UnverifiedCertificates: chain})
 	e := s.explainForeignServer(whose)
 	if ours {
-		e = model.Errorf(model.Unauthenticated, "the server at %s is not the one of the join token (or --ca-hash, --ca-file): its certificate is of %s, expected the CA %s", s.Server, whose, s.Trusted).
+		e = model.Errorf(model.Unauthenticated, "the join token (or --ca-hash, --ca-file) is for another server than %s: the certificate is signed by %s, expected the CA %s", s.Server, whose, s.Trusted).
 			WithHint("check the address, or create a token on the right server: muster node token")
 	}
 	e.Cause = errOtherServer
@@ -99,7 +99,7 @@ func (s RefusedCertificate) explainToJoining(chain []*x509.Certificate) *model.E
 // explainForeignServer returns the error about a server whose certificate no CA of Muster issued, such as a TLS
 // proxy's.
 func (s RefusedCertificate) explainForeignServer(whose string) *model.Error {
-	return model.Errorf(model.Unavailable, "%s is not a Muster server: its certificate is of %s", s.Server, whose).
+	return model.Errorf(model.Unavailable, "%s is not a Muster server: its certificate is signed by %s", s.Server, whose).
 		WithHint("a proxy that intercepts TLS causes this error: exclude %s from interception; else name the server with --server HOST:8443", s.Server)
 }
 
@@ -113,10 +113,10 @@ func (s RefusedCertificate) explainWrongClock(err error) *model.Error {
 	at := func(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 	if s.Now.Before(invalid.Cert.NotBefore) {
 		return model.Errorf(model.Unavailable, "this machine's clock shows %s, but the certificate of %s begins at %s", at(s.Now), s.Server, at(invalid.Cert.NotBefore)).
-			WithHint("compare date -u here and on the server and correct the wrong clock: timedatectl set-ntp true")
+			WithHint("compare date -u on this machine and on the server and correct the wrong clock: timedatectl set-ntp true")
 	}
 	return model.Errorf(model.Unavailable, "this machine's clock shows %s, but the certificate of %s ended at %s", at(s.Now), s.Server, at(invalid.Cert.NotAfter)).
-		WithHint("compare date -u here and on the server and correct the wrong clock: timedatectl set-ntp true; if both are right, restart the server: it renews its certificate")
+		WithHint("compare date -u on this machine and on the server and correct the wrong clock: timedatectl set-ntp true; if both clocks are right, restart the server, which renews its certificate")
 }
 
 // host returns the server's host name without the port.

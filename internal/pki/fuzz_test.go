@@ -48,7 +48,7 @@ func FuzzIdentity(f *testing.F) {
 	add(func(s *storedIdentity) { s.ServerKey = s.ServerKey[:31] })
 	f.Add(answer.CA, http.StatusOK)
 	f.Add(key, http.StatusOK)
-	f.Add([]byte(`{"title":"enrolment refused","status":401,"detail":"the server does not know this join token","hint":"muster node token"}`), http.StatusUnauthorized)
+	f.Add([]byte(`{"title":"enrolment refused","status":401,"detail":"the join token is unknown to the server","hint":"muster node token"}`), http.StatusUnauthorized)
 	f.Add([]byte(`<html>`), http.StatusBadGateway)
 	f.Fuzz(func(t *testing.T, data []byte, status int) {
 		if id, err := decodeIdentity(data); err == nil {

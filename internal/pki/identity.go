@@ -84,7 +84,7 @@ func (s *storedIdentity) identity() (*Identity, error) {
 		return nil, err
 	}
 	if node != s.Node {
-		return nil, errors.New("the certificate is another node's")
+		return nil, errors.New("the certificate belongs to another node")
 	}
 	ca, err := parseCert(s.CA)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *storedIdentity) identity() (*Identity, error) {
 	pool := x509.NewCertPool()
 	pool.AddCert(ca)
 	if len(s.ServerKey) != ed25519.PublicKeySize {
-		return nil, errors.New("no key that signs assignments")
+		return nil, errors.New("the answer has no public key for signed assignments")
 	}
 	return &Identity{
 		Node: s.Node, Name: s.Name, Namespace: s.Namespace, Certificate: cert, CA: pool, CAPEM: s.CA, CASum: sha256.Sum256(ca.Raw),
@@ -173,7 +173,7 @@ func decodeJoining(data []byte) (*JoinState, error) {
 	}
 	var ok bool
 	if j.key, ok = key.(*ecdsa.PrivateKey); !ok {
-		return nil, errors.New("want an ECDSA key")
+		return nil, errors.New("expected an ECDSA key")
 	}
 	return j, nil
 }

@@ -48,7 +48,7 @@ type PendingError struct {
 
 // Error says that the machine waits to be accepted, with the command that accepts it.
 func (e *PendingError) Error() string {
-	return fmt.Sprintf("this machine waits to be accepted at %s, its key is %s; there: muster node accept %.16s", e.Server, e.Key, e.Key)
+	return fmt.Sprintf("this machine waits for an operator of %s to accept the machine, whose key is %s; on the server: muster node accept %.16s", e.Server, e.Key, e.Key)
 }
 
 // publicKey returns the public half of a signing key.
@@ -183,7 +183,7 @@ func ServerHasCA(ctx context.Context, address string, ca [32]byte) (bool, error)
 	case errors.As(err, new(*model.Error)):
 		return false, err
 	case err != nil:
-		return false, model.Errorf(model.Unavailable, "no server answers at %s: %w", address, err).WithHint("check that it runs and that no firewall blocks its port")
+		return false, model.Errorf(model.Unavailable, "no server answers at %s: %w", address, err).WithHint("check that the server runs and that no firewall blocks its port")
 	}
 	return true, conn.Close()
 }
@@ -331,7 +331,7 @@ func (id *Identity) storeRenewed(dir string, answer *RenewAnswer) (*Identity, er
 		return nil, fmt.Errorf("check the server's answer: %w", err)
 	}
 	if next.Node != id.Node {
-		return nil, errors.New("check the server's answer: the certificate is another node's")
+		return nil, errors.New("check the server's answer: the certificate belongs to another node")
 	}
 	if _, err := next.Certificate.Leaf.Verify(x509.VerifyOptions{
 		Roots: id.CA, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, CurrentTime: next.Certificate.Leaf.NotBefore,

@@ -263,8 +263,8 @@ func TestFaultyEnrolmentsAreRefused(t *testing.T) {
 		at    time.Duration
 		want  string
 	}{
-		{"unknown secret", wrongSecret, 0, "does not know this join token"},
-		{"another server", wrongCA, 0, "is not the one of the join token"},
+		{"unknown secret", wrongSecret, 0, "the join token is unknown to the server"},
+		{"another server", wrongCA, 0, "is for another server than"},
 		{"expired there", unexpired, 2 * time.Hour, "expired"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -47,7 +47,7 @@ func ParseToken(text string) (Token, error) {
 	encoded, ok := strings.CutPrefix(strings.TrimSpace(text), tokenPrefix)
 	if !ok {
 		return Token{}, model.Errorf(model.Invalid, "a join token begins with %q", tokenPrefix).
-			WithHint("create one on the server: muster node token")
+			WithHint("on the server, create a token: muster node token")
 	}
 	b, err := base64.RawURLEncoding.DecodeString(encoded)
 	if err != nil || len(b) <= 72 {
@@ -124,7 +124,7 @@ func (t *JoinToken) verify(secret []byte, now time.Time) error {
 		return errUnknownToken()
 	case !t.Expires.IsZero() && !now.Before(t.Expires):
 		return model.Errorf(model.Unauthenticated, "join token %s expired at %s", t.ID, t.Expires.Format(time.RFC3339)).
-			WithHint("create a new one on the server: muster node token")
+			WithHint("on the server, create a new token: muster node token")
 	}
 	return t.Exhausted()
 }
@@ -133,7 +133,7 @@ func (t *JoinToken) verify(secret []byte, now time.Time) error {
 func (t *JoinToken) Exhausted() error {
 	if t.MaxUses > 0 && t.Uses >= t.MaxUses {
 		return model.Errorf(model.Unauthenticated, "join token %s was used %d times, its limit", t.ID, t.Uses).
-			WithHint("create a new one on the server: muster node token")
+			WithHint("on the server, create a new token: muster node token")
 	}
 	return nil
 }
@@ -143,8 +143,8 @@ var errNoToken = errors.New("the join token does not exist")
 
 // errUnknownToken returns the error for a join token that the server does not know.
 func errUnknownToken() error {
-	e := model.Errorf(model.Unauthenticated, "the server does not know this join token").
-		WithHint("create one on the server: muster node token")
+	e := model.Errorf(model.Unauthenticated, "the join token is unknown to the server").
+		WithHint("on the server, create a token: muster node token")
 	e.Cause = errNoToken
 	return e
 }

@@ -89,6 +89,7 @@ func (c *compiler) define(d *declared) (def any, err error) {
 			ID: model.NamespaceID(d.id), Name: d.key.Name, Limits: spec.Limits, Handlers: spec.Handlers, Zone: spec.TimeZone,
 			Shadow: spec.Notifications == model.NotificationsShadow,
 		}
+		def.(*directory.Namespace).ZabbixFrom, err = model.ParseNetworks(spec.ZabbixFrom)
 	case *model.NodeSpec:
 		def = c.node(d, spec)
 	case *model.GroupSpec:
@@ -338,7 +339,7 @@ func (c *compiler) group(name route.Name, spec *model.GroupSpec) (*groupDef, err
 	}
 	if t.where != nil && t.where.ReadsGroups() {
 		return nil, model.Errorf(model.Invalid, "the condition (where) of a group cannot read node.groups, because groups are computed from it").
-			WithHint("list the other groups under groups:")
+			WithHint("name the other groups in spec.groups")
 	}
 	if spec.Trusted && t.where != nil {
 		if err := t.where.CheckTrusted(); err != nil {

@@ -38,7 +38,7 @@ func (f inspection) explain(n *node, u *unit) Explanation {
 	case !reachesNamespace(u.Namespace, n.def.Namespace):
 		return Explanation{Text: fmt.Sprintf("%s belongs to namespace %s and runs only on nodes of that namespace", name, u.Namespace)}
 	case u.Passive:
-		return Explanation{Text: name + " is passive: senders outside report its results"}
+		return Explanation{Text: name + " is passive: external systems send its results"}
 	case u.targets == nil:
 		return Explanation{Text: name + " is disabled or has no targets"}
 	}
@@ -137,7 +137,7 @@ func (w *explainer) items(t *targets) (yes, no []Explanation) {
 	var others []string
 	for _, r := range t.nodes {
 		if matchesNode(r, w.n.def.Name) {
-			sort(Explanation{Lands: true, Text: "it is named: " + w.n.def.Name.Name})
+			sort(Explanation{Lands: true, Text: "the list of nodes has this node: " + w.n.def.Name.Name})
 			continue
 		}
 		others = append(others, r.Name)
@@ -147,7 +147,7 @@ func (w *explainer) items(t *targets) (yes, no []Explanation) {
 		if len(others) > 5 {
 			others, more = others[:5], ", …"
 		}
-		sort(Explanation{Text: "it names other nodes: " + strings.Join(others, ", ") + more})
+		sort(Explanation{Text: "the list of nodes has only other nodes: " + strings.Join(others, ", ") + more})
 	}
 	if t.where != nil {
 		holds := w.f.conditions.matches(t.where).Contains(uint32(w.n.def.ID))

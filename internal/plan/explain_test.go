@@ -53,7 +53,7 @@ func TestExplainCheckShowsTheChain(t *testing.T) {
     - it is not in group web, which does not exist
     - it is not in group prod
       - the condition is false: node.labels.env == "prod"
-    - it names other nodes: a, b, c, d, e, …
+    - the list of nodes has only other nodes: a, b, c, d, e, …
   - to run it here, add group all to spec.groups: muster edit node db01`},
 		{"default", "excepted", "web01", `
 - check excepted selects this node and excludes it again
@@ -62,7 +62,7 @@ func TestExplainCheckShowsTheChain(t *testing.T) {
       + the node lists it (spec.groups): an operator put it there
     + it is in group prod
       + the condition is true: node.labels.env == "prod"
-  + except: it is named: web01`},
+  + except: the list of nodes has this node: web01`},
 		{"default", "nowhere", "web01", `
 - check nowhere is disabled or has no targets`},
 		{"other", "theirs", "web01", `

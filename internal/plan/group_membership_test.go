@@ -185,6 +185,32 @@ func TestPreviewWarnsOfTokensInTrustedGroups(t *testing.T) {
 	}
 }
 
+// TestPreviewWarnsOfAKeyInTwoTemplates previews a Template whose key another Template has, and expects a warning where
+// both apply to a node
+func TestPreviewWarnsOfAKeyInTwoTemplates(t *testing.T) {
+	h := newTestPlanner(t)
+	h.node("web01", map[string]string{"role": "web"})
+	h.node("db01", map[string]string{"role": "db"})
+	template := func(role string, keys ...string) *model.TemplateSpec {
+		spec := &model.TemplateSpec{Targets: &model.Targets{Where: `node.labels.role == "` + role + `"`}}
+		for _, key := range keys {
+			spec.Items = append(spec.Items, model.Item{Key: key})
+		}
+		return spec
+	}
+	h.apply("Template", "default", "linux", nil, template("web", "agent.ping", "system.uptime"))
+	for role, want := range map[string]string{"web": "1 node would collect 1 key also from template default/linux, such as agent.ping", "db": ""} {
+		landings, _, err := h.p.Preview(t.Context(), []intent.Write{{Key: intent.Key{Kind: "Template", Namespace: "default", Name: "other"},
+			Body: encode(t, "Template", "default", "other", nil, template(role, "agent.ping", "system.cpu.load"))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(landings[0].Warnings, "; "); !strings.HasPrefix(got, want) || want == "" && got != "" {
+			t.Errorf("role %s: %q, want %q", role, got, want)
+		}
+	}
+}
+
 // TestHandlersCountTheNodesThatNameThem expects a handler or pipeline to count the nodes that name it for their
 // keepalive or their removal
 func TestHandlersCountTheNodesThatNameThem(t *testing.T) {

@@ -113,7 +113,7 @@ type fault struct {
 }
 
 // tooLargeText describes the fault of a node that has no assignment, because it would be too large (see build.go).
-const tooLargeText = "the assignment is too large: the agent keeps its last one"
+const tooLargeText = "the assignment is too large: the agent keeps its last assignment"
 
 // faultExamples is the number of nodes that a Fault names as examples.
 const faultExamples = 3
@@ -192,13 +192,13 @@ func (f inspection) faultsOfContent(c *content) (list []fault) {
 	if len(c.names) == 0 {
 		return nil
 	}
-	for _, chunk := range c.chunks {
-		u := f.units[chunk.Unit]
+	for _, definition := range c.definitions {
+		u := f.units[definition.Unit]
 		if u == nil || u.def == nil || u.def.proxies != nil {
 			continue
 		}
 		body := u.def.body
-		if next := u.def.next; next != nil && next.chunk == chunk {
+		if next := u.def.next; next != nil && next.definition == definition {
 			body = next.body
 		}
 		list = u.def.faults(list, body, c.Properties)

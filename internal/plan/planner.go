@@ -41,9 +41,9 @@ type Planner struct {
 	directory *directory.Directory
 
 	// The lock compiling is always taken before the lock mu.
-	compiling sync.Mutex // one list of changes at a time; guards chunks and draft
-	chunks    *chunkStore
-	draft     *directory.Draft
+	compiling   sync.Mutex // one list of changes at a time; guards definitions and draft
+	definitions *definitionStore
+	draft       *directory.Draft
 
 	// mu guards the fleet: passes lock it, the Inspector read-locks it. Nobody does input or output while holding mu.
 	mu       sync.RWMutex
@@ -66,7 +66,7 @@ func New(o Options) *Planner {
 	p := &Planner{o: o, groups: newGroupNumbers()}
 	p.directory, p.draft = directory.New()
 	p.compiler = newCompiler(p.groups, o.Kinds)
-	p.chunks = newChunkStore(o.Store, p.draft)
+	p.definitions = newDefinitionStore(o.Store, p.draft)
 	p.fleet = newFleet(p.groups)
 	if o.Registry != nil {
 		o.Registry.MustRegister(collector{p})
@@ -83,7 +83,7 @@ func (p *Planner) Load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("load intent: %w", err)
 	}
-	broken, err := p.chunks.load(ctx, p.o.Logger)
+	broken, err := p.definitions.load(ctx, p.o.Logger)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (p *Planner) Run(ctx context.Context, wake <-chan struct{}) error {
 		}
 		retry = nil
 		if err := p.CatchUp(ctx); err != nil && !errors.Is(err, context.Canceled) {
-			p.o.Logger.Error("cannot compile changes; trying again", "error", err)
+			p.o.Logger.Error("cannot compile changes; the server retries", "error", err)
 			retry = time.After(time.Second)
 		}
 	}
@@ -180,7 +180,7 @@ func (p *Planner) commit(t *translation, revision int64) []model.NodeID {
 	p.draft.Publish(change.Revision)
 
 	for _, text := range pass.oversized {
-		p.o.Logger.Error("assignment is too large: the agent keeps its last one", "reason", text)
+		p.o.Logger.Error("assignment is too large: the agent keeps its last assignment", "reason", text)
 	}
 	deleted := pass.deletedNodes()
 	changed = slices.AppendSeq(changed, maps.Keys(deleted))
@@ -202,11 +202,11 @@ func (p *Planner) Revision() int64 { return p.directory.Revision() }
 // (model.Unavailable).
 func (p *Planner) TrustedGroup(ctx context.Context, id model.NodeID) (string, error) {
 	if err := p.CatchUp(ctx); err != nil {
-		return "", model.Errorf(model.Unavailable, "cannot determine at the moment whether node %d is in a trusted group: %w", id, err).WithHint("the machine can try again in a moment")
+		return "", model.Errorf(model.Unavailable, "cannot determine now whether node %d is in a trusted group: %w", id, err).WithHint("the machine can try again in a moment")
 	}
 	group, ok := p.directory.TrustedGroup(id)
 	if !ok {
-		return "", model.Errorf(model.Unavailable, "cannot determine whether node %d is in a trusted group: its definition does not compile", id).WithHint("the machine can try again in a moment; muster status lists broken definitions")
+		return "", model.Errorf(model.Unavailable, "cannot determine whether node %d is in a trusted group: the group does not compile", id).WithHint("the machine can try again in a moment; list invalid resources: muster status")
 	}
 	return group, nil
 }
@@ -333,10 +333,10 @@ func receiversOf(def any) (list []string) {
 			return slices.Concat(k.Handlers, []string{""}, k.Pipelines)
 		}
 	case *unit:
-		if c := d.chunk.AsCheck(); c != nil {
+		if c := d.definition.AsCheck(); c != nil {
 			return slices.Concat(c.Handlers, []string{"", c.Route}, c.Pipelines)
 		}
-		if t := d.chunk.AsTemplate(); t != nil {
+		if t := d.definition.AsTemplate(); t != nil {
 			for i := range t.Triggers {
 				list = append(list, t.Triggers[i].Name, t.Triggers[i].Route, "")
 				list = append(list, t.Triggers[i].Handlers...)
@@ -370,13 +370,13 @@ var (
 	passesDesc     = newDesc("passes_total", "Lists of changes compiled.")
 	nodesDesc      = newDesc("nodes_visited_total", "Nodes whose groups and checks were computed.")
 	groupsDesc     = newDesc("groups_evaluated_total", "Groups whose members were computed.")
-	checksDesc     = newDesc("checks_evaluated_total", "Checks whose holders were computed.")
-	conditionsDesc = newDesc("conditions_evaluated_total", "Conditions evaluated on a node.")
+	checksDesc     = newDesc("checks_evaluated_total", "Checks whose assigned nodes were computed.")
+	conditionsDesc = newDesc("conditions_evaluated_total", "Evaluations of a condition on a node.")
 	builtDesc      = newDesc("assignments_built_total", "Assignments composed, changed or not.")
 	changedDesc    = newDesc("assignments_changed_total", "Assignments that changed.")
 	brokenDesc     = newDesc("broken_definitions_total", "Stored resources that this version cannot compile.")
 	oversizedDesc  = newDesc("oversized_nodes", "Nodes whose new assignment is too large and that keep the last one.")
-	knownDesc      = prometheus.NewDesc("muster_plan_known", "Objects in the planner, by kind.", []string{"kind"}, nil)
+	knownDesc      = prometheus.NewDesc("muster_plan_known", "Objects in the planner's memory, by kind.", []string{"kind"}, nil)
 )
 
 // newDesc returns the descriptor of a planner metric.
@@ -395,7 +395,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	oversized := f.oversized
 	known := map[string]int{
 		"nodes": len(f.nodes), "groups": len(f.groups), "checks": len(f.units),
-		"conditions": len(f.conditions.byKey), "check_sets": len(f.unitSets.byKey), "chunks": p.directory.Chunks(),
+		"conditions": len(f.conditions.byKey), "check_sets": len(f.unitSets.byKey), "definitions": p.directory.Definitions(),
 	}
 	p.mu.RUnlock()
 	ch <- prometheus.MustNewConstMetric(oversizedDesc, prometheus.GaugeValue, float64(oversized))

@@ -43,7 +43,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 	if err := p.compile(t, func(_ intent.Key, err error) error { return err }); err != nil {
 		return nil, 0, err
 	}
-	p.chunks.hash(t.units())
+	p.definitions.hash(t.units())
 	t.compare(definitions)
 	landings = make([]intent.Placement, len(writes))
 	p.mu.RLock()
@@ -62,6 +62,9 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 				landings[i] = look.placementOf(t.defs[w.Key])
 			}
 			landings[i].Warnings = warnings[w.Key]
+			if u, ok := t.defs[w.Key].(*unit); ok && w.Body != nil {
+				landings[i].Warnings = append(landings[i].Warnings, look.sharedKeyWarnings(u.ID)...)
+			}
 		}
 		var nodes []model.NodeID
 		nodes, err = p.fleet.compareAssignments(pass)
@@ -91,7 +94,7 @@ func (f inspection) cycleError(t *translation) error {
 		} else if seen {
 			from := slices.Index(path, path[len(path)-1])
 			return model.Errorf(model.Invalid, "group %s contains itself: %s", path[from], strings.Join(path[from:], " → ")).
-				WithHint("remove one of them from the groups of the other")
+				WithHint("remove one of these groups from the spec.groups of the other")
 		}
 		done[g] = false
 		if def := f.groups[g].def; def != nil {
@@ -162,6 +165,41 @@ func (f inspection) tokenWarnings(writes []intent.Write, before map[directory.Gr
 	for _, warnings := range out {
 		slices.Sort(warnings)
 	}
+	return out
+}
+
+// sharedKeyWarnings returns a warning for each other Template that has an item key of this Template and applies to some
+// of its nodes: they collect the key twice, as two items. It returns none for a check.
+func (f inspection) sharedKeyWarnings(id model.UnitID) (out []string) {
+	own := f.units[id]
+	if own == nil || own.def == nil || own.def.definition.AsTemplate() == nil {
+		return nil
+	}
+	template := own.def.definition.AsTemplate()
+	keys := make(map[string]bool, len(template.Items))
+	for i := range template.Items {
+		keys[template.Items[i].Key] = true
+	}
+	for _, other := range f.units {
+		if other == own || other.def == nil || other.def.definition.AsTemplate() == nil {
+			continue
+		}
+		second := other.def.definition.AsTemplate()
+		var shared []string
+		for i := range second.Items {
+			if keys[second.Items[i].Key] {
+				shared = append(shared, second.Items[i].Key)
+			}
+		}
+		if len(shared) == 0 {
+			continue
+		}
+		if nodes := roaring.And(f.runners(own), f.runners(other)).GetCardinality(); nodes > 0 {
+			out = append(out, fmt.Sprintf("%s would collect %s also from template %s, such as %s: delete them from one of the two, or keep two items with one key",
+				model.CountNoun(int(nodes), "node"), model.CountNoun(len(shared), "key"), other.def.Name, shared[0]))
+		}
+	}
+	slices.Sort(out)
 	return out
 }
 

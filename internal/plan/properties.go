@@ -236,7 +236,7 @@ func resolve(name string, levels [][]source) *wire.Property {
 	var out bytes.Buffer
 	writeJSON(&out, value)
 	if out.Len() > wire.MaxBody {
-		return &wire.Property{Name: name, Error: fmt.Sprintf("its merged value has %d bytes here, the limit is %d", out.Len(), wire.MaxBody)}
+		return &wire.Property{Name: name, Error: fmt.Sprintf("the merged value has %d bytes on this node, the limit is %d", out.Len(), wire.MaxBody)}
 	}
 	return &wire.Property{Name: name, Value: out.Bytes()}
 }

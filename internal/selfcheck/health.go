@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/follow"
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
@@ -120,7 +120,7 @@ func (m *Monitor) journalHealth() (model.Status, string) {
 	case older != "":
 		return model.Critical, older + ". On the server's machine, with the server stopped: " + m.o.RestoredCommand
 	case st.Ahead > clockAheadWarning:
-		return model.Warning, fmt.Sprintf("this machine's clock was ahead for a while. The journal's time never goes back: until %[2]s it dates results and changes too late, now by %[1]s. Nothing to do",
+		return model.Warning, fmt.Sprintf("this machine's clock was ahead for a while. The time of the journal never goes back: until %[2]s, results and changes get a too late time, now by %[1]s. Nothing to do",
 			model.RoundTimeSpan(st.Ahead), m.o.Now().Add(2*st.Ahead).UTC().Format(time.DateTime+" UTC"))
 	case share >= 90:
 		return model.Critical, text + "; agents send larger, less frequent batches; when the journal is full, they spool their results" + m.CutReason()
@@ -134,7 +134,7 @@ func (m *Monitor) journalHealth() (model.Status, string) {
 // as a sentence that begins with a full stop.
 func (m *Monitor) CutReason() string {
 	if disk.IsFull(m.o.Journal().Blocked) {
-		return ". " + m.o.FullDisk() + ". The server continues by itself when the disk has room"
+		return ". " + m.o.FullDisk() + ". The server continues when the disk has free space"
 	}
 	lag, trouble := m.o.Lag(), m.o.Trouble()
 	if lag.Age <= LagWarning && !lag.Again && (trouble == nil || lag.Age == 0) {
@@ -159,7 +159,7 @@ func (m *Monitor) historyHealth() (model.Status, string) {
 	if text := evictionText(m.o.History()); text != "" {
 		return model.Warning, text
 	}
-	return model.OK, "history keeps up"
+	return model.OK, "history is up to date"
 }
 
 // evictionText returns the reason why history removed rows before their retention ended, with the command to type;
@@ -168,7 +168,7 @@ func evictionText(use history.Usage) string {
 	if use.Evicted == 0 || use.Bytes < use.Budget-use.Budget/16 {
 		return ""
 	}
-	text := fmt.Sprintf("history.db is full: to make room, history removed %s up to %s", model.CountNoun(use.Evicted, "row"), use.Oldest.UTC().Format(time.DateTime+" UTC"))
+	text := fmt.Sprintf("history.db is full: to free space, the server deleted %s up to %s", model.CountNoun(use.Evicted, "row"), use.Oldest.UTC().Format(time.DateTime+" UTC"))
 	if use.DiskFull {
 		return text + "; its disk is nearly full, so the file does not grow beyond " + model.Size(use.Budget).Approximate() + ". Free disk space"
 	}
@@ -176,10 +176,10 @@ func evictionText(use history.Usage) string {
 }
 
 // historyLagText formats how far the history store is behind the journal.
-func historyLagText(lag react.Lag) string {
+func historyLagText(lag dispatch.Lag) string {
 	text := fmt.Sprintf("history is %s behind, by %s of the journal", lag.Age.Round(time.Second), model.Size(lag.Bytes).Approximate())
 	if lag.Again {
-		text += " (its queue overflowed: the server derives the changes again from the journal)"
+		text += " (its queue overflowed: the server reads the changes from the journal again)"
 	}
 	return text
 }
@@ -242,7 +242,7 @@ func (m *Monitor) ReportOlderData(node core.Node) {
 	}
 	m.mu.Unlock()
 	if first {
-		m.o.Log.Error("an agent has acknowledgements for signals that this server does not have: its data is an older copy, or its end is lost",
+		m.o.Log.Error("an agent has acknowledgements for signals that the server does not have: the server's data is an older copy, or its last records are lost",
 			"node", node.Name, "type", m.o.RestoredCommand)
 	}
 }
@@ -255,5 +255,5 @@ func (m *Monitor) olderDataText() string {
 	if m.ahead == 0 {
 		return ""
 	}
-	return fmt.Sprintf("agents (%d, the first was %s) have acknowledgements for signals that this server does not have: its data is an older copy, or its end is lost", m.ahead, m.firstAhead)
+	return fmt.Sprintf("agents (%d, the first was %s) have acknowledgements for signals that the server does not have: the server's data is an older copy, or its last records are lost", m.ahead, m.firstAhead)
 }

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
-	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/store/history"
@@ -215,19 +215,19 @@ func TestJournalEventNamesFullFilesAndClock(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	m := New(Options{
 		Journal: func() journal.Stats { return st }, FullDisk: func() string { return "Largest here: history.db 439.0 MiB" }, Now: func() time.Time { return now },
-		Lag: func() react.Lag { return react.Lag{} }, Trouble: func() error { return nil }, History: func() history.Usage {
+		Lag: func() dispatch.Lag { return dispatch.Lag{} }, Trouble: func() error { return nil }, History: func() history.Usage {
 			return history.Usage{Bytes: 4 << 30, Budget: 4 << 30, Evicted: 7, Oldest: now}
 		},
 	})
 	st = journal.Stats{Ahead: time.Hour}
-	if status, text := m.journalHealth(); status != model.Warning || !strings.Contains(text, "until 2026-03-01 14:00:00 UTC it dates results and changes too late, now by 1h") {
+	if status, text := m.journalHealth(); status != model.Warning || !strings.Contains(text, "until 2026-03-01 14:00:00 UTC, results and changes get a too late time, now by 1h") {
 		t.Errorf("ahead: %s %q", status, text)
 	}
 	st = journal.Stats{Blocked: fmt.Errorf("write 1.log: %w", syscall.ENOSPC)}
-	if status, text := m.journalHealth(); status != model.Critical || !strings.Contains(text, "history.db 439.0 MiB") || !strings.Contains(text, "by itself when the disk has room") {
+	if status, text := m.journalHealth(); status != model.Critical || !strings.Contains(text, "history.db 439.0 MiB") || !strings.Contains(text, "when the disk has free space") {
 		t.Errorf("full: %s %q", status, text)
 	}
-	if status, text := m.historyHealth(); status != model.Warning || !strings.Contains(text, "removed 7 rows up to 2026-03-01 12:00:00 UTC; raise --history-budget (now 4GiB)") {
+	if status, text := m.historyHealth(); status != model.Warning || !strings.Contains(text, "deleted 7 rows up to 2026-03-01 12:00:00 UTC; raise --history-budget (now 4GiB)") {
 		t.Errorf("history: %s %q", status, text)
 	}
 }

@@ -3,6 +3,7 @@ package sensuctl
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net"
 	"slices"
@@ -212,8 +213,16 @@ func assetFilters(b *model.AssetBuild) []string {
 			out = append(out, "entity.system."+f.of+" == '"+escapeQuotes(f.is)+"'")
 		}
 	}
+	const major = "parseInt(entity.system.platform_version.split('.')[0])"
+	r, _ := model.ParseVersionRange(b.DistributionVersion)
+	if r != nil && r.Min > 0 {
+		out = append(out, fmt.Sprintf("%s >= %d", major, r.Min))
+	}
+	if r != nil && r.End > 0 {
+		out = append(out, fmt.Sprintf("%s < %d", major, r.End))
+	}
 	switch v := b.DistributionVersion; {
-	case v == "":
+	case v == "", r != nil:
 	case strings.Trim(v, "0123456789") == "":
 		out = append(out, "entity.system.platform_version.split('.')[0] == '"+v+"'")
 	default:

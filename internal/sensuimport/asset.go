@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dop251/goja/ast"
@@ -217,6 +218,8 @@ func (f *assetFilter) platforms(e ast.Expression) ([]model.AssetBuild, error) {
 				return f.platformsOfComparison(e.Right, e.Left, e.Operator)
 			}
 			return f.platformsOfComparison(e.Left, e.Right, e.Operator)
+		case token.LESS, token.LESS_OR_EQUAL, token.GREATER, token.GREATER_OR_EQUAL:
+			return platformsOfRange(e)
 		}
 	}
 	return nil, fmt.Errorf("a build can only test os, arch, distribution and distributionVersion")
@@ -269,6 +272,39 @@ func (f *assetFilter) platformsOfComparison(of, literal ast.Expression, operator
 		}
 	}
 	return list, nil
+}
+
+// platformsOfRange returns the platforms for which a comparison such as parseInt(platform_version) >= 8 is true.
+func platformsOfRange(e *ast.BinaryExpression) ([]model.AssetBuild, error) {
+	of, operator, number := e.Left, e.Operator, numberText(e.Right)
+	if turned := numberText(e.Left); turned != "" {
+		of, number = e.Right, turned
+		operator = map[token.Token]token.Token{token.LESS: token.GREATER, token.GREATER: token.LESS,
+			token.LESS_OR_EQUAL: token.GREATER_OR_EQUAL, token.GREATER_OR_EQUAL: token.LESS_OR_EQUAL}[operator]
+	}
+	n, err := strconv.ParseUint(number, 10, 15)
+	major, parsed := readsMajorVersion(of)
+	if err != nil || !major || !parsed {
+		return nil, fmt.Errorf("a build can only compare the first number of platform_version, as parseInt(entity.system.platform_version) >= 8")
+	}
+	r := model.VersionRange{}
+	switch operator {
+	case token.GREATER:
+		r.Min = int(n) + 1
+	case token.GREATER_OR_EQUAL:
+		r.Min = int(n)
+	case token.LESS:
+		r.End = int(n)
+	default:
+		r.End = int(n) + 1
+	}
+	if r.End == 0 && r.Min == 0 { // < 0 and >= 0
+		if operator == token.LESS {
+			return nil, nil
+		}
+		return []model.AssetBuild{{}}, nil
+	}
+	return []model.AssetBuild{{DistributionVersion: r.String()}}, nil
 }
 
 // readsMajorVersion reports whether an expression computes the major number of platform_version, in one of the usual
@@ -336,7 +372,21 @@ func intersectPlatforms(a, b model.AssetBuild) (out model.AssetBuild, ok bool) {
 	ok = true
 	out = model.AssetBuild{OS: both(a.OS, b.OS), Arch: both(a.Arch, b.Arch), Distribution: both(a.Distribution, b.Distribution)}
 	x, y := a.DistributionVersion, b.DistributionVersion
+	v, w := rangeOf(x), rangeOf(y)
 	switch { // 9 allows 9.4
+	case v != nil && w != nil:
+		r := model.VersionRange{Min: max(v.Min, w.Min), End: min(v.End, w.End)}
+		if v.End == 0 || w.End == 0 {
+			r.End = max(v.End, w.End)
+		}
+		if _, err := model.ParseVersionRange(r.String()); err != nil {
+			return out, false // no version is in both
+		}
+		x, y = r.String(), r.String()
+	case v != nil && y != "" && (&model.AssetBuild{DistributionVersion: x}).Matches(map[string]string{"distributionVersion": y}):
+		x = y
+	case w != nil && x != "" && (&model.AssetBuild{DistributionVersion: y}).Matches(map[string]string{"distributionVersion": x}):
+		y = x
 	case strings.HasPrefix(y, x+"."):
 		x = y
 	case strings.HasPrefix(x, y+"."):
@@ -344,6 +394,12 @@ func intersectPlatforms(a, b model.AssetBuild) (out model.AssetBuild, ok bool) {
 	}
 	out.DistributionVersion = both(x, y)
 	return out, ok
+}
+
+// rangeOf returns the range of versions of a build; nil: it has none.
+func rangeOf(version string) *model.VersionRange {
+	r, _ := model.ParseVersionRange(version)
+	return r
 }
 
 // distributionsOfFamily lists the distributions of each platform_family, in the words of Sensu's agents.

@@ -36,6 +36,11 @@ func TestAssetFiltersBecomePlatforms(t *testing.T) {
 		major + ` == '9'; entity.system.platform_version == '10.4'`:                     "",
 		`entity.system.os == 'linux'; entity.system.os == 'windows'`:                    "",
 		`entity.system.os == 'darwin' || false`:                                         "darwin",
+		`parseInt(` + major + `) >= 8`:                                                  ">=8",
+		`7 < parseInt(entity.system.platform_version) && parseInt(` + major + `) <= 9`:  ">=8,<10",
+		`parseInt(` + major + `) < 8; parseInt(` + major + `) > 7`:                      "",
+		`parseInt(` + major + `) > 6; entity.system.platform_version == '9.4'`:          "9.4",
+		major + ` == '6'; parseInt(` + major + `) > 6`:                                  "",
 	} {
 		var filters []string
 		if source != "" {
@@ -50,7 +55,8 @@ func TestAssetFiltersBecomePlatforms(t *testing.T) {
 		`entity.system.os != 'windows'`:                             "a build can only test os",
 		`!(entity.system.os == 'windows')`:                          "a build can only test os",
 		`entity.labels.site == 'a'`:                                 "a build can only test os",
-		`parseInt(` + major + `) >= 8`:                              "a build can only test os",
+		major + ` >= 8`:                                             "a build can only compare the first number",
+		`entity.system.platform_version > 7`:                        "a build can only compare the first number",
 		`entity.system.platform_version.match(/^7/)`:                "a build can only test os",
 		`entity.system.platform_version.indexOf('7.') == 0`:         "a build can only test os",
 		major + ` === 7`:                                            "never equals",

@@ -308,7 +308,7 @@ func importPlugin(o *object, command string, h *model.HandlerSpec) bool {
 		o.noteChange("Muster has a handler of its own for this, but the command does not say %s: it is kept as a command", missing)
 		return false
 	}
-	o.noteChange("%s has become Muster's own handler: it is told of problems, under their ids; templates and other flags of the command are gone", path.Base(words[0]))
+	o.noteChange("%s became a handler of Muster, which is notified of problems by their ids; templates and other flags of the command are lost", path.Base(words[0]))
 	return true
 }
 

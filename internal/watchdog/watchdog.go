@@ -110,7 +110,7 @@ func (w *Watchdog) runRound(ctx context.Context, status model.Status, said strin
 	return f.status, f.text
 }
 
-// sendAndAwaitDelivery sends a synthetic result, waits until the reactor has delivered it, and calls the outside
+// sendAndAwaitDelivery sends a synthetic result, waits until the dispatcher has delivered it, and calls the outside
 // watchdog's address.
 func (w *Watchdog) sendAndAwaitDelivery(ctx context.Context, status model.Status, output string) *roundFailure {
 	delivered := make(chan struct{})
@@ -120,19 +120,19 @@ func (w *Watchdog) sendAndAwaitDelivery(ctx context.Context, status model.Status
 	within, cancel := context.WithTimeout(ctx, w.opts.Every)
 	defer cancel()
 	if err := w.opts.Send(within, status, output); err != nil {
-		return &roundFailure{"unsent", fmt.Sprintf("cannot send a synthetic result: %v. Agents may fail, too: check the listeners, the certificate and the journal", err), model.Critical}
+		return &roundFailure{"unsent", fmt.Sprintf("cannot send a synthetic result: %v. Agents may have the same failure: check the listeners, the certificate and the journal", err), model.Critical}
 	}
 	select {
 	case <-delivered:
 	case <-within.Done():
-		return &roundFailure{"undelivered", fmt.Sprintf("a synthetic result was acknowledged but not delivered within %s: notifications are late or missing; check the event muster-history and muster get queues", w.opts.Every), model.Critical}
+		return &roundFailure{"undelivered", fmt.Sprintf("a synthetic result was acknowledged but not delivered within %s: notifications are late or missing; check the event muster-history, and the queues: muster get queues", w.opts.Every), model.Critical}
 	}
 	if w.opts.Call == nil {
 		return nil
 	}
 	if err := w.opts.Call(within); err != nil {
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("the address of the outside watchdog did not answer within %s", w.opts.Every)
+			err = fmt.Errorf("the address of the external watchdog (--watchdog-url) did not answer within %s", w.opts.Every)
 		}
 		return &roundFailure{"uncalled", fmt.Sprintf("a synthetic result arrived, but the call of watchdog-url failed: %v", err), model.Warning}
 	}

@@ -20,12 +20,12 @@ import (
 
 const joinUsage = `usage: muster-agent join [TOKEN|@FILE] [flags]
 
-Makes this machine a node of a server, and writes what was given into the file of settings, so that
+Makes this machine a node of a server, and writes the given flags into the settings file, so that
 the agent needs no flags afterwards. TOKEN is what muster node token prints on the server; before
-anything is sent the server has to show the CA that the token names. The token is not kept.
+the agent sends anything, the server must present the CA that the token names. The token is not stored.
 
-Without a token the machine asks the server named with --server to be let in, and waits until somebody
-there types muster node accept. Name the CA with --ca-hash or --ca-file, or compare what is printed.
+Without a token the machine asks the server of --server for permission, and waits until an operator
+types muster node accept. Name the CA with --ca-hash or --ca-file, or compare the printed CA hash.
 
 Takes the settings of the agent, too (muster-agent --help), and:
 `
@@ -117,7 +117,7 @@ func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 			return id, err
 		}
 		if pause.For(ctx, rest) != nil {
-			return nil, model.Errorf(model.Unavailable, "nobody has accepted this machine yet").WithHint("the machine keeps its key; run the same command to continue")
+			return nil, model.Errorf(model.Unavailable, "no operator has accepted this machine yet").WithHint("the machine keeps its key; run the same command to continue")
 		}
 	}
 }
@@ -160,13 +160,13 @@ func (j *joiner) printNode(id *pki.Identity) {
 		fmt.Fprintf(j.env.Out, "  %-9s %s\n", line[0], line[1])
 	}
 	if j.keepToken {
-		fmt.Fprintf(j.env.Out, "  %-9s stored in %s: everybody who can read that file can join with it\n", "token", j.o.Config)
+		fmt.Fprintf(j.env.Out, "  %-9s stored in %s: everybody who can read that file can join a machine with the token\n", "token", j.o.Config)
 	}
 }
 
 const resetUsage = `usage: muster-agent reset-identity [flags]
 
-Takes away who this machine is: the identity, and with it the results that still wait and the assignment,
+Removes the identity of this machine, its unsent results and its assignment,
 which belong to that node. For a machine that was cloned, or shall join another server. The agent must not
 run; settings stay. Takes --state-dir and --config as the agent does, and:
 `
@@ -187,7 +187,7 @@ func (r *identityReset) runReset(_ context.Context, o *Options, env Env) error {
 		if len(names) == 0 {
 			return nil
 		}
-		who := "This machine has asked to join; nobody has accepted it yet."
+		who := "This machine has asked to join; no operator has accepted it yet."
 		if id != nil {
 			who = fmt.Sprintf("This machine is node %s (namespace %s, id %s).", id.Name, id.Namespace, id.Node)
 		}

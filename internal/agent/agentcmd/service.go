@@ -221,7 +221,7 @@ func (s *systemdService) awaitConnection(ctx context.Context, joined bool) error
 			fmt.Fprintf(s.env.Out, "\nThe service runs and is %s.\n", text)
 			return nil
 		case !joined && strings.HasPrefix(text, agent.Waits):
-			fmt.Fprintf(s.env.Out, "\nThe service runs and keeps asking. Its state: %s\n", s.commandForOwner("systemctl status muster-agent", "systemctl --user status muster-agent"))
+			fmt.Fprintf(s.env.Out, "\nThe service runs and waits for acceptance. Its state: %s\n", s.commandForOwner("systemctl status muster-agent", "systemctl --user status muster-agent"))
 			return nil
 		}
 		select {

@@ -145,7 +145,7 @@ func TestServiceWithoutConnectionShowsTheLog(t *testing.T) {
 	if model.ClassOf(err) != model.Unavailable || !strings.Contains(err.Error(), "waits to join") || !strings.Contains(err.Error(), "the agent wrote this") || !strings.Contains(err.Error(), "journalctl -f") {
 		t.Errorf("%v", err)
 	}
-	if err := s.install(t.Context(), false); err != nil || !strings.Contains(out.String(), "keeps asking") {
+	if err := s.install(t.Context(), false); err != nil || !strings.Contains(out.String(), "waits for acceptance") {
 		t.Errorf("%v %s", err, out.String())
 	}
 }

@@ -231,7 +231,7 @@ func (c *Cache) Use(ctx context.Context, sum Sum) (dir string, done func(), err 
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return "", nil, errors.New("its download is in progress")
+			return "", nil, errors.New("the download is in progress")
 		}
 	}
 }
@@ -322,7 +322,7 @@ func (c *Cache) fetchArchive(ctx context.Context, sum Sum) {
 		e.retryWait = invalidArchiveWait
 	}
 	e.nextAttempt = time.Now().Add(e.retryWait/2 + rand.N(e.retryWait))
-	c.cfg.Log.Warn("asset not fetched; trying again", "sha512", sum[:12], "in", time.Until(e.nextAttempt).Round(time.Second), "err", err)
+	c.cfg.Log.Warn("cannot fetch an asset; the agent retries", "sha512", sum[:12], "in", time.Until(e.nextAttempt).Round(time.Second), "err", err)
 }
 
 // evictArchives removes the least recently used archives that no check needs and no command uses, until all fit

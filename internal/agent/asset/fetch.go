@@ -133,7 +133,7 @@ func writeList(dir string) error {
 func findChangedFile(dir string) (difference string, err error) {
 	if info, err := os.Stat(dir + listSuffix); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() > maxListed {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-			return "its folder is missing", nil
+			return "the asset's folder is missing", nil
 		}
 		return "", nil
 	}
@@ -146,7 +146,7 @@ func findChangedFile(dir string) (difference string, err error) {
 		var kind byte
 		var name string
 		if _, err := fmt.Sscanf(string(line), "%c %q", &kind, &name); err != nil || !filepath.IsLocal(name) {
-			return "its list of files cannot be read", nil
+			return "cannot read the asset's list of files", nil
 		}
 		is, err := os.Lstat(filepath.Join(dir, name))
 		switch {
@@ -182,7 +182,7 @@ func (c *Cache) verifyFolder(sum Sum) {
 	if difference == "" {
 		return
 	}
-	c.cfg.Log.Warn("asset is damaged; extracting it again", "sha512", sum[:12], "what", difference)
+	c.cfg.Log.Warn("asset is damaged; the agent extracts the archive again", "sha512", sum[:12], "what", difference)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.archives[sum] == e && e.ready {

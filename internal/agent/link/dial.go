@@ -138,7 +138,7 @@ func CheckProxy(proxy string) error {
 		fault = fmt.Sprintf("has the scheme %q: agents need a proxy with CONNECT (http)", u.Scheme)
 	}
 	return model.Errorf(model.Invalid, "the proxy URL in HTTPS_PROXY %s", fault).
-		WithHint("write it as http://USER:PASSWORD@HOST:PORT, with @ : / in a password as %%40 %%3A %%2F")
+		WithHint("write the URL as http://USER:PASSWORD@HOST:PORT, with @ : / in a password as %%40 %%3A %%2F")
 }
 
 // dialProxy connects to the HTTP proxy and opens a tunnel to addr.
@@ -206,7 +206,7 @@ func tunnelRefused(proxy *url.URL, addr string, status int) error {
 			demand = "refuses this user and password"
 		}
 		return model.Errorf(model.Unavailable, "the proxy %s %s (%s)", proxy.Redacted(), demand, answer).
-			WithHint("set HTTPS_PROXY=http://USER:PASSWORD@%s in the agent's settings (/etc/muster/agent.env; @ : / in a password are %%40 %%3A %%2F) and restart it; %s", proxy.Host, noProxyHint(addr))
+			WithHint("set HTTPS_PROXY=http://USER:PASSWORD@%s in the agent's settings (/etc/muster/agent.env; @ : / in a password are %%40 %%3A %%2F) and restart the agent; %s", proxy.Host, noProxyHint(addr))
 	case http.StatusForbidden, http.StatusMethodNotAllowed:
 		return model.Errorf(model.Unavailable, "the proxy %s refuses a tunnel to %s (%s)", proxy.Redacted(), addr, answer).
 			WithHint("allow CONNECT to this host and port on the proxy (squid: add the port to SSL_ports), %s", noProxyHint(addr))
@@ -244,7 +244,7 @@ func explainConnect(addr string, err error) error {
 		return model.Errorf(model.Unavailable, "the server at %s does not serve agents", addr).
 			WithHint("people or another program use this address: set --server to the address for agents (on the server: --listen-agents)")
 	case strings.Contains(text, "first record does not look like a TLS handshake"):
-		return model.Errorf(model.Unavailable, "%s does not use TLS: it is not a Muster server, or its admin listener", addr).
+		return model.Errorf(model.Unavailable, "%s does not use TLS: the address is not a Muster server, or is its admin listener", addr).
 			WithHint("agents connect to --listen or --listen-agents of the server: --server HOST:8443")
 	}
 	if explained := explainUnreachable(addr, err); explained != nil {

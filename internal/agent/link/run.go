@@ -154,7 +154,7 @@ func (r *sessionRunner) serverOrder() []string {
 const defaultHomeAfter = 10 * time.Minute
 
 // errPreferredAnswers ends a session because the first server of the order answers again.
-var errPreferredAnswers = errors.New("the preferred server answers again")
+var errPreferredAnswers = errors.New("the preferred server is available again")
 
 // watchPreferred tests periodically whether the preferred server is reachable again, and then sends on the channel
 // preferred.
@@ -168,7 +168,7 @@ func (r *sessionRunner) watchPreferred(ctx context.Context, server string, prefe
 			continue
 		}
 		if err := r.base.tryServer(ctx, *first); err != nil {
-			r.base.Log.Debug("the preferred server does not answer yet", "server", *first, "err", err)
+			r.base.Log.Debug("the preferred server is not available yet", "server", *first, "err", err)
 			continue
 		}
 		pause.Wake(preferred)

@@ -116,7 +116,7 @@ func (s *Session) open(ctx context.Context, nc net.Conn, addr string, hello *wir
 	}
 	if s.assignment != nil {
 		message.Generation = s.assignment.Generation
-		if len(s.assignment.Refused) == 0 { // else the server sends it again, and learns of the refused chunks
+		if len(s.assignment.Refused) == 0 { // else the server sends it again, and learns of the refused definitions
 			message.Assignment = s.assignment.Hash
 		}
 	}
@@ -273,9 +273,9 @@ func (s *Session) handleAssignment(body []byte) error {
 		return nil
 	}
 	held := s.Assignment()
-	next, err := held.Apply(whole, s.cfg.Node, s.cfg.ServerKey, s.cfg.Chunk)
+	next, err := held.Apply(whole, s.cfg.Node, s.cfg.ServerKey, s.cfg.Definition)
 	if err != nil {
-		s.cfg.Log.Warn("assignment not applied", "error", err)
+		s.cfg.Log.Warn("cannot apply the assignment", "error", err)
 		next = held
 	} else {
 		s.mu.Lock()
@@ -287,7 +287,7 @@ func (s *Session) handleAssignment(body []byte) error {
 	if next != nil {
 		status = wire.AssignmentStatus{Generation: next.Generation, Hash: next.Hash, Refused: next.Refused}
 		if n := len(next.Refused); n > 0 {
-			s.cfg.Log.Warn("refused units of the assignment; the others are in force", "refused", n, "chunk", next.Refused[0].Chunk, "reason", next.Refused[0].Reason)
+			s.cfg.Log.Warn("refused units of the assignment; the agent runs the others", "refused", n, "definition", next.Refused[0].Definition, "reason", next.Refused[0].Reason)
 		}
 	}
 	return s.writeMessage(func(dst []byte) []byte { return wire.AppendAssignmentStatus(dst, &status) })
@@ -343,7 +343,7 @@ func (s *Session) SendFacts(f *wire.Facts) error {
 	defer s.cfg.Shared.frames.Put(buf)
 	*buf = wire.AppendFacts((*buf)[:wsconn.Headroom], f)
 	if size := len(*buf) - wsconn.Headroom; size > s.maxFrame {
-		s.cfg.Log.Warn("changed facts not sent: they are longer than a frame of this server", "bytes", size, "most", s.maxFrame)
+		s.cfg.Log.Warn("cannot send changed facts: they exceed the frame size of this server", "bytes", size, "most", s.maxFrame)
 		return nil
 	}
 	return s.closeAfterError(s.conn.Write(*buf))

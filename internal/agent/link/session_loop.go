@@ -77,7 +77,7 @@ func (r *sessionRunner) runSession(ctx context.Context, server string) (welcomed
 	stop()
 	watcher.Wait()
 	if errors.Is(err, errPreferredAnswers) {
-		s.Bye("returning to the preferred server")
+		s.Bye("the agent returns to the preferred server")
 		<-ended
 		r.assignment = s.Assignment()
 		return true, err
@@ -333,10 +333,10 @@ func (r *sessionRunner) BackPressure(_ *Session, m *wire.BackPressure) {
 	if r.setPace(m) { // the server repeats a BackPressure that holds
 		level = slog.LevelDebug
 	}
-	r.base.Log.Log(context.Background(), level, "server asks for rarer batches", "lingerMs", m.LingerMs, "lastsMs", m.LastsMs, "reason", m.Reason)
+	r.base.Log.Log(context.Background(), level, "back-pressure: the server asks for fewer, larger batches", "lingerMs", m.LingerMs, "lastsMs", m.LastsMs, "reason", m.Reason)
 }
 
 // ServerStops logs that the server ends the session because it stops.
 func (r *sessionRunner) ServerStops(_ *Session, retry time.Duration, reason string) {
-	r.base.Log.Info("server ends the session", "retry", retry, "reason", reason)
+	r.base.Log.Info("the server ended the session", "retry", retry, "reason", reason)
 }

@@ -144,7 +144,7 @@ func TestClockOffsetIsComparedWithThresholds(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the kernel's clock is read on Linux only")
 	}
-	assertProbe(t, env, "clock", nil, model.Warning, "1.5 s ahead, says the Muster server; synchronise it on that machine: timedatectl set-ntp true | offset=1.5s;-1:1;-10:10")
+	assertProbe(t, env, "clock", nil, model.Warning, "1.5 s ahead, says the Muster server; synchronize the clock of that machine: timedatectl set-ntp true | offset=1.5s;-1:1;-10:10")
 	offset = -20 * time.Second
 	assertProbe(t, env, "clock", nil, model.Critical, "20.0 s behind")
 	assertProbe(t, env, "clock", argMap("server", "127.0.0.1:1"), model.Unknown, "NTP server 127.0.0.1:1")
@@ -291,7 +291,7 @@ func TestAgentProbeReportsSpoolAndCounters(t *testing.T) {
 	assertProbe(t, env, "agent", nil, model.Warning, "20.0 MiB of 32.0 MiB")
 	assertProbe(t, env, "agent", argMap("warn", "10%"), model.OK, "20.0 MiB")
 	self.SpoolBytes, self.Refused = 0, 4
-	assertProbe(t, env, "agent", nil, model.Warning, "the server refused 4 results: its log has the reason")
+	assertProbe(t, env, "agent", nil, model.Warning, "the server refused 4 results: see the reason in the server's log")
 	assertProbe(t, env, "agent", nil, model.OK, "refused=4c") // reported once
 	self.Evicted = 9
 	assertProbe(t, env, "agent", nil, model.Warning, "the spool dropped 9 signals: it was full, or they were too old or damaged")

@@ -172,7 +172,7 @@ func runClock(ctx context.Context, env *Env, a argValues, r *report) error {
 	case !ok && err != nil:
 		return unsupportedError(err)
 	case !ok && !synced:
-		r.addFinding(model.Warning, "the clock is not synchronised, and there is no server to compare it with")
+		r.addFinding(model.Warning, "the clock is not synchronized, and no server is available for a comparison")
 		return nil
 	case !ok:
 		offset, by = kernel, "the kernel's time discipline"
@@ -180,7 +180,7 @@ func runClock(ctx context.Context, env *Env, a argValues, r *report) error {
 	most := a.thresholdsOf("warn", "crit", rangeAround)
 	status, mend := most.status(offset.Seconds()), ""
 	if status != model.OK {
-		mend = "; synchronise it on that machine: timedatectl set-ntp true"
+		mend = "; synchronize the clock of that machine: timedatectl set-ntp true"
 	}
 	r.addFinding(status, "%s, says %s%s", offsetText(offset), by, mend)
 	r.addPerformanceData("offset", offset.Seconds(), "s", most, noBound(), noBound())
@@ -224,7 +224,7 @@ func runAgent(_ context.Context, env *Env, a argValues, r *report) error {
 		text string // of a growth since the last run; empty: none
 	}{
 		{"gave_way", s.Evicted, "the spool dropped %d signals: it was full, or they were too old or damaged"},
-		{"refused", s.Refused, "the server refused %d results: its log has the reason"},
+		{"refused", s.Refused, "the server refused %d results: see the reason in the server's log"},
 		{"lost", s.Lost, "the spool could not store %d results"},
 		{"runs", s.Runs, ""}, {"forks", s.Forks, ""}, {"skipped", s.Skipped, ""}, {"late", s.Late, ""},
 	} {

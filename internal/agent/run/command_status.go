@@ -35,7 +35,7 @@ func unknownVerdict(cause string) verdict {
 // judgeExit converts a command's exit code to a status by the conventions of Nagios plug-ins, with the cause if the
 // command did not exit normally
 func (r *Runner) judgeExit(state *os.ProcessState, argv []string, c Command, path string, kept []byte) verdict {
-	v := unknownVerdict("the agent missed the command's end")
+	v := unknownVerdict("the end of the command is unknown: the agent did not see it")
 	if state == nil {
 		return v
 	}

@@ -47,10 +47,10 @@ const folderCheckEvery = 5 * time.Second
 func (s *Spool) reopen() {
 	log, err := openLog(s.dir, &s.opts)
 	if err != nil {
-		s.opts.Logger.Error("the spool was deleted; cannot make a new one; trying again", "folder", s.dir, "err", err)
+		s.opts.Logger.Error("the spool was deleted, and the agent cannot create a new one; the agent retries", "folder", s.dir, "err", err)
 		return
 	}
-	s.opts.Logger.Error("the spool was deleted while the agent runs; making a new one from memory", "folder", s.dir)
+	s.opts.Logger.Error("the spool was deleted while the agent runs; the agent creates a new spool from memory", "folder", s.dir)
 	old := s.log
 	s.closing.Go(func() { _ = old.Close() }) // the old log may still call logWaiter.Committed
 	s.log, s.logWaiter, s.readAhead, s.stateAt, s.cutSize = log, &logWaiter{s}, nil, 0, 0
@@ -82,7 +82,7 @@ func (s *Spool) cutLog() {
 	}
 	err := s.log.Cut(journal.Position{Log: s.log.Incarnation().ID, Number: needed - 1})
 	if err != nil && !errors.Is(err, journal.ErrClosed) {
-		s.opts.Logger.Warn("cannot cut the spool", "err", err)
+		s.opts.Logger.Warn("cannot delete acknowledged signals from the spool", "err", err)
 	}
 	s.cutSize = s.log.Stats().SizeBytes
 }
@@ -195,10 +195,10 @@ func (s *Spool) evictSignal(p laneNumber, why lossReason) {
 // evictFairly deletes the oldest results of the checks with the most data, until at most `target` bytes are left.
 // Every check keeps at most the same number of bytes; a check with more loses its oldest results.
 func (s *Spool) evictFairly(target int64) {
-	shares := map[model.ChunkID]int64{}
+	shares := map[model.DefinitionID]int64{}
 	for _, it := range s.indexEntries() {
 		if it.lossReason == notLost {
-			shares[it.chunk] += it.budgetBytes()
+			shares[it.definition] += it.budgetBytes()
 		}
 	}
 	// share is the largest number of bytes of a check with which all checks fit.
@@ -216,8 +216,8 @@ func (s *Spool) evictFairly(target int64) {
 			l, n = wire.Backlog, &k
 		}
 		it := &s.lanes[l].entries[*n]
-		if it.lossReason == notLost && shares[it.chunk] > share {
-			shares[it.chunk] -= it.budgetBytes()
+		if it.lossReason == notLost && shares[it.definition] > share {
+			shares[it.definition] -= it.budgetBytes()
 			s.evictSignal(laneNumber{l, s.lanes[l].first + uint64(*n)}, spoolFull)
 		}
 		*n++

@@ -88,7 +88,7 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 	if err != nil {
 		return err
 	}
-	s.opts.Logger.Warn("the server has higher numbers than the spool: starting a new stream",
+	s.opts.Logger.Warn("the server has higher sequence numbers than the spool: the agent starts a new stream",
 		"stream", s.streamState.stream, "new", stream)
 	old := s.lanes
 	epoch := s.streamState.epoch
@@ -264,7 +264,7 @@ func (l refusalLog) report(log *slog.Logger, nowMs uint64, r *wire.RefusedSignal
 	c.since++
 	if !logged || nowMs-c.at >= refusalLogEvery {
 		log.Warn("server refused results", "code", r.Code, "count", c.since, "number", r.Number, "reason", r.Reason,
-			"hint", "they are lost; see the limits: muster status, muster describe namespace NAME")
+			"hint", "these results are lost; see the limits: muster status, muster describe namespace NAME")
 		c = loggedRefusals{at: nowMs}
 	}
 	if logged || len(l) < maxRefusalCodes {

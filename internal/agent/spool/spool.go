@@ -139,11 +139,11 @@ func openLog(dir string, o *Options) (*journal.Log, error) {
 		FS: o.FS, Rand: o.Rand, Budget: o.MaxBytes, Reserve: -1, Tick: -1, Linger: o.Linger,
 		MaxCommit: 64 << 10, QueueBytes: memoryBytes / 4, SegmentSize: o.MaxBytes / 32,
 		Logger: o.Logger, Name: "spool",
-		RepairCommand: "restart the agent, which repairs its spool by itself",
+		RepairCommand: "restart the agent, which repairs its spool",
 	}
 	log, err := journal.Open(dir, jo)
 	if damage := (*journal.DamageError)(nil); errors.As(err, &damage) {
-		o.Logger.Error("the spool is damaged; continuing without the lost signals", "err", damage)
+		o.Logger.Error("the spool is damaged; the agent continues without the lost signals", "err", damage)
 		if _, err = journal.Repair(dir, jo); err == nil {
 			log, err = journal.Open(dir, jo)
 		}
@@ -165,7 +165,7 @@ func (s *Spool) Close() error {
 // reportEntry returns an index entry without a result, which makes the spool report its deletion or restore to the
 // server
 func reportEntry(nowMs int64, why lossReason) indexEntry {
-	return indexEntry{at: wholeSeconds(nowMs), chunk: keepaliveChunk, lossReason: why}
+	return indexEntry{at: wholeSeconds(nowMs), definition: keepaliveDefinition, lossReason: why}
 }
 
 // newStreamID returns a random stream id, never zero.
@@ -213,7 +213,7 @@ func (s *Spool) addSignal(l wire.Lane, signal *wire.Signal, urgent bool) {
 	number := s.lanes[l].nextNumber()
 	data := appendSignalRecord(nil, s.streamState.epoch, l, number, &h)
 	s.lanes[l].addNumber(indexEntry{
-		at: wholeSeconds(s.nowMs() - elapsedMs(boot, signal.AtMs)), chunk: signal.Chunk, kind: signal.Kind, size: uint32(len(data)), urgent: urgent,
+		at: wholeSeconds(s.nowMs() - elapsedMs(boot, signal.AtMs)), definition: signal.Definition, kind: signal.Kind, size: uint32(len(data)), urgent: urgent,
 	}, data)
 	s.bytes += int64(len(data)) + entryOverhead
 	s.storeEntries()

@@ -89,7 +89,7 @@ func (s *eventRequest) getEvent(ctx context.Context, in *Path) (*op.Body[v1.Even
 		return nil, err
 	}
 	e := ShowEvent(s.View, &st)
-	e.Notes = listPipelineErrors(s.View, st.Node, st.Check)
+	e.Notes, e.Definition = listPipelineErrors(s.View, st.Node, st.Check), s.View.Definition(st.Source())
 	return op.Answer(e), nil
 }
 

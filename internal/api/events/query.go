@@ -163,7 +163,7 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 	}
 	e := model.Errorf(model.NotFound, "event %s/%s does not exist in namespace %s", in.Node, in.Check, in.Namespace)
 	for _, source := range sources {
-		if source.Kind == model.SourceTrigger && !hasTrigger(v, source) {
+		if !v.DeclaresSource(source) {
 			return event.State{}, v.CheckNotFoundError(ctx, in.Namespace, in.Check)
 		}
 		if v.Directory.RunsUnit(node, model.UnitID(source.ID)) {
@@ -177,34 +177,27 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 	return event.State{}, e.WithHint("list them: muster get events -n %s --node %s", in.Namespace, in.Node)
 }
 
-// hasTrigger reports whether the Template of a trigger declares it.
-func hasTrigger(v *view.View, source model.Source) bool {
-	unit := v.Directory.SourceUnit(source)
-	if unit == nil {
-		return false
-	}
-	template := unit.Chunk.AsTemplate()
-	return template != nil && template.Trigger(source.Instance) != nil
-}
-
 // firstResultText returns when the first result of a check on a node is due.
 func firstResultText(v *view.View, node model.NodeID, source model.Source) string {
-	chunk := v.Assigned(node, source.Check())
+	definition := v.Assigned(node, source.Check())
 	switch {
 	case source.Kind == model.SourceTrigger:
 		return "the trigger has not been true since it was declared"
-	case chunk == nil || chunk.Interval == 0 && chunk.Cron == "":
+	case definition == nil || definition.Interval == 0 && definition.Cron == "":
 		return "the check runs on this node, and its first result is due"
-	case chunk.Cron != "":
-		return "the check runs on this node, its first result is due at the next time of cron " + chunk.Cron
+	case definition.Cron != "":
+		return "the check runs on this node, its first result is due at the next time of cron " + definition.Cron
 	}
-	return "the check runs on this node, its first result is due within " + model.Duration(chunk.Interval).String()
+	return "the check runs on this node, its first result is due within " + model.Duration(definition.Interval).String()
 }
 
 // FindSourceOn finds the check or trigger that an event path names: first among those on the node, else in the node's
 // namespace
 func FindSourceOn(ctx context.Context, v *view.View, node model.NodeID, in Path) (model.Source, error) {
-	sources := v.FindSourcesByName([]string{in.Namespace}, in.Check)
+	sources := slices.DeleteFunc(v.FindSourcesByName([]string{in.Namespace}, in.Check), func(source model.Source) bool {
+		_, ok := v.Events.Get(node, source) // of a trigger that its Template no longer has
+		return !ok && !v.DeclaresSource(source)
+	})
 	if len(sources) == 0 {
 		return model.Source{}, v.CheckNotFoundError(ctx, in.Namespace, in.Check)
 	}

@@ -37,7 +37,7 @@ func (s *explainRequest) explainCheck(ctx context.Context, in *events.Path) (*op
 	if err != nil {
 		return nil, err
 	}
-	c := traceBuilder{explainRequest: s, ctx: ctx, node: node, source: source, check: model.CheckID(source.ID), out: v1.Trace{Namespace: in.Namespace, Node: in.Node, Check: in.Check}}
+	c := traceBuilder{explainRequest: s, ctx: ctx, node: node, source: source, check: model.CheckID(source.ID), out: v1.Trace{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Definition: s.View.Definition(source)}}
 	if err := c.addAllLinks(); err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (c *traceBuilder) addAllLinks() error {
 	}
 	if st.Problem == nil {
 		c.addTraceLink("problem", st.Status == model.OK, "%s", explainMissingProblem(&st, spec))
-		return nil
+		return c.addUnsentOfLastProblem()
 	}
 	c.addTraceLink("problem", true, "%s is open since", st.Problem.ID).At = st.Problem.Opened
 	if ack := st.Problem.Ack; ack.Active(c.Now()) {
@@ -279,25 +279,8 @@ func (c *traceBuilder) addDeliveryLinks(problem *model.Problem) error {
 	if err != nil {
 		return err
 	}
-	for _, d := range list {
-		link := c.addTraceLink("told", d.State != history.Dead, "%s (%s): %s", d.Handler.Name, d.Kind, d.State)
-		switch link.At = d.Ended; d.State {
-		case history.Pending:
-			if link.Text = fmt.Sprintf("%s (%s): waiting, due", d.Handler.Name, d.Kind); d.Attempts > 0 {
-				link.Text, link.Holds = fmt.Sprintf("%s (%s): failed %s, next attempt", d.Handler.Name, d.Kind, repetitionsText(d.Attempts)), false
-			}
-			link.At = d.NextAt
-		case history.Withheld:
-			link.Text, link.Holds = fmt.Sprintf("%s: not sent: %s", d.Handler.Name, d.LastError), false
-			continue
-		case history.Shadow:
-			link.Text = fmt.Sprintf("%s (%s): not sent, the namespace is a shadow (notifications: shadow)", d.Handler.Name, d.Kind)
-		case history.Dead:
-			link.Text = fmt.Sprintf("%s (%s): gave up after %d attempts", d.Handler.Name, d.Kind, d.Attempts)
-		}
-		if d.LastError != "" {
-			link.Under = []v1.Link{{Text: "last error: " + d.LastError}}
-		}
+	for i := range list {
+		c.addDeliveryLink(&list[i])
 	}
 	routes, err := c.History.EscalationsOf(c.ctx, problem.ID)
 	if err != nil {
@@ -309,6 +292,57 @@ func (c *traceBuilder) addDeliveryLinks(problem *model.Problem) error {
 	return c.explainMissingDelivery(problem, list, routes)
 }
 
+// addDeliveryLink adds a trace step for a notification (delivery): whether the handler accepted it, or since when it
+// fails, with the answer and the time of the next attempt
+func (c *traceBuilder) addDeliveryLink(d *history.Delivery) {
+	link := c.addTraceLink("notified", d.State != history.Dead, "%s (%s): %s", d.Handler.Name, d.Kind, d.State)
+	switch link.At = d.Ended; d.State {
+	case history.Pending:
+		if link.Text = fmt.Sprintf("%s (%s): waiting, due", d.Handler.Name, d.Kind); d.Attempts > 0 {
+			link.Text, link.Holds = fmt.Sprintf("%s (%s): not notified, failed %s, next attempt", d.Handler.Name, d.Kind, repetitionsText(d.Attempts)), false
+			link.Under = []v1.Link{{Text: "failing since", At: d.Since()}}
+		}
+		link.At = d.NextAt
+	case history.Withheld:
+		link.Text, link.Holds = fmt.Sprintf("%s: not sent: %s", d.Handler.Name, d.LastError), false
+		return
+	case history.Shadow:
+		link.Text = fmt.Sprintf("%s (%s): not sent, the namespace is a shadow (notifications: shadow)", d.Handler.Name, d.Kind)
+	case history.Dead:
+		link.Text = fmt.Sprintf("%s (%s): not notified, gave up after %s; send it again: muster handler replay %s", d.Handler.Name, d.Kind, model.CountNoun(d.Attempts, "attempt"), c.handlerArgument(d.Handler))
+	}
+	if d.LastError != "" {
+		link.Under = append(link.Under, v1.Link{Text: "last error: " + d.LastError})
+	}
+}
+
+// handlerArgument returns the name of a handler as an argument of a command line, with -n outside namespace default.
+func (c *traceBuilder) handlerArgument(h history.HandlerRef) string {
+	if h.Namespace == model.DefaultNamespaceName {
+		return h.Name
+	}
+	return h.Name + " -n " + h.Namespace
+}
+
+// addUnsentOfLastProblem adds a trace step for each notification about the last, closed problem of the event that its
+// handler has not accepted, such as that of the recovery
+func (c *traceBuilder) addUnsentOfLastProblem() error {
+	last, err := c.History.Problems(c.ctx, history.ProblemQuery{Namespace: c.out.Namespace, NodeID: c.node, Check: c.out.Check, Limit: 1})
+	if err != nil || len(last) == 0 || last[0].Closed.IsZero() {
+		return err
+	}
+	list, err := c.History.Deliveries(c.ctx, last[0].ID)
+	list = slices.DeleteFunc(list, func(d history.Delivery) bool { return d.State != history.Pending && d.State != history.Dead })
+	if len(list) == 0 {
+		return err
+	}
+	c.addTraceLink("problem", true, "%s, the last one, has closed", last[0].ID).At = last[0].Closed
+	for i := range list {
+		c.addDeliveryLink(&list[i])
+	}
+	return nil
+}
+
 // addEscalationLink adds a step about the next notification of a route, or the reason why the route sends none.
 func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Escalation, deliveries []history.Delivery) {
 	ns, name := model.SplitRef("", e.Route)
@@ -318,10 +352,10 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 	case e.Closing != nil:
 		return // the problem closes
 	case e.Route != "" && !ok && len(e.Notified) > 0:
-		c.addTraceLink("next", true, "route %s is deleted: %s, told through it, will be told of the closing", c.shortName(route.Name{Namespace: ns, Name: name}), c.handlerNamesText(notifiedNames(e.Notified)))
+		c.addTraceLink("next", true, "route %s is deleted: %s, notified through it, will be notified of the closing", c.shortName(route.Name{Namespace: ns, Name: name}), c.handlerNamesText(notifiedNames(e.Notified)))
 		return
 	case e.Route != "" && !ok:
-		c.addTraceLink("told", false, "route %s is deleted: the server moves the problem to its present routes in a moment", c.shortName(route.Name{Namespace: ns, Name: name}))
+		c.addTraceLink("notified", false, "route %s is deleted: the server moves the problem to its present routes in a moment", c.shortName(route.Name{Namespace: ns, Name: name}))
 		return
 	case ok:
 		who = "route " + c.shortName(to.Name)
@@ -332,11 +366,12 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 	step, due, waits := e.Next.Due()
 	switch {
 	case e.Held != nil && e.Held.Until.IsZero():
-		c.addTraceLink("told", false, "%s: not told, because %s; %s", who, holdReason(e.Held), c.endHoldHint(e.Held))
+		c.addTraceLink("notified", false, "%s: not notified, because %s; %s", who, holdReason(e.Held), c.endHoldHint(e.Held))
 	case e.Held != nil:
-		c.addTraceLink("told", false, "%s: not told, because %s; %s, or by itself", who, holdReason(e.Held), c.endHoldHint(e.Held)).At = e.Held.Until
+		c.addTraceLink("notified", false, "%s: not notified, because %s; %s, or wait for the end of the hold", who, holdReason(e.Held), c.endHoldHint(e.Held)).At = e.Held.Until
 	case !waits:
-		c.addTraceLink("told", true, "%s: %s, and no later step or repetition is due", who, c.notifiedText(e, deliveries))
+		notified, holds := c.notifiedText(e, deliveries)
+		c.addTraceLink("notified", holds, "%s: %s, and no later step or repetition is due", who, notified)
 	case len(e.Notified) > 0:
 		c.addTraceLink("next", true, "%s: %s, if still open and not acknowledged,", who, c.handlerNamesText(to.Steps[step].To)).At = due
 	default:
@@ -344,11 +379,11 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 		if after := to.Steps[step].After; due.Sub(e.Opened) >= after && after > 0 {
 			pause = "after " + model.Duration(after).String()
 		}
-		text := fmt.Sprintf("%s tells %s: waits (%s) until", who, c.handlerNamesText(to.Steps[step].To), pause)
+		text := fmt.Sprintf("%s will notify %s: waits (%s) until", who, c.handlerNamesText(to.Steps[step].To), pause)
 		if !due.After(c.Now()) {
-			text = fmt.Sprintf("%s tells %s: due, and history is behind (muster status); due since", who, c.handlerNamesText(to.Steps[step].To))
+			text = fmt.Sprintf("%s must notify %s, but history lags behind (muster status); due since", who, c.handlerNamesText(to.Steps[step].To))
 		}
-		c.addTraceLink("told", false, "%s", text).At = due
+		c.addTraceLink("notified", false, "%s", text).At = due
 	}
 	if len(e.Notified) == 0 && waits {
 		c.addMissingHandlerLinks(to.Steps[step].To)
@@ -364,14 +399,19 @@ func notifiedNames(list []history.NotifiedHandler) (names []route.Name) {
 }
 
 // notifiedText describes which handlers of a route were notified, and through which other route, if the problem came
-// from that one.
-func (c *traceBuilder) notifiedText(e *history.Escalation, deliveries []history.Delivery) string {
+// from that one. It returns false if a handler has accepted no message.
+func (c *traceBuilder) notifiedText(e *history.Escalation, deliveries []history.Delivery) (text string, all bool) {
 	if len(e.Notified) == 0 {
-		return "nobody is told"
+		return "nobody is notified", true
 	}
+	all = true
 	parts := make([]string, len(e.Notified))
 	for i, k := range e.Notified {
-		parts[i] = c.shortName(route.Name(k.HandlerRef)) + " is told"
+		parts[i] = c.shortName(route.Name(k.HandlerRef)) + " is notified"
+		if unsent := unsentText(k.HandlerRef, deliveries); unsent != "" {
+			parts[i], all = c.shortName(route.Name(k.HandlerRef))+unsent, false
+			continue
+		}
 		own := func(d history.Delivery) bool { return d.Handler == k.HandlerRef && d.Route == e.Route }
 		other := slices.IndexFunc(deliveries, func(d history.Delivery) bool { return d.Handler == k.HandlerRef })
 		if other < 0 || slices.ContainsFunc(deliveries, own) {
@@ -382,7 +422,25 @@ func (c *traceBuilder) notifiedText(e *history.Escalation, deliveries []history.
 			parts[i] += " through route " + c.shortName(route.Name{Namespace: ns, Name: name})
 		}
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, ", "), all
+}
+
+// unsentText describes why a handler has accepted none of the deliveries; empty: it accepted one, or has none
+func unsentText(handler history.HandlerRef, deliveries []history.Delivery) (text string) {
+	for _, d := range deliveries {
+		switch {
+		case d.Handler != handler:
+		case d.State == history.Pending && d.Attempts > 0:
+			text = " is not notified, its message fails and is tried again"
+		case d.State == history.Pending:
+			text = " is not notified yet, its message waits"
+		case d.State == history.Dead:
+			text = " is not notified, its message was given up"
+		default:
+			return ""
+		}
+	}
+	return text
 }
 
 // explainMissingDelivery adds the reason why a problem notifies nobody, or not through a route that matches it now.
@@ -400,11 +458,11 @@ func (c *traceBuilder) explainMissingDelivery(problem *model.Problem, deliveries
 	}
 	switch by {
 	case route.ByPipelines:
-		c.addTraceLink("told", true, "only the handlers of pipelines: %s names pipelines but no route and no handlers, and no route matches", notification.DeclaringResource(c.check))
+		c.addTraceLink("notified", true, "only the handlers of pipelines: %s names pipelines but no route and no handlers, and no route matches", notification.DeclaringResource(c.check))
 		return nil
 	case route.NoRecipient:
-		c.addTraceLink("told", false, "not told, because the check names no route (alert.route), no route matches, none is called default, and namespace %s names no handlers; "+
-			"to tell it now: apply a Route called default (muster explain route)", c.out.Namespace)
+		c.addTraceLink("notified", false, "not notified, because the check names no route (alert.route), no route matches, none is called default, and namespace %s names no handlers; "+
+			"to notify now: apply a Route called default (muster explain route)", c.out.Namespace)
 		return nil
 	}
 	for _, r := range to {
@@ -415,13 +473,13 @@ func (c *traceBuilder) explainMissingDelivery(problem *model.Problem, deliveries
 	_, err := c.History.Problem(c.ctx, problem.ID)
 	switch {
 	case model.ClassOf(err) == model.NotFound:
-		c.addTraceLink("told", false, "not told, because history has not recorded the problem; muster status shows the delay; then %s", c.firstStepsText(to))
+		c.addTraceLink("notified", false, "not notified, because history has not recorded the problem; muster status shows the delay; then %s", c.firstStepsText(to))
 		return nil
 	case err != nil:
 		return err
 	}
 	const never, not = "no route took the problem when it opened, and", "the problem did not match when it opened, and"
-	c.addTraceLink("told", false, "not told, because %s now %s; to tell it now: %s",
+	c.addTraceLink("notified", false, "not notified, because %s now %s; to notify now: %s",
 		map[bool]string{true: never, false: not}[len(deliveries)+len(escalations) == 0], c.firstStepsText(to), c.eventCommand("notify"))
 	return nil
 }
@@ -430,7 +488,7 @@ func (c *traceBuilder) explainMissingDelivery(problem *model.Problem, deliveries
 func (c *traceBuilder) addMissingHandlerLinks(names []route.Name) {
 	for _, name := range names {
 		if _, ok := c.Directory.Handler(name.Namespace, name.Name); !ok {
-			c.addTraceLink("told", false, "handler %s does not exist in namespace %s: apply it; those that exist: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
+			c.addTraceLink("notified", false, "handler %s does not exist in namespace %s: apply it; those that exist: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
 		}
 	}
 }
@@ -449,17 +507,17 @@ func (c *traceBuilder) endHoldHint(h *route.Hold) string {
 	}
 	switch h.Kind {
 	case route.Silenced:
-		return "to tell it now: muster silence end " + h.By.Name + flag
+		return "to notify now: muster silence end " + h.By.Name + flag
 	case route.Maintenance:
-		return "to tell it now: muster edit window " + h.By.Name + flag
+		return "to notify now: muster edit window " + h.By.Name + flag
 	case route.Muted, route.OverRate:
-		return "to tell it now: muster edit route " + h.By.Name + flag
+		return "to notify now: muster edit route " + h.By.Name + flag
 	case route.Acknowledged:
-		return "to tell it now: " + c.eventCommand("unack")
+		return "to notify now: " + c.eventCommand("unack")
 	case route.Earlier:
-		return "to tell it now: " + c.eventCommand("notify")
+		return "to notify now: " + c.eventCommand("notify")
 	}
-	return "it is told when that has ended"
+	return "handlers are notified when the hold has ended"
 }
 
 // eventCommand returns the command line "muster event VERB" for the traced event.

@@ -81,7 +81,7 @@ func (s *explainRequest) assignedChecksLink(node model.NodeID, namespace string)
 const clockTolerance = 2 * time.Second
 
 // lastHeardText is the end of a link's text; the time when the server last heard from the agent follows.
-const lastHeardText = "; last sign of life"
+const lastHeardText = "; last heartbeat"
 
 // agentLink returns the trace step that shows whether the node's agent is connected.
 func (s *explainRequest) agentLink(node model.NodeID) v1.Link {
@@ -97,7 +97,7 @@ func (s *explainRequest) agentLink(node model.NodeID) v1.Link {
 			link.Text += lastHeardText
 		}
 	case sum.Stopped:
-		link.Text = "somebody stopped the agent: start it on the machine; last sign of life"
+		link.Text = "a user stopped the agent: start the agent on the machine; last heartbeat"
 	case link.At.IsZero():
 		link.Text = "no agent has ever connected: muster node token prints the command that joins a machine"
 	default:
@@ -234,11 +234,11 @@ func (c *traceBuilder) addScheduleLinks(spec *model.CheckSpec) {
 // lastExceptionEnd returns the end of the latest exception in the check's schedule (schedule.except) since its last
 // run. For a present exception it adds a step to the trace.
 func (c *traceBuilder) lastExceptionEnd(st *event.State) (end time.Time) {
-	chunk := c.Judgement(st.Chunk, st.Instance)
-	if chunk == nil || len(chunk.Except) == 0 {
+	definition := c.Judgement(st.Definition, st.Instance)
+	if definition == nil || len(definition.Except) == 0 {
 		return end
 	}
-	set, err := window.NewSet(chunk.Except)
+	set, err := window.NewSet(definition.Except)
 	if err != nil {
 		return end
 	}

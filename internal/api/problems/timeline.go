@@ -49,7 +49,7 @@ func (s *problemRequest) getTimeline(ctx context.Context, in *op.IDPath) (*op.Bo
 		t.add(p.Closed, "closed", "after %s", model.TimeSpan(p.Closed.Sub(p.Opened)))
 	}
 	slices.SortStableFunc(t.items, func(a, b v1.Moment) int { return a.At.Compare(b.At) })
-	return op.Answer(v1.Timeline{Problem: s.showProblem(p), Items: t.items}), nil
+	return op.Answer(v1.Timeline{Problem: s.showProblem(p), Items: t.items, Definition: s.View.Definition(p.Source)}), nil
 }
 
 // maxMoments is the most entries of history that a timeline has.
@@ -98,8 +98,8 @@ func (t *timeline) addDeliveries(ctx context.Context) error {
 		if d.Route != "" {
 			who += " by route " + strings.TrimPrefix(d.Route, t.problem.Namespace+"/")
 		}
-		kind := map[string]string{"opened": "told", "reminder": "reminded", "closed": "told of the end", "acknowledged": "told of the acknowledgement"}[cmp.Or(d.Tells, d.Kind)]
-		if begun, again := first[d.Route]; kind == "told" && again && d.Created.After(begun) {
+		kind := map[string]string{"opened": "notified", "reminder": "reminded", "closed": "notified of the end", "acknowledged": "notified of the acknowledgement"}[cmp.Or(d.Tells, d.Kind)]
+		if begun, again := first[d.Route]; kind == "notified" && again && d.Created.After(begun) {
 			kind = "escalated"
 		} else if !again {
 			first[d.Route] = d.Created
@@ -112,13 +112,13 @@ func (t *timeline) addDeliveries(ctx context.Context) error {
 				text += "; " + d.LastError
 			}
 		case history.Withheld:
-			kind = "not told"
+			kind = "not notified"
 			text += ": " + d.LastError
 		case history.Shadow:
-			kind = "not told"
+			kind = "not notified"
 			text += ": the namespace is a shadow (notifications: shadow)"
 		case history.Dead:
-			kind = "not told"
+			kind = "not notified"
 			text += fmt.Sprintf(": gave up after %s: %s", model.CountNoun(d.Attempts, "attempt"), d.LastError)
 		default:
 			kind = "waits"

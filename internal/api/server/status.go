@@ -109,14 +109,8 @@ func (s *serverRequest) addLastHour(ctx context.Context, namespace string, out *
 		out.NoChecks = len(checks) == 0
 		out.NoResults = !out.NoChecks && out.Nodes > 0 && out.Events == s.countBuiltinEvents()
 	}
-	unsent, err := s.History.Unsent(ctx, s.Now().Add(-recentDead))
-	if err != nil {
+	if out.Unsent, err = s.UnsentMessages(ctx); err != nil {
 		return err
-	}
-	for _, u := range unsent {
-		out.Unsent = append(out.Unsent, v1.Unsent{
-			Namespace: u.Handler.Namespace, Handler: u.Handler.Name, Waiting: u.Waiting, Failing: u.Failing, Dead: u.Dead, Since: u.Since, LastError: u.LastError,
-		})
 	}
 	hour := s.Now().Add(-time.Hour)
 	if out.LastHour.Opened, out.LastHour.Closed, err = s.History.CountProblems(ctx, namespace, hour); err != nil {
@@ -139,9 +133,6 @@ func (s *serverRequest) addLastHour(ctx context.Context, namespace string, out *
 	}
 	return nil
 }
-
-// recentDead is the age up to which the status counts dead letters.
-const recentDead = 24 * time.Hour
 
 // countBuiltinEvents counts the events of built-in checks, such as the server's checks of itself
 func (s *serverRequest) countBuiltinEvents() (sum uint64) {

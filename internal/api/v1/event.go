@@ -29,6 +29,16 @@ type Event struct {
 	History []int        `json:"history" doc:"Statuses, oldest first, at most 21."` // numbers: JSON would write bytes as base64
 	// Notes are errors in expressions of pipelines about the event.
 	Notes []string `json:"notes,omitempty" doc:"Filter expressions kept from Sensu that failed on the last result, with the error; only in answers about one event."`
+	// Definition has the texts that the check or trigger declares.
+	Definition *Definition `json:"definition,omitempty" doc:"Texts of the check or trigger for people; only in answers about one event."`
+}
+
+// Definition has the texts for people that the check or trigger of an event declares now.
+type Definition struct {
+	DisplayName string `json:"displayName,omitempty"`
+	Runbook     string `json:"runbook,omitempty" doc:"Link to the steps to take when it fails."`
+	Expression  string `json:"expression,omitempty" doc:"For a trigger: its problem opens when this is true."`
+	Recovery    string `json:"recovery,omitempty" doc:"For a trigger: its problem closes when this is true; absent: when expression is false."`
 }
 
 // OpenProblem is the open problem of an event, as a part of the API type Event
@@ -302,12 +312,14 @@ type Trace struct {
 	Node      string `json:"node"`
 	Check     string `json:"check,omitempty"`
 	Links     []Link `json:"links"`
+
+	Definition *Definition `json:"definition,omitempty" doc:"Texts of the check or trigger for people."`
 }
 
 // Link is one step of the trace that muster why shows, such as "the agent is connected". The first link with Holds
 // false explains why later steps did not happen.
 type Link struct {
-	Name  string    `json:"name,omitempty" enum:"wanted,declared,agent,assignment,property,schedule,result,late,limit,event,streamed,problem,told,group,checks,error" doc:"Step of the chain; empty for a step under another one."`
+	Name  string    `json:"name,omitempty" enum:"wanted,declared,agent,assignment,property,schedule,result,late,limit,event,streamed,problem,notified,group,checks,error" doc:"Step of the chain; empty for a step under another one."`
 	Holds bool      `json:"holds" doc:"The condition of this step is met; the chain continues."`
 	Text  string    `json:"text"`
 	At    time.Time `json:"at,omitzero" doc:"Time of the step; absent: now."`
@@ -326,6 +338,7 @@ type State struct {
 	Limits []LimitUse `json:"limits,omitempty" doc:"For a namespace: its limits and their use."`
 
 	Stream *HandlerStream `json:"stream,omitempty" doc:"For a handler that gets every result: its position."`
+	Unsent *Unsent        `json:"unsent,omitempty" doc:"For one handler: its messages that wait or were given up; not in lists."`
 
 	Holds   int       `json:"holds,omitempty" doc:"For an active silence or window: number of open problems that it holds."`
 	InForce bool      `json:"inForce,omitempty" doc:"For a silence or window: it is active now."`
@@ -360,9 +373,9 @@ type NodeState struct {
 	Severity     model.Severity    `json:"severity" doc:"Severity of its worst event."`
 	SeverityName string            `json:"severityName" enum:"not classified,information,warning,average,high,disaster"`
 	Connected    bool              `json:"connected" doc:"The agent has a session now."`
-	Silent       bool              `json:"silent,omitempty" doc:"The last sign of life is older than the keepalive allows."`
+	Silent       bool              `json:"silent,omitempty" doc:"The last heartbeat is older than the keepalive timeout."`
 	Stopped      bool              `json:"stopped,omitempty" doc:"Somebody stopped the agent; its silence raises no alarm."`
-	Heard        time.Time         `json:"heard,omitzero" doc:"Time of the last sign of life; absent: never."`
+	Heard        time.Time         `json:"heard,omitzero" doc:"Time of the last heartbeat; absent: never."`
 	Origins      *NodeOrigins      `json:"origins,omitempty" doc:"Only in answers about one node."`
 }
 
@@ -435,11 +448,13 @@ type NodeStateList struct {
 type Timeline struct {
 	Problem Problem  `json:"problem"`
 	Items   []Moment `json:"items" doc:"Oldest first."`
+
+	Definition *Definition `json:"definition,omitempty" doc:"Texts of the check or trigger for people, as declared now."`
 }
 
 // Moment is one entry in the timeline of a problem, such as a notification
 type Moment struct {
 	At   time.Time `json:"at"`
-	Kind string    `json:"kind" doc:"In words: opened, told, escalated, reminded, not told, waits, silenced, silence ended, acknowledged, closed, …"`
+	Kind string    `json:"kind" doc:"In words: opened, notified, escalated, reminded, not notified, waits, silenced, silence ended, acknowledged, closed, …"`
 	Text string    `json:"text"`
 }

@@ -14,7 +14,7 @@ type Agent struct {
 	Version   string        `json:"version,omitempty"`
 	Connected bool          `json:"connected" doc:"The agent has a session now."`
 	Stopped   bool          `json:"stopped,omitempty" doc:"Somebody stopped the agent; its silence raises no alarm."`
-	Heard     time.Time     `json:"heard,omitzero" doc:"Time of the last sign of life; absent: never."`
+	Heard     time.Time     `json:"heard,omitzero" doc:"Time of the last heartbeat; absent: never."`
 	Trouble   []string      `json:"trouble,omitempty" doc:"Problems of the agent in words, worst first."`
 	Session   *AgentSession `json:"session,omitempty" doc:"The open session."`
 }

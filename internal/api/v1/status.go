@@ -30,7 +30,7 @@ type Status struct {
 	Unnotified  Unnotified        `json:"unnotified" doc:"Open problems of which nobody is notified."`
 	Wrong       []FailingCheck    `json:"wrong,omitempty" doc:"Open problems that nobody handles, by check, worst first, at most 10; without silent nodes."`
 	WrongMore   int               `json:"wrongMore,omitempty" doc:"Number of further checks."`
-	Silent      uint64            `json:"silent" doc:"Number of nodes whose last sign of life is older than their keepalive allows, and whose problem nobody handles."`
+	Silent      uint64            `json:"silent" doc:"Number of nodes whose last heartbeat is older than their keepalive allows, and whose problem nobody handles."`
 	SilentNow   []SilentNode      `json:"silentNodes,omitempty" doc:"Some of them, the latest first."`
 	Stopped     int               `json:"stopped,omitempty" doc:"Number of nodes whose agent somebody stopped, for example by a shutdown: no alarm. Without ephemeral nodes."`
 	StoppedNow  []string          `json:"stoppedNodes,omitempty" doc:"Some of them."`
@@ -69,7 +69,7 @@ type Unnotified struct {
 type SilentNode struct {
 	Namespace string    `json:"namespace"`
 	Node      string    `json:"node"`
-	Heard     time.Time `json:"heard,omitzero" doc:"Last sign of life; absent: never."`
+	Heard     time.Time `json:"heard,omitzero" doc:"Last heartbeat; absent: never."`
 	Since     time.Time `json:"since" doc:"Start of the problem."`
 }
 
@@ -136,7 +136,7 @@ type Journal struct {
 	Blocked       string `json:"blocked,omitempty"`
 }
 
-// Reactions is the delay of the reactor (which writes history and notifications) behind the journal
+// Reactions is the delay of the dispatcher (which writes history and notifications) behind the journal
 type Reactions struct {
 	Waiting       int64   `json:"waiting" doc:"Changes in memory that history has not recorded yet."`
 	BehindSeconds float64 `json:"behindSeconds,omitempty" doc:"Age of the oldest change that history has not recorded."`

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/access"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
@@ -64,6 +65,41 @@ func (v *View) FindSourcesByName(namespaces []string, name string) (list []model
 		}
 	}
 	return list
+}
+
+// triggerNames returns the names of the triggers that a Template declares.
+func (v *View) triggerNames(template model.UnitID) (names []string) {
+	unit := v.Directory.SourceUnit(model.TriggerSource(template, ""))
+	if unit == nil || unit.Definition.AsTemplate() == nil {
+		return nil
+	}
+	for i := range unit.Definition.AsTemplate().Triggers {
+		names = append(names, unit.Definition.AsTemplate().Triggers[i].Name)
+	}
+	return names
+}
+
+// DeclaresSource reports whether a source is declared: a check that exists, or a trigger that its Template has.
+func (v *View) DeclaresSource(s model.Source) bool {
+	return s.Kind != model.SourceTrigger || slices.Contains(v.triggerNames(model.UnitID(s.ID)), s.Instance)
+}
+
+// Definition returns the texts for people that the check or trigger of an event declares now; nil: it has none.
+func (v *View) Definition(s model.Source) *v1.Definition {
+	unit := v.Directory.SourceUnit(s)
+	if unit == nil {
+		return nil
+	}
+	d := v1.Definition{DisplayName: unit.DisplayName, Runbook: unit.Runbook}
+	if template := unit.Definition.AsTemplate(); template != nil {
+		if t := template.Trigger(s.Instance); t != nil {
+			d.Runbook, d.Expression, d.Recovery = t.Runbook, t.Expression, t.Recovery
+		}
+	}
+	if d == (v1.Definition{}) {
+		return nil
+	}
+	return &d
 }
 
 // SourceTitle returns the name of an event's source as people write it: CHECK, or TEMPLATE:TRIGGER, or #ID for a
@@ -219,8 +255,12 @@ func (v *View) findRename(ctx context.Context, namespace, name string) (intent.A
 func (v *View) CheckNotFoundError(ctx context.Context, namespace, name string) error {
 	if template, trigger, ok := strings.Cut(name, ":"); ok {
 		for _, in := range [...]string{namespace, model.SharedNamespaceName} {
-			if _, found := v.Directory.TemplateByName(in, template); found {
-				return model.Errorf(model.NotFound, "template %s has no trigger %q", template, trigger).WithHint("list them: muster describe template %s/%s", in, template)
+			if id, found := v.Directory.TemplateByName(in, template); found {
+				e := model.Errorf(model.NotFound, "template %s has no trigger %q", template, trigger)
+				if near := model.Nearest(trigger, v.triggerNames(id)); near != "" {
+					return e.WithHint("did you mean %s:%s? List them: muster describe template %s/%s", template, near, in, template)
+				}
+				return e.WithHint("list them: muster describe template %s/%s", in, template)
 			}
 		}
 		return model.Errorf(model.NotFound, "template %q does not exist", template).WithHint("%s", v.nearestNameHint(ctx, intent.Key{Kind: "Template", Namespace: namespace, Name: template}))

@@ -66,6 +66,18 @@ func TestDocumentsEscapeControls(t *testing.T) {
 	}
 }
 
+// TestPastableNamesAreNotCut writes a table on a narrow terminal, and expects the source and the problem of each row
+// to be whole, because people paste them
+func TestPastableNamesAreNotCut(t *testing.T) {
+	source, problem := "linux-by-zabbix-agent:high-memory-utilization-for-5m", "fe7s5ygs3rabc46m"
+	var out bytes.Buffer
+	table := NewTable([]string{strings.Repeat("o", 60)}, SplitColumns("STATE|SOURCE|OPENED|PROBLEM|OUTPUT"), func(output string) []any { return []any{"OPEN", source, "1m ago", problem, output} })
+	testenv.NoError(t, table.Write(&Screen{Out: &out, Width: 70}))
+	if !strings.Contains(out.String(), source) || !strings.Contains(out.String(), problem) {
+		t.Error(out.String())
+	}
+}
+
 // TestTableFitsTheTerminal writes a table that is too wide and expects its last column to be truncated first, then
 // the widest ones, but never a name
 func TestTableFitsTheTerminal(t *testing.T) {

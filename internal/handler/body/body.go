@@ -43,7 +43,7 @@ func (b *budget) countText(values ...any) error {
 		}
 	}
 	if b.used > maxFormatted {
-		return fmt.Errorf("the functions make more than %d bytes of text", maxFormatted)
+		return fmt.Errorf("the template functions produce more than %d bytes of text", maxFormatted)
 	}
 	return nil
 }

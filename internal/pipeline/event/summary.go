@@ -10,7 +10,7 @@ type Summary struct {
 	Silent   bool           // the keepalive's deadline passed
 	Stopped  bool           // it said goodbye: nothing is expected of it
 	Limited  bool           // it has the event that says that it met a limit
-	Heard    int64          // Unix ns of the last sign of life; zero: never
+	Heard    int64          // Unix ns of the last heartbeat; zero: never
 }
 
 // CountedStates returns how many of the node's events count toward the limit statesPerNode: all but the event that

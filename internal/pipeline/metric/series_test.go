@@ -20,10 +20,10 @@ import (
 
 // newSeriesView returns an empty view that appends to a store, or follows a live view that does.
 func newSeriesView(s series.Store, live *View) *testView {
-	chunks := func(id model.ChunkID) *model.Chunk { return testChunk(id) }
-	of := shard.New(shard.Options{Workers: 1, Chunks: chunks})
+	definitions := func(id model.DefinitionID) *model.Definition { return testDefinition(id) }
+	of := shard.New(shard.Options{Workers: 1, Definitions: definitions})
 	o := SeriesOptions{Store: s, Live: live, Names: func(model.NodeID) (string, string) { return "web-1", "default" }}
-	return &testView{View: New(of, Options{Chunks: chunks, Series: o}), shard: of}
+	return &testView{View: New(of, Options{Definitions: definitions, Series: o}), shard: of}
 }
 
 // openSeries opens a series store.
@@ -109,7 +109,7 @@ func TestValuesAreStoredOnce(t *testing.T) {
 
 // TestEditedTemplateKeepsSeries appends the values of an edited Template to the series that there are.
 func TestEditedTemplateKeepsSeries(t *testing.T) {
-	was := compile(testChunk(1).AsTemplate(), "")
+	was := compile(testDefinition(1).AsTemplate(), "")
 	old := newUnitState(was, 0)
 	s := openSeries(t, t.TempDir())
 	defer s.Close()

@@ -14,7 +14,7 @@ func (w *Worker) applySessionMark(p *Partition, id model.NodeID, m *wire.Session
 		return
 	}
 	if m.NoKeepalive {
-		return // the watchdog's: no sign of life is expected of it
+		return // the watchdog's: no heartbeat is expected of it
 	}
 	n, ok := p.Find(id)
 	if !ok {
@@ -58,7 +58,7 @@ func (w *Worker) beginSession(p *Partition, n uint32, m *wire.SessionMark) {
 }
 
 // endSession records that a node stopped as planned, so that its silence raises no alarm. An unplanned end needs
-// nothing: the keepalive's deadline runs from the last sign of life. The end of a session that another has replaced
+// nothing: the keepalive's deadline runs from the last heartbeat. The end of a session that another has replaced
 // means nothing either.
 func (w *Worker) endSession(p *Partition, n uint32, m *wire.SessionMark) {
 	node := &p.nodes[n]
@@ -174,7 +174,7 @@ func (p *Partition) EndKeepalive(n uint32) {
 }
 
 // OverrideKeepalive sets the status of a node's keepalive because of an operator or a result of the server, instead
-// of a heartbeat. Its deadline is cleared: the next sign of life sets it again.
+// of a heartbeat. Its deadline is cleared: the next heartbeat sets it again.
 func (p *Partition) OverrideKeepalive(n uint32, failing bool) {
 	p.nodes[n].Keepalive, p.nodes[n].silence = KeepaliveReceived, 0
 	if failing {
@@ -256,7 +256,7 @@ const (
 	// ForBacklog means that the node still sends its backlog. The deadline waits until the time
 	// returned, or until the change BacklogDone.
 	ForBacklog
-	// ForHeartbeat means that the node gave no sign of life since; it may be dead, which its
+	// ForHeartbeat means that the node gave no heartbeat since; it may be dead, which its
 	// keepalive reports. The deadline waits until the time returned (the keepalive's), or until
 	// the change Heartbeat. So a time-out shorter than the keepalive's raises no second problem
 	// of a dead node.

@@ -116,7 +116,7 @@ func (p *Partition) RemoveNode(n uint32) {
 type Node struct {
 	ID        model.NodeID
 	Namespace model.NamespaceID
-	LastSeen  int64 // receive time of the last sign of life, Unix ns; zero: never
+	LastSeen  int64 // receive time of the last heartbeat, Unix ns; zero: never
 	Timeout   int64 // of its keepalive, ns; zero: it has none
 	Warning   int64 // silence after which its keepalive warns, ns; zero: it does not
 	silence   int64 // silence that its keepalive reported last, ns; zero: none
@@ -130,7 +130,7 @@ type Node struct {
 	Keepalive       KeepaliveState
 	Stopped         bool // by a planned end: its deadlines wait until it comes back
 	EveryKeepalive  bool // pipelines evaluate each of its keepalives, and each repetition of a silence
-	awaitsHeartbeat bool // a deadline may wait for a sign of life: see Worker.Postpone
+	awaitsHeartbeat bool // a deadline may wait for a heartbeat: see Worker.Postpone
 }
 
 // KeepaliveState is the state of a node's keepalive, such as received or missed

@@ -70,7 +70,7 @@ type Applier interface {
 	Signal(n uint32, s *wire.Signal, from *Arrival) Outcome
 	// Record applies a record of a kind that the reducer claims.
 	Record(r *wire.Record)
-	// Gap applies a loss in the node's spool; each reducer picks out its chunks.
+	// Gap applies a loss in the node's spool; each reducer picks out its definitions.
 	Gap(n uint32, g *wire.Gap)
 	// Forget removes the states that a mark names. n is NoNode where the mark
 	// names no node of the partition. The tombstone is not set yet, so that
@@ -106,15 +106,15 @@ const (
 	SessionBegan LifeChange = iota
 	// SessionEnded means that the node's current session sends nothing more.
 	SessionEnded
-	// Heartbeat is a sign of life of a node with a deadline that waits for one (see
+	// Heartbeat reports a heartbeat of a node with a deadline that waits for one (see
 	// Worker.Postpone). Those deadlines fall due at the end of this commit.
 	Heartbeat
 	// BacklogDone means that the backlog is in. Deadlines at Node.BacklogUntil fall due at the end of
 	// this commit.
 	BacklogDone
-	// KeepaliveBegan is the first sign of life of a node that has a keepalive.
+	// KeepaliveBegan reports the first heartbeat of a node that has a keepalive.
 	KeepaliveBegan
-	// KeepaliveResumed is a sign of life after KeepaliveLate, KeepaliveMissed or Stopped. No
+	// KeepaliveResumed reports a heartbeat after KeepaliveLate, KeepaliveMissed or Stopped. No
 	// signal could come meanwhile: deadlines count from now.
 	KeepaliveResumed
 	// KeepaliveLate means that the node was silent for its warning time.

@@ -170,7 +170,7 @@ func (a *Admission) Serve(ctx context.Context, l *Listener) error {
 		}
 		if err != nil { // temporary: no file descriptor is free, or the peer gave up
 			failed.Do(func() {
-				l.Log.Warn("cannot accept connections; trying again; at most one line a minute", "address", l.TCP.Addr(), "error", err,
+				l.Log.Warn("cannot accept connections; the server retries; at most one line a minute", "address", l.TCP.Addr(), "error", err,
 					"hint", "if too many files are open: systemctl edit muster: [Service] LimitNOFILE=N")
 			})
 			_ = pause.For(ctx, 50*time.Millisecond)
@@ -298,9 +298,9 @@ func (b *loadBalancers) isListed(peer net.Addr) bool {
 
 // Errors of connections from a load balancer; the comments are their metric labels.
 var (
-	errHealthCheck     = errors.New("opened and closed: a health check") // proxy_check
-	errNoHeader        = errors.New("no PROXY header")                   // proxy_missing
-	errMalformedHeader = errors.New("PROXY header cannot be read")       // proxy_malformed
+	errHealthCheck     = errors.New("connection without data, such as a health check") // proxy_check
+	errNoHeader        = errors.New("no PROXY header")                                 // proxy_missing
+	errMalformedHeader = errors.New("PROXY header cannot be read")                     // proxy_malformed
 )
 
 // readProxyHeader reads the PROXY header of a load balancer's connection and uses the client's address in it. It

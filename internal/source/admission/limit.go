@@ -47,7 +47,7 @@ const minSilence = time.Second
 // with a PROXY header. handshakes counts failed handshakes by outcome. log gets a line when all connections are in use.
 func New(maxConnections int, balancerNetworks []netip.Prefix, handshakes *prometheus.CounterVec, r prometheus.Registerer, log *slog.Logger) *Admission {
 	closed := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "muster_connections_refused_total", Help: "Connections closed at the limit of connections, by reason: an unauthenticated one that was silent (evicted), or the new one (full).",
+		Name: "muster_connections_refused_total", Help: "Connections closed at the limit, by reason: evicted (an idle unauthenticated connection) or full (the new connection).",
 	}, []string{"reason"})
 	a := &Admission{max: maxConnections, log: log, crowded: OncePerMinute(), balancers: loadBalancers{networks: balancerNetworks},
 		metrics: metrics{closed.WithLabelValues("evicted"), closed.WithLabelValues("full"), handshakes}}
@@ -94,7 +94,7 @@ func (a *Admission) admitConn(nc net.Conn) *Conn {
 // logCrowded logs that the connection limit is reached, at most once a minute.
 func (a *Admission) logCrowded() {
 	a.crowded.Do(func() {
-		a.log.Warn("all places for connections are in use: closed one that was silent, or the new one; at most one line a minute, see muster_connections_refused_total",
+		a.log.Warn("the server is at its limit of connections: closed an idle unauthenticated connection, or the new one; at most one line a minute, see muster_connections_refused_total",
 			"places", a.max, "for_people", a.peoplePlaces(), "hint", "raise the limit of open files: systemctl edit muster: [Service] LimitNOFILE=N")
 	})
 }

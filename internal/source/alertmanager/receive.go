@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/authlimit"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/core"
-	"github.com/muster-fleet/muster/internal/tries"
 )
 
 // receive handles the alerts of a request, and returns once the journal holds their results. An error about refused
@@ -28,10 +28,10 @@ func (s *Server) receive(ctx context.Context, by intent.Actor, namespace string,
 	select {
 	case <-s.ready:
 	case <-ctx.Done():
-		return model.Errorf(model.Unavailable, "the server is still starting and does not accept alerts yet").WithHint("send it again")
+		return model.Errorf(model.Unavailable, "the server is still starting and does not accept alerts yet").WithHint("send the alerts again")
 	}
 	if reason := s.cfg.Charge(namespace, by.User, len(body)); reason != "" {
-		return model.Errorf(model.Limited, "refused all alerts of the request: %s", reason).WithHint("send it again in a minute; raise spec.limits.nodeBytesPerSec of the namespace: muster edit namespace %s", namespace)
+		return model.Errorf(model.Limited, "refused all alerts of the request: %s", reason).WithHint("send the alerts again in a minute, or raise spec.limits.nodeBytesPerSec of the namespace: muster edit namespace %s", namespace)
 	}
 	alerts, err := decodeAlerts(body, &s.cfg.Limits)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Server) receive(ctx context.Context, by intent.Actor, namespace string,
 	}
 	if err != nil {
 		s.markUnknown(changed)
-		return model.Errorf(model.Unavailable, "cannot write the alerts to the journal: %w", err).WithHint("send them again; muster status has the reason")
+		return model.Errorf(model.Unavailable, "cannot write the alerts to the journal: %w", err).WithHint("send the alerts again; see the reason: muster status")
 	}
 	return refusalError(alerts)
 }
@@ -78,7 +78,7 @@ func refusalError(alerts []Alert) error {
 	case n > shown:
 		text += fmt.Sprintf("; and %d more", n-shown)
 	}
-	return model.Errorf(class, "refused %d of %d alerts, accepted the others%s", n, len(alerts), text).WithHint("docs/alerts.md lists the limits")
+	return model.Errorf(class, "refused %d of %d alerts, accepted the others%s", n, len(alerts), text).WithHint("see the limits: docs/alerts.md")
 }
 
 // updateEvents applies alerts to the events of their checks and nodes, writes the changed events and returns them.
@@ -109,8 +109,8 @@ func (s *Server) updateEvents(ctx context.Context, by intent.Actor, alerts []Ale
 // updateEventLocked applies one alert to its event and returns the event; nil: the alert is refused or ends an event
 // that was not open.
 func (s *Server) updateEventLocked(by intent.Actor, a *Alert, now time.Duration) *alertEvent {
-	chunk := a.at.check.Chunk
-	key := eventKey{a.at.node, chunk.Unit}
+	definition := a.at.check.Definition
+	key := eventKey{a.at.node, definition.Unit}
 	p, id := s.events[key], a.labelsHash()
 	if a.lifetime <= 0 {
 		if a.out = alertResolved; p == nil {
@@ -133,14 +133,14 @@ func (s *Server) updateEventLocked(by intent.Actor, a *Alert, now time.Duration)
 		if p != nil && len(p.alerts) >= s.cfg.Limits.FiringTogether {
 			return a.refuse(tooManyFiring, "%d alerts of this name fire on %s, at most %d", len(p.alerts), a.at.name, s.cfg.Limits.FiringTogether)
 		}
-		if code, reason := s.cfg.View.Admit(a.at.node, chunk); p == nil && code != "" {
+		if code, reason := s.cfg.View.Admit(a.at.node, definition); p == nil && code != "" {
 			if s.cfg.Hit != nil {
-				s.cfg.Hit(a.at.node, a.at.name, chunk.Namespace, core.EventLimitName(code), reason)
+				s.cfg.Hit(a.at.node, a.at.name, definition.Namespace, core.EventLimitName(code), reason)
 			}
 			return a.refuse(stateLimit, "%s", reason)
 		}
 		if p == nil {
-			p = &alertEvent{node: a.at.node, namespace: a.at.namespace, check: chunk.Name}
+			p = &alertEvent{node: a.at.node, namespace: a.at.namespace, check: definition.Name}
 			s.events[key] = p
 		}
 		if p.alerts == nil {
@@ -220,10 +220,10 @@ func (s *Server) authenticateSender(r *http.Request, namespace string) (user str
 	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
 		who, err := s.cfg.Access.Authenticate(strings.TrimSpace(token))
 		if err != nil {
-			return "", model.Errorf(model.Unauthenticated, "the token is unknown or has expired").WithHint("muster auth token create --role alerts -m \"alerts\"")
+			return "", model.Errorf(model.Unauthenticated, "the token is unknown or has expired").WithHint("create a token: muster auth token create --role alerts -m \"alerts\"")
 		}
 		if who.Role != access.Alerts && !who.May(access.Change, namespace) {
-			return "", model.Errorf(model.Forbidden, "a token with the role %s may not send alerts", &who.Grants).WithHint("muster auth token create --role alerts -m \"alerts\"")
+			return "", model.Errorf(model.Forbidden, "a token with the role %s may not send alerts", &who.Grants).WithHint("create a token: muster auth token create --role alerts -m \"alerts\"")
 		}
 		user, namespaces = who.User, who.Namespaces
 	} else if name, password, ok := r.BasicAuth(); ok {
@@ -234,7 +234,7 @@ func (s *Server) authenticateSender(r *http.Request, namespace string) (user str
 		user, namespaces = who.Name, who.Namespaces
 	} else {
 		return "", model.Errorf(model.Unauthenticated, "the request has no credentials: expected a token (Authorization: Bearer), or user and password").
-			WithHint("muster auth token create --role alerts -m \"alerts\"; or muster auth user create NAME --role alerts")
+			WithHint("create a token: muster auth token create --role alerts -m \"alerts\"; or a user:  muster auth user create NAME --role alerts")
 	}
 	if len(namespaces) > 0 && !slices.Contains(namespaces, namespace) {
 		return "", model.Errorf(model.Forbidden, "%s may not send alerts to namespace %q", user, namespace).
@@ -248,7 +248,7 @@ func (s *Server) authenticateSender(r *http.Request, namespace string) (user str
 func (s *Server) loginProgram(ctx context.Context, name, password, from string) (p access.Program, err error) {
 	if p, err = s.cfg.Access.LoginProgram(ctx, access.Alerts, name, password, func(ctx context.Context) (func(bool), error) {
 		done, _, err := s.passwords.Acquire(ctx, from)
-		if errors.Is(err, tries.ErrExhausted) {
+		if errors.Is(err, authlimit.ErrExhausted) {
 			err = model.Errorf(model.Limited, "too many wrong passwords from %s", from).WithHint("wait half a minute; passwords that were right since the server started still work")
 		}
 		return done, err
@@ -293,10 +293,10 @@ func decodeAlerts(body []byte, l *Limits) ([]Alert, error) {
 	}
 	var list []json.RawMessage
 	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, model.Errorf(model.Invalid, "cannot decode the JSON list of alerts: %w", err).WithHint("want JSON as for Alertmanager's api/v2/alerts: docs/alerts.md")
+		return nil, model.Errorf(model.Invalid, "cannot decode the JSON list of alerts: %w", err).WithHint("expected JSON as for Alertmanager's api/v2/alerts: docs/alerts.md")
 	}
 	if len(list) > l.Alerts {
-		return nil, model.Errorf(model.TooLarge, "the request has %d alerts, but the limit is %d", len(list), l.Alerts).WithHint("send them in several")
+		return nil, model.Errorf(model.TooLarge, "the request has %d alerts, but the limit is %d", len(list), l.Alerts).WithHint("send the alerts in several requests")
 	}
 	alerts := make([]Alert, len(list))
 	for i, text := range list {

@@ -78,9 +78,9 @@ func (s *Server) setLifetimes(by intent.Actor, alerts []Alert) {
 	}
 	switch {
 	case behind > 0:
-		s.warnClockLocked(sender, now, "the clock of a sender of alerts is behind this server's: its alerts count as ended until they were repeated twice", "at_least", behind)
+		s.warnClockLocked(sender, now, "the clock of a sender of alerts is behind the server's clock: its alerts count as ended until the sender repeats them twice", "at_least", behind)
 	case ahead > time.Minute:
-		s.warnClockLocked(sender, now, "the clock of a sender of alerts is ahead of this server's: its alerts end later by the difference", "at_least", ahead)
+		s.warnClockLocked(sender, now, "the clock of a sender of alerts is ahead of the server's clock: its alerts end later by the difference", "at_least", ahead)
 	}
 }
 

@@ -12,19 +12,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/authlimit"
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/recorder"
 	"github.com/muster-fleet/muster/internal/source/core"
-	"github.com/muster-fleet/muster/internal/tries"
 )
 
 // Server receives alerts by Alertmanager's API and writes them as results of passive checks.
 type Server struct {
 	cfg       Config
 	metrics   *metrics
-	passwords *tries.Limiter
+	passwords *authlimit.Limiter
 	ready     chan struct{} // closed when the events that are open at the start are loaded
 
 	creation sync.Mutex // held while checks and nodes are created
@@ -43,7 +43,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, passwords: tries.New(cfg.Now), ready: make(chan struct{}), events: map[eventKey]*alertEvent{}, pastEnds: map[senderAlert]pastEnd{}, warned: map[string]time.Duration{}, clockRead: cfg.Now()}
+	s := &Server{cfg: cfg, passwords: authlimit.New(cfg.Now), ready: make(chan struct{}), events: map[eventKey]*alertEvent{}, pastEnds: map[senderAlert]pastEnd{}, warned: map[string]time.Duration{}, clockRead: cfg.Now()}
 	s.metrics = newMetrics(cfg.Registerer, func() float64 {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *Server) Run(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 			if err := s.endExpiredAlerts(ctx); err != nil && ctx.Err() == nil {
-				s.cfg.Log.Warn("cannot record ended alerts; trying again", "err", err)
+				s.cfg.Log.Warn("cannot record ended alerts; the server retries", "err", err)
 			}
 		}
 	}
@@ -152,13 +152,13 @@ func (s *Server) writeResultsLocked(ctx context.Context, list []*alertEvent, now
 		p.known, p.written = true, now
 		before := p.status
 		p.status, p.output = status, text
-		if !ok || check.Chunk == nil || check.Disabled {
+		if !ok || check.Definition == nil || check.Disabled {
 			continue // the check was deleted with its events, or is disabled
 		}
 		if ended && before == model.OK {
 			continue // the event was OK before; its TTL expires if no sender repeats the alert
 		}
-		results = append(results, recorder.Result{Node: p.node, Chunk: check.Chunk.ID, Status: status, Output: truncate(text, max(check.Chunk.MaxOutput, 1024))})
+		results = append(results, recorder.Result{Node: p.node, Definition: check.Definition.ID, Status: status, Output: truncate(text, max(check.Definition.MaxOutput, 1024))})
 	}
 	if len(results) == 0 {
 		return func(context.Context) error { return nil }, nil
@@ -221,7 +221,7 @@ type Plan interface {
 
 // View is the part of the event view that the alert source uses.
 type View interface {
-	Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason string)
+	Admit(node model.NodeID, definition *model.CheckDefinition) (code, reason string)
 	List(ctx context.Context, q event.Query) (event.Page, error)
 }
 
@@ -259,7 +259,7 @@ const (
 // setDefaults fills zero values with defaults and fails if a dependency is missing.
 func (c *Config) setDefaults() error {
 	if c.Intent == nil || c.Plan == nil || c.View == nil || c.Write == nil || c.Charge == nil {
-		return errors.New("BUG: source of alerts without intent, plan, view, journal or limits")
+		return errors.New("BUG: the source of alerts needs intent, plan, view, journal and limits")
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -60,13 +60,13 @@ type SessionNames struct {
 
 // Sessions registers the metrics of a source's sessions. sessions counts the connected nodes.
 func (m Meter) Sessions(n SessionNames, sessions func() float64) SessionMetrics {
-	m.Gauge("sessions", fmt.Sprintf("Nodes with a session of %s now.", n.Agents), sessions)
+	m.Gauge("sessions", fmt.Sprintf("Nodes that now have a session of %s.", n.Agents), sessions)
 	return SessionMetrics{
 		Received:   m.Counter(n.Messages+"_received_total", fmt.Sprintf("Messages from %s: the sum of %s%s_total.", n.Agents, m.Prefix, n.Messages)),
 		Bytes:      m.Counter("bytes_received_total", "Bytes of these messages."),
 		Handshakes: m.Vector(n.Handshakes+"_total", fmt.Sprintf("Handshakes of %s, by outcome: welcome, or the reason of the refusal.", n.Agents), "outcome"),
 		Ended:      m.Vector("ended_total", fmt.Sprintf("Sessions of %s that ended, by cause.", n.Agents), "cause"),
-		Archives:   m.Vector(n.Archives+"_total", fmt.Sprintf("Requests of %s for archives of Assets, by outcome.", n.Agents), "outcome"),
-		Stuck:      m.Counter("writers_stuck_total", "Writers replaced because the peer did not read."),
+		Archives:   m.Vector(n.Archives+"_total", fmt.Sprintf("Requests of %s for asset archives, by outcome.", n.Agents), "outcome"),
+		Stuck:      m.Counter("writers_stuck_total", "Sessions whose write timed out because the peer did not read."),
 	}
 }

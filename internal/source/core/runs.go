@@ -106,7 +106,7 @@ func (r *Runs) Start(node model.NodeID, run *wire.Run, cancel func(id uint64), s
 // ErrNoSession returns the error for an ad-hoc run on a node whose agent is not connected.
 func ErrNoSession() error {
 	return model.Errorf(model.NotFound, "the agent of this node is not connected").
-		WithHint("muster describe node NAME shows its last sign of life")
+		WithHint("see when the agent was connected last: muster describe node NAME")
 }
 
 // ErrTooManyRuns returns the error for an ad-hoc run beyond MaxRuns.
@@ -200,7 +200,7 @@ func (p *PendingRun) Answer(m *wire.RunOutput) {
 func (p *PendingRun) Abort(cause string) {
 	p.runs.mu.Lock()
 	defer p.runs.mu.Unlock()
-	p.answer.Done, p.answer.Lost = true, "its session ended ("+cause+") before the run did"
+	p.answer.Done, p.answer.Lost = true, "the agent's session ended ("+cause+") before the run did"
 	p.addToReadyLocked()
 }
 

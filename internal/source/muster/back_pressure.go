@@ -104,7 +104,7 @@ func (s *Server) slowAgents(ctx context.Context) {
 		if results.update(now, level) {
 			if since == 0 {
 				since = now
-				s.cfg.Log.Warn("slowing all agents: they send larger, rarer batches", "reason", reason)
+				s.cfg.Log.Warn("back-pressure: all agents send larger batches, less often", "reason", reason)
 			}
 			s.registry.ForEach(func(x *session) { x.queueBackPressure(now, results.linger, reason) })
 		}
@@ -116,7 +116,7 @@ func (s *Server) slowAgents(ctx context.Context) {
 			})
 		}
 		if since != 0 && now-results.sentAt >= int64(slowDuration+wire.BackPressureEasing*results.linger) {
-			s.cfg.Log.Info("agents send at their usual rate again", "after", time.Duration(now-since).Round(time.Second))
+			s.cfg.Log.Info("back-pressure has ended: agents send at their usual rate", "after", time.Duration(now-since).Round(time.Second))
 			since = 0
 		}
 	}

@@ -69,7 +69,7 @@ type Limits struct {
 // setDefaults sets defaults for zero fields and fails if a dependency is missing.
 func (c *Config) setDefaults() error {
 	if c.Nodes == nil || c.View == nil || len(c.SigningKey) == 0 {
-		return errors.New("BUG: session layer without nodes, view or signing key")
+		return errors.New("BUG: the session layer needs nodes, view and signing key")
 	}
 	if c.Rand == nil {
 		c.Rand = rand.Float64
@@ -133,7 +133,7 @@ type View interface {
 	LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error)
 	// Admit decides whether a result may create or update its event (limits of node and namespace); an empty code admits.
 	// It is called for every result, so it must be fast.
-	Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason string)
+	Admit(node model.NodeID, definition *model.CheckDefinition) (code, reason string)
 }
 
 // SessionLoss describes a sudden loss of sessions: how many broke off within which time.

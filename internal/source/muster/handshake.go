@@ -96,7 +96,7 @@ func (s *Server) refuseChangedNode(x *session) *wire.Refuse {
 	case now.Key != x.Node.Key:
 		return s.refuseReplaced(&now, x.Node.Key)
 	case now.Name != x.Node.Name:
-		return s.newRefusal("changed", "the node was renamed to "+now.Name+": the session starts again", time.Second)
+		return s.newRefusal("changed", "the node was renamed to "+now.Name+": the agent connects again", time.Second)
 	}
 	return nil
 }
@@ -132,7 +132,7 @@ func (s *Server) readHello(conn *wsconn.Conn) (*wire.Hello, *wire.Refuse) {
 		}
 		return hello, nil
 	}
-	return nil, s.newRefusal("malformed", fmt.Sprintf("%d control frames and no Hello", maxPings), time.Minute)
+	return nil, s.newRefusal("malformed", fmt.Sprintf("got %d control frames, but no Hello", maxPings), time.Minute)
 }
 
 // admitAgent authenticates the agent and checks that its node may connect.
@@ -180,7 +180,7 @@ func (s *Server) checkKey(node *core.Node, uid uuid.UUID, key string) *wire.Refu
 	if node.Key == "" {
 		var holder string
 		if node.Key, holder = s.cfg.Nodes.FirstKey(uid, key); holder != "" {
-			return withHint(s.newRefusal("identity", "the key of this machine is the key of node "+holder+": node "+node.Name+" needs another key", unknownNodeRetry),
+			return withHint(s.newRefusal("identity", "this machine has the key of node "+holder+": node "+node.Name+" needs another key", unknownNodeRetry),
 				"give this machine its own key; on the server: muster node replace "+node.Name+"; "+pki.HintRunJoinLine)
 		}
 	}
@@ -236,7 +236,7 @@ func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.H
 	var base *core.Session
 	if older != nil {
 		base = &older.Session
-		older.refuse(&wire.Refuse{Code: "duplicate", Message: "another connection of this node replaced this one: it was dead, or two agents have the same identity",
+		older.refuse(&wire.Refuse{Code: "duplicate", Message: "another connection of this node replaced this connection, which was dead; or two agents have the same identity",
 			RetryMs: s.jitterMs(30 * time.Second), Hint: "if this machine is a copy of another: " + resetIdentity})
 	}
 	committed := make(beginMarkCommit, 1)

@@ -41,7 +41,7 @@ type signalDecision uint8
 
 const (
 	admitted signalDecision = iota
-	refusedChunk
+	refusedDefinition
 	refusedOutput
 	refusedStates
 	refusedKind
@@ -51,7 +51,7 @@ const (
 	verdicts
 )
 
-var verdictNames = [verdicts]string{"admitted", "unknown_chunk", "output", "states", "kind", "malformed", "proxy", "gap"}
+var verdictNames = [verdicts]string{"admitted", "unknown_definition", "output", "states", "kind", "malformed", "proxy", "gap"}
 
 // metrics holds the metrics of the agents' source.
 type metrics struct {
@@ -76,12 +76,12 @@ func newMetrics(r prometheus.Registerer, sessions, pressure func() float64) *met
 		SessionMetrics: meter.Sessions(core.SessionNames{Messages: "frames", Handshakes: "handshakes", Archives: "asset_requests", Agents: "agents"}, sessions),
 		controls:       meter.Counter("controls_received_total", "Pings and pongs from agents."),
 		resent:         meter.Counter("assignments_resent_total", "Complete assignments sent again because the agent had another hash than expected."),
-		leftOutUnits:   meter.Counter("units_left_out_total", "Units omitted from assignments because the agent does not support them."),
-		refusedUnits:   meter.Counter("units_refused_total", "Units of assignments that agents refuse to put in force."),
-		sent:           meter.Vector("sent_total", "Messages to agents, by kind.", "kind"),
-		throttled:      meter.Vector("throttled_total", "Pauses in reading from an agent, by the limit that caused them.", "limit"),
+		leftOutUnits:   meter.Counter("units_left_out_total", "Units left out of assignments because the agent does not support them."),
+		refusedUnits:   meter.Counter("units_refused_total", "Units of assignments that agents refuse to run."),
+		sent:           meter.Vector("sent_total", "Messages sent to agents, by kind.", "kind"),
+		throttled:      meter.Vector("throttled_total", "Pauses in reading from an agent, by limit.", "limit"),
 		secrets: server.Vector("secrets_total",
-			"Requests of agents for secrets, by outcome: given, refused (no check of the node names it), failed (no value found).", "outcome"),
+			"Requests of agents for secrets, by outcome: given, refused (no check of the node names the secret), failed (no value found).", "outcome"),
 		limits: server.Vector("limits_met_total", "Refusals and pauses by limits, by namespace and limit.", "namespace", "limit"),
 		unknownNames: server.Vector("tls_names_unknown_total",
 			"Connections to a name that is not in the server's certificate, by client: people (refused) or agents (accepted).", "who"),
@@ -89,7 +89,7 @@ func newMetrics(r prometheus.Registerer, sessions, pressure func() float64) *met
 	m.acks = m.sent.WithLabelValues("ack")
 	meter.Outcomes("frames_total", "Messages from agents after Hello, by outcome.", m.frames[:], func(i int) string { return outcomeNames[i] })
 	meter.Outcomes("signals_total", "Signals in batches, by verdict.", m.signals[:], func(i int) string { return verdictNames[i] })
-	meter.Gauge("pressure", "Highest fill level of journal queue, journal budget and reactions, from 0 to 1. Agents that send values are slowed from 0.25 on, all agents from 0.5 on, until it is below half of that.", pressure)
+	meter.Gauge("pressure", "Highest fill level of journal queue, journal budget and dispatcher queue, from 0 to 1. Back-pressure begins at 0.25 for agents that send values, at 0.5 for all agents, and ends below half of that.", pressure)
 	return m
 }
 

@@ -62,10 +62,10 @@ type sessionClosing struct {
 
 // sentAssignment records which assignment the server has sent and which one the agent has confirmed.
 type sentAssignment struct {
-	sent        *directory.Assignment // named by Hello or sent; nil: unknown, so the next one is sent whole
-	unconfirmed int                   // sent and not answered by AssignmentStatus yet
-	mismatches  int                   // successive AssignmentStatus with another hash than expected
-	refused     []wire.RefusedChunk   // chunks that the agent refused in its last AssignmentStatus
+	sent        *directory.Assignment    // named by Hello or sent; nil: unknown, so the next one is sent whole
+	unconfirmed int                      // sent and not answered by AssignmentStatus yet
+	mismatches  int                      // successive AssignmentStatus with another hash than expected
+	refused     []wire.RefusedDefinition // definitions that the agent refused in its last AssignmentStatus
 }
 
 // ServeConn serves an agent's connection by the Muster protocol until it ends. It returns when the session is open,
@@ -244,7 +244,7 @@ func (x *session) handleFrame(frame []byte) frameOutcome {
 	case wire.KindExchange:
 		return x.acceptSecretRequest(body)
 	case wire.KindHello:
-		return x.violation(frameMalformed, "a second Hello")
+		return x.violation(frameMalformed, "got a second Hello")
 	}
 	return unknownKind
 }
@@ -298,7 +298,7 @@ func (x *session) refuseLocked(r *wire.Refuse) {
 // newStallRefusal returns the Refuse message after a pause of the server's process, which makes the agent send its
 // results again.
 func (s *Server) newStallRefusal() *wire.Refuse {
-	return s.newRefusal(outcomeNames[serverStalled], "the server stood still: send the results again, with their present age", 2*time.Second)
+	return s.newRefusal(outcomeNames[serverStalled], "the server was paused: send the results again with their present age", 2*time.Second)
 }
 
 // newUnreadableRefusal returns the Refuse message for a frame that violates WebSocket or is too long.

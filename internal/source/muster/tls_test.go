@@ -221,7 +221,7 @@ func TestSessionNeedsTheNodesCertificate(t *testing.T) {
 	t.Run("the agent refuses another server", func(t *testing.T) {
 		mixed := *good
 		mixed.CA, mixed.CASum = stranger.CA, stranger.CASum
-		if _, err := h.openTLS(&mixed, good.Node); err == nil || !strings.Contains(err.Error(), "is not the one that this machine joined") {
+		if _, err := h.openTLS(&mixed, good.Node); err == nil || !strings.Contains(err.Error(), "this machine joined another server than") {
 			t.Fatalf("got %v", err)
 		}
 	})

@@ -66,7 +66,7 @@ type Intent interface {
 type Checks interface {
 	FilterContext(node, runner model.NodeID, check model.CheckID) directory.FilterContext
 	// Keepalive returns the keepalive check of a node with its handlers and pipelines.
-	Keepalive(node model.NodeID) *model.CheckChunk
+	Keepalive(node model.NodeID) *model.CheckDefinition
 	PassiveCheck(namespace, name string) (directory.PassiveCheck, bool)
 	PassiveChecks(namespace, source string) []model.CheckID
 	// CatchUp returns when applied changes are in force.
@@ -75,7 +75,7 @@ type Checks interface {
 
 // View is the part of the event view that sessions of Sensu agents use.
 type View interface {
-	Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason string)
+	Admit(node model.NodeID, definition *model.CheckDefinition) (code, reason string)
 	// HasEvent reports whether a node has an event of a check.
 	HasEvent(node model.NodeID, check model.CheckID) bool
 }
@@ -91,7 +91,7 @@ type Limits struct {
 // setDefaults fills zero values with defaults and fails if a dependency is missing.
 func (c *Config) setDefaults() error {
 	if c.Limiter == nil || c.Admission == nil || c.Archives == nil || c.Intent == nil || c.View == nil || c.Checks == nil || c.Handler == nil {
-		return errors.New("BUG: source of Sensu agents without limiter, admission, archives, intent, view, checks or handlers")
+		return errors.New("BUG: the source of Sensu agents needs limiter, admission, archives, intent, view, checks and handlers")
 	}
 	if c.Rand == nil {
 		c.Rand = rand.Uint64
@@ -114,7 +114,7 @@ const (
 	messageMalformed                       // a message that cannot be decoded
 	otherEntity                            // an event of another entity than the session's
 	checkUnassigned                        // an event of a check that the node's assignment does not name
-	emptyEvent                             // an event with neither a check nor metrics
+	emptyEvent                             // the event has neither a check nor metrics
 	stateLimit                             // no room for another event of the node or its namespace
 	sessionDisplaced                       // the session has ended already
 	notJournaled                           // the journal did not accept it
@@ -145,12 +145,12 @@ func newMetrics(r prometheus.Registerer, sessions, listsExpire func() float64) *
 	m := &metrics{
 		SessionMetrics: meter.Sessions(core.SessionNames{Messages: "messages", Handshakes: "logins", Archives: "assets", Agents: "Sensu agents"}, sessions),
 		secrets:        meter.Vector("secrets_total", "Runs with secrets, by outcome: given, failed (a value was not found), refused (the assignment changed meanwhile).", "outcome"),
-		requests:       meter.Counter("requests_total", "Runs of checks requested of Sensu agents."),
+		requests:       meter.Counter("requests_total", "Check runs requested from Sensu agents."),
 		impossible:     meter.Counter("impossible_total", "Due runs that a Sensu agent cannot perform; the event has the reason."),
-		overdue:        meter.Counter("overdue_total", "Requests sent while the request before had no answer."),
+		overdue:        meter.Counter("overdue_total", "Check requests sent while the previous request had no answer."),
 		throttled:      meter.Counter("throttled_total", "Pauses in reading from a Sensu agent by a limit of its node or namespace."),
 		valuesLost:     meter.Counter("values_lost_total", "Dropped metric values of Sensu agents: not a number, a name or tag too long, or too many for one result."),
-		passwordLocks:  meter.Counter("guessing_total", "Addresses of Sensu agents locked after too many wrong passwords, until they were quiet for half a minute."),
+		passwordLocks:  meter.Counter("guessing_total", "Addresses of Sensu agents locked after too many wrong passwords, until half a minute passes without an attempt."),
 	}
 	meter.Outcomes("messages_total", "Messages from Sensu agents, by outcome.", m.messages[:], func(i int) string { return outcomeNames[i] })
 	meter.Gauge("crl_until_timestamp_seconds", "Expiry of the first revocation list of Sensu agents. 0: never, or there are none.", listsExpire)

@@ -16,11 +16,11 @@ import (
 	"github.com/gobwas/ws"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/authlimit"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/admission"
-	"github.com/muster-fleet/muster/internal/tries"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
@@ -167,7 +167,7 @@ func (s *Server) acquirePasswordTry(ctx context.Context, from string) (release f
 		s.cfg.Log.Warn("too many wrong passwords of Sensu agents from one address: refusing new passwords there until half a minute passes without one; passwords that were right before still work",
 			"from", from)
 	}
-	if errors.Is(err, tries.ErrExhausted) {
+	if errors.Is(err, authlimit.ErrExhausted) {
 		err = model.Errorf(model.Limited, "too many wrong passwords from %s", from).WithHint("wait half a minute; passwords that were right since the server started still work")
 	}
 	return release, err
@@ -217,13 +217,13 @@ func (s *Server) checkCertificate(state *tls.ConnectionState, o *handshakeReques
 	o.serials = serialsOf(state.VerifiedChains)
 	if since, ok := s.cfg.Authorities.revokedSince(o.serials); ok {
 		return model.Errorf(model.Forbidden, "the certificate of %q was revoked, %s", leaf.Subject.String(), since.UTC().Format(time.RFC3339)).
-			WithHint("issue another one if the machine is still trusted")
+			WithHint("issue another certificate if the machine is still trusted")
 	}
 	user, err := s.cfg.Access.AgentProgram(common)
 	if err != nil {
 		if !isMachineName(common) || common != name || !slices.Contains(in, namespace) || len(machines) > 0 && !slices.Contains(machines, name) {
 			return model.Errorf(model.Unauthenticated, "the certificate of %q: its common name is neither that of a user with the role agent, nor, with the namespace %s as its organization, that of the machine %s",
-				leaf.Subject.String(), namespace, name).WithHint("docs/sensu-certificates.md has the commands")
+				leaf.Subject.String(), namespace, name).WithHint("see the commands: docs/sensu-certificates.md")
 		}
 		if user, err = s.cfg.Access.AgentProgram(defaultUser); err != nil {
 			return model.Errorf(model.Unauthenticated, "the certificate names a machine, and such agents log in as the user %s, which does not exist", defaultUser).

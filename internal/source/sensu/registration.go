@@ -35,7 +35,7 @@ func (x *session) register(received *sensuwire.ReceivedEvent, keepalive bool) er
 			x.warnUnusableHandlers(stranger.Lifecycle)
 		}
 	}
-	by := intent.Actor{User: x.user.Name, Whence: x.Conn.NetConn().RemoteAddr().String(), Why: "its Sensu agent connected"}
+	by := intent.Actor{User: x.user.Name, Whence: x.Conn.NetConn().RemoteAddr().String(), Why: "the Sensu agent of the node connected"}
 	info, err := s.cfg.Intent.RegisterExternal(s.life.Base, by, stranger)
 	if err != nil {
 		return err
@@ -93,7 +93,7 @@ func (s *Server) checkUnique(ctx context.Context, m *intent.ExternalAgent, nc ne
 	if older.proven == proven {
 		alive, ok := older.Alive(ctx, s.life.Base, s.cfg.Limits.Probe, func() { s.outbox.Add(older, duePing) })
 		if !ok {
-			return model.Errorf(model.Unavailable, "another new connection of agent %s is just being checked", m.Name)
+			return model.Errorf(model.Unavailable, "another new connection of agent %s is being authenticated", m.Name)
 		}
 		if !alive {
 			return nil
@@ -355,7 +355,7 @@ func (s *Server) ephemeralLifecycle(m *sensuwire.Machine, received *sensuwire.Re
 func (x *session) warnUnusableHandlers(l *model.Lifecycle) {
 	for _, name := range l.Handlers {
 		spec, ok := x.srv.cfg.Handler(x.namespace, name)
-		reason := "it does not exist: apply it, then the waiting message is sent"
+		reason := "the handler does not exist: apply the handler, then the server sends the waiting message"
 		if ok {
 			service := spec.ProblemService()
 			if service == "" {

@@ -150,7 +150,7 @@ func TestDeregistrationHandlerIsInTheNodesNamespace(t *testing.T) {
 		logged string // "": nothing
 	}{
 		"there":    {"CMDB", []string{"cmdb"}, ""},
-		"missing":  {"nobody", []string{"nobody"}, "it does not exist: apply it"},
+		"missing":  {"nobody", []string{"nobody"}, "the handler does not exist: apply the handler"},
 		"pages":    {"pager", []string{"pager"}, "handler=pager"},
 		"nobody":   {"", nil, ""},
 		"climbing": {"shared/cmdb", []string{"shared-cmdb"}, "handler=shared-cmdb"},

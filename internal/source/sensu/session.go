@@ -296,7 +296,7 @@ type writerScratch struct {
 // Flush implements core.Sender: a writer calls it to write the due check requests and other pending messages.
 func (x *session) Flush(w *core.Scratch, due core.MessageSet) error {
 	if due&dueClose != 0 {
-		_ = x.Conn.WriteClose(1001, "the session ends; connect again")
+		_ = x.Conn.WriteClose(1001, "the server ended the session: connect again")
 		return x.Conn.Close()
 	}
 	if due&duePlan != 0 {

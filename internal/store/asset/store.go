@@ -111,7 +111,7 @@ func (s *Store) Size(sum Sum) (bytes int64, ok bool) {
 func (s *Store) Open(sum Sum) (io.ReadSeekCloser, error) {
 	size, ok := s.Size(sum)
 	if !ok {
-		return nil, model.Errorf(model.NotFound, "the server has no archive %s", Short(sum)).WithHint("muster asset add NAME FILE")
+		return nil, model.Errorf(model.NotFound, "the server has no archive %s", Short(sum)).WithHint("upload the archive: muster asset add NAME FILE")
 	}
 	f, err := s.opts.FS.Open(s.path(sum))
 	if err != nil {
@@ -169,7 +169,7 @@ func (s *Store) copyArchive(f disk.File, r io.Reader) (sum Sum, size int64, err 
 		n, err := io.ReadFull(r, buffer)
 		if n > 0 {
 			if size+int64(n) > model.MaxAssetBytes {
-				return sum, size, model.Errorf(model.TooLarge, "the archive is larger than the limit of %s", model.Size(model.MaxAssetBytes)).WithHint("install its content as a package")
+				return sum, size, model.Errorf(model.TooLarge, "the archive is larger than the limit of %s", model.Size(model.MaxAssetBytes)).WithHint("install the content of the archive as a package")
 			}
 			if free, err := s.opts.FS.Free(s.opts.Dir); err == nil && free < minFreeBytes {
 				return sum, size, model.Errorf(model.Unavailable, "the disk of %s has only %s free", s.opts.Dir, model.Size(free)).WithHint("free disk space, or delete unused Assets")
@@ -185,7 +185,7 @@ func (s *Store) copyArchive(f disk.File, r io.Reader) (sum Sum, size int64, err 
 			return sum, size, nil
 		}
 		if err != nil {
-			return sum, size, model.Errorf(model.Unavailable, "the upload is incomplete: %w", err).WithHint("try again")
+			return sum, size, model.Errorf(model.Unavailable, "the upload is incomplete: %w", err).WithHint("upload the archive again")
 		}
 	}
 }
@@ -195,7 +195,7 @@ func (s *Store) uploadError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return model.Errorf(model.Unavailable, "store the archive in %s: %w", s.opts.Dir, err).WithHint("df -h %s", s.opts.Dir)
+	return model.Errorf(model.Unavailable, "store the archive in %s: %w", s.opts.Dir, err).WithHint("free disk space: df -h %s", s.opts.Dir)
 }
 
 // Grace is how long the server keeps an uploaded archive that no Asset names yet.
@@ -255,7 +255,7 @@ func (s *Store) Check(sum Sum) error {
 	f, err := s.Open(sum)
 	if err != nil {
 		if errors.Is(err, os.ErrNotExist) {
-			return s.recordDamage(sum, file, "its file is missing")
+			return s.recordDamage(sum, file, "the file of the archive is missing")
 		}
 		return err
 	}
@@ -284,7 +284,7 @@ func (s *Store) recordDamage(sum Sum, file int, what string) error {
 
 // damagedError returns an error that tells how an archive is damaged.
 func damagedError(sum Sum, what string) error {
-	return model.Errorf(model.NotFound, "the server's copy of the archive %s is damaged: %s", Short(sum), what).WithHint("muster asset add NAME FILE")
+	return model.Errorf(model.NotFound, "the server's copy of the archive %s is damaged: %s", Short(sum), what).WithHint("upload the archive: muster asset add NAME FILE")
 }
 
 // Damaged returns an error that tells how an archive is damaged, or nil.

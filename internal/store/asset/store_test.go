@@ -417,7 +417,7 @@ func TestMissingArchive(t *testing.T) {
 	h := newFolderTest(t, memfs.New())
 	sum := h.put(testArchive('a'))
 	testenv.NoError(t, h.fs.Remove(filepath.Join(folder, hex.EncodeToString(sum[:]))))
-	if err := h.Check(sum); err == nil || !strings.Contains(err.Error(), "its file is missing") {
+	if err := h.Check(sum); err == nil || !strings.Contains(err.Error(), "the file of the archive is missing") {
 		t.Errorf("%v", err)
 	}
 	h.put(testArchive('a'))

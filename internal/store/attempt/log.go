@@ -47,7 +47,7 @@ type Log struct {
 func Open(path string) (*Log, error) {
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read the file that counts crashes: %w", err)
+		return nil, fmt.Errorf("read the file of crash counts: %w", err)
 	}
 	l := &Log{path: path, crashes: parseCrashes(data), running: map[string]int{}}
 	if len(l.crashes) > maxKeys {
@@ -149,14 +149,14 @@ func (l *Log) rewrite() error {
 		fmt.Fprintf(&b, "%d %q\n", l.crashes[key]+1, key)
 	}
 	if err := os.WriteFile(l.path+".new", b.Bytes(), 0o600); err != nil {
-		return fmt.Errorf("write the file that counts crashes: %w", err)
+		return fmt.Errorf("write the file of crash counts: %w", err)
 	}
 	if err := os.Rename(l.path+".new", l.path); err != nil {
-		return fmt.Errorf("write the file that counts crashes: %w", err)
+		return fmt.Errorf("write the file of crash counts: %w", err)
 	}
 	file, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return fmt.Errorf("write the file that counts crashes: %w", err)
+		return fmt.Errorf("write the file of crash counts: %w", err)
 	}
 	if l.file != nil {
 		_ = l.file.Close()

@@ -53,7 +53,7 @@ type Gate struct {
 }
 
 // ErrSkip reports that a gate discards a snapshot; the next cycle saves a new snapshot of the partition.
-var ErrSkip = errors.New("skipped a snapshot")
+var ErrSkip = errors.New("cannot save the snapshot of a partition now; the next cycle saves it")
 
 // The journal is cut below the older of the two snapshots of a partition. When the journal fills up, cycles become
 // shorter: at the fill level shortenFrom a cycle takes its period, at shortenMost only shortestCycle.
@@ -193,7 +193,7 @@ func (c *Cycle) reportError(ctx context.Context, err error) {
 	}
 	c.Store.metrics.failed.Inc()
 	if c.Logger != nil {
-		c.Logger.Error("cannot save a snapshot; the journal keeps its commits", "error", err)
+		c.Logger.Error("cannot save a snapshot; the journal keeps the commits since the last one", "error", err)
 	}
 }
 
@@ -221,13 +221,13 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	}
 	m := &metrics{
 		saved:    counter("saved_total", "Snapshots of partitions saved."),
-		failed:   counter("failures_total", "Snapshots that failed to save."),
-		cycles:   counter("cycles_total", "Rounds through all partitions."),
+		failed:   counter("failures_total", "Snapshots whose saving failed."),
+		cycles:   counter("cycles_total", "Completed snapshot cycles through all partitions."),
 		unusable: counter("unusable_total", "Unusable snapshots: damaged, ahead of the journal, or of another incarnation."),
 		bytes:    counter("written_bytes_total", "Bytes of snapshots written."),
 		encode: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Namespace: "muster", Subsystem: "snapshot", Name: "encode_seconds",
-			Help: "Time that a partition was locked for encoding.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 10),
+			Help: "Duration of a partition's lock during encoding.", Buckets: prometheus.ExponentialBuckets(0.0001, 2, 10),
 		}),
 	}
 	if r != nil {

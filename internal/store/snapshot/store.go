@@ -91,7 +91,7 @@ func Open(o Options) (*Store, error) {
 	}
 	if foreign > 0 {
 		s.metrics.unusable.Add(float64(foreign))
-		o.Logger.Warn("ignoring snapshots of another incarnation of the data or of another server", "folder", o.Dir, "files", foreign)
+		o.Logger.Warn("ignored snapshots of another incarnation of the data or of another server", "folder", o.Dir, "files", foreign)
 	}
 	for p := range s.kept {
 		slices.SortFunc(s.kept[p], func(a, b snapshotFile) int { order, _ := a.at.Compare(b.at); return order })
@@ -116,7 +116,7 @@ func (s *Store) indexFile(name string) (mine bool, err error) {
 	}
 	if order, _ := now.Compare(s.opts.Head); order > 0 {
 		// The journal would grow past this position with other commits: the snapshot must never be used again.
-		s.opts.Logger.Error("snapshot is ahead of the journal; setting it aside",
+		s.opts.Logger.Error("the snapshot is newer than the journal; the server renames its file",
 			"file", path, "snapshot", now.Number, "journal", s.opts.Head.Number)
 		s.metrics.unusable.Inc()
 		if err := s.opts.FS.Rename(path, path+aheadSuffix); err != nil {
@@ -139,7 +139,7 @@ func (s *Store) Load(p model.Partition) (snap Snapshot, ok bool, passed []error)
 		snap, err := s.readFile(p, f)
 		if err != nil {
 			err = fmt.Errorf("read snapshot %q: %w", filepath.Join(s.opts.Dir, f.name), err)
-			s.opts.Logger.Error("snapshot is unusable; using an older one or the journal",
+			s.opts.Logger.Error("the snapshot is unusable; the server uses an older snapshot or the journal",
 				"file", filepath.Join(s.opts.Dir, f.name), "error", err)
 			s.metrics.unusable.Inc()
 			s.removeFromIndex(p, f)
@@ -203,7 +203,7 @@ func (s *Store) readFile(p model.Partition, f snapshotFile) (Snapshot, error) {
 		return Snapshot{}, err
 	}
 	if snap.Partition != p || snap.At.Number != f.at.Number || snap.At.Log != f.log {
-		return Snapshot{}, fmt.Errorf("%w: its header names partition %d and position %d, but its file name names others", ErrDamaged, snap.Partition, snap.At.Number)
+		return Snapshot{}, fmt.Errorf("%w: partition %d and position %d in the header differ from the file name", ErrDamaged, snap.Partition, snap.At.Number)
 	}
 	snap.At = f.at
 	return snap, nil

@@ -119,7 +119,7 @@ func (db *DB) postgresHint(pg *pgconn.PgError) (hint string, ok bool) {
 	case strings.HasPrefix(pg.Code, "28"): // invalid authorization
 		return "check user and password in --" + db.flagName() + " (or its environment variable), and pg_hba.conf on the server", true
 	case pg.Code == "3D000": // no such database
-		return "create it: createdb -E UTF8 -T template0 -O USER DATABASE", true
+		return "create the database: createdb -E UTF8 -T template0 -O USER DATABASE", true
 	case pg.Code == "42501": // insufficient privilege
 		return "let the user own the database: ALTER DATABASE … OWNER TO …; or GRANT CREATE, USAGE ON SCHEMA public TO …", true
 	case pg.Code == "25006": // read-only transaction

@@ -38,7 +38,7 @@ func openPostgres(ctx context.Context, dsn, component string) (*DB, error) {
 	cfg, err := pgx.ParseConfig(dsn)
 	if err != nil {
 		return nil, model.Errorf(model.Invalid, "%s: %w", db.flagName(), err).
-			WithHint("want postgres://USER:PASSWORD@HOST:5432/DATABASE")
+			WithHint("expected postgres://USER:PASSWORD@HOST:5432/DATABASE")
 	}
 	me, err := applicationName(component)
 	if err != nil {
@@ -109,7 +109,7 @@ func checkServerVersion(version string) error {
 	}
 	if major < oldestPostgres {
 		return model.Errorf(model.Invalid, "PostgreSQL %s is too old, Muster needs %d or later", version, oldestPostgres).
-			WithHint("upgrade it (pg_upgrade), or omit the setting: SQLite is built in")
+			WithHint("upgrade PostgreSQL (pg_upgrade), or omit the setting: SQLite is built in")
 	}
 	return nil
 }

@@ -1,0 +1,265 @@
+package cli
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/prep"
+	"github.com/muster-fleet/muster/internal/trigger"
+)
+
+// itemCommand makes the command group muster item.
+func itemCommand(s *commandLine) *cobra.Command {
+	return s.buildCommandGroup("item", "Test items of Templates", itemTestCommand(s))
+}
+
+// itemTestFlags holds the flags of muster item test.
+type itemTestFlags struct {
+	files, values, macros []string
+	key, template         string
+}
+
+// itemTestCommand makes the command muster item test, which passes values through the steps and triggers of an item.
+func itemTestCommand(s *commandLine) *cobra.Command {
+	f := &itemTestFlags{}
+	return s.buildCommand(command{
+		use: "test -f FILE --item KEY --value TEXT", short: "Show each step of an item for a value, and its triggers", args: cobra.NoArgs, offline: true, noFormat: true,
+		flags: func(flags *pflag.FlagSet) {
+			registerFileFlag(flags, &f.files)
+			flags.StringVar(&f.key, "item", "", "key of the item")
+			flags.StringArrayVar(&f.values, "value", nil, "raw value; repeat it for values one interval apart")
+			flags.StringArrayVar(&f.macros, "macro", nil, "value of a macro, as a Property sets it: '{$MAX}=5'")
+			flags.StringVar(&f.template, "template", "", "name of the Template, if the files have several")
+		},
+		run: f.run,
+	})
+}
+
+// run tests the item.
+func (f *itemTestFlags) run(c *commandCall) error {
+	if f.key == "" || len(f.values) == 0 {
+		return model.Errorf(model.Invalid, "the item or a value is missing").WithHint("muster item test -f FILE --item KEY --value TEXT")
+	}
+	spec, err := f.findTemplate(c)
+	if err != nil {
+		return err
+	}
+	t, err := newItemTest(spec, f.macros)
+	if err != nil {
+		return err
+	}
+	at, ok := t.find(f.key)
+	if !ok {
+		return model.Errorf(model.NotFound, "the template has no item %s", f.key).WithHint("its items: %s", strings.Join(t.keys(), ", "))
+	}
+	interval := cmp.Or(time.Duration(t.items[at].Interval), time.Duration(model.DefaultItemInterval))
+	first := c.Now().Add(-time.Duration(len(f.values)-1) * interval)
+	for i, value := range f.values {
+		if i > 0 {
+			c.Printf("\n")
+		}
+		c.printField("value", "%s", strconv.Quote(value))
+		now := first.Add(time.Duration(i) * interval).UnixNano()
+		if err := t.apply(c, at, prep.NewParsed(item.Sample{At: now, Value: item.FromText(value)}), now, nil); err != nil {
+			return err
+		}
+		t.judge(c, now)
+	}
+	return nil
+}
+
+// findTemplate returns the Template of the files.
+func (f *itemTestFlags) findTemplate(c *commandCall) (*model.TemplateSpec, error) {
+	docs, err := c.readFilesWithResources(f.files)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]*model.TemplateSpec{}
+	for _, d := range docs {
+		r := &d.located.Resource
+		if spec, ok := r.Spec.(*model.TemplateSpec); ok && (f.template == "" || f.template == r.Metadata.Name) {
+			found[r.Metadata.Name] = spec
+		}
+	}
+	names := strings.Join(slices.Sorted(maps.Keys(found)), ", ")
+	switch len(found) {
+	case 0:
+		return nil, model.Errorf(model.NotFound, "the files have no such %s", kind.Template().Name).WithHint("one of the server: muster get template NAME -o yaml | muster item test -f - --item KEY --value TEXT")
+	case 1:
+		return found[names], nil
+	}
+	return nil, model.Errorf(model.Invalid, "the files have the templates %s", names).WithHint("choose one: --template NAME")
+}
+
+// itemTest has the compiled items and triggers of a Template, and their memory.
+type itemTest struct {
+	items    []model.Item // sorted by key
+	macros   *model.MacroValues
+	chains   map[int]*prep.Chain
+	states   map[int]*prep.State
+	triggers []itemTestTrigger
+}
+
+// itemTestTrigger is a trigger of a Template that is tested.
+type itemTestTrigger struct {
+	*model.Trigger
+	problem, recovery               *trigger.Program
+	problemWindows, recoveryWindows *trigger.Windows
+	touched                         bool // the last value was for it
+}
+
+// newItemTest returns a test of a Template whose macros have these values, each as NAME=VALUE.
+func newItemTest(spec *model.TemplateSpec, macros []string) (*itemTest, error) {
+	values := maps.Clone(spec.Macros)
+	if values == nil {
+		values = map[string]string{}
+	}
+	for _, text := range macros {
+		name, value, ok := strings.Cut(text, "}=")
+		if !ok {
+			return nil, model.Errorf(model.Invalid, "--macro %q is not {$NAME}=VALUE", text).WithHint("in quotes: --macro '{$MAX}=5'")
+		}
+		values[name+"}"] = value
+	}
+	t := &itemTest{chains: map[int]*prep.Chain{}, states: map[int]*prep.State{}}
+	var err error
+	if t.macros, err = model.NewMacroValues(values); err != nil {
+		return nil, model.Errorf(model.Invalid, "%w", err)
+	}
+	t.items = slices.SortedFunc(slices.Values(spec.Items), func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
+	for i := range spec.Triggers {
+		one := itemTestTrigger{Trigger: &spec.Triggers[i]}
+		if one.problem, err = trigger.CompileForItems(t.items, one.Expression, t.macros.Value); err == nil && one.Recovery != "" {
+			one.recovery, err = trigger.CompileForItems(t.items, one.Recovery, t.macros.Value)
+		}
+		if err != nil {
+			return nil, model.Errorf(model.Invalid, "trigger %q: %w", one.Name, err)
+		}
+		t.triggers = append(t.triggers, one)
+	}
+	return t, nil
+}
+
+// keys returns the keys of the Template's items.
+func (t *itemTest) keys() (keys []string) {
+	for i := range t.items {
+		keys = append(keys, t.items[i].Key)
+	}
+	return keys
+}
+
+// find returns the index of an item by its key, as it is written or with the values of its macros.
+func (t *itemTest) find(key string) (int, bool) {
+	i := slices.IndexFunc(t.items, func(i model.Item) bool {
+		expanded, err := t.macros.Expand(i.Key)
+		return i.Key == key || err == nil && expanded == key
+	})
+	return i, i >= 0
+}
+
+// apply passes a value through the steps of an item, prints each, and goes on with the items that are made of it. above has the
+// masters of the item.
+func (t *itemTest) apply(c *commandCall, at int, in *prep.Parsed, now int64, above []int) error {
+	of := &t.items[at]
+	typ, _ := of.ValueType()
+	c.printField("item", "%s (%s)", of.Key, typ)
+	steps, err := t.macros.ExpandSteps(of.Steps)
+	if err == nil && t.chains[at] == nil {
+		t.chains[at], err = prep.Compile(steps, typ)
+		t.states[at] = &prep.State{}
+	}
+	if err != nil {
+		return model.Errorf(model.Invalid, "item %s: %w", of.Key, err)
+	}
+	value, results, err := t.chains[at].RunTraced(t.states[at], in)
+	for i := range results {
+		c.printField("  step "+strconv.Itoa(i+1), "%s: %s", strings.TrimSpace(steps[i].Name+" "+strings.Join(steps[i].Parameters, " ")), stepText(&results[i]))
+	}
+	switch {
+	case err != nil:
+		c.printField("  result", "unsupported: %v", err)
+		return nil
+	case value.Kind() == item.None:
+		c.printField("  result", "no value: a step discarded it")
+		return nil
+	}
+	c.printField("  result", "%s", value)
+	for i := range t.triggers {
+		one := &t.triggers[i]
+		if one.problemWindows == nil {
+			one.problemWindows = one.problem.New(now)
+			if one.recovery != nil {
+				one.recoveryWindows = one.recovery.New(now)
+			}
+		}
+		if slices.Contains(one.problem.Positions(), at) {
+			one.problem.Add(one.problemWindows, at, item.Sample{At: now, Value: value})
+			one.touched = true
+		}
+		if one.recovery != nil && slices.Contains(one.recovery.Positions(), at) {
+			one.recovery.Add(one.recoveryWindows, at, item.Sample{At: now, Value: value})
+			one.touched = true
+		}
+	}
+	above = append(above, at)
+	for i := range t.items {
+		if t.items[i].From == of.Key && !slices.Contains(above, i) {
+			if err := t.apply(c, i, prep.NewParsed(item.Sample{At: now, Value: value}), now, above); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// stepText formats the output of a step.
+func stepText(r *prep.StepResult) string {
+	output := r.Value.String()
+	if r.Value.Kind() == item.None {
+		output = "no value"
+	} else if r.Value.Kind() == item.TextValue {
+		output = strconv.Quote(output)
+	}
+	switch {
+	case r.OnFail:
+		return "failed: " + r.Err.Error() + "; onFail: " + output
+	case r.Err != nil:
+		return "failed: " + r.Err.Error()
+	}
+	return output
+}
+
+// judge evaluates the triggers that got a value, and prints their results.
+func (t *itemTest) judge(c *commandCall, now int64) {
+	for i := range t.triggers {
+		one := &t.triggers[i]
+		if !one.touched {
+			continue
+		}
+		one.touched = false
+		result, reason := one.problem.Eval(one.problemWindows, now)
+		c.printField("trigger", "%s: %s  (%s)", one.Name, resultText(result, reason), one.Expression)
+		if one.recovery != nil {
+			result, reason := one.recovery.Eval(one.recoveryWindows, now)
+			c.printField("  recovery", "%s  (%s)", resultText(result, reason), one.Recovery)
+		}
+	}
+}
+
+// resultText formats the result of an expression.
+func resultText(r trigger.Result, reason string) string {
+	if r == trigger.Unknown {
+		return "unknown: " + reason
+	}
+	return r.String()
+}

@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"strings"
+	"testing"
+)
+
+const itemTestFile = `
+kind: Template
+metadata: {name: nginx}
+spec:
+  macros: {"{$MAX}": "5"}
+  items:
+    - {key: status, type: text, trapper: true, steps: [{trim: " "}]}
+    - {key: requests, type: float, from: status, steps: [{jsonPath: $.requests}, {changePerSecond: [], onFail: {error: no requests}}]}
+    - {key: up, type: boolean, from: status, steps: [{jsonPath: $.up, onFail: {value: "0"}}]}
+  triggers:
+    - {name: busy, expression: "last(//requests)>{$MAX}", recovery: "last(//requests)<1"}
+    - {name: down, expression: "last(//up)=0"}
+`
+
+// TestItemTestShowsEachStep passes values through an item with dependents and triggers, and expects each step with its output, failures
+// with their reasons, and the results of the triggers that got a value.
+func TestItemTestShowsEachStep(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		code int
+		want []string
+	}{
+		{[]string{"--item", "status", "--value", ` {"requests": 60, "up": true} `, "--value", `{"requests": 660}`}, 0, []string{
+			"step 1", `trim: "{\"requests\": 60, \"up\": true}"`, `jsonPath $.requests: "60"`, "changePerSecond: no value", "no value: a step discarded it",
+			`jsonPath $.up: "true"`, "down: false  (last(//up)=0)", "changePerSecond: 10", "busy: true  (last(//requests)>{$MAX})", "recovery", "false  (last(//requests)<1)",
+			"no data matches the specified path", `onFail: "0"`, "down: true",
+		}},
+		{[]string{"--item", "status", "--value", `{"requests": 0}`, "--value", `{"requests": 660}`, "--macro", "{$MAX}=50"}, 0, []string{"busy: false"}},
+		{[]string{"--item", "requests", "--value", "broken"}, 0, []string{"jsonPath $.requests: failed: ", "unsupported: "}},
+		{[]string{"--item", "nosuch", "--value", "1"}, 3, []string{"the template has no item nosuch", "requests, status, up"}},
+		{[]string{"--item", "status"}, 2, []string{"the item or a value is missing"}},
+		{[]string{"--item", "status", "--value", "1", "--template", "other"}, 3, []string{"the files have no such Template"}},
+		{[]string{"--item", "status", "--value", "1", "--macro", "MAX=5"}, 2, []string{"is not {$NAME}=VALUE"}},
+	} {
+		code, stdout, stderr := runCommandLine(t, itemTestFile, append([]string{"item", "test", "-f", "-"}, c.args...)...)
+		if code != c.code {
+			t.Errorf("%v: code %d, want %d\n%s%s", c.args, code, c.code, stdout, stderr)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(stdout+stderr, want) {
+				t.Errorf("%v: no %q in\n%s%s", c.args, want, stdout, stderr)
+			}
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package model
+
+import "testing"
+
+// TestBuildMatchesVersions checks which versions of a distribution a build is for.
+func TestBuildMatchesVersions(t *testing.T) {
+	for _, c := range []struct {
+		want, version string
+		matches       bool
+	}{
+		{"", "12", true}, {"9", "9", true}, {"9", "9.4", true}, {"9", "90", false}, {"9.4", "9", false},
+		{">=8", "8", true}, {">=8", "10.2", true}, {">=8", "7.9", false}, {">=8", "", false}, {">=8", "sid", false},
+		{"<10", "9.9", true}, {"<10", "10", false}, {">=8,<10", "9.4", true}, {">=8,<10", "10", false}, {">8", "9", false},
+	} {
+		b := AssetBuild{DistributionVersion: c.want}
+		if got := b.Matches(map[string]string{"distributionVersion": c.version}); got != c.matches {
+			t.Errorf("a build for %q matches version %q: %t, want %t", c.want, c.version, got, c.matches)
+		}
+	}
+	for _, text := range []string{">8", "<", ">=08x", "<10,<12", ">=10,<8", ">=9,9", ">=-1", "<0", ">=99999999999"} {
+		if r, err := ParseVersionRange(text); err == nil {
+			t.Errorf("%q is the range %v", text, r)
+		}
+	}
+}
+
+// FuzzParseVersionRange parses any text as a range; a range that is written and read again is the same.
+func FuzzParseVersionRange(f *testing.F) {
+	for _, text := range []string{">=8", "<10", ">=8,<10", "9.4", ">8", "<<", ",<"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		r, err := ParseVersionRange(text)
+		if err != nil || r == nil {
+			return
+		}
+		if again, err := ParseVersionRange(r.String()); err != nil || again == nil || *again != *r {
+			t.Errorf("%q is %v, written and read again %v, %v", text, r, again, err)
+		}
+	})
+}

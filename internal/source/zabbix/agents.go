@@ -1,0 +1,410 @@
+package zabbix
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// An agent has a connection per request. All its requests make one session. Each request for active checks and each heartbeat
+// writes the session's beginning to the journal: the agent's keepalive, beside its values. An agent numbers its values in each
+// run of the program. The journal has them as signals with these numbers, in a stream of this run: values that an agent sends again
+// count once, also after a kill of the server.
+
+// agents finds the agents that were heard since the start of the server.
+type agents struct {
+	mu     sync.Mutex
+	byNode map[model.NodeID]*agent
+}
+
+// agent is an agent that was heard since the start of the server.
+type agent struct {
+	mu        sync.Mutex // held while a request of the agent is handled, so that values stay in order
+	session   uint64     // in the journal's marks
+	begun     journal.Position
+	node      core.Node
+	uid       uuid.UUID
+	heartbeat time.Duration            // interval of its heartbeats; zero: it sends none
+	numbers   map[wire.StreamID]uint64 // last number of each run of the program
+
+	// Guarded by agents.mu.
+	state   core.Agent
+	heard   time.Time
+	timeout time.Duration
+}
+
+// defaultRefresh is the interval at which agents of Zabbix 6.0 ask for active checks.
+const defaultRefresh = 2 * time.Minute
+
+// Agent describes the agent of a node; ok is false if it was not heard within its time-out.
+func (s *Server) Agent(node model.NodeID) (state core.Agent, ok bool) {
+	s.agents.mu.Lock()
+	a := s.agents.byNode[node]
+	if ok = a != nil && s.cfg.Now().Sub(a.heard) < a.timeout; ok {
+		state = a.state
+	}
+	s.agents.mu.Unlock()
+	assignment := s.cfg.Nodes.For(node)
+	if !ok || assignment == nil {
+		return state, ok
+	}
+	state.Assigned = assignment.Generation.Revision
+	for _, definition := range assignment.Definitions {
+		if definition.AsCheck() != nil {
+			state.Idle = append(state.Idle, core.IdleUnit{Unit: definition.Unit, Name: definition.Name, Reason: "an agent of Zabbix runs no checks, it collects items"})
+		}
+	}
+	return state, true
+}
+
+// Connected reports whether the agent of a node was heard within its time-out.
+func (s *Server) Connected(node model.NodeID) bool {
+	s.agents.mu.Lock()
+	defer s.agents.mu.Unlock()
+	a := s.agents.byNode[node]
+	return a != nil && s.cfg.Now().Sub(a.heard) < a.timeout
+}
+
+// Agents returns the number of agents that were heard within their time-outs.
+func (s *Server) Agents() (n int) {
+	s.agents.mu.Lock()
+	defer s.agents.mu.Unlock()
+	for _, a := range s.agents.byNode {
+		if s.cfg.Now().Sub(a.heard) < a.timeout {
+			n++
+		}
+	}
+	return n
+}
+
+// lockAgent finds the agent of a request and locks its mu. An agent whose address a namespace allows gets a node if it has none, within
+// the limit of nodes of the namespace.
+func (s *Server) lockAgent(ctx context.Context, namespaces []string, r *request, host string, from netip.Addr) (*agent, error) {
+	m := &intent.ExternalAgent{System: system, Name: host, AgentReport: intent.AgentReport{Facts: factsOf(r)}}
+	if err := s.chooseNamespace(namespaces, m); err != nil {
+		return nil, err
+	}
+	_, known := s.cfg.Intent.LookupNode(m.UID())
+	info, err := s.cfg.Intent.RegisterExternal(ctx, intent.Actor{User: system, Whence: from.String(), Why: "its Zabbix agent connected"}, m)
+	if err == nil && !known {
+		err = s.cfg.Nodes.CatchUp(ctx) // the agent asks again after minutes
+	}
+	if err != nil {
+		return nil, err
+	}
+	if r.Request == "active checks" {
+		s.cfg.Intent.RecordReport(info, m.AgentReport)
+	}
+	a := s.agents.get(info.ID)
+	a.mu.Lock()
+	if r.HeartbeatFreq > 0 {
+		a.heartbeat = time.Duration(min(r.HeartbeatFreq, 3600)) * time.Second
+	}
+	interval := cmp.Or(a.heartbeat, defaultRefresh)
+	a.uid, a.node = info.UID, core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Warning: info.Warning, EveryKeepalive: info.Every,
+		Keepalive: cmp.Or(info.Interval, interval), Timeout: cmp.Or(info.Timeout, interval*5/2)}
+	s.agents.mu.Lock()
+	defer s.agents.mu.Unlock()
+	a.heard, a.timeout = s.cfg.Now(), a.node.Timeout
+	if a.state.Since.IsZero() {
+		a.state.Since = a.heard
+	}
+	a.state.Confirmed, a.state.Address, a.state.Version = true, from.String(), m.AgentReport.Facts["agentVersion"]
+	return a, nil
+}
+
+// get returns the agent of a node, and makes it if it is missing.
+func (x *agents) get(node model.NodeID) *agent {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	a := x.byNode[node]
+	if a == nil {
+		if x.byNode == nil {
+			x.byNode = map[model.NodeID]*agent{}
+		}
+		a = &agent{session: rand.Uint64(), numbers: map[wire.StreamID]uint64{}}
+		x.byNode[node] = a
+	}
+	return a
+}
+
+// factsOf returns the facts of an agent's machine that a request has.
+func factsOf(r *request) map[string]string {
+	version := "Zabbix agent " + r.Version
+	if r.Variant == 2 {
+		version = "Zabbix agent 2 " + r.Version
+	}
+	facts := map[string]string{"agentVersion": strings.TrimSpace(version)}
+	if r.HostMetadata != "" {
+		facts["hostMetadata"] = r.HostMetadata
+	}
+	return facts
+}
+
+// chooseNamespace finds the namespace of an agent: the one with its node, or else the only one that allows its address.
+func (s *Server) chooseNamespace(namespaces []string, m *intent.ExternalAgent) error {
+	name := model.CleanName(m.Name)
+	if name == "" || len(m.Name) > model.MaxName {
+		return model.Errorf(model.Invalid, "the host name %q is no name of a node", model.Truncate(m.Name, 100)).WithHint("Hostname=NAME in the agent's configuration")
+	}
+	var own []string
+	taken := ""
+	for _, m.Namespace = range namespaces {
+		if _, ok := s.cfg.Intent.LookupNode(m.UID()); ok {
+			own = append(own, m.Namespace)
+		} else if id, ok := s.cfg.Nodes.NodeByName(m.Namespace, name); ok {
+			if n := s.cfg.Nodes.Node(id); id == model.ServerNode || n.Proxy || n.UID != uuid.Nil {
+				taken = m.Namespace
+			} else {
+				own = append(own, m.Namespace)
+			}
+		}
+	}
+	switch {
+	case len(own) == 1:
+		m.Namespace = own[0]
+	case len(own) == 0 && taken != "":
+		return model.Errorf(model.Conflict, "node %s/%s has another agent, or is a proxy node", taken, name).
+			WithHint("Hostname=NAME in the agent's configuration, or muster node retire %s", name)
+	case len(own) > 1 || len(namespaces) > 1:
+		return model.Errorf(model.Conflict, "the namespaces %s allow this address, so that host %s has no clear one", strings.Join(namespaces, ", "), name).
+			WithHint("apply a Node %s in one of them", name)
+	}
+	return nil
+}
+
+// writeKeepalive writes the beginning of the agent's session to the journal, which counts as a keepalive. The caller holds a.mu.
+func (s *Server) writeKeepalive(ctx context.Context, a *agent) (err error) {
+	a.begun, err = s.append(ctx, []journal.Entry{{Section: core.SectionOf(a.uid), Data: a.node.Mark(wire.SessionMark{Session: a.session, Begun: true})}})
+	if err != nil {
+		return model.Errorf(model.Unavailable, "cannot write to the journal: %w", err).WithHint("muster status has the reason")
+	}
+	return nil
+}
+
+// takeHeartbeat takes a heartbeat, which agents send from Zabbix 6.2 on. It has no answer.
+func (s *Server) takeHeartbeat(ctx context.Context, namespaces []string, r *request, from netip.Addr) (*reply, error) {
+	a, err := s.lockAgent(ctx, namespaces, r, r.Host, from)
+	if err != nil {
+		return nil, err
+	}
+	defer a.mu.Unlock()
+	return nil, s.writeKeepalive(ctx, a)
+}
+
+// activeCheck is one item that an agent shall collect.
+type activeCheck struct {
+	Key         string `json:"key"`
+	ItemID      uint64 `json:"itemid,omitempty"`
+	Delay       any    `json:"delay"`
+	LastLogSize int    `json:"lastlogsize"`
+	MTime       int    `json:"mtime"`
+	Timeout     string `json:"timeout,omitempty"`
+}
+
+// assignChecks answers with the items of the node's Templates that its agent shall collect.
+func (s *Server) assignChecks(ctx context.Context, namespaces []string, r *request, from netip.Addr) (*reply, error) {
+	a, err := s.lockAgent(ctx, namespaces, r, r.Host, from)
+	if err != nil {
+		return nil, err
+	}
+	defer a.mu.Unlock()
+	if err := s.writeKeepalive(ctx, a); err != nil {
+		return nil, err
+	}
+	list := []activeCheck{}
+	if assignment := s.cfg.Nodes.For(a.node.ID); assignment != nil {
+		index := s.items.of(assignment)
+		for _, key := range slices.Sorted(maps.Keys(index.byKey)) {
+			of := index.byKey[key]
+			if of.trapper || isLogKey(key) {
+				continue
+			}
+			seconds := max(int(of.interval/time.Second), 1)
+			c := activeCheck{Key: key, Delay: seconds}
+			if r.Version != "" { // of an agent that names items by number
+				c.ItemID, c.Delay, c.Timeout = itemNumber(key), fmt.Sprintf("%ds", seconds), "3s"
+			}
+			list = append(list, c)
+		}
+	}
+	return &reply{Response: "success", Data: &list}, nil
+}
+
+// isLogKey reports whether an agent follows a log by this key: the server would have to keep the position in the log.
+func isLogKey(key string) bool {
+	name, _, _ := strings.Cut(key, "[")
+	return slices.Contains([]string{"log", "logrt", "log.count", "logrt.count", "eventlog", "eventlog.count"}, name)
+}
+
+// itemNumber returns the number by which agents name an item of their node: a hash of its key.
+func itemNumber(key string) uint64 {
+	sum := sha256.Sum256([]byte(key))
+	return binary.LittleEndian.Uint64(sum[:])>>1 | 1
+}
+
+// maxNumber bounds the number of a value.
+const maxNumber = 1 << 62
+
+// maxRuns bounds the remembered runs of an agent's program; the event view knows all.
+const maxRuns = 8
+
+// takeAgentData writes the values that an agent collected to the journal. An agent keeps the values of a failed request.
+func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *request, from netip.Addr, size int) (*reply, error) {
+	host := r.Host
+	if host == "" && len(r.Data) > 0 {
+		host = r.Data[0].Host // agents before 4.4 name it with each value, and so does the C agent of 6.0
+	}
+	a, err := s.lockAgent(ctx, namespaces, r, host, from)
+	if err != nil {
+		return nil, err
+	}
+	defer a.mu.Unlock()
+	if a.begun == (journal.Position{}) {
+		if err := s.writeKeepalive(ctx, a); err != nil {
+			return nil, err
+		}
+	}
+	if r.Session == "" {
+		return nil, model.Errorf(model.Invalid, "the agent states no session: agents before Zabbix 4.0 cannot connect")
+	}
+	sum := sha256.Sum256([]byte(r.Session))
+	stream := wire.StreamKey{Stream: wire.StreamID(binary.LittleEndian.Uint64(sum[:])), Lane: wire.Live}
+	last, ok := a.numbers[stream.Stream]
+	if !ok {
+		list, err := s.cfg.View.LastNumbers(ctx, a.node.ID, a.begun)
+		if err != nil {
+			return nil, model.Errorf(model.Unavailable, "the server does not know the agent's last value now: %w", err)
+		}
+		if i := slices.IndexFunc(list, func(l wire.StreamLast) bool { return l.StreamKey == stream }); i >= 0 {
+			last = list[i].Last
+		}
+	}
+	var budget core.Budget
+	budget.Open(s.cfg.Limiter, &a.node)
+	if debt := budget.Spend(&core.Charge{}); debt.Wait > maxDelay {
+		budget.Hit(debt.Limit(), debt.Reason())
+		return nil, model.Errorf(model.Limited, "%s", debt.Reason())
+	}
+	b := &agentBatch{valueBatch: valueBatch{srv: s, now: s.cfg.Now()}, agent: a, host: host, last: last}
+	b.batch.StreamKey = stream
+	b.own.Node, b.own.uid, b.own.blocks = a.node, a.uid, map[itemPlace]*valueBlock{}
+	if assignment := s.cfg.Nodes.For(a.node.ID); assignment != nil {
+		b.own.items = s.items.of(assignment)
+	}
+	for i := range r.Data {
+		if out := b.add(&r.Data[i], i); out != kept {
+			b.fail(out, 1, host, r.Data[i].Key)
+		}
+	}
+	b.flush()
+	if err := b.append(ctx, append(b.entries, b.own.entries()...), len(r.Data)-b.failed); err != nil {
+		return nil, err
+	}
+	if len(a.numbers) >= maxRuns {
+		clear(a.numbers)
+	}
+	a.numbers[stream.Stream] = b.last
+	budget.Spend(&core.Charge{core.LoadValues: len(r.Data), core.LoadBytes: size})
+	return b.answer(len(r.Data)), nil
+}
+
+// agentBatch collects the values of one request of an agent, in the numbers of its stream.
+type agentBatch struct {
+	valueBatch
+	agent   *agent
+	host    string
+	own     valueNode // its blocks have values of a key that a second Template of the node has, too
+	batch   wire.Batch
+	last    uint64 // number in the stream
+	entries []journal.Entry
+}
+
+// add adds a value, the i-th of its request. A value that is refused leaves a keepalive with its number.
+func (b *agentBatch) add(r *row, i int) outcome {
+	switch {
+	case r.ID == 0 || r.ID > maxNumber || r.Host != "" && r.Host != b.host:
+		return notNumbered
+	case r.ID <= b.last:
+		return repeated
+	}
+	if b.last > 0 && r.ID > b.last+1 {
+		b.flush()
+		b.appendBatch(&wire.Batch{StreamKey: b.batch.StreamKey, First: b.last + 1, Gap: &wire.Gap{Last: r.ID - 1, Reason: "the agent's buffer was full"}}, 0)
+	}
+	if len(b.batch.Signals) == 0 {
+		b.batch.First = r.ID
+	}
+	b.last = r.ID
+	signal, out := b.signalOf(r, i)
+	if b.batch.Signals = append(b.batch.Signals, signal); len(b.batch.Signals) == wire.MaxSignals {
+		b.flush()
+	}
+	return out
+}
+
+// signalOf returns the signal of a value.
+func (b *agentBatch) signalOf(r *row, i int) (wire.Signal, outcome) {
+	keepalive := wire.Signal{Kind: wire.SignalKeepalive}
+	of := b.own.items.byKey[r.Key]
+	if r.Key == "" {
+		of = b.own.items.byNumber[r.ItemID]
+	}
+	switch {
+	case of == nil:
+		return keepalive, unknownKey
+	case of.trapper:
+		return keepalive, trapperItem
+	case r.Value == nil: // the position in a log
+		return keepalive, kept
+	case len(*r.Value) > b.srv.cfg.Limits.ValueBytes:
+		return keepalive, tooLong
+	}
+	at, ok := b.timeOf(r, i)
+	if !ok {
+		return keepalive, wrongTime
+	}
+	v := wire.BlockValue{Value: item.FromText(string(*r.Value)), Unsupported: r.State == 1}
+	for _, place := range of.places[1:] {
+		b.own.add(place, at, v)
+	}
+	place := of.places[0]
+	v.Position, place.position = place.position, 0
+	block := valueBlock{place: place, times: []int64{at}, values: []wire.BlockValue{v}}
+	return block.signal(), kept
+}
+
+// flush ends the batch.
+func (b *agentBatch) flush() {
+	if n := len(b.batch.Signals); n > 0 {
+		b.appendBatch(&b.batch, n)
+		b.batch.Signals = nil
+	}
+}
+
+// appendBatch appends a batch to the entries for the journal.
+func (b *agentBatch) appendBatch(batch *wire.Batch, signals int) {
+	_, body, err := wire.FrameKind(wire.AppendBatch(nil, batch))
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	b.entries = append(b.entries, journal.Entry{Section: core.SectionOf(b.agent.uid), Data: append(wire.AppendBatchRecord(nil, b.agent.node.ID), body...), Signals: signals})
+}

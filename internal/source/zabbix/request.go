@@ -1,0 +1,60 @@
+package zabbix
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// request is a request of a Zabbix sender or agent. Fields that this server does not use are left out.
+type request struct {
+	Request string `json:"request"`
+	Data    []row  `json:"data"`
+
+	// Of agents.
+	Host          string `json:"host"`
+	HostMetadata  string `json:"host_metadata"`
+	Version       string `json:"version"`        // the C agent of Zabbix 6.0 states none
+	Variant       int    `json:"variant"`        // 2: Zabbix agent 2
+	Session       string `json:"session"`        // of this run of the program
+	HeartbeatFreq int    `json:"heartbeat_freq"` // s
+}
+
+// row is one value in a request.
+type row struct {
+	Host  string `json:"host"`
+	Key   string `json:"key"`
+	Value *text  `json:"value"` // nil: there is none
+	Clock int64  `json:"clock"` // s since 1970; zero: the sender states none
+	NS    int64  `json:"ns"`
+
+	// Of agents.
+	ID     uint64 `json:"id"`     // number of the value in this run of the program
+	ItemID uint64 `json:"itemid"` // in place of a key
+	State  int    `json:"state"`  // 1: the agent cannot collect the item, and the value is the reason
+}
+
+// text is a value: senders write it as a JSON string; Zabbix' server also accepts numbers.
+type text string
+
+// UnmarshalJSON decodes a string, or keeps a number as it is written.
+func (t *text) UnmarshalJSON(data []byte) error {
+	if data[0] == '"' {
+		return json.Unmarshal(data, (*string)(t))
+	}
+	if c := data[0]; c != '-' && (c < '0' || c > '9') {
+		return model.Errorf(model.Invalid, "the value %s is neither a string nor a number", model.Truncate(string(data), 100))
+	}
+	*t = text(data)
+	return nil
+}
+
+// parseRequest parses the payload of a request.
+func parseRequest(payload []byte) (*request, error) {
+	r := &request{}
+	if err := json.Unmarshal(bytes.TrimRight(payload, "\x00\n"), r); err != nil {
+		return nil, model.Errorf(model.Invalid, "cannot parse the request as JSON: %w", err)
+	}
+	return r, nil
+}

@@ -1,0 +1,307 @@
+package zabbix
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
+	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// maxAhead bounds how far in the future the time of a value may lie.
+const maxAhead = 10 * time.Minute
+
+// blockBytes bounds the values of one block, beside the last one.
+const blockBytes = 256 << 10
+
+// valueBatch collects the values of one request: by node, then by Template.
+type valueBatch struct {
+	srv        *Server
+	namespaces []string // that allow the peer's address
+	now        time.Time
+	nodes      map[string]*valueNode // by the name of the host
+	order      []*valueNode
+	failed     int
+	first      string // the first refused value, with the reason; empty: none
+}
+
+// valueNode is a node with the values that one request has for it.
+type valueNode struct {
+	core.Node
+	uid    uuid.UUID
+	items  itemIndex
+	out    outcome // kept, or the reason why the host has no node that takes values
+	values int
+	blocks map[itemPlace]*valueBlock // by Template: the position is zero
+	full   []*valueBlock
+}
+
+// valueBlock collects values of one Template on one node.
+type valueBlock struct {
+	place  itemPlace // the position is zero
+	times  []int64   // ns since 1970
+	values []wire.BlockValue
+	bytes  int
+}
+
+// takeSenderData writes the values of trapper items to the journal, and answers how many. The answer leaves when they are durable.
+func (s *Server) takeSenderData(ctx context.Context, namespaces []string, r *request, size int) (*reply, error) {
+	b := &valueBatch{srv: s, namespaces: namespaces, now: s.cfg.Now(), nodes: map[string]*valueNode{}}
+	for i := range r.Data {
+		if out := b.add(ctx, &r.Data[i], i); out != kept {
+			b.fail(out, 1, r.Data[i].Host, r.Data[i].Key)
+		}
+	}
+	debt := b.charge(size)
+	if err := b.write(ctx); err != nil {
+		return nil, err
+	}
+	_ = pause.For(ctx, min(debt, maxDelay)) // a sender sends its next values when it has the answer
+	return b.answer(len(r.Data)), nil
+}
+
+// answer returns the answer to a request with values, whose form senders parse.
+func (b *valueBatch) answer(total int) *reply {
+	info := fmt.Sprintf("processed: %d; failed: %d; total: %d; seconds spent: %.6f", total-b.failed, b.failed, total, b.srv.cfg.Now().Sub(b.now).Seconds())
+	if b.first != "" {
+		info += "; first failed: " + b.first
+	}
+	return &reply{Response: "success", Info: info}
+}
+
+// fail counts refused values.
+func (b *valueBatch) fail(out outcome, n int, host, key string) {
+	b.srv.count(out, n, host, key)
+	if b.failed += n; b.first == "" {
+		b.first = failedText(out, host, key)
+	}
+}
+
+// add adds a value of a trapper item, the i-th of its request.
+func (b *valueBatch) add(ctx context.Context, r *row, i int) outcome {
+	n := b.nodes[r.Host]
+	if n == nil {
+		n = b.srv.findNode(ctx, b.namespaces, r.Host)
+		b.nodes[r.Host], b.order = n, append(b.order, n)
+	}
+	if n.out != kept {
+		return n.out
+	}
+	of := n.items.byKey[r.Key]
+	switch {
+	case of == nil:
+		return unknownKey
+	case !of.trapper:
+		return otherItem
+	case r.Value == nil:
+		return noValue
+	case len(*r.Value) > b.srv.cfg.Limits.ValueBytes:
+		return tooLong
+	}
+	at, ok := b.timeOf(r, i)
+	if !ok {
+		return wrongTime
+	}
+	n.values++
+	for _, place := range of.places {
+		n.add(place, at, wire.BlockValue{Value: item.FromText(string(*r.Value))})
+	}
+	return kept
+}
+
+// timeOf returns the time of a value in ns since 1970. As in Zabbix, a value without nanoseconds gets its number in the request
+// for them, so that times differ, and a value without a time gets the present one.
+func (b *valueBatch) timeOf(r *row, i int) (at int64, ok bool) {
+	switch ahead := b.now.Add(maxAhead); {
+	case r.Clock == 0:
+		return b.now.UnixNano() + int64(i), true
+	case r.Clock < 0 || r.Clock > ahead.Unix() || r.NS < 0 || r.NS >= 1e9:
+		return 0, false
+	}
+	return r.Clock*1e9 + cmp.Or(r.NS, int64(i)), true
+}
+
+// add adds a value to the block of its Template.
+func (n *valueNode) add(place itemPlace, at int64, v wire.BlockValue) {
+	v.Position, place.position = place.position, 0
+	block := n.blocks[place]
+	if block == nil || block.bytes >= blockBytes {
+		if block != nil {
+			n.full = append(n.full, block)
+		}
+		block = &valueBlock{place: place}
+		n.blocks[place] = block
+	}
+	if len(block.times) == 0 || block.times[len(block.times)-1] != at {
+		block.times = append(block.times, at)
+	}
+	v.Row = uint32(len(block.times) - 1)
+	block.values = append(block.values, v)
+	block.bytes += 16 + len(v.Value.String())
+}
+
+// signal returns the block as a signal.
+func (block *valueBlock) signal() wire.Signal {
+	base := block.times[0]
+	for i := range block.times {
+		block.times[i] -= base
+	}
+	slices.SortStableFunc(block.values, func(x, y wire.BlockValue) int { return cmp.Compare(x.Position, y.Position) })
+	return wire.Signal{Kind: wire.SignalValueBlock, Definition: block.place.definition, Body: wire.AppendValueBlock(nil, &wire.ValueBlock{
+		Rows: uint32(len(block.values)), Columns: wire.AppendColumns(nil, block.times, block.values), Macros: block.place.macros, UnixNs: uint64(base),
+	})}
+}
+
+// maxDelay bounds the delay of an answer by which a node at its limit slows its sender. A sender with more debt is refused.
+const maxDelay = time.Second
+
+// charge takes the values from the limits of their nodes and namespaces, and returns the longest debt. Values of a node whose
+// debt is longer than maxDelay are refused.
+func (b *valueBatch) charge(size int) (debt time.Duration) {
+	total := 0
+	for _, n := range b.order {
+		total += n.values
+	}
+	for _, n := range b.order {
+		if n.values == 0 {
+			continue
+		}
+		var budget core.Budget
+		budget.Open(b.srv.cfg.Limiter, &n.Node)
+		if before := budget.Spend(&core.Charge{}); before.Wait > maxDelay {
+			budget.Hit(before.Limit(), before.Reason())
+			b.fail(overLimit, n.values, n.Name, "")
+			n.values, n.blocks, n.full = 0, nil, nil
+			continue
+		}
+		after := budget.Spend(&core.Charge{core.LoadValues: n.values, core.LoadBytes: size * n.values / total})
+		if debt = max(debt, after.Wait); after.Wait > 0 {
+			budget.Hit(after.Limit(), after.Reason())
+		}
+	}
+	return debt
+}
+
+// commitWaiter gets the position of a commit, or its error.
+type commitWaiter chan commitOutcome
+
+// commitOutcome is the position of a commit in the journal, or its error.
+type commitOutcome struct {
+	at  journal.Position
+	err error
+}
+
+// Committed implements journal.Waiter.
+func (w commitWaiter) Committed(_ uint64, at journal.Position, err error) {
+	w <- commitOutcome{at, err}
+}
+
+// write appends all values by one call of Journal.Append and returns when they are durable.
+func (b *valueBatch) write(ctx context.Context) error {
+	var entries []journal.Entry
+	values := 0
+	for _, n := range b.order {
+		values += n.values
+		entries = append(entries, n.entries()...)
+	}
+	return b.append(ctx, entries, values)
+}
+
+// entries returns the node's blocks as entries for the journal.
+func (n *valueNode) entries() (entries []journal.Entry) {
+	list := n.full
+	for _, block := range n.blocks {
+		list = append(list, block)
+	}
+	slices.SortStableFunc(list, func(x, y *valueBlock) int { return cmp.Compare(x.place.definition, y.place.definition) })
+	for _, block := range list {
+		signal := block.signal()
+		entries = append(entries, journal.Entry{Section: core.SectionOf(n.uid), Signals: 1, Data: wire.AppendRecord(nil, &wire.Record{
+			Kind: wire.RecordProxyResult, Node: n.ID, ProxyResult: &wire.ProxyResult{Namespace: n.Namespace, Signal: wire.AppendSignalMessage(nil, &signal)},
+		})})
+	}
+	return entries
+}
+
+// append appends the entries of a request with this number of accepted values, and counts these.
+func (b *valueBatch) append(ctx context.Context, entries []journal.Entry, values int) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	if _, err := b.srv.append(ctx, entries); err != nil {
+		b.srv.metrics.values[notJournaled].Add(float64(values))
+		return model.Errorf(model.Unavailable, "cannot write the values to the journal: %w", err).WithHint("send them again; muster status has the reason")
+	}
+	b.srv.metrics.values[kept].Add(float64(values))
+	return nil
+}
+
+// append appends entries by one call of Journal.Append and returns their position when they are durable.
+func (s *Server) append(ctx context.Context, entries []journal.Entry) (journal.Position, error) {
+	w := make(commitWaiter, 1)
+	entries[len(entries)-1].Waiter = w
+	if err := s.cfg.Journal.Append(ctx, entries...); err != nil {
+		return journal.Position{}, err
+	}
+	select {
+	case o := <-w:
+		return o.at, o.err
+	case <-ctx.Done():
+		return journal.Position{}, ctx.Err()
+	}
+}
+
+// findNode finds the node of a host in the namespaces that allow its address, with its items. A declared node that waits for
+// its machine becomes a node of Zabbix.
+func (s *Server) findNode(ctx context.Context, namespaces []string, host string) *valueNode {
+	found := &valueNode{out: unknownHost}
+	name, namespace := model.CleanName(host), ""
+	for _, ns := range namespaces {
+		id, ok := s.cfg.Nodes.NodeByName(ns, name)
+		if !ok || id == model.ServerNode {
+			continue
+		}
+		if found.out == kept {
+			found.out = ambiguousHost
+			return found
+		}
+		found.out, found.Node.ID, namespace = kept, id, ns
+	}
+	if found.out != kept {
+		return found
+	}
+	n := s.cfg.Nodes.Node(found.Node.ID)
+	if n.Proxy {
+		found.out = proxyHost
+		return found
+	}
+	found.uid = n.UID
+	if n.UID == uuid.Nil {
+		info, err := s.cfg.Intent.RegisterExternal(ctx, intent.Actor{User: system, Why: "a Zabbix sender sent values of it"}, &intent.ExternalAgent{System: system, Namespace: namespace, Name: host})
+		if err != nil || info.ID != found.Node.ID {
+			s.logRefusal.Do(func() {
+				s.cfg.Log.Warn("cannot give a declared node to Zabbix", "node", name, "namespace", namespace, "err", err)
+			})
+			found.out = unknownHost
+			return found
+		}
+		found.uid = info.UID
+	}
+	found.Node.Name = name
+	found.Node.Namespace, _ = s.cfg.Nodes.NamespaceByName(namespace)
+	found.blocks = map[itemPlace]*valueBlock{}
+	if a := s.cfg.Nodes.For(found.Node.ID); a != nil {
+		found.items = s.items.of(a)
+	}
+	return found
+}

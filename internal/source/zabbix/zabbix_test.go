@@ -1,0 +1,400 @@
+package zabbix
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/klauspost/compress/zlib"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/source/admission"
+	"github.com/muster-fleet/muster/internal/source/core"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// TestFramesHaveTheirFlags reads what appendFrame wrote with each combination of flags, and compares the bytes of two frames with those
+// on a wire of Zabbix 6.0.
+func TestFramesHaveTheirFlags(t *testing.T) {
+	payload := []byte(strings.Repeat(`{"request":"sender data"}`, 20))
+	for _, flags := range []byte{1, 3, 5, 7} {
+		frame := appendFrame(nil, flags, payload)
+		r := bytes.NewReader(frame)
+		h, err := readHeader(r, 1<<20)
+		testenv.NoError(t, err)
+		got, err := readPayload(r, h)
+		if err != nil || !bytes.Equal(got, payload) || h.flags != flags || r.Len() > 0 {
+			t.Errorf("flags %d: %v %d bytes, flags %d, %d bytes left", flags, err, len(got), h.flags, r.Len())
+		}
+	}
+	for flags, want := range map[byte]string{1: "5a42584401" + "0200000000000000" + "7b7d", 5: "5a42584405" + "02000000000000000000000000000000" + "7b7d"} {
+		if got := hex.EncodeToString(appendFrame(nil, flags, []byte("{}"))); got != want {
+			t.Errorf("flags %d: %s, want %s", flags, got, want)
+		}
+	}
+}
+
+// deflate returns data compressed by zlib.
+func deflate(data []byte) []byte {
+	var b bytes.Buffer
+	z := zlib.NewWriter(&b)
+	_, _ = z.Write(data)
+	_ = z.Close()
+	return b.Bytes()
+}
+
+// TestBadFramesAreRefused expects an error for frames with unknown flags, of too many bytes, and for compressed ones that hold more
+// than they state. Only bytes within the limit are read.
+func TestBadFramesAreRefused(t *testing.T) {
+	header := func(flags byte, size, plain uint32) string {
+		return "ZBXD" + string([]byte{flags, byte(size), byte(size >> 8), byte(size >> 16), byte(size >> 24), byte(plain), byte(plain >> 8), byte(plain >> 16), byte(plain >> 24)})
+	}
+	bomb := deflate(make([]byte, 10<<20))
+	for _, c := range []struct{ frame, want string }{
+		{"GET / HTTP/1.1\r\n", "does not begin with ZBXD"},
+		{header(0, 1, 0) + "x", "unknown flags"},
+		{header(9, 1, 0) + "x", "unknown flags"},
+		{header(1, 1<<20+1, 0), "1048577 bytes, at most 1048576"},
+		{header(3, 10, 1<<30), "1073741824 bytes, at most 1048576"},
+		{header(3, uint32(len(bomb)), 1000) + string(bomb), "not the 1000 bytes"},
+		{header(3, 4, 1000) + "abcd", "cannot decompress"},
+		{header(1, 10, 0) + "abc", io.EOF.Error()},
+	} {
+		r := strings.NewReader(c.frame)
+		h, err := readHeader(r, 1<<20)
+		if err == nil {
+			_, err = readPayload(r, h)
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%.20q: %v, want %q", c.frame, err, c.want)
+		}
+	}
+}
+
+// FuzzParseHeader feeds arbitrary bytes to readHeader and readPayload: neither panics, and no payload is larger than the limit.
+func FuzzParseHeader(f *testing.F) {
+	for _, flags := range []byte{1, 3, 5, 7} {
+		f.Add(appendFrame(nil, flags, []byte(`{"request":"sender data","data":[]}`)))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := bytes.NewReader(data)
+		h, err := readHeader(r, 1000)
+		if err != nil {
+			return
+		}
+		if payload, err := readPayload(r, h); err == nil && len(payload) > 1000 {
+			t.Errorf("%d bytes", len(payload))
+		}
+	})
+}
+
+// FuzzParseRequest feeds arbitrary bytes to parseRequest and passes what it accepts through a server.
+func FuzzParseRequest(f *testing.F) {
+	f.Add([]byte(`{"request":"sender data","data":[{"host":"web1","key":"n","value":"12.5","clock":1795233665,"ns":5},{"host":"web1","key":"n","value":7}],"clock":1795233665,"ns":131780900}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		var value text
+		if json.Valid(data) && value.UnmarshalJSON(bytes.TrimSpace(data)) == nil && len(value) > len(data) {
+			t.Errorf("%q became %q", data, value)
+		}
+		r, err := parseRequest(data)
+		if err != nil || len(r.Data) > 1000 {
+			return
+		}
+		s := newTestServer(t)
+		if answer, err := s.takeSenderData(t.Context(), []string{"default"}, r, len(data)); err != nil || answer.Response != "success" {
+			t.Errorf("%v %v", answer, err)
+		}
+	})
+}
+
+// testServer is a source with a directory and a journal in memory.
+type testServer struct {
+	*Server
+	records []wire.Record
+	fails   error // of the journal
+}
+
+// testNow is the present of test servers.
+var testNow = time.Unix(1795233700, 0)
+
+// newTestServer returns a server with the node web1 of namespace default, which has a Template with a trapper item n for which
+// a Property sets a macro, and an item that agents collect.
+func newTestServer(t testing.TB) *testServer {
+	x := &testServer{}
+	limiter := &core.Limiter{LimiterConfig: core.LimiterConfig{
+		Namespace: func(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{Namespace: "default"} },
+		Defaults:  core.NamespaceLimits{NodeResultsPerSec: 1000}, Burst: time.Second,
+		Monotonic: func() int64 { return 1 }, Now: func() time.Time { return testNow },
+		Met: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "met", Help: "met"}, []string{"namespace", "limit"}),
+	}}
+	var err error
+	x.Server, err = New(Config{Journal: x, Nodes: testNodes{}, Namespaces: allowLoopback, View: x, Intent: testIntent{}, Limiter: limiter, Admission: admission.New(0, nil, nil, prometheus.NewRegistry(), nil), Now: func() time.Time { return testNow }})
+	testenv.NoError(t, err)
+	return x
+}
+
+// Append keeps records in memory, and commits each append at once.
+func (x *testServer) Append(_ context.Context, entries ...journal.Entry) error {
+	for _, e := range entries {
+		var r wire.Record
+		if err := r.Decode(bytes.Clone(e.Data)); err != nil {
+			return err
+		}
+		x.records = append(x.records, r)
+		if e.Waiter != nil {
+			e.Waiter.Committed(e.Token, journal.Position{Log: 1, Number: uint64(len(x.records))}, x.fails)
+		}
+	}
+	return nil
+}
+
+// allowLoopback is a Config.Namespaces: the namespace default allows the addresses of this machine.
+func allowLoopback(from netip.Addr) []string {
+	if from.IsLoopback() {
+		return []string{"default"}
+	}
+	return nil
+}
+
+// LastNumbers returns the last number of each stream in the journal.
+func (x *testServer) LastNumbers(context.Context, model.NodeID, journal.Position) (list []wire.StreamLast, err error) {
+	for _, r := range x.records {
+		var b wire.Batch
+		if r.Kind == wire.RecordBatch && b.Decode(r.Batch) == nil {
+			last := wire.StreamLast{StreamKey: b.StreamKey, Last: b.First + uint64(len(b.Signals)) - 1}
+			list = append(slices.DeleteFunc(list, func(l wire.StreamLast) bool { return l.StreamKey == b.StreamKey }), last)
+		}
+	}
+	return list, nil
+}
+
+// testNodes is a directory with the node web1, which an agent of Muster reports of, and the node zab1 of an agent of Zabbix.
+type testNodes struct{}
+
+func (testNodes) NodeByName(namespace, name string) (model.NodeID, bool) {
+	switch {
+	case namespace == "default" && name == "web1":
+		return 7, true
+	case namespace == "default" && name == "zab1":
+		return 8, true
+	}
+	return 0, false
+}
+func (testNodes) CatchUp(context.Context) error                    { return nil }
+func (testNodes) NamespaceByName(string) (model.NamespaceID, bool) { return 1, true }
+func (testNodes) Node(id model.NodeID) *directory.Node {
+	n := &directory.Node{Name: route.Name{Namespace: "default", Name: "zab1"}, ID: id, UID: testAgent.UID()}
+	if id == 7 {
+		n.Name.Name, n.UID = "web1", uuid.MustParse("00000000-0000-0000-0000-000000000007")
+	}
+	return n
+}
+func (testNodes) For(model.NodeID) *directory.Assignment {
+	definition := &model.TemplateDefinition{Definition: model.Definition{Unit: 5, Namespace: 1, Name: "t"}, Macros: map[string]string{"{$X}": "1"},
+		Items: []model.Item{{Key: "agent.ping", Interval: model.Duration(time.Minute)}, {Key: "n[{$X}]", Trapper: true}, {Key: "text", Trapper: true}}}
+	return &directory.Assignment{Node: 7, Definitions: []*model.Definition{definition.Seal()}, Properties: []wire.Property{{Name: "{$X}", Value: []byte(`"2"`)}}}
+}
+
+// testAgent is the agent of Zabbix whose node exists.
+var testAgent = intent.ExternalAgent{System: system, Namespace: "default", Name: "Zab1"}
+
+// testIntent has the node of testAgent.
+type testIntent struct{}
+
+func (testIntent) LookupNode(uid uuid.UUID) (intent.NodeInfo, bool) {
+	return intent.NodeInfo{ID: 8, UID: uid, Name: "zab1", NamespaceID: 1}, uid == testAgent.UID()
+}
+
+func (i testIntent) RegisterExternal(_ context.Context, _ intent.Actor, m *intent.ExternalAgent) (intent.NodeInfo, error) {
+	info, ok := i.LookupNode(m.UID())
+	if !ok {
+		return info, model.Errorf(model.Limited, "the namespace is at its limit of nodes")
+	}
+	return info, nil
+}
+
+func (testIntent) RecordReport(intent.NodeInfo, intent.AgentReport) (limit, reason string) {
+	return "", ""
+}
+
+// ask sends a request over a connection of the loopback interface and returns the answer's text; empty: there is none.
+func (x *testServer) ask(t *testing.T, frame []byte) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	testenv.NoError(t, err)
+	defer l.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if nc, err := l.Accept(); err == nil {
+			x.serve(context.Background(), nc)
+		}
+	}()
+	c, err := net.Dial("tcp", l.Addr().String())
+	testenv.NoError(t, err)
+	defer c.Close()
+	testenv.Value(c.Write(frame))(t)
+	answer, _ := io.ReadAll(c) // what the server does not read may end the connection by an error
+	<-done
+	if len(answer) == 0 {
+		return ""
+	}
+	r := bytes.NewReader(answer)
+	h, err := readHeader(r, 1<<20)
+	testenv.NoError(t, err)
+	body, err := readPayload(r, h)
+	testenv.NoError(t, err)
+	return string(body)
+}
+
+// TestSenderValuesBecomeBlocks sends values by zabbix_sender's protocol and expects one block of the node's Template in the journal,
+// with the times and the macros, and an answer behind it.
+func TestSenderValuesBecomeBlocks(t *testing.T) {
+	x := newTestServer(t)
+	answer := x.ask(t, appendFrame(nil, 3, []byte(`{"request":"sender data","data":[
+		{"host":"web1","key":"text","value":"a","clock":1795233665,"ns":5},{"host":"web1","key":"n[2]","value":7,"clock":1795233666},
+		{"host":"web1","key":"text","value":"b"},{"host":"web1","key":"n[1]","value":"7"},{"host":"web1","key":"agent.ping","value":"1"},
+		{"host":"web2","key":"text","value":"1"},{"host":"web1","key":"text","value":"c","clock":1795234301}],"clock":1795233665,"ns":131780900}`)))
+	if !strings.Contains(answer, `"success","info":"processed: 3; failed: 4; total: 7; seconds spent: 0.000000; first failed: web1 n[1]: no Template`) {
+		t.Errorf("answer: %s", answer)
+	}
+	if len(x.records) != 1 || x.records[0].Node != 7 || x.records[0].ProxyResult == nil {
+		t.Fatalf("records: %+v", x.records)
+	}
+	var signal wire.Signal
+	testenv.NoError(t, signal.Decode(x.records[0].ProxyResult.Signal))
+	var block wire.ValueBlock
+	testenv.NoError(t, block.Decode(signal.Body))
+	var columns wire.ColumnReader
+	testenv.NoError(t, columns.Reset(&block))
+	var got []string
+	for v := (wire.BlockValue{}); columns.Next(&v); {
+		got = append(got, fmt.Sprint(v.Position, " ", int64(block.UnixNs)+columns.Times()[v.Row], " ", v.Value))
+	}
+	want := "[1 1795233666000000001 7 2 1795233665000000005 a 2 1795233700000000002 b]"
+	if fmt.Sprint(got) != want || block.Macros != `{"{$X}":"2"}` || columns.Err() != nil {
+		t.Errorf("%v, want %v; macros %s; %v", got, want, block.Macros, columns.Err())
+	}
+	for out, n := range map[outcome]float64{kept: 3, unknownKey: 1, otherItem: 1, unknownHost: 1, wrongTime: 1} {
+		if got := testutil.ToFloat64(x.metrics.values[out]); got != n {
+			t.Errorf("%s: %v, want %v", outcomeNames[out], got, n)
+		}
+	}
+}
+
+// TestRequestsAreRefused expects an answer with a reason to requests that cannot be handled, and none to those that are not Zabbix'.
+func TestRequestsAreRefused(t *testing.T) {
+	for _, c := range []struct{ payload, want string }{
+		{`{"request":"proxy config"}`, `does not answer the request \"proxy config\"`},
+		{`{"request":`, "cannot parse the request"},
+		{`{"request":"sender data","data":[{"host":"web1","key":"n[2]","value":true}]}`, "neither a string nor a number"},
+	} {
+		if answer := newTestServer(t).ask(t, appendFrame(nil, 1, []byte(c.payload))); !strings.Contains(answer, `"failed"`) || !strings.Contains(answer, c.want) {
+			t.Errorf("%s: %s", c.payload, answer)
+		}
+	}
+	if answer := newTestServer(t).ask(t, []byte("ZBX_GET_ACTIVE_CHECKS\nweb1\n")); answer != "" {
+		t.Errorf("not a frame: %s", answer)
+	}
+	full := newTestServer(t)
+	full.fails = errors.New("disk full")
+	if answer := full.ask(t, appendFrame(nil, 1, []byte(`{"request":"sender data","data":[{"host":"web1","key":"n[2]","value":"1"}]}`))); !strings.Contains(answer, "disk full") || !strings.Contains(answer, `"failed"`) {
+		t.Errorf("full journal: %s", answer)
+	}
+}
+
+// TestNodeAtItsLimitIsRefused sends twice as many values as the node's limit allows: the first request is delayed by the debt, values of
+// the next one are refused.
+func TestNodeAtItsLimitIsRefused(t *testing.T) {
+	x := newTestServer(t)
+	r := &request{Data: make([]row, 30_000)}
+	for i := range r.Data {
+		r.Data[i] = row{Host: "web1", Key: "n[2]", Value: new(text("1"))}
+	}
+	for _, want := range []string{"processed: 30000; failed: 0", "processed: 0; failed: 30000; total: 30000"} {
+		answer, err := x.takeSenderData(t.Context(), []string{"default"}, r, 100)
+		testenv.NoError(t, err)
+		if !strings.HasPrefix(answer.Info, want) {
+			t.Errorf("%s, want %s", answer.Info, want)
+		}
+	}
+}
+
+// TestAgentGetsItsItems asks for active checks as agents of several versions do, and expects the items that agents collect; an agent
+// that has no node, or the name of a node with another agent, gets the reason.
+func TestAgentGetsItsItems(t *testing.T) {
+	for _, c := range []struct{ request, want string }{
+		{`{"request":"active checks","host":"Zab1","ip":"127.0.0.1","port":20050}`, `{"response":"success","data":[{"key":"agent.ping","delay":60,"lastlogsize":0,"mtime":0}]}`},
+		{`{"request":"active checks","host":"Zab1","version":"6.0","host_metadata":"linux"}`,
+			fmt.Sprintf(`{"response":"success","data":[{"key":"agent.ping","itemid":%d,"delay":"60s","lastlogsize":0,"mtime":0,"timeout":"3s"}]}`, itemNumber("agent.ping"))},
+		{`{"request":"active check heartbeat","host":"Zab1","heartbeat_freq":60,"version":"7.0.22","variant":1}`, ""},
+		{`{"request":"active checks","host":"web1"}`, `{"response":"failed","info":"node default/web1 has another agent, or is a proxy node Hostname=NAME in the agent's configuration, or muster node retire web1"}`},
+		{`{"request":"active checks","host":"other"}`, `{"response":"failed","info":"the namespace is at its limit of nodes"}`},
+	} {
+		x := newTestServer(t)
+		if answer := x.ask(t, appendFrame(nil, 1, []byte(c.request))); answer != c.want {
+			t.Errorf("%s:\n%s, want\n%s", c.request, answer, c.want)
+		}
+		_, connected := x.Agent(8)
+		begun := len(x.records) == 1 && x.records[0].Session != nil && x.records[0].Session.Begun
+		if own := strings.Contains(c.request, "Zab1"); begun != own || connected != own {
+			t.Errorf("%s: records %+v, connected %v", c.request, x.records, connected)
+		}
+	}
+}
+
+// TestAgentValuesHaveTheirNumbers sends values of an agent twice, to a server that restarts in between, with lost and refused values,
+// and expects each in the journal once, under the agent's number.
+func TestAgentValuesHaveTheirNumbers(t *testing.T) {
+	x := newTestServer(t)
+	send := func(data, want string) {
+		t.Helper()
+		request := fmt.Sprintf(`{"request":"agent data","session":"c909","host":"Zab1","version":"6.0","data":[%s]}`, data)
+		if answer := x.ask(t, appendFrame(nil, 3, []byte(request))); !strings.Contains(answer, want) {
+			t.Errorf("%s, want %s", answer, want)
+		}
+	}
+	ping := fmt.Sprintf(`"itemid":%d,"value":"1","clock":1795233665,"ns":7`, itemNumber("agent.ping"))
+	send(`{"id":3,`+ping+`},{"id":4,"key":"agent.ping","state":1,"value":"no","clock":1795233666,"ns":8},{"id":5,"key":"nosuch","value":"1"}`, "processed: 2; failed: 1")
+	send(`{"id":4,`+ping+`},{"id":6,`+ping+`}`, "processed: 1; failed: 1; total: 2; seconds spent: 0.000000; first failed: Zab1 : the agent sent this value before")
+	restarted := newTestServer(t)
+	restarted.records, x = x.records, restarted
+	send(`{"id":6,`+ping+`},{"id":9,`+ping+`}`, "processed: 1; failed: 1")
+	var got []string
+	for _, r := range x.records {
+		if r.Kind != wire.RecordBatch {
+			got = append(got, fmt.Sprint("record ", r.Kind))
+			continue
+		}
+		var b wire.Batch
+		testenv.NoError(t, b.Decode(r.Batch))
+		if b.Gap != nil {
+			got = append(got, fmt.Sprintf("%d lost to %d", b.First, b.Gap.Last))
+		}
+		for i, s := range b.Signals {
+			got = append(got, fmt.Sprintf("%d %s", b.First+uint64(i), s.Kind))
+		}
+	}
+	want := "[record 2 3 value block 4 value block 5 keepalive 6 value block record 2 7 lost to 8 9 value block]"
+	if fmt.Sprint(got) != want {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
