@@ -45,7 +45,7 @@ func (s *commandLine) readFiles(paths []string) ([]declaredResource, error) {
 			return nil, err
 		}
 	}
-	if flaws := append(r.flaws, s.findDuplicates(r.docs)...); len(flaws) > 0 {
+	if flaws := append(r.flaws, r.findDuplicates()...); len(flaws) > 0 {
 		return nil, flaws.Err()
 	}
 	return r.docs, nil
@@ -72,12 +72,19 @@ func noResourcesError(paths []string) error {
 	return model.Errorf(model.Invalid, "no resources in %s", strings.Join(paths, ", ")).WithHint("%s", hint)
 }
 
+// fileReader collects the resources of many files and all errors in them, so that people see all errors at once
+type fileReader struct {
+	*commandLine
+	docs  []declaredResource
+	flaws model.Flaws
+}
+
 // findDuplicates finds resources that the files declare more than once.
-func (s *commandLine) findDuplicates(docs []declaredResource) (flaws model.Flaws) {
+func (r *fileReader) findDuplicates() (flaws model.Flaws) {
 	places := map[string]*model.Flaw{}
-	for _, d := range docs {
-		r := &d.located.Resource
-		ref := resourceRefText(r.Kind, cmp.Or(r.Metadata.Namespace, s.objectNamespace()), r.Metadata.Name)
+	for _, d := range r.docs {
+		declared := &d.located.Resource
+		ref := resourceRefText(declared.Kind, cmp.Or(declared.Metadata.Namespace, r.objectNamespace()), declared.Metadata.Name)
 		f := d.located.Locate(&model.Flaw{Field: "metadata.name"})
 		if first := places[ref]; first != nil {
 			f.Text, f.Hint = ref+" is declared twice", fmt.Sprintf("first in %s:%d; keep one of them", first.File, first.Line)
@@ -87,13 +94,6 @@ func (s *commandLine) findDuplicates(docs []declaredResource) (flaws model.Flaws
 		places[ref] = f
 	}
 	return flaws
-}
-
-// fileReader collects the resources of many files and all errors in them, so that people see all errors at once
-type fileReader struct {
-	*commandLine
-	docs  []declaredResource
-	flaws model.Flaws
 }
 
 // readPath reads a file, a folder or standard input. Its error ends the reading; flaws of a file do not.

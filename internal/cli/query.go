@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/prometheus/prometheus/promql/parser"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -86,22 +85,17 @@ func itemKeyHint(err error, expression string) error {
 	return refused.WithHint("%s is the key of an item. Its values: muster query '{item=%q}'", expression, expression)
 }
 
+// notMetric matches the parts of a PromQL expression that name no metric: texts, selectors, ranges, lists of labels, functions.
+var notMetric = regexp.MustCompile(`"(\\.|[^"\\])*"|'(\\.|[^'\\])*'|\{[^}]*\}|\[[^\]]*\]|\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)|[a-zA-Z_:][a-zA-Z0-9_:]*\s*\(`)
+
+// metricWord matches the name of a metric.
+var metricWord = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*`)
+
 // unknownMetricHint names a metric in the expression that no series has, and the nearest name; empty: all exist, or no
 // name is near.
 func unknownMetricHint(c *commandCall, expression string) (hint string, err error) {
-	expr, err := parser.NewParser(parser.Options{}).ParseExpr(expression)
-	if err != nil {
-		return "", nil // the server accepts it: an older form of PromQL
-	}
-	var used []string
-	parser.Inspect(expr, func(node parser.Node, _ []parser.Node) error {
-		if selector, ok := node.(*parser.VectorSelector); ok && selector.Name != "" {
-			used = append(used, selector.Name)
-		}
-		return nil
-	})
 	names, err := c.api.MetricNames(c.ctx, c.listNamespace())
-	for _, name := range used {
+	for _, name := range metricWord.FindAllString(notMetric.ReplaceAllString(expression, " "), -1) {
 		if near := model.Nearest(name, names); near != "" && near != name {
 			return fmt.Sprintf("no series has the name %s: did you mean %s?", name, near), err
 		}
