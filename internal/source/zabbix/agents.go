@@ -67,9 +67,9 @@ func (s *Server) Agent(node model.NodeID) (state core.Agent, ok bool) {
 		return state, ok
 	}
 	state.Assigned = assignment.Generation.Revision
-	for _, chunk := range assignment.Chunks {
-		if chunk.AsCheck() != nil {
-			state.Idle = append(state.Idle, core.IdleUnit{Unit: chunk.Unit, Name: chunk.Name, Reason: "an agent of Zabbix runs no checks, it collects items"})
+	for _, definition := range assignment.Definitions {
+		if definition.AsCheck() != nil {
+			state.Idle = append(state.Idle, core.IdleUnit{Unit: definition.Unit, Name: definition.Name, Reason: "an agent of Zabbix runs no checks, it collects items"})
 		}
 	}
 	return state, true

@@ -24,9 +24,9 @@ type nodeItem struct {
 
 // itemPlace is the place of an item in value blocks.
 type itemPlace struct {
-	chunk    model.ChunkID
-	macros   string // as in wire.ValueBlock
-	position uint32
+	definition model.DefinitionID
+	macros     string // as in wire.ValueBlock
+	position   uint32
 }
 
 // itemIndexes keeps the indexes of assignments that were used lately.
@@ -57,8 +57,8 @@ func (x *itemIndexes) of(a *directory.Assignment) itemIndex {
 // and keys with a macro that has no value.
 func newItemIndex(a *directory.Assignment) itemIndex {
 	index := itemIndex{map[string]*nodeItem{}, map[uint64]*nodeItem{}}
-	for _, chunk := range a.Chunks {
-		c := chunk.AsTemplate()
+	for _, definition := range a.Definitions {
+		c := definition.AsTemplate()
 		if c == nil {
 			continue
 		}

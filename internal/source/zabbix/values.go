@@ -157,7 +157,7 @@ func (block *valueBlock) signal() wire.Signal {
 		block.times[i] -= base
 	}
 	slices.SortStableFunc(block.values, func(x, y wire.BlockValue) int { return cmp.Compare(x.Position, y.Position) })
-	return wire.Signal{Kind: wire.SignalValueBlock, Chunk: block.place.chunk, Body: wire.AppendValueBlock(nil, &wire.ValueBlock{
+	return wire.Signal{Kind: wire.SignalValueBlock, Definition: block.place.definition, Body: wire.AppendValueBlock(nil, &wire.ValueBlock{
 		Rows: uint32(len(block.values)), Columns: wire.AppendColumns(nil, block.times, block.values), Macros: block.place.macros, UnixNs: uint64(base),
 	})}
 }
@@ -223,7 +223,7 @@ func (n *valueNode) entries() (entries []journal.Entry) {
 	for _, block := range n.blocks {
 		list = append(list, block)
 	}
-	slices.SortStableFunc(list, func(x, y *valueBlock) int { return cmp.Compare(x.place.chunk, y.place.chunk) })
+	slices.SortStableFunc(list, func(x, y *valueBlock) int { return cmp.Compare(x.place.definition, y.place.definition) })
 	for _, block := range list {
 		signal := block.signal()
 		entries = append(entries, journal.Entry{Section: core.SectionOf(n.uid), Signals: 1, Data: wire.AppendRecord(nil, &wire.Record{

@@ -213,9 +213,9 @@ func (testNodes) Node(id model.NodeID) *directory.Node {
 	return n
 }
 func (testNodes) For(model.NodeID) *directory.Assignment {
-	chunk := &model.TemplateChunk{Chunk: model.Chunk{Unit: 5, Namespace: 1, Name: "t"}, Macros: map[string]string{"{$X}": "1"},
+	definition := &model.TemplateDefinition{Definition: model.Definition{Unit: 5, Namespace: 1, Name: "t"}, Macros: map[string]string{"{$X}": "1"},
 		Items: []model.Item{{Key: "agent.ping", Interval: model.Duration(time.Minute)}, {Key: "n[{$X}]", Trapper: true}, {Key: "text", Trapper: true}}}
-	return &directory.Assignment{Node: 7, Chunks: []*model.Chunk{chunk.Seal()}, Properties: []wire.Property{{Name: "{$X}", Value: []byte(`"2"`)}}}
+	return &directory.Assignment{Node: 7, Definitions: []*model.Definition{definition.Seal()}, Properties: []wire.Property{{Name: "{$X}", Value: []byte(`"2"`)}}}
 }
 
 // testAgent is the agent of Zabbix whose node exists.
