@@ -116,7 +116,7 @@ func TestDeleteIsAllOrNothing(t *testing.T) {
 	if out := x.expectOutput("", "delete checks a c b", model.NotFound.Exit()); out != "" {
 		t.Errorf("deleted some of the checks: %s", out)
 	}
-	x.expectOutput("", "delete checks a b --max-affected 1", model.Guarded.Exit(), "preview it with --dry-run")
+	x.expectOutput("", "delete checks a b --max-affected 1", model.Guarded.Exit(), "preview the change: --dry-run")
 	x.expectOutput("", "delete checks a b --dry-run", 0, "check/a would be deleted\ncheck/b would be deleted\n", "nothing was changed; 2 nodes")
 	x.expectOutput("", "get checks", 0, "a ", "b ")
 	x.expectOutput("", "delete checks a b", 0, "check/a deleted\ncheck/b deleted\n")

@@ -301,7 +301,7 @@ func TestTimelineOfAProblem(t *testing.T) {
 	problem.Closed = at(49)
 	w.recordBatch(history.Batch{Closed: []history.Problem{problem}})
 	x.runCommandLine("", "get history --problem p1")
-	x.expectOutput("", "get history --problem", 2, "list problems: muster get problems")
+	x.expectOutput("", "get history --problem", 2, "list the ids: muster get problems")
 	x.expectOutput("", "get history --problem p2", 3)
 	x.assertTranscript("timeline.golden")
 }
