@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/metrics"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/compliance"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pipeline/metric"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
@@ -34,18 +35,19 @@ import (
 // pipeline has the components that process a journal commit: journal, in-memory event state, snapshots and reactor.
 // Snapshots of the view allow the journal to be cut.
 type pipeline struct {
-	journal   *journal.Log
-	beside    *datadir.Stores   // which the journal's marks name
-	consumers journal.Consumers // the journal is cut below the lowest position of these consumers
-	recorder  *recorder.Recorder
-	reactor   *react.Reactor
-	view      *event.View
-	metrics   *metric.View
-	series    series.Store // numeric values of items
-	snapshots *snapshot.Store
-	passes    *rederive.Source
-	streams   *follow.Set // handlers that get every result
-	replayed  replayGate
+	journal    *journal.Log
+	beside     *datadir.Stores   // which the journal's marks name
+	consumers  journal.Consumers // the journal is cut below the lowest position of these consumers
+	recorder   *recorder.Recorder
+	reactor    *react.Reactor
+	view       *event.View
+	metrics    *metric.View
+	compliance *compliance.View
+	series     series.Store // numeric values of items
+	snapshots  *snapshot.Store
+	passes     *rederive.Source
+	streams    *follow.Set // handlers that get every result
+	replayed   replayGate
 }
 
 // replayGate delays new commits until the in-memory event state has replayed the journal. So the view gets each
@@ -194,9 +196,11 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	}
 	s.series = values.Store
 	s.metrics = metric.New(s.view.Shard, metric.Options{Chunks: s.directory.Chunk, Registerer: s.registry, Series: values})
+	s.compliance = compliance.New(s.view.Shard)
 	s.recorder.Applied = s.view.WaitApplied
 	s.passes = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workerCount(), AddReducers: func(to *shard.Shard) {
 		metric.New(to, metric.Options{Chunks: s.directory.Chunk})
+		compliance.New(to)
 	}}
 	s.consumers.Add(s.snapshots.Consumers) // before the rederive passes, which begin at snapshots
 	s.consumers.Add(s.passes.Consumers)
@@ -298,10 +302,11 @@ func openSeries(s *Server) (o metric.SeriesOptions, err error) {
 	return o, nil
 }
 
-// usedChunks returns the chunks that event states and items name.
+// usedChunks returns the chunks that event states, items and runs of directives name.
 func (p *pipeline) usedChunks() map[model.ChunkID]bool {
 	used := p.view.Chunks()
 	maps.Copy(used, p.metrics.Chunks())
+	maps.Copy(used, p.compliance.Chunks())
 	return used
 }
 

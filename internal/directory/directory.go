@@ -188,13 +188,15 @@ func (d *Directory) TemplateByName(namespace, name string) (model.UnitID, bool) 
 	return d.now.Load().unitNames.Get(unitName{templateKind, route.Name{Namespace: namespace, Name: name}})
 }
 
-// SourceUnit returns the record of the check or Template that a problem is about; nil: it is unknown or built into
+// DirectiveByName returns the id of a Directive by its namespace and name.
+func (d *Directory) DirectiveByName(namespace, name string) (model.UnitID, bool) {
+	return d.now.Load().unitNames.Get(unitName{directiveKind, route.Name{Namespace: namespace, Name: name}})
+}
+
+// SourceUnit returns the record of the check, Template or Directive that a problem is about; nil: it is unknown or built into
 // Muster
 func (d *Directory) SourceUnit(s model.Source) *Unit {
-	kind := checkKind
-	if s.Kind == model.SourceTrigger {
-		kind = templateKind
-	}
+	kind := map[model.SourceKind]string{model.SourceCheck: checkKind, model.SourceTrigger: templateKind, model.SourceDirective: directiveKind}[s.Kind]
 	if u := d.now.Load().units.Value(model.UnitID(s.ID)); u.Unit != nil && u.Kind == kind {
 		return u.Unit
 	}
@@ -331,6 +333,7 @@ type Reader interface {
 	GroupMembers(namespace, name string) []model.NodeID
 	CheckByName(namespace, name string) (model.CheckID, bool)
 	TemplateByName(namespace, name string) (model.UnitID, bool)
+	DirectiveByName(namespace, name string) (model.UnitID, bool)
 	SourceUnit(s model.Source) *Unit
 	SourceName(s model.Source) (namespace, name string, ok bool)
 	NodeUnits(node model.NodeID) []model.UnitID
@@ -375,6 +378,9 @@ const checkKind = "Check"
 
 // templateKind is the kind of the units whose triggers become events.
 const templateKind = "Template"
+
+// directiveKind is the kind of the units whose reports become events.
+const directiveKind = "Directive"
 
 // groupName formats the name of a group, with the namespace for groups of namespace shared
 func (s *snapshot) groupName(g GroupID) string { return GroupText(s.groupNames[g]) }

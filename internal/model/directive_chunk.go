@@ -95,6 +95,20 @@ func (c *Component) Expand(values PropertyValues) (*Method, error) {
 	return NewMethod(c.Method, arguments)
 }
 
+// Try expands all texts of the directive, as the agent will. Its error says why a component cannot be checked.
+func (c *DirectiveChunk) Try(properties PropertyValues) error {
+	values, err := c.Lookup(properties)
+	if err != nil {
+		return err
+	}
+	for i := range c.Components {
+		if _, err := c.Components[i].Expand(values); err != nil {
+			return fmt.Errorf("component %s: %w", c.Components[i].Name, err)
+		}
+	}
+	return nil
+}
+
 // PropertyNames returns the names of the properties that the directive reads, ascending.
 func (c *DirectiveChunk) PropertyNames() (names []string, err error) {
 	add := func(t *Template) {

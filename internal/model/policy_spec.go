@@ -204,6 +204,18 @@ type PolicyAlert struct {
 // Kind returns the name of the kind.
 func (*PolicySpec) Kind() string { return "Policy" }
 
+// Qualified returns the receivers with the namespace of the policy in their names, as any namespace reads them.
+func (a *PolicyAlert) Qualified(namespace string) *PolicyAlert {
+	out := &PolicyAlert{}
+	if a.Route != "" {
+		out.Route = QualifyRef(namespace, a.Route)
+	}
+	for _, name := range a.Handlers {
+		out.Handlers = append(out.Handlers, QualifyRef(namespace, name))
+	}
+	return out
+}
+
 // Modes of a directive.
 const (
 	ModeAudit   = "audit"

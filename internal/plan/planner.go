@@ -336,6 +336,9 @@ func receiversOf(def any) (list []string) {
 		if c := d.chunk.AsCheck(); c != nil {
 			return slices.Concat(c.Handlers, []string{"", c.Route}, c.Pipelines)
 		}
+		if c := d.chunk.AsDirective(); c != nil {
+			return append(slices.Clone(c.Handlers), "", c.Route)
+		}
 		if t := d.chunk.AsTemplate(); t != nil {
 			for i := range t.Triggers {
 				list = append(list, t.Triggers[i].Name, t.Triggers[i].Route, "")

@@ -25,6 +25,8 @@ func AppendChunk(dst []byte, c *model.Chunk) []byte {
 		dst = appendCheckChunk(dst, body)
 	case *model.TemplateChunk:
 		dst = appendTemplateChunk(dst, body)
+	case *model.DirectiveChunk:
+		dst = appendDirectiveChunk(dst, body)
 	case []byte:
 		dst = append(dst, body...)
 	default:
@@ -45,7 +47,7 @@ func ChunkFeature(kind model.ChunkKind) string { return fmt.Sprintf("chunk.%d", 
 
 // Features returns the features that an agent of this build lists in Hello.
 func Features() []string {
-	return []string{ChunkFeature(model.ChunkCheck), ChunkFeature(model.ChunkTemplate)}
+	return []string{ChunkFeature(model.ChunkCheck), ChunkFeature(model.ChunkTemplate), ChunkFeature(model.ChunkDirective)}
 }
 
 // ChunkHash returns the hash of an encoded chunk: the first half of its SHA-256.
@@ -95,6 +97,13 @@ func DecodeChunk(id model.ChunkID, data []byte) (*model.Chunk, error) {
 		c := &model.TemplateChunk{Chunk: head}
 		in := fields{message: "TemplateChunk", rest: body}
 		if readTemplateChunk(&in, c); in.err != nil {
+			return nil, in.err
+		}
+		return c.Seal(), nil
+	case model.ChunkDirective:
+		c := &model.DirectiveChunk{Chunk: head}
+		in := fields{message: "DirectiveChunk", rest: body}
+		if readDirectiveChunk(&in, c); in.err != nil {
 			return nil, in.err
 		}
 		return c.Seal(), nil

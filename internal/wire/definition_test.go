@@ -69,6 +69,12 @@ func batchCodec() messageCodec {
 					return v, err
 				}
 				s.Body = AppendValueBlock(nil, &b)
+			case SignalReport:
+				var r Report
+				if err := r.Decode(s.Body); err != nil {
+					return v, err
+				}
+				s.Body = AppendReport(nil, &r)
 			}
 		}
 		return v, err
@@ -114,6 +120,16 @@ func codecs() []messageCodec {
 				c := new(model.TemplateChunk)
 				f := fields{message: "TemplateChunk", rest: body}
 				readTemplateChunk(&f, c)
+				return c, f.err
+			},
+		},
+		{
+			name:   "muster.v1.DirectiveChunk",
+			encode: func(v any) []byte { return appendDirectiveChunk(nil, v.(*model.DirectiveChunk)) },
+			decode: func(body []byte) (any, error) {
+				c := new(model.DirectiveChunk)
+				f := fields{message: "DirectiveChunk", rest: body}
+				readDirectiveChunk(&f, c)
 				return c, f.err
 			},
 		},
@@ -297,8 +313,10 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 		switch f.FullName() {
 		case "muster.journal.v1.ServerResultRecord.status":
 			v %= 4
-		case "muster.v1.ChunkTrigger.severity":
+		case "muster.v1.ChunkTrigger.severity", "muster.v1.DirectiveChunk.severity":
 			v %= 6
+		case "muster.v1.Report.components", "muster.v1.ReportException.position":
+			v %= 10000
 		case "muster.journal.v1.ProxyResultRecord.lane":
 			v %= 2
 		case "muster.v1.CheckChunk.max_output":

@@ -68,6 +68,18 @@ func templateChunk() *model.Chunk {
 	}).Seal()
 }
 
+// directiveChunk returns the directive of the golden files.
+func directiveChunk() *model.Chunk {
+	return (&model.DirectiveChunk{
+		Chunk: model.Chunk{ID: 20, Unit: 8, Namespace: 2, Name: "sshd"}, Technique: "default/sshd", Enforce: true,
+		Components: []model.Component{
+			{Name: "root login", Method: "fileKeyValue", Arguments: []byte(`{"key":"PermitRootLogin","path":"/etc/ssh/sshd_config","separator":" ","value":"{{ .params.root }}"}`)},
+			{Name: "service", Method: "service", Arguments: []byte(`{"name":"ssh","state":"running"}`), When: `changed("root login")`},
+		},
+		Parameters: map[string]string{"root": "no"}, Interval: 5 * time.Minute, Timeout: time.Minute, Severity: model.Average, Handlers: []string{"on-call"}, Route: "night",
+	}).Seal()
+}
+
 // golden returns one encoded example of each message and journal record.
 func golden() []struct {
 	name    string
@@ -163,6 +175,10 @@ func golden() []struct {
 		{"42-batch-values", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 907, NowMs: 7200900, Signals: []Signal{
 			{Kind: SignalValueBlock, Chunk: 19, AtMs: 7200890, Body: AppendValueBlock(nil, &ValueBlock{Rows: uint32(len(values)), Columns: AppendColumns(nil, times, values)})}}})},
 		{"43-chunk-template", "Chunk", AppendChunk(nil, templateChunk())},
+		{"45-chunk-directive", "Chunk", AppendChunk(nil, directiveChunk())},
+		{"46-batch-report", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 908, NowMs: 7200900, Signals: []Signal{
+			{Kind: SignalReport, Chunk: 20, AtMs: 7200890, Body: AppendReport(nil, &Report{Components: 3, Codes: []byte{0x52, 0x00}, Enforced: true, DurationMs: 120,
+				Exceptions: []ReportException{{Position: 1, Message: "PermitRootLogin is yes, not no"}}, Ended: "the run took longer than 5m"})}}})},
 		{"20-record-batch", "", append(AppendBatchRecord(nil, 214), batchBody...)},
 		{"21-record-session", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface,
 			Begun: true, Namespace: 2, KeepaliveMs: 20000, TimeoutMs: 120000, Backlog: 3}})},

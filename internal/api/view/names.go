@@ -49,16 +49,23 @@ func (v *View) FindChecksByName(namespaces []string, name string) (ids []model.C
 // FindSourcesByName returns the checks with this name, or the trigger if the name has the form TEMPLATE:TRIGGER, that
 // may have events in the namespaces
 func (v *View) FindSourcesByName(namespaces []string, name string) (list []model.Source) {
-	template, trigger, ok := strings.Cut(name, ":")
+	unit, instance, ok := strings.Cut(name, ":")
 	if !ok {
 		for _, id := range v.FindChecksByName(namespaces, name) {
 			list = append(list, model.CheckSource(id))
 		}
-		return list
+		if len(list) > 0 {
+			return list
+		}
+		instance = model.ComplianceInstance // of a directive with this name
+	}
+	find := v.Directory.TemplateByName
+	if instance == model.ComplianceInstance {
+		find = v.Directory.DirectiveByName
 	}
 	for _, ns := range append(slices.Clone(namespaces), model.SharedNamespaceName) {
-		if id, ok := v.Directory.TemplateByName(ns, template); ok {
-			if source := model.TriggerSource(id, trigger); !slices.Contains(list, source) {
+		if id, ok := find(ns, unit); ok {
+			if source := model.InstanceSource(id, instance); !slices.Contains(list, source) {
 				list = append(list, source)
 			}
 		}

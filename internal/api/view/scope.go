@@ -213,6 +213,14 @@ func (d scopedDirectory) TemplateByName(namespace, name string) (model.UnitID, b
 	return d.all.TemplateByName(namespace, name)
 }
 
+// DirectiveByName finds a Directive that the caller may see by name
+func (d scopedDirectory) DirectiveByName(namespace, name string) (model.UnitID, bool) {
+	if !d.showsDefinitionsOf(namespace) {
+		return 0, false
+	}
+	return d.all.DirectiveByName(namespace, name)
+}
+
 // SourceUnit returns the record of the check or Template that is the source of a problem, if the caller may see the
 // definition
 func (d scopedDirectory) SourceUnit(s model.Source) *directory.Unit {
