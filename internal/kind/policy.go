@@ -146,7 +146,7 @@ spec:
 const (
 	maxMethods        = 5000
 	maxArguments      = 64 << 10 // bytes of a method's arguments in JSON
-	minPolicyInterval = model.Duration(time.Minute)
+	minPolicyInterval = model.Duration(10 * time.Second)
 	maxPolicyTimeout  = model.Duration(time.Hour)
 	maxPriority       = 10
 )

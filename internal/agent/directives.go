@@ -1,0 +1,72 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/agent/policy"
+	"github.com/muster-fleet/muster/internal/agent/schedule"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// directives runs the directives of the assignment, one at a time, and spools their reports.
+type directives struct {
+	agent     *Agent
+	executor  policy.Executor
+	scheduler *schedule.Scheduler
+	chunks    map[model.UnitID]model.ChunkID // in force
+}
+
+// openScheduler makes the executor and the scheduler of directives.
+func (d *directives) openScheduler(a *Agent, node uuid.UUID) {
+	cfg := &a.cfg
+	d.agent = a
+	d.executor = policy.Executor{Runner: a.checks.runner, Facts: a.facts.lastMeasured, Enforce: cfg.Commands.PolicyEnforce && !cfg.Commands.AuditOnly}
+	d.scheduler = schedule.New(schedule.Config{
+		Node: node, MaxConcurrent: 1, FirstWithin: cfg.FirstWithin, Grace: cfg.StopGrace,
+		Boot: func() time.Duration { return time.Duration(cfg.Machine.BootMs()) * time.Millisecond }, Now: cfg.Machine.Now,
+	})
+}
+
+// applyChunks implements chunkRunner. A new or changed directive runs soon, at its splay within Config.FirstWithin.
+func (d *directives) applyChunks(a *link.Assignment, chunks []*model.Chunk) error {
+	values := propertyLookup(a.Properties)
+	var jobs, unchanged []schedule.Job
+	inForce := map[model.UnitID]model.ChunkID{}
+	for _, chunk := range chunks {
+		c := chunk.AsDirective()
+		job := schedule.Job{Key: schedule.Key{Check: c.Unit}, Interval: c.Interval, Do: func(ctx context.Context) { d.runDirective(ctx, c, values) }}
+		if jobs = append(jobs, job); d.chunks[c.Unit] == c.ID {
+			unchanged = append(unchanged, job)
+		}
+		inForce[c.Unit] = c.ID
+	}
+	d.chunks = inForce
+	if err := d.scheduler.Set(unchanged); err != nil { // what is changed becomes new
+		return err
+	}
+	return d.scheduler.Set(jobs)
+}
+
+// suspendChunks implements chunkRunner.
+func (d *directives) suspendChunks() {
+	d.chunks = nil
+	_ = d.scheduler.Set(nil) // an empty list has no error
+}
+
+// runDirective runs a directive once and spools its report. A run that the end of the agent interrupted reports nothing.
+func (d *directives) runDirective(ctx context.Context, c *model.DirectiveChunk, values model.PropertyValues) {
+	report, ok := d.executor.Run(ctx, c, values)
+	if !ok {
+		return
+	}
+	signal := &wire.Signal{Kind: wire.SignalReport, Chunk: c.ID, AtMs: d.agent.cfg.Machine.BootMs(), Body: wire.AppendReport(nil, &report)}
+	if err := d.agent.spool.Append(signal, false); err != nil {
+		d.agent.checks.lostResults.Add(1)
+		d.agent.cfg.Log.Error("lost a report: the spool refused it", "directive", c.Name, "err", err)
+	}
+}
