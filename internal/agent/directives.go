@@ -46,7 +46,7 @@ func (d *directives) applyChunks(a *link.Assignment, chunks []*model.Chunk) erro
 		inForce[c.Unit] = c.ID
 	}
 	d.chunks = inForce
-	if err := d.scheduler.Set(unchanged); err != nil { // what is changed becomes new
+	if err := d.scheduler.Set(unchanged); err != nil { // so that a changed one counts as new
 		return err
 	}
 	return d.scheduler.Set(jobs)

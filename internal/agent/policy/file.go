@@ -43,7 +43,7 @@ func readRegular(path string) ([]byte, error) {
 	return data, err
 }
 
-// kindOf names what a path is.
+// kindOf returns the kind of a file as text.
 func kindOf(info fs.FileInfo) string {
 	switch mode := info.Mode(); {
 	case mode.IsRegular():

@@ -29,8 +29,8 @@ func copyOwner(path string, of fs.FileInfo) error {
 // filePermissions is mode, owner and group of a file or folder.
 type filePermissions struct{ *model.FilePermissionsMethod }
 
-// wanted returns the declared mode bits, user and group; -1: not compared.
-func (m *filePermissions) wanted() (mode, uid, gid int, err error) {
+// declaredOwner returns the declared mode bits, user and group; -1: not compared.
+func (m *filePermissions) declaredOwner() (mode, uid, gid int, err error) {
 	mode, uid, gid = -1, -1, -1
 	if m.Mode != "" {
 		bits, err := strconv.ParseUint(m.Mode, 8, 32)
@@ -87,7 +87,7 @@ func unixBits(mode fs.FileMode) int {
 
 // check compares mode, owner and group. It follows links.
 func (m *filePermissions) check(context.Context) (string, error) {
-	mode, uid, gid, err := m.wanted()
+	mode, uid, gid, err := m.declaredOwner()
 	if err != nil {
 		return "", err
 	}
@@ -123,7 +123,7 @@ func (m *filePermissions) check(context.Context) (string, error) {
 
 // apply sets owner and group, and then the mode, because a change of owner drops bits of it.
 func (m *filePermissions) apply(context.Context) error {
-	mode, uid, gid, err := m.wanted()
+	mode, uid, gid, err := m.declaredOwner()
 	if err != nil {
 		return err
 	}

@@ -25,10 +25,10 @@ type Executor struct {
 
 // method is one thing that a component holds the node to.
 type method interface {
-	// check returns how the node differs from what is declared; empty: it does not. It changes nothing. An error means
-	// that nobody knows.
+	// check returns the difference between node and declaration; empty: there is none. It changes nothing. An error
+	// means that nobody knows.
 	check(ctx context.Context) (difference string, err error)
-	// apply changes what check found.
+	// apply removes the difference.
 	apply(ctx context.Context) error
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/list"
 	"github.com/muster-fleet/muster/internal/api/op"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	reducer "github.com/muster-fleet/muster/internal/pipeline/compliance"
@@ -332,11 +333,16 @@ func (s *complianceRequest) placePolicy(namespace, name string, spec *model.Poli
 		p.nodes[id] = true
 	}
 	for _, text := range spec.Directives {
-		if id, ok := s.Directory.DirectiveByName(model.SplitRef(namespace, text)); ok {
+		if id, ok := s.directiveByName(model.SplitRef(namespace, text)); ok {
 			p.directives[id] = true
 		}
 	}
 	return p, nil
+}
+
+// directiveByName returns the id of a directive.
+func (s *complianceRequest) directiveByName(namespace, name string) (model.UnitID, bool) {
+	return s.Directory.UnitByName(directory.DirectiveKind, namespace, name)
 }
 
 // reportInput has the parameters of a report on compliance.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
@@ -59,12 +60,12 @@ func (v *View) FindSourcesByName(namespaces []string, name string) (list []model
 		}
 		instance = model.ComplianceInstance // of a directive with this name
 	}
-	find := v.Directory.TemplateByName
+	kind := directory.TemplateKind
 	if instance == model.ComplianceInstance {
-		find = v.Directory.DirectiveByName
+		kind = directory.DirectiveKind
 	}
 	for _, ns := range append(slices.Clone(namespaces), model.SharedNamespaceName) {
-		if id, ok := find(ns, unit); ok {
+		if id, ok := v.Directory.UnitByName(kind, ns, unit); ok {
 			if source := model.InstanceSource(id, instance); !slices.Contains(list, source) {
 				list = append(list, source)
 			}
@@ -226,7 +227,7 @@ func (v *View) findRename(ctx context.Context, namespace, name string) (intent.A
 func (v *View) CheckNotFoundError(ctx context.Context, namespace, name string) error {
 	if template, trigger, ok := strings.Cut(name, ":"); ok {
 		for _, in := range [...]string{namespace, model.SharedNamespaceName} {
-			if _, found := v.Directory.TemplateByName(in, template); found {
+			if _, found := v.Directory.UnitByName(directory.TemplateKind, in, template); found {
 				return model.Errorf(model.NotFound, "template %s has no trigger %q", template, trigger).WithHint("list them: muster describe template %s/%s", in, template)
 			}
 		}

@@ -75,32 +75,19 @@ func (v *View) Runs(node model.NodeID) []Run {
 	return slices.Clone(p.nodes[n])
 }
 
-// Each calls fn with each node and its last runs, one partition after another; fn must not keep the runs nor call the view.
-func (v *View) Each(fn func(node model.NodeID, runs []Run)) {
-	for i := range v.partitions {
-		v.partitions[i].each(fn)
-	}
-}
-
-// each calls fn with each node of the partition and its last runs.
-func (p *partition) each(fn func(node model.NodeID, runs []Run)) {
-	p.Lock()
-	defer p.Unlock()
-	for _, n := range p.Order() {
-		if len(p.nodes[n]) > 0 {
-			fn(p.Node(n).ID, p.nodes[n])
-		}
-	}
-}
-
 // Chunks returns the ids of the definitions that the stored runs are of.
 func (v *View) Chunks() map[model.ChunkID]bool {
 	named := map[model.ChunkID]bool{}
-	v.Each(func(_ model.NodeID, runs []Run) {
-		for i := range runs {
-			named[runs[i].Chunk] = true
+	for i := range v.partitions {
+		p := &v.partitions[i]
+		p.Lock()
+		for _, n := range p.Order() {
+			for k := range p.nodes[n] {
+				named[p.nodes[n][k].Chunk] = true
+			}
 		}
-	})
+		p.Unlock()
+	}
 	return named
 }
 
