@@ -15,10 +15,10 @@ import (
 
 // directives runs the directives of the assignment, one at a time, and spools their reports.
 type directives struct {
-	agent     *Agent
-	executor  policy.Executor
-	scheduler *schedule.Scheduler
-	chunks    map[model.UnitID]model.ChunkID // in force
+	agent       *Agent
+	executor    policy.Executor
+	scheduler   *schedule.Scheduler
+	definitions map[model.UnitID]model.DefinitionID // in force
 }
 
 // openScheduler makes the executor and the scheduler of directives.
@@ -32,39 +32,39 @@ func (d *directives) openScheduler(a *Agent, node uuid.UUID) {
 	})
 }
 
-// applyChunks implements chunkRunner. A new or changed directive runs soon, at its splay within Config.FirstWithin.
-func (d *directives) applyChunks(a *link.Assignment, chunks []*model.Chunk) error {
+// applyDefinitions implements definitionRunner. A new or changed directive runs soon, at its splay within Config.FirstWithin.
+func (d *directives) applyDefinitions(a *link.Assignment, definitions []*model.Definition) error {
 	values := propertyLookup(a.Properties)
 	var jobs, unchanged []schedule.Job
-	inForce := map[model.UnitID]model.ChunkID{}
-	for _, chunk := range chunks {
-		c := chunk.AsDirective()
+	inForce := map[model.UnitID]model.DefinitionID{}
+	for _, definition := range definitions {
+		c := definition.AsDirective()
 		job := schedule.Job{Key: schedule.Key{Check: c.Unit}, Interval: c.Interval, Do: func(ctx context.Context) { d.runDirective(ctx, c, values) }}
-		if jobs = append(jobs, job); d.chunks[c.Unit] == c.ID {
+		if jobs = append(jobs, job); d.definitions[c.Unit] == c.ID {
 			unchanged = append(unchanged, job)
 		}
 		inForce[c.Unit] = c.ID
 	}
-	d.chunks = inForce
+	d.definitions = inForce
 	if err := d.scheduler.Set(unchanged); err != nil { // so that a changed one counts as new
 		return err
 	}
 	return d.scheduler.Set(jobs)
 }
 
-// suspendChunks implements chunkRunner.
-func (d *directives) suspendChunks() {
-	d.chunks = nil
+// suspendDefinitions implements definitionRunner.
+func (d *directives) suspendDefinitions() {
+	d.definitions = nil
 	_ = d.scheduler.Set(nil) // an empty list has no error
 }
 
 // runDirective runs a directive once and spools its report. A run that the end of the agent interrupted reports nothing.
-func (d *directives) runDirective(ctx context.Context, c *model.DirectiveChunk, values model.PropertyValues) {
+func (d *directives) runDirective(ctx context.Context, c *model.DirectiveDefinition, values model.PropertyValues) {
 	report, ok := d.executor.Run(ctx, c, values)
 	if !ok {
 		return
 	}
-	signal := &wire.Signal{Kind: wire.SignalReport, Chunk: c.ID, AtMs: d.agent.cfg.Machine.BootMs(), Body: wire.AppendReport(nil, &report)}
+	signal := &wire.Signal{Kind: wire.SignalReport, Definition: c.ID, AtMs: d.agent.cfg.Machine.BootMs(), Body: wire.AppendReport(nil, &report)}
 	if err := d.agent.spool.Append(signal, false); err != nil {
 		d.agent.checks.lostResults.Add(1)
 		d.agent.cfg.Log.Error("lost a report: the spool refused it", "directive", c.Name, "err", err)

@@ -33,9 +33,9 @@ func compileDirective(c *unitCompiler, d *declared) (*unit, error) {
 		return nil, err
 	}
 	severity, _ := model.ParseSeverity(cmp.Or(spec.Severity, model.Average.String()))
-	chunk := &model.DirectiveChunk{
-		Chunk:     model.Chunk{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID},
-		Technique: at.String(), Enforce: spec.Mode == model.ModeEnforce, Components: components, Parameters: parameters,
+	definition := &model.DirectiveDefinition{
+		Definition: model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID},
+		Technique:  at.String(), Enforce: spec.Mode == model.ModeEnforce, Components: components, Parameters: parameters,
 		Interval: cmp.Or(time.Duration(spec.Interval), model.DefaultPolicyInterval), Timeout: cmp.Or(time.Duration(spec.Timeout), model.DefaultPolicyTimeout),
 		Severity: severity,
 	}
@@ -44,22 +44,22 @@ func compileDirective(c *unitCompiler, d *declared) (*unit, error) {
 			DisplayName: d.meta.DisplayName, Disabled: spec.Disabled},
 		needs: references{"Technique": {spec.Technique}},
 	}
-	if err := u.addPolicies(c, d, chunk); err != nil {
+	if err := u.addPolicies(c, d, definition); err != nil {
 		return nil, err
 	}
-	u.body = &body{chunk: chunk.Seal()}
-	if u.properties, err = chunk.PropertyNames(); err != nil {
+	u.body = &body{definition: definition.Seal()}
+	if u.properties, err = definition.PropertyNames(); err != nil {
 		return nil, err
 	}
 	if len(u.properties) > 0 {
-		u.try = chunk.Try
+		u.try = definition.Try
 	}
-	u.size, err = chunkSize(u.chunk)
+	u.size, err = definitionSize(u.definition)
 	return u, err
 }
 
-// addPolicies adds the targets of the policies that name the directive to its unit, and their receivers to the chunk.
-func (u *unit) addPolicies(c *unitCompiler, d *declared, chunk *model.DirectiveChunk) error {
+// addPolicies adds the targets of the policies that name the directive to its unit, and their receivers to the definition.
+func (u *unit) addPolicies(c *unitCompiler, d *declared, definition *model.DirectiveDefinition) error {
 	var alert *model.PolicyAlert
 	var alertOf string
 	for _, p := range c.policiesOf(d.key) {
@@ -90,7 +90,7 @@ func (u *unit) addPolicies(c *unitCompiler, d *declared, chunk *model.DirectiveC
 		u.targets, u.HasTargets = &targets{}, true // those of the policies select
 	}
 	if alert != nil {
-		chunk.Handlers, chunk.Route = alert.Handlers, alert.Route
+		definition.Handlers, definition.Route = alert.Handlers, alert.Route
 		u.needs["Handler"] = alert.Handlers
 		if alert.Route != "" {
 			u.needs["Route"] = []string{alert.Route}

@@ -27,8 +27,8 @@ func directive(text string) *model.DirectiveSpec {
 }
 
 // directiveOn returns the compiled directive in a node's assignment; nil: it is not there.
-func (h *testPlanner) directiveOn(node, name string) *model.DirectiveChunk {
-	for _, c := range h.p.directory.For(h.id(node)).Chunks {
+func (h *testPlanner) directiveOn(node, name string) *model.DirectiveDefinition {
+	for _, c := range h.p.directory.For(h.id(node)).Definitions {
 		if d := c.AsDirective(); d != nil && d.Name == name {
 			return d
 		}

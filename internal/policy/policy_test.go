@@ -182,12 +182,12 @@ func TestCompileBindsParameters(t *testing.T) {
 			t.Errorf("error %v, want one that says %q", err, value)
 		}
 	}
-	chunk := &model.DirectiveChunk{Components: components, Parameters: parameters}
-	if names, err := chunk.PropertyNames(); err != nil || !reflect.DeepEqual(names, []string{"port", "user"}) {
+	definition := &model.DirectiveDefinition{Components: components, Parameters: parameters}
+	if names, err := definition.PropertyNames(); err != nil || !reflect.DeepEqual(names, []string{"port", "user"}) {
 		t.Errorf("property names %v, %v", names, err)
 	}
 	properties := func(string) ([]byte, string, bool) { return []byte(`"it's"`), "", true }
-	lookup, err := chunk.Lookup(properties)
+	lookup, err := definition.Lookup(properties)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,7 @@ const (
 // Run runs a directive once and returns its report. values has the node's properties. A run that takes longer than the
 // directive's time-out ends: components that it did not reach stay missing. ok is false if ctx ended: such a run reports
 // nothing.
-func (x *Executor) Run(ctx context.Context, c *model.DirectiveChunk, values model.PropertyValues) (report wire.Report, ok bool) {
+func (x *Executor) Run(ctx context.Context, c *model.DirectiveDefinition, values model.PropertyValues) (report wire.Report, ok bool) {
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()

@@ -63,13 +63,13 @@ func (n *testNode) read(name string) string {
 }
 
 // directive compiles methods, in whose arguments $N stands for the node's folder.
-func (n *testNode) directive(enforce bool, methods string) *model.DirectiveChunk {
+func (n *testNode) directive(enforce bool, methods string) *model.DirectiveDefinition {
 	n.t.Helper()
 	var technique model.TechniqueSpec
 	testenv.NoError(n.t, json.Unmarshal([]byte(`{"parameters":[{"name":"word","default":"hello"}],"methods":[`+strings.ReplaceAll(methods, "$N", n.folder)+`]}`), &technique))
 	components, parameters, err := rules.Compile(&technique, nil)
 	testenv.NoError(n.t, err)
-	return &model.DirectiveChunk{Components: components, Parameters: parameters, Enforce: enforce, Timeout: time.Minute}
+	return &model.DirectiveDefinition{Components: components, Parameters: parameters, Enforce: enforce, Timeout: time.Minute}
 }
 
 // run runs methods and returns their statuses, separated by commas, and all messages.

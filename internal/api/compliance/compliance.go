@@ -28,8 +28,8 @@ import (
 type Options struct {
 	// Runs returns the last runs of a node, ascending by directive.
 	Runs func(model.NodeID) []reducer.Run
-	// Chunk returns a definition by its id; nil: unknown.
-	Chunk func(model.ChunkID) *model.Chunk
+	// Definition returns a definition by its id; nil: unknown.
+	Definition func(model.DefinitionID) *model.Definition
 }
 
 // complianceRequest is one request about compliance.
@@ -48,11 +48,11 @@ func Register(r *op.Routes, o Options) {
 
 // nodeDirective is the state of one directive on one node.
 type nodeDirective struct {
-	node  model.NodeID
-	chunk *model.DirectiveChunk // as it is assigned
-	run   *reducer.Run          // the last one; nil: none
-	codes []policy.Status       // of the components, as they count now
-	why   string                // why the run does not count; empty: it does
+	node       model.NodeID
+	definition *model.DirectiveDefinition // as it is assigned
+	run        *reducer.Run               // the last one; nil: none
+	codes      []policy.Status            // of the components, as they count now
+	why        string                     // why the run does not count; empty: it does
 }
 
 // counts returns how many components have each status, and the worst.
@@ -105,13 +105,13 @@ func (s *complianceRequest) directivesOf(node model.NodeID) (found []nodeDirecti
 	var runs []reducer.Run
 	for _, id := range s.Directory.NodeUnits(node) {
 		unit := s.Directory.SourceUnit(model.DirectiveSource(id))
-		if unit == nil || unit.Chunk.AsDirective() == nil {
+		if unit == nil || unit.Definition.AsDirective() == nil {
 			continue
 		}
 		if runs == nil {
 			runs = s.Runs(node)
 		}
-		d := nodeDirective{node: node, chunk: unit.Chunk.AsDirective()}
+		d := nodeDirective{node: node, definition: unit.Definition.AsDirective()}
 		if i, ok := slices.BinarySearchFunc(runs, id, func(r reducer.Run, id model.UnitID) int { return cmp.Compare(r.Unit, id) }); ok {
 			d.run = &runs[i]
 		}
@@ -123,20 +123,20 @@ func (s *complianceRequest) directivesOf(node model.NodeID) (found []nodeDirecti
 
 // decide finds the statuses of a directive's components by the decision table.
 func (s *complianceRequest) decide(d *nodeDirective) {
-	current := &policy.Expectation{Begin: s.begins[d.chunk.Unit], Interval: d.chunk.Interval}
+	current := &policy.Expectation{Begin: s.begins[d.definition.Unit], Interval: d.definition.Interval}
 	var run *policy.Run
-	var old *model.DirectiveChunk
+	var old *model.DirectiveDefinition
 	if d.run != nil {
-		run = &policy.Run{Start: time.Unix(0, d.run.Executed), Named: true, Same: d.run.Chunk == d.chunk.ID, Of: current}
+		run = &policy.Run{Start: time.Unix(0, d.run.Executed), Named: true, Same: d.run.Definition == d.definition.ID, Of: current}
 		if !run.Same {
-			if old = s.Chunk(d.run.Chunk).AsDirective(); old == nil {
+			if old = s.Definition(d.run.Definition).AsDirective(); old == nil {
 				run.Of = nil
 			} else {
 				run.Of = &policy.Expectation{End: current.Begin, Interval: old.Interval}
 			}
 		}
 	}
-	d.codes = make([]policy.Status, len(d.chunk.Components))
+	d.codes = make([]policy.Status, len(d.definition.Components))
 	fill := func(status policy.Status, why string) {
 		for i := range d.codes {
 			d.codes[i] = status
@@ -162,12 +162,12 @@ func (s *complianceRequest) decide(d *nodeDirective) {
 }
 
 // keepUnchanged keeps the statuses of components that are the same in the definition of the last run.
-func keepUnchanged(d *nodeDirective, old *model.DirectiveChunk) {
-	if !maps.Equal(old.Parameters, d.chunk.Parameters) {
+func keepUnchanged(d *nodeDirective, old *model.DirectiveDefinition) {
+	if !maps.Equal(old.Parameters, d.definition.Parameters) {
 		return
 	}
-	for i := range d.chunk.Components {
-		is := &d.chunk.Components[i]
+	for i := range d.definition.Components {
+		is := &d.definition.Components[i]
 		k := slices.IndexFunc(old.Components, func(was model.Component) bool {
 			return was.Name == is.Name && was.Method == is.Method && was.When == is.When && bytes.Equal(was.Arguments, is.Arguments)
 		})
@@ -227,7 +227,7 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 			for _, node := range nodes[first:] {
 				ofNode := []row{}
 				for _, d := range s.directivesOf(node) {
-					if directives != nil && !directives[d.chunk.Unit] {
+					if directives != nil && !directives[d.definition.Unit] {
 						continue
 					}
 					shown := s.show(&d, in.Details)
@@ -254,17 +254,17 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 	namespace, node, _ := s.Directory.NodeName(d.node)
 	counts, worst := d.counts()
 	out := v1.Compliance{
-		Namespace: namespace, Node: node, Directive: s.directiveName(namespace, d.chunk.Unit), Technique: d.chunk.Technique,
-		Mode: modeName(d.chunk.Enforce), Status: worst.String(), Percent: counts.Compliance(2), Counts: showCounts(&counts), Reason: d.why,
+		Namespace: namespace, Node: node, Directive: s.directiveName(namespace, d.definition.Unit), Technique: d.definition.Technique,
+		Mode: modeName(d.definition.Enforce), Status: worst.String(), Percent: counts.Compliance(2), Counts: showCounts(&counts), Reason: d.why,
 	}
 	if d.run != nil {
 		out.Mode = modeName(d.run.Enforced)
 		out.Run, out.Changed, out.DurationMs = time.Unix(0, d.run.Executed).UTC(), time.Unix(0, d.run.Changed).UTC(), d.run.DurationMs
 	}
 	if details {
-		for i := range d.chunk.Components {
-			c := v1.ComponentStatus{Name: d.chunk.Components[i].Name, Method: d.chunk.Components[i].Method, Status: d.codes[i].String()}
-			if d.run != nil && d.run.Chunk == d.chunk.ID {
+		for i := range d.definition.Components {
+			c := v1.ComponentStatus{Name: d.definition.Components[i].Name, Method: d.definition.Components[i].Method, Status: d.codes[i].String()}
+			if d.run != nil && d.run.Definition == d.definition.ID {
 				c.Message = d.run.Message(i)
 			}
 			out.Components = append(out.Components, c)
@@ -428,12 +428,12 @@ func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInpu
 			switch in.By {
 			case "policy":
 				for _, p := range policies {
-					if p.nodes[node] && p.directives[d.chunk.Unit] {
+					if p.nodes[node] && p.directives[d.definition.Unit] {
 						add(p.namespace, p.name, node, &counts)
 					}
 				}
 			case "directive":
-				own, directive, _ := s.Directory.SourceName(model.DirectiveSource(d.chunk.Unit))
+				own, directive, _ := s.Directory.SourceName(model.DirectiveSource(d.definition.Unit))
 				add(own, directive, node, &counts)
 			case "group":
 				for _, group := range s.Directory.NodeGroups(node) {

@@ -19,10 +19,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testChunk returns a directive of three components; 6 is an edit of directive 5, and 7 another directive.
-func testChunk(id model.ChunkID) *model.Chunk {
-	c := &model.DirectiveChunk{
-		Chunk: model.Chunk{ID: id, Unit: 1000, Namespace: 1, Name: "sshd"}, Severity: model.High, Interval: time.Minute, Route: "night",
+// testDefinition returns a directive of three components; 6 is an edit of directive 5, and 7 another directive.
+func testDefinition(id model.DefinitionID) *model.Definition {
+	c := &model.DirectiveDefinition{
+		Definition: model.Definition{ID: id, Unit: 1000, Namespace: 1, Name: "sshd"}, Severity: model.High, Interval: time.Minute, Route: "night",
 		Components: []model.Component{{Name: "root login"}, {Name: "port"}, {Name: "service"}},
 	}
 	switch id {
@@ -49,7 +49,7 @@ type testView struct {
 // newTestView returns empty views.
 func newTestView() *testView {
 	v := &testView{}
-	v.events = event.New(shard.New(shard.Options{Chunks: testChunk}), event.Options{Emit: func(list []event.Transition) { v.transitions = append(v.transitions, list...) }})
+	v.events = event.New(shard.New(shard.Options{Definitions: testDefinition}), event.Options{Emit: func(list []event.Transition) { v.transitions = append(v.transitions, list...) }})
 	v.View = New(v.events.Shard)
 	return v
 }
@@ -66,11 +66,11 @@ func (v *testView) apply(t testing.TB, record []byte) {
 }
 
 // report applies a report that node 7 made some time ago.
-func (v *testView) report(t testing.TB, chunk model.ChunkID, lane wire.Lane, ago time.Duration, r wire.Report) {
+func (v *testView) report(t testing.TB, definition model.DefinitionID, lane wire.Lane, ago time.Duration, r wire.Report) {
 	t.Helper()
 	const now = 10_000_000
 	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9, Lane: lane}, First: v.number + 1, NowMs: now, Signals: []wire.Signal{{
-		Kind: wire.SignalReport, Chunk: chunk, AtMs: uint64(now - ago.Milliseconds()), Body: wire.AppendReport(nil, &r),
+		Kind: wire.SignalReport, Definition: definition, AtMs: uint64(now - ago.Milliseconds()), Body: wire.AppendReport(nil, &r),
 	}}}
 	_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
 	if err != nil {
@@ -92,7 +92,7 @@ func report(statuses ...policy.Status) wire.Report {
 func (v *testView) last() string {
 	var parts []string
 	for _, r := range v.Runs(7) {
-		text := fmt.Sprintf("%d:", r.Chunk)
+		text := fmt.Sprintf("%d:", r.Definition)
 		for i := range r.Components {
 			text += " " + r.Codes.At(i).String()
 		}
@@ -183,8 +183,8 @@ func TestReportsMakeRunsAndOneEvent(t *testing.T) {
 			t.Fatalf("a snapshot after %d commits gives another state", after+1)
 		}
 	}
-	if chunks := v.Chunks(); !chunks[6] || !chunks[7] || len(chunks) != 2 {
-		t.Errorf("named chunks %v", chunks)
+	if definitions := v.Definitions(); !definitions[6] || !definitions[7] || len(definitions) != 2 {
+		t.Errorf("named definitions %v", definitions)
 	}
 	v.apply(t, wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordForget, Node: 7, Forget: &wire.ForgetMark{Check: 1000}}))
 	state("none")
@@ -195,7 +195,7 @@ func TestReportsMakeRunsAndOneEvent(t *testing.T) {
 
 // goldenRun returns a run with a value in each field.
 func goldenRun() *Run {
-	return &Run{Unit: 1000, Chunk: 5, Executed: 1e18, Received: 1e18 + 7, Changed: 1e18 - 9, DurationMs: 12, Enforced: true, Components: 3, Codes: policy.Codes{0x53, 0x04},
+	return &Run{Unit: 1000, Definition: 5, Executed: 1e18, Received: 1e18 + 7, Changed: 1e18 - 9, DurationMs: 12, Enforced: true, Components: 3, Codes: policy.Codes{0x53, 0x04},
 		Exceptions: []wire.ReportException{{Position: 1, Message: "PermitRootLogin is yes"}}, Ended: "the run took too long"}
 }
 

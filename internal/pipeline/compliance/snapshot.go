@@ -30,7 +30,7 @@ func (p *partition) encode(b []byte) []byte {
 // append appends one run to a snapshot.
 func (r *Run) append(b []byte) []byte {
 	b = binary.AppendUvarint(b, uint64(r.Unit))
-	b = binary.AppendUvarint(b, uint64(r.Chunk))
+	b = binary.AppendUvarint(b, uint64(r.Definition))
 	b = binary.AppendVarint(b, r.Executed)
 	b = binary.AppendVarint(b, r.Received)
 	b = binary.AppendVarint(b, r.Changed)
@@ -69,7 +69,7 @@ func (p *partition) decode(d *shard.Decoder) {
 
 // decodeRun reads one run.
 func decodeRun(d *shard.Decoder) (r Run) {
-	r.Unit, r.Chunk = model.UnitID(d.Uint32()), model.ChunkID(d.Uint32())
+	r.Unit, r.Definition = model.UnitID(d.Uint32()), model.DefinitionID(d.Uint32())
 	r.Executed, r.Received, r.Changed = d.Int(), d.Int(), d.Int()
 	r.DurationMs, r.Enforced = d.Uint32(), d.Byte() == 1
 	components := d.Uint32()

@@ -29,10 +29,10 @@ type partition struct {
 // Run is the last run of a directive on a node.
 type Run struct {
 	Unit       model.UnitID
-	Chunk      model.ChunkID // definition that the run was of
-	Executed   int64         // end of the run, Unix ns
-	Received   int64         // Unix ns
-	Changed    int64         // receive time of the first run with these codes, Unix ns
+	Definition model.DefinitionID // definition that the run was of
+	Executed   int64              // end of the run, Unix ns
+	Received   int64              // Unix ns
+	Changed    int64              // receive time of the first run with these codes, Unix ns
 	DurationMs uint32
 	Enforced   bool
 	Components int
@@ -75,15 +75,15 @@ func (v *View) Runs(node model.NodeID) []Run {
 	return slices.Clone(p.nodes[n])
 }
 
-// Chunks returns the ids of the definitions that the stored runs are of.
-func (v *View) Chunks() map[model.ChunkID]bool {
-	named := map[model.ChunkID]bool{}
+// Definitions returns the ids of the definitions that the stored runs are of.
+func (v *View) Definitions() map[model.DefinitionID]bool {
+	named := map[model.DefinitionID]bool{}
 	for i := range v.partitions {
 		p := &v.partitions[i]
 		p.Lock()
 		for _, n := range p.Order() {
 			for k := range p.nodes[n] {
-				named[p.nodes[n][k].Chunk] = true
+				named[p.nodes[n][k].Definition] = true
 			}
 		}
 		p.Unlock()
@@ -149,7 +149,7 @@ func (w *complianceApplier) EnterPartition(p *shard.Partition) { w.p = &w.view.p
 
 // Signal implements shard.Applier: it keeps a run unless it knows a newer one. The event reducer has tested the report.
 func (w *complianceApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
-	c, r := w.Chunk(s.Chunk).AsDirective(), &w.report
+	c, r := w.Definition(s.Definition).AsDirective(), &w.report
 	if err := r.Decode(s.Body); c == nil || err != nil {
 		return shard.Malformed
 	}
@@ -164,8 +164,8 @@ func (w *complianceApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival
 	if found && executed < run.Executed {
 		return shard.Late
 	}
-	if !found || run.Chunk != c.ID || !bytes.Equal(run.Codes, r.Codes) {
-		run.Chunk, run.Codes, run.Components, run.Changed = c.ID, bytes.Clone(r.Codes), len(c.Components), w.Received
+	if !found || run.Definition != c.ID || !bytes.Equal(run.Codes, r.Codes) {
+		run.Definition, run.Codes, run.Components, run.Changed = c.ID, bytes.Clone(r.Codes), len(c.Components), w.Received
 	}
 	run.Executed, run.Received, run.DurationMs, run.Enforced = executed, w.Received, r.DurationMs, r.Enforced
 	if run.Ended != r.Ended || !slices.Equal(run.Exceptions, r.Exceptions) {

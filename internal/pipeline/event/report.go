@@ -12,9 +12,9 @@ import (
 // applyReport applies one run of a directive to the event of the node's compliance with it. The event exists from the
 // first run on that is not compliant; a run from the backlog makes none, because a newer one may have come before it.
 func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Signal, from *shard.Arrival) shard.Outcome {
-	c, r := w.Chunk(signal.Chunk).AsDirective(), &w.report
+	c, r := w.Definition(signal.Definition).AsDirective(), &w.report
 	if c == nil {
-		return shard.UnknownChunk
+		return shard.UnknownDefinition
 	}
 	err := r.Decode(signal.Body)
 	if err == nil && int(r.Components) != len(c.Components) {
@@ -52,7 +52,7 @@ func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Sig
 
 // reportStatus returns the status of an event after a run: a problem if a component is not as it should be, and UNKNOWN if
 // one could not be checked or was not reached.
-func reportStatus(codes policy.Codes, components int, rules *model.CheckChunk) model.Status {
+func reportStatus(codes policy.Codes, components int, rules *model.CheckDefinition) model.Status {
 	counts, _ := codes.Counts(components)
 	switch {
 	case counts[policy.NonCompliant]+counts[policy.Error] > 0:
@@ -68,7 +68,7 @@ const maxReportText = 4096
 
 // appendReportText appends the output of a run's event: how many components are compliant, and each other one with its
 // message.
-func appendReportText(b []byte, c *model.DirectiveChunk, r *wire.Report) []byte {
+func appendReportText(b []byte, c *model.DirectiveDefinition, r *wire.Report) []byte {
 	codes, kept := policy.Codes(r.Codes), 0
 	for i := range c.Components {
 		if codes.At(i).Fulfilled() {
