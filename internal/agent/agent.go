@@ -44,6 +44,7 @@ type Agent struct {
 	units       assignedUnits
 	checks      checks
 	templates   templates
+	directives  directives
 	requests    requestedRuns
 	secrets     *secrets.Keeper
 	credentials credentials
@@ -71,7 +72,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	a.requests.agent, a.requests.ready = a, make(chan struct{}, 1)
 	a.units = assignedUnits{log: cfg.Log, runners: map[model.DefinitionKind]definitionRunner{
-		model.DefinitionCheck: &a.checks, model.DefinitionTemplate: &a.templates,
+		model.DefinitionCheck: &a.checks, model.DefinitionTemplate: &a.templates, model.DefinitionDirective: &a.directives,
 	}}
 	return a, nil
 }
@@ -136,6 +137,7 @@ func (a *Agent) runOnStateFolder(ctx context.Context) error {
 		return err
 	}
 	a.templates.openWheel(a, id.Node)
+	a.directives.openScheduler(a, id.Node)
 	if assignment != nil {
 		if err := a.units.applyAssignment(assignment); err != nil {
 			a.cfg.Log.Error("apply the stored assignment", "err", err)
@@ -163,6 +165,7 @@ func (a *Agent) runUntilStopped(ctx context.Context, id *pki.Identity, assignmen
 	watchers.Go(func() { a.checks.assets.Run(checksCtx) })
 	watchers.Go(func() { a.keepCertificateValid(checksCtx) })
 	watchers.Go(func() { a.templates.wheel.Run(checksCtx) })
+	watchers.Go(func() { _ = a.directives.scheduler.Run(checksCtx) })
 	linked := make(chan error, 1)
 	go func() {
 		err := link.Run(linkCtx, session, a.spool, (*linkEvents)(a))
@@ -211,6 +214,7 @@ type Commands struct {
 	Allow         []string     // the programs that may run, see run.ParseAllow; empty: all
 	SecretsDir    string       // folder of secrets that checks name by file; default secrets.DefaultDir
 	NoRun         bool         // refuses all runs on request
+	PolicyEnforce bool         // directives in enforce mode may change the machine
 	AuditOnly     bool         // refuses requested commands, so that a server changes nothing on the machine
 	Guard         *guard.Guard // ends commands if the agent is killed; the caller closes it; nil: they go on
 }

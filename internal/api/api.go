@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/compliance"
 	"github.com/muster-fleet/muster/internal/api/events"
 	"github.com/muster-fleet/muster/internal/api/explain"
 	"github.com/muster-fleet/muster/internal/api/inbound"
@@ -36,16 +37,17 @@ import (
 type Options struct {
 	view.Stores
 	view.Live
-	Access    *access.Service
-	Events    events.Options
-	Inbound   inbound.Options
-	Items     items.Options
-	Nodes     nodes.Options
-	Reports   reports.Options
-	Resources resources.Options
-	Routing   routing.Options
-	Runs      runs.Options
-	Server    server.Options
+	Access     *access.Service
+	Events     events.Options
+	Inbound    inbound.Options
+	Items      items.Options
+	Compliance compliance.Options
+	Nodes      nodes.Options
+	Reports    reports.Options
+	Resources  resources.Options
+	Routing    routing.Options
+	Runs       runs.Options
+	Server     server.Options
 	// Enrol answers agents that have no caller; they have their own proof of identity. nil: none.
 	Enrol *pki.Enroller
 	// Vouch gets the context of each request with a valid token, so that the listener trusts its
@@ -97,6 +99,7 @@ func newHandler(o Options) *apiHandler {
 	problems.Register(r)
 	reports.Register(r, o.Reports)
 	items.Register(r, o.Items)
+	compliance.Register(r, o.Compliance)
 	promapi.Register(r, promapi.Options{})
 	routing.Register(r, o.Routing)
 	nodes.Register(r, o.Nodes)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/api"
 	"github.com/muster-fleet/muster/internal/api/admin"
+	apicompliance "github.com/muster-fleet/muster/internal/api/compliance"
 	"github.com/muster-fleet/muster/internal/api/events"
 	"github.com/muster-fleet/muster/internal/api/inbound"
 	"github.com/muster-fleet/muster/internal/api/items"
@@ -67,9 +68,10 @@ func (s *Server) openAPI(context.Context) error {
 			Connected: s.sources.connected, Agent: s.agentSession, Limits: s.limitUses, Verdicts: s.dispatcher.Verdicts,
 			Stream: streamPosition(s.streams), Judgement: s.directory.Judgement, Assigned: s.assignedDefinition,
 		},
-		Access: s.access,
-		Events: events.Options{Actions: s.recorder},
-		Items:  items.Options{Items: s.metrics.Items},
+		Access:     s.access,
+		Events:     events.Options{Actions: s.recorder},
+		Items:      items.Options{Items: s.metrics.Items},
+		Compliance: apicompliance.Options{Runs: s.compliance.Runs, Definition: s.directory.Definition},
 		Inbound: inbound.Options{
 			Secret: handler.New(handler.Options{Secret: s.secretText, Now: s.now, Logger: s.log}).Secret, Alerts: s.alerts.Serve, Actions: s.recorder,
 		},

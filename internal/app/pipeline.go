@@ -19,6 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/metrics"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/compliance"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pipeline/metric"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
@@ -41,6 +42,7 @@ type pipeline struct {
 	dispatcher *dispatch.Dispatcher
 	view       *event.View
 	metrics    *metric.View
+	compliance *compliance.View
 	series     series.Store // numeric values of items
 	snapshots  *snapshot.Store
 	passes     *rederive.Source
@@ -194,9 +196,11 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	}
 	s.series = values.Store
 	s.metrics = metric.New(s.view.Shard, metric.Options{Definitions: s.directory.Definition, Registerer: s.registry, Series: values})
+	s.compliance = compliance.New(s.view.Shard)
 	s.recorder.Applied = s.view.WaitApplied
 	s.passes = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workerCount(), AddReducers: func(to *shard.Shard) {
 		metric.New(to, metric.Options{Definitions: s.directory.Definition, Series: metric.SeriesOptions{Live: s.metrics}})
+		compliance.New(to)
 	}}
 	s.consumers.Add(s.snapshots.Consumers) // before the rederive passes, which begin at snapshots
 	s.consumers.Add(s.passes.Consumers)
@@ -294,10 +298,11 @@ func openSeries(s *Server) (o metric.SeriesOptions, err error) {
 	return o, nil
 }
 
-// usedDefinitions returns the definitions that event states and items name.
+// usedDefinitions returns the definitions that event states, items and runs of directives name.
 func (p *pipeline) usedDefinitions() map[model.DefinitionID]bool {
 	used := p.view.Definitions()
 	maps.Copy(used, p.metrics.Definitions())
+	maps.Copy(used, p.compliance.Definitions())
 	return used
 }
 

@@ -39,6 +39,8 @@ func describeCommand(s *commandLine) *cobra.Command {
 				return describeProblem(c, name)
 			case items:
 				return describeItem(c, name)
+			case compliance:
+				return describeCompliance(c, name)
 			}
 			k, err := c.findKind(word)
 			if err != nil {

@@ -22,6 +22,7 @@ type getFlags struct {
 	listFlags
 	watch                      bool
 	node, check, group, status string
+	directive, policy          string
 	problem, open              bool
 	at                         string
 	period                     timeRange
@@ -38,9 +39,11 @@ func (g *getFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&g.watch, "watch", "w", false, "events, problems, nodes: continue with each change (events with -o wide: also of output); with -o json or name only changes, one per line")
 	flags.IntVar(&g.limit, "limit", 50, "maximum number of rows (0: all); JSON and YAML of resources are always complete")
 	flags.StringVar(&g.group, "group", "", "nodes, events: of this group")
-	flags.StringVar(&g.node, "node", "", "events, problems, history, items: of this node")
+	flags.StringVar(&g.node, "node", "", "events, problems, history, items, compliance: of this node")
+	flags.StringVar(&g.directive, "directive", "", "compliance: of this Directive")
+	flags.StringVar(&g.policy, "policy", "", "compliance: of this Policy")
 	flags.StringVar(&g.check, "check", "", "events, problems, history: of this check")
-	flags.StringVar(&g.status, "status", "", "events: ok, warning, critical, unknown; comma-separated")
+	flags.StringVar(&g.status, "status", "", "events: ok, warning, critical, unknown; comma-separated. compliance: such as non-compliant, error or \"no report\"")
 	flags.BoolVar(&g.problem, "problem", false, "events: only with an open problem; history: with the id of a problem, what happened to it")
 	flags.BoolVar(&g.open, "open", false, "problems: only open ones")
 	g.period.registerFlags(flags, "", "history: ")
@@ -124,7 +127,7 @@ func getKind(c *commandCall, word string, names []string, g *getFlags) error {
 		return err
 	}
 	get := map[serverStateList]func(*commandCall, []string, *getFlags) error{
-		events: getEvents, problems: getProblems, queues: getQueues, history: getHistory, agents: getAgents, items: getItems,
+		events: getEvents, problems: getProblems, queues: getQueues, history: getHistory, agents: getAgents, items: getItems, compliance: getCompliance,
 	}[list]
 	if get != nil {
 		return get(c, names, g)
@@ -138,12 +141,13 @@ func getKind(c *commandCall, word string, names []string, g *getFlags) error {
 
 // listOwnFlags are the flags of get that only some lists take.
 var listOwnFlags = map[string][]string{
-	"events":   {"watch", "node", "check", "status", "group", "problem", "at"},
-	"problems": {"watch", "node", "check", "open"},
-	"history":  {"node", "check", "since", "until", "problem"},
-	"items":    {"node"},
-	"agents":   {"version", "spooling", "disconnected"},
-	"nodes":    {"watch", "group"},
+	"events":     {"watch", "node", "check", "status", "group", "problem", "at"},
+	"problems":   {"watch", "node", "check", "open"},
+	"history":    {"node", "check", "since", "until", "problem"},
+	"items":      {"node"},
+	"compliance": {"node", "directive", "policy", "status"},
+	"agents":     {"version", "spooling", "disconnected"},
+	"nodes":      {"watch", "group"},
 }
 
 // validateGetFlags returns an error for flags of muster get that do not apply to the requested list

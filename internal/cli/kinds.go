@@ -17,17 +17,18 @@ import (
 type serverStateList string
 
 const (
-	events   serverStateList = "events"
-	problems serverStateList = "problems"
-	history  serverStateList = "history"
-	queues   serverStateList = "queues"
-	agents   serverStateList = "agents"
-	items    serverStateList = "items"
+	events     serverStateList = "events"
+	problems   serverStateList = "problems"
+	history    serverStateList = "history"
+	queues     serverStateList = "queues"
+	agents     serverStateList = "agents"
+	items      serverStateList = "items"
+	compliance serverStateList = "compliance"
 )
 
 var stateWords = map[string]serverStateList{
 	"event": events, "events": events, "ev": events, "problem": problems, "problems": problems, "pr": problems, "history": history,
-	"queue": queues, "queues": queues, "agent": agents, "agents": agents, "item": items, "items": items,
+	"queue": queues, "queues": queues, "agent": agents, "agents": agents, "item": items, "items": items, "compliance": compliance,
 }
 
 // findServerStateList finds a list of server state by its plural, singular or short name, in any case.
@@ -44,7 +45,7 @@ func isServerStateList(word string) bool {
 
 // listWords returns the names of all lists that muster get can show.
 func (s *commandLine) listWords() []string {
-	return append([]string{string(events), string(problems), string(history), string(queues), string(agents), string(items)}, s.kindWords()...)
+	return append([]string{string(events), string(problems), string(history), string(queues), string(agents), string(items), string(compliance)}, s.kindWords()...)
 }
 
 // kindWords returns the plural names of resource kinds for help and completion, without the kinds that exist only for

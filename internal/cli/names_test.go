@@ -48,6 +48,12 @@ func newNamedFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 ---
 {kind: Pipeline, metadata: {name: alerts, namespace: team-a}, spec: {workflows: [{name: oncall, filters: [often], handler: pager}]}}
 ---
+{kind: Technique, metadata: {name: motd, namespace: team-a}, spec: {methods: [{component: file, filePresent: {path: /etc/motd}}]}}
+---
+{kind: Directive, metadata: {name: motd, namespace: team-a}, spec: {technique: motd}}
+---
+{kind: Policy, metadata: {name: baseline, namespace: team-a}, spec: {directives: [motd], targets: {groups: [all]}}}
+---
 {kind: Template, metadata: {name: linux, namespace: team-a}, spec: {items: [{key: agent.ping}]}}
 `)
 	awaitPlanner(t, rig)

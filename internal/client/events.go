@@ -120,6 +120,13 @@ func (c *Client) Items(ctx context.Context, f v1.ItemFilter, limit int, after st
 	return getJSON[v1.ItemList](ctx, c.c, "/items", addRowFilter(query, narrow))
 }
 
+// Compliance returns a page of directives on nodes with the outcome of their last runs, sorted by node and directive
+func (c *Client) Compliance(ctx context.Context, f v1.ComplianceFilter, limit int, after string, narrow ...v1.RowFilter) (v1.ComplianceList, error) {
+	query := buildQuery("namespace", f.Namespace, "node", f.Node, "directive", f.Directive, "policy", f.Policy, "status", f.Status, "details", boolParam(f.Details),
+		"after", after, "limit", intParam(limit))
+	return getJSON[v1.ComplianceList](ctx, c.c, "/compliance", addRowFilter(query, narrow))
+}
+
 // List returns a page of problems, newest first.
 func (p Problems) List(ctx context.Context, namespace, node, check string, open bool, limit int, after string, narrow ...v1.RowFilter) (v1.ProblemList, error) {
 	query := buildQuery("namespace", namespace, "node", node, "check", check, "after", after, "open", boolParam(open), "limit", intParam(limit))
@@ -207,6 +214,11 @@ func availabilityQuery(q v1.AvailabilityQuery) url.Values {
 // Availability returns a page with the seconds that each event spent in each status
 func (r Reports) Availability(ctx context.Context, q v1.AvailabilityQuery) (v1.AvailabilityList, error) {
 	return getJSON[v1.AvailabilityList](ctx, r.c, "/availability", availabilityQuery(q))
+}
+
+// Compliance returns compliance by policy, directive, node or group, least compliant first
+func (r Reports) Compliance(ctx context.Context, namespace, by string) (v1.ComplianceReport, error) {
+	return getJSON[v1.ComplianceReport](ctx, r.c, "/reports/compliance", buildQuery("namespace", namespace, "by", by))
 }
 
 // GroupAvailability returns the percentage of a period in which the nodes of each group were up

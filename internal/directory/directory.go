@@ -195,18 +195,15 @@ func (d *Directory) CheckByName(namespace, name string) (model.CheckID, bool) {
 	return d.now.Load().unitNames.Get(unitName{checkKind, route.Name{Namespace: namespace, Name: name}})
 }
 
-// TemplateByName returns the id of a Template by its namespace and name.
-func (d *Directory) TemplateByName(namespace, name string) (model.UnitID, bool) {
-	return d.now.Load().unitNames.Get(unitName{templateKind, route.Name{Namespace: namespace, Name: name}})
+// UnitByName returns the id of a Template or Directive by its kind, namespace and name.
+func (d *Directory) UnitByName(kind, namespace, name string) (model.UnitID, bool) {
+	return d.now.Load().unitNames.Get(unitName{kind, route.Name{Namespace: namespace, Name: name}})
 }
 
-// SourceUnit returns the record of the check or Template that a problem is about; nil: it is unknown or built into
+// SourceUnit returns the record of the check, Template or Directive that a problem is about; nil: it is unknown or built into
 // Muster
 func (d *Directory) SourceUnit(s model.Source) *Unit {
-	kind := checkKind
-	if s.Kind == model.SourceTrigger {
-		kind = templateKind
-	}
+	kind := map[model.SourceKind]string{model.SourceCheck: checkKind, model.SourceTrigger: TemplateKind, model.SourceDirective: DirectiveKind}[s.Kind]
 	if u := d.now.Load().units.Value(model.UnitID(s.ID)); u.Unit != nil && u.Kind == kind {
 		return u.Unit
 	}
@@ -342,7 +339,7 @@ type Reader interface {
 	NodesMatching(namespace string, s Selector) []model.NodeID
 	GroupMembers(namespace, name string) []model.NodeID
 	CheckByName(namespace, name string) (model.CheckID, bool)
-	TemplateByName(namespace, name string) (model.UnitID, bool)
+	UnitByName(kind, namespace, name string) (model.UnitID, bool)
 	SourceUnit(s model.Source) *Unit
 	SourceName(s model.Source) (namespace, name string, ok bool)
 	NodeUnits(node model.NodeID) []model.UnitID
@@ -385,8 +382,11 @@ type FilterContext struct {
 // checkKind is the kind of the units whose results become events.
 const checkKind = "Check"
 
-// templateKind is the kind of the units whose triggers become events.
-const templateKind = "Template"
+// TemplateKind is the kind of the units whose triggers become events.
+const TemplateKind = "Template"
+
+// DirectiveKind is the kind of the units whose reports become events.
+const DirectiveKind = "Directive"
 
 // groupName formats the name of a group, with the namespace for groups of namespace shared
 func (s *snapshot) groupName(g GroupID) string { return GroupText(s.groupNames[g]) }

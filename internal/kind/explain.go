@@ -130,6 +130,7 @@ var scalars = map[reflect.Type]string{
 	reflect.TypeFor[model.Duration]():  "duration (30s, 5m, 1h30m, 7d)",
 	reflect.TypeFor[model.Time]():      "time (2026-12-24T18:00:00Z)",
 	reflect.TypeFor[model.Size]():      "size (65536, 64KiB, 1MiB)",
+	reflect.TypeFor[model.Scalar]():    "text, number, true or false",
 	reflect.TypeFor[model.Step]():      "mapping of one step's name to its parameters, and onFail",
 }
 

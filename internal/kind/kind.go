@@ -160,7 +160,7 @@ type Registry struct{ kinds []Kind }
 func All() *Registry {
 	return &Registry{[]Kind{
 		Namespace(), Property(), Node(), Group(), Handler(), Secret(), Window(), Route(), Silence(),
-		Filter(), Mutator(), Hook(), Pipeline(), Asset(), Check(), Template(),
+		Filter(), Mutator(), Hook(), Pipeline(), Asset(), Check(), Template(), Technique(), Directive(), Policy(),
 	}}
 }
 

@@ -202,8 +202,15 @@ const SourceCheck SourceKind = 0
 // SourceTrigger is a trigger of a Template: the id is the Template's, the instance the trigger's name.
 const SourceTrigger SourceKind = 1
 
+// SourceDirective is the compliance of a node with a Directive: the id is the Directive's, the instance ComplianceInstance.
+const SourceDirective SourceKind = 2
+
+// ComplianceInstance is the instance of all events of Directives: people write DIRECTIVE:compliance. No trigger has this
+// name.
+const ComplianceInstance = "compliance"
+
 // sourceNames has the words of the kinds.
-var sourceNames = [...]string{SourceCheck: "check", SourceTrigger: "trigger"}
+var sourceNames = [...]string{SourceCheck: "check", SourceTrigger: "trigger", SourceDirective: "directive"}
 
 // unnamedSource is the prefix of the text for a kind that this release does not know.
 const unnamedSource = "source-"
@@ -261,6 +268,19 @@ func CheckSource(id CheckID) Source { return Source{Kind: SourceCheck, ID: uint3
 // TriggerSource returns the problem source of a trigger of a Template.
 func TriggerSource(template UnitID, name string) Source {
 	return Source{Kind: SourceTrigger, ID: uint32(template), Instance: name}
+}
+
+// DirectiveSource returns the problem source of a node's compliance with a Directive.
+func DirectiveSource(directive UnitID) Source {
+	return Source{Kind: SourceDirective, ID: uint32(directive), Instance: ComplianceInstance}
+}
+
+// InstanceSource returns the problem source of a unit whose events have instances: a Template or a Directive.
+func InstanceSource(unit UnitID, instance string) Source {
+	if instance == ComplianceInstance {
+		return DirectiveSource(unit)
+	}
+	return TriggerSource(unit, instance)
 }
 
 // Check returns the id of the check; zero: the source is no check.

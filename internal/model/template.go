@@ -54,6 +54,17 @@ type PropertyValues func(name string) (value []byte, conflict string, ok bool)
 // ParseTemplate parses a text with {{ .props.NAME }} variables. With shell, every value will be quoted for the POSIX
 // shell, and a variable in a place where that cannot be done safely is an error. Errors are *TemplateError.
 func ParseTemplate(text string, shell bool) (*Template, error) {
+	return parseTemplate(text, shell, false)
+}
+
+// ParseMethodTemplate parses a text of a technique's method, which also has {{ .params.NAME }}, a parameter of the
+// technique. Expand asks for it by the name ".params.NAME", and Names lists it in this form.
+func ParseMethodTemplate(text string, shell bool) (*Template, error) {
+	return parseTemplate(text, shell, true)
+}
+
+// parseTemplate parses a text with variables; params allows parameters of a technique.
+func parseTemplate(text string, shell, params bool) (*Template, error) {
 	t := &Template{}
 	scan := shellScan{on: shell}
 	for at := 0; at < len(text); {
@@ -65,7 +76,7 @@ func ParseTemplate(text string, shell bool) (*Template, error) {
 		t.appendLiteral(text[at : at+open])
 		scan.advance(text[at : at+open])
 		start := at + open
-		end, part, err := parseAction(text, start)
+		end, part, err := parseAction(text, start, params)
 		if err != nil {
 			return nil, err
 		}
@@ -231,7 +242,7 @@ func isPathByte(c byte) bool {
 
 // parseAction parses the {{ … }} that begins at offset start, and returns the offset after it. A part without path
 // is literal text.
-func parseAction(text string, start int) (end int, part templatePart, err error) {
+func parseAction(text string, start int, params bool) (end int, part templatePart, err error) {
 	fail := func(at int, format string, args ...any) (int, templatePart, error) {
 		return 0, templatePart{}, &TemplateError{at + 1, fmt.Sprintf(format, args...)}
 	}
@@ -246,6 +257,12 @@ func parseAction(text string, start int) (end int, part templatePart, err error)
 			return fail(at, `expected }} after the string`)
 		}
 		return at + 2, templatePart{literal: value}, nil
+	}
+	if name, end, ok := parameterName(text, at); ok && params {
+		if end = skipSpace(text, end); !strings.HasPrefix(text[end:], "}}") {
+			return fail(end, "expected }} here")
+		}
+		return end + 2, templatePart{column: start + 1, path: []string{name}}, nil
 	}
 	const prefix = ".props."
 	if !strings.HasPrefix(text[at:], prefix) {
@@ -288,6 +305,21 @@ func parseAction(text string, start int) (end int, part templatePart, err error)
 		return fail(at, "expected }} here")
 	}
 	return at + 2, part, nil
+}
+
+// ParameterPrefix precedes the name of a technique's parameter in the names that a template reads.
+const ParameterPrefix = ".params."
+
+// parameterName returns the name of the parameter at an offset, with ParameterPrefix, and the offset after it.
+func parameterName(text string, at int) (name string, end int, ok bool) {
+	if !strings.HasPrefix(text[at:], ParameterPrefix) {
+		return "", 0, false
+	}
+	end = at + len(ParameterPrefix)
+	for end < len(text) && isPathByte(text[end]) {
+		end++
+	}
+	return text[at:end], end, end > at+len(ParameterPrefix)
 }
 
 // skipSpace returns the offset of the next character that is not a space.

@@ -69,9 +69,12 @@ func (c *TemplateDefinition) Trigger(name string) *DefinitionTrigger {
 	return &c.Triggers[i]
 }
 
-// Judgement returns the rules by which a check's results or a trigger's values become an event, in both cases in the
-// form of a check. Nil: the definition has no such source.
+// Judgement returns the rules by which a check's results, a trigger's values or a directive's reports become an event,
+// always in the form of a check. Nil: the definition has no such source.
 func (c *Definition) Judgement(instance string) *CheckDefinition {
+	if directive := c.AsDirective(); directive != nil {
+		return directive.judgement()
+	}
 	template := c.AsTemplate()
 	if template == nil {
 		return c.AsCheck()

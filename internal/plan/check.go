@@ -188,11 +188,12 @@ func splitName(ns, name string) (n route.Name) {
 // unit is one compiled resource that the planner assigns to nodes, such as a check. A unit is immutable: an edit of
 // the resource makes a new one. The passes of the planner know nothing else about a kind.
 type unit struct {
-	*directory.Unit          // kind, id, name: everything that readers see
-	targets         *targets // nodes that run the unit; nil: it lands on no node
-	proxies         *targets // proxy nodes that the check reports about; nil: it reports about the nodes that run it
-	*body                    // the body that nodes run now
-	next            *rollout // a second body that some nodes run instead; nil: all nodes run the first
+	*directory.Unit                 // kind, id, name: everything that readers see
+	targets         *targets        // nodes that run the unit; nil: it lands on no node
+	policies        []policyTargets // of a directive: the nodes that policies put it on, in place of targets
+	proxies         *targets        // proxy nodes that the check reports about; nil: it reports about the nodes that run it
+	*body                           // the body that nodes run now
+	next            *rollout        // a second body that some nodes run instead; nil: all nodes run the first
 
 	source *declared    // resource of this unit; it is compiled again when a resource in uses changes
 	uses   []intent.Key // other resources whose text is part of the body
@@ -249,6 +250,9 @@ func (u *unit) targetLists() (list []*targets) {
 		return nil
 	}
 	list = append(list, u.targets)
+	for i := range u.policies {
+		list = append(list, u.policies[i].targets)
+	}
 	if u.proxies != nil {
 		list = append(list, u.proxies)
 	}

@@ -22,12 +22,13 @@ import (
 // resource. It reads other resources through the unitCompiler, which remembers them: when one of them changes, the unit
 // is compiled again. Such a kind takes its ids from the sequence of checks (intentdb, sequenceOf).
 var unitCompilers = map[string]func(*unitCompiler, *declared) (*unit, error){
-	"Check":    compileCheck,
-	"Template": compileTemplate,
+	"Check":     compileCheck,
+	"Directive": compileDirective,
+	"Template":  compileTemplate,
 }
 
 // resourceKinds lists the kinds that become no unit: the server itself uses such resources, or units read them.
-var resourceKinds = []string{"Handler", "Secret", "Window", "Route", "Silence", "Filter", "Mutator", "Hook", "Pipeline", "Asset"}
+var resourceKinds = []string{"Handler", "Secret", "Window", "Route", "Silence", "Filter", "Mutator", "Hook", "Pipeline", "Asset", "Technique", "Policy"}
 
 // compiledKinds returns the kinds of resources that the planner compiles, referenced kinds first. A kind that others
 // refer to comes before them.
@@ -111,8 +112,9 @@ func (c *compiler) define(d *declared) (def any, err error) {
 // unitCompiler compiles one check and records the resources that the check uses.
 type unitCompiler struct {
 	*compiler
-	lookup func(intent.Key) any // returns the definition that will be in force after the change
-	uses   []intent.Key
+	lookup   func(intent.Key) any                 // returns the definition that will be in force after the change
+	policies func() map[intent.Key][]*resourceDef // by directive, after the change
+	uses     []intent.Key
 }
 
 // resource returns spec and name of a resource that a check refers to, or a nil spec if the resource does not exist.
@@ -144,10 +146,10 @@ func (c *unitCompiler) use(key intent.Key) any {
 	return c.lookup(key)
 }
 
-// unit compiles a resource that runs on nodes, such as a check; lookup returns the definitions of other resources
-// after the edit
-func (c *compiler) unit(d *declared, lookup func(intent.Key) any) (*unit, error) {
-	in := &unitCompiler{compiler: c, lookup: lookup}
+// unit compiles a resource that runs on nodes, such as a check; lookup and policies return the definitions of other
+// resources after the edit
+func (c *compiler) unit(d *declared, lookup func(intent.Key) any, policies func() map[intent.Key][]*resourceDef) (*unit, error) {
+	in := &unitCompiler{compiler: c, lookup: lookup, policies: policies}
 	u, err := unitCompilers[d.key.Kind](in, d)
 	if err != nil {
 		return nil, fmt.Errorf("compile %s %q: %w", d.key.Kind, d.name(), err)

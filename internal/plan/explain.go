@@ -50,7 +50,17 @@ func (f inspection) explain(n *node, u *unit) Explanation {
 		on = u.proxies
 	}
 	w := explainer{f: f.fleet, n: n, open: map[directory.GroupID]bool{}}
-	return w.targets(name, on, u.Namespace)
+	if u.policies == nil {
+		return w.targets(name, on, u.Namespace)
+	}
+	e := Explanation{Text: "no policy puts " + name + " on this node"}
+	for _, p := range u.policies {
+		by := w.targets("policy "+nameFor(p.policy, n), p.targets, p.policy.Namespace)
+		if e.Under = append(e.Under, by); by.Lands {
+			e.Lands, e.Text = true, name+" is assigned to this node"
+		}
+	}
+	return e
 }
 
 // ExplainGroups returns, for each group of a node, why the node is a member.

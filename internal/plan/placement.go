@@ -233,6 +233,9 @@ func (f *fleet) listedOrMatching(t *targets, n *node) bool {
 // about
 func (f *fleet) landingNodes(u *unit) *roaring.Bitmap {
 	on := f.selectedNodes(u.targets, u.Namespace)
+	for _, p := range u.policies {
+		on.Or(f.selectedNodes(p.targets, p.policy.Namespace))
+	}
 	on.AndNot(f.proxies)
 	if u.proxies != nil && u.targets != nil {
 		subjects := f.selectedNodes(u.proxies, u.Namespace)
@@ -250,6 +253,8 @@ func (f *fleet) landsOn(u *unit, n *node) bool {
 		return u.targets != nil && f.targetsSelect(u.proxies, u.Namespace, n)
 	case u.proxies != nil: // the node may have been found by the unit's proxies alone
 		return f.targetsSelect(u.targets, u.Namespace, n)
+	case u.policies != nil:
+		return slices.ContainsFunc(u.policies, func(p policyTargets) bool { return f.targetsSelect(p.targets, p.policy.Namespace, n) })
 	}
 	return reachesNamespace(u.Namespace, n.def.Namespace) && (u.targets.except == nil || !f.targetsSelect(u.targets.except, u.Namespace, n))
 }

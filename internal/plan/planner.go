@@ -336,6 +336,9 @@ func receiversOf(def any) (list []string) {
 		if c := d.definition.AsCheck(); c != nil {
 			return slices.Concat(c.Handlers, []string{"", c.Route}, c.Pipelines)
 		}
+		if c := d.definition.AsDirective(); c != nil {
+			return append(slices.Clone(c.Handlers), "", c.Route)
+		}
 		if t := d.definition.AsTemplate(); t != nil {
 			for i := range t.Triggers {
 				list = append(list, t.Triggers[i].Name, t.Triggers[i].Route, "")

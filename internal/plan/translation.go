@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/google/uuid"
 
@@ -100,6 +101,8 @@ func (p *Planner) decode(key intent.Key, id uint32, data []byte) (any, error) {
 // with the error of a unit; if broken returns nil, the last valid definition of the unit stays.
 func (p *Planner) compile(t *translation, broken func(intent.Key, error) error) error {
 	present := p.fleet.definitions
+	t.addDirectives(present)
+	policies := sync.OnceValue(func() map[intent.Key][]*resourceDef { return t.indexPolicies(present) })
 	changed := func(key intent.Key) bool { _, ok := t.defs[key]; return ok }
 	for _, s := range p.fleet.units {
 		u := s.def
@@ -118,7 +121,7 @@ func (p *Planner) compile(t *translation, broken func(intent.Key, error) error) 
 		if !ok {
 			continue
 		}
-		u, err := p.compiler.unit(d, lookup)
+		u, err := p.compiler.unit(d, lookup, policies)
 		if err == nil {
 			t.defs[key] = u
 			continue

@@ -490,6 +490,71 @@ func readTemplateDefinition(f *fields, x *model.TemplateDefinition) {
 	}
 }
 
+// appendDirectiveDefinition appends the encoded fields of the message DirectiveDefinition.
+func appendDirectiveDefinition(dst []byte, x *model.DirectiveDefinition) []byte {
+	dst = appendString(dst, 1, x.Technique)
+	dst = appendBool(dst, 2, x.Enforce)
+	dst = appendMessages(dst, 3, x.Components, appendComponent)
+	dst = appendMap(dst, 4, x.Parameters)
+	dst = appendUint(dst, 5, uint64(x.Interval))
+	dst = appendUint(dst, 6, uint64(x.Timeout))
+	dst = appendUint(dst, 7, uint64(x.Severity))
+	dst = appendStrings(dst, 8, x.Handlers)
+	dst = appendString(dst, 9, x.Route)
+	return dst
+}
+
+// readDirectiveDefinition decodes the fields of the message DirectiveDefinition into x.
+func readDirectiveDefinition(f *fields, x *model.DirectiveDefinition) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Technique = f.string("technique", 510)
+		case 2:
+			x.Enforce = f.bool("enforce")
+		case 3:
+			x.Components = nestedList(f, "components", "Component", x.Components, 10000, readComponent)
+		case 4:
+			f.entry("parameters", &x.Parameters, 1024)
+		case 5:
+			x.Interval = time.Duration(f.uint("interval_ns", 1<<63-1))
+		case 6:
+			x.Timeout = time.Duration(f.uint("timeout_ns", 1<<63-1))
+		case 7:
+			x.Severity = model.Severity(f.uint("severity", 5))
+		case 8:
+			x.Handlers = f.stringList("handlers", x.Handlers, 1024, 510)
+		case 9:
+			x.Route = f.string("route", 510)
+		}
+	}
+}
+
+// appendComponent appends the encoded fields of the message Component.
+func appendComponent(dst []byte, x *model.Component) []byte {
+	dst = appendString(dst, 1, x.Name)
+	dst = appendString(dst, 2, x.Method)
+	dst = appendBytes(dst, 3, x.Arguments)
+	dst = appendString(dst, 4, x.When)
+	return dst
+}
+
+// readComponent decodes the fields of the message Component into x.
+func readComponent(f *fields, x *model.Component) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Name = f.string("name", 255)
+		case 2:
+			x.Method = f.string("method", 255)
+		case 3:
+			x.Arguments = f.raw("arguments", 65536)
+		case 4:
+			x.When = f.string("when", 4096)
+		}
+	}
+}
+
 // appendItem appends the encoded fields of the message Item.
 func appendItem(dst []byte, x *model.Item) []byte {
 	dst = appendString(dst, 1, x.Key)
@@ -1010,6 +1075,56 @@ func readSensuRun(f *fields, x *SensuRun) {
 			x.OutputTo = f.uint32("output_to")
 		case 6:
 			x.Tail = f.string("tail", 64)
+		}
+	}
+}
+
+// appendReport appends the encoded fields of the message Report.
+func appendReport(dst []byte, x *Report) []byte {
+	dst = appendUint(dst, 1, uint64(x.Components))
+	dst = appendBytes(dst, 2, x.Codes)
+	dst = appendBool(dst, 3, x.Enforced)
+	dst = appendUint(dst, 4, uint64(x.DurationMs))
+	dst = appendMessages(dst, 5, x.Exceptions, appendReportException)
+	dst = appendString(dst, 6, x.Ended)
+	return dst
+}
+
+// readReport decodes the fields of the message Report into x.
+func readReport(f *fields, x *Report) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Components = uint32(f.uint("components", 10000))
+		case 2:
+			x.Codes = f.raw("codes", 5000)
+		case 3:
+			x.Enforced = f.bool("enforced")
+		case 4:
+			x.DurationMs = f.uint32("duration_ms")
+		case 5:
+			x.Exceptions = nestedList(f, "exceptions", "ReportException", x.Exceptions, 1000, readReportException)
+		case 6:
+			x.Ended = f.string("ended", 4096)
+		}
+	}
+}
+
+// appendReportException appends the encoded fields of the message ReportException.
+func appendReportException(dst []byte, x *ReportException) []byte {
+	dst = appendUint(dst, 1, uint64(x.Position))
+	dst = appendString(dst, 2, x.Message)
+	return dst
+}
+
+// readReportException decodes the fields of the message ReportException into x.
+func readReportException(f *fields, x *ReportException) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Position = uint32(f.uint("position", 9999))
+		case 2:
+			x.Message = f.string("message", 1024)
 		}
 	}
 }

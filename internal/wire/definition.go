@@ -25,6 +25,8 @@ func AppendDefinition(dst []byte, c *model.Definition) []byte {
 		dst = appendCheckDefinition(dst, body)
 	case *model.TemplateDefinition:
 		dst = appendTemplateDefinition(dst, body)
+	case *model.DirectiveDefinition:
+		dst = appendDirectiveDefinition(dst, body)
 	case []byte:
 		dst = append(dst, body...)
 	default:
@@ -45,7 +47,7 @@ func DefinitionFeature(kind model.DefinitionKind) string { return fmt.Sprintf("d
 
 // Features returns the features that an agent of this build lists in Hello.
 func Features() []string {
-	return []string{DefinitionFeature(model.DefinitionCheck), DefinitionFeature(model.DefinitionTemplate)}
+	return []string{DefinitionFeature(model.DefinitionCheck), DefinitionFeature(model.DefinitionTemplate), DefinitionFeature(model.DefinitionDirective)}
 }
 
 // DefinitionHash returns the hash of an encoded definition: the first half of its SHA-256.
@@ -95,6 +97,13 @@ func DecodeDefinition(id model.DefinitionID, data []byte) (*model.Definition, er
 		c := &model.TemplateDefinition{Definition: head}
 		in := fields{message: "TemplateDefinition", rest: body}
 		if readTemplateDefinition(&in, c); in.err != nil {
+			return nil, in.err
+		}
+		return c.Seal(), nil
+	case model.DefinitionDirective:
+		c := &model.DirectiveDefinition{Definition: head}
+		in := fields{message: "DirectiveDefinition", rest: body}
+		if readDirectiveDefinition(&in, c); in.err != nil {
 			return nil, in.err
 		}
 		return c.Seal(), nil

@@ -69,6 +69,12 @@ func batchCodec() messageCodec {
 					return v, err
 				}
 				s.Body = AppendValueBlock(nil, &b)
+			case SignalReport:
+				var r Report
+				if err := r.Decode(s.Body); err != nil {
+					return v, err
+				}
+				s.Body = AppendReport(nil, &r)
 			}
 		}
 		return v, err
@@ -114,6 +120,16 @@ func codecs() []messageCodec {
 				c := new(model.TemplateDefinition)
 				f := fields{message: "TemplateDefinition", rest: body}
 				readTemplateDefinition(&f, c)
+				return c, f.err
+			},
+		},
+		{
+			name:   "muster.v1.DirectiveDefinition",
+			encode: func(v any) []byte { return appendDirectiveDefinition(nil, v.(*model.DirectiveDefinition)) },
+			decode: func(body []byte) (any, error) {
+				c := new(model.DirectiveDefinition)
+				f := fields{message: "DirectiveDefinition", rest: body}
+				readDirectiveDefinition(&f, c)
 				return c, f.err
 			},
 		},
@@ -297,8 +313,10 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 		switch f.FullName() {
 		case "muster.journal.v1.ServerResultRecord.status":
 			v %= 4
-		case "muster.v1.DefinitionTrigger.severity":
+		case "muster.v1.DefinitionTrigger.severity", "muster.v1.DirectiveDefinition.severity":
 			v %= 6
+		case "muster.v1.Report.components", "muster.v1.ReportException.position":
+			v %= 10000
 		case "muster.journal.v1.ProxyResultRecord.lane":
 			v %= 2
 		case "muster.v1.CheckDefinition.max_output":

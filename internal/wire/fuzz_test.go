@@ -189,6 +189,7 @@ func FuzzFrame(f *testing.F) {
 func FuzzDefinition(f *testing.F) {
 	f.Add(AppendDefinition(nil, goldenDefinition()))
 	f.Add(AppendDefinition(nil, templateDefinition()))
+	f.Add(AppendDefinition(nil, directiveDefinition()))
 	f.Add(AppendDefinition(nil, (&model.CheckDefinition{Probe: &model.Probe{Name: "tcp", Args: map[string]string{"address": "localhost:22"}}, Cron: "*/5 * * * *"}).Seal()))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		c, err := DecodeDefinition(3, body)
@@ -222,6 +223,13 @@ func FuzzResult(f *testing.F) {
 func FuzzValueBlock(f *testing.F) {
 	f.Add(AppendValueBlock(nil, &ValueBlock{Rows: 1, Columns: []byte{7}}))
 	fuzzBody(f, AppendValueBlock)
+}
+
+// FuzzReport decodes arbitrary bytes as a run of a directive: each gives ErrMalformed or a report that encodes and decodes
+// to the same.
+func FuzzReport(f *testing.F) {
+	f.Add(AppendReport(nil, &Report{Components: 1, Codes: []byte{2}, Exceptions: []ReportException{{Message: "x"}}}))
+	fuzzBody(f, AppendReport)
 }
 
 // fuzzBody decodes arbitrary bytes as a signal's body, with the same checks as fuzzMessage.

@@ -68,6 +68,18 @@ func templateDefinition() *model.Definition {
 	}).Seal()
 }
 
+// directiveDefinition returns the directive of the golden files.
+func directiveDefinition() *model.Definition {
+	return (&model.DirectiveDefinition{
+		Definition: model.Definition{ID: 20, Unit: 8, Namespace: 2, Name: "sshd"}, Technique: "default/sshd", Enforce: true,
+		Components: []model.Component{
+			{Name: "root login", Method: "fileKeyValue", Arguments: []byte(`{"key":"PermitRootLogin","path":"/etc/ssh/sshd_config","separator":" ","value":"{{ .params.root }}"}`)},
+			{Name: "service", Method: "service", Arguments: []byte(`{"name":"ssh","state":"running"}`), When: `changed("root login")`},
+		},
+		Parameters: map[string]string{"root": "no"}, Interval: 5 * time.Minute, Timeout: time.Minute, Severity: model.Average, Handlers: []string{"on-call"}, Route: "night",
+	}).Seal()
+}
+
 // golden returns one encoded example of each message and journal record.
 func golden() []struct {
 	name    string
@@ -165,6 +177,10 @@ func golden() []struct {
 		{"45-batch-values-unix-ns", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 908, NowMs: 7200950, Signals: []Signal{{Kind: SignalValueBlock, Definition: 19,
 			Body: AppendValueBlock(nil, &ValueBlock{Rows: uint32(len(values)), Columns: AppendColumns(nil, times, values), UnixNs: 1795233665123456789})}}})},
 		{"43-definition-template", "Definition", AppendDefinition(nil, templateDefinition())},
+		{"45-definition-directive", "Definition", AppendDefinition(nil, directiveDefinition())},
+		{"46-batch-report", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 908, NowMs: 7200900, Signals: []Signal{
+			{Kind: SignalReport, Definition: 20, AtMs: 7200890, Body: AppendReport(nil, &Report{Components: 3, Codes: []byte{0x52, 0x00}, Enforced: true, DurationMs: 120,
+				Exceptions: []ReportException{{Position: 1, Message: "PermitRootLogin is yes, not no"}}, Ended: "the run took longer than 5m"})}}})},
 		{"20-record-batch", "", append(AppendBatchRecord(nil, 214), batchBody...)},
 		{"21-record-session", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface,
 			Begun: true, Namespace: 2, KeepaliveMs: 20000, TimeoutMs: 120000, Backlog: 3}})},

@@ -424,3 +424,37 @@ func (b *ValueBlock) Decode(body []byte) error {
 	}
 	return f.err
 }
+
+// Report is the body of a SignalReport: one run of a directive. Start is Signal.AtMs less the duration.
+type Report struct {
+	Components uint32
+	Codes      []byte // see package policy
+	Enforced   bool   // the run was allowed to repair; else audit
+	DurationMs uint32
+	Exceptions []ReportException // ascending by position
+	Ended      string            // why the run ended before its last component; empty: it did not
+}
+
+// ReportException has the text of one component of a report, for people.
+type ReportException struct {
+	Position uint32
+	Message  string
+}
+
+// Bounds of one Report.
+const (
+	MaxComponents       = 10000
+	MaxReportExceptions = 1000
+	MaxExceptionText    = 1024
+)
+
+// AppendReport appends a report in the encoding of a signal's body.
+func AppendReport(dst []byte, r *Report) []byte { return appendReport(dst, r) }
+
+// Decode decodes a signal's body into a report. Codes are a part of it; policy.Codes.Check tests them.
+func (r *Report) Decode(body []byte) error {
+	*r = Report{}
+	f := fields{message: "Report", rest: body}
+	readReport(&f, r)
+	return f.err
+}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/api"
+	"github.com/muster-fleet/muster/internal/api/compliance"
 	"github.com/muster-fleet/muster/internal/api/events"
 	"github.com/muster-fleet/muster/internal/api/inbound"
 	"github.com/muster-fleet/muster/internal/api/items"
@@ -37,6 +38,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/journaltest"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
+	reducer "github.com/muster-fleet/muster/internal/pipeline/compliance"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pipeline/metric"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
@@ -80,6 +82,7 @@ type Server struct {
 	Pending      int              // number of machines that wait to be accepted, in the status
 	Waiting      *nodes.Pending   // machines that wait to be accepted
 	Items        map[model.NodeID][]metric.ItemState
+	Runs         map[model.NodeID][]reducer.Run
 	BeforeAction func() // runs after the API ordered an action and before the action is applied; may be nil
 }
 
@@ -134,12 +137,13 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 		Access: r.Access, Events: events.Options{Actions: r}, Routing: routing.Options{Handlers: r.Dispatcher, InForce: func(ctx context.Context) {
 			testenv.NoError(t, r.Planner.CatchUp(ctx))
 		}},
-		Items:    items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }},
-		Inbound:  inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
-		Nodes:    nodes.Options{JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Waiting: r.Waiting},
-		Server:   server.Options{Describe: r.describeServer, NotReady: func() []string { return r.NotReady }, Pending: func() int { return r.Pending }},
-		Queues:   queues,
-		Registry: prometheus.NewRegistry(),
+		Compliance: compliance.Options{Runs: func(node model.NodeID) []reducer.Run { return r.Runs[node] }, Definition: r.Directory.Definition},
+		Items:      items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }},
+		Inbound:    inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
+		Nodes:      nodes.Options{JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Waiting: r.Waiting},
+		Server:     server.Options{Describe: r.describeServer, NotReady: func() []string { return r.NotReady }, Pending: func() int { return r.Pending }},
+		Queues:     queues,
+		Registry:   prometheus.NewRegistry(),
 	})
 	listener := httptest.NewServer(r.Handler)
 	r.URL = listener.URL

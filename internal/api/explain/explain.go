@@ -203,11 +203,15 @@ func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 		}
 		return nil, nil
 	}
+	kind := "Check"
+	if c.source.Kind == model.SourceDirective {
+		kind = "Directive"
+	}
 	c.targeted = why.Lands
 	wanted := len(c.out.Links)
 	c.addTraceLink("wanted", why.Lands, "%s", why.Text).Under = nodes.ReasonLinks(why.Under)
-	namespace, name, _ := c.Directory.SourceName(model.CheckSource(c.check))
-	key := intent.Key{Kind: "Check", Namespace: namespace, Name: name}
+	namespace, name, _ := c.Directory.SourceName(c.source)
+	key := intent.Key{Kind: kind, Namespace: namespace, Name: name}
 	declared, err := c.declarationLink(c.ctx, key)
 	if err != nil {
 		return nil, err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
@@ -50,16 +51,23 @@ func (v *View) FindChecksByName(namespaces []string, name string) (ids []model.C
 // FindSourcesByName returns the checks with this name, or the trigger if the name has the form TEMPLATE:TRIGGER, that
 // may have events in the namespaces
 func (v *View) FindSourcesByName(namespaces []string, name string) (list []model.Source) {
-	template, trigger, ok := strings.Cut(name, ":")
+	unit, instance, ok := strings.Cut(name, ":")
 	if !ok {
 		for _, id := range v.FindChecksByName(namespaces, name) {
 			list = append(list, model.CheckSource(id))
 		}
-		return list
+		if len(list) > 0 {
+			return list
+		}
+		instance = model.ComplianceInstance // of a directive with this name
+	}
+	kind := directory.TemplateKind
+	if instance == model.ComplianceInstance {
+		kind = directory.DirectiveKind
 	}
 	for _, ns := range append(slices.Clone(namespaces), model.SharedNamespaceName) {
-		if id, ok := v.Directory.TemplateByName(ns, template); ok {
-			if source := model.TriggerSource(id, trigger); !slices.Contains(list, source) {
+		if id, ok := v.Directory.UnitByName(kind, ns, unit); ok {
+			if source := model.InstanceSource(id, instance); !slices.Contains(list, source) {
 				list = append(list, source)
 			}
 		}
@@ -255,7 +263,7 @@ func (v *View) findRename(ctx context.Context, namespace, name string) (intent.A
 func (v *View) CheckNotFoundError(ctx context.Context, namespace, name string) error {
 	if template, trigger, ok := strings.Cut(name, ":"); ok {
 		for _, in := range [...]string{namespace, model.SharedNamespaceName} {
-			if id, found := v.Directory.TemplateByName(in, template); found {
+			if id, found := v.Directory.UnitByName(directory.TemplateKind, in, template); found {
 				e := model.Errorf(model.NotFound, "template %s has no trigger %q", template, trigger)
 				if near := model.Nearest(trigger, v.triggerNames(id)); near != "" {
 					return e.WithHint("did you mean %s:%s? List them: muster describe template %s/%s", template, near, in, template)

@@ -205,12 +205,12 @@ func (d scopedDirectory) CheckByName(namespace, name string) (model.CheckID, boo
 	return d.all.CheckByName(namespace, name)
 }
 
-// TemplateByName finds a Template that the caller may see by name
-func (d scopedDirectory) TemplateByName(namespace, name string) (model.UnitID, bool) {
+// UnitByName finds a Template or Directive that the caller may see by name
+func (d scopedDirectory) UnitByName(kind, namespace, name string) (model.UnitID, bool) {
 	if !d.showsDefinitionsOf(namespace) {
 		return 0, false
 	}
-	return d.all.TemplateByName(namespace, name)
+	return d.all.UnitByName(kind, namespace, name)
 }
 
 // SourceUnit returns the record of the check or Template that is the source of a problem, if the caller may see the

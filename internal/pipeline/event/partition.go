@@ -238,7 +238,7 @@ func (p *eventPartition) source(s *stateSlot) model.Source {
 	if s.flags&flagTrigger == 0 {
 		return model.CheckSource(s.check)
 	}
-	return model.TriggerSource(s.check, p.instance(s))
+	return model.InstanceSource(s.check, p.instance(s))
 }
 
 // instance returns the instance of an event state: the name of the trigger, or an empty text for a check

@@ -45,7 +45,7 @@ func (s *State) Source() model.Source {
 	if s.Instance == "" {
 		return model.CheckSource(s.Check)
 	}
-	return model.TriggerSource(s.Check, s.Instance)
+	return model.InstanceSource(s.Check, s.Instance)
 }
 
 // StatusHistory has the last statuses of an event

@@ -66,11 +66,11 @@ func (eventReducer) Section() shard.Section {
 	return shard.Section{Name: "events", Version: SectionVersion}
 }
 
-// Claims implements shard.Reducer: it lists the journal entries to apply: results of agents, results of the server
-// and actions of people
+// Claims implements shard.Reducer: it lists the journal entries to apply: results and reports of agents, results of
+// the server and actions of people
 func (eventReducer) Claims() shard.Claims {
 	return shard.Claims{
-		Signals: []wire.SignalKind{wire.SignalResult},
+		Signals: []wire.SignalKind{wire.SignalResult, wire.SignalReport},
 		Records: []wire.RecordKind{wire.RecordServerResult, wire.RecordVerdict, wire.RecordAction},
 	}
 }
@@ -127,6 +127,7 @@ type eventApplier struct {
 
 	transitions []Transition // of the commit
 	body        wire.Result  // of the signal being applied
+	report      wire.Report  // likewise
 	text        []byte       // reused for every output that the view writes
 }
 
@@ -142,8 +143,11 @@ func (w *eventApplier) EnterPartition(p *shard.Partition) {
 	w.transitionsRecorded = w.view.opts.Emit == nil || same && order <= 0
 }
 
-// Signal implements shard.Applier: it applies one result of an agent.
+// Signal implements shard.Applier: it applies one result or report of an agent.
 func (w *eventApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
+	if s.Kind == wire.SignalReport {
+		return w.applyReport(w.p, n, s, from)
+	}
 	return w.applyResult(w.p, n, s, from)
 }
 

@@ -83,7 +83,13 @@ func (w *Worker) applyBatch(p *Partition, id model.NodeID, body []byte) {
 		case s.Node != 0: // counted with the proxy node: proxied
 		default:
 			w.arrival.Number = number
-			w.Count(w.signals[s.Kind].Signal(n, s, &w.arrival), 1)
+			outcome := w.signals[s.Kind].Signal(n, s, &w.arrival)
+			w.Count(outcome, 1)
+			if outcome == Applied {
+				for _, a := range w.copies[s.Kind] {
+					a.Signal(n, s, &w.arrival)
+				}
+			}
 		}
 		number++
 	}

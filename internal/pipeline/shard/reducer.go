@@ -53,6 +53,7 @@ type Section struct {
 type Claims struct {
 	Signals []wire.SignalKind
 	Records []wire.RecordKind
+	Copies  []wire.SignalKind // signals of another reducer, which this one gets, too, after the other has applied them
 }
 
 // Applier applies the entries of journal commits to a reducer's state, in the partitions of one worker. The worker

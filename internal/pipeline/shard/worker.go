@@ -24,9 +24,10 @@ type Worker struct {
 
 	number   int
 	shard    *Shard
-	appliers []Applier                  // by reducer
-	signals  [maxSignalKind + 1]Applier // by kind; nil: no reducer claims it
-	records  [recordKinds][]Applier     // by kind, in the order of reducers
+	appliers []Applier                    // by reducer
+	signals  [maxSignalKind + 1]Applier   // by kind; nil: no reducer claims it
+	copies   [maxSignalKind + 1][]Applier // by kind: reducers that read what another one applied
+	records  [recordKinds][]Applier       // by kind, in the order of reducers
 
 	owned           []*Partition
 	nextDeadlines   []int64  // by owned: a listening time before which nothing is due
@@ -85,6 +86,9 @@ func (w *Worker) addReducer(r Reducer) {
 			panic(fmt.Sprintf("BUG: two reducers of the signal %d", kind))
 		}
 		w.signals[kind] = a
+	}
+	for _, kind := range claims.Copies {
+		w.copies[kind] = append(w.copies[kind], a)
 	}
 	for _, kind := range claims.Records {
 		w.records[kind] = append(w.records[kind], a)

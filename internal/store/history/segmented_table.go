@@ -126,15 +126,15 @@ type selection struct {
 	since, until           int64 // Unix ns; until 0: any
 }
 
-// newSelection returns a selection of rows by namespace, node and check or trigger (TEMPLATE:TRIGGER). Empty texts select
+// newSelection returns a selection of rows by namespace, node and check, or trigger or directive (UNIT:INSTANCE). Empty texts select
 // all.
 func newSelection(namespace string, namespaces []string, node, check string, id model.NodeID) *selection {
 	w := &selection{namespace: namespace, node: node, check: check, nodeID: id}
 	w.AndEqual(`e.namespace`, namespace)
 	w.AndEqual(`e.node`, node)
-	if template, trigger, ok := strings.Cut(check, ":"); ok {
-		w.check = template
-		w.And(`e.source_kind = 1 AND e.source_name = ? AND e.source_instance = ?`, template, trigger)
+	if unit, instance, ok := strings.Cut(check, ":"); ok {
+		w.check = unit
+		w.And(`e.source_kind = ? AND e.source_name = ? AND e.source_instance = ?`, int(model.InstanceSource(0, instance).Kind), unit, instance)
 	} else if check != "" {
 		w.And(`e.source_kind = 0 AND e.source_name = ?`, check)
 	}

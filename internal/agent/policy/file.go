@@ -1,0 +1,347 @@
+package policy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// newFileMode is the mode of a file that a method makes.
+const newFileMode = 0o644
+
+// readRegular reads a whole file. It follows links, and refuses other things than files, which might block, and large ones.
+func readRegular(path string) ([]byte, error) {
+	if !filepath.IsAbs(path) {
+		return nil, fmt.Errorf("the path %q is not absolute", path)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file, but %s", path, kindOf(info))
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("%s is larger than %s", path, model.Size(maxFile))
+	}
+	return data, err
+}
+
+// kindOf returns the kind of a file as text.
+func kindOf(info fs.FileInfo) string {
+	switch mode := info.Mode(); {
+	case mode.IsRegular():
+		return "a file"
+	case mode.IsDir():
+		return "a folder"
+	case mode&fs.ModeSymlink != 0:
+		return "a symbolic link"
+	}
+	return "a special file"
+}
+
+// writeAtomically replaces the content of a file: after a power cut the file has the old content or the new one. A link
+// stays, and so do mode and owner of an existing file.
+func writeAtomically(path string, data []byte) (err error) {
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	folder := filepath.Dir(path)
+	f, err := os.CreateTemp(folder, ".muster-*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+			_ = os.Remove(f.Name())
+		}
+	}()
+	mode := fs.FileMode(newFileMode)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm() | info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky)
+		if err := copyOwner(f.Name(), info); err != nil {
+			return err
+		}
+	}
+	if err := f.Chmod(mode); err != nil {
+		return err
+	}
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncFolder(folder)
+}
+
+// syncFolder writes the names in a folder to the disk.
+func syncFolder(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// splitLines returns the lines of a file without line breaks.
+func splitLines(data []byte) []string {
+	if len(data) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+}
+
+// joinLines returns a file of lines.
+func joinLines(lines []string) []byte {
+	if len(lines) == 0 {
+		return nil
+	}
+	return []byte(strings.Join(lines, "\n") + "\n")
+}
+
+// fileContent is a file with exactly this content.
+type fileContent struct{ *model.FileContentMethod }
+
+// check compares the content and names the first line that differs.
+func (m *fileContent) check(context.Context) (string, error) {
+	data, err := readRegular(m.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return m.Path + " does not exist", nil
+	case err != nil:
+		return "", err
+	case bytes.Equal(data, []byte(m.Content)):
+		return "", nil
+	}
+	is, want := strings.Split(string(data), "\n"), strings.Split(m.Content, "\n")
+	i := 0
+	for i < len(is) && i < len(want) && is[i] == want[i] {
+		i++
+	}
+	line := func(of []string) string {
+		if i == len(of) {
+			return "the end"
+		}
+		return strconv.Quote(model.Truncate(of[i], 200))
+	}
+	return fmt.Sprintf("%s: line %d is %s, not %s", m.Path, i+1, line(is), line(want)), nil
+}
+
+// apply writes the content.
+func (m *fileContent) apply(context.Context) error {
+	return writeAtomically(m.Path, []byte(m.Content))
+}
+
+// filePresent is a file that exists.
+type filePresent struct{ path string }
+
+// check tests that the path is a file.
+func (m *filePresent) check(context.Context) (string, error) {
+	return checkKind(m.path, "a file", fs.FileMode.IsRegular)
+}
+
+// apply makes an empty file.
+func (m *filePresent) apply(context.Context) error {
+	f, err := os.OpenFile(m.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, newFileMode)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// checkKind tests that a path exists and is of one kind. It follows links.
+func checkKind(path, kind string, is func(fs.FileMode) bool) (string, error) {
+	if !filepath.IsAbs(path) {
+		return "", fmt.Errorf("the path %q is not absolute", path)
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return path + " does not exist", nil
+	case err != nil:
+		return "", err
+	case !is(info.Mode()):
+		return fmt.Sprintf("%s is %s, not %s", path, kindOf(info), kind), nil
+	}
+	return "", nil
+}
+
+// fileAbsent is a file that does not exist.
+type fileAbsent struct{ path string }
+
+// check tests that nothing has the path.
+func (m *fileAbsent) check(context.Context) (string, error) {
+	if !filepath.IsAbs(m.path) {
+		return "", fmt.Errorf("the path %q is not absolute", m.path)
+	}
+	info, err := os.Lstat(m.path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", err
+	}
+	return fmt.Sprintf("%s exists: it is %s", m.path, kindOf(info)), nil
+}
+
+// apply removes the file, and never a folder.
+func (m *fileAbsent) apply(context.Context) error {
+	if info, err := os.Lstat(m.path); err == nil && info.IsDir() {
+		return fmt.Errorf("%s is a folder: fileAbsent removes files only", m.path)
+	}
+	return os.Remove(m.path)
+}
+
+// directory is a folder that exists.
+type directory struct{ path string }
+
+// check tests that the path is a folder.
+func (m *directory) check(context.Context) (string, error) {
+	return checkKind(m.path, "a folder", fs.FileMode.IsDir)
+}
+
+// apply makes the folder and those above it.
+func (m *directory) apply(context.Context) error { return os.MkdirAll(m.path, 0o755) }
+
+// fileLines is a file with or without these lines.
+type fileLines struct{ *model.FileLinesMethod }
+
+// check lists the lines that are missing, or that must not be there.
+func (m *fileLines) check(context.Context) (string, error) {
+	data, err := readRegular(m.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if m.Absent {
+			return "", nil
+		}
+		return m.Path + " does not exist", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	present := splitLines(data)
+	var wrong []string
+	for _, line := range m.Lines {
+		if slices.Contains(present, line) == m.Absent {
+			wrong = append(wrong, strconv.Quote(model.Truncate(line, 200)))
+		}
+	}
+	switch {
+	case len(wrong) == 0:
+		return "", nil
+	case m.Absent:
+		return m.Path + " has " + model.ListFirst(wrong, 5), nil
+	}
+	return m.Path + " lacks " + model.ListFirst(wrong, 5), nil
+}
+
+// apply appends the missing lines, or removes those that must not be there.
+func (m *fileLines) apply(context.Context) error {
+	data, err := readRegular(m.Path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	lines := splitLines(data)
+	if m.Absent {
+		lines = slices.DeleteFunc(lines, func(line string) bool { return slices.Contains(m.Lines, line) })
+	} else {
+		for _, line := range m.Lines {
+			if !slices.Contains(lines, line) {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return writeAtomically(m.Path, joinLines(lines))
+}
+
+// fileKeyValue is a file with one setting.
+type fileKeyValue struct{ *model.FileKeyValueMethod }
+
+// value returns the value of a line with the key; ok is false for other lines.
+func (m *fileKeyValue) value(line string) (value string, ok bool) {
+	rest, ok := strings.CutPrefix(strings.TrimSpace(line), m.Key)
+	if !ok {
+		return "", false
+	}
+	separator := strings.TrimSpace(m.separator())
+	if separator == "" {
+		return strings.TrimSpace(rest), rest == "" || rest[0] == ' ' || rest[0] == '\t'
+	}
+	value, ok = strings.CutPrefix(strings.TrimSpace(rest), separator)
+	return strings.TrimSpace(value), ok
+}
+
+// separator returns the text between key and value.
+func (m *fileKeyValue) separator() string {
+	if m.Separator == "" {
+		return "="
+	}
+	return m.Separator
+}
+
+// check compares the value in each line with the key.
+func (m *fileKeyValue) check(context.Context) (string, error) {
+	data, err := readRegular(m.Path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return m.Path + " does not exist", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	found := false
+	for _, line := range splitLines(data) {
+		if value, ok := m.value(line); ok {
+			if found = true; value != m.Value {
+				return fmt.Sprintf("%s: %s is %q, not %q", m.Path, m.Key, model.Truncate(value, 200), m.Value), nil
+			}
+		}
+	}
+	if !found {
+		return fmt.Sprintf("%s has no line with %s", m.Path, m.Key), nil
+	}
+	return "", nil
+}
+
+// apply replaces the lines with the key, or appends one.
+func (m *fileKeyValue) apply(context.Context) error {
+	data, err := readRegular(m.Path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	lines, found := splitLines(data), false
+	for i, line := range lines {
+		if value, ok := m.value(line); ok {
+			if found = true; value != m.Value {
+				lines[i] = m.Key + m.separator() + m.Value
+			}
+		}
+	}
+	if !found {
+		lines = append(lines, m.Key+m.separator()+m.Value)
+	}
+	return writeAtomically(m.Path, joinLines(lines))
+}

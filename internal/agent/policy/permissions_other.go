@@ -1,0 +1,25 @@
+//go:build !unix
+
+package policy
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// copyOwner does nothing: such systems have no owner by number.
+func copyOwner(string, fs.FileInfo) error { return nil }
+
+// filePermissions is mode, owner and group of a file or folder.
+type filePermissions struct{ *model.FilePermissionsMethod }
+
+// check says that it cannot check.
+func (*filePermissions) check(context.Context) (string, error) {
+	return "", errors.New("filePermissions works on Unix alone")
+}
+
+// apply does nothing.
+func (*filePermissions) apply(context.Context) error { return errors.ErrUnsupported }

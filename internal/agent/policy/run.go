@@ -1,0 +1,166 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/model"
+	rules "github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Executor runs directives on this machine. Its fields do not change while a directive runs.
+type Executor struct {
+	Runner  *run.Runner
+	Facts   func() map[string]string
+	Enforce bool // this machine may be changed by directives in enforce mode
+
+	ProcSys      string // default /proc/sys
+	SysctlFolder string // default /etc/sysctl.d
+}
+
+// method is one thing that a component holds the node to.
+type method interface {
+	// check returns the difference between node and declaration; empty: there is none. It changes nothing. An error
+	// means that nobody knows.
+	check(ctx context.Context) (difference string, err error)
+	// apply removes the difference.
+	apply(ctx context.Context) error
+}
+
+// errNothingToCheck says that a component does nothing in audit mode.
+var errNothingToCheck = errors.New("only applied in enforce mode")
+
+// Bounds of one report, in bytes.
+const (
+	maxReportTexts = 64 << 10 // of all messages
+	maxFile        = 16 << 20 // of a file that is compared
+)
+
+// Run runs a directive once and returns its report. values has the node's properties. A run that takes longer than the
+// directive's time-out ends: components that it did not reach stay missing. ok is false if ctx ended: such a run reports
+// nothing.
+func (x *Executor) Run(ctx context.Context, c *model.DirectiveDefinition, values model.PropertyValues) (report wire.Report, ok bool) {
+	began := time.Now()
+	limited, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	r := directiveRun{
+		Executor: x, enforce: c.Enforce && x.Enforce, codes: rules.NewCodes(len(c.Components)),
+		scope: rules.Scope{Facts: x.Facts(), Statuses: make(map[string]rules.Status, len(c.Components))},
+	}
+	r.values, r.fault = c.Lookup(values)
+	for i := range c.Components {
+		status, message := r.evaluate(limited, &c.Components[i])
+		if limited.Err() != nil {
+			r.ended = fmt.Sprintf("the run took longer than %s: %s and the components after it were not evaluated", model.Duration(c.Timeout), c.Components[i].Name)
+			break
+		}
+		r.codes.Set(i, status)
+		r.scope.Statuses[c.Components[i].Name] = status
+		r.addMessage(i, message)
+	}
+	return wire.Report{
+		Components: uint32(len(c.Components)), Codes: r.codes, Enforced: r.enforce, DurationMs: uint32(time.Since(began).Milliseconds()),
+		Exceptions: r.exceptions, Ended: model.Truncate(r.ended, model.MaxText),
+	}, ctx.Err() == nil
+}
+
+// directiveRun is one run of a directive.
+type directiveRun struct {
+	*Executor
+	enforce    bool
+	values     model.PropertyValues
+	fault      error // why the variables of all components have no values
+	scope      rules.Scope
+	codes      rules.Codes
+	exceptions []wire.ReportException
+	size       int // bytes of all messages
+	ended      string
+}
+
+// addMessage adds the message of a component, as far as the report has room.
+func (r *directiveRun) addMessage(position int, message string) {
+	message = strings.ToValidUTF8(strings.TrimSpace(message), "\uFFFD")
+	if message == "" || len(r.exceptions) == wire.MaxReportExceptions || r.size > maxReportTexts {
+		return
+	}
+	message = model.Truncate(message, wire.MaxExceptionText-len("…"))
+	r.size += len(message)
+	r.exceptions = append(r.exceptions, wire.ReportException{Position: uint32(position), Message: message})
+}
+
+// evaluate checks one component, and in enforce mode applies it and checks again.
+func (r *directiveRun) evaluate(ctx context.Context, c *model.Component) (status rules.Status, message string) {
+	if c.When != "" {
+		condition, err := rules.ParseCondition(c.When)
+		if err != nil {
+			return rules.CouldNotCheck, err.Error()
+		}
+		if !condition.Holds(&r.scope) {
+			return rules.NotApplicable, ""
+		}
+	}
+	if r.fault != nil {
+		return rules.CouldNotCheck, r.fault.Error()
+	}
+	expanded, err := c.Expand(r.values)
+	if err != nil {
+		return rules.CouldNotCheck, err.Error()
+	}
+	m := r.newMethod(expanded)
+	difference, err := m.check(ctx)
+	switch {
+	case errors.Is(err, errNothingToCheck) && !r.enforce:
+		return rules.NotApplicable, ""
+	case err != nil && !errors.Is(err, errNothingToCheck):
+		return rules.CouldNotCheck, err.Error()
+	case err == nil && difference == "" && r.enforce:
+		return rules.Success, ""
+	case err == nil && difference == "":
+		return rules.Compliant, ""
+	case !r.enforce:
+		return rules.NonCompliant, difference
+	}
+	if err := m.apply(ctx); err != nil {
+		return rules.Error, strings.TrimPrefix(difference+"; the repair failed: "+err.Error(), "; ")
+	}
+	switch after, err := m.check(ctx); {
+	case errors.Is(err, errNothingToCheck):
+	case err != nil:
+		return rules.Error, "repaired, but the second check failed: " + err.Error()
+	case after != "":
+		return rules.Error, "still so after the repair: " + after
+	}
+	return rules.Repaired, difference
+}
+
+// newMethod returns the method of a component with its expanded arguments.
+func (r *directiveRun) newMethod(m *model.Method) method {
+	switch {
+	case m.FileContent != nil:
+		return &fileContent{m.FileContent}
+	case m.FilePresent != nil:
+		return &filePresent{m.FilePresent.Path}
+	case m.FileAbsent != nil:
+		return &fileAbsent{m.FileAbsent.Path}
+	case m.FileLines != nil:
+		return &fileLines{m.FileLines}
+	case m.FileKeyValue != nil:
+		return &fileKeyValue{m.FileKeyValue}
+	case m.FilePermissions != nil:
+		return &filePermissions{m.FilePermissions}
+	case m.Directory != nil:
+		return &directory{m.Directory.Path}
+	case m.Command != nil:
+		return &command{r.Runner, m.Command}
+	case m.Package != nil:
+		return &debianPackage{r.Runner, m.Package}
+	case m.Service != nil:
+		return &service{r.Runner, m.Service}
+	}
+	return &sysctl{r.Executor, m.Sysctl}
+}

@@ -1,0 +1,324 @@
+//go:build unix
+
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/model"
+	rules "github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// testNode is a folder in place of a machine, with an executor.
+type testNode struct {
+	t *testing.T
+	Executor
+	folder string
+}
+
+// newTestNode returns an empty folder whose programs are fakes for dpkg, apt and systemd, which keep their state in files.
+func newTestNode(t *testing.T) *testNode {
+	n := &testNode{t: t, folder: t.TempDir()}
+	bin := filepath.Join(n.folder, "bin")
+	n.write("bin/dpkg-query", "#!/bin/sh\nshift 4\ncat "+n.folder+"/dpkg/$1 2>/dev/null || { echo no packages found >&2; exit 1; }\n")
+	n.write("bin/apt-get", "#!/bin/sh\n[ -e "+n.folder+"/locked ] && { echo E: Could not get lock; exit 100; }\nfor last; do :; done\nname=${last%=*}\nversion=${last#*=}; [ $version = $name ] && version=1.0\n"+
+		"case \"$*\" in *remove*) rm "+n.folder+"/dpkg/$name;; *) echo installed $version >"+n.folder+"/dpkg/$name;; esac\n")
+	n.write("bin/systemctl", "#!/bin/sh\ncase $1 in is-*) cat "+n.folder+"/systemd/$1.$3 || echo unknown;; start) echo active >"+n.folder+"/systemd/is-active.$3;;"+
+		" stop) echo inactive >"+n.folder+"/systemd/is-active.$3;; enable|disable) echo ${1}d >"+n.folder+"/systemd/is-enabled.$3;; esac\n")
+	for _, folder := range []string{"dpkg", "systemd", "sysctl.d"} {
+		testenv.NoError(t, os.MkdirAll(n.path(folder), 0o755))
+	}
+	n.Runner = &run.Runner{Environ: []string{"PATH=" + bin + ":/usr/bin:/bin"}}
+	n.Facts = func() map[string]string { return map[string]string{"os": "linux"} }
+	n.ProcSys, n.SysctlFolder = n.path("proc"), n.path("sysctl.d")
+	return n
+}
+
+// path returns the path of a file of the node.
+func (n *testNode) path(name string) string { return filepath.Join(n.folder, name) }
+
+// write writes a file of the node.
+func (n *testNode) write(name, content string) {
+	n.t.Helper()
+	testenv.NoError(n.t, os.MkdirAll(filepath.Dir(n.path(name)), 0o755))
+	testenv.NoError(n.t, os.WriteFile(n.path(name), []byte(content), 0o755))
+}
+
+// read returns the content of a file of the node.
+func (n *testNode) read(name string) string {
+	n.t.Helper()
+	data, err := os.ReadFile(n.path(name))
+	testenv.NoError(n.t, err)
+	return string(data)
+}
+
+// directive compiles methods, in whose arguments $N stands for the node's folder.
+func (n *testNode) directive(enforce bool, methods string) *model.DirectiveDefinition {
+	n.t.Helper()
+	var technique model.TechniqueSpec
+	testenv.NoError(n.t, json.Unmarshal([]byte(`{"parameters":[{"name":"word","default":"hello"}],"methods":[`+strings.ReplaceAll(methods, "$N", n.folder)+`]}`), &technique))
+	components, parameters, err := rules.Compile(&technique, nil)
+	testenv.NoError(n.t, err)
+	return &model.DirectiveDefinition{Components: components, Parameters: parameters, Enforce: enforce, Timeout: time.Minute}
+}
+
+// run runs methods and returns their statuses, separated by commas, and all messages.
+func (n *testNode) run(enforce bool, methods string) (statuses, messages string) {
+	n.t.Helper()
+	n.Enforce = true
+	c := n.directive(enforce, methods)
+	r, ok := n.Run(n.t.Context(), c, func(name string) ([]byte, string, bool) { return []byte(`"world"`), "", name == "place" })
+	if err := rules.Codes(r.Codes).Check(len(c.Components)); !ok || err != nil {
+		n.t.Fatalf("report %+v, %v", r, err)
+	}
+	return statusText(&r), exceptionText(&r)
+}
+
+// statusText returns the statuses of a report, separated by commas.
+func statusText(r *wire.Report) string {
+	list := make([]string, r.Components)
+	for i := range list {
+		list[i] = rules.Codes(r.Codes).At(i).String()
+	}
+	return strings.Join(list, ", ")
+}
+
+// exceptionText returns the messages of a report, one a line.
+func exceptionText(r *wire.Report) string {
+	var b strings.Builder
+	for _, e := range r.Exceptions {
+		fmt.Fprintf(&b, "%d %s\n", e.Position, e.Message)
+	}
+	return b.String()
+}
+
+// TestMethodsAuditRepairAndKeep runs each method on a node that is not as declared: audit reports and changes nothing,
+// enforce repairs, and the next run finds nothing to do.
+func TestMethodsAuditRepairAndKeep(t *testing.T) {
+	for name, c := range map[string]struct {
+		method, audit string // the message of the audit has this
+		before, after func(n *testNode)
+	}{
+		"fileContent": {
+			`"fileContent": {"path": "$N/motd", "content": "{{ .params.word }} {{ .props.place }}\n"}`, `line 1 is "bye", not "hello world"`,
+			func(n *testNode) { n.write("motd", "bye\n") },
+			func(n *testNode) {
+				if info, err := os.Stat(n.path("motd")); n.read("motd") != "hello world\n" || err != nil || info.Mode().Perm() != 0o755 {
+					n.t.Errorf("content %q, %v, %v: the mode has to stay", n.read("motd"), info, err)
+				}
+			},
+		},
+		"fileContent of a new file": {`"fileContent": {"path": "$N/new", "content": "x"}`, "does not exist", nil, func(n *testNode) { n.read("new") }},
+		"fileContent behind a link": {
+			`"fileContent": {"path": "$N/link", "content": "x"}`, "line 1",
+			func(n *testNode) { n.write("real", "y"); testenv.NoError(n.t, os.Symlink("real", n.path("link"))) },
+			func(n *testNode) {
+				if to, err := os.Readlink(n.path("link")); err != nil || to != "real" || n.read("real") != "x" {
+					n.t.Errorf("the link is %q, %v", to, err)
+				}
+			},
+		},
+		"filePresent": {`"filePresent": {"path": "$N/f"}`, "does not exist", nil, func(n *testNode) { n.read("f") }},
+		"fileAbsent": {
+			`"fileAbsent": {"path": "$N/f"}`, "exists", func(n *testNode) { n.write("f", "") },
+			func(n *testNode) {
+				if _, err := os.Lstat(n.path("f")); !os.IsNotExist(err) {
+					n.t.Error("the file exists")
+				}
+			},
+		},
+		"directory": {`"directory": {"path": "$N/a/b"}`, "does not exist", nil, func(n *testNode) { testenv.NoError(n.t, os.Remove(n.path("a/b"))) }},
+		"fileLines": {
+			`"fileLines": {"path": "$N/f", "lines": ["a", "c"]}`, `lacks "c"`, func(n *testNode) { n.write("f", "a\nb") },
+			func(n *testNode) {
+				if n.read("f") != "a\nb\nc\n" {
+					n.t.Errorf("%q", n.read("f"))
+				}
+			},
+		},
+		"fileLines absent": {
+			`"fileLines": {"path": "$N/f", "lines": ["a"], "absent": true}`, `has "a"`, func(n *testNode) { n.write("f", "a\nb\na\n") },
+			func(n *testNode) {
+				if n.read("f") != "b\n" {
+					n.t.Errorf("%q", n.read("f"))
+				}
+			},
+		},
+		"fileKeyValue": {
+			`"fileKeyValue": {"path": "$N/f", "key": "Root", "value": "no", "separator": " "}`, `Root is "yes", not "no"`,
+			func(n *testNode) { n.write("f", "# Root no\nRootless yes\n  Root\tyes\nPort 22\n") },
+			func(n *testNode) {
+				if n.read("f") != "# Root no\nRootless yes\nRoot no\nPort 22\n" {
+					n.t.Errorf("%q", n.read("f"))
+				}
+			},
+		},
+		"fileKeyValue of no line": {
+			`"fileKeyValue": {"path": "$N/f", "key": "a", "value": "1"}`, "has no line with a", func(n *testNode) { n.write("f", "ab = 1\n") },
+			func(n *testNode) {
+				if n.read("f") != "ab = 1\na=1\n" {
+					n.t.Errorf("%q", n.read("f"))
+				}
+			},
+		},
+		"filePermissions": {
+			`"filePermissions": {"path": "$N/f", "mode": "0640", "owner": "` + fmt.Sprint(os.Getuid()) + `"}`, "mode 0755, not 0640", func(n *testNode) { n.write("f", "") },
+			func(n *testNode) {
+				if info, err := os.Stat(n.path("f")); err != nil || info.Mode().Perm() != 0o640 {
+					n.t.Errorf("%v, %v", info, err)
+				}
+			},
+		},
+		"command":         {`"command": {"check": "test -e $N/{{ .params.word }}", "apply": ["touch", "$N/hello"]}`, "exit code 1", nil, func(n *testNode) { n.read("hello") }},
+		"package present": {`"package": {"name": "nginx", "version": "1.2-3"}`, "nginx has version 1.0, not 1.2-3", func(n *testNode) { n.write("dpkg/nginx", "installed 1.0") }, nil},
+		"package missing": {`"package": {"name": "nginx"}`, "nginx is not installed", nil, nil},
+		"package absent":  {`"package": {"name": "nginx", "state": "absent"}`, "nginx 1.0 is installed", func(n *testNode) { n.write("dpkg/nginx", "installed 1.0") }, nil},
+		"service": {
+			`"service": {"name": "ssh", "state": "running", "boot": "enabled"}`, "ssh is failed, not running; service ssh is disabled, not enabled",
+			func(n *testNode) {
+				n.write("systemd/is-active.ssh", "failed")
+				n.write("systemd/is-enabled.ssh", "disabled")
+			}, nil,
+		},
+		"service stopped": {`"service": {"name": "ssh", "state": "stopped"}`, "ssh is active, not stopped", func(n *testNode) { n.write("systemd/is-active.ssh", "active") }, nil},
+		"sysctl": {
+			`"sysctl": {"key": "net.ipv4.ip_forward", "value": "1"}`, "is 0, not 1", func(n *testNode) { n.write("proc/net/ipv4/ip_forward", "0\n") },
+			func(n *testNode) {
+				if n.read("sysctl.d/60-muster.conf") != "net.ipv4.ip_forward = 1\n" {
+					n.t.Errorf("%q", n.read("sysctl.d/60-muster.conf"))
+				}
+			},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newTestNode(t)
+			if c.before != nil {
+				c.before(n)
+			}
+			methods := `{"component": "a", ` + c.method + `}`
+			for range 2 { // an audit changes nothing
+				if status, messages := n.run(false, methods); status != "non-compliant" || !strings.Contains(messages, c.audit) {
+					t.Fatalf("audit: %s: %s", status, messages)
+				}
+			}
+			if status, messages := n.run(true, methods); status != "repaired" || !strings.Contains(messages, c.audit) {
+				t.Fatalf("enforce: %s: %s", status, messages)
+			}
+			if status, messages := n.run(true, methods); status != "success" || messages != "" {
+				t.Errorf("enforce again: %s: %s", status, messages)
+			}
+			if status, messages := n.run(false, methods); status != "compliant" || messages != "" {
+				t.Errorf("audit again: %s: %s", status, messages)
+			}
+			if c.after != nil {
+				c.after(n)
+			}
+			if left, _ := filepath.Glob(n.path(".muster-*")); len(left) > 0 {
+				t.Errorf("temporary files are left: %v", left)
+			}
+		})
+	}
+}
+
+// TestFailuresAreToldApart expects "could not check" where nobody knows, and "error" where a repair failed.
+func TestFailuresAreToldApart(t *testing.T) {
+	n := newTestNode(t)
+	n.write("dpkg/held", "installed 1.0")
+	for _, c := range []struct{ method, audit, enforce, message string }{
+		{`"fileContent": {"path": "$N/bin", "content": "x"}`, "could not check", "could not check", "is no regular file, but a folder"},
+		{`"fileContent": {"path": "$N/no/f", "content": "x"}`, "non-compliant", "error", "the repair failed: open "},
+		{`"filePresent": {"path": "$N/bin"}`, "non-compliant", "error", "is a folder, not a file"},
+		{`"fileAbsent": {"path": "$N/bin"}`, "non-compliant", "error", "fileAbsent removes files only"},
+		{`"fileContent": {"path": "$N/{{ .props.unset }}", "content": "x"}`, "could not check", "could not check", `"unset" is not set`},
+		{`"filePermissions": {"path": "$N/bin", "owner": "nobody-has-this-name"}`, "could not check", "could not check", "does not exist"},
+		{`"command": {"check": "exit 3"}`, "non-compliant", "error", "has no command that applies"},
+		{`"command": {"check": "no-such-program"}`, "could not check", "could not check", "cannot run"},
+		{`"command": {"check": ["no-such-program"]}`, "could not check", "could not check", "no-such-program"},
+		{`"command": {"check": "false", "apply": "true"}`, "non-compliant", "error", "still so after the repair"},
+		{`"command": {"apply": "true"}`, "not applicable", "repaired", ""},
+		{`"command": {"apply": "echo broken; exit 4"}`, "not applicable", "error", "exit code 4: broken"},
+		{`"package": {"name": "--force"}`, "could not check", "could not check", "is no name"},
+		{`"service": {"name": "odd", "state": "running"}`, "non-compliant", "repaired", "odd is unknown"},
+		{`"sysctl": {"key": "no.such.key", "value": "1"}`, "could not check", "could not check", "no such file"},
+		{`"sysctl": {"key": "..", "value": "1"}`, "could not check", "could not check", "is no kernel parameter"},
+	} {
+		methods := `{"component": "a", ` + c.method + `}`
+		status, messages := n.run(false, methods)
+		if status != c.audit {
+			t.Errorf("%s: audit reports %s: %s", c.method, status, messages)
+		}
+		if status, messages := n.run(true, methods); status != c.enforce || !strings.Contains(messages, c.message) {
+			t.Errorf("%s: enforce reports %s: %s", c.method, status, messages)
+		}
+	}
+	n.write("locked", "")
+	if status, messages := n.run(true, `{"component": "a", "package": {"name": "held", "state": "absent"}}`); status != "error" || !strings.Contains(messages, "Could not get lock") {
+		t.Errorf("a locked package manager: %s: %s", status, messages)
+	}
+}
+
+func TestConditionsSkipComponents(t *testing.T) {
+	n := newTestNode(t)
+	methods := `{"component": "file", "fileContent": {"path": "$N/f", "content": "x"}},
+		{"component": "restart", "when": "changed(\"file\")", "command": {"apply": "echo restart >>$N/log"}},
+		{"component": "never", "when": "facts[\"os\"] == \"plan9\"", "command": {"apply": "exit 9"}},
+		{"component": "report", "when": "failed(\"file\") || ok(\"restart\")", "command": {"check": "true"}}`
+	if status, _ := n.run(false, methods); status != "non-compliant, not applicable, not applicable, compliant" {
+		t.Errorf("audit: %s", status)
+	}
+	if status, _ := n.run(true, methods); status != "repaired, repaired, not applicable, success" {
+		t.Errorf("enforce: %s", status)
+	}
+	if status, _ := n.run(true, methods); status != "success, not applicable, not applicable, not applicable" || n.read("log") != "restart\n" {
+		t.Errorf("enforce again: %s, log %q", status, n.read("log"))
+	}
+}
+
+// TestAgentForbidsChanges runs an enforcing directive on a machine whose agent does not allow changes: it audits.
+func TestAgentForbidsChanges(t *testing.T) {
+	n := newTestNode(t)
+	c := n.directive(true, `{"component": "a", "filePresent": {"path": "$N/f"}}`)
+	r, ok := n.Run(t.Context(), c, func(string) ([]byte, string, bool) { return nil, "", false })
+	if _, err := os.Stat(n.path("f")); !ok || statusText(&r) != "non-compliant" || r.Enforced || err == nil {
+		t.Errorf("report %+v, %v", r, err)
+	}
+}
+
+// TestRunEndsAtItsTimeout expects no status for a component that was not evaluated to its end.
+func TestRunEndsAtItsTimeout(t *testing.T) {
+	n := newTestNode(t)
+	c := n.directive(false, `{"component": "a", "filePresent": {"path": "$N/bin/apt-get"}}, {"component": "slow", "command": {"check": "exec sleep 60"}}, {"component": "c", "filePresent": {"path": "$N"}}`)
+	c.Timeout = 200 * time.Millisecond
+	r, ok := n.Run(t.Context(), c, func(string) ([]byte, string, bool) { return nil, "", false })
+	if !ok || statusText(&r) != "compliant, missing, missing" || !strings.Contains(r.Ended, "longer than 200ms: slow") {
+		t.Errorf("report %+v", r)
+	}
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, ok := n.Run(stopped, c, nil); ok {
+		t.Error("a stopped agent reports")
+	}
+}
+
+// TestReportsAreBounded expects that a report of many long messages fits into a frame.
+func TestReportsAreBounded(t *testing.T) {
+	r := directiveRun{}
+	for i := range wire.MaxComponents {
+		r.addMessage(i, strings.Repeat("x\xff", 5000))
+	}
+	body := wire.AppendReport(nil, &wire.Report{Components: wire.MaxComponents, Codes: rules.NewCodes(wire.MaxComponents), Exceptions: r.exceptions})
+	var back wire.Report
+	if err := back.Decode(body); err != nil || len(body) > wire.MaxFrame/4 || len(back.Exceptions) == 0 {
+		t.Errorf("%d bytes, %v", len(body), err)
+	}
+}

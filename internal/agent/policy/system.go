@@ -1,0 +1,233 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// runProgram runs a program of the system and returns its exit code and output; an error: it did not run to its end.
+func runProgram(ctx context.Context, r *run.Runner, argv ...string) (code int, output string, err error) {
+	return runCommand(ctx, r, run.Command{Argv: argv, Env: map[string]string{"LC_ALL": "C", "DEBIAN_FRONTEND": "noninteractive"}})
+}
+
+// runCommand runs a command and returns its exit code and output; an error: it did not run to its end.
+func runCommand(ctx context.Context, r *run.Runner, c run.Command) (code int, output string, err error) {
+	c.AdHoc, c.MaxOutput = true, 16<<10
+	out := r.Run(ctx, c)
+	text := strings.TrimSpace(string(out.Output))
+	switch {
+	case out.Refused, out.Code < 0:
+		return 0, "", errors.New(cmp.Or(text, "the command did not end"))
+	case out.Code == 126 || out.Code == 127: // the shell found no such program
+		return 0, "", fmt.Errorf("the command cannot run: %s", text)
+	}
+	return out.Code, text, nil
+}
+
+// lastLine returns the last line of an output.
+func lastLine(output string) string { return output[strings.LastIndexByte(output, '\n')+1:] }
+
+// packageName matches names of Debian packages, with an architecture.
+var packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]*(:[a-z0-9-]+)?$`)
+
+// packageVersion matches versions of Debian packages.
+var packageVersion = regexp.MustCompile(`^[A-Za-z0-9.+~:-]*$`)
+
+// debianPackage is a package of dpkg.
+type debianPackage struct {
+	runner *run.Runner
+	*model.PackageMethod
+}
+
+// check asks dpkg for state and version of the package.
+func (m *debianPackage) check(ctx context.Context) (string, error) {
+	if !packageName.MatchString(m.Name) || !packageVersion.MatchString(m.Version) {
+		return "", fmt.Errorf("%q is no name and version of a package", strings.TrimSpace(m.Name+" "+m.Version))
+	}
+	code, output, err := runProgram(ctx, m.runner, "dpkg-query", "-W", "-f", `${db:Status-Status} ${Version}\n`, "--", m.Name)
+	if err != nil {
+		return "", err
+	}
+	if code > 1 {
+		return "", fmt.Errorf("dpkg-query: %s", lastLine(output))
+	}
+	state, version, _ := strings.Cut(lastLine(output), " ")
+	installed := code == 0 && state == "installed"
+	switch {
+	case m.State == "absent" && installed:
+		return fmt.Sprintf("package %s %s is installed", m.Name, version), nil
+	case m.State == "absent":
+		return "", nil
+	case !installed:
+		return fmt.Sprintf("package %s is not installed", m.Name), nil
+	case m.Version != "" && version != m.Version:
+		return fmt.Sprintf("package %s has version %s, not %s", m.Name, version, m.Version), nil
+	}
+	return "", nil
+}
+
+// apply installs or removes the package. It waits half a minute for a locked package manager.
+func (m *debianPackage) apply(ctx context.Context) error {
+	argv := []string{"apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=30", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"}
+	name := m.Name
+	switch {
+	case m.State == "absent":
+		argv = append(argv, "remove")
+	case m.Version != "":
+		argv, name = append(argv, "--allow-downgrades", "install"), name+"="+m.Version
+	default:
+		argv = append(argv, "install")
+	}
+	code, output, err := runProgram(ctx, m.runner, append(argv, "--", name)...)
+	if err == nil && code != 0 {
+		err = fmt.Errorf("apt-get: %s", lastLine(output))
+	}
+	return err
+}
+
+// service is the state of a unit of systemd.
+type service struct {
+	runner *run.Runner
+	*model.ServiceMethod
+}
+
+// Words of systemctl for states of a unit.
+var (
+	activeStates   = []string{"active", "reloading", "activating", "refreshing"}
+	inactiveStates = []string{"inactive", "failed", "deactivating", "unknown"}
+	enabledStates  = []string{"enabled", "enabled-runtime", "static", "alias", "indirect", "generated"}
+	disabledStates = []string{"disabled", "masked", "masked-runtime", "not-found"}
+)
+
+// check asks systemd for the states that are declared.
+func (m *service) check(ctx context.Context) (string, error) {
+	var wrong []string
+	for _, of := range []struct {
+		verb, want, yes     string
+		yesStates, noStates []string
+	}{
+		{"is-active", m.State, "running", activeStates, inactiveStates},
+		{"is-enabled", m.Boot, "enabled", enabledStates, disabledStates},
+	} {
+		if of.want == "" {
+			continue
+		}
+		_, output, err := runProgram(ctx, m.runner, "systemctl", of.verb, "--", m.Name)
+		if err != nil {
+			return "", err
+		}
+		state := lastLine(output)
+		holds := slices.Contains(of.yesStates, state)
+		if !holds && !slices.Contains(of.noStates, state) {
+			return "", fmt.Errorf("systemctl %s %s: %s", of.verb, m.Name, cmp.Or(state, "no answer"))
+		}
+		if holds != (of.want == of.yes) {
+			wrong = append(wrong, fmt.Sprintf("service %s is %s, not %s", m.Name, state, of.want))
+		}
+	}
+	return strings.Join(wrong, "; "), nil
+}
+
+// apply starts or stops the service, and enables or disables it.
+func (m *service) apply(ctx context.Context) error {
+	verbs := map[string]string{"running": "start", "stopped": "stop", "enabled": "enable", "disabled": "disable"}
+	for _, want := range []string{m.Boot, m.State} {
+		if want == "" {
+			continue
+		}
+		code, output, err := runProgram(ctx, m.runner, "systemctl", verbs[want], "--", m.Name)
+		if err == nil && code != 0 {
+			err = fmt.Errorf("systemctl %s: %s", verbs[want], lastLine(output))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sysctl is the value of a kernel parameter.
+type sysctl struct {
+	*Executor
+	*model.SysctlMethod
+}
+
+// path returns the file of the kernel parameter.
+func (m *sysctl) path() (string, error) {
+	if m.Key == "" || strings.ContainsAny(m.Key, "/\x00") || strings.Contains(m.Key, "..") {
+		return "", fmt.Errorf("%q is no kernel parameter", m.Key)
+	}
+	return filepath.Join(cmp.Or(m.ProcSys, "/proc/sys"), strings.ReplaceAll(m.Key, ".", "/")), nil
+}
+
+// check compares the present value, whatever white space is in it.
+func (m *sysctl) check(context.Context) (string, error) {
+	path, err := m.path()
+	if err != nil {
+		return "", err
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	is := strings.Join(strings.Fields(string(data)), " ")
+	if is == strings.Join(strings.Fields(m.Value), " ") {
+		return "", nil
+	}
+	return fmt.Sprintf("%s is %s, not %s", m.Key, is, m.Value), nil
+}
+
+// apply writes the value to the kernel, and then to the file that sets it at each start.
+func (m *sysctl) apply(ctx context.Context) error {
+	path, err := m.path()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, []byte(m.Value+"\n"), newFileMode); err != nil {
+		return err
+	}
+	kept := &fileKeyValue{&model.FileKeyValueMethod{
+		Path: filepath.Join(cmp.Or(m.SysctlFolder, "/etc/sysctl.d"), "60-muster.conf"), Key: m.Key, Value: m.Value, Separator: " = ",
+	}}
+	return kept.apply(ctx)
+}
+
+// command runs the commands of a component.
+type command struct {
+	runner *run.Runner
+	*model.CommandMethod
+}
+
+// check runs the command that checks. Its exit code says whether the node is as it should be.
+func (m *command) check(ctx context.Context) (string, error) {
+	if m.Check == nil {
+		return "", errNothingToCheck
+	}
+	code, output, err := runCommand(ctx, m.runner, run.Command{Shell: m.Check.Shell, Argv: m.Check.Argv})
+	if err != nil || code == 0 {
+		return "", err
+	}
+	return fmt.Sprintf("exit code %d: %s", code, output), nil
+}
+
+// apply runs the command that applies.
+func (m *command) apply(ctx context.Context) error {
+	if m.Apply == nil {
+		return errors.New("the component has no command that applies")
+	}
+	code, output, err := runCommand(ctx, m.runner, run.Command{Shell: m.Apply.Shell, Argv: m.Apply.Argv})
+	if err == nil && code != 0 {
+		err = fmt.Errorf("exit code %d: %s", code, lastLine(output))
+	}
+	return err
+}

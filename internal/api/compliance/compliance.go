@@ -1,0 +1,473 @@
+// Package compliance answers about directives: their last runs on the nodes, and sums by policy, directive, node and group.
+// A run counts by the decision table of package policy. The package has no goroutines and no locks; start reading at
+// Register.
+package compliance
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/list"
+	"github.com/muster-fleet/muster/internal/api/op"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	reducer "github.com/muster-fleet/muster/internal/pipeline/compliance"
+	"github.com/muster-fleet/muster/internal/policy"
+)
+
+// Options has the dependencies of package compliance.
+type Options struct {
+	// Runs returns the last runs of a node, ascending by directive.
+	Runs func(model.NodeID) []reducer.Run
+	// Definition returns a definition by its id; nil: unknown.
+	Definition func(model.DefinitionID) *model.Definition
+}
+
+// complianceRequest is one request about compliance.
+type complianceRequest struct {
+	op.Request
+	Options
+	begins map[model.UnitID]time.Time // when the present definition of each directive was declared; nil: not read yet
+}
+
+// Register adds the operations about compliance.
+func Register(r *op.Routes, o Options) {
+	at := op.NewOperationSet(r, func(q op.Request) *complianceRequest { return &complianceRequest{Request: q, Options: o} })
+	op.Handle(at, op.Get("listCompliance", "/api/v1/compliance", "compliance", "List directives on nodes with the outcome of their last runs, by node and directive", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).listCompliance)
+	op.Handle(at, op.Get("reportCompliance", "/api/v1/reports/compliance", "reports", "Report compliance by policy, directive, node or group, least compliant first", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).reportCompliance)
+}
+
+// nodeDirective is the state of one directive on one node.
+type nodeDirective struct {
+	node       model.NodeID
+	definition *model.DirectiveDefinition // as it is assigned
+	run        *reducer.Run               // the last one; nil: none
+	codes      []policy.Status            // of the components, as they count now
+	why        string                     // why the run does not count; empty: it does
+}
+
+// counts returns how many components have each status, and the worst.
+func (d *nodeDirective) counts() (counts policy.Counts, worst policy.Status) {
+	worst = policy.NotApplicable
+	for _, s := range d.codes {
+		counts[s]++
+		worst = policy.Worst(worst, s)
+	}
+	return counts, worst
+}
+
+// readBegins reads when the present definition of each directive was declared: the last change of the directive, its
+// technique or one of its policies.
+func (s *complianceRequest) readBegins(ctx context.Context) error {
+	s.begins = map[model.UnitID]time.Time{}
+	techniques, directives := map[string]time.Time{}, map[string]model.UnitID{}
+	note := func(id model.UnitID, at time.Time) {
+		if at.After(s.begins[id]) {
+			s.begins[id] = at
+		}
+	}
+	for _, kind := range []string{"Technique", "Directive", "Policy"} {
+		rows, err := s.Intent.List(ctx, intent.ListQuery{Kind: kind}, nil)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			m, changed := &rows[i].Metadata, rows[i].Status.Updated
+			name, id := m.Namespace+"/"+m.Name, model.UnitID(rows[i].Status.ID)
+			switch spec := rows[i].Spec.(type) {
+			case *model.TechniqueSpec:
+				techniques[name] = changed
+			case *model.DirectiveSpec:
+				directives[name] = id
+				note(id, changed)
+				note(id, techniques[model.QualifyRef(m.Namespace, spec.Technique)])
+			case *model.PolicySpec:
+				for _, d := range spec.Directives {
+					note(directives[model.QualifyRef(m.Namespace, d)], changed)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// directivesOf returns the directives of a node, ascending by id, each with the statuses that count now.
+func (s *complianceRequest) directivesOf(node model.NodeID) (found []nodeDirective) {
+	var runs []reducer.Run
+	for _, id := range s.Directory.NodeUnits(node) {
+		unit := s.Directory.SourceUnit(model.DirectiveSource(id))
+		if unit == nil || unit.Definition.AsDirective() == nil {
+			continue
+		}
+		if runs == nil {
+			runs = s.Runs(node)
+		}
+		d := nodeDirective{node: node, definition: unit.Definition.AsDirective()}
+		if i, ok := slices.BinarySearchFunc(runs, id, func(r reducer.Run, id model.UnitID) int { return cmp.Compare(r.Unit, id) }); ok {
+			d.run = &runs[i]
+		}
+		s.decide(&d)
+		found = append(found, d)
+	}
+	return found
+}
+
+// decide finds the statuses of a directive's components by the decision table.
+func (s *complianceRequest) decide(d *nodeDirective) {
+	current := &policy.Expectation{Begin: s.begins[d.definition.Unit], Interval: d.definition.Interval}
+	var run *policy.Run
+	var old *model.DirectiveDefinition
+	if d.run != nil {
+		run = &policy.Run{Start: time.Unix(0, d.run.Executed), Named: true, Same: d.run.Definition == d.definition.ID, Of: current}
+		if !run.Same {
+			if old = s.Definition(d.run.Definition).AsDirective(); old == nil {
+				run.Of = nil
+			} else {
+				run.Of = &policy.Expectation{End: current.Begin, Interval: old.Interval}
+			}
+		}
+	}
+	d.codes = make([]policy.Status, len(d.definition.Components))
+	fill := func(status policy.Status, why string) {
+		for i := range d.codes {
+			d.codes[i] = status
+		}
+		d.why = why
+	}
+	switch policy.Decide(s.Now(), current, run, current.Begin, false) {
+	case policy.ComputeCompliance:
+		for i := range d.codes {
+			d.codes[i] = d.run.Codes.At(i)
+		}
+		d.why = d.run.Ended
+	case policy.AwaitReport:
+		fill(policy.Pending, "the directive is new or has changed, and the node's next run is awaited")
+		if old != nil {
+			keepUnchanged(d, old)
+		}
+	case policy.UnexpectedUnknown, policy.UnexpectedVersion, policy.UnexpectedNone:
+		fill(policy.Unexpected, "the last run was of a definition that the node must not have any more: muster describe node NAME shows its assignment")
+	default:
+		fill(policy.NoReport, "no run was reported in time: muster why NODE shows whether the agent is connected")
+	}
+}
+
+// keepUnchanged keeps the statuses of components that are the same in the definition of the last run.
+func keepUnchanged(d *nodeDirective, old *model.DirectiveDefinition) {
+	if !maps.Equal(old.Parameters, d.definition.Parameters) {
+		return
+	}
+	for i := range d.definition.Components {
+		is := &d.definition.Components[i]
+		k := slices.IndexFunc(old.Components, func(was model.Component) bool {
+			return was.Name == is.Name && was.Method == is.Method && was.When == is.When && bytes.Equal(was.Arguments, is.Arguments)
+		})
+		if k >= 0 && k < d.run.Components {
+			d.codes[i] = d.run.Codes.At(k)
+		}
+	}
+}
+
+// listCompliance returns a page of directives on nodes.
+func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
+	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
+	Node      string `query:"node" maxLength:"253" doc:"Of this node; needs namespace."`
+	Directive string `query:"directive" maxLength:"510" doc:"Of this Directive: NAME, or NAMESPACE/NAME of another namespace than the node's."`
+	Policy    string `query:"policy" maxLength:"510" doc:"Of the directives and nodes of this Policy: NAME or NAMESPACE/NAME; needs namespace."`
+	Status    string `query:"status" maxLength:"32" doc:"With this status."`
+	Details   bool   `query:"details" doc:"With all components."`
+	list.OfNode
+	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	After string `query:"after" maxLength:"4096" doc:"The field next of the page before."`
+}) (*op.Body[v1.ComplianceList], error) {
+	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
+		return nil, err
+	}
+	filter, err := list.NewNodeRowFilter(s.View, in.OfNode)
+	if err == nil {
+		err = s.readBegins(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	nodes := filter.Nodes(s.View, in.Namespace)
+	var directives map[model.UnitID]bool // nil: all
+	if in.Policy != "" {
+		p, err := s.policyNamed(ctx, in.Namespace, in.Policy)
+		if err != nil {
+			return nil, err
+		}
+		nodes, directives = slices.DeleteFunc(nodes, func(id model.NodeID) bool { return !p.nodes[id] }), p.directives
+	}
+	if in.Node != "" {
+		node, ok := s.Directory.NodeByName(in.Namespace, in.Node)
+		if !ok {
+			return nil, s.NodeNotFoundError(ctx, in.Namespace, in.Node)
+		}
+		nodes = slices.DeleteFunc(nodes, func(id model.NodeID) bool { return id != node })
+	}
+	nodes = slices.Sorted(slices.Values(nodes)) // a page continues behind a node, even behind a deleted one
+	type row struct {
+		nodeDirective
+		shown v1.Compliance
+	}
+	items, next, err := list.ReadPage(s.View, list.PagedRows[row]{
+		Limit: in.Limit, After: in.After, Filter: filter,
+		Read: func(behind list.Cursor, size int) (rows []row, err error) {
+			first, _ := slices.BinarySearch(nodes, model.NodeID(behind.Number))
+			for _, node := range nodes[first:] {
+				ofNode := []row{}
+				for _, d := range s.directivesOf(node) {
+					if directives != nil && !directives[d.definition.Unit] {
+						continue
+					}
+					shown := s.show(&d, in.Details)
+					if in.Directive != "" && shown.Directive != in.Directive || in.Status != "" && shown.Status != in.Status ||
+						node == model.NodeID(behind.Number) && shown.Directive <= behind.ID {
+						continue
+					}
+					ofNode = append(ofNode, row{d, shown})
+				}
+				slices.SortFunc(ofNode, func(a, b row) int { return cmp.Compare(a.shown.Directive, b.shown.Directive) })
+				if rows = append(rows, ofNode...); len(rows) >= size {
+					return rows[:size], nil
+				}
+			}
+			return rows, nil
+		},
+		Cursor: func(r *row) list.Cursor { return list.Cursor{Number: int64(r.node), ID: r.shown.Directive} },
+	}, func(r *row) (model.NodeID, v1.Compliance) { return r.node, r.shown })
+	return op.Answer(v1.ComplianceList{Items: items, Next: next}), err
+}
+
+// show converts the state of a directive on a node to the API's type.
+func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
+	namespace, node, _ := s.Directory.NodeName(d.node)
+	counts, worst := d.counts()
+	out := v1.Compliance{
+		Namespace: namespace, Node: node, Directive: s.directiveName(namespace, d.definition.Unit), Technique: d.definition.Technique,
+		Mode: modeName(d.definition.Enforce), Status: worst.String(), Percent: counts.Compliance(2), Counts: showCounts(&counts), Reason: d.why,
+	}
+	if d.run != nil {
+		out.Mode = modeName(d.run.Enforced)
+		out.Run, out.Changed, out.DurationMs = time.Unix(0, d.run.Executed).UTC(), time.Unix(0, d.run.Changed).UTC(), d.run.DurationMs
+	}
+	if details {
+		for i := range d.definition.Components {
+			c := v1.ComponentStatus{Name: d.definition.Components[i].Name, Method: d.definition.Components[i].Method, Status: d.codes[i].String()}
+			if d.run != nil && d.run.Definition == d.definition.ID {
+				c.Message = d.run.Message(i)
+			}
+			out.Components = append(out.Components, c)
+		}
+	}
+	return out
+}
+
+// modeName returns the name of a mode.
+func modeName(enforce bool) string {
+	if enforce {
+		return model.ModeEnforce
+	}
+	return model.ModeAudit
+}
+
+// directiveName returns the name of a directive, with its namespace unless it is the given one.
+func (s *complianceRequest) directiveName(namespace string, id model.UnitID) string {
+	own, name, _ := s.Directory.SourceName(model.DirectiveSource(id))
+	if own != namespace {
+		return own + "/" + name
+	}
+	return name
+}
+
+// showCounts returns the counts that are not zero, by the names of statuses.
+func showCounts(c *policy.Counts) map[string]int {
+	out := map[string]int{}
+	for s, n := range c {
+		if n > 0 {
+			out[policy.Status(s).String()] = n
+		}
+	}
+	return out
+}
+
+// placedPolicy is a policy with the nodes and directives that it joins.
+type placedPolicy struct {
+	namespace, name string
+	nodes           map[model.NodeID]bool
+	directives      map[model.UnitID]bool
+}
+
+// policyNamed returns the policy with a name.
+func (s *complianceRequest) policyNamed(ctx context.Context, namespace, text string) (*placedPolicy, error) {
+	ns, name := model.SplitRef(cmp.Or(namespace, model.DefaultNamespaceName), text)
+	key := intent.Key{Kind: "Policy", Namespace: ns, Name: name}
+	r, err := s.Intent.Get(ctx, key)
+	if err != nil {
+		return nil, s.ExplainNotFound(ctx, err, key)
+	}
+	return s.placePolicy(ns, name, r.Spec.(*model.PolicySpec))
+}
+
+// placePolicy finds the nodes and directives of a policy.
+func (s *complianceRequest) placePolicy(namespace, name string, spec *model.PolicySpec) (*placedPolicy, error) {
+	p := &placedPolicy{namespace, name, map[model.NodeID]bool{}, map[model.UnitID]bool{}}
+	if spec.Disabled || spec.Targets == nil {
+		return p, nil
+	}
+	nodes, err := s.Directory.Select(namespace, spec.Targets)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range nodes {
+		p.nodes[id] = true
+	}
+	for _, text := range spec.Directives {
+		if id, ok := s.directiveByName(model.SplitRef(namespace, text)); ok {
+			p.directives[id] = true
+		}
+	}
+	return p, nil
+}
+
+// directiveByName returns the id of a directive.
+func (s *complianceRequest) directiveByName(namespace, name string) (model.UnitID, bool) {
+	return s.Directory.UnitByName(directory.DirectiveKind, namespace, name)
+}
+
+// reportInput has the parameters of a report on compliance.
+type reportInput struct {
+	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
+	By        string `query:"by" enum:"policy,directive,node,group" default:"policy" doc:"Unit of a row."`
+}
+
+// sums adds directives of nodes up.
+type sums struct {
+	namespace, name string
+	byNode          map[model.NodeID]*policy.Counts
+	total           policy.Counts
+}
+
+// add adds a directive on a node.
+func (x *sums) add(node model.NodeID, counts *policy.Counts) {
+	if x.byNode == nil {
+		x.byNode = map[model.NodeID]*policy.Counts{}
+	}
+	c := x.byNode[node]
+	if c == nil {
+		c = &policy.Counts{}
+		x.byNode[node] = c
+	}
+	c.Add(counts)
+	x.total.Add(counts)
+}
+
+// share returns the share of fulfilled components, without pending ones; ok is false if nothing counts.
+func share(c *policy.Counts) (of float64, ok bool) {
+	counted := c.WithoutPending()
+	fulfilled, total := 0, counted.Total()
+	for s, n := range counted {
+		if policy.Status(s).Fulfilled() {
+			fulfilled += n
+		}
+	}
+	return float64(fulfilled) / float64(max(total, 1)), total > 0
+}
+
+// show converts the sums to the API's type.
+func (x *sums) show() v1.ComplianceSum {
+	out := v1.ComplianceSum{Namespace: x.namespace, Name: x.name, Nodes: len(x.byNode), Components: x.total.Total(), Percent: x.total.Compliance(2), Counts: showCounts(&x.total)}
+	sum, counted := 0.0, 0
+	for _, c := range x.byNode {
+		if of, ok := share(c); ok {
+			sum, counted = sum+of, counted+1
+		}
+	}
+	if counted > 0 {
+		out.NodePercent = fmt.Sprintf("%.2f", 100*sum/float64(counted))
+	}
+	return out
+}
+
+// reportCompliance sums the compliance of a namespace up.
+func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInput) (*op.Body[v1.ComplianceReport], error) {
+	err := s.RequireNamespace(ctx, in.Namespace)
+	if err == nil {
+		err = s.readBegins(ctx)
+	}
+	var policies []*placedPolicy
+	if err == nil && in.By == "policy" {
+		policies, err = s.allPolicies(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	total, rows := sums{name: "all"}, map[string]*sums{}
+	add := func(namespace, name string, node model.NodeID, counts *policy.Counts) {
+		key := namespace + "/" + name
+		if rows[key] == nil {
+			rows[key] = &sums{namespace: namespace, name: name}
+		}
+		rows[key].add(node, counts)
+	}
+	for _, node := range s.Directory.Nodes(in.Namespace) {
+		namespace, name, _ := s.Directory.NodeName(node)
+		for _, d := range s.directivesOf(node) {
+			counts, _ := d.counts()
+			total.add(node, &counts)
+			switch in.By {
+			case "policy":
+				for _, p := range policies {
+					if p.nodes[node] && p.directives[d.definition.Unit] {
+						add(p.namespace, p.name, node, &counts)
+					}
+				}
+			case "directive":
+				own, directive, _ := s.Directory.SourceName(model.DirectiveSource(d.definition.Unit))
+				add(own, directive, node, &counts)
+			case "group":
+				for _, group := range s.Directory.NodeGroups(node) {
+					add(namespace, group, node, &counts)
+				}
+			default:
+				add(namespace, name, node, &counts)
+			}
+		}
+	}
+	out := v1.ComplianceReport{By: in.By, Items: []v1.ComplianceSum{}, Total: total.show()}
+	worst := slices.SortedFunc(maps.Values(rows), func(a, b *sums) int {
+		x, _ := share(&a.total)
+		y, _ := share(&b.total)
+		return cmp.Or(cmp.Compare(x, y), strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
+	})
+	for _, x := range worst {
+		out.Items = append(out.Items, x.show())
+	}
+	return op.Answer(out), nil
+}
+
+// allPolicies returns all policies that the caller may see.
+func (s *complianceRequest) allPolicies(ctx context.Context) (list []*placedPolicy, err error) {
+	rows, err := s.Intent.List(ctx, intent.ListQuery{Kind: "Policy"}, nil)
+	if err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		p, err := s.placePolicy(rows[i].Metadata.Namespace, rows[i].Metadata.Name, rows[i].Spec.(*model.PolicySpec))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, p)
+	}
+	return list, nil
+}

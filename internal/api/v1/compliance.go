@@ -1,0 +1,58 @@
+package v1
+
+import "time"
+
+// Compliance is the state of one directive on one node
+type Compliance struct {
+	Namespace  string            `json:"namespace"` // of the node
+	Node       string            `json:"node"`
+	Directive  string            `json:"directive"` // NAME, or NAMESPACE/NAME of another namespace than the node's
+	Technique  string            `json:"technique"` // NAMESPACE/NAME
+	Mode       string            `json:"mode" enum:"audit,enforce" doc:"Of the last run; before the first one, of the directive."`
+	Status     string            `json:"status" doc:"The worst status of its components: not applicable, compliant, success, repaired, pending, no report, missing, non-compliant, could not check, error or unexpected."`
+	Percent    string            `json:"percent,omitempty" doc:"Compliant components with two digits; absent: all are pending."`
+	Counts     map[string]int    `json:"counts" doc:"Components by status."`
+	Run        time.Time         `json:"run,omitzero"`     // end of the last run
+	Changed    time.Time         `json:"changed,omitzero"` // since when runs have reported these statuses
+	DurationMs uint32            `json:"durationMs,omitempty"`
+	Reason     string            `json:"reason,omitempty"` // why the last run does not count, or ended early
+	Components []ComponentStatus `json:"components,omitempty" doc:"Only with details."`
+}
+
+// ComponentStatus is the status of one component of a directive on a node
+type ComponentStatus struct {
+	Name    string `json:"name"`
+	Method  string `json:"method"`
+	Status  string `json:"status"`
+	Message string `json:"message,omitempty"`
+}
+
+// ComplianceList is a list of directives on nodes with their state
+type ComplianceList struct {
+	Items []Compliance `json:"items"`
+	Next  string       `json:"next,omitempty"` // page token of the next page
+}
+
+// ComplianceFilter selects directives on nodes. Empty fields select everything.
+type ComplianceFilter struct {
+	Namespace, Node, Directive, Policy, Status string
+	Details                                    bool // with components
+}
+
+// ComplianceSum is the compliance of all directives on the nodes of a policy, directive, node or group
+type ComplianceSum struct {
+	Namespace   string         `json:"namespace,omitempty"`
+	Name        string         `json:"name"`
+	Nodes       int            `json:"nodes"`
+	Components  int            `json:"components"`
+	Percent     string         `json:"percent,omitempty" doc:"Compliant components of all, without pending ones."`
+	NodePercent string         `json:"nodePercent,omitempty" doc:"Mean of the nodes' percentages: each node weighs the same."`
+	Counts      map[string]int `json:"counts" doc:"Components by status."`
+}
+
+// ComplianceReport is the compliance of a namespace or of the whole fleet, summed up
+type ComplianceReport struct {
+	By    string          `json:"by"`
+	Items []ComplianceSum `json:"items"` // least compliant first
+	Total ComplianceSum   `json:"total"`
+}

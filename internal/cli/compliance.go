@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// getCompliance lists directives on nodes with the outcome of their last runs, least compliant first
+func getCompliance(c *commandCall, names []string, g *getFlags) error {
+	namespace, err := c.takeNamespace(&g.node)
+	if err != nil {
+		return err
+	}
+	filter := v1.ComplianceFilter{Namespace: namespace, Node: g.node, Directive: g.directive, Policy: g.policy, Status: g.status}
+	if len(names) > 1 {
+		return model.Errorf(model.Invalid, "%d names: write one, as NODE or NODE/DIRECTIVE", len(names)).WithHint("muster get compliance --policy POLICY")
+	}
+	if len(names) == 1 {
+		n, err := c.findNodeOrEvent(names[0])
+		if err != nil {
+			return err
+		}
+		filter.Namespace, filter.Node, filter.Directive = n.namespace, n.node, n.check
+	}
+	items, next, err := client.Pages(g.limit, func(size int, after string) ([]v1.Compliance, string, error) {
+		page, err := c.api.Compliance(c.ctx, filter, size, after, g.RowFilter)
+		return page.Items, page.Next, err
+	})
+	if err != nil {
+		return err
+	}
+	if filter.Directive != "" && filter.Node != "" && len(items) == 0 && len(names) == 1 {
+		return model.Errorf(model.NotFound, "directive %s is not on node %s", filter.Directive, filter.Node).
+			WithHint("see why: muster why %s/%s", filter.Node, filter.Directive)
+	}
+	slices.SortStableFunc(items, func(a, b v1.Compliance) int { return cmp.Compare(percentOf(a.Percent), percentOf(b.Percent)) })
+	empty := "no directive is on a node. Declare a Technique, a Directive and a Policy: muster explain policy"
+	if g.hasFilter() || filter.Node+filter.Directive+filter.Policy+filter.Status != "" {
+		empty = "no directives match"
+	}
+	return listOutput[v1.Compliance]{
+		value: v1.ComplianceList{Items: items, Next: next}, items: items, notes: []string{textWhen(next != "", "more rows: --limit 0 shows all, --node NODE only those of a node")},
+		empty:   empty,
+		columns: screen.SplitColumns("NAMESPACE|NODE|DIRECTIVE|MODE|COMPLIANCE|STATUS|LAST RUN").HideUnless(c.allNamespaces, "NAMESPACE"),
+		row: func(i v1.Compliance) []any {
+			return []any{i.Namespace, i.Node, i.Directive, i.Mode, percentText(i.Percent), complianceCell(i.Status, i.Counts), cmp.Or(textWhen(!i.Run.IsZero(), c.AgeText(i.Run)), "-")}
+		},
+	}.print(c)
+}
+
+// percentOf returns a percentage as a number, for sorting; nothing counted comes last.
+func percentOf(text string) float64 {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 101
+	}
+	return f
+}
+
+// percentText formats a percentage; -: nothing counts.
+func percentText(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text + " %"
+}
+
+// complianceCell formats the worst status, with its number of components, in a colour.
+func complianceCell(worst string, counts map[string]int) screen.Cell {
+	total := 0
+	for _, n := range counts {
+		total += n
+	}
+	cell := screen.Cell{Text: worst, Colour: screen.Red}
+	if n := counts[worst]; n < total {
+		cell.Text += " (" + strconv.Itoa(n) + " of " + strconv.Itoa(total) + ")"
+	}
+	switch worst {
+	case "not applicable", "compliant", "success", "repaired":
+		cell.Colour = screen.Green
+	case "pending", "no report", "missing", "could not check":
+		cell.Colour = screen.Yellow
+	}
+	return cell
+}
+
+// countsText formats the numbers of components by status, such as "3 compliant, 1 error".
+func countsText(counts map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, strconv.Itoa(counts[name])+" "+name)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// describeCompliance prints the components of a directive on a node
+func describeCompliance(c *commandCall, name string) error {
+	n, err := c.findEvent(name)
+	if err != nil {
+		return err
+	}
+	directive := strings.TrimSuffix(n.check, ":"+model.ComplianceInstance)
+	l, err := c.api.Compliance(c.ctx, v1.ComplianceFilter{Namespace: n.namespace, Node: n.node, Directive: directive, Details: true}, 1, "")
+	if err != nil {
+		return err
+	}
+	if len(l.Items) == 0 {
+		return model.Errorf(model.NotFound, "directive %s is not on node %s", directive, n.node).WithHint("list its directives: muster get compliance %s", n.node)
+	}
+	one := &l.Items[0]
+	c.printField("directive", "%s", one.Directive)
+	c.printField("node", "%s", one.Node)
+	c.printField("technique", "%s", one.Technique)
+	c.printField("mode", "%s", one.Mode)
+	c.printField("compliance", "%s", percentText(one.Percent))
+	if !one.Run.IsZero() {
+		c.printField("last run", "%s", c.TimeAndAge(one.Run))
+		c.printField("unchanged since", "%s", c.TimeAndAge(one.Changed))
+	}
+	c.printNonEmptyField("reason", one.Reason)
+	for _, x := range one.Components {
+		c.printField("component", "%s  %s%s", x.Name, x.Status, textWhen(x.Message != "", ": "+x.Message))
+	}
+	return nil
+}
+
+// complianceUnits are the units of a row in muster report compliance.
+var complianceUnits = []string{"policy", "directive", "node", "group"}
+
+// complianceCommand makes the command muster report compliance.
+func complianceCommand(s *commandLine) *cobra.Command {
+	var by string
+	c := s.buildCommand(command{
+		use: "compliance", short: "Report compliance by policy, directive, node or group, least compliant first",
+		args: cobra.NoArgs,
+		flags: func(flags *pflag.FlagSet) {
+			flags.StringVar(&by, "by", "policy", "unit of a row: "+strings.Join(complianceUnits, ", "))
+		},
+		check: func(*commandCall) error {
+			if !slices.Contains(complianceUnits, by) {
+				return model.Errorf(model.Invalid, "--by: unknown value %q", by).WithHint("one of: %s", strings.Join(complianceUnits, ", "))
+			}
+			return nil
+		},
+		run: func(c *commandCall) error {
+			report, err := c.api.Reports.Compliance(c.ctx, c.listNamespace(), by)
+			if err != nil {
+				return err
+			}
+			var notes []string
+			if t := report.Total; t.Components > 0 {
+				notes = append(notes, "all: "+percentText(t.Percent)+" of "+model.CountNoun(t.Components, "component")+" on "+model.CountNoun(t.Nodes, "node")+
+					", "+percentText(t.NodePercent)+" with equal weight of nodes")
+			}
+			return listOutput[v1.ComplianceSum]{
+				value: report, items: report.Items, notes: notes,
+				empty:   "no directive is on a node. Declare a Technique, a Directive and a Policy: muster explain policy",
+				columns: screen.SplitColumns("NAMESPACE|"+strings.ToUpper(by)+"|NODES|COMPONENTS|COMPLIANCE|BY NODE|COUNTS").HideUnless(c.allNamespaces, "NAMESPACE"),
+				row: func(i v1.ComplianceSum) []any {
+					return []any{i.Namespace, i.Name, i.Nodes, i.Components, percentText(i.Percent), percentText(i.NodePercent), countsText(i.Counts)}
+				},
+			}.print(c)
+		},
+	})
+	_ = c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(complianceUnits, cobra.ShellCompDirectiveNoFileComp))
+	return c
+}

@@ -1,0 +1,318 @@
+package kind
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/policy"
+)
+
+// Technique returns the kind Technique: methods that hold a node to one subject
+func Technique() Kind {
+	return Define(Definition[*model.TechniqueSpec]{
+		KindInfo: model.KindInfo{Name: "Technique", Plural: "techniques", Short: "tq", Namespaced: true},
+		Users:    true,
+		Example: `kind: Technique
+metadata: {name: sshd}
+spec:
+  parameters:
+    - {name: permitRoot, oneOf: ["no", prohibit-password], default: "no"}
+  methods:
+    - component: root login
+      fileKeyValue: {path: /etc/ssh/sshd_config, key: PermitRootLogin, value: "{{ .params.permitRoot }}", separator: " "}
+    - component: service
+      service: {name: ssh, state: running}
+`,
+		Validate: validateTechnique,
+		Columns: []Column[*model.TechniqueSpec]{
+			usersColumn[*model.TechniqueSpec](),
+			{"METHODS", 0, func(_ View, s *model.TechniqueSpec) string { return fmt.Sprint(len(s.Methods)) }},
+			{"DESCRIPTION", 60, func(_ View, s *model.TechniqueSpec) string { return dashIfEmpty(s.Description) }},
+		},
+		Details: func(_ View, s *model.TechniqueSpec) (list []Detail) {
+			for i := range s.Parameters {
+				p := &s.Parameters[i]
+				text := p.Name + "  " + cmp.Or(p.Type, "string")
+				if p.Default != nil {
+					text += ", default " + strconv.Quote(string(*p.Default))
+				}
+				list = append(list, Detail{"parameter", text})
+			}
+			for i := range s.Methods {
+				names, _ := s.Methods[i].Selected()
+				text := s.Methods[i].Component + "  " + strings.Join(names, ", ")
+				if s.Methods[i].When != "" {
+					text += "  when " + s.Methods[i].When
+				}
+				list = append(list, Detail{"component", text})
+			}
+			return list
+		},
+	})
+}
+
+// Directive returns the kind Directive: a technique with values for its parameters
+func Directive() Kind {
+	return Define(Definition[*model.DirectiveSpec]{
+		KindInfo: model.KindInfo{Name: "Directive", Plural: "directives", Short: "di", Namespaced: true},
+		LandsAs:  "holds",
+		Example: `kind: Directive
+metadata: {name: sshd-no-root}
+spec:
+  technique: sshd
+  parameters: {permitRoot: "no"}
+  mode: audit
+`,
+		Validate: validateDirective,
+		References: func(refs *References, s *model.DirectiveSpec) {
+			refs.Require("Technique", "spec.technique", s.Technique)
+		},
+		Columns: []Column[*model.DirectiveSpec]{
+			nodesColumn[*model.DirectiveSpec](),
+			{"TECHNIQUE", 40, func(_ View, s *model.DirectiveSpec) string { return s.Technique }},
+			{"MODE", 0, func(_ View, s *model.DirectiveSpec) string { return cmp.Or(s.Mode, model.ModeAudit) }},
+		},
+		Details: func(_ View, s *model.DirectiveSpec) []Detail {
+			list := []Detail{{"technique", s.Technique}, {"mode", cmp.Or(s.Mode, model.ModeAudit)}}
+			for _, name := range slices.Sorted(maps.Keys(s.Parameters)) {
+				list = append(list, Detail{"parameter", name + "  " + string(s.Parameters[name])})
+			}
+			return list
+		},
+		Effect: func(_ *model.Resource, s *model.DirectiveSpec, l Placement, _ bool) (note, warning string) {
+			switch {
+			case s.Disabled:
+				return "disabled: holds no node", ""
+			case l.Nodes == 0:
+				return "holds no node", "no policy puts it on a node. Write a Policy that names it: muster explain policy"
+			}
+			return "holds " + l.nodesText(), ""
+		},
+	})
+}
+
+// Policy returns the kind Policy: the nodes that directives are put on
+func Policy() Kind {
+	return Define(Definition[*model.PolicySpec]{
+		KindInfo: model.KindInfo{Name: "Policy", Plural: "policies", Short: "po", Namespaced: true},
+		Example: `kind: Policy
+metadata: {name: baseline}
+spec:
+  directives: [sshd-no-root]
+  targets: {groups: [all], except: {groups: [lab]}}
+  alert: {route: oncall}
+`,
+		Validate: validatePolicy,
+		References: func(refs *References, s *model.PolicySpec) {
+			refs.Require("Directive", "spec.directives", s.Directives...)
+			if s.Alert != nil {
+				refs.Require("Handler", "spec.alert.handlers", s.Alert.Handlers...)
+				refs.Require("Route", "spec.alert.route", s.Alert.Route)
+			}
+		},
+		Targets: func(s *model.PolicySpec) []FieldTargets { return []FieldTargets{{"spec.targets", s.Targets}} },
+		Columns: []Column[*model.PolicySpec]{
+			nodesColumn[*model.PolicySpec](),
+			{"DIRECTIVES", 60, func(_ View, s *model.PolicySpec) string { return strings.Join(s.Directives, ", ") }},
+			{"TARGETS", 40, func(_ View, s *model.PolicySpec) string { return targetText(s.Targets) }},
+		},
+		Details: func(_ View, s *model.PolicySpec) []Detail {
+			return []Detail{{"directives", strings.Join(s.Directives, ", ")}, {"targets", targetText(s.Targets)}}
+		},
+		Effect: func(_ *model.Resource, s *model.PolicySpec, l Placement, _ bool) (note, warning string) {
+			directives := model.CountNoun(len(s.Directives), "directive")
+			switch {
+			case s.Disabled:
+				return "disabled: puts nothing on nodes", ""
+			case l.Nodes == 0:
+				return "puts " + directives + " on no node", "no node matches the targets of the policy. List nodes: muster get nodes"
+			}
+			return "puts " + directives + " on " + l.nodesText() + "; see them: muster get compliance", ""
+		},
+	})
+}
+
+// Bounds of policies; the protocol has them, too.
+const (
+	maxMethods        = 5000
+	maxArguments      = 64 << 10 // bytes of a method's arguments in JSON
+	minPolicyInterval = model.Duration(10 * time.Second)
+	maxPolicyTimeout  = model.Duration(time.Hour)
+	maxPriority       = 10
+)
+
+// validateTechnique validates the spec of a Technique.
+func validateTechnique(v *Validator, s *model.TechniqueSpec) {
+	v.Line("spec.description", s.Description, model.MaxText)
+	v.Bound("spec.parameters", len(s.Parameters))
+	parameters := map[string]bool{}
+	for i := range s.Parameters {
+		v.validateParameter(fmt.Sprintf("spec.parameters[%d]", i), &s.Parameters[i], parameters)
+	}
+	v.MissingIf(len(s.Methods) == 0, "spec.methods", "write a list such as [{component: motd, filePresent: {path: /etc/motd}}]", "missing")
+	v.FlawIf(len(s.Methods) > maxMethods, "spec.methods", "divide the technique", "%d methods, at most %d", len(s.Methods), maxMethods)
+	before := map[string]bool{}
+	for i := range s.Methods {
+		validateMethod(v, fmt.Sprintf("spec.methods[%d]", i), &s.Methods[i], parameters, before)
+	}
+}
+
+// validateParameter validates one parameter of a technique. names has the names of those before it.
+func (v *Validator) validateParameter(at string, p *model.Parameter, names map[string]bool) {
+	v.requireUniqueTitle(at+".name", "parameter", p.Name, "write a name such as path", names)
+	if p.Name != "" {
+		v.recordCompileError(at+".name", model.PropertyNameError(p.Name))
+	}
+	v.requireOneOf(at+".type", p.Type, "string", "integer", "boolean")
+	v.Line(at+".description", p.Description, model.MaxText)
+	v.Bound(at+".oneOf", len(p.OneOf))
+	if p.Pattern != "" {
+		if _, err := policy.CompilePattern(p.Pattern); err != nil {
+			v.recordCompileError(at+".pattern", err)
+			return
+		}
+	}
+	if p.Default != nil {
+		v.recordCompileError(at+".default", policy.CheckParameter(p, *p.Default))
+	}
+}
+
+// validateMethod validates one component of a technique. before has the names of the components before it.
+func validateMethod(v *Validator, at string, m *model.Method, parameters, before map[string]bool) {
+	if m.When != "" {
+		condition, err := policy.ParseCondition(m.When)
+		v.recordCompileError(at+".when", err)
+		if err == nil {
+			for _, name := range condition.Components() {
+				v.FlawIf(!before[name], at+".when", "name a component that stands before this one", "no component %q runs before", name)
+			}
+		}
+	}
+	v.FlawIf(len(m.When) > model.MaxText, at+".when", "", "longer than %d bytes", model.MaxText)
+	v.requireUniqueTitle(at+".component", "component", m.Component, "write a name such as root login", before)
+	names, arguments := m.Selected()
+	v.MissingIf(len(names) == 0, at, "write one such as filePresent: {path: /etc/motd}; list them: muster explain technique.methods", "the method is missing")
+	v.FlawIf(len(names) > 1, at, "make a component of each", "%s exclude each other", strings.Join(names, " and "))
+	if len(names) != 1 {
+		return
+	}
+	at += "." + names[0]
+	validateArguments(v, at, arguments[0])
+	data, err := json.Marshal(arguments[0])
+	if err != nil {
+		v.Flaw(at, "", "%v", err)
+		return
+	}
+	v.FlawIf(len(data) > maxArguments, at, "", "longer than %d bytes", maxArguments)
+	_, err = model.EachMethodText(names[0], data, func(text string, shell bool) (string, error) {
+		template, err := model.ParseMethodTemplate(text, shell)
+		if err != nil {
+			return "", err
+		}
+		for _, name := range template.Names() {
+			if name, ok := strings.CutPrefix(name, model.ParameterPrefix); ok && !parameters[name] {
+				return "", fmt.Errorf("the technique has no parameter %q", name)
+			}
+		}
+		return text, nil
+	})
+	v.recordCompileError(at, err)
+}
+
+// validateArguments validates the arguments of a method, as far as they contain no variables.
+func validateArguments(v *Validator, at string, arguments any) {
+	switch a := arguments.(type) {
+	case *model.PathMethod:
+		v.validatePath(at+".path", a.Path)
+	case *model.FileContentMethod:
+		v.validatePath(at+".path", a.Path)
+	case *model.FileLinesMethod:
+		v.validatePath(at+".path", a.Path)
+		v.MissingIf(len(a.Lines) == 0, at+".lines", "write a list of lines", "missing")
+		v.Bound(at+".lines", len(a.Lines))
+		for i, line := range a.Lines {
+			v.FlawIf(strings.ContainsAny(line, "\r\n"), fmt.Sprintf("%s.lines[%d]", at, i), "make a line of each", "a line has a line break")
+		}
+	case *model.FileKeyValueMethod:
+		v.validatePath(at+".path", a.Path)
+		v.MissingIf(a.Key == "", at+".key", "", "missing")
+		v.FlawIf(strings.ContainsAny(a.Key+a.Value+a.Separator, "\r\n"), at, "", "key, value and separator are parts of one line")
+	case *model.FilePermissionsMethod:
+		v.validatePath(at+".path", a.Path)
+		v.MissingIf(a.Mode+a.Owner+a.Group == "", at, "write at least one of mode, owner and group", "nothing to compare")
+		v.FlawIf(a.Mode != "" && !strings.Contains(a.Mode, "{{") && !octalMode.MatchString(a.Mode), at+".mode", `write it in octal, as in "0644"`, "unknown mode %q", a.Mode)
+	case *model.CommandMethod:
+		v.MissingIf(a.Check == nil && a.Apply == nil, at, "write check: COMMAND, or apply: COMMAND, or both", "the command is missing")
+		v.validateCommand(at+".check", a.Check)
+		v.validateCommand(at+".apply", a.Apply)
+	case *model.PackageMethod:
+		v.MissingIf(a.Name == "", at+".name", "", "missing")
+		v.requireOneOf(at+".state", a.State, "present", "absent")
+		v.FlawIf(a.State == "absent" && a.Version != "", at+".version", "leave it out", "an absent package has no version")
+	case *model.ServiceMethod:
+		v.MissingIf(a.Name == "", at+".name", "", "missing")
+		v.requireOneOf(at+".state", a.State, "running", "stopped")
+		v.requireOneOf(at+".boot", a.Boot, "enabled", "disabled")
+		v.MissingIf(a.State+a.Boot == "", at, "write state: running or stopped, or boot: enabled or disabled", "nothing to compare")
+	case *model.SysctlMethod:
+		v.MissingIf(a.Key == "", at+".key", "write a key such as net.ipv4.ip_forward", "missing")
+		v.FlawIf(strings.Contains(a.Key, "/") || strings.Contains(a.Key, ".."), at+".key", "write it with dots", "invalid key %q", a.Key)
+		v.MissingIf(a.Value == "", at+".value", "", "missing")
+		v.FlawIf(strings.ContainsAny(a.Key+a.Value, "\r\n"), at, "", "key and value are parts of one line")
+	}
+}
+
+// octalMode matches permission bits in octal.
+var octalMode = regexp.MustCompile(`^[0-7]{3,4}$`)
+
+// validatePath validates the path of a method. A path with a variable in front is not known before the run.
+func (v *Validator) validatePath(at, text string) {
+	v.MissingIf(text == "", at, "write an absolute path", "missing")
+	v.FlawIf(text != "" && !path.IsAbs(text) && !strings.HasPrefix(text, "{{"), at, "write an absolute path", "%q is not absolute", text)
+	v.FlawIf(strings.ContainsRune(text, 0), at, "", "the path contains a zero byte")
+}
+
+// validateDirective validates the spec of a Directive. The planner tests its parameters against the technique.
+func validateDirective(v *Validator, s *model.DirectiveSpec) {
+	v.MissingIf(s.Technique == "", "spec.technique", "write the name of a Technique", "missing")
+	v.validateOptionalName("spec.technique", s.Technique)
+	v.Bound("spec.parameters", len(s.Parameters))
+	for _, name := range slices.Sorted(maps.Keys(s.Parameters)) {
+		at := "spec.parameters." + name
+		value := string(s.Parameters[name])
+		v.FlawIf(len(value) > maxVariable, at, "", "longer than %d bytes", maxVariable)
+		if _, err := model.ParseTemplate(value, false); err != nil {
+			var template *model.TemplateError
+			errors.As(err, &template)
+			v.Flaw(at, "", "%v", template)
+		}
+	}
+	v.requireOneOf("spec.mode", s.Mode, model.ModeAudit, model.ModeEnforce)
+	v.FlawIf(s.Priority != nil && (*s.Priority < 0 || *s.Priority > maxPriority), "spec.priority", "", "expected 0 to %d", maxPriority)
+	v.InRange("spec.interval", s.Interval, minPolicyInterval, maxInterval)
+	v.InRange("spec.timeout", s.Timeout, model.Duration(time.Second), maxPolicyTimeout)
+	v.validateSeverity("spec.severity", cmp.Or(s.Severity, model.Average.String()))
+	v.validateMetricTags("spec.tags", s.Tags)
+}
+
+// validatePolicy validates the spec of a Policy.
+func validatePolicy(v *Validator, s *model.PolicySpec) {
+	v.MissingIf(len(s.Directives) == 0, "spec.directives", "write a list of Directives", "missing")
+	v.validateSharedNames("spec.directives", s.Directives)
+	v.validateTargets("spec.targets", s.Targets, false)
+	if a := s.Alert; a != nil {
+		v.validateSharedNames("spec.alert.handlers", a.Handlers)
+		v.validateOptionalName("spec.alert.route", a.Route)
+		v.FlawIf(a.Route != "" && len(a.Handlers) > 0, "spec.alert.handlers", "remove one: a route names handlers in its steps", "route and handlers exclude each other")
+	}
+}

@@ -1,0 +1,56 @@
+package kind
+
+import "testing"
+
+func TestTechniqueIsValidated(t *testing.T) {
+	for yaml, want := range map[string]string{
+		"methods: [{component: a, filePresent: {path: /etc/motd}}]": "",
+		"methods: []":                                                                                                              "spec.methods: missing",
+		"methods: [{component: a}]":                                                                                                "the method is missing",
+		"methods: [{filePresent: {path: /a}}]":                                                                                     "spec.methods[0].component: missing",
+		"methods: [{component: a, filePresent: {path: motd}}]":                                                                     "is not absolute",
+		"methods: [{component: a, fileContents: {path: /a}}]":                                                                      "fileContent",
+		"methods: [{component: a, filePermissions: {path: /a}}]":                                                                   "nothing to compare",
+		"methods: [{component: a, filePermissions: {path: /a, mode: rw}}]":                                                         "write it in octal",
+		"methods: [{component: a, service: {name: ssh, state: up}}]":                                                               "write running or stopped",
+		"methods: [{component: a, package: {name: ssh, state: absent, version: \"1\"}}]":                                           "an absent package has no version",
+		"methods: [{component: a, command: {}}]":                                                                                   "the command is missing",
+		"methods: [{component: a, sysctl: {key: net/ipv4, value: \"1\"}}]":                                                         "invalid key",
+		"methods: [{component: a, filePresent: {path: /a}, fileAbsent: {path: /a}}]":                                               "exclude each other",
+		"methods: [{component: a, filePresent: {path: /a}}, {component: a, filePresent: {path: /b}}]":                              "component \"a\" occurs twice",
+		"methods: [{component: a, filePresent: {path: '/{{ .params.x }}'}}]":                                                       "no parameter \"x\"",
+		"methods: [{component: a, filePresent: {path: '/{{ .name }}'}}]":                                                           "the only variable",
+		"methods: [{component: a, when: 'ok(\"b\")', filePresent: {path: /a}}]":                                                    "no component \"b\" runs before",
+		"methods: [{component: a, when: 'done(\"b\")', filePresent: {path: /a}}]":                                                  "spec.methods[0].when: condition",
+		"parameters: [{name: x, type: number}]\n  methods: [{component: a, filePresent: {path: /a}}]":                              "write string or integer or boolean",
+		"parameters: [{name: x, oneOf: [1, 2], default: 3}]\n  methods: [{component: a, filePresent: {path: /a}}]":                 "is not allowed",
+		"parameters: [{name: x, pattern: '('}]\n  methods: [{component: a, filePresent: {path: /a}}]":                              "no regular expression",
+		"parameters: [{name: x y}]\n  methods: [{component: a, filePresent: {path: /a}}]":                                          "spec.parameters[0].name",
+		"parameters: [{name: x, type: integer, default: 7}]\n  methods: [{component: a, filePresent: {path: '/{{ .params.x }}'}}]": "",
+	} {
+		assertFlaw(t, readSpecFlaws("Technique", "\n  "+yaml), want)
+	}
+}
+
+func TestDirectivesAndPoliciesAreValidated(t *testing.T) {
+	for yaml, want := range map[string]string{
+		"technique: sshd\n  parameters: {port: 22, root: \"no\", on: true, list: '{{ .props.list }}'}": "",
+		"technique: sshd\n  parameters: {port: [22]}":                                                  "expected a text, number, true or false",
+		"technique: sshd\n  parameters: {port: '{{ .x }}'}":                                            "spec.parameters.port: column 1",
+		"technique: sshd\n  mode: force":                                                               "write audit or enforce",
+		"technique: sshd\n  priority: 11":                                                              "expected 0 to 10",
+		"technique: sshd\n  interval: 1s":                                                              "spec.interval",
+		"technique: sshd\n  severity: bad":                                                             "unknown severity",
+		"mode: audit":                                                                                  "spec.technique: missing",
+	} {
+		assertFlaw(t, readSpecFlaws("Directive", "\n  "+yaml), want)
+	}
+	for yaml, want := range map[string]string{
+		"directives: [a, shared/b]\n  targets: {groups: [all]}": "",
+		"targets: {groups: [all]}":                              "spec.directives: missing",
+		"directives: [other/b]":                                 "belongs to another namespace",
+		"directives: [a]\n  alert: {route: r, handlers: [h]}":   "exclude each other",
+	} {
+		assertFlaw(t, readSpecFlaws("Policy", "\n  "+yaml), want)
+	}
+}

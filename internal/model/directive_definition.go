@@ -1,0 +1,174 @@
+package model
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// DefinitionDirective is the kind of definitions that tell an agent which components to hold its node to.
+const DefinitionDirective DefinitionKind = 3
+
+// DirectiveDefinition is a compiled Directive: the methods of its technique in their order, which is also the order of the
+// codes in a report, and the values of its parameters.
+type DirectiveDefinition struct {
+	Definition
+	Technique  string // NAMESPACE/NAME, for people
+	Enforce    bool   // else audit; the agent's own configuration may forbid it
+	Components []Component
+	Parameters map[string]string // may hold properties of the node
+	Interval   time.Duration
+	Timeout    time.Duration // of one run
+
+	Severity Severity
+	Handlers []string // notified when a problem opens and closes
+	Route    string   // replaces Handlers; both empty: all matching routes
+}
+
+// Component is one method of a compiled directive, with its name in reports.
+type Component struct {
+	Name      string
+	Method    string // fileContent
+	Arguments []byte // JSON, with {{ .params.NAME }} and {{ .props.NAME }} in its texts
+	When      string // condition; empty: always
+}
+
+// Seal stores the compiled directive as the content of its definition and returns the definition
+func (c *DirectiveDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionDirective, c) }
+
+// AsDirective returns the compiled Directive that the definition contains; nil: the definition is nil or of another kind
+func (c *Definition) AsDirective() *DirectiveDefinition {
+	if c == nil {
+		return nil
+	}
+	directive, _ := c.body.(*DirectiveDefinition)
+	return directive
+}
+
+// judgement returns the rules by which the reports of the directive become an event.
+func (c *DirectiveDefinition) judgement() *CheckDefinition {
+	out := &CheckDefinition{Definition: c.Definition, FailAfter: 1, RecoverAfter: 1, Interval: c.Interval, Handlers: c.Handlers, Route: c.Route}
+	for s := Warning; s <= Unknown; s++ {
+		out.Severities[s] = c.Severity
+	}
+	return out
+}
+
+// Lookup returns the values of the directive's variables: its parameters, in which properties are expanded, and the
+// properties themselves.
+func (c *DirectiveDefinition) Lookup(properties PropertyValues) (PropertyValues, error) {
+	parameters := make(map[string][]byte, len(c.Parameters))
+	for name, text := range c.Parameters {
+		template, err := ParseTemplate(text, false)
+		if err != nil {
+			return nil, fmt.Errorf("parameter %s: %w", name, err)
+		}
+		value, err := template.Expand(properties)
+		if err != nil {
+			return nil, fmt.Errorf("parameter %s: %w", name, err)
+		}
+		parameters[ParameterPrefix+name], _ = json.Marshal(value) // a string always encodes
+	}
+	return func(name string) ([]byte, string, bool) {
+		if strings.HasPrefix(name, ParameterPrefix) {
+			value, ok := parameters[name]
+			return value, "", ok
+		}
+		return properties(name)
+	}, nil
+}
+
+// Expand returns the method of the component with the values of its variables.
+func (c *Component) Expand(values PropertyValues) (*Method, error) {
+	arguments, err := EachMethodText(c.Method, c.Arguments, func(text string, shell bool) (string, error) {
+		template, err := ParseMethodTemplate(text, shell)
+		if err != nil {
+			return "", err
+		}
+		return template.Expand(values)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return NewMethod(c.Method, arguments)
+}
+
+// Try expands all texts of the directive, as the agent will. Its error says why a component cannot be checked.
+func (c *DirectiveDefinition) Try(properties PropertyValues) error {
+	values, err := c.Lookup(properties)
+	if err != nil {
+		return err
+	}
+	for i := range c.Components {
+		if _, err := c.Components[i].Expand(values); err != nil {
+			return fmt.Errorf("component %s: %w", c.Components[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// PropertyNames returns the names of the properties that the directive reads, ascending.
+func (c *DirectiveDefinition) PropertyNames() (names []string, err error) {
+	add := func(t *Template) {
+		for _, name := range t.Names() {
+			if !strings.HasPrefix(name, ParameterPrefix) {
+				names = append(names, name)
+			}
+		}
+	}
+	for name, text := range c.Parameters {
+		t, err := ParseTemplate(text, false)
+		if err != nil {
+			return nil, fmt.Errorf("parameter %s: %w", name, err)
+		}
+		add(t)
+	}
+	for i := range c.Components {
+		_, err := EachMethodText(c.Components[i].Method, c.Components[i].Arguments, func(text string, shell bool) (string, error) {
+			t, err := ParseMethodTemplate(text, shell)
+			if err == nil {
+				add(t)
+			}
+			return text, err
+		})
+		if err != nil {
+			return nil, fmt.Errorf("component %s: %w", c.Components[i].Name, err)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// EachMethodText calls edit for each text in the arguments of a method, which are JSON, and returns them with the edited
+// texts. shell is true for a line that the shell runs.
+func EachMethodText(method string, arguments []byte, edit func(text string, shell bool) (string, error)) ([]byte, error) {
+	var fields map[string]any
+	if err := json.Unmarshal(arguments, &fields); err != nil {
+		return nil, fmt.Errorf("arguments of method %s: %w", method, err)
+	}
+	var walk func(value any, shell bool) (any, error)
+	walk = func(value any, shell bool) (any, error) {
+		switch v := value.(type) {
+		case string:
+			return edit(v, shell)
+		case []any:
+			for i := range v {
+				var err error
+				if v[i], err = walk(v[i], false); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return value, nil
+	}
+	for name, value := range fields {
+		edited, err := walk(value, method == "command")
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		fields[name] = edited
+	}
+	return json.Marshal(fields)
+}

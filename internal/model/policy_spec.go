@@ -1,0 +1,264 @@
+package model
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"time"
+)
+
+// TechniqueSpec is a list of methods, such as a file's content or a package, that hold a node to one subject. Directives
+// apply it with their own values of its parameters.
+type TechniqueSpec struct {
+	// Its purpose, for people.
+	Description string `json:"description,omitempty"`
+	// Values that a directive gives. Methods read them as {{ .params.NAME }}.
+	Parameters []Parameter `json:"parameters,omitempty"`
+	// The methods in the order in which they run. Each is one component of the report.
+	Methods []Method `json:"methods"`
+}
+
+// Kind returns the name of the kind.
+func (*TechniqueSpec) Kind() string { return "Technique" }
+
+// Parameter is a typed value of a technique that each directive gives.
+type Parameter struct {
+	// Its name: letters, digits, _ and -. Methods read it as {{ .params.NAME }}.
+	Name string `json:"name"`
+	// string (default), integer or boolean.
+	Type string `json:"type,omitempty"`
+	// The value for directives that give none; without it every directive has to give one.
+	Default *Scalar `json:"default,omitempty"`
+	// The only values that it may have.
+	OneOf []Scalar `json:"oneOf,omitempty"`
+	// A regular expression that the whole value has to match.
+	Pattern string `json:"pattern,omitempty"`
+	// Its meaning, for people.
+	Description string `json:"description,omitempty"`
+}
+
+// Method is one component of a technique: its name and exactly one method. In audit mode a method checks and never
+// changes anything. In enforce mode it checks, applies the missing part, and checks again.
+type Method struct {
+	// The name of the component in reports, unique within the technique.
+	Component string `json:"component"`
+	// A condition; while it is false the component is not applicable. It reads the components before it, as in
+	// changed("NAME"), ok("NAME") and failed("NAME"), and facts, as in facts["os"] == "linux", with !, && and ||.
+	When string `json:"when,omitempty"`
+	// A file with exactly this content.
+	FileContent *FileContentMethod `json:"fileContent,omitempty"`
+	// A file that exists, empty if it is made.
+	FilePresent *PathMethod `json:"filePresent,omitempty"`
+	// A file that does not exist.
+	FileAbsent *PathMethod `json:"fileAbsent,omitempty"`
+	// Lines that are in a file, in any place.
+	FileLines *FileLinesMethod `json:"fileLines,omitempty"`
+	// One setting of a file: its key and value on one line.
+	FileKeyValue *FileKeyValueMethod `json:"fileKeyValue,omitempty"`
+	// Mode, owner and group of a file or folder.
+	FilePermissions *FilePermissionsMethod `json:"filePermissions,omitempty"`
+	// A folder that exists.
+	Directory *PathMethod `json:"directory,omitempty"`
+	// A command that checks, and a command that applies.
+	Command *CommandMethod `json:"command,omitempty"`
+	// A package of dpkg and apt.
+	Package *PackageMethod `json:"package,omitempty"`
+	// A service of systemd.
+	Service *ServiceMethod `json:"service,omitempty"`
+	// A kernel parameter.
+	Sysctl *SysctlMethod `json:"sysctl,omitempty"`
+}
+
+// PathMethod names a file or folder.
+type PathMethod struct {
+	// The absolute path.
+	Path string `json:"path"`
+}
+
+// FileContentMethod is a file with exactly this content. Mode and owner of an existing file stay.
+type FileContentMethod struct {
+	// The absolute path.
+	Path string `json:"path"`
+	// The whole content.
+	Content string `json:"content"`
+}
+
+// FileLinesMethod is a file that has these lines, or none of them. Other lines stay. Missing lines are appended.
+type FileLinesMethod struct {
+	// The absolute path.
+	Path string `json:"path"`
+	// The lines, without line breaks.
+	Lines []string `json:"lines"`
+	// The file must have none of the lines.
+	Absent bool `json:"absent,omitempty"`
+}
+
+// FileKeyValueMethod is a file with one line KEY SEPARATOR VALUE. A line with the key and another value is replaced, else
+// the line is appended.
+type FileKeyValueMethod struct {
+	// The absolute path.
+	Path string `json:"path"`
+	// The key at the start of the line.
+	Key string `json:"key"`
+	// The value.
+	Value string `json:"value"`
+	// The text between key and value; default =. White space around it is not compared.
+	Separator string `json:"separator,omitempty"`
+}
+
+// FilePermissionsMethod is the mode, owner and group of a file or folder; empty ones are not compared.
+type FilePermissionsMethod struct {
+	// The absolute path.
+	Path string `json:"path"`
+	// The permission bits in octal, as in "0644".
+	Mode string `json:"mode,omitempty"`
+	// The name or number of the user.
+	Owner string `json:"owner,omitempty"`
+	// The name or number of the group.
+	Group string `json:"group,omitempty"`
+}
+
+// CommandMethod runs commands. A string is run by the shell, a list without one.
+type CommandMethod struct {
+	// Must change nothing, for it runs in both modes. Exit code 0: compliant; any other: not.
+	Check *Command `json:"check,omitempty"`
+	// Runs in enforce mode alone: when the check fails or, without a check, on each run.
+	Apply *Command `json:"apply,omitempty"`
+}
+
+// PackageMethod is a package of dpkg, installed and removed by apt-get.
+type PackageMethod struct {
+	// The name of the package.
+	Name string `json:"name"`
+	// present (default) or absent.
+	State string `json:"state,omitempty"`
+	// The exact version; default any.
+	Version string `json:"version,omitempty"`
+}
+
+// ServiceMethod is the state of a service of systemd. At least one of state and boot is given.
+type ServiceMethod struct {
+	// The name of the unit; .service may be left out.
+	Name string `json:"name"`
+	// running or stopped; default not compared.
+	State string `json:"state,omitempty"`
+	// Whether it starts with the machine: enabled or disabled; default not compared.
+	Boot string `json:"boot,omitempty"`
+}
+
+// SysctlMethod is the present value of a kernel parameter. In enforce mode it is also written to
+// /etc/sysctl.d/60-muster.conf, so that it stays after a restart.
+type SysctlMethod struct {
+	// The key, such as net.ipv4.ip_forward.
+	Key string `json:"key"`
+	// The value.
+	Value string `json:"value"`
+}
+
+// DirectiveSpec is a technique with values for its parameters. It lands on the nodes of the policies that name it.
+type DirectiveSpec struct {
+	// The Technique, of the same namespace or shared/NAME.
+	Technique string `json:"technique"`
+	// Values of the technique's parameters by name. They may hold {{ .props.NAME | default "…" }}, a property of the node.
+	Parameters map[string]Scalar `json:"parameters,omitempty"`
+	// audit (default): compare and report alone. enforce: repair, where the agent allows it (--policy-enforce).
+	Mode string `json:"mode,omitempty"`
+	// From 0 to 10, default 5. Of two directives of one technique on a node the smaller one will win; today both run.
+	Priority *int `json:"priority,omitempty"`
+	// How often it runs on each node, at a fixed offset per node; default 5m.
+	Interval Duration `json:"interval,omitempty"`
+	// The longest time of one run; default 5m. Components that it did not reach are reported as missing.
+	Timeout Duration `json:"timeout,omitempty"`
+	// The severity of its problem: information, warning, average (default), high or disaster.
+	Severity string `json:"severity,omitempty"`
+	// Words to find it by, such as a benchmark's chapter: {cis: "5.2.8"}.
+	Tags map[string]string `json:"tags,omitempty"`
+	// It runs nowhere while this is true.
+	Disabled bool `json:"disabled,omitempty"`
+}
+
+// Kind returns the name of the kind.
+func (*DirectiveSpec) Kind() string { return "Directive" }
+
+// PolicySpec puts directives on nodes.
+type PolicySpec struct {
+	// The directives, of the same namespace or shared/NAME.
+	Directives []string `json:"directives"`
+	// The nodes that they are put on; default none.
+	Targets *Targets `json:"targets,omitempty"`
+	// The receivers of notifications, for a node that is not compliant. Policies that share a directive must agree.
+	Alert *PolicyAlert `json:"alert,omitempty"`
+	// It puts nothing on nodes while this is true.
+	Disabled bool `json:"disabled,omitempty"`
+}
+
+// PolicyAlert names the receivers of notifications.
+type PolicyAlert struct {
+	// The Route that notifies, of the same namespace or shared/NAME; default all matching routes.
+	Route string `json:"route,omitempty"`
+	// Handlers to notify at once when a problem opens and closes, in place of a route.
+	Handlers []string `json:"handlers,omitempty"`
+}
+
+// Kind returns the name of the kind.
+func (*PolicySpec) Kind() string { return "Policy" }
+
+// Qualified returns the receivers with the namespace of the policy in their names, as any namespace reads them.
+func (a *PolicyAlert) Qualified(namespace string) *PolicyAlert {
+	out := &PolicyAlert{}
+	if a.Route != "" {
+		out.Route = QualifyRef(namespace, a.Route)
+	}
+	for _, name := range a.Handlers {
+		out.Handlers = append(out.Handlers, QualifyRef(namespace, name))
+	}
+	return out
+}
+
+// Modes of a directive.
+const (
+	ModeAudit   = "audit"
+	ModeEnforce = "enforce"
+)
+
+// Defaults of a directive.
+const (
+	DefaultPolicyInterval = 5 * time.Minute
+	DefaultPolicyTimeout  = 5 * time.Minute
+	DefaultPriority       = 5
+)
+
+// Scalar is a text that files may also write as a number, true or false.
+type Scalar string
+
+// UnmarshalJSON decodes a text, number or boolean.
+func (s *Scalar) UnmarshalJSON(data []byte) error {
+	data = bytes.TrimSpace(data)
+	if len(data) > 0 && (data[0] == '{' || data[0] == '[') || string(data) == "null" {
+		return fmt.Errorf("expected a text, number, true or false")
+	}
+	*s = Scalar(propertyText(data))
+	return nil
+}
+
+// Selected returns the name and the arguments of each method that is given; a valid component has exactly one.
+func (m *Method) Selected() (names []string, arguments []any) {
+	v := reflect.ValueOf(m).Elem()
+	for i := range v.NumField() {
+		if f := v.Field(i); f.Kind() == reflect.Pointer && !f.IsNil() {
+			names, arguments = append(names, jsonName(v.Type().Field(i))), append(arguments, f.Interface())
+		}
+	}
+	return names, arguments
+}
+
+// NewMethod returns the method with a name and arguments in JSON, as a component has them.
+func NewMethod(name string, arguments []byte) (*Method, error) {
+	m := &Method{}
+	err := json.Unmarshal(fmt.Appendf(nil, "{%q:%s}", name, arguments), m)
+	if names, _ := m.Selected(); err == nil && len(names) != 1 {
+		err = fmt.Errorf("unknown method %q", name)
+	}
+	return m, err
+}

@@ -1,0 +1,221 @@
+package compliance
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/journaltest"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// testDefinition returns a directive of three components; 6 is an edit of directive 5, and 7 another directive.
+func testDefinition(id model.DefinitionID) *model.Definition {
+	c := &model.DirectiveDefinition{
+		Definition: model.Definition{ID: id, Unit: 1000, Namespace: 1, Name: "sshd"}, Severity: model.High, Interval: time.Minute, Route: "night",
+		Components: []model.Component{{Name: "root login"}, {Name: "port"}, {Name: "service"}},
+	}
+	switch id {
+	case 6:
+		c.Components = c.Components[:2]
+	case 7:
+		c.Unit, c.Name, c.Severity = 1001, "motd", model.SeverityWarning
+	case 5:
+	default:
+		return nil
+	}
+	return c.Seal()
+}
+
+// testView is a compliance view and an event view on one shard, with the journal that they have applied.
+type testView struct {
+	*View
+	events      *event.View
+	transitions []event.Transition
+	number      uint64
+	commits     []journal.Commit
+}
+
+// newTestView returns empty views.
+func newTestView() *testView {
+	v := &testView{}
+	v.events = event.New(shard.New(shard.Options{Definitions: testDefinition}), event.Options{Emit: func(list []event.Transition) { v.transitions = append(v.transitions, list...) }})
+	v.View = New(v.events.Shard)
+	return v
+}
+
+// apply applies one journal record as a commit of partition 7.
+func (v *testView) apply(t testing.TB, record []byte) {
+	t.Helper()
+	v.number++
+	c := &journaltest.Commit{At: journal.Position{Log: 1, Number: v.number}, Listened: time.Duration(v.number) * time.Minute, Time: 1e18 + int64(v.number)*int64(time.Minute)}
+	c.AddEntry(7, record)
+	if v.commits = append(v.commits, c); v.events.Apply(c) != nil {
+		t.Fatal("the commit was not applied")
+	}
+}
+
+// report applies a report that node 7 made some time ago.
+func (v *testView) report(t testing.TB, definition model.DefinitionID, lane wire.Lane, ago time.Duration, r wire.Report) {
+	t.Helper()
+	const now = 10_000_000
+	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9, Lane: lane}, First: v.number + 1, NowMs: now, Signals: []wire.Signal{{
+		Kind: wire.SignalReport, Definition: definition, AtMs: uint64(now - ago.Milliseconds()), Body: wire.AppendReport(nil, &r),
+	}}}
+	_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.apply(t, append(wire.AppendBatchRecord(nil, 7), body...))
+}
+
+// report returns a report with these statuses.
+func report(statuses ...policy.Status) wire.Report {
+	codes := policy.NewCodes(len(statuses))
+	for i, s := range statuses {
+		codes.Set(i, s)
+	}
+	return wire.Report{Components: uint32(len(statuses)), Codes: codes, DurationMs: 3}
+}
+
+// last returns the last run of node 7 as text.
+func (v *testView) last() string {
+	var parts []string
+	for _, r := range v.Runs(7) {
+		text := fmt.Sprintf("%d:", r.Definition)
+		for i := range r.Components {
+			text += " " + r.Codes.At(i).String()
+		}
+		parts = append(parts, text+r.Ended)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func TestReportsMakeRunsAndOneEvent(t *testing.T) {
+	v := newTestView()
+	source := model.DirectiveSource(1000)
+	state := func(want string) {
+		t.Helper()
+		s, ok := v.events.Get(7, source)
+		got := "none"
+		if ok {
+			got = s.Status.String()
+			if s.Problem != nil {
+				got += " problem"
+			}
+		}
+		if got != want {
+			t.Errorf("commit %d: event is %s, want %s", v.number, got, want)
+		}
+	}
+	run := func(want string) {
+		t.Helper()
+		if got := v.last(); got != want {
+			t.Errorf("commit %d: runs %q, want %q", v.number, got, want)
+		}
+	}
+	v.report(t, 5, wire.Live, 0, report(policy.Compliant, policy.Compliant, policy.NotApplicable))
+	state("none")
+	run("5: compliant compliant not applicable")
+	v.report(t, 5, wire.Backlog, time.Hour, report(policy.NonCompliant, policy.Compliant, policy.Compliant))
+	state("none") // an old run does not judge the present
+	run("5: compliant compliant not applicable")
+	bad := report(policy.NonCompliant, policy.Compliant, policy.CouldNotCheck)
+	bad.Exceptions = []wire.ReportException{{Position: 0, Message: "PermitRootLogin is yes"}, {Position: 2, Message: "no systemd"}}
+	v.report(t, 5, wire.Live, 0, bad)
+	state("CRITICAL problem")
+	run("5: non-compliant compliant could not check")
+	s, _ := v.events.Get(7, source)
+	if want := "1 of 3 components compliant\nroot login: non-compliant: PermitRootLogin is yes\nservice: could not check: no systemd"; s.Output != want {
+		t.Errorf("output %q, want %q", s.Output, want)
+	}
+	if s.Source() != source || source.Title("sshd") != "sshd:compliance" || v.transitions[len(v.transitions)-1].Source != source {
+		t.Errorf("source %+v, transitions %+v", s.Source(), v.transitions)
+	}
+	ended := report(policy.Compliant, policy.Missing, policy.Missing)
+	ended.Ended = "the run took longer than 1m"
+	v.report(t, 5, wire.Live, 0, ended)
+	state("UNKNOWN problem")
+	run("5: compliant missing missing" + ended.Ended)
+	v.report(t, 5, wire.Live, 0, report(policy.Success, policy.Repaired, policy.Success))
+	state("OK")
+	run("5: success repaired success")
+	v.report(t, 5, wire.Live, 0, report(policy.Success, policy.Success)) // two components of three
+	v.report(t, 5, wire.Live, 0, wire.Report{Components: 3, Codes: []byte{0xff, 0x0f}})
+	v.report(t, 99, wire.Live, 0, report(policy.Error))
+	run("5: success repaired success")
+	v.report(t, 6, wire.Live, 0, report(policy.Success, policy.Error))
+	state("CRITICAL problem")
+	v.report(t, 7, wire.Live, 0, report(policy.NonCompliant, policy.Compliant, policy.Compliant))
+	run("6: success error; 7: non-compliant compliant compliant")
+	if other, ok := v.events.Get(7, model.DirectiveSource(1001)); !ok || other.Status != model.Warning {
+		t.Errorf("the event of severity warning: %+v", other)
+	}
+
+	// A snapshot after any commit gives the same state as the whole journal.
+	want := v.events.Hash(7)
+	for after := range len(v.commits) {
+		first, second := newTestView(), newTestView()
+		for _, c := range v.commits[:after+1] {
+			_ = first.events.Apply(c)
+		}
+		body, at := first.events.Snapshot(7, nil)
+		if err := second.events.Restore(7, at, body); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(first.Runs(7), second.Runs(7)) {
+			t.Fatalf("restored after %d commits: %+v, want %+v", after+1, second.Runs(7), first.Runs(7))
+		}
+		for _, c := range v.commits[after+1:] {
+			_ = second.events.Apply(c)
+		}
+		if second.events.Hash(7) != want {
+			t.Fatalf("a snapshot after %d commits gives another state", after+1)
+		}
+	}
+	if definitions := v.Definitions(); !definitions[6] || !definitions[7] || len(definitions) != 2 {
+		t.Errorf("named definitions %v", definitions)
+	}
+	v.apply(t, wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordForget, Node: 7, Forget: &wire.ForgetMark{Check: 1000}}))
+	state("none")
+	run("7: non-compliant compliant compliant")
+	v.apply(t, wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordForget, Node: 7, Forget: &wire.ForgetMark{Deleted: true}}))
+	run("")
+}
+
+// goldenRun returns a run with a value in each field.
+func goldenRun() *Run {
+	return &Run{Unit: 1000, Definition: 5, Executed: 1e18, Received: 1e18 + 7, Changed: 1e18 - 9, DurationMs: 12, Enforced: true, Components: 3, Codes: policy.Codes{0x53, 0x04},
+		Exceptions: []wire.ReportException{{Position: 1, Message: "PermitRootLogin is yes"}}, Ended: "the run took too long"}
+}
+
+// TestSnapshotMatchesGoldenFile compares an encoded run with golden bytes.
+func TestSnapshotMatchesGoldenFile(t *testing.T) {
+	testenv.Golden(t, "testdata/run-v1.hex", hex.Dump(goldenRun().append(nil)), "a new SectionVersion")
+}
+
+// FuzzDecodeRun decodes arbitrary bytes as a run: it fails, or gives a run that encodes to the same bytes.
+func FuzzDecodeRun(f *testing.F) {
+	f.Add(goldenRun().append(nil))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		d := shard.NewDecoder(data)
+		r := decodeRun(d)
+		if d.Err() != nil {
+			return
+		}
+		again := shard.NewDecoder(r.append(nil))
+		if other := decodeRun(again); again.Err() != nil || !bytes.Equal(r.append(nil), other.append(nil)) {
+			t.Fatalf("own bytes differ: %+v, %+v", r, other)
+		}
+	})
+}

@@ -1,0 +1,5 @@
+// Package compliance is the compliance reducer: reports of directives → the last run of each directive on each node, as codes
+// of four bits. It stands on the shard of package pipeline/shard, whose partitions' mutexes guard the state; it has no
+// goroutines and no locks of its own. The event reducer applies the same reports to events. Start reading at
+// complianceApplier.Signal in view.go; snapshot.go has the section of snapshots.
+package compliance

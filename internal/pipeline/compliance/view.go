@@ -1,0 +1,225 @@
+package compliance
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/expect"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// View has the last run of each directive on each node, computed from the journal. Any goroutine may call its methods.
+type View struct {
+	shard      *shard.Shard
+	partitions [model.Partitions]partition
+}
+
+// partition has the runs of the nodes in one partition, guarded by the mutex of the shard's partition.
+type partition struct {
+	*shard.Partition
+	nodes [][]Run // by the shard's index of the node; ascending by unit
+}
+
+// Run is the last run of a directive on a node.
+type Run struct {
+	Unit       model.UnitID
+	Definition model.DefinitionID // definition that the run was of
+	Executed   int64              // end of the run, Unix ns
+	Received   int64              // Unix ns
+	Changed    int64              // receive time of the first run with these codes, Unix ns
+	DurationMs uint32
+	Enforced   bool
+	Components int
+	Codes      policy.Codes
+	Exceptions []wire.ReportException // ascending by position
+	Ended      string                 // why the run ended before its last component; empty: it did not
+}
+
+// Message returns the text of a component.
+func (r *Run) Message(position int) string {
+	i, ok := slices.BinarySearchFunc(r.Exceptions, uint32(position), func(e wire.ReportException, at uint32) int { return cmp.Compare(e.Position, at) })
+	if !ok {
+		return ""
+	}
+	return r.Exceptions[i].Message
+}
+
+// New returns an empty view and registers it as a reducer of a shard. The shard needs the event reducer, too, which reads
+// each report first.
+func New(s *shard.Shard) *View {
+	v := &View{shard: s}
+	s.Add(reducer{v})
+	return v
+}
+
+// Runs returns copies of the last runs of a node, ascending by directive. Their codes and exceptions are shared: nobody may
+// change them.
+func (v *View) Runs(node model.NodeID) []Run {
+	of := v.shard.PartitionOf(node)
+	if of == nil {
+		return nil
+	}
+	p := &v.partitions[of.ID]
+	p.Lock()
+	defer p.Unlock()
+	n, ok := p.Find(node)
+	if !ok {
+		return nil
+	}
+	return slices.Clone(p.nodes[n])
+}
+
+// Definitions returns the ids of the definitions that the stored runs are of.
+func (v *View) Definitions() map[model.DefinitionID]bool {
+	named := map[model.DefinitionID]bool{}
+	for i := range v.partitions {
+		p := &v.partitions[i]
+		p.Lock()
+		for _, n := range p.Order() {
+			for k := range p.nodes[n] {
+				named[p.nodes[n][k].Definition] = true
+			}
+		}
+		p.Unlock()
+	}
+	return named
+}
+
+// reducer applies journal entries to a View; it implements shard.Reducer
+type reducer struct{ *View }
+
+// SectionVersion is the version of the compliance view's section in snapshots.
+const SectionVersion = 1
+
+// Section implements shard.Reducer: it returns the name and version of this reducer's part of a snapshot
+func (reducer) Section() shard.Section {
+	return shard.Section{Name: "compliance", Version: SectionVersion}
+}
+
+// Claims implements shard.Reducer: the event reducer claims the reports and tests them.
+func (reducer) Claims() shard.Claims {
+	return shard.Claims{Copies: []wire.SignalKind{wire.SignalReport}}
+}
+
+// Reset implements shard.Reducer: it empties a partition.
+func (v reducer) Reset(p *shard.Partition, _ *expect.Engine) {
+	v.partitions[p.ID] = partition{Partition: p}
+}
+
+// AddNode implements shard.Reducer: it makes room for the runs of a new node.
+func (v reducer) AddNode(p *shard.Partition, n uint32) {
+	if of := &v.partitions[p.ID]; int(n) == len(of.nodes) {
+		of.nodes = append(of.nodes, nil)
+	}
+}
+
+// RemoveNode implements shard.Reducer: it removes all runs of a node.
+func (v reducer) RemoveNode(p *shard.Partition, n uint32) { v.partitions[p.ID].nodes[n] = nil }
+
+// MoveNode implements shard.Reducer and does nothing.
+func (reducer) MoveNode(*shard.Partition, uint32, model.NamespaceID) {}
+
+// Encode implements shard.Reducer: it appends the runs of a partition to a snapshot
+func (v reducer) Encode(p *shard.Partition, dst []byte) []byte { return v.partitions[p.ID].encode(dst) }
+
+// Decode implements shard.Reducer: it reads the runs of a partition from a snapshot
+func (v reducer) Decode(p *shard.Partition, d *shard.Decoder) { v.partitions[p.ID].decode(d) }
+
+// NewApplier implements shard.Reducer: it returns the complianceApplier of one worker goroutine
+func (v reducer) NewApplier(w *shard.Worker) shard.Applier {
+	return &complianceApplier{Worker: w, view: v.View}
+}
+
+// complianceApplier applies journal commits to the view; each worker of the shard has one
+type complianceApplier struct {
+	*shard.Worker
+	view   *View
+	p      *partition // being applied
+	report wire.Report
+}
+
+// EnterPartition implements shard.Applier: it selects the partition of the entries that follow.
+func (w *complianceApplier) EnterPartition(p *shard.Partition) { w.p = &w.view.partitions[p.ID] }
+
+// Signal implements shard.Applier: it keeps a run unless it knows a newer one. The event reducer has tested the report.
+func (w *complianceApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
+	c, r := w.Definition(s.Definition).AsDirective(), &w.report
+	if err := r.Decode(s.Body); c == nil || err != nil {
+		return shard.Malformed
+	}
+	executed := w.Received - int64(from.NowMs-min(s.AtMs, from.NowMs))*int64(time.Millisecond)
+	runs := w.p.nodes[n]
+	at, found := findRun(runs, c.Unit)
+	if !found {
+		runs = slices.Insert(runs, at, Run{Unit: c.Unit})
+		w.p.nodes[n] = runs
+	}
+	run := &runs[at]
+	if found && executed < run.Executed {
+		return shard.Late
+	}
+	if !found || run.Definition != c.ID || !bytes.Equal(run.Codes, r.Codes) {
+		run.Definition, run.Codes, run.Components, run.Changed = c.ID, bytes.Clone(r.Codes), len(c.Components), w.Received
+	}
+	run.Executed, run.Received, run.DurationMs, run.Enforced = executed, w.Received, r.DurationMs, r.Enforced
+	if run.Ended != r.Ended || !slices.Equal(run.Exceptions, r.Exceptions) {
+		run.Ended, run.Exceptions = strings.Clone(r.Ended), cloneExceptions(r.Exceptions)
+	}
+	return shard.Applied
+}
+
+// cloneExceptions copies exceptions out of a report.
+func cloneExceptions(list []wire.ReportException) []wire.ReportException {
+	out := slices.Clone(list)
+	for i := range out {
+		out[i].Message = strings.Clone(out[i].Message)
+	}
+	return out
+}
+
+// findRun returns the index of a directive's run, or the index where to insert it.
+func findRun(runs []Run, unit model.UnitID) (int, bool) {
+	return slices.BinarySearchFunc(runs, unit, func(r Run, unit model.UnitID) int { return cmp.Compare(r.Unit, unit) })
+}
+
+// Record implements shard.Applier and does nothing.
+func (*complianceApplier) Record(*wire.Record) {}
+
+// Gap implements shard.Applier and does nothing: the shard counts lost reports.
+func (*complianceApplier) Gap(uint32, *wire.Gap) {}
+
+// Forget implements shard.Applier: it deletes the runs of a directive, or of all, on one or all nodes
+func (w *complianceApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
+	nodes := w.p.Order()
+	if id != 0 {
+		nodes = []uint32{n}
+	}
+	for _, n := range nodes {
+		if n == shard.NoNode {
+			continue
+		}
+		if m.Check == 0 {
+			w.p.nodes[n] = nil
+		} else if at, found := findRun(w.p.nodes[n], m.Check); found {
+			w.p.nodes[n] = slices.Delete(w.p.nodes[n], at, at+1)
+		}
+	}
+}
+
+// Life implements shard.Applier and does nothing.
+func (*complianceApplier) Life(uint32, shard.LifeChange) {}
+
+// Period implements shard.Applier: the view sets no deadlines.
+func (*complianceApplier) Period(uint32) int64 { return 0 }
+
+// Expire implements shard.Applier and does nothing.
+func (*complianceApplier) Expire([]uint32) {}
+
+// EndCommit implements shard.Applier and does nothing.
+func (*complianceApplier) EndCommit() {}

@@ -1,0 +1,99 @@
+package event
+
+import (
+	"fmt"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// applyReport applies one run of a directive to the event of the node's compliance with it. The event exists from the
+// first run on that is not compliant; a run from the backlog makes none, because a newer one may have come before it.
+func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Signal, from *shard.Arrival) shard.Outcome {
+	c, r := w.Definition(signal.Definition).AsDirective(), &w.report
+	if c == nil {
+		return shard.UnknownDefinition
+	}
+	err := r.Decode(signal.Body)
+	if err == nil && int(r.Components) != len(c.Components) {
+		err = fmt.Errorf("%d components instead of %d", r.Components, len(c.Components))
+	}
+	if err == nil {
+		err = policy.Codes(r.Codes).Check(len(c.Components))
+	}
+	if err != nil {
+		w.Logger().Error("report in the journal cannot be read and is left out", "commit", w.Position.Number, "node", p.Node(n).ID, "number", from.Number, "error", err)
+		return shard.Malformed
+	}
+	executed := w.Received - ageAtSending(from.NowMs, signal.AtMs)
+	if p.suppressesState(p.Node(n).ID, c.Unit, executed) {
+		return shard.Forgotten
+	}
+	rules := c.Judgement(model.ComplianceInstance)
+	status := reportStatus(policy.Codes(r.Codes), len(c.Components), rules)
+	id, found := p.findSource(n, c.Unit, model.ComplianceInstance)
+	if !found {
+		if status == model.OK || from.Stream.Lane == wire.Backlog {
+			return shard.Applied
+		}
+		id, _ = p.addState(n, c.Unit, model.ComplianceInstance)
+	}
+	s := p.slots.slot(id)
+	if s.historyLen > 0 && executed < s.executed {
+		return shard.Late
+	}
+	s.countResult(from.Stream.Stream, from.Number)
+	w.text = appendReportText(w.text[:0], c, r)
+	w.judgeStatus(p, id, s, rules, statusVerdict{status: status, executed: executed, output: w.text})
+	return shard.Applied
+}
+
+// reportStatus returns the status of an event after a run: a problem if a component is not as it should be, and UNKNOWN if
+// one could not be checked or was not reached.
+func reportStatus(codes policy.Codes, components int, rules *model.CheckDefinition) model.Status {
+	counts, _ := codes.Counts(components)
+	switch {
+	case counts[policy.NonCompliant]+counts[policy.Error] > 0:
+		return rules.TriggerStatus()
+	case counts[policy.CouldNotCheck]+counts[policy.Missing] > 0:
+		return model.Unknown
+	}
+	return model.OK
+}
+
+// maxReportText bounds the output of a directive's event, in bytes.
+const maxReportText = 4096
+
+// appendReportText appends the output of a run's event: how many components are compliant, and each other one with its
+// message.
+func appendReportText(b []byte, c *model.DirectiveDefinition, r *wire.Report) []byte {
+	codes, kept := policy.Codes(r.Codes), 0
+	for i := range c.Components {
+		if codes.At(i).Fulfilled() {
+			kept++
+		}
+	}
+	b = fmt.Appendf(b, "%d of %s compliant", kept, model.CountNoun(len(c.Components), "component"))
+	if r.Ended != "" {
+		b = append(append(b, "; "...), r.Ended...)
+	}
+	next := 0
+	for i := range c.Components {
+		for next < len(r.Exceptions) && int(r.Exceptions[next].Position) < i {
+			next++
+		}
+		if codes.At(i).Fulfilled() {
+			continue
+		}
+		if len(b) > maxReportText {
+			return append(b, "\n\u2026"...)
+		}
+		b = fmt.Appendf(b, "\n%s: %s", c.Components[i].Name, codes.At(i))
+		if next < len(r.Exceptions) && int(r.Exceptions[next].Position) == i {
+			b = append(append(b, ": "...), r.Exceptions[next].Message...)
+		}
+	}
+	return b
+}

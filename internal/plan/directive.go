@@ -1,0 +1,160 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/route"
+)
+
+// policyTargets are the nodes that one Policy puts a directive on.
+type policyTargets struct {
+	*targets
+	policy route.Name
+}
+
+// compileDirective compiles a Directive to a unit with the components of its technique. The unit lands on the nodes of all
+// policies that name it: a policy itself becomes no unit.
+func compileDirective(c *unitCompiler, d *declared) (*unit, error) {
+	spec, ns := d.spec.(*model.DirectiveSpec), d.key.Namespace
+	found, at := c.resource("Technique", ns, spec.Technique)
+	technique, _ := found.(*model.TechniqueSpec)
+	if technique == nil { // intent refuses this; only another version has stored it
+		technique = &model.TechniqueSpec{}
+	}
+	components, parameters, err := policy.Compile(technique, spec.Parameters)
+	if err != nil {
+		return nil, err
+	}
+	severity, _ := model.ParseSeverity(cmp.Or(spec.Severity, model.Average.String()))
+	definition := &model.DirectiveDefinition{
+		Definition: model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID},
+		Technique:  at.String(), Enforce: spec.Mode == model.ModeEnforce, Components: components, Parameters: parameters,
+		Interval: cmp.Or(time.Duration(spec.Interval), model.DefaultPolicyInterval), Timeout: cmp.Or(time.Duration(spec.Timeout), model.DefaultPolicyTimeout),
+		Severity: severity,
+	}
+	u := &unit{
+		Unit: &directory.Unit{ID: model.UnitID(d.id), Kind: d.key.Kind, Name: d.name(), Labels: d.meta.Labels, Annotations: d.meta.Annotations,
+			DisplayName: d.meta.DisplayName, Disabled: spec.Disabled},
+		needs: references{"Technique": {spec.Technique}},
+	}
+	if err := u.addPolicies(c, d, definition); err != nil {
+		return nil, err
+	}
+	u.body = &body{definition: definition.Seal()}
+	if u.properties, err = definition.PropertyNames(); err != nil {
+		return nil, err
+	}
+	if len(u.properties) > 0 {
+		u.try = definition.Try
+	}
+	u.size, err = definitionSize(u.definition)
+	return u, err
+}
+
+// addPolicies adds the targets of the policies that name the directive to its unit, and their receivers to the definition.
+func (u *unit) addPolicies(c *unitCompiler, d *declared, definition *model.DirectiveDefinition) error {
+	var alert *model.PolicyAlert
+	var alertOf string
+	for _, p := range c.policiesOf(d.key) {
+		spec := p.spec.(*model.PolicySpec)
+		u.needs["Policy"] = append(u.needs["Policy"], p.Name.String())
+		if spec.Disabled || d.spec.(*model.DirectiveSpec).Disabled {
+			continue
+		}
+		if a := spec.Alert; a != nil {
+			a = a.Qualified(p.Namespace)
+			if alert != nil && (alert.Route != a.Route || !slices.Equal(alert.Handlers, a.Handlers)) {
+				return model.Errorf(model.Invalid, "policies %s and %s give it different receivers of notifications", alertOf, p.Name).
+					WithHint("write the same alert in both, or declare a second Directive of the technique")
+			}
+			alert, alertOf = a, p.Name.String()
+		}
+		t, err := c.targets(p.Namespace, spec.Targets)
+		if err != nil {
+			return err
+		}
+		if t == nil {
+			continue
+		}
+		u.policies = append(u.policies, policyTargets{t, p.Name})
+		for _, g := range t.groups {
+			u.Groups = insert(u.Groups, g)
+		}
+		u.targets, u.HasTargets = &targets{}, true // those of the policies select
+	}
+	if alert != nil {
+		definition.Handlers, definition.Route = alert.Handlers, alert.Route
+		u.needs["Handler"] = alert.Handlers
+		if alert.Route != "" {
+			u.needs["Route"] = []string{alert.Route}
+		}
+	}
+	return nil
+}
+
+// policiesOf returns the policies that name a directive, by name.
+func (c *unitCompiler) policiesOf(directive intent.Key) []*resourceDef {
+	if c.policies == nil {
+		return nil
+	}
+	return c.policies()[directive]
+}
+
+// directivesOf returns the directives that a definition names; nil: it is no policy.
+func directivesOf(def any) (list []intent.Key) {
+	r, _ := def.(*resourceDef)
+	if r == nil {
+		return nil
+	}
+	spec, _ := r.spec.(*model.PolicySpec)
+	if spec == nil {
+		return nil
+	}
+	for _, text := range spec.Directives {
+		ns, name := model.SplitRef(r.Namespace, text)
+		list = append(list, intent.Key{Kind: "Directive", Namespace: ns, Name: name})
+	}
+	return list
+}
+
+// indexPolicies returns the policies by the directives that they name, after the changes. It visits all definitions,
+// once for a list of changes that touches directives.
+func (t *translation) indexPolicies(present map[intent.Key]any) map[intent.Key][]*resourceDef {
+	index := map[intent.Key][]*resourceDef{}
+	add := func(def any) {
+		for _, key := range directivesOf(def) {
+			index[key] = append(index[key], def.(*resourceDef))
+		}
+	}
+	for key, def := range present {
+		if _, changed := t.defs[key]; !changed && key.Kind == "Policy" {
+			add(def)
+		}
+	}
+	for _, def := range t.defs {
+		add(def)
+	}
+	for _, list := range index {
+		slices.SortFunc(list, func(a, b *resourceDef) int { return strings.Compare(a.Name.String(), b.Name.String()) })
+	}
+	return index
+}
+
+// addDirectives adds the directives of changed policies to the changes, so that they are compiled again.
+func (t *translation) addDirectives(present map[intent.Key]any) {
+	for _, policy := range t.keys {
+		for _, key := range append(directivesOf(present[policy]), directivesOf(t.defs[policy])...) {
+			u, _ := present[key].(*unit)
+			if _, changed := t.defs[key]; !changed && u != nil {
+				t.set(key, u.source)
+			}
+		}
+	}
+}

@@ -1,0 +1,136 @@
+package plan
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// motd returns a technique with one component, whose content is a parameter.
+func motd(name string) *model.TechniqueSpec {
+	return &model.TechniqueSpec{
+		Parameters: []model.Parameter{{Name: "text"}},
+		Methods:    []model.Method{{Component: name, FileContent: &model.FileContentMethod{Path: "/etc/motd", Content: "{{ .params.text }}\n"}}},
+	}
+}
+
+// directive returns a directive of technique motd.
+func directive(text string) *model.DirectiveSpec {
+	return &model.DirectiveSpec{Technique: "motd", Parameters: map[string]model.Scalar{"text": model.Scalar(text)}}
+}
+
+// directiveOn returns the compiled directive in a node's assignment; nil: it is not there.
+func (h *testPlanner) directiveOn(node, name string) *model.DirectiveDefinition {
+	for _, c := range h.p.directory.For(h.id(node)).Definitions {
+		if d := c.AsDirective(); d != nil && d.Name == name {
+			return d
+		}
+	}
+	return nil
+}
+
+// holders returns the names of the nodes that a directive lands on.
+func (h *testPlanner) holders(name string, nodes ...string) string {
+	return strings.Join(slices.DeleteFunc(nodes, func(n string) bool { return h.directiveOn(n, name) == nil }), " ")
+}
+
+func TestDirectiveLandsWherePoliciesPutIt(t *testing.T) {
+	h := newTestPlanner(t)
+	h.node("web01", nil, "web")
+	h.node("web02", nil, "web", "lab")
+	h.node("db01", map[string]string{"tier": "db"})
+	nodes := []string{"web01", "web02", "db01"}
+	h.apply("Technique", "default", "motd", nil, motd("message"))
+	h.apply("Directive", "default", "hello", nil, directive("{{ .props.greeting | default \"hello\" }}"))
+	expect := func(step, want string) {
+		t.Helper()
+		if got := h.holders("hello", slices.Clone(nodes)...); got != want {
+			t.Errorf("%s: it is on %q, want %q", step, got, want)
+		}
+	}
+	expect("no policy", "")
+	web := &model.PolicySpec{Directives: []string{"hello"}, Targets: &model.Targets{Groups: []string{"web"}, Except: &model.Targets{Groups: []string{"lab"}}}}
+	h.apply("Policy", "default", "web", nil, web)
+	expect("one policy", "web01")
+	lab := &model.PolicySpec{Directives: []string{"hello"}, Targets: &model.Targets{Nodes: []string{"web02"}, Where: `node.labels.tier == "db"`}, Alert: &model.PolicyAlert{Route: "night"}}
+	h.apply("Policy", "default", "lab", nil, lab)
+	expect("two policies: an exception of one excludes nothing of the other", "web01 web02 db01")
+	if d := h.directiveOn("db01", "hello"); d.Route != "default/night" || d.Enforce || d.Components[0].Name != "message" || d.Technique != "default/motd" {
+		t.Errorf("compiled %+v", d)
+	}
+	if err := h.preview("Policy", "web", &model.PolicySpec{Directives: []string{"hello"}, Alert: &model.PolicyAlert{Route: "day"}}); err == nil || !strings.Contains(err.Error(), "policies default/lab and default/web") {
+		t.Errorf("two routes of one directive: %v", err)
+	}
+	if err := h.preview("Directive", "hello", &model.DirectiveSpec{Technique: "motd"}); err == nil || !strings.Contains(err.Error(), "parameter text has no value") {
+		t.Errorf("a missing parameter: %v", err)
+	}
+	if err := h.preview("Technique", "motd", &model.TechniqueSpec{Methods: motd("x").Methods}); err == nil || !strings.Contains(err.Error(), `no parameter "text"`) {
+		t.Errorf("a technique without the parameter that a directive gives: %v", err)
+	}
+	h.apply("Technique", "default", "motd", nil, motd("greeting"))
+	if d := h.directiveOn("web01", "hello"); d.Components[0].Name != "greeting" {
+		t.Error("the technique changed and its directive did not")
+	}
+	id := h.directiveOn("db01", "hello").Unit
+	if e, ok := h.p.Inspector().ExplainCheck(h.id("db01"), id); !ok || !e.Lands || len(e.Under) != 2 || !strings.HasPrefix(e.Under[0].Text, "policy lab is assigned") || e.Under[1].Lands {
+		t.Errorf("explanation %+v", e)
+	}
+	h.apply("Node", "default", "db01", nil, &model.NodeSpec{})
+	expect("the label is gone", "web01 web02")
+	h.forgotten = nil
+	h.apply("Policy", "default", "lab", nil, nil)
+	expect("one policy was deleted", "web01")
+	if len(h.forgotten) != 1 || h.forgotten[0].Mark.Check != id || h.forgotten[0].Node != h.id("web02") {
+		t.Errorf("forgotten: %+v", h.forgotten)
+	}
+	web.Disabled = true
+	h.apply("Policy", "default", "web", nil, web)
+	expect("the policy is disabled", "")
+}
+
+// TestIncrementalPoliciesEqualFullPlan applies random changes of policies, directives, techniques and nodes, and expects
+// the fleet of a fresh load.
+func TestIncrementalPoliciesEqualFullPlan(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		h := newTestPlanner(t)
+		h.apply("Technique", "default", "motd", nil, motd("message"))
+		name := func(kind string) string { return fmt.Sprintf("%s%d", kind, rapid.IntRange(0, 2).Draw(rt, kind)) }
+		for i := range 3 {
+			h.apply("Directive", "default", fmt.Sprintf("d%d", i), nil, directive("a"))
+		}
+		for range rapid.IntRange(1, 20).Draw(rt, "changes") {
+			switch rapid.IntRange(0, 4).Draw(rt, "kind") {
+			case 0:
+				h.apply("Technique", "default", "motd", nil, motd(name("component")))
+			case 1:
+				d := directive(name("text") + " {{ .props." + name("p") + " | default 1 }}")
+				d.Disabled = rapid.Bool().Draw(rt, "disabled")
+				h.apply("Directive", "default", name("d"), nil, d)
+			case 2:
+				h.apply("Node", "default", name("n"), map[string]string{"tier": name("tier")}, &model.NodeSpec{Groups: []string{name("g")}})
+			case 3:
+				key := intent.Key{Kind: "Policy", Namespace: "default", Name: name("policy")}
+				if _, known := h.rows[key]; known {
+					h.apply(key.Kind, key.Namespace, key.Name, nil, nil)
+				}
+			default:
+				h.apply("Policy", "default", name("policy"), nil, &model.PolicySpec{
+					Directives: []string{name("d"), "d0"}, Disabled: rapid.IntRange(0, 5).Draw(rt, "disabled") == 0,
+					Targets: &model.Targets{Groups: []string{name("g")}, Where: `node.labels.tier == "` + name("tier") + `"`, Except: &model.Targets{Nodes: []string{name("n")}}},
+				})
+			}
+		}
+		incremental := h.snapshotWithoutGenerations()
+		h.start()
+		if full := h.snapshotWithoutGenerations(); !reflect.DeepEqual(incremental, full) {
+			rt.Fatalf("incremental %+v\nfull        %+v", incremental, full)
+		}
+	})
+}

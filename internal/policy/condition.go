@@ -1,0 +1,160 @@
+package policy
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Condition is the compiled condition of a component: a subset of CEL over the components before it and the node's
+// facts.
+type Condition struct {
+	eval  func(*Scope) bool
+	names []string
+}
+
+// Scope has the values that a condition reads.
+type Scope struct {
+	Facts    map[string]string
+	Statuses map[string]Status // of the components that ran before, by name
+}
+
+// Components returns the names of the components that the condition reads.
+func (c *Condition) Components() []string { return c.names }
+
+// Holds reports whether the condition is true. A component that did not run is neither changed nor ok nor failed.
+func (c *Condition) Holds(s *Scope) bool { return c.eval(s) }
+
+// functions has the functions over the status of a component.
+var functions = map[string]func(Status) bool{
+	"changed": func(s Status) bool { return s == Repaired },
+	"ok":      func(s Status) bool { return s == Compliant || s == Success || s == Repaired },
+	"failed":  func(s Status) bool { return s == NonCompliant || s == Error || s == CouldNotCheck },
+}
+
+// maxConditionDepth bounds the nesting of a condition.
+const maxConditionDepth = 100
+
+// ParseCondition compiles a condition: changed("NAME"), ok("NAME"), failed("NAME"), facts["NAME"] == "TEXT" and !=, joined
+// by !, &&, || and parentheses.
+func ParseCondition(text string) (*Condition, error) {
+	p := conditionParser{rest: text}
+	eval := p.parseAlternatives()
+	if p.skipSpace(); p.err == nil && p.rest != "" {
+		p.fail("expected && or || here")
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	return &Condition{eval, p.names}, nil
+}
+
+// conditionParser parses a condition by recursive descent; after an error it returns functions that nobody calls.
+type conditionParser struct {
+	rest  string
+	names []string
+	depth int
+	err   error
+}
+
+// fail records the first error with the text that follows it.
+func (p *conditionParser) fail(reason string) {
+	if p.err == nil {
+		p.err = fmt.Errorf("condition: %s: %q", reason, p.rest)
+	}
+}
+
+// skipSpace skips white space.
+func (p *conditionParser) skipSpace() { p.rest = strings.TrimLeft(p.rest, " \t\n") }
+
+// accept skips a token if it comes next.
+func (p *conditionParser) accept(token string) bool {
+	p.skipSpace()
+	rest, ok := strings.CutPrefix(p.rest, token)
+	p.rest = rest
+	return ok
+}
+
+// expect skips a token, which has to come next.
+func (p *conditionParser) expect(token string) {
+	if !p.accept(token) {
+		p.fail("expected " + token + " here")
+	}
+}
+
+// quoted parses a text in double quotes.
+func (p *conditionParser) quoted() string {
+	p.skipSpace()
+	prefix, err := strconv.QuotedPrefix(p.rest)
+	if err != nil || prefix[0] != '"' {
+		p.fail(`expected a text in double quotes here`)
+		return ""
+	}
+	p.rest = p.rest[len(prefix):]
+	text, _ := strconv.Unquote(prefix) // QuotedPrefix has accepted it
+	return text
+}
+
+// parseAlternatives parses terms with || between them.
+func (p *conditionParser) parseAlternatives() func(*Scope) bool {
+	left := p.parseConjunction()
+	for p.accept("||") {
+		a, b := left, p.parseConjunction()
+		left = func(s *Scope) bool { return a(s) || b(s) }
+	}
+	return left
+}
+
+// parseConjunction parses terms with && between them.
+func (p *conditionParser) parseConjunction() func(*Scope) bool {
+	left := p.parseTerm()
+	for p.accept("&&") {
+		a, b := left, p.parseTerm()
+		left = func(s *Scope) bool { return a(s) && b(s) }
+	}
+	return left
+}
+
+// parseTerm parses a negation, parentheses, a function of a component or a comparison of a fact.
+func (p *conditionParser) parseTerm() func(*Scope) bool {
+	if p.depth++; p.depth > maxConditionDepth {
+		p.fail("the condition is nested too deeply")
+	}
+	defer func() { p.depth-- }()
+	if p.err != nil {
+		return nil
+	}
+	switch {
+	case p.accept("!"):
+		of := p.parseTerm()
+		return func(s *Scope) bool { return !of(s) }
+	case p.accept("("):
+		inner := p.parseAlternatives()
+		p.expect(")")
+		return inner
+	case p.accept("facts"):
+		p.expect("[")
+		name := p.quoted()
+		p.expect("]")
+		equal := p.accept("==")
+		if !equal {
+			p.expect("!=")
+		}
+		text := p.quoted()
+		return func(s *Scope) bool { return (s.Facts[name] == text) == equal }
+	}
+	for word, of := range functions {
+		if p.accept(word) {
+			p.expect("(")
+			name := p.quoted()
+			p.expect(")")
+			p.names = append(p.names, name)
+			return func(s *Scope) bool {
+				status, ran := s.Statuses[name]
+				return ran && of(status)
+			}
+		}
+	}
+	p.fail(`expected changed("NAME"), ok("NAME"), failed("NAME") or facts["NAME"] == "TEXT" here`)
+	return nil
+}

@@ -1,0 +1,81 @@
+package policy
+
+import "time"
+
+// Grace is the time after a run's interval in which its report may still arrive.
+const Grace = 5 * time.Minute
+
+// Decision says which statuses the components of a directive on a node have, and why.
+type Decision uint8
+
+// Decisions, by the names of Rudder's run analysis.
+const (
+	NothingExpected   Decision = iota // no directive and no run
+	NoExpectedReport                  // a run of a node that has no directive
+	ReportsDisabled                   // the directive asks for no reports
+	NoReportInTime                    // each component: no report
+	AwaitReport                       // pending: unchanged components keep their last status
+	ComputeCompliance                 // the codes of the run count
+	UnexpectedVersion                 // the run is of a definition that had ended long before it
+	UnexpectedUnknown                 // the run names a definition that the server never had
+	UnexpectedNone                    // the run names no definition though the node has had one for long
+)
+
+// Expectation is the definition of a directive that a node has to run from Begin on, until End.
+type Expectation struct {
+	Begin    time.Time
+	End      time.Time // zero: it is in force
+	Interval time.Duration
+}
+
+// Run is a run that a node reported.
+type Run struct {
+	Start time.Time
+	// Named says that the run names a definition; Of is that definition, nil if the server does not know it.
+	Named bool
+	Of    *Expectation
+	Same  bool // Of is the definition in force
+}
+
+// Decide decides by Rudder's table which statuses count at a time. current is the definition in force, nil if there is
+// none; run is the last run, nil if there is none; first is the begin of the oldest known definition; disabled means that
+// the directive asks for no reports.
+func Decide(now time.Time, current *Expectation, run *Run, first time.Time, disabled bool) Decision {
+	passed := func(from time.Time, e *Expectation) bool { return from.Add(e.Interval + Grace).Before(now) }
+	awaited := func(from time.Time) Decision {
+		if passed(from, current) {
+			return NoReportInTime
+		}
+		return AwaitReport
+	}
+	switch {
+	case current == nil && run == nil:
+		return NothingExpected
+	case current == nil:
+		return NoExpectedReport
+	case run == nil && disabled:
+		return ReportsDisabled
+	case run == nil:
+		return awaited(current.Begin)
+	case !run.Named && first.Add(current.Interval+Grace).Before(run.Start):
+		return UnexpectedNone
+	case !run.Named:
+		if current.Begin.Add(current.Interval + Grace).Before(run.Start) {
+			return NoReportInTime
+		}
+		return AwaitReport
+	case run.Of == nil && passed(run.Start, current):
+		return NoReportInTime
+	case run.Of == nil:
+		return UnexpectedUnknown
+	case run.Of.End.IsZero() && passed(run.Start, current):
+		return NoReportInTime
+	case run.Of.End.IsZero() && !run.Same:
+		return AwaitReport
+	case run.Of.End.IsZero():
+		return ComputeCompliance
+	case run.Of.End.Add(run.Of.Interval + Grace).Before(run.Start):
+		return UnexpectedVersion
+	}
+	return awaited(current.Begin)
+}

@@ -1,0 +1,198 @@
+package policy
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+func TestConditionsReadComponentsAndFacts(t *testing.T) {
+	scope := &Scope{
+		Facts:    map[string]string{"os": "linux"},
+		Statuses: map[string]Status{"file": Repaired, "link": Success, "user": NonCompliant, "port": CouldNotCheck},
+	}
+	for text, want := range map[string]bool{
+		`changed("file")`:                                    true,
+		`changed("link")`:                                    false,
+		`ok("file") && ok("link")`:                           true,
+		`failed("user")&&failed("port")`:                     true,
+		`!failed("file")`:                                    true,
+		`ok("never ran") || failed("never ran")`:             false,
+		`facts["os"] == "linux" && facts["arch"] != "arm64"`: true,
+		`(changed("link") || changed("file")) && ok("link")`: true,
+		`changed("link") || changed("file") && ok("user")`:   false,
+	} {
+		c, err := ParseCondition(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		} else if got := c.Holds(scope); got != want {
+			t.Errorf("%s = %v, want %v", text, got, want)
+		}
+	}
+	for _, text := range []string{``, `changed()`, `changed("a"`, `done("a")`, `ok("a") ok("b")`, `facts["a"]`, `facts[a] == "b"`, strings.Repeat("(", 1000), `ok('a')`} {
+		if _, err := ParseCondition(text); err == nil {
+			t.Errorf("%q is no condition and was accepted", text)
+		}
+	}
+}
+
+func FuzzCondition(f *testing.F) {
+	for _, text := range []string{`changed("a") && !ok("b") || (failed("c"))`, `facts["os"] != "linux"`, `ok("`, `((((`} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if c, err := ParseCondition(text); err == nil {
+			c.Holds(&Scope{Statuses: map[string]Status{"a": Success}})
+		}
+	})
+}
+
+// TestPercentsFollowRudder has vectors by the arithmetic of the facts: each but the largest is truncated, a non-zero one is
+// never shown as zero, and the largest is the rest.
+func TestPercentsFollowRudder(t *testing.T) {
+	for _, c := range []struct {
+		counts    Counts
+		precision int
+		want      map[Status]int
+		total     string
+	}{
+		{Counts{}, 2, map[Status]int{}, ""},
+		{Counts{Success: 1}, 2, map[Status]int{Success: 10000}, "100.00"},
+		{Counts{Success: 2, Error: 1}, 2, map[Status]int{Success: 6667, Error: 3333}, "66.67"},
+		{Counts{Success: 1, Error: 2}, 0, map[Status]int{Success: 33, Error: 67}, "33"},
+		{Counts{Success: 1_000_000, Error: 1}, 2, map[Status]int{Success: 9999, Error: 1}, "99.99"},
+		{Counts{Success: 1_000_000, Error: 1, NonCompliant: 1}, 0, map[Status]int{Success: 98, Error: 1, NonCompliant: 1}, "98"},
+		{Counts{Success: 3, NotApplicable: 1, Pending: 4}, 2, map[Status]int{Success: 3750, NotApplicable: 1250, Pending: 5000}, "100.00"},
+		{Counts{Repaired: 1, Compliant: 1, NonCompliant: 1, Missing: 1}, 1, map[Status]int{Repaired: 250, Compliant: 250, NonCompliant: 250, Missing: 250}, "50.0"},
+		{Counts{Pending: 5}, 2, map[Status]int{Pending: 10000}, ""},
+	} {
+		shares := c.counts.Percents(c.precision)
+		for s, share := range shares {
+			if share != c.want[Status(s)] {
+				t.Errorf("%v: share of %s = %d, want %d", c.counts, Status(s), share, c.want[Status(s)])
+			}
+		}
+		if got := c.counts.Compliance(c.precision); got != c.total {
+			t.Errorf("%v: compliance %q, want %q", c.counts, got, c.total)
+		}
+	}
+}
+
+func TestCodesKeepTheOrderOfComponents(t *testing.T) {
+	for n := range 9 {
+		c := NewCodes(n)
+		for i := range n {
+			c.Set(i, Status(i%int(lastReported+1)))
+		}
+		for i := range n {
+			if got := c.At(i); got != Status(i%int(lastReported+1)) {
+				t.Errorf("%d components: component %d has status %s", n, i, got)
+			}
+		}
+		if err := c.Check(n); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, c := range []struct {
+		codes Codes
+		n     int
+	}{{Codes{1}, 3}, {Codes{0x12}, 1}, {Codes{9}, 1}, {Codes{}, 1}} {
+		if c.codes.Check(c.n) == nil {
+			t.Errorf("codes %x of %d components were accepted", c.codes, c.n)
+		}
+	}
+	if counts, worst := (Codes{0x52, 0x03}).Counts(3); worst != NonCompliant || counts[Compliant] != 1 || counts[Success] != 1 {
+		t.Errorf("counts %v, worst %s", counts, worst)
+	}
+}
+
+// TestDecisionTable walks Rudder's table of a run's analysis row by row (5 minutes between runs, 5 minutes of grace).
+func TestDecisionTable(t *testing.T) {
+	now := time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC)
+	ago := func(minutes int) time.Time { return now.Add(-time.Duration(minutes) * time.Minute) }
+	current := func(begin int) *Expectation { return &Expectation{Begin: ago(begin), Interval: 5 * time.Minute} }
+	ended := func(end int) *Expectation {
+		return &Expectation{Begin: ago(1000), End: ago(end), Interval: 5 * time.Minute}
+	}
+	run := func(minutes int, of *Expectation) *Run { return &Run{Start: ago(minutes), Named: true, Of: of} }
+	same := func(minutes int) *Run { return &Run{Start: ago(minutes), Named: true, Of: current(60), Same: true} }
+	for _, c := range []struct {
+		name     string
+		current  *Expectation
+		run      *Run
+		first    int
+		disabled bool
+		want     Decision
+	}{
+		{"no run, nothing expected", nil, nil, 0, false, NothingExpected},
+		{"no run, reports disabled", current(60), nil, 60, true, ReportsDisabled},
+		{"no run, the definition is old", current(11), nil, 60, false, NoReportInTime},
+		{"no run, the definition is new", current(9), nil, 60, false, AwaitReport},
+		{"a run, nothing expected", nil, run(1, nil), 0, false, NoExpectedReport},
+		{"a run without a name, definitions for long", current(60), &Run{Start: ago(1)}, 60, false, UnexpectedNone},
+		{"a run without a name, the definition is new", current(5), &Run{Start: ago(1)}, 5, false, AwaitReport},
+		{"a run without a name before the first definition", current(60), &Run{Start: ago(65)}, 60, false, AwaitReport},
+		{"an unknown name, the run is old", current(60), run(11, nil), 60, false, NoReportInTime},
+		{"an unknown name, the run is new", current(60), run(9, nil), 60, false, UnexpectedUnknown},
+		{"open, the run is old", current(60), same(11), 60, false, NoReportInTime},
+		{"open, another definition", current(5), run(9, current(60)), 60, false, AwaitReport},
+		{"open, the present definition", current(60), same(9), 60, false, ComputeCompliance},
+		{"ended long before the run", current(60), run(1, ended(20)), 60, false, UnexpectedVersion},
+		{"ended shortly before the run, awaited", current(9), run(1, ended(9)), 60, false, AwaitReport},
+		{"ended after the run, overdue", current(30), run(35, ended(30)), 60, false, NoReportInTime},
+	} {
+		if got := Decide(now, c.current, c.run, ago(c.first), c.disabled); got != c.want {
+			t.Errorf("%s: decision %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestCompileBindsParameters(t *testing.T) {
+	no := model.Scalar("no")
+	technique := &model.TechniqueSpec{
+		Parameters: []model.Parameter{
+			{Name: "root", OneOf: []model.Scalar{"no", "yes"}, Default: &no}, {Name: "port", Type: "integer"}, {Name: "user", Pattern: "[a-z]+"},
+		},
+		Methods: []model.Method{
+			{Component: "login", FileKeyValue: &model.FileKeyValueMethod{Path: "/etc/sshd", Key: "Root", Value: "{{ .params.root }}"}},
+			{Component: "port", Command: &model.CommandMethod{Check: &model.Command{Shell: "test {{ .params.port }} = {{ .props.port }}"}}, When: `ok("login")`},
+		},
+	}
+	components, parameters, err := Compile(technique, map[string]model.Scalar{"port": "22", "user": "{{ .props.user }}"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := map[string]string{"root": "no", "port": "22", "user": "{{ .props.user }}"}; !reflect.DeepEqual(parameters, want) {
+		t.Errorf("parameters %v, want %v", parameters, want)
+	}
+	if len(components) != 2 || components[0].Name != "login" || components[1].Method != "command" || components[1].When == "" {
+		t.Errorf("components %+v", components)
+	}
+	for value, values := range map[string]map[string]model.Scalar{
+		"has no value":       {"user": "a"},
+		"is no whole number": {"port": "many", "user": "a"},
+		"is not allowed":     {"port": "1", "user": "a", "root": "perhaps"},
+		"does not match":     {"port": "1", "user": "a1"},
+		"has no parameter":   {"port": "1", "user": "a", "colour": "red"},
+	} {
+		if _, _, err := Compile(technique, values); err == nil || !strings.Contains(err.Error(), value) {
+			t.Errorf("error %v, want one that says %q", err, value)
+		}
+	}
+	definition := &model.DirectiveDefinition{Components: components, Parameters: parameters}
+	if names, err := definition.PropertyNames(); err != nil || !reflect.DeepEqual(names, []string{"port", "user"}) {
+		t.Errorf("property names %v, %v", names, err)
+	}
+	properties := func(string) ([]byte, string, bool) { return []byte(`"it's"`), "", true }
+	lookup, err := definition.Lookup(properties)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := components[1].Expand(lookup)
+	if err != nil || m.Command.Check.Shell != `test '22' = 'it'\''s'` {
+		t.Errorf("expanded %+v, %v: values are not quoted for the shell", m.Command.Check, err)
+	}
+}

@@ -1,0 +1,155 @@
+package policy
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Status is the status of one component in a run, or of a component of which no run says anything. Statuses up to
+// lastReported travel in reports as codes of four bits.
+type Status uint8
+
+// Statuses that an agent reports. Missing is a component that the run did not reach: an agent never reports another
+// status of a component that it did not evaluate.
+const (
+	Missing       Status = iota
+	NotApplicable        // the condition is false, or the method does nothing in this mode
+	Compliant            // audit: as it should be
+	Success              // enforce: as it should be, nothing was changed
+	Repaired             // enforce: it was changed, and a second check found it as it should be
+	NonCompliant         // audit: not as it should be
+	Error                // enforce: it could not be repaired
+	CouldNotCheck        // the check itself failed, so nobody knows
+
+	lastReported = CouldNotCheck
+)
+
+// Statuses that the server finds, of components without a report that counts.
+const (
+	Pending    Status = lastReported + 1 + iota // the directive changed, and the next run is awaited
+	NoReport                                    // the run is overdue
+	Unexpected                                  // the report is of a definition that the node must not have any more
+)
+
+// statusNames has the name of each status.
+var statusNames = [...]string{
+	Missing: "missing", NotApplicable: "not applicable", Compliant: "compliant", Success: "success", Repaired: "repaired",
+	NonCompliant: "non-compliant", Error: "error", CouldNotCheck: "could not check",
+	Pending: "pending", NoReport: "no report", Unexpected: "unexpected",
+}
+
+// Statuses is the number of statuses.
+const Statuses = len(statusNames)
+
+// String returns the name of the status, such as "non-compliant".
+func (s Status) String() string {
+	if int(s) < len(statusNames) {
+		return statusNames[s]
+	}
+	return fmt.Sprintf("status %d", uint8(s))
+}
+
+// Reported reports whether an agent may report the status.
+func (s Status) Reported() bool { return s <= lastReported }
+
+// Fulfilled reports whether the component counts as compliant.
+func (s Status) Fulfilled() bool {
+	return s == NotApplicable || s == Compliant || s == Success || s == Repaired
+}
+
+// badness has Rudder's order of statuses, best first.
+var badness = [Statuses]uint8{
+	NotApplicable: 0, Compliant: 1, Success: 2, Pending: 3, NoReport: 4, Missing: 5, Repaired: 6, NonCompliant: 7, CouldNotCheck: 8, Error: 9, Unexpected: 10,
+}
+
+// Worst returns the worse of two statuses.
+func Worst(a, b Status) Status {
+	if badness[a] >= badness[b] {
+		return a
+	}
+	return b
+}
+
+// Counts is how many components have each status.
+type Counts [Statuses]int
+
+// Add adds other counts.
+func (c *Counts) Add(o *Counts) {
+	for i := range c {
+		c[i] += o[i]
+	}
+}
+
+// Total returns how many components are counted.
+func (c *Counts) Total() (n int) {
+	for _, k := range c {
+		n += k
+	}
+	return n
+}
+
+// WithoutPending returns the counts without components whose next run is awaited, which percentages leave out.
+func (c *Counts) WithoutPending() Counts {
+	out := *c
+	out[Pending] = 0
+	return out
+}
+
+// MaxPrecision is the highest number of digits behind the point of a percentage.
+const MaxPrecision = 5
+
+// Percents returns the share of each status in units of 10^-precision percent, by Rudder's arithmetic: each but the
+// largest share is truncated, but never to zero, and the largest is the rest, so that they add up to 100. Nothing
+// counted: all are zero.
+func (c *Counts) Percents(precision int) (shares [Statuses]int) {
+	total := c.Total()
+	if total == 0 {
+		return shares
+	}
+	unit := 1
+	for range min(max(precision, 0), MaxPrecision) {
+		unit *= 10
+	}
+	order := make([]Status, Statuses)
+	for i := range order {
+		order[i] = Status(i)
+	}
+	slices.SortFunc(order, func(a, b Status) int { return cmp.Or(cmp.Compare(c[a], c[b]), cmp.Compare(badness[a], badness[b])) })
+	rest, raised := 100*unit, 1.0
+	for _, s := range order[:Statuses-1] {
+		if c[s] == 0 {
+			continue
+		}
+		share := int(float64(c[s]) * 100 * float64(unit) / float64(total) / raised)
+		if share < 1 {
+			share, raised = 1, raised+0.01
+		}
+		shares[s] = share
+		rest -= share
+	}
+	shares[order[Statuses-1]] = rest
+	return shares
+}
+
+// Compliance returns the share of fulfilled components in percent with the given digits, as in "97.50", without pending
+// ones; empty: nothing counts.
+func (c *Counts) Compliance(precision int) string {
+	counted := c.WithoutPending()
+	if counted.Total() == 0 {
+		return ""
+	}
+	precision = min(max(precision, 0), MaxPrecision)
+	sum := 0
+	for s, share := range counted.Percents(precision) {
+		if Status(s).Fulfilled() {
+			sum += share
+		}
+	}
+	if precision == 0 {
+		return fmt.Sprint(sum)
+	}
+	text := fmt.Sprintf("%0*d", precision+1, sum)
+	at := len(text) - precision
+	return text[:at] + "." + text[at:]
+}

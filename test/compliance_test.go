@@ -1,0 +1,107 @@
+//go:build linux
+
+package test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// motdPolicy holds the nodes of a group to one file, and tells a webhook through a route.
+const motdPolicy = `
+{kind: Handler, metadata: {name: hook}, spec: {webhook: {url: %q}}}
+---
+{kind: Route, metadata: {name: compliance}, spec: {groupWait: 0s, steps: [{to: [hook]}]}}
+---
+kind: Technique
+metadata: {name: motd}
+spec:
+  parameters: [{name: text, default: "no unauthorised use"}]
+  methods:
+    - {component: content, fileContent: {path: %q, content: "{{ .params.text }}: {{ .props.site | default \"here\" }}\n"}}
+    - {component: mode, filePermissions: {path: %[2]q, mode: "0644"}}
+    - {component: after a repair, when: 'changed("content")', command: {check: "true"}}
+---
+{kind: Directive, metadata: {name: motd}, spec: {technique: motd, mode: %[3]s, interval: 10s}}
+---
+{kind: Policy, metadata: {name: baseline}, spec: {directives: [motd], targets: {groups: [all]}, alert: {route: compliance}}}
+`
+
+// TestPolicyAuditsTellsAndRepairs holds a node to a file: the wrong file is a problem that is told; a server that is killed
+// knows the same compliance; a directive that enforces repairs the file, and the problem closes. An agent that does not
+// allow changes audits all the same.
+func TestPolicyAuditsTellsAndRepairs(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t, "--snapshot-cycle", "2s")
+	s.Login()
+	hook := newWebhook(t, 0)
+	file := filepath.Join(t.TempDir(), "motd")
+	testenv.NoError(t, os.WriteFile(file, []byte("welcome\n"), 0o600))
+	s.StartAgent("db1", "--policy-enforce")
+	s.Apply(fmt.Sprintf(motdPolicy, hook.URL, file, "audit"))
+	s.AwaitOutput("get compliance", "db1", "motd", "audit", "33.33 %", "non-compliant (2 of 3)")
+	s.AwaitOutput("describe compliance db1/motd", `content  non-compliant: `+file+`: line 1 is "welcome", not "no unauthorised use: here"`, "mode  non-compliant: "+file+" has mode 0600, not 0644", "after a repair  not applicable")
+	s.AwaitOutput("get problems", "db1", "motd:compliance")
+	if data, err := os.ReadFile(file); err != nil || string(data) != "welcome\n" {
+		t.Fatalf("the audit changed the file: %q, %v", data, err)
+	}
+	problems, err := s.Client().Problems.List(t.Context(), "", "db1", "motd:compliance", true, 0, "")
+	require(t, err == nil && len(problems.Items) == 1, "problems: %v %+v", err, problems.Items)
+	harness.Until(t, 40*time.Second, "the problem is told", func() (string, bool) {
+		kinds := hook.kindsOf(problems.Items[0].ID)
+		return fmt.Sprint(kinds), len(kinds) == 1
+	})
+
+	compliance := func() v1.Compliance {
+		l, err := s.Client().Compliance(t.Context(), v1.ComplianceFilter{Node: "db1", Namespace: "default", Details: true}, 10, "")
+		require(t, err == nil && len(l.Items) == 1, "compliance: %v %+v", err, l.Items)
+		one := l.Items[0]
+		one.Run, one.DurationMs = time.Time{}, 0 // the agent goes on
+		return one
+	}
+	before := compliance()
+	s.Kill()
+	s.Launch()
+	s.WaitReady(40 * time.Second)
+	if after := compliance(); fmt.Sprint(after) != fmt.Sprint(before) {
+		t.Errorf("after kill -9 %+v, before %+v", after, before)
+	}
+	for _, by := range []string{"policy", "directive", "node", "group"} {
+		harness.Run(t, s.Env(), "report", "compliance", "--by", by).Expect(0, "33.33 %", "2 non-compliant", "all: 33.33 % of 3 components on 1 node")
+	}
+	harness.Run(t, s.Env(), "why", "db1/motd").Expect(0, "policy baseline is assigned to this node", "directive motd is assigned to this node", "is told")
+	harness.Run(t, s.Env(), "why", "db1/motd:compliance").Expect(0, "CRITICAL")
+	harness.Run(t, s.Env(), "describe", "event", "db1/motd:compliance").Expect(0, "1 of 3 components compliant")
+	harness.Run(t, s.Env(), "explain", "technique.methods.fileContent").Expect(0, "exactly this content")
+	harness.Run(t, s.Env(), "get", "policies").Expect(0, "baseline")
+
+	s.Apply(fmt.Sprintf(motdPolicy, hook.URL, file, "enforce"))
+	s.AwaitOutput("get compliance db1/motd", "enforce", "100.00 %")
+	if data, err := os.ReadFile(file); err != nil || string(data) != "no unauthorised use: here\n" {
+		t.Errorf("the file was not repaired: %q, %v", data, err)
+	}
+	harness.Until(t, 40*time.Second, "the end of the problem is told", func() (string, bool) {
+		kinds := hook.kindsOf(problems.Items[0].ID)
+		return fmt.Sprint(kinds), len(kinds) == 2
+	})
+
+	// The second node forbids changes.
+	s.StartAgent("db2")
+	s.AwaitOutput("get compliance --node db2", "audit", "compliant (2 of 3)")
+	if err := os.WriteFile(file, []byte("drift\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	harness.Until(t, 40*time.Second, "the drift is repaired", func() (string, bool) {
+		data, err := os.ReadFile(file)
+		return fmt.Sprint(string(data), err), err == nil && !strings.Contains(string(data), "drift")
+	})
+	harness.Run(t, s.Env(), "get", "compliance", "db2/nothing").Expect(3, "directive nothing is not on node db2")
+}
