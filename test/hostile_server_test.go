@@ -188,7 +188,7 @@ func TestIdleConnectionsLeaveTheAdminListener(t *testing.T) {
 		conn := testenv.Value(net.Dial("tcp", s.Admin))(t)
 		t.Cleanup(func() { conn.Close() })
 	}
-	harness.Until(t, 20*time.Second, "the admin listener answers", func() (string, bool) {
+	harness.Until(t, 20*time.Second, "the admin listener accepts", func() (string, bool) {
 		code, _, err := s.GetAdmin("/livez")
 		return fmt.Sprint(code, err), code == 200
 	})

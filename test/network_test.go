@@ -335,7 +335,7 @@ func TestUnknownServerNameIsReported(t *testing.T) {
 
 	where := []string{"--server", "https://" + s.Listen, "--ca", filepath.Join(s.Data, "pki", "ca.crt")}
 	harness.Run(t, s.Env(), append(where, "status")...).Expect(9, "muster: the server's certificate is not for 127.0.0.5; it is for 127.0.0.1, ::1, localhost, web1.test\n",
-		"restart the server with --advertise web1.test,127.0.0.5 (the CA stays: no agent joins again)\n")
+		"restart the server with --advertise web1.test,127.0.0.5 (the CA stays, so agents stay joined)\n")
 	resolved := []string{"--resolve", "muster.example.org:" + port + ":127.0.0.5", "https://muster.example.org:" + port + "/livez", "--cacert", filepath.Join(s.Data, "pki", "ca.crt")}
 	curl(t, 60, resolved...)
 	awaitLogLine(t, s, "name=muster.example.org advertise=web1.test,muster.example.org")

@@ -253,8 +253,8 @@ func TestRunNeedsPermission(t *testing.T) {
 		{"operator who may", may, []string{"auth", "token", "create", "--role", "admin"}, 6, ""},
 		{"admin", admin, check, 0, "1 OK"},
 		{"admin", admin, command, 6, "may not run commands"},
-		{"admin", admin, []string{"auth", "user", "create", "eve", "--role", "operator", "--may-run-commands"}, 6, "may not run commands and cannot grant that right"},
-		{"admin", admin, []string{"auth", "token", "create", "--role", "operator", "--may-run-commands"}, 6, "may not run commands and cannot grant that right"},
+		{"admin", admin, []string{"auth", "user", "create", "eve", "--role", "operator", "--may-run-commands"}, 6, "may not run commands and cannot grant that permission"},
+		{"admin", admin, []string{"auth", "token", "create", "--role", "operator", "--may-run-commands"}, 6, "may not run commands and cannot grant that permission"},
 		{"first admin", s.Env(), []string{"auth", "token", "create", "--role", "viewer", "--may-run-commands"}, 2, "operator"},
 		{"first admin", s.Env(), []string{"auth", "whoami"}, 0, "admin (admin, runs commands)"},
 	} {

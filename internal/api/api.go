@@ -146,7 +146,7 @@ func (h *apiHandler) authenticate(next http.Handler) http.Handler {
 			token, ok := tokenOf(r)
 			if !ok {
 				h.CountRefusal("no_token")
-				op.WriteError(w, model.Errorf(model.Unauthenticated, "this request needs an API token").WithHint("muster login"))
+				op.WriteError(w, model.Errorf(model.Unauthenticated, "the request has no API token").WithHint("log in: muster login"))
 				return
 			}
 			var err error
@@ -192,7 +192,7 @@ func (h *apiHandler) observeRequests(routes *http.ServeMux, next http.Handler) h
 				}
 				h.Logger.Error("request handler panicked", "method", r.Method, "path", r.URL.Path, "panic", broken)
 				if rec.Status == 0 {
-					op.WriteError(rec, model.Errorf(model.Internal, "internal error of the server; its log has the details"))
+					op.WriteError(rec, model.Errorf(model.Internal, "internal error: see the server's log"))
 				}
 			}
 			h.logRequest(r, rec.Status, now().Sub(began))
@@ -245,7 +245,7 @@ func answerUnknownPath(routes *http.ServeMux) http.HandlerFunc {
 			}
 		}
 		if len(allowed) == 0 {
-			op.WriteError(w, model.Errorf(model.NotFound, "no API operation or resource at path %s", model.Shorten(r.URL.Path)).WithHint("all paths: /api/v1/openapi.json"))
+			op.WriteError(w, model.Errorf(model.NotFound, "no API operation or resource at path %s", model.Shorten(r.URL.Path)).WithHint("list all paths: /api/v1/openapi.json"))
 			return
 		}
 		list := strings.Join(allowed, ", ")

@@ -93,11 +93,11 @@ func (f *applyFlags) registerPreviewFlags(flags *pflag.FlagSet) {
 func (f *applyFlags) validate(c *commandCall) (err error) {
 	switch {
 	case f.owner == "" && c.cmd.Flags().Changed("owner"):
-		return model.Errorf(model.Invalid, "--owner is empty").WithHint("is a variable of the CI job unset? Write: --owner team-a")
+		return model.Errorf(model.Invalid, "--owner is empty").WithHint("set the variable of the CI job, or write: --owner team-a")
 	case f.prune && f.owner == "":
 		return model.Errorf(model.Invalid, "--prune needs --owner").WithHint("%s --prune --owner team-a", c.cmd.CommandPath())
 	case f.allowEmpty && !f.prune:
-		return model.Errorf(model.Invalid, "--allow-empty is valid only together with --prune").WithHint("leave it out")
+		return model.Errorf(model.Invalid, "--allow-empty is valid only together with --prune").WithHint("leave the flag out")
 	}
 	f.docs, err = f.readResources(c)
 	return err
@@ -400,7 +400,7 @@ func editResource(c *commandCall, k kind.Kind, name string, f *changeFlags) erro
 	}
 	applied, err := replaceWithEditedText(c, k, f, path, data, after, tag)
 	if err != nil {
-		c.Notef("your text is in %s. Correct the file, then: muster apply -f %s\n", path, path)
+		c.Notef("your text is saved in %s. Correct the file, then: muster apply -f %s\n", path, path)
 		return err
 	}
 	_ = os.Remove(path)

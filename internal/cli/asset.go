@@ -44,7 +44,7 @@ func assetAddCommand(s *commandLine) *cobra.Command {
 		check: func(c *commandCall) (err error) {
 			switch {
 			case len(c.args) == 2 && (build.URL != "" || build.SHA512 != ""):
-				return model.Errorf(model.Invalid, "the argument FILE excludes --url and --sha512").WithHint("leave them out")
+				return model.Errorf(model.Invalid, "the argument FILE excludes --url and --sha512").WithHint("leave these flags out")
 			case len(c.args) == 1 && (build.URL == "" || build.SHA512 == ""):
 				return model.Errorf(model.Invalid, "the archive file of the asset is missing").WithHint("%s %s FILE, or --url and --sha512", c.cmd.CommandPath(), c.args[0])
 			case len(c.args) == 2:
@@ -81,7 +81,7 @@ func sha512OfFile(path string) (string, error) {
 		return "", model.Errorf(model.Invalid, "read archive: %w", err)
 	}
 	if size > model.MaxAssetBytes {
-		return "", model.Errorf(model.TooLarge, "%s is larger than %s", path, model.Size(model.MaxAssetBytes)).WithHint("install its content as a package instead")
+		return "", model.Errorf(model.TooLarge, "%s is larger than %s", path, model.Size(model.MaxAssetBytes)).WithHint("install the content of the archive as a package instead")
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }

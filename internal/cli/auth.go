@@ -85,7 +85,7 @@ func tokenCreateCommand(s *commandLine) *cobra.Command {
 			}
 			switch never = strings.TrimSpace(never); {
 			case never != "" && c.cmd.Flags().Changed("expires"):
-				return model.Errorf(model.Invalid, "--expires and --never-expires exclude each other").WithHint("keep one")
+				return model.Errorf(model.Invalid, "--expires and --never-expires exclude each other").WithHint("keep one of these flags")
 			case never != "":
 				r.ExpiresIn, r.NeverExpires = 0, never
 			case r.ExpiresIn == 0 || c.cmd.Flags().Changed("never-expires"):

@@ -133,7 +133,7 @@ func FuzzArguments(f *testing.F) {
 		if at, err := s.parseTime(text, now); err == nil && len(text) == len("15:04") && !at.After(now) {
 			t.Errorf("%q is %s", text, at)
 		}
-		if at, err := s.parsePastTime("at", text); err != nil && !at.IsZero() {
+		if at, err := parsePastTime(s, "at", text); err != nil && !at.IsZero() {
 			t.Errorf("%q is %s with %v", text, at, err)
 		}
 		if seconds, err := parseLifetime("--for", text); err == nil && (seconds < 0 || seconds > int64(maxLifetime/time.Second)) {

@@ -92,7 +92,7 @@ func eventsToDelete(c *commandCall, f *deleteFlags) ([]string, error) {
 	case list != events:
 		return nil, nil
 	case f.dryRun:
-		return nil, model.Errorf(model.Invalid, "--dry-run does not apply to events").WithHint("see it: muster describe event %s", names[0])
+		return nil, model.Errorf(model.Invalid, "--dry-run does not apply to events").WithHint("see the event: muster describe event %s", names[0])
 	}
 	return names, nil
 }

@@ -21,7 +21,7 @@ func describeNode(c *commandCall, r *model.Resource, spec *model.NodeSpec) error
 		return err
 	}
 	if len(l.Items) == 0 {
-		return model.Errorf(model.NotFound, "node %s was deleted meanwhile", r.Metadata.Name).WithHint("find the author: muster audit node %s", r.Metadata.Name)
+		return model.Errorf(model.NotFound, "node %s was deleted meanwhile", r.Metadata.Name).WithHint("find who deleted the node: muster audit node %s", r.Metadata.Name)
 	}
 	n := l.Items[0]
 	c.Printf("%s is %s\n\n", resourceTitle(r), nodeStatus(n))

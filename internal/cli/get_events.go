@@ -142,7 +142,7 @@ func getEventsAt(c *commandCall, f v1.EventFilter, g *getFlags) error {
 	if g.watch || g.problem {
 		return model.Errorf(model.Invalid, "--at shows a past state: it excludes --watch and --problem").WithHint("closed problems are listed, too: muster get problems")
 	}
-	at, err := c.parsePastTime("at", g.at)
+	at, err := parsePastTime(c.commandLine, "at", g.at)
 	if err != nil {
 		return err
 	}

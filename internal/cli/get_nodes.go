@@ -50,7 +50,7 @@ func listNodes(c *commandCall, g *getFlags, filter v1.NodeFilter) error {
 	}
 	empty := g.emptyText("nodes", g.group != "", filter.Namespace, tokenHint)
 	left := l.Total - len(l.Items)
-	more := textWhen(left > 0, fmt.Sprintf("%d more; %d of all %d are not well. --limit 0 shows all, -l selects", left, l.Wrong, l.Total))
+	more := textWhen(left > 0, fmt.Sprintf("%d more; %d of all %d have problems. --limit 0 shows all, -l selects", left, l.Wrong, l.Total))
 	others := textWhen(l.Others > 0 && l.Total > 0 && c.namespaceImplied, model.CountNoun(l.Others, "node")+" in other namespaces: -A shows all")
 	return nodeList(c, l, empty, more, others).print(c)
 }

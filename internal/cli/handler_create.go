@@ -112,7 +112,7 @@ func createHandler(c *commandCall, name string, f *handlerCreateFlags) error {
 	}
 	if tested.Outcome != "taken" {
 		printHandlerTest(c, name, &tested)
-		return model.Errorf(model.Unavailable, "handler %s was created, but its test failed, so it was added to no route", name).WithHint("repeat the command with what is right")
+		return model.Errorf(model.Unavailable, "handler %s was created, but its test failed, so it was added to no route", name).WithHint("repeat the command with the right values")
 	}
 	c.Printf("handler %s accepted a test message after %.2f s\n", name, tested.Seconds)
 	if f.route == "" {

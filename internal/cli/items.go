@@ -20,7 +20,7 @@ func getItems(c *commandCall, names []string, g *getFlags) error {
 	}
 	filter := v1.ItemFilter{Namespace: namespace, Node: g.node}
 	if len(names) > 1 {
-		return model.Errorf(model.Invalid, "%d items: name one, as NODE/KEY", len(names)).WithHint("muster get items --node NODE")
+		return model.Errorf(model.Invalid, "expected one item as NODE/KEY, got %d", len(names)).WithHint("muster get items --node NODE")
 	}
 	if len(names) == 1 {
 		if filter.Namespace, filter.Node, filter.Key, err = c.findItem(names[0]); err != nil {
@@ -73,7 +73,7 @@ func itemState(i *v1.ItemState) screen.Cell {
 		return screen.Cell{Text: "not collected: " + i.Reason, Colour: screen.Yellow}
 	case "waiting":
 		if i.Trapper {
-			return screen.Cell{Text: "no value yet: others send it", Colour: screen.Yellow}
+			return screen.Cell{Text: "no value yet: external senders provide the value", Colour: screen.Yellow}
 		}
 		return screen.Cell{Text: "no value yet", Colour: screen.Yellow}
 	}
@@ -103,7 +103,7 @@ func (c *commandCall) findItem(text string) (namespace, node, key string, err er
 
 // itemNotFound returns the error for an item (metric) that a node does not have
 func itemNotFound(node, key string) error {
-	return model.Errorf(model.NotFound, "node %s has no item %s", node, key).WithHint("list its items: muster get items --node %s", node)
+	return model.Errorf(model.NotFound, "node %s has no item %s", node, key).WithHint("list the node's items: muster get items --node %s", node)
 }
 
 // describeItem prints one item (a metric of a node): value, time, Template and triggers

@@ -15,6 +15,7 @@ func TestQueryHelpsWithNamesAndTimes(t *testing.T) {
 	x.expectOutput("", "query vfs.fs.size[/,used]", 2, `muster query '{item="vfs.fs.size[/,used]"}'`)
 	x.expectOutput("", `query {item="vfs.fs.size[/,used]"}`, 0, "vfs_fs_size", "7")
 	x.expectOutput("", "query sum(vfs_fs_siz)", 0, "no series has the name vfs_fs_siz: did you mean vfs_fs_size?")
+	x.expectOutput("", `query rate(vfs_fs_siz{node="db1"}[5m])*on(node)vfs_fs_size`, 0, "no series has the name vfs_fs_siz: did you mean vfs_fs_size?")
 	rig.Advance(10 * time.Minute) // 12:10
 	x.expectOutput("", "query vfs_fs_size --at 12:01", 0, "7")
 	x.expectOutput("", "query vfs_fs_size --at 13:00", 0, "no series match") // of yesterday

@@ -192,10 +192,10 @@ func (p *timeRange) registerFlags(flags *pflag.FlagSet, since, lists string) {
 
 // parseTimes returns the two times of the flags --since and --until.
 func (p *timeRange) parseTimes(s *commandLine) (since, until time.Time, err error) {
-	if since, err = s.parsePastTime("since", p.since); err != nil {
+	if since, err = parsePastTime(s, "since", p.since); err != nil {
 		return since, until, err
 	}
-	if until, err = s.parsePastTime("until", p.until); err != nil {
+	if until, err = parsePastTime(s, "until", p.until); err != nil {
 		return since, until, err
 	}
 	if !since.IsZero() && !until.IsZero() && !since.Before(until) {
@@ -209,7 +209,7 @@ const pastTimes = "an age such as 24h, or a time such as 03:00 (the last), \"202
 
 // parsePastTime parses an age such as 24h, which means 24 hours before now, or a time as parseTime does; a time of day
 // is its last occurrence
-func (s *commandLine) parsePastTime(flag, text string) (time.Time, error) {
+func parsePastTime(s *commandLine, flag, text string) (time.Time, error) {
 	now := s.Now()
 	if text == "" {
 		return time.Time{}, nil

@@ -76,7 +76,7 @@ func (c *commandCall) findObject(k model.KindInfo, text string) (namespace, name
 		return "", "", model.Errorf(model.NotFound, "%s %s does not exist in any namespace", strings.ToLower(k.Name), text).WithHint("list names: muster get %s -A", k.Plural)
 	case len(found) > 1:
 		return "", "", model.Errorf(model.Invalid, "%s %s exists in namespaces %s", strings.ToLower(k.Name), text, strings.Join(found, ", ")).
-			WithHint("name one: %s/%s", found[0], text)
+			WithHint("name the namespace: %s/%s", found[0], text)
 	}
 	return found[0], text, nil
 }

@@ -38,7 +38,7 @@ func queryCommand(s *commandLine) *cobra.Command {
 
 // run evaluates the expression at one time, or over a period.
 func (f *queryFlags) run(c *commandCall) error {
-	at, err := c.parsePastTime("at", f.at)
+	at, err := parsePastTime(c.commandLine, "at", f.at)
 	if err != nil {
 		return err
 	}
@@ -85,17 +85,17 @@ func itemKeyHint(err error, expression string) error {
 	return refused.WithHint("%s is the key of an item. Its values: muster query '{item=%q}'", expression, expression)
 }
 
-// notMetric matches the parts of a PromQL expression that name no metric: texts, selectors, ranges, lists of labels, functions.
-var notMetric = regexp.MustCompile(`"(\\.|[^"\\])*"|'(\\.|[^'\\])*'|\{[^}]*\}|\[[^\]]*\]|\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)|[a-zA-Z_:][a-zA-Z0-9_:]*\s*\(`)
+// notMetrics matches the parts of an expression that hold no name of a metric: texts, labels, durations, functions.
+var notMetrics = regexp.MustCompile("\"[^\"]*\"|'[^']*'|`[^`]*`|\\{[^}]*\\}|\\[[^]]*\\]|\\b(by|without|on|ignoring|group_left|group_right)\\s*\\([^)]*\\)|[a-z_0-9]+\\s*\\(|[0-9]\\w*")
 
-// metricWord matches the name of a metric.
-var metricWord = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*`)
+// metricName matches a name of a metric.
+var metricName = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*`)
 
 // unknownMetricHint names a metric in the expression that no series has, and the nearest name; empty: all exist, or no
 // name is near.
 func unknownMetricHint(c *commandCall, expression string) (hint string, err error) {
 	names, err := c.api.MetricNames(c.ctx, c.listNamespace())
-	for _, name := range metricWord.FindAllString(notMetric.ReplaceAllString(expression, " "), -1) {
+	for _, name := range metricName.FindAllString(notMetrics.ReplaceAllString(expression, " "), -1) {
 		if near := model.Nearest(name, names); near != "" && near != name {
 			return fmt.Sprintf("no series has the name %s: did you mean %s?", name, near), err
 		}

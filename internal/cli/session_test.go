@@ -248,7 +248,7 @@ func TestEditRefusesConcurrentChange(t *testing.T) {
 		rig.Apply(strings.Replace(disk, "60s", "90s", 1)) // a concurrent change
 		return replace("2m", "3m")(path)
 	}
-	x.expectOutput("", "edit check disk", model.Stale.Exit(), "your text is in")
+	x.expectOutput("", "edit check disk", model.Stale.Exit(), "your text is saved in")
 }
 
 // TestOutputIsCutAndCleanedForTheTerminal expects check outputs cut to the width of the terminal, without escape

@@ -195,7 +195,7 @@ func (f *silenceFlags) requireObject(c *commandCall, k model.KindInfo, namespace
 	if f.future || !errors.As(err, &missing) || missing.Class != model.NotFound {
 		return nil // the request itself answers other errors
 	}
-	return model.Errorf(model.NotFound, "%s", missing.Message).WithHint("%s; a %s of the future: --future", missing.Hint, strings.ToLower(k.Name))
+	return model.Errorf(model.NotFound, "%s", missing.Message).WithHint("%s; a %s that does not exist yet: --future", missing.Hint, strings.ToLower(k.Name))
 }
 
 // requireTrigger returns an error if a Template of the namespace, or of namespace shared, has no trigger with this name.
@@ -212,7 +212,7 @@ func requireTrigger(c *commandCall, namespace, template, trigger string) error {
 		}
 		if !slices.ContainsFunc(of.Spec.Triggers, func(t model.Trigger) bool { return t.Name == trigger }) {
 			return model.Errorf(model.NotFound, "template %s has no trigger %q", template, trigger).
-				WithHint("list them: muster describe template %s/%s; a trigger of the future: --future", in, template)
+				WithHint("list them: muster describe template %s/%s; a trigger that does not exist yet: --future", in, template)
 		}
 		return nil
 	}
@@ -288,7 +288,7 @@ func (f *silenceFlags) setSilenceTimes(c *commandCall, s *model.SilenceSpec) err
 	}
 	switch {
 	case f.length > 0 && f.until != "":
-		return model.Errorf(model.Invalid, "--for and --until exclude each other").WithHint("keep one")
+		return model.Errorf(model.Invalid, "--for and --until exclude each other").WithHint("keep one of these flags")
 	case f.length > 0:
 		s.Until = model.Time{Time: from.Add(time.Duration(f.length)).UTC().Truncate(time.Second)}
 	case f.until != "":

@@ -183,7 +183,7 @@ func notificationWarnings(c *commandCall, s v1.Status) (list []string) {
 	}
 	if n := s.Unnotified.Problems; n > 0 {
 		list = append(list, fmt.Sprintf("no handler is notified of %s (%s): no route matches, and the checks name no handler; %s",
-			model.CountNoun(n, "open problem"), exampleNamesText(s.Unnotified.Examples, n), c.Commands("make a pager: muster handler create --help")))
+			model.CountNoun(n, "open problem"), exampleNamesText(s.Unnotified.Examples, n), c.Commands("create a handler that pages: muster handler create --help")))
 	}
 	return list
 }

@@ -110,7 +110,7 @@ func TestSilenceRefusesUnknownNames(t *testing.T) {
 	}{
 		{"silence -m x --for 1h wbe01", "did you mean web01?", 3},
 		{"silence -m x --for 1h web01/dsk", "did you mean disk?", 3},
-		{"silence -m x --for 1h --check nope", "a check of the future: --future", 3},
+		{"silence -m x --for 1h --check nope", "a check that does not exist yet: --future", 3},
 		{"silence -m x --for 1h -A --check nope", "check/shared/nope does not exist", 3},
 		{"silence -m x --for 1h web02/nope --future", "the silence matches no node", 0},
 		{"silence -m x --for 1h web01/keepalive", "on 1 node", 0},

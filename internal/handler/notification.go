@@ -124,7 +124,7 @@ type ListedProblem struct {
 
 // Encode sets the field Summary and returns the notification as JSON.
 func (n *Notification) Encode() ([]byte, error) {
-	n.Version, n.Summary = NotificationVersion, n.title()
+	n.Version, n.Summary = NotificationVersion, n.summary()
 	var data bytes.Buffer
 	e := json.NewEncoder(&data)
 	e.SetEscapeHTML(false) // scripts that read the message see > and no \u003e
@@ -267,6 +267,14 @@ func (n *Notification) commands() []string {
 		return []string{"muster why " + event}
 	}
 	return []string{"muster why " + event, "muster event ack " + event + ` -m "on it"`}
+}
+
+// summary returns the message in one line: the title, and the note of an acknowledgement.
+func (n *Notification) summary() string {
+	if n.Note == "" || n.Kind != Acknowledged && n.Kind != Summary {
+		return n.title()
+	}
+	return body.Line(n.title() + ": " + body.Cut(n.Note, maxSummary))
 }
 
 // title returns the title of a message: status, subject, node and output in one line.

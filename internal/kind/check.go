@@ -219,7 +219,7 @@ func validateCheck(v *Validator, s *model.CheckSpec) {
 	case s.Command == nil && s.Probe == nil:
 		v.Missing("spec", "write command: … or probe: {name: …}; or passive: true, if external systems send the results", "command or probe is missing")
 	case s.Command != nil && s.Probe != nil:
-		v.Flaw("spec.probe", "keep one of them", "command and probe exclude each other")
+		v.Flaw("spec.probe", "keep one of these fields", "command and probe exclude each other")
 	}
 	v.validateCommand("spec.command", s.Command)
 	if s.Probe != nil {
@@ -236,12 +236,12 @@ func validateCheck(v *Validator, s *model.CheckSpec) {
 	v.FlawIf(s.TTL != 0 && s.Interval > 0 && s.TTL <= s.Interval,
 		"spec.ttl", "usual: two to three intervals", "%s must be longer than the interval %s", s.TTL, s.Interval)
 	v.validateEnv("spec.env", s.Env)
-	v.validateCommandSecrets(s.Secrets, s.Command, s.Env, "leave it out", "a probe has no environment")
+	v.validateCommandSecrets(s.Secrets, s.Command, s.Env, "leave the field out", "a probe has no environment")
 	validateStdin(v, s)
 	v.validateCommandAssets(s.Assets, s.Command, "a probe needs no assets")
 	validateHooksOfCheck(v, s.Hooks)
 	validateMetricsOfCheck(v, s)
-	v.FlawIf(len(s.RunAs) > model.MaxText || model.HasControl(s.RunAs), "spec.runAs", "", "expected the name of a user")
+	v.FlawIf(len(s.RunAs) > model.MaxText || model.HasControl(s.RunAs), "spec.runAs", "", "expected a user name")
 	v.FlawIf(s.MaxOutput > maxOutput, "spec.maxOutput", "", "%s is more than the maximum %s", s.MaxOutput, maxOutput)
 	if a := s.Alert; a != nil {
 		v.validateCount("spec.alert.failAfter", a.FailAfter)
@@ -282,7 +282,7 @@ func validatePassive(v *Validator, s *model.CheckSpec) {
 		{"discardOutput", s.DiscardOutput},
 	} {
 		v.FlawIf(f.set,
-			"spec."+f.name, "leave it out, or leave passive out", "a passive check does not run: external systems send its results")
+			"spec."+f.name, "leave the field out, or leave passive out", "a passive check does not run, because external systems send its results")
 	}
 }
 
@@ -294,7 +294,7 @@ func validateRoundRobin(v *Validator, s *model.CheckSpec) {
 	v.MissingIf(s.Cron != "" && s.TimeZone == "",
 		"spec.timeZone", "write one such as Europe/Paris or UTC", "missing: the server schedules round-robin checks, and it is in no node's time zone")
 	v.FlawIf(s.TTL != 0 && s.Proxy == nil,
-		"spec.ttl", "leave it out, or write proxy: the event then belongs to the proxy node", "round robin: each node runs the check only in its turn, so that its event would expire")
+		"spec.ttl", "leave the field out, or write proxy, so that the event belongs to the proxy node", "in round robin only one node runs the check in each interval, so the events of the other nodes would expire")
 }
 
 // validateSeverities validates the mapping of statuses to severities.
@@ -306,7 +306,7 @@ func validateSeverities(v *Validator, m map[string]string) {
 		if !ok {
 			v.Flaw(at, "write ok, warning, critical or unknown", "unknown status %q", name)
 		} else if other, twice := seen[status]; twice {
-			v.Flaw(at, "keep one of them", "%s and %s are the same status", other, name)
+			v.Flaw(at, "keep one entry", "%s and %s are the same status", other, name)
 		} else {
 			seen[status] = name
 		}
@@ -341,9 +341,9 @@ func validateProbe(v *Validator, p *model.Probe) {
 // validateStdin validates the standard input of a check's command.
 func validateStdin(v *Validator, s *model.CheckSpec) {
 	v.refuseRedacted("spec.stdin", s.Stdin)
-	v.FlawIf(s.StdinEvent && s.Command == nil, "spec.stdinEvent", "leave it out", "a probe reads no standard input")
+	v.FlawIf(s.StdinEvent && s.Command == nil, "spec.stdinEvent", "leave the field out", "a probe reads no standard input")
 	v.FlawIf(s.StdinEvent && s.Stdin != "", "spec.stdinEvent", "leave out stdin or stdinEvent", "the standard input is either a text or the event")
-	v.MissingIf(s.Stdin != "" && s.Command == nil, "spec.stdin", "leave it out", "a probe reads no standard input")
+	v.MissingIf(s.Stdin != "" && s.Command == nil, "spec.stdin", "leave the field out", "a probe reads no standard input")
 	v.FlawIf(len(s.Stdin) > maxLine,
-		"spec.stdin", "put it into a file on the nodes: command: PROGRAM < FILE", "longer than %d bytes", maxLine)
+		"spec.stdin", "put the text into a file on the nodes: command: PROGRAM < FILE", "longer than %d bytes", maxLine)
 }

@@ -32,7 +32,7 @@ func validateSchedule(v *Validator, s *model.CheckSpec) {
 	case s.Interval == 0 && s.Cron == "":
 		v.Missing("spec", "write interval: 60s, or cron", "interval or cron is missing")
 	case s.Interval != 0 && s.Cron != "":
-		v.Flaw("spec.cron", "keep one of them", "interval and cron exclude each other")
+		v.Flaw("spec.cron", "keep one of these fields", "interval and cron exclude each other")
 	case s.Cron == "":
 		v.InRange("spec.interval", s.Interval, model.Duration(time.Second), maxInterval)
 	}
@@ -48,7 +48,7 @@ func validateSchedule(v *Validator, s *model.CheckSpec) {
 		}
 	}
 	if s.TimeZone != "" {
-		v.MissingIf(s.Cron == "", "spec.timeZone", "leave it out", "has no effect without cron")
+		v.MissingIf(s.Cron == "", "spec.timeZone", "leave the field out", "has no effect without cron")
 		v.validateTimeZone("spec.timeZone", s.TimeZone)
 	}
 }
@@ -78,13 +78,13 @@ var hookWhen = [...]string{"ok", "warning", "critical", "unknown", "non-ok"}
 // validateHooksOfCheck validates the hooks of a check.
 func validateHooksOfCheck(v *Validator, list []model.Hook) {
 	v.FlawIf(len(list) > model.MaxHooks,
-		"spec.hooks", "put several commands into a script", "%d, at most %d", len(list), model.MaxHooks)
+		"spec.hooks", "combine commands in a script", "%d, at most %d", len(list), model.MaxHooks)
 	seen := map[string]bool{}
 	for i := range list {
 		h, at := &list[i], fmt.Sprintf("spec.hooks[%d]", i)
 		v.validateOptionalName(at+".hook", h.Hook)
 		v.requireUniqueTitle(at+".name", "hook", h.Title(), "write name: NAME, the title of its output", seen)
-		v.MissingIf(len(h.When) == 0, at+".when", "write when: [critical]", "the results that start the hook are missing")
+		v.MissingIf(len(h.When) == 0, at+".when", "write when: [critical]", "the results that trigger the hook are missing")
 		for k, when := range h.When {
 			n, err := strconv.Atoi(when)
 			v.FlawIf(!slices.Contains(hookWhen[:], when) && (err != nil || n < 0 || n > 255 || strconv.Itoa(n) != when),
@@ -94,7 +94,7 @@ func validateHooksOfCheck(v *Validator, list []model.Hook) {
 		case h.Command == nil && h.Hook == "":
 			v.Missing(at+".command", "", "missing")
 		case h.Hook != "" && (h.Command != nil || h.Timeout != 0):
-			v.Flaw(at+".hook", "keep one of them", "the Hook already has command and timeout")
+			v.Flaw(at+".hook", "keep one of these fields", "the Hook already has command and timeout")
 		}
 		v.validateCommand(at+".command", h.Command)
 		v.InRange(at+".timeout", h.Timeout, minTimeout, maxHookTimeout)
@@ -138,12 +138,12 @@ func validateThresholdBounds(v *Validator, at string, b *model.Bounds, sensu boo
 	case b == nil:
 	case b.MinToken+b.MaxToken != "":
 		v.FlawIf(!sensu, at, "write min and max", "tokens are for checks with sensu: true")
-		v.FlawIf(b.Min != nil && b.MinToken != "" || b.Max != nil && b.MaxToken != "", at, "keep one of them", "a number and a token for the same bound")
+		v.FlawIf(b.Min != nil && b.MinToken != "" || b.Max != nil && b.MaxToken != "", at, "keep one of these fields", "a number and a token for the same bound")
 		v.FlawIf(len(b.MinToken)+len(b.MaxToken) > maxVariable, at, "", "longer than %d bytes", maxVariable)
 	case b.Min == nil && b.Max == nil:
 		v.Missing(at, "write {max: 90}, or {min: 10}", "min or max is missing")
 	case b.Min != nil && math.IsNaN(*b.Min) || b.Max != nil && math.IsNaN(*b.Max):
-		v.Flaw(at, "", "want numbers")
+		v.Flaw(at, "", "expected numbers")
 	case b.Min != nil && b.Max != nil && *b.Min > *b.Max:
 		v.Flaw(at, "min is the smallest accepted value, max the largest", "min %v is larger than max %v", *b.Min, *b.Max)
 	}

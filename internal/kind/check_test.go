@@ -60,7 +60,7 @@ func TestCheckIsValidated(t *testing.T) {
 		"command: x\n  hooks: [{name: top, when: [2], command: top}]":                                         "quote it",
 		"command: x\n  hooks: [{name: top, when: [\"256\"], command: top}]":                                   "unknown result",
 		"command: x\n  hooks: [{name: top, when: [ok]}]":                                                      "spec.hooks[0].command: missing",
-		"command: x\n  hooks: [{name: top, command: top}]":                                                    "the results that start the hook are missing",
+		"command: x\n  hooks: [{name: top, command: top}]":                                                    "the results that trigger the hook are missing",
 		"command: x\n  hooks: [{name: top, when: [ok], command: top}, {name: top, when: [ok], command: top}]": "hook \"top\" occurs twice",
 		"command: x\n  hooks: [{name: top, when: [ok], command: top, timeout: 2m}]":                           "spec.hooks[0].timeout",
 		"command: x\n  hooks: [{name: top, when: [ok], command: 'a {{ .x }}'}]":                               "spec.hooks[0].command: column 3",
@@ -104,7 +104,7 @@ func TestRoundRobinIsValidated(t *testing.T) {
 		"{command: a, interval: 10s, roundRobin: true, ttl: 1m, proxy: {nodes: [a]}}": "",
 		"{command: a, cron: '* * * * *', roundRobin: true}":                           "the server schedules round-robin checks",
 		"{command: a, cron: '* * * * *', timeZone: UTC, roundRobin: true}":            "",
-		"{command: a, interval: 10s, roundRobin: true, ttl: 1m}":                      "only in its turn",
+		"{command: a, interval: 10s, roundRobin: true, ttl: 1m}":                      "in round robin only one node",
 		"{command: a, cron: '* * * * *', ttl: 1m, roundRobin: false}":                 "",
 	} {
 		assertFlaw(t, readSpecFlaws("Check", spec), want)

@@ -21,7 +21,7 @@ func (v *Validator) validateCommand(field string, c *model.Command) {
 	case len(c.Argv) > maxEntries:
 		v.Bound(field, len(c.Argv))
 	case len(c.Shell) > maxLine || slices.ContainsFunc(c.Argv, func(a string) bool { return len(a) > maxLine }):
-		v.Flaw(field, "put it into a script", "longer than %d bytes", maxLine)
+		v.Flaw(field, "put the command into a script", "longer than %d bytes", maxLine)
 	case strings.ContainsRune(c.Shell, 0) || slices.ContainsFunc(c.Argv, func(a string) bool { return strings.ContainsRune(a, 0) }):
 		v.Flaw(field, "", "contains a zero byte")
 	}
@@ -59,7 +59,7 @@ func (v *Validator) validateCommandSecrets(secrets []model.CommandSecret, comman
 		case name == "PATH" || strings.HasPrefix(name, "MUSTER_"):
 			v.Flaw(at+".env", "give the variable another name", "the variable %s cannot hold a secret", name)
 		case seen[name] || plain:
-			v.Flaw(at+".env", "keep one of them", "%s is set twice", name)
+			v.Flaw(at+".env", "keep one entry", "%s is set twice", name)
 		}
 		seen[name] = true
 		v.MissingIf(one.Secret == "", at+".secret", "write the name of a Secret", "missing")
@@ -77,7 +77,7 @@ func (v *Validator) validateAssets(names []string) {
 // assets but no command
 func (v *Validator) validateCommandAssets(names []string, c *model.Command, noCommand string) {
 	v.validateAssets(names)
-	v.MissingIf(len(names) > 0 && c == nil, "spec.assets", "leave it out", "%s", noCommand)
+	v.MissingIf(len(names) > 0 && c == nil, "spec.assets", "leave the field out", "%s", noCommand)
 }
 
 // validateTemplates validates the template variables in the texts of a spec.
@@ -119,8 +119,8 @@ const secretHint = "write agentFile: NAME, agentEnv: NAME, file: /etc/muster/NAM
 // validateSecret validates the spec of a Secret.
 func validateSecret(v *Validator, s *model.SecretSpec) {
 	places := countTrue(s.AgentEnv != "", s.AgentFile != "", s.Env != "", s.File != "", s.Vault != nil)
-	v.MissingIf(places == 0, "spec", secretHint, "the place of the value is missing")
-	v.FlawIf(places > 1, "spec", "keep one of them", "more than one place of the value")
+	v.MissingIf(places == 0, "spec", secretHint, "the source of the value is missing")
+	v.FlawIf(places > 1, "spec", "keep one of these fields", "the value has more than one source")
 	v.FlawIf(s.AgentEnv != "" && (!isVariableName(s.AgentEnv) || len(s.AgentEnv) > model.MaxName),
 		"spec.agentEnv", variableHint, "invalid variable name %q", s.AgentEnv)
 	if bare, ours := strings.CutPrefix(s.AgentEnv, model.SecretVariable); ours {
@@ -139,7 +139,7 @@ func validateSecret(v *Validator, s *model.SecretSpec) {
 	validateVault(v, s.Vault)
 	v.InRange("spec.lease", s.Lease, model.Duration(time.Second), model.Duration(24*time.Hour))
 	v.FlawIf(s.Lease != 0 && places == 1 && !s.OnServer(),
-		"spec.lease", "leave it out", "the agent reads the value again for each run")
+		"spec.lease", "leave the field out", "an agent reads the value for each run, so a lease is not possible")
 }
 
 // validateVault validates the address and path of a secret in Vault.
@@ -261,7 +261,7 @@ func validateAsset(v *Validator, s *model.AssetSpec) {
 			v.Flaw(at+".distributionVersion", "write >=8, <10 or >=8,<10", "expected a version or a range of first numbers")
 		}
 		if first, twice := before[b.Platform()]; twice {
-			v.Flaw(at, "write the machines of the build: os, arch, distribution, distributionVersion", "has no effect: builds[%d] is for the same machines (%s)", first, b.Platform())
+			v.Flaw(at, "write the machines of the build: os, arch, distribution, distributionVersion", "the build has no effect: builds[%d] is for the same machines (%s)", first, b.Platform())
 		} else {
 			before[b.Platform()] = i
 		}

@@ -131,13 +131,13 @@ func streamDetails(view View) []Detail {
 	}
 	list = append(list, Detail{"sent", fmt.Sprintf("%s over %s since the server started", model.CountNoun(s.Lines, "line"), model.CountNoun(s.Connections, "connection"))})
 	if s.Again > 0 {
-		list = append(list, Detail{"repeated", fmt.Sprintf("after broken connections the latest lines were sent again: %s", model.CountNoun(s.Again, "time"))})
+		list = append(list, Detail{"repeated", fmt.Sprintf("after broken connections the server sent the latest lines again: %s", model.CountNoun(s.Again, "time"))})
 	}
 	if s.Withheld > 0 {
 		list = append(list, Detail{"withheld", fmt.Sprintf("%s of namespaces in shadow (notifications: shadow)", model.CountNoun(s.Withheld, "result"))})
 	}
 	if s.Skipped > 0 || !s.SkippedAt.IsZero() {
-		list = append(list, Detail{"skipped", fmt.Sprintf("%s were skipped because the stream was too far behind; last %s ago", model.CountNoun(s.Skipped, "result"), model.Age(view.Now, s.SkippedAt))})
+		list = append(list, Detail{"skipped", fmt.Sprintf("the server skipped %s, because the stream was too far behind; last %s ago", model.CountNoun(s.Skipped, "result"), model.Age(view.Now, s.SkippedAt))})
 	}
 	if s.News != "" {
 		list = append(list, Detail{"started", s.News})
@@ -153,10 +153,10 @@ func validateHandler(v *Validator, s *model.HandlerSpec) {
 		for _, k := range model.HandlerServices() {
 			names = append(names, k.Name)
 		}
-		v.Missing("spec", "write one of "+strings.Join(names, ", "), "the way to notify is missing")
+		v.Missing("spec", "write one of "+strings.Join(names, ", "), "the notification method is missing")
 	case 1:
 	default:
-		v.Flaw("spec."+kinds[len(kinds)-1], "keep one of them; declare a handler for each", "expected one way to notify, got %s", strings.Join(kinds, ", "))
+		v.Flaw("spec."+kinds[len(kinds)-1], "keep one method; declare a handler for each", "expected one notification method, got %s", strings.Join(kinds, ", "))
 	}
 	v.validateCommand("spec.command", s.Command)
 	validateWebhook(v, s.Webhook)

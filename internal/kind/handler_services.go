@@ -54,7 +54,7 @@ func validateService(v *Validator, s *model.HandlerSpec) {
 		validateCallback(v, "spec.opsgenie.callback", o.Callback)
 		v.requireOneOf("spec.opsgenie.region", o.Region, "us", "eu")
 		v.FlawIf(o.Region != "" && o.URL != "",
-			"spec.opsgenie.region", "keep one of them", "region and url exclude each other")
+			"spec.opsgenie.region", "keep one of these fields", "region and url exclude each other")
 		for i, r := range o.Responders {
 			if kind, name, _ := strings.Cut(r, ":"); name == "" || !slices.Contains([]string{"team", "user", "escalation", "schedule"}, kind) {
 				v.Flaw(fmt.Sprintf("spec.opsgenie.responders[%d]", i), "write team:NAME, user:NAME, escalation:NAME or schedule:NAME", "invalid responder %q", r)
@@ -119,7 +119,7 @@ func validateEmail(v *Validator, e *model.Email) {
 	v.requireOneOf("spec.email.security", e.Security, "starttls", "tls", "none")
 	validateLogin(v, "spec.email", e.Username, e.Password, model.Secret{})
 	v.FlawIf(e.Username != "" && e.Security == "none",
-		"spec.email.security", "write security: starttls, or leave username out", "the network would carry the password unencrypted")
+		"spec.email.security", "write security: starttls, or leave username out", "the connection would send the password unencrypted")
 	validateMailbox(v, "spec.email.from", e.From)
 	v.MissingIf(len(e.To) == 0, "spec.email.to", "write to: [oncall@example.org]", "missing")
 	for field, list := range map[string][]string{"to": e.To, "cc": e.CC} {
@@ -159,8 +159,8 @@ func validateBaseURL(v *Validator, field, text string) {
 func validateLogin(v *Validator, field, username string, password, token model.Secret) {
 	validateSecretText(v, field+".password", password, username != "")
 	validateSecretText(v, field+".token", token, false)
-	v.MissingIf(username == "" && !password.IsZero(), field+".username", "", "missing: the password needs a user name")
-	v.FlawIf(username != "" && !token.IsZero(), field+".token", "keep one of them", "username and token exclude each other")
+	v.MissingIf(username == "" && !password.IsZero(), field+".username", "", "the user name is missing: a password needs a user name")
+	v.FlawIf(username != "" && !token.IsZero(), field+".token", "keep one of these fields", "username and token exclude each other")
 }
 
 // validateWebhook validates the webhook of a handler.
@@ -191,7 +191,7 @@ func validateWebhook(v *Validator, w *model.Webhook) {
 	v.refuseRedacted("spec.webhook.token", w.Token.Text)
 	for name := range w.Headers {
 		v.FlawIf(strings.EqualFold(name, "Authorization") && !w.Token.IsZero(),
-			"spec.webhook.token", "keep one of them", "token and the header %s exclude each other", name)
+			"spec.webhook.token", "keep one of these fields", "token and the header %s exclude each other", name)
 	}
 	if w.Template != "" {
 		if err := body.Check(w.Template); err != nil {
@@ -210,7 +210,7 @@ func validateSecretText(v *Validator, field string, s model.Secret, needed bool)
 	case places == 0 && needed:
 		v.Missing(field, "write {secret: NAME} for a Secret; or {fromFile: /etc/muster/NAME} for a file that the server's user may read; or {fromEnv: NAME}; or the text itself", "missing")
 	case places > 1:
-		v.Flaw(field, "keep one of them", "more than one place of the value")
+		v.Flaw(field, "keep one of these fields", "the value has more than one source")
 	case s.FromFile != "" && !strings.HasPrefix(s.FromFile, "/"):
 		v.Flaw(field+".fromFile", "write the absolute path on the server, from /", "%q is not an absolute path", s.FromFile)
 	case strings.HasPrefix(s.FromEnv, "MUSTER_"):

@@ -29,7 +29,7 @@ spec:
   keepalive: {timeout: 5m}
 `,
 		Validate: validateNode,
-		Cycle:    Cycle{"is behind itself", "remove spec.behind from one of them: the first node has none"},
+		Cycle:    Cycle{"is behind itself", "remove spec.behind from one of these nodes: the node nearest to the server has none"},
 		References: func(refs *References, s *model.NodeSpec) {
 			refs.Mention("Group", "spec.groups", s.Groups...)
 			if l := s.Lifecycle; l != nil {
@@ -73,7 +73,7 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 	}
 	if s.UID != "" {
 		if id, err := uuid.Parse(s.UID); err != nil || id.String() != s.UID {
-			v.Flaw("spec.uid", "leave it out: enrolment sets the id", "%q is not a node id", s.UID)
+			v.Flaw("spec.uid", "leave the field out: enrolment sets the id", "%q is not a node id", s.UID)
 		}
 	}
 	v.Names("spec.groups", s.Groups, v.SharedName)
@@ -82,7 +82,7 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 	validateLifecycle(v, "spec.lifecycle", s.Lifecycle)
 	if b := s.Upstream; b != nil {
 		v.MissingIf(b.Node == "",
-			"spec.behind.node", "write behind: {node: NAME}; add check: NAME if another check than keepalive reports the node down", "the node in front is missing")
+			"spec.behind.node", "write behind: {node: NAME}; add check: NAME if a check other than keepalive reports that node as down", "the node that this node is behind is missing")
 		v.validateOptionalName("spec.behind.node", b.Node)
 		v.validateOptionalName("spec.behind.check", b.Check)
 	}
@@ -107,7 +107,7 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 
 // validateProxyNode refuses fields of a proxy node that only a machine with an agent can have.
 func validateProxyNode(v *Validator, s *model.NodeSpec) {
-	const hint = "leave it out: a proxy node has no agent"
+	const hint = "leave the field out: a proxy node has no agent"
 	for _, field := range [...]struct {
 		name string
 		set  bool
@@ -186,7 +186,7 @@ func groupMembersText(s *model.GroupSpec) string {
 		from = append(from, "where "+s.Where)
 	}
 	if s.SelfJoin {
-		from = append(from, "agents that ask for it")
+		from = append(from, "agents that request the group")
 	}
 	return dashIfEmpty(strings.Join(from, "; "))
 }
@@ -208,7 +208,7 @@ func validateGroup(v *Validator, s *model.GroupSpec) {
 		return nil
 	})
 	v.FlawIf(s.Trusted && s.SelfJoin,
-		"spec.selfJoin", "leave it out, or declare another group for agents that ask for it", "an agent cannot join a trusted group by itself")
+		"spec.selfJoin", "leave the field out, or declare another group for agents that request it", "an agent cannot join a trusted group by itself")
 	validateProperties(v, "spec.properties", s.Properties)
 }
 
@@ -295,7 +295,7 @@ func validateProperties(v *Validator, field string, values map[string]json.RawMe
 // validatePropertyValue records an error if a property value is too large.
 func validatePropertyValue(v *Validator, field string, value json.RawMessage) {
 	v.FlawIf(len(value) > maxPropertyValue,
-		field, "keep large things in a file on the node", "%d bytes of JSON; at most %d", len(value), maxPropertyValue)
+		field, "keep large values in a file on the node", "%d bytes of JSON; at most %d", len(value), maxPropertyValue)
 }
 
 // Namespace returns the kind Namespace.
@@ -363,6 +363,6 @@ func validateLimits(v *Validator, l *model.Limits) {
 		{"outputBytes", float64(l.OutputBytes)}, {"resultsPerSec", l.ResultsPerSec}, {"nodeResultsPerSec", l.NodeResultsSec},
 		{"bytesPerSec", l.BytesPerSec}, {"nodeBytesPerSec", l.NodeBytesPerSec}, {"passivePerNode", float64(l.PassivePerNode)},
 	} {
-		v.FlawIf(f.value < 0, "spec.limits."+f.name, "leave it out for the server's default", "cannot be negative")
+		v.FlawIf(f.value < 0, "spec.limits."+f.name, "leave the field out for the server's default", "cannot be negative")
 	}
 }

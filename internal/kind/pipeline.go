@@ -126,10 +126,10 @@ func validateFilter(v *Validator, s *model.FilterSpec) {
 	case len(w.Spans) == 0 && w.Window == "":
 		v.Missing("spec.when", `write spans: [{during: "mon-fri 09:00-17:00"}], or window: NAME`, "the time is missing")
 	case len(w.Spans) > 0 && w.Window != "":
-		v.Flaw("spec.when.window", "keep one of them", "spans and window exclude each other")
+		v.Flaw("spec.when.window", "keep one of these fields", "spans and window exclude each other")
 	case w.Window != "":
 		v.SharedName("spec.when.window", w.Window)
-		v.FlawIf(w.TimeZone != "", "spec.when.timeZone", "leave it out", "the window has its own time zone")
+		v.FlawIf(w.TimeZone != "", "spec.when.timeZone", "leave the field out", "the window has its own time zone")
 	}
 	v.validateTimeZone("spec.when.timeZone", w.TimeZone)
 	v.Bound("spec.when.spans", len(w.Spans))
@@ -180,7 +180,7 @@ func validateMutator(v *Validator, s *model.MutatorSpec) {
 	case s.Command == nil && strings.TrimSpace(s.Javascript) == "":
 		v.Missing("spec", "write command: … or javascript: …", "the action is missing")
 	case s.Command != nil && s.Javascript != "":
-		v.Flaw("spec.javascript", "keep one of them", "command and javascript exclude each other")
+		v.Flaw("spec.javascript", "keep one of these fields", "command and javascript exclude each other")
 	case s.Command == nil:
 		_, err := filter.CompileMutation(s.Javascript)
 		v.recordCompileError("spec.javascript", err)
@@ -188,7 +188,7 @@ func validateMutator(v *Validator, s *model.MutatorSpec) {
 	v.FlawIf(len(s.Javascript) > maxJavascript, "spec.javascript", "", "longer than %d bytes", maxJavascript)
 	v.validateCommand("spec.command", s.Command)
 	v.validateEnv("spec.env", s.Env)
-	v.validateCommandSecrets(s.Secrets, s.Command, s.Env, "leave it out: JavaScript reads no environment", "only a command has an environment")
+	v.validateCommandSecrets(s.Secrets, s.Command, s.Env, "leave the field out: JavaScript reads no environment", "only a command has an environment")
 	v.validateAssets(s.Assets)
 	v.InRange("spec.timeout", s.Timeout, minHandlerTimeout, maxHandlerTimeout)
 }

@@ -117,7 +117,7 @@ var otherWords = map[string]string{
 	"entity_class":     "metadata.labels",
 	"keepalive_window": "keepalive: {timeout: …}",
 	"attempts":         "alert: {failAfter: …}",
-	"value":            "agentFile: NAME, or another place of the value: a Secret does not contain the value itself",
+	"value":            "agentFile: NAME, or another source of the value: a Secret does not contain the value itself",
 }
 
 // unknownFieldHint returns the hint for an unknown field, inside spec (spec is true) or beside it; empty: none.

@@ -256,7 +256,7 @@ func requireTimeOrWindow(v *Validator, at, during, windowName, hint string) {
 	case during == "" && windowName == "":
 		v.Missing(at, hint, "the time is missing")
 	case during != "" && windowName != "":
-		v.Flaw(at+".window", "keep one of them", "during and window exclude each other")
+		v.Flaw(at+".window", "keep one of these fields", "during and window exclude each other")
 	case windowName != "":
 		v.SharedName(at+".window", windowName)
 	default:

@@ -134,7 +134,7 @@ func validateTemplate(v *Validator, s *model.TemplateSpec) {
 	for i := range s.Items {
 		at := fmt.Sprintf("spec.items[%d]", i)
 		item := &s.Items[i]
-		v.FlawIf(seen[item.Key], at+".key", "keep one of them", "item %s occurs twice", item.Key)
+		v.FlawIf(seen[item.Key], at+".key", "keep one entry", "item %s occurs twice", item.Key)
 		seen[item.Key] = true
 		validateItem(v, at, item, keys, macros)
 		v.FlawIf(item.ValueMap != "" && !mapNames[item.ValueMap], at+".valueMap", "name one of spec.valueMaps", "the template has no value map %q", item.ValueMap)
@@ -196,9 +196,9 @@ func validateItem(v *Validator, at string, item *model.Item, keys map[string]boo
 			ways++
 		}
 	}
-	v.FlawIf(ways > 1, at, "keep one of them", "interval, from, trapper and notCollected exclude each other")
+	v.FlawIf(ways > 1, at, "keep one of these fields", "interval, from, trapper and notCollected exclude each other")
 	v.Line(at+".notCollected", item.NotCollected, model.MaxText)
-	v.FlawIf(item.From != "" && item.From == item.Key, at+".from", "name the item that has the whole value", "the item is its own master")
+	v.FlawIf(item.From != "" && item.From == item.Key, at+".from", "name the item that collects the whole value", "the item names itself as its master item")
 	v.FlawIf(item.From != "" && !keys[item.From], at+".from", "name the key of an item of this template", "the template has no item %q", item.From)
 	v.Line(at+".unit", item.Unit, model.MaxText)
 	v.validateMetricTags(at+".tags", item.Tags)

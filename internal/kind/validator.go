@@ -129,7 +129,7 @@ func (v *Validator) Names(field string, names []string, check func(field, text s
 		}
 		at := fmt.Sprintf("%s[%d]", field, i)
 		check(at, name)
-		v.FlawIf(seen[name], at, "keep one of them", "%s occurs twice here", name)
+		v.FlawIf(seen[name], at, "keep one entry", "%s occurs twice here", name)
 		seen[name] = true
 	}
 }
@@ -234,7 +234,7 @@ func (v *Validator) validateMetadata(k *Kind, r *model.Resource) {
 	case k.Namespaced && m.Namespace != "":
 		v.Name("metadata.namespace", m.Namespace)
 	case !k.Namespaced && m.Namespace != "":
-		v.Flaw("metadata.namespace", "leave it out", "a %s has no namespace", k.Name)
+		v.Flaw("metadata.namespace", "leave the field out", "a %s has no namespace", k.Name)
 	}
 	v.Line("metadata.displayName", m.DisplayName, model.MaxText)
 	v.Line("metadata.owner", m.Owner, model.MaxText)

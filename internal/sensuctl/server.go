@@ -254,7 +254,7 @@ func (s *Server) sensuErrorOf(err error) *sensuError {
 	var e *model.Error
 	if !errors.As(err, &e) || e.Class == model.Internal {
 		s.log.Error("request of sensuctl failed", "err", err)
-		return &sensuError{http.StatusInternalServerError, "internal error; the server's log has the reason", 0}
+		return &sensuError{http.StatusInternalServerError, "internal error: see the server's log", 0}
 	}
 	hint := e.Hint
 	if e.Class == model.Unauthenticated {

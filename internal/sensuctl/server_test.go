@@ -461,7 +461,7 @@ func TestGuardedRequestsNameCommand(t *testing.T) {
 	refused := func(method, path, body, command string) {
 		t.Helper()
 		text := w.expectStatus(http.StatusPreconditionRequired, method, path, body)
-		if !strings.Contains(text, "sensuctl cannot confirm it; check it, then type: "+command+")") {
+		if !strings.Contains(text, "sensuctl cannot confirm a large change; check the change, then type: "+command+")") {
 			t.Errorf("%s %s: %s", method, path, text)
 		}
 		for _, flag := range []string{"--dry-run", "--max-affected"} {

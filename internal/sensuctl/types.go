@@ -199,7 +199,7 @@ func hintCommand(err error, command string) error {
 		return err
 	}
 	copied := *e
-	return copied.WithHint("sensuctl cannot confirm it; check it, then type: %s", command)
+	return copied.WithHint("sensuctl cannot confirm a large change; check the change, then type: %s", command)
 }
 
 // applyCommand applies the file of sensuctl create.

@@ -199,9 +199,9 @@ func (r *request) convertDocument(doc *document) (*importedDocument, error) {
 		made.neededResources = append(made.neededResources, m)
 	}
 	if made.main == nil {
-		hint := "muster import sensu FILE shows it line by line; muster help lists the commands"
+		hint := "see each line: muster import sensu FILE; list the commands: muster help"
 		if set {
-			hint = "send a set after its handlers, below them in a file; muster import sensu FILE takes them in any order"
+			hint = "send a set after its handlers, below them in a file; muster import sensu FILE accepts any order"
 		}
 		return nil, model.Errorf(model.Invalid, "Muster cannot store %s %s: %s", doc.kind, model.Shorten(doc.name), truncate(strings.Join(notes, "; "), 900)).WithHint("%s", hint)
 	}

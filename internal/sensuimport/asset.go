@@ -61,7 +61,7 @@ func importAsset(o *object) {
 		o.noteChange("on machines without a matching build Sensu runs the command without it; here the check is UNKNOWN with the reason")
 	}
 	if ours, theirs := model.AssetVariable(musterName(o.name)), strings.ToUpper(invalidVariableChars.ReplaceAllString(o.name, "_"))+"_PATH"; ours != theirs {
-		o.noteChange("its folder is in the variable %s, in Sensu in %s", ours, theirs)
+		o.noteChange("the asset's folder is in the variable %s, in Sensu in %s", ours, theirs)
 	}
 	o.declareResource(spec)
 }

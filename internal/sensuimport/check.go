@@ -31,7 +31,7 @@ func importCheck(o *object) {
 	}
 	if said && !publish {
 		c.Disabled = true
-		o.noteChange("publish: false: it is disabled; muster run runs a command once; results by an agent's API or socket are refused, unless passive: true stands in place of its command, targets and times")
+		o.noteChange("publish: false: the check is disabled; muster run runs a command once; results by an agent's API or socket are refused, unless passive: true replaces command, targets and times")
 	}
 	importTimes(o, c)
 	importSubdues(o, c)
@@ -51,7 +51,7 @@ func importCheck(o *object) {
 	r := o.declareResource(c)
 	for k := range r.Metadata.Annotations {
 		if strings.HasPrefix(k, "fatigue_check/") {
-			o.noteChange("annotation %s is read by a filter only: alert.failAfter, and repeat of a Route, say the same", k)
+			o.noteChange("only a filter reads the annotation %s: use alert.failAfter, and repeat of a Route, instead", k)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func importPassiveCheck(o *object) {
 	s := o.spec
 	c := &model.CheckSpec{Sensu: true, Passive: true, TTL: seconds(s.integer("ttl")), MaxOutput: model.Size(s.integer("max_output_size"))}
 	s.ignore("command", "subscriptions", "interval", "cron", "round_robin", "scheduler") // Sensu needs them to publish only
-	o.noteChange("publish: false, and no command: it is passive, its results come by an agent's API or socket")
+	o.noteChange("publish: false, and no command: the check is passive, its results come by an agent's API or socket")
 	importFlapping(o, c)
 	importRecipients(o, c)
 	o.declareResource(c)
@@ -75,9 +75,9 @@ func importFlapping(o *object, c *model.CheckSpec) {
 	case high > 0 && low > 0:
 		ensureAlert(c).Flapping = &model.Flapping{Start: high, End: min(low, high)}
 	case high > 0:
-		o.noteLoss("high_flap_threshold %d without low_flap_threshold: nothing flaps, as in Sensu; alert.flapping takes both", high)
+		o.noteLoss("high_flap_threshold %d without low_flap_threshold: the check never flaps, as in Sensu; alert.flapping needs both", high)
 	case low > 0:
-		o.noteLoss("low_flap_threshold %d without high_flap_threshold: nothing flaps, as in Sensu; alert.flapping takes both", low)
+		o.noteLoss("low_flap_threshold %d without high_flap_threshold: the check never flaps, as in Sensu; alert.flapping needs both", low)
 	}
 }
 
@@ -232,9 +232,9 @@ func importMetrics(o *object, c *model.CheckSpec) {
 			at := map[int]**model.Bounds{1: &into.Warning, 2: &into.Critical, 3: &into.Unknown}[rule.integer("status")]
 			switch {
 			case at == nil:
-				o.noteLoss("threshold of %s: its status is none of 1, 2, 3", into.Metric)
+				o.noteLoss("threshold of %s: expected status 1, 2 or 3", into.Metric)
 			case *at != nil:
-				o.noteLoss("threshold of %s: a second one of the same status", into.Metric)
+				o.noteLoss("threshold of %s: a second threshold of the same status", into.Metric)
 			default:
 				*at = bounds
 			}

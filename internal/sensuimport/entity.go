@@ -105,7 +105,7 @@ func importSilence(o *object) {
 	if check != "" && check != "*" {
 		spec.Checks = []string{musterName(check)}
 	} else if spec.Targets != nil && spec.Targets.Groups != nil {
-		o.noteChange("it holds for all checks of the nodes of group %s, their keepalive too; in Sensu for those that subscribe to it: say which with checks", spec.Targets.Groups[0])
+		o.noteChange("the silence holds for all checks of the nodes in group %s and their keepalive; in Sensu only for checks with this subscription: name these checks in checks", spec.Targets.Groups[0])
 	}
 	begin := timeOfUnix(s.integer("begin"))
 	until := timeOfUnix(s.integer("expire_at"))
@@ -117,7 +117,7 @@ func importSilence(o *object) {
 		until = from.Add(time.Duration(expire) * time.Second)
 	}
 	if !until.IsZero() && !until.After(o.importer.now) {
-		o.noteChange("it has ended: not imported")
+		o.noteChange("the silence has ended: not imported")
 		return
 	}
 	if begin.After(o.importer.now) {
@@ -228,7 +228,7 @@ func importSecret(o *object) {
 			path = strings.TrimPrefix(path, "data/")
 		}
 		if !found || path == "" || key == "" {
-			o.noteLoss("id %q does not say mount/path#key", id)
+			o.noteLoss("id %q: expected mount/path#key", id)
 			return
 		}
 		vault := p.vault
@@ -256,7 +256,7 @@ func commandSecrets(o *object, what string) (list []model.CommandSecret) {
 		of, as := secret.text("secret"), secret.text("name")
 		switch named := model.CleanName(of); {
 		case o.findResource("Secret", named) == nil:
-			o.noteLoss("secret %s as %s: there is no such Secret here: declare one, and name it in secrets", of, as)
+			o.noteLoss("secret %s as %s: the Secret does not exist: declare the Secret, and name it in secrets", of, as)
 		case len(list) == model.MaxCheckSecrets:
 			o.noteLoss("secret %s as %s: a %s has at most %d", of, as, what, model.MaxCheckSecrets)
 		default:

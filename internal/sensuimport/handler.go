@@ -59,7 +59,7 @@ func importStream(o *object) {
 	s := o.spec
 	spec := &model.HandlerSpec{Stream: &model.Stream{Address: s.text("address"), Connections: s.integer("max_connections")}}
 	if spec.Stream.Connections > model.MaxStreamConnections {
-		o.noteChange("max_connections: %d connections are the most here, and are enough: they are never waited for", model.MaxStreamConnections)
+		o.noteChange("max_connections: at most %d connections, which are enough: a message never waits for a connection", model.MaxStreamConnections)
 		spec.Stream.Connections = model.MaxStreamConnections
 	}
 	s.ignore("min_reconnect_delay", "max_reconnect_delay")
@@ -187,7 +187,7 @@ func handlersOf(o *object, handler string, depth int) []*object {
 	case h.spec.text("type") != "set":
 		return []*object{h}
 	case depth > 3:
-		o.noteLoss("handler %s: sets within sets within sets", handler)
+		o.noteLoss("handler %s: sets are nested too deeply", handler)
 		return nil
 	}
 	var list []*object
@@ -221,7 +221,7 @@ func importPipeline(o *object) {
 		}
 	}
 	if len(spec.Workflows) == 0 {
-		o.noteLoss("none of its workflows was imported: it drops every event")
+		o.noteLoss("no workflow of the pipeline was imported: the pipeline drops every event")
 	}
 	o.declareResource(spec)
 }
@@ -233,7 +233,7 @@ func addFilters(o *object, flow *model.Workflow, filters []string, mutator strin
 	for _, f := range filters {
 		ref := musterName(f)
 		if !model.BuiltinFilter(f) && o.findResource("Filter", ref) == nil {
-			o.noteLoss("filter %s "+o.absenceText()+": the workflow passes nothing until it is written", f)
+			o.noteLoss("filter %s "+o.absenceText()+": the workflow passes no event until you write the resource", f)
 			o.addResource(ref, &model.FilterSpec{Action: "allow", Expressions: []string{"false"}})
 		}
 		flow.Filters = append(flow.Filters, ref)
@@ -243,7 +243,7 @@ func addFilters(o *object, flow *model.Workflow, filters []string, mutator strin
 	}
 	ref := musterName(mutator)
 	if !model.BuiltinMutator(mutator) && o.findResource("Mutator", ref) == nil {
-		o.noteLoss("mutator %s "+o.absenceText()+": the workflow passes nothing until it is written", mutator)
+		o.noteLoss("mutator %s "+o.absenceText()+": the workflow passes no event until you write the resource", mutator)
 		o.addResource(ref, &model.MutatorSpec{Command: &model.Command{Shell: "echo 'this mutator was not imported: write it' >&2; exit 1"}})
 	}
 	flow.Mutator = ref
@@ -305,7 +305,7 @@ func importPlugin(o *object, command string, h *model.HandlerSpec) bool {
 		return false
 	}
 	if readsEvents(h) || h.Slack == nil && h.Mattermost == nil && h.PagerDuty == nil && h.Opsgenie == nil && h.Email == nil {
-		o.noteChange("Muster has a handler of its own for this, but the command does not say %s: it is kept as a command", missing)
+		o.noteChange("Muster has a built-in handler for this service, but the command has no value for %s: the handler stays a command", missing)
 		return false
 	}
 	o.noteChange("%s became a handler of Muster, which is notified of problems by their ids; templates and other flags of the command are lost", path.Base(words[0]))

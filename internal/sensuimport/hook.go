@@ -9,7 +9,7 @@ func importHook(o *object) {
 	s := o.spec
 	spec := &model.HookSpec{Command: &model.Command{Shell: s.text("command")}, Timeout: seconds(s.integer("timeout")), Stdin: s.boolean("stdin")}
 	if most := seconds(60); spec.Timeout > most {
-		o.noteChange("timeout: a hook may take 60s at most: the result leaves when it has ended")
+		o.noteChange("timeout: a hook may run 60s at most, because the result waits for the hook")
 		spec.Timeout = most
 	}
 	assets := s.texts("runtime_assets")

@@ -103,7 +103,7 @@ type sensuType struct {
 	note string
 }
 
-const rolesNote = "the roles are admin, operator, viewer, agent and alerts: see who is bound to it"
+const rolesNote = "the roles are admin, operator, viewer, agent and alerts: see the users of the role"
 
 // sensuTypes returns Sensu's types in the order of import: a type follows the types that it refers to.
 func sensuTypes() []sensuType {
@@ -291,7 +291,7 @@ func (im *importer) addNamespaces() {
 			continue
 		}
 		by := im.makers[at]
-		by.noteChange("namespace %s is not in these files: it is added", at.namespace)
+		by.noteChange("namespace %s is not in these files: the import adds the namespace", at.namespace)
 		im.made[key] = &model.Resource{APIVersion: model.APIVersion, Kind: key.kind, Metadata: model.Metadata{Name: key.name}, Spec: &model.NamespaceSpec{}}
 		im.makers[key], im.order = by, append(im.order, key)
 	}
@@ -301,7 +301,7 @@ func (im *importer) addNamespaces() {
 func (im *importer) refusal(at resourceKey, refused map[resourceKey]bool) string {
 	r := im.made[at]
 	if err := im.kinds.Validate(r); err != nil {
-		return "Muster refuses it: " + strings.Join(strings.Fields(err.Error()), " ")
+		return "Muster refuses the resource: " + strings.Join(strings.Fields(err.Error()), " ")
 	}
 	if refused[resourceKey{"Namespace", "", at.namespace}] {
 		return "its namespace is left out"

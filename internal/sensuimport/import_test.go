@@ -87,7 +87,7 @@ func TestFileFormsAreRead(t *testing.T) {
 		"an unknown type":         {"type: Sprocket\nspec: {a: 1}\n", 1, "f:1 unknown type"},
 		"an unknown field":        {checkJSON(`,"color":"red","nothing":0`), 1, `f:1 not imported: spec.color: "red"`},
 		"a field of a wrong type": {checkJSON(`,"timeout":"soon"`), 1, `f:1 not imported: spec.timeout: "soon"`},
-		"what Muster refuses":     {checkJSON(`,"ttl":5`), 1, "f:1 Check default/c is left out: Muster refuses it: "},
+		"what Muster refuses":     {checkJSON(`,"ttl":5`), 1, "f:1 Check default/c is left out: Muster refuses the resource: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			result, said := importText(t, tt.text)
@@ -147,7 +147,7 @@ func TestUnpublishedCheckIsDisabledOrPassive(t *testing.T) {
 		if !c.Passive || c.Disabled || c.Command != nil || c.Targets != nil || c.Interval != 0 || c.TTL != model.Duration(25*time.Hour) || c.Alert == nil || c.Alert.Flapping == nil {
 			t.Errorf("%+v", c)
 		}
-		if !strings.Contains(said, "it is passive") || !strings.Contains(said, "not imported: spec.timeout: 10") || strings.Contains(said, "spec.interval") {
+		if !strings.Contains(said, "the check is passive") || !strings.Contains(said, "not imported: spec.timeout: 10") || strings.Contains(said, "spec.interval") {
 			t.Error(said)
 		}
 	}
@@ -223,8 +223,8 @@ func TestCheckHandlersBecomeAlertsOrPipelines(t *testing.T) {
 		"no filter":         {handler("h", pager), `"pipelines":["sensu-h"]`},
 		"a program":         {handler("h", `"type":"pipe","command":"cat","filters":["is_incident"]`), `"pipelines":["sensu-h"]`},
 		"a set in a set":    {handler("h", `"type":"set","handlers":["i"]`) + handler("i", `"type":"set","handlers":["j"]`) + handler("j", `"type":"udp","socket":{"host":"h","port":1}`), `"pipelines":["sensu-j"]`},
-		"a set without end": {handler("h", `"type":"set","handlers":["h"]`), "sets within sets"},
-		"without a token":   {handler("h", `"type":"pipe","command":"sensu-pagerduty-handler"`), "kept as a command"},
+		"a set without end": {handler("h", `"type":"set","handlers":["h"]`), "sets are nested too deeply"},
+		"without a token":   {handler("h", `"type":"pipe","command":"sensu-pagerduty-handler"`), "the handler stays a command"},
 		"a shell line":      {handler("h", `"type":"pipe","command":"sensu-pagerduty-handler --token $(cat k)"`), `"pipelines":["sensu-h"]`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -237,7 +237,7 @@ func TestCheckHandlersBecomeAlertsOrPipelines(t *testing.T) {
 	}
 	result, said := importText(t, handler("h", pager+`,"filters":["gone"]`)+checkJSON(`,"handlers":["h"]`))
 	data, _ := json.Marshal(result.Resources)
-	if !strings.Contains(said, "filter gone is not in these files: the workflow passes nothing") || !strings.Contains(string(data), `{"action":"allow","expressions":["false"]}`) {
+	if !strings.Contains(said, "filter gone is not in these files: the workflow passes no event") || !strings.Contains(string(data), `{"action":"allow","expressions":["false"]}`) {
 		t.Errorf("%s\n%s", data, said)
 	}
 }
@@ -320,10 +320,10 @@ func TestEndedSilencesAreLeftOut(t *testing.T) {
 	for spec, want := range map[string]string{
 		`"subscription":"entity:web01","check":"*","expire":-1,"reason":"r","creator":"ann"`: `{"targets":{"nodes":["web01"]},"reason":"r (by ann)"}`,
 		`"check":"c","expire":60`:                                              `{"checks":["c"],"until":"2026-11-22T12:01:00Z","reason":"silenced in Sensu"}`,
-		`"check":"c","expire_at":` + fmt.Sprint(noon.Unix()):                   `it has ended`,
+		`"check":"c","expire_at":` + fmt.Sprint(noon.Unix()):                   `the silence has ended`,
 		`"check":"c","begin":` + fmt.Sprint(noon.Unix()+3600) + `,"expire":60`: `"begin":"2026-11-22T13:00:00Z","until":"2026-11-22T13:01:00Z"`,
 		``:                                 `{"targets":{"groups":["s"]},"checks":["c"],"reason":"silenced in Sensu"}`,
-		`"subscription":"web","check":"*"`: `it holds for all checks of the nodes of group web, their keepalive too`,
+		`"subscription":"web","check":"*"`: `the silence holds for all checks of the nodes in group web and their keepalive`,
 	} {
 		result, said := importText(t, silence(spec))
 		if data, _ := json.Marshal(result.Resources); !strings.Contains(string(data)+said, want) {
@@ -467,8 +467,8 @@ func TestLeftOutResourcesTakeTheirUsersAlong(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"f:1 Handler shop/bad is left out: Muster refuses it", "f:2 Pipeline shop/flow is left out: spec.workflows[0].handler names Handler bad, which is left out",
-		"f:1 namespace shop is not in these files: it is added"} {
+	for _, want := range []string{"f:1 Handler shop/bad is left out: Muster refuses the resource", "f:2 Pipeline shop/flow is left out: spec.workflows[0].handler names Handler bad, which is left out",
+		"f:1 namespace shop is not in these files: the import adds the namespace"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("no %q in\n%s", want, said)
 		}

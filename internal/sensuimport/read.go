@@ -124,7 +124,7 @@ func readWrapped(file string, line int, v map[string]any) (object, error) {
 	o := object{file: file, line: line, kind: top.text("type")}
 	if o.kind == "" {
 		return o, model.Errorf(model.Invalid, "%s:%d: no type: not a resource in the format of sensuctl dump", file, line).
-			WithHint("sensuctl dump all --all-namespaces --format yaml --file sensu.yaml; lists of the API (sensuctl check list --format json) do not say what they are: take --format wrapped-json")
+			WithHint("sensuctl dump all --all-namespaces --format yaml --file sensu.yaml; lists of the API (sensuctl check list --format json) do not name their type: use --format wrapped-json")
 	}
 	o.spec = top.object("spec")
 	if o.meta = top.object("metadata"); len(o.meta.values) == 0 {

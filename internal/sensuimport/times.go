@@ -40,7 +40,7 @@ func importTimes(o *object, c *model.CheckSpec) {
 	c.Interval, c.Cron = 0, cmp.Or(cronMacros[cron], cron)
 	if c.TimeZone == "" {
 		c.TimeZone = "UTC"
-		o.noteChange("cron without a zone used the backend's time: UTC assumed")
+		o.noteChange("the cron expression has no time zone, and Sensu used the backend's: the import assumes UTC")
 	}
 }
 
@@ -134,7 +134,7 @@ func importSubdues(o *object, c *model.CheckSpec) {
 		}
 		o.addResource(window, &model.WindowSpec{TimeZone: zone, Spans: spans, Reason: "subdues of check " + o.name})
 		except = append(except, model.ScheduleException{Window: window})
-		o.noteChange("subdues became the window %s in %s, which knows no summer time: give it the zone in which the times are meant", window, zone)
+		o.noteChange("subdues became the window %s in %s, which has no daylight saving time: set the window's timeZone to the intended time zone", window, zone)
 	}
 	if len(except) > 0 {
 		c.Schedule = &model.Schedule{Except: except}

@@ -60,13 +60,13 @@ func LocalOnly(next http.Handler) http.Handler {
 			return
 		}
 		if !isLocalRequest(r) {
-			op.WriteError(w, model.Errorf(model.Forbidden, "the admin listener answers only programs on the server's machine").
+			op.WriteError(w, model.Errorf(model.Forbidden, "the admin listener accepts only programs on the server's machine").
 				WithHint("use 127.0.0.1 on that machine, or collect everything: muster debug bundle"))
 			return
 		}
 		if admitted, ok := r.Context().Value(admittedKey{}).(func() bool); !ok || !admitted() {
-			op.WriteError(w, model.Errorf(model.Forbidden, "the admin listener answers only programs of the server's user and of root").
-				WithHint("run it as one of them, for example: sudo -u USER muster debug bundle"))
+			op.WriteError(w, model.Errorf(model.Forbidden, "the admin listener accepts only programs of the server's user and of root").
+				WithHint("run the command as one of these users: sudo -u USER muster debug bundle"))
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -39,7 +39,7 @@ type bulkVerb struct {
 func bulkVerbs() []bulkVerb {
 	open := func(s *event.State) string {
 		if s.Problem == nil {
-			return "its problem has closed"
+			return "the problem has closed"
 		}
 		return ""
 	}
@@ -47,13 +47,13 @@ func bulkVerbs() []bulkVerb {
 		{"acknowledge", "Acknowledge the open problems of many events", access.Operate, open},
 		{"unacknowledge", "Remove the acknowledgement of an open problem", access.Operate, func(s *event.State) string {
 			if s.Problem == nil || s.Problem.Ack == nil {
-				return "its acknowledgement has ended"
+				return "the acknowledgement has ended"
 			}
 			return ""
 		}},
 		{"resolve", "Resolve many events: OK until their next results", access.Operate, func(s *event.State) string {
 			if s.Status == model.OK && s.Problem == nil {
-				return "it is already OK"
+				return "the event is already OK"
 			}
 			return ""
 		}},
@@ -113,7 +113,7 @@ func (s *eventRequest) runBulkAction(ctx context.Context, v *bulkVerb, in *v1.Bu
 	}
 	if limit := cmp.Or(in.MaxAffected, max(50, int(counts.States/5))); len(list) > limit && !in.Yes {
 		return nil, model.Errorf(model.Guarded, "the selection has %d events; more than %d need --yes", len(list), limit).
-			WithHint("list them with --dry-run, then repeat with --yes or --max-affected %d", len(list))
+			WithHint("list the events: --dry-run; then repeat the command with --yes or --max-affected %d", len(list))
 	}
 	picked := model.CountNoun(len(list), "event") + " picked"
 	note := " (" + cmp.Or(selected, "all") + ")"
@@ -227,15 +227,15 @@ func (s *eventRequest) actOnEvents(ctx context.Context, v *bulkVerb, list []bulk
 			for i := next.Add(1) - 1; i < int64(len(list)); i = next.Add(1) - 1 {
 				e := list[i]
 				if ctx.Err() != nil {
-					skipped.addSkippedEvent(s, e, true, "the time limit of one request ended; repeat it for the others")
+					skipped.addSkippedEvent(s, e, true, "the time limit of the request ended; repeat the request for the other events")
 					continue
 				}
 				if st, ok := s.Events.Get(e.node, e.source); !ok {
-					skipped.addSkippedEvent(s, e, false, "somebody deleted it")
+					skipped.addSkippedEvent(s, e, false, "another user deleted the event")
 				} else if reason := v.reasonToSkip(&st); reason != "" {
 					skipped.addSkippedEvent(s, e, false, reason)
 				} else if v.verb != "delete" && e.problem != "" && e.problem != openProblemID(&st) {
-					skipped.addSkippedEvent(s, e, false, "its problem closed, and another one is open")
+					skipped.addSkippedEvent(s, e, false, "the problem closed, and another problem is open")
 				} else {
 					one := action
 					if one.Check, one.Instance = model.CheckID(e.source.ID), e.source.Instance; v.verb != "delete" {
@@ -243,7 +243,7 @@ func (s *eventRequest) actOnEvents(ctx context.Context, v *bulkVerb, list []bulk
 					}
 					if err := s.Actions.Act(ctx, e.node, one); err != nil {
 						s.Logger.Debug("an event of a bulk action failed", "verb", v.verb, "err", err)
-						skipped.addSkippedEvent(s, e, true, "the server could not store it; its log has the reason")
+						skipped.addSkippedEvent(s, e, true, "the server could not store the action: see the server's log")
 					} else if v.verb == "acknowledge" && !s.isAcknowledged(e.node, e.source, e.problem) {
 						skipped.addSkippedEvent(s, e, false, closedConcurrentlyReason)
 					}

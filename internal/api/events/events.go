@@ -132,7 +132,7 @@ func (s *eventRequest) acknowledgeEvent(ctx context.Context, in *struct {
 
 // closedConcurrentlyReason is the reason where a result closed the problem while the acknowledgement was
 // written, before or after it: an acknowledgement ends with its problem.
-const closedConcurrentlyReason = "its problem closed at the same time"
+const closedConcurrentlyReason = "the problem closed at the same time"
 
 // isAcknowledged reports whether somebody has acknowledged the open problem of an event. Where problem is not empty,
 // the open problem must have this id.

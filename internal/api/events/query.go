@@ -174,7 +174,7 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 	if _, own := v.Directory.CheckByName(in.Namespace, in.Check); own && model.BuiltinCheck(in.Check) == 0 {
 		return event.State{}, e.WithHint("the check does not run on this node: muster describe check %s", in.Check)
 	}
-	return event.State{}, e.WithHint("list them: muster get events -n %s --node %s", in.Namespace, in.Node)
+	return event.State{}, e.WithHint("list events: muster get events -n %s --node %s", in.Namespace, in.Node)
 }
 
 // firstResultText returns when the first result of a check on a node is due.

@@ -37,7 +37,7 @@ func (s *eventRequest) watchEvents(ctx context.Context, in *Filter) (*huma.Strea
 		if !ok {
 			s.CountRefusal("watches")
 			op.WriteError(w, model.Errorf(model.Limited, "user %s has reached the limit of open watches per user", c.Owner()).
-				WithHint("end one of them; tokens that %s made count too: muster auth token list", c.Owner()))
+				WithHint("end another watch; watches by tokens that %s created count too: muster auth token list", c.Owner()))
 			return
 		}
 		defer leave()

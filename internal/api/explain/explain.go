@@ -488,7 +488,7 @@ func (c *traceBuilder) explainMissingDelivery(problem *model.Problem, deliveries
 func (c *traceBuilder) addMissingHandlerLinks(names []route.Name) {
 	for _, name := range names {
 		if _, ok := c.Directory.Handler(name.Namespace, name.Name); !ok {
-			c.addTraceLink("notified", false, "handler %s does not exist in namespace %s: apply it; those that exist: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
+			c.addTraceLink("notified", false, "handler %s does not exist in namespace %s: apply the handler; list handlers: muster get handlers -n %s", name.Name, name.Namespace, name.Namespace)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func (s *explainRequest) explainNode(ctx context.Context, in *struct {
 
 // assignedChecksLink returns the trace step that lists the node's checks with the reasons why they are assigned.
 func (s *explainRequest) assignedChecksLink(node model.NodeID, namespace string) v1.Link {
-	link := v1.Link{Name: "checks", Text: "no checks: no check's targets select this node; list them: muster get checks"}
+	link := v1.Link{Name: "checks", Text: "no checks: the targets of no check select this node; list checks: muster get checks"}
 	count, names, because := 0, map[string][]string{}, map[string][]v1.Link{}
 	for _, check := range s.Directory.NodeUnits(node) {
 		ns, name, ok := s.Directory.SourceName(model.CheckSource(check))

@@ -119,8 +119,8 @@ func (c *callbackReceiver) answerCallback(r *http.Request, address string) error
 	}
 	secret, err := c.Secret(r.Context(), handler.CallbackSecret(spec))
 	if err != nil {
-		c.logger.Error("the secret of a callback cannot be read", "handler", namespace+"/"+name, "err", err)
-		return model.Errorf(model.Unavailable, "the server cannot read the handler's secret; its log has the reason")
+		c.logger.Error("cannot read the secret of a callback", "handler", namespace+"/"+name, "err", err)
+		return model.Errorf(model.Unavailable, "the server cannot read the handler's secret: see the server's log")
 	}
 	call, err := handler.ReadCallback(spec, secret, r.Header, text)
 	if err != nil || call.Verb == "" || call.Problem == "" {

@@ -69,7 +69,7 @@ func boundEnrolment(r *op.Routes, name, wrongReason string, serve func(w *op.Sta
 		if !ok {
 			r.CountRefusal(name + "_network")
 			w.Header().Set("Connection", "close") // else the answer waits for the rest of the request
-			op.WriteError(w, model.Errorf(model.Unavailable, "%d machines of the network of %s are joining or renewing now", maxEnrolmentsPerNetwork, address).WithHint("the agent tries again by itself"))
+			op.WriteError(w, model.Errorf(model.Unavailable, "%d machines of the network of %s are joining or renewing now", maxEnrolmentsPerNetwork, address).WithHint("the agent retries automatically"))
 			return
 		}
 		defer leave()
@@ -179,7 +179,7 @@ func (s *nodeRequest) deleteJoinToken(ctx context.Context, in *op.IDPath) (*op.N
 		err = s.JoinTokens.Delete(ctx, access.AuthorOf(ctx, "join token deleted"), in.ID)
 	}
 	if model.ClassOf(err) == model.NotFound {
-		return nil, model.Errorf(model.NotFound, "join token %s does not exist", in.ID).WithHint("list them: muster node token list")
+		return nil, model.Errorf(model.NotFound, "join token %s does not exist", in.ID).WithHint("list tokens: muster node token list")
 	}
 	return nil, err
 }
@@ -222,7 +222,7 @@ func (s *nodeRequest) replaceNode(ctx context.Context, in *struct {
 	}
 	uid, err := uuid.Parse(r.Spec.(*model.NodeSpec).UID)
 	if err != nil {
-		return nil, model.Errorf(model.Conflict, "%s has no agent that another machine could replace", key).WithHint("join a machine under that name: muster node token, and there muster-agent join TOKEN --name %s; for a node of a trusted group: muster node accept KEY --name %s", in.Name, in.Name)
+		return nil, model.Errorf(model.Conflict, "%s has no agent that another machine could replace", key).WithHint("join a machine under that name: muster node token, and on the machine muster-agent join TOKEN --name %s; for a node of a trusted group: muster node accept KEY --name %s", in.Name, in.Name)
 	}
 	return s.newJoinToken(ctx, pki.JoinToken{Namespace: in.Namespace, Node: uid, MaxUses: 1, Note: in.Body.Message}, in.Body.ExpiresIn)
 }

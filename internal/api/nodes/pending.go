@@ -61,7 +61,7 @@ const (
 )
 
 // pendingHint is the hint of the error when too many machines wait to be accepted.
-const pendingHint = "on the server: muster node list --pending; many machines join with a token: muster node token"
+const pendingHint = "on the server: muster node list --pending; to join many machines, use a token: muster node token"
 
 // NewPending returns an empty list of pending machines, shown as queue "pending" in muster get queues.
 func NewPending(r *queue.Registry, now func() time.Time) *Pending {
@@ -100,7 +100,7 @@ func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration
 		case w == nil && stranger && !p.newMachines.Allow(whence):
 			p.overflow++
 			return 0, model.Errorf(model.Limited, "too many machines from %s wait to be accepted", whence).
-				WithHint("the agent asks again by itself; many machines join with a token: muster node token")
+				WithHint("the agent asks again automatically; to join many machines, use a token: muster node token")
 		}
 	}
 	if w == nil {
@@ -187,14 +187,14 @@ func (p *Pending) findMachine(which string) (pendingMachine, error) {
 		return found[0], nil
 	case 0:
 		return pendingMachine{}, model.Errorf(model.NotFound, "no waiting machine has the name %q or a key that begins with it", which).
-			WithHint("list them: muster node list --pending; a machine asks again every half minute")
+			WithHint("list pending machines: muster node list --pending; a machine asks again every half minute")
 	}
 	keys := make([]string, 0, len(found))
 	for _, w := range found[:min(len(found), 10)] {
 		keys = append(keys, fmt.Sprintf("%s from %s", w.key, w.address))
 	}
 	return pendingMachine{}, model.Errorf(model.Conflict, "%d machines request the name %q:\n  %s", len(found), which, strings.Join(keys, "\n  ")).
-		WithHint("compare the keys with the one on the machine, then type its beginning: muster node accept %s", found[0].key[:minFingerprint])
+		WithHint("compare the keys with the key on the machine, then type the beginning of the right key: muster node accept %s", found[0].key[:minFingerprint])
 }
 
 // countRequestBytes returns the total length in bytes of all texts in an enrolment request

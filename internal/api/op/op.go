@@ -411,13 +411,13 @@ func RefuseUnread(w http.ResponseWriter, r *http.Request, err *model.Error) {
 // RequestShareError returns the error for a request above the user's limit of concurrent requests.
 func RequestShareError() *model.Error {
 	return model.Errorf(model.Unavailable, "your user has reached the limit of concurrent requests").
-		WithHint("try again; tokens that you made count too. muster get queues shows the queue requests, --queues raises its capacity")
+		WithHint("try again; requests by tokens that you created count too. See the queue requests: muster get queues; raise its capacity: --queues")
 }
 
 // RequestLimitError returns the error for a request above the limit of concurrent requests.
 func RequestLimitError() *model.Error {
 	return model.Errorf(model.Unavailable, "the server has reached its limit of concurrent requests").
-		WithHint("try again; muster get queues shows the queue, --queues raises its capacity")
+		WithHint("try again; see the queue requests: muster get queues; raise its capacity: --queues")
 }
 
 // Metrics has the metrics of all operations. Sub-packages of api register further ones.
@@ -476,7 +476,7 @@ func (q Request) BeginAction(ctx context.Context, action, picked, note string) (
 	q.logAction(ctx, action+": "+picked+note)
 	return func(outcome string) {
 		if err := end(outcome); err != nil {
-			q.Logger.Error("cannot record the outcome of an action; the next start records it as unknown", "action", action, "outcome", outcome, "err", err)
+			q.Logger.Error("cannot record the outcome of an action; the next start records the outcome as unknown", "action", action, "outcome", outcome, "err", err)
 		}
 	}, nil
 }
@@ -484,8 +484,8 @@ func (q Request) BeginAction(ctx context.Context, action, picked, note string) (
 // recordFailedError logs that the audit cannot be written, and returns the error for the caller, whose action is
 // refused.
 func (q Request) recordFailedError(action string, err error) error {
-	q.Logger.Error("cannot record an action; refused it", "action", action, "err", err)
-	return model.Errorf(model.Unavailable, "%s failed: the server cannot write the audit record now", action).WithHint("the server's log has the reason; try again")
+	q.Logger.Error("refused an action, because the server cannot record the action", "action", action, "err", err)
+	return model.Errorf(model.Unavailable, "%s failed: the server cannot write the audit record now", action).WithHint("see the reason in the server's log; try again")
 }
 
 // logAction logs an action that a person has requested, with user and address

@@ -99,7 +99,7 @@ func (r *Routes) ErrorOf(operation string, err error) error {
 		return NewErrorAnswer(model.Unavailable, "the time limit of the request ended", "try again, or ask for less")
 	}
 	r.Logger.Error("request failed", "operation", operation, "err", err)
-	return NewErrorAnswer(model.Internal, "internal error; the server's log has the details", "read the log, or run on the server: muster doctor --data DIR")
+	return NewErrorAnswer(model.Internal, "internal error: see the server's log", "read the log, or run on the server: muster doctor --data DIR")
 }
 
 // WriteFailure writes the error of an operation that HandleRaw registered.
@@ -137,7 +137,7 @@ func TokenRefusalError(err error) *model.Error {
 	if known := (*model.Error)(nil); errors.As(err, &known) {
 		return known
 	}
-	return model.Errorf(model.Unauthenticated, "the server cannot check the API token").WithHint("muster login")
+	return model.Errorf(model.Unauthenticated, "the server cannot check the API token").WithHint("log in: muster login")
 }
 
 // convertHumaError converts huma's own errors, such as a parameter out of range, to the API's JSON error format

@@ -155,7 +155,7 @@ func (s *accountRequest) deleteUser(ctx context.Context, in *struct {
 	}
 	if len(made) > 0 && !in.Yes {
 		return nil, model.Errorf(model.Guarded, "deleting user %s would also delete the tokens that %s created: %s", in.Name, in.Name, model.Shorten(strings.Join(made, ", "))).
-			WithHint("replace those that are in use, then: muster auth user delete %s --yes", in.Name)
+			WithHint("replace the tokens that are in use, then: muster auth user delete %s --yes", in.Name)
 	}
 	for _, t := range list {
 		if err := s.joinTokens.Delete(ctx, access.AuthorOf(ctx, "user "+in.Name+" deleted"), t.ID); err != nil && model.ClassOf(err) != model.NotFound {
@@ -178,8 +178,8 @@ func checkGivenGrants(ctx context.Context, g *access.Grants) error {
 	c := access.CallerOf(ctx)
 	switch {
 	case g.Run && !c.Run:
-		return model.Errorf(model.Forbidden, "%s may not run commands and cannot grant that right", c.User).
-			WithHint("ask a user who may (muster auth user list), or on the server's machine: muster auth reset-password --data DIR --user %s --may-run-commands", c.User)
+		return model.Errorf(model.Forbidden, "%s may not run commands and cannot grant that permission", c.User).
+			WithHint("ask a user with this permission (muster auth user list), or on the server's machine: muster auth reset-password --data DIR --user %s --may-run-commands", c.User)
 	case !g.CoveredBy(&c.Grants):
 		return model.Errorf(model.Forbidden, "%s has the rights %s and cannot grant %s", c.User, &c.Grants, g)
 	}

@@ -59,7 +59,7 @@ func (s *resourceRequest) applyResources(ctx context.Context, in *struct{ RawBod
 	defer ended()
 	var resources []model.Resource
 	var flaws model.Flaws
-	errEnough := errors.New("enough flaws")
+	errEnough := errors.New("enough errors")
 	r, err := s.readApplyBody(in.RawBody, func(i int, raw json.RawMessage) error {
 		located, err := s.Kinds.Decode(fmt.Sprintf("resource %d", i), raw)
 		var found model.Flaws
@@ -232,7 +232,7 @@ func (s *resourceRequest) putResource(ctx context.Context, key intent.Key, in Ch
 		return nil, err
 	}
 	if len(located) != 1 {
-		return nil, model.Errorf(model.Invalid, "the body has %d resources, expected one", len(located)).WithHint("apply several with POST /api/v1/apply")
+		return nil, model.Errorf(model.Invalid, "the body has %d resources, expected one", len(located)).WithHint("apply several resources with POST /api/v1/apply")
 	}
 	r := s.setDefaultNamespace(located[0].Resource, key.Namespace)
 	if got := intent.KeyOf(&r); got != key {
@@ -408,7 +408,7 @@ func readResourceList(dec *json.Decoder) (list []json.RawMessage, err error) {
 	}
 	for dec.More() {
 		if len(list) == maxResources {
-			return nil, model.Errorf(model.TooLarge, "more than %d resources in one apply", maxResources).WithHint("apply them in several parts")
+			return nil, model.Errorf(model.TooLarge, "more than %d resources in one apply", maxResources).WithHint("apply the resources in several parts")
 		}
 		var raw json.RawMessage
 		if err := dec.Decode(&raw); err != nil {
@@ -501,7 +501,7 @@ func (s *resourceRequest) expectedRevision(ctx context.Context, key intent.Key, 
 	switch {
 	case model.ClassOf(err) == model.NotFound && in.IfMatch != "":
 		return 0, false, model.Errorf(model.Stale, "%s does not exist, If-Match requires %s", key, model.Shorten(in.IfMatch)).
-			WithHint("omit If-Match to create it, or find its deletion: muster audit")
+			WithHint("omit If-Match to create the resource, or find its deletion: muster audit")
 	case model.ClassOf(err) == model.NotFound:
 		return 0, true, nil
 	case err != nil:
@@ -511,10 +511,10 @@ func (s *resourceRequest) expectedRevision(ctx context.Context, key intent.Key, 
 	switch {
 	case in.IfMatch != "" && !ifMatchHolds(in.IfMatch, tag):
 		return 0, false, model.Errorf(model.Stale, "%s has changed: its ETag is %s, If-Match requires %s", key, tag, model.Shorten(in.IfMatch)).
-			WithHint("GET it again, compare, and send the ETag of that answer")
+			WithHint("read the resource again with GET, compare, and send the ETag of that answer")
 	case in.IfMatch == "" && !ifNoneMatchHolds(in.IfNoneMatch, tag):
 		return 0, false, model.Errorf(model.Stale, "%s exists: its ETag is %s, If-None-Match excludes it", key, tag).
-			WithHint("read it with GET, then change it with If-Match")
+			WithHint("read the resource with GET, then change it with If-Match")
 	}
 	return r.Status.Revision, true, nil
 }

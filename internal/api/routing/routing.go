@@ -47,7 +47,7 @@ func (s *routingRequest) postSilence(ctx context.Context, in *struct{ Body v1.Si
 	}
 	if most := cmp.Or(b.MaxAffected, max(50, all/5)); nodes > most && !b.Yes && !b.DryRun {
 		return nil, model.Errorf(model.Guarded, "the silence would cover %d nodes (%s); more than %d need --yes", nodes, listFirstNodes(first, nodes), most).
-			WithHint("list the nodes with --dry-run, then repeat with --yes or --max-affected %d", nodes)
+			WithHint("list the nodes: --dry-run; then repeat the command with --yes or --max-affected %d", nodes)
 	}
 	holds, err := s.countCoveredProblems(ctx, b.Namespace, &spec.Selector)
 	if err != nil {
@@ -90,7 +90,7 @@ func (s *routingRequest) createSilence(ctx context.Context, b *v1.SilenceRequest
 		case model.ClassOf(err) != model.Stale && model.ClassOf(err) != model.Conflict:
 			return "", err
 		case b.Name != "":
-			return "", model.Errorf(model.Conflict, "silence %s already exists", name).WithHint("see muster describe silence %s; without a name it gets a new one", name)
+			return "", model.Errorf(model.Conflict, "silence %s already exists", name).WithHint("see the silence: muster describe silence %s; without a name, the new silence gets a generated name", name)
 		case i == maxSilencesOfOneName:
 			return "", err
 		}

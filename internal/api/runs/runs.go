@@ -60,7 +60,7 @@ func (s *runRequest) runOnNodes(ctx context.Context, in *struct{ Body v1.RunRequ
 		defer cancel()
 		if s.slots.Enter(ctx) != nil {
 			s.CountRefusal("runs")
-			op.WriteError(w, model.Errorf(model.Limited, "too many runs are in progress").WithHint("wait until one has ended; muster get queues shows their number"))
+			op.WriteError(w, model.Errorf(model.Limited, "too many runs are in progress").WithHint("wait until a run has ended; see the number of runs: muster get queues"))
 			return
 		}
 		defer s.slots.Leave()
@@ -89,7 +89,7 @@ func (s *runRequest) prepareRunTask(ctx context.Context, r *v1.RunRequest) (*run
 	}
 	switch {
 	case (r.Check == "") == (r.Command == nil):
-		return nil, model.Errorf(model.Invalid, "a run needs either a check or a command").WithHint("name one of them")
+		return nil, model.Errorf(model.Invalid, "a run needs either a check or a command").WithHint("give either a check or a command")
 	case r.Command != nil:
 		if err := s.checkCommand(&c, ns, r.Command); err != nil {
 			return nil, err
@@ -130,7 +130,7 @@ func (s *runRequest) checkCommand(c *access.Caller, namespace string, command *m
 	case !c.MayRun(namespace):
 		s.CountRefusal("run")
 		return model.Errorf(model.Forbidden, "user %s may not run commands: its role %s does not include that right", c.User, &c.Grants).
-			WithHint("a user with that right grants it: muster auth user create NAME --role operator --may-run-commands; checks need only the role: muster run CHECK")
+			WithHint("a user with that permission can grant it: muster auth user create NAME --role operator --may-run-commands; checks need only the role: muster run CHECK")
 	case strings.TrimSpace(command.Shell) == "" && (len(command.Argv) == 0 || command.Argv[0] == ""):
 		return model.Errorf(model.Invalid, "the command is empty")
 	case length > maxCommandBytes:
@@ -165,7 +165,7 @@ func (s *runRequest) selectTaskNodes(ctx context.Context, o *runTask, ns string,
 	}
 	if len(o.nodes) > most && !r.Yes {
 		return model.Errorf(model.Guarded, "the run would start on %d nodes; more than %d need --yes", len(o.nodes), most).
-			WithHint("list the nodes with muster get nodes, then repeat with --yes or --max-affected %d", len(o.nodes))
+			WithHint("list the nodes: muster get nodes; then repeat the command with --yes or --max-affected %d", len(o.nodes))
 	}
 	return nil
 }
@@ -370,7 +370,7 @@ func (x *runExecution) giveUpOverdueNodes() error {
 	for node, until := range x.deadlines {
 		if now.After(until) {
 			x.runs.Forget(node)
-			if err := x.endNodeRun(node, &v1.RunLine{Type: v1.RunLost, Why: "no answer in time: the check waits for a free slot of the agent"}); err != nil {
+			if err := x.endNodeRun(node, &v1.RunLine{Type: v1.RunLost, Why: "no answer in time: the check waits, because the agent runs its maximum of commands at once"}); err != nil {
 				return err
 			}
 		}

@@ -159,7 +159,7 @@ func (v *View) nearestNameHint(ctx context.Context, key intent.Key) string {
 	}
 	rows, err := v.Rows.List(ctx, intent.ListQuery{Kind: key.Kind, Namespace: key.Namespace, Limit: maxHintCandidates})
 	if err != nil {
-		return "list them: " + list
+		return "see the list: " + list
 	}
 	names := make([]string, len(rows))
 	for i := range rows {
@@ -171,12 +171,12 @@ func (v *View) nearestNameHint(ctx context.Context, key intent.Key) string {
 	switch near := model.Nearest(key.Name, names); near {
 	case "":
 	case key.Name:
-		return "it was created a moment ago: try again"
+		return "the resource was created a moment ago: try again"
 	default:
 		return fmt.Sprintf("did you mean %s? List them: %s", near, list)
 	}
 	if key.Namespace == "" {
-		return "list them: " + list
+		return "see the list: " + list
 	}
 	if namespaces, err := v.Namespaces(ctx); err == nil {
 		for _, ns := range namespaces {
@@ -187,7 +187,7 @@ func (v *View) nearestNameHint(ctx context.Context, key intent.Key) string {
 			}
 		}
 	}
-	return "list them: " + list
+	return "see the list: " + list
 }
 
 // kindPlural returns the plural of a kind for messages.
@@ -233,11 +233,11 @@ func (v *View) NodeNotFoundError(ctx context.Context, namespace, name string) er
 	}
 	if t, ok := v.Intent.TombstoneByName(namespace, name); ok {
 		return model.Errorf(model.NotFound, "node %q no longer exists: %s", name, t.Sentence()).
-			WithHint("see its changes: muster audit node %s; list nodes: muster get nodes -n %s", name, namespace)
+			WithHint("see the node's changes: muster audit node %s; list nodes: muster get nodes -n %s", name, namespace)
 	}
 	if last, ok := v.findRename(ctx, namespace, name); ok {
 		return model.Errorf(model.NotFound, "node %q no longer exists: %s renamed it %s at %s", name, last.Who.User, last.Key.Name, last.At.UTC().Format(time.RFC3339)).
-			WithHint("see its changes: muster audit node %s -n %s", last.Key.Name, namespace)
+			WithHint("see the node's changes: muster audit node %s -n %s", last.Key.Name, namespace)
 	}
 	return e.WithHint("%s", v.nearestNameHint(ctx, intent.Key{Kind: "Node", Namespace: namespace, Name: name}))
 }

@@ -63,7 +63,7 @@ func (i scopedIntent) checkWritable(r *model.Resource) error {
 	}
 	if field := fieldReachingBeyondNamespace(r); field != "" {
 		return model.Errorf(model.Forbidden, "%s: the field %s affects more than namespace %s and so needs a role in every namespace; user %s has %s", key, field, key.Namespace, i.subject.User, &i.subject.Grants).
-			WithHint("ask an administrator to apply it, or create it in namespace %s as %s/%s", model.SharedNamespaceName, model.SharedNamespaceName, key.Name)
+			WithHint("ask an administrator to apply the resource, or create it in namespace %s as %s/%s", model.SharedNamespaceName, model.SharedNamespaceName, key.Name)
 	}
 	return nil
 }

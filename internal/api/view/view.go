@@ -260,12 +260,12 @@ func (v *View) ParsePageToken(token string) (place string, err error) {
 	}
 	if binary.BigEndian.Uint64(b) != v.Incarnation {
 		return "", model.Errorf(model.Conflict, "the page token is from before the server's data were restored or replaced: start at the first page").
-			WithHint("list again without it")
+			WithHint("request the first page, without after")
 	}
 	return string(b[8:]), nil
 }
 
 // BadPageTokenError returns the error about an invalid page token.
 func BadPageTokenError() error {
-	return model.Errorf(model.Invalid, "parameter after: expected a page token of this list").WithHint("list again without it")
+	return model.Errorf(model.Invalid, "parameter after: expected a page token of this list").WithHint("request the first page, without after")
 }

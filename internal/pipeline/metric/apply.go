@@ -247,16 +247,27 @@ func (w *metricApplier) evaluate(n uint32, u *unitState, i int, now int64) {
 	if state.recovery != nil {
 		state.recovery.Problem = is
 	}
-	w.addVerdict(n, wire.Verdict{Definition: u.ID, Trigger: u.Triggers[i].Name, Problem: is, Executed: now, Output: []byte(u.verdictText(i))})
+	w.addVerdict(n, wire.Verdict{Definition: u.ID, Trigger: u.Triggers[i].Name, Problem: is, Executed: now, Output: []byte(u.verdictText(i, is))})
 }
 
-// verdictText returns the output of a trigger's event: the expression with the last values of its items
-func (u *unitState) verdictText(i int) string {
+// verdictText returns the output of a trigger's event: the expression that decided, with the last values of its items.
+// A recovery without an expression of its own has the values alone.
+func (u *unitState) verdictText(i int, problem bool) string {
 	var b strings.Builder
-	b.WriteString(u.expressionText(i))
-	for k, position := range u.template.triggers[i].problem.Positions() {
+	of, text := u.template.triggers[i].problem, u.Triggers[i].Expression
+	if !problem {
+		text = u.Triggers[i].Recovery
+		if recovery := u.template.triggers[i].recovery; recovery != nil {
+			of = recovery
+		}
+	}
+	b.WriteString(u.expressionText(text))
+	for k, position := range of.Positions() {
 		separator := ", "
-		if k == 0 {
+		switch {
+		case k == 0 && text == "":
+			separator = ""
+		case k == 0:
 			separator = "; "
 		}
 		s := &u.slots[position]
@@ -265,11 +276,11 @@ func (u *unitState) verdictText(i int) string {
 	return model.Truncate(b.String(), maxVerdictText)
 }
 
-// expressionText returns the expression of a trigger with the values of its macros.
-func (u *unitState) expressionText(i int) string {
-	text, err := u.values.Expand(u.Triggers[i].Expression)
+// expressionText returns an expression of a trigger with the values of its macros.
+func (u *unitState) expressionText(expression string) string {
+	text, err := u.values.Expand(expression)
 	if err != nil {
-		return u.Triggers[i].Expression
+		return expression
 	}
 	return text
 }

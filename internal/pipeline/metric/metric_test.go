@@ -35,6 +35,19 @@ func testDefinition(id model.DefinitionID) *model.Definition {
 	return c.Seal()
 }
 
+// TestRecoveryWithoutAnExpressionShowsItsValues expects the output of a trigger without a recovery expression to have
+// the present values alone while it is OK, not the expression of its problem.
+func TestRecoveryWithoutAnExpressionShowsItsValues(t *testing.T) {
+	u := newUnitState(compile(testDefinition(9).AsTemplate(), ""), 0)
+	u.slots[0].value = item.FromFloat(1.5)
+	if text := u.verdictText(0, false); text != "load = 1.5" {
+		t.Errorf("recovery: %q", text)
+	}
+	if text := u.verdictText(0, true); text != "last(//load)>4; load = 1.5" {
+		t.Errorf("problem: %q", text)
+	}
+}
+
 // testCommit is a journal commit with entries of one partition, for tests
 type testCommit struct {
 	number  uint64
@@ -149,6 +162,9 @@ func TestTriggerMakesOneVerdictPerChange(t *testing.T) {
 	expect("2 high true false")
 	apply(v.values(5, item.FromFloat(1.5)))
 	expect("2 high true false", "4 high false false")
+	if text := string(v.partitions[3].pending[len(v.partitions[3].pending)-1].Output); text != "last(//load)<2; load = 1.5" {
+		t.Errorf("text of the recovery %q", text)
+	}
 	items := v.Items(7)
 	if len(items) != 2 || items[0].Value != item.FromFloat(1.5) || items[1].Value != item.FromFloat(32) || items[1].At.UnixNano() != int64(1e18+2e9-1e8) || items[0].Text() != "1.5" {
 		t.Fatalf("items %+v", items)

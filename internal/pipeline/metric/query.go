@@ -70,7 +70,7 @@ func (u *unitState) itemState(i int) ItemState {
 		out.At = time.Unix(0, s.at).UTC()
 	}
 	for _, k := range u.items[i].shown {
-		t, state := &u.triggers[k], TriggerState{Name: u.Triggers[k].Name, Expression: u.expressionText(k), Unknown: u.template.triggers[k].fault}
+		t, state := &u.triggers[k], TriggerState{Name: u.Triggers[k].Name, Expression: u.expressionText(u.Triggers[k].Expression), Unknown: u.template.triggers[k].fault}
 		if t.problem != nil {
 			state.Problem, state.Unknown = t.problem.Problem, t.unknown
 		}

@@ -109,6 +109,7 @@ func FuzzParseHeader(f *testing.F) {
 // FuzzParseRequest feeds arbitrary bytes to parseRequest and passes what it accepts through a server.
 func FuzzParseRequest(f *testing.F) {
 	f.Add([]byte(`{"request":"sender data","data":[{"host":"web1","key":"n","value":"12.5","clock":1795233665,"ns":5},{"host":"web1","key":"n","value":7}],"clock":1795233665,"ns":131780900}`))
+	f.Add([]byte(`{"request":"agent data","session":"c909","host":"Zab1","version":"6.0","data":[{"id":3,"key":"agent.ping","value":"1","clock":1795233665,"ns":7},{"id":9,"itemid":5,"state":1,"value":"no"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var value text
 		if json.Valid(data) && value.UnmarshalJSON(bytes.TrimSpace(data)) == nil && len(value) > len(data) {
@@ -121,6 +122,10 @@ func FuzzParseRequest(f *testing.F) {
 		s := newTestServer(t)
 		if answer, err := s.takeSenderData(t.Context(), []string{"default"}, r, len(data)); err != nil || answer.Response != "success" {
 			t.Errorf("%v %v", answer, err)
+		}
+		r.Host = "Zab1"
+		if answer, err := s.takeAgentData(t.Context(), []string{"default"}, r, netip.IPv6Loopback(), len(data)); err == nil && answer.Response != "success" {
+			t.Errorf("%v", answer)
 		}
 	})
 }

@@ -76,7 +76,7 @@ func register(s Store, r prometheus.Registerer) (err error) {
 		value              func(Counts) uint64
 	}{
 		{"values_total", "", "Values appended to the series store.", func(c Counts) uint64 { return c.Values }},
-		{"moved_total", "", "Values stored 1 ms later, because their series already has a value at their time.", func(c Counts) uint64 { return c.Moved }},
+		{"moved_total", "", "Values moved by 1 ms, because their series has a value at that time.", func(c Counts) uint64 { return c.Moved }},
 		{"refused_total", "late", "Values that the series store refused.", func(c Counts) uint64 { return c.Late }},
 		{"refused_total", "series", "Values that the series store refused.", func(c Counts) uint64 { return c.Unbounded }},
 	} {
