@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -383,6 +384,42 @@ func TestSeriesLeaveHead(t *testing.T) {
 		t.Errorf("%d series in the head", n)
 	}
 	want(t, s, append(expected(0, 10), fill(t, s, &ref, 2000, 2010)...)...)
+}
+
+// TestQueriesMeanwhile queries while values are appended, snapshots saved and blocks written: each query sees all values so far.
+func TestQueriesMeanwhile(t *testing.T) {
+	s := open(t, t.TempDir(), Options{Range: 5 * time.Minute, LateWindow: time.Hour})
+	defer s.Close()
+	var appended atomic.Int64
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var ref Series
+		for i := range 2500 {
+			fill(t, s, &ref, i, i+1)
+			if appended.Add(1); i%100 == 0 {
+				if s.Encode(0, nil); s.Sync(0) != nil {
+					t.Error("no sync")
+				}
+			}
+			if i%700 == 0 {
+				if err := s.maintain(); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}()
+	for running := true; running; {
+		select {
+		case <-done:
+			running = false
+		default:
+		}
+		least := int(appended.Load())
+		if got := read(t, s)[load.String()]; len(got) < least || !slices.Equal(got, expected(0, len(got))) {
+			t.Fatalf("%d values %v, at least %d were appended", len(got), got, least)
+		}
+	}
 }
 
 // TestTwins reads the series of a node that was deleted and made again in another partition as one.
