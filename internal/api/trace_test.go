@@ -103,7 +103,7 @@ func TestTraceTellsOfAFailedMessage(t *testing.T) {
 	r.DeclareNodes("default", nil, "web01")
 	r.Apply("kind: Handler\nmetadata: {name: pager}\nspec: {webhook: {url: 'http://" + testenv.Port(t) + "/'}}\n---\n" +
 		"kind: Check\nmetadata: {name: disk}\nspec: {targets: {groups: [all]}, interval: 60s, command: x, alert: {handlers: [pager]}}\n")
-	r.RunReactor()
+	r.RunDispatcher()
 	c := newTestClient(t, r, r.Token)
 	trace := func() string {
 		out, err := c.Events.Trace(t.Context(), "default", "web01", "disk")

@@ -101,7 +101,7 @@ spec:
 	x.runCommandLine("", "why web04/backup") // cron, by a clock that is off
 	backup, _ := rig.Directory.CheckByName("default", "backup")
 	session("web04", func(a *v1.AgentSession) {
-		a.IdleUnits = []v1.IdleUnit{{ID: backup, Name: "backup", Reason: "the agent (version 0.10.0) does not understand chunks of kind 2: update it"}}
+		a.IdleUnits = []v1.IdleUnit{{ID: backup, Name: "backup", Reason: "the agent (version 0.10.0) does not understand definitions of kind 2: update it"}}
 	})
 	x.runCommandLine("", "why web04/backup") // its agent lacks the feature
 	session("web04", func(a *v1.AgentSession) { a.ClockOffsetMs = -90_000 })
@@ -171,7 +171,7 @@ func TestTextsOfTheDefinitionStandWithTheProblem(t *testing.T) {
   triggers: [{name: AgentSilent, expression: 'nodata(//agent.ping,5m)=1', recovery: 'nodata(//agent.ping,1m)=0', runbook: "https://wiki.example.org/agent"}]}}
 `)
 	awaitPlanner(t, rig)
-	rig.RunReactor()
+	rig.RunDispatcher()
 	rig.RecordResult("default", "web01", "disk", model.Critical, "full")
 	rig.AwaitHistory()
 	for _, line := range []string{"why web01/disk", "describe event web01/disk", "describe problem web01/disk"} {

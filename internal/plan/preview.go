@@ -43,7 +43,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 	if err := p.compile(t, func(_ intent.Key, err error) error { return err }); err != nil {
 		return nil, 0, err
 	}
-	p.chunks.hash(t.units())
+	p.definitions.hash(t.units())
 	t.compare(definitions)
 	landings = make([]intent.Placement, len(writes))
 	p.mu.RLock()
@@ -172,19 +172,19 @@ func (f inspection) tokenWarnings(writes []intent.Write, before map[directory.Gr
 // of its nodes: they collect the key twice, as two items. It returns none for a check.
 func (f inspection) sharedKeyWarnings(id model.UnitID) (out []string) {
 	own := f.units[id]
-	if own == nil || own.def == nil || own.def.chunk.AsTemplate() == nil {
+	if own == nil || own.def == nil || own.def.definition.AsTemplate() == nil {
 		return nil
 	}
-	template := own.def.chunk.AsTemplate()
+	template := own.def.definition.AsTemplate()
 	keys := make(map[string]bool, len(template.Items))
 	for i := range template.Items {
 		keys[template.Items[i].Key] = true
 	}
 	for _, other := range f.units {
-		if other == own || other.def == nil || other.def.chunk.AsTemplate() == nil {
+		if other == own || other.def == nil || other.def.definition.AsTemplate() == nil {
 			continue
 		}
-		second := other.def.chunk.AsTemplate()
+		second := other.def.definition.AsTemplate()
 		var shared []string
 		for i := range second.Items {
 			if keys[second.Items[i].Key] {

@@ -70,11 +70,11 @@ func (v *View) FindSourcesByName(namespaces []string, name string) (list []model
 // triggerNames returns the names of the triggers that a Template declares.
 func (v *View) triggerNames(template model.UnitID) (names []string) {
 	unit := v.Directory.SourceUnit(model.TriggerSource(template, ""))
-	if unit == nil || unit.Chunk.AsTemplate() == nil {
+	if unit == nil || unit.Definition.AsTemplate() == nil {
 		return nil
 	}
-	for i := range unit.Chunk.AsTemplate().Triggers {
-		names = append(names, unit.Chunk.AsTemplate().Triggers[i].Name)
+	for i := range unit.Definition.AsTemplate().Triggers {
+		names = append(names, unit.Definition.AsTemplate().Triggers[i].Name)
 	}
 	return names
 }
@@ -91,7 +91,7 @@ func (v *View) Definition(s model.Source) *v1.Definition {
 		return nil
 	}
 	d := v1.Definition{DisplayName: unit.DisplayName, Runbook: unit.Runbook}
-	if template := unit.Chunk.AsTemplate(); template != nil {
+	if template := unit.Definition.AsTemplate(); template != nil {
 		if t := template.Trigger(s.Instance); t != nil {
 			d.Runbook, d.Expression, d.Recovery = t.Runbook, t.Expression, t.Recovery
 		}

@@ -41,7 +41,7 @@ type signalDecision uint8
 
 const (
 	admitted signalDecision = iota
-	refusedChunk
+	refusedDefinition
 	refusedOutput
 	refusedStates
 	refusedKind
@@ -51,7 +51,7 @@ const (
 	verdicts
 )
 
-var verdictNames = [verdicts]string{"admitted", "unknown_chunk", "output", "states", "kind", "malformed", "proxy", "gap"}
+var verdictNames = [verdicts]string{"admitted", "unknown_definition", "output", "states", "kind", "malformed", "proxy", "gap"}
 
 // metrics holds the metrics of the agents' source.
 type metrics struct {
