@@ -7,6 +7,8 @@ if [ -z "${MUSTER_LEFT_OUT:-}" ]; then
   MUSTER_LEFT_OUT=$(mktemp)
   export MUSTER_LEFT_OUT
   trap 'report $?; rm -f "$MUSTER_LEFT_OUT"' EXIT
+  trap 'exit 143' TERM # without these, report would say that the run passed
+  trap 'exit 130' INT
 fi
 clock() { printf '%d:%02d' $(($1 / 60)) $(($1 % 60)); }
 remaining() { echo $((${DEADLINE:-9999999999} - $(date +%s))); }

@@ -244,7 +244,7 @@ func (u *Up) showStart(s *Server, password string) {
 		data = u.Config.Data
 	}
 	fmt.Fprintf(u.Out, "Muster %s watches this machine.\n\n", version.Get().Version)
-	fmt.Fprintf(u.Out, "  address   %s\n", localURL(s.people))
+	fmt.Fprintf(u.Out, "  address   %s\n            listens on %s\n", localURL(s.people), reachText(s.people.Addr().String()))
 	if password != "" {
 		fmt.Fprintf(u.Out, "  user      admin\n  password  %s   (shown once)\n            a new one: %s auth reset-password --data %s\n", password, u.Program, u.Config.Data)
 	}
@@ -358,6 +358,18 @@ func movedContext(users *access.Service, path string, now *client.Context) clien
 		}
 	}
 	return client.Context{}
+}
+
+// reachText returns an address with the machines that can reach it.
+func reachText(address string) string {
+	host, port, _ := net.SplitHostPort(address)
+	switch ip := net.ParseIP(host); {
+	case ip.IsLoopback():
+		return address + ", for this machine alone"
+	case ip.IsUnspecified():
+		return "port " + port + " of all addresses, for other machines too; for this one alone: --listen 127.0.0.1:" + port
+	}
+	return address + ", for other machines too; for this one alone: --listen 127.0.0.1:" + port
 }
 
 // localURL returns the URL of a listener for programs on this machine.

@@ -121,3 +121,16 @@ func TestStarterSetEqualsExample(t *testing.T) {
 		t.Errorf("%s is not internal/app/starter.yaml (%v): copy one over the other", example, err)
 	}
 }
+
+// TestStartPageNamesWhoReachesTheServer expects the start page of muster up to say which machines reach an address.
+func TestStartPageNamesWhoReachesTheServer(t *testing.T) {
+	for address, want := range map[string]string{
+		"127.0.0.1:9443": "127.0.0.1:9443, for this machine alone", "[::1]:9443": "[::1]:9443, for this machine alone",
+		"[::]:8443":     "port 8443 of all addresses, for other machines too; for this one alone: --listen 127.0.0.1:8443",
+		"192.0.2.7:443": "192.0.2.7:443, for other machines too; for this one alone: --listen 127.0.0.1:443",
+	} {
+		if got := reachText(address); got != want {
+			t.Errorf("%s: %s, want %s", address, got, want)
+		}
+	}
+}

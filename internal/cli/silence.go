@@ -146,9 +146,8 @@ func (f *silenceFlags) buildSilences(c *commandCall, base *model.SilenceSpec) ([
 	request := f.request
 	request.Namespace = c.targetNamespace()
 	if len(c.args) == 0 {
-		if base.Targets == nil && len(base.Labels) == 0 && len(base.Checks) == 0 && !f.everything {
-			return nil, model.Errorf(model.Invalid, "the nodes or checks of the silence are missing").
-				WithHint("muster silence NODE[/CHECK], or --check, --group, --where, -l; all nodes of namespace %s: --all", c.objectNamespace())
+		if base.Targets == nil && len(base.Labels) == 0 && len(base.Checks) == 0 && !f.everything { // -l ","
+			return nil, model.Errorf(model.Invalid, "-l names no label").WithHint("all nodes of namespace %s: --all", c.objectNamespace())
 		}
 		return []*silence{{request, *base}}, f.requireChecks(c, request.Namespace, base.Checks)
 	}
@@ -251,11 +250,29 @@ func (f *silenceFlags) requireChecks(c *commandCall, namespace string, names []s
 	return nil
 }
 
+// requireAll returns an error that lists all missing parts of a silence: its problems, its reason and its end.
+func (f *silenceFlags) requireAll(c *commandCall, s *model.SilenceSpec) error {
+	var missing, hints []string
+	if len(c.args)+len(f.targets.Groups)+len(s.Checks) == 0 && f.targets.Where+f.labels == "" && !f.everything {
+		missing, hints = append(missing, "the nodes or checks"), append(hints, fmt.Sprintf("NODE[/CHECK], --check, --group, --where or -l; all nodes of namespace %s: --all", c.objectNamespace()))
+	}
+	if strings.TrimSpace(s.Reason) == "" {
+		missing, hints = append(missing, "the reason"), append(hints, "-m TEXT, for the colleague on call at 3 a.m.")
+	}
+	if f.length == 0 && f.until == "" && !s.UntilResolved && !f.forever {
+		missing, hints = append(missing, "the end"), append(hints, "--for 2h, --until 18:00, --until-resolved, or without end: --forever")
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return model.Errorf(model.Invalid, "the silence lacks %s", strings.Join(missing, ", ")).WithHint("%s", strings.Join(hints, "\n  "))
+}
+
 // buildSilenceWithoutNodes returns a silence with everything that the flags set, except its nodes.
 func (f *silenceFlags) buildSilenceWithoutNodes(c *commandCall) (*model.SilenceSpec, error) {
 	s := &f.silence
-	if strings.TrimSpace(s.Reason) == "" {
-		return nil, model.Errorf(model.Invalid, "a reason is required: -m TEXT").WithHint("write the reason for the colleague on call at 3 a.m.")
+	if err := f.requireAll(c, s); err != nil {
+		return nil, err
 	}
 	if len(f.targets.Groups) > 0 || f.targets.Where != "" {
 		s.Targets = &f.targets
@@ -297,8 +314,6 @@ func (f *silenceFlags) setSilenceTimes(c *commandCall, s *model.SilenceSpec) err
 			return err
 		}
 		s.Until = model.Time{Time: at.UTC()}
-	case !s.UntilResolved && !f.forever:
-		return model.Errorf(model.Invalid, "the end of the silence is missing").WithHint("--for 2h, --until 18:00, --until-resolved, or without end: --forever")
 	}
 	return nil
 }

@@ -99,6 +99,18 @@ func TestWatchesPrintChanges(t *testing.T) {
 	x.expectOutput("", "get problems -w --where row.open", 2, "--where does not apply to a watch of problems")
 }
 
+// TestSilenceNamesAllMissingFlags expects one error with the nodes, the reason and the end of a silence that lacks all
+// of them, and one of its own for each alone
+func TestSilenceNamesAllMissingFlags(t *testing.T) {
+	rig, x := openLoggedInTerminal(t)
+	rig.DeclareNodes("default", nil, "web01")
+	x.expectOutput("", "silence --status critical", 2, "the silence lacks the nodes or checks, the reason, the end", "--check", "-m TEXT", "--until 18:00")
+	x.expectOutput("", "silence web01 --for 1h", 2, "the silence lacks the reason")
+	x.expectOutput("", "silence web01 -m x", 2, "the silence lacks the end")
+	x.expectOutput("", "silence --for 1h -m x", 2, "the silence lacks the nodes or checks")
+	x.expectOutput("", "silence -l , --for 1h -m x", 2, "-l names no label")
+}
+
 // TestSilenceRefusesUnknownNames expects an error for a silence of unknown nodes or checks, unless --future is set.
 func TestSilenceRefusesUnknownNames(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
