@@ -222,7 +222,7 @@ func TestSecretsNeedWriteAccess(t *testing.T) {
 		}
 		plan = strings.Replace(plan, `"owner":"o","prune":true,`, "", 1)
 		assertAnswer(t, r, 200, `"op":"unchanged"`, "POST", "/api/v1/apply", made.Secret, plan, nil)
-		assertAnswer(t, r, 403, "may read and not change", "POST", "/api/v1/apply", made.Secret, strings.Replace(plan, `"dryRun":true,`, "", 1), nil)
+		assertAnswer(t, r, 403, "may only read", "POST", "/api/v1/apply", made.Secret, strings.Replace(plan, `"dryRun":true,`, "", 1), nil)
 	}
 	_, _, seen := sendRequest(t, r, "GET", "/api/v1/handlers/default/pager", made.Secret, "", nil)
 	assertAnswer(t, r, 422, "PAGER_KEY", "PUT", "/api/v1/handlers/default/pager", r.Token, seen, nil)
