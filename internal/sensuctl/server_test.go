@@ -238,7 +238,7 @@ func TestUnsupportedRequestsNameCommand(t *testing.T) {
 		"DELETE /api/core/v2/clusterrolebindings/view":    "muster auth user delete",
 		"PUT /api/core/v2/users/vera/reset_password":      "muster auth reset-password --data DIR --user vera",
 		"PUT /api/core/v2/users/vera/password":            "muster auth password",
-		"GET /api/core/v2/apikeys":                        "list tokens: muster auth token list",
+		"GET /api/core/v2/apikeys":                        "muster auth token list",
 		"PATCH " + core + "/assets/x":                     "muster asset add",
 		"PUT " + core + "/roles/mine":                     "muster auth user create",
 		"PUT " + core + "/rolebindings/x":                 "muster auth user create",
