@@ -271,7 +271,7 @@ func (p *gitOps) follow() {
 
 	// The token of merge requests may not apply.
 	p.knows["MUSTER_APPLY_TOKEN"], p.knows["secrets.MUSTER_APPLY_TOKEN"] = p.knows["MUSTER_PLAN_TOKEN"], p.knows["secrets.MUSTER_PLAN_TOKEN"]
-	p.expectJob("apply", "team-a", model.Forbidden.Exit(), "pipeline may read and not change (role viewer)")
+	p.expectJob("apply", "team-a", model.Forbidden.Exit(), "pipeline may only read (role viewer)")
 }
 
 // resourceNamed returns the resource with this name from the output of `get -o yaml`.

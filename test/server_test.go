@@ -134,7 +134,7 @@ func TestPasswordResetEndsSessions(t *testing.T) {
 	out := run(0, "auth", "reset-password", "--data", s.Data).Out // the password is generated
 	made := strings.Fields(out[strings.Index(out, "password ")+len("password "):])[0]
 	r := run(5, "auth", "whoami")
-	assert(t, strings.Contains(r.Errors, "log in: muster login"), "a session of before: %s", r.Errors)
+	assert(t, strings.Contains(r.Errors, "muster login"), "a session of before: %s", r.Errors)
 	login(5, "four plain test words")
 	login(0, made)
 	run(0, "auth", "whoami")
@@ -350,7 +350,7 @@ func TestRootKeepsFolderOwner(t *testing.T) {
 		}))
 		return r.Out
 	}
-	expectTexts(t, as("auth", "reset-password"), "log in: muster login")
+	expectTexts(t, as("auth", "reset-password"), "muster login")
 	s.Stop()
 	as("auth", "reset-password")
 	as("doctor", "restored")

@@ -105,7 +105,7 @@ func TestEveryPrivateOperationNeedsAToken(t *testing.T) {
 			path := strings.NewReplacer("{namespace}", "default", "{name}", "x", "{node}", "x", "{check}", "x", "{id}", "x").Replace(path)
 			for _, token := range []string{"", "mt1.wrong"} {
 				status, header, body := sendRequest(t, r, strings.ToUpper(method), path, token, "", nil)
-				if status != 401 || header.Get("Content-Type") != "application/problem+json" || !strings.Contains(body, "log in: muster login") {
+				if status != 401 || header.Get("Content-Type") != "application/problem+json" || !strings.Contains(body, "muster login") {
 					t.Errorf("%s %s with token %q: %d %s %s", method, path, token, status, header.Get("Content-Type"), body)
 				}
 				asked++

@@ -189,7 +189,7 @@ func (r *request) checkReplaceable(is *model.Resource) error {
 	}
 	field, err := r.firstInexpressibleField(is)
 	if err == nil && field != "" {
-		err = refuseChange(is, "Sensu cannot express the field "+field, "edit")
+		err = refuseChange(is, "Sensu cannot express its "+field, "edit")
 	}
 	return err
 }
