@@ -284,6 +284,9 @@ func importZabbixCommand(s *commandLine) *cobra.Command {
 			text := importText{value: result, resources: result.Resources, lost: result.LostCount(), read: fmt.Sprintf(
 				"%s of Zabbix (%d of %s, %d of %s, %d of %s)", model.CountNoun(n.Templates, "template"), n.ImportedItems, model.CountNoun(n.Items, "item"),
 				n.ImportedSteps, model.CountNoun(n.Steps, "step"), n.ImportedTriggers, model.CountNoun(n.Triggers, "trigger"))}
+			if n.Collected < n.ImportedItems {
+				text.after = fmt.Sprintf("of the items, the agent collects %d, trappers send %d, %d have no values here (notCollected)\n", n.Collected, n.Trapper, n.Idle)
+			}
 			for _, n := range result.Notes {
 				text.notes = append(text.notes, importNote(n))
 			}
@@ -314,6 +317,7 @@ type importText struct {
 	notes     []importNote
 	lost      int    // notes about parts that were not imported
 	read      string // the read resources
+	after     string // a line after the counts
 }
 
 // importNote is a remark about one part of the files.
@@ -364,8 +368,8 @@ func printImport(c *commandCall, result *importText, out string, strict bool) er
 	if result.lost > 0 {
 		c.Notef("; %s not converted, marked !", model.CountNoun(result.lost, "thing"))
 	}
-	c.Notef("\n")
-	if out != "" {
+	c.Notef("\n%s", result.after)
+	if out != "" && len(result.resources) > 0 {
 		c.Notef("review it, then: muster plan -f %s\n", out)
 	}
 	return strictError(result, strict)

@@ -52,11 +52,27 @@ spec:
 			case l.Nodes == 0:
 				return "collects on no node", "no node matches the targets of the template. List nodes: muster get nodes"
 			case changed:
-				return "collects " + model.CountNoun(len(s.Items), "item") + " on " + l.nodesText() + "; see them: muster get items", ""
+				return sourcesText(s) + " on " + l.nodesText() + "; see them: muster get items", ""
 			}
 			return "collects on " + l.nodesText(), ""
 		},
 	})
+}
+
+// sourcesText returns how many items of a Template get values, and from which source.
+func sourcesText(s *model.TemplateSpec) string {
+	collected, trapper, idle := s.CountSources()
+	if collected == len(s.Items) {
+		return "collects " + model.CountNoun(collected, "item")
+	}
+	text := fmt.Sprintf("collects %d of %s", collected, model.CountNoun(len(s.Items), "item"))
+	if trapper > 0 {
+		text += fmt.Sprintf(", takes %d from trappers", trapper)
+	}
+	if idle > 0 {
+		text += fmt.Sprintf(", leaves %d without values (notCollected)", idle)
+	}
+	return text
 }
 
 // detailsOfTemplate returns the lines of muster describe template.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestBuiltinChecksAndDefinitionsHaveNames converts the ids of built-in checks to names and to compiled definitions, and
@@ -231,5 +232,17 @@ func BenchmarkResultDigest(b *testing.B) {
 	}
 	if o == 1 {
 		b.Log(o)
+	}
+}
+
+// TestItemsCountAsTheirMaster counts the items of a Template by the source of their values.
+func TestItemsCountAsTheirMaster(t *testing.T) {
+	s := TemplateSpec{Items: []Item{
+		{Key: "load", Interval: Duration(time.Minute)}, {Key: "load1", From: "load"}, {Key: "load2", From: "load1"},
+		{Key: "sent", Trapper: true}, {Key: "sent1", From: "sent"}, {Key: "snmp", NotCollected: "SNMP"}, {Key: "snmp1", From: "snmp"},
+		{Key: "a", From: "b"}, {Key: "b", From: "a"}, // refused elsewhere: the count must end
+	}}
+	if collected, trapper, idle := s.CountSources(); collected != 3 || trapper != 2 || idle != 4 {
+		t.Errorf("%d collected, %d from trappers, %d idle; want 3, 2, 4", collected, trapper, idle)
 	}
 }

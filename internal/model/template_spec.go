@@ -61,6 +61,32 @@ type Item struct {
 // Collected reports whether the agent collects the item.
 func (i *Item) Collected() bool { return i.From == "" && !i.Trapper && i.NotCollected == "" }
 
+// CountSources returns how many items get their values from the agent, from trappers, and from nobody. An item that is made
+// of another one counts as that one.
+func (s *TemplateSpec) CountSources() (collected, trapper, idle int) {
+	byKey := make(map[string]*Item, len(s.Items))
+	for i := range s.Items {
+		byKey[s.Items[i].Key] = &s.Items[i]
+	}
+	for i := range s.Items {
+		of := &s.Items[i]
+		for range s.Items { // a chain of masters is not longer
+			if master := byKey[of.From]; of.From != "" && master != nil {
+				of = master
+			}
+		}
+		switch {
+		case of.Trapper:
+			trapper++
+		case of.Collected():
+			collected++
+		default:
+			idle++
+		}
+	}
+	return collected, trapper, idle
+}
+
 // ValueType returns the declared type of the values.
 func (i *Item) ValueType() (item.Type, bool) {
 	if i.Type == "" {

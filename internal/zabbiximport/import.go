@@ -41,7 +41,11 @@ type Result struct {
 }
 
 // Counts has the numbers of parts in the files, and of those that were imported.
-type Counts struct{ Templates, Items, Steps, Triggers, Rules, ImportedItems, ImportedSteps, ImportedTriggers int }
+type Counts struct {
+	Templates, Items, Steps, Triggers, Rules       int
+	ImportedItems, ImportedSteps, ImportedTriggers int
+	Collected, Trapper, Idle                       int // of the imported items, by the source of their values: agent, trapper, nobody
+}
 
 // LostCount returns the number of notes about parts that were not imported.
 func (r *Result) LostCount() (n int) {
@@ -363,7 +367,9 @@ func (im *importer) finish(t *template) {
 			return
 		}
 	}
-	im.result.Counts.ImportedItems += len(t.spec.Items)
+	collected, trapper, idle := t.spec.CountSources()
+	n := &im.result.Counts
+	n.ImportedItems, n.Collected, n.Trapper, n.Idle = n.ImportedItems+len(t.spec.Items), n.Collected+collected, n.Trapper+trapper, n.Idle+idle
 	im.result.Counts.ImportedTriggers += len(t.spec.Triggers)
 	for i := range t.spec.Items {
 		im.result.Counts.ImportedSteps += len(t.spec.Items[i].Steps)
