@@ -341,10 +341,10 @@ func TestJournalIsSyncedBeforeAcknowledgement(t *testing.T) {
 	session := testenv.Value(link.Open(t.Context(), &link.Config{Node: simulated.NodeUID(0, 0)}, s.Plain, hello, nil, o))(t)
 	ended := make(chan error, 1)
 	go func() { ended <- session.Read() }()
-	chunk := (<-o.assigned).Chunks[0].ID
+	definition := (<-o.assigned).Definitions[0].ID
 	const results = 25
 	for n := uint64(1); n <= results; n++ {
-		b := &wire.Batch{StreamKey: key, First: n, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: chunk}, wire.Result{Status: model.OK, Output: fmt.Append(nil, n)})}}
+		b := &wire.Batch{StreamKey: key, First: n, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Definition: definition}, wire.Result{Status: model.OK, Output: fmt.Append(nil, n)})}}
 		testenv.NoError(t, session.Send(b))
 		select {
 		case last := <-o.acked:

@@ -175,23 +175,23 @@ func TestNamespaceLimitsRefuseResults(t *testing.T) {
 	// Each other limit refuses by its name, at once after it is set.
 	for _, c := range []struct {
 		limits, name, code string
-		result             func(checks []model.ChunkID) wire.Signal
+		result             func(checks []model.DefinitionID) wire.Signal
 	}{
-		{"outputBytes: 100", "output", "output", func(c []model.ChunkID) wire.Signal {
-			return wire.ResultSignal(wire.Signal{Chunk: c[0]}, wire.Result{Output: []byte(strings.Repeat("x", 101))})
+		{"outputBytes: 100", "output", "output", func(c []model.DefinitionID) wire.Signal {
+			return wire.ResultSignal(wire.Signal{Definition: c[0]}, wire.Result{Output: []byte(strings.Repeat("x", 101))})
 		}},
-		{"statesPerNode: 1", "node_states", "node_limit", func(c []model.ChunkID) wire.Signal {
-			return wire.ResultSignal(wire.Signal{Chunk: c[1]}, wire.Result{})
+		{"statesPerNode: 1", "node_states", "node_limit", func(c []model.DefinitionID) wire.Signal {
+			return wire.ResultSignal(wire.Signal{Definition: c[1]}, wire.Result{})
 		}},
-		{"states: 1", "namespace_states", "namespace_limit", func(c []model.ChunkID) wire.Signal {
-			return wire.ResultSignal(wire.Signal{Chunk: c[1]}, wire.Result{})
+		{"states: 1", "namespace_states", "namespace_limit", func(c []model.DefinitionID) wire.Signal {
+			return wire.ResultSignal(wire.Signal{Definition: c[1]}, wire.Result{})
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			limit(c.limits)
 			was := met(c.name)
 			var e *attacker
-			var checks []model.ChunkID
+			var checks []model.DefinitionID
 			var key wire.StreamKey
 			var next uint64
 			begin := func() {
@@ -204,7 +204,7 @@ func TestNamespaceLimitsRefuseResults(t *testing.T) {
 			harness.Until(t, 20*time.Second, "the server refuses the signal", func() (string, bool) {
 				tried++
 				b := &wire.Batch{StreamKey: key, First: next, Signals: []wire.Signal{
-					wire.ResultSignal(wire.Signal{Chunk: checks[0]}, wire.Result{Output: []byte("x")}), c.result(checks)}}
+					wire.ResultSignal(wire.Signal{Definition: checks[0]}, wire.Result{Output: []byte("x")}), c.result(checks)}}
 				next += uint64(len(b.Signals))
 				e.send(wire.AppendBatch(nil, b))
 				for {

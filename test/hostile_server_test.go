@@ -62,7 +62,7 @@ func TestAgentSurvivesMaliciousServer(t *testing.T) {
 		"acknowledges what was never sent": append(fine, frame(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: neighbourKey, Last: 1 << 60}}}))...),
 		"very many acknowledgements":       append(fine, bytes.Repeat(frame(wire.AppendAck(nil, &wire.Ack{})), 10_000)...),
 		"very many pings":                  append(fine, bytes.Repeat(frameHeader(ws.Header{Fin: true, OpCode: ws.OpPing}, strings.Repeat("x", 125)), 5_000)...),
-		"very many runs":                   append(fine, bytes.Repeat(frame(wire.AppendRun(nil, &wire.Run{Chunk: 1})), 10_000)...),
+		"very many runs":                   append(fine, bytes.Repeat(frame(wire.AppendRun(nil, &wire.Run{Definition: 1})), 10_000)...),
 		"a second Welcome":                 append(fine, fine...),
 		"something before Welcome":         frame(wire.AppendAck(nil, &wire.Ack{})),
 		"more bytes than a buffer before":  bytes.Repeat([]byte("x"), 100_000),
@@ -99,8 +99,8 @@ func varint(n int) (b []byte) {
 // manyPacked returns a malicious Assignment with many compressed fields, each of which decompresses to the size of a
 // frame.
 func manyPacked() []byte {
-	chunk := append(append([]byte{0x22}, varint(256<<10+4)...), append([]byte{0x12}, append(varint(256<<10), make([]byte, 256<<10)...)...)...)
-	one := s2.Encode(nil, chunk)
+	definition := append(append([]byte{0x22}, varint(256<<10+4)...), append([]byte{0x12}, append(varint(256<<10), make([]byte, 256<<10)...)...)...)
+	one := s2.Encode(nil, definition)
 	var body []byte
 	for len(body) < 500<<10 {
 		body = append(append(append(body, 0x4a), varint(len(one))...), one...)

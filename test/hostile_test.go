@@ -67,18 +67,18 @@ type neighbour struct {
 	cancel  context.CancelFunc
 	done    chan struct{}
 
-	mu    sync.Mutex
-	chunk model.ChunkID // of its results
-	items model.ChunkID // of its first Template; zero: none
-	text  []byte
-	flips bool                            // each result of a batch has another status
-	block func(n uint64) *wire.ValueBlock // the next block of values, sent instead of results; nil: results
-	acked uint64
-	sent  time.Time
-	most  time.Duration
-	n     int
-	wake  chan struct{}
-	err   error
+	mu         sync.Mutex
+	definition model.DefinitionID // of its results
+	items      model.DefinitionID // of its first Template; zero: none
+	text       []byte
+	flips      bool                            // each result of a batch has another status
+	block      func(n uint64) *wire.ValueBlock // the next block of values, sent instead of results; nil: results
+	acked      uint64
+	sent       time.Time
+	most       time.Duration
+	n          int
+	wake       chan struct{}
+	err        error
 }
 
 var neighbourKey = wire.StreamKey{Stream: 4711}
@@ -125,7 +125,7 @@ func (g *neighbour) run(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for last := uint64(0); ; {
-		if !g.awaitState(ctx, func() bool { return g.chunk != 0 }) {
+		if !g.awaitState(ctx, func() bool { return g.definition != 0 }) {
 			return
 		}
 		g.mu.Lock()
@@ -157,11 +157,11 @@ func (g *neighbour) run(ctx context.Context, every time.Duration) {
 // batchLocked returns a batch of a block of values, of one result, or of four with changing statuses.
 func (g *neighbour) batchLocked(first uint64) *wire.Batch {
 	if g.block != nil && g.items != 0 {
-		block := wire.Signal{Kind: wire.SignalValueBlock, Chunk: g.items, Body: wire.AppendValueBlock(nil, g.block(first))}
+		block := wire.Signal{Kind: wire.SignalValueBlock, Definition: g.items, Body: wire.AppendValueBlock(nil, g.block(first))}
 		return &wire.Batch{StreamKey: neighbourKey, First: first, Signals: []wire.Signal{block}}
 	}
 	result := func(status model.Status) wire.Signal {
-		return wire.ResultSignal(wire.Signal{Chunk: g.chunk}, wire.Result{Status: status, Output: g.text})
+		return wire.ResultSignal(wire.Signal{Definition: g.definition}, wire.Result{Status: status, Output: g.text})
 	}
 	b := &wire.Batch{StreamKey: neighbourKey, First: first, Signals: []wire.Signal{result(model.OK)}}
 	if g.flips {
@@ -266,12 +266,12 @@ func (g *neighbour) peekSlowest() (time.Duration, int) {
 // OpenedSession implements link.Handler and does nothing.
 func (g *neighbour) OpenedSession(*link.Session, *wire.Welcome) {}
 
-// Assigned implements link.Handler: it takes the chunks for its results and values.
+// Assigned implements link.Handler: it takes the definitions for its results and values.
 func (g *neighbour) Assigned(_ *link.Session, held *link.Assignment) {
 	g.mu.Lock()
-	for _, c := range slices.Backward(held.Chunks) {
+	for _, c := range slices.Backward(held.Definitions) {
 		if c.AsCheck() != nil {
-			g.chunk = c.ID
+			g.definition = c.ID
 		} else if c.AsTemplate() != nil {
 			g.items = c.ID
 		}
@@ -370,8 +370,8 @@ func (h *hostileAgents) hello(i int) *attacker {
 	return e
 }
 
-// readChecks reads messages until the Assignment and returns its chunks (compiled checks).
-func (e *attacker) readChecks(t *testing.T) (ids []model.ChunkID) {
+// readChecks reads messages until the Assignment and returns its compiled definition.
+func (e *attacker) readChecks(t *testing.T) (ids []model.DefinitionID) {
 	t.Helper()
 	for {
 		kind, body, err := e.receive()

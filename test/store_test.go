@@ -226,7 +226,7 @@ func TestHistoryCatchesUpAfterFullJournal(t *testing.T) {
 	assert(t, e.err == nil && lostNothing(e.rep), "load run: %v, %+v", e.err, e.rep)
 	s.WaitReady(30 * time.Second)
 	awaitHistory(t, s.API)
-	assert(t, s.Metric("muster_react_rederived_total") != 0, "nothing was made again from the journal: nothing is shown")
+	assert(t, s.Metric("muster_dispatch_rederived_total") != 0, "nothing was made again from the journal: nothing is shown")
 	compareChangesWithHistory(t, s.API, 200)
 	s.Stop()
 }

@@ -70,8 +70,8 @@ func New(cfg Config) (*Agent, error) {
 		Nice: cfg.Commands.Nice, Guard: cfg.Commands.Guard, Allow: allow,
 	}
 	a.requests.agent, a.requests.ready = a, make(chan struct{}, 1)
-	a.units = assignedUnits{log: cfg.Log, runners: map[model.ChunkKind]chunkRunner{
-		model.ChunkCheck: &a.checks, model.ChunkTemplate: &a.templates,
+	a.units = assignedUnits{log: cfg.Log, runners: map[model.DefinitionKind]definitionRunner{
+		model.DefinitionCheck: &a.checks, model.DefinitionTemplate: &a.templates,
 	}}
 	return a, nil
 }
@@ -112,7 +112,7 @@ func (a *Agent) runOnStateFolder(ctx context.Context) error {
 		return err
 	}
 	a.name.Store(&id.Name)
-	assignment, err := loadAssignment(a.cfg.StateDir, id, a.units.supportedChunk)
+	assignment, err := loadAssignment(a.cfg.StateDir, id, a.units.supportedDefinition)
 	if err != nil {
 		a.cfg.Log.Error("ignored the stored assignment; the server sends the assignment again", "err", err)
 	}

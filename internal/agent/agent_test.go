@@ -80,9 +80,9 @@ func startAgent(t testing.TB, cfg Config) (*Agent, func() error) {
 }
 
 // shellCheck returns a check that runs a shell line in each interval.
-func shellCheck(id model.ChunkID, line string, interval time.Duration) *model.CheckChunk {
-	return &model.CheckChunk{
-		Chunk: model.Chunk{ID: id, Unit: model.FirstCheck + model.CheckID(id), Name: "check"}, Command: &model.Command{Shell: line},
+func shellCheck(id model.DefinitionID, line string, interval time.Duration) *model.CheckDefinition {
+	return &model.CheckDefinition{
+		Definition: model.Definition{ID: id, Unit: model.FirstCheck + model.CheckID(id), Name: "check"}, Command: &model.Command{Shell: line},
 		Interval: interval, Timeout: 5 * time.Second, FailAfter: 1, RecoverAfter: 1,
 	}
 }
@@ -101,7 +101,7 @@ func TestJoinedAgentRunsItsChecks(t *testing.T) {
 	a, stop := startAgent(t, testConfig(s, t.TempDir()))
 	s.awaitCondition("five results", func() bool { return len(s.results) >= 5 })
 	s.mu.Lock()
-	for id, want := range map[model.ChunkID]struct {
+	for id, want := range map[model.DefinitionID]struct {
 		status model.Status
 		text   string
 	}{
@@ -111,7 +111,7 @@ func TestJoinedAgentRunsItsChecks(t *testing.T) {
 		5: {model.Unknown, "exit code 77"},
 	} {
 		if r := s.resultsOf(id); len(r) != 1 || r[0].Status != want.status || !bytes.Contains(r[0].Output, []byte(want.text)) {
-			t.Errorf("chunk %d: %+v", id, r)
+			t.Errorf("definition %d: %+v", id, r)
 		}
 	}
 	if h := s.hellos[0]; h.Labels["env"] != "test" || h.Facts["os"] == "" || h.Version != "1.2.3" || h.BootID == "" {
@@ -308,17 +308,17 @@ func TestDamagedAssignmentIsSentAgain(t *testing.T) {
 func TestLargeAssignmentRunsWithoutItsRefusedUnit(t *testing.T) {
 	s := newTestServer(t)
 	const units, bodyBytes = 45, 230 << 10
-	var chunks []*model.CheckChunk
+	var definitions []*model.CheckDefinition
 	total := 0
-	for id := model.ChunkID(1); id <= units; id++ {
+	for id := model.DefinitionID(1); id <= units; id++ {
 		c := shellCheck(id, "true", time.Hour)
 		c.Stdin = strings.Repeat("x", bodyBytes)
-		chunks = append(chunks, c)
+		definitions = append(definitions, c)
 		total += len(c.Stdin)
 	}
 	bad := shellCheck(units+1, "true", time.Hour)
 	bad.Stdin = strings.Repeat("x", wire.MaxBody)
-	s.assign(nil, append(chunks, bad)...)
+	s.assign(nil, append(definitions, bad)...)
 	cfg := testConfig(s, t.TempDir())
 	a, stop := startAgent(t, cfg)
 	s.awaitCondition("a result of every unit that can be read", func() bool { return len(s.results) >= units })
@@ -327,13 +327,13 @@ func TestLargeAssignmentRunsWithoutItsRefusedUnit(t *testing.T) {
 		t.Errorf("%d results of the refused unit, %d bytes of bodies", n, total)
 	}
 	s.mu.Unlock()
-	refused := func() []wire.RefusedChunk {
+	refused := func() []wire.RefusedDefinition {
 		a.units.mu.Lock()
 		defer a.units.mu.Unlock()
 		return a.units.current.Refused
 	}
-	if got := refused(); len(got) != 1 || got[0].Chunk != bad.ID {
-		t.Errorf("refused %+v, expected chunk %d alone", got, bad.ID)
+	if got := refused(); len(got) != 1 || got[0].Definition != bad.ID {
+		t.Errorf("refused %+v, expected definition %d alone", got, bad.ID)
 	}
 	testenv.NoError(t, stop())
 	s.stop()
@@ -344,38 +344,38 @@ func TestLargeAssignmentRunsWithoutItsRefusedUnit(t *testing.T) {
 	}
 }
 
-// countingChunkRunner is a chunkRunner that runs nothing and only counts its chunks (the compiled checks and
+// countingDefinitionRunner is a definitionRunner that runs nothing and only counts its definitions (the compiled checks and
 // Templates of an assignment)
-type countingChunkRunner struct{ chunks int }
+type countingDefinitionRunner struct{ definitions int }
 
-// applyChunks stores the number of chunks (compiled checks and Templates) in an assignment
-func (p *countingChunkRunner) applyChunks(_ *link.Assignment, chunks []*model.Chunk) error {
-	p.chunks = len(chunks)
+// applyDefinitions stores the number of definitions (compiled checks and Templates) in an assignment
+func (p *countingDefinitionRunner) applyDefinitions(_ *link.Assignment, definitions []*model.Definition) error {
+	p.definitions = len(definitions)
 	return nil
 }
 
-// suspendChunks sets the count of chunks to zero.
-func (p *countingChunkRunner) suspendChunks() { p.chunks = 0 }
+// suspendDefinitions sets the count of definitions to zero.
+func (p *countingDefinitionRunner) suspendDefinitions() { p.definitions = 0 }
 
-// TestEachKindOfChunkRunsInItsChunkRunner expects the agent to list in Hello the kinds of chunks (compiled checks,
+// TestEachKindOfDefinitionRunsInItsDefinitionRunner expects the agent to list in Hello the kinds of definitions (compiled checks,
 // Templates) that it can run, to run these and to refuse all others
-func TestEachKindOfChunkRunsInItsChunkRunner(t *testing.T) {
+func TestEachKindOfDefinitionRunsInItsDefinitionRunner(t *testing.T) {
 	a, err := New(Config{StateDir: t.TempDir()})
 	testenv.NoError(t, err)
-	const toyKind, otherKind model.ChunkKind = 77, 78
-	toy := &countingChunkRunner{}
-	a.units.runners = map[model.ChunkKind]chunkRunner{toyKind: toy}
-	if got := a.units.chunkFeatures(); !slices.Equal(got, []string{wire.ChunkFeature(toyKind)}) {
+	const toyKind, otherKind model.DefinitionKind = 77, 78
+	toy := &countingDefinitionRunner{}
+	a.units.runners = map[model.DefinitionKind]definitionRunner{toyKind: toy}
+	if got := a.units.definitionFeatures(); !slices.Equal(got, []string{wire.DefinitionFeature(toyKind)}) {
 		t.Errorf("features %q", got)
 	}
 	var assignment link.Assignment
-	for id, kind := range []model.ChunkKind{toyKind, otherKind, toyKind} {
-		chunk, err := a.units.supportedChunk(model.ChunkID(id+1), wire.AppendChunk(nil, (&model.Chunk{Unit: 9}).Seal(kind, []byte("body"))))
+	for id, kind := range []model.DefinitionKind{toyKind, otherKind, toyKind} {
+		definition, err := a.units.supportedDefinition(model.DefinitionID(id+1), wire.AppendDefinition(nil, (&model.Definition{Unit: 9}).Seal(kind, []byte("body"))))
 		if (err == nil) != (kind == toyKind) {
 			t.Fatalf("kind %d: %v", kind, err)
 		}
 		if err == nil {
-			assignment.Chunks = append(assignment.Chunks, chunk)
+			assignment.Definitions = append(assignment.Definitions, definition)
 		}
 	}
 	for step, want := range []int{2, 0, 2} {
@@ -387,8 +387,8 @@ func TestEachKindOfChunkRunsInItsChunkRunner(t *testing.T) {
 		case 2:
 			a.units.resumeChecks()
 		}
-		if toy.chunks != want {
-			t.Errorf("step %d: %d chunks run, expected %d", step, toy.chunks, want)
+		if toy.definitions != want {
+			t.Errorf("step %d: %d definitions run, expected %d", step, toy.definitions, want)
 		}
 	}
 }
@@ -400,8 +400,8 @@ func TestRequestedCheckRunsAtOnce(t *testing.T) {
 	s.assign(nil, shellCheck(1, "echo now", 24*time.Hour))
 	a, _ := startAgent(t, testConfig(s, t.TempDir()))
 	s.awaitCondition("the first run", func() bool { return len(s.resultsOf(1)) == 1 })
-	(*linkEvents)(a).RunNow(nil, &wire.Run{Chunk: 1})
-	(*linkEvents)(a).RunNow(nil, &wire.Run{Chunk: 99}) // no check of this node: the agent logs the request
+	(*linkEvents)(a).RunNow(nil, &wire.Run{Definition: 1})
+	(*linkEvents)(a).RunNow(nil, &wire.Run{Definition: 99}) // no check of this node: the agent logs the request
 	s.awaitCondition("the run asked for", func() bool { return len(s.resultsOf(1)) == 2 })
 }
 
@@ -421,15 +421,15 @@ func TestShippedAgentStaysSmall(t *testing.T) {
 		t.Errorf("the binary has %d bytes (%v)", info.Size(), err)
 	}
 	s := newTestServer(t)
-	var chunks []*model.CheckChunk
-	for id := model.ChunkID(1); id <= 40; id++ {
+	var definitions []*model.CheckDefinition
+	for id := model.DefinitionID(1); id <= 40; id++ {
 		c := shellCheck(id, "echo fine; exit 0", 2*time.Second)
 		if id%2 == 0 {
 			c.Command, c.Probe = nil, &model.Probe{Name: []string{"disk", "memory", "swap", "load", "processes", "reboot"}[id%6]}
 		}
-		chunks = append(chunks, c)
+		definitions = append(definitions, c)
 	}
-	s.assign(nil, chunks...)
+	s.assign(nil, definitions...)
 	agent := exec.Command(binary, "--state-dir", t.TempDir(), "--log-level", "error")
 	agent.Env = append(os.Environ(), "MUSTER_TOKEN="+s.token)
 	agent.Stderr = os.Stderr
@@ -454,7 +454,7 @@ func TestAgentImportsNoServerPackages(t *testing.T) {
 	for dep := range strings.Lines(string(out)) {
 		for _, never := range []string{
 			"cel.dev/", "modernc.org/", "pgx", "danielgtaylor/huma", "spf13/cobra", "database/sql\n",
-			"muster/internal/intent", "muster/internal/plan", "muster/internal/source", "muster/internal/store", "muster/internal/pipeline", "muster/internal/react", "muster/internal/app",
+			"muster/internal/intent", "muster/internal/plan", "muster/internal/source", "muster/internal/store", "muster/internal/pipeline", "muster/internal/dispatch", "muster/internal/app",
 		} {
 			if strings.Contains(dep, never) {
 				t.Errorf("muster-agent imports %s", dep)

@@ -26,7 +26,7 @@ const assetWait = 10 * time.Second
 
 // archiveForMachine returns the SHA-512 of the asset's archive that fits this machine's operating system and
 // architecture
-func (c *checks) archiveForMachine(a *model.ChunkAsset) (sum asset.Sum, ok bool) {
+func (c *checks) archiveForMachine(a *model.DefinitionAsset) (sum asset.Sum, ok bool) {
 	if b := model.SelectBuild(a.Builds, c.agent.facts.lastMeasured()); b != nil {
 		return b.SHA512, true
 	}
@@ -34,12 +34,12 @@ func (c *checks) archiveForMachine(a *model.ChunkAsset) (sum asset.Sum, ok bool)
 }
 
 // fetchAssets tells the asset cache which archives the checks need, so that it fetches the missing ones
-func (c *checks) fetchAssets(chunks []*model.CheckChunk) {
+func (c *checks) fetchAssets(definitions []*model.CheckDefinition) {
 	sums := map[asset.Sum]bool{}
 	if len(c.agent.cfg.Commands.Allow) == 0 {
-		for _, chunk := range chunks {
-			for i := range chunk.Assets {
-				if sum, ok := c.archiveForMachine(&chunk.Assets[i]); ok {
+		for _, definition := range definitions {
+			for i := range definition.Assets {
+				if sum, ok := c.archiveForMachine(&definition.Assets[i]); ok {
 					sums[sum] = true
 				}
 			}
@@ -50,16 +50,16 @@ func (c *checks) fetchAssets(chunks []*model.CheckChunk) {
 
 // assetDirs returns the folders of a check's assets, or the reason why it cannot run.
 func (c *checks) assetDirs(ctx context.Context, x *check) (list []run.Asset, problem string) {
-	if len(x.chunk.Assets) == 0 {
+	if len(x.definition.Assets) == 0 {
 		return nil, ""
 	}
 	if len(c.agent.cfg.Commands.Allow) > 0 {
 		return nil, "refused: the agent runs only the programs of its setting --allow-commands, and assets contain programs from the server"
 	}
-	ctx, cancel := context.WithTimeout(ctx, min(assetWait, cmp.Or(x.chunk.Timeout, assetWait)))
+	ctx, cancel := context.WithTimeout(ctx, min(assetWait, cmp.Or(x.definition.Timeout, assetWait)))
 	defer cancel()
-	for i := range x.chunk.Assets {
-		a := &x.chunk.Assets[i]
+	for i := range x.definition.Assets {
+		a := &x.definition.Assets[i]
 		sum, ok := c.archiveForMachine(a)
 		if !ok {
 			return nil, model.MissingBuildError(a.Name, "this machine", c.agent.facts.lastMeasured()).Error()
@@ -78,7 +78,7 @@ func (c *checks) retryWithAsset(asset.Sum) {
 	var keys []schedule.Key
 	c.mu.Lock()
 	for key, x := range c.byKey {
-		if x.state.missingAsset.Load() && !x.chunk.RoundRobin {
+		if x.state.missingAsset.Load() && !x.definition.RoundRobin {
 			keys = append(keys, key)
 		}
 	}

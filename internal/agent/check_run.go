@@ -21,35 +21,35 @@ import (
 func (c *checks) runCheck(ctx context.Context, x *check) {
 	var stream func([]byte)
 	if x.proxyNode == 0 {
-		stream = c.agent.requests.outputReceiver(x.chunk.Unit)
+		stream = c.agent.requests.outputReceiver(x.definition.Unit)
 	}
-	keep := x.chunk.MaxOutput // bytes of its output
+	keep := x.definition.MaxOutput // bytes of its output
 	if keep <= 0 {
 		keep = model.DefaultOutputBytes
 	}
 	keep = min(keep, c.maxResultBytes())
-	if len(x.chunk.Secrets) > 0 && x.problem == "" {
+	if len(x.definition.Secrets) > 0 && x.problem == "" {
 		x = c.withSecrets(ctx, x)
 	}
 	result := c.runProbeOrCommand(ctx, x, stream, keep)
 	extra := c.encodeExtraFields(ctx, x, &result, keep)
 	if x.proxyNode == 0 {
-		c.agent.requests.finishRunsOfCheck(x.chunk.Unit, result)
+		c.agent.requests.finishRunsOfCheck(x.definition.Unit, result)
 	}
 	if ctx.Err() != nil {
 		return // the agent stops: the run was cut short and has no result
 	}
-	if x.chunk.StdinEvent {
+	if x.definition.StdinEvent {
 		x.state.last.Store(&result)
 	}
 	before := x.state.status.Swap(uint32(result.Status) + 1)
 	changed := before != uint32(result.Status)+1 && (before != 0 || result.Status != model.OK)
-	signal := wire.ResultSignal(wire.Signal{Chunk: x.chunk.ID, Node: x.proxyNode, AtMs: c.agent.cfg.Machine.BootMs()}, wire.Result{
+	signal := wire.ResultSignal(wire.Signal{Definition: x.definition.ID, Node: x.proxyNode, AtMs: c.agent.cfg.Machine.BootMs()}, wire.Result{
 		Status: result.Status, DurationMs: uint32(min(result.Duration.Milliseconds(), 1<<31)), Output: result.Output, Cut: result.Cut, Extra: extra,
 	})
-	if err := c.agent.spool.Append(&signal, changed || x.chunk.RoundRobin); err != nil {
+	if err := c.agent.spool.Append(&signal, changed || x.definition.RoundRobin); err != nil {
 		c.lostResults.Add(1)
-		c.agent.cfg.Log.Error("lost a result: the spool cannot store it", "check", x.chunk.Name, "err", err)
+		c.agent.cfg.Log.Error("lost a result: the spool cannot store it", "check", x.definition.Name, "err", err)
 	}
 	c.agent.logClockOffset()
 }
@@ -66,7 +66,7 @@ func (c *checks) maxResultBytes() int {
 // missing.
 func (c *checks) withSecrets(ctx context.Context, x *check) *check {
 	now := *x
-	values, err := c.agent.secrets.Find(ctx, x.chunk.Secrets)
+	values, err := c.agent.secrets.Find(ctx, x.definition.Secrets)
 	if err != nil {
 		now.problem = err.Error()
 		return &now
@@ -97,15 +97,15 @@ func (c *checks) runProbeOrCommand(ctx context.Context, x *check, stream func([]
 	}
 	return c.runner.Run(ctx, run.Command{
 		Assets: assets, Shell: x.command.Shell, Argv: x.command.Argv, Env: x.command.Env, Hide: x.hiddenSecrets, Stdin: c.commandInput(x),
-		RunAs: x.command.RunAs, Timeout: x.chunk.Timeout, MaxOutput: keep, Stream: stream,
+		RunAs: x.command.RunAs, Timeout: x.definition.Timeout, MaxOutput: keep, Stream: stream,
 	})
 }
 
 // runProbe runs the built-in probe of a check and truncates its output to `keep` bytes
 func (c *checks) runProbe(ctx context.Context, x *check, keep int) run.Result {
-	if x.chunk.Timeout > 0 {
+	if x.definition.Timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, x.chunk.Timeout)
+		ctx, cancel = context.WithTimeout(ctx, x.definition.Timeout)
 		defer cancel()
 	}
 	start := time.Now()
@@ -124,7 +124,7 @@ const (
 // encodeExtraFields runs the hooks of a check and returns its metrics and hook results in the wire format. It leaves
 // out values that do not fit, and a line in the output counts them.
 func (c *checks) encodeExtraFields(ctx context.Context, x *check, result *run.Result, keep int) []byte {
-	if x.chunk.Metrics == nil && len(x.chunk.Hooks) == 0 {
+	if x.definition.Metrics == nil && len(x.definition.Hooks) == 0 {
 		discardOutput(x, result)
 		return nil
 	}
@@ -153,7 +153,7 @@ func (c *checks) encodeExtraFields(ctx context.Context, x *check, result *run.Re
 // threshold. A value out of bounds raises the status and adds a line to the output. A result that is UNKNOWN by
 // itself, or has no plug-in exit code, is not judged.
 func judgeValues(x *check, result *run.Result, keep int) []model.Value {
-	m := x.chunk.Metrics
+	m := x.definition.Metrics
 	if m == nil || result.Code < 0 || result.Code > 3 {
 		return nil
 	}
@@ -195,8 +195,8 @@ func (c *checks) runHooks(ctx context.Context, x *check, result *run.Result, roo
 		return nil
 	}
 	assets, _ := c.assetDirs(ctx, x) // without them a hook reports the missing program itself
-	for i := range x.chunk.Hooks {
-		h := &x.chunk.Hooks[i]
+	for i := range x.definition.Hooks {
+		h := &x.definition.Hooks[i]
 		if !h.Runs(result.Status, result.Code) || ctx.Err() != nil {
 			continue
 		}
@@ -222,7 +222,7 @@ func (c *checks) runHooks(ctx context.Context, x *check, result *run.Result, roo
 // commandInput returns the standard input of a check's command: the declared text, or the check's last result as a
 // Sensu event in JSON
 func (c *checks) commandInput(x *check) string {
-	if !x.chunk.StdinEvent {
+	if !x.definition.StdinEvent {
 		return x.command.Stdin
 	}
 	last := x.state.last.Load()
@@ -260,7 +260,7 @@ func (c *checks) eventText(x *check, result *run.Result) string {
 		} `json:"check"`
 	}
 	event.Entity.Metadata.Name = *c.agent.name.Load()
-	event.Check.Metadata.Name, event.Check.Command, event.Check.Interval = x.chunk.Name, x.command.Shell, int64(x.chunk.Interval.Seconds())
+	event.Check.Metadata.Name, event.Check.Command, event.Check.Interval = x.definition.Name, x.command.Shell, int64(x.definition.Interval.Seconds())
 	event.Check.Status, event.Check.Output, event.Check.Duration = result.Status, string(result.Output), result.Duration.Seconds()
 	text, err := json.Marshal(event)
 	if err != nil {
@@ -272,7 +272,7 @@ func (c *checks) eventText(x *check, result *run.Result) string {
 // discardOutput removes the output from the result of a check with discardOutput. The agent's own lines stay: how the
 // run ended, and which value is out of bounds.
 func discardOutput(x *check, result *run.Result) {
-	if !x.chunk.DiscardOutput || result.Code < 0 && result.Note == "" {
+	if !x.definition.DiscardOutput || result.Code < 0 && result.Note == "" {
 		return
 	}
 	text := cmp.Or(result.Note, model.OutputDiscarded)

@@ -50,7 +50,7 @@ func TestHooksRunByStatus(t *testing.T) {
 	s.awaitCondition("all results", func() bool { return len(s.resultsOf(1)) == 1 && len(s.resultsOf(2)) == 1 && len(s.resultsOf(3)) == 1 })
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	hooks := func(id model.ChunkID) []model.HookResult {
+	hooks := func(id model.DefinitionID) []model.HookResult {
 		x, err := wire.DecodeExtra(s.resultsOf(id)[0].Extra)
 		testenv.NoError(t, err)
 		return x.Hooks
@@ -118,17 +118,17 @@ func TestDiscardOutputKeepsTheNotesOfTheAgent(t *testing.T) {
 	fine, beyond, odd := shellCheck(1, "echo 'secrets | used=3'", time.Hour), shellCheck(2, "echo 'secrets | used=30'", time.Hour), shellCheck(3, "echo secrets; exit 42", time.Hour)
 	gone, plain := shellCheck(4, "/nowhere/secrets", time.Hour), shellCheck(5, "echo secrets", time.Hour)
 	gone.Command = &model.Command{Argv: []string{"/nowhere/plug-in"}}
-	for _, c := range []*model.CheckChunk{fine, beyond} {
+	for _, c := range []*model.CheckDefinition{fine, beyond} {
 		c.Metrics, c.Thresholds = &model.Metrics{Format: "nagios"}, []model.Threshold{{Metric: "used", Critical: &model.Bounds{Max: &most}}}
 	}
 	fine.Hooks = []model.Hook{{Name: "told", When: []string{"ok"}, Command: &model.Command{Shell: "grep -c secrets"}, Stdin: true}}
-	for _, c := range []*model.CheckChunk{fine, beyond, odd, gone, plain} {
+	for _, c := range []*model.CheckDefinition{fine, beyond, odd, gone, plain} {
 		c.DiscardOutput = true
 	}
 	s.assign(nil, fine, beyond, odd, gone, plain)
 	startAgent(t, testConfig(s, t.TempDir()))
 	s.awaitCondition("all results", func() bool {
-		for id := model.ChunkID(1); id <= 5; id++ {
+		for id := model.DefinitionID(1); id <= 5; id++ {
 			if len(s.resultsOf(id)) == 0 {
 				return false
 			}
@@ -137,7 +137,7 @@ func TestDiscardOutputKeepsTheNotesOfTheAgent(t *testing.T) {
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for id, want := range map[model.ChunkID]struct {
+	for id, want := range map[model.DefinitionID]struct {
 		status model.Status
 		output string // how it begins
 	}{

@@ -38,14 +38,14 @@ type checks struct {
 	maxOutput   atomic.Int64  // bytes of one result that the server accepts; zero: not known yet
 	lostResults atomic.Uint64 // results that the spool refused
 
-	mu           sync.Mutex
-	byKey        map[schedule.Key]*check
-	checkOfChunk map[model.ChunkID]model.CheckID // requests name chunks
+	mu                sync.Mutex
+	byKey             map[schedule.Key]*check
+	checkOfDefinition map[model.DefinitionID]model.CheckID // requests name definitions
 }
 
 // check is the definition of a check, expanded and ready to run on this node. It is immutable.
 type check struct {
-	chunk         *model.CheckChunk
+	definition    *model.CheckDefinition
 	proxyNode     model.NodeID // the proxy node of its results; zero: this node
 	command       model.ExpandedCommand
 	problem       string   // the reason why the check cannot run here; its result is UNKNOWN with this text
@@ -78,38 +78,38 @@ func (c *checks) openSchedulerAndAssets(node uuid.UUID) (err error) {
 // firstWithin returns the longest delay before the first run of a new check or item.
 func (c *checks) firstWithin() time.Duration { return cmp.Or(c.agent.cfg.FirstWithin, 10*time.Second) }
 
-// findCheck returns the check with this chunk id (the id of the check's compiled definition). own is false for a
+// findCheck returns the check with this definition id (the id of the check's compiled definition). own is false for a
 // proxy check, which runs for other nodes.
-func (c *checks) findCheck(chunk model.ChunkID) (check model.CheckID, own, assigned bool) {
+func (c *checks) findCheck(definition model.DefinitionID) (check model.CheckID, own, assigned bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	check, assigned = c.checkOfChunk[chunk]
+	check, assigned = c.checkOfDefinition[definition]
 	_, own = c.byKey[schedule.Key{Check: check}]
 	return check, own, assigned
 }
 
-// applyChunks replaces the scheduled checks by the checks in a new assignment. A check that stays assigned keeps its
+// applyDefinitions replaces the scheduled checks by the checks in a new assignment. A check that stays assigned keeps its
 // times and its checkState.
-func (c *checks) applyChunks(a *link.Assignment, chunks []*model.Chunk) error {
+func (c *checks) applyDefinitions(a *link.Assignment, definitions []*model.Definition) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	self := resultTarget{values: propertyLookup(a.Properties)}
 	proxies := proxyTargets(&a.ProxyChecks)
-	byKey := make(map[schedule.Key]*check, len(chunks))
-	units := make(map[model.ChunkID]model.CheckID, len(chunks))
-	var definitions []*model.CheckChunk
+	byKey := make(map[schedule.Key]*check, len(definitions))
+	units := make(map[model.DefinitionID]model.CheckID, len(definitions))
+	var definitions []*model.CheckDefinition
 	var keys []schedule.Key
-	for _, chunk := range chunks {
-		definition := chunk.AsCheck()
-		definitions, units[chunk.ID] = append(definitions, definition), chunk.Unit
+	for _, definition := range definitions {
+		definition := definition.AsCheck()
+		definitions, units[definition.ID] = append(definitions, definition), definition.Unit
 		template, err := definition.Template()
 		targets := []resultTarget{self}
 		if definition.Proxy {
-			targets = proxies[chunk.ID]
+			targets = proxies[definition.ID]
 		}
 		for _, t := range targets {
 			x := prepareCheck(definition, template, err, t)
-			key := schedule.Key{Check: chunk.Unit, ProxyNode: t.node}
+			key := schedule.Key{Check: definition.Unit, ProxyNode: t.node}
 			if old, ok := c.byKey[key]; ok {
 				x.state = old.state
 			}
@@ -126,20 +126,20 @@ func (c *checks) applyChunks(a *link.Assignment, chunks []*model.Chunk) error {
 	if err := c.scheduler.Set(jobs); err != nil {
 		return err
 	}
-	c.byKey, c.checkOfChunk = byKey, units
+	c.byKey, c.checkOfDefinition = byKey, units
 	c.agent.secrets.Retain(definitions)
 	c.fetchAssets(definitions)
 	return nil
 }
 
-// suspendChunks removes all checks from the schedule until the next applyChunks.
-func (c *checks) suspendChunks() { _ = c.scheduler.Set(nil) } // an empty list has no error
+// suspendDefinitions removes all checks from the schedule until the next applyDefinitions.
+func (c *checks) suspendDefinitions() { _ = c.scheduler.Set(nil) } // an empty list has no error
 
 // scheduleJob returns the job for the scheduler: the times of a check, with the function that runs the check. An
 // invalid schedule becomes the problem of x, which no other goroutine has yet.
 func (c *checks) scheduleJob(x *check, key schedule.Key) schedule.Job {
-	chunk := x.chunk
-	job := schedule.Job{Key: key, Interval: chunk.Interval, Cron: chunk.Cron, Zone: chunk.TimeZone, OnRequest: chunk.RoundRobin}
+	definition := x.definition
+	job := schedule.Job{Key: key, Interval: definition.Interval, Cron: definition.Cron, Zone: definition.TimeZone, OnRequest: definition.RoundRobin}
 	if job.Cron != "" {
 		if _, err := when.ParseCron(job.Cron, job.Zone); err != nil {
 			x.problem = err.Error()
@@ -149,8 +149,8 @@ func (c *checks) scheduleJob(x *check, key schedule.Key) schedule.Job {
 		x.problem = "the check has neither interval nor cron"
 		job.Interval = fallbackInterval
 	}
-	if len(chunk.Except) > 0 {
-		except, err := window.NewSet(chunk.Except)
+	if len(definition.Except) > 0 {
+		except, err := window.NewSet(definition.Except)
 		if err != nil {
 			x.problem = err.Error()
 		}
@@ -165,8 +165,8 @@ func (c *checks) scheduleJob(x *check, key schedule.Key) schedule.Job {
 
 // prepareCheck expands the definition of a check with the properties of its target node. err is the error of the
 // command template.
-func prepareCheck(chunk *model.CheckChunk, template *model.CommandTemplate, err error, t resultTarget) *check {
-	x := &check{chunk: chunk, proxyNode: t.node, state: &checkState{}}
+func prepareCheck(definition *model.CheckDefinition, template *model.CommandTemplate, err error, t resultTarget) *check {
+	x := &check{definition: definition, proxyNode: t.node, state: &checkState{}}
 	if err == nil {
 		x.command, err = template.Expand(t.values)
 	}
@@ -176,9 +176,9 @@ func prepareCheck(chunk *model.CheckChunk, template *model.CommandTemplate, err 
 		}
 		x.command.Env[proxyNodeVariable] = t.name
 	}
-	if err == nil && chunk.RunAs != "" && strings.TrimSpace(x.command.RunAs) == "" {
+	if err == nil && definition.RunAs != "" && strings.TrimSpace(x.command.RunAs) == "" {
 		// Empty would mean the agent's own user, perhaps root.
-		x.problem = fmt.Sprintf("runAs %s is empty on this node: the check does not run", chunk.RunAs)
+		x.problem = fmt.Sprintf("runAs %s is empty on this node: the check does not run", definition.RunAs)
 	}
 	if err != nil {
 		x.problem = err.Error()
@@ -212,13 +212,13 @@ type resultTarget struct {
 }
 
 // proxyTargets returns the proxy nodes of each check: the nodes for which this agent runs the check.
-func proxyTargets(p *wire.ProxyChecks) map[model.ChunkID][]resultTarget {
+func proxyTargets(p *wire.ProxyChecks) map[model.DefinitionID][]resultTarget {
 	nodes := make(map[model.NodeID]resultTarget, len(p.Nodes))
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
 		nodes[n.Node] = resultTarget{n.Node, n.Name, propertyLookup(n.Properties)}
 	}
-	targets := map[model.ChunkID][]resultTarget{}
+	targets := map[model.DefinitionID][]resultTarget{}
 	for _, set := range p.Sets {
 		list := make([]resultTarget, 0, len(set.Nodes))
 		for _, id := range set.Nodes {
@@ -226,8 +226,8 @@ func proxyTargets(p *wire.ProxyChecks) map[model.ChunkID][]resultTarget {
 				list = append(list, t)
 			}
 		}
-		for _, chunk := range set.Chunks {
-			targets[chunk] = list
+		for _, definition := range set.Definitions {
+			targets[definition] = list
 		}
 	}
 	return targets
@@ -237,9 +237,9 @@ func proxyTargets(p *wire.ProxyChecks) map[model.ChunkID][]resultTarget {
 // node. The server gives a run to another node when no result of it arrives.
 func (c *checks) runRoundRobin(t *wire.Turn) {
 	for _, r := range t.Runs {
-		check, _, assigned := c.findCheck(r.Chunk)
+		check, _, assigned := c.findCheck(r.Definition)
 		if !assigned || !c.scheduler.RunNow(schedule.Key{Check: check, ProxyNode: r.Node}) {
-			c.agent.cfg.Log.Debug("ignored a round-robin run of a check that is not in the assignment", "chunk", r.Chunk, "proxyNode", r.Node)
+			c.agent.cfg.Log.Debug("ignored a round-robin run of a check that is not in the assignment", "definition", r.Definition, "proxyNode", r.Node)
 		}
 	}
 }

@@ -7,8 +7,8 @@
 // spool), from which link sends. The agent works without a server, also after a restart: identity,
 // assignment and spool lie in its state folder, which is locked against a second agent.
 //
-// Each kind of chunk has one chunkRunner in the agent; assignedUnits.runners maps kinds to runners. The type checks
-// runs the chunks of checks.
+// Each kind of definition has one definitionRunner in the agent; assignedUnits.runners maps kinds to runners. The type checks
+// runs the definitions of checks.
 //
 // Goroutines: Run owns one for the scheduler, one for the link, one that measures facts, one that
 // fetches assets and one that renews the certificate; each check has one while it runs. Lock order:

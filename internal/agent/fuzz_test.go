@@ -24,8 +24,8 @@ func FuzzState(f *testing.F) {
 	f.Add(wire.AppendAssignment(nil, signAssignment(key, id, &wire.Assignment{
 		Generation: wire.Generation{Epoch: 3, Revision: 9}, HasProperties: true,
 		Properties: []wire.Property{{Name: "disk_warn", Value: []byte(`"15%"`)}},
-		Add: []wire.AssignedChunk{{ID: 17, Body: wire.AppendChunk(nil, (&model.CheckChunk{
-			Chunk: model.Chunk{ID: 17, Unit: 5, Name: "disk"}, Command: &model.Command{Shell: "check_disk"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1,
+		Add: []wire.AssignedDefinition{{ID: 17, Body: wire.AppendDefinition(nil, (&model.CheckDefinition{
+			Definition: model.Definition{ID: 17, Unit: 5, Name: "disk"}, Command: &model.Command{Shell: "check_disk"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1,
 		}).Seal())}},
 	})))
 	f.Add([]byte(`{"incarnation":7,"servers":["muster.example:8443","[::1]:8443"]}`))
@@ -38,12 +38,12 @@ func FuzzState(f *testing.F) {
 			t.Fatalf("kept %+v, read %+v", s, again)
 		}
 		check := func(data []byte) {
-			held, err := decodeAssignment(data, id, wire.DecodeChunk)
+			held, err := decodeAssignment(data, id, wire.DecodeDefinition)
 			if err != nil {
 				return
 			}
-			again, err := decodeAssignment(encodeAssignment(held), id, wire.DecodeChunk)
-			if err != nil || again.Hash != held.Hash || again.Generation != held.Generation || len(again.Chunks) != len(held.Chunks) {
+			again, err := decodeAssignment(encodeAssignment(held), id, wire.DecodeDefinition)
+			if err != nil || again.Hash != held.Hash || again.Generation != held.Generation || len(again.Definitions) != len(held.Definitions) {
 				t.Fatalf("kept %+v\nread %+v, %v", held, again, err)
 			}
 		}
@@ -59,15 +59,15 @@ func FuzzState(f *testing.F) {
 func signAssignment(key ed25519.PrivateKey, id *pki.Identity, a *wire.Assignment) *wire.Assignment {
 	var h link.Assignment
 	for _, c := range a.Add {
-		if chunk, err := wire.DecodeChunk(c.ID, c.Body); err == nil {
-			h.Chunks = append(h.Chunks, chunk)
+		if definition, err := wire.DecodeDefinition(c.ID, c.Body); err == nil {
+			h.Definitions = append(h.Definitions, definition)
 		}
 	}
-	slices.SortFunc(h.Chunks, func(a, b *model.Chunk) int { return int(int64(a.ID) - int64(b.ID)) })
+	slices.SortFunc(h.Definitions, func(a, b *model.Definition) int { return int(int64(a.ID) - int64(b.ID)) })
 	if a.HasProperties {
 		h.Properties = a.Properties
 	}
-	a.Hash = wire.AssignmentHash(h.Chunks, h.Properties, nil)
+	a.Hash = wire.AssignmentHash(h.Definitions, h.Properties, nil)
 	a.Signature = ed25519.Sign(key, wire.SignedBytes(id.Node, a.Generation, a.Hash))
 	return a
 }

@@ -69,7 +69,7 @@ func (k *requestedRuns) handleRequest(r *wire.Run) {
 		k.cancelRun(r.ID)
 		return
 	}
-	check, own, assigned := k.agent.checks.findCheck(r.Chunk)
+	check, own, assigned := k.agent.checks.findCheck(r.Definition)
 	x := &requestedRun{id: r.ID, outputLeft: int(min(cmp.Or(r.MaxOutput, model.DefaultOutputBytes), model.MaxOutputBytes))}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -101,7 +101,7 @@ func (k *requestedRuns) handleRequest(r *wire.Run) {
 		k.agent.checks.scheduler.RunNow(schedule.Key{Check: check})
 	}
 	if refusal != "" {
-		k.agent.cfg.Log.Warn("refused a requested run", "chunk", r.Chunk, "reason", refusal)
+		k.agent.cfg.Log.Warn("refused a requested run", "definition", r.Definition, "reason", refusal)
 		k.endRunLocked(x, &wire.RunOutput{Refused: refusal})
 	}
 }

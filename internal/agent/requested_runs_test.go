@@ -80,7 +80,7 @@ func TestRequestedCommandReturnsItsOutputAndStatus(t *testing.T) {
 		{wire.Run{Command: shellCommand("echo began; sleep 60"), TimeoutMs: 1000}, wire.RunOutput{Status: model.Unknown}, "began\ntimed out after 1s"},
 		{wire.Run{Command: shellCommand("yes | head -c 100000"), MaxOutput: 10}, wire.RunOutput{Cut: 99990}, "y\ny\ny\ny\ny\n"},
 		{wire.Run{Command: shellCommand("printf '\\303'; sleep 0.3; printf '\\244'")}, wire.RunOutput{}, "ä"},
-		{wire.Run{Chunk: 5}, wire.RunOutput{Refused: "not assigned"}, ""},
+		{wire.Run{Definition: 5}, wire.RunOutput{Refused: "not assigned"}, ""},
 	} {
 		c.run.ID = uint64(i + 1)
 		a.requests.handleRequest(&c.run)

@@ -40,7 +40,7 @@ type testServer struct {
 	retirement      muster.Retirement // with a code: the server refuses the node as retired
 	notify          func(directory.Change)
 	assigned        *directory.Assignment
-	chunks          map[model.ChunkID]*model.Chunk
+	definitions     map[model.DefinitionID]*model.Definition
 	revision        uint64
 	lastNumbers     map[wire.StreamKey]uint64
 	results         []decodedResult // results in the order of their commits
@@ -56,7 +56,7 @@ func newTestServer(t testing.TB) *testServer {
 	t.Helper()
 	s := &testServer{
 		t: t, dir: t.TempDir(), tokens: map[string]pki.JoinToken{},
-		chunks: map[model.ChunkID]*model.Chunk{}, lastNumbers: map[wire.StreamKey]uint64{},
+		definitions: map[model.DefinitionID]*model.Definition{}, lastNumbers: map[wire.StreamKey]uint64{},
 	}
 	s.changed = sync.NewCond(&s.mu)
 	var err error
@@ -152,17 +152,17 @@ func (s *testServer) recordCommitted(c journal.Commit) {
 	}
 }
 
-// assign sets the node's assignment to these chunks (compiled checks and Templates) and properties
-func (s *testServer) assign(properties []wire.Property, chunks ...*model.CheckChunk) {
+// assign sets the node's assignment to these definitions (compiled checks and Templates) and properties
+func (s *testServer) assign(properties []wire.Property, definitions ...*model.CheckDefinition) {
 	s.mu.Lock()
 	s.revision++
 	a := &directory.Assignment{Node: testNode, UID: s.uid, Generation: wire.Generation{Epoch: 1, Revision: s.revision}, Properties: properties}
-	for _, c := range chunks {
-		c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c.Seal()))
-		s.chunks[c.ID] = &c.Chunk
-		a.Chunks = append(a.Chunks, &c.Chunk)
+	for _, c := range definitions {
+		c.Hash = wire.DefinitionHash(wire.AppendDefinition(nil, c.Seal()))
+		s.definitions[c.ID] = &c.Definition
+		a.Definitions = append(a.Definitions, &c.Definition)
 	}
-	a.Hash = wire.AssignmentHash(a.Chunks, a.Properties, nil)
+	a.Hash = wire.AssignmentHash(a.Definitions, a.Properties, nil)
 	s.assigned = a
 	tell := s.notify
 	s.mu.Unlock()
@@ -194,9 +194,9 @@ type decodedResult struct {
 }
 
 // resultsOf returns the received results of one check; the lock must be held.
-func (s *testServer) resultsOf(chunk model.ChunkID) (list []decodedResult) {
+func (s *testServer) resultsOf(definition model.DefinitionID) (list []decodedResult) {
 	for _, r := range s.results {
-		if r.Chunk == chunk {
+		if r.Definition == definition {
 			list = append(list, r)
 		}
 	}
@@ -254,7 +254,7 @@ func (s *testServer) LastNumbers(context.Context, model.NodeID, journal.Position
 }
 
 // Admit admits every result.
-func (s *testServer) Admit(model.NodeID, *model.CheckChunk) (code, reason string) { return "", "" }
+func (s *testServer) Admit(model.NodeID, *model.CheckDefinition) (code, reason string) { return "", "" }
 
 // Assignments.
 
@@ -270,11 +270,11 @@ func (s *testServer) For(model.NodeID) *directory.Assignment {
 	return &a
 }
 
-// Chunk returns the check whose compiled definition (chunk) has this id
-func (s *testServer) Chunk(id model.ChunkID) *model.Chunk {
+// Definition returns the check whose compiled definition has this id
+func (s *testServer) Definition(id model.DefinitionID) *model.Definition {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.chunks[id]
+	return s.definitions[id]
 }
 
 // Subscribe stores a function that is called when the assignment changes.

@@ -72,7 +72,7 @@ func (a *Agent) linkConfig(id *pki.Identity, assignment *link.Assignment) link.R
 	}
 	return link.RunConfig{
 		Config: link.Config{
-			Node: id.Node, ServerKey: id.ServerKey, Dial: a.cfg.Dial, Chunk: a.units.supportedChunk,
+			Node: id.Node, ServerKey: id.ServerKey, Dial: a.cfg.Dial, Definition: a.units.supportedDefinition,
 			BootMs: a.cfg.Machine.BootMs, Now: a.cfg.Machine.Now, Log: a.cfg.Log,
 		},
 		Servers: servers, SavedServers: a.lastSession.Servers, TLS: a.credentials.tls.Load, RetryNow: a.retryNow, Linger: a.cfg.Linger,
@@ -87,7 +87,7 @@ func (a *Agent) composeHello() wire.Hello {
 		Name: a.cfg.Name, MachineID: a.cfg.Machine.ID, BootID: a.cfg.Machine.Boot, Version: a.cfg.Version,
 		OS: runtime.GOOS, Arch: runtime.GOARCH, Incarnation: a.lastSession.Incarnation, Labels: a.cfg.Labels,
 		Facts: a.facts.lastMeasured(), Groups: a.cfg.Groups, ClockUnixMs: a.cfg.Machine.Now().UnixMilli(),
-		Restrictions: a.cfg.restrictions(), Features: a.units.chunkFeatures(),
+		Restrictions: a.cfg.restrictions(), Features: a.units.definitionFeatures(),
 	}
 }
 
@@ -186,7 +186,7 @@ func (e *linkEvents) Assigned(_ *link.Session, assignment *link.Assignment) {
 		a.cfg.Log.Error("apply the assignment", "err", err)
 		return
 	}
-	a.cfg.Log.Info("applied the assignment", "checks", len(assignment.Chunks), "revision", assignment.Generation.Revision)
+	a.cfg.Log.Info("applied the assignment", "checks", len(assignment.Definitions), "revision", assignment.Generation.Revision)
 }
 
 // Turn runs the round-robin checks that the server has given to this node for this interval
@@ -198,21 +198,21 @@ func (e *linkEvents) Reply(_ *link.Session, x *wire.Exchange) { (*Agent)(e).secr
 // RunNow starts or cancels a run that the server requests.
 func (e *linkEvents) RunNow(_ *link.Session, r *wire.Run) { (*Agent)(e).requests.handleRequest(r) }
 
-// chunkRunner is the interface that runs all assigned chunks (compiled definitions) of one kind, such as checks.
+// definitionRunner is the interface that runs all assigned compiled definition of one kind, such as checks.
 // assignedUnits makes one call at a time, with its lock held.
-type chunkRunner interface {
-	// applyChunks puts the chunks of the runner's kind in force and ends all other units. a has the node's
+type definitionRunner interface {
+	// applyDefinitions puts the definitions of the runner's kind in force and ends all other units. a has the node's
 	// properties.
-	applyChunks(a *link.Assignment, chunks []*model.Chunk) error
-	// suspendChunks runs no unit until the next applyChunks.
-	suspendChunks()
+	applyDefinitions(a *link.Assignment, definitions []*model.Definition) error
+	// suspendDefinitions runs no unit until the next applyDefinitions.
+	suspendDefinitions()
 }
 
-// assignedUnits holds the agent's current assignment, and passes each chunk (a compiled check or Template) to the
-// chunkRunner of its kind. The table runners has the kinds of chunks that this agent runs: the table decides the
-// features in Hello, the refused chunks and the chunkRunner of each other chunk.
+// assignedUnits holds the agent's current assignment, and passes each definition (a compiled check or Template) to the
+// definitionRunner of its kind. The table runners has the kinds of definitions that this agent runs: the table decides the
+// features in Hello, the refused definitions and the definitionRunner of each other definition.
 type assignedUnits struct {
-	runners map[model.ChunkKind]chunkRunner
+	runners map[model.DefinitionKind]definitionRunner
 	log     *slog.Logger
 
 	mu        sync.Mutex
@@ -220,26 +220,26 @@ type assignedUnits struct {
 	suspended bool             // the server refused this machine
 }
 
-// chunkFeatures returns the kinds of chunks (compiled checks, Templates) that this agent can run, as features for the
+// definitionFeatures returns the kinds of definitions (compiled checks, Templates) that this agent can run, as features for the
 // message Hello
-func (u *assignedUnits) chunkFeatures() (list []string) {
+func (u *assignedUnits) definitionFeatures() (list []string) {
 	for _, kind := range slices.Sorted(maps.Keys(u.runners)) {
-		list = append(list, wire.ChunkFeature(kind))
+		list = append(list, wire.DefinitionFeature(kind))
 	}
 	return list
 }
 
-// supportedChunk decodes one chunk (a compiled check or Template), or returns the reason why this agent cannot run
-// it. An error refuses only this chunk: it is malformed, or no chunkRunner runs its kind.
-func (u *assignedUnits) supportedChunk(id model.ChunkID, data []byte) (*model.Chunk, error) {
-	chunk, err := wire.DecodeChunk(id, data)
-	if err == nil && u.runners[chunk.Kind] == nil {
-		return nil, fmt.Errorf("this agent does not know compiled definitions (chunks) of kind %d: update the agent", chunk.Kind)
+// supportedDefinition decodes one definition (a compiled check or Template), or returns the reason why this agent cannot run
+// it. An error refuses only this definition: it is malformed, or no definitionRunner runs its kind.
+func (u *assignedUnits) supportedDefinition(id model.DefinitionID, data []byte) (*model.Definition, error) {
+	definition, err := wire.DecodeDefinition(id, data)
+	if err == nil && u.runners[definition.Kind] == nil {
+		return nil, fmt.Errorf("this agent does not know compiled definition of kind %d: update the agent", definition.Kind)
 	}
-	return chunk, err
+	return definition, err
 }
 
-// applyAssignment replaces the running checks by those of a new assignment. An error of one chunkRunner leaves the
+// applyAssignment replaces the running checks by those of a new assignment. An error of one definitionRunner leaves the
 // units of the others running.
 func (u *assignedUnits) applyAssignment(a *link.Assignment) error {
 	u.mu.Lock()
@@ -250,12 +250,12 @@ func (u *assignedUnits) applyAssignment(a *link.Assignment) error {
 
 // applyCurrentLocked starts the checks of the current assignment; the lock must be held.
 func (u *assignedUnits) applyCurrentLocked() (err error) {
-	byKind := map[model.ChunkKind][]*model.Chunk{}
-	for _, chunk := range u.current.Chunks {
-		byKind[chunk.Kind] = append(byKind[chunk.Kind], chunk)
+	byKind := map[model.DefinitionKind][]*model.Definition{}
+	for _, definition := range u.current.Definitions {
+		byKind[definition.Kind] = append(byKind[definition.Kind], definition)
 	}
 	for kind, part := range u.runners {
-		err = errors.Join(err, part.applyChunks(u.current, byKind[kind]))
+		err = errors.Join(err, part.applyDefinitions(u.current, byKind[kind]))
 	}
 	return err
 }
@@ -276,7 +276,7 @@ func (u *assignedUnits) suspendChecks(code string) {
 	u.suspended = true
 	u.log.Warn("the agent runs no checks until the server accepts this machine again", "code", code)
 	for _, part := range u.runners {
-		part.suspendChunks()
+		part.suspendDefinitions()
 	}
 }
 

@@ -49,7 +49,7 @@ func lockStateFolder(dir string) (io.Closer, error) {
 
 // loadAssignment loads the stored assignment at the start of the agent and verifies its signature. It returns nil
 // where there is none or it cannot be verified; the server sends it again.
-func loadAssignment(dir string, id *pki.Identity, decode link.DecodeChunk) (*link.Assignment, error) {
+func loadAssignment(dir string, id *pki.Identity, decode link.DecodeDefinition) (*link.Assignment, error) {
 	path := filepath.Join(dir, assignmentFile)
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -66,7 +66,7 @@ func loadAssignment(dir string, id *pki.Identity, decode link.DecodeChunk) (*lin
 }
 
 // decodeAssignment decodes the stored assignment, a sequence of frames with one part each.
-func decodeAssignment(data []byte, id *pki.Identity, decode link.DecodeChunk) (*link.Assignment, error) {
+func decodeAssignment(data []byte, id *pki.Identity, decode link.DecodeDefinition) (*link.Assignment, error) {
 	var parts wire.PartialAssignment
 	for {
 		frame, rest, err := wire.SplitFrame(data)

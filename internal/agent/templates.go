@@ -22,21 +22,21 @@ func (t *templates) openWheel(a *Agent, node uuid.UUID) {
 		Emit: func(signal *wire.Signal) {
 			if err := a.spool.Append(signal, false); err != nil {
 				a.checks.lostResults.Add(1)
-				a.cfg.Log.Error("lost values: the spool cannot store them", "chunk", signal.Chunk, "err", err)
+				a.cfg.Log.Error("lost values: the spool cannot store them", "definition", signal.Definition, "err", err)
 			}
 		},
 	})
 }
 
-// applyChunks implements chunkRunner.
-func (t *templates) applyChunks(a *link.Assignment, chunks []*model.Chunk) error {
-	list := make([]*model.TemplateChunk, len(chunks))
-	for i, c := range chunks {
+// applyDefinitions implements definitionRunner.
+func (t *templates) applyDefinitions(a *link.Assignment, definitions []*model.Definition) error {
+	list := make([]*model.TemplateDefinition, len(definitions))
+	for i, c := range definitions {
 		list[i] = c.AsTemplate()
 	}
 	t.wheel.Set(list, propertyLookup(a.Properties))
 	return nil
 }
 
-// suspendChunks implements chunkRunner.
-func (t *templates) suspendChunks() { t.wheel.Set(nil, nil) }
+// suspendDefinitions implements definitionRunner.
+func (t *templates) suspendDefinitions() { t.wheel.Set(nil, nil) }

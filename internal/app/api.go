@@ -22,6 +22,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/datadir"
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/doctor"
 	"github.com/muster-fleet/muster/internal/follow"
 	"github.com/muster-fleet/muster/internal/handler"
@@ -32,7 +33,6 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
-	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/selfcheck"
 	"github.com/muster-fleet/muster/internal/sensuctl"
@@ -64,8 +64,8 @@ func (s *Server) openAPI(context.Context) error {
 			Routing: s.routes, Incarnation: s.journal.Incarnation().ID, Now: s.now, Series: s.series,
 		},
 		Live: view.Live{
-			Connected: s.sources.connected, Agent: s.agentSession, Limits: s.limitUses, Verdicts: s.reactor.Verdicts,
-			Stream: streamPosition(s.streams), Judgement: s.directory.Judgement, Assigned: s.assignedChunk,
+			Connected: s.sources.connected, Agent: s.agentSession, Limits: s.limitUses, Verdicts: s.dispatcher.Verdicts,
+			Stream: streamPosition(s.streams), Judgement: s.directory.Judgement, Assigned: s.assignedDefinition,
 		},
 		Access: s.access,
 		Events: events.Options{Actions: s.recorder},
@@ -84,8 +84,8 @@ func (s *Server) openAPI(context.Context) error {
 			},
 		},
 		Reports:   reports.Options{Retention: time.Duration(s.cfg.HistoryRetention)},
-		Resources: resources.Options{Archives: s.archives, ChangeRouting: changeRouting(s.reactor, inForce), PreviewRouting: s.reactor.PreviewRouting},
-		Routing:   routing.Options{Handlers: s.reactor, InForce: inForce},
+		Resources: resources.Options{Archives: s.archives, ChangeRouting: changeRouting(s.dispatcher, inForce), PreviewRouting: s.dispatcher.PreviewRouting},
+		Routing:   routing.Options{Handlers: s.dispatcher, InForce: inForce},
 		Runs:      apiruns.Options{New: func() apiruns.Runs { return runRequests{s.sessions.NewRuns(), s.sessions, s.bridge} }},
 		Server:    server.Options{Describe: s.describe, NotReady: s.NotReady, Pending: pending.Len},
 		Enrol: &pki.Enroller{
@@ -117,15 +117,15 @@ func (s *Server) openAPI(context.Context) error {
 	return nil
 }
 
-// assignedChunk returns the compiled definition of a check in a node's assignment; nil: the node does not run the
+// assignedDefinition returns the compiled definition of a check in a node's assignment; nil: the node does not run the
 // check
-func (s *Server) assignedChunk(node model.NodeID, check model.CheckID) *model.CheckChunk {
+func (s *Server) assignedDefinition(node model.NodeID, check model.CheckID) *model.CheckDefinition {
 	a := s.directory.For(node)
 	if a == nil {
 		return nil
 	}
-	if i := slices.IndexFunc(a.Chunks, func(c *model.Chunk) bool { return c.Unit == check }); i >= 0 {
-		return a.Chunks[i].AsCheck()
+	if i := slices.IndexFunc(a.Definitions, func(c *model.Definition) bool { return c.Unit == check }); i >= 0 {
+		return a.Definitions[i].AsCheck()
 	}
 	return nil
 }
@@ -155,7 +155,7 @@ func (s *Server) newMonitor() *selfcheck.Monitor {
 			}
 			return lowest.Name, s.journal.SizeAfter(lowest.At)
 		},
-		Lag:      func() react.Lag { return s.reactor.Lag() },
+		Lag:      func() dispatch.Lag { return s.dispatcher.Lag() },
 		Trouble:  func() error { return s.history.Trouble() },
 		History:  func() history.Usage { return s.history.Use() },
 		FullDisk: func() string { return doctor.FullDiskText(s.cfg.Data, datadir.Journal(s.cfg)) },
@@ -186,7 +186,7 @@ func (s *Server) describe() v1.Status {
 	if head, applied := s.journal.Head().Number, s.view.Applied().Number; head > applied {
 		out.Journal.BehindCommits = head - applied
 	}
-	lag := s.reactor.Lag()
+	lag := s.dispatcher.Lag()
 	out.Reactions = v1.Reactions{
 		Waiting: int64(lag.Changes), BehindSeconds: lag.Age.Seconds(), BehindBytes: lag.Bytes, BehindCommits: lag.Commits,
 		Rederiving: lag.Again, Lagging: lag.Age > selfcheck.LagWarning,
@@ -318,9 +318,9 @@ func (s *Server) statusLine() string {
 }
 
 // changeRouting returns a function that changes resources and then returns the open problems whose route has changed.
-func changeRouting(r *react.Reactor, inForce func(context.Context)) func(context.Context, react.RoutingChange, func() (*react.ReceiverEdits, error)) ([]react.RoutedProblems, bool, error) {
-	return func(ctx context.Context, c react.RoutingChange, change func() (*react.ReceiverEdits, error)) ([]react.RoutedProblems, bool, error) {
-		return r.ChangeRouting(ctx, c, func() (*react.ReceiverEdits, error) {
+func changeRouting(r *dispatch.Dispatcher, inForce func(context.Context)) func(context.Context, dispatch.RoutingChange, func() (*dispatch.ReceiverEdits, error)) ([]dispatch.RoutedProblems, bool, error) {
+	return func(ctx context.Context, c dispatch.RoutingChange, change func() (*dispatch.ReceiverEdits, error)) ([]dispatch.RoutedProblems, bool, error) {
+		return r.ChangeRouting(ctx, c, func() (*dispatch.ReceiverEdits, error) {
 			edits, err := change()
 			if err == nil {
 				inForce(ctx)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/datadir"
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/follow"
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/intent"
@@ -22,7 +23,6 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/metric"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/plan"
-	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/recorder"
 	"github.com/muster-fleet/muster/internal/rederive"
 	"github.com/muster-fleet/muster/internal/route"
@@ -31,21 +31,21 @@ import (
 	"github.com/muster-fleet/muster/internal/store/snapshot"
 )
 
-// pipeline has the components that process a journal commit: journal, in-memory event state, snapshots and reactor.
+// pipeline has the components that process a journal commit: journal, in-memory event state, snapshots and dispatcher.
 // Snapshots of the view allow the journal to be cut.
 type pipeline struct {
-	journal   *journal.Log
-	beside    *datadir.Stores   // which the journal's marks name
-	consumers journal.Consumers // the journal is cut below the lowest position of these consumers
-	recorder  *recorder.Recorder
-	reactor   *react.Reactor
-	view      *event.View
-	metrics   *metric.View
-	series    series.Store // numeric values of items
-	snapshots *snapshot.Store
-	passes    *rederive.Source
-	streams   *follow.Set // handlers that get every result
-	replayed  replayGate
+	journal    *journal.Log
+	beside     *datadir.Stores   // which the journal's marks name
+	consumers  journal.Consumers // the journal is cut below the lowest position of these consumers
+	recorder   *recorder.Recorder
+	dispatcher *dispatch.Dispatcher
+	view       *event.View
+	metrics    *metric.View
+	series     series.Store // numeric values of items
+	snapshots  *snapshot.Store
+	passes     *rederive.Source
+	streams    *follow.Set // handlers that get every result
+	replayed   replayGate
 }
 
 // replayGate delays new commits until the in-memory event state has replayed the journal. So the view gets each
@@ -122,29 +122,29 @@ func (p *pipeline) deliver(c journal.Commit) {
 	}
 }
 
-// openReactions opens the reactor, which writes changes of events to history and notifies handlers
+// openReactions opens the dispatcher, which writes changes of events to history and notifies handlers
 func (s *Server) openReactions(ctx context.Context) error {
 	attempts, err := attempt.Open(s.path("attempts"))
 	if err != nil {
 		return err
 	}
 	s.onClose(attempts.Close)
-	s.reactor = react.New(react.Options{
+	s.dispatcher = dispatch.New(dispatch.Options{
 		Store: s.history, Names: directoryWithFaults{s.directory, s.planner.Inspector(), s.turns}, Journal: s.journal,
-		Rederive: func() (react.Replay, error) {
+		Rederive: func() (dispatch.Replay, error) {
 			pass, err := s.passes.BeginPass()
 			if err != nil {
 				return nil, err
 			}
 			return pass, nil
 		},
-		Routing: react.RoutingOptions{
+		Routing: dispatch.RoutingOptions{
 			Table: s.routes, NodesSilent: s.monitor.ReportSilentNodes, MassOutage: s.monitor.MassOutage, Shadow: s.directory.Shadow,
-			Present: react.EventState(func(node model.NodeID, source model.Source) (event.State, bool) { return s.view.Get(node, source) }),
+			Present: dispatch.EventState(func(node model.NodeID, source model.Source) (event.State, bool) { return s.view.Get(node, source) }),
 			Dependencies: func(node model.NodeID, source model.Source) []route.Dependency {
 				return s.directory.Dependencies(node, source.Check())
 			},
-			EndSilences: func(ctx context.Context, list []react.SilenceEnd) error {
+			EndSilences: func(ctx context.Context, list []dispatch.SilenceEnd) error {
 				ends := make([]intent.SilenceEnd, len(list))
 				for i, e := range list {
 					ends[i] = intent.SilenceEnd{Key: intent.Key{Kind: "Silence", Namespace: e.Silence.Namespace, Name: e.Silence.Name}, At: e.At}
@@ -152,8 +152,8 @@ func (s *Server) openReactions(ctx context.Context) error {
 				return s.intent.EndSilences(ctx, "the silenced problem has closed", ends)
 			},
 		},
-		Pipelines: react.PipelineOptions{Table: s.pipelines, Kept: s.directory.FilterContext},
-		Delivery: react.DeliveryOptions{
+		Pipelines: dispatch.PipelineOptions{Table: s.pipelines, Kept: s.directory.FilterContext},
+		Delivery: dispatch.DeliveryOptions{
 			Beat: func(output string) {
 				if s.watchdog != nil { // nil while the server opens and replays results of an earlier run
 					s.watchdog.ConfirmDelivery(output)
@@ -162,18 +162,18 @@ func (s *Server) openReactions(ctx context.Context) error {
 			Attempts: attempts,
 			Options:  handler.Options{Secret: s.secretText, Assets: s.tools.UseAssets, Guard: s.guard, ProblemLink: s.cfg.ProblemLink, Dialer: s.outbound.Dialer()},
 		},
-		Batches:      react.BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond}, // docs/decisions/0005-reactions-gather.md
+		Batches:      dispatch.BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond}, // docs/decisions/0005-reactions-gather.md
 		MarkRecorded: func(ctx context.Context) { markRecorded(ctx, s) }, Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log, Registerer: s.registry, Queues: s.queues,
 	})
-	s.task(reactions, "reactions", s.reactor.Run)
-	return s.reactor.LoadPlaces(ctx, s.journal.CommonPosition)
+	s.task(reactions, "reactions", s.dispatcher.Run)
+	return s.dispatcher.LoadPlaces(ctx, s.journal.CommonPosition)
 }
 
 // shardOptions returns the settings of the workers that keep the event state in memory. The live view and the second
 // view of a rederive pass use the same settings.
 func (s *Server) shardOptions() shard.Options {
 	return shard.Options{
-		Chunks: s.directory.Chunk, Grace: time.Duration(s.cfg.ReconnectGrace), KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout), Logger: s.log,
+		Definitions: s.directory.Definition, Grace: time.Duration(s.cfg.ReconnectGrace), KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout), Logger: s.log,
 	}
 }
 
@@ -187,20 +187,20 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	}
 	o := s.shardOptions()
 	o.Workers, o.Registerer, o.Queues = workerCount(), s.registry, s.queues
-	s.view = event.New(shard.New(o), event.Options{Emit: s.reactor.Emit, Limits: s.intent.NamespaceLimits, Registerer: s.registry, Queues: s.queues})
+	s.view = event.New(shard.New(o), event.Options{Emit: s.dispatcher.Emit, Limits: s.intent.NamespaceLimits, Registerer: s.registry, Queues: s.queues})
 	values, err := openSeries(s)
 	if err != nil {
 		return err
 	}
 	s.series = values.Store
-	s.metrics = metric.New(s.view.Shard, metric.Options{Chunks: s.directory.Chunk, Registerer: s.registry, Series: values})
+	s.metrics = metric.New(s.view.Shard, metric.Options{Definitions: s.directory.Definition, Registerer: s.registry, Series: values})
 	s.recorder.Applied = s.view.WaitApplied
 	s.passes = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workerCount(), AddReducers: func(to *shard.Shard) {
-		metric.New(to, metric.Options{Chunks: s.directory.Chunk})
+		metric.New(to, metric.Options{Definitions: s.directory.Definition})
 	}}
 	s.consumers.Add(s.snapshots.Consumers) // before the rederive passes, which begin at snapshots
 	s.consumers.Add(s.passes.Consumers)
-	s.consumers.Add(s.reactor.Consumers)
+	s.consumers.Add(s.dispatcher.Consumers)
 	s.consumers.Add(func() []journal.Consumer {
 		return []journal.Consumer{{Name: "series", At: s.metrics.SeriesFloor(s.journal.Incarnation().ID)}}
 	})
@@ -243,10 +243,10 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.reactor.LoadOutbox(ctx, unknownUntil); err != nil {
+	if err := s.dispatcher.LoadOutbox(ctx, unknownUntil); err != nil {
 		return err
 	}
-	s.reactor.Compare(head, s.view.OpenProblems)
+	s.dispatcher.Compare(head, s.view.OpenProblems)
 	s.replayed.end(head.Number)
 	s.log.Info("event view is up to date", "partitions", restored, "replayed", head.Number-from.Number, "took", time.Since(began))
 	s.task(back, "snapshots", s.runSnapshots)
@@ -263,7 +263,7 @@ func (s *Server) openView(ctx context.Context) (err error) {
 		}, s.log)
 	})
 	s.task(back, "old definitions", (&plan.Collector{ // of checks
-		Planner: s.planner, Used: s.usedChunks, Now: s.now, Log: s.log,
+		Planner: s.planner, Used: s.usedDefinitions, Now: s.now, Log: s.log,
 		Oldest: func(ctx context.Context) (time.Time, error) { return journal.OldestReceived(ctx, s.journal) },
 	}).Run)
 	return nil
@@ -298,10 +298,10 @@ func openSeries(s *Server) (o metric.SeriesOptions, err error) {
 	return o, nil
 }
 
-// usedChunks returns the chunks that event states and items name.
-func (p *pipeline) usedChunks() map[model.ChunkID]bool {
-	used := p.view.Chunks()
-	maps.Copy(used, p.metrics.Chunks())
+// usedDefinitions returns the definitions that event states and items name.
+func (p *pipeline) usedDefinitions() map[model.DefinitionID]bool {
+	used := p.view.Definitions()
+	maps.Copy(used, p.metrics.Definitions())
 	return used
 }
 
@@ -340,8 +340,8 @@ func (p *pipeline) waitRecorded(ctx context.Context, at journal.Position) error 
 	if err := p.view.WaitApplied(ctx, at); err != nil {
 		return err
 	}
-	err := p.reactor.Recorded(ctx, at)
-	if errors.Is(err, react.ErrFarBehind) {
+	err := p.dispatcher.Recorded(ctx, at)
+	if errors.Is(err, dispatch.ErrFarBehind) {
 		return snapshot.ErrSkip
 	}
 	return err

@@ -138,7 +138,7 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 		{"intent", s.openIntent},        // resources
 		{"history", s.openHistory},      // the position of reactions: the journal cannot end before it
 		{"journal", s.openJournal},      // its incarnation: ids and positions of another incarnation are refused
-		{"planner", s.openPlanner},      // compiles intent: chunks that judge the results in the journal, names
+		{"planner", s.openPlanner},      // compiles intent: definitions that judge the results in the journal, names
 		{"reactions", s.openReactions},  // record transitions from the first commit on
 		{"event view", s.openView},      // from snapshots, then by replay
 		{"streams", s.openStreams},      // cursors of handlers of every result: the journal is not cut beyond them

@@ -14,13 +14,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/muster-fleet/muster/internal/config"
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/queue"
-	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -95,7 +95,7 @@ func TestCollectOldDefinitions(t *testing.T) {
 	if err != nil || held.Before(began.Add(-time.Second)) || held.After(time.Now()) {
 		t.Errorf("the journal holds commits since %s, %v", held, err)
 	}
-	if _, err := s.planner.Collect(t.Context(), s.view.Chunks(), held, time.Now()); err != nil {
+	if _, err := s.planner.Collect(t.Context(), s.view.Definitions(), held, time.Now()); err != nil {
 		t.Error(err)
 	}
 }
@@ -183,7 +183,7 @@ func (criticalCommit) Release() {}
 // Entries calls fn with the record of a keepalive event that is CRITICAL.
 func (criticalCommit) Entries(_ journal.Section, fn func([]byte) error) error {
 	return fn(wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordServerResult, Node: 1,
-		ServerResult: &wire.ServerResult{Chunk: model.BuiltinChunk(model.KeepaliveCheck), Status: model.Critical, Output: []byte("silent")}}))
+		ServerResult: &wire.ServerResult{Definition: model.BuiltinDefinition(model.KeepaliveCheck), Status: model.Critical, Output: []byte("silent")}}))
 }
 
 // TestSnapshotWaitsForRecordedTransitions expects a snapshot to be completed only after history has the changes of
@@ -191,11 +191,11 @@ func (criticalCommit) Entries(_ journal.Section, fn func([]byte) error) error {
 func TestSnapshotWaitsForRecordedTransitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		emits, goOn := make(chan struct{}), make(chan struct{})
-		s := &pipeline{reactor: react.New(react.Options{})}
+		s := &pipeline{dispatcher: dispatch.New(dispatch.Options{})}
 		s.view = event.New(shard.New(shard.Options{}), event.Options{Emit: func(ts []event.Transition) {
 			close(emits)
 			<-goOn
-			s.reactor.Emit(ts)
+			s.dispatcher.Emit(ts)
 		}})
 		go func() { _ = s.view.Apply(criticalCommit{}) }()
 		<-emits

@@ -16,11 +16,11 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/recorder"
+	"github.com/muster-fleet/muster/internal/roundrobin"
 	"github.com/muster-fleet/muster/internal/source/alertmanager"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/source/sensu"
-	"github.com/muster-fleet/muster/internal/turns"
 	"github.com/muster-fleet/muster/internal/watchdog"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -34,7 +34,7 @@ type sources struct {
 	bridge    *sensu.Server      // of Sensu's agents; nil: there is no listener for them
 	sensuCA   *sensu.Authorities // of Sensu agents' certificates; nil: these are refused
 	alerts    *alertmanager.Server
-	turns     *turns.Engine // distributes runs of round-robin checks
+	turns     *roundrobin.Engine // distributes runs of round-robin checks
 }
 
 // connected reports whether a node has a session, with a Muster or a Sensu agent
@@ -92,7 +92,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 		return err
 	}
 	s.authority.NodeLife = time.Duration(s.cfg.CertificateLife)
-	s.turns = turns.New(turns.Options{
+	s.turns = roundrobin.New(roundrobin.Options{
 		Revision: s.directory.Revision, RoundRobins: s.directory.RoundRobins, Give: s.giveTurn,
 		Missed: s.recordMissedRuns, Last: s.lastRun, Grace: time.Duration(s.cfg.ReconnectGrace), Now: s.now, Log: s.log,
 	})
@@ -109,7 +109,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 			if s.history.Trouble() != nil { // the history store does not answer: slower agents would not help
 				return 0, ""
 			}
-			return s.reactor.Fullness(), "the server's history lags behind the journal"
+			return s.dispatcher.Fullness(), "the server's history lags behind the journal"
 		}},
 		OnSessionLoss: s.monitor.ReportSessionLoss, OnOlderData: s.monitor.ReportOlderData, Assets: s.archives.Open,
 	})
@@ -149,11 +149,11 @@ const missedBatch = 1000
 
 // recordMissedRuns records an UNKNOWN result for each proxy node (a node without an agent) whose round-robin check no
 // connected node could run
-func (s *Server) recordMissedRuns(ctx context.Context, list []turns.MissedRun) error {
+func (s *Server) recordMissedRuns(ctx context.Context, list []roundrobin.MissedRun) error {
 	results := make([]recorder.Result, 0, len(list))
 	for _, m := range list {
-		if s.directory.RunsUnit(m.About, m.Chunk.Unit) { // otherwise the node was deleted with its events
-			results = append(results, recorder.Result{Node: m.About, Chunk: m.Chunk.ID, Status: model.Unknown, Output: m.Text})
+		if s.directory.RunsUnit(m.About, m.Definition.Unit) { // otherwise the node was deleted with its events
+			results = append(results, recorder.Result{Node: m.About, Definition: m.Definition.ID, Status: model.Unknown, Output: m.Text})
 		}
 	}
 	for part := range slices.Chunk(results, missedBatch) {
@@ -169,7 +169,7 @@ func (s *Server) recordMissedRuns(ctx context.Context, list []turns.MissedRun) e
 type directoryWithFaults struct {
 	*directory.Directory
 	*plan.Inspector
-	turns *turns.Engine
+	turns *roundrobin.Engine
 }
 
 // Faults returns the planner's errors, and an error for each round-robin check that no connected node can run.

@@ -129,8 +129,8 @@ func (s *Server) openPlanner(ctx context.Context) (err error) {
 	s.tools, err = tools.Open(tools.Options{
 		Dir: s.path("tools"), Facts: facts.New(facts.LocalSystem()).Measure(), Log: s.log,
 		Arrived: func() {
-			if s.reactor != nil { // nil while the server opens and sends nothing
-				s.reactor.AssetArrived()
+			if s.dispatcher != nil { // nil while the server opens and sends nothing
+				s.dispatcher.AssetArrived()
 			}
 		},
 		Archive: func(sum [64]byte) (io.ReadSeekCloser, error) { return s.archives.OpenChecked(asset.Sum(sum)) },

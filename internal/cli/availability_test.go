@@ -44,7 +44,7 @@ func availabilityOf(results []journaledResult, since, until time.Time) (seconds 
 // results in the journal
 func TestAvailabilityAgreesWithJournal(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
-	rig.RunReactor()
+	rig.RunDispatcher()
 	nodes, checks := []string{"web01", "web02", "web03"}, []string{"never", "young", "seldom", "often"}
 	rig.DeclareNodes("default", nil, nodes...)
 	for _, check := range checks {
@@ -103,7 +103,7 @@ func TestAvailabilityAgreesWithJournal(t *testing.T) {
 // TestPastOutputsAreOfThen lists events at a past time and expects outputs of that time, not of later results
 func TestPastOutputsAreOfThen(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
-	rig.RunReactor()
+	rig.RunDispatcher()
 	rig.DeclareNodes("default", nil, "web01")
 	rig.Apply(disk)
 	for _, r := range []struct {

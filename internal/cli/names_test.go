@@ -51,7 +51,7 @@ func newNamedFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 {kind: Template, metadata: {name: linux, namespace: team-a}, spec: {items: [{key: agent.ping}]}}
 `)
 	awaitPlanner(t, rig)
-	rig.RunReactor()
+	rig.RunDispatcher()
 	for _, name := range []string{"default/web01/disk", "default/team-a/disk", "team-a/web01/disk", "team-a/web01/load", "team-a/db01.example.org/disk"} {
 		part := strings.Split(name, "/")
 		rig.RecordResult(part[0], part[1], part[2], model.Critical, "CRITICAL")

@@ -101,7 +101,7 @@ spec:
 	x.runCommandLine("", "why web04/backup") // cron, by a clock that is off
 	backup, _ := rig.Directory.CheckByName("default", "backup")
 	session("web04", func(a *v1.AgentSession) {
-		a.IdleUnits = []v1.IdleUnit{{ID: backup, Name: "backup", Reason: "the agent (version 0.10.0) does not understand chunks of kind 2: update it"}}
+		a.IdleUnits = []v1.IdleUnit{{ID: backup, Name: "backup", Reason: "the agent (version 0.10.0) does not understand definitions of kind 2: update it"}}
 	})
 	x.runCommandLine("", "why web04/backup") // its agent lacks the feature
 	session("web04", func(a *v1.AgentSession) { a.ClockOffsetMs = -90_000 })

@@ -14,14 +14,14 @@ import (
 // Look-ups that only concern units of kind Check.
 
 // PassiveCheck returns the passive check with this name (its results come from outside, such as alerts); not ok: it
-// does not exist for this sender. The Chunk is nil if agents run the check.
+// does not exist for this sender. The Definition is nil if agents run the check.
 func (d *Directory) PassiveCheck(namespace, name string) (c PassiveCheck, ok bool) {
 	u := d.now.Load().unit(checkKind, route.Name{Namespace: namespace, Name: name})
 	if u.Unit == nil {
 		return c, false
 	}
 	if u.Passive {
-		c.Chunk = u.Chunk.AsCheck()
+		c.Definition = u.Definition.AsCheck()
 	}
 	c.Disabled, c.Source = u.Disabled, u.Labels[model.SourceLabel]
 	return c, true
@@ -43,11 +43,11 @@ func (d *Directory) PassiveChecks(namespace, source string) (ids []model.CheckID
 func (d *Directory) RoundRobins() (list []RoundRobin) {
 	now := d.now.Load()
 	for _, u := range now.units.All() {
-		c := u.Chunk.AsCheck()
+		c := u.Definition.AsCheck()
 		if c == nil || !c.RoundRobin || !u.HasTargets {
 			continue
 		}
-		r := RoundRobin{Chunk: c, Namespace: u.Namespace, Members: roaring.New()}
+		r := RoundRobin{Definition: c, Namespace: u.Namespace, Members: roaring.New()}
 		for _, id := range nodeIDs(u.Nodes) {
 			switch n := now.nodes.Value(id); {
 			case n.Node == nil:
@@ -62,7 +62,7 @@ func (d *Directory) RoundRobins() (list []RoundRobin) {
 		}
 		list = append(list, r)
 	}
-	slices.SortFunc(list, func(a, b RoundRobin) int { return cmp.Compare(a.Chunk.Unit, b.Chunk.Unit) })
+	slices.SortFunc(list, func(a, b RoundRobin) int { return cmp.Compare(a.Definition.Unit, b.Definition.Unit) })
 	return list
 }
 
@@ -82,8 +82,8 @@ func (d *Directory) FilterContext(node, runner model.NodeID, check model.CheckID
 // Keepalive returns the keepalive check of a node, with the node's own handlers and pipelines. Names that come from
 // the node's agent count only if the resources exist. A handler that reads Sensu's events is replaced by the pipeline
 // that the import made for it.
-func (d *Directory) Keepalive(id model.NodeID) *model.CheckChunk {
-	c := model.BuiltinChunkOf(model.BuiltinChunk(model.KeepaliveCheck))
+func (d *Directory) Keepalive(id model.NodeID) *model.CheckDefinition {
+	c := model.BuiltinDefinitionOf(model.BuiltinDefinition(model.KeepaliveCheck))
 	now := d.now.Load()
 	n := now.nodes.Value(id).Node
 	if n == nil {
@@ -175,7 +175,7 @@ func (s *snapshot) dependency(node *Node, check route.Name) (route.Dependency, b
 		return m, false
 	}
 	m.Check = u.ID
-	if c := u.Chunk.AsCheck(); c != nil && c.Interval > 0 {
+	if c := u.Definition.AsCheck(); c != nil && c.Interval > 0 {
 		m.Settle = min(maxSettle, c.Interval*time.Duration(max(1, c.FailAfter))+c.Timeout)
 	}
 	return m, true

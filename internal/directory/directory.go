@@ -239,7 +239,7 @@ func (d *Directory) For(id model.NodeID) *Assignment {
 	}
 	return &Assignment{
 		Node: id, UID: n.UID, Generation: n.Generation, Hash: n.Content.Hash,
-		Chunks: n.Content.Chunks, Properties: n.Content.Properties, Proxied: n.Content.Proxied,
+		Definitions: n.Content.Definitions, Properties: n.Content.Properties, Proxied: n.Content.Proxied,
 	}
 }
 
@@ -250,21 +250,21 @@ func (d *Directory) Assignment(node model.NodeID) (revision uint64, ok bool) {
 	return n.Generation.Revision, n.Content != nil
 }
 
-// Chunk returns a compiled check or Template (chunk) by its id. The directory keeps a chunk as long as the journal or
+// Definition returns a compiled check or Template (definition) by its id. The directory keeps a definition as long as the journal or
 // a spool can name it, see Planner.Collect.
-func (d *Directory) Chunk(id model.ChunkID) *model.Chunk {
-	if builtin := model.BuiltinChunkOf(id); builtin != nil {
-		return &builtin.Chunk
+func (d *Directory) Definition(id model.DefinitionID) *model.Definition {
+	if builtin := model.BuiltinDefinitionOf(id); builtin != nil {
+		return &builtin.Definition
 	}
-	return d.now.Load().chunks.Value(id)
+	return d.now.Load().definitions.Value(id)
 }
 
-// Chunks returns the number of compiled checks and Templates (chunks) in the directory
-func (d *Directory) Chunks() int { return d.now.Load().chunks.size }
+// Definitions returns the number of compiled checks and Templates (definitions) in the directory
+func (d *Directory) Definitions() int { return d.now.Load().definitions.size }
 
 // Judgement returns the alert rules of a compiled check, or of one trigger of a compiled Template; nil: unknown
-func (d *Directory) Judgement(id model.ChunkID, instance string) *model.CheckChunk {
-	return d.Chunk(id).Judgement(instance)
+func (d *Directory) Judgement(id model.DefinitionID, instance string) *model.CheckDefinition {
+	return d.Definition(id).Judgement(instance)
 }
 
 // Handler returns the specification of a handler.
@@ -337,7 +337,7 @@ type Reader interface {
 	UnitNodes(unit model.UnitID) []model.NodeID
 	RunsUnit(node model.NodeID, unit model.UnitID) bool
 	Assignment(node model.NodeID) (revision uint64, ok bool)
-	Keepalive(node model.NodeID) *model.CheckChunk
+	Keepalive(node model.NodeID) *model.CheckDefinition
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
 	Secret(namespace, name string) (*model.SecretSpec, bool)
 	Streams() map[route.Name]*model.HandlerSpec
@@ -346,16 +346,16 @@ type Reader interface {
 
 // PassiveCheck is a check that no agent runs, because its results come from outside, such as alerts of Prometheus
 type PassiveCheck struct {
-	Chunk    *model.CheckChunk // definition that judges results now; nil: agents run this check
-	Disabled bool              // the server refuses results of this check
-	Source   string            // the check's label source: the program that the check was made for; empty: any
+	Definition *model.CheckDefinition // definition that judges results now; nil: agents run this check
+	Disabled   bool                   // the server refuses results of this check
+	Source     string                 // the check's label source: the program that the check was made for; empty: any
 }
 
 // RoundRobin is a check that a group of nodes shares: in each interval one member runs it
 type RoundRobin struct {
-	Chunk     *model.CheckChunk
-	Namespace string
-	Members   *roaring.Bitmap // machines that may run the check, by node id
+	Definition *model.CheckDefinition
+	Namespace  string
+	Members    *roaring.Bitmap // machines that may run the check, by node id
 	// Subjects are the proxy nodes that the check reports about, ascending. Without proxy nodes the list holds the zero
 	// ProxyNode alone: each run is about the node that runs the check.
 	Subjects []ProxyNode

@@ -33,7 +33,7 @@ type snapshot struct {
 	groups         Map[route.Name, Group]
 	groupNames     []route.Name // names by GroupID; the list only grows
 	resources      Map[Resource, model.Spec]
-	chunks         Map[model.ChunkID, *model.Chunk]
+	definitions    Map[model.DefinitionID, *model.Definition]
 }
 
 // nodeSet is a set of node ids that several snapshots share. Only the draft that made the set may change it, and only
@@ -208,11 +208,11 @@ func (d *Draft) SetResource(r Resource, spec model.Spec) {
 	}
 }
 
-// SetChunk adds a compiled check or Template (chunk) to the draft of the next snapshot. A chunk never changes.
-func (d *Draft) SetChunk(c *model.Chunk) { d.chunks.set(c.ID, c, d.number) }
+// SetDefinition adds a compiled check or Template (definition) to the draft of the next snapshot. A definition never changes.
+func (d *Draft) SetDefinition(c *model.Definition) { d.definitions.set(c.ID, c, d.number) }
 
-// DeleteChunk removes a compiled check or Template (chunk) that no reader can request any more
-func (d *Draft) DeleteChunk(id model.ChunkID) { d.chunks.delete(id, d.number) }
+// DeleteDefinition removes a compiled check or Template (definition) that no reader can request any more
+func (d *Draft) DeleteDefinition(id model.DefinitionID) { d.definitions.delete(id, d.number) }
 
 // shards is the number of shards of a Map. A map of 20,000 nodes has about 80 entries in each shard.
 const shards = 256

@@ -64,21 +64,21 @@ type (
 		Generation wire.Generation
 	}
 
-	// Content has the compiled checks and Templates (chunks) and property values of an assignment; nodes with equal
+	// Content has the compiled checks and Templates (definitions) and property values of an assignment; nodes with equal
 	// assignments share one Content
 	Content struct {
-		Hash       [32]byte // computed by wire.AssignmentHash
-		Chunks     []*model.Chunk
-		Properties []wire.Property
-		Proxied    *ProxyTargets
+		Hash        [32]byte // computed by wire.AssignmentHash
+		Definitions []*model.Definition
+		Properties  []wire.Property
+		Proxied     *ProxyTargets
 	}
 
-	// Unit has the declared fields of a check or Template, and its compiled definition (chunk) that agents receive now
+	// Unit has the declared fields of a check or Template, and its compiled definition that agents receive now
 	Unit struct {
 		route.Name
 		ID          model.UnitID
 		Kind        string // kind of the declared resource
-		Chunk       *model.Chunk
+		Definition  *model.Definition
 		DisplayName string // metadata.displayName
 		Runbook     string // link to the page with the steps to take when the check fails
 		Labels      map[string]string
@@ -146,24 +146,24 @@ func (n *Node) Receivers() *Keepalive {
 	return k
 }
 
-// Assignment has all compiled checks and Templates (chunks) and property values of one node. It is immutable; nodes
-// with the same units share the list Chunks.
+// Assignment has all compiled checks and Templates (definitions) and property values of one node. It is immutable; nodes
+// with the same units share the list Definitions.
 type Assignment struct {
-	Node       model.NodeID
-	UID        uuid.UUID
-	Generation wire.Generation
-	Hash       [32]byte        // wire.AssignmentHash(Chunks, Properties, Proxied)
-	Chunks     []*model.Chunk  // ascending by ID
-	Properties []wire.Property // ascending by name; only the properties that a chunk reads
-	Proxied    *ProxyTargets   // proxy nodes of its proxy checks; nil: the node runs no proxy check
+	Node        model.NodeID
+	UID         uuid.UUID
+	Generation  wire.Generation
+	Hash        [32]byte            // wire.AssignmentHash(Definitions, Properties, Proxied)
+	Definitions []*model.Definition // ascending by ID
+	Properties  []wire.Property     // ascending by name; only the properties that a definition reads
+	Proxied     *ProxyTargets       // proxy nodes of its proxy checks; nil: the node runs no proxy check
 }
 
 // Assignments is the interface through which agents' sessions read assignments from the Directory.
 type Assignments interface {
 	// For returns the present assignment of a node; nil: the node is unknown, or a proxy node.
 	For(node model.NodeID) *Assignment
-	// Chunk resolves an id from the journal, a snapshot or a spool; nil: it is unknown.
-	Chunk(id model.ChunkID) *model.Chunk
+	// Definition resolves an id from the journal, a snapshot or a spool; nil: it is unknown.
+	Definition(id model.DefinitionID) *model.Definition
 	// Subscribe calls fn after each change, in order and never twice at once. fn must not block.
 	Subscribe(fn func(Change))
 }
@@ -185,14 +185,14 @@ type ProxyNode struct {
 
 // NewProxyTargets returns a table of the proxy nodes (nodes without an agent) that these compiled checks report
 // about. nodes must be the nodes of list, ascending.
-func NewProxyTargets(list wire.ProxyChecks, nodes []ProxyNode, chunks []*model.Chunk) *ProxyTargets {
+func NewProxyTargets(list wire.ProxyChecks, nodes []ProxyNode, definitions []*model.Definition) *ProxyTargets {
 	p := &ProxyTargets{ProxyChecks: list, nodes: nodes, byUnit: map[model.UnitID][]model.NodeID{}}
-	units := make(map[model.ChunkID]model.UnitID, len(chunks))
-	for _, c := range chunks {
+	units := make(map[model.DefinitionID]model.UnitID, len(definitions))
+	for _, c := range definitions {
 		units[c.ID] = c.Unit
 	}
 	for _, set := range list.Sets {
-		for _, id := range set.Chunks {
+		for _, id := range set.Definitions {
 			p.byUnit[units[id]] = set.Nodes
 		}
 	}

@@ -213,9 +213,9 @@ func TestHistoryLagIsReported(t *testing.T) {
 		verdict       Verdict
 		measured      string
 	}{
-		{"keeps up", "muster_react_behind_seconds 2.5\nmuster_react_behind_bytes 4096\nmuster_react_rederiving 0\n", Fine, "keeps up"},
-		{"behind", "# HELP muster_react_behind_seconds x\nmuster_react_behind_seconds 92.4\nmuster_react_behind_bytes 3.2e+09\nmuster_react_rederiving 0\n", Warn, "1m32s behind: the journal must keep 3.0 GiB"},
-		{"again", "muster_react_behind_seconds 3\nmuster_react_behind_bytes 3.2e+09\nmuster_react_rederiving 1\n", Warn, "rebuilds changes from the journal"},
+		{"keeps up", "muster_dispatch_behind_seconds 2.5\nmuster_dispatch_behind_bytes 4096\nmuster_dispatch_rederiving 0\n", Fine, "keeps up"},
+		{"behind", "# HELP muster_dispatch_behind_seconds x\nmuster_dispatch_behind_seconds 92.4\nmuster_dispatch_behind_bytes 3.2e+09\nmuster_dispatch_rederiving 0\n", Warn, "1m32s behind: the journal must keep 3.0 GiB"},
+		{"again", "muster_dispatch_behind_seconds 3\nmuster_dispatch_behind_bytes 3.2e+09\nmuster_dispatch_rederiving 1\n", Warn, "rebuilds changes from the journal"},
 		{"another server", "up 1\n", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -122,16 +122,16 @@ func examineHistoryLag(ctx context.Context, p Target) []Finding {
 		return nil
 	}
 	defer page.Close()
-	values := readGauges(page, "muster_react_behind_seconds", "muster_react_behind_bytes", "muster_react_rederiving")
-	seconds, ok := values["muster_react_behind_seconds"]
+	values := readGauges(page, "muster_dispatch_behind_seconds", "muster_dispatch_behind_bytes", "muster_dispatch_rederiving")
+	seconds, ok := values["muster_dispatch_behind_seconds"]
 	if !ok {
 		return nil
 	}
 	lag := time.Duration(seconds * float64(time.Second)).Round(time.Second)
 	f := Finding{Fine, "history", "keeps up", "", ""}
-	rebuilding := values["muster_react_rederiving"] > 0
+	rebuilding := values["muster_dispatch_rederiving"] > 0
 	if lag > maxHistoryLag || rebuilding {
-		f = Finding{Warn, "history", fmt.Sprintf("%s behind: the journal must keep %s", lag, formatSize(int64(values["muster_react_behind_bytes"]))),
+		f = Finding{Warn, "history", fmt.Sprintf("%s behind: the journal must keep %s", lag, formatSize(int64(values["muster_dispatch_behind_bytes"]))),
 			fmt.Sprintf("less than %s: notifications are delayed by the lag", maxHistoryLag), "muster status"}
 		if rebuilding {
 			f.Measured += "; its queue overflowed, the server rebuilds changes from the journal"

@@ -21,7 +21,7 @@ func failingEvent() map[string]any {
 		Event: &model.Event{Namespace: "default", Node: "web1", Check: "disk-root", Status: model.Critical, Output: "CRITICAL: 97% used\n",
 			Executed: at, Received: at, History: []model.Status{0, 2, 2, 2}, Occurrences: 3, Watermark: 3, State: "failing"},
 		Entity: Entity{Labels: map[string]string{"env": "production", "region": "eu-west-1"}, Groups: []string{"linux", "web"}},
-		Check:  Check{CheckChunk: &model.CheckChunk{Interval: time.Minute}, Labels: map[string]string{"team": "storage"}},
+		Check:  Check{CheckDefinition: &model.CheckDefinition{Interval: time.Minute}, Labels: map[string]string{"team": "storage"}},
 	}
 	return ForExpressions(s, Shape(s))
 }

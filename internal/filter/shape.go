@@ -44,7 +44,7 @@ func (n *Entity) name(e *model.Event) string { return cmp.Or(n.Name, e.Node) }
 
 // Check is the compiled definition of an event's check, with the names and labels that Sensu shows
 type Check struct {
-	*model.CheckChunk
+	*model.CheckDefinition
 	DisplayName string // as Sensu names the check; empty: the event's
 	Labels      map[string]string
 	Annotations map[string]string
@@ -184,9 +184,9 @@ func plainEntity(n *Entity) map[string]any {
 // checkShape converts an event's check, with its result, to the JSON object of a Sensu check
 func checkShape(s *Subject) map[string]any {
 	e, c := s.Event, &s.Check
-	definition := c.CheckChunk
+	definition := c.CheckDefinition
 	if definition == nil {
-		definition = &model.CheckChunk{}
+		definition = &model.CheckDefinition{}
 	}
 	issued := s.Issued
 	if issued.IsZero() {
@@ -245,7 +245,7 @@ func (s *Subject) subscriptionsOf(groups []string) (list []string) {
 }
 
 // configShape converts the definition of a check to the JSON object of Sensu's CheckConfig
-func configShape(c *model.CheckChunk, groups []string) map[string]any {
+func configShape(c *model.CheckDefinition, groups []string) map[string]any {
 	var handlers, pipelines []string
 	for _, name := range c.Pipelines {
 		name = name[strings.IndexByte(name, '/')+1:]
@@ -323,7 +323,7 @@ func environment(env map[string]string) (list []string) {
 }
 
 // assetNames returns the names of a check's assets.
-func assetNames(c *model.CheckChunk) (list []string) {
+func assetNames(c *model.CheckDefinition) (list []string) {
 	for _, a := range c.Assets {
 		list = append(list, a.Name)
 	}
@@ -331,7 +331,7 @@ func assetNames(c *model.CheckChunk) (list []string) {
 }
 
 // secretsShape returns the references to a check's secrets for Sensu's check, without values
-func secretsShape(c *model.CheckChunk) (list []any) {
+func secretsShape(c *model.CheckDefinition) (list []any) {
 	for _, s := range c.Secrets {
 		_, name := model.SplitRef("", s.Name)
 		list = append(list, map[string]any{"name": s.Env, "secret": name})
@@ -340,7 +340,7 @@ func secretsShape(c *model.CheckChunk) (list []any) {
 }
 
 // hookListsShape returns a check's hooks as Sensu's lists by result type, such as critical or non-zero
-func hookListsShape(c *model.CheckChunk) (lists []any) {
+func hookListsShape(c *model.CheckDefinition) (lists []any) {
 	byType := map[string][]string{}
 	var types []string
 	for i := range c.Hooks {
@@ -439,7 +439,7 @@ func PointsShape(e *model.Event) []any {
 
 // HooksShape converts hook results to Sensu's form, with the definitions of the hooks. An output ends with a line end, as
 // nearly all commands write one.
-func HooksShape(e *model.Event, c *model.CheckChunk) (list []any) {
+func HooksShape(e *model.Event, c *model.CheckDefinition) (list []any) {
 	for _, h := range e.Hooks {
 		output, code := h.Output, h.ExitCode
 		if code == 0 {

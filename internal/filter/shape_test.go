@@ -66,7 +66,7 @@ func TestShapeIsSensusEvent(t *testing.T) {
 				Values: []model.Value{{Name: "used", Value: 41, Tags: map[string]string{"t": "v"}}},
 			},
 			Check: Check{
-				CheckChunk: &model.CheckChunk{
+				CheckDefinition: &model.CheckDefinition{
 					Command: &model.Command{Shell: "echo 'DISK OK | used=41;80;90'; exit 127"}, Interval: 3 * time.Second, Timeout: 2 * time.Second, TTL: time.Minute,
 					FlapStart: 60, FlapEnd: 20, Env: map[string]string{"A": "b"}, MaxOutput: 1000, Pipelines: []string{"sensu-rec", "sensu-jsout", "pipe", "sensu-rec-metrics"},
 					Metrics:    &model.Metrics{Format: "nagios", Tags: map[string]string{"t": "v"}},
@@ -83,7 +83,7 @@ func TestShapeIsSensusEvent(t *testing.T) {
 				Namespace: "default", Node: "web_01", Check: "small", Status: model.Unknown, Output: "line1\nline2\n", State: "failing", Executed: at(small), Received: at(small),
 				Duration: model.Duration(pathOf(small, "check", "duration").(float64) * 1e9), History: []model.Status{3}, Occurrences: 1, Watermark: 1,
 			},
-			Check: Check{CheckChunk: &model.CheckChunk{
+			Check: Check{CheckDefinition: &model.CheckDefinition{
 				Command: &model.Command{Shell: "cat /dev/null; printf 'line1\nline2\n'; exit 255"}, Interval: 3 * time.Second, Pipelines: []string{"sensu-rec"}, MaxOutput: model.DefaultOutputBytes,
 			}, Labels: map[string]string{"sensu.io/managed_by": "sensuctl"}, Groups: []string{"web"}},
 			Runs: []Run{{uint32(at(small).Unix()), 255}}, Sequence: 1,
@@ -93,7 +93,7 @@ func TestShapeIsSensusEvent(t *testing.T) {
 				Namespace: "default", Node: "sw1", Check: "prox", Output: "Web_01\n", State: "passing", Executed: at(proxy), Received: at(proxy), LastOK: at(proxy),
 				Duration: model.Duration(pathOf(proxy, "check", "duration").(float64) * 1e9), History: []model.Status{0}, Occurrences: 1, Watermark: 1,
 			},
-			Check: Check{CheckChunk: &model.CheckChunk{
+			Check: Check{CheckDefinition: &model.CheckDefinition{
 				Command: &model.Command{Shell: "echo {{ .name }}"}, Cron: "* * * * *", TimeZone: "UTC", Pipelines: []string{"sensu-rec"},
 				Proxy: true, MaxOutput: model.DefaultOutputBytes,
 			}, Labels: map[string]string{"sensu.io/managed_by": "sensuctl"}, Groups: []string{"web"}},

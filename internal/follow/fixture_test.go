@@ -24,10 +24,10 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-const firstTestChunk model.ChunkID = 100
+const firstTestDefinition model.DefinitionID = 100
 
 // testDirectory is a test Directory with many nodes: nodes 10, 20, … are in namespace other, all others in default.
-// Chunk 100+n belongs to check 100+n, whose name is c0, c1, ….
+// Definition 100+n belongs to check 100+n, whose name is c0, c1, ….
 type testDirectory struct {
 	mu       sync.Mutex
 	revision int64
@@ -61,18 +61,18 @@ func (d *testDirectory) NodeGroups(model.NodeID) []string { return nil }
 
 // SourceName returns the name of a check.
 func (d *testDirectory) SourceName(s model.Source) (string, string, bool) {
-	return "default", fmt.Sprint("c", s.Check()-model.CheckID(firstTestChunk)), true
+	return "default", fmt.Sprint("c", s.Check()-model.CheckID(firstTestDefinition)), true
 }
 
 // Revision returns the revision, which each call of change increases
 func (d *testDirectory) Revision() int64 { d.mu.Lock(); defer d.mu.Unlock(); return d.revision }
 
 // Judgement returns a check definition with one result per minute for any id
-func (d *testDirectory) Judgement(id model.ChunkID, _ string) *model.CheckChunk {
-	if c := model.BuiltinChunkOf(id); c != nil {
+func (d *testDirectory) Judgement(id model.DefinitionID, _ string) *model.CheckDefinition {
+	if c := model.BuiltinDefinitionOf(id); c != nil {
 		return c
 	}
-	return &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.CheckID(id), Namespace: 1}, Severities: [4]model.Severity{0, model.SeverityWarning, model.High, model.Average}, FailAfter: 1, RecoverAfter: 1}
+	return &model.CheckDefinition{Definition: model.Definition{ID: id, Unit: model.CheckID(id), Namespace: 1}, Severities: [4]model.Severity{0, model.SeverityWarning, model.High, model.Average}, FailAfter: 1, RecoverAfter: 1}
 }
 
 // Shadow reports whether the test has put a namespace into shadow mode, in which nothing is sent
@@ -117,7 +117,7 @@ type testServer struct {
 // newTestServer returns a test server with an in-memory journal and no handlers
 func newTestServer(t testing.TB) *testServer {
 	r := &testServer{t: t, fs: memfs.New(), directory: &testDirectory{streams: map[route.Name]*model.HandlerSpec{}, shadow: map[string]bool{}}, numbers: map[model.NodeID]uint64{}, timeout: time.Second}
-	r.view = event.New(shard.New(shard.Options{Chunks: func(id model.ChunkID) *model.Chunk { return r.directory.Judgement(id, "").Seal() }, Workers: 2}), event.Options{})
+	r.view = event.New(shard.New(shard.Options{Definitions: func(id model.DefinitionID) *model.Definition { return r.directory.Judgement(id, "").Seal() }, Workers: 2}), event.Options{})
 	r.log = testenv.Value(journal.Open("j", journal.Options{FS: r.fs, Deliver: r.view.Deliver, Reserve: -1, Tick: -1, SegmentSize: 1 << 20}))(t)
 	testenv.NoError(t, r.fs.MkdirAll("d"))
 	ctx, end := context.WithCancel(context.Background())
@@ -164,7 +164,7 @@ func (r *testServer) appendResults(nodes, checks, count int) {
 			id := model.NodeID(n)
 			b := wire.Batch{StreamKey: wire.StreamKey{Stream: wire.StreamID(n)}, First: r.numbers[id] + 1, NowMs: 1000}
 			for c := range checks {
-				b.Signals = append(b.Signals, wire.ResultSignal(wire.Signal{Chunk: firstTestChunk + model.ChunkID(c), AtMs: 900}, wire.Result{Status: model.Status(r.numbers[id] % 2), DurationMs: 12, Output: []byte(fmt.Sprintf("DISK OK - \"free\" space: / 3326 MB\nline %d|/=2643MB;5948", r.numbers[id]) + r.randomText())}))
+				b.Signals = append(b.Signals, wire.ResultSignal(wire.Signal{Definition: firstTestDefinition + model.DefinitionID(c), AtMs: 900}, wire.Result{Status: model.Status(r.numbers[id] % 2), DurationMs: 12, Output: []byte(fmt.Sprintf("DISK OK - \"free\" space: / 3326 MB\nline %d|/=2643MB;5948", r.numbers[id]) + r.randomText())}))
 			}
 			r.numbers[id] += uint64(checks)
 			_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))

@@ -218,7 +218,7 @@ func (foreignJournal) Resolve(journal.Position) (journal.Position, error) {
 func TestResultsOfServerAndProxyNodesAreSent(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.addHandler(peer.address(), 1)
-	sig := wire.ResultSignal(wire.Signal{Chunk: firstTestChunk, AtMs: 5, Node: 3}, wire.Result{Status: model.Critical, Output: []byte("away"), Extra: wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "rtt", Value: 1.5, Tags: map[string]string{"to": "x"}}}})})
+	sig := wire.ResultSignal(wire.Signal{Definition: firstTestDefinition, AtMs: 5, Node: 3}, wire.Result{Status: model.Critical, Output: []byte("away"), Extra: wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "rtt", Value: 1.5, Tags: map[string]string{"to": "x"}}}})})
 	var reader wire.BatchReader
 	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, &wire.Batch{First: 1, Signals: []wire.Signal{sig}}))
 	if err := reader.Reset(body); err != nil || !reader.Next(&sig) {
@@ -227,7 +227,7 @@ func TestResultsOfServerAndProxyNodesAreSent(t *testing.T) {
 	raw := append([]byte(nil), reader.Raw()...)
 	w := make(commitWaiter, 1)
 	err := r.log.Append(t.Context(),
-		journal.Entry{Section: 0, Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordServerResult, Node: model.ServerNode, ServerResult: &wire.ServerResult{Chunk: model.BuiltinChunk(model.JournalCheck), Output: []byte("fine")}})},
+		journal.Entry{Section: 0, Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordServerResult, Node: model.ServerNode, ServerResult: &wire.ServerResult{Definition: model.BuiltinDefinition(model.JournalCheck), Output: []byte("fine")}})},
 		journal.Entry{Section: 3, Waiter: w, Data: wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordProxyResult, Node: 3, ProxyResult: &wire.ProxyResult{By: 4, Namespace: 1, Number: 9, NowMs: 5, Signal: raw, StreamKey: wire.StreamKey{Stream: 1, Lane: wire.Backlog}}})})
 	if err != nil || <-w != nil {
 		t.Fatal(err)

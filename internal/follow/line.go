@@ -231,7 +231,7 @@ type Directory interface {
 	route.Directory
 	// Revision returns a number that changes whenever any other method would return another answer.
 	Revision() int64
-	Judgement(id model.ChunkID, instance string) *model.CheckChunk
+	Judgement(id model.DefinitionID, instance string) *model.CheckDefinition
 	// Shadow reports whether a namespace has notifications: shadow, so that no results of its nodes are sent.
 	Shadow(namespace string) bool
 	// Streams returns the handlers with stream.results: all.
@@ -245,7 +245,7 @@ type nameCache struct {
 	matches   func(*route.Problem) bool // nil: all results
 	revision  int64
 	nodes     map[model.NodeID]*nodeText
-	checks    map[model.ChunkID]*checkText
+	checks    map[model.DefinitionID]*checkText
 }
 
 // nodeText has the encoded fields of a line that describe the node.
@@ -281,7 +281,7 @@ func newNameCache(d Directory, namespace string, only *model.Selector) (*nameCac
 // clear empties the cache and stores the revision of the declared resources from which it will be filled again
 func (w *nameCache) clear() {
 	w.revision = w.directory.Revision()
-	w.nodes, w.checks = map[model.NodeID]*nodeText{}, map[model.ChunkID]*checkText{}
+	w.nodes, w.checks = map[model.NodeID]*nodeText{}, map[model.DefinitionID]*checkText{}
 }
 
 // refresh empties the cache if the declared resources have changed.
@@ -316,16 +316,16 @@ func (w *nameCache) nodeText(id model.NodeID) *nodeText {
 }
 
 // checkText returns the encoded fields of a line that describe a check; nil: the check is unknown.
-func (w *nameCache) checkText(id model.ChunkID) *checkText {
+func (w *nameCache) checkText(id model.DefinitionID) *checkText {
 	if c, ok := w.checks[id]; ok {
 		return c
 	}
 	var c *checkText
-	if chunk := w.directory.Judgement(id, ""); chunk != nil {
-		c = &checkText{id: chunk.Unit, severities: chunk.Severities}
-		ns, name, ok := w.directory.SourceName(model.CheckSource(chunk.Unit))
+	if definition := w.directory.Judgement(id, ""); definition != nil {
+		c = &checkText{id: definition.Unit, severities: definition.Severities}
+		ns, name, ok := w.directory.SourceName(model.CheckSource(definition.Unit))
 		if !ok {
-			name = chunk.Name // the check was deleted
+			name = definition.Name // the check was deleted
 		}
 		c.name = route.Name{Namespace: ns, Name: name}
 		c.text = appendText(append(c.text, `,"check":`...), name)

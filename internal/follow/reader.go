@@ -58,7 +58,7 @@ func (x *resultReader) readEntry(data []byte) error {
 		return x.readBatch(rec)
 	case wire.RecordServerResult:
 		r.status, r.output, r.executed = rec.ServerResult.Status, rec.ServerResult.Output, r.received
-		x.selectResult(rec.ServerResult.Chunk)
+		x.selectResult(rec.ServerResult.Definition)
 	case wire.RecordProxyResult:
 		p := rec.ProxyResult
 		if x.signal.Decode(p.Signal) == nil && x.signal.Kind == wire.SignalResult {
@@ -98,14 +98,14 @@ func (x *resultReader) readResultSignal(nowMs uint64) {
 		const year = uint64(366 * 24 * time.Hour / time.Millisecond) // the view accepts no older results
 		r.executed -= int64(min(nowMs-s.AtMs, year)) * int64(time.Millisecond)
 	}
-	x.selectResult(s.Chunk)
+	x.selectResult(s.Definition)
 }
 
 // selectResult adds node, check and event state to x.result and passes it to x.handleResult, if the handler's
 // selector matches
-func (x *resultReader) selectResult(chunk model.ChunkID) {
+func (x *resultReader) selectResult(definition model.DefinitionID) {
 	r := &x.result
-	r.node, r.check = x.names.nodeText(r.nodeID), x.names.checkText(chunk)
+	r.node, r.check = x.names.nodeText(r.nodeID), x.names.checkText(definition)
 	if r.node != nil && r.check != nil {
 		switch {
 		case r.node.shadow:

@@ -13,7 +13,7 @@ func TestSmallBuildsCarryNoServer(t *testing.T) {
 	const (
 		sql     = "modernc.org/sqlite github.com/jackc/pgx"
 		metrics = "github.com/prometheus"
-		server  = "internal/app internal/api internal/intent internal/plan internal/pipeline internal/react internal/source internal/store"
+		server  = "internal/app internal/api internal/intent internal/plan internal/pipeline internal/dispatch internal/source internal/store"
 	)
 	for _, build := range []struct{ what, goos, tags, not string }{
 		{"muster-agent", "linux", "", sql + " " + metrics + " " + server + " cel.dev google.golang.org/protobuf github.com/spf13/cobra github.com/RoaringBitmap"},

@@ -92,8 +92,8 @@ func (s *Nodes) CreateNodes(ctx context.Context, by Actor, namespace string, nod
 		}
 		writes = append(writes, Write{Key: key, Body: body})
 	}
-	for chunk := range slices.Chunk(writes, 5000) {
-		if _, err := s.commit(ctx, by, chunk); err != nil {
+	for definition := range slices.Chunk(writes, 5000) {
+		if _, err := s.commit(ctx, by, definition); err != nil {
 			return err
 		}
 	}

@@ -85,7 +85,7 @@ type AuditEntry struct {
 // Audit returns audit records, newest first, with the difference of each change if the query asks for bodies. With
 // redact, secrets in the differences are hidden.
 func (s *Resources) Audit(ctx context.Context, q ChangeQuery, redact bool) ([]AuditEntry, error) {
-	q.NotKinds = []string{"chunk"} // compiled from recorded resources
+	q.NotKinds = []string{"definition"} // compiled from recorded resources
 	changes, err := s.opts.Store.ChangesBefore(ctx, q)
 	if err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ type KnownIntent struct {
 const IDGap = 1_000_000
 
 // Key identifies a row by kind, namespace and name. A kind with a capital is a kind of resources; a lower-case kind
-// is internal to the server (user, token, session, chunk, secret, …), and the record of changes keeps no body of
+// is internal to the server (user, token, session, definition, secret, …), and the record of changes keeps no body of
 // its rows.
 type Key struct {
 	Kind      string

@@ -198,13 +198,13 @@ func (w *commitWalker) parseCommit(offset int64) (h commitHeader, raw []byte, er
 func (w *commitWalker) skipToWholeCommit() (h commitHeader, found bool, err error) {
 	magic := binary.LittleEndian.AppendUint32(nil, commitMagic)
 	for at := w.offset + 1; at+commitHeaderSize <= w.size; {
-		chunk, err := w.peekBytes(at, int(min(windowSize, w.size-at)))
+		definition, err := w.peekBytes(at, int(min(windowSize, w.size-at)))
 		if err != nil {
 			return h, false, err
 		}
-		i := bytes.Index(chunk, magic)
+		i := bytes.Index(definition, magic)
 		if i < 0 {
-			at += int64(max(1, len(chunk)-len(magic)+1))
+			at += int64(max(1, len(definition)-len(magic)+1))
 			continue
 		}
 		at += int64(i)

@@ -46,7 +46,7 @@ func BenchmarkFrame(b *testing.B) {
 	}
 	set := &checkSet{}
 	for i := range checks {
-		set.chunks = append(set.chunks, &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(100 + i)}})
+		set.definitions = append(set.definitions, &model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(100 + i)}})
 	}
 	r.follow(score{{to: int64(time.Hour), rate: 1, measured: true}})
 	r.deal(0)

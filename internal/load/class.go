@@ -137,9 +137,9 @@ const defaultLinger = 500 * time.Millisecond
 // checkSet is an assignment as its class plays it, shared by all agents that hold the
 // same: a definition for each check.
 type checkSet struct {
-	chunks []*model.CheckChunk
-	things [][]model.NodeID         // of each check, whom it is about; nil where no check is about others …
-	turns  map[wire.TurnRun]placing // … and which turn is whose
+	definitions []*model.CheckDefinition
+	things      [][]model.NodeID         // of each check, whom it is about; nil where no check is about others …
+	turns       map[wire.TurnRun]placing // … and which turn is whose
 }
 
 // checkSet is nil while an assignment lacks a check of the class.
@@ -149,15 +149,15 @@ func (r *run) checkSet(c *class, held *link.Assignment) *checkSet {
 	if s := c.sets[held.Hash]; s != nil {
 		return s
 	}
-	s := &checkSet{chunks: make([]*model.CheckChunk, len(c.checks))}
+	s := &checkSet{definitions: make([]*model.CheckDefinition, len(c.checks))}
 	c.fewest = 0
-	for _, chunk := range held.Chunks {
-		chunk := chunk.AsCheck()
-		if chunk == nil {
+	for _, definition := range held.Definitions {
+		definition := definition.AsCheck()
+		if definition == nil {
 			continue
 		}
-		if i, ok := c.index[chunk.Name]; ok && s.chunks[i] == nil {
-			s.chunks[i] = chunk
+		if i, ok := c.index[definition.Name]; ok && s.definitions[i] == nil {
+			s.definitions[i] = definition
 			c.fewest++
 		}
 	}

@@ -42,7 +42,7 @@ func newComparison(agents []*agent, b *report.Balance) *comparison {
 			c.agents[a.node] = &compared{agent: a, node: a.node, name: a.name, set: a.set, index: c.index(a.set), seen: make([]bool, len(a.ledger.states)), open: a.unanswered()}
 			for i := range a.ledger.states {
 				if a.ledger.states[i].refused > 0 {
-					c.picked[a.set.chunks[i].Unit] = true
+					c.picked[a.set.definitions[i].Unit] = true
 				}
 			}
 		}
@@ -53,9 +53,9 @@ func newComparison(agents []*agent, b *report.Balance) *comparison {
 
 func (c *comparison) index(s *checkSet) map[model.CheckID]int {
 	if c.indexes[s] == nil {
-		c.indexes[s] = make(map[model.CheckID]int, len(s.chunks))
-		for i, chunk := range s.chunks {
-			c.indexes[s][chunk.Unit] = i
+		c.indexes[s] = make(map[model.CheckID]int, len(s.definitions))
+		for i, definition := range s.definitions {
+			c.indexes[s][definition.Unit] = i
 		}
 	}
 	return c.indexes[s]
@@ -132,7 +132,7 @@ func (c *comparison) absent() {
 			n.agent.mu.Unlock()
 			switch {
 			case seen || e.results == 0:
-			case c.picked[n.set.chunks[i].Unit] && e.results <= uint32(e.unheard):
+			case c.picked[n.set.definitions[i].Unit] && e.results <= uint32(e.unheard):
 				c.balance.Unsure += uint64(e.results)
 			default:
 				c.balance.Compared++
@@ -143,7 +143,7 @@ func (c *comparison) absent() {
 }
 
 func (n *compared) differs(b *report.Balance, i int, e entry, kind, format string, args ...any) {
-	chunk := n.set.chunks[i]
+	definition := n.set.definitions[i]
 	b.Differ++
-	b.Add(report.Imbalance{Node: n.node, Name: n.name, Check: chunk.Unit, CheckName: chunk.Name, Number: uint64(e.number), Kind: kind}, format, args...)
+	b.Add(report.Imbalance{Node: n.node, Name: n.name, Check: definition.Unit, CheckName: definition.Name, Number: uint64(e.number), Kind: kind}, format, args...)
 }

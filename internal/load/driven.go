@@ -70,12 +70,12 @@ type Shown struct {
 // checks have numbers here: nobody else gives them any.
 type driving struct {
 	Driven
-	nodes  map[uuid.UUID]model.NodeID
-	names  map[string]model.NodeID
-	checks map[string]model.CheckID
-	chunks []string           // names of checks, by number
-	held   []*link.Assignment // by class
-	agents []*driven          // by number
+	nodes       map[uuid.UUID]model.NodeID
+	names       map[string]model.NodeID
+	checks      map[string]model.CheckID
+	definitions []string           // names of checks, by number
+	held        []*link.Assignment // by class
+	agents      []*driven          // by number
 }
 
 // driven is an agent's line. mu guards it; the results belong to Take.
@@ -90,12 +90,12 @@ type driven struct {
 }
 
 func newDriving(t Driven, sc *scenario.Scenario, members []simulated.Member) *driving {
-	d := &driving{Driven: t, nodes: map[uuid.UUID]model.NodeID{}, names: map[string]model.NodeID{}, checks: map[string]model.CheckID{}, chunks: []string{""}, agents: []*driven{nil}}
+	d := &driving{Driven: t, nodes: map[uuid.UUID]model.NodeID{}, names: map[string]model.NodeID{}, checks: map[string]model.CheckID{}, definitions: []string{""}, agents: []*driven{nil}}
 	for i := range sc.Agents {
 		held := &link.Assignment{Hash: [32]byte{1}} // a class knows no other
 		for _, k := range sc.Held(&sc.Agents[i]) {
 			for n := range max(1, k.Count) {
-				held.Chunks = append(held.Chunks, d.chunk(k.FullName(n)).Seal())
+				held.Definitions = append(held.Definitions, d.definition(k.FullName(n)).Seal())
 			}
 		}
 		d.held = append(d.held, held)
@@ -108,13 +108,13 @@ func newDriving(t Driven, sc *scenario.Scenario, members []simulated.Member) *dr
 	return d
 }
 
-func (d *driving) chunk(name string) *model.CheckChunk {
+func (d *driving) definition(name string) *model.CheckDefinition {
 	id, known := d.checks[name]
 	if !known {
-		id = model.CheckID(len(d.chunks))
-		d.checks[name], d.chunks = id, append(d.chunks, name)
+		id = model.CheckID(len(d.definitions))
+		d.checks[name], d.definitions = id, append(d.definitions, name)
 	}
-	return &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(id), Unit: id, Name: name}}
+	return &model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(id), Unit: id, Name: name}}
 }
 
 // Enter implements Stage.
@@ -156,7 +156,7 @@ func (d *driving) Take(ctx context.Context, node model.NodeID, batch []byte, _ j
 		if err := body.Decode(s.Body); err != nil {
 			return err
 		}
-		own.results = append(own.results, Result{Number: number, Check: d.chunks[s.Chunk], Status: body.Status, Output: body.Output, At: a.run.atBoot(s.AtMs)})
+		own.results = append(own.results, Result{Number: number, Check: d.definitions[s.Definition], Status: body.Status, Output: body.Output, At: a.run.atBoot(s.AtMs)})
 	}
 	if err := r.Err(); err != nil {
 		return err

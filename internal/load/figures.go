@@ -112,7 +112,7 @@ func (rep *reporting) disk(g *usage.Gained) *report.Disk {
 	seconds, m := g.Length.Seconds(), rep.Metrics
 	d.PerSecond = float64(d.Written) / seconds
 	d.PerDay = d.PerSecond * (24 * time.Hour).Seconds()
-	d.Syncs = (m["muster_journal_syncs_total"] + 2*m["muster_snapshot_saved_total"] + m["muster_react_record_seconds_count"]) / seconds
+	d.Syncs = (m["muster_journal_syncs_total"] + 2*m["muster_snapshot_saved_total"] + m["muster_dispatch_record_seconds_count"]) / seconds
 	return d
 }
 

@@ -181,7 +181,7 @@ func (r *run) handOver(m *Measured) {
 			set = len(m.Sets)
 			known[a.set] = set
 			s := LedgerSet{Class: a.class.number}
-			for _, c := range a.set.chunks {
+			for _, c := range a.set.definitions {
 				s.Checks = append(s.Checks, c.Unit)
 			}
 			m.Sets = append(m.Sets, s)

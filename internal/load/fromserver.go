@@ -43,7 +43,7 @@ func (a *agent) welcome(s session, w *wire.Welcome) {
 	a.run.welcomes.Add(1)
 }
 
-// Assigned: from now on results can name chunks.
+// Assigned: from now on results can name definitions.
 func (a *agent) Assigned(_ *link.Session, held *link.Assignment) { a.assign(held) }
 
 func (a *agent) assign(held *link.Assignment) {

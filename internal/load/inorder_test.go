@@ -19,7 +19,7 @@ func ofNumbers(numbers ...uint64) (o model.ResultDigest) {
 
 // One state of which 4, 5 and 9 were acknowledged, held beside what a view may say of it.
 func TestOrderIsCompared(t *testing.T) {
-	set := &checkSet{chunks: []*model.CheckChunk{{Chunk: model.Chunk{ID: 50, Unit: 10, Name: "disk"}}}}
+	set := &checkSet{definitions: []*model.CheckDefinition{{Definition: model.Definition{ID: 50, Unit: 10, Name: "disk"}}}}
 	for _, c := range []struct {
 		name   string
 		before began
@@ -96,7 +96,7 @@ func TestOrderOfAPair(t *testing.T) {
 			order = order.Append(c.sent[i].stream, c.sent[i].number)
 		}
 		b, last := &report.Balance{}, c.sent[len(c.sent)-1]
-		all := &comparison{balance: b, pairs: map[place]*paired{{9, 4}: {pair: p, chunk: &model.CheckChunk{Chunk: model.Chunk{Unit: 4, Name: "ping"}}}}, picked: map[model.CheckID]bool{}}
+		all := &comparison{balance: b, pairs: map[place]*paired{{9, 4}: {pair: p, definition: &model.CheckDefinition{Definition: model.Definition{Unit: 4, Name: "ping"}}}}, picked: map[model.CheckID]bool{}}
 		all.pair(Kept{Node: 9, Check: 4, Results: uint64(len(c.kept)), Stream: last.stream, Number: last.number, Digest: 5, Order: order}, began{})
 		if (b.Differ > 0) != (c.kind != "") || c.kind != "" && b.Kinds[c.kind] != 1 {
 			t.Errorf("%s: %+v, want %q", c.name, b, c.kind)

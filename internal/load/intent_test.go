@@ -17,7 +17,7 @@ func TestWhoHoldsAnOrder(t *testing.T) {
 	held := func(checks map[string]time.Duration) *link.Assignment {
 		h := &link.Assignment{}
 		for name, interval := range checks {
-			h.Chunks = append(h.Chunks, (&model.CheckChunk{Chunk: model.Chunk{Name: name}, Interval: interval}).Seal())
+			h.Definitions = append(h.Definitions, (&model.CheckDefinition{Definition: model.Definition{Name: name}, Interval: interval}).Seal())
 		}
 		return h
 	}
@@ -48,12 +48,12 @@ func TestWhoNeverHoldsAnOrder(t *testing.T) {
 	here, away, late := &agent{run: r, session: silent{}}, &agent{run: r}, &agent{run: r, session: silent{}}
 	first := &order{revision: x, want: map[string]time.Duration{"a": restInterval}, waiting: map[*agent]struct{}{here: {}, away: {}, late: {}}}
 	f.open(first, 1)
-	f.assigned(here, &link.Assignment{Chunks: []*model.Chunk{(&model.CheckChunk{Chunk: model.Chunk{Name: "a"}, Interval: restInterval}).Seal()}}, 2)
+	f.assigned(here, &link.Assignment{Definitions: []*model.Definition{(&model.CheckDefinition{Definition: model.Definition{Name: "a"}, Interval: restInterval}).Seal()}}, 2)
 	f.answer(first, 3)
 	second := &order{revision: x, want: map[string]time.Duration{"a": 0, "b": restInterval}, waiting: map[*agent]struct{}{here: {}, late: {}}}
 	f.open(second, 4)
 	f.answer(second, 5)
-	f.assigned(late, &link.Assignment{Chunks: []*model.Chunk{(&model.CheckChunk{Chunk: model.Chunk{Name: "b"}, Interval: restInterval}).Seal()}}, 6)
+	f.assigned(late, &link.Assignment{Definitions: []*model.Definition{(&model.CheckDefinition{Definition: model.Definition{Name: "b"}, Interval: restInterval}).Seal()}}, 6)
 	f.close()
 	sums := f.sums()
 	if len(sums) != 1 || sums[0].Agents != 5 || sums[0].Never != 1 || x.took.TotalCount() != 3 || x.lasts[0] != 3 || x.lasts[1] != -1 {

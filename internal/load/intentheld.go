@@ -112,8 +112,8 @@ func (o *order) allHold() { o.revision.lasts[o.nth] = max(0, o.last-o.answered) 
 // heldIn says whether an assignment is as ordered.
 func (o *order) heldIn(held *link.Assignment) bool {
 	found := 0
-	for _, chunk := range held.Chunks {
-		c := chunk.AsCheck()
+	for _, definition := range held.Definitions {
+		c := definition.AsCheck()
 		if c == nil {
 			continue
 		}

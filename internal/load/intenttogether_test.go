@@ -40,7 +40,7 @@ func (f *reform) holding() *link.Assignment {
 	for _, x := range f.held {
 		for _, name := range x.pool {
 			if interval := f.interval(x, name); interval > 0 {
-				h.Chunks = append(h.Chunks, (&model.CheckChunk{Chunk: model.Chunk{Name: name}, Interval: interval}).Seal())
+				h.Definitions = append(h.Definitions, (&model.CheckDefinition{Definition: model.Definition{Name: name}, Interval: interval}).Seal())
 			}
 		}
 	}

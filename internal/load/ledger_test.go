@@ -138,7 +138,7 @@ func checkOf(s *wire.Signal) int {
 	if s.Kind != wire.SignalResult {
 		return -1
 	}
-	return int(s.Chunk) - 50
+	return int(s.Definition) - 50
 }
 
 // commit makes the oldest batch durable and visible.
@@ -294,7 +294,7 @@ func script(t *testing.T, seed uint64, mutant string) (*report.Balance, *modelSe
 	r.deal(0)
 	held := &link.Assignment{}
 	for c := range modelChecks {
-		held.Chunks = append(held.Chunks, (&model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(50 + c), Unit: model.CheckID(10 + c), Name: simulated.CheckName(c)}}).Seal())
+		held.Definitions = append(held.Definitions, (&model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(50 + c), Unit: model.CheckID(10 + c), Name: simulated.CheckName(c)}}).Seal())
 	}
 	for i, a := range r.agents {
 		a.node = model.NodeID(100 + i)
@@ -426,7 +426,7 @@ func BenchmarkBalance(b *testing.B) {
 	r := &run{cfg: Config{Before: s}}
 	set := &checkSet{}
 	for c := range checks {
-		set.chunks = append(set.chunks, &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(50 + c), Unit: model.CheckID(1000 + c)}})
+		set.definitions = append(set.definitions, &model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(50 + c), Unit: model.CheckID(1000 + c)}})
 	}
 	heap := func() uint64 {
 		runtime.GC()

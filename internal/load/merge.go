@@ -130,9 +130,9 @@ func (r *run) ledgersOf(number int, m *Measured) ([]*agent, error) {
 		if s.Class < 0 || s.Class >= len(r.classes) || len(s.Checks) != len(r.classes[s.Class].checks) {
 			return nil, model.Errorf(model.Invalid, "an assignment of %d checks for class %d", len(s.Checks), s.Class)
 		}
-		sets[i] = &checkSet{chunks: make([]*model.CheckChunk, len(s.Checks))}
+		sets[i] = &checkSet{definitions: make([]*model.CheckDefinition, len(s.Checks))}
 		for name, c := range r.classes[s.Class].index {
-			sets[i].chunks[c] = &model.CheckChunk{Chunk: model.Chunk{Unit: s.Checks[c], Name: name}}
+			sets[i].definitions[c] = &model.CheckDefinition{Definition: model.Definition{Unit: s.Checks[c], Name: name}}
 		}
 	}
 	if want := part.share(len(r.cfg.Members)); len(m.Ledgers) != want {
@@ -147,7 +147,7 @@ func (r *run) ledgersOf(number int, m *Measured) ([]*agent, error) {
 			return nil, model.Errorf(model.Invalid, "a ledger of machine %d, which is not its own", x.Member)
 		}
 		seen[x.Member] = true
-		states, err := decodeEntries(x.States, len(sets[x.Set].chunks))
+		states, err := decodeEntries(x.States, len(sets[x.Set].definitions))
 		if err != nil {
 			return nil, err
 		}

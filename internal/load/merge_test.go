@@ -40,9 +40,9 @@ func handedOver(t *testing.T, p Part, n uint32) *Measured {
 			continue
 		}
 		if sets[a.class] == nil {
-			sets[a.class] = &checkSet{chunks: make([]*model.CheckChunk, len(a.class.checks))}
+			sets[a.class] = &checkSet{definitions: make([]*model.CheckDefinition, len(a.class.checks))}
 			for name, c := range a.class.index {
-				sets[a.class].chunks[c] = &model.CheckChunk{Chunk: model.Chunk{Unit: model.CheckID(100*a.class.number + c + 1), Name: name}}
+				sets[a.class].definitions[c] = &model.CheckDefinition{Definition: model.Definition{Unit: model.CheckID(100*a.class.number + c + 1), Name: name}}
 			}
 		}
 		a.set, a.node, a.ledger.states = sets[a.class], model.NodeID(member+1), make([]entry, len(a.class.checks))
@@ -75,8 +75,8 @@ func TestLedgersOfOthersAreCompared(t *testing.T) {
 	b := &report.Balance{}
 	c := newComparison(all, b)
 	for i, a := range all {
-		for s, chunk := range a.set.chunks {
-			k := Kept{Node: a.node, Check: chunk.Unit, Results: 4, Stream: uint64(a.stream), Number: 4, Digest: 7, Order: 77}
+		for s, definition := range a.set.definitions {
+			k := Kept{Node: a.node, Check: definition.Unit, Results: 4, Stream: uint64(a.stream), Number: 4, Digest: 7, Order: 77}
 			switch {
 			case i == 3 && s == 0:
 				k.Results = 3

@@ -197,9 +197,9 @@ func (a *agent) storm(c int, own model.Status, intended int64, seq uint64) model
 	if i < 0 {
 		return own
 	}
-	says, chunk := a.class.checks[c].says, a.set.chunks[c]
+	says, definition := a.class.checks[c].says, a.set.definitions[c]
 	for n := 1; n < int(r.speed(scenario.Alerts, s[i].phase)) && own == a.status[c]; n++ {
-		own = says.Status(a.index, c, chunk, outputs.Mix(seq^uint64(n)<<56), a.status[c], false)
+		own = says.Status(a.index, c, definition, outputs.Mix(seq^uint64(n)<<56), a.status[c], false)
 	}
 	return own
 }

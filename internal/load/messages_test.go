@@ -138,7 +138,7 @@ func TestAlertsFourTimesAsOften(t *testing.T) {
 		r := &run{cfg: Config{Scenario: sc}, epoch: time.Now(), storms: storm}
 		r.follow(newScore(sc.Phases, 0))
 		says := outputs.New(7, &check)
-		a := &agent{run: r, class: &class{checks: []playing{{says: says, tells: check.Alert != ""}}}, set: &checkSet{chunks: []*model.CheckChunk{{}}}, status: make([]model.Status, 1)}
+		a := &agent{run: r, class: &class{checks: []playing{{says: says, tells: check.Alert != ""}}}, set: &checkSet{definitions: []*model.CheckDefinition{{}}}, status: make([]model.Status, 1)}
 		for seq := range uint64(20_000) {
 			own := says.Status(0, 0, nil, seq, a.status[0], seq == 0)
 			if a.class.checks[0].tells && seq > 0 {

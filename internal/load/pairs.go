@@ -16,9 +16,9 @@ type place struct {
 // paired is an event state of a proxy node as it is compared.
 type paired struct {
 	*pair
-	chunk *model.CheckChunk
-	seen  bool
-	open  uint64 // results without an answer: the view may have them or not
+	definition *model.CheckDefinition
+	seen       bool
+	open       uint64 // results without an answer: the view may have them or not
 }
 
 // meet adds those of an agent's checks. Caller holds the agent's lock.
@@ -27,16 +27,16 @@ func (c *comparison) meet(a *agent) {
 		return
 	}
 	for i := a.class.own; i < len(a.class.checks); i++ {
-		chunk, pairs := a.set.chunks[i], a.class.checks[i].about.pairs
+		definition, pairs := a.set.definitions[i], a.class.checks[i].about.pairs
 		for n, node := range a.set.things[i] {
-			at := place{node, chunk.Unit}
+			at := place{node, definition.Unit}
 			if c.pairs[at] != nil {
 				break // another agent's of the class
 			}
-			c.pairs[at] = &paired{pair: &pairs[n], chunk: chunk}
+			c.pairs[at] = &paired{pair: &pairs[n], definition: definition}
 			pairs[n].mu.Lock()
 			if pairs[n].e.refused > 0 {
-				c.picked[chunk.Unit] = true
+				c.picked[definition.Unit] = true
 			}
 			pairs[n].mu.Unlock()
 		}
@@ -44,7 +44,7 @@ func (c *comparison) meet(a *agent) {
 	for _, f := range a.held {
 		for i := f.done; i < len(f.each) && f.first+uint64(i) <= a.ledger.shown; i++ {
 			if s := &f.each[i]; s.about > 0 {
-				c.pairs[place{a.set.things[s.check][s.about-1], a.set.chunks[s.check].Unit}].open++
+				c.pairs[place{a.set.things[s.check][s.about-1], a.set.definitions[s.check].Unit}].open++
 			}
 		}
 	}
@@ -125,5 +125,5 @@ func (x *paired) differs(b *report.Balance, node model.NodeID, kind, format stri
 	if n := len(x.last); n > 0 {
 		number = uint64(x.last[n-1].number)
 	}
-	b.Add(report.Imbalance{Node: node, Name: x.name, Check: x.chunk.Unit, CheckName: x.chunk.Name, Number: number, Kind: kind}, format, args...)
+	b.Add(report.Imbalance{Node: node, Name: x.name, Check: x.definition.Unit, CheckName: x.definition.Name, Number: number, Kind: kind}, format, args...)
 }

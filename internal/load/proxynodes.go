@@ -97,7 +97,7 @@ func (s *checkSet) meet(c *class, held *link.Assignment) bool {
 		ids[ownName(held.ProxyChecks.Nodes[i].Name)] = held.ProxyChecks.Nodes[i].Node
 	}
 	for i := range c.checks {
-		k, chunk := &c.checks[i], s.chunks[i]
+		k, definition := &c.checks[i], s.definitions[i]
 		if k.about != nil {
 			if s.things == nil {
 				s.things = make([][]model.NodeID, len(c.checks))
@@ -115,9 +115,9 @@ func (s *checkSet) meet(c *class, held *link.Assignment) bool {
 			if s.turns == nil {
 				s.turns = map[wire.TurnRun]placing{}
 			}
-			k.robin.learn(chunk, s.thingsOf(i))
+			k.robin.learn(definition, s.thingsOf(i))
 			for n, id := range s.thingsOf(i) {
-				s.turns[wire.TurnRun{Chunk: chunk.ID, Node: id}] = placing{int16(i), uint16(n)}
+				s.turns[wire.TurnRun{Definition: definition.ID, Node: id}] = placing{int16(i), uint16(n)}
 			}
 		}
 	}
@@ -134,12 +134,12 @@ func (s *checkSet) thingsOf(check int) []model.NodeID {
 
 // next is the status of the next result, and whether that is another than the one before. A
 // number that came already, as of a turn that another agent takes over, says the same again.
-func (p *pair) next(says outputs.Generator, c int, chunk *model.CheckChunk, seq uint64) (model.Status, bool) {
+func (p *pair) next(says outputs.Generator, c int, definition *model.CheckDefinition, seq uint64) (model.Status, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.status
 	if !p.begun || p.seq != seq {
-		p.status = says.Status(p.thing, c, chunk, seq, p.status, !p.begun)
+		p.status = says.Status(p.thing, c, definition, seq, p.status, !p.begun)
 		p.begun, p.seq = true, seq
 	}
 	if p.forced == nil {

@@ -76,14 +76,14 @@ func (t *tape) shift(copy int) int64 {
 }
 
 // Status and Output say what was recorded, by the number of a result, in which its place is.
-func (t *tape) Status(_, _ int, _ *model.CheckChunk, seq uint64, _ model.Status, _ bool) model.Status {
+func (t *tape) Status(_, _ int, _ *model.CheckDefinition, seq uint64, _ model.Status, _ bool) model.Status {
 	return t.said(seq).status
 }
 
 // Output has the recorded length, as far as a frame has room for it.
-func (t *tape) Output(dst []byte, a, c int, chunk *model.CheckChunk, seq uint64, status model.Status) []byte {
+func (t *tape) Output(dst []byte, a, c int, definition *model.CheckDefinition, seq uint64, status model.Status) []byte {
 	d := outputs.Digits{Size: min(int(t.said(seq).output), scenario.MaxOutput), Seed: t.seed}
-	return d.Output(dst, a, c, chunk, seq, status)
+	return d.Output(dst, a, c, definition, seq, status)
 }
 
 func (t *tape) said(seq uint64) *taped { return &t.times[seq&(1<<48-1)%uint64(len(t.times))] }

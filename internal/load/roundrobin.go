@@ -96,20 +96,20 @@ func newRobin(k *scenario.Check, about *about) *robin {
 }
 
 // learn is told the numbers that the server gave, from which its intervals follow.
-func (b *robin) learn(chunk *model.CheckChunk, things []model.NodeID) {
+func (b *robin) learn(definition *model.CheckDefinition, things []model.NodeID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.phases != nil {
 		return
 	}
-	b.patience = int64(chunk.Timeout + min(chunk.Interval*3/4, 5*time.Second))
+	b.patience = int64(definition.Timeout + min(definition.Interval*3/4, 5*time.Second))
 	b.phases = make([]int64, len(things))
 	for i, id := range things {
 		uid := uuid.Nil
 		if id != 0 {
 			uid = directory.ProxyUID(id)
 		}
-		b.phases[i] = int64(when.Phase(uid, chunk.Unit, chunk.Interval))
+		b.phases[i] = int64(when.Phase(uid, definition.Unit, definition.Interval))
 	}
 }
 

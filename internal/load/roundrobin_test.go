@@ -51,12 +51,12 @@ func playTurns(t *testing.T) *turning {
 	r.deal(0)
 	r.begin.Store(sec64(1))
 	class := r.classes[0]
-	set := &checkSet{chunks: make([]*model.CheckChunk, len(class.checks)), things: make([][]model.NodeID, len(class.checks)), turns: map[wire.TurnRun]placing{}}
+	set := &checkSet{definitions: make([]*model.CheckDefinition, len(class.checks)), things: make([][]model.NodeID, len(class.checks)), turns: map[wire.TurnRun]placing{}}
 	for i := range class.checks {
-		set.chunks[i] = &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(i + 1), Unit: model.CheckID(i + 1), Name: class.checks[i].full}, Interval: 10 * time.Second, Timeout: 2 * time.Second}
+		set.definitions[i] = &model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(i + 1), Unit: model.CheckID(i + 1), Name: class.checks[i].full}, Interval: 10 * time.Second, Timeout: 2 * time.Second}
 	}
 	ping := &class.checks[class.index["poller-ping-000"]]
-	ping.robin.learn(set.chunks[1], []model.NodeID{901, 902})
+	ping.robin.learn(set.definitions[1], []model.NodeID{901, 902})
 	for _, a := range r.agents {
 		a.set, a.here = set, 1
 	}
@@ -222,7 +222,7 @@ func (p *turning) begins(interval int64) int64 {
 func TestTurnsAreRun(t *testing.T) {
 	p := playTurns(t)
 	a, b := p.agents[0], p.ping.robin
-	given := wire.TurnRun{Chunk: 2, Node: 901}
+	given := wire.TurnRun{Definition: 2, Node: 901}
 	a.set.things[1], a.set.turns[given] = []model.NodeID{901, 902}, placing{1, 0}
 	a.status, a.ledger.states = make([]model.Status, 1), make([]entry, 1)
 	p.epoch = time.Now().Add(-30 * time.Second)
@@ -265,10 +265,10 @@ func TestTheLastResultOfAPair(t *testing.T) {
 	p.passed(one, 5, sign(1, model.OK), true, false, sec64(1.5))
 	p.passed(two, 9, sign(10, model.Critical), true, false, sec64(10.5))
 	p.passed(three, 7, sign(3, model.OK), true, false, sec64(20)) // spooled for long: late
-	chunk := &model.CheckChunk{Chunk: model.Chunk{Unit: 4, Name: "ping"}}
+	definition := &model.CheckDefinition{Definition: model.Definition{Unit: 4, Name: "ping"}}
 	shows := func(stream wire.StreamID, number uint64, digest uint32) *report.Balance {
 		b := &report.Balance{}
-		c := &comparison{balance: b, pairs: map[place]*paired{{9, 4}: {pair: p, chunk: chunk}}, picked: map[model.CheckID]bool{}}
+		c := &comparison{balance: b, pairs: map[place]*paired{{9, 4}: {pair: p, definition: definition}}, picked: map[model.CheckID]bool{}}
 		c.pair(Kept{Node: 9, Check: 4, Results: uint64(p.e.results), Stream: uint64(stream), Number: number, Digest: digest}, began{})
 		c.absent()
 		return b
@@ -300,7 +300,7 @@ func TestTheLastResultOfAPair(t *testing.T) {
 		there   bool
 	}{overdone: {uint64(p.e.results) + 1, true}, lost: {uint64(p.e.results) - 1, true}, "absent": {}} {
 		b := &report.Balance{}
-		all := &comparison{balance: b, pairs: map[place]*paired{{9, 4}: {pair: p, chunk: chunk}}, picked: map[model.CheckID]bool{}}
+		all := &comparison{balance: b, pairs: map[place]*paired{{9, 4}: {pair: p, definition: definition}}, picked: map[model.CheckID]bool{}}
 		if c.there {
 			all.pair(Kept{Node: 9, Check: 4, Results: c.results, Stream: 1, Number: 6, Digest: 301}, began{})
 		}

@@ -67,16 +67,16 @@ type run struct {
 	frames    sync.Pool // *frame
 	scratch   sync.Pool // *[]byte, for outputs and for frames as they are sent
 
-	mu       sync.Mutex
-	chunks   map[model.ChunkID]*model.Chunk
-	breaches breaches
-	renaming map[int]bool      // nodes that the API was asked to rename, by member: it has not answered yet
-	renamed  map[int]string    // nodes of other loaders that have another name now, by member
-	lines    *streamed.Peer    // nil: nobody is told of every result
-	alarms   *alarms           // nil: no fault brings about alerts, or nobody could hear them
-	failures map[string]uint64 // why connections could not be opened
-	losses   map[string]uint64 // why sessions ended
-	renames  renames
+	mu          sync.Mutex
+	definitions map[model.DefinitionID]*model.Definition
+	breaches    breaches
+	renaming    map[int]bool      // nodes that the API was asked to rename, by member: it has not answered yet
+	renamed     map[int]string    // nodes of other loaders that have another name now, by member
+	lines       *streamed.Peer    // nil: nobody is told of every result
+	alarms      *alarms           // nil: no fault brings about alerts, or nobody could hear them
+	failures    map[string]uint64 // why connections could not be opened
+	losses      map[string]uint64 // why sessions ended
+	renames     renames
 
 	// Of a run that several loaders play, see others.go.
 	lead     Lead         // nil: this one leads, or is alone
@@ -127,7 +127,7 @@ func newRun(cfg Config) (*run, error) {
 		return nil, err
 	}
 	r := &run{cfg: cfg, epoch: time.Now(), bootID: uuid.NewString(), opening: make(chan struct{}, cfg.Parallel),
-		classes: classes, chunks: map[model.ChunkID]*model.Chunk{}, renaming: map[int]bool{}, renamed: map[int]string{}, failures: map[string]uint64{}, losses: map[string]uint64{}}
+		classes: classes, definitions: map[model.DefinitionID]*model.Definition{}, renaming: map[int]bool{}, renamed: map[int]string{}, failures: map[string]uint64{}, losses: map[string]uint64{}}
 	r.taken.h = hdrhistogram.New(1, maxLatency, 3)
 	r.frames.New = func() any { return new(frame) }
 	r.scratch.New = func() any { b := make([]byte, 0, 4096); return &b }
@@ -184,16 +184,16 @@ func (r *run) boot() uint64 { return r.bootMs(r.now()) }
 
 func (r *run) bootMs(ns int64) uint64 { return uint64((ns + int64(bootedBefore)) / 1e6) }
 
-// chunk decodes each definition once for all agents.
-func (r *run) chunk(id model.ChunkID, body []byte) (*model.Chunk, error) {
+// definition decodes each definition once for all agents.
+func (r *run) definition(id model.DefinitionID, body []byte) (*model.Definition, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if c := r.chunks[id]; c != nil && c.Hash == wire.ChunkHash(body) {
+	if c := r.definitions[id]; c != nil && c.Hash == wire.DefinitionHash(body) {
 		return c, nil
 	}
-	c, err := wire.DecodeChunk(id, body)
+	c, err := wire.DecodeDefinition(id, body)
 	if err == nil {
-		r.chunks[id] = c
+		r.definitions[id] = c
 	}
 	return c, err
 }

@@ -126,7 +126,7 @@ func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire
 		names[c] = name
 	}
 	for c, name := range names {
-		held.Chunks = append(held.Chunks, (&model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(50 + c), Unit: model.CheckID(10 + c), Name: name}}).Seal())
+		held.Definitions = append(held.Definitions, (&model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(50 + c), Unit: model.CheckID(10 + c), Name: name}}).Seal())
 	}
 	a.assign(held)
 	return x, nil
@@ -221,7 +221,7 @@ func (x *idealSession) keep() {
 		if s.fault != nil {
 			f = s.fault(number, &signals[i])
 		}
-		if signals[i].Kind == wire.SignalResult && signals[i].Chunk == wrongChunk {
+		if signals[i].Kind == wire.SignalResult && signals[i].Definition == wrongDefinition {
 			f = refuse
 		}
 		if f == mute {
@@ -235,7 +235,7 @@ func (x *idealSession) keep() {
 		if signals[i].Kind == wire.SignalKeepalive || f == drop {
 			continue
 		}
-		check := model.CheckID(signals[i].Chunk - 40)
+		check := model.CheckID(signals[i].Definition - 40)
 		k := x.node.states[check]
 		if k == nil {
 			k = &Kept{Node: x.node.id, Check: check}

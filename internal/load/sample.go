@@ -174,7 +174,7 @@ func (w *watch) inside(s *report.Sample) {
 		return
 	}
 	w.prevMeter = m
-	if behind, ok := m.Sums["muster_react_behind_seconds"]; ok {
+	if behind, ok := m.Sums["muster_dispatch_behind_seconds"]; ok {
 		s.Behind = &behind
 	}
 	s.Heap, s.Goroutines, s.Queues = m.Sums["go_memstats_heap_alloc_bytes"], m.Sums["go_goroutines"], m.Queues

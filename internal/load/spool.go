@@ -137,16 +137,16 @@ func (a *agent) add(what item, intended, at int64) (leaves, began bool) {
 		a.book.spoolFull(intended, a.class.number)
 		return false, false
 	}
-	chunk, says := a.set.chunks[c], a.class.checks[c].says
+	definition, says := a.set.definitions[c], a.class.checks[c].says
 	who, node := a.index, model.NodeID(0)
 	var status model.Status
 	var changed bool
 	if what.about > 0 {
 		p := &a.class.checks[c].about.pairs[what.about-1]
 		who, node = p.thing, a.set.things[c][what.about-1]
-		status, changed = p.next(says, c, chunk, what.seq)
+		status, changed = p.next(says, c, definition, what.seq)
 	} else {
-		own := says.Status(who, c, chunk, what.seq, a.status[c], what.first)
+		own := says.Status(who, c, definition, what.seq, a.status[c], what.first)
 		if a.class.checks[c].tells && !what.first {
 			own = a.storm(c, own, intended, what.seq)
 		}
@@ -154,7 +154,7 @@ func (a *agent) add(what item, intended, at int64) (leaves, began bool) {
 		a.status[c] = own
 	}
 	buf := a.run.scratch.Get().(*[]byte)
-	*buf = says.Output((*buf)[:0], who, c, chunk, what.seq, status)
+	*buf = says.Output((*buf)[:0], who, c, definition, what.seq, status)
 	output, cut := *buf, 0
 	room := cmp.Or(a.maxBatch, wire.MaxFrame) - frameRoom
 	if len(output) > room { // no frame of this server takes it: cut, as agents do
@@ -168,14 +168,14 @@ func (a *agent) add(what item, intended, at int64) (leaves, began bool) {
 	result := &wire.Result{Status: status, DurationMs: 5, Output: output, Cut: uint64(cut)}
 	said := len(*buf)
 	*buf = wire.AppendResult(*buf, result)
-	f.add(&wire.Signal{Kind: wire.SignalResult, Chunk: chunk.ID, Node: node, AtMs: a.run.bootMs(at), Body: (*buf)[said:]}, result, intended, c)
+	f.add(&wire.Signal{Kind: wire.SignalResult, Definition: definition.ID, Node: node, AtMs: a.run.bootMs(at), Body: (*buf)[said:]}, result, intended, c)
 	last := &f.each[len(f.each)-1]
 	last.about, last.late = uint16(what.about), uint16(min((at-intended)/lateUnit, math.MaxUint16))
 	a.run.scratch.Put(buf)
 	a.ledger.sent++
 	if a.fate.wrong {
 		wrong := &wire.Result{Status: status, DurationMs: 5}
-		signal := wire.ResultSignal(wire.Signal{Chunk: wrongChunk, AtMs: a.run.bootMs(at)}, *wrong)
+		signal := wire.ResultSignal(wire.Signal{Definition: wrongDefinition, AtMs: a.run.bootMs(at)}, *wrong)
 		f.add(&signal, wrong, intended, wrongCheck)
 		a.ledger.sent++
 		a.run.wrong.Add(1)
@@ -195,8 +195,8 @@ func (a *agent) add(what item, intended, at int64) (leaves, began bool) {
 // What a fault of the kind `wrong` sends beside each result: it names a definition that
 // no server has.
 const (
-	wrongCheck               = -2
-	wrongChunk model.ChunkID = 0xfffe_ffff
+	wrongCheck                         = -2
+	wrongDefinition model.DefinitionID = 0xfffe_ffff
 )
 
 func (a *agent) fill(intended int64) (f *frame, began bool) {

@@ -20,7 +20,7 @@ func (e *FieldError) Error() string { return e.Field + ", " + e.Err.Error() }
 func (e *FieldError) Unwrap() error { return e.Err }
 
 // CommandTemplate has the parsed templates of a command, its arguments and its environment. It is parsed once per
-// chunk and expanded once per assignment.
+// definition and expanded once per assignment.
 type CommandTemplate struct {
 	line  lineTemplate
 	probe string
@@ -56,7 +56,7 @@ func (s *CheckSpec) TemplateTexts() TemplateTexts {
 }
 
 // TemplateTexts returns the texts of the compiled check that may contain template variables
-func (c *CheckChunk) TemplateTexts() TemplateTexts {
+func (c *CheckDefinition) TemplateTexts() TemplateTexts {
 	return TemplateTexts{Command: c.Command, Probe: c.Probe, Env: c.Env, RunAs: c.RunAs, Stdin: c.Stdin, Hooks: c.Hooks, Tags: c.Metrics.templateTags(), Bounds: c.Thresholds, Sensu: c.Sensu}
 }
 
@@ -77,7 +77,7 @@ type ExpandedCommand struct {
 	Env   map[string]string
 	RunAs string
 	Stdin string
-	Hooks []Command         // in the chunk's order
+	Hooks []Command         // in the definition's order
 	Tags  map[string]string // of metrics
 
 	Thresholds []Threshold
@@ -159,7 +159,7 @@ func (x TemplateTexts) Parse() (*CommandTemplate, error) {
 }
 
 // Template parses the template variables in the texts of the compiled check
-func (c *CheckChunk) Template() (*CommandTemplate, error) { return c.TemplateTexts().Parse() }
+func (c *CheckDefinition) Template() (*CommandTemplate, error) { return c.TemplateTexts().Parse() }
 
 // Names returns the sorted names of the properties in the template.
 func (t *CommandTemplate) Names() []string { return t.names }
@@ -170,7 +170,7 @@ func (t *CommandTemplate) Reads(key string) bool {
 }
 
 // Unexpanded returns the command of the compiled check with its template variables unreplaced
-func (c *CheckChunk) Unexpanded() ExpandedCommand {
+func (c *CheckDefinition) Unexpanded() ExpandedCommand {
 	out := ExpandedCommand{RunAs: c.RunAs, Stdin: c.Stdin, Env: maps.Clone(c.Env), Tags: c.Metrics.templateTags(), Thresholds: c.Thresholds}
 	switch {
 	case c.Command != nil:

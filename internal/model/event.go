@@ -74,17 +74,17 @@ func (s *StreamID) UnmarshalText(text []byte) error {
 
 // Problem is a failing event from its opening to its closing, with an id. Its id is the deduplication key everywhere.
 type Problem struct {
-	ID          string    `json:"id"` // derived from journal position, node and source: the same after any replay
-	NodeID      NodeID    `json:"nodeId"`
-	Source      Source    `json:"-"`               // the API shows the source with its name
-	Chunk       ChunkID   `json:"chunk,omitempty"` // definition of the check by which its results were judged; empty for other sources
-	Status      Status    `json:"status"`          // worst status so far
-	Severity    Severity  `json:"severity"`
-	Opened      time.Time `json:"opened"`
-	Closed      time.Time `json:"closed,omitzero"`
-	Output      string    `json:"output"` // output of the result that opened the problem
-	Ack         *Ack      `json:"acknowledged,omitempty"`
-	KeptOutputs int       `json:"-"` // number of changed outputs that history kept of the open problem
+	ID          string       `json:"id"` // derived from journal position, node and source: the same after any replay
+	NodeID      NodeID       `json:"nodeId"`
+	Source      Source       `json:"-"`                    // the API shows the source with its name
+	Definition  DefinitionID `json:"definition,omitempty"` // definition of the check by which its results were judged; empty for other sources
+	Status      Status       `json:"status"`               // worst status so far
+	Severity    Severity     `json:"severity"`
+	Opened      time.Time    `json:"opened"`
+	Closed      time.Time    `json:"closed,omitzero"`
+	Output      string       `json:"output"` // output of the result that opened the problem
+	Ack         *Ack         `json:"acknowledged,omitempty"`
+	KeptOutputs int          `json:"-"` // number of changed outputs that history kept of the open problem
 }
 
 // Ack is the acknowledgement of a problem: a person takes care of it. It ends at the latest when the problem closes.

@@ -18,9 +18,9 @@ type (
 	UnitID uint32
 	// CheckID is the id of a check
 	CheckID = UnitID
-	// ChunkID is the id of a compiled definition (see Chunk): an edit that changes how a check runs or how its results
+	// DefinitionID is the id of a compiled definition (see Definition): an edit that changes how a check runs or how its results
 	// become events creates a new one
-	ChunkID uint32
+	DefinitionID uint32
 	// NamespaceID is the id of a namespace.
 	NamespaceID uint32
 )
@@ -29,7 +29,7 @@ type (
 const ServerNode NodeID = 1
 
 // KeepaliveCheck is the check keepalive of every node: its event is OK while the server hears the node's agent. It is
-// no resource, and no chunk judges it. Ids below FirstCheck are reserved for built-in checks.
+// no resource, and no definition judges it. Ids below FirstCheck are reserved for built-in checks.
 const (
 	KeepaliveCheck CheckID = 1
 	FirstCheck     CheckID = 1000 // intent gives ids to checks from here on
@@ -113,30 +113,32 @@ func BuiltinCheck(name string) CheckID {
 // IsServerCheck reports whether a built-in check has events only on the node of the server itself
 func IsServerCheck(id CheckID) bool { return strings.HasPrefix(BuiltinCheckName(id), "muster-") }
 
-// firstBuiltinChunk is the first id of built-in chunks, far above all ids that the intent store gives.
-const firstBuiltinChunk ChunkID = 0xffff0000
+// firstBuiltinDefinition is the first id of built-in definitions, far above all ids that the intent store gives.
+const firstBuiltinDefinition DefinitionID = 0xffff0000
 
-// BuiltinChunk returns the id of the compiled definition of a built-in check
-func BuiltinChunk(check CheckID) ChunkID { return firstBuiltinChunk + ChunkID(check) }
+// BuiltinDefinition returns the id of the compiled definition of a built-in check
+func BuiltinDefinition(check CheckID) DefinitionID {
+	return firstBuiltinDefinition + DefinitionID(check)
+}
 
-// BuiltinChunkOf returns the compiled definition of the built-in check with this chunk id; nil: the id is not of a
-// built-in check. The caller owns the chunk.
-func BuiltinChunkOf(id ChunkID) *CheckChunk {
-	if id < firstBuiltinChunk {
+// BuiltinDefinitionOf returns the compiled definition of the built-in check with this definition id; nil: the id is not of a
+// built-in check. The caller owns the definition.
+func BuiltinDefinitionOf(id DefinitionID) *CheckDefinition {
+	if id < firstBuiltinDefinition {
 		return nil
 	}
-	check := CheckID(id - firstBuiltinChunk)
+	check := CheckID(id - firstBuiltinDefinition)
 	name := BuiltinCheckName(check)
 	if name == "" {
 		return nil
 	}
-	chunk := &CheckChunk{
-		Chunk:    Chunk{ID: id, Unit: check, Namespace: DefaultNamespace, Name: name},
-		Interval: time.Minute, FailAfter: 1, RecoverAfter: 1,
+	definition := &CheckDefinition{
+		Definition: Definition{ID: id, Unit: check, Namespace: DefaultNamespace, Name: name},
+		Interval:   time.Minute, FailAfter: 1, RecoverAfter: 1,
 	}
-	chunk.Seal()
-	for s := range chunk.Severities {
-		chunk.Severities[s] = DefaultSeverity(Status(s))
+	definition.Seal()
+	for s := range definition.Severities {
+		definition.Severities[s] = DefaultSeverity(Status(s))
 	}
-	return chunk
+	return definition
 }

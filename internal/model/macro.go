@@ -266,7 +266,7 @@ func (s *Step) texts() []string {
 
 // MacroNames returns the names of the Properties that give the macros of the Template values on a node, ascending: those
 // of its macros, and of all that its keys, steps and expressions have.
-func (c *TemplateChunk) MacroNames() (names []string) {
+func (c *TemplateDefinition) MacroNames() (names []string) {
 	for name := range c.Macros {
 		names = append(names, name)
 	}
@@ -287,7 +287,7 @@ func (c *TemplateChunk) MacroNames() (names []string) {
 
 // PropertyMacros returns the values of a Template's macros that Properties set on a node; nil: none does. It leaves out a
 // Property with a conflict, so that the macro keeps the value of the Template.
-func (c *TemplateChunk) PropertyMacros(properties PropertyValues) (set map[string]string) {
+func (c *TemplateDefinition) PropertyMacros(properties PropertyValues) (set map[string]string) {
 	for _, name := range c.MacroNames() {
 		value, conflict, ok := properties(name)
 		if !ok || conflict != "" {
@@ -302,7 +302,7 @@ func (c *TemplateChunk) PropertyMacros(properties PropertyValues) (set map[strin
 }
 
 // MacroValues returns the values of the Template's macros where Properties set some of them.
-func (c *TemplateChunk) MacroValues(set map[string]string) *MacroValues {
+func (c *TemplateDefinition) MacroValues(set map[string]string) *MacroValues {
 	values := maps.Clone(c.Macros)
 	if values == nil {
 		values = map[string]string{}
@@ -313,7 +313,7 @@ func (c *TemplateChunk) MacroValues(set map[string]string) *MacroValues {
 }
 
 // MacroError returns an error about a macro that has no value with a node's properties, or has two; nil: all have one.
-func (c *TemplateChunk) MacroError(properties PropertyValues) error {
+func (c *TemplateDefinition) MacroError(properties PropertyValues) error {
 	values := c.MacroValues(c.PropertyMacros(properties))
 	for _, name := range c.MacroNames() {
 		if _, conflict, _ := properties(name); conflict != "" {

@@ -39,10 +39,10 @@ func TestMacroValues(t *testing.T) {
 
 // TestPropertiesSetMacros gives macros values of Properties, and names the macro without a value.
 func TestPropertiesSetMacros(t *testing.T) {
-	c := &TemplateChunk{
+	c := &TemplateDefinition{
 		Macros:   map[string]string{"{$LOAD.MAX}": "4"},
 		Items:    []Item{{Key: "net.if.in[{$IF}]", Steps: []Step{{Name: "multiplier", Parameters: []string{`{$FACTOR:"net"}`}}}}},
-		Triggers: []ChunkTrigger{{Name: "high", Expression: "last(//net.if.in[{$IF}])>{$LOAD.MAX}"}},
+		Triggers: []DefinitionTrigger{{Name: "high", Expression: "last(//net.if.in[{$IF}])>{$LOAD.MAX}"}},
 	}
 	if got := strings.Join(c.MacroNames(), " "); got != `{$FACTOR:"net"} {$FACTOR} {$IF} {$LOAD.MAX}` {
 		t.Errorf("names %s", got)

@@ -9,19 +9,19 @@ import (
 	"testing"
 )
 
-// TestBuiltinChecksAndChunksHaveNames converts the ids of built-in checks to names and to compiled definitions, and
+// TestBuiltinChecksAndDefinitionsHaveNames converts the ids of built-in checks to names and to compiled definitions, and
 // back
-func TestBuiltinChecksAndChunksHaveNames(t *testing.T) {
+func TestBuiltinChecksAndDefinitionsHaveNames(t *testing.T) {
 	for _, id := range []CheckID{KeepaliveCheck, SessionsCheck, JournalCheck, HistoryCheck, IdentityCheck, WatchdogCheck, StreamsCheck, LimitsCheck, MetricsCheck, FilesCheck} {
 		name := BuiltinCheckName(id)
 		if name == "" || BuiltinCheck(name) != id {
 			t.Errorf("check %d: name %q leads to %d", id, name, BuiltinCheck(name))
 		}
-		if c := BuiltinChunkOf(BuiltinChunk(id)); c == nil || c.Unit != id || c.Name != name {
-			t.Errorf("check %d: chunk %+v", id, c)
+		if c := BuiltinDefinitionOf(BuiltinDefinition(id)); c == nil || c.Unit != id || c.Name != name {
+			t.Errorf("check %d: definition %+v", id, c)
 		}
 	}
-	if BuiltinChunkOf(5) != nil || BuiltinChunkOf(firstBuiltinChunk) != nil || BuiltinCheck("disk") != 0 {
+	if BuiltinDefinitionOf(5) != nil || BuiltinDefinitionOf(firstBuiltinDefinition) != nil || BuiltinCheck("disk") != 0 {
 		t.Error("what is not built in must not be found")
 	}
 }

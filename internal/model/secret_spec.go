@@ -56,9 +56,9 @@ type CommandSecret struct {
 	Secret string `json:"secret"`
 }
 
-// ChunkSecret is a secret in a compiled check: its location on the node, or the name by which the agent requests it
+// DefinitionSecret is a secret in a compiled check: its location on the node, or the name by which the agent requests it
 // from the server
-type ChunkSecret struct {
+type DefinitionSecret struct {
 	Env       string
 	Name      string // of the Secret: NAMESPACE/NAME
 	AgentEnv  string // AgentEnv or AgentFile is set, or the server knows the value
@@ -69,7 +69,7 @@ type ChunkSecret struct {
 func (s *SecretSpec) OnServer() bool { return s.AgentEnv == "" && s.AgentFile == "" }
 
 // OnServer reports whether the value of the secret is on the server, not on the node.
-func (s *ChunkSecret) OnServer() bool { return s.AgentEnv == "" && s.AgentFile == "" }
+func (s *DefinitionSecret) OnServer() bool { return s.AgentEnv == "" && s.AgentFile == "" }
 
 // Location describes for people where the secret value is stored.
 func (s *SecretSpec) Location() string {

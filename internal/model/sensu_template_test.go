@@ -66,7 +66,7 @@ func TestTokensOfSensuExpand(t *testing.T) {
 // number is an error
 func TestThresholdTokensExpand(t *testing.T) {
 	lowest := 1.5
-	c := &CheckChunk{Sensu: true, Command: &Command{Shell: "x"}, Metrics: &Metrics{Format: "nagios", Tags: map[string]string{"host": "{{ .name }}"}},
+	c := &CheckDefinition{Sensu: true, Command: &Command{Shell: "x"}, Metrics: &Metrics{Format: "nagios", Tags: map[string]string{"host": "{{ .name }}"}},
 		Thresholds: []Threshold{{Metric: "load", Critical: &Bounds{Min: &lowest, MaxToken: "{{ .labels.warn }}"}}}}
 	values := func(string) ([]byte, string, bool) { return json.RawMessage(sensuEntity), "", true }
 	template, err := c.Template()

@@ -297,7 +297,7 @@ func (f *fleet) defineUnit(p *pass, id model.UnitID, old, new *unit) {
 	if old == nil || new == nil {
 		return
 	}
-	if old.chunk != new.chunk || old.next != new.next {
+	if old.definition != new.definition || old.next != new.next {
 		p.redefined[id] = old
 	}
 	if old.next != nil || new.next != nil {

@@ -121,7 +121,7 @@ func (b *builder) content(n *node) *content {
 	}
 	made := &content{
 		composition: c, key: key, propertiesHash: hash, size: c.size,
-		Content: directory.Content{Hash: wire.JoinHashes(c.hash, hash), Chunks: c.chunks, Properties: properties, Proxied: c.proxied},
+		Content: directory.Content{Hash: wire.JoinHashes(c.hash, hash), Definitions: c.definitions, Properties: properties, Proxied: c.proxied},
 	}
 	for i := range properties {
 		made.size += wire.PropertySize(&properties[i])
@@ -163,29 +163,29 @@ func (b *builder) compose(s *unitSet) *composition {
 	for _, id := range s.ids {
 		def := b.f.units[id].def
 		body := def.bodyOn(s)
-		c.chunks = append(c.chunks, body.chunk)
-		c.size += wire.ChunkSize(body.size)
+		c.definitions = append(c.definitions, body.definition)
+		c.size += wire.DefinitionSize(body.size)
 		if def.proxies == nil {
 			c.names = append(c.names, body.properties...)
 		}
 	}
-	slices.SortFunc(c.chunks, func(x, y *model.Chunk) int { return cmp.Compare(x.ID, y.ID) })
+	slices.SortFunc(c.definitions, func(x, y *model.Definition) int { return cmp.Compare(x.ID, y.ID) })
 	slices.Sort(c.names)
 	c.names = slices.Compact(c.names)
-	c.proxied = b.proxyTargets(s, c.chunks)
+	c.proxied = b.proxyTargets(s, c.definitions)
 	c.size += c.proxied.Wire().Size()
-	c.hash = wire.ChunksHash(c.chunks, c.proxied.Wire())
+	c.hash = wire.DefinitionsHash(c.definitions, c.proxied.Wire())
 	return c
 }
 
 // recompose replaces only the changed checks in an existing list of compiled checks. It returns nil if more than
-// chunks differs.
+// definitions differs.
 func (b *builder) recompose(s *unitSet) *composition {
 	old := s.composed
 	if old.proxied != nil {
 		return nil
 	}
-	c := &composition{contents: map[string]*content{}, names: old.names, size: old.size, chunks: slices.Clone(old.chunks)}
+	c := &composition{contents: map[string]*content{}, names: old.names, size: old.size, definitions: slices.Clone(old.definitions)}
 	for _, id := range s.ids {
 		was, redefined := b.p.redefined[id]
 		if !redefined {
@@ -199,21 +199,21 @@ func (b *builder) recompose(s *unitSet) *composition {
 		if !slices.Equal(before.properties, now.properties) {
 			return nil
 		}
-		at, found := slices.BinarySearchFunc(c.chunks, before.chunk.ID, compareChunk)
-		if !found || c.chunks[at].Unit != id {
+		at, found := slices.BinarySearchFunc(c.definitions, before.definition.ID, compareDefinition)
+		if !found || c.definitions[at].Unit != id {
 			return nil // the set was composed with another body of the unit
 		}
-		c.chunks = slices.Delete(c.chunks, at, at+1)
-		at, _ = slices.BinarySearchFunc(c.chunks, now.chunk.ID, compareChunk)
-		c.chunks = slices.Insert(c.chunks, at, now.chunk)
+		c.definitions = slices.Delete(c.definitions, at, at+1)
+		at, _ = slices.BinarySearchFunc(c.definitions, now.definition.ID, compareDefinition)
+		c.definitions = slices.Insert(c.definitions, at, now.definition)
 		c.size += now.size - before.size
 	}
-	c.hash = wire.ChunksHash(c.chunks, nil)
+	c.hash = wire.DefinitionsHash(c.definitions, nil)
 	return c
 }
 
-// compareChunk compares the id of a compiled check with an id, for binary search
-func compareChunk(c *model.Chunk, id model.ChunkID) int { return cmp.Compare(c.ID, id) }
+// compareDefinition compares the id of a compiled check with an id, for binary search
+func compareDefinition(c *model.Definition, id model.DefinitionID) int { return cmp.Compare(c.ID, id) }
 
 // discardUnusedContents removes from the caches the assignment contents that no node uses
 func (b *builder) discardUnusedContents() {
@@ -260,9 +260,9 @@ func oversizedReason(n *node, c *content) string {
 		name string
 		size int
 	}
-	parts := make([]part, 0, len(c.chunks)+len(c.Properties))
-	for _, chunk := range c.chunks {
-		parts = append(parts, part{"check " + chunk.Name, len(wire.AppendChunk(nil, chunk))})
+	parts := make([]part, 0, len(c.definitions)+len(c.Properties))
+	for _, definition := range c.definitions {
+		parts = append(parts, part{"check " + definition.Name, len(wire.AppendDefinition(nil, definition))})
 	}
 	for i := range c.Properties {
 		parts = append(parts, part{"property " + c.Properties[i].Name, wire.PropertySize(&c.Properties[i])})
@@ -274,7 +274,7 @@ func oversizedReason(n *node, c *content) string {
 		largest = append(largest, p.name+" "+kibibytes(p.size))
 	}
 	return fmt.Sprintf("the assignment of node %s would have %s (%d checks, %d properties), the limit is %s; the largest are %s",
-		n.def.Name, kibibytes(c.size), len(c.chunks), len(c.Properties), kibibytes(wire.MaxAssignment), strings.Join(largest, ", "))
+		n.def.Name, kibibytes(c.size), len(c.definitions), len(c.Properties), kibibytes(wire.MaxAssignment), strings.Join(largest, ", "))
 }
 
 // kibibytes formats a number of bytes as KiB for messages.

@@ -14,25 +14,25 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// compileCheck compiles a Check to a unit, which has its targets and the compiled text for agents. Its chunk contains
+// compileCheck compiles a Check to a unit, which has its targets and the compiled text for agents. Its definition contains
 // the text of the Windows, Hooks, Secrets and Assets that the check names: an agent knows no other resources.
 func compileCheck(c *unitCompiler, d *declared) (*unit, error) {
 	spec, ns, id := d.spec.(*model.CheckSpec), d.key.Namespace, model.UnitID(d.id)
-	chunk, err := checkChunk(c, d, spec)
+	definition, err := checkDefinition(c, d, spec)
 	if err != nil {
 		return nil, err
 	}
-	template, err := chunk.Template()
+	template, err := definition.Template()
 	if err != nil {
 		return nil, err
 	}
-	b := &body{chunk: chunk.Seal(), properties: template.Names()}
-	if b.size, err = chunkSize(b.chunk); err != nil {
+	b := &body{definition: definition.Seal(), properties: template.Names()}
+	if b.size, err = definitionSize(b.definition); err != nil {
 		return nil, err
 	}
 	if len(b.properties) > 0 {
 		b.try = func(values model.PropertyValues) error {
-			if _, _, known := values(model.EntityProperty); chunk.Sensu && !known {
+			if _, _, known := values(model.EntityProperty); definition.Sensu && !known {
 				return nil // a Sensu agent expands the tokens
 			}
 			_, err := template.Expand(values)
@@ -45,7 +45,7 @@ func compileCheck(c *unitCompiler, d *declared) (*unit, error) {
 			DisplayName: d.meta.DisplayName, Runbook: spec.Runbook, Passive: spec.Passive, Disabled: spec.Disabled, Proxied: spec.Proxy != nil,
 		},
 		body:  b,
-		needs: references{"Asset": spec.Assets, "Pipeline": spec.Pipelines, "Handler": chunk.Handlers},
+		needs: references{"Asset": spec.Assets, "Pipeline": spec.Pipelines, "Handler": definition.Handlers},
 	}
 	for _, name := range spec.DependsOn {
 		u.DependsOn = append(u.DependsOn, splitName(ns, name))
@@ -58,8 +58,8 @@ func compileCheck(c *unitCompiler, d *declared) (*unit, error) {
 			u.needs["Hook"] = append(u.needs["Hook"], name)
 		}
 	}
-	if chunk.Route != "" {
-		u.needs["Route"] = []string{chunk.Route}
+	if definition.Route != "" {
+		u.needs["Route"] = []string{definition.Route}
 	}
 	if spec.Targets != nil && !spec.Disabled {
 		if u.targets, err = c.targets(ns, spec.Targets); err != nil {
@@ -71,13 +71,13 @@ func compileCheck(c *unitCompiler, d *declared) (*unit, error) {
 	return u, err
 }
 
-// checkChunk compiles a check to a chunk, the text for agents, with defaults and the content of referenced resources.
-// The ID comes later, see chunkStore.assignIDs.
-func checkChunk(c *unitCompiler, d *declared, spec *model.CheckSpec) (*model.CheckChunk, error) {
+// checkDefinition compiles a check to a definition, the text for agents, with defaults and the content of referenced resources.
+// The ID comes later, see definitionStore.assignIDs.
+func checkDefinition(c *unitCompiler, d *declared, spec *model.CheckSpec) (*model.CheckDefinition, error) {
 	ns := d.key.Namespace
-	out := &model.CheckChunk{
-		Chunk:   model.Chunk{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID},
-		Command: spec.Command, Probe: spec.Probe,
+	out := &model.CheckDefinition{
+		Definition: model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID},
+		Command:    spec.Command, Probe: spec.Probe,
 		Interval: time.Duration(spec.Interval), Cron: spec.Cron, TimeZone: spec.TimeZone,
 		Timeout: time.Duration(spec.Timeout), TTL: time.Duration(spec.TTL),
 		Env: spec.Env, RunAs: spec.RunAs, MaxOutput: int(cmp.Or(spec.MaxOutput, model.DefaultOutputBytes)),
@@ -115,7 +115,7 @@ func checkChunk(c *unitCompiler, d *declared, spec *model.CheckSpec) (*model.Che
 	}
 	for _, s := range spec.Secrets { // the agent reads the secret on its node, or asks the server for it by name
 		found, at := c.resource("Secret", ns, s.Secret)
-		known := model.ChunkSecret{Env: s.Env, Name: at.String()}
+		known := model.DefinitionSecret{Env: s.Env, Name: at.String()}
 		if secret, ok := found.(*model.SecretSpec); ok {
 			known.AgentEnv, known.AgentFile = secret.AgentEnv, secret.AgentFile
 		}
@@ -124,7 +124,7 @@ func checkChunk(c *unitCompiler, d *declared, spec *model.CheckSpec) (*model.Che
 	for _, name := range spec.Assets {
 		found, _ := c.resource("Asset", ns, name)
 		if asset, ok := found.(*model.AssetSpec); ok {
-			a := model.ChunkAsset{Name: name}
+			a := model.DefinitionAsset{Name: name}
 			for _, b := range asset.Builds {
 				b.URL = ""
 				a.Builds = append(a.Builds, b)
@@ -136,7 +136,7 @@ func checkChunk(c *unitCompiler, d *declared, spec *model.CheckSpec) (*model.Che
 }
 
 // setSeverities sets the severity of each status of a check: the default, or the declared one.
-func setSeverities(c *model.CheckChunk, declared map[string]string) error {
+func setSeverities(c *model.CheckDefinition, declared map[string]string) error {
 	for s := range c.Severities {
 		c.Severities[s] = model.DefaultSeverity(model.Status(s))
 	}
@@ -169,10 +169,10 @@ func exceptSpan(c *unitCompiler, ns string, e model.ScheduleException) model.Spa
 	return model.Span{Zone: cmp.Or(w.TimeZone, c.namespace(at.Namespace).Zone), Spans: w.Spans}
 }
 
-// chunkSize returns the encoded size of a compiled check, or an error if no agent could read it
-func chunkSize(c *model.Chunk) (int, error) {
-	data := wire.AppendChunk(nil, c)
-	if _, err := wire.DecodeChunk(0, data); err != nil {
+// definitionSize returns the encoded size of a compiled check, or an error if no agent could read it
+func definitionSize(c *model.Definition) (int, error) {
+	data := wire.AppendDefinition(nil, c)
+	if _, err := wire.DecodeDefinition(0, data); err != nil {
 		return 0, model.Errorf(model.Invalid, "the compiled %s is too large for agents: %w", c.Name, err).
 			WithHint("shorten the definition: move long commands to a script on the nodes")
 	}
@@ -201,8 +201,8 @@ type unit struct {
 
 // body is one compiled version of a check; during a gradual rollout a check has two
 type body struct {
-	chunk      *model.Chunk
-	size       int      // length of the encoded chunk, in bytes
+	definition *model.Definition
+	size       int      // length of the encoded definition, in bytes
 	properties []string // names of the properties that the body reads, ascending
 	// try runs the body's templates with the properties of a node, as the agent will. Its error says why the
 	// agent cannot run the body. It is nil if the body reads no properties.

@@ -26,7 +26,7 @@ func TestPassiveChecksReachTheirSource(t *testing.T) {
 	h.apply("Check", "default", "run", map[string]string{model.SourceLabel: model.SourceSensu}, commandCheck("true", &model.Targets{Groups: []string{"all"}}))
 	for name, want := range map[string]directory.PassiveCheck{"declared": {}, "made": {Disabled: true, Source: "sensu-agent"}, "run": {Source: "sensu-agent"}} {
 		got, ok := h.p.directory.PassiveCheck("default", name)
-		if passive := name != "run"; !ok || passive != (got.Chunk != nil) || got.Disabled != want.Disabled || got.Source != want.Source {
+		if passive := name != "run"; !ok || passive != (got.Definition != nil) || got.Disabled != want.Disabled || got.Source != want.Source {
 			t.Errorf("%s: %v %+v", name, ok, got)
 		}
 	}
@@ -55,14 +55,14 @@ func TestHooksByNameReachTheNodes(t *testing.T) {
 	h.apply("Check", "default", "cpu", nil, spec)
 	held := func(command string, stdin bool) {
 		t.Helper()
-		chunks := h.p.directory.For(h.id("web01")).Chunks
-		if len(chunks) != 1 || len(chunks[0].AsCheck().Hooks) != 2 || len(chunks[0].AsCheck().Pipelines) != 1 {
-			t.Fatalf("%+v", chunks)
+		definitions := h.p.directory.For(h.id("web01")).Definitions
+		if len(definitions) != 1 || len(definitions[0].AsCheck().Hooks) != 2 || len(definitions[0].AsCheck().Pipelines) != 1 {
+			t.Fatalf("%+v", definitions)
 		}
-		if got := chunks[0].AsCheck().Hooks[0]; got.Name != "look" || got.Command.Shell != command || got.Stdin != stdin || got.Hook != "" || got.When[0] != "critical" {
+		if got := definitions[0].AsCheck().Hooks[0]; got.Name != "look" || got.Command.Shell != command || got.Stdin != stdin || got.Hook != "" || got.When[0] != "critical" {
 			t.Errorf("%+v", got)
 		}
-		if got := chunks[0].AsCheck().Hooks[1]; got.Name != "own" || got.Command.Shell != "uptime" {
+		if got := definitions[0].AsCheck().Hooks[1]; got.Name != "own" || got.Command.Shell != "uptime" {
 			t.Errorf("%+v", got)
 		}
 	}
@@ -138,7 +138,7 @@ func TestRoundRobinChecksHaveMembers(t *testing.T) {
 	h.apply("Check", "default", "one", nil, &alone)
 
 	list := h.p.directory.RoundRobins()
-	if len(list) != 2 || list[0].Chunk.Name != "ping" || list[1].Chunk.Name != "one" {
+	if len(list) != 2 || list[0].Definition.Name != "ping" || list[1].Definition.Name != "one" {
 		t.Fatalf("robins: %+v", list)
 	}
 	for i, want := range [][]model.NodeID{{s1, s2}, {0}} {
@@ -148,11 +148,11 @@ func TestRoundRobinChecksHaveMembers(t *testing.T) {
 			got = append(got, s.ID)
 		}
 		if members := nodeIDs(r.Members); !slices.Equal(members, []model.NodeID{a, b}) || !slices.Equal(got, want) || r.Namespace != "default" {
-			t.Errorf("%s: members %v, about %v in %s", r.Chunk.Name, members, got, r.Namespace)
+			t.Errorf("%s: members %v, about %v in %s", r.Definition.Name, members, got, r.Namespace)
 		}
 	}
-	if held := h.p.directory.For(a); !slices.ContainsFunc(held.Chunks, func(c *model.Chunk) bool { return c.Name == "one" && c.AsCheck().RoundRobin }) {
-		t.Errorf("the agent is not told that it does not run it by itself: %+v", held.Chunks)
+	if held := h.p.directory.For(a); !slices.ContainsFunc(held.Definitions, func(c *model.Definition) bool { return c.Name == "one" && c.AsCheck().RoundRobin }) {
+		t.Errorf("the agent is not told that it does not run it by itself: %+v", held.Definitions)
 	}
 	off := alone
 	off.Disabled = true
@@ -175,13 +175,13 @@ func TestWindowsOfSchedulesReachTheNodes(t *testing.T) {
 	h.apply("Check", "default", "backup", nil, spec)
 	held := func(zone, during string) {
 		t.Helper()
-		chunks := h.p.directory.For(h.id("web01")).Chunks
-		if len(chunks) != 1 || len(chunks[0].AsCheck().Except) != 2 {
-			t.Fatalf("%+v", chunks)
+		definitions := h.p.directory.For(h.id("web01")).Definitions
+		if len(definitions) != 1 || len(definitions[0].AsCheck().Except) != 2 {
+			t.Fatalf("%+v", definitions)
 		}
-		night, weekend := chunks[0].AsCheck().Except[0], chunks[0].AsCheck().Except[1]
+		night, weekend := definitions[0].AsCheck().Except[0], definitions[0].AsCheck().Except[1]
 		if night.Zone != zone || night.Spans[0].During != during || weekend.Zone != "Europe/Paris" || weekend.Spans[0].During != "sat,sun" {
-			t.Errorf("%+v", chunks[0].AsCheck().Except)
+			t.Errorf("%+v", definitions[0].AsCheck().Except)
 		}
 	}
 	held("", "22:00-07:00")
@@ -214,8 +214,8 @@ func TestAssetsReachTheNodes(t *testing.T) {
 	check("plain")
 	held := func(check string, want ...string) {
 		t.Helper()
-		for _, chunk := range h.p.directory.For(h.id("web01")).Chunks {
-			c := chunk.AsCheck()
+		for _, definition := range h.p.directory.For(h.id("web01")).Definitions {
+			c := definition.AsCheck()
 			if c.Name != check {
 				continue
 			}
@@ -276,7 +276,7 @@ func TestRolloutMovesNodesToTheSecondBody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := h.p.chunks.assignIDs(t.Context(), []*unit{u}); err != nil {
+		if err := h.p.definitions.assignIDs(t.Context(), []*unit{u}); err != nil {
 			t.Fatal(err)
 		}
 		return u
@@ -291,15 +291,15 @@ func TestRolloutMovesNodesToTheSecondBody(t *testing.T) {
 		h.p.commit(edits, h.p.Revision()+1)
 	}
 	commandOn := func(node model.NodeID) string {
-		return h.p.directory.For(node).Chunks[0].AsCheck().Command.Shell[:3]
+		return h.p.directory.For(node).Definitions[0].AsCheck().Command.Shell[:3]
 	}
 	expect := func(stage string, onA, onB string, changed int) {
 		t.Helper()
 		if commandOn(a) != onA || commandOn(b) != onB || len(h.changed) != changed || len(h.forgotten) != 0 {
 			t.Errorf("%s: a has %q, b has %q, %d assignments changed, %d removals", stage, commandOn(a), commandOn(b), len(h.changed), len(h.forgotten))
 		}
-		if n := len(h.p.directory.For(c).Chunks); n != 0 {
-			t.Errorf("%s: a node outside the targets has %d chunks", stage, n)
+		if n := len(h.p.directory.For(c).Definitions); n != 0 {
+			t.Errorf("%s: a node outside the targets has %d definitions", stage, n)
 		}
 	}
 
@@ -358,12 +358,12 @@ func TestProxyCheckLandsOnMachinesAndProxyNodes(t *testing.T) {
 	}}
 	for _, runner := range []model.NodeID{a, b} {
 		got := h.p.directory.For(runner)
-		i := slices.IndexFunc(got.Chunks, func(c *model.Chunk) bool { return c.Unit == check })
-		want.Sets = []wire.ProxySet{{Chunks: []model.ChunkID{got.Chunks[i].ID}, Nodes: []model.NodeID{s1, s2}}}
-		if !got.Chunks[i].AsCheck().Proxy || got.Proxied == nil || !got.Proxied.Equal(&want) || len(got.Properties) != 0 {
+		i := slices.IndexFunc(got.Definitions, func(c *model.Definition) bool { return c.Unit == check })
+		want.Sets = []wire.ProxySet{{Definitions: []model.DefinitionID{got.Definitions[i].ID}, Nodes: []model.NodeID{s1, s2}}}
+		if !got.Definitions[i].AsCheck().Proxy || got.Proxied == nil || !got.Proxied.Equal(&want) || len(got.Properties) != 0 {
 			t.Errorf("node %d holds %+v, properties %v", runner, got.Proxied, got.Properties)
 		}
-		if got.Hash != wire.AssignmentHash(got.Chunks, got.Properties, &got.Proxied.ProxyChecks) {
+		if got.Hash != wire.AssignmentHash(got.Definitions, got.Properties, &got.Proxied.ProxyChecks) {
 			t.Error("the hash does not cover whom the checks speak of")
 		}
 		if p, ok := got.ProxyNode(check, s2); !ok || p.ID != s2 || p.Namespace != 1 || p.UID != h.p.directory.Node(s2).UID {

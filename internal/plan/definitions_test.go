@@ -19,24 +19,24 @@ import (
 func TestExpiredDefinitionsAreRemoved(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("a", nil)
-	edit := func(n int) model.ChunkID {
+	edit := func(n int) model.DefinitionID {
 		h.apply("Check", "default", "c", nil, commandCheck(fmt.Sprint("check ", n), &model.Targets{Nodes: []string{"a"}}))
 		id, _ := h.p.directory.CheckByName("default", "c")
 		node, _ := h.p.directory.NodeByName("default", "a")
 		a := h.p.directory.For(node)
-		if len(a.Chunks) != 1 || a.Chunks[0].Unit != id {
+		if len(a.Definitions) != 1 || a.Definitions[0].Unit != id {
 			t.Fatalf("%+v", a)
 		}
-		return a.Chunks[0].ID
+		return a.Definitions[0].ID
 	}
 	start := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
-	collect := func(named map[model.ChunkID]bool, held, now time.Time) (removed, known int) {
+	collect := func(named map[model.DefinitionID]bool, held, now time.Time) (removed, known int) {
 		t.Helper()
 		removed, err := h.p.Collect(context.Background(), named, held, now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return removed, len(h.p.chunks.byKey)
+		return removed, len(h.p.definitions.byKey)
 	}
 	const edits = 1500
 	away, back := edit(0), edit(1)
@@ -44,7 +44,7 @@ func TestExpiredDefinitionsAreRemoved(t *testing.T) {
 		edit(n)
 	}
 	last := edit(edits)
-	named := map[model.ChunkID]bool{away: true} // an agent that is away ran it last
+	named := map[model.DefinitionID]bool{away: true} // an agent that is away ran it last
 	if removed, known := collect(named, start, start); removed != 0 || known != edits+1 {
 		t.Fatalf("at once %d were forgotten, %d left", removed, known)
 	}
@@ -65,8 +65,8 @@ func TestExpiredDefinitionsAreRemoved(t *testing.T) {
 	if removed, known := collect(named, week.Add(time.Minute), week.Add(time.Hour)); removed != edits-2 || known != 3 {
 		t.Fatalf("%d were forgotten, %d left; want %d and 3", removed, known, edits-2)
 	}
-	for id, want := range map[model.ChunkID]bool{away: true, back: true, last: true, last - 1: false} {
-		if got := h.p.directory.Chunk(id) != nil; got != want {
+	for id, want := range map[model.DefinitionID]bool{away: true, back: true, last: true, last - 1: false} {
+		if got := h.p.directory.Definition(id) != nil; got != want {
 			t.Errorf("definition %d is known: %v, want %v", id, got, want)
 		}
 	}
@@ -77,7 +77,7 @@ func TestExpiredDefinitionsAreRemoved(t *testing.T) {
 	}
 	rows := 0
 	for key := range h.memoryStore.rows {
-		if key.Kind == chunkKind {
+		if key.Kind == definitionKind {
 			rows++
 		}
 	}
@@ -110,7 +110,7 @@ func TestReadersSeeConsistentAssignments(t *testing.T) {
 				default:
 				}
 				for _, id := range h.p.directory.NodesMatching("", s) {
-					if a := h.p.directory.For(id); a.Hash != wire.AssignmentHash(a.Chunks, a.Properties, nil) {
+					if a := h.p.directory.For(id); a.Hash != wire.AssignmentHash(a.Definitions, a.Properties, nil) {
 						t.Errorf("node %d: the hash is not that of the content", id)
 					}
 					h.p.directory.NodeGroups(id)

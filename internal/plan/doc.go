@@ -1,4 +1,4 @@
-// Package plan compiles intent into assignments: the chunks and property values of each node. It keeps
+// Package plan compiles intent into assignments: the definitions and property values of each node. It keeps
 // group membership and assignments in memory, shared between nodes that run the same set. Its work is in
 // proportion to a change: a changed unit touches its targets, a changed node touches itself.
 //
@@ -7,7 +7,7 @@
 // the Inspector explains to people.
 //
 // The way of a change: translation.go decodes resources and compiles units (compiler.go, check.go for
-// checks) and numbers their chunks (chunk_store.go). pass.go brings the definitions of the fleet (fleet.go)
+// checks) and numbers their definitions (definition_store.go). pass.go brings the definitions of the fleet (fleet.go)
 // up to date, then conditions and groups (groups.go) and nodes of units (placement.go). build.go
 // composes the assignments of the touched nodes with their properties (properties.go). Start reading at
 // planner.go, which publishes the changed records.

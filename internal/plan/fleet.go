@@ -325,12 +325,12 @@ func (s *sets[T]) removeUnused() {
 // composition has the compiled checks of one set of checks, and the names of the properties that these checks read.
 // Only its contents change after its creation.
 type composition struct {
-	chunks   []*model.Chunk // ascending by id
-	names    []string       // ascending
-	proxied  *directory.ProxyTargets
-	hash     [32]byte // wire.ChunksHash(chunks, proxied)
-	size     int      // bytes that the chunks take in an assignment
-	contents map[string]*content
+	definitions []*model.Definition // ascending by id
+	names       []string            // ascending
+	proxied     *directory.ProxyTargets
+	hash        [32]byte // wire.DefinitionsHash(definitions, proxied)
+	size        int      // bytes that the definitions take in an assignment
+	contents    map[string]*content
 }
 
 // content is the part of an assignment that nodes with the same checks and property values share.
@@ -347,7 +347,7 @@ type content struct {
 // bytesOverLimit returns by how many bytes an assignment with this content exceeds the size limit; zero: the
 // assignment fits.
 func (c *content) bytesOverLimit() int {
-	most := max(len(c.chunks), len(c.Properties))
+	most := max(len(c.definitions), len(c.Properties))
 	if c.proxied != nil {
 		most = max(most, len(c.proxied.Nodes))
 		for i := range c.proxied.Nodes { // a proxy node is never split between frames
@@ -356,10 +356,10 @@ func (c *content) bytesOverLimit() int {
 			}
 		}
 	}
-	if c.size <= wire.MaxAssignment && most <= wire.MaxChunks {
+	if c.size <= wire.MaxAssignment && most <= wire.MaxDefinitions {
 		return 0
 	}
-	return max(c.size-wire.MaxAssignment, most-wire.MaxChunks, 1)
+	return max(c.size-wire.MaxAssignment, most-wire.MaxDefinitions, 1)
 }
 
 // insert adds a value to a sorted list without duplicates.

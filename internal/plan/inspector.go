@@ -192,13 +192,13 @@ func (f inspection) faultsOfContent(c *content) (list []fault) {
 	if len(c.names) == 0 {
 		return nil
 	}
-	for _, chunk := range c.chunks {
-		u := f.units[chunk.Unit]
+	for _, definition := range c.definitions {
+		u := f.units[definition.Unit]
 		if u == nil || u.def == nil || u.def.proxies != nil {
 			continue
 		}
 		body := u.def.body
-		if next := u.def.next; next != nil && next.chunk == chunk {
+		if next := u.def.next; next != nil && next.definition == definition {
 			body = next.body
 		}
 		list = u.def.faults(list, body, c.Properties)

@@ -294,7 +294,7 @@ func (f *fleet) skipProxies(p *pass) {
 
 // proxyTargets lists, for each proxy check in a set of checks, the proxy nodes whose results it sends; nil: the set
 // has no proxy check
-func (b *builder) proxyTargets(s *unitSet, chunks []*model.Chunk) *directory.ProxyTargets {
+func (b *builder) proxyTargets(s *unitSet, definitions []*model.Definition) *directory.ProxyTargets {
 	var list wire.ProxyChecks
 	names := map[model.NodeID][]string{} // names of the properties that the checks about each proxy node read
 	sets := map[string]int{}             // index in list.Sets, by the node ids of the set
@@ -314,7 +314,7 @@ func (b *builder) proxyTargets(s *unitSet, chunks []*model.Chunk) *directory.Pro
 			sets[key] = at
 			list.Sets = append(list.Sets, wire.ProxySet{Nodes: subjects})
 		}
-		list.Sets[at].Chunks = append(list.Sets[at].Chunks, body.chunk.ID)
+		list.Sets[at].Definitions = append(list.Sets[at].Definitions, body.definition.ID)
 		for _, n := range subjects {
 			names[n] = append(names[n], body.properties...)
 		}
@@ -323,7 +323,7 @@ func (b *builder) proxyTargets(s *unitSet, chunks []*model.Chunk) *directory.Pro
 		return nil
 	}
 	for i := range list.Sets {
-		slices.Sort(list.Sets[i].Chunks)
+		slices.Sort(list.Sets[i].Definitions)
 	}
 	var nodes []directory.ProxyNode
 	for _, id := range slices.Sorted(maps.Keys(names)) {
@@ -332,7 +332,7 @@ func (b *builder) proxyTargets(s *unitSet, chunks []*model.Chunk) *directory.Pro
 		list.Nodes = append(list.Nodes, wire.ProxyNode{Node: id, Name: n.def.Name.Name, Properties: b.resolver.properties(n, slices.Compact(read))})
 		nodes = append(nodes, directory.ProxyNode{ID: id, UID: n.def.UID, Namespace: b.f.namespaceID(n.def.Namespace)})
 	}
-	return directory.NewProxyTargets(list, nodes, chunks)
+	return directory.NewProxyTargets(list, nodes, definitions)
 }
 
 // nodeIDs returns the node ids of a bitmap, ascending.

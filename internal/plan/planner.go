@@ -41,9 +41,9 @@ type Planner struct {
 	directory *directory.Directory
 
 	// The lock compiling is always taken before the lock mu.
-	compiling sync.Mutex // one list of changes at a time; guards chunks and draft
-	chunks    *chunkStore
-	draft     *directory.Draft
+	compiling   sync.Mutex // one list of changes at a time; guards definitions and draft
+	definitions *definitionStore
+	draft       *directory.Draft
 
 	// mu guards the fleet: passes lock it, the Inspector read-locks it. Nobody does input or output while holding mu.
 	mu       sync.RWMutex
@@ -66,7 +66,7 @@ func New(o Options) *Planner {
 	p := &Planner{o: o, groups: newGroupNumbers()}
 	p.directory, p.draft = directory.New()
 	p.compiler = newCompiler(p.groups, o.Kinds)
-	p.chunks = newChunkStore(o.Store, p.draft)
+	p.definitions = newDefinitionStore(o.Store, p.draft)
 	p.fleet = newFleet(p.groups)
 	if o.Registry != nil {
 		o.Registry.MustRegister(collector{p})
@@ -83,7 +83,7 @@ func (p *Planner) Load(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("load intent: %w", err)
 	}
-	broken, err := p.chunks.load(ctx, p.o.Logger)
+	broken, err := p.definitions.load(ctx, p.o.Logger)
 	if err != nil {
 		return err
 	}
@@ -333,10 +333,10 @@ func receiversOf(def any) (list []string) {
 			return slices.Concat(k.Handlers, []string{""}, k.Pipelines)
 		}
 	case *unit:
-		if c := d.chunk.AsCheck(); c != nil {
+		if c := d.definition.AsCheck(); c != nil {
 			return slices.Concat(c.Handlers, []string{"", c.Route}, c.Pipelines)
 		}
-		if t := d.chunk.AsTemplate(); t != nil {
+		if t := d.definition.AsTemplate(); t != nil {
 			for i := range t.Triggers {
 				list = append(list, t.Triggers[i].Name, t.Triggers[i].Route, "")
 				list = append(list, t.Triggers[i].Handlers...)
@@ -395,7 +395,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	oversized := f.oversized
 	known := map[string]int{
 		"nodes": len(f.nodes), "groups": len(f.groups), "checks": len(f.units),
-		"conditions": len(f.conditions.byKey), "check_sets": len(f.unitSets.byKey), "chunks": p.directory.Chunks(),
+		"conditions": len(f.conditions.byKey), "check_sets": len(f.unitSets.byKey), "definitions": p.directory.Definitions(),
 	}
 	p.mu.RUnlock()
 	ch <- prometheus.MustNewConstMetric(oversizedDesc, prometheus.GaugeValue, float64(oversized))

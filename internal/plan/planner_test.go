@@ -52,8 +52,8 @@ func TestTargetsSelectTheirNodes(t *testing.T) {
 		}
 	}
 	id, _ := h.p.directory.NodeByName("other", "web01")
-	if a := h.p.directory.For(id); len(a.Chunks) != 1 || a.Chunks[0].Name != "everywhere" {
-		t.Errorf("other/web01 holds %v", a.Chunks)
+	if a := h.p.directory.For(id); len(a.Definitions) != 1 || a.Definitions[0].Name != "everywhere" {
+		t.Errorf("other/web01 holds %v", a.Definitions)
 	}
 
 	except, _ := h.p.directory.CheckByName("default", "less-except")
@@ -71,25 +71,25 @@ func sameStrings(a, b []string) bool {
 	return slices.Equal(a, b)
 }
 
-// TestChunkDefaultsAndIdentity compiles a check: unset fields get defaults, and an edit of the check's labels leaves
+// TestDefinitionDefaultsAndIdentity compiles a check: unset fields get defaults, and an edit of the check's labels leaves
 // the compiled check unchanged
-func TestChunkDefaultsAndIdentity(t *testing.T) {
+func TestDefinitionDefaultsAndIdentity(t *testing.T) {
 	h := newTestPlanner(t)
 	node := h.node("web01", nil)
 	spec := commandCheck("true", &model.Targets{Nodes: []string{"web01"}})
 	spec.Severity = map[string]string{"critical": "disaster"}
 	h.apply("Check", "default", "c", nil, spec)
 	first := h.p.directory.For(node)
-	c := first.Chunks[0].AsCheck()
+	c := first.Definitions[0].AsCheck()
 	if c.Timeout.Seconds() != 60 || c.MaxOutput != 64<<10 || c.FailAfter != 1 || c.RecoverAfter != 1 ||
 		c.Severities != [4]model.Severity{0, model.SeverityWarning, model.Disaster, model.Average} || c.Namespace != 1 || c.ID == 0 {
 		t.Errorf("defaults: %+v", c)
 	}
-	if first.Hash != wire.AssignmentHash(first.Chunks, first.Properties, nil) {
+	if first.Hash != wire.AssignmentHash(first.Definitions, first.Properties, nil) {
 		t.Error("the hash is not that of the content")
 	}
 
-	h.apply("Check", "default", "c", map[string]string{"team": "a"}, spec) // labels: no new chunk
+	h.apply("Check", "default", "c", map[string]string{"team": "a"}, spec) // labels: no new definition
 	if second := h.p.directory.For(node); second.Generation != first.Generation || len(h.changed) != 0 {
 		t.Errorf("a label of the check made a new generation: %v", second.Generation)
 	}
@@ -97,21 +97,21 @@ func TestChunkDefaultsAndIdentity(t *testing.T) {
 	edited.Command = &model.Command{Shell: "false"}
 	h.apply("Check", "default", "c", nil, &edited)
 	third := h.p.directory.For(node)
-	if third.Chunks[0].ID == c.ID || !first.Generation.Less(third.Generation) || !slices.Equal(h.changed, []model.NodeID{node}) {
-		t.Errorf("an edit: chunk %d → %d, %v", c.ID, third.Chunks[0].ID, third.Generation)
+	if third.Definitions[0].ID == c.ID || !first.Generation.Less(third.Generation) || !slices.Equal(h.changed, []model.NodeID{node}) {
+		t.Errorf("an edit: definition %d → %d, %v", c.ID, third.Definitions[0].ID, third.Generation)
 	}
-	h.apply("Check", "default", "c", nil, spec) // back: the same chunk again
-	if back := h.p.directory.For(node); back.Chunks[0].AsCheck() != c || back.Hash != first.Hash {
-		t.Error("going back made another chunk")
+	h.apply("Check", "default", "c", nil, spec) // back: the same definition again
+	if back := h.p.directory.For(node); back.Definitions[0].AsCheck() != c || back.Hash != first.Hash {
+		t.Error("going back made another definition")
 	}
-	if h.p.directory.Chunk(third.Chunks[0].ID) == nil {
-		t.Error("an old chunk was forgotten")
+	if h.p.directory.Definition(third.Definitions[0].ID) == nil {
+		t.Error("an old definition was forgotten")
 	}
-	ids := []model.ChunkID{c.ID, third.Chunks[0].ID}
+	ids := []model.DefinitionID{c.ID, third.Definitions[0].ID}
 	h.start() // a restart
 	for _, id := range ids {
-		if h.p.directory.Chunk(id) == nil {
-			t.Errorf("chunk %d is unknown after a restart", id)
+		if h.p.directory.Definition(id) == nil {
+			t.Errorf("definition %d is unknown after a restart", id)
 		}
 	}
 	if after := h.p.directory.For(node); after.Hash != first.Hash || after.Generation.Less(first.Generation) {
@@ -269,7 +269,7 @@ func TestStoreFailureChangesNothing(t *testing.T) {
 	if after := p.directory.For(node); !reflect.DeepEqual(before, after) {
 		t.Error("a failed pass changed the fleet")
 	}
-	if err := p.CatchUp(context.Background()); err != nil || len(p.directory.For(node).Chunks) != 1 {
+	if err := p.CatchUp(context.Background()); err != nil || len(p.directory.For(node).Definitions) != 1 {
 		t.Errorf("the second try: %v", err)
 	}
 }

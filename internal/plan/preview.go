@@ -43,7 +43,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 	if err := p.compile(t, func(_ intent.Key, err error) error { return err }); err != nil {
 		return nil, 0, err
 	}
-	p.chunks.hash(t.units())
+	p.definitions.hash(t.units())
 	t.compare(definitions)
 	landings = make([]intent.Placement, len(writes))
 	p.mu.RLock()

@@ -135,18 +135,18 @@ func TestUnreadableResourceBlocksNoOthers(t *testing.T) {
 			}
 			h.apply("Check", "default", "bad", nil, spec)
 			h.apply("Check", "default", name, nil, commandCheck("true", targets))
-			if a := h.p.directory.For(node); a == nil || a.Chunks[len(a.Chunks)-1].Name != name {
+			if a := h.p.directory.For(node); a == nil || a.Definitions[len(a.Definitions)-1].Name != name {
 				t.Errorf("the next check is not in force")
 			}
 		})
 	}
 	// A row that an older version let through does not stop a start either.
-	row, _ := json.Marshal(chunkRow{Unit: 5, Name: "default/old", Body: wire.AppendChunk(nil, (&model.CheckChunk{Env: map[string]string{"A": strings.Repeat("x", 40<<10)}}).Seal())})
-	if _, err := h.Commit(t.Context(), intent.Actor{}, []intent.Write{{Key: intent.Key{Kind: chunkKind, Name: "old"}, Body: row, Expect: -1}}); err != nil {
+	row, _ := json.Marshal(definitionRow{Unit: 5, Name: "default/old", Body: wire.AppendDefinition(nil, (&model.CheckDefinition{Env: map[string]string{"A": strings.Repeat("x", 40<<10)}}).Seal())})
+	if _, err := h.Commit(t.Context(), intent.Actor{}, []intent.Write{{Key: intent.Key{Kind: definitionKind, Name: "old"}, Body: row, Expect: -1}}); err != nil {
 		t.Fatal(err)
 	}
 	h.start()
-	if a := h.p.directory.For(node); a == nil || len(a.Chunks) != 5 {
+	if a := h.p.directory.For(node); a == nil || len(a.Definitions) != 5 {
 		t.Errorf("after a restart: %+v", a)
 	}
 }
@@ -424,7 +424,7 @@ func commandCheck(line string, t *model.Targets) *model.CheckSpec {
 
 // checkNames returns the names of the checks in a node's assignment.
 func (h *testPlanner) checkNames(node string) (names []string) {
-	for _, c := range h.p.directory.For(h.id(node)).Chunks {
+	for _, c := range h.p.directory.For(h.id(node)).Definitions {
 		names = append(names, c.Name)
 	}
 	slices.Sort(names)

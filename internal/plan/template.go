@@ -14,14 +14,14 @@ import (
 // of the order changes nothing.
 func compileTemplate(c *unitCompiler, d *declared) (*unit, error) {
 	spec, ns := d.spec.(*model.TemplateSpec), d.key.Namespace
-	chunk := &model.TemplateChunk{Chunk: model.Chunk{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID}, ValueMaps: spec.ValueMaps, Macros: spec.Macros}
+	definition := &model.TemplateDefinition{Definition: model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID}, ValueMaps: spec.ValueMaps, Macros: spec.Macros}
 	named := references{}
 	for _, item := range spec.Items {
 		if item.Collected() {
 			item.Interval = cmp.Or(item.Interval, model.DefaultItemInterval)
 		}
 		if !item.Disabled {
-			chunk.Items = append(chunk.Items, item)
+			definition.Items = append(definition.Items, item)
 		}
 	}
 	for i := range spec.Triggers {
@@ -30,7 +30,7 @@ func compileTemplate(c *unitCompiler, d *declared) (*unit, error) {
 			continue
 		}
 		severity, _ := model.ParseSeverity(t.SeverityName())
-		out := model.ChunkTrigger{Name: t.Name, Expression: t.Expression, Recovery: t.Recovery, Severity: severity, Runbook: t.Runbook}
+		out := model.DefinitionTrigger{Name: t.Name, Expression: t.Expression, Recovery: t.Recovery, Severity: severity, Runbook: t.Runbook}
 		if t.Alert != nil {
 			out.Handlers, out.Route = t.Alert.Handlers, t.Alert.Route
 			named["Handler"] = append(named["Handler"], out.Handlers...)
@@ -38,16 +38,16 @@ func compileTemplate(c *unitCompiler, d *declared) (*unit, error) {
 				named["Route"] = append(named["Route"], out.Route)
 			}
 		}
-		chunk.Triggers = append(chunk.Triggers, out)
+		definition.Triggers = append(definition.Triggers, out)
 	}
-	slices.SortFunc(chunk.Items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
-	slices.SortFunc(chunk.Triggers, func(a, b model.ChunkTrigger) int { return strings.Compare(a.Name, b.Name) })
-	b := &body{chunk: chunk.Seal(), properties: chunk.MacroNames()}
+	slices.SortFunc(definition.Items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(definition.Triggers, func(a, b model.DefinitionTrigger) int { return strings.Compare(a.Name, b.Name) })
+	b := &body{definition: definition.Seal(), properties: definition.MacroNames()}
 	if len(b.properties) > 0 {
-		b.try = func(properties model.PropertyValues) error { return chunk.MacroError(properties) }
+		b.try = func(properties model.PropertyValues) error { return definition.MacroError(properties) }
 	}
 	var err error
-	if b.size, err = chunkSize(b.chunk); err != nil {
+	if b.size, err = definitionSize(b.definition); err != nil {
 		return nil, err
 	}
 	u := &unit{

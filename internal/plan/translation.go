@@ -76,7 +76,7 @@ func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*tran
 	if err := p.compile(t, func(key intent.Key, err error) error { skip(key, err); return nil }); err != nil {
 		return nil, err
 	}
-	if err := p.chunks.assignIDs(ctx, t.units()); err != nil {
+	if err := p.definitions.assignIDs(ctx, t.units()); err != nil {
 		return nil, err
 	}
 	t.compare(p.fleet.definitions)
@@ -322,7 +322,7 @@ func (p *Planner) RemovalsSince(ctx context.Context, revision int64) ([]Removal,
 	if err := p.compile(back, func(intent.Key, error) error { return nil }); err != nil {
 		return nil, err
 	}
-	p.chunks.hash(back.units())
+	p.definitions.hash(back.units())
 	back.compare(p.fleet.definitions)
 	var list []Removal
 	p.tryEdits(back.edits, func(pass *pass) { list = back.removals(pass.gained, deletedNodes) })

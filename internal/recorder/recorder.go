@@ -35,12 +35,12 @@ type Recorder struct {
 // maxMarks bounds the marks in one call of Journal.Append: the deletion of a whole fleet makes very many marks.
 const maxMarks = 1000
 
-// Result is a result that the server itself records about a node. Chunk tells by which rules it is judged.
+// Result is a result that the server itself records about a node. Definition tells by which rules it is judged.
 type Result struct {
-	Node   model.NodeID
-	Chunk  model.ChunkID
-	Status model.Status
-	Output string
+	Node       model.NodeID
+	Definition model.DefinitionID
+	Status     model.Status
+	Output     string
 }
 
 // commitWaiter is a channel on which the journal reports the position or error of one entry's commit
@@ -112,7 +112,7 @@ func (r *Recorder) RecordServerResult(ctx context.Context, check model.CheckID, 
 func (r *Recorder) RecordNodeResult(ctx context.Context, node model.NodeID, check model.CheckID, status model.Status, output string) error {
 	return r.Append(ctx, r.section(node), &wire.Record{
 		Kind: wire.RecordServerResult, Node: node,
-		ServerResult: &wire.ServerResult{Chunk: model.BuiltinChunk(check), Status: status, Output: []byte(output)},
+		ServerResult: &wire.ServerResult{Definition: model.BuiltinDefinition(check), Status: status, Output: []byte(output)},
 	})
 }
 
@@ -122,7 +122,7 @@ func (r *Recorder) RecordResults(ctx context.Context, results []Result) (durable
 	entries := make([]journal.Entry, len(results))
 	for i, x := range results {
 		entries[i] = journal.Entry{Section: r.section(x.Node), Data: wire.AppendRecord(nil, &wire.Record{
-			Kind: wire.RecordServerResult, Node: x.Node, ServerResult: &wire.ServerResult{Chunk: x.Chunk, Status: x.Status, Output: []byte(x.Output)},
+			Kind: wire.RecordServerResult, Node: x.Node, ServerResult: &wire.ServerResult{Definition: x.Definition, Status: x.Status, Output: []byte(x.Output)},
 		})}
 	}
 	if len(entries) == 0 {

@@ -19,9 +19,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testChunk returns one of eight test checks; half of them have a TTL of a few seconds.
-func testChunk(id model.ChunkID) *model.CheckChunk {
-	c := &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.CheckID(1000 + id%8), Namespace: 1}, FailAfter: uint32(id % 3), TTL: time.Duration(id%2) * 6 * time.Second}
+// testDefinition returns one of eight test checks; half of them have a TTL of a few seconds.
+func testDefinition(id model.DefinitionID) *model.CheckDefinition {
+	c := &model.CheckDefinition{Definition: model.Definition{ID: id, Unit: model.CheckID(1000 + id%8), Namespace: 1}, FailAfter: uint32(id % 3), TTL: time.Duration(id%2) * 6 * time.Second}
 	for s := range c.Severities {
 		c.Severities[s] = model.DefaultSeverity(model.Status(s))
 	}
@@ -30,7 +30,7 @@ func testChunk(id model.ChunkID) *model.CheckChunk {
 
 // shardOptions returns the settings of a shard, the same for the live event view and for the second one
 func shardOptions() shard.Options {
-	return shard.Options{Chunks: func(id model.ChunkID) *model.Chunk { return testChunk(id).Seal() }, Grace: 2 * time.Second, BacklogWait: 5 * time.Second, KeepaliveTimeout: 5 * time.Second}
+	return shard.Options{Definitions: func(id model.DefinitionID) *model.Definition { return testDefinition(id).Seal() }, Grace: 2 * time.Second, BacklogWait: 5 * time.Second, KeepaliveTimeout: 5 * time.Second}
 }
 
 // manualClock is a clock set by hand.
@@ -173,7 +173,7 @@ func rederiveEachPartition(t testing.TB, all []*copiedCommit) (out [model.Partit
 // transitionKey formats all fields of a transition that history records as text, to compare transitions.
 func transitionKey(t *event.Transition) string {
 	problem, _ := json.Marshal(t.Problem)
-	return fmt.Sprint(t.At, t.Index, t.Partition, t.Kind, t.Node, t.Namespace, t.Source, t.Chunk, t.Status, t.Previous, t.First, t.Severity, t.Received, t.Executed, t.Output, t.Count, t.Expired, string(problem))
+	return fmt.Sprint(t.At, t.Index, t.Partition, t.Kind, t.Node, t.Namespace, t.Source, t.Definition, t.Status, t.Previous, t.First, t.Severity, t.Received, t.Executed, t.Output, t.Count, t.Expired, string(problem))
 }
 
 // testFleet generates journal entries of a dozen nodes in seven partitions (shares of the fleet).
@@ -206,7 +206,7 @@ func (f *testFleet) entry(t testing.TB) journal.Entry {
 	default:
 		b := wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: f.number[node] + 1, NowMs: 1 << 40}
 		for range 1 + f.rng.IntN(6) {
-			b.Signals = append(b.Signals, wire.ResultSignal(wire.Signal{Chunk: model.ChunkID(10 + f.rng.IntN(8)), AtMs: b.NowMs - f.rng.Uint64N(3000)}, wire.Result{Status: model.Status(f.rng.IntN(4)), Output: f.text()}))
+			b.Signals = append(b.Signals, wire.ResultSignal(wire.Signal{Definition: model.DefinitionID(10 + f.rng.IntN(8)), AtMs: b.NowMs - f.rng.Uint64N(3000)}, wire.Result{Status: model.Status(f.rng.IntN(4)), Output: f.text()}))
 		}
 		f.number[node] += uint64(len(b.Signals))
 		_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))

@@ -1,4 +1,4 @@
-// Package rederive computes transitions of the event view again, for a reactor that fell so far
+// Package rederive computes transitions of the event view again, for a dispatcher that fell so far
 // behind that its queue dropped transitions.
 //
 // A Pass has a second event view. It begins at the newest snapshots of all partitions, none of which is ahead of

@@ -175,9 +175,9 @@ type Routes interface {
 	Matching(m *Problem) []*Route
 }
 
-// Choose returns the routes of a problem and the rule by which it chose them. The reactor, the API and explanations
+// Choose returns the routes of a problem and the rule by which it chose them. The dispatcher, the API and explanations
 // all use Choose. The handlers that a check or namespace names are returned as one route without a name.
-func Choose(t Routes, namespaces Namespaces, m *Problem, c *model.CheckChunk, namespace string) ([]*Route, Choice) {
+func Choose(t Routes, namespaces Namespaces, m *Problem, c *model.CheckDefinition, namespace string) ([]*Route, Choice) {
 	ref, piped := "", false
 	if c != nil {
 		if owner, ok := namespaces.NamespaceName(c.Namespace); ok {

@@ -181,7 +181,7 @@ const (
 	Muted       HoldKind = "muted"
 )
 
-// These kinds of holds are known to the reactor alone.
+// These kinds of holds are known to the dispatcher alone.
 const (
 	Earlier      HoldKind = "opened before its route" // handlers are not notified of a problem that was open already
 	Acknowledged HoldKind = "acknowledged"

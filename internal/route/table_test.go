@@ -152,30 +152,30 @@ func TestChooseKeepsTheOrderOfItsRules(t *testing.T) {
 	set("named", nil)
 	set("disks", &model.Selector{Checks: []string{"disk"}})
 	disk, swap := &Problem{Node: Name{"default", "web01"}, Source: Source{Name: Name{"default", "disk"}}}, &Problem{Node: Name{"default", "web01"}, Source: Source{Name: Name{"default", "swap"}}}
-	chunk := func(change func(*model.CheckChunk)) *model.CheckChunk {
-		c := &model.CheckChunk{Chunk: model.Chunk{Namespace: 1}}
+	definition := func(change func(*model.CheckDefinition)) *model.CheckDefinition {
+		c := &model.CheckDefinition{Definition: model.Definition{Namespace: 1}}
 		change(c)
 		return c
 	}
-	piped := chunk(func(c *model.CheckChunk) { c.Pipelines = []string{"sensu"} })
+	piped := definition(func(c *model.CheckDefinition) { c.Pipelines = []string{"sensu"} })
 	for _, c := range []struct {
 		what       string
 		of         *Problem
-		chunk      *model.CheckChunk
+		definition *model.CheckDefinition
 		namespaces namespaceHandlers
 		want       Choice
 		first      string // handler or route
 	}{
-		{"handlers of the check", disk, chunk(func(c *model.CheckChunk) { c.Handlers, c.Route = []string{"mail"}, "named" }), nil, ByHandlers, "default/mail"},
-		{"its route", disk, chunk(func(c *model.CheckChunk) { c.Route = "named" }), nil, ByRoute, "default/named"},
-		{"its route, which is gone", disk, chunk(func(c *model.CheckChunk) { c.Route = "gone" }), nil, ByMatch, "default/disks"},
+		{"handlers of the check", disk, definition(func(c *model.CheckDefinition) { c.Handlers, c.Route = []string{"mail"}, "named" }), nil, ByHandlers, "default/mail"},
+		{"its route", disk, definition(func(c *model.CheckDefinition) { c.Route = "named" }), nil, ByRoute, "default/named"},
+		{"its route, which is gone", disk, definition(func(c *model.CheckDefinition) { c.Route = "gone" }), nil, ByMatch, "default/disks"},
 		{"what matches", disk, nil, namespaceHandlers{"chat"}, ByMatch, "default/disks"},
 		{"its namespace", swap, nil, namespaceHandlers{"shared/chat"}, ByNamespace, "shared/chat"},
 		{"nobody", swap, nil, nil, NoRecipient, ""},
 		{"pipelines and what matches", disk, piped, namespaceHandlers{"chat"}, ByMatch, "default/disks"},
 		{"pipelines alone", swap, piped, namespaceHandlers{"chat"}, ByPipelines, ""},
 	} {
-		routes, by := Choose(table, c.namespaces, c.of, c.chunk, "default")
+		routes, by := Choose(table, c.namespaces, c.of, c.definition, "default")
 		first := ""
 		if len(routes) > 0 {
 			if first = routes[0].Name.String(); routes[0].Name == (Name{}) {

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/follow"
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
@@ -176,7 +176,7 @@ func evictionText(use history.Usage) string {
 }
 
 // historyLagText formats how far the history store is behind the journal.
-func historyLagText(lag react.Lag) string {
+func historyLagText(lag dispatch.Lag) string {
 	text := fmt.Sprintf("history is %s behind, by %s of the journal", lag.Age.Round(time.Second), model.Size(lag.Bytes).Approximate())
 	if lag.Again {
 		text += " (its queue overflowed: the server reads the changes from the journal again)"

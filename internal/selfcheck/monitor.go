@@ -9,11 +9,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/follow"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
-	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
@@ -41,7 +41,7 @@ type Options struct {
 	Hits      func(since time.Time) []core.LimitHit // limits met
 	Journal   func() journal.Stats                  //
 	Holder    func() (name string, bytes int64)     // consumer that keeps most of the journal from being cut; "": none
-	Lag       func() react.Lag                      // of history
+	Lag       func() dispatch.Lag                   // of history
 	Trouble   func() error                          // of the history store
 	History   func() history.Usage                  // size of history
 	FullDisk  func() string                         // largest files of the server, and commands that find others on the journal's disk
@@ -141,7 +141,7 @@ func (o *outageDetector) currentHold(now time.Time) *route.Hold {
 }
 
 // MassOutage returns a hold, the reason to delay messages during a mass outage; nil: no mass outage. It is
-// react.Options.MassOutage.
+// dispatch.Options.MassOutage.
 func (m *Monitor) MassOutage(now time.Time) *route.Hold { return m.outages.currentHold(now) }
 
 // ReportSessionLoss reports that many sessions ended at once, before their nodes count as silent. It is
@@ -154,7 +154,7 @@ func (m *Monitor) ReportSessionLoss(loss muster.SessionLoss) {
 }
 
 // ReportSilentNodes reports nodes that fell silent because their connections hang or they did not reconnect after the
-// server's start. It is react.Options.NodesSilent.
+// server's start. It is dispatch.Options.NodesSilent.
 func (m *Monitor) ReportSilentNodes(at []time.Time) {
 	all, sum := m.o.Machines(), 0
 	for _, instant := range at {

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
-	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/store/history"
@@ -215,7 +215,7 @@ func TestJournalEventNamesFullFilesAndClock(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	m := New(Options{
 		Journal: func() journal.Stats { return st }, FullDisk: func() string { return "Largest here: history.db 439.0 MiB" }, Now: func() time.Time { return now },
-		Lag: func() react.Lag { return react.Lag{} }, Trouble: func() error { return nil }, History: func() history.Usage {
+		Lag: func() dispatch.Lag { return dispatch.Lag{} }, Trouble: func() error { return nil }, History: func() history.Usage {
 			return history.Usage{Bytes: 4 << 30, Budget: 4 << 30, Evicted: 7, Oldest: now}
 		},
 	})

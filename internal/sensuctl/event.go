@@ -98,7 +98,7 @@ func eventForm(r *request, e v1.Event) (object, error) {
 		"sequence": e.Results, "pipelines": []object{},
 	}
 	if len(e.Hooks) > 0 { // of one event; lists have none
-		definition := &model.CheckChunk{}
+		definition := &model.CheckDefinition{}
 		if m, err := r.findResource("Check", e.Namespace, e.Check); err != nil {
 			return nil, err
 		} else if m != nil {

@@ -71,7 +71,7 @@ func (c *ResultSender) Send(ctx context.Context, status model.Status, output str
 		over.finish(fmt.Errorf("the session ended before the acknowledgement: %w", err))
 	})
 	err = session.Send(&wire.Batch{StreamKey: c.stream, First: over.sequenceNumber,
-		Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: model.BuiltinChunk(model.WatchdogCheck)}, wire.Result{Status: status, Output: []byte(output)})}})
+		Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Definition: model.BuiltinDefinition(model.WatchdogCheck)}, wire.Result{Status: status, Output: []byte(output)})}})
 	if err != nil {
 		return fmt.Errorf("send the synthetic result: %w", err)
 	}

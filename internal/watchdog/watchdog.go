@@ -110,7 +110,7 @@ func (w *Watchdog) runRound(ctx context.Context, status model.Status, said strin
 	return f.status, f.text
 }
 
-// sendAndAwaitDelivery sends a synthetic result, waits until the reactor has delivered it, and calls the outside
+// sendAndAwaitDelivery sends a synthetic result, waits until the dispatcher has delivered it, and calls the outside
 // watchdog's address.
 func (w *Watchdog) sendAndAwaitDelivery(ctx context.Context, status model.Status, output string) *roundFailure {
 	delivered := make(chan struct{})

@@ -64,14 +64,14 @@ func appendAssignmentTail(dst []byte, a *Assignment) []byte {
 // appendAssignmentContent appends the fields of an assignment that a server may compress: checks, properties and
 // proxy checks.
 func appendAssignmentContent(dst []byte, a *Assignment) []byte {
-	dst = appendMessages(dst, 4, a.Add, appendAssignedChunk)
+	dst = appendMessages(dst, 4, a.Add, appendAssignedDefinition)
 	dst = appendNumbers(dst, 5, a.Remove)
 	dst = appendMessages(dst, 6, a.Properties, appendProperty)
 	dst = appendMessages(dst, 10, a.ProxyChecks.Nodes, appendProxyNode)
 	return appendMessages(dst, 11, a.ProxyChecks.Sets, appendProxySet)
 }
 
-// Decode decodes the body of an Assignment frame into a. Chunk bodies, property values and the signature alias the
+// Decode decodes the body of an Assignment frame into a. Definition bodies, property values and the signature alias the
 // input, or a buffer with its unpacked content.
 func (a *Assignment) Decode(body []byte) error {
 	*a = Assignment{Add: a.Add[:0], Remove: a.Remove[:0], Properties: a.Properties[:0]}
@@ -117,15 +117,15 @@ func (a *Assignment) Decode(body []byte) error {
 func (a *Assignment) readContent(f *fields) bool {
 	switch f.num {
 	case 4:
-		a.Add = nestedList(f, "add", "AssignedChunk", a.Add, maxChunks, readAssignedChunk)
+		a.Add = nestedList(f, "add", "AssignedDefinition", a.Add, maxDefinitions, readAssignedDefinition)
 	case 5:
-		a.Remove = numbers(f, "remove", a.Remove, maxChunks)
+		a.Remove = numbers(f, "remove", a.Remove, maxDefinitions)
 	case 6:
 		a.Properties = nestedList(f, "properties", "Property", a.Properties, maxProps, readProperty)
 	case 10:
 		a.ProxyChecks.Nodes = nestedList(f, "proxy_nodes", "ProxyNode", a.ProxyChecks.Nodes, maxProxies, readProxyNode)
 	case 11:
-		a.ProxyChecks.Sets = nestedList(f, "proxy_sets", "ProxySet", a.ProxyChecks.Sets, maxChunks, readProxySet)
+		a.ProxyChecks.Sets = nestedList(f, "proxy_sets", "ProxySet", a.ProxyChecks.Sets, maxDefinitions, readProxySet)
 	default:
 		return false
 	}
@@ -155,29 +155,29 @@ func (f *fields) unpackFields(name, message string) fields {
 	return fields{message: message, rest: plain}
 }
 
-// AssignmentHash returns the hash of an assignment's chunks (compiled checks), properties and proxy checks. chunks
+// AssignmentHash returns the hash of an assignment's compiled definition, properties and proxy checks. definitions
 // ascend by id and have their hashes; properties ascend by name. Server and agent compute it alike;
 // docs/protocol/README.md has the layout.
-func AssignmentHash(chunks []*model.Chunk, properties []Property, proxied *ProxyChecks) [32]byte {
-	return JoinHashes(ChunksHash(chunks, proxied), PropertiesHash(properties))
+func AssignmentHash(definitions []*model.Definition, properties []Property, proxied *ProxyChecks) [32]byte {
+	return JoinHashes(DefinitionsHash(definitions, proxied), PropertiesHash(properties))
 }
 
-// JoinHashes combines the hash of an assignment's chunks and the hash of its property values to the assignment's
+// JoinHashes combines the hash of an assignment's definitions and the hash of its property values to the assignment's
 // hash. Many nodes share either part, so that each is hashed once.
-func JoinHashes(chunks, properties [32]byte) [32]byte {
+func JoinHashes(definitions, properties [32]byte) [32]byte {
 	const title = "muster.v1 assignment\n"
 	var buf [len(title) + 64]byte
-	copy(buf[copy(buf[:], title):], chunks[:])
+	copy(buf[copy(buf[:], title):], definitions[:])
 	copy(buf[len(title)+32:], properties[:])
 	return sha256.Sum256(buf[:])
 }
 
-// ChunksHash returns the hash of an assignment's chunks (compiled checks), which nodes with the same chunks share.
-func ChunksHash(chunks []*model.Chunk, proxied *ProxyChecks) (sum [32]byte) {
+// DefinitionsHash returns the hash of an assignment's compiled definition, which nodes with the same definitions share.
+func DefinitionsHash(definitions []*model.Definition, proxied *ProxyChecks) (sum [32]byte) {
 	h := sha256.New()
 	var buf [20]byte
-	hashCount(h, len(chunks))
-	for _, c := range chunks {
+	hashCount(h, len(definitions))
+	for _, c := range definitions {
 		binary.BigEndian.PutUint32(buf[:4], uint32(c.ID))
 		copy(buf[4:], c.Hash[:])
 		h.Write(buf[:])
@@ -236,7 +236,7 @@ func (a *Assignment) Parts() (parts []*Assignment) {
 		}
 	}
 	for i := range a.Add {
-		room(ChunkSize(len(a.Add[i].Body)))
+		room(DefinitionSize(len(a.Add[i].Body)))
 		part.Add = append(part.Add, a.Add[i])
 	}
 	for i := range a.Properties {
@@ -285,8 +285,8 @@ func (p *PartialAssignment) Join(a *Assignment) *Assignment {
 	}
 	p.sum.Generation, p.sum.Hash = a.Generation, a.Hash
 	for _, c := range a.Add {
-		p.size += ChunkSize(len(c.Body))
-		p.sum.Add = append(p.sum.Add, AssignedChunk{ID: c.ID, Body: slices.Clone(c.Body)})
+		p.size += DefinitionSize(len(c.Body))
+		p.sum.Add = append(p.sum.Add, AssignedDefinition{ID: c.ID, Body: slices.Clone(c.Body)})
 	}
 	for i := range a.Properties {
 		p.size += PropertySize(&a.Properties[i])
@@ -317,8 +317,8 @@ type ProxyNode struct {
 // ProxySet has a list of checks and a list of proxy nodes: the agent runs each check for each proxy node. Both
 // ascend.
 type ProxySet struct {
-	Chunks []model.ChunkID
-	Nodes  []model.NodeID
+	Definitions []model.DefinitionID
+	Nodes       []model.NodeID
 }
 
 // Empty reports whether the assignment has no proxy check; p may be nil.
@@ -332,7 +332,7 @@ func (p *ProxyChecks) Equal(q *ProxyChecks) bool {
 	return slices.EqualFunc(p.Nodes, q.Nodes, func(a, b ProxyNode) bool {
 		return a.Node == b.Node && a.Name == b.Name && slices.EqualFunc(a.Properties, b.Properties, equalProperty)
 	}) && slices.EqualFunc(p.Sets, q.Sets, func(a, b ProxySet) bool {
-		return slices.Equal(a.Chunks, b.Chunks) && slices.Equal(a.Nodes, b.Nodes)
+		return slices.Equal(a.Definitions, b.Definitions) && slices.Equal(a.Nodes, b.Nodes)
 	})
 }
 
@@ -360,7 +360,7 @@ func (p *ProxyChecks) Clone() ProxyChecks {
 		own.Nodes[i].Properties = CloneProperties(own.Nodes[i].Properties)
 	}
 	for i := range own.Sets {
-		own.Sets[i] = ProxySet{slices.Clone(own.Sets[i].Chunks), slices.Clone(own.Sets[i].Nodes)}
+		own.Sets[i] = ProxySet{slices.Clone(own.Sets[i].Definitions), slices.Clone(own.Sets[i].Nodes)}
 	}
 	return own
 }
@@ -390,7 +390,7 @@ func (n *ProxyNode) Size() int {
 }
 
 // Size returns the maximum number of bytes that the set adds to an encoded assignment.
-func (s *ProxySet) Size() int { return assignedOverhead + 5*(len(s.Chunks)+len(s.Nodes)) }
+func (s *ProxySet) Size() int { return assignedOverhead + 5*(len(s.Definitions)+len(s.Nodes)) }
 
 // hashProxyChecks adds proxy nodes and their checks to a hash.
 func hashProxyChecks(h hash.Hash, p *ProxyChecks) {
@@ -404,8 +404,8 @@ func hashProxyChecks(h hash.Hash, p *ProxyChecks) {
 	}
 	hashCount(h, len(p.Sets))
 	for i := range p.Sets {
-		hashCount(h, len(p.Sets[i].Chunks))
-		for _, id := range p.Sets[i].Chunks {
+		hashCount(h, len(p.Sets[i].Definitions))
+		for _, id := range p.Sets[i].Definitions {
 			hashCount(h, int(id))
 		}
 		hashCount(h, len(p.Sets[i].Nodes))

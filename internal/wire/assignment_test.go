@@ -28,9 +28,9 @@ func newLargeAssignment() *Assignment {
 	a := &Assignment{Generation: Generation{Epoch: 1764000000, Revision: 42}, Hash: [32]byte{1}, HasProperties: true,
 		Properties: []Property{{Name: "disk_warn", Value: []byte(`"15%"`)}}, Signature: bytes.Repeat([]byte{0x5c}, 64)}
 	for i := range 40 {
-		c := goldenChunk()
+		c := goldenDefinition()
 		c.Name = fmt.Sprintf("check-%02d", i)
-		a.Add = append(a.Add, AssignedChunk{ID: model.ChunkID(100 + i), Body: AppendChunk(nil, c)})
+		a.Add = append(a.Add, AssignedDefinition{ID: model.DefinitionID(100 + i), Body: AppendDefinition(nil, c)})
 	}
 	return a
 }
@@ -54,7 +54,7 @@ func TestPackedAssignmentDecodesEqual(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range rapid.IntRange(0, 30).Draw(t, "more") {
-			want.Add = append(want.Add, AssignedChunk{ID: 7, Body: AppendChunk(nil, goldenChunk())})
+			want.Add = append(want.Add, AssignedDefinition{ID: 7, Body: AppendDefinition(nil, goldenDefinition())})
 		}
 		_, packed, err := FrameKind(AppendPackedAssignment(nil, want))
 		if err != nil {
@@ -112,7 +112,7 @@ func TestGoldenPackedAssignment(t *testing.T) {
 
 // Compressed content whose announced size is larger than a frame is refused before it is decompressed.
 func TestOversizedPackedContentIsRefused(t *testing.T) {
-	chunk := appendAssignmentContent(nil, &Assignment{Add: []AssignedChunk{{ID: 1, Body: make([]byte, maxBody)}}})
+	definition := appendAssignmentContent(nil, &Assignment{Add: []AssignedDefinition{{ID: 1, Body: make([]byte, maxBody)}}})
 	pack := func(plain []byte) []byte { return appendBytes(nil, 9, s2.Encode(nil, plain)) }
 	huge := appendBytes(nil, 9, append([]byte{0xff, 0xff, 0xff, 0xff, 0x0f}, make([]byte, 20)...)) // says 4 GiB
 	for _, c := range []struct {
@@ -122,10 +122,10 @@ func TestOversizedPackedContentIsRefused(t *testing.T) {
 	}{
 		{"more than a frame", pack(make([]byte, MaxFrame+1)), "at most 1048576"},
 		{"says four gigabytes", huge, "at most 1048576"},
-		{"many, each of which is small", bytes.Repeat(pack(chunk), 3), "more than one"},
-		{"within itself", pack(pack(chunk)), "within packed"},
+		{"many, each of which is small", bytes.Repeat(pack(definition), 3), "more than one"},
+		{"within itself", pack(pack(definition)), "within packed"},
 		{"no Snappy", appendBytes(nil, 9, []byte{200, 1, 2, 3}), "Snappy"},
-		{"cut short", pack(chunk)[:len(pack(chunk))-1], "field 9"},
+		{"cut short", pack(definition)[:len(pack(definition))-1], "field 9"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var a Assignment
@@ -135,7 +135,7 @@ func TestOversizedPackedContentIsRefused(t *testing.T) {
 			}
 		})
 	}
-	fits := pack(chunk)
+	fits := pack(definition)
 	if len(fits) > 100 {
 		t.Fatalf("the bomb has %d bytes", len(fits))
 	}
@@ -151,11 +151,11 @@ func TestAssignmentPartsFitFrame(t *testing.T) {
 	for i := range 3000 {
 		a.ProxyChecks.Nodes = append(a.ProxyChecks.Nodes, ProxyNode{Node: model.NodeID(i + 1), Name: strings.Repeat("n", 250), Properties: []Property{{Name: "p", Value: make([]byte, 500)}}})
 	}
-	a.ProxyChecks.Sets = []ProxySet{{Chunks: make([]model.ChunkID, 9000), Nodes: make([]model.NodeID, 9000)}}
+	a.ProxyChecks.Sets = []ProxySet{{Definitions: make([]model.DefinitionID, 9000), Nodes: make([]model.NodeID, 9000)}}
 	size := a.ProxyChecks.Size()
-	for i := 0; size+ChunkSize(40) <= MaxAssignment && i < MaxChunks; i++ {
-		a.Add = append(a.Add, AssignedChunk{ID: 1<<32 - 1, Body: make([]byte, 40)})
-		size += ChunkSize(40)
+	for i := 0; size+DefinitionSize(40) <= MaxAssignment && i < MaxDefinitions; i++ {
+		a.Add = append(a.Add, AssignedDefinition{ID: 1<<32 - 1, Body: make([]byte, 40)})
+		size += DefinitionSize(40)
 	}
 	for i := 0; size+2000 <= MaxAssignment; i++ {
 		p := Property{Name: strings.Repeat("n", 250), Value: make([]byte, 700)}
@@ -176,7 +176,7 @@ func TestAssignmentPartsFitFrame(t *testing.T) {
 		}
 	}
 	if size < MaxAssignment*9/10 || added != len(a.Add) || properties != len(a.Properties) {
-		t.Errorf("%d of %d chunks, %d of %d properties, %d bytes in all", added, len(a.Add), properties, len(a.Properties), size)
+		t.Errorf("%d of %d definitions, %d of %d properties, %d bytes in all", added, len(a.Add), properties, len(a.Properties), size)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestProtocolPageNamesTheLimits(t *testing.T) {
 		fmt.Sprintf("| streams in a session | %d,", maxStreams),
 		fmt.Sprintf("| names, codes, keys | %d bytes", maxName),
 		fmt.Sprintf("| values of labels and facts | %s, %d of them |", formatSize(maxValue), maxPairs),
-		fmt.Sprintf("| one chunk, command, property value | %s |", formatSize(maxBody)),
+		fmt.Sprintf("| one definition, command, property value | %s |", formatSize(maxBody)),
 	} {
 		if !strings.Contains(string(page), row) {
 			t.Errorf("docs/protocol/README.md does not say %q", row)
@@ -224,17 +224,17 @@ func TestCodeLimitsEqualProtoLimits(t *testing.T) {
 		want                   uint64
 	}{
 		{"Welcome", "servers", "max_items", MaxServers},
-		{"AssignedChunk", "body", "max", MaxFrame},
+		{"AssignedDefinition", "body", "max", MaxFrame},
 		{"Property", "value", "max", MaxBody},
 		{"Property", "error", "max", maxText},
 		{"ProxyNode", "properties", "max_items", maxProps},
-		{"ProxySet", "chunks", "max_items", maxChunks},
+		{"ProxySet", "definitions", "max_items", maxDefinitions},
 		{"ProxySet", "nodes", "max_items", MaxProxies},
-		{"CheckChunk", "hooks", "max_items", model.MaxHooks},
-		{"CheckChunk", "assets", "max_items", model.MaxAssets},
-		{"CheckChunk", "secrets", "max_items", model.MaxCheckSecrets},
-		{"CheckChunk", "stdin", "max", MaxBody},
-		{"ChunkAsset", "builds", "max_items", model.MaxBuilds},
+		{"CheckDefinition", "hooks", "max_items", model.MaxHooks},
+		{"CheckDefinition", "assets", "max_items", model.MaxAssets},
+		{"CheckDefinition", "secrets", "max_items", model.MaxCheckSecrets},
+		{"CheckDefinition", "stdin", "max", MaxBody},
+		{"DefinitionAsset", "builds", "max_items", model.MaxBuilds},
 		{"HookResult", "output", "max", model.MaxHookOutput},
 		{"Value", "tags", "max_items", model.MaxValueTags},
 		{"GapCount", "kind", "max", uint64(lastSignalKind)},

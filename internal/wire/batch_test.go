@@ -15,7 +15,7 @@ func newHundredSignalBatch() *Batch {
 		for j := range out {
 			out[j] = 'a' + byte((i+j)%26)
 		}
-		b.Signals = append(b.Signals, ResultSignal(Signal{Chunk: model.ChunkID(1000 + i), AtMs: 864_000_000 + uint64(i)}, Result{Status: model.Status(i % 4), DurationMs: 12, Output: out}))
+		b.Signals = append(b.Signals, ResultSignal(Signal{Definition: model.DefinitionID(1000 + i), AtMs: 864_000_000 + uint64(i)}, Result{Status: model.Status(i % 4), DurationMs: 12, Output: out}))
 	}
 	return b
 }

@@ -295,7 +295,7 @@ func readProxyNode(f *fields, x *ProxyNode) {
 
 // appendProxySet appends the encoded fields of the message ProxySet.
 func appendProxySet(dst []byte, x *ProxySet) []byte {
-	dst = appendNumbers(dst, 1, x.Chunks)
+	dst = appendNumbers(dst, 1, x.Definitions)
 	dst = appendNumbers(dst, 2, x.Nodes)
 	return dst
 }
@@ -305,26 +305,26 @@ func readProxySet(f *fields, x *ProxySet) {
 	for f.next() {
 		switch f.num {
 		case 1:
-			x.Chunks = numbers(f, "chunks", x.Chunks, 10000)
+			x.Definitions = numbers(f, "definitions", x.Definitions, 10000)
 		case 2:
 			x.Nodes = numbers(f, "nodes", x.Nodes, 10000)
 		}
 	}
 }
 
-// appendAssignedChunk appends the encoded fields of the message AssignedChunk.
-func appendAssignedChunk(dst []byte, x *AssignedChunk) []byte {
+// appendAssignedDefinition appends the encoded fields of the message AssignedDefinition.
+func appendAssignedDefinition(dst []byte, x *AssignedDefinition) []byte {
 	dst = appendUint(dst, 1, uint64(x.ID))
 	dst = appendBytes(dst, 2, x.Body)
 	return dst
 }
 
-// readAssignedChunk decodes the fields of the message AssignedChunk into x.
-func readAssignedChunk(f *fields, x *AssignedChunk) {
+// readAssignedDefinition decodes the fields of the message AssignedDefinition into x.
+func readAssignedDefinition(f *fields, x *AssignedDefinition) {
 	for f.next() {
 		switch f.num {
 		case 1:
-			x.ID = model.ChunkID(f.uint32("id"))
+			x.ID = model.DefinitionID(f.uint32("id"))
 		case 2:
 			x.Body = f.raw("body", 1048576)
 		}
@@ -353,8 +353,8 @@ func readProperty(f *fields, x *Property) {
 	}
 }
 
-// appendCheckChunk appends the encoded fields of the message CheckChunk.
-func appendCheckChunk(dst []byte, x *model.CheckChunk) []byte {
+// appendCheckDefinition appends the encoded fields of the message CheckDefinition.
+func appendCheckDefinition(dst []byte, x *model.CheckDefinition) []byte {
 	if x.Command != nil {
 		dst = appendMessage(dst, 1, x.Command, appendCommand)
 	}
@@ -386,16 +386,16 @@ func appendCheckChunk(dst []byte, x *model.CheckChunk) []byte {
 	dst = appendBool(dst, 23, x.Proxy)
 	dst = appendBool(dst, 24, x.RoundRobin)
 	dst = appendStrings(dst, 25, x.Pipelines)
-	dst = appendMessages(dst, 26, x.Assets, appendChunkAsset)
-	dst = appendMessages(dst, 27, x.Secrets, appendChunkSecret)
+	dst = appendMessages(dst, 26, x.Assets, appendDefinitionAsset)
+	dst = appendMessages(dst, 27, x.Secrets, appendDefinitionSecret)
 	dst = appendBool(dst, 28, x.DiscardOutput)
 	dst = appendBool(dst, 29, x.StdinEvent)
 	dst = appendBool(dst, 30, x.Sensu)
 	return dst
 }
 
-// readCheckChunk decodes the fields of the message CheckChunk into x.
-func readCheckChunk(f *fields, x *model.CheckChunk) {
+// readCheckDefinition decodes the fields of the message CheckDefinition into x.
+func readCheckDefinition(f *fields, x *model.CheckDefinition) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -452,9 +452,9 @@ func readCheckChunk(f *fields, x *model.CheckChunk) {
 		case 25:
 			x.Pipelines = f.stringList("pipelines", x.Pipelines, 1024, 510)
 		case 26:
-			x.Assets = nestedList(f, "assets", "ChunkAsset", x.Assets, 16, readChunkAsset)
+			x.Assets = nestedList(f, "assets", "DefinitionAsset", x.Assets, 16, readDefinitionAsset)
 		case 27:
-			x.Secrets = nestedList(f, "secrets", "ChunkSecret", x.Secrets, 16, readChunkSecret)
+			x.Secrets = nestedList(f, "secrets", "DefinitionSecret", x.Secrets, 16, readDefinitionSecret)
 		case 28:
 			x.DiscardOutput = f.bool("discard_output")
 		case 29:
@@ -465,23 +465,23 @@ func readCheckChunk(f *fields, x *model.CheckChunk) {
 	}
 }
 
-// appendTemplateChunk appends the encoded fields of the message TemplateChunk.
-func appendTemplateChunk(dst []byte, x *model.TemplateChunk) []byte {
+// appendTemplateDefinition appends the encoded fields of the message TemplateDefinition.
+func appendTemplateDefinition(dst []byte, x *model.TemplateDefinition) []byte {
 	dst = appendMessages(dst, 1, x.Items, appendItem)
-	dst = appendMessages(dst, 2, x.Triggers, appendChunkTrigger)
+	dst = appendMessages(dst, 2, x.Triggers, appendDefinitionTrigger)
 	dst = appendMessages(dst, 3, x.ValueMaps, appendValueMap)
 	dst = appendMap(dst, 4, x.Macros)
 	return dst
 }
 
-// readTemplateChunk decodes the fields of the message TemplateChunk into x.
-func readTemplateChunk(f *fields, x *model.TemplateChunk) {
+// readTemplateDefinition decodes the fields of the message TemplateDefinition into x.
+func readTemplateDefinition(f *fields, x *model.TemplateDefinition) {
 	for f.next() {
 		switch f.num {
 		case 1:
 			x.Items = nestedList(f, "items", "Item", x.Items, 10000, readItem)
 		case 2:
-			x.Triggers = nestedList(f, "triggers", "ChunkTrigger", x.Triggers, 10000, readChunkTrigger)
+			x.Triggers = nestedList(f, "triggers", "DefinitionTrigger", x.Triggers, 10000, readDefinitionTrigger)
 		case 3:
 			x.ValueMaps = nestedList(f, "value_maps", "ValueMap", x.ValueMaps, 1024, readValueMap)
 		case 4:
@@ -619,8 +619,8 @@ func readOnFail(f *fields, x *model.OnFail) {
 	}
 }
 
-// appendChunkTrigger appends the encoded fields of the message ChunkTrigger.
-func appendChunkTrigger(dst []byte, x *model.ChunkTrigger) []byte {
+// appendDefinitionTrigger appends the encoded fields of the message DefinitionTrigger.
+func appendDefinitionTrigger(dst []byte, x *model.DefinitionTrigger) []byte {
 	dst = appendString(dst, 1, x.Name)
 	dst = appendString(dst, 2, x.Expression)
 	dst = appendString(dst, 3, x.Recovery)
@@ -631,8 +631,8 @@ func appendChunkTrigger(dst []byte, x *model.ChunkTrigger) []byte {
 	return dst
 }
 
-// readChunkTrigger decodes the fields of the message ChunkTrigger into x.
-func readChunkTrigger(f *fields, x *model.ChunkTrigger) {
+// readDefinitionTrigger decodes the fields of the message DefinitionTrigger into x.
+func readDefinitionTrigger(f *fields, x *model.DefinitionTrigger) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -653,8 +653,8 @@ func readChunkTrigger(f *fields, x *model.ChunkTrigger) {
 	}
 }
 
-// appendChunkSecret appends the encoded fields of the message ChunkSecret.
-func appendChunkSecret(dst []byte, x *model.ChunkSecret) []byte {
+// appendDefinitionSecret appends the encoded fields of the message DefinitionSecret.
+func appendDefinitionSecret(dst []byte, x *model.DefinitionSecret) []byte {
 	dst = appendString(dst, 1, x.Env)
 	dst = appendString(dst, 2, x.Name)
 	dst = appendString(dst, 3, x.AgentEnv)
@@ -662,8 +662,8 @@ func appendChunkSecret(dst []byte, x *model.ChunkSecret) []byte {
 	return dst
 }
 
-// readChunkSecret decodes the fields of the message ChunkSecret into x.
-func readChunkSecret(f *fields, x *model.ChunkSecret) {
+// readDefinitionSecret decodes the fields of the message DefinitionSecret into x.
+func readDefinitionSecret(f *fields, x *model.DefinitionSecret) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -678,15 +678,15 @@ func readChunkSecret(f *fields, x *model.ChunkSecret) {
 	}
 }
 
-// appendChunkAsset appends the encoded fields of the message ChunkAsset.
-func appendChunkAsset(dst []byte, x *model.ChunkAsset) []byte {
+// appendDefinitionAsset appends the encoded fields of the message DefinitionAsset.
+func appendDefinitionAsset(dst []byte, x *model.DefinitionAsset) []byte {
 	dst = appendString(dst, 1, x.Name)
 	dst = appendMessages(dst, 2, x.Builds, appendAssetBuild)
 	return dst
 }
 
-// readChunkAsset decodes the fields of the message ChunkAsset into x.
-func readChunkAsset(f *fields, x *model.ChunkAsset) {
+// readDefinitionAsset decodes the fields of the message DefinitionAsset into x.
+func readDefinitionAsset(f *fields, x *model.DefinitionAsset) {
 	for f.next() {
 		switch f.num {
 		case 1:
@@ -946,7 +946,7 @@ func appendAssignmentStatus(dst []byte, x *AssignmentStatus) []byte {
 		dst = appendMessage(dst, 1, &x.Generation, appendGeneration)
 	}
 	dst = appendFixed(dst, 2, x.Hash[:])
-	dst = appendMessages(dst, 3, x.Refused, appendRefusedChunk)
+	dst = appendMessages(dst, 3, x.Refused, appendRefusedDefinition)
 	return dst
 }
 
@@ -959,24 +959,24 @@ func readAssignmentStatus(f *fields, x *AssignmentStatus) {
 		case 2:
 			f.fixed("hash", x.Hash[:])
 		case 3:
-			x.Refused = nestedList(f, "refused", "RefusedChunk", x.Refused, 1000, readRefusedChunk)
+			x.Refused = nestedList(f, "refused", "RefusedDefinition", x.Refused, 1000, readRefusedDefinition)
 		}
 	}
 }
 
-// appendRefusedChunk appends the encoded fields of the message RefusedChunk.
-func appendRefusedChunk(dst []byte, x *RefusedChunk) []byte {
-	dst = appendUint(dst, 1, uint64(x.Chunk))
+// appendRefusedDefinition appends the encoded fields of the message RefusedDefinition.
+func appendRefusedDefinition(dst []byte, x *RefusedDefinition) []byte {
+	dst = appendUint(dst, 1, uint64(x.Definition))
 	dst = appendString(dst, 2, x.Reason)
 	return dst
 }
 
-// readRefusedChunk decodes the fields of the message RefusedChunk into x.
-func readRefusedChunk(f *fields, x *RefusedChunk) {
+// readRefusedDefinition decodes the fields of the message RefusedDefinition into x.
+func readRefusedDefinition(f *fields, x *RefusedDefinition) {
 	for f.next() {
 		switch f.num {
 		case 1:
-			x.Chunk = model.ChunkID(f.uint32("chunk"))
+			x.Definition = model.DefinitionID(f.uint32("definition"))
 		case 2:
 			x.Reason = f.string("reason", 4096)
 		}
@@ -1095,7 +1095,7 @@ func readGap(f *fields, x *Gap) {
 // appendGapCount appends the encoded fields of the message GapCount.
 func appendGapCount(dst []byte, x *GapCount) []byte {
 	dst = appendUint(dst, 1, uint64(x.Kind))
-	dst = appendUint(dst, 2, uint64(x.Chunk))
+	dst = appendUint(dst, 2, uint64(x.Definition))
 	dst = appendUint(dst, 3, x.Count)
 	return dst
 }
@@ -1107,7 +1107,7 @@ func readGapCount(f *fields, x *GapCount) {
 		case 1:
 			x.Kind = SignalKind(f.uint("kind", 31))
 		case 2:
-			x.Chunk = model.ChunkID(f.uint32("chunk"))
+			x.Definition = model.DefinitionID(f.uint32("definition"))
 		case 3:
 			x.Count = f.uint64("count")
 		}
@@ -1189,7 +1189,7 @@ func (x *Run) Decode(body []byte) error {
 
 // appendRun appends the encoded fields of the message Run.
 func appendRun(dst []byte, x *Run) []byte {
-	dst = appendUint(dst, 1, uint64(x.Chunk))
+	dst = appendUint(dst, 1, uint64(x.Definition))
 	dst = appendFixed64(dst, 2, x.ID)
 	if x.Command != nil {
 		dst = appendMessage(dst, 3, x.Command, appendCommand)
@@ -1205,7 +1205,7 @@ func readRun(f *fields, x *Run) {
 	for f.next() {
 		switch f.num {
 		case 1:
-			x.Chunk = model.ChunkID(f.uint32("chunk"))
+			x.Definition = model.DefinitionID(f.uint32("definition"))
 		case 2:
 			x.ID = f.fixed64("id")
 		case 3:
@@ -1466,7 +1466,7 @@ func readTurn(f *fields, x *Turn) {
 
 // appendTurnRun appends the encoded fields of the message TurnRun.
 func appendTurnRun(dst []byte, x *TurnRun) []byte {
-	dst = appendUint(dst, 1, uint64(x.Chunk))
+	dst = appendUint(dst, 1, uint64(x.Definition))
 	dst = appendUint(dst, 2, uint64(x.Node))
 	return dst
 }
@@ -1476,7 +1476,7 @@ func readTurnRun(f *fields, x *TurnRun) {
 	for f.next() {
 		switch f.num {
 		case 1:
-			x.Chunk = model.ChunkID(f.uint32("chunk"))
+			x.Definition = model.DefinitionID(f.uint32("definition"))
 		case 2:
 			x.Node = model.NodeID(f.uint32("node"))
 		}
@@ -1740,7 +1740,7 @@ func readActionRecord(f *fields, x *Record) {
 // appendServerResultRecord appends the encoded fields of the message ServerResultRecord.
 func appendServerResultRecord(dst []byte, x *Record) []byte {
 	dst = appendUint(dst, 1, uint64(x.Node))
-	dst = appendUint(dst, 2, uint64(x.ServerResult.Chunk))
+	dst = appendUint(dst, 2, uint64(x.ServerResult.Definition))
 	dst = appendUint(dst, 3, uint64(x.ServerResult.Status))
 	dst = appendBytes(dst, 4, x.ServerResult.Output)
 	return dst
@@ -1753,7 +1753,7 @@ func readServerResultRecord(f *fields, x *Record) {
 		case 1:
 			x.Node = model.NodeID(f.uint32("node"))
 		case 2:
-			x.ServerResult.Chunk = model.ChunkID(f.uint32("chunk"))
+			x.ServerResult.Definition = model.DefinitionID(f.uint32("definition"))
 		case 3:
 			x.ServerResult.Status = model.Status(f.uint("status", 3))
 		case 4:
@@ -1804,7 +1804,7 @@ func appendVerdictRecord(dst []byte, x *Record) []byte {
 	dst = appendUint(dst, 1, uint64(x.Node))
 	dst = appendUint(dst, 2, x.Verdict.Commit)
 	dst = appendUint(dst, 3, uint64(x.Verdict.Index))
-	dst = appendUint(dst, 4, uint64(x.Verdict.Chunk))
+	dst = appendUint(dst, 4, uint64(x.Verdict.Definition))
 	dst = appendString(dst, 5, x.Verdict.Trigger)
 	dst = appendBool(dst, 6, x.Verdict.Problem)
 	dst = appendUint(dst, 7, uint64(x.Verdict.Executed))
@@ -1824,7 +1824,7 @@ func readVerdictRecord(f *fields, x *Record) {
 		case 3:
 			x.Verdict.Index = f.uint32("index")
 		case 4:
-			x.Verdict.Chunk = model.ChunkID(f.uint32("chunk"))
+			x.Verdict.Definition = model.DefinitionID(f.uint32("definition"))
 		case 5:
 			x.Verdict.Trigger = f.string("trigger", 255)
 		case 6:

@@ -12,7 +12,7 @@ import (
 
 // BlockValue is one value of a ValueBlock: an item's value at one time. docs/protocol/columns.md has the format.
 type BlockValue struct {
-	Position    uint32 // index of the item in its TemplateChunk
+	Position    uint32 // index of the item in its TemplateDefinition
 	Row         uint32 // index of the time
 	Value       item.Value
 	Unsupported bool // the item has no value at this time; the text of Value is the reason

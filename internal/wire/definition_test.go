@@ -98,30 +98,30 @@ func codecs() []messageCodec {
 		frameCodec("Bye", AppendBye), frameCodec("Facts", AppendFacts), frameCodec("Stats", AppendStats),
 		frameCodec("RunOutput", AppendRunOutput), frameCodec("Turn", AppendTurn), frameCodec("Exchange", AppendExchange),
 		{
-			name:   "muster.v1.CheckChunk",
-			encode: func(v any) []byte { return appendCheckChunk(nil, v.(*model.CheckChunk)) },
+			name:   "muster.v1.CheckDefinition",
+			encode: func(v any) []byte { return appendCheckDefinition(nil, v.(*model.CheckDefinition)) },
 			decode: func(body []byte) (any, error) {
-				c := new(model.CheckChunk)
-				f := fields{message: "CheckChunk", rest: body}
-				readCheckChunk(&f, c)
+				c := new(model.CheckDefinition)
+				f := fields{message: "CheckDefinition", rest: body}
+				readCheckDefinition(&f, c)
 				return c, f.err
 			},
 		},
 		{
-			name:   "muster.v1.TemplateChunk",
-			encode: func(v any) []byte { return appendTemplateChunk(nil, v.(*model.TemplateChunk)) },
+			name:   "muster.v1.TemplateDefinition",
+			encode: func(v any) []byte { return appendTemplateDefinition(nil, v.(*model.TemplateDefinition)) },
 			decode: func(body []byte) (any, error) {
-				c := new(model.TemplateChunk)
-				f := fields{message: "TemplateChunk", rest: body}
-				readTemplateChunk(&f, c)
+				c := new(model.TemplateDefinition)
+				f := fields{message: "TemplateDefinition", rest: body}
+				readTemplateDefinition(&f, c)
 				return c, f.err
 			},
 		},
 		{
-			name:   "muster.v1.Chunk",
-			encode: func(v any) []byte { return AppendChunk(nil, v.(*model.Chunk)) },
+			name:   "muster.v1.Definition",
+			encode: func(v any) []byte { return AppendDefinition(nil, v.(*model.Definition)) },
 			decode: func(body []byte) (any, error) {
-				c, err := DecodeChunk(0, body)
+				c, err := DecodeDefinition(0, body)
 				if err == nil {
 					c.Hash = [16]byte{} // protobuf writes the fields in another order
 				}
@@ -181,7 +181,7 @@ func TestCodecFollowsDefinition(t *testing.T) {
 			desc := find(c.name)
 			rapid.Check(t, func(t *rapid.T) {
 				want := drawMessage(t, desc)
-				canonical := strings.HasSuffix(c.name, "Chunk")
+				canonical := strings.HasSuffix(c.name, "Definition")
 				theirs := marshal(t, want, canonical)
 				v, err := c.decode(theirs)
 				if err != nil {
@@ -202,7 +202,7 @@ func TestCodecFollowsDefinition(t *testing.T) {
 				case proto.Size(got) != len(ours):
 					t.Fatalf("%d bytes where protobuf needs %d", len(ours), proto.Size(got))
 				case canonical && !bytes.Equal(theirs, ours):
-					t.Fatalf("a chunk's hash would differ:\ngot  %x\nwant %x", ours, theirs)
+					t.Fatalf("a definition's hash would differ:\ngot  %x\nwant %x", ours, theirs)
 				}
 			})
 		})
@@ -220,8 +220,8 @@ func marshal(t *rapid.T, m proto.Message, deterministic bool) []byte {
 
 // requiredFields has the fields without which a message is refused, or is encoded otherwise.
 var requiredFields = map[protoreflect.FullName]bool{
-	"muster.v1.Batch.first": true, "muster.v1.Batch.gap": true, "muster.v1.Batch.signals": true, "muster.v1.Gap.last": true, "muster.v1.Chunk.kind": true, "muster.v1.Chunk.body": true,
-	"muster.v1.ValueBlock.rows": true, "muster.v1.ValueBlock.columns": true, "muster.v1.CheckChunk.severities": true,
+	"muster.v1.Batch.first": true, "muster.v1.Batch.gap": true, "muster.v1.Batch.signals": true, "muster.v1.Gap.last": true, "muster.v1.Definition.kind": true, "muster.v1.Definition.body": true,
+	"muster.v1.ValueBlock.rows": true, "muster.v1.ValueBlock.columns": true, "muster.v1.CheckDefinition.severities": true,
 }
 
 // drawMessage returns a message with random fields, or all fields, set to random values within the limits.
@@ -258,9 +258,9 @@ func drawMessage(t *rapid.T, desc protoreflect.MessageDescriptor) *dynamicpb.Mes
 			}
 		}
 	}
-	if f := desc.Fields(); desc.FullName() == "muster.v1.Chunk" && drawBool(t) { // of a known kind
-		check := desc.ParentFile().Messages().ByName("CheckChunk")
-		m.Set(f.ByName("kind"), protoreflect.ValueOfUint32(uint32(model.ChunkCheck)))
+	if f := desc.Fields(); desc.FullName() == "muster.v1.Definition" && drawBool(t) { // of a known kind
+		check := desc.ParentFile().Messages().ByName("CheckDefinition")
+		m.Set(f.ByName("kind"), protoreflect.ValueOfUint32(uint32(model.DefinitionCheck)))
 		m.Set(f.ByName("body"), protoreflect.ValueOfBytes(marshal(t, drawMessage(t, check), true)))
 	}
 	return m
@@ -297,17 +297,17 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 		switch f.FullName() {
 		case "muster.journal.v1.ServerResultRecord.status":
 			v %= 4
-		case "muster.v1.ChunkTrigger.severity":
+		case "muster.v1.DefinitionTrigger.severity":
 			v %= 6
 		case "muster.journal.v1.ProxyResultRecord.lane":
 			v %= 2
-		case "muster.v1.CheckChunk.max_output":
+		case "muster.v1.CheckDefinition.max_output":
 			v >>= 1
 		case "muster.v1.GapCount.kind":
 			v %= 32
 		case "muster.v1.ValueBlock.rows":
 			v = 1
-		case "muster.v1.Chunk.kind":
+		case "muster.v1.Definition.kind":
 			v |= 1 << 8 // one that is not known: its body stays as it is
 		}
 		return protoreflect.ValueOfUint32(v)
@@ -336,9 +336,9 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 			return protoreflect.ValueOfBytes(rapid.SliceOfN(rapid.Byte(), 64, 64).Draw(t, "sha512"))
 		case "muster.v1.Assignment.packed": // has a test of its own
 			return protoreflect.ValueOfBytes(nil)
-		case "muster.v1.ValueBlock.columns", "muster.v1.Chunk.body": // not empty
+		case "muster.v1.ValueBlock.columns", "muster.v1.Definition.body": // not empty
 			return protoreflect.ValueOfBytes(append(drawBytes(t, 40), 1))
-		case "muster.v1.CheckChunk.severities":
+		case "muster.v1.CheckDefinition.severities":
 			return protoreflect.ValueOfBytes(rapid.SliceOfN(rapid.ByteRange(0, byte(model.Disaster)), 4, 4).Draw(t, "severities"))
 		}
 		return protoreflect.ValueOfBytes(drawBytes(t, 40))

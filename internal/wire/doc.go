@@ -3,7 +3,7 @@
 // sockets or files.
 //
 // Frames are protobuf, defined in docs/protocol/muster.proto. wiregen generates the codec of
-// most messages from it, and of the journal's records (codec.gen.go); batch, signal, assignment and chunk are
+// most messages from it, and of the journal's records (codec.gen.go); batch, signal, assignment and definition are
 // tuned by hand. A test holds all of them to the definition. Field numbers are never reused.
 // Encoders append to a slice; decoders fill a struct that the caller reuses, and byte slices in
 // it alias the input. Start at frame.go (messages), then record.go (journal); fields.go and

@@ -97,7 +97,7 @@ type Hello struct {
 	ClockUnixMs  int64    // the agent's wall clock now
 	Backlog      uint64   // signals spooled
 	Restrictions []string // requests that the agent refuses: see docs/protocol
-	Features     []string // of the agent, like ChunkFeature
+	Features     []string // of the agent, like DefinitionFeature
 }
 
 // Values of Hello.Restrictions: settings of the agent that no server changes.
@@ -151,8 +151,8 @@ type Assignment struct {
 	Generation     Generation
 	Hash           [32]byte // of the assignment after this message; see AssignmentHash
 	Base           [32]byte // zero: whole
-	Add            []AssignedChunk
-	Remove         []model.ChunkID
+	Add            []AssignedDefinition
+	Remove         []model.DefinitionID
 	Properties     []Property  // all of them, whenever any changed
 	HasProperties  bool        // whether Properties is meaningful
 	ProxyChecks    ProxyChecks // all of it, whenever any changed
@@ -161,9 +161,9 @@ type Assignment struct {
 	More           bool        // a part; see Parts
 }
 
-// AssignedChunk is an encoded chunk (compiled check or template) in an assignment, with its id.
-type AssignedChunk struct {
-	ID   model.ChunkID
+// AssignedDefinition is an encoded definition (compiled check or template) in an assignment, with its id.
+type AssignedDefinition struct {
+	ID   model.DefinitionID
 	Body []byte
 }
 
@@ -175,21 +175,21 @@ type Property struct {
 	Error string
 }
 
-// AssignmentStatus confirms to the server which assignment the agent holds, and names refused chunks (compiled
+// AssignmentStatus confirms to the server which assignment the agent holds, and names refused definitions (compiled
 // checks).
 type AssignmentStatus struct {
 	Generation Generation
 	Hash       [32]byte
-	Refused    []RefusedChunk // part of the assignment, but not run
+	Refused    []RefusedDefinition // part of the assignment, but not run
 }
 
-// RefusedChunk names a chunk (compiled check) that the agent cannot run, with the reason.
-type RefusedChunk struct {
-	Chunk  model.ChunkID
-	Reason string // for people
+// RefusedDefinition names a compiled definition that the agent cannot run, with the reason.
+type RefusedDefinition struct {
+	Definition model.DefinitionID
+	Reason     string // for people
 }
 
-// MaxRefused is how many refused chunks one AssignmentStatus names.
+// MaxRefused is how many refused definitions one AssignmentStatus names.
 const MaxRefused = 1000
 
 // Batch is a frame with consecutive signals (results and other numbered messages) of one stream, numbered First,
@@ -212,9 +212,9 @@ type Gap struct {
 // GapCount is the number of dropped signals of one kind and one check. News of the agent itself is a count of zero of
 // its keepalives.
 type GapCount struct {
-	Kind  SignalKind
-	Chunk model.ChunkID
-	Count uint64
+	Kind       SignalKind
+	Definition model.DefinitionID
+	Count      uint64
 }
 
 // Ack acknowledges the signals that are in the synced journal, and lists signals that the server refused for good.
@@ -233,12 +233,12 @@ type RefusedSignal struct {
 
 // Run requests an ad-hoc run, outside the schedule, of an assigned check or of a command.
 type Run struct {
-	Chunk     model.ChunkID
-	ID        uint64         // in the RunOutputs that answer; zero: no output is sent
-	Command   *model.Command // instead of Chunk
-	TimeoutMs uint32         // of Command
-	MaxOutput uint32         // bytes
-	Cancel    bool           // ends the run with this ID
+	Definition model.DefinitionID
+	ID         uint64         // in the RunOutputs that answer; zero: no output is sent
+	Command    *model.Command // instead of Definition
+	TimeoutMs  uint32         // of Command
+	MaxOutput  uint32         // bytes
+	Cancel     bool           // ends the run with this ID
 }
 
 // BackPressureEasing is the number of lingers in which a linger shrinks to zero after BackPressure has
@@ -330,8 +330,8 @@ type Turn struct{ Runs []TurnRun }
 
 // TurnRun names one round-robin check to run, and the proxy node if it is a proxy check.
 type TurnRun struct {
-	Chunk model.ChunkID
-	Node  model.NodeID
+	Definition model.DefinitionID
+	Node       model.NodeID
 }
 
 // MaxTurnRuns is how many runs one Turn gives at most.

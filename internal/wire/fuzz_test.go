@@ -184,22 +184,22 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// FuzzChunk decodes arbitrary bytes as a chunk: each gives ErrMalformed or a chunk that encodes and decodes to the
+// FuzzDefinition decodes arbitrary bytes as a definition: each gives ErrMalformed or a definition that encodes and decodes to the
 // same.
-func FuzzChunk(f *testing.F) {
-	f.Add(AppendChunk(nil, goldenChunk()))
-	f.Add(AppendChunk(nil, templateChunk()))
-	f.Add(AppendChunk(nil, (&model.CheckChunk{Probe: &model.Probe{Name: "tcp", Args: map[string]string{"address": "localhost:22"}}, Cron: "*/5 * * * *"}).Seal()))
+func FuzzDefinition(f *testing.F) {
+	f.Add(AppendDefinition(nil, goldenDefinition()))
+	f.Add(AppendDefinition(nil, templateDefinition()))
+	f.Add(AppendDefinition(nil, (&model.CheckDefinition{Probe: &model.Probe{Name: "tcp", Args: map[string]string{"address": "localhost:22"}}, Cron: "*/5 * * * *"}).Seal()))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		c, err := DecodeChunk(3, body)
+		c, err := DecodeDefinition(3, body)
 		if err != nil {
 			if !errors.Is(err, ErrMalformed) {
 				t.Fatalf("error of no class: %v", err)
 			}
 			return
 		}
-		again := AppendChunk(nil, c)
-		d, err := DecodeChunk(3, again)
+		again := AppendDefinition(nil, c)
+		d, err := DecodeDefinition(3, again)
 		if err != nil {
 			t.Fatalf("own bytes: %v", err)
 		}

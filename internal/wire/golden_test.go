@@ -21,12 +21,12 @@ import (
 
 var goldenNode = uuid.MustParse("0192f0c4-7e2a-7b1d-9c55-3f6a1e0d4b21")
 
-// goldenChunk returns the test check whose encoding is in the golden files.
-func goldenChunk() *model.Chunk {
-	return (&model.CheckChunk{
-		Chunk:    model.Chunk{ID: 17, Unit: 5, Namespace: 2, Name: "disk"},
-		Command:  &model.Command{Shell: `check_disk -w {{ .props.disk_warn | default "20%" }} -c 10% -p /`},
-		Interval: time.Minute, Timeout: time.Minute, TTL: 3 * time.Minute,
+// goldenDefinition returns the test check whose encoding is in the golden files.
+func goldenDefinition() *model.Definition {
+	return (&model.CheckDefinition{
+		Definition: model.Definition{ID: 17, Unit: 5, Namespace: 2, Name: "disk"},
+		Command:    &model.Command{Shell: `check_disk -w {{ .props.disk_warn | default "20%" }} -c 10% -p /`},
+		Interval:   time.Minute, Timeout: time.Minute, TTL: 3 * time.Minute,
 		Env: map[string]string{"LC_ALL": "C", "PATH": "/usr/lib/nagios/plugins:/usr/bin"}, MaxOutput: 65536,
 		FailAfter: 3, RecoverAfter: 1, Severities: [4]model.Severity{0, 2, 4, 3}, Handlers: []string{"on-call"},
 	}).Seal()
@@ -35,10 +35,10 @@ func goldenChunk() *model.Chunk {
 // bound returns a pointer to a threshold's bound.
 func bound(v float64) *float64 { return &v }
 
-// otherGoldenChunk returns a test check that sets the fields which goldenChunk leaves empty.
-func otherGoldenChunk() *model.Chunk {
-	return (&model.CheckChunk{
-		Chunk: model.Chunk{Unit: 6, Namespace: 2, Name: "jobs"}, Command: &model.Command{Argv: []string{"check_sql"}}, Cron: "*/5 * * * *", TimeZone: "Europe/Paris",
+// otherGoldenDefinition returns a test check that sets the fields which goldenDefinition leaves empty.
+func otherGoldenDefinition() *model.Definition {
+	return (&model.CheckDefinition{
+		Definition: model.Definition{Unit: 6, Namespace: 2, Name: "jobs"}, Command: &model.Command{Argv: []string{"check_sql"}}, Cron: "*/5 * * * *", TimeZone: "Europe/Paris",
 		Timeout: time.Minute, RunAs: "postgres", MaxOutput: 65536, FailAfter: 1, RecoverAfter: 1, FlapStart: 50, FlapEnd: 25, Route: "on-call",
 		Stdin:   "SELECT count(*) FROM {{ .props.table }};\n",
 		Hooks:   []model.Hook{{Name: "locks", When: []string{"critical", "127"}, Command: &model.Command{Shell: "show-locks | head"}, Timeout: model.Duration(5 * time.Second)}},
@@ -49,11 +49,11 @@ func otherGoldenChunk() *model.Chunk {
 	}).Seal()
 }
 
-// templateChunk returns the template of the golden files.
-func templateChunk() *model.Chunk {
+// templateDefinition returns the template of the golden files.
+func templateDefinition() *model.Definition {
 	zero := "0"
-	return (&model.TemplateChunk{
-		Chunk: model.Chunk{ID: 19, Unit: 7, Namespace: 2, Name: "linux"},
+	return (&model.TemplateDefinition{
+		Definition: model.Definition{ID: 19, Unit: 7, Namespace: 2, Name: "linux"},
 		Items: []model.Item{
 			{Key: "net.if.in[eth0]", Type: "unsigned", Interval: model.Duration(10 * time.Second), Unit: "bps", Tags: map[string]string{"if": "eth0"},
 				Steps: []model.Step{{Name: "changePerSecond"}, {Name: "multiplier", Parameters: []string{"8"}, OnFail: &model.OnFail{Value: &zero}}}},
@@ -61,7 +61,7 @@ func templateChunk() *model.Chunk {
 			{Key: "temperature", NotCollected: "IPMI"}, {Key: "temperature.sent", Trapper: true},
 			{Key: "traffic", Type: "float", From: "net.if.in[eth0]", Steps: []model.Step{{Name: "jsonPath", Parameters: []string{"$.x"}, OnFail: &model.OnFail{Error: "no x"}}}},
 		},
-		Triggers: []model.ChunkTrigger{{Name: "load is high", Expression: "last(//system.cpu.load)>4", Recovery: "last(//system.cpu.load)<3", Severity: model.Average,
+		Triggers: []model.DefinitionTrigger{{Name: "load is high", Expression: "last(//system.cpu.load)>4", Recovery: "last(//system.cpu.load)<3", Severity: model.Average,
 			Handlers: []string{"on-call"}, Runbook: "https://wiki.example.org/load"}, {Name: "traffic", Expression: "last(//traffic)>1", Route: "network"}},
 		Macros:    map[string]string{"{$MAX}": "4"},
 		ValueMaps: []model.ValueMap{{Name: "load", Mappings: []model.ValueMapping{{Value: "0", Text: "idle"}, {Type: "greaterOrEqual", Value: "4", Text: "busy"}}}},
@@ -74,18 +74,18 @@ func golden() []struct {
 	message string
 	bytes   []byte
 } {
-	chunk := goldenChunk()
-	body := AppendChunk(nil, chunk)
-	chunk.Hash = ChunkHash(body)
+	definition := goldenDefinition()
+	body := AppendDefinition(nil, definition)
+	definition.Hash = DefinitionHash(body)
 	props := []Property{{Name: "disk_warn", Value: []byte(`"15%"`)}, {Name: "site", Error: "groups east and west disagree"}}
 	gen := Generation{Epoch: 1764000000, Revision: 42}
-	hash := AssignmentHash([]*model.Chunk{chunk}, props, nil)
+	hash := AssignmentHash([]*model.Definition{definition}, props, nil)
 	live := StreamKey{Stream: 0x0123456789abcdef, Lane: Live}
 	back := StreamKey{Stream: 0x0123456789abcdef, Lane: Backlog}
 	batch := &Batch{StreamKey: live, First: 901, NowMs: 7200500, Signals: []Signal{
-		ResultSignal(Signal{Chunk: 17, AtMs: 7200123}, Result{Status: model.Warning, DurationMs: 31, Output: []byte("DISK WARNING - 14% free on /|/=86%;85;90")}),
+		ResultSignal(Signal{Definition: 17, AtMs: 7200123}, Result{Status: model.Warning, DurationMs: 31, Output: []byte("DISK WARNING - 14% free on /|/=86%;85;90")}),
 		{Kind: SignalKeepalive, AtMs: 7200500},
-		ResultSignal(Signal{Chunk: 18, AtMs: 7200400}, Result{DurationMs: 2, Output: []byte("OK \xff not UTF-8"), Cut: 1 << 20}),
+		ResultSignal(Signal{Definition: 18, AtMs: 7200400}, Result{DurationMs: 2, Output: []byte("OK \xff not UTF-8"), Cut: 1 << 20}),
 	}}
 	batchFrame := AppendBatch(nil, batch)
 	_, batchBody, _ := FrameKind(batchFrame)
@@ -108,26 +108,26 @@ func golden() []struct {
 		{"03-refuse", "Frame", AppendRefuse(nil, &Refuse{Code: "revoked", Message: "this node was removed by ada on 2026-11-20",
 			Hint: "muster-agent enrol --force"})},
 		{"04-assignment-whole", "Frame", AppendAssignment(nil, &Assignment{Generation: gen, Hash: hash,
-			Add: []AssignedChunk{{ID: 17, Body: body}}, Properties: props, HasProperties: true, Signature: bytes.Repeat([]byte{0x5a}, 64)})},
+			Add: []AssignedDefinition{{ID: 17, Body: body}}, Properties: props, HasProperties: true, Signature: bytes.Repeat([]byte{0x5a}, 64)})},
 		{"05-assignment-difference", "Frame", AppendAssignment(nil, &Assignment{Generation: Generation{gen.Epoch, 43}, Hash: [32]byte{1},
-			Base: hash, Remove: []model.ChunkID{17, 300}, Signature: bytes.Repeat([]byte{0x5b}, 64)})},
-		{"06-assignment-status", "Frame", AppendAssignmentStatus(nil, &AssignmentStatus{Generation: gen, Hash: hash, Refused: []RefusedChunk{{Chunk: 18, Reason: "kind 2 is not known"}}})},
+			Base: hash, Remove: []model.DefinitionID{17, 300}, Signature: bytes.Repeat([]byte{0x5b}, 64)})},
+		{"06-assignment-status", "Frame", AppendAssignmentStatus(nil, &AssignmentStatus{Generation: gen, Hash: hash, Refused: []RefusedDefinition{{Definition: 18, Reason: "kind 2 is not known"}}})},
 		{"07-batch", "Frame", batchFrame},
 		{"07-batch-extra", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 904, NowMs: 7200600, Signals: []Signal{
-			ResultSignal(Signal{Chunk: 17, AtMs: 7200200}, Result{Status: model.Critical, Output: []byte("load is 9|load1=9"), Extra: AppendExtra(nil, &Extra{
+			ResultSignal(Signal{Definition: 17, AtMs: 7200200}, Result{Status: model.Critical, Output: []byte("load is 9|load1=9"), Extra: AppendExtra(nil, &Extra{
 				Hooks: []model.HookResult{{Name: "top", Status: model.OK, Output: "PID 1", Cut: 7, Duration: model.Duration(12 * time.Millisecond), ExitCode: 7}},
 				Sensu: &SensuRun{ExitCode: 127, Sequence: 3, Issued: 1764007200, OutputFrom: 2, OutputTo: 9, Tail: "\n"},
 				Values: []model.Value{{Name: "load1", Value: 9},
 					{Name: "cpu", Tags: map[string]string{"cpu": "0", "mode": "idle"}, Value: -0.25, At: time.UnixMilli(1764007200500)}},
 			})})}})},
 		{"08-batch-gap", "Frame", AppendBatch(nil, &Batch{StreamKey: back, First: 55, NowMs: 7200900, Gap: &Gap{Last: 1054,
-			Reason: "spool full", Counts: []GapCount{{Kind: SignalResult, Chunk: 17, Count: 600}, {Kind: SignalReport, Chunk: 18, Count: 400}}}})},
+			Reason: "spool full", Counts: []GapCount{{Kind: SignalResult, Definition: 17, Count: 600}, {Kind: SignalReport, Definition: 18, Count: 400}}}})},
 		{"09-ack", "Frame", AppendAck(nil, &Ack{Last: []StreamLast{{StreamKey: live, Last: 903}},
 			Refused: []RefusedSignal{{StreamKey: live, Number: 903, Code: "limited", Reason: "output of 70000 bytes, at most 65536"}}})},
-		{"10-run", "Frame", AppendRun(nil, &Run{Chunk: 17})},
+		{"10-run", "Frame", AppendRun(nil, &Run{Definition: 17})},
 		{"11-back-pressure", "Frame", AppendBackPressure(nil, &BackPressure{LingerMs: 2000, Reason: "disk full"})},
 		{"12-bye", "Frame", AppendBye(nil, &Bye{Reason: "draining", RetryMs: 5000})},
-		{"13-chunk", "Chunk", body},
+		{"13-definition", "Definition", body},
 		{"14-facts", "Frame", AppendFacts(nil, &Facts{Labels: map[string]string{"env": "prod"}, Facts: map[string]string{"kernel": "6.12.49", "cpus": "8"}, Groups: []string{"web"}})},
 		{"15-stats", "Frame", AppendStats(nil, &Stats{UptimeMs: 86400000, Spooled: 3, SpoolBytes: 4096, Runs: 57600, Forks: 43200, Skipped: 2, Late: 7,
 			BytesSent: 5 << 20, ResidentBytes: 12 << 20, OldestMs: 61000})},
@@ -135,34 +135,34 @@ func golden() []struct {
 		{"17-run-output", "Frame", AppendRunOutput(nil, &RunOutput{ID: 0xfeedface, Output: []byte(" 02:11:09 up 12 days\n")})},
 		{"18-run-output-done", "Frame", AppendRunOutput(nil, &RunOutput{ID: 0xfeedface, Done: true, Status: model.Unknown, Refused: "this agent takes no commands (--no-run)"})},
 		{"19-back-pressure-lasts", "Frame", AppendBackPressure(nil, &BackPressure{LingerMs: 5000, Reason: "the server's disk is behind", LastsMs: 12000})},
-		{"13-chunk-more", "Chunk", AppendChunk(nil, otherGoldenChunk())},
+		{"13-definition-more", "Definition", AppendDefinition(nil, otherGoldenDefinition())},
 		{"31-assignment-proxy-checks", "Frame", AppendAssignment(nil, &Assignment{Generation: gen, Hash: hash, Base: [32]byte{1}, HasProxyChecks: true, ProxyChecks: ProxyChecks{
 			Nodes: []ProxyNode{{Node: 301, Name: "switch1", Properties: []Property{{Name: "address", Value: []byte(`"192.0.2.7"`)}}}, {Node: 302, Name: "switch2"}},
-			Sets:  []ProxySet{{Chunks: []model.ChunkID{17, 40}, Nodes: []model.NodeID{301, 302}}, {Chunks: []model.ChunkID{41}, Nodes: []model.NodeID{302}}},
+			Sets:  []ProxySet{{Definitions: []model.DefinitionID{17, 40}, Nodes: []model.NodeID{301, 302}}, {Definitions: []model.DefinitionID{41}, Nodes: []model.NodeID{302}}},
 		}, Signature: bytes.Repeat([]byte{0x5a}, 64)})},
 		{"32-batch-proxy", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 905, NowMs: 7200700, Signals: []Signal{
-			ResultSignal(Signal{Chunk: 17, AtMs: 7200690, Node: 301}, Result{Status: model.Critical, DurationMs: 3, Output: []byte("no answer")}),
+			ResultSignal(Signal{Definition: 17, AtMs: 7200690, Node: 301}, Result{Status: model.Critical, DurationMs: 3, Output: []byte("no answer")}),
 			{Kind: SignalResult, AtMs: 7200691, Node: 302}}})},
-		{"33-turn", "Frame", AppendTurn(nil, &Turn{Runs: []TurnRun{{Chunk: 17, Node: 301}, {Chunk: 42}}})},
-		{"34-chunk-proxy", "Chunk", AppendChunk(nil, (&model.CheckChunk{Chunk: model.Chunk{Unit: 9, Namespace: 2, Name: "ping"}, Command: &model.Command{Shell: "check_ping -H {{ .props.address }}"},
+		{"33-turn", "Frame", AppendTurn(nil, &Turn{Runs: []TurnRun{{Definition: 17, Node: 301}, {Definition: 42}}})},
+		{"34-definition-proxy", "Definition", AppendDefinition(nil, (&model.CheckDefinition{Definition: model.Definition{Unit: 9, Namespace: 2, Name: "ping"}, Command: &model.Command{Shell: "check_ping -H {{ .props.address }}"},
 			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Proxy: true, RoundRobin: true}).Seal())},
-		{"35-chunk-pipelines", "Chunk", AppendChunk(nil, (&model.CheckChunk{Chunk: model.Chunk{Unit: 9, Namespace: 2, Name: "disk"}, Command: &model.Command{Shell: "check_disk"},
+		{"35-definition-pipelines", "Definition", AppendDefinition(nil, (&model.CheckDefinition{Definition: model.Definition{Unit: 9, Namespace: 2, Name: "disk"}, Command: &model.Command{Shell: "check_disk"},
 			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Pipelines: []string{"alerts", "shared/metrics"},
 			Hooks: []model.Hook{{Name: "who", When: []string{"critical"}, Command: &model.Command{Shell: "w"}, Stdin: true}}}).Seal())},
 		{"36-welcome-features", "Frame", AppendWelcome(nil, &Welcome{Protocol: Protocol, Name: "web01", Node: 214, Features: FeatureSecrets})},
-		{"37-chunk-secrets", "Chunk", AppendChunk(nil, (&model.CheckChunk{Chunk: model.Chunk{Unit: 9, Namespace: 2, Name: "db"}, Command: &model.Command{Shell: "check_db"},
-			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Secrets: []model.ChunkSecret{
+		{"37-definition-secrets", "Definition", AppendDefinition(nil, (&model.CheckDefinition{Definition: model.Definition{Unit: 9, Namespace: 2, Name: "db"}, Command: &model.Command{Shell: "check_db"},
+			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Secrets: []model.DefinitionSecret{
 				{Env: "DB_PASSWORD", Name: "default/db"}, {Env: "TOKEN", Name: "default/token", AgentFile: "token"}, {Env: "KEY", Name: "shared/key", AgentEnv: "KEY"}}}).Seal())},
 		{"38-exchange-secrets-request", "Frame", AppendExchange(nil, &Exchange{ID: 0xfeedface, SecretsRequest: &SecretsRequest{Names: []string{"default/db", "shared/key"}}})},
 		{"39-exchange-secrets-reply", "Frame", AppendExchange(nil, &Exchange{ID: 0xfeedface, SecretsReply: &SecretsReply{Values: []SecretValue{
 			{Name: "default/db", Value: []byte("correct horse"), LeaseMs: 300000}, {Name: "shared/key", Error: "the server has no file /etc/muster/key"}}}})},
-		{"40-chunk-discard-output", "Chunk", AppendChunk(nil, (&model.CheckChunk{Chunk: model.Chunk{Unit: 9, Namespace: 2, Name: "traffic"}, Command: &model.Command{Shell: "measure"},
+		{"40-definition-discard-output", "Definition", AppendDefinition(nil, (&model.CheckDefinition{Definition: model.Definition{Unit: 9, Namespace: 2, Name: "traffic"}, Command: &model.Command{Shell: "measure"},
 			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Metrics: &model.Metrics{Format: "influxdb"}, DiscardOutput: true, StdinEvent: true}).Seal())},
 		{"41-batch-pipelines", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 906, NowMs: 7200800, Signals: []Signal{
-			ResultSignal(Signal{Chunk: model.BuiltinChunk(model.MetricsCheck), AtMs: 7200790}, Result{Output: []byte("1 values"), Extra: AppendExtra(nil, &Extra{Values: []model.Value{{Name: "logins", Value: 3}}, Pipelines: []string{"sensu-influx", "graphs"}})})}})},
+			ResultSignal(Signal{Definition: model.BuiltinDefinition(model.MetricsCheck), AtMs: 7200790}, Result{Output: []byte("1 values"), Extra: AppendExtra(nil, &Extra{Values: []model.Value{{Name: "logins", Value: 3}}, Pipelines: []string{"sensu-influx", "graphs"}})})}})},
 		{"42-batch-values", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 907, NowMs: 7200900, Signals: []Signal{
-			{Kind: SignalValueBlock, Chunk: 19, AtMs: 7200890, Body: AppendValueBlock(nil, &ValueBlock{Rows: uint32(len(values)), Columns: AppendColumns(nil, times, values)})}}})},
-		{"43-chunk-template", "Chunk", AppendChunk(nil, templateChunk())},
+			{Kind: SignalValueBlock, Definition: 19, AtMs: 7200890, Body: AppendValueBlock(nil, &ValueBlock{Rows: uint32(len(values)), Columns: AppendColumns(nil, times, values)})}}})},
+		{"43-definition-template", "Definition", AppendDefinition(nil, templateDefinition())},
 		{"20-record-batch", "", append(AppendBatchRecord(nil, 214), batchBody...)},
 		{"21-record-session", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface,
 			Begun: true, Namespace: 2, KeepaliveMs: 20000, TimeoutMs: 120000, Backlog: 3}})},
@@ -176,8 +176,8 @@ func golden() []struct {
 		{"25-record-action", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "resolve", Check: 5, By: "ada", Note: "replaced the disk"}})},
 		{"25-record-acknowledge", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "acknowledge", Check: 5, By: "ada", Note: "on it", Until: 1795300000000}})},
 		{"25-record-action-of-problem", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "resolve", Check: 5, By: "Ada (PagerDuty)", Problem: "3npvq9h2m4x8ztwk"}})},
-		{"26-record-server-result", "ServerResultRecord", record(Record{Kind: RecordServerResult, Node: model.ServerNode, ServerResult: &ServerResult{Chunk: 2, Status: model.Critical, Output: []byte("journal at 92 % of its budget")}})},
-		{"29-record-verdict", "VerdictRecord", record(Record{Kind: RecordVerdict, Node: 214, Verdict: &Verdict{Commit: 9001, Index: 1, Chunk: 19, Trigger: "load is high",
+		{"26-record-server-result", "ServerResultRecord", record(Record{Kind: RecordServerResult, Node: model.ServerNode, ServerResult: &ServerResult{Definition: 2, Status: model.Critical, Output: []byte("journal at 92 % of its budget")}})},
+		{"29-record-verdict", "VerdictRecord", record(Record{Kind: RecordVerdict, Node: 214, Verdict: &Verdict{Commit: 9001, Index: 1, Definition: 19, Trigger: "load is high",
 			Problem: true, Executed: 1764007200500000000, Output: []byte("last(//system.cpu.load)>4: 4.5")}})},
 		{"27-record-proxy-result", "ProxyResultRecord", record(Record{Kind: RecordProxyResult, Node: 301, ProxyResult: &ProxyResult{StreamKey: live, Number: 905, By: 214, Namespace: 2,
 			NowMs: 7200700, Signal: []byte{0x08, 0x07, 0x10, 0x11, 0x18, 0xad, 0x02, 0x52, 0x00}}})},
@@ -213,11 +213,11 @@ func TestGoldenBytes(t *testing.T) {
 
 // The hash of an assignment and the bytes that its signature covers equal the golden file.
 func TestHashesAndSignedBytes(t *testing.T) {
-	chunk := goldenChunk()
-	chunk.Hash = ChunkHash(AppendChunk(nil, chunk))
-	sum := AssignmentHash([]*model.Chunk{chunk}, []Property{{Name: "disk_warn", Value: []byte(`"15%"`)}}, nil)
+	definition := goldenDefinition()
+	definition.Hash = DefinitionHash(AppendDefinition(nil, definition))
+	sum := AssignmentHash([]*model.Definition{definition}, []Property{{Name: "disk_warn", Value: []byte(`"15%"`)}}, nil)
 	signed := SignedBytes(goldenNode, Generation{1764000000, 42}, sum)
-	got := hex.EncodeToString(chunk.Hash[:]) + "\n" + hex.EncodeToString(sum[:]) + "\n" + hex.EncodeToString(signed) + "\n"
+	got := hex.EncodeToString(definition.Hash[:]) + "\n" + hex.EncodeToString(sum[:]) + "\n" + hex.EncodeToString(signed) + "\n"
 	path := filepath.Join("testdata", "golden", "30-hashes.txt")
 	testenv.Golden(t, path, got, "agents and journals out there have these bytes: only what is new may differ")
 	// What stands in one property must not be able to stand in two.

@@ -50,14 +50,14 @@ type Record struct {
 // Verdict is the journal record of a trigger that became true or false. Commit and Index tell the values that changed
 // it: a replay computes the verdict from them again and finds here that it is recorded.
 type Verdict struct {
-	Commit   uint64        // number of the commit of the values
-	Index    uint32        // among the verdicts of that commit and partition
-	Chunk    model.ChunkID // of the Template that judged
-	Trigger  string        // its name: the instance of the event
-	Problem  bool          // the trigger is true; else false again
-	Removed  bool          // the Template has no such trigger any more: its event goes
-	Executed int64         // time of the value, Unix ns
-	Output   []byte
+	Commit     uint64             // number of the commit of the values
+	Index      uint32             // among the verdicts of that commit and partition
+	Definition model.DefinitionID // of the Template that judged
+	Trigger    string             // its name: the instance of the event
+	Problem    bool               // the trigger is true; else false again
+	Removed    bool               // the Template has no such trigger any more: its event goes
+	Executed   int64              // time of the value, Unix ns
+	Output     []byte
 }
 
 // IntentMark is the journal record of the intent (declared resources) revision in force, and of the ids of the other
@@ -113,12 +113,12 @@ type Action struct {
 	Instance string // trigger of the Template Check; empty: an event of a check
 }
 
-// ServerResult is the journal record of a result that the server itself made, about itself or about a node. The chunk
+// ServerResult is the journal record of a result that the server itself made, about itself or about a node. The definition
 // has its check.
 type ServerResult struct {
-	Chunk  model.ChunkID
-	Status model.Status
-	Output []byte
+	Definition model.DefinitionID
+	Status     model.Status
+	Output     []byte
 }
 
 // ProxyResult is the journal record of a result about a proxy node, with the node that ran the check.

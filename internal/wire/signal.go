@@ -44,24 +44,24 @@ func (k SignalKind) String() string {
 // Signal is a numbered message, such as a result, that an agent keeps until the server acknowledges it. Sessions
 // decode only the envelope; reducers decode Body by Kind. Decoded, Body aliases the input.
 type Signal struct {
-	Kind  SignalKind
-	Chunk model.ChunkID // definition that the signal comes from; zero: the agent itself
-	Node  model.NodeID  // proxy node that the signal is about; zero: the node that sends it
-	AtMs  uint64        // end of the run, on the sender's clock (see Batch.NowMs)
-	Body  []byte        // encoded message of Kind
+	Kind       SignalKind
+	Definition model.DefinitionID // definition that the signal comes from; zero: the agent itself
+	Node       model.NodeID       // proxy node that the signal is about; zero: the node that sends it
+	AtMs       uint64             // end of the run, on the sender's clock (see Batch.NowMs)
+	Body       []byte             // encoded message of Kind
 }
 
 // Ready tags of the hot path.
 const (
-	tagAt        = 1<<3 | typeVarint
-	tagChunk     = 2<<3 | typeVarint
-	tagNode      = 3<<3 | typeVarint
-	tagFirstKind = byte(firstSignalKind)<<3 | typeBytes
+	tagAt         = 1<<3 | typeVarint
+	tagDefinition = 2<<3 | typeVarint
+	tagNode       = 3<<3 | typeVarint
+	tagFirstKind  = byte(firstSignalKind)<<3 | typeBytes
 )
 
 // AppendSignal appends a signal (numbered message, such as a result) as a field of a Batch.
 func AppendSignal(dst []byte, s *Signal) []byte {
-	size := uintFieldBytes(s.AtMs) + uintFieldBytes(uint64(s.Chunk)) + uintFieldBytes(uint64(s.Node)) +
+	size := uintFieldBytes(s.AtMs) + uintFieldBytes(uint64(s.Definition)) + uintFieldBytes(uint64(s.Node)) +
 		varintBytes(uint64(s.Kind)<<3) + varintBytes(uint64(len(s.Body))) + len(s.Body)
 	dst = binary.AppendUvarint(append(dst, tagSignal), uint64(size))
 	return AppendSignalMessage(dst, s)
@@ -73,8 +73,8 @@ func AppendSignalMessage(dst []byte, s *Signal) []byte {
 	if s.AtMs != 0 {
 		dst = binary.AppendUvarint(append(dst, tagAt), s.AtMs)
 	}
-	if s.Chunk != 0 {
-		dst = binary.AppendUvarint(append(dst, tagChunk), uint64(s.Chunk))
+	if s.Definition != 0 {
+		dst = binary.AppendUvarint(append(dst, tagDefinition), uint64(s.Definition))
 	}
 	if s.Node != 0 {
 		dst = binary.AppendUvarint(append(dst, tagNode), uint64(s.Node))
@@ -100,7 +100,7 @@ func (s *Signal) decodeFields(data []byte) error {
 		case f.num == 1:
 			s.AtMs = f.uint64("at_ms")
 		case f.num == 2:
-			s.Chunk = model.ChunkID(f.uint32("chunk"))
+			s.Definition = model.DefinitionID(f.uint32("definition"))
 		case f.num == 3:
 			s.Node = model.NodeID(f.uint32("node"))
 		case f.num >= uint64(firstSignalKind) && f.num <= uint64(lastSignalKind):
@@ -125,12 +125,12 @@ func (s *Signal) decodeOrdered(data []byte) bool {
 			return false
 		}
 	}
-	if i < len(data) && data[i] == tagChunk {
+	if i < len(data) && data[i] == tagDefinition {
 		v, n := uvarintLong(data, i+1)
 		if i = n; n < 0 || v > 1<<32-1 {
 			return false
 		}
-		s.Chunk = model.ChunkID(v)
+		s.Definition = model.DefinitionID(v)
 	}
 	if i < len(data) && data[i] == tagNode {
 		v, n := uvarintLong(data, i+1)

@@ -70,11 +70,11 @@ func TestWheelCollectsItemsOfOneTimeTogether(t *testing.T) {
 		"proc.num[,,run]": item.FromUnsigned(1), "system.cpu.load[percpu,avg5]": item.FromFloat(0.75), "system.cpu.num": item.FromUnsigned(1),
 		"system.uptime": item.FromUnsigned(12345), "vm.memory.size[pavailable]": item.FromFloat(25),
 	}
-	chunk := &model.TemplateChunk{Chunk: model.Chunk{ID: 5, Unit: 1000}}
+	definition := &model.TemplateDefinition{Definition: model.Definition{ID: 5, Unit: 1000}}
 	for key := range keys {
-		chunk.Items = append(chunk.Items, model.Item{Key: key, Interval: model.Duration(10 * time.Second)})
+		definition.Items = append(definition.Items, model.Item{Key: key, Interval: model.Duration(10 * time.Second)})
 	}
-	chunk.Items = append(chunk.Items, model.Item{Key: "net.if.in[eth9]", Interval: model.Duration(10 * time.Second)},
+	definition.Items = append(definition.Items, model.Item{Key: "net.if.in[eth9]", Interval: model.Duration(10 * time.Second)},
 		model.Item{Key: "nosuch", Interval: model.Duration(10 * time.Second)}, model.Item{Key: "made", From: "nosuch"})
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -84,7 +84,7 @@ func TestWheelCollectsItemsOfOneTimeTogether(t *testing.T) {
 			Boot: func() time.Duration { return time.Since(began) }, Emit: func(s *wire.Signal) { blocks = append(blocks, s) },
 		})
 		go w.Run(t.Context())
-		w.Set([]*model.TemplateChunk{chunk}, func(name string) ([]byte, string, bool) { return []byte(`"eth0"`), "", name == "{$IF}" })
+		w.Set([]*model.TemplateDefinition{definition}, func(name string) ([]byte, string, bool) { return []byte(`"eth0"`), "", name == "{$IF}" })
 		time.Sleep(35 * time.Second)
 		synctest.Wait()
 		if len(blocks) != 4 {
@@ -99,7 +99,7 @@ func TestWheelCollectsItemsOfOneTimeTogether(t *testing.T) {
 		testenv.NoError(t, r.Reset(&b))
 		var v wire.BlockValue
 		for r.Next(&v) {
-			key := chunk.Items[v.Position].Key
+			key := definition.Items[v.Position].Key
 			if want, ok := keys[key]; v.Unsupported == ok || ok && v.Value != want {
 				t.Errorf("%s = %v, unsupported %v, want %v", key, v.Value, v.Unsupported, want)
 			}
@@ -131,7 +131,7 @@ func TestSilentItemDelaysNoOther(t *testing.T) {
 		}, "", true}
 		go w.Run(t.Context())
 		interval := model.Duration(10 * time.Second)
-		w.Set([]*model.TemplateChunk{{Chunk: model.Chunk{ID: 5, Unit: 1000}, Items: []model.Item{{Key: "vfs.fs.size[/]", Interval: interval}, {Key: "agent.ping", Interval: interval}}}}, noProperties)
+		w.Set([]*model.TemplateDefinition{{Definition: model.Definition{ID: 5, Unit: 1000}, Items: []model.Item{{Key: "vfs.fs.size[/]", Interval: interval}, {Key: "agent.ping", Interval: interval}}}}, noProperties)
 		time.Sleep(35 * time.Second)
 		synctest.Wait()
 		if runs != 1 || len(blocks) != 3 {

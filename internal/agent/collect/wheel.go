@@ -43,13 +43,13 @@ type Wheel struct {
 
 // group holds the items of one Template with the same interval, which are collected together
 type group struct {
-	chunk    model.ChunkID
-	macros   string // those that Properties set, as the value blocks have them
-	unit     model.UnitID
-	interval time.Duration
-	items    []groupItem // ascending by position
-	due      time.Duration
-	busy     atomic.Bool // it is being collected: the next collection is left out
+	definition model.DefinitionID
+	macros     string // those that Properties set, as the value blocks have them
+	unit       model.UnitID
+	interval   time.Duration
+	items      []groupItem // ascending by position
+	due        time.Duration
+	busy       atomic.Bool // it is being collected: the next collection is left out
 }
 
 // groupItem is one item of a group, with its parsed key and its collector
@@ -72,9 +72,9 @@ func New(cfg Config) *Wheel {
 
 // Set replaces the Templates whose items are collected, and the properties that give their macros values. A Template
 // that stays keeps its due times.
-func (w *Wheel) Set(chunks []*model.TemplateChunk, properties model.PropertyValues) {
+func (w *Wheel) Set(definitions []*model.TemplateDefinition, properties model.PropertyValues) {
 	var groups []*group
-	for _, c := range chunks {
+	for _, c := range definitions {
 		groups = append(groups, w.newGroups(c, properties)...)
 	}
 	w.mu.Lock()
@@ -94,7 +94,7 @@ func (w *Wheel) Set(chunks []*model.TemplateChunk, properties model.PropertyValu
 }
 
 // newGroups divides the items of a Template by interval.
-func (w *Wheel) newGroups(c *model.TemplateChunk, properties model.PropertyValues) (groups []*group) {
+func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.PropertyValues) (groups []*group) {
 	set := c.PropertyMacros(properties)
 	values, macros := c.MacroValues(set), wire.EncodeMacros(set)
 	fault := ""
@@ -108,7 +108,7 @@ func (w *Wheel) newGroups(c *model.TemplateChunk, properties model.PropertyValue
 		}
 		g := slices.IndexFunc(groups, func(g *group) bool { return g.interval == time.Duration(of.Interval) })
 		if g < 0 {
-			groups = append(groups, &group{chunk: c.ID, macros: macros, unit: c.Unit, interval: time.Duration(of.Interval)})
+			groups = append(groups, &group{definition: c.ID, macros: macros, unit: c.Unit, interval: time.Duration(of.Interval)})
 			g = len(groups) - 1
 		}
 		one := groupItem{position: uint32(i), text: of.Key}
@@ -192,7 +192,7 @@ func (w *Wheel) collect(ctx context.Context, g *group) {
 			return
 		}
 		w.cfg.Emit(&wire.Signal{
-			Kind: wire.SignalValueBlock, Chunk: g.chunk, AtMs: uint64(began.Milliseconds()),
+			Kind: wire.SignalValueBlock, Definition: g.definition, AtMs: uint64(began.Milliseconds()),
 			Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Macros: g.macros, Rows: uint32(len(values)), Columns: wire.AppendColumns(nil, []int64{int64(began % time.Millisecond)}, values)}),
 		})
 		values, size = values[:0], 0

@@ -25,8 +25,8 @@ type Config struct {
 	ServerKey ed25519.PublicKey // verifies assignments; empty (benchmarks only): not verified
 	// Dial connects to a server, through a proxy where one is set; nil: NewDialer(nil).
 	Dial pki.Dial
-	// Chunk decodes one chunk, so that many agents in one process can share them; nil: wire.DecodeChunk.
-	Chunk DecodeChunk
+	// Definition decodes one definition, so that many agents in one process can share them; nil: wire.DecodeDefinition.
+	Definition DecodeDefinition
 	// BootMs reads the boot clock in milliseconds, which the ages of results are measured on. Nil:
 	// milliseconds since the process started.
 	BootMs func() uint64
@@ -71,8 +71,8 @@ func (c *Config) withDefaults() *Config {
 	if c.Dial == nil {
 		c.Dial = NewDialer(nil)
 	}
-	if c.Chunk == nil {
-		c.Chunk = wire.DecodeChunk
+	if c.Definition == nil {
+		c.Definition = wire.DecodeDefinition
 	}
 	if c.Now == nil {
 		c.Now = time.Now

@@ -171,7 +171,7 @@ func newMemorySource() *memorySource {
 func (s *memorySource) add(n int, urgent bool) {
 	s.mu.Lock()
 	for range n {
-		s.signals = append(s.signals, wire.ResultSignal(wire.Signal{Chunk: 1}, wire.Result{}))
+		s.signals = append(s.signals, wire.ResultSignal(wire.Signal{Definition: 1}, wire.Result{}))
 	}
 	s.urgent = s.urgent || urgent
 	s.mu.Unlock()

@@ -142,13 +142,13 @@ func FuzzServer(f *testing.F) {
 	}()
 	conn, err := wsconn.Connect(agent, "host", Path, wire.Subprotocol, wsconn.Options{Timeout: time.Hour, Buffers: new(wsconn.Buffers)})
 	testenv.NoError(f, err)
-	chunk := wire.AppendChunk(nil, (&model.CheckChunk{Chunk: model.Chunk{ID: 3, Unit: 2, Name: "disk"}, Probe: &model.Probe{Name: "disk"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1}).Seal())
-	decoded, err := wire.DecodeChunk(3, chunk)
+	definition := wire.AppendDefinition(nil, (&model.CheckDefinition{Definition: model.Definition{ID: 3, Unit: 2, Name: "disk"}, Probe: &model.Probe{Name: "disk"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1}).Seal())
+	decoded, err := wire.DecodeDefinition(3, definition)
 	testenv.NoError(f, err)
-	whole := &wire.Assignment{Generation: wire.Generation{Epoch: 1, Revision: 1}, Add: []wire.AssignedChunk{{ID: 3, Body: chunk}}, Hash: wire.AssignmentHash([]*model.Chunk{decoded}, nil, nil)}
-	empty := &wire.Assignment{Generation: wire.Generation{Epoch: 1, Revision: 2}, Base: whole.Hash, Remove: []model.ChunkID{3}, Hash: wire.AssignmentHash(nil, nil, nil)}
+	whole := &wire.Assignment{Generation: wire.Generation{Epoch: 1, Revision: 1}, Add: []wire.AssignedDefinition{{ID: 3, Body: definition}}, Hash: wire.AssignmentHash([]*model.Definition{decoded}, nil, nil)}
+	empty := &wire.Assignment{Generation: wire.Generation{Epoch: 1, Revision: 2}, Base: whole.Hash, Remove: []model.DefinitionID{3}, Hash: wire.AssignmentHash(nil, nil, nil)}
 	f.Add(wire.AppendAssignment(nil, whole), wire.AppendAssignment(nil, empty))
-	f.Add(wire.AppendPackedAssignment(nil, empty), wire.AppendRun(nil, &wire.Run{Chunk: 3}))
+	f.Add(wire.AppendPackedAssignment(nil, empty), wire.AppendRun(nil, &wire.Run{Definition: 3}))
 	f.Add(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: testStream, Last: 2}}}), wire.AppendBackPressure(nil, &wire.BackPressure{LingerMs: 1000, Reason: "journal"}))
 	f.Add(wire.AppendBye(nil, &wire.Bye{RetryMs: 5, Reason: "drain"}), wire.AppendRefuse(nil, &wire.Refuse{Code: "unknown", Message: "who?", Hint: "muster agent"}))
 	cfg := (&Config{}).withDefaults() // no key: whatever is read is in force, if its hash fits
@@ -165,7 +165,7 @@ func FuzzServer(f *testing.F) {
 			if s.Unacked() != under {
 				t.Fatalf("%d bytes under way, counted %d", under, s.Unacked())
 			}
-			if held := s.Assignment(); held != nil && wire.AssignmentHash(held.Chunks, held.Properties, nil) != held.Hash {
+			if held := s.Assignment(); held != nil && wire.AssignmentHash(held.Definitions, held.Properties, nil) != held.Hash {
 				t.Fatalf("held %+v has another hash", held)
 			}
 		}

@@ -116,7 +116,7 @@ func (s *Session) open(ctx context.Context, nc net.Conn, addr string, hello *wir
 	}
 	if s.assignment != nil {
 		message.Generation = s.assignment.Generation
-		if len(s.assignment.Refused) == 0 { // else the server sends it again, and learns of the refused chunks
+		if len(s.assignment.Refused) == 0 { // else the server sends it again, and learns of the refused definitions
 			message.Assignment = s.assignment.Hash
 		}
 	}
@@ -273,7 +273,7 @@ func (s *Session) handleAssignment(body []byte) error {
 		return nil
 	}
 	held := s.Assignment()
-	next, err := held.Apply(whole, s.cfg.Node, s.cfg.ServerKey, s.cfg.Chunk)
+	next, err := held.Apply(whole, s.cfg.Node, s.cfg.ServerKey, s.cfg.Definition)
 	if err != nil {
 		s.cfg.Log.Warn("cannot apply the assignment", "error", err)
 		next = held
@@ -287,7 +287,7 @@ func (s *Session) handleAssignment(body []byte) error {
 	if next != nil {
 		status = wire.AssignmentStatus{Generation: next.Generation, Hash: next.Hash, Refused: next.Refused}
 		if n := len(next.Refused); n > 0 {
-			s.cfg.Log.Warn("refused units of the assignment; the agent runs the others", "refused", n, "chunk", next.Refused[0].Chunk, "reason", next.Refused[0].Reason)
+			s.cfg.Log.Warn("refused units of the assignment; the agent runs the others", "refused", n, "definition", next.Refused[0].Definition, "reason", next.Refused[0].Reason)
 		}
 	}
 	return s.writeMessage(func(dst []byte) []byte { return wire.AppendAssignmentStatus(dst, &status) })

@@ -80,9 +80,9 @@ func New(o Options) *Keeper {
 
 // Find returns the secrets that a check needs, as a map from environment variable to value. The error names the first
 // missing secret and has no part of any value.
-func (k *Keeper) Find(ctx context.Context, list []model.ChunkSecret) (map[string]string, error) {
+func (k *Keeper) Find(ctx context.Context, list []model.DefinitionSecret) (map[string]string, error) {
 	values := make(map[string]string, len(list))
-	var served []model.ChunkSecret
+	var served []model.DefinitionSecret
 	for i := range list {
 		if s := &list[i]; s.OnServer() {
 			served = append(served, *s)
@@ -106,7 +106,7 @@ func (k *Keeper) Find(ctx context.Context, list []model.ChunkSecret) (map[string
 }
 
 // readLocal reads a secret from the agent's environment or from the folder of secrets.
-func (k *Keeper) readLocal(s *model.ChunkSecret) (value string, err error) {
+func (k *Keeper) readLocal(s *model.DefinitionSecret) (value string, err error) {
 	if s.AgentEnv != "" {
 		name := model.SecretVariable + s.AgentEnv
 		var ok bool
@@ -142,7 +142,7 @@ func (k *Keeper) readFile(name string) (string, error) {
 }
 
 // requestFromServer returns secrets of the server by name, from the cache or by a request in the session.
-func (k *Keeper) requestFromServer(ctx context.Context, list []model.ChunkSecret) (map[string]string, error) {
+func (k *Keeper) requestFromServer(ctx context.Context, list []model.DefinitionSecret) (map[string]string, error) {
 	found := make(map[string]string, len(list))
 	var missing []string
 	k.mu.Lock()
@@ -314,9 +314,9 @@ func (k *Keeper) keepValueLocked(name, value string, lease time.Duration) {
 }
 
 // Retain deletes cached secrets that no check of the current assignment uses
-func (k *Keeper) Retain(chunks []*model.CheckChunk) {
+func (k *Keeper) Retain(definitions []*model.CheckDefinition) {
 	named := map[string]bool{}
-	for _, c := range chunks {
+	for _, c := range definitions {
 		for i := range c.Secrets {
 			if s := &c.Secrets[i]; s.OnServer() {
 				named[s.Name] = true

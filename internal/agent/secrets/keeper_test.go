@@ -27,29 +27,29 @@ func TestSecretsInEnvironmentAndFolderAreRead(t *testing.T) {
 	}
 	k := New(Options{Dir: dir, Getenv: func(name string) (string, bool) { return "from " + name, name == "MUSTER_SECRET_THERE" }})
 	for _, c := range []struct {
-		s         model.ChunkSecret
+		s         model.DefinitionSecret
 		want, err string
 	}{
-		{s: model.ChunkSecret{AgentFile: "pin"}, want: "12 34"},
-		{s: model.ChunkSecret{AgentFile: "inner"}, want: "12 34"},
-		{s: model.ChunkSecret{AgentEnv: "THERE"}, want: "from MUSTER_SECRET_THERE"},
-		{s: model.ChunkSecret{AgentEnv: "GONE"}, err: "the agent's environment has no variable MUSTER_SECRET_GONE"},
-		{s: model.ChunkSecret{AgentFile: "none"}, err: "no such file"},
-		{s: model.ChunkSecret{AgentFile: "short"}, err: "shorter than 4 bytes"},
-		{s: model.ChunkSecret{AgentFile: "link"}, err: "escapes"},
-		{s: model.ChunkSecret{AgentFile: "../outside"}, err: "escapes"},
-		{s: model.ChunkSecret{AgentFile: outside}, err: "escapes"},
-		{s: model.ChunkSecret{AgentFile: "."}, err: "is not a regular file"},
+		{s: model.DefinitionSecret{AgentFile: "pin"}, want: "12 34"},
+		{s: model.DefinitionSecret{AgentFile: "inner"}, want: "12 34"},
+		{s: model.DefinitionSecret{AgentEnv: "THERE"}, want: "from MUSTER_SECRET_THERE"},
+		{s: model.DefinitionSecret{AgentEnv: "GONE"}, err: "the agent's environment has no variable MUSTER_SECRET_GONE"},
+		{s: model.DefinitionSecret{AgentFile: "none"}, err: "no such file"},
+		{s: model.DefinitionSecret{AgentFile: "short"}, err: "shorter than 4 bytes"},
+		{s: model.DefinitionSecret{AgentFile: "link"}, err: "escapes"},
+		{s: model.DefinitionSecret{AgentFile: "../outside"}, err: "escapes"},
+		{s: model.DefinitionSecret{AgentFile: outside}, err: "escapes"},
+		{s: model.DefinitionSecret{AgentFile: "."}, err: "is not a regular file"},
 	} {
 		c.s.Env, c.s.Name = "V", "default/s"
-		got, err := k.Find(t.Context(), []model.ChunkSecret{c.s})
+		got, err := k.Find(t.Context(), []model.DefinitionSecret{c.s})
 		if c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err) || !strings.HasPrefix(err.Error(), "secret default/s is not available: ")) || c.err == "" && (err != nil || got["V"] != c.want) {
 			t.Errorf("%+v: %v, %v", c.s, got, err)
 		}
 	}
 }
 
-var db = []model.ChunkSecret{{Env: "PW", Name: "default/db"}}
+var db = []model.DefinitionSecret{{Env: "PW", Name: "default/db"}}
 
 // replyToRequest answers the next request of a Keeper with one value, as the server does.
 func replyToRequest(t *testing.T, k *Keeper, g wire.SecretValue) {
@@ -96,7 +96,7 @@ func TestServerSecretIsKeptForItsLease(t *testing.T) {
 		}
 		go replyToRequest(t, k, wire.SecretValue{Name: "default/db", Value: []byte("third one"), LeaseMs: 60000})
 		find("third one")
-		k.Retain([]*model.CheckChunk{{Secrets: []model.ChunkSecret{{Name: "default/other"}}}})
+		k.Retain([]*model.CheckDefinition{{Secrets: []model.DefinitionSecret{{Name: "default/other"}}}})
 		if len(k.leasedValues) != 0 {
 			t.Error("the Keeper has a value that no check names")
 		}

@@ -41,7 +41,7 @@ func TestDeletedFolderIsMadeAgainFromMemory(t *testing.T) {
 	v.resumeSpool(t, s)
 	v.drainSpool(t, s)
 	v.expectSignals(t, 20)
-	if v.gaps[folderDeleted.String()] != 1 || v.lost[keepaliveChunk] != 0 {
+	if v.gaps[folderDeleted.String()] != 1 || v.lost[keepaliveDefinition] != 0 {
 		t.Errorf("gaps %v, lost %v", v.gaps, v.lost)
 	}
 }

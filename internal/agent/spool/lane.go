@@ -53,8 +53,8 @@ const (
 	reasons // number of reasons
 )
 
-// keepaliveChunk is the chunk of reports and of losses of unknown checks: both belong to the node's own event.
-var keepaliveChunk = model.BuiltinChunk(model.KeepaliveCheck)
+// keepaliveDefinition is the definition of reports and of losses of unknown checks: both belong to the node's own event.
+var keepaliveDefinition = model.BuiltinDefinition(model.KeepaliveCheck)
 
 // String returns the reason in words, such as "the spool was full"
 func (r lossReason) String() string {
@@ -76,7 +76,7 @@ func (it *indexEntry) budgetBytes() int64 { return int64(it.size) + entryOverhea
 type indexEntry struct {
 	commit     uint64 // number of its commit in the log; zero: not yet durable
 	at         uint32 // time of the signal in seconds, see Spool.nowMs
-	chunk      model.ChunkID
+	definition model.DefinitionID
 	size       uint32 // bytes of the record; of a lost number, the signals that its gap reports lost
 	lossReason lossReason
 	kind       wire.SignalKind
@@ -90,8 +90,8 @@ func (it *indexEntry) olderMayBeUnlogged() bool { return !it.logged || it.lossRe
 // signalOrigin is the type of a signal (such as result) and the check that produced it; lost signals are counted by
 // origin
 type signalOrigin struct {
-	kind  wire.SignalKind
-	chunk model.ChunkID
+	kind       wire.SignalKind
+	definition model.DefinitionID
 }
 
 // lane is one of the spool's two sequences of numbered results: live ones, or the backlog from a time without a
@@ -263,13 +263,13 @@ func (l *lane) collapseOldest(n int) {
 func (l *lane) frontGap() *wire.Gap {
 	gap := &wire.Gap{Last: l.first - 1, Reason: l.frontReason.String()}
 	for of, n := range l.counts {
-		gap.Counts = append(gap.Counts, wire.GapCount{Kind: of.kind, Chunk: of.chunk, Count: n})
+		gap.Counts = append(gap.Counts, wire.GapCount{Kind: of.kind, Definition: of.definition, Count: n})
 	}
 	if l.counts == nil {
-		gap.Counts = []wire.GapCount{{Kind: wire.SignalResult, Chunk: keepaliveChunk, Count: l.first - l.firstUnacknowledged}}
+		gap.Counts = []wire.GapCount{{Kind: wire.SignalResult, Definition: keepaliveDefinition, Count: l.first - l.firstUnacknowledged}}
 	}
 	slices.SortFunc(gap.Counts, func(a, b wire.GapCount) int {
-		return cmp.Or(cmp.Compare(a.Chunk, b.Chunk), cmp.Compare(a.Kind, b.Kind))
+		return cmp.Or(cmp.Compare(a.Definition, b.Definition), cmp.Compare(a.Kind, b.Kind))
 	})
 	return gap
 }
@@ -309,7 +309,7 @@ func (l *lane) gapAt(number uint64) *wire.Gap {
 			}
 			i = len(gap.Counts)
 			counts[of] = i
-			gap.Counts = append(gap.Counts, wire.GapCount{Kind: of.kind, Chunk: of.chunk})
+			gap.Counts = append(gap.Counts, wire.GapCount{Kind: of.kind, Definition: of.definition})
 		}
 		if n > 0 {
 			gap.Counts[i].Count += uint64(n)
@@ -317,18 +317,18 @@ func (l *lane) gapAt(number uint64) *wire.Gap {
 		gap.Last = last
 	}
 	if why >= spoolMissing { // news of the agent, not a lost signal
-		gap.Counts = []wire.GapCount{{Kind: wire.SignalKeepalive, Chunk: keepaliveChunk}}
+		gap.Counts = []wire.GapCount{{Kind: wire.SignalKeepalive, Definition: keepaliveDefinition}}
 	}
 	return gap
 }
 
 // reportedLosses returns the origin and number of lost signals that the report about this sequence number contains. A
-// signal of an unknown chunk counts as a result of the node's keepalive.
+// signal of an unknown definition counts as a result of the node's keepalive.
 func (it *indexEntry) reportedLosses() (of signalOrigin, n uint32) {
-	if it.chunk == 0 {
-		return signalOrigin{wire.SignalResult, keepaliveChunk}, it.size
+	if it.definition == 0 {
+		return signalOrigin{wire.SignalResult, keepaliveDefinition}, it.size
 	}
-	return signalOrigin{it.kind, it.chunk}, it.size
+	return signalOrigin{it.kind, it.definition}, it.size
 }
 
 // markLost marks the signal with this sequence number as lost, with the reason. The newest lost number of a check
@@ -336,14 +336,14 @@ func (it *indexEntry) reportedLosses() (of signalOrigin, n uint32) {
 func (l *lane) markLost(number uint64, why lossReason) {
 	it := l.entryOf(number)
 	it.lossReason, it.commit, it.size, it.logged = why, 0, 0, false
-	if it.chunk == 0 && why != diskLost {
+	if it.definition == 0 && why != diskLost {
 		return // a keepalive
 	}
 	it.size = 1
 	if number < l.cursor {
 		return
 	}
-	of := lossGroup{signalOrigin{it.kind, it.chunk}, why}
+	of := lossGroup{signalOrigin{it.kind, it.definition}, why}
 	if at := l.reportingNumbers[of]; at >= l.cursor && l.containsNumber(at) && l.entryOf(at).lossReason == why {
 		older, newer := l.entryOf(min(at, number)), l.entryOf(max(at, number))
 		newer.size += older.size

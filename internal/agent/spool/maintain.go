@@ -195,10 +195,10 @@ func (s *Spool) evictSignal(p laneNumber, why lossReason) {
 // evictFairly deletes the oldest results of the checks with the most data, until at most `target` bytes are left.
 // Every check keeps at most the same number of bytes; a check with more loses its oldest results.
 func (s *Spool) evictFairly(target int64) {
-	shares := map[model.ChunkID]int64{}
+	shares := map[model.DefinitionID]int64{}
 	for _, it := range s.indexEntries() {
 		if it.lossReason == notLost {
-			shares[it.chunk] += it.budgetBytes()
+			shares[it.definition] += it.budgetBytes()
 		}
 	}
 	// share is the largest number of bytes of a check with which all checks fit.
@@ -216,8 +216,8 @@ func (s *Spool) evictFairly(target int64) {
 			l, n = wire.Backlog, &k
 		}
 		it := &s.lanes[l].entries[*n]
-		if it.lossReason == notLost && shares[it.chunk] > share {
-			shares[it.chunk] -= it.budgetBytes()
+		if it.lossReason == notLost && shares[it.definition] > share {
+			shares[it.definition] -= it.budgetBytes()
 			s.evictSignal(laneNumber{l, s.lanes[l].first + uint64(*n)}, spoolFull)
 		}
 		*n++

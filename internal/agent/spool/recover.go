@@ -15,7 +15,7 @@ import (
 // Kinds of record in the spool's log; never reused.
 const (
 	recordSignal = 1 // epoch, lane, number, then the signal
-	recordGone   = 2 // epoch, lane, number, reason, then kind, chunk and signals lost of each consecutive number
+	recordGone   = 2 // epoch, lane, number, reason, then kind, definition and signals lost of each consecutive number
 	recordState  = 3 // epoch, stream, boot, boot id, first, next and unsent of both lanes
 )
 
@@ -38,7 +38,7 @@ func appendRecord(dst []byte, kind byte, numbers ...uint64) []byte {
 // appendSignalRecord encodes the log record of a signal with its lane (live or backlog), sequence number and times
 func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h *spooledSignal) []byte {
 	dst = appendRecord(dst, recordSignal, epoch, uint64(l), number, h.boot, h.signal.AtMs, uint64(h.wallMs),
-		uint64(h.signal.Kind), uint64(h.signal.Chunk), uint64(h.signal.Node))
+		uint64(h.signal.Kind), uint64(h.signal.Definition), uint64(h.signal.Node))
 	return append(dst, h.signal.Body...)
 }
 
@@ -47,7 +47,7 @@ func appendGoneRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, item
 	dst = appendRecord(dst, recordGone, epoch, uint64(l), number, uint64(items[0].lossReason))
 	for i := range items {
 		dst = binary.AppendUvarint(dst, uint64(items[i].kind))
-		dst = binary.AppendUvarint(dst, uint64(items[i].chunk))
+		dst = binary.AppendUvarint(dst, uint64(items[i].definition))
 		dst = binary.AppendUvarint(dst, uint64(items[i].size))
 	}
 	return dst
@@ -81,7 +81,7 @@ type logRecord struct {
 	number      uint64
 	signal      spooledSignal // its Body aliases the entry
 	reason      lossReason
-	lostEntries []indexEntry // kind, chunk and size
+	lostEntries []indexEntry // kind, definition and size
 	state       streamState
 }
 
@@ -111,14 +111,14 @@ func (r *logRecord) decode(data []byte) error {
 		r.number, r.signal.boot = next(), next()
 		s := &r.signal.signal
 		s.AtMs, r.signal.wallMs = next(), int64(next())
-		s.Kind, s.Chunk, s.Node = wire.SignalKind(next()), model.ChunkID(next()), model.NodeID(next())
+		s.Kind, s.Definition, s.Node = wire.SignalKind(next()), model.DefinitionID(next()), model.NodeID(next())
 		s.Body = rest
 		r.lane, ok = wire.Lane(lane), ok && lane < lanes
 	case recordGone:
 		lane := next()
 		r.number, r.reason = next(), lossReason(next())
 		for ok && len(rest) > 0 {
-			r.lostEntries = append(r.lostEntries, indexEntry{kind: wire.SignalKind(next()), chunk: model.ChunkID(next()), size: uint32(next())})
+			r.lostEntries = append(r.lostEntries, indexEntry{kind: wire.SignalKind(next()), definition: model.DefinitionID(next()), size: uint32(next())})
 		}
 		r.lane, ok = wire.Lane(lane), ok && lane < lanes && r.reason > notLost && r.reason < reasons
 	case recordState:
@@ -163,12 +163,12 @@ func (s *Spool) recoverIndex() error {
 			case recordSignal:
 				list[r.lane] = append(list[r.lane], recoveredNumber{r.epoch, r.number, r.signal.boot, r.signal.signal.AtMs, indexEntry{
 					commit: c.Position().Number, at: wholeSeconds(r.signal.wallMs),
-					chunk: r.signal.signal.Chunk, kind: r.signal.signal.Kind, size: uint32(len(data)), logged: true,
+					definition: r.signal.signal.Definition, kind: r.signal.signal.Kind, size: uint32(len(data)), logged: true,
 				}})
 			case recordGone:
 				for i, it := range r.lostEntries {
 					list[r.lane] = append(list[r.lane], recoveredNumber{r.epoch, r.number + uint64(i), 0, 0, indexEntry{
-						chunk: it.chunk, kind: it.kind, size: it.size, lossReason: r.reason, logged: true,
+						definition: it.definition, kind: it.kind, size: it.size, lossReason: r.reason, logged: true,
 					}})
 				}
 			case recordState:
@@ -252,7 +252,7 @@ func (s *Spool) rebuildLane(l wire.Lane, list []recoveredNumber) {
 	ln.cursor = max(ln.first, ln.sent+1)
 	for n := ln.cursor; n < ln.nextNumber(); n++ {
 		if it := ln.entryOf(n); it.lossReason != notLost && it.size > 0 {
-			ln.reportingNumbers[lossGroup{signalOrigin{it.kind, it.chunk}, it.lossReason}] = n
+			ln.reportingNumbers[lossGroup{signalOrigin{it.kind, it.definition}, it.lossReason}] = n
 		}
 	}
 }

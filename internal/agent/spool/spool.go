@@ -165,7 +165,7 @@ func (s *Spool) Close() error {
 // reportEntry returns an index entry without a result, which makes the spool report its deletion or restore to the
 // server
 func reportEntry(nowMs int64, why lossReason) indexEntry {
-	return indexEntry{at: wholeSeconds(nowMs), chunk: keepaliveChunk, lossReason: why}
+	return indexEntry{at: wholeSeconds(nowMs), definition: keepaliveDefinition, lossReason: why}
 }
 
 // newStreamID returns a random stream id, never zero.
@@ -213,7 +213,7 @@ func (s *Spool) addSignal(l wire.Lane, signal *wire.Signal, urgent bool) {
 	number := s.lanes[l].nextNumber()
 	data := appendSignalRecord(nil, s.streamState.epoch, l, number, &h)
 	s.lanes[l].addNumber(indexEntry{
-		at: wholeSeconds(s.nowMs() - elapsedMs(boot, signal.AtMs)), chunk: signal.Chunk, kind: signal.Kind, size: uint32(len(data)), urgent: urgent,
+		at: wholeSeconds(s.nowMs() - elapsedMs(boot, signal.AtMs)), definition: signal.Definition, kind: signal.Kind, size: uint32(len(data)), urgent: urgent,
 	}, data)
 	s.bytes += int64(len(data)) + entryOverhead
 	s.storeEntries()

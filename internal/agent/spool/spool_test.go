@@ -56,9 +56,9 @@ func openSpool(t *testing.T, fs disk.FS, clock Clock, maxBytes int64) *Spool {
 
 // resultSignal encodes a check result with this output as a signal (a message to the server that gets a sequence
 // number)
-func resultSignal(clock Clock, chunk int, output string) *wire.Signal {
-	signal := wire.ResultSignal(wire.Signal{Chunk: model.ChunkID(chunk), AtMs: clock.BootMs()},
-		wire.Result{Status: model.Status(chunk % 4), DurationMs: 7, Output: []byte(output)})
+func resultSignal(clock Clock, definition int, output string) *wire.Signal {
+	signal := wire.ResultSignal(wire.Signal{Definition: model.DefinitionID(definition), AtMs: clock.BootMs()},
+		wire.Result{Status: model.Status(definition % 4), DurationMs: 7, Output: []byte(output)})
 	return &signal
 }
 
@@ -95,8 +95,8 @@ type recordingServer struct {
 	last            map[wire.StreamKey]uint64
 	deliveries      map[string]int // number of arrivals of each output
 	gaps            map[string]uint64
-	lost            map[model.ChunkID]uint64
-	gapsNaming      map[model.ChunkID]int // number of gaps that name the chunk
+	lost            map[model.DefinitionID]uint64
+	gapsNaming      map[model.DefinitionID]int // number of gaps that name the definition
 	unexplainedGaps int
 	beforeAck       func() // nil, or what happens between a batch and its acknowledgement
 }
@@ -105,7 +105,7 @@ type recordingServer struct {
 func newRecordingServer() *recordingServer {
 	return &recordingServer{
 		last: map[wire.StreamKey]uint64{}, deliveries: map[string]int{},
-		gaps: map[string]uint64{}, lost: map[model.ChunkID]uint64{}, gapsNaming: map[model.ChunkID]int{},
+		gaps: map[string]uint64{}, lost: map[model.DefinitionID]uint64{}, gapsNaming: map[model.DefinitionID]int{},
 	}
 }
 
@@ -138,8 +138,8 @@ func (v *recordingServer) receiveBatch(t *testing.T, s *Spool, maxSignals int, a
 		if end > last {
 			v.gaps[b.Gap.Reason] += end - b.First + 1
 			for _, c := range b.Gap.Counts {
-				v.lost[c.Chunk] += c.Count
-				v.gapsNaming[c.Chunk]++
+				v.lost[c.Definition] += c.Count
+				v.gapsNaming[c.Definition]++
 				if c.Count > end {
 					t.Errorf("a gap up to %d tells of %d results", end, c.Count)
 				}
@@ -436,7 +436,7 @@ func TestRefusedSignalIsDroppedAndCounted(t *testing.T) {
 	appendResults(s, clock, 10, 0, "out")
 	v.receiveBatch(t, s, 5, true)
 	key := wire.StreamKey{Stream: s.Stats().Stream, Lane: wire.Live}
-	s.Acked(&wire.Ack{Refused: []wire.RefusedSignal{{StreamKey: key, Number: 7, Code: "unknown_chunk"}}})
+	s.Acked(&wire.Ack{Refused: []wire.RefusedSignal{{StreamKey: key, Number: 7, Code: "unknown_definition"}}})
 	s.Offline()
 	v.resumeSpool(t, s)
 	v.drainSpool(t, s)
@@ -658,8 +658,8 @@ func TestRefusalsAreLoggedOnceAMinute(t *testing.T) {
 func FuzzRecord(f *testing.F) {
 	clock := newManualClock()
 	f.Add(appendSignalRecord(nil, 1, wire.Live, 7, &spooledSignal{signal: *resultSignal(clock, 3, "output"), boot: 2, wallMs: 1}))
-	f.Add(appendGoneRecord(nil, 1, wire.Backlog, 9, []indexEntry{{chunk: 4, lossReason: tooOld, size: 3}, {chunk: 5, lossReason: tooOld}}))
-	beside := wire.ResultSignal(wire.Signal{Chunk: 3, AtMs: 5}, wire.Result{Output: []byte("output"), Extra: wire.AppendExtra(nil, &wire.Extra{Hooks: []model.HookResult{{Name: "top"}}})})
+	f.Add(appendGoneRecord(nil, 1, wire.Backlog, 9, []indexEntry{{definition: 4, lossReason: tooOld, size: 3}, {definition: 5, lossReason: tooOld}}))
+	beside := wire.ResultSignal(wire.Signal{Definition: 3, AtMs: 5}, wire.Result{Output: []byte("output"), Extra: wire.AppendExtra(nil, &wire.Extra{Hooks: []model.HookResult{{Name: "top"}}})})
 	f.Add(appendSignalRecord(nil, 1, wire.Live, 8, &spooledSignal{signal: beside, boot: 2, wallMs: 1}))
 	f.Add((&streamState{epoch: 1, stream: 99, boot: 1, bootID: "boot", first: [2]uint64{1, 2}, next: [2]uint64{3, 4}, unsent: [2]uint64{3, 0}}).append(nil))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -31,6 +31,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/journal/journaltest"
@@ -42,7 +43,6 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
-	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
@@ -56,26 +56,26 @@ const Password = "correct horse"
 
 // Server is a test server of the API with in-memory event state and stores, but without agents and journal files
 type Server struct {
-	T         testing.TB
-	Intent    *intent.Service
-	Access    *access.Service
-	Planner   *plan.Planner
-	Directory *directory.Directory // of the planner
-	Routes    *route.Table
-	View      *event.View
-	History   history.Store
-	Series    series.Store
-	Reactor   *react.Reactor // tests handlers and replays dead letters; RunReactor runs it
-	Handler   http.Handler
-	URL       string
-	Token     string // of the administrator
+	T          testing.TB
+	Intent     *intent.Service
+	Access     *access.Service
+	Planner    *plan.Planner
+	Directory  *directory.Directory // of the planner
+	Routes     *route.Table
+	View       *event.View
+	History    history.Store
+	Series     series.Store
+	Dispatcher *dispatch.Dispatcher // tests handlers and replays dead letters; RunDispatcher runs it
+	Handler    http.Handler
+	URL        string
+	Token      string // of the administrator
 
 	mu           sync.Mutex
 	now          time.Time
 	number       uint64
 	NotReady     []string
 	agents       map[model.NodeID]v1.AgentSession
-	reacts       atomic.Bool      // the reactor runs
+	reacts       atomic.Bool      // the dispatcher runs
 	ChangeStatus func(*v1.Status) // changes the status that the server reports of itself; nil: the server is healthy
 	Pending      int              // number of machines that wait to be accepted, in the status
 	Waiting      *nodes.Pending   // machines that wait to be accepted
@@ -115,23 +115,23 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 		r.Routes.Announce(c.Receivers)
 	})
 	testenv.NoError(t, r.Planner.Load(ctx))
-	r.View = event.New(shard.New(shard.Options{Chunks: r.Directory.Chunk}), event.Options{Emit: r.emit})
+	r.View = event.New(shard.New(shard.Options{Definitions: r.Directory.Definition}), event.Options{Emit: r.emit})
 	done := make(chan error, 1)
 	go func() { done <- r.View.Run(ctx) }()
 
-	r.Reactor = react.New(react.Options{Store: r.History, Names: explainedDirectory{r.Directory, r.Planner.Inspector()}, Now: r.Now, Queues: &queue.Registry{}})
+	r.Dispatcher = dispatch.New(dispatch.Options{Store: r.History, Names: explainedDirectory{r.Directory, r.Planner.Inspector()}, Now: r.Now, Queues: &queue.Registry{}})
 	r.Waiting = nodes.NewPending(&queue.Registry{}, r.Now)
 	queues := &queue.Registry{}
 	queue.New[int](queues, "history", 100, queue.Rederive)
 	r.Handler = api.New(api.Options{
 		Stores: view.Stores{Kinds: kinds, Intent: r.Intent, Rows: store, Events: r.View, Directory: explainedDirectory{r.Directory, r.Planner.Inspector()}, History: r.History, Series: r.Series, Routing: r.Routes, Now: r.Now},
 		Live: view.Live{
-			Connected: r.connected, Agent: r.agentSession, Judgement: r.Directory.Judgement, Assigned: r.assignedChunk,
+			Connected: r.connected, Agent: r.agentSession, Judgement: r.Directory.Judgement, Assigned: r.assignedDefinition,
 			Limits:   func(string) []v1.LimitUse { return nil },
-			Verdicts: func(model.NodeID, model.CheckID) (react.Verdicts, bool) { return react.Verdicts{}, false },
+			Verdicts: func(model.NodeID, model.CheckID) (dispatch.Verdicts, bool) { return dispatch.Verdicts{}, false },
 			Stream:   func(route.Name) (v1.HandlerStream, bool) { return v1.HandlerStream{}, false },
 		},
-		Access: r.Access, Events: events.Options{Actions: r}, Routing: routing.Options{Handlers: r.Reactor, InForce: func(ctx context.Context) {
+		Access: r.Access, Events: events.Options{Actions: r}, Routing: routing.Options{Handlers: r.Dispatcher, InForce: func(ctx context.Context) {
 			testenv.NoError(t, r.Planner.CatchUp(ctx))
 		}},
 		Items:    items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }},
@@ -171,13 +171,13 @@ func (r *Server) Advance(d time.Duration) {
 	r.now = r.now.Add(d)
 }
 
-// RunReactor starts the reactor, which writes changes of events to history and notifies handlers
-func (r *Server) RunReactor() {
+// RunDispatcher starts the dispatcher, which writes changes of events to history and notifies handlers
+func (r *Server) RunDispatcher() {
 	r.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	testenv.NoError(r.T, r.Reactor.Load(ctx, nil))
+	testenv.NoError(r.T, r.Dispatcher.Load(ctx, nil))
 	done := make(chan error, 1)
-	go func() { done <- r.Reactor.Run(ctx) }()
+	go func() { done <- r.Dispatcher.Run(ctx) }()
 	r.reacts.Store(true)
 	r.T.Cleanup(func() {
 		r.reacts.Store(false)
@@ -194,13 +194,13 @@ func (r *Server) AwaitHistory() {
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	testenv.NoError(r.T, r.Reactor.Recorded(ctx, at))
+	testenv.NoError(r.T, r.Dispatcher.Recorded(ctx, at))
 }
 
-// emit passes changes of events to the reactor (which writes history and notifications) if the test runs one
+// emit passes changes of events to the dispatcher (which writes history and notifications) if the test runs one
 func (r *Server) emit(ts []event.Transition) {
 	if r.reacts.Load() {
-		r.Reactor.Emit(ts)
+		r.Dispatcher.Emit(ts)
 	}
 }
 
@@ -257,10 +257,10 @@ func (r *Server) previewChange(ctx context.Context, writes []intent.Write) ([]in
 	return r.Planner.Preview(ctx, writes)
 }
 
-// assignedChunk returns the compiled definition of a check in a node's assignment; nil: the node does not run the
+// assignedDefinition returns the compiled definition of a check in a node's assignment; nil: the node does not run the
 // check
-func (r *Server) assignedChunk(node model.NodeID, check model.CheckID) *model.CheckChunk {
-	for _, c := range r.Directory.For(node).Chunks {
+func (r *Server) assignedDefinition(node model.NodeID, check model.CheckID) *model.CheckDefinition {
+	for _, c := range r.Directory.For(node).Definitions {
 		if c.Unit == check {
 			return c.AsCheck()
 		}
@@ -345,7 +345,7 @@ func (r *Server) RecordSilence(node, output string) {
 	r.T.Helper()
 	id := r.nodeID(model.DefaultNamespaceName, node)
 	r.commitRecord(id, &wire.Record{Kind: wire.RecordServerResult, Node: id, ServerResult: &wire.ServerResult{
-		Chunk: model.BuiltinChunk(model.KeepaliveCheck), Status: model.Critical, Output: []byte(output),
+		Definition: model.BuiltinDefinition(model.KeepaliveCheck), Status: model.Critical, Output: []byte(output),
 	}})
 }
 
@@ -369,9 +369,9 @@ func (r *Server) RecordResult(namespace, node, check string, status model.Status
 	r.T.Helper()
 	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
 	id := r.nodeID(namespace, node)
-	for _, c := range r.Directory.For(id).Chunks {
+	for _, c := range r.Directory.For(id).Definitions {
 		if c.Name == check {
-			r.commitRecord(id, &wire.Record{Kind: wire.RecordServerResult, Node: id, ServerResult: &wire.ServerResult{Chunk: c.ID, Status: status, Output: []byte(output)}})
+			r.commitRecord(id, &wire.Record{Kind: wire.RecordServerResult, Node: id, ServerResult: &wire.ServerResult{Definition: c.ID, Status: status, Output: []byte(output)}})
 			return
 		}
 	}

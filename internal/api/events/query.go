@@ -183,22 +183,22 @@ func hasTrigger(v *view.View, source model.Source) bool {
 	if unit == nil {
 		return false
 	}
-	template := unit.Chunk.AsTemplate()
+	template := unit.Definition.AsTemplate()
 	return template != nil && template.Trigger(source.Instance) != nil
 }
 
 // firstResultText returns when the first result of a check on a node is due.
 func firstResultText(v *view.View, node model.NodeID, source model.Source) string {
-	chunk := v.Assigned(node, source.Check())
+	definition := v.Assigned(node, source.Check())
 	switch {
 	case source.Kind == model.SourceTrigger:
 		return "the trigger has not been true since it was declared"
-	case chunk == nil || chunk.Interval == 0 && chunk.Cron == "":
+	case definition == nil || definition.Interval == 0 && definition.Cron == "":
 		return "the check runs on this node, and its first result is due"
-	case chunk.Cron != "":
-		return "the check runs on this node, its first result is due at the next time of cron " + chunk.Cron
+	case definition.Cron != "":
+		return "the check runs on this node, its first result is due at the next time of cron " + definition.Cron
 	}
-	return "the check runs on this node, its first result is due within " + model.Duration(chunk.Interval).String()
+	return "the check runs on this node, its first result is due within " + model.Duration(definition.Interval).String()
 }
 
 // FindSourceOn finds the check or trigger that an event path names: first among those on the node, else in the node's

@@ -234,11 +234,11 @@ func (c *traceBuilder) addScheduleLinks(spec *model.CheckSpec) {
 // lastExceptionEnd returns the end of the latest exception in the check's schedule (schedule.except) since its last
 // run. For a present exception it adds a step to the trace.
 func (c *traceBuilder) lastExceptionEnd(st *event.State) (end time.Time) {
-	chunk := c.Judgement(st.Chunk, st.Instance)
-	if chunk == nil || len(chunk.Except) == 0 {
+	definition := c.Judgement(st.Definition, st.Instance)
+	if definition == nil || len(definition.Except) == 0 {
 		return end
 	}
-	set, err := window.NewSet(chunk.Except)
+	set, err := window.NewSet(definition.Except)
 	if err != nil {
 		return end
 	}

@@ -17,11 +17,11 @@ import (
 	"github.com/muster-fleet/muster/internal/api/events"
 	"github.com/muster-fleet/muster/internal/api/op"
 	"github.com/muster-fleet/muster/internal/api/view"
+	"github.com/muster-fleet/muster/internal/authlimit"
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/store/history"
-	"github.com/muster-fleet/muster/internal/tries"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -61,7 +61,7 @@ func Register(r *op.Routes, o Options) {
 // answer handles one request; if it returns nil, the response is an empty object. name is the reason of refusals in
 // the metrics.
 func limitInboundRequests(r *op.Routes, name string, slots *queue.Slots, body time.Duration, answer func(r *http.Request, address string) error) http.Handler {
-	attempts := tries.New(r.View().Now)
+	attempts := authlimit.New(r.View().Now)
 	answered := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		address := model.HostOf(q.RemoteAddr)
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(body))

@@ -107,7 +107,7 @@ func (s *itemRequest) itemsOf(node model.NodeID) (rows []v1.ItemState) {
 		if u == nil {
 			continue
 		}
-		template := u.Chunk.AsTemplate()
+		template := u.Definition.AsTemplate()
 		if template == nil {
 			continue
 		}

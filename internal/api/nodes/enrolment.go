@@ -17,11 +17,11 @@ import (
 	"github.com/muster-fleet/muster/internal/api/op"
 	"github.com/muster-fleet/muster/internal/api/resources"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/authlimit"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/queue"
-	"github.com/muster-fleet/muster/internal/tries"
 )
 
 // NewEnrolmentLimit returns a function for pki.Enroller that bounds how many machines enrol at the same time. A
@@ -65,7 +65,7 @@ func boundEnrolment(r *op.Routes, name, wrongReason string, serve func(w *op.Sta
 	wrong, concurrent := newWrongSecretThrottle(r.View().Now), op.NewQuota[netip.Prefix](maxEnrolmentsPerNetwork, 0)
 	return http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		address := model.HostOf(q.RemoteAddr)
-		leave, ok := concurrent.Enter(tries.Network(address))
+		leave, ok := concurrent.Enter(authlimit.Network(address))
 		if !ok {
 			r.CountRefusal(name + "_network")
 			w.Header().Set("Connection", "close") // else the answer waits for the rest of the request
@@ -85,7 +85,7 @@ func boundEnrolment(r *op.Routes, name, wrongReason string, serve func(w *op.Sta
 }
 
 // maxEnrolmentsPerNetwork bounds the concurrent requests of one network: a fleet behind one address
-// leaves places for others. A network is what tries.Limiter counts as one address range.
+// leaves places for others. A network is what authlimit.Limiter counts as one address range.
 const maxEnrolmentsPerNetwork = 32
 
 // registerJoinTokens registers the operations about the CA and join tokens.

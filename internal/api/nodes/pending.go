@@ -16,11 +16,11 @@ import (
 	"github.com/muster-fleet/muster/internal/api/list"
 	"github.com/muster-fleet/muster/internal/api/op"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/authlimit"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/queue"
-	"github.com/muster-fleet/muster/internal/tries"
 )
 
 // Pending is the list of machines that wait until a person accepts them as nodes. The list is in memory only: after a
@@ -29,7 +29,7 @@ import (
 type Pending struct {
 	now         func() time.Time
 	capacity    int
-	newMachines *tries.Limiter // throttles new machines by network
+	newMachines *authlimit.Limiter // throttles new machines by network
 
 	mu             sync.Mutex
 	machines       map[string]*pendingMachine // by the fingerprint of the machine's key
@@ -66,7 +66,7 @@ const pendingHint = "on the server: muster node list --pending; to join many mac
 // NewPending returns an empty list of pending machines, shown as queue "pending" in muster get queues.
 func NewPending(r *queue.Registry, now func() time.Time) *Pending {
 	capacity, policy := r.Bounds("pending")
-	p := &Pending{now: now, capacity: int(capacity), newMachines: tries.New(now), machines: map[string]*pendingMachine{}}
+	p := &Pending{now: now, capacity: int(capacity), newMachines: authlimit.New(now), machines: map[string]*pendingMachine{}}
 	r.Register("pending", func() queue.Info {
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -82,7 +82,7 @@ func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration
 		return 0, model.Errorf(model.TooLarge, "this machine's labels and facts have more than %d bytes", maxMachineBytes)
 	}
 	whence := model.HostOf(request.Whence)
-	from := tries.Network(whence)
+	from := authlimit.Network(whence)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
@@ -324,7 +324,7 @@ func (s *nodeRequest) refusePending(ctx context.Context, in *struct{ Body v1.Pen
 // wrongSecretThrottle limits the number of different wrong tokens and certificates per network. A hundred agents
 // behind one address whose join token was deleted are one attempt.
 type wrongSecretThrottle struct {
-	*tries.Limiter
+	*authlimit.Limiter
 	now func() time.Time
 
 	mu        sync.Mutex
@@ -346,12 +346,12 @@ const (
 
 // newWrongSecretThrottle returns a throttle without recorded attempts.
 func newWrongSecretThrottle(now func() time.Time) *wrongSecretThrottle {
-	return &wrongSecretThrottle{Limiter: tries.New(now), now: now, lastShown: map[secretAttempt]time.Time{}}
+	return &wrongSecretThrottle{Limiter: authlimit.New(now), now: now, lastShown: map[secretAttempt]time.Time{}}
 }
 
 // allowWrongSecret counts a wrong token or certificate and reports whether the network may try further ones.
 func (g *wrongSecretThrottle) allowWrongSecret(address, secret string) bool {
-	return secret != "" && g.isRepeatedSecret(secretAttempt{tries.Network(address), secret}) || g.Allow(address)
+	return secret != "" && g.isRepeatedSecret(secretAttempt{authlimit.Network(address), secret}) || g.Allow(address)
 }
 
 // isRepeatedSecret reports whether the network already sent the same wrong token or certificate.

@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/authlimit"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/testenv"
-	"github.com/muster-fleet/muster/internal/tries"
 )
 
 // newTestPending returns an empty Pending with its queue and a function that advances its clock.
@@ -77,7 +77,7 @@ func TestNewPendingMachinesAreThrottled(t *testing.T) {
 		_, err := p.Ask(machineKey(n), pki.EnrolRequest{Whence: "10.0.0.1:1"})
 		return err
 	}
-	for n := range tries.Burst {
+	for n := range authlimit.Burst {
 		testenv.NoError(t, ask(n))
 	}
 	if err := ask(100); model.ClassOf(err) != model.Limited {
@@ -86,7 +86,7 @@ func TestNewPendingMachinesAreThrottled(t *testing.T) {
 	if err := ask(0); err != nil {
 		t.Errorf("a machine that waits already: %v", err)
 	}
-	pass(tries.Interval)
+	pass(authlimit.Interval)
 	if err := ask(100); err != nil {
 		t.Errorf("after the pause: %v", err)
 	}
@@ -129,7 +129,7 @@ func TestPendingMachinesAreFoundByNameOrKey(t *testing.T) {
 	if w, err := p.findMachine("db"); err != nil || w.address != "10.9.0.3" || p.countNetworkMachines(w.network) != 1 || p.Len() != 3 {
 		t.Errorf("%+v %v, %d machines wait", w, err, p.Len())
 	}
-	if p.removeMachine(three); p.countNetworkMachines(tries.Network("10.9.0.3")) != 0 || p.Len() != 2 {
+	if p.removeMachine(three); p.countNetworkMachines(authlimit.Network("10.9.0.3")) != 0 || p.Len() != 2 {
 		t.Errorf("%d machines wait", p.Len())
 	}
 }

@@ -11,9 +11,9 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/api/view"
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
-	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
 )
 
@@ -39,7 +39,7 @@ func ActiveHolds(v *view.View, p *model.Problem) []v1.NotificationHold {
 }
 
 // Routes returns the routes of a problem and the rule that selected them
-func Routes(v *view.View, m *route.Problem, c *model.CheckChunk) ([]*route.Route, route.Choice) {
+func Routes(v *view.View, m *route.Problem, c *model.CheckDefinition) ([]*route.Route, route.Choice) {
 	return route.Choose(v.Routing, v.Directory, m, c, m.Node.Namespace)
 }
 
@@ -129,22 +129,22 @@ func CoveredNodes(v *view.View, namespace string, selector *model.Selector) (cov
 
 // Definition returns the check definition whose handlers, route and pipelines apply now to problems of a source on a
 // node; nil: the source is unknown
-func Definition(v *view.View, node model.NodeID, source model.Source) *model.CheckChunk {
+func Definition(v *view.View, node model.NodeID, source model.Source) *model.CheckDefinition {
 	if source.Check() == model.KeepaliveCheck {
 		return v.Directory.Keepalive(node)
 	}
-	if chunk := model.BuiltinChunkOf(model.BuiltinChunk(source.Check())); chunk != nil {
-		return chunk
+	if definition := model.BuiltinDefinitionOf(model.BuiltinDefinition(source.Check())); definition != nil {
+		return definition
 	}
 	if unit := v.Directory.SourceUnit(source); unit != nil {
-		return unit.Chunk.Judgement(source.Instance)
+		return unit.Definition.Judgement(source.Instance)
 	}
 	return nil
 }
 
 // ShowRoutedProblems converts the open problems that a change of routes affects to the API type TakenProblems. Those
 // of namespaces that the caller may not see are left out.
-func ShowRoutedProblems(v *view.View, list []react.RoutedProblems) (out []v1.TakenProblems) {
+func ShowRoutedProblems(v *view.View, list []dispatch.RoutedProblems) (out []v1.TakenProblems) {
 	for _, one := range list {
 		if _, ok := v.Directory.NamespaceByName(one.Handlers[0].Namespace); !ok {
 			continue

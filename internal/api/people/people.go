@@ -18,23 +18,23 @@ import (
 	"github.com/muster-fleet/muster/internal/api/list"
 	"github.com/muster-fleet/muster/internal/api/op"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/authlimit"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
-	"github.com/muster-fleet/muster/internal/tries"
 )
 
 // accountRequest is one API request about users, logins and tokens.
 type accountRequest struct {
 	op.Request
-	passwordAttempts *tries.Limiter // throttles passwords by network
-	loginTurns       *op.Turns      // a password takes 19 MiB and some 20 ms to check
+	passwordAttempts *authlimit.Limiter // throttles passwords by network
+	loginTurns       *op.Turns          // a password takes 19 MiB and some 20 ms to check
 	joinTokens       intent.JoinTokens
 }
 
 // Register adds the operations about users, logins and tokens.
 func Register(r *op.Routes, tokens intent.JoinTokens) {
-	passwords := tries.New(r.View().Now)
+	passwords := authlimit.New(r.View().Now)
 	logins := op.NewTurns(r, "logins", "login_queue", model.Errorf(model.Unavailable, "too many logins are in progress").WithHint("try again in a moment; tokens still work"))
 	at := op.NewOperationSet(r, func(q op.Request) *accountRequest { return &accountRequest{q, passwords, logins, tokens} })
 	login := op.Post("login", "/api/v1/login", "auth", "Log in", model.Limited)

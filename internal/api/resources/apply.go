@@ -20,9 +20,9 @@ import (
 	"github.com/muster-fleet/muster/internal/api/op"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/api/view"
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
 )
 
@@ -119,9 +119,9 @@ func (s *resourceRequest) changeResources(
 	if s.ChangeRouting == nil || dryRun {
 		applied, err = change()
 	} else {
-		by := react.RoutingChange{OnlyNew: onlyNew, By: access.CallerOf(ctx).User}
-		var taken []react.RoutedProblems
-		taken, routed.TakenLate, err = s.ChangeRouting(ctx, by, func() (_ *react.ReceiverEdits, err error) {
+		by := dispatch.RoutingChange{OnlyNew: onlyNew, By: access.CallerOf(ctx).User}
+		var taken []dispatch.RoutedProblems
+		taken, routed.TakenLate, err = s.ChangeRouting(ctx, by, func() (_ *dispatch.ReceiverEdits, err error) {
 			applied, err = change()
 			return s.receiverEdits(applied, resources), err
 		})
@@ -131,7 +131,7 @@ func (s *resourceRequest) changeResources(
 		return v1.Applied{}, err
 	}
 	if edits := s.receiverEdits(applied, resources); dryRun && edits != nil && s.PreviewRouting != nil {
-		taken, late := s.PreviewRouting(ctx, react.RoutingChange{OnlyNew: onlyNew}, edits)
+		taken, late := s.PreviewRouting(ctx, dispatch.RoutingChange{OnlyNew: onlyNew}, edits)
 		routed = v1.RoutingEffect{Taken: notification.ShowRoutedProblems(s.View, taken), TakenLate: late}
 	}
 	out := Applied(s.View, applied, dryRun, resources)
@@ -140,12 +140,12 @@ func (s *resourceRequest) changeResources(
 }
 
 // receiverEdits returns the changes of routes and handler lists among the outcomes of a change; nil: there are none.
-func (s *resourceRequest) receiverEdits(applied intent.ApplyResult, resources []model.Resource) *react.ReceiverEdits {
+func (s *resourceRequest) receiverEdits(applied intent.ApplyResult, resources []model.Resource) *dispatch.ReceiverEdits {
 	byKey := map[intent.Key]model.Spec{}
 	for i := range resources {
 		byKey[intent.KeyOf(&resources[i])] = resources[i].Spec
 	}
-	p := &react.ReceiverEdits{Checks: map[route.Name]*model.CheckSpec{}, Nodes: map[route.Name]*model.NodeSpec{}, Namespaces: map[string]*model.NamespaceSpec{},
+	p := &dispatch.ReceiverEdits{Checks: map[route.Name]*model.CheckSpec{}, Nodes: map[route.Name]*model.NodeSpec{}, Namespaces: map[string]*model.NamespaceSpec{},
 		Sees: func(namespace string) bool { _, ok := s.Directory.NamespaceByName(namespace); return ok }}
 	found := false
 	for _, o := range applied.Outcomes {

@@ -28,11 +28,11 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/queue"
-	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/where"
 )
@@ -305,11 +305,11 @@ type Archives interface {
 // Options has the dependencies of package resources.
 type Options struct {
 	Archives Archives // nil: none
-	// ChangeRouting runs a change that may change routes, and returns the open problems that it concerns; nil: no reactor
-	// runs. See react.Reactor.ChangeRouting.
-	ChangeRouting func(ctx context.Context, c react.RoutingChange, change func() (*react.ReceiverEdits, error)) (taken []react.RoutedProblems, late bool, err error)
-	// PreviewRouting is react.Reactor.PreviewRouting; nil where ChangeRouting is.
-	PreviewRouting func(ctx context.Context, c react.RoutingChange, edits *react.ReceiverEdits) (taken []react.RoutedProblems, late bool)
+	// ChangeRouting runs a change that may change routes, and returns the open problems that it concerns; nil: no dispatcher
+	// runs. See dispatch.Dispatcher.ChangeRouting.
+	ChangeRouting func(ctx context.Context, c dispatch.RoutingChange, change func() (*dispatch.ReceiverEdits, error)) (taken []dispatch.RoutedProblems, late bool, err error)
+	// PreviewRouting is dispatch.Dispatcher.PreviewRouting; nil where ChangeRouting is.
+	PreviewRouting func(ctx context.Context, c dispatch.RoutingChange, edits *dispatch.ReceiverEdits) (taken []dispatch.RoutedProblems, late bool)
 }
 
 // resourceRequest is one request about resources.

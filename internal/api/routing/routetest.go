@@ -34,13 +34,13 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 	if !ok || status == model.OK {
 		return nil, model.Errorf(model.Invalid, "%q is not a status that a problem can have", in.Status).WithHint("warning, critical or unknown")
 	}
-	c := assumedProblem{routingRequest: s, check: model.CheckID(source.ID), chunk: notification.Definition(s.View, node, source), at: in.At}
+	c := assumedProblem{routingRequest: s, check: model.CheckID(source.ID), definition: notification.Definition(s.View, node, source), at: in.At}
 	if c.at.IsZero() {
 		c.at = s.Now()
 	}
 	severity := model.DefaultSeverity(status)
-	if c.chunk != nil {
-		severity = c.chunk.Severities[status]
+	if c.definition != nil {
+		severity = c.definition.Severities[status]
 	}
 	if in.Severity != "" {
 		if severity, ok = model.ParseSeverity(in.Severity); !ok {
@@ -64,17 +64,17 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 // assumedProblem is the imagined new problem for which a route test predicts notifications.
 type assumedProblem struct {
 	*routingRequest
-	check   model.CheckID
-	chunk   *model.CheckChunk
-	problem *route.Problem
-	at      time.Time
+	check      model.CheckID
+	definition *model.CheckDefinition
+	problem    *route.Problem
+	at         time.Time
 
 	dependencies []route.Dependency // checks on which the problem's check depends
 }
 
 // chooseRoutes returns the routes that would notify about the assumed problem, and the rule that selects them.
 func (c *assumedProblem) chooseRoutes() ([]*route.Route, string) {
-	routes, by := notification.Routes(c.View, c.problem, c.chunk)
+	routes, by := notification.Routes(c.View, c.problem, c.definition)
 	why := "nobody: the check names no route (alert.route), no route matches, none is called default, and namespace " + c.problem.Node.Namespace + " names no handlers"
 	switch by {
 	case route.ByHandlers:
@@ -93,8 +93,8 @@ func (c *assumedProblem) chooseRoutes() ([]*route.Route, string) {
 	case route.ByPipelines:
 		why = "only the handlers of pipelines: " + notification.DeclaringResource(c.check) + " names pipelines, no route and no handlers, and no route matches"
 	}
-	if c.chunk != nil && len(c.chunk.Pipelines) > 0 {
-		why += "; muster why shows its pipelines, which decide separately: " + strings.Join(c.chunk.Pipelines, ", ")
+	if c.definition != nil && len(c.definition.Pipelines) > 0 {
+		why += "; muster why shows its pipelines, which decide separately: " + strings.Join(c.definition.Pipelines, ", ")
 	}
 	return routes, why
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/muster-fleet/muster/internal/api/notification"
 	"github.com/muster-fleet/muster/internal/api/op"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/handler"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
@@ -147,10 +147,10 @@ func (s *routingRequest) endSilence(ctx context.Context, in *struct {
 }
 
 // Handlers is the interface that sends test notifications, notifies handlers of open problems and sends their dead
-// letters again (*react.Reactor)
+// letters again (*dispatch.Dispatcher)
 type Handlers interface {
-	Try(ctx context.Context, handler history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (react.Trial, error)
-	NotifyOpen(ctx context.Context, problem, by string) (taken []react.RoutedProblems, late bool)
+	Try(ctx context.Context, handler history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (dispatch.Trial, error)
+	NotifyOpen(ctx context.Context, problem, by string) (taken []dispatch.RoutedProblems, late bool)
 	Replay(ctx context.Context, handler history.HandlerRef, q history.ReplayQuery) (history.ReplayCounts, error)
 }
 

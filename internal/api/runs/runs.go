@@ -314,12 +314,12 @@ func (x *runExecution) runAllNodes(ctx context.Context, allowed func() bool) err
 func (x *runExecution) startNodeRun(node model.NodeID) error {
 	run, timeout := x.runTask.run, x.timeout
 	if x.check != 0 {
-		chunk := x.request.Assigned(node, x.check)
-		if chunk == nil {
+		definition := x.request.Assigned(node, x.check)
+		if definition == nil {
 			return x.endNodeRun(node, &v1.RunLine{Type: v1.RunRefused, Why: "the check is not assigned to this node"})
 		}
-		run.Chunk = chunk.ID
-		timeout = cmp.Or(timeout, chunk.Timeout+answerGrace+turnGrace)
+		run.Definition = definition.ID
+		timeout = cmp.Or(timeout, definition.Timeout+answerGrace+turnGrace)
 	}
 	if err := x.runs.Ask(node, run); err != nil {
 		var said *model.Error

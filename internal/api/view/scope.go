@@ -264,7 +264,7 @@ func (d scopedDirectory) Faults(namespace string) (list []plan.Fault, nodes int)
 }
 
 // Keepalive returns the keepalive check of a node that the caller may see; nil: none
-func (d scopedDirectory) Keepalive(id model.NodeID) *model.CheckChunk {
+func (d scopedDirectory) Keepalive(id model.NodeID) *model.CheckDefinition {
 	if d.visibleNode(id) == 0 {
 		return nil
 	}

@@ -23,13 +23,13 @@ import (
 	"github.com/muster-fleet/muster/internal/access"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/plan"
-	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
@@ -67,13 +67,13 @@ type Live struct {
 	// Limits returns the limits of a namespace with their use.
 	Limits func(namespace string) []v1.LimitUse
 	// Verdicts returns the last verdicts of pipelines (kept from Sensu) on an event.
-	Verdicts func(model.NodeID, model.CheckID) (react.Verdicts, bool)
+	Verdicts func(model.NodeID, model.CheckID) (dispatch.Verdicts, bool)
 	// Stream returns the progress of a handler that receives every result; false: the handler receives no results.
 	Stream func(route.Name) (v1.HandlerStream, bool)
-	// Judgement finds the rules that judged an event, by its chunk and instance; nil: no chunk has them any more.
-	Judgement func(chunk model.ChunkID, instance string) *model.CheckChunk
-	// Assigned finds the chunk of a check in the assignment of a node; nil: the node does not run the check.
-	Assigned func(model.NodeID, model.CheckID) *model.CheckChunk
+	// Judgement finds the rules that judged an event, by its definition and instance; nil: no definition has them any more.
+	Judgement func(definition model.DefinitionID, instance string) *model.CheckDefinition
+	// Assigned finds the definition of a check in the assignment of a node; nil: the node does not run the check.
+	Assigned func(model.NodeID, model.CheckID) *model.CheckDefinition
 }
 
 // Intent is the part of the store of declared resources (intent) that the API calls

@@ -17,9 +17,9 @@ func TestDemoOutputs(t *testing.T) {
 	bad := 0
 	for a := range 300 {
 		for c := range checks {
-			chunk := &model.CheckChunk{Chunk: model.Chunk{Name: checks[c].name}}
-			status := words{}.Status(a, c, chunk, uint64(a*7+c), model.OK, false)
-			out := words{}.Output(nil, a, c, chunk, uint64(a*7+c), status)
+			definition := &model.CheckDefinition{Definition: model.Definition{Name: checks[c].name}}
+			status := words{}.Status(a, c, definition, uint64(a*7+c), model.OK, false)
+			out := words{}.Output(nil, a, c, definition, uint64(a*7+c), status)
 			if len(out) < 20 || status > model.Critical {
 				t.Fatalf("%q %s", out, status)
 			}

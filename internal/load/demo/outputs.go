@@ -20,7 +20,7 @@ func (words) mood(a, c int, seq uint64) (fixed uint64, wave float64) {
 	return fixed, math.Sin(runs/float64(20+fixed%13)+float64(fixed%628)/100)/2 + 0.5
 }
 
-func (d words) Status(a, c int, chunk *model.CheckChunk, seq uint64, _ model.Status, _ bool) model.Status {
+func (d words) Status(a, c int, definition *model.CheckDefinition, seq uint64, _ model.Status, _ bool) model.Status {
 	fixed, wave := d.mood(a, c, seq)
 	trouble := 0.0
 	switch {
@@ -30,7 +30,7 @@ func (d words) Status(a, c int, chunk *model.CheckChunk, seq uint64, _ model.Sta
 		trouble = wave
 	}
 	switch {
-	case trouble > 0.9, trouble > 0.7 && chunk.Name == "ssh": // which is refused, or not
+	case trouble > 0.9, trouble > 0.7 && definition.Name == "ssh": // which is refused, or not
 		return model.Critical
 	case trouble > 0.7:
 		return model.Warning
@@ -38,10 +38,10 @@ func (d words) Status(a, c int, chunk *model.CheckChunk, seq uint64, _ model.Sta
 	return model.OK
 }
 
-func (d words) Output(dst []byte, a, c int, chunk *model.CheckChunk, seq uint64, status model.Status) []byte {
+func (d words) Output(dst []byte, a, c int, definition *model.CheckDefinition, seq uint64, status model.Status) []byte {
 	fixed, wave := d.mood(a, c, seq)
 	level := float64(status) // OK 0, WARNING 1, CRITICAL 2
-	switch chunk.Name {
+	switch definition.Name {
 	case "disk":
 		used := min(99, 35+25*outputs.Share(outputs.Mix(fixed))+4*wave+[...]float64{0, 20, 32}[status])
 		return fmt.Appendf(dst, "DISK %s - free space: / %.0f MiB (%.0f%%)| /=%.0fMB;32768;36864;0;40960", status, 409.6*(100-used), 100-used, 409.6*used)

@@ -23,7 +23,7 @@ type Digits struct {
 // Rare keeps one status to one state, so that a search for it finds one in all.
 type Rare struct{ Agent, Check int }
 
-func (d *Digits) Status(a, c int, _ *model.CheckChunk, seq uint64, before model.Status, _ bool) model.Status {
+func (d *Digits) Status(a, c int, _ *model.CheckDefinition, seq uint64, before model.Status, _ bool) model.Status {
 	r := d.draw(a, c, seq)
 	switch {
 	case d.Rare != nil && a == d.Rare.Agent && c == d.Rare.Check:
@@ -41,7 +41,7 @@ func another(before model.Status, r uint64) model.Status {
 	return (before + 1 + model.Status(r&1)) % 4
 }
 
-func (d *Digits) Output(dst []byte, a, c int, _ *model.CheckChunk, seq uint64, status model.Status) []byte {
+func (d *Digits) Output(dst []byte, a, c int, _ *model.CheckDefinition, seq uint64, status model.Status) []byte {
 	from := len(dst)
 	dst = append(dst, status.String()...)
 	dst = append(dst, " - result "...)

@@ -45,7 +45,7 @@ type says struct {
 	size     int        // of outputs; 0: as long as the plug-in's words
 }
 
-func (s *says) Status(a, c int, _ *model.CheckChunk, seq uint64, before model.Status, first bool) model.Status {
+func (s *says) Status(a, c int, _ *model.CheckDefinition, seq uint64, before model.Status, first bool) model.Status {
 	own := Mix(s.seed ^ uint64(a)<<32 ^ uint64(c))
 	if Share(Mix(own)) < s.flapping {
 		if first || before != model.OK {
@@ -76,10 +76,10 @@ func (s *says) draw(at float64) model.Status {
 	return model.OK
 }
 
-func (s *says) Output(dst []byte, a, c int, chunk *model.CheckChunk, seq uint64, status model.Status) []byte {
+func (s *says) Output(dst []byte, a, c int, definition *model.CheckDefinition, seq uint64, status model.Status) []byte {
 	r := Mix(s.seed ^ uint64(a)<<40 ^ uint64(c)<<20 ^ seq)
 	if s.like == "" {
-		return (&Digits{Size: s.size, Seed: s.seed}).Output(dst, a, c, chunk, seq, status)
+		return (&Digits{Size: s.size, Seed: s.seed}).Output(dst, a, c, definition, seq, status)
 	}
 	from := len(dst)
 	dst = fillIn(dst, scenario.Words(s.like, status), r)

@@ -122,9 +122,9 @@ func TestTheJournalIsTheRecording(t *testing.T) {
 							lates++
 						}
 						r := wire.Result{Status: model.Status(random.IntN(4)), Output: bytes.Repeat([]byte("secret"), random.IntN(30))}
-						s := wire.ResultSignal(wire.Signal{Chunk: model.ChunkID(7 + random.IntN(6)), AtMs: b.NowMs - age}, r)
+						s := wire.ResultSignal(wire.Signal{Definition: model.DefinitionID(7 + random.IntN(6)), AtMs: b.NowMs - age}, r)
 						b.Signals = append(b.Signals, s)
-						of := state{node, s.Chunk}
+						of := state{node, s.Definition}
 						want[of] = append(want[of], said{r.Status, len(r.Output)})
 						signals++
 					}
@@ -197,7 +197,7 @@ func (k *kept) steady(nodes, seconds int) {
 		var entries []journal.Entry
 		for n := range nodes {
 			entries = append(entries, batchOf(model.NodeID(10+n), &wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: uint64(k.count + 1), NowMs: 1_000_000 + uint64(i)*1000,
-				Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: 5, AtMs: 1_000_000 + uint64(i)*1000 - 200}, wire.Result{Output: []byte("fine")})}}))
+				Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Definition: 5, AtMs: 1_000_000 + uint64(i)*1000 - 200}, wire.Result{Output: []byte("fine")})}}))
 		}
 		k.append(time.Second, entries...)
 	}

@@ -18,7 +18,7 @@ type recorder struct {
 	out    *stream.Writer
 	head   stream.Head
 	nodes  map[model.NodeID]*node
-	checks map[model.ChunkID]uint32
+	checks map[model.DefinitionID]uint32
 	gaps   [][]int64       // by check: some between two results of one node
 	states map[state]int64 // when its last result ran
 	held   []taken         // not yet written: others may come that ran before
@@ -42,8 +42,8 @@ type node struct {
 
 // state is a check of a node. A check is told by its definition: the journal names no other.
 type state struct {
-	node  model.NodeID
-	chunk model.ChunkID
+	node       model.NodeID
+	definition model.DefinitionID
 }
 
 type taken struct {
@@ -53,7 +53,7 @@ type taken struct {
 }
 
 func newRecorder(out *stream.Writer) *recorder {
-	return &recorder{out: out, nodes: map[model.NodeID]*node{}, checks: map[model.ChunkID]uint32{}, states: map[state]int64{}}
+	return &recorder{out: out, nodes: map[model.NodeID]*node{}, checks: map[model.DefinitionID]uint32{}, states: map[state]int64{}}
 }
 
 // batch takes one frame of an agent.
@@ -101,10 +101,10 @@ const gapsKept = 99
 
 // result takes one result of a node.
 func (r *recorder) result(n *node, id model.NodeID, s *wire.Signal, received int64) {
-	check, found := r.checks[s.Chunk]
+	check, found := r.checks[s.Definition]
 	if !found {
 		check = uint32(len(r.checks))
-		r.checks[s.Chunk] = check
+		r.checks[s.Definition] = check
 		r.head.Checks = append(r.head.Checks, stream.Check{})
 		r.gaps = append(r.gaps, nil)
 	}
@@ -120,7 +120,7 @@ func (r *recorder) result(n *node, id model.NodeID, s *wire.Signal, received int
 	if age > late {
 		t.at, t.Late = received, true
 	}
-	at := state{id, s.Chunk}
+	at := state{id, s.Definition}
 	before, again := r.states[at]
 	t.at = max(t.at, before) // the order of one state is that of the journal, whatever delays made of the ages
 	r.states[at] = t.at

@@ -137,7 +137,7 @@ func TestBrokenServersAreCaught(t *testing.T) {
 			lie: replaced(true, func(node uint32, b *wire.Batch) []*wire.Batch {
 				changed := false
 				for i := range b.Signals {
-					if s := &b.Signals[i]; node == firstNode+3 && s.Chunk == 104 {
+					if s := &b.Signals[i]; node == firstNode+3 && s.Definition == 104 {
 						r, err := s.Result()
 						if err != nil {
 							panic(err)
@@ -174,11 +174,11 @@ func TestBrokenServersAreCaught(t *testing.T) {
 // large makes every seventh result of check 2 larger than the server takes.
 type large struct{}
 
-func (large) Status(_, _ int, _ *model.CheckChunk, seq uint64, _ model.Status, _ bool) model.Status {
+func (large) Status(_, _ int, _ *model.CheckDefinition, seq uint64, _ model.Status, _ bool) model.Status {
 	return model.Status(seq % 3)
 }
 
-func (large) Output(dst []byte, _, c int, _ *model.CheckChunk, seq uint64, _ model.Status) []byte {
+func (large) Output(dst []byte, _, c int, _ *model.CheckDefinition, seq uint64, _ model.Status) []byte {
 	size := 60
 	if c == 2 && seq%7 == 0 { // numbers of one check share factors with the fleet
 		size = 300

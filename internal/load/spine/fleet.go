@@ -25,7 +25,7 @@ type Fleet struct {
 	mu          sync.RWMutex
 	list        []enlisted // by number
 	classes     []orders
-	chunks      []*model.Chunk // of all classes, by number
+	definitions []*model.Definition // of all classes, by number
 }
 
 type enlisted struct {
@@ -36,8 +36,8 @@ type enlisted struct {
 
 // orders are what each node of a class runs.
 type orders struct {
-	chunks []*model.Chunk
-	hash   [32]byte
+	definitions []*model.Definition
+	hash        [32]byte
 }
 
 // Numbers begin where a server's do not.
@@ -50,17 +50,17 @@ const (
 // NewFleet has a scenario's machines and checks.
 func NewFleet(sc *scenario.Scenario) *Fleet {
 	f := &Fleet{nodes: map[uuid.UUID]core.Node{}}
-	chunks := map[string]*model.Chunk{}
+	definitions := map[string]*model.Definition{}
 	for _, k := range sc.Placed() { // in this order they are in each assignment, too
 		for n := range max(1, k.Count) {
-			chunks[k.FullName(n)] = f.check(k.FullName(n), time.Duration(k.Interval), time.Duration(k.TTL))
+			definitions[k.FullName(n)] = f.check(k.FullName(n), time.Duration(k.Interval), time.Duration(k.TTL))
 		}
 	}
 	for i := range sc.Agents {
 		var o orders
 		for _, k := range sc.Held(&sc.Agents[i]) {
 			for n := range max(1, k.Count) {
-				o.chunks = append(o.chunks, chunks[k.FullName(n)])
+				o.definitions = append(o.definitions, definitions[k.FullName(n)])
 			}
 		}
 		f.order(o)
@@ -77,7 +77,7 @@ func newFleet(o *Options) *Fleet {
 	for i := range o.Checks {
 		f.check(fmt.Sprintf("load-%03d", i), o.Interval, 0)
 	}
-	f.order(orders{chunks: f.chunks})
+	f.order(orders{definitions: f.definitions})
 	for i := range o.Agents {
 		f.enlist(simulated.NodeUID(o.Seed, i), simulated.NodeName(i), 0)
 	}
@@ -85,20 +85,20 @@ func newFleet(o *Options) *Fleet {
 }
 
 // check makes one more.
-func (f *Fleet) check(name string, interval, ttl time.Duration) *model.Chunk {
-	n := firstCheck + len(f.chunks)
-	c := &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(n), Unit: model.CheckID(n), Namespace: namespace, Name: name},
+func (f *Fleet) check(name string, interval, ttl time.Duration) *model.Definition {
+	n := firstCheck + len(f.definitions)
+	c := &model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(n), Unit: model.CheckID(n), Namespace: namespace, Name: name},
 		Command: &model.Command{Shell: "true"}, Interval: interval, Timeout: interval, TTL: ttl, FailAfter: 3, RecoverAfter: 1,
 		Severities: [4]model.Severity{model.NotClassified, model.SeverityWarning, model.High, model.Average}}
-	c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c.Seal()))
-	f.chunks = append(f.chunks, &c.Chunk)
-	return &c.Chunk
+	c.Hash = wire.DefinitionHash(wire.AppendDefinition(nil, c.Seal()))
+	f.definitions = append(f.definitions, &c.Definition)
+	return &c.Definition
 }
 
 // order is what the next class runs.
 func (f *Fleet) order(o orders) {
-	if len(o.chunks) > 0 {
-		o.hash = wire.AssignmentHash(o.chunks, nil, nil)
+	if len(o.definitions) > 0 {
+		o.hash = wire.AssignmentHash(o.definitions, nil, nil)
 	}
 	f.classes = append(f.classes, o)
 }
@@ -139,7 +139,7 @@ func (f *Fleet) Name(id model.NodeID) string {
 // Held is what a node holds once it was sent its assignment.
 func (f *Fleet) Held(id model.NodeID) *link.Assignment {
 	a := f.For(id)
-	return &link.Assignment{Generation: a.Generation, Hash: a.Hash, Chunks: a.Chunks}
+	return &link.Assignment{Generation: a.Generation, Hash: a.Hash, Definitions: a.Definitions}
 }
 
 // Lookup implements muster.Nodes, with the next four.
@@ -180,19 +180,21 @@ func (f *Fleet) For(id model.NodeID) *directory.Assignment {
 		return nil
 	}
 	k := &f.classes[n.class]
-	return &directory.Assignment{Node: id, UID: n.uid, Generation: wire.Generation{Epoch: 1, Revision: 1}, Hash: k.hash, Chunks: k.chunks}
+	return &directory.Assignment{Node: id, UID: n.uid, Generation: wire.Generation{Epoch: 1, Revision: 1}, Hash: k.hash, Definitions: k.definitions}
 }
 
-// Chunk finds a definition.
-func (f *Fleet) Chunk(id model.ChunkID) *model.Chunk {
-	if i := int(id) - firstCheck; i >= 0 && i < len(f.chunks) {
-		return f.chunks[i]
+// Definition finds a definition.
+func (f *Fleet) Definition(id model.DefinitionID) *model.Definition {
+	if i := int(id) - firstCheck; i >= 0 && i < len(f.definitions) {
+		return f.definitions[i]
 	}
 	return nil
 }
 
-// CheckChunk finds the definition of a check.
-func (f *Fleet) CheckChunk(id model.ChunkID) *model.CheckChunk { return f.Chunk(id).AsCheck() }
+// CheckDefinition finds the definition of a check.
+func (f *Fleet) CheckDefinition(id model.DefinitionID) *model.CheckDefinition {
+	return f.Definition(id).AsCheck()
+}
 
 // Subscribe: nothing ever changes.
 func (f *Fleet) Subscribe(func(directory.Change)) {}

@@ -182,7 +182,7 @@ func aside(between func(missed wire.Signal, b *wire.Batch, next wire.Signal) []*
 			b.Signals[i] = wire.Signal{Kind: wire.SignalKeepalive, AtMs: b.NowMs}
 			return []*wire.Batch{b}
 		}
-		i := slices.IndexFunc(b.Signals, func(s wire.Signal) bool { return s.Kind == wire.SignalResult && s.Chunk == missed.Chunk })
+		i := slices.IndexFunc(b.Signals, func(s wire.Signal) bool { return s.Kind == wire.SignalResult && s.Definition == missed.Definition })
 		if node != of || i < 0 {
 			return nil
 		}

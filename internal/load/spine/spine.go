@@ -83,7 +83,7 @@ func Open(o Options) (*Spine, error) {
 	o.Fleet.outputBytes = o.OutputBytes
 	s := &Spine{Fleet: o.Fleet, opts: o, Ready: make(chan struct{})}
 	queues := &queue.Registry{}
-	s.View = event.New(shard.New(shard.Options{Chunks: s.Chunk, Workers: runtime.GOMAXPROCS(0), Registerer: o.Registerer, Queues: queues, Logger: o.Log}),
+	s.View = event.New(shard.New(shard.Options{Definitions: s.Definition, Workers: runtime.GOMAXPROCS(0), Registerer: o.Registerer, Queues: queues, Logger: o.Log}),
 		event.Options{Emit: o.Emit, Registerer: o.Registerer, Queues: queues})
 	shown := metrics.NewJournal(o.Registerer, "journal")
 	var err error

@@ -106,11 +106,11 @@ func (e *edits) change(r *model.Resource, id uint32) {
 // result is a new value of its property, and a new definition of its check where the status is
 // another one than before.
 func (e *edits) result(node model.NodeID, sig *wire.Signal, status model.Status, last said) {
-	key := state{node, sig.Chunk}
+	key := state{node, sig.Definition}
 	s := e.states[key]
 	if s == nil {
 		_, name, _ := e.planner.Directory().NodeName(node)
-		s = &edited{id: uint32(len(e.states) + 1), check: e.planner.Directory().Chunk(sig.Chunk).Unit, node: name, status: status}
+		s = &edited{id: uint32(len(e.states) + 1), check: e.planner.Directory().Definition(sig.Definition).Unit, node: name, status: status}
 		e.states[key] = s
 	}
 	c := e.checks[s.check]
@@ -154,7 +154,7 @@ func (e *edits) Enter(_ context.Context, uid uuid.UUID, _ journal.Waiter) (model
 		return 0, nil, model.Errorf(model.NotFound, "node %s is not of the fleet", uid)
 	}
 	a := e.planner.Directory().For(node)
-	return node, &link.Assignment{Generation: a.Generation, Hash: a.Hash, Chunks: a.Chunks}, nil
+	return node, &link.Assignment{Generation: a.Generation, Hash: a.Hash, Definitions: a.Definitions}, nil
 }
 
 // Take implements load.Stage. It waits while too much waits.

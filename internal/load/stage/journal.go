@@ -111,7 +111,7 @@ type replay struct {
 }
 
 func (r replay) Each(ctx context.Context, fn func(load.Kept) error) error {
-	view := event.New(shard.New(shard.Options{Chunks: r.fleet.Chunk, Workers: runtime.GOMAXPROCS(0)}), event.Options{})
+	view := event.New(shard.New(shard.Options{Definitions: r.fleet.Definition, Workers: runtime.GOMAXPROCS(0)}), event.Options{})
 	life, end := context.WithCancel(ctx)
 	var running sync.WaitGroup
 	running.Go(func() { _ = view.Run(life) })

@@ -17,10 +17,10 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/spine"
-	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
@@ -54,16 +54,16 @@ func whole(t *testing.T, sc *scenario.Scenario, each time.Duration) load.Config 
 	dir, fleet, registry := t.TempDir(), spine.NewFleet(sc), prometheus.NewRegistry()
 	store, err := history.Open(t.Context(), filepath.Join(dir, "history.db"), history.SizeLimit{})
 	must(err)
-	reactor := react.New(react.Options{Store: slow{store, each}, Names: names{fleet, "http://127.0.0.1:1"}, Batches: react.BatchOptions{Gather: 250 * time.Millisecond}, Registerer: registry})
-	must(reactor.Load(t.Context(), nil))
+	dispatcher := dispatch.New(dispatch.Options{Store: slow{store, each}, Names: names{fleet, "http://127.0.0.1:1"}, Batches: dispatch.BatchOptions{Gather: 250 * time.Millisecond}, Registerer: registry})
+	must(dispatcher.Load(t.Context(), nil))
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(err)
-	s, err := spine.Open(spine.Options{Dir: dir, Fleet: fleet, Listen: listener, Registerer: registry, Emit: reactor.Emit})
+	s, err := spine.Open(spine.Options{Dir: dir, Fleet: fleet, Listen: listener, Registerer: registry, Emit: dispatcher.Emit})
 	must(err)
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /api/v1/events", func(w http.ResponseWriter, r *http.Request) {
-		if err := reactor.Recorded(r.Context(), s.View.Applied()); err != nil {
+		if err := dispatcher.Recorded(r.Context(), s.View.Applied()); err != nil {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -80,7 +80,7 @@ func whole(t *testing.T, sc *scenario.Scenario, each time.Duration) load.Config 
 	must(err)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = reactor.Run(ctx) })
+	running.Go(func() { _ = dispatcher.Run(ctx) })
 	running.Go(func() { _ = s.Run(ctx) })
 	t.Cleanup(func() { stop(); server.Close(); running.Wait(); store.Close() })
 	<-s.Ready

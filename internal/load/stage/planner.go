@@ -79,11 +79,11 @@ func (e *edits) compile(ctx context.Context) {
 func (e *edits) Each(_ context.Context, fn func(load.Kept) error) error {
 	for _, node := range e.planner.Directory().Nodes(simulated.Namespace) {
 		a := e.planner.Directory().For(node)
-		for _, chunk := range a.Chunks {
-			chunk := chunk.AsCheck()
+		for _, definition := range a.Definitions {
+			definition := definition.AsCheck()
 			e.mu.Lock()
-			c := e.checks[chunk.Unit]
-			present := c != nil && chunk.Env[versioned] == c.name()
+			c := e.checks[definition.Unit]
+			present := c != nil && definition.Env[versioned] == c.name()
 			e.mu.Unlock()
 			if c == nil {
 				continue
@@ -97,7 +97,7 @@ func (e *edits) Each(_ context.Context, fn func(load.Kept) error) error {
 			if !present {
 				last.digest = max(1, ^last.digest)
 			}
-			if err := fn(load.Kept{Node: node, Check: chunk.Unit, Stream: last.stream, Results: last.results, Number: last.number, Digest: last.digest}); err != nil {
+			if err := fn(load.Kept{Node: node, Check: definition.Unit, Stream: last.stream, Results: last.results, Number: last.number, Digest: last.digest}); err != nil {
 				return err
 			}
 		}

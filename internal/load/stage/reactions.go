@@ -14,6 +14,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -22,12 +23,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/queue"
-	"github.com/muster-fleet/muster/internal/react"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// reactions is the reactor alone, on a SQLite file: every result is a transition of status,
+// reactions is the dispatcher alone, on a SQLite file: every result is a transition of status,
 // and opens or closes a problem where it changes whether all is well, of which a webhook is
 // told. What history has recorded is acknowledged.
 func (d *Driven) reactions(ctx context.Context, fleet *spine.Fleet) error {
@@ -47,14 +47,14 @@ func (d *Driven) reactions(ctx context.Context, fleet *spine.Fleet) error {
 	queues := queue.NewRegistry(block)
 	d.metric.MustRegister(metrics.Queues{Of: queues})
 	s := &changes{fleet: fleet, store: store, began: time.Now(), states: map[state]*current{}, streams: map[model.NodeID]wire.StreamID{}, answers: make(chan batch, 1<<14)}
-	s.reactor = react.New(react.Options{Store: store, Names: names{fleet, told}, Batches: react.BatchOptions{Gather: 250 * time.Millisecond}, // as the server
+	s.dispatcher = dispatch.New(dispatch.Options{Store: store, Names: names{fleet, told}, Batches: dispatch.BatchOptions{Gather: 250 * time.Millisecond}, // as the server
 		Registerer: d.metric, Queues: queues})
-	if err := s.reactor.Load(ctx, nil); err != nil {
+	if err := s.dispatcher.Load(ctx, nil); err != nil {
 		return err
 	}
 	life, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { _ = s.reactor.Run(life) })
+	running.Go(func() { _ = s.dispatcher.Run(life) })
 	running.Go(func() { s.answer(life) })
 	d.end(func() error { stop(); running.Wait(); return nil })
 	d.config.Stage, d.config.Before = s, s
@@ -76,12 +76,12 @@ func (d *Driven) webhook() (url string, err error) {
 // changes makes transitions of results. mu is held from a position to its Emit: positions
 // grow in each partition. Its answers are given in order, by one goroutine.
 type changes struct {
-	fleet   *spine.Fleet
-	store   history.Store
-	reactor *react.Reactor
-	began   time.Time
-	readers sync.Pool
-	answers chan batch
+	fleet      *spine.Fleet
+	store      history.Store
+	dispatcher *dispatch.Dispatcher
+	began      time.Time
+	readers    sync.Pool
+	answers    chan batch
 
 	mu      sync.Mutex
 	firsts  []uint64 // number of the first signal of each position, from 1
@@ -91,8 +91,8 @@ type changes struct {
 }
 
 type state struct {
-	node  model.NodeID
-	chunk model.ChunkID
+	node       model.NodeID
+	definition model.DefinitionID
 }
 
 type current struct {
@@ -140,12 +140,12 @@ func (s *changes) Take(ctx context.Context, node model.NodeID, body []byte, w jo
 	var own wire.Result
 	for i := uint32(0); r.Next(&sig); i++ {
 		if sig.Kind == wire.SignalResult && own.Decode(sig.Body) == nil {
-			list = s.transitions(list, node, sig.Chunk, &own, at, i*each, now)
+			list = s.transitions(list, node, sig.Definition, &own, at, i*each, now)
 		}
 	}
 	s.list = list
 	if len(list) > 0 {
-		s.reactor.Emit(list)
+		s.dispatcher.Emit(list)
 	}
 	s.mu.Unlock()
 	select {
@@ -157,16 +157,16 @@ func (s *changes) Take(ctx context.Context, node model.NodeID, body []byte, w jo
 }
 
 // transitions are those of one result. Caller holds the lock.
-func (s *changes) transitions(list []event.Transition, node model.NodeID, id model.ChunkID, sig *wire.Result, at journal.Position, index uint32, now time.Time) []event.Transition {
+func (s *changes) transitions(list []event.Transition, node model.NodeID, id model.DefinitionID, sig *wire.Result, at journal.Position, index uint32, now time.Time) []event.Transition {
 	key := state{node, id}
 	c := s.states[key]
 	if c == nil {
 		c = &current{}
 		s.states[key] = c
 	}
-	chunk := s.fleet.CheckChunk(id)
-	t := event.Transition{At: at, Index: index, Partition: s.fleet.Partition(node), Kind: event.StatusChanged, Node: node, Namespace: chunk.Namespace,
-		Source: model.CheckSource(chunk.Unit), Chunk: chunk.ID, Status: sig.Status, Previous: c.status, First: !c.known, Severity: chunk.Severities[sig.Status],
+	definition := s.fleet.CheckDefinition(id)
+	t := event.Transition{At: at, Index: index, Partition: s.fleet.Partition(node), Kind: event.StatusChanged, Node: node, Namespace: definition.Namespace,
+		Source: model.CheckSource(definition.Unit), Definition: definition.ID, Status: sig.Status, Previous: c.status, First: !c.known, Severity: definition.Severities[sig.Status],
 		Received: now.UnixNano(), Executed: now.UnixNano(), Output: string(sig.Output)}
 	list = append(list, t)
 	well := sig.Status == model.OK
@@ -177,7 +177,7 @@ func (s *changes) transitions(list []event.Transition, node model.NodeID, id mod
 			t.Kind, t.Problem, c.problem = event.ProblemClosed, c.problem, nil
 			t.Problem.Closed = now
 		} else {
-			c.problem = &model.Problem{ID: fmt.Sprintf("%d-%d", at.Number, index), NodeID: node, Source: model.CheckSource(chunk.Unit), Chunk: chunk.ID,
+			c.problem = &model.Problem{ID: fmt.Sprintf("%d-%d", at.Number, index), NodeID: node, Source: model.CheckSource(definition.Unit), Definition: definition.ID,
 				Status: sig.Status, Severity: t.Severity, Opened: now, Output: t.Output}
 			copied := *c.problem
 			t.Problem = &copied
@@ -193,7 +193,7 @@ func (s *changes) answer(ctx context.Context) {
 	for {
 		select {
 		case b := <-s.answers:
-			if s.reactor.Recorded(ctx, b.at) != nil {
+			if s.dispatcher.Recorded(ctx, b.at) != nil {
 				return
 			}
 			b.waiter.Committed(b.token, b.at, nil)
@@ -231,7 +231,7 @@ func (s *changes) Each(ctx context.Context, fn func(load.Kept) error) error {
 	return nil
 }
 
-// names implements react.Names: one handler is told of everything.
+// names implements dispatch.Names: one handler is told of everything.
 type names struct {
 	fleet *spine.Fleet
 	url   string
@@ -243,20 +243,22 @@ func (n names) NodeName(id model.NodeID) (namespace, name string, ok bool) {
 }
 
 func (n names) SourceName(s model.Source) (namespace, name string, ok bool) {
-	c := n.fleet.Chunk(model.ChunkID(s.ID)) // they have the same numbers
+	c := n.fleet.Definition(model.DefinitionID(s.ID)) // they have the same numbers
 	if c == nil {
 		return "", "", false
 	}
 	return simulated.Namespace, c.Name, true
 }
 
-func (n names) Judgement(id model.ChunkID, _ string) *model.CheckChunk { return n.fleet.CheckChunk(id) }
-func (n names) SourceUnit(model.Source) *directory.Unit                { return nil }
-func (n names) Keepalive(model.NodeID) *model.CheckChunk               { return nil }
-func (n names) NodeLabels(model.NodeID) map[string]string              { return nil }
-func (n names) NodeFacts(model.NodeID) map[string]string               { return nil }
-func (n names) NodeGroups(model.NodeID) []string                       { return nil }
-func (n names) NodeProperties(model.NodeID) model.PropertyValues       { return nil }
+func (n names) Judgement(id model.DefinitionID, _ string) *model.CheckDefinition {
+	return n.fleet.CheckDefinition(id)
+}
+func (n names) SourceUnit(model.Source) *directory.Unit          { return nil }
+func (n names) Keepalive(model.NodeID) *model.CheckDefinition    { return nil }
+func (n names) NodeLabels(model.NodeID) map[string]string        { return nil }
+func (n names) NodeFacts(model.NodeID) map[string]string         { return nil }
+func (n names) NodeGroups(model.NodeID) []string                 { return nil }
+func (n names) NodeProperties(model.NodeID) model.PropertyValues { return nil }
 func (n names) NamespaceName(model.NamespaceID) (name string, ok bool) {
 	return simulated.Namespace, true
 }

@@ -66,7 +66,7 @@ func play(t *testing.T, sc *scenario.Scenario, change func(*load.Config)) *repor
 // Every stage takes what a server takes, answers for all of it, and shows what it did.
 func TestEachStageAlone(t *testing.T) {
 	metrics := map[string]string{"session": "muster_session_frames_total", "journal": "muster_journal_syncs_total", "view": "muster_event_signals_total",
-		"spine": "muster_journal_written_bytes_total", "reactions": "muster_react_transitions_total", "planner": "muster_plan_assignments_changed_total"}
+		"spine": "muster_journal_written_bytes_total", "reactions": "muster_dispatch_transitions_total", "planner": "muster_plan_assignments_changed_total"}
 	for _, name := range scenario.Stages() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

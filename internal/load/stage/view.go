@@ -20,7 +20,7 @@ import (
 // it has applied is acknowledged.
 func (d *Driven) view(ctx context.Context, fleet *spine.Fleet) error {
 	queues := &queue.Registry{}
-	v := event.New(shard.New(shard.Options{Chunks: fleet.Chunk, Workers: runtime.GOMAXPROCS(0), Registerer: d.metric, Queues: queues}),
+	v := event.New(shard.New(shard.Options{Definitions: fleet.Definition, Workers: runtime.GOMAXPROCS(0), Registerer: d.metric, Queues: queues}),
 		event.Options{Registerer: d.metric, Queues: queues})
 	f := newFeed(v)
 	life, stop := context.WithCancel(context.Background())

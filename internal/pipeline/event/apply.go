@@ -20,9 +20,9 @@ func (w *eventApplier) applyResult(p *eventPartition, n uint32, signal *wire.Sig
 			"commit", w.Position.Number, "node", p.Node(n).ID, "number", from.Number, "error", err)
 		return shard.Malformed
 	}
-	c := w.checkOfChunk(signal.Chunk)
+	c := w.checkOfDefinition(signal.Definition)
 	if c == nil {
-		return shard.UnknownChunk
+		return shard.UnknownDefinition
 	}
 	age := ageAtSending(from.NowMs, signal.AtMs)
 	executed := w.Received - age
@@ -89,9 +89,9 @@ const minimumTTLWait = 10 * time.Second
 
 // applyServerResult applies a result that the server itself made about a node.
 func (w *eventApplier) applyServerResult(p *eventPartition, node model.NodeID, r *wire.ServerResult) shard.Outcome {
-	c := w.checkOfChunk(r.Chunk)
+	c := w.checkOfDefinition(r.Definition)
 	if c == nil {
-		return shard.UnknownChunk
+		return shard.UnknownDefinition
 	}
 	if p.Deleted(node) {
 		return shard.Forgotten
@@ -123,16 +123,16 @@ func (w *eventApplier) applyServerResult(p *eventPartition, node model.NodeID, r
 
 // applyVerdict applies the changed state of a trigger to the trigger's event, in the same way as a result of a check
 func (w *eventApplier) applyVerdict(p *eventPartition, node model.NodeID, v *wire.Verdict) shard.Outcome {
-	chunk := w.Chunk(v.Chunk)
-	rules := chunk.Judgement(v.Trigger)
+	definition := w.Definition(v.Definition)
+	rules := definition.Judgement(v.Trigger)
 	n, ok := p.Find(node)
 	switch {
-	case chunk == nil || rules == nil && !v.Removed:
-		return shard.UnknownChunk
-	case !ok || p.suppressesState(node, chunk.Unit, v.Executed):
+	case definition == nil || rules == nil && !v.Removed:
+		return shard.UnknownDefinition
+	case !ok || p.suppressesState(node, definition.Unit, v.Executed):
 		return shard.Forgotten
 	}
-	id, found := p.findSource(n, chunk.Unit, v.Trigger)
+	id, found := p.findSource(n, definition.Unit, v.Trigger)
 	if v.Removed {
 		if found {
 			w.deleteEvent(p, id, "the trigger was removed from its template")
@@ -140,7 +140,7 @@ func (w *eventApplier) applyVerdict(p *eventPartition, node model.NodeID, v *wir
 		return shard.Applied
 	}
 	if !found {
-		id, _ = p.addState(n, chunk.Unit, v.Trigger)
+		id, _ = p.addState(n, definition.Unit, v.Trigger)
 	}
 	s := p.slots.slot(id)
 	s.countResult(0, v.Commit)
@@ -154,7 +154,7 @@ func (w *eventApplier) applyVerdict(p *eventPartition, node model.NodeID, v *wir
 
 // createState creates the event state of a check on a node. A node that never had a session (only the server reports
 // results about it) is in the namespace of its first check.
-func (w *eventApplier) createState(p *eventPartition, n uint32, c *model.CheckChunk) (uint32, *stateSlot) {
+func (w *eventApplier) createState(p *eventPartition, n uint32, c *model.CheckDefinition) (uint32, *stateSlot) {
 	if p.Node(n).Namespace == 0 && c.Namespace != 0 {
 		p.MoveNode(n, c.Namespace)
 	}
@@ -164,9 +164,9 @@ func (w *eventApplier) createState(p *eventPartition, n uint32, c *model.CheckCh
 
 // emitLateResult emits a result that arrived after a newer one of the same check; the result goes into the history
 // only
-func (w *eventApplier) emitLateResult(p *eventPartition, s *stateSlot, c *model.CheckChunk, r *wire.Result, executed int64) {
+func (w *eventApplier) emitLateResult(p *eventPartition, s *stateSlot, c *model.CheckDefinition, r *wire.Result, executed int64) {
 	if t := w.emitTransition(p, LateResult, s); t != nil {
-		t.Chunk, t.Status, t.Previous = c.ID, r.Status, s.status
+		t.Definition, t.Status, t.Previous = c.ID, r.Status, s.status
 		t.Severity = c.Severities[r.Status&3]
 		t.Executed = executed
 		t.Output = string(r.Output)
@@ -181,7 +181,7 @@ func (w *eventApplier) Gap(n uint32, g *wire.Gap) {
 		if dropped.Kind != wire.SignalResult && dropped.Kind != wire.SignalKeepalive {
 			continue // another reducer's
 		}
-		c := w.checkOfChunk(dropped.Chunk)
+		c := w.checkOfDefinition(dropped.Definition)
 		if c == nil {
 			continue
 		}
@@ -196,7 +196,7 @@ func (w *eventApplier) Gap(n uint32, g *wire.Gap) {
 			w.view.watchers.noteStateChange(p, id)
 		}
 		if t := w.emitTransition(p, ResultsLost, s); t != nil {
-			t.Chunk, t.Count, t.Output = c.ID, dropped.Count, g.Reason
+			t.Definition, t.Count, t.Output = c.ID, dropped.Count, g.Reason
 			t.Executed = w.Received
 			if t.Namespace == 0 {
 				t.Namespace = c.Namespace
@@ -220,7 +220,7 @@ func (w *eventApplier) emitTransition(p *eventPartition, kind TransitionKind, s 
 	n := p.Node(s.node)
 	w.transitions = append(w.transitions, Transition{
 		At: w.Position, Index: index, Partition: p.ID, Kind: kind,
-		Node: n.ID, Namespace: n.Namespace, Source: p.source(s), Chunk: s.chunk,
+		Node: n.ID, Namespace: n.Namespace, Source: p.source(s), Definition: s.definition,
 		Status: s.status, Previous: s.status, Severity: s.severity,
 		Received: w.Received, Executed: s.executed, Expired: s.flags&flagExpired != 0,
 	})
@@ -245,7 +245,7 @@ func ageAtSending(nowMs, atMs uint64) int64 {
 // Admit reserves capacity for a new state until the state exists, or its
 // result turns out to make none, or the node's session ends. So many results under way
 // pass no limit; only a state that is removed meanwhile, and comes back, may.
-func (v *View) Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason string) {
+func (v *View) Admit(node model.NodeID, definition *model.CheckDefinition) (code, reason string) {
 	p := v.partitionOf(node)
 	if p == nil {
 		return "", "" // a deleted node: the result is forgotten
@@ -257,7 +257,7 @@ func (v *View) Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason s
 		return "", ""
 	}
 	n, ns := &p.nodes[i], p.Node(i).Namespace
-	if _, found := n.find(chunk.Unit); found || slices.Contains(p.reserved[i], chunk.Unit) {
+	if _, found := n.find(definition.Unit); found || slices.Contains(p.reserved[i], definition.Unit) {
 		return "", ""
 	}
 	limits := v.opts.Limits(ns)
@@ -273,7 +273,7 @@ func (v *View) Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason s
 		total.Add(-1)
 		return "namespace_limit", fmt.Sprintf("the namespace has its %d event states, the limit states", limits.States)
 	}
-	p.reserved[i] = append(p.reserved[i], chunk.Unit)
+	p.reserved[i] = append(p.reserved[i], definition.Unit)
 	return "", ""
 }
 

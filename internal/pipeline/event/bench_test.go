@@ -34,33 +34,33 @@ const outputFiller = " MB (57% inode=98%);| /=2643MB;5948;5958;0;5968 and so on,
 
 // benchFleet generates sessions and results of a fleet for benchmarks.
 type benchFleet struct {
-	nodes   int
-	chunks  map[model.ChunkID]*model.CheckChunk
-	number  uint64
-	first   []uint64 // next number by node
-	rng     *rand.Rand
-	signals []wire.Signal
-	text    []byte
-	bodies  []byte // encoded results of the batch, so that the benchmark counts no allocation of its own
-	frame   []byte
+	nodes       int
+	definitions map[model.DefinitionID]*model.CheckDefinition
+	number      uint64
+	first       []uint64 // next number by node
+	rng         *rand.Rand
+	signals     []wire.Signal
+	text        []byte
+	bodies      []byte // encoded results of the batch, so that the benchmark counts no allocation of its own
+	frame       []byte
 }
 
 // newFleet returns a benchmark fleet with this number of nodes and the same checks on each.
 func newFleet(nodes int) *benchFleet {
-	f := &benchFleet{nodes: nodes, chunks: map[model.ChunkID]*model.CheckChunk{}, first: make([]uint64, nodes+1), rng: rand.New(rand.NewPCG(1, 2))}
+	f := &benchFleet{nodes: nodes, definitions: map[model.DefinitionID]*model.CheckDefinition{}, first: make([]uint64, nodes+1), rng: rand.New(rand.NewPCG(1, 2))}
 	for i := range fleetChecks {
-		c := &model.CheckChunk{Chunk: model.Chunk{ID: model.ChunkID(100 + i), Unit: model.CheckID(1000 + i), Namespace: 1}, TTL: time.Hour, FailAfter: 3}
+		c := &model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(100 + i), Unit: model.CheckID(1000 + i), Namespace: 1}, TTL: time.Hour, FailAfter: 3}
 		for s := range c.Severities {
 			c.Severities[s] = model.DefaultSeverity(model.Status(s))
 		}
-		f.chunks[c.ID] = c
+		f.definitions[c.ID] = c
 	}
 	return f
 }
 
 // viewOptions returns options of an event view that knows the fleet's checks and discards its output, the transitions
 func (f *benchFleet) viewOptions() viewOptions {
-	return viewOptions{Chunks: func(id model.ChunkID) *model.CheckChunk { return f.chunks[id] }, Emit: func([]Transition) {}}
+	return viewOptions{Definitions: func(id model.DefinitionID) *model.CheckDefinition { return f.definitions[id] }, Emit: func([]Transition) {}}
 }
 
 // nextCommit returns the next commit of the benchmark, still empty, 5 ms of listening time after the one before
@@ -84,7 +84,7 @@ func (f *benchFleet) beginSessions() *testCommit {
 func (f *benchFleet) addBatch(c *testCommit, node, from, count int) {
 	f.signals, f.text, f.bodies = f.signals[:0], f.text[:0], f.bodies[:0]
 	for i := range count {
-		chunk := from + i
+		definition := from + i
 		at := len(f.text)
 		f.text = append(f.text, "DISK OK - free space: / "...)
 		f.text = strconv.AppendUint(f.text, f.rng.Uint64(), 10)
@@ -95,7 +95,7 @@ func (f *benchFleet) addBatch(c *testCommit, node, from, count int) {
 		}
 		body := len(f.bodies)
 		f.bodies = wire.AppendResult(f.bodies, &r)
-		f.signals = append(f.signals, wire.Signal{Kind: wire.SignalResult, Chunk: model.ChunkID(100 + chunk%fleetChecks), AtMs: f.number*5 + 1_000_000,
+		f.signals = append(f.signals, wire.Signal{Kind: wire.SignalResult, Definition: model.DefinitionID(100 + definition%fleetChecks), AtMs: f.number*5 + 1_000_000,
 			Body: f.bodies[body:len(f.bodies):len(f.bodies)]})
 	}
 	b := wire.Batch{StreamKey: wire.StreamKey{Stream: wire.StreamID(node)*7919 + 1}, First: f.first[node] + 1, NowMs: f.number*5 + 1_000_050, Signals: f.signals}
@@ -150,8 +150,8 @@ func BenchmarkApply(b *testing.B) {
 	}{{2_000, nil, ""}, {fleetNodes, nil, ""}, {2_000, []string{"all"}, "-observed"}} {
 		b.Run(fmt.Sprintf("states=%d%s", c.nodes*fleetChecks, c.suffix), func(b *testing.B) {
 			f := newFleet(c.nodes)
-			for _, chunk := range f.chunks {
-				chunk.Pipelines = c.pipelines
+			for _, definition := range f.definitions {
+				definition.Pipelines = c.pipelines
 			}
 			v := newView(f.viewOptions())
 			f.createStates(func(c *testCommit) { v.applyCommitInline(b, c) })
@@ -242,8 +242,8 @@ func BenchmarkList(b *testing.B) {
 	v := newView(f.viewOptions())
 	f.createStates(func(c *testCommit) { v.applyCommitInline(b, c) })
 	rare := f.nextCommit() // one state in 1.5 million
-	f.chunks[500] = &model.CheckChunk{Chunk: model.Chunk{ID: 500, Unit: 5000}, Severities: f.chunks[100].Severities}
-	rareResult := wire.Batch{StreamKey: wire.StreamKey{Stream: 5}, First: 1, NowMs: 1, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: 500, AtMs: 1}, wire.Result{Status: model.Unknown})}}
+	f.definitions[500] = &model.CheckDefinition{Definition: model.Definition{ID: 500, Unit: 5000}, Severities: f.definitions[100].Severities}
+	rareResult := wire.Batch{StreamKey: wire.StreamKey{Stream: 5}, First: 1, NowMs: 1, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Definition: 500, AtMs: 1}, wire.Result{Status: model.Unknown})}}
 	_, body, _ := wire.FrameKind(wire.AppendBatch(nil, &rareResult))
 	rare.addRecord(testSection(39_999), &wire.Record{Kind: wire.RecordBatch, Node: 39_999, Batch: body})
 	const alone, crowd = 8, 9 // a namespace of one node, and one of a thousandth

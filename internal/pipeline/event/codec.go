@@ -70,7 +70,7 @@ func (p *eventPartition) encodeState(b []byte, lastSeen int64, id uint32) []byte
 		flags |= encodedRuns
 	}
 	b = append(b, byte(s.status), byte(s.severity), flags, s.historyLen)
-	b = binary.AppendUvarint(b, uint64(s.chunk))
+	b = binary.AppendUvarint(b, uint64(s.definition))
 	b = binary.AppendUvarint(b, s.history)
 	b = binary.AppendUvarint(b, uint64(s.streak))
 	b = binary.AppendUvarint(b, uint64(s.occurrences))
@@ -100,7 +100,7 @@ func (p *eventPartition) encodeState(b []byte, lastSeen int64, id uint32) []byte
 	}
 	o := p.problems[id]
 	b = shard.AppendText(b, o.ID)
-	b = binary.AppendUvarint(b, uint64(o.Chunk))
+	b = binary.AppendUvarint(b, uint64(o.Definition))
 	b = append(b, byte(o.Status), byte(o.Severity))
 	b = binary.AppendVarint(b, o.Opened.UnixNano())
 	b = shard.AppendText(b, o.Output)
@@ -177,7 +177,7 @@ func (p *eventPartition) decodeState(d *shard.Decoder, n uint32, check model.Che
 		return
 	}
 	p.setStatusAndSeverity(id, s, status, severity)
-	s.chunk = model.ChunkID(d.Uint32())
+	s.definition = model.DefinitionID(d.Uint32())
 	s.history = d.Uint() & historyMask
 	s.streak = d.Uint32()
 	s.occurrences = d.Uint32()
@@ -214,7 +214,7 @@ func (p *eventPartition) decodeState(d *shard.Decoder, n uint32, check model.Che
 	if flags&flagProblemOpen == 0 {
 		return
 	}
-	o := &model.Problem{ID: string(d.Bytes()), NodeID: p.Node(n).ID, Source: p.source(s), Chunk: model.ChunkID(d.Uint32())}
+	o := &model.Problem{ID: string(d.Bytes()), NodeID: p.Node(n).ID, Source: p.source(s), Definition: model.DefinitionID(d.Uint32())}
 	o.Status, o.Severity = model.Status(d.Byte()), model.Severity(d.Byte())
 	o.Opened = time.Unix(0, d.Int()).UTC()
 	o.Output = string(d.Bytes())

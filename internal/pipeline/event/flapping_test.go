@@ -69,7 +69,7 @@ func TestFlappingFollowsSensuDocumentation(outer *testing.T) {
 	rapid.Check(outer, func(t *rapid.T) {
 		high := rapid.IntRange(2, 100).Draw(t, "start")
 		low := rapid.IntRange(0, high-1).Draw(t, "end")
-		r := replayCommits(outer, map[model.ChunkID]*model.CheckChunk{10: {Chunk: model.Chunk{ID: 10, Unit: 1000}, FlapStart: uint32(high), FlapEnd: uint32(low)}}, 1, journal.Position{}, nil, nil)
+		r := replayCommits(outer, map[model.DefinitionID]*model.CheckDefinition{10: {Definition: model.Definition{ID: 10, Unit: 1000}, FlapStart: uint32(high), FlapEnd: uint32(low)}}, 1, journal.Position{}, nil, nil)
 		var want sensuReference
 		status := model.OK
 		for i := range rapid.IntRange(1, 80).Draw(t, "results") {
@@ -78,7 +78,7 @@ func TestFlappingFollowsSensuDocumentation(outer *testing.T) {
 			}
 			c := newCommit(uint64(i+1), 0, 0)
 			c.addBatch(outer, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: uint64(i + 1), NowMs: 1 << 40,
-				Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 1 << 40}, wire.Result{Status: status, Output: []byte(fmt.Sprint(i))})}})
+				Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Definition: 10, AtMs: 1 << 40}, wire.Result{Status: status, Output: []byte(fmt.Sprint(i))})}})
 			r.applyCommits(outer, []*testCommit{c})
 			want.applyStatus(status, float64(low), float64(high))
 			got, _ := r.View.Get(1, model.CheckSource(1000))
@@ -113,9 +113,9 @@ func TestOutputsThatDifferOnlyInNumbersAreEqual(t *testing.T) {
 // TestEventsWithPipelinesReachPipelines expects that each result, deadline and action of a check with pipelines emits
 // the event once, and that a replay emits equal events
 func TestEventsWithPipelinesReachPipelines(t *testing.T) {
-	chunks := map[model.ChunkID]*model.CheckChunk{
-		10: {Chunk: model.Chunk{ID: 10, Unit: 1000, Namespace: 1}, Pipelines: []string{"alerts"}, TTL: time.Minute},
-		11: {Chunk: model.Chunk{ID: 11, Unit: 1001, Namespace: 1}},
+	definitions := map[model.DefinitionID]*model.CheckDefinition{
+		10: {Definition: model.Definition{ID: 10, Unit: 1000, Namespace: 1}, Pipelines: []string{"alerts"}, TTL: time.Minute},
+		11: {Definition: model.Definition{ID: 11, Unit: 1001, Namespace: 1}},
 	}
 	var commits []*testCommit
 	number := uint64(0)
@@ -131,8 +131,8 @@ func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 	exitCodes := []uint32{0, 2, 127, 3, 0}
 	for i, status := range []model.Status{model.OK, model.Critical, model.Unknown} {
 		next().addBatch(t, 5, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: uint64(1 + 2*i), NowMs: 1 << 40, Signals: []wire.Signal{
-			wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 1 << 40}, wire.Result{Status: status, Output: []byte{'a' + byte(i)}, Extra: extra}),
-			wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 1 << 40}, wire.Result{Status: status, Output: []byte("other")})}})
+			wire.ResultSignal(wire.Signal{Definition: 10, AtMs: 1 << 40}, wire.Result{Status: status, Output: []byte{'a' + byte(i)}, Extra: extra}),
+			wire.ResultSignal(wire.Signal{Definition: 11, AtMs: 1 << 40}, wire.Result{Status: status, Output: []byte("other")})}})
 	}
 	at += 2 * time.Minute
 	next().addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: &wire.IntentMark{Revision: 1}})
@@ -140,7 +140,7 @@ func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 		Kind: wire.RecordAction, Node: 5, Action: &wire.Action{Verb: "resolve", Check: 1000, By: "ann"},
 	})
 	play := func() (observed []Transition) {
-		v := startView(t, viewOptions{Workers: 2, Chunks: func(id model.ChunkID) *model.CheckChunk { return chunks[id] }}, nil)
+		v := startView(t, viewOptions{Workers: 2, Definitions: func(id model.DefinitionID) *model.CheckDefinition { return definitions[id] }}, nil)
 		for _, c := range commits {
 			v.apply(c)
 		}
@@ -188,7 +188,7 @@ func TestValuesWithoutCheckReachPipelines(t *testing.T) {
 	for i, extra := range [][]byte{alone, named, named} {
 		c := newCommit(uint64(i+1), time.Duration(i)*time.Second, 0)
 		c.addBatch(t, 5, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: uint64(1 + i), NowMs: 1 << 40, Signals: []wire.Signal{
-			wire.ResultSignal(wire.Signal{Chunk: model.BuiltinChunk(model.MetricsCheck), AtMs: 1 << 40}, wire.Result{Output: []byte("1 value"), Extra: extra})}})
+			wire.ResultSignal(wire.Signal{Definition: model.BuiltinDefinition(model.MetricsCheck), AtMs: 1 << 40}, wire.Result{Output: []byte("1 value"), Extra: extra})}})
 		v.apply(c)
 	}
 	var observed int
@@ -262,9 +262,9 @@ func TestSlotSizeIsBounded(t *testing.T) {
 // TestLateResultsCountInResultDigest applies late, duplicate and server-made results and expects each once in the
 // digest of the event.
 func TestLateResultsCountInResultDigest(t *testing.T) {
-	chunks := map[model.ChunkID]*model.CheckChunk{11: {Chunk: model.Chunk{ID: 11, Unit: 1001}, Proxy: true}, 12: {Chunk: model.Chunk{ID: 12, Unit: 1002}}}
-	result := func(chunk model.ChunkID, at uint64) wire.Signal {
-		return wire.ResultSignal(wire.Signal{Chunk: chunk, AtMs: at}, wire.Result{})
+	definitions := map[model.DefinitionID]*model.CheckDefinition{11: {Definition: model.Definition{ID: 11, Unit: 1001}, Proxy: true}, 12: {Definition: model.Definition{ID: 12, Unit: 1002}}}
+	result := func(definition model.DefinitionID, at uint64) wire.Signal {
+		return wire.ResultSignal(wire.Signal{Definition: definition, AtMs: at}, wire.Result{})
 	}
 	batch := func(number, first uint64, stream wire.StreamID, signals ...wire.Signal) *testCommit {
 		c := newCommit(number, time.Duration(number)*time.Minute, 0)
@@ -272,7 +272,7 @@ func TestLateResultsCountInResultDigest(t *testing.T) {
 		return c
 	}
 	own := newCommit(4, 4*time.Minute, 0)
-	own.addRecord(testSection(1), &wire.Record{Kind: wire.RecordServerResult, Node: 1, ServerResult: &wire.ServerResult{Chunk: 11}})
+	own.addRecord(testSection(1), &wire.Record{Kind: wire.RecordServerResult, Node: 1, ServerResult: &wire.ServerResult{Definition: 11}})
 	proxied := newCommit(5, 5*time.Minute, 0)
 	proxied.addRecord(testSection(1), &wire.Record{
 		Kind: wire.RecordProxyResult, Node: 1, ProxyResult: proxyResult(12, result(11, 5000)),
@@ -284,16 +284,16 @@ func TestLateResultsCountInResultDigest(t *testing.T) {
 		own, proxied,
 	}
 	want := model.ResultDigest(0).Append(7, 5).Append(7, 8).Append(7, 9).Append(8, 1).Append(0, 0).Append(0xaabb, 12)
-	r := replayCommits(t, chunks, 1, journal.Position{}, nil, commits)
+	r := replayCommits(t, definitions, 1, journal.Position{}, nil, commits)
 	st, _ := r.Get(1, model.CheckSource(1001))
 	if st.Results != 6 || st.Order != want {
 		t.Fatalf("%d results, order %s, want 6 and %s", st.Results, st.Order, want)
 	}
 
 	// From a snapshot in the middle it is the same.
-	begun := replayCommits(t, chunks, 1, journal.Position{}, nil, commits[:2])
+	begun := replayCommits(t, definitions, 1, journal.Position{}, nil, commits[:2])
 	body, at := begun.Snapshot(model.Partition(testSection(1)), nil)
-	again := replayCommits(t, chunks, 1, at, func(v *View) {
+	again := replayCommits(t, definitions, 1, at, func(v *View) {
 		if err := v.Restore(model.Partition(testSection(1)), at, body); err != nil {
 			t.Fatal(err)
 		}
@@ -316,16 +316,16 @@ func proxyResult(number uint64, s wire.Signal) *wire.ProxyResult {
 // TestProxyNodeResultsNameSendingAgent applies results about proxy nodes: they change the proxy node's event, name
 // the sending agent, and count once.
 func TestProxyNodeResultsNameSendingAgent(t *testing.T) {
-	chunks := map[model.ChunkID]*model.CheckChunk{
-		11: {Chunk: model.Chunk{ID: 11, Unit: 1001, Namespace: 9}, FailAfter: 1, Proxy: true, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}},
+	definitions := map[model.DefinitionID]*model.CheckDefinition{
+		11: {Definition: model.Definition{ID: 11, Unit: 1001, Namespace: 9}, FailAfter: 1, Proxy: true, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}},
 	}
-	r := replayCommits(t, chunks, 1, journal.Position{}, nil, nil)
+	r := replayCommits(t, definitions, 1, journal.Position{}, nil, nil)
 	c := newCommit(1, time.Minute, time.Hour)
 	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 0xaabb}, First: 1, NowMs: 5000, Signals: []wire.Signal{
 		wire.ResultSignal(wire.Signal{AtMs: 4900, Node: 7}, wire.Result{}), {Kind: wire.SignalKeepalive, AtMs: 5000},
 	}})
 	c.addRecord(3, &wire.Record{
-		Kind: wire.RecordProxyResult, Node: 7, ProxyResult: proxyResult(1, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Status: model.Critical, Output: []byte("no answer")})),
+		Kind: wire.RecordProxyResult, Node: 7, ProxyResult: proxyResult(1, wire.ResultSignal(wire.Signal{Definition: 11, AtMs: 4900, Node: 7}, wire.Result{Status: model.Critical, Output: []byte("no answer")})),
 	})
 	r.applyCommits(t, []*testCommit{c})
 	st, ok := r.Get(7, model.CheckSource(1001))
@@ -344,7 +344,7 @@ func TestProxyNodeResultsNameSendingAgent(t *testing.T) {
 
 	// A snapshot carries who ran it; the server's own word takes it away.
 	body, at := r.Snapshot(3, nil)
-	again := newView(viewOptions{Chunks: func(id model.ChunkID) *model.CheckChunk { return chunks[id] }})
+	again := newView(viewOptions{Definitions: func(id model.DefinitionID) *model.CheckDefinition { return definitions[id] }})
 	if err := again.Restore(3, at, body); err != nil {
 		t.Fatal(err)
 	}
@@ -356,7 +356,7 @@ func TestProxyNodeResultsNameSendingAgent(t *testing.T) {
 	}
 	c = newCommit(2, time.Minute, time.Hour)
 	c.addRecord(3, &wire.Record{
-		Kind: wire.RecordServerResult, Node: 7, ServerResult: &wire.ServerResult{Chunk: 11, Status: model.Unknown, Output: []byte("nobody runs it")},
+		Kind: wire.RecordServerResult, Node: 7, ServerResult: &wire.ServerResult{Definition: 11, Status: model.Unknown, Output: []byte("nobody runs it")},
 	})
 	r.applyCommits(t, []*testCommit{c})
 	if st, _ := r.Get(7, model.CheckSource(1001)); st.RanBy != 0 || st.Status != model.Unknown {

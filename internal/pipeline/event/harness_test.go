@@ -53,7 +53,7 @@ func newCommit(number uint64, listening, down time.Duration) *testCommit {
 
 // viewOptions has the options of an event view and of its shard.
 type viewOptions struct {
-	Chunks                               func(model.ChunkID) *model.CheckChunk
+	Definitions                          func(model.DefinitionID) *model.CheckDefinition
 	Workers, QueueCommits                int
 	Grace, BacklogWait, KeepaliveTimeout time.Duration
 	Emit                                 func([]Transition)
@@ -66,7 +66,7 @@ type viewOptions struct {
 // newView returns an event view (the state of all events) on a shard of its own
 func newView(o viewOptions) *View {
 	return New(shard.New(shard.Options{
-		Chunks: sealedChunks(o.Chunks), Workers: o.Workers, QueueCommits: o.QueueCommits, Grace: o.Grace, BacklogWait: o.BacklogWait,
+		Definitions: sealedDefinitions(o.Definitions), Workers: o.Workers, QueueCommits: o.QueueCommits, Grace: o.Grace, BacklogWait: o.BacklogWait,
 		KeepaliveTimeout: o.KeepaliveTimeout, Registerer: o.Registerer, Queues: o.Queues,
 	}), Options{Emit: o.Emit, EmitAfter: o.EmitAfter, Limits: o.Limits, Registerer: o.Registerer, Queues: o.Queues})
 }
@@ -193,12 +193,12 @@ func (p *eventPartition) checkIndexes(t testing.TB) {
 	}
 }
 
-// sealedChunks returns a function that finds a compiled test check by id and returns a new copy at each call
-func sealedChunks(checks func(model.ChunkID) *model.CheckChunk) func(model.ChunkID) *model.Chunk {
+// sealedDefinitions returns a function that finds a compiled test check by id and returns a new copy at each call
+func sealedDefinitions(checks func(model.DefinitionID) *model.CheckDefinition) func(model.DefinitionID) *model.Definition {
 	if checks == nil {
 		return nil
 	}
-	return func(id model.ChunkID) *model.Chunk {
+	return func(id model.DefinitionID) *model.Definition {
 		c := checks(id)
 		if c == nil {
 			return nil

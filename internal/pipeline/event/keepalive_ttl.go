@@ -51,7 +51,7 @@ func (w *eventApplier) changeKeepalive(p *eventPartition, n uint32, change shard
 		w.view.metrics.keepaliveExpired.Inc()
 		v.status, v.output, v.expired = model.Critical, w.missedKeepaliveText(node, node.Timeout), true
 	}
-	w.judgeStatus(p, id, p.slots.slot(id), w.checkOfChunk(model.BuiltinChunk(model.KeepaliveCheck)), v)
+	w.judgeStatus(p, id, p.slots.slot(id), w.checkOfDefinition(model.BuiltinDefinition(model.KeepaliveCheck)), v)
 	if change == shard.KeepaliveResumed {
 		w.restartTTLs(p, n)
 	}
@@ -94,7 +94,7 @@ func (w *eventApplier) restartTTLs(p *eventPartition, n uint32) {
 		if s.flags&flagExpired != 0 || e.check == model.KeepaliveCheck {
 			continue
 		}
-		if c := w.checkOfChunk(s.chunk); c != nil && c.TTL > 0 {
+		if c := w.checkOfDefinition(s.definition); c != nil && c.TTL > 0 {
 			p.deadlines.Set(e.slot, max(p.deadlines.Due(e.slot), w.Listening+int64(c.TTL)))
 		}
 	}
@@ -114,7 +114,7 @@ func (w *eventApplier) Expire(ids []uint32) {
 
 // Period implements shard.Applier: it returns the TTL of an event state
 func (w *eventApplier) Period(id uint32) int64 {
-	if c := w.checkOfChunk(w.p.slots.slot(id).chunk); c != nil {
+	if c := w.checkOfDefinition(w.p.slots.slot(id).definition); c != nil {
 		return int64(c.TTL)
 	}
 	return 0
@@ -134,7 +134,7 @@ func (w *eventApplier) expireTTL(p *eventPartition, id uint32, s *stateSlot) {
 	case shard.WhileAway:
 		return // see restartTTLs
 	}
-	c := w.checkOfChunk(s.chunk)
+	c := w.checkOfDefinition(s.definition)
 	if c == nil || c.TTL == 0 {
 		return
 	}
@@ -156,12 +156,12 @@ func (w *eventApplier) expireTTL(p *eventPartition, id uint32, s *stateSlot) {
 
 // remainingTTL returns the rest of a check's TTL, counted from the end of the last pause in the check's schedule.
 // Zero: the TTL has passed, in ns. It reads the journal's time only, so that a replay gives the same.
-func (w *eventApplier) remainingTTL(c *model.CheckChunk, s *stateSlot) int64 {
+func (w *eventApplier) remainingTTL(c *model.CheckDefinition, s *stateSlot) int64 {
 	set, known := w.calendars[c.ID]
 	if !known {
 		set, _ = window.NewSet(c.Except) // apply refused calendars that do not parse
 		if w.calendars == nil {
-			w.calendars = map[model.ChunkID]window.Set{}
+			w.calendars = map[model.DefinitionID]window.Set{}
 		}
 		w.calendars[c.ID] = set
 	}
@@ -207,7 +207,7 @@ func (w *eventApplier) forgetNode(p *eventPartition, id model.NodeID, n uint32, 
 		return
 	}
 	left := Transition{ // it has no state any more
-		At: w.Position, Index: w.transitionIndex, Partition: p.ID, Kind: Deregistered, Node: id, Source: model.CheckSource(model.KeepaliveCheck), Chunk: model.BuiltinChunk(model.KeepaliveCheck),
+		At: w.Position, Index: w.transitionIndex, Partition: p.ID, Kind: Deregistered, Node: id, Source: model.CheckSource(model.KeepaliveCheck), Definition: model.BuiltinDefinition(model.KeepaliveCheck),
 		Received: w.Received, Executed: w.Received, Output: m.Reason, Deregistered: m,
 	}
 	w.transitionIndex++
@@ -221,7 +221,7 @@ func (w *eventApplier) forgetNode(p *eventPartition, id model.NodeID, n uint32, 
 // Sensu's events. No state keeps it, as in Sensu.
 func (w *eventApplier) emitWithoutState(t Transition) {
 	t.At, t.Partition, t.Kind, t.Index = w.Position, w.p.ID, Observed, w.observationIndex
-	t.Source, t.Chunk = model.CheckSource(model.KeepaliveCheck), model.BuiltinChunk(model.KeepaliveCheck)
+	t.Source, t.Definition = model.CheckSource(model.KeepaliveCheck), model.BuiltinDefinition(model.KeepaliveCheck)
 	t.Received, t.Executed = w.Received, w.Received
 	t.Observation = &Observation{State: State{Node: t.Node, Status: model.Warning, Received: w.Received, Executed: w.Received, Occurrences: 1}}
 	w.observationIndex++
@@ -290,7 +290,7 @@ func (w *eventApplier) applyAction(p *eventPartition, id model.NodeID, a *wire.A
 			w.RestartKeepalive(p.Partition, n) // … which a dead node never gives: it is missed anew
 		}
 		resolved := statusVerdict{status: model.OK, executed: s.executed, output: w.text, byOperator: true}
-		w.judgeStatus(p, slot, s, w.Chunk(s.chunk).Judgement(a.Instance), resolved)
+		w.judgeStatus(p, slot, s, w.Definition(s.definition).Judgement(a.Instance), resolved)
 	case "acknowledge":
 		ack := &model.Ack{By: a.By, Note: a.Note, At: unixNano(w.Received)}
 		if a.Until > 0 {

@@ -17,19 +17,19 @@ import (
 // TestEverySignalHasOneOutcome applies signals (results) that end differently, such as applied or duplicate, and
 // expects one counted outcome per signal
 func TestEverySignalHasOneOutcome(t *testing.T) {
-	chunks := map[model.ChunkID]*model.CheckChunk{
-		10: {Chunk: model.Chunk{ID: 10, Unit: 1000}}, 12: {Chunk: model.Chunk{ID: 12, Unit: 1002}},
+	definitions := map[model.DefinitionID]*model.CheckDefinition{
+		10: {Definition: model.Definition{ID: 10, Unit: 1000}}, 12: {Definition: model.Definition{ID: 12, Unit: 1002}},
 	}
 	registry := prometheus.NewPedanticRegistry()
-	r := startView(t, viewOptions{Registerer: registry, Chunks: func(id model.ChunkID) *model.CheckChunk { return chunks[id] }}, nil)
-	result := func(chunk model.ChunkID, at uint64) wire.Signal {
-		return wire.ResultSignal(wire.Signal{Chunk: chunk, AtMs: at}, wire.Result{})
+	r := startView(t, viewOptions{Registerer: registry, Definitions: func(id model.DefinitionID) *model.CheckDefinition { return definitions[id] }}, nil)
+	result := func(definition model.DefinitionID, at uint64) wire.Signal {
+		return wire.ResultSignal(wire.Signal{Definition: definition, AtMs: at}, wire.Result{})
 	}
 	c := newCommit(1, time.Minute, 0)
 	c.addRecord(testSection(1), &wire.Record{Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: 1002, Deleted: true}})
 	live := wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: 1, NowMs: 1000, Signals: []wire.Signal{
 		result(10, 1000), // applied
-		result(99, 1000), // unknown chunk
+		result(99, 1000), // unknown definition
 		result(12, 1000), // forgotten
 		{Kind: wire.SignalKeepalive, AtMs: 1000},
 	}}
@@ -41,13 +41,13 @@ func TestEverySignalHasOneOutcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.addRecord(testSection(1), &wire.Record{Kind: wire.RecordBatch, Node: 1, Batch: body})
-	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: 4, NowMs: 1000, Signals: []wire.Signal{result(10, 1000)}})                                                         // duplicate
-	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1, Lane: wire.Backlog}, First: 1, NowMs: 1000, Signals: []wire.Signal{result(10, 0)}})                                        // late
-	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: 5, NowMs: 1000, Gap: &wire.Gap{Last: 7, Counts: []wire.GapCount{{Kind: wire.SignalResult, Chunk: 10, Count: 3}}}}) // lost ×3
-	c.AddEntry(testSection(1), append(wire.AppendBatchRecord(nil, 1), 0xff))                                                                                                                     // malformed
+	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: 4, NowMs: 1000, Signals: []wire.Signal{result(10, 1000)}})                                                              // duplicate
+	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1, Lane: wire.Backlog}, First: 1, NowMs: 1000, Signals: []wire.Signal{result(10, 0)}})                                             // late
+	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: 5, NowMs: 1000, Gap: &wire.Gap{Last: 7, Counts: []wire.GapCount{{Kind: wire.SignalResult, Definition: 10, Count: 3}}}}) // lost ×3
+	c.AddEntry(testSection(1), append(wire.AppendBatchRecord(nil, 1), 0xff))                                                                                                                          // malformed
 	r.apply(c)
 
-	want := map[shard.Outcome]int{shard.Applied: 1, shard.UnknownChunk: 1, shard.Forgotten: 1, shard.Keepalive: 1, shard.Duplicate: 1, shard.Late: 1, shard.Lost: 3, shard.Malformed: 1, shard.UnknownKind: 1}
+	want := map[shard.Outcome]int{shard.Applied: 1, shard.UnknownDefinition: 1, shard.Forgotten: 1, shard.Keepalive: 1, shard.Duplicate: 1, shard.Late: 1, shard.Lost: 3, shard.Malformed: 1, shard.UnknownKind: 1}
 	var text strings.Builder
 	text.WriteString("# HELP muster_event_signals_total Signals, by outcome.\n# TYPE muster_event_signals_total counter\n")
 	sum := 0
@@ -83,16 +83,16 @@ func addSessionBegin(c *testCommit, node model.NodeID, session uint64, ns model.
 // TestAdmitReservesCapacity asks to admit results near a limit: each admitted result reserves capacity for its event
 // state until the state exists
 func TestAdmitReservesCapacity(t *testing.T) {
-	r := startView(t, viewOptions{Chunks: plainCheckChunks, Limits: limitsOfNamespace}, nil)
+	r := startView(t, viewOptions{Definitions: plainCheckDefinitions, Limits: limitsOfNamespace}, nil)
 	c := newCommit(1, time.Second, 0)
 	addSessionBegin(c, 1, 1, 1)
 	addSessionBegin(c, 2, 1, 2)
 	addSessionBegin(c, 5, 1, 2)
 	r.apply(c)
-	admit := func(node model.NodeID, chunk model.ChunkID, want string) {
+	admit := func(node model.NodeID, definition model.DefinitionID, want string) {
 		t.Helper()
-		if code, reason := r.Admit(node, plainCheckChunks(chunk)); code != want || (code != "") != (reason != "") {
-			t.Errorf("node %d chunk %d: %q %q, want %q", node, chunk, code, reason, want)
+		if code, reason := r.Admit(node, plainCheckDefinitions(definition)); code != want || (code != "") != (reason != "") {
+			t.Errorf("node %d definition %d: %q %q, want %q", node, definition, code, reason, want)
 		}
 	}
 	admit(1, 10, "")
@@ -121,7 +121,7 @@ func TestAdmitReservesCapacity(t *testing.T) {
 	// So does one whose result makes no state: its check is deleted meanwhile.
 	c = newCommit(4, 4*time.Second, 0)
 	c.addRecord(testSection(1), &wire.Record{
-		Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: plainCheckChunks(12).Unit, Deleted: true},
+		Kind: wire.RecordForget, Node: 1, Forget: &wire.ForgetMark{Check: plainCheckDefinitions(12).Unit, Deleted: true},
 	})
 	r.apply(c, newResultCommit(t, 5, 1, 12, 0, ""))
 	admit(1, 11, "")
@@ -141,7 +141,7 @@ func TestAdmitReservesCapacity(t *testing.T) {
 // limits apply only before results enter the journal
 func TestLimitsDoNotChangeReplay(t *testing.T) {
 	hash := func(limits func(model.NamespaceID) model.Limits) [32]byte {
-		r := startView(t, viewOptions{Chunks: plainCheckChunks, Limits: limits}, nil)
+		r := startView(t, viewOptions{Definitions: plainCheckDefinitions, Limits: limits}, nil)
 		c := newCommit(1, time.Second, 0)
 		addSessionBegin(c, 1, 1, 1)
 		r.apply(c, newResultCommit(t, 2, 1, 10, 0, ""), newResultCommit(t, 3, 1, 11, 0, ""), newResultCommit(t, 4, 1, 12, 0, ""))

@@ -164,7 +164,7 @@ func (p *eventPartition) copyState(id uint32, dst *State) {
 	s := p.slots.slot(id)
 	n := p.Node(s.node)
 	*dst = State{
-		Node: n.ID, Check: s.check, Instance: p.instance(s), Chunk: s.chunk, Namespace: n.Namespace,
+		Node: n.ID, Check: s.check, Instance: p.instance(s), Definition: s.definition, Namespace: n.Namespace,
 		Status: s.status, Severity: s.severity, Expired: s.flags&flagExpired != 0,
 		Occurrences: s.occurrences, Watermark: s.watermark,
 		StatusHistory: StatusHistory{
@@ -360,7 +360,7 @@ type stateSlot struct {
 	changed  int64
 
 	check        model.CheckID // or the Template of a trigger
-	chunk        model.ChunkID
+	definition   model.DefinitionID
 	node         uint32 // the shard's index of it
 	streak       uint32 // in a row on this side of OK: passing where status is OK, else failing
 	occurrences  uint32

@@ -15,9 +15,9 @@ import (
 // State is a copy of one event state; it names node, check and namespace by their ids. It owns its memory.
 type State struct {
 	Node        model.NodeID
-	Check       model.CheckID // or the Template of a trigger
-	Instance    string        // the trigger; empty: a check
-	Chunk       model.ChunkID // that judged it last
+	Check       model.CheckID      // or the Template of a trigger
+	Instance    string             // the trigger; empty: a check
+	Definition  model.DefinitionID // that judged it last
 	Namespace   model.NamespaceID
 	Status      model.Status
 	Severity    model.Severity
@@ -149,18 +149,18 @@ type Reader interface {
 	Watch(ctx context.Context, q Query) (<-chan State, error)
 }
 
-// Chunks returns the ids of the check definitions to which event states or open problems refer
-func (v *View) Chunks() map[model.ChunkID]bool {
-	named := map[model.ChunkID]bool{}
+// Definitions returns the ids of the check definitions to which event states or open problems refer
+func (v *View) Definitions() map[model.DefinitionID]bool {
+	named := map[model.DefinitionID]bool{}
 	for _, p := range v.partitions {
 		p.Lock()
 		for _, n := range p.Order() {
 			for _, e := range p.nodes[n].states {
-				named[p.slots.slot(e.slot).chunk] = true
+				named[p.slots.slot(e.slot).definition] = true
 			}
 		}
 		for _, problem := range p.problems {
-			named[problem.Chunk] = true
+			named[problem.Definition] = true
 		}
 		p.Unlock()
 	}

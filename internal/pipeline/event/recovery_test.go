@@ -27,9 +27,9 @@ type testServer struct {
 	acked chan error
 }
 
-// testCheckChunk returns a compiled check that opens a problem after two failures and has a TTL of one hour
-func testCheckChunk(id model.ChunkID) *model.CheckChunk {
-	c := &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.CheckID(1000 + id%8), Namespace: 1}, FailAfter: 2, TTL: time.Hour}
+// testCheckDefinition returns a compiled check that opens a problem after two failures and has a TTL of one hour
+func testCheckDefinition(id model.DefinitionID) *model.CheckDefinition {
+	c := &model.CheckDefinition{Definition: model.Definition{ID: id, Unit: model.CheckID(1000 + id%8), Namespace: 1}, FailAfter: 2, TTL: time.Hour}
 	for s := range c.Severities {
 		c.Severities[s] = model.DefaultSeverity(model.Status(s))
 	}
@@ -41,7 +41,7 @@ func testCheckChunk(id model.ChunkID) *model.CheckChunk {
 func openTestServer(t *testing.T, fs *memfs.FS, withSnapshots bool) *testServer {
 	t.Helper()
 	l := &testServer{t: t, done: make(chan struct{}), acked: make(chan error, 1)}
-	l.view = event.New(shard.New(shard.Options{Workers: 2, Chunks: func(id model.ChunkID) *model.Chunk { return testCheckChunk(id).Seal() }}), event.Options{})
+	l.view = event.New(shard.New(shard.Options{Workers: 2, Definitions: func(id model.DefinitionID) *model.Definition { return testCheckDefinition(id).Seal() }}), event.Options{})
 	ready := make(chan struct{})
 	var err error
 	l.log, err = journal.Open("/journal", journal.Options{FS: fs, Tick: -1, Deliver: func(c journal.Commit) {
@@ -108,7 +108,7 @@ func (l *testServer) sendResults(node model.NodeID, first uint64, rng *rand.Rand
 	l.t.Helper()
 	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: first, NowMs: 1000}
 	for range 4 {
-		b.Signals = append(b.Signals, wire.ResultSignal(wire.Signal{Chunk: model.ChunkID(10 + rng.IntN(8)), AtMs: 1000}, wire.Result{Status: model.Status(rng.IntN(4)), Output: fmt.Appendf(nil, "%x", rng.Uint64())}))
+		b.Signals = append(b.Signals, wire.ResultSignal(wire.Signal{Definition: model.DefinitionID(10 + rng.IntN(8)), AtMs: 1000}, wire.Result{Status: model.Status(rng.IntN(4)), Output: fmt.Appendf(nil, "%x", rng.Uint64())}))
 	}
 	_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
 	if err != nil {

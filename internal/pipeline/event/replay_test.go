@@ -15,21 +15,21 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// drawCheckChunks returns two random definitions for each of four checks
-func drawCheckChunks(t *rapid.T) map[model.ChunkID]*model.CheckChunk {
-	chunks := map[model.ChunkID]*model.CheckChunk{}
-	for id := model.ChunkID(10); id < 18; id++ {
-		c := &model.CheckChunk{Pipelines: [][]string{nil, {"alerts"}}[id%2],
-			Chunk:     model.Chunk{ID: id, Unit: model.CheckID(1000 + id%4), Namespace: 1},
-			FailAfter: rapid.Uint32Range(0, 3).Draw(t, "failAfter"), RecoverAfter: rapid.Uint32Range(0, 2).Draw(t, "recoverAfter"), FlapStart: rapid.Uint32Range(0, 30).Draw(t, "flapStart"),
+// drawCheckDefinitions returns two random definitions for each of four checks
+func drawCheckDefinitions(t *rapid.T) map[model.DefinitionID]*model.CheckDefinition {
+	definitions := map[model.DefinitionID]*model.CheckDefinition{}
+	for id := model.DefinitionID(10); id < 18; id++ {
+		c := &model.CheckDefinition{Pipelines: [][]string{nil, {"alerts"}}[id%2],
+			Definition: model.Definition{ID: id, Unit: model.CheckID(1000 + id%4), Namespace: 1},
+			FailAfter:  rapid.Uint32Range(0, 3).Draw(t, "failAfter"), RecoverAfter: rapid.Uint32Range(0, 2).Draw(t, "recoverAfter"), FlapStart: rapid.Uint32Range(0, 30).Draw(t, "flapStart"),
 			TTL: time.Duration(rapid.IntRange(0, 3).Draw(t, "ttl")) * time.Minute,
 		}
 		for s := range c.Severities {
 			c.Severities[s] = model.DefaultSeverity(model.Status(s))
 		}
-		chunks[id] = c
+		definitions[id] = c
 	}
-	return chunks
+	return definitions
 }
 
 // drawJournal returns random journal commits about six nodes in four partitions
@@ -72,7 +72,7 @@ func drawJournal(t *rapid.T, tb testing.TB) []*testCommit {
 				}})
 			case 5:
 				c.addRecord(sec, &wire.Record{Kind: wire.RecordServerResult, Node: node, ServerResult: &wire.ServerResult{
-					Chunk: model.ChunkID(rapid.Uint32Range(10, 18).Draw(t, "chunk")), Status: model.Status(rapid.IntRange(0, 3).Draw(t, "status")),
+					Definition: model.DefinitionID(rapid.Uint32Range(10, 18).Draw(t, "definition")), Status: model.Status(rapid.IntRange(0, 3).Draw(t, "status")),
 				}})
 			case 6:
 				c.addRecord(journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: &wire.IntentMark{Revision: int64(number)}})
@@ -84,11 +84,11 @@ func drawJournal(t *rapid.T, tb testing.TB) []*testCommit {
 					b.First = max(b.First, 3) - 2
 				}
 				if rapid.IntRange(0, 9).Draw(t, "gap") == 0 {
-					b.Gap = &wire.Gap{Last: b.First + 2, Reason: "full", Counts: []wire.GapCount{{Kind: wire.SignalResult, Chunk: 11, Count: 3}}}
+					b.Gap = &wire.Gap{Last: b.First + 2, Reason: "full", Counts: []wire.GapCount{{Kind: wire.SignalResult, Definition: 11, Count: 3}}}
 					numbers[of] = max(numbers[of], b.Gap.Last)
 				} else {
 					for range rapid.IntRange(1, 4).Draw(t, "signals") {
-						s := wire.ResultSignal(wire.Signal{Chunk: model.ChunkID(rapid.Uint32Range(10, 18).Draw(t, "chunk")), AtMs: b.NowMs - uint64(rapid.IntRange(0, 200_000).Draw(t, "age"))}, wire.Result{Status: model.Status(rapid.IntRange(0, 3).Draw(t, "status")), Output: []byte(rapid.StringN(0, 300, 300).Draw(t, "output"))})
+						s := wire.ResultSignal(wire.Signal{Definition: model.DefinitionID(rapid.Uint32Range(10, 18).Draw(t, "definition")), AtMs: b.NowMs - uint64(rapid.IntRange(0, 200_000).Draw(t, "age"))}, wire.Result{Status: model.Status(rapid.IntRange(0, 3).Draw(t, "status")), Output: []byte(rapid.StringN(0, 300, 300).Draw(t, "output"))})
 						if rapid.IntRange(0, 9).Draw(t, "keepalive") == 0 {
 							s = wire.Signal{Kind: wire.SignalKeepalive, AtMs: b.NowMs}
 						}
@@ -116,11 +116,11 @@ type replayedView struct {
 
 // replayCommits returns an event view without goroutines, after it has restored snapshots and applied the commits
 // after a position
-func replayCommits(tb testing.TB, chunks map[model.ChunkID]*model.CheckChunk, workers int, after journal.Position, restore func(*View), commits []*testCommit) *replayedView {
+func replayCommits(tb testing.TB, definitions map[model.DefinitionID]*model.CheckDefinition, workers int, after journal.Position, restore func(*View), commits []*testCommit) *replayedView {
 	r := &replayedView{emitted: map[model.Partition][]Transition{}}
 	r.View = newView(viewOptions{
 		Workers: workers, EmitAfter: after,
-		Chunks: func(id model.ChunkID) *model.CheckChunk { return chunks[id] },
+		Definitions: func(id model.DefinitionID) *model.CheckDefinition { return definitions[id] },
 		Emit: func(list []Transition) {
 			for _, t := range list {
 				r.emitted[t.Partition] = append(r.emitted[t.Partition], t)
@@ -163,7 +163,7 @@ func transitionKey(t Transition) string {
 	if t.Problem != nil {
 		id = t.Problem.ID
 	}
-	return fmt.Sprint(t.At, t.Index, t.Kind, t.Node, t.Namespace, t.Source, t.Chunk, t.Status, t.Previous, t.First, t.Severity, t.Received, t.Executed, t.Output, t.Count, t.Expired, id)
+	return fmt.Sprint(t.At, t.Index, t.Kind, t.Node, t.Namespace, t.Source, t.Definition, t.Status, t.Previous, t.First, t.Severity, t.Received, t.Executed, t.Output, t.Count, t.Expired, id)
 }
 
 // transitionKeys returns the transitionKey of every transition after a journal position
@@ -180,10 +180,10 @@ func transitionKeys(list []Transition, after journal.Position) (out []string) {
 // expects equal states and transitions
 func TestReplayAndSnapshotsGiveEqualViews(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		chunks := drawCheckChunks(rt)
+		definitions := drawCheckDefinitions(rt)
 		commits := drawJournal(rt, t)
-		whole := replayCommits(t, chunks, 1, journal.Position{}, nil, commits)
-		requireEqualViews(rt, "four workers", whole.View, replayCommits(t, chunks, 4, journal.Position{}, nil, commits).View)
+		whole := replayCommits(t, definitions, 1, journal.Position{}, nil, commits)
+		requireEqualViews(rt, "four workers", whole.View, replayCommits(t, definitions, 4, journal.Position{}, nil, commits).View)
 
 		type saved struct {
 			body []byte
@@ -193,7 +193,7 @@ func TestReplayAndSnapshotsGiveEqualViews(t *testing.T) {
 		lowest, highest := uint64(len(commits)), uint64(0)
 		for p := range snapshots {
 			k := rapid.IntRange(0, len(commits)).Draw(rt, "snapshot")
-			part := replayCommits(t, chunks, 2, journal.Position{}, nil, commits[:k])
+			part := replayCommits(t, definitions, 2, journal.Position{}, nil, commits[:k])
 			snapshots[p].body, snapshots[p].at = part.Snapshot(model.Partition(p), nil)
 			if snapshots[p].at.Number != uint64(k) {
 				rt.Fatalf("snapshot after commit %d says %d", k, snapshots[p].at.Number)
@@ -201,7 +201,7 @@ func TestReplayAndSnapshotsGiveEqualViews(t *testing.T) {
 			lowest, highest = min(lowest, uint64(k)), max(highest, uint64(k))
 		}
 		reacted := journal.Position{Log: testLog, Number: highest}
-		again := replayCommits(t, chunks, 2, reacted, func(v *View) {
+		again := replayCommits(t, definitions, 2, reacted, func(v *View) {
 			for p, s := range snapshots {
 				if err := v.Restore(model.Partition(p), s.at, s.body); err != nil {
 					rt.Fatal(err)

@@ -47,21 +47,21 @@ func TestScriptsGiveExpectedTransitions(t *testing.T) {
 
 // transitionScript runs a text script that sends results to a view and checks the transitions.
 type transitionScript struct {
-	t       *testing.T
-	where   string
-	view    *runningView
-	chunks  map[model.ChunkID]*model.CheckChunk
-	number  uint64
-	at      time.Duration
-	down    time.Duration
-	commit  *testCommit
-	streams map[string]uint64
+	t           *testing.T
+	where       string
+	view        *runningView
+	definitions map[model.DefinitionID]*model.CheckDefinition
+	number      uint64
+	at          time.Duration
+	down        time.Duration
+	commit      *testCommit
+	streams     map[string]uint64
 }
 
 // newScript returns a transitionScript without steps, on a running event view
 func newScript(t *testing.T) *transitionScript {
-	s := &transitionScript{t: t, chunks: map[model.ChunkID]*model.CheckChunk{}, streams: map[string]uint64{}}
-	s.view = startView(t, viewOptions{Workers: 2, Chunks: func(id model.ChunkID) *model.CheckChunk { return s.chunks[id] }}, nil)
+	s := &transitionScript{t: t, definitions: map[model.DefinitionID]*model.CheckDefinition{}, streams: map[string]uint64{}}
+	s.view = startView(t, viewOptions{Workers: 2, Definitions: func(id model.DefinitionID) *model.CheckDefinition { return s.definitions[id] }}, nil)
 	return s
 }
 
@@ -194,10 +194,10 @@ func (s *transitionScript) runLine(line string) {
 	}
 	switch w.verb {
 	case "":
-	case "chunk":
-		id := model.ChunkID(node)
-		c := &model.CheckChunk{
-			Chunk: model.Chunk{ID: id, Unit: model.CheckID(w.number("check", 0)), Namespace: 1}, TTL: w.duration("ttl", 0),
+	case "definition":
+		id := model.DefinitionID(node)
+		c := &model.CheckDefinition{
+			Definition: model.Definition{ID: id, Unit: model.CheckID(w.number("check", 0)), Namespace: 1}, TTL: w.duration("ttl", 0),
 			FailAfter: uint32(w.number("failAfter", 1)), RecoverAfter: uint32(w.number("recoverAfter", 1)),
 			FlapStart: uint32(w.number("flapStart", 0)), FlapEnd: uint32(w.number("flapEnd", 0)),
 		}
@@ -208,7 +208,7 @@ func (s *transitionScript) runLine(line string) {
 		if during := w.named["except"]; during != "" {
 			c.Except = []model.Span{window.SpanOfLine(during, "")}
 		}
-		s.chunks[id] = c
+		s.definitions[id] = c
 	case "at":
 		s.flush()
 		d, err := time.ParseDuration(w.plain[0])
@@ -243,7 +243,7 @@ func (s *transitionScript) runLine(line string) {
 		mark(&wire.Record{Kind: wire.RecordAction, Action: action})
 	case "own":
 		mark(&wire.Record{Kind: wire.RecordServerResult, ServerResult: &wire.ServerResult{
-			Chunk: model.ChunkID(w.number("chunk", 0)), Status: w.status("status"), Output: []byte(w.named["output"])}})
+			Definition: model.DefinitionID(w.number("definition", 0)), Status: w.status("status"), Output: []byte(w.named["output"])}})
 	case "state":
 		s.flush()
 		s.expect(w, node, check)
@@ -328,9 +328,9 @@ func (s *transitionScript) batch(w scriptArguments, node model.NodeID) {
 	case "gap":
 		last = w.number("last", b.First)
 		b.Gap = &wire.Gap{Last: last, Reason: "spool is full", Counts: []wire.GapCount{
-			{Kind: wire.SignalResult, Chunk: model.ChunkID(w.number("chunk", 0)), Count: last - b.First + 1}}}
+			{Kind: wire.SignalResult, Definition: model.DefinitionID(w.number("definition", 0)), Count: last - b.First + 1}}}
 	default:
-		b.Signals = []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: model.ChunkID(w.number("chunk", 0)), AtMs: at}, wire.Result{Status: w.status("status"), DurationMs: 250, Output: []byte(w.named["output"])})}
+		b.Signals = []wire.Signal{wire.ResultSignal(wire.Signal{Definition: model.DefinitionID(w.number("definition", 0)), AtMs: at}, wire.Result{Status: w.status("status"), DurationMs: 250, Output: []byte(w.named["output"])})}
 	}
 	s.streams[numbering] = last
 	s.commit.addBatch(s.t, node, b)

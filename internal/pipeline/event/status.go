@@ -23,8 +23,8 @@ type statusVerdict struct {
 }
 
 // judgeStatus applies a new status to an event state, then reports the changed event to pipelines and watchers. c is
-// nil only where a chunk is no longer known (resolving by hand): then the state keeps the id of the last one.
-func (w *eventApplier) judgeStatus(p *eventPartition, id uint32, s *stateSlot, c *model.CheckChunk, v statusVerdict) {
+// nil only where a definition is no longer known (resolving by hand): then the state keeps the id of the last one.
+func (w *eventApplier) judgeStatus(p *eventPartition, id uint32, s *stateSlot, c *model.CheckDefinition, v statusVerdict) {
 	status, flags := s.status, s.flags
 	w.setStatus(p, id, s, c, v)
 	every := c != nil && len(c.Pipelines) > 0 || s.check == model.KeepaliveCheck && p.Node(s.node).EveryKeepalive
@@ -36,11 +36,11 @@ func (w *eventApplier) judgeStatus(p *eventPartition, id uint32, s *stateSlot, c
 }
 
 // setStatus applies a new status to an event state: it updates counters, history, output, flapping and the problem
-func (w *eventApplier) setStatus(p *eventPartition, id uint32, s *stateSlot, c *model.CheckChunk, v statusVerdict) {
+func (w *eventApplier) setStatus(p *eventPartition, id uint32, s *stateSlot, c *model.CheckDefinition, v statusVerdict) {
 	failAfter, recoverAfter, severity := uint32(1), uint32(1), model.DefaultSeverity(v.status)
 	if c != nil {
 		failAfter, recoverAfter, severity = max(c.FailAfter, 1), max(c.RecoverAfter, 1), c.Severities[v.status&3]
-		s.chunk = c.ID
+		s.definition = c.ID
 	}
 	severity = min(severity, model.Disaster)
 	first, previous, since := s.historyLen == 0, s.status, s.changed
@@ -114,7 +114,7 @@ func (w *eventApplier) setStatus(p *eventPartition, id uint32, s *stateSlot, c *
 func (w *eventApplier) openProblem(p *eventPartition, id uint32, s *stateSlot, output string) {
 	problem := &model.Problem{
 		ID:     problemID(w.Position.Number, w.Received, p.Node(s.node).ID, s.check, w.transitionIndex),
-		NodeID: p.Node(s.node).ID, Source: p.source(s), Chunk: s.chunk,
+		NodeID: p.Node(s.node).ID, Source: p.source(s), Definition: s.definition,
 		Status: s.status, Severity: s.severity,
 		Opened: unixNano(w.Received), Output: output,
 	}
@@ -171,7 +171,7 @@ func (s *stateSlot) flappingPercent() uint32 {
 
 // updateFlapping starts or ends the flapping of an event, by the percentage of status changes in its history. Between
 // the two thresholds it changes nothing.
-func (w *eventApplier) updateFlapping(p *eventPartition, s *stateSlot, c *model.CheckChunk, output []byte) {
+func (w *eventApplier) updateFlapping(p *eventPartition, s *stateSlot, c *model.CheckDefinition, output []byte) {
 	was, is := s.flags&flagFlapping != 0, false
 	if c != nil && c.FlapStart > 0 {
 		if change := s.flappingPercent(); was {
@@ -295,25 +295,25 @@ type Transition struct {
 	At journal.Position // of the commit that caused it
 	// Index is the order within (commit, partition), from 0. Observed transitions are numbered
 	// apart, so that pipelines change the number, and the problem id, of nothing else.
-	Index     uint32
-	Partition model.Partition
-	Kind      TransitionKind
-	Node      model.NodeID
-	Namespace model.NamespaceID
-	Source    model.Source
-	Chunk     model.ChunkID
-	Status    model.Status
-	Previous  model.Status
-	First     bool  // for StatusChanged: there was no status before, Previous means nothing
-	Since     int64 // for StatusChanged: start of the status Previous, Unix ns; 0: First
-	Severity  model.Severity
-	Received  int64 // Unix ns, journal time
-	Executed  int64 // Unix ns
-	Output    string
-	Problem   *model.Problem     // for ProblemOpened, ProblemClosed, Acknowledged, Unacknowledged and TextChanged
-	Hooks     []model.HookResult // for ProblemOpened and ProblemClosed
-	Count     uint64             // for ResultsLost
-	Expired   bool               // caused by a deadline
+	Index      uint32
+	Partition  model.Partition
+	Kind       TransitionKind
+	Node       model.NodeID
+	Namespace  model.NamespaceID
+	Source     model.Source
+	Definition model.DefinitionID
+	Status     model.Status
+	Previous   model.Status
+	First      bool  // for StatusChanged: there was no status before, Previous means nothing
+	Since      int64 // for StatusChanged: start of the status Previous, Unix ns; 0: First
+	Severity   model.Severity
+	Received   int64 // Unix ns, journal time
+	Executed   int64 // Unix ns
+	Output     string
+	Problem    *model.Problem     // for ProblemOpened, ProblemClosed, Acknowledged, Unacknowledged and TextChanged
+	Hooks      []model.HookResult // for ProblemOpened and ProblemClosed
+	Count      uint64             // for ResultsLost
+	Expired    bool               // caused by a deadline
 
 	Observation  *Observation     // for Observed, which has no Output
 	Registered   bool             // for Observed: the node is new

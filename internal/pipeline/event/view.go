@@ -118,7 +118,7 @@ func (v *View) partitionOf(node model.NodeID) *eventPartition {
 type eventApplier struct {
 	*shard.Worker
 	view      *View
-	calendars map[model.ChunkID]window.Set // parsed CheckChunk.Except by chunk, for remainingTTL
+	calendars map[model.DefinitionID]window.Set // parsed CheckDefinition.Except by definition, for remainingTTL
 
 	p                   *eventPartition // being applied
 	transitionIndex     uint32          // of the next transition in it
@@ -170,9 +170,11 @@ func (w *eventApplier) EndCommit() {
 	}
 }
 
-// checkOfChunk returns the compiled check with this id; nil: the id is unknown or belongs to another kind of
+// checkOfDefinition returns the compiled check with this id; nil: the id is unknown or belongs to another kind of
 // definition
-func (w *eventApplier) checkOfChunk(id model.ChunkID) *model.CheckChunk { return w.Chunk(id).AsCheck() }
+func (w *eventApplier) checkOfDefinition(id model.DefinitionID) *model.CheckDefinition {
+	return w.Definition(id).AsCheck()
+}
 
 // metrics holds the metrics of the event view. Workers count in plain fields and add once per commit.
 type metrics struct {

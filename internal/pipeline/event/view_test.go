@@ -33,12 +33,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-var plainCheckChunks = func() func(model.ChunkID) *model.CheckChunk {
-	return func(id model.ChunkID) *model.CheckChunk {
+var plainCheckDefinitions = func() func(model.DefinitionID) *model.CheckDefinition {
+	return func(id model.DefinitionID) *model.CheckDefinition {
 		if id < 10 || id > 20 {
 			return nil
 		}
-		c := &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.CheckID(990 + id), Namespace: 1}}
+		c := &model.CheckDefinition{Definition: model.Definition{ID: id, Unit: model.CheckID(990 + id), Namespace: 1}}
 		for s := range c.Severities {
 			c.Severities[s] = model.DefaultSeverity(model.Status(s))
 		}
@@ -48,11 +48,11 @@ var plainCheckChunks = func() func(model.ChunkID) *model.CheckChunk {
 
 // newResultCommit returns a commit with one result.
 func newResultCommit(
-	t testing.TB, number uint64, node model.NodeID, chunk model.ChunkID, status model.Status, output string,
+	t testing.TB, number uint64, node model.NodeID, definition model.DefinitionID, status model.Status, output string,
 ) *testCommit {
 	c := newCommit(number, time.Duration(number)*time.Second, 0)
 	c.addBatch(t, node, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: number, NowMs: 1000, Signals: []wire.Signal{
-		wire.ResultSignal(wire.Signal{Chunk: chunk, AtMs: 1000}, wire.Result{Status: status, Output: []byte(output)})}})
+		wire.ResultSignal(wire.Signal{Definition: definition, AtMs: 1000}, wire.Result{Status: status, Output: []byte(output)})}})
 	return c
 }
 
@@ -61,7 +61,7 @@ func newResultCommit(
 func TestFullQueueBlocksDeliver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		emit := make(chan struct{})
-		v := newView(viewOptions{QueueCommits: 1, Chunks: plainCheckChunks, Emit: func([]Transition) { <-emit }})
+		v := newView(viewOptions{QueueCommits: 1, Definitions: plainCheckDefinitions, Emit: func([]Transition) { <-emit }})
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- v.Run(ctx) }()
@@ -107,7 +107,7 @@ func TestFullQueueBlocksDeliver(t *testing.T) {
 // TestLastNumbersCoverEveryStream checks that LastNumbers returns the last sequence numbers of the MaxStreams most
 // recently used streams.
 func TestLastNumbersCoverEveryStream(t *testing.T) {
-	r := startView(t, viewOptions{Chunks: plainCheckChunks}, nil)
+	r := startView(t, viewOptions{Definitions: plainCheckDefinitions}, nil)
 	c := newCommit(1, time.Second, 0)
 	for stream := range wire.StreamID(shard.MaxStreams + 2) {
 		c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: stream}, First: 1, NowMs: 1,
@@ -126,7 +126,7 @@ func TestLastNumbersCoverEveryStream(t *testing.T) {
 // TestSlowWatchGetsNewestState changes an event often while its watch is not read, and expects the watch to return
 // only the newest state
 func TestSlowWatchGetsNewestState(t *testing.T) {
-	r := startView(t, viewOptions{Chunks: plainCheckChunks}, nil)
+	r := startView(t, viewOptions{Definitions: plainCheckDefinitions}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	states, err := r.Watch(ctx, Query{Checks: []model.CheckID{1000}})
 	if err != nil {
@@ -140,7 +140,7 @@ func TestSlowWatchGetsNewestState(t *testing.T) {
 	}
 	c := newResultCommit(t, 101, 1, 10, model.Critical, "last")
 	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 2}, First: 1, NowMs: 1, Signals: []wire.Signal{
-		wire.ResultSignal(wire.Signal{Chunk: 11}, wire.Result{Output: []byte("of a check not asked for")})}})
+		wire.ResultSignal(wire.Signal{Definition: 11}, wire.Result{Output: []byte("of a check not asked for")})}})
 	r.apply(c)
 	for seen := 1; ; seen++ {
 		s := <-states
@@ -168,7 +168,7 @@ func TestWatchWithTooManyPendingEventsIsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	queues := queue.NewRegistry(settings)
-	v := newView(viewOptions{Chunks: plainCheckChunks, Queues: queues})
+	v := newView(viewOptions{Definitions: plainCheckDefinitions, Queues: queues})
 	w := &watcher{wake: make(chan struct{}, 1), pending: map[eventKey]struct{}{}}
 	if err := v.watchers.addWatcher(w); err != nil {
 		t.Fatal(err)
@@ -201,7 +201,7 @@ func TestWatchWithTooManyPendingEventsIsClosed(t *testing.T) {
 
 // TestPageTokenOfOtherIncarnationIsRefused checks that a page token from before a restore of the journal is refused.
 func TestPageTokenOfOtherIncarnationIsRefused(t *testing.T) {
-	r := startView(t, viewOptions{Chunks: plainCheckChunks}, nil)
+	r := startView(t, viewOptions{Definitions: plainCheckDefinitions}, nil)
 	r.apply(newResultCommit(t, 1, 1, 10, 0, ""), newResultCommit(t, 2, 2, 10, 0, ""))
 	page, err := r.List(t.Context(), Query{Limit: 1})
 	if err != nil || page.Next == "" {
@@ -218,9 +218,9 @@ func TestPageTokenOfOtherIncarnationIsRefused(t *testing.T) {
 // TestRestoredSnapshotsAreNotReplayed restarts after a planned stop, with every snapshot at the journal's head, and
 // expects no replay. Run may have begun before: what was restored is not applied again.
 func TestRestoredSnapshotsAreNotReplayed(t *testing.T) {
-	first := startView(t, viewOptions{Chunks: plainCheckChunks}, nil)
+	first := startView(t, viewOptions{Definitions: plainCheckDefinitions}, nil)
 	first.apply(newResultCommit(t, 1, 1, 10, 0, ""), newResultCommit(t, 2, 1, 10, 0, ""))
-	again := startView(t, viewOptions{Chunks: plainCheckChunks, Workers: 2}, nil)
+	again := startView(t, viewOptions{Definitions: plainCheckDefinitions, Workers: 2}, nil)
 	for p := range model.Partitions {
 		body, at := first.Snapshot(model.Partition(p), nil)
 		if err := again.Restore(model.Partition(p), at, body); err != nil {
@@ -239,15 +239,15 @@ func TestRestoredSnapshotsAreNotReplayed(t *testing.T) {
 // TestActionOnClosedProblemChangesNothing applies actions on closed problems and expects that neither the event nor a
 // later problem changes. An action that names no problem applies to the open one.
 func TestActionOnClosedProblemChangesNothing(t *testing.T) {
-	v := startView(t, viewOptions{Workers: 1, Chunks: func(model.ChunkID) *model.CheckChunk {
-		return &model.CheckChunk{Chunk: model.Chunk{ID: 10, Unit: 1000}}
+	v := startView(t, viewOptions{Workers: 1, Definitions: func(model.DefinitionID) *model.CheckDefinition {
+		return &model.CheckDefinition{Definition: model.Definition{ID: 10, Unit: 1000}}
 	}}, nil)
 	number := uint64(0)
 	next := func(result *model.Status, a *wire.Action) State {
 		number++
 		c := newCommit(number, time.Duration(number)*time.Minute, 0)
 		if result != nil {
-			c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: number, NowMs: 1 << 40, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 1 << 40}, wire.Result{Status: *result})}})
+			c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: number, NowMs: 1 << 40, Signals: []wire.Signal{wire.ResultSignal(wire.Signal{Definition: 10, AtMs: 1 << 40}, wire.Result{Status: *result})}})
 		} else {
 			c.addRecord(1, &wire.Record{Kind: wire.RecordAction, Node: 1, Action: a})
 		}
@@ -286,24 +286,24 @@ func TestActionOnClosedProblemChangesNothing(t *testing.T) {
 
 // newGoldenView returns a view whose snapshot contains each kind of element once, for the golden file
 func newGoldenView(t testing.TB) *View {
-	r := replayCommits(t, map[model.ChunkID]*model.CheckChunk{
-		10: {Chunk: model.Chunk{ID: 10, Unit: 1000}, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}, Pipelines: []string{"alerts"}},
-		11: {Chunk: model.Chunk{ID: 11, Unit: 1001}},
+	r := replayCommits(t, map[model.DefinitionID]*model.CheckDefinition{
+		10: {Definition: model.Definition{ID: 10, Unit: 1000}, TTL: time.Hour, Severities: [4]model.Severity{0, 2, 4, 3}, Pipelines: []string{"alerts"}},
+		11: {Definition: model.Definition{ID: 11, Unit: 1001}},
 	}, 1, journal.Position{}, nil, nil)
 	c := newCommit(1, time.Minute, time.Hour)
 	c.addRecord(1, &wire.Record{Kind: wire.RecordSession, Node: 1, Session: &wire.SessionMark{
 		Session: 0x1122334455667788, Begun: true, Namespace: 3, TimeoutMs: 120_000, Backlog: 9}})
 	c.addRecord(1, &wire.Record{Kind: wire.RecordForget, Node: 5, Forget: &wire.ForgetMark{Deleted: true}})
 	c.addBatch(t, 1, &wire.Batch{StreamKey: wire.StreamKey{Stream: 0xaabb}, First: 4, NowMs: 5000, Signals: []wire.Signal{
-		wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 4000}, wire.Result{DurationMs: 7, Output: []byte("fine")}),
-		wire.ResultSignal(wire.Signal{Chunk: 10, AtMs: 4500}, wire.Result{Status: model.Critical, Output: []byte("not fine"), Extra: wire.AppendExtra(nil, &wire.Extra{
+		wire.ResultSignal(wire.Signal{Definition: 10, AtMs: 4000}, wire.Result{DurationMs: 7, Output: []byte("fine")}),
+		wire.ResultSignal(wire.Signal{Definition: 10, AtMs: 4500}, wire.Result{Status: model.Critical, Output: []byte("not fine"), Extra: wire.AppendExtra(nil, &wire.Extra{
 			Hooks: []model.HookResult{{Name: "top", Output: "PID 1"}}, Values: []model.Value{{Name: "load1", Value: 1.5}}})}),
-		wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4600}, wire.Result{}),
+		wire.ResultSignal(wire.Signal{Definition: 11, AtMs: 4600}, wire.Result{}),
 	}})
 	c.addRecord(1, &wire.Record{Kind: wire.RecordAction, Node: 1, Action: &wire.Action{
 		Verb: "acknowledge", Check: 1000, By: "ann", Note: "on it", Until: 1795300000000}})
 	c.addRecord(1, &wire.Record{
-		Kind: wire.RecordProxyResult, Node: 7, ProxyResult: proxyResult(12, wire.ResultSignal(wire.Signal{Chunk: 11, AtMs: 4900, Node: 7}, wire.Result{Output: []byte("it answers")})),
+		Kind: wire.RecordProxyResult, Node: 7, ProxyResult: proxyResult(12, wire.ResultSignal(wire.Signal{Definition: 11, AtMs: 4900, Node: 7}, wire.Result{Output: []byte("it answers")})),
 	})
 	r.applyCommits(t, []*testCommit{c})
 	return r.View

@@ -39,9 +39,9 @@ func (w *metricApplier) EnterPartition(p *shard.Partition) {
 
 // Signal implements shard.Applier: it applies the measured values in a value block of an agent
 func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
-	node, chunk := w.p.Node(n), w.Chunk(s.Chunk)
-	if chunk.AsTemplate() == nil {
-		return shard.UnknownChunk
+	node, definition := w.p.Node(n), w.Definition(s.Definition)
+	if definition.AsTemplate() == nil {
+		return shard.UnknownDefinition
 	}
 	if n != w.sender {
 		w.sender, w.changes = n, 0
@@ -49,7 +49,7 @@ func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) sh
 	if err := w.block.Decode(s.Body); err != nil {
 		return w.refuse(node, from, err)
 	}
-	of := w.view.template(chunk, w.block.Macros)
+	of := w.view.template(definition, w.block.Macros)
 	if err := w.columns.Reset(&w.block); err != nil {
 		return w.refuse(node, from, err)
 	}
@@ -60,7 +60,7 @@ func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) sh
 	for w.columns.Next(&v) {
 		position := int(v.Position)
 		if position >= len(of.items) {
-			continue // of a chunk that does not match: only a faulty agent sends this
+			continue // of a definition that does not match: only a faulty agent sends this
 		}
 		if u.template != of { // late values of an older definition
 			var ok bool
@@ -104,7 +104,7 @@ func (w *metricApplier) unitOf(n uint32, of *template, lane wire.Lane) *unitStat
 		node.units[at] = u
 		for i := range old.Triggers {
 			if old.triggers[i].judged && u.Trigger(old.Triggers[i].Name) == nil {
-				w.addVerdict(n, wire.Verdict{Chunk: u.ID, Trigger: old.Triggers[i].Name, Removed: true, Executed: w.Received})
+				w.addVerdict(n, wire.Verdict{Definition: u.ID, Trigger: old.Triggers[i].Name, Removed: true, Executed: w.Received})
 			}
 		}
 	}
@@ -240,7 +240,7 @@ func (w *metricApplier) evaluate(n uint32, u *unitState, i int, now int64) {
 	if state.recovery != nil {
 		state.recovery.Problem = is
 	}
-	w.addVerdict(n, wire.Verdict{Chunk: u.ID, Trigger: u.Triggers[i].Name, Problem: is, Executed: now, Output: []byte(u.verdictText(i))})
+	w.addVerdict(n, wire.Verdict{Definition: u.ID, Trigger: u.Triggers[i].Name, Problem: is, Executed: now, Output: []byte(u.verdictText(i))})
 }
 
 // verdictText returns the output of a trigger's event: the expression with the last values of its items

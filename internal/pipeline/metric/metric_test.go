@@ -15,18 +15,18 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testChunk returns a compiled template with a raw item, an item whose preprocessing remembers values, and a trigger
+// testDefinition returns a compiled template with a raw item, an item whose preprocessing remembers values, and a trigger
 // with a recovery expression
-func testChunk(id model.ChunkID) *model.Chunk {
-	c := &model.TemplateChunk{
-		Chunk:     model.Chunk{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
-		Items:     []model.Item{{Key: "load", ValueMap: "load"}, {Key: "rate", Steps: []model.Step{{Name: "simpleChange"}, {Name: "multiplier", Parameters: []string{"8"}}}}},
-		Triggers:  []model.ChunkTrigger{{Name: "high", Expression: "last(//load)>4", Recovery: "last(//load)<2", Severity: model.High}},
-		ValueMaps: []model.ValueMap{{Name: "load", Mappings: []model.ValueMapping{{Type: "greaterOrEqual", Value: "4", Text: "busy"}}}},
+func testDefinition(id model.DefinitionID) *model.Definition {
+	c := &model.TemplateDefinition{
+		Definition: model.Definition{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
+		Items:      []model.Item{{Key: "load", ValueMap: "load"}, {Key: "rate", Steps: []model.Step{{Name: "simpleChange"}, {Name: "multiplier", Parameters: []string{"8"}}}}},
+		Triggers:   []model.DefinitionTrigger{{Name: "high", Expression: "last(//load)>4", Recovery: "last(//load)<2", Severity: model.High}},
+		ValueMaps:  []model.ValueMap{{Name: "load", Mappings: []model.ValueMapping{{Type: "greaterOrEqual", Value: "4", Text: "busy"}}}},
 	}
 	if id == 9 { // with macros
 		c.Items, c.Macros = c.Items[:1], map[string]string{"{$MAX}": "4"}
-		c.Triggers = []model.ChunkTrigger{{Name: "high", Expression: "last(//load)>{$MAX}"}, {Name: "other", Expression: "last(//load)>{$NONE}"}}
+		c.Triggers = []model.DefinitionTrigger{{Name: "high", Expression: "last(//load)>{$MAX}"}, {Name: "other", Expression: "last(//load)>{$NONE}"}}
 	}
 	if id == 8 { // an edit: another item in front, no trigger
 		c.Items = append([]model.Item{{Key: "cpu"}}, c.Items...)
@@ -79,25 +79,25 @@ type testView struct {
 
 // newTestView returns an empty metric view for tests
 func newTestView() *testView {
-	chunks := func(id model.ChunkID) *model.Chunk { return testChunk(id) }
-	s := shard.New(shard.Options{Workers: 1, Chunks: chunks})
-	return &testView{View: New(s, Options{Chunks: chunks}), shard: s}
+	definitions := func(id model.DefinitionID) *model.Definition { return testDefinition(id) }
+	s := shard.New(shard.Options{Workers: 1, Definitions: definitions})
+	return &testView{View: New(s, Options{Definitions: definitions}), shard: s}
 }
 
 // values returns an encoded batch in which node 7 sends one value per item of a template
-func (v *testView) values(chunk model.ChunkID, values ...item.Value) []byte {
+func (v *testView) values(definition model.DefinitionID, values ...item.Value) []byte {
 	var list []wire.BlockValue
 	for i, value := range values {
 		list = append(list, wire.BlockValue{Position: uint32(i), Value: value})
 	}
-	return v.block(chunk, []int64{0}, list)
+	return v.block(definition, []int64{0}, list)
 }
 
 // block returns a batch of node 7 with a block of values.
-func (v *testView) block(chunk model.ChunkID, times []int64, list []wire.BlockValue) []byte {
+func (v *testView) block(definition model.DefinitionID, times []int64, list []wire.BlockValue) []byte {
 	v.number++
 	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: v.number, NowMs: 1000, Signals: []wire.Signal{{
-		Kind: wire.SignalValueBlock, Chunk: chunk, AtMs: 900,
+		Kind: wire.SignalValueBlock, Definition: definition, AtMs: 900,
 		Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Macros: v.macros, Rows: uint32(len(list)), Columns: wire.AppendColumns(nil, times, list)}),
 	}}}
 	_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
@@ -145,7 +145,7 @@ func TestTriggerMakesOneVerdictPerChange(t *testing.T) {
 	if text := string(v.partitions[3].pending[1].Output); text != "last(//load)>4; load = busy (5)" {
 		t.Errorf("verdict text %q", text)
 	}
-	apply(v.values(5, item.FromFloat(3)), wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordVerdict, Node: 7, Verdict: &wire.Verdict{Commit: 1, Chunk: 5, Trigger: "high"}}))
+	apply(v.values(5, item.FromFloat(3)), wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordVerdict, Node: 7, Verdict: &wire.Verdict{Commit: 1, Definition: 5, Trigger: "high"}}))
 	expect("2 high true false")
 	apply(v.values(5, item.FromFloat(1.5)))
 	expect("2 high true false", "4 high false false")
@@ -158,13 +158,13 @@ func TestTriggerMakesOneVerdictPerChange(t *testing.T) {
 	if items := v.Items(7); len(items) != 3 || items[1].Value != item.FromFloat(1.5) {
 		t.Fatalf("items after an edit %+v", items)
 	}
-	v.template(testChunk(5), "") // as late values of the older definition compile it
-	apply(wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordVerdict, Node: 7, Verdict: &wire.Verdict{Commit: 5, Index: 1, Chunk: 5, Trigger: "high"}}))
-	if named := v.Chunks(); len(named) != 1 || !named[8] {
-		t.Errorf("used chunks %v", named)
+	v.template(testDefinition(5), "") // as late values of the older definition compile it
+	apply(wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordVerdict, Node: 7, Verdict: &wire.Verdict{Commit: 5, Index: 1, Definition: 5, Trigger: "high"}}))
+	if named := v.Definitions(); len(named) != 1 || !named[8] {
+		t.Errorf("used definitions %v", named)
 	}
-	if _, ok := v.templates.Load(templateKey{chunk: 5}); ok {
-		t.Error("the compiled form of an unused chunk stays")
+	if _, ok := v.templates.Load(templateKey{definition: 5}); ok {
+		t.Error("the compiled form of an unused definition stays")
 	}
 }
 
@@ -204,7 +204,7 @@ func TestMacrosOfPropertiesJudge(t *testing.T) {
 
 // FuzzDecodeUnit decodes arbitrary bytes as the state of a template.
 func FuzzDecodeUnit(f *testing.F) {
-	of := compile(testChunk(5).AsTemplate(), "")
+	of := compile(testDefinition(5).AsTemplate(), "")
 	f.Add(newUnitState(of, 5).encode(nil))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		if u, ok := decodeUnit(of, body); ok {

@@ -79,10 +79,10 @@ func (u *unitState) itemState(i int) ItemState {
 	return out
 }
 
-// Chunks returns the ids of the compiled templates that the stored item states use. It drops the compiled form of all
+// Definitions returns the ids of the compiled templates that the stored item states use. It drops the compiled form of all
 // others: their next values compile them again.
-func (v *View) Chunks() map[model.ChunkID]bool {
-	named, used := map[model.ChunkID]bool{}, map[templateKey]bool{}
+func (v *View) Definitions() map[model.DefinitionID]bool {
+	named, used := map[model.DefinitionID]bool{}, map[templateKey]bool{}
 	for i := range v.partitions {
 		p := &v.partitions[i]
 		p.Lock()
@@ -92,7 +92,7 @@ func (v *View) Chunks() map[model.ChunkID]bool {
 			}
 		}
 		for k := range p.pending {
-			named[p.pending[k].Chunk] = true
+			named[p.pending[k].Definition] = true
 		}
 		p.Unlock()
 	}

@@ -43,13 +43,13 @@ func (a *fullAppender) Append(to *series.Series, name func() labels.Labels, at i
 
 // newSeriesView returns an empty view that appends to a store.
 func newSeriesView(s series.Store, held int) *testView {
-	chunks := func(id model.ChunkID) *model.Chunk { return testChunk(id) }
-	of := shard.New(shard.Options{Workers: 1, Chunks: chunks})
+	definitions := func(id model.DefinitionID) *model.Definition { return testDefinition(id) }
+	of := shard.New(shard.Options{Workers: 1, Definitions: definitions})
 	o := SeriesOptions{
 		Store: s, held: held, Names: func(model.NodeID) (string, string) { return "web-1", "default" },
 		Common: func(p journal.Position) journal.Position { return p },
 	}
-	return &testView{View: New(of, Options{Chunks: chunks, Series: o}), shard: of}
+	return &testView{View: New(of, Options{Definitions: definitions, Series: o}), shard: of}
 }
 
 // openSeries opens a series store.

@@ -109,7 +109,7 @@ func adopt(t *template, old *unitState, now int64) *unitState {
 		}
 	}
 	for i := range t.Triggers {
-		k, ok := slices.BinarySearchFunc(old.Triggers, t.Triggers[i].Name, func(x model.ChunkTrigger, name string) int { return strings.Compare(x.Name, name) })
+		k, ok := slices.BinarySearchFunc(old.Triggers, t.Triggers[i].Name, func(x model.DefinitionTrigger, name string) int { return strings.Compare(x.Name, name) })
 		if !ok {
 			continue
 		}

@@ -89,14 +89,14 @@ func appendValue(b []byte, v item.Value) []byte {
 func (p *metricPartition) decode(v *View, d *shard.Decoder) {
 	for range d.Count() {
 		n, known := p.Find(model.NodeID(d.Uint32()))
-		chunk, macros, body := model.ChunkID(d.Uint32()), string(d.Bytes()), d.Bytes()
+		definition, macros, body := model.DefinitionID(d.Uint32()), string(d.Bytes()), d.Bytes()
 		if !known {
 			d.Fail("items of an unknown node")
 		}
 		if d.Err() != nil {
 			return
 		}
-		t := v.template(v.opts.Chunks(chunk), macros)
+		t := v.template(v.opts.Definitions(definition), macros)
 		if t == nil {
 			continue
 		}

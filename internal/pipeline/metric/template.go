@@ -9,14 +9,14 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// template is the compiled form of a TemplateChunk with one set of values of its macros. It is immutable; all nodes with
+// template is the compiled form of a TemplateDefinition with one set of values of its macros. It is immutable; all nodes with
 // this set share it.
 type template struct {
-	*model.TemplateChunk
+	*model.TemplateDefinition
 	macros   string // those that Properties set, as in wire.ValueBlock
 	values   *model.MacroValues
 	items    []compiledItem    // by position
-	triggers []compiledTrigger // by index in TemplateChunk.Triggers
+	triggers []compiledTrigger // by index in TemplateDefinition.Triggers
 	timed    bool              // a trigger has time functions
 }
 
@@ -37,17 +37,17 @@ type compiledTrigger struct {
 	recovery *trigger.Program // nil: the problem closes when its expression is false
 }
 
-// compile compiles a chunk. An item, trigger or value map that does not compile, which apply refuses, is left without a
+// compile compiles a definition. An item, trigger or value map that does not compile, which apply refuses, is left without a
 // chain, program or texts.
-func compile(chunk *model.TemplateChunk, macros string) *template {
+func compile(definition *model.TemplateDefinition, macros string) *template {
 	set, _ := wire.DecodeMacros(macros) // only a faulty agent sends others; then the Template's own values count
-	t := &template{TemplateChunk: chunk, macros: macros, values: chunk.MacroValues(set), items: make([]compiledItem, len(chunk.Items)), triggers: make([]compiledTrigger, len(chunk.Triggers))}
+	t := &template{TemplateDefinition: definition, macros: macros, values: definition.MacroValues(set), items: make([]compiledItem, len(definition.Items)), triggers: make([]compiledTrigger, len(definition.Triggers))}
 	maps := map[string]*prep.ValueMap{}
-	for i := range chunk.ValueMaps {
-		maps[chunk.ValueMaps[i].Name], _ = prep.CompileValueMap(&chunk.ValueMaps[i])
+	for i := range definition.ValueMaps {
+		maps[definition.ValueMaps[i].Name], _ = prep.CompileValueMap(&definition.ValueMaps[i])
 	}
-	for i := range chunk.Items {
-		of := &chunk.Items[i]
+	for i := range definition.Items {
+		of := &definition.Items[i]
 		t.items[i].valueMap = maps[of.ValueMap]
 		typ, _ := of.ValueType()
 		steps, err := t.values.ExpandSteps(of.Steps)
@@ -57,21 +57,21 @@ func compile(chunk *model.TemplateChunk, macros string) *template {
 		if err != nil {
 			t.items[i].chain, t.items[i].fault = nil, err.Error()
 		}
-		if master, ok := chunk.Item(of.From); ok && of.From != "" {
+		if master, ok := definition.Item(of.From); ok && of.From != "" {
 			t.items[master].dependents = append(t.items[master].dependents, i)
 		}
 	}
-	for i := range chunk.Triggers {
-		of, out := &chunk.Triggers[i], &t.triggers[i]
-		problem, err := trigger.CompileForItems(chunk.Items, of.Expression, t.values.Value)
+	for i := range definition.Triggers {
+		of, out := &definition.Triggers[i], &t.triggers[i]
+		problem, err := trigger.CompileForItems(definition.Items, of.Expression, t.values.Value)
 		if err == nil && of.Recovery != "" {
-			out.recovery, err = trigger.CompileForItems(chunk.Items, of.Recovery, t.values.Value)
+			out.recovery, err = trigger.CompileForItems(definition.Items, of.Recovery, t.values.Value)
 		}
 		if err != nil {
 			out.fault, out.recovery = err.Error(), nil
 			keys, _ := trigger.Keys(of.Expression)
 			for _, key := range keys {
-				if position, ok := chunk.Item(key); ok {
+				if position, ok := definition.Item(key); ok {
 					t.items[position].shown = append(t.items[position].shown, i)
 				}
 			}

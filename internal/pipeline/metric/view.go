@@ -17,9 +17,9 @@ import (
 
 // Options are the settings of a View.
 type Options struct {
-	Chunks     func(model.ChunkID) *model.Chunk // returns a chunk by its id; nil: unknown
-	Registerer prometheus.Registerer            // nil: no metrics
-	Series     SeriesOptions
+	Definitions func(model.DefinitionID) *model.Definition // returns a definition by its id; nil: unknown
+	Registerer  prometheus.Registerer                      // nil: no metrics
+	Series      SeriesOptions
 }
 
 // View computes the state of all items and triggers from the journal. Any goroutine may call its methods.
@@ -57,24 +57,24 @@ func New(s *shard.Shard, o Options) *View {
 // wakeRun wakes Run because new verdicts are waiting
 func (v *View) wakeRun() { pause.Wake(v.wake) }
 
-// templateKey names the compiled form of a Template: its chunk and the macros that Properties set.
+// templateKey names the compiled form of a Template: its definition and the macros that Properties set.
 type templateKey struct {
-	chunk  model.ChunkID
-	macros string
+	definition model.DefinitionID
+	macros     string
 }
 
-// template returns the compiled form of a Template's chunk; nil: the chunk is unknown or of another kind.
-func (v *View) template(c *model.Chunk, macros string) *template {
-	chunk := c.AsTemplate()
-	if chunk == nil {
+// template returns the compiled form of a Template's definition; nil: the definition is unknown or of another kind.
+func (v *View) template(c *model.Definition, macros string) *template {
+	definition := c.AsTemplate()
+	if definition == nil {
 		return nil
 	}
-	key := templateKey{chunk.ID, macros}
+	key := templateKey{definition.ID, macros}
 	if t, ok := v.templates.Load(key); ok {
 		return t.(*template)
 	}
 	key.macros = strings.Clone(macros) // it may be a part of a block
-	t, _ := v.templates.LoadOrStore(key, compile(chunk, key.macros))
+	t, _ := v.templates.LoadOrStore(key, compile(definition, key.macros))
 	return t.(*template)
 }
 

@@ -70,7 +70,7 @@ type Applier interface {
 	Signal(n uint32, s *wire.Signal, from *Arrival) Outcome
 	// Record applies a record of a kind that the reducer claims.
 	Record(r *wire.Record)
-	// Gap applies a loss in the node's spool; each reducer picks out its chunks.
+	// Gap applies a loss in the node's spool; each reducer picks out its definitions.
 	Gap(n uint32, g *wire.Gap)
 	// Forget removes the states that a mark names. n is NoNode where the mark
 	// names no node of the partition. The tombstone is not set yet, so that

@@ -216,7 +216,7 @@ func (c *testCommit) addRecord(s journal.Section, r *wire.Record) {
 func (c *testCommit) addValueBlocks(t testing.TB, node model.NodeID, first uint64, blocks int) {
 	b := &wire.Batch{StreamKey: wire.StreamKey{Stream: 1}, First: first, NowMs: 1}
 	for range blocks {
-		b.Signals = append(b.Signals, wire.Signal{Kind: countSignal, Chunk: 10, AtMs: 1, Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: 1, Columns: []byte{0}})})
+		b.Signals = append(b.Signals, wire.Signal{Kind: countSignal, Definition: 10, AtMs: 1, Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: 1, Columns: []byte{0}})})
 	}
 	c.addBatch(t, node, b)
 }

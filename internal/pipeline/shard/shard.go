@@ -26,10 +26,10 @@ import (
 // Grace, BacklogWait and KeepaliveTimeout decide the effects of a commit: a journal
 // replayed under others gives other views.
 type Options struct {
-	// Chunks resolves an id that the journal names. It must answer the same for ever
-	// (a chunk never changes and is kept while the journal can name it). Several
-	// goroutines call it, once per chunk as long as the cache lasts.
-	Chunks func(model.ChunkID) *model.Chunk
+	// Definitions resolves an id that the journal names. It must answer the same for ever
+	// (a definition never changes and is kept while the journal can name it). Several
+	// goroutines call it, once per definition as long as the cache lasts.
+	Definitions func(model.DefinitionID) *model.Definition
 
 	Workers      int // goroutines that own partitions; default 1
 	QueueCommits int // commits that wait for a worker before Deliver blocks; default: the queue event-view's

@@ -39,7 +39,7 @@ type Worker struct {
 	all            [][]byte // entries of section All, of the commit being applied
 	tally          [outcomes]uint64
 	countedSignals uint64 // sum of tally
-	chunks         map[model.ChunkID]*model.Chunk
+	definitions    map[model.DefinitionID]*model.Definition
 
 	// Reused for every record.
 	record  wire.Record
@@ -50,8 +50,8 @@ type Worker struct {
 }
 
 const (
-	// maxCachedChunks bounds the worker's cache of chunks; at the bound it starts anew.
-	maxCachedChunks = 1 << 16
+	// maxCachedDefinitions bounds the worker's cache of definitions; at the bound it starts anew.
+	maxCachedDefinitions = 1 << 16
 	// maxSignalKind bounds the table of signals' reducers.
 	maxSignalKind = 31
 )
@@ -59,10 +59,10 @@ const (
 // newWorker returns worker number n of a shard, with its queue and its partitions.
 func newWorker(s *Shard, number int) *Worker {
 	w := &Worker{
-		number: number,
-		shard:  s,
-		chunks: map[model.ChunkID]*model.Chunk{},
-		queue:  queue.New[journal.Commit](s.opts.Queues, fmt.Sprintf("event-view-%d", number), s.opts.QueueCommits, queue.Block),
+		number:      number,
+		shard:       s,
+		definitions: map[model.DefinitionID]*model.Definition{},
+		queue:       queue.New[journal.Commit](s.opts.Queues, fmt.Sprintf("event-view-%d", number), s.opts.QueueCommits, queue.Block),
 	}
 	for i := range w.index {
 		w.index[i] = -1
@@ -213,22 +213,22 @@ func (w *Worker) reportCounts() {
 	}
 }
 
-// Chunk returns the compiled definition (such as a check) with this id; nil: the id is unknown
-func (w *Worker) Chunk(id model.ChunkID) *model.Chunk {
-	if c, ok := w.chunks[id]; ok {
+// Definition returns the compiled definition (such as a check) with this id; nil: the id is unknown
+func (w *Worker) Definition(id model.DefinitionID) *model.Definition {
+	if c, ok := w.definitions[id]; ok {
 		return c
 	}
-	var c *model.Chunk
-	if builtin := model.BuiltinChunkOf(id); builtin != nil {
-		c = &builtin.Chunk
-	} else if w.shard.opts.Chunks != nil {
-		c = w.shard.opts.Chunks(id)
+	var c *model.Definition
+	if builtin := model.BuiltinDefinitionOf(id); builtin != nil {
+		c = &builtin.Definition
+	} else if w.shard.opts.Definitions != nil {
+		c = w.shard.opts.Definitions(id)
 	}
 	if c != nil {
-		if len(w.chunks) == maxCachedChunks {
-			clear(w.chunks)
+		if len(w.definitions) == maxCachedDefinitions {
+			clear(w.definitions)
 		}
-		w.chunks[id] = c
+		w.definitions[id] = c
 	}
 	return c
 }
@@ -302,20 +302,20 @@ func (m *metrics) countRecord(kind wire.RecordKind) {
 type Outcome uint8
 
 const (
-	Applied      Outcome = iota // changed a reducer's state
-	Late                        // older than the present state: history only
-	Keepalive                   // a heartbeat, nothing else
-	Duplicate                   // its number was applied before
-	Lost                        // dropped by the agent's spool, reported as a gap
-	UnknownChunk                // no chunk says how to judge it
-	Forgotten                   // of a deleted node or check, or from before a forget
-	Malformed                   // cannot be decoded: never from our own sources
-	UnknownKind                 // of a kind that no reducer claims
+	Applied           Outcome = iota // changed a reducer's state
+	Late                             // older than the present state: history only
+	Keepalive                        // a heartbeat, nothing else
+	Duplicate                        // its number was applied before
+	Lost                             // dropped by the agent's spool, reported as a gap
+	UnknownDefinition                // no definition says how to judge it
+	Forgotten                        // of a deleted node or check, or from before a forget
+	Malformed                        // cannot be decoded: never from our own sources
+	UnknownKind                      // of a kind that no reducer claims
 	outcomes
 )
 
 var outcomeNames = [outcomes]string{
-	"applied", "late", "keepalive", "duplicate", "lost", "unknown_chunk", "forgotten", "malformed", "unknown_kind",
+	"applied", "late", "keepalive", "duplicate", "lost", "unknown_definition", "forgotten", "malformed", "unknown_kind",
 }
 
 // String returns the name of an outcome, such as applied or duplicate.

@@ -46,7 +46,7 @@ func (s *Server) locateAlerts(ctx context.Context, by intent.Actor, namespace st
 	}
 	for i := range alerts {
 		switch a := &alerts[i]; {
-		case !a.isUndecided() || a.at.check.Chunk != nil && a.at.node != 0:
+		case !a.isUndecided() || a.at.check.Definition != nil && a.at.node != 0:
 		case a.lifetime <= 0:
 			a.out = alertResolved // an ended alert needs no check and no node
 		default:
@@ -66,7 +66,7 @@ func (s *Server) locateAlert(a *Alert, namespace string) (missing []model.Resour
 		a.refuse(alertMalformed, "the alertname has no character that is allowed in a check's name")
 	case model.BuiltinCheck(name) != 0:
 		a.refuse(nameTaken, "check %s is built in: rename the alert", name)
-	case ok && check.Chunk == nil:
+	case ok && check.Definition == nil:
 		a.refuse(nameTaken, "agents run check %s: rename the alert or the check", name)
 	case ok && check.Source == model.SourceSensu:
 		a.refuse(nameTaken, "check %s belongs to events of Sensu agents: rename the alert or the check", name)

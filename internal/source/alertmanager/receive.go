@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/authlimit"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/core"
-	"github.com/muster-fleet/muster/internal/tries"
 )
 
 // receive handles the alerts of a request, and returns once the journal holds their results. An error about refused
@@ -109,8 +109,8 @@ func (s *Server) updateEvents(ctx context.Context, by intent.Actor, alerts []Ale
 // updateEventLocked applies one alert to its event and returns the event; nil: the alert is refused or ends an event
 // that was not open.
 func (s *Server) updateEventLocked(by intent.Actor, a *Alert, now time.Duration) *alertEvent {
-	chunk := a.at.check.Chunk
-	key := eventKey{a.at.node, chunk.Unit}
+	definition := a.at.check.Definition
+	key := eventKey{a.at.node, definition.Unit}
 	p, id := s.events[key], a.labelsHash()
 	if a.lifetime <= 0 {
 		if a.out = alertResolved; p == nil {
@@ -133,14 +133,14 @@ func (s *Server) updateEventLocked(by intent.Actor, a *Alert, now time.Duration)
 		if p != nil && len(p.alerts) >= s.cfg.Limits.FiringTogether {
 			return a.refuse(tooManyFiring, "%d alerts of this name fire on %s, at most %d", len(p.alerts), a.at.name, s.cfg.Limits.FiringTogether)
 		}
-		if code, reason := s.cfg.View.Admit(a.at.node, chunk); p == nil && code != "" {
+		if code, reason := s.cfg.View.Admit(a.at.node, definition); p == nil && code != "" {
 			if s.cfg.Hit != nil {
-				s.cfg.Hit(a.at.node, a.at.name, chunk.Namespace, core.EventLimitName(code), reason)
+				s.cfg.Hit(a.at.node, a.at.name, definition.Namespace, core.EventLimitName(code), reason)
 			}
 			return a.refuse(stateLimit, "%s", reason)
 		}
 		if p == nil {
-			p = &alertEvent{node: a.at.node, namespace: a.at.namespace, check: chunk.Name}
+			p = &alertEvent{node: a.at.node, namespace: a.at.namespace, check: definition.Name}
 			s.events[key] = p
 		}
 		if p.alerts == nil {
@@ -248,7 +248,7 @@ func (s *Server) authenticateSender(r *http.Request, namespace string) (user str
 func (s *Server) loginProgram(ctx context.Context, name, password, from string) (p access.Program, err error) {
 	if p, err = s.cfg.Access.LoginProgram(ctx, access.Alerts, name, password, func(ctx context.Context) (func(bool), error) {
 		done, _, err := s.passwords.Acquire(ctx, from)
-		if errors.Is(err, tries.ErrExhausted) {
+		if errors.Is(err, authlimit.ErrExhausted) {
 			err = model.Errorf(model.Limited, "too many wrong passwords from %s", from).WithHint("wait half a minute; passwords that were right since the server started still work")
 		}
 		return done, err

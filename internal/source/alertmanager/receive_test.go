@@ -57,10 +57,10 @@ func newTestServer(t testing.TB, change func(*testServer, *Config)) *testServer 
 	return w
 }
 
-// passiveCheck returns a test check that takes results from alerts; its check id and chunk id (compiled version) are
+// passiveCheck returns a test check that takes results from alerts; its check id and definition id (compiled version) are
 // equal.
-func passiveCheck(id model.ChunkID, name string) directory.PassiveCheck {
-	return directory.PassiveCheck{Chunk: &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.CheckID(id), Name: name}, MaxOutput: 4096}}
+func passiveCheck(id model.DefinitionID, name string) directory.PassiveCheck {
+	return directory.PassiveCheck{Definition: &model.CheckDefinition{Definition: model.Definition{ID: id, Unit: model.CheckID(id), Name: name}, MaxOutput: 4096}}
 }
 
 // write records results, or fails if the journal is blocked.
@@ -72,7 +72,7 @@ func (w *testServer) write(_ context.Context, results []recorder.Result) (func(c
 	}
 	for _, r := range results {
 		for name, c := range w.checks {
-			if c.Chunk != nil && c.Chunk.ID == r.Chunk {
+			if c.Definition != nil && c.Definition.ID == r.Definition {
 				w.written = append(w.written, fmt.Sprintf("%d %s %s %s", r.Node, name, r.Status, r.Output))
 			}
 		}
@@ -109,7 +109,7 @@ func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.
 		if r.Kind == "Node" {
 			w.nodes[r.Metadata.Name] = model.NodeID(len(w.nodes) + 1)
 		} else {
-			w.checks[r.Metadata.Name] = passiveCheck(model.ChunkID(100+len(w.checks)), r.Metadata.Name)
+			w.checks[r.Metadata.Name] = passiveCheck(model.DefinitionID(100+len(w.checks)), r.Metadata.Name)
 		}
 	}
 	return intent.ApplyResult{}, nil
@@ -127,7 +127,7 @@ func (w *testServer) PassiveCheck(_, name string) (directory.PassiveCheck, bool)
 // PassiveChecks implements Plan: it returns the ids of the test's checks.
 func (w *testServer) PassiveChecks(string, string) (ids []model.CheckID) {
 	for _, c := range w.checks {
-		ids = append(ids, c.Chunk.Unit)
+		ids = append(ids, c.Definition.Unit)
 	}
 	return ids
 }
@@ -135,7 +135,7 @@ func (w *testServer) PassiveChecks(string, string) (ids []model.CheckID) {
 // SourceName implements Plan: it returns the name of one of the test's checks.
 func (w *testServer) SourceName(s model.Source) (string, string, bool) {
 	for name, c := range w.checks {
-		if c.Chunk.Unit == s.Check() {
+		if c.Definition.Unit == s.Check() {
 			return "default", name, true
 		}
 	}
@@ -157,7 +157,7 @@ func (w *testServer) NodesMatching(string, directory.Selector) []model.NodeID {
 }
 
 // Admit implements View: it refuses to create events if the test demands it.
-func (w *testServer) Admit(model.NodeID, *model.CheckChunk) (string, string) {
+func (w *testServer) Admit(model.NodeID, *model.CheckDefinition) (string, string) {
 	if w.full {
 		return "node_limit", "the node has its 3 event states"
 	}
@@ -294,7 +294,7 @@ func TestCheckDeclaredDuringCreationStays(t *testing.T) {
 			w.declared = &declared
 		})
 		w.mustPostAlerts("A instance=web9 severity=warning")
-		if w.applies != 2 || w.checks["a"].Chunk.Unit != 70 || w.nodes["web9"] == 0 {
+		if w.applies != 2 || w.checks["a"].Definition.Unit != 70 || w.nodes["web9"] == 0 {
 			t.Errorf("%d changes, check %+v, nodes %v", w.applies, w.checks["a"], w.nodes)
 		}
 	})

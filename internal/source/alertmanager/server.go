@@ -12,19 +12,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/authlimit"
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/recorder"
 	"github.com/muster-fleet/muster/internal/source/core"
-	"github.com/muster-fleet/muster/internal/tries"
 )
 
 // Server receives alerts by Alertmanager's API and writes them as results of passive checks.
 type Server struct {
 	cfg       Config
 	metrics   *metrics
-	passwords *tries.Limiter
+	passwords *authlimit.Limiter
 	ready     chan struct{} // closed when the events that are open at the start are loaded
 
 	creation sync.Mutex // held while checks and nodes are created
@@ -43,7 +43,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, passwords: tries.New(cfg.Now), ready: make(chan struct{}), events: map[eventKey]*alertEvent{}, pastEnds: map[senderAlert]pastEnd{}, warned: map[string]time.Duration{}, clockRead: cfg.Now()}
+	s := &Server{cfg: cfg, passwords: authlimit.New(cfg.Now), ready: make(chan struct{}), events: map[eventKey]*alertEvent{}, pastEnds: map[senderAlert]pastEnd{}, warned: map[string]time.Duration{}, clockRead: cfg.Now()}
 	s.metrics = newMetrics(cfg.Registerer, func() float64 {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -152,13 +152,13 @@ func (s *Server) writeResultsLocked(ctx context.Context, list []*alertEvent, now
 		p.known, p.written = true, now
 		before := p.status
 		p.status, p.output = status, text
-		if !ok || check.Chunk == nil || check.Disabled {
+		if !ok || check.Definition == nil || check.Disabled {
 			continue // the check was deleted with its events, or is disabled
 		}
 		if ended && before == model.OK {
 			continue // the event was OK before; its TTL expires if no sender repeats the alert
 		}
-		results = append(results, recorder.Result{Node: p.node, Chunk: check.Chunk.ID, Status: status, Output: truncate(text, max(check.Chunk.MaxOutput, 1024))})
+		results = append(results, recorder.Result{Node: p.node, Definition: check.Definition.ID, Status: status, Output: truncate(text, max(check.Definition.MaxOutput, 1024))})
 	}
 	if len(results) == 0 {
 		return func(context.Context) error { return nil }, nil
@@ -221,7 +221,7 @@ type Plan interface {
 
 // View is the part of the event view that the alert source uses.
 type View interface {
-	Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason string)
+	Admit(node model.NodeID, definition *model.CheckDefinition) (code, reason string)
 	List(ctx context.Context, q event.Query) (event.Page, error)
 }
 

@@ -70,7 +70,7 @@ func (s *lineSource) serve(ctx context.Context, conn net.Conn, node core.Node, u
 
 // appendResult appends one result to the journal.
 func (x *lineSession) appendResult(ctx context.Context, output string) error {
-	b := wire.Batch{First: x.last + 1, Signals: []wire.Signal{{Kind: wire.SignalResult, Chunk: 7, Body: wire.AppendResult(nil, &wire.Result{Output: []byte(output)})}}}
+	b := wire.Batch{First: x.last + 1, Signals: []wire.Signal{{Kind: wire.SignalResult, Definition: 7, Body: wire.AppendResult(nil, &wire.Result{Output: []byte(output)})}}}
 	_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
 	if err != nil {
 		return err

@@ -45,13 +45,13 @@ func (find SecretFunc) Resolve(ctx context.Context, names []string) (values []Se
 }
 
 // findAssignedCheck returns the first check in a node's assignment for which the function has returns true, or nil.
-func findAssignedCheck(assignments directory.Assignments, node model.NodeID, has func(*model.CheckChunk) bool) *model.CheckChunk {
+func findAssignedCheck(assignments directory.Assignments, node model.NodeID, has func(*model.CheckDefinition) bool) *model.CheckDefinition {
 	a := assignments.For(node)
 	if a == nil {
 		return nil
 	}
-	for _, chunk := range a.Chunks {
-		if c := chunk.AsCheck(); c != nil && has(c) {
+	for _, definition := range a.Definitions {
+		if c := definition.AsCheck(); c != nil && has(c) {
 			return c
 		}
 	}
@@ -60,7 +60,7 @@ func findAssignedCheck(assignments directory.Assignments, node model.NodeID, has
 
 // NamesSecret reports whether a check assigned to the node refers to a secret that exists on the server.
 func NamesSecret(assignments directory.Assignments, node model.NodeID, secret string) bool {
-	return findAssignedCheck(assignments, node, func(c *model.CheckChunk) bool {
+	return findAssignedCheck(assignments, node, func(c *model.CheckDefinition) bool {
 		for i := range c.Secrets {
 			if c.Secrets[i].Name == secret && c.Secrets[i].OnServer() {
 				return true
@@ -95,7 +95,7 @@ func (a *Archives) Open(ctx context.Context, node model.NodeID, sum [64]byte) (f
 		return nil, nil, "unknown", model.Errorf(model.NotFound, "this server does not serve asset archives")
 	}
 	text := hex.EncodeToString(sum[:])
-	named := findAssignedCheck(a.assignments, node, func(c *model.CheckChunk) bool {
+	named := findAssignedCheck(a.assignments, node, func(c *model.CheckDefinition) bool {
 		for i := range c.Assets {
 			for k := range c.Assets[i].Builds {
 				if c.Assets[i].Builds[k].SHA512 == text {

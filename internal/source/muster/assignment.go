@@ -11,31 +11,31 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// chunkKinds is the bit set of chunk kinds (kinds of compiled checks, below 64) that an agent understands.
-type chunkKinds uint64
+// definitionKinds is the bit set of definition kinds (kinds of compiled checks, below 64) that an agent understands.
+type definitionKinds uint64
 
-// chunkKindsOf returns the kinds of compiled checks (chunks) that an agent's feature list announces.
-func chunkKindsOf(features []string) (set chunkKinds) {
-	for kind := model.ChunkKind(1); kind < 64; kind++ {
-		if slices.Contains(features, wire.ChunkFeature(kind)) {
+// definitionKindsOf returns the kinds of compiled definition that an agent's feature list announces.
+func definitionKindsOf(features []string) (set definitionKinds) {
+	for kind := model.DefinitionKind(1); kind < 64; kind++ {
+		if slices.Contains(features, wire.DefinitionFeature(kind)) {
 			set |= 1 << kind
 		}
 	}
 	return set
 }
 
-// lacksKindOf reports whether a chunk has a kind that the agent does not understand.
-func (s chunkKinds) lacksKindOf(c *model.Chunk) bool { return s>>c.Kind&1 == 0 }
+// lacksKindOf reports whether a definition has a kind that the agent does not understand.
+func (s definitionKinds) lacksKindOf(c *model.Definition) bool { return s>>c.Kind&1 == 0 }
 
-// reduceAssignment returns a copy of the assignment without the definitions (chunks) whose kind the agent does not
+// reduceAssignment returns a copy of the assignment without the definitions (definitions) whose kind the agent does not
 // know, or the assignment itself if the agent knows all. Properties and proxy nodes stay whole.
-func (s chunkKinds) reduceAssignment(a *directory.Assignment) *directory.Assignment {
-	if a == nil || !slices.ContainsFunc(a.Chunks, s.lacksKindOf) {
+func (s definitionKinds) reduceAssignment(a *directory.Assignment) *directory.Assignment {
+	if a == nil || !slices.ContainsFunc(a.Definitions, s.lacksKindOf) {
 		return a
 	}
 	part := *a
-	part.Chunks = slices.DeleteFunc(slices.Clone(a.Chunks), s.lacksKindOf)
-	part.Hash = wire.AssignmentHash(part.Chunks, part.Properties, proxyChecksOf(a))
+	part.Definitions = slices.DeleteFunc(slices.Clone(a.Definitions), s.lacksKindOf)
+	part.Hash = wire.AssignmentHash(part.Definitions, part.Properties, proxyChecksOf(a))
 	return &part
 }
 
@@ -47,12 +47,12 @@ func proxyChecksOf(a *directory.Assignment) *wire.ProxyChecks {
 	return &a.Proxied.ProxyChecks
 }
 
-// understoodAssignment returns the node's assignment without the chunks that its agent does not support, and how many
+// understoodAssignment returns the node's assignment without the definitions that its agent does not support, and how many
 // those are.
 func (x *session) understoodAssignment() (part *directory.Assignment, leftOut int) {
 	whole := x.srv.cfg.Assignments.For(x.Node.ID)
 	if part = x.hello.kinds.reduceAssignment(whole); part != whole {
-		leftOut = len(whole.Chunks) - len(part.Chunks)
+		leftOut = len(whole.Definitions) - len(part.Definitions)
 	}
 	return part, leftOut
 }
@@ -64,7 +64,7 @@ func (x *session) idleUnits() (list []core.IdleUnit) {
 	if want == nil {
 		return nil
 	}
-	for _, c := range want.Chunks {
+	for _, c := range want.Definitions {
 		if x.hello.kinds.lacksKindOf(c) {
 			list = append(list, core.IdleUnit{Unit: c.Unit, Name: c.Name,
 				Reason: fmt.Sprintf("the agent (version %s) does not support units of kind %d: update the agent", x.hello.version.Value(), c.Kind)})
@@ -73,15 +73,15 @@ func (x *session) idleUnits() (list []core.IdleUnit) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
 	for _, r := range x.assignment.refused {
-		if at := slices.IndexFunc(want.Chunks, func(c *model.Chunk) bool { return c.ID == r.Chunk }); at >= 0 {
-			c := want.Chunks[at]
+		if at := slices.IndexFunc(want.Definitions, func(c *model.Definition) bool { return c.ID == r.Definition }); at >= 0 {
+			c := want.Definitions[at]
 			list = append(list, core.IdleUnit{Unit: c.Unit, Name: c.Name, Reason: "the agent refuses the unit: " + r.Reason})
 		}
 	}
 	return list
 }
 
-// maxRemoved bounds the chunks that a difference removes; beyond it, the assignment is sent whole. The last part of a
+// maxRemoved bounds the definitions that a difference removes; beyond it, the assignment is sent whole. The last part of a
 // message has room for so many (wire.MaxPart).
 const maxRemoved = 1000
 
@@ -116,15 +116,15 @@ func (x *session) sendAssignment(w *core.Scratch) error {
 // new one, want.
 func assignmentDifference(have, want *directory.Assignment) *wire.Assignment {
 	m := &wire.Assignment{Generation: want.Generation, Hash: want.Hash}
-	var old []*model.Chunk
+	var old []*model.Definition
 	var bodies []byte
 	if have != nil {
-		m.Base, old = have.Hash, have.Chunks
-	} else { // a guess of the number of changed chunks
-		bodies = make([]byte, 0, 128*len(want.Chunks))
-		m.Add = make([]wire.AssignedChunk, 0, len(want.Chunks))
+		m.Base, old = have.Hash, have.Definitions
+	} else { // a guess of the number of changed definitions
+		bodies = make([]byte, 0, 128*len(want.Definitions))
+		m.Add = make([]wire.AssignedDefinition, 0, len(want.Definitions))
 	}
-	for _, c := range want.Chunks { // both ascend by id, and the content of an id never changes
+	for _, c := range want.Definitions { // both ascend by id, and the content of an id never changes
 		for len(old) > 0 && old[0].ID < c.ID {
 			m.Remove = append(m.Remove, old[0].ID)
 			old = old[1:]
@@ -134,8 +134,8 @@ func assignmentDifference(have, want *directory.Assignment) *wire.Assignment {
 			continue
 		}
 		start := len(bodies)
-		bodies = wire.AppendChunk(bodies, c)
-		m.Add = append(m.Add, wire.AssignedChunk{ID: c.ID, Body: bodies[start:len(bodies):len(bodies)]})
+		bodies = wire.AppendDefinition(bodies, c)
+		m.Add = append(m.Add, wire.AssignedDefinition{ID: c.ID, Body: bodies[start:len(bodies):len(bodies)]})
 	}
 	for _, c := range old {
 		m.Remove = append(m.Remove, c.ID)

@@ -54,7 +54,7 @@ func TestChangedCheckIsSentToItsNodesOnly(t *testing.T) {
 	for i := 0; i < n; i += n / 10 {
 		a := agents[i]
 		a.waitAssignment(2)
-		if got := chunkIDs(a.assignments[1].Chunks); got != "[1 3 4]" {
+		if got := definitionIDs(a.assignments[1].Definitions); got != "[1 3 4]" {
 			t.Fatalf("agent %d holds %s", i, got)
 		}
 	}
@@ -92,9 +92,9 @@ func TestAgentOfADeletedNodeGetsTheReason(t *testing.T) {
 	}
 }
 
-// chunkIDs formats the ids of chunks, to compare them in tests.
-func chunkIDs(list []*model.Chunk) string {
-	var ids []model.ChunkID
+// definitionIDs formats the ids of definitions, to compare them in tests.
+func definitionIDs(list []*model.Definition) string {
+	var ids []model.DefinitionID
 	for _, c := range list {
 		ids = append(ids, c.ID)
 	}
@@ -120,7 +120,7 @@ func TestHeldAssignmentIsNotSentAgain(t *testing.T) {
 	b.Close()
 	w.plan.assign(1001, uid, 2, 3) // while the agent was not connected
 	c := w.mustOpenSession(uid, held, nil)
-	c.wait("whole", func() bool { return len(c.assignments) == 1 && chunkIDs(c.assignments[0].Chunks) == "[2 3]" })
+	c.wait("whole", func() bool { return len(c.assignments) == 1 && definitionIDs(c.assignments[0].Definitions) == "[2 3]" })
 }
 
 // An agent that confirms another hash than expected gets the whole assignment.
@@ -144,15 +144,15 @@ func TestAppliedDifferenceIsTheWantedAssignment(t *testing.T) {
 		p := newMemoryPlan()
 		most := rapid.SampledFrom([]uint32{30, 3000}).Draw(t, "most") // of many, more are removed than a difference takes
 		draw := func(name string) *directory.Assignment {
-			var list []model.ChunkID
+			var list []model.DefinitionID
 			if most > 30 {
 				from := rapid.Uint32Range(1, most).Draw(t, name+" from")
 				for id := from; id <= most; id++ {
-					list = append(list, model.ChunkID(id))
+					list = append(list, model.DefinitionID(id))
 				}
 			} else {
 				for _, id := range rapid.SliceOfDistinct(rapid.Uint32Range(1, most), func(v uint32) uint32 { return v }).Draw(t, name) {
-					list = append(list, model.ChunkID(id))
+					list = append(list, model.DefinitionID(id))
 				}
 			}
 			p.assign(1, uid, list...)
@@ -160,7 +160,7 @@ func TestAppliedDifferenceIsTheWantedAssignment(t *testing.T) {
 			for i := range rapid.IntRange(0, 3).Draw(t, name+" properties") {
 				a.Properties = append(a.Properties, wire.Property{Name: fmt.Sprint("p", i), Value: []byte(rapid.StringN(0, 4, -1).Draw(t, "value"))})
 			}
-			a.Hash = wire.AssignmentHash(a.Chunks, a.Properties, nil)
+			a.Hash = wire.AssignmentHash(a.Definitions, a.Properties, nil)
 			return &a
 		}
 		have, want := draw("have"), draw("want")
@@ -169,7 +169,7 @@ func TestAppliedDifferenceIsTheWantedAssignment(t *testing.T) {
 		if rapid.Bool().Draw(t, "from nothing") {
 			start = nil
 		} else {
-			held = &link.Assignment{Generation: have.Generation, Hash: have.Hash, Chunks: have.Chunks, Properties: have.Properties}
+			held = &link.Assignment{Generation: have.Generation, Hash: have.Hash, Definitions: have.Definitions, Properties: have.Properties}
 		}
 		m := assignmentDifference(start, want)
 		m.Signature = ed25519.Sign(key, wire.SignedBytes(uid, m.Generation, m.Hash))
@@ -181,7 +181,7 @@ func TestAppliedDifferenceIsTheWantedAssignment(t *testing.T) {
 		testenv.NoError(t, err)
 		var got wire.Assignment
 		testenv.NoError(t, got.Decode(body))
-		held, err = held.Apply(&got, uid, key.Public().(ed25519.PublicKey), wire.DecodeChunk)
+		held, err = held.Apply(&got, uid, key.Public().(ed25519.PublicKey), wire.DecodeDefinition)
 		testenv.NoError(t, err)
 		if held.Hash != want.Hash {
 			t.Fatalf("holds another")
@@ -189,31 +189,33 @@ func TestAppliedDifferenceIsTheWantedAssignment(t *testing.T) {
 	})
 }
 
-// addChunks adds chunks (compiled checks), which assign can then put into assignments by their ids.
-func (m *memoryPlan) addChunks(chunks ...*model.Chunk) {
+// addDefinitions adds compiled definition, which assign can then put into assignments by their ids.
+func (m *memoryPlan) addDefinitions(definitions ...*model.Definition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, c := range chunks {
-		c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c))
-		m.chunks[c.ID] = c
+	for _, c := range definitions {
+		c.Hash = wire.DefinitionHash(wire.AppendDefinition(nil, c))
+		m.definitions[c.ID] = c
 	}
 }
 
-const futureKind model.ChunkKind = 9
+const futureKind model.DefinitionKind = 9
 
-// futureChunk returns a chunk (compiled check) of a kind that no agent understands yet.
-func futureChunk(id model.ChunkID) *model.Chunk {
-	return (&model.Chunk{ID: id, Unit: 77, Namespace: model.DefaultNamespace, Name: "future"}).Seal(futureKind, []byte{1, 2, 3})
+// futureDefinition returns a compiled definition of a kind that no agent understands yet.
+func futureDefinition(id model.DefinitionID) *model.Definition {
+	return (&model.Definition{ID: id, Unit: 77, Namespace: model.DefaultNamespace, Name: "future"}).Seal(futureKind, []byte{1, 2, 3})
 }
 
-// TestUnsupportedChunksAreLeftOut expects an assignment to be sent without the chunks (compiled checks) whose kind
+// TestUnsupportedDefinitionsAreLeftOut expects an assignment to be sent without the compiled definition whose kind
 // the agent does not support.
-func TestUnsupportedChunksAreLeftOut(t *testing.T) {
+func TestUnsupportedDefinitionsAreLeftOut(t *testing.T) {
 	w := newTestServer(t, nil)
-	w.plan.addChunks(futureChunk(3))
+	w.plan.addDefinitions(futureDefinition(3))
 	uid := w.addNode(1, 1, 2, 3)
 	old := w.openAgent(uid)
-	old.wait("the rest", func() bool { return len(old.assignments) == 1 && chunkIDs(old.assignments[0].Chunks) == "[1 2]" })
+	old.wait("the rest", func() bool {
+		return len(old.assignments) == 1 && definitionIDs(old.assignments[0].Definitions) == "[1 2]"
+	})
 	idle := func() (list []core.IdleUnit) {
 		a, _ := w.server.Agent(1001)
 		return a.Idle
@@ -226,13 +228,15 @@ func TestUnsupportedChunksAreLeftOut(t *testing.T) {
 	}
 	w.plan.assign(1001, uid, 2, 3, 4)
 	w.plan.notify(directory.Change{Assignments: []model.NodeID{1001}})
-	old.wait("a difference", func() bool { return len(old.assignments) == 2 && chunkIDs(old.assignments[1].Chunks) == "[2 4]" })
+	old.wait("a difference", func() bool {
+		return len(old.assignments) == 2 && definitionIDs(old.assignments[1].Definitions) == "[2 4]"
+	})
 	old.Close()
 
 	next, err := w.openSession(uid, func(cfg *link.Config, hello *wire.Hello) {
-		hello.Features = append(wire.Features(), wire.ChunkFeature(futureKind))
-		cfg.Chunk = func(id model.ChunkID, body []byte) (*model.Chunk, error) {
-			c, err := wire.DecodeChunk(id, body)
+		hello.Features = append(wire.Features(), wire.DefinitionFeature(futureKind))
+		cfg.Definition = func(id model.DefinitionID, body []byte) (*model.Definition, error) {
+			c, err := wire.DecodeDefinition(id, body)
 			if err == nil && c.Kind == futureKind {
 				c.Seal(futureKind, struct{}{})
 			}
@@ -240,21 +244,23 @@ func TestUnsupportedChunksAreLeftOut(t *testing.T) {
 		}
 	})
 	testenv.NoError(t, err)
-	next.wait("all", func() bool { return len(next.assignments) == 1 && chunkIDs(next.assignments[0].Chunks) == "[2 3 4]" })
+	next.wait("all", func() bool {
+		return len(next.assignments) == 1 && definitionIDs(next.assignments[0].Definitions) == "[2 3 4]"
+	})
 	if list := idle(); len(list) != 0 {
 		t.Fatalf("idle %+v", list)
 	}
 }
 
-// TestRefusedChunkStopsOneUnit lets an agent refuse checks of its assignment and expects only these to stop, with the
+// TestRefusedDefinitionStopsOneUnit lets an agent refuse checks of its assignment and expects only these to stop, with the
 // reason known to the server. The other units run, and the server knows the refused ones, also in later sessions.
-func TestRefusedChunkStopsOneUnit(t *testing.T) {
+func TestRefusedDefinitionStopsOneUnit(t *testing.T) {
 	w := newTestServer(t, nil)
-	long := &model.CheckChunk{Chunk: model.Chunk{ID: 4, Unit: 78, Namespace: model.DefaultNamespace, Name: "long"}, Command: &model.Command{Shell: strings.Repeat("x", wire.MaxBody+1)}}
-	w.plan.addChunks(futureChunk(3), long.Seal())
+	long := &model.CheckDefinition{Definition: model.Definition{ID: 4, Unit: 78, Namespace: model.DefaultNamespace, Name: "long"}, Command: &model.Command{Shell: strings.Repeat("x", wire.MaxBody+1)}}
+	w.plan.addDefinitions(futureDefinition(3), long.Seal())
 	uid := w.addNode(1, 1, 3, 4)
 	all := func(_ *link.Config, hello *wire.Hello) {
-		hello.Features = append(wire.Features(), wire.ChunkFeature(futureKind))
+		hello.Features = append(wire.Features(), wire.DefinitionFeature(futureKind))
 	}
 	a := testenv.Value(w.openSession(uid, all))(t)
 	refused := func(a *testAgent) {
@@ -273,11 +279,13 @@ func TestRefusedChunkStopsOneUnit(t *testing.T) {
 	}
 	w.plan.assign(1001, uid, 2, 3, 4)
 	w.plan.notify(directory.Change{Assignments: []model.NodeID{1001}})
-	a.wait("a difference", func() bool { return len(a.assignments) == 2 && chunkIDs(a.assignments[1].Chunks) == "[2 3 4]" })
+	a.wait("a difference", func() bool {
+		return len(a.assignments) == 2 && definitionIDs(a.assignments[1].Definitions) == "[2 3 4]"
+	})
 	refused(a)
 
 	// The agent reads the same assignment from its disk.
-	kept, err := (*link.Assignment)(nil).Apply(a.assignments[1].Message(), uid, nil, wire.DecodeChunk)
+	kept, err := (*link.Assignment)(nil).Apply(a.assignments[1].Message(), uid, nil, wire.DecodeDefinition)
 	if err != nil || kept.Hash != a.assignments[1].Hash || len(kept.Refused) != 2 {
 		t.Fatalf("kept %+v, %v", kept, err)
 	}
@@ -289,14 +297,14 @@ func TestRefusedChunkStopsOneUnit(t *testing.T) {
 // An assignment or a difference that is larger than a frame is sent in parts.
 func TestLargeAssignmentComesInParts(t *testing.T) {
 	w := newTestServer(t, nil)
-	var ids []model.ChunkID
-	for id := model.ChunkID(1); id <= 3000; id++ {
-		c := &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: 100 + model.UnitID(id), Namespace: model.DefaultNamespace, Name: "check"},
+	var ids []model.DefinitionID
+	for id := model.DefinitionID(1); id <= 3000; id++ {
+		c := &model.CheckDefinition{Definition: model.Definition{ID: id, Unit: 100 + model.UnitID(id), Namespace: model.DefaultNamespace, Name: "check"},
 			Command: &model.Command{Shell: strings.Repeat("x", 700)}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1}
 		if id%1000 == 0 {
 			c.Command.Shell = strings.Repeat("y", 200<<10)
 		}
-		w.plan.addChunks(c.Seal())
+		w.plan.addDefinitions(c.Seal())
 		ids = append(ids, id)
 	}
 	uid := w.addNode(1, ids[:1]...)
@@ -304,25 +312,25 @@ func TestLargeAssignmentComesInParts(t *testing.T) {
 	a.waitAssignment(1)
 	w.plan.assign(1001, uid, slices.Clone(ids)...)
 	w.plan.notify(directory.Change{Assignments: []model.NodeID{1001}})
-	a.wait("all of a difference", func() bool { return len(a.assignments) == 2 && len(a.assignments[1].Chunks) == len(ids) })
+	a.wait("all of a difference", func() bool { return len(a.assignments) == 2 && len(a.assignments[1].Definitions) == len(ids) })
 	if n := w.countMetric("sent_total", "assignment"); n < 3 {
 		t.Fatalf("%v frames", n)
 	}
-	kept, err := (*link.Assignment)(nil).Apply(a.assignments[1].Message(), uid, nil, wire.DecodeChunk)
+	kept, err := (*link.Assignment)(nil).Apply(a.assignments[1].Message(), uid, nil, wire.DecodeDefinition)
 	if err != nil || kept.Hash != a.assignments[1].Hash {
 		t.Fatalf("kept: %v", err)
 	}
 	a.Close()
 	b := w.openAgent(uid)
-	b.wait("the whole", func() bool { return len(b.assignments) == 1 && len(b.assignments[0].Chunks) == len(ids) })
+	b.wait("the whole", func() bool { return len(b.assignments) == 1 && len(b.assignments[0].Definitions) == len(ids) })
 }
 
 // TestPartsOfAnotherAssignmentAreDropped checks that an agent drops the parts it received when a part of another
 // assignment arrives.
 func TestPartsOfAnotherAssignmentAreDropped(t *testing.T) {
 	body := make([]byte, 600<<10)
-	first := &wire.Assignment{Hash: [32]byte{1}, Add: []wire.AssignedChunk{{ID: 1, Body: body}, {ID: 2, Body: body}}, Signature: []byte{1}}
-	second := &wire.Assignment{Hash: [32]byte{2}, Add: []wire.AssignedChunk{{ID: 3, Body: body}, {ID: 4, Body: body}}, Signature: []byte{2}}
+	first := &wire.Assignment{Hash: [32]byte{1}, Add: []wire.AssignedDefinition{{ID: 1, Body: body}, {ID: 2, Body: body}}, Signature: []byte{1}}
+	second := &wire.Assignment{Hash: [32]byte{2}, Add: []wire.AssignedDefinition{{ID: 3, Body: body}, {ID: 4, Body: body}}, Signature: []byte{2}}
 	one, two := first.Parts(), second.Parts()
 	if len(one) != 2 || len(two) != 2 || !one[0].More || one[1].More || len(one[0].Signature) != 0 {
 		t.Fatalf("%d and %d parts", len(one), len(two))
@@ -341,7 +349,7 @@ func valueBatch(first uint64, rows ...uint32) *wire.Batch {
 	b := &wire.Batch{StreamKey: liveStream, First: first}
 	for _, n := range rows {
 		body := wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: n, Columns: make([]byte, max(n, 1))})
-		b.Signals = append(b.Signals, wire.Signal{Kind: wire.SignalValueBlock, Chunk: 1, Body: body})
+		b.Signals = append(b.Signals, wire.Signal{Kind: wire.SignalValueBlock, Definition: 1, Body: body})
 	}
 	return b
 }
@@ -353,7 +361,7 @@ func TestSignalsOfUnsupportedKindsAreRefused(t *testing.T) {
 	a := w.openAgent(w.addNode(1, 1))
 	b := resultBatch(1, 1, 1)
 	for _, kind := range []wire.SignalKind{wire.SignalValueBlock, wire.SignalReport, wire.SignalInventory, 30} {
-		b.Signals = append(b.Signals, wire.Signal{Kind: kind, Chunk: 1, Body: []byte{1}})
+		b.Signals = append(b.Signals, wire.Signal{Kind: kind, Definition: 1, Body: []byte{1}})
 	}
 	a.send(b)
 	a.waitAck(5)
@@ -380,10 +388,10 @@ func TestValueBlocksHaveTheirOwnRateLimit(t *testing.T) {
 	}
 	bad := valueBatch(301, 5, 6, 7)
 	bad.Signals[0].Body = wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: 5, Columns: make([]byte, 4)})
-	bad.Signals[1].Chunk, bad.Signals[2].Node = 99, 50
+	bad.Signals[1].Definition, bad.Signals[2].Node = 99, 50
 	a.send(bad)
 	a.waitAck(303)
-	a.expectRefused("301 malformed", "302 unknown_chunk", "303 proxy")
+	a.expectRefused("301 malformed", "302 unknown_definition", "303 proxy")
 	start := time.Now()
 	a.send(valueBatch(304, 60, 40)) // the burst
 	a.send(valueBatch(306, 30))     // 0.3 s of debt
@@ -475,9 +483,9 @@ func TestAgentFetchesAssignedArchivesOnly(t *testing.T) {
 	node, _ := h.nodes.Lookup(id.Node)
 	text := func(sum [64]byte) string { return hex.EncodeToString(sum[:]) }
 	h.plan.mu.Lock()
-	named := *h.plan.assignments[node.ID].Chunks[0].AsCheck()
-	named.Assets = []model.ChunkAsset{{Name: "x", Builds: []model.AssetBuild{{SHA512: text(here), OS: "plan9"}, {SHA512: text(missing)}}}}
-	h.plan.assignments[node.ID].Chunks = []*model.Chunk{named.Seal()}
+	named := *h.plan.assignments[node.ID].Definitions[0].AsCheck()
+	named.Assets = []model.DefinitionAsset{{Name: "x", Builds: []model.AssetBuild{{SHA512: text(here), OS: "plan9"}, {SHA512: text(missing)}}}}
+	h.plan.assignments[node.ID].Definitions = []*model.Definition{named.Seal()}
 	h.plan.mu.Unlock()
 	for _, x := range []struct {
 		what       string

@@ -195,7 +195,7 @@ type batchJudge struct {
 
 // judgeSignals keeps or refuses each signal of a batch, and adds up the tokens that the batch costs. A refusal is
 // final: the agent is told, and a keepalive takes the number in the journal. A result about a proxy node is kept with
-// that node. A gap is charged, too: it becomes a row of history for each chunk that it names.
+// that node. A gap is charged, too: it becomes a row of history for each definition that it names.
 func (j *batchJudge) judgeSignals(r *wire.BatchReader) (refused []wire.RefusedSignal, proxied []core.ProxyResult, cost core.Charge) {
 	if r.Gap != nil {
 		cost[core.LoadResults] = 1 + len(r.Gap.Counts)
@@ -266,7 +266,7 @@ func (j *batchJudge) logRefusal(v signalDecision, code, reason string) {
 
 // logAgentReport logs, once per session, the message that an agent reports about its own state.
 func (x *session) logAgentReport(g *wire.Gap) {
-	report := []wire.GapCount{{Kind: wire.SignalKeepalive, Chunk: model.BuiltinChunk(model.KeepaliveCheck)}}
+	report := []wire.GapCount{{Kind: wire.SignalKeepalive, Definition: model.BuiltinDefinition(model.KeepaliveCheck)}}
 	if !x.reportLogged && slices.Equal(g.Counts, report) {
 		x.reportLogged = true
 		x.srv.cfg.Log.Warn("an agent reports a failure of its own", "node", x.Node.Name, "report", g.Reason)
@@ -296,9 +296,9 @@ func (j *batchJudge) judgeSignal(sig *wire.Signal) (v signalDecision, code, reas
 			return refusedMalformed, "", err.Error()
 		}
 	}
-	check := j.allowedChunk(sig.Chunk).AsCheck()
+	check := j.allowedDefinition(sig.Definition).AsCheck()
 	if check == nil {
-		return refusedChunk, "", unknownChunkText(sig.Chunk)
+		return refusedDefinition, "", unknownDefinitionText(sig.Definition)
 	}
 	if check.RoundRobin {
 		j.roundRobin = check.Unit
@@ -324,8 +324,8 @@ func (j *batchJudge) judgeEnvelope(sig *wire.Signal) (v signalDecision, code, re
 		return refusedKind, "", "this server does not accept a " + sig.Kind.String()
 	case sig.Node != 0:
 		return refusedProxy, "", fmt.Sprintf("a %s names node %d: only results may name proxy nodes", sig.Kind, sig.Node)
-	case j.allowedChunk(sig.Chunk) == nil:
-		return refusedChunk, "", unknownChunkText(sig.Chunk)
+	case j.allowedDefinition(sig.Definition) == nil:
+		return refusedDefinition, "", unknownDefinitionText(sig.Definition)
 	case sig.Kind == wire.SignalValueBlock:
 		var b wire.ValueBlock
 		if err := b.Decode(sig.Body); err != nil {
@@ -336,19 +336,19 @@ func (j *batchJudge) judgeEnvelope(sig *wire.Signal) (v signalDecision, code, re
 	return admitted, "", ""
 }
 
-// unknownChunkText returns the reason for a refused signal whose chunk (compiled check) the node does not have.
-func unknownChunkText(id model.ChunkID) string {
-	return fmt.Sprintf("the node's assignment has no chunk %d", id)
+// unknownDefinitionText returns the reason for a refused signal whose compiled definition the node does not have.
+func unknownDefinitionText(id model.DefinitionID) string {
+	return fmt.Sprintf("the node's assignment has no definition %d", id)
 }
 
 // authorizeProxy checks that the node may report on a result's proxy node, and returns the reason if not. A node
-// reports only on proxy nodes that its assignment names, also by an older chunk.
-func (j *batchJudge) authorizeProxy(sig *wire.Signal, c *model.CheckChunk) string {
+// reports only on proxy nodes that its assignment names, also by an older definition.
+func (j *batchJudge) authorizeProxy(sig *wire.Signal, c *model.CheckDefinition) string {
 	switch {
 	case !c.Proxy:
-		return fmt.Sprintf("the result names node %d, but chunk %d is not a proxy check", sig.Node, c.ID)
+		return fmt.Sprintf("the result names node %d, but definition %d is not a proxy check", sig.Node, c.ID)
 	case sig.Node == 0:
-		return fmt.Sprintf("chunk %d is a proxy check, but the result names no proxy node", c.ID)
+		return fmt.Sprintf("definition %d is a proxy check, but the result names no proxy node", c.ID)
 	}
 	sent := cmp.Or(j.agentAssignment, j.srv.cfg.Assignments.For(j.Node.ID))
 	var ok bool
@@ -358,16 +358,16 @@ func (j *batchJudge) authorizeProxy(sig *wire.Signal, c *model.CheckChunk) strin
 	return ""
 }
 
-// allowedChunk returns the chunk (compiled check) with an id if the node may send results for it, otherwise nil. An
-// older chunk that the assignment no longer has must be of the node's namespace, whose handlers get the messages, and
+// allowedDefinition returns the compiled definition with an id if the node may send results for it, otherwise nil. An
+// older definition that the assignment no longer has must be of the node's namespace, whose handlers get the messages, and
 // no check of the server itself.
-func (j *batchJudge) allowedChunk(id model.ChunkID) *model.Chunk {
+func (j *batchJudge) allowedDefinition(id model.DefinitionID) *model.Definition {
 	if j.agentAssignment != nil {
-		if i, ok := chunkIndex(j.agentAssignment.Chunks, id); ok {
-			return j.agentAssignment.Chunks[i]
+		if i, ok := definitionIndex(j.agentAssignment.Definitions, id); ok {
+			return j.agentAssignment.Definitions[i]
 		}
 	}
-	c := j.srv.cfg.Assignments.Chunk(id)
+	c := j.srv.cfg.Assignments.Definition(id)
 	switch {
 	case c == nil,
 		j.Node.ID == model.ServerNode && c.Unit != model.WatchdogCheck,
@@ -377,17 +377,17 @@ func (j *batchJudge) allowedChunk(id model.ChunkID) *model.Chunk {
 	return c
 }
 
-// chunkIndex finds a chunk id by binary search in a list sorted by id, and returns its index. It is a loop of its
+// definitionIndex finds a definition id by binary search in a list sorted by id, and returns its index. It is a loop of its
 // own, because slices.BinarySearchFunc calls a function per step, once per result.
-func chunkIndex(chunks []*model.Chunk, id model.ChunkID) (int, bool) {
-	low, high := 0, len(chunks)
+func definitionIndex(definitions []*model.Definition, id model.DefinitionID) (int, bool) {
+	low, high := 0, len(definitions)
 	for low < high {
 		mid := int(uint(low+high) >> 1)
-		if chunks[mid].ID < id {
+		if definitions[mid].ID < id {
 			low = mid + 1
 		} else {
 			high = mid
 		}
 	}
-	return low, low < len(chunks) && chunks[low].ID == id
+	return low, low < len(definitions) && definitions[low].ID == id
 }

@@ -133,7 +133,7 @@ type View interface {
 	LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error)
 	// Admit decides whether a result may create or update its event (limits of node and namespace); an empty code admits.
 	// It is called for every result, so it must be fast.
-	Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason string)
+	Admit(node model.NodeID, definition *model.CheckDefinition) (code, reason string)
 }
 
 // SessionLoss describes a sudden loss of sessions: how many broke off within which time.

@@ -61,11 +61,11 @@ func newTestServer(t testing.TB, change func(*Config)) *testServer {
 	return w
 }
 
-// addNode adds test node number n, to which the chunks (compiled checks) with these ids are assigned.
-func (w *testServer) addNode(n int, chunks ...model.ChunkID) uuid.UUID {
+// addNode adds test node number n, to which the compiled definition with these ids are assigned.
+func (w *testServer) addNode(n int, definitions ...model.DefinitionID) uuid.UUID {
 	uid := uuid.NewSHA1(uuid.Nil, fmt.Append(nil, n))
 	w.nodes.setNode(uid, core.Node{ID: model.NodeID(1000 + n), Name: fmt.Sprintf("node%d", n), Namespace: 1})
-	w.plan.assign(model.NodeID(1000+n), uid, chunks...)
+	w.plan.assign(model.NodeID(1000+n), uid, definitions...)
 	return uid
 }
 
@@ -161,8 +161,8 @@ func (a *testAgent) Assigned(_ *link.Session, h *link.Assignment) {
 }
 
 // requestRun requests an ad-hoc run of a check.
-func (w *testServer) requestRun(node model.NodeID, chunk model.ChunkID) error {
-	return w.server.Ask(w.server.NewRuns(), node, wire.Run{Chunk: chunk})
+func (w *testServer) requestRun(node model.NodeID, definition model.DefinitionID) error {
+	return w.server.Ask(w.server.NewRuns(), node, wire.Run{Definition: definition})
 }
 
 // Reply implements link.Handler: it records the received secret values.
@@ -241,11 +241,11 @@ func refusalOf(t testing.TB, err error) wire.Refuse {
 	return r.Refuse
 }
 
-// resultBatch returns a batch of n results of one chunk (compiled check), with sequence numbers from first on.
-func resultBatch(first uint64, n int, chunk model.ChunkID) *wire.Batch {
+// resultBatch returns a batch of n results of one compiled definition, with sequence numbers from first on.
+func resultBatch(first uint64, n int, definition model.DefinitionID) *wire.Batch {
 	b := &wire.Batch{StreamKey: liveStream, First: first}
 	for range n {
-		b.Signals = append(b.Signals, wire.ResultSignal(wire.Signal{Chunk: chunk}, wire.Result{Output: []byte("all is well")}))
+		b.Signals = append(b.Signals, wire.ResultSignal(wire.Signal{Definition: definition}, wire.Result{Output: []byte("all is well")}))
 	}
 	return b
 }
@@ -355,43 +355,43 @@ func (m *memoryNodes) Namespace(id model.NamespaceID) (l core.NamespaceLimits) {
 type memoryPlan struct {
 	mu          sync.Mutex
 	assignments map[model.NodeID]*directory.Assignment
-	chunks      map[model.ChunkID]*model.Chunk
+	definitions map[model.DefinitionID]*model.Definition
 	revision    uint64
 	notify      func(directory.Change)
 }
 
 // newMemoryPlan returns an empty memoryPlan.
 func newMemoryPlan() *memoryPlan {
-	return &memoryPlan{assignments: map[model.NodeID]*directory.Assignment{}, chunks: map[model.ChunkID]*model.Chunk{}}
+	return &memoryPlan{assignments: map[model.NodeID]*directory.Assignment{}, definitions: map[model.DefinitionID]*model.Definition{}}
 }
 
-// assign sets the chunks (compiled checks) of a node's assignment and notifies the server.
-func (m *memoryPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.ChunkID) {
+// assign sets the compiled definition of a node's assignment and notifies the server.
+func (m *memoryPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.DefinitionID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.revision++
 	a := &directory.Assignment{Node: node, UID: uid, Generation: wire.Generation{Epoch: 1, Revision: m.revision}}
 	slices.Sort(ids)
 	for _, id := range ids {
-		if m.chunks[id] == nil {
-			c := &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.FirstCheck, Namespace: model.DefaultNamespace, Name: fmt.Sprint("check", id)}, Command: &model.Command{Shell: "true"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1}
-			c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c.Seal()))
-			m.chunks[id] = &c.Chunk
+		if m.definitions[id] == nil {
+			c := &model.CheckDefinition{Definition: model.Definition{ID: id, Unit: model.FirstCheck, Namespace: model.DefaultNamespace, Name: fmt.Sprint("check", id)}, Command: &model.Command{Shell: "true"}, Interval: time.Minute, FailAfter: 1, RecoverAfter: 1}
+			c.Hash = wire.DefinitionHash(wire.AppendDefinition(nil, c.Seal()))
+			m.definitions[id] = &c.Definition
 		}
-		a.Chunks = append(a.Chunks, m.chunks[id])
+		a.Definitions = append(a.Definitions, m.definitions[id])
 	}
-	a.Hash = wire.AssignmentHash(a.Chunks, nil, nil)
+	a.Hash = wire.AssignmentHash(a.Definitions, nil, nil)
 	m.assignments[node] = a
 }
 
-// setSecrets adds secrets to the first chunk (compiled check) of a node.
-func (m *memoryPlan) setSecrets(node model.NodeID, list ...model.ChunkSecret) {
+// setSecrets adds secrets to the first compiled definition of a node.
+func (m *memoryPlan) setSecrets(node model.NodeID, list ...model.DefinitionSecret) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a := *m.assignments[node]
-	c := *a.Chunks[0].AsCheck()
+	c := *a.Definitions[0].AsCheck()
 	c.Secrets = list
-	a.Chunks = []*model.Chunk{c.Seal()}
+	a.Definitions = []*model.Definition{c.Seal()}
 	m.assignments[node] = &a
 }
 
@@ -402,11 +402,11 @@ func (m *memoryPlan) For(node model.NodeID) *directory.Assignment {
 	return m.assignments[node]
 }
 
-// Chunk implements directory.Assignments: it returns the chunk (compiled check) with an id.
-func (m *memoryPlan) Chunk(id model.ChunkID) *model.Chunk {
+// Definition implements directory.Assignments: it returns the compiled definition with an id.
+func (m *memoryPlan) Definition(id model.DefinitionID) *model.Definition {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.chunks[id]
+	return m.definitions[id]
 }
 
 // Subscribe implements directory.Assignments: it stores the function to call after changes.
@@ -429,7 +429,7 @@ type memoryJournal struct {
 	stats           journal.Stats
 	closed          bool
 	done            chan struct{}
-	admit           func(model.NodeID, *model.CheckChunk) (string, string)
+	admit           func(model.NodeID, *model.CheckDefinition) (string, string)
 }
 
 // newMemoryJournal returns an empty journal in memory that commits in the background.
@@ -535,7 +535,7 @@ func (j *memoryJournal) LastNumbers(_ context.Context, node model.NodeID, _ jour
 }
 
 // Admit implements View: it asks the test's function whether a new event is allowed.
-func (j *memoryJournal) Admit(node model.NodeID, c *model.CheckChunk) (string, string) {
+func (j *memoryJournal) Admit(node model.NodeID, c *model.CheckDefinition) (string, string) {
 	if j.admit != nil {
 		return j.admit(node, c)
 	}

@@ -77,12 +77,12 @@ func measureFootprint(b *testing.B, n int, secure bool) {
 	dir := b.TempDir()
 	authority := testenv.Value(pki.Open(dir, []string{"127.0.0.1"}, nil))(b)
 	w := newTestServer(b, func(c *Config) { c.SigningKey = authority.SigningKey() })
-	var chunks []model.ChunkID
+	var definitions []model.DefinitionID
 	for i := range 40 {
-		chunks = append(chunks, model.ChunkID(i+1))
+		definitions = append(definitions, model.DefinitionID(i+1))
 	}
 	for i := range n {
-		w.addNode(i, chunks...)
+		w.addNode(i, definitions...)
 	}
 	addr := w.addr
 	if secure {
@@ -154,7 +154,7 @@ func runFootprintClients(spec string) {
 	}
 	serverKey, _ := hex.DecodeString(key)
 	var mu sync.Mutex
-	known := map[model.ChunkID]*model.Chunk{}
+	known := map[model.DefinitionID]*model.Definition{}
 	shared := link.NewShared()
 	var configs []*tls.Config
 	if secure {
@@ -173,13 +173,13 @@ func runFootprintClients(spec string) {
 		opening.Go(func() {
 			defer func() { <-dialing }()
 			cfg := link.Config{Node: uuid.NewSHA1(uuid.Nil, fmt.Append(nil, i)), ServerKey: serverKey, Shared: shared,
-				Chunk: func(id model.ChunkID, body []byte) (*model.Chunk, error) {
+				Definition: func(id model.DefinitionID, body []byte) (*model.Definition, error) {
 					mu.Lock()
 					defer mu.Unlock()
 					if c := known[id]; c != nil {
 						return c, nil
 					}
-					c, err := wire.DecodeChunk(id, body)
+					c, err := wire.DecodeDefinition(id, body)
 					known[id] = c
 					return c, err
 				}}
@@ -315,7 +315,7 @@ func TestSessionHasTheGoldenBytes(t *testing.T) {
 	a := w.plan.For(1001)
 	say("Holding", wire.AppendAssignmentStatus(nil, &wire.AssignmentStatus{Generation: a.Generation, Hash: a.Hash}))
 	bad := resultBatch(1, 2, 1)
-	bad.NowMs, bad.Signals[1].Chunk = 5000, 99
+	bad.NowMs, bad.Signals[1].Definition = 5000, 99
 	say("Batch: a result, and one of an unknown definition", wire.AppendBatch(nil, bad))
 	hear("Ack", wire.KindAck)
 	say("Batch with a hole before it", wire.AppendBatch(nil, resultBatch(9, 1, 1)))

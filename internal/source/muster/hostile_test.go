@@ -29,31 +29,31 @@ import (
 
 // A node may send results of its former checks, but not of another namespace's checks or of the server's built-in
 // ones.
-func TestResultsOfForeignChunksAreRefused(t *testing.T) {
+func TestResultsOfForeignDefinitionsAreRefused(t *testing.T) {
 	w := newTestServer(t, nil)
-	define := func(id model.ChunkID, check model.CheckID, namespace model.NamespaceID) {
+	define := func(id model.DefinitionID, check model.CheckID, namespace model.NamespaceID) {
 		w.plan.mu.Lock()
-		w.plan.chunks[id] = (&model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: check, Namespace: namespace}}).Seal()
+		w.plan.definitions[id] = (&model.CheckDefinition{Definition: model.Definition{ID: id, Unit: check, Namespace: namespace}}).Seal()
 		w.plan.mu.Unlock()
 	}
 	define(2, model.FirstCheck+1, model.DefaultNamespace)
 	define(3, model.FirstCheck+2, model.SharedNamespace)
 	define(4, model.FirstCheck+3, 77)
-	keepalive := model.BuiltinChunk(model.KeepaliveCheck)
+	keepalive := model.BuiltinDefinition(model.KeepaliveCheck)
 	define(keepalive, model.KeepaliveCheck, model.DefaultNamespace)
 	a := w.openAgent(w.addNode(1, 1))
 	b := resultBatch(1, 5, 1)
-	for i, id := range []model.ChunkID{1, 2, 3, 4, keepalive} {
-		b.Signals[i].Chunk = id
+	for i, id := range []model.DefinitionID{1, 2, 3, 4, keepalive} {
+		b.Signals[i].Definition = id
 	}
 	a.send(b)
 	a.waitAck(5)
-	a.expectRefused("4 unknown_chunk", "5 unknown_chunk")
+	a.expectRefused("4 unknown_definition", "5 unknown_definition")
 }
 
-// TestGapIsChargedPerChunk sends a message about dropped results (a gap) and expects it to cost one result of the
+// TestGapIsChargedPerDefinition sends a message about dropped results (a gap) and expects it to cost one result of the
 // rate limit per listed check.
-func TestGapIsChargedPerChunk(t *testing.T) {
+func TestGapIsChargedPerDefinition(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.NodeResultsPerSec, c.Limits.RateBurst = 100, time.Second })
 	a := w.openAgent(w.addNode(1, 1))
 	a.send(&wire.Batch{StreamKey: liveStream, First: 1, Gap: &wire.Gap{Last: 1, Counts: make([]wire.GapCount, 120)}})
@@ -64,7 +64,7 @@ func TestGapIsChargedPerChunk(t *testing.T) {
 func TestBytesOfResultsAndFactsAreCharged(t *testing.T) {
 	for name, frame := range map[string][]byte{
 		"results": wire.AppendBatch(nil, &wire.Batch{StreamKey: liveStream, First: 1, Signals: []wire.Signal{
-			wire.ResultSignal(wire.Signal{Chunk: 1}, wire.Result{Output: make([]byte, 3000)})}}),
+			wire.ResultSignal(wire.Signal{Definition: 1}, wire.Result{Output: make([]byte, 3000)})}}),
 		"facts": wire.AppendFacts(nil, &wire.Facts{Facts: map[string]string{"text": strings.Repeat("x", 3000)}}),
 	} {
 		w := newTestServer(t, func(c *Config) { c.Limits.RateBurst = time.Second })
@@ -216,14 +216,14 @@ func TestProtocolErrorsGetAReason(t *testing.T) {
 // other sessions, even if they outnumber the writer goroutines.
 func TestPeersThatDoNotReadDelayNoSession(t *testing.T) {
 	w := newTestServer(t, nil)
-	large := &model.CheckChunk{Chunk: model.Chunk{ID: 5, Unit: model.FirstCheck, Namespace: 1}, Command: &model.Command{Shell: randomText(200 << 10)}}
-	large.Hash = wire.ChunkHash(wire.AppendChunk(nil, large.Seal()))
-	w.plan.chunks[5] = &large.Chunk
-	for id := model.ChunkID(6); id < 9; id++ {
+	large := &model.CheckDefinition{Definition: model.Definition{ID: 5, Unit: model.FirstCheck, Namespace: 1}, Command: &model.Command{Shell: randomText(200 << 10)}}
+	large.Hash = wire.DefinitionHash(wire.AppendDefinition(nil, large.Seal()))
+	w.plan.definitions[5] = &large.Definition
+	for id := model.DefinitionID(6); id < 9; id++ {
 		more := *large
 		more.ID, more.Command = id, &model.Command{Shell: randomText(200<<10 + int(id))}
-		more.Hash = wire.ChunkHash(wire.AppendChunk(nil, more.Seal()))
-		w.plan.chunks[id] = &more.Chunk
+		more.Hash = wire.DefinitionHash(wire.AppendDefinition(nil, more.Seal()))
+		w.plan.definitions[id] = &more.Definition
 	}
 	good := w.openAgent(w.addNode(1, 1))
 	good.waitAssignment(1)
@@ -504,7 +504,7 @@ func TestProtocolPageNamesEveryCode(t *testing.T) {
 			codes[outcomeNames[out]] = true
 		}
 	}
-	for v := refusedChunk; v <= refusedMalformed; v++ {
+	for v := refusedDefinition; v <= refusedMalformed; v++ {
 		if v != refusedStates { // the view says which limit
 			codes[verdictNames[v]] = true
 		}

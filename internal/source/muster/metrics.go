@@ -41,7 +41,7 @@ type signalDecision uint8
 
 const (
 	admitted signalDecision = iota
-	refusedChunk
+	refusedDefinition
 	refusedOutput
 	refusedStates
 	refusedKind
@@ -51,7 +51,7 @@ const (
 	verdicts
 )
 
-var verdictNames = [verdicts]string{"admitted", "unknown_chunk", "output", "states", "kind", "malformed", "proxy", "gap"}
+var verdictNames = [verdicts]string{"admitted", "unknown_definition", "output", "states", "kind", "malformed", "proxy", "gap"}
 
 // metrics holds the metrics of the agents' source.
 type metrics struct {
@@ -89,7 +89,7 @@ func newMetrics(r prometheus.Registerer, sessions, pressure func() float64) *met
 	m.acks = m.sent.WithLabelValues("ack")
 	meter.Outcomes("frames_total", "Messages from agents after Hello, by outcome.", m.frames[:], func(i int) string { return outcomeNames[i] })
 	meter.Outcomes("signals_total", "Signals in batches, by verdict.", m.signals[:], func(i int) string { return verdictNames[i] })
-	meter.Gauge("pressure", "Highest fill level of journal queue, journal budget and reactor queue, from 0 to 1. Back-pressure begins at 0.25 for agents that send values, at 0.5 for all agents, and ends below half of that.", pressure)
+	meter.Gauge("pressure", "Highest fill level of journal queue, journal budget and dispatcher queue, from 0 to 1. Back-pressure begins at 0.25 for agents that send values, at 0.5 for all agents, and ends below half of that.", pressure)
 	return m
 }
 

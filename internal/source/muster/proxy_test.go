@@ -196,18 +196,18 @@ func (m *memoryPlan) assignProxies(node model.NodeID, proxies ...model.NodeID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a := *m.assignments[node]
-	c := &model.CheckChunk{Chunk: model.Chunk{ID: 7, Unit: model.FirstCheck + 7, Namespace: model.DefaultNamespace, Name: "ping"}, Command: &model.Command{Shell: "true"}, FailAfter: 1, RecoverAfter: 1, Proxy: true}
-	c.Hash = wire.ChunkHash(wire.AppendChunk(nil, c.Seal()))
-	m.chunks[7] = &c.Chunk
-	a.Chunks = append(slices.Clone(a.Chunks), &c.Chunk)
-	checks := wire.ProxyChecks{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{7}, Nodes: proxies}}}
+	c := &model.CheckDefinition{Definition: model.Definition{ID: 7, Unit: model.FirstCheck + 7, Namespace: model.DefaultNamespace, Name: "ping"}, Command: &model.Command{Shell: "true"}, FailAfter: 1, RecoverAfter: 1, Proxy: true}
+	c.Hash = wire.DefinitionHash(wire.AppendDefinition(nil, c.Seal()))
+	m.definitions[7] = &c.Definition
+	a.Definitions = append(slices.Clone(a.Definitions), &c.Definition)
+	checks := wire.ProxyChecks{Sets: []wire.ProxySet{{Definitions: []model.DefinitionID{7}, Nodes: proxies}}}
 	var nodes []directory.ProxyNode
 	for _, id := range proxies {
 		checks.Nodes = append(checks.Nodes, wire.ProxyNode{Node: id, Name: "p"})
 		nodes = append(nodes, directory.ProxyNode{ID: id, UID: uuid.NewSHA1(uuid.Nil, []byte{byte(id)}), Namespace: 3})
 	}
-	a.Proxied = directory.NewProxyTargets(checks, nodes, a.Chunks)
-	a.Hash = wire.AssignmentHash(a.Chunks, nil, &a.Proxied.ProxyChecks)
+	a.Proxied = directory.NewProxyTargets(checks, nodes, a.Definitions)
+	a.Hash = wire.AssignmentHash(a.Definitions, nil, &a.Proxied.ProxyChecks)
 	m.assignments[node] = &a
 }
 
@@ -249,8 +249,8 @@ func TestNodeReportsOnAssignedProxyNodes(t *testing.T) {
 	a := w.openAgent(uid)
 	a.wait("assignment", func() bool { return len(a.assignments) == 1 && len(a.assignments[0].ProxyChecks.Nodes) == 2 })
 
-	say := func(chunk model.ChunkID, about model.NodeID) wire.Signal {
-		return wire.ResultSignal(wire.Signal{Chunk: chunk, Node: about}, wire.Result{Status: model.Warning, Output: []byte("so and so")})
+	say := func(definition model.DefinitionID, about model.NodeID) wire.Signal {
+		return wire.ResultSignal(wire.Signal{Definition: definition, Node: about}, wire.Result{Status: model.Warning, Output: []byte("so and so")})
 	}
 	first := &wire.Batch{StreamKey: liveStream, First: 1, Signals: []wire.Signal{say(7, 50), say(1, 0), say(7, 52), say(7, 0), say(1, 50), say(7, 51), say(7, 1001)}}
 	a.send(first)
@@ -278,8 +278,8 @@ func TestNodeReportsOnAssignedProxyNodes(t *testing.T) {
 		t.Errorf("kept of proxy nodes %v, want %v", got, want)
 	}
 	for i, s := range own {
-		bare := s.Node != 0 && s.Chunk == 0 && len(s.Body) == 0
-		if mine := s.Chunk == 1 && outputOf(s) == "so and so"; !bare && !mine && s.Kind != wire.SignalKeepalive {
+		bare := s.Node != 0 && s.Definition == 0 && len(s.Body) == 0
+		if mine := s.Definition == 1 && outputOf(s) == "so and so"; !bare && !mine && s.Kind != wire.SignalKeepalive {
 			t.Errorf("number %d of the node's own is %+v", i, s)
 		}
 	}

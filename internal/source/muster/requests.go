@@ -104,7 +104,7 @@ func (x *session) handleRunOutput(body []byte) frameOutcome {
 }
 
 // GiveTurn sends a node's agent the order to run a round-robin check now. It returns false if the node has no
-// session, was not sent this chunk yet, or is about to leave. Give does not block.
+// session, was not sent this definition yet, or is about to leave. Give does not block.
 func (s *Server) GiveTurn(node model.NodeID, g wire.TurnRun) bool {
 	x := s.registry.Get(node)
 	if x == nil {
@@ -116,9 +116,9 @@ func (s *Server) GiveTurn(node model.NodeID, g wire.TurnRun) bool {
 	ok := !x.EndedLocked() && !x.closing.clean && sent != nil && len(x.requests.turns) < wire.MaxTurnRuns
 	if ok {
 		var i int
-		i, ok = chunkIndex(sent.Chunks, g.Chunk)
+		i, ok = definitionIndex(sent.Definitions, g.Definition)
 		if ok && g.Node != 0 {
-			_, ok = sent.ProxyNode(sent.Chunks[i].Unit, g.Node)
+			_, ok = sent.ProxyNode(sent.Definitions[i].Unit, g.Node)
 		}
 	}
 	if ok {

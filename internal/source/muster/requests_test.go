@@ -100,7 +100,7 @@ func TestRestrictedAgentGetsNoRuns(t *testing.T) {
 		for _, ask := range []struct {
 			run  wire.Run
 			want bool
-		}{{wire.Run{Chunk: 1}, c.check}, {wire.Run{Command: &model.Command{Shell: "id"}}, c.commands}} {
+		}{{wire.Run{Definition: 1}, c.check}, {wire.Run{Command: &model.Command{Shell: "id"}}, c.commands}} {
 			err := w.server.Ask(runs, model.NodeID(1001+i), ask.run)
 			if (err == nil) != ask.want || err != nil && (model.ClassOf(err) != model.Forbidden || !strings.Contains(err.Error(), "the agent's setting --")) {
 				t.Errorf("refuses %s, asked for %+v: %v", c.refuses, ask.run, err)
@@ -147,7 +147,7 @@ func TestRunOutputIsBounded(t *testing.T) {
 	for range 20 {
 		a.sendRunOutput(wire.RunOutput{ID: 99, Output: flood}) // output of a run that nobody requested
 	}
-	testenv.NoError(t, w.server.Ask(runs, 1001, wire.Run{Chunk: 1, MaxOutput: 64 << 10}))
+	testenv.NoError(t, w.server.Ask(runs, 1001, wire.Run{Definition: 1, MaxOutput: 64 << 10}))
 	id := a.waitRun(1).ID
 	for range 20 {
 		a.sendRunOutput(wire.RunOutput{ID: id, Output: flood})
@@ -163,7 +163,7 @@ func TestRunOutputIsBounded(t *testing.T) {
 	}
 	// Many runs whose output no caller fetches.
 	for i := range 40 {
-		testenv.NoError(t, w.server.Ask(runs, 1001, wire.Run{Chunk: 1, MaxOutput: 64 << 10}))
+		testenv.NoError(t, w.server.Ask(runs, 1001, wire.Run{Definition: 1, MaxOutput: 64 << 10}))
 		a.sendRunOutput(wire.RunOutput{ID: a.waitRun(i + 2).ID, Output: flood[:60<<10], Done: true})
 	}
 	a.waitAnswers(w, 20+21+40)
@@ -176,10 +176,10 @@ func TestRunOutputIsBounded(t *testing.T) {
 			t.Errorf("%d bytes, %d cut, done %v", len(got.Output), got.Cut, got.Done)
 		}
 	}
-	err := w.server.Ask(runs, 1001, wire.Run{Chunk: 1})
+	err := w.server.Ask(runs, 1001, wire.Run{Definition: 1})
 	testenv.NoError(t, err)
 	for err == nil {
-		err = w.server.Ask(runs, 1001, wire.Run{Chunk: 1})
+		err = w.server.Ask(runs, 1001, wire.Run{Definition: 1})
 	}
 	if model.ClassOf(err) != model.Limited || runs.Pending() > core.MaxRuns {
 		t.Errorf("after %d runs: %v", runs.Pending(), err)
@@ -217,8 +217,8 @@ func TestAgentGetsSecretsOfItsAssignmentOnly(t *testing.T) {
 	})
 	uid := w.addNode(1, 1)
 	w.addNode(2, 2)
-	w.plan.setSecrets(1001, model.ChunkSecret{Env: "A", Name: "default/a"}, model.ChunkSecret{Env: "B", Name: "shared/broken"}, model.ChunkSecret{Env: "C", Name: "default/own", AgentFile: "x"})
-	w.plan.setSecrets(1002, model.ChunkSecret{Env: "A", Name: "default/others"})
+	w.plan.setSecrets(1001, model.DefinitionSecret{Env: "A", Name: "default/a"}, model.DefinitionSecret{Env: "B", Name: "shared/broken"}, model.DefinitionSecret{Env: "C", Name: "default/own", AgentFile: "x"})
+	w.plan.setSecrets(1002, model.DefinitionSecret{Env: "A", Name: "default/others"})
 	a := w.openAgent(uid)
 	if a.welcome.Features != 0 {
 		t.Errorf("a session without TLS is promised secrets: %b", a.welcome.Features)

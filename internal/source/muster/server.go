@@ -242,14 +242,14 @@ func (w *lostSessions) addEndedSession(now int64, remaining int) {
 type helloFields struct {
 	version unique.Handle[string]
 	refuses unique.Handle[string] // one per line; a handle, because a fleet has few kinds of agents
-	kinds   chunkKinds
+	kinds   definitionKinds
 	origin  machineOrigin
 	skew    time.Duration // of the machine's clock; positive: ahead of the server's
 }
 
 // helloFieldsOf extracts the fields of a Hello that the session keeps.
 func helloFieldsOf(hello *wire.Hello, now time.Time) helloFields {
-	h := helloFields{version: unique.Make(hello.Version), refuses: unique.Make(strings.Join(hello.Restrictions, "\n")), kinds: chunkKindsOf(hello.Features), origin: originOf(hello)}
+	h := helloFields{version: unique.Make(hello.Version), refuses: unique.Make(strings.Join(hello.Restrictions, "\n")), kinds: definitionKindsOf(hello.Features), origin: originOf(hello)}
 	if hello.ClockUnixMs != 0 {
 		h.skew = time.UnixMilli(hello.ClockUnixMs).Sub(now.Truncate(time.Millisecond))
 	}

@@ -62,10 +62,10 @@ type sessionClosing struct {
 
 // sentAssignment records which assignment the server has sent and which one the agent has confirmed.
 type sentAssignment struct {
-	sent        *directory.Assignment // named by Hello or sent; nil: unknown, so the next one is sent whole
-	unconfirmed int                   // sent and not answered by AssignmentStatus yet
-	mismatches  int                   // successive AssignmentStatus with another hash than expected
-	refused     []wire.RefusedChunk   // chunks that the agent refused in its last AssignmentStatus
+	sent        *directory.Assignment    // named by Hello or sent; nil: unknown, so the next one is sent whole
+	unconfirmed int                      // sent and not answered by AssignmentStatus yet
+	mismatches  int                      // successive AssignmentStatus with another hash than expected
+	refused     []wire.RefusedDefinition // definitions that the agent refused in its last AssignmentStatus
 }
 
 // ServeConn serves an agent's connection by the Muster protocol until it ends. It returns when the session is open,

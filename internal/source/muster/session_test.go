@@ -36,12 +36,12 @@ func TestSessionAcknowledgesBatches(t *testing.T) {
 	if a.welcome.Node != 1001 || a.welcome.Name != "node1" || a.welcome.Incarnation != 42 || a.welcome.KeepaliveMs != 20000 {
 		t.Fatalf("welcome %+v", a.welcome)
 	}
-	a.wait("assignment", func() bool { return len(a.assignments) == 1 && len(a.assignments[0].Chunks) == 2 })
+	a.wait("assignment", func() bool { return len(a.assignments) == 1 && len(a.assignments[0].Definitions) == 2 })
 	a.send(resultBatch(1, 3, 1))
 	a.send(resultBatch(4, 1, 2))
 	a.waitAck(4)
 	testenv.NoError(t, w.requestRun(1001, 2))
-	a.wait("run", func() bool { return len(a.runs) == 1 && a.runs[0].Chunk == 2 })
+	a.wait("run", func() bool { return len(a.runs) == 1 && a.runs[0].Definition == 2 })
 
 	a.Bye("done")
 	testenv.Until(w.t, "the session's end is kept", func() bool {
@@ -127,7 +127,7 @@ func TestRepeatedBatchIsAcknowledgedAndStoredOnce(t *testing.T) {
 func TestGapReplacesMissingNumbers(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))
-	a.send(&wire.Batch{StreamKey: liveStream, First: 1, Gap: &wire.Gap{Last: 100, Reason: "spool was full", Counts: []wire.GapCount{{Kind: wire.SignalResult, Chunk: 1, Count: 100}}}})
+	a.send(&wire.Batch{StreamKey: liveStream, First: 1, Gap: &wire.Gap{Last: 100, Reason: "spool was full", Counts: []wire.GapCount{{Kind: wire.SignalResult, Definition: 1, Count: 100}}}})
 	a.send(resultBatch(101, 1, 1))
 	a.waitAck(101)
 }
@@ -212,22 +212,22 @@ func TestNewerSessionReplacesTheOlder(t *testing.T) {
 // sequence number and code.
 func TestSignalsAreRefusedByNumber(t *testing.T) {
 	w := newTestServer(t, func(c *Config) { c.Limits.OutputBytes = 20 })
-	w.journal.admit = func(_ model.NodeID, c *model.CheckChunk) (string, string) {
+	w.journal.admit = func(_ model.NodeID, c *model.CheckDefinition) (string, string) {
 		if c.ID == 4 {
 			return "node_limit", "this node has its 2 states"
 		}
 		return "", ""
 	}
-	w.plan.assign(9, uuid.New(), 3, 4) // chunks that exist, of others
+	w.plan.assign(9, uuid.New(), 3, 4) // definitions that exist, of others
 	a := w.openAgent(w.addNode(1, 1, 2))
 	b := resultBatch(1, 6, 1)
-	b.Signals[1].Chunk = 99
+	b.Signals[1].Definition = 99
 	b.Signals[2] = wire.ResultSignal(b.Signals[2], wire.Result{Output: []byte(strings.Repeat("x", 21))})
-	b.Signals[3].Chunk = 3 // chunk of an older assignment: accepted
-	b.Signals[4].Chunk = 4
+	b.Signals[3].Definition = 3 // definition of an older assignment: accepted
+	b.Signals[4].Definition = 4
 	a.send(b)
 	a.waitAck(6)
-	a.expectRefused("2 unknown_chunk", "3 output", "5 node_limit")
+	a.expectRefused("2 unknown_definition", "3 output", "5 node_limit")
 	// The journal has keepalives in place of the refused signals, so that the numbers have no holes.
 	w.journal.mu.Lock()
 	var r wire.Record
@@ -323,7 +323,7 @@ func TestRateLimitDelaysOnlyItsNamespace(t *testing.T) {
 	w.nodes.setLimits(1, core.NamespaceLimits{ResultsPerSec: 100})
 	w.nodes.setNode(fast, core.Node{ID: 1002, Name: "fast", Namespace: 2})
 	w.plan.mu.Lock()
-	w.plan.chunks[2] = (&model.CheckChunk{Chunk: model.Chunk{ID: 2, Unit: model.FirstCheck + 1, Namespace: model.SharedNamespace}}).Seal()
+	w.plan.definitions[2] = (&model.CheckDefinition{Definition: model.Definition{ID: 2, Unit: model.FirstCheck + 1, Namespace: model.SharedNamespace}}).Seal()
 	w.plan.mu.Unlock()
 	a, b := w.openAgent(slow), w.openAgent(fast)
 	start := time.Now()

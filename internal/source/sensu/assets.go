@@ -25,7 +25,7 @@ const assetPath = "/assets/"
 
 // assetsOf returns a check's assets in the form of a Sensu request, or the reason why an asset does not fit the
 // agent's machine.
-func (x *session) assetsOf(c *model.CheckChunk) (list []sensuwire.Asset, problem string) {
+func (x *session) assetsOf(c *model.CheckDefinition) (list []sensuwire.Asset, problem string) {
 	if len(c.Assets) == 0 {
 		return nil, ""
 	}

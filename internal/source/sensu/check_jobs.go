@@ -24,12 +24,12 @@ import (
 // preparedCheck is a check converted to a Sensu check request, without the time of issue. It is immutable; without
 // properties of a node, all nodes share it.
 type preparedCheck struct {
-	chunk    *model.CheckChunk
-	request  sensuwire.Ask
-	location *time.Location    // time zone of the cron expression
-	except   window.Set        // times at which the check does not run
-	tags     map[string]string // of the metrics that the server parses
-	problem  string            // reason why a Sensu agent cannot run it, the output of an UNKNOWN result; empty: it can
+	definition *model.CheckDefinition
+	request    sensuwire.Ask
+	location   *time.Location    // time zone of the cron expression
+	except     window.Set        // times at which the check does not run
+	tags       map[string]string // of the metrics that the server parses
+	problem    string            // reason why a Sensu agent cannot run it, the output of an UNKNOWN result; empty: it can
 
 	encoded [2]atomic.Pointer[[]byte] // the request without its time, by codec; nil: not used yet
 }
@@ -59,13 +59,13 @@ type sessionJobs struct {
 type checkJob struct {
 	x          *session
 	prepared   *preparedCheck
-	proxy      directory.ProxyNode // the proxy node that it checks; ID zero: the session's node
-	previous   *model.CheckChunk   // the chunk before, which judges runs that were requested before since
-	since      int64               // s since 1970: chunk is in force from here on
-	issued     int64               // time of the last request, s since 1970
-	unanswered bool                // the last request has no result yet
-	resolving  bool                // the values of its secrets are being looked up
-	due        bool                // the job is in sessionJobs.due
+	proxy      directory.ProxyNode    // the proxy node that it checks; ID zero: the session's node
+	previous   *model.CheckDefinition // the definition before, which judges runs that were requested before since
+	since      int64                  // s since 1970: definition is in force from here on
+	issued     int64                  // time of the last request, s since 1970
+	unanswered bool                   // the last request has no result yet
+	resolving  bool                   // the values of its secrets are being looked up
+	due        bool                   // the job is in sessionJobs.due
 
 	// The fields below belong to the timetable and its lock.
 	at       int64         // time at which it is due, by Server.monotonicTime
@@ -96,11 +96,11 @@ func selectJob(list []*checkJob, matches func(*checkJob) bool) *checkJob {
 
 // preparedChecks caches the prepared checks that use no node properties, so that all sessions can share them.
 type preparedChecks struct {
-	mu      sync.Mutex
-	byChunk map[model.ChunkID]*preparedCheck
+	mu           sync.Mutex
+	byDefinition map[model.DefinitionID]*preparedCheck
 }
 
-// maxPreparedChecks bounds the number of prepared checks that are kept; checks of deleted chunks go first.
+// maxPreparedChecks bounds the number of prepared checks that are kept; checks of deleted definitions go first.
 const maxPreparedChecks = 20_000
 
 // planJobs builds the session's list of scheduled checks from the node's assignment. The reader calls it when the
@@ -116,7 +116,7 @@ func (x *session) planJobs() {
 		}
 		return
 	}
-	list := make([]*checkJob, 0, len(a.Chunks))
+	list := make([]*checkJob, 0, len(a.Definitions))
 	x.Mu.Lock()
 	before, ended := x.list, x.EndedLocked()
 	x.Mu.Unlock()
@@ -125,19 +125,19 @@ func (x *session) planJobs() {
 	}
 	now := x.srv.cfg.Now().Unix()
 	proxies := proxySubjectsOf(a)
-	for _, chunk := range a.Chunks {
-		c := chunk.AsCheck()
+	for _, definition := range a.Definitions {
+		c := definition.AsCheck()
 		if c == nil {
 			continue
 		}
 		for _, of := range runSubjectsOf(c, a, proxies) {
 			j := &checkJob{x: x, prepared: x.prepareCheck(c, &of), proxy: of.ProxyNode, since: now}
 			if old := findJob(before, []byte(j.prepared.request.Name), []byte(j.prepared.request.Proxy)); old != nil && old.proxy == j.proxy {
-				if old.prepared.chunk.ID == c.ID && old.prepared.problem == j.prepared.problem && reflect.DeepEqual(&old.prepared.request, &j.prepared.request) {
+				if old.prepared.definition.ID == c.ID && old.prepared.problem == j.prepared.problem && reflect.DeepEqual(&old.prepared.request, &j.prepared.request) {
 					list = append(list, old)
 					continue
 				}
-				j.previous, j.issued = old.prepared.chunk, old.issued
+				j.previous, j.issued = old.prepared.definition, old.issued
 			}
 			list = append(list, j)
 		}
@@ -159,31 +159,31 @@ func (x *session) planJobs() {
 	}
 	timed := make([]*checkJob, 0, len(list))
 	for _, j := range list {
-		if j.prepared.chunk.RoundRobin {
+		if j.prepared.definition.RoundRobin {
 			continue // round-robin checks are requested by Give
 		}
 		if timed = append(timed, j); !old[j] {
-			j.firstRun = j.previous == nil && !x.srv.cfg.View.HasEvent(j.checkedNode(), j.prepared.chunk.Unit)
+			j.firstRun = j.previous == nil && !x.srv.cfg.View.HasEvent(j.checkedNode(), j.prepared.definition.Unit)
 		}
 	}
 	x.srv.setJobs(x, timed)
 }
 
 // prepareCheck converts a compiled check to a Sensu check request for the session's node or a proxy node.
-func (x *session) prepareCheck(c *model.CheckChunk, of *runSubject) *preparedCheck {
+func (x *session) prepareCheck(c *model.CheckDefinition, of *runSubject) *preparedCheck {
 	template, err := c.Template()
 	verbatim := err == nil && c.Sensu && of.ID == 0 // the agent expands tokens over its own entity
 	shared := (verbatim || err == nil && len(template.Names()) == 0) && c.Namespace == x.Node.Namespace && of.ID == 0 && len(c.Assets) == 0 && !c.StdinEvent && len(x.redactedKeys()) == 0
 	r := &x.srv.prepared
 	if shared {
 		r.mu.Lock()
-		known := r.byChunk[c.ID]
+		known := r.byDefinition[c.ID]
 		r.mu.Unlock()
 		if known != nil {
 			return known
 		}
 	}
-	made := &preparedCheck{chunk: c, request: sensuwire.Ask{
+	made := &preparedCheck{definition: c, request: sensuwire.Ask{
 		Name: c.Name, Proxy: of.name, Namespace: x.namespace, Interval: uint32(max(c.Interval/time.Second, 1)), Timeout: uint32((c.Timeout + time.Second - 1) / time.Second),
 	}}
 	if c.Namespace != x.Node.Namespace { // no name of a check has a colon
@@ -230,10 +230,10 @@ func (x *session) prepareCheck(c *model.CheckChunk, of *runSubject) *preparedChe
 	}
 	if shared {
 		r.mu.Lock()
-		if r.byChunk == nil || len(r.byChunk) >= maxPreparedChecks {
-			r.byChunk = map[model.ChunkID]*preparedCheck{}
+		if r.byDefinition == nil || len(r.byDefinition) >= maxPreparedChecks {
+			r.byDefinition = map[model.DefinitionID]*preparedCheck{}
 		}
-		r.byChunk[c.ID] = made
+		r.byDefinition[c.ID] = made
 		r.mu.Unlock()
 	}
 	return made
@@ -281,7 +281,7 @@ func (x *session) redactedToken(template *model.CommandTemplate) error {
 
 // stdinOf returns the check fields for a command that reads the event on standard input; nil: the command does not
 // read it.
-func (x *session) stdinOf(c *model.CheckChunk) *sensuwire.Stdin {
+func (x *session) stdinOf(c *model.CheckDefinition) *sensuwire.Stdin {
 	if !c.StdinEvent {
 		return nil
 	}

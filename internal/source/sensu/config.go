@@ -66,7 +66,7 @@ type Intent interface {
 type Checks interface {
 	FilterContext(node, runner model.NodeID, check model.CheckID) directory.FilterContext
 	// Keepalive returns the keepalive check of a node with its handlers and pipelines.
-	Keepalive(node model.NodeID) *model.CheckChunk
+	Keepalive(node model.NodeID) *model.CheckDefinition
 	PassiveCheck(namespace, name string) (directory.PassiveCheck, bool)
 	PassiveChecks(namespace, source string) []model.CheckID
 	// CatchUp returns when applied changes are in force.
@@ -75,7 +75,7 @@ type Checks interface {
 
 // View is the part of the event view that sessions of Sensu agents use.
 type View interface {
-	Admit(node model.NodeID, chunk *model.CheckChunk) (code, reason string)
+	Admit(node model.NodeID, definition *model.CheckDefinition) (code, reason string)
 	// HasEvent reports whether a node has an event of a check.
 	HasEvent(node model.NodeID, check model.CheckID) bool
 }

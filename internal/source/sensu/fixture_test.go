@@ -68,7 +68,7 @@ type testServer struct {
 	nodes        map[uuid.UUID]intent.NodeInfo
 	reports      map[uuid.UUID]intent.AgentReport
 	tombstones   map[uuid.UUID]intent.Tombstone
-	chunks       []*model.CheckChunk
+	definitions  []*model.CheckDefinition
 	pipelines    []string // of every keepalive
 	deleted      map[uuid.UUID]bool
 	records      []wire.Record
@@ -291,7 +291,7 @@ func (w *testServer) handler(namespace, name string) (*model.HandlerSpec, bool) 
 // The view and the planner.
 
 // Admit implements View: it refuses events of the check named many and accepts all others.
-func (w *testServer) Admit(_ model.NodeID, c *model.CheckChunk) (code, reason string) {
+func (w *testServer) Admit(_ model.NodeID, c *model.CheckDefinition) (code, reason string) {
 	if c.Name == "many" {
 		return "node_limit", "no room"
 	}
@@ -336,8 +336,8 @@ func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.
 			w.t.Errorf("made %s %s: %v", r.Kind, r.Metadata.Name, err)
 		}
 		w.created = append(w.created, *r)
-		c := newCheck(model.ChunkID(200+len(w.passives)), r.Metadata.Name, "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
-		w.passives[r.Metadata.Name] = directory.PassiveCheck{Chunk: c, Source: r.Metadata.Labels[model.SourceLabel]}
+		c := newCheck(model.DefinitionID(200+len(w.passives)), r.Metadata.Name, "", func(c *model.CheckDefinition) { c.Command, c.Interval = nil, 0 })
+		w.passives[r.Metadata.Name] = directory.PassiveCheck{Definition: c, Source: r.Metadata.Labels[model.SourceLabel]}
 	}
 	return intent.ApplyResult{}, nil
 }
@@ -346,10 +346,10 @@ func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.
 func (w *testServer) CatchUp(context.Context) error { return nil }
 
 // Keepalive implements Checks: it returns the keepalive check with the pipelines that the test has set.
-func (w *testServer) Keepalive(model.NodeID) *model.CheckChunk {
+func (w *testServer) Keepalive(model.NodeID) *model.CheckDefinition {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return &model.CheckChunk{Pipelines: w.pipelines}
+	return &model.CheckDefinition{Pipelines: w.pipelines}
 }
 
 // PassiveCheck implements Checks: it returns the passive check of a name that the test has set.
@@ -370,8 +370,8 @@ func (w *testServer) PassiveChecks(_, source string) (ids []model.CheckID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, p := range w.passives {
-		if p.Chunk != nil && (source == "" || p.Source == source) {
-			ids = append(ids, p.Chunk.Unit)
+		if p.Definition != nil && (source == "" || p.Source == source) {
+			ids = append(ids, p.Definition.Unit)
 		}
 	}
 	return ids
@@ -383,31 +383,31 @@ func (w *testServer) For(node model.NodeID) *directory.Assignment {
 	defer w.mu.Unlock()
 	for uid, n := range w.nodes {
 		if n.ID == node && !w.deleted[uid] {
-			return &directory.Assignment{Node: node, UID: uid, Chunks: sealChunks(w.chunks), Proxied: w.proxied, Generation: wire.Generation{Revision: 7},
+			return &directory.Assignment{Node: node, UID: uid, Definitions: sealDefinitions(w.definitions), Proxied: w.proxied, Generation: wire.Generation{Revision: 7},
 				Properties: []wire.Property{{Name: "word", Value: []byte(`"it's"`)}}}
 		}
 	}
 	return nil
 }
 
-// Chunk implements directory.Assignments and returns nil: it knows no compiled check.
-func (w *testServer) Chunk(model.ChunkID) *model.Chunk { return nil }
+// Definition implements directory.Assignments and returns nil: it knows no compiled check.
+func (w *testServer) Definition(model.DefinitionID) *model.Definition { return nil }
 
 // Subscribe implements directory.Assignments: it stores the function to call after changes.
 func (w *testServer) Subscribe(fn func(directory.Change)) { w.notify = fn } // the server subscribes last
 
-// sealChunks encodes checks as chunks, the compiled parts of an assignment.
-func sealChunks(checks []*model.CheckChunk) (chunks []*model.Chunk) {
+// sealDefinitions encodes checks as definitions, the compiled parts of an assignment.
+func sealDefinitions(checks []*model.CheckDefinition) (definitions []*model.Definition) {
 	for _, c := range checks {
-		chunks = append(chunks, c.Seal())
+		definitions = append(definitions, c.Seal())
 	}
-	return chunks
+	return definitions
 }
 
 // assign assigns these checks to all nodes, in place of the former ones.
-func (w *testServer) assign(chunks ...*model.CheckChunk) {
+func (w *testServer) assign(definitions ...*model.CheckDefinition) {
 	w.mu.Lock()
-	w.chunks = chunks
+	w.definitions = definitions
 	var all []model.NodeID
 	for _, n := range w.nodes {
 		all = append(all, n.ID)
@@ -417,8 +417,8 @@ func (w *testServer) assign(chunks ...*model.CheckChunk) {
 }
 
 // newCheck returns a check that runs a shell command each second.
-func newCheck(id model.ChunkID, name, command string, change func(*model.CheckChunk)) *model.CheckChunk {
-	c := &model.CheckChunk{Chunk: model.Chunk{ID: id, Unit: model.FirstCheck + model.CheckID(id), Namespace: model.DefaultNamespace, Name: name},
+func newCheck(id model.DefinitionID, name, command string, change func(*model.CheckDefinition)) *model.CheckDefinition {
+	c := &model.CheckDefinition{Definition: model.Definition{ID: id, Unit: model.FirstCheck + model.CheckID(id), Namespace: model.DefaultNamespace, Name: name},
 		Command: &model.Command{Shell: command}, Interval: time.Second, FailAfter: 1, RecoverAfter: 1}
 	if change != nil {
 		change(c)

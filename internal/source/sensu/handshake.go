@@ -16,11 +16,11 @@ import (
 	"github.com/gobwas/ws"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/authlimit"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/admission"
-	"github.com/muster-fleet/muster/internal/tries"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
@@ -167,7 +167,7 @@ func (s *Server) acquirePasswordTry(ctx context.Context, from string) (release f
 		s.cfg.Log.Warn("too many wrong passwords of Sensu agents from one address: refusing new passwords there until half a minute passes without one; passwords that were right before still work",
 			"from", from)
 	}
-	if errors.Is(err, tries.ErrExhausted) {
+	if errors.Is(err, authlimit.ErrExhausted) {
 		err = model.Errorf(model.Limited, "too many wrong passwords from %s", from).WithHint("wait half a minute; passwords that were right since the server started still work")
 	}
 	return release, err

@@ -22,9 +22,9 @@ type eventKey struct {
 	check model.CheckID
 }
 
-// findPassiveChunk returns the passive check for an event that no assigned check produced. If the namespace allows
+// findPassiveDefinition returns the passive check for an event that no assigned check produced. If the namespace allows
 // it, a missing check is created. nil: the event is refused.
-func (e *incomingEvent) findPassiveChunk() (c *model.CheckChunk, proxy directory.ProxyNode, out messageOutcome) {
+func (e *incomingEvent) findPassiveDefinition() (c *model.CheckDefinition, proxy directory.ProxyNode, out messageOutcome) {
 	if len(e.Proxy) > 0 {
 		var ok bool
 		if proxy, ok = e.findAssignedProxy(string(e.Proxy)); !ok {
@@ -38,25 +38,25 @@ func (e *incomingEvent) findPassiveChunk() (c *model.CheckChunk, proxy directory
 	check, known := e.srv.cfg.Checks.PassiveCheck(e.namespace, name)
 	subject := "an event of check " + name + ", which "
 	switch {
-	case known && check.Chunk == nil && check.Disabled:
+	case known && check.Definition == nil && check.Disabled:
 		return nil, proxy, e.refuseMessage(disabledCheck, subject+"is disabled; to accept such events without running it, replace its command, targets and times by passive: true")
-	case known && check.Chunk == nil && len(e.Proxy) > 0:
+	case known && check.Definition == nil && len(e.Proxy) > 0:
 		return nil, proxy, e.refuseProxy()
-	case known && check.Chunk == nil:
+	case known && check.Definition == nil:
 		return nil, proxy, e.refuseMessage(checkUnassigned, subject+"runs on other nodes, not on this one")
 	case known && check.Source == model.SourceAlerts:
 		return nil, proxy, e.refuseMessage(checkUnassigned, subject+"belongs to alerts of another sender")
 	case known && check.Disabled:
 		return nil, proxy, e.refuseMessage(disabledCheck, subject+"is disabled")
 	case known && check.Source != model.SourceSensu:
-		return check.Chunk, proxy, resultKept
+		return check.Definition, proxy, resultKept
 	}
 	// Checks that were created for events, or will be, have a limit of events per node.
 	at := eventKey{node: cmp.Or(proxy.ID, e.Node.ID)}
 	if known {
-		at.check = check.Chunk.Unit
+		at.check = check.Definition.Unit
 		if _, ok := e.admitted[at]; ok {
-			return check.Chunk, proxy, resultKept
+			return check.Definition, proxy, resultKept
 		}
 	}
 	if !known || !e.srv.cfg.View.HasEvent(at.node, at.check) {
@@ -69,13 +69,13 @@ func (e *incomingEvent) findPassiveChunk() (c *model.CheckChunk, proxy directory
 		if check, err = e.srv.creation.createCheck(e, name); err != nil {
 			return nil, proxy, e.refuseMessage(creationFailed, subject+"creation failed: "+err.Error())
 		}
-		at.check = check.Chunk.Unit
+		at.check = check.Definition.Unit
 	}
 	if e.admitted == nil || len(e.admitted) >= model.MaxPassives {
 		e.session.admitted = map[eventKey]struct{}{}
 	}
 	e.admitted[at] = struct{}{}
-	return check.Chunk, proxy, resultKept
+	return check.Definition, proxy, resultKept
 }
 
 // checkPassiveLimit refuses the event if its node has reached the limit of events from automatically created checks.
@@ -104,7 +104,7 @@ func (e *incomingEvent) findAssignedProxy(name string) (proxy directory.ProxyNod
 		return j.proxy.ID != 0 && (j.prepared.request.Proxy == name || j.prepared.request.Proxy == model.CleanName(name))
 	})
 	e.Mu.Unlock()
-	if j == nil || !e.mayReportOn(j.prepared.chunk, j.proxy.ID) {
+	if j == nil || !e.mayReportOn(j.prepared.definition, j.proxy.ID) {
 		return proxy, false
 	}
 	return j.proxy, true
@@ -158,7 +158,7 @@ func (m *checkCreator) createCheck(e *incomingEvent, name string) (directory.Pas
 // requireUsable refuses a check that is disabled or not passive, because an operator declared it after the event
 // arrived.
 func requireUsable(check directory.PassiveCheck) (directory.PassiveCheck, error) {
-	if check.Chunk == nil || check.Disabled {
+	if check.Definition == nil || check.Disabled {
 		return check, model.Errorf(model.Conflict, "the event's check is disabled or not passive: an operator declared it while the event arrived")
 	}
 	return check, nil
@@ -189,7 +189,7 @@ func (e *incomingEvent) declareCheck(ctx context.Context, name string) (check di
 	switch {
 	case exists:
 		return requireUsable(check)
-	case check.Chunk == nil:
+	case check.Definition == nil:
 		return check, model.Errorf(model.Unavailable, "the server created the passive check of the event, but a user deleted the check immediately")
 	}
 	s.cfg.Log.Info("created a passive check for an event of a Sensu agent", "check", name, "namespace", e.namespace, "node", e.Node.Name, "missing", missing)

@@ -30,7 +30,7 @@ func (a *testAgent) sendUnrequested(name, proxy string, status uint32, output st
 func (w *testServer) resultLines() (lines []string) {
 	for _, s := range w.signals {
 		if s.Kind == wire.SignalResult && s.Node == 0 {
-			lines = append(lines, fmt.Sprintf("%d %s %s", s.Chunk, s.Status, s.Output))
+			lines = append(lines, fmt.Sprintf("%d %s %s", s.Definition, s.Status, s.Output))
 		}
 	}
 	return lines
@@ -41,14 +41,14 @@ func (w *testServer) resultLines() (lines []string) {
 func TestUnrequestedEventNeedsAPassiveCheck(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		w := newTestServer(t, nil)
-		passive := func(id model.ChunkID, name string) *model.CheckChunk {
-			return newCheck(id, name, "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
+		passive := func(id model.DefinitionID, name string) *model.CheckDefinition {
+			return newCheck(id, name, "", func(c *model.CheckDefinition) { c.Command, c.Interval = nil, 0 })
 		}
-		w.passives["backup_db"] = directory.PassiveCheck{Chunk: passive(11, "backup_db")}
-		w.passives["off"] = directory.PassiveCheck{Chunk: passive(12, "off"), Disabled: true}
+		w.passives["backup_db"] = directory.PassiveCheck{Definition: passive(11, "backup_db")}
+		w.passives["off"] = directory.PassiveCheck{Definition: passive(12, "off"), Disabled: true}
 		w.passives["load"] = directory.PassiveCheck{}
 		w.passives["unpublished"] = directory.PassiveCheck{Disabled: true}
-		w.passives["host-down"] = directory.PassiveCheck{Chunk: passive(13, "host-down"), Source: model.SourceAlerts}
+		w.passives["host-down"] = directory.PassiveCheck{Definition: passive(13, "host-down"), Source: model.SourceAlerts}
 		a := w.connectAgent("web", json)
 		a.sendUnrequested("Backup_DB", "", 2, "no space")
 		for _, name := range []string{"off", "load", "unpublished", "host-down", "nothing", "keepalive"} {
@@ -122,7 +122,7 @@ func TestConcurrentDeclarationOfACheckStays(t *testing.T) {
 		w.limits.PassivePerNode = 5
 		w.declared = &directory.PassiveCheck{}
 		if passive {
-			w.declared.Chunk = newCheck(77, "nightly", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })
+			w.declared.Definition = newCheck(77, "nightly", "", func(c *model.CheckDefinition) { c.Command, c.Interval = nil, 0 })
 		}
 		a := w.connectAgent("web", false)
 		a.sendUnrequested("nightly", "", 2, "failed")
@@ -173,7 +173,7 @@ func TestCreatedChecksOfANodeAreLimited(t *testing.T) {
 	w.mu.Lock()
 	node := w.nodes[a.uid()].ID
 	for _, p := range w.passives {
-		w.events[eventKey{node, p.Chunk.Unit}] = true
+		w.events[eventKey{node, p.Definition.Unit}] = true
 	}
 	w.mu.Unlock()
 	a.conn.Close()
@@ -207,10 +207,10 @@ func TestFailedCreationRefusesEventsAtOnce(t *testing.T) {
 // and of no others.
 func TestAgentSendsEventsOfAssignedProxyNodesOnly(t *testing.T) {
 	w := newTestServer(t, nil)
-	w.chunks = []*model.CheckChunk{newCheck(1, "ping", "x", func(c *model.CheckChunk) { c.Proxy, c.Interval = true, time.Hour })}
-	w.proxied = directory.NewProxyTargets(wire.ProxyChecks{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{1}, Nodes: []model.NodeID{60}}}, Nodes: []wire.ProxyNode{{Node: 60, Name: "switch1"}}},
-		[]directory.ProxyNode{{ID: 60, UID: uuid.UUID{15: 60}, Namespace: model.DefaultNamespace}}, sealChunks(w.chunks))
-	w.passives["firmware"] = directory.PassiveCheck{Chunk: newCheck(11, "firmware", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })}
+	w.definitions = []*model.CheckDefinition{newCheck(1, "ping", "x", func(c *model.CheckDefinition) { c.Proxy, c.Interval = true, time.Hour })}
+	w.proxied = directory.NewProxyTargets(wire.ProxyChecks{Sets: []wire.ProxySet{{Definitions: []model.DefinitionID{1}, Nodes: []model.NodeID{60}}}, Nodes: []wire.ProxyNode{{Node: 60, Name: "switch1"}}},
+		[]directory.ProxyNode{{ID: 60, UID: uuid.UUID{15: 60}, Namespace: model.DefaultNamespace}}, sealDefinitions(w.definitions))
+	w.passives["firmware"] = directory.PassiveCheck{Definition: newCheck(11, "firmware", "", func(c *model.CheckDefinition) { c.Command, c.Interval = nil, 0 })}
 	a := w.connectAgent("poller", false)
 	a.nextRequest()
 	a.sendUnrequested("firmware", "Switch1", 1, "old")
@@ -220,7 +220,7 @@ func TestAgentSendsEventsOfAssignedProxyNodesOnly(t *testing.T) {
 	defer w.mu.Unlock()
 	var s wire.Signal
 	err := s.Decode(w.proxyResults[0].ProxyResult.Signal)
-	if r := decodeSignal(t, s); err != nil || w.proxyResults[0].Node != 60 || s.Chunk != 11 || r.Status != model.Warning {
+	if r := decodeSignal(t, s); err != nil || w.proxyResults[0].Node != 60 || s.Definition != 11 || r.Status != model.Warning {
 		t.Errorf("%v %+v", err, r)
 	}
 }

@@ -29,9 +29,9 @@ func (e *incomingEvent) handleEvent() (out messageOutcome, cause string) {
 	if !e.HasCheck {
 		return e.handleMetrics()
 	}
-	c, tags, proxy := e.findAssignedChunk()
+	c, tags, proxy := e.findAssignedDefinition()
 	if c == nil {
-		if c, proxy, out = e.findPassiveChunk(); c == nil {
+		if c, proxy, out = e.findPassiveDefinition(); c == nil {
 			return out, ""
 		}
 	} else if len(e.Proxy) > 0 && !e.mayReportOn(c, proxy.ID) {
@@ -119,9 +119,9 @@ const (
 	maxTailBytes = 64
 )
 
-// findAssignedChunk returns the assigned check of an event, the tags of its metrics and its proxy node; nil: the
+// findAssignedDefinition returns the assigned check of an event, the tags of its metrics and its proxy node; nil: the
 // check is not assigned.
-func (e *incomingEvent) findAssignedChunk() (c *model.CheckChunk, tags map[string]string, proxy directory.ProxyNode) {
+func (e *incomingEvent) findAssignedDefinition() (c *model.CheckDefinition, tags map[string]string, proxy directory.ProxyNode) {
 	e.Mu.Lock()
 	defer e.Mu.Unlock()
 	j := findJob(e.list, e.Check, e.Proxy)
@@ -134,7 +134,7 @@ func (e *incomingEvent) findAssignedChunk() (c *model.CheckChunk, tags map[strin
 	if j.previous != nil && e.Issued != 0 && e.Issued < j.since {
 		return j.previous, j.prepared.tags, j.proxy
 	}
-	return j.prepared.chunk, j.prepared.tags, j.proxy
+	return j.prepared.definition, j.prepared.tags, j.proxy
 }
 
 // limitOutput joins a line from the server with a check's output, as valid UTF-8 of at most `limit` bytes. marked
@@ -188,11 +188,11 @@ type signalRecord struct {
 }
 
 // addSignal appends a result, or a keepalive if result is nil.
-func (r *signalRecord) addSignal(atMs uint64, chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) {
+func (r *signalRecord) addSignal(atMs uint64, definition model.DefinitionID, result *wire.Result, proxy directory.ProxyNode) {
 	signal, out := wire.Signal{Kind: wire.SignalKeepalive, AtMs: atMs}, keepaliveKept
 	if result != nil {
 		r.body = wire.AppendResult(r.body[:0], result)
-		signal, out = wire.Signal{Kind: wire.SignalResult, Chunk: chunk, Node: proxy.ID, AtMs: atMs, Body: r.body}, resultKept
+		signal, out = wire.Signal{Kind: wire.SignalResult, Definition: definition, Node: proxy.ID, AtMs: atMs, Body: r.body}, resultKept
 	}
 	if proxy.ID != 0 {
 		r.proxied = append(r.proxied, core.ProxyResult{ProxyNode: proxy, Number: uint64(r.counts[keepaliveKept] + r.counts[resultKept]), Signal: wire.AppendSignalMessage(nil, &signal)})
@@ -220,11 +220,11 @@ const pendingOutcome = outcomes
 
 // addSignal adds a result or keepalive to the batch that waits to be written to the journal. Signals of messages that
 // arrived together become one commit. age is how long ago its command ended.
-func (x *session) addSignal(age time.Duration, chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) (out messageOutcome, cause string) {
+func (x *session) addSignal(age time.Duration, definition model.DefinitionID, result *wire.Result, proxy directory.ProxyNode) (out messageOutcome, cause string) {
 	if x.pending == nil {
 		x.pending = x.srv.records.Get().(*signalRecord)
 	}
-	x.pending.addSignal(uint64((x.srv.monotonicTime()-int64(age))/1e6), chunk, result, proxy)
+	x.pending.addSignal(uint64((x.srv.monotonicTime()-int64(age))/1e6), definition, result, proxy)
 	if x.pending.bytes >= maxPendingBytes {
 		cause = x.commitPending()
 	}
@@ -252,9 +252,9 @@ func (x *session) commitPending() (cause string) {
 
 // commitServerResult appends a result that the server itself made to the journal. Such a result came with no message,
 // so it is not counted by an outcome.
-func (x *session) commitServerResult(chunk model.ChunkID, result *wire.Result, proxy directory.ProxyNode) {
+func (x *session) commitServerResult(definition model.DefinitionID, result *wire.Result, proxy directory.ProxyNode) {
 	r := x.srv.records.Get().(*signalRecord)
-	r.addSignal(uint64(x.srv.monotonicTime()/1e6), chunk, result, proxy)
+	r.addSignal(uint64(x.srv.monotonicTime()/1e6), definition, result, proxy)
 	r.counts = [outcomes]int{}
 	_ = x.commitRecord(r, 1)
 }

@@ -29,12 +29,12 @@ func (s *Server) Ask(runs *core.Runs, node model.NodeID, run wire.Run) error {
 	if run.Command != nil {
 		return model.Errorf(model.Forbidden, "this node runs sensu-agent, which can run assigned checks on request, but no other commands")
 	}
-	return runs.Start(node, &run, x.cancelRun, func(p *core.PendingRun) error { return x.submitRun(run.Chunk, p) })
+	return runs.Start(node, &run, x.cancelRun, func(p *core.PendingRun) error { return x.submitRun(run.Definition, p) })
 }
 
 // submitRun queues the request for an ad-hoc run of an assigned check.
-func (x *session) submitRun(chunk model.ChunkID, p *core.PendingRun) error {
-	j, err := x.addRequestedRun(chunk, p)
+func (x *session) submitRun(definition model.DefinitionID, p *core.PendingRun) error {
+	j, err := x.addRequestedRun(definition, p)
 	if err == nil {
 		x.requestRuns([]*checkJob{j})
 	}
@@ -42,13 +42,13 @@ func (x *session) submitRun(chunk model.ChunkID, p *core.PendingRun) error {
 }
 
 // addRequestedRun records an ad-hoc run that a user requested, and returns the scheduled check to run.
-func (x *session) addRequestedRun(chunk model.ChunkID, p *core.PendingRun) (*checkJob, error) {
+func (x *session) addRequestedRun(definition model.DefinitionID, p *core.PendingRun) (*checkJob, error) {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
 	if x.EndedLocked() {
 		return nil, core.ErrNoSession()
 	}
-	j := selectJob(x.list, func(j *checkJob) bool { return j.prepared.chunk.ID == chunk })
+	j := selectJob(x.list, func(j *checkJob) bool { return j.prepared.definition.ID == definition })
 	switch {
 	case j == nil:
 		return nil, model.Errorf(model.Forbidden, "the node does not run this check, or its session has not applied the last change yet")
@@ -59,7 +59,7 @@ func (x *session) addRequestedRun(chunk model.ChunkID, p *core.PendingRun) (*che
 	case len(x.runs) >= core.MaxRuns:
 		return nil, core.ErrTooManyRuns()
 	}
-	x.runs = append(x.runs, requestedRun{check: j.prepared.chunk.Unit, since: max(x.srv.cfg.Now().Unix(), j.issued+1), pending: p})
+	x.runs = append(x.runs, requestedRun{check: j.prepared.definition.Unit, since: max(x.srv.cfg.Now().Unix(), j.issued+1), pending: p})
 	return j, nil
 }
 
@@ -100,7 +100,7 @@ type runSubject struct {
 }
 
 // proxySubjectsOf returns, for each proxy check in an assignment, the proxy nodes on which it reports.
-func proxySubjectsOf(a *directory.Assignment) map[model.ChunkID][]runSubject {
+func proxySubjectsOf(a *directory.Assignment) map[model.DefinitionID][]runSubject {
 	if a.Proxied == nil {
 		return nil
 	}
@@ -109,7 +109,7 @@ func proxySubjectsOf(a *directory.Assignment) map[model.ChunkID][]runSubject {
 	for i := range p.Nodes {
 		known[p.Nodes[i].Node] = &p.Nodes[i]
 	}
-	proxies := map[model.ChunkID][]runSubject{}
+	proxies := map[model.DefinitionID][]runSubject{}
 	for _, set := range p.Sets {
 		list := make([]runSubject, 0, len(set.Nodes))
 		names := make(map[string]bool, len(set.Nodes))
@@ -125,15 +125,15 @@ func proxySubjectsOf(a *directory.Assignment) map[model.ChunkID][]runSubject {
 			names[name] = true
 			list = append(list, runSubject{directory.ProxyNode{ID: id}, name, n.Properties})
 		}
-		for _, chunk := range set.Chunks {
-			proxies[chunk] = list
+		for _, definition := range set.Definitions {
+			proxies[definition] = list
 		}
 	}
 	return proxies
 }
 
 // runSubjectsOf returns the nodes on which a check reports: the agent's own node, or its proxy nodes.
-func runSubjectsOf(c *model.CheckChunk, a *directory.Assignment, proxies map[model.ChunkID][]runSubject) (list []runSubject) {
+func runSubjectsOf(c *model.CheckDefinition, a *directory.Assignment, proxies map[model.DefinitionID][]runSubject) (list []runSubject) {
 	if !c.Proxy {
 		return []runSubject{{properties: a.Properties}}
 	}
@@ -147,7 +147,7 @@ func runSubjectsOf(c *model.CheckChunk, a *directory.Assignment, proxies map[mod
 }
 
 // mayReportOn reports whether the assignment names a proxy node for a check.
-func (x *session) mayReportOn(c *model.CheckChunk, proxy model.NodeID) bool {
+func (x *session) mayReportOn(c *model.CheckDefinition, proxy model.NodeID) bool {
 	_, ok := x.srv.cfg.Assignments.For(x.Node.ID).ProxyNode(c.Unit, proxy)
 	return ok
 }
@@ -162,7 +162,7 @@ func (s *Server) GiveTurn(node model.NodeID, g wire.TurnRun) bool {
 	x.Mu.Lock()
 	var j *checkJob
 	if !x.EndedLocked() {
-		j = selectJob(x.list, func(j *checkJob) bool { return j.prepared.chunk.ID == g.Chunk && j.proxy.ID == g.Node })
+		j = selectJob(x.list, func(j *checkJob) bool { return j.prepared.definition.ID == g.Definition && j.proxy.ID == g.Node })
 	}
 	x.Mu.Unlock()
 	if j == nil {
@@ -173,7 +173,7 @@ func (s *Server) GiveTurn(node model.NodeID, g wire.TurnRun) bool {
 }
 
 // reportRun tells the round-robin scheduler that the session's agent has run a round-robin check.
-func (x *session) reportRun(c *model.CheckChunk, proxy model.NodeID) {
+func (x *session) reportRun(c *model.CheckDefinition, proxy model.NodeID) {
 	if c.RoundRobin && x.srv.cfg.OnRan != nil {
 		x.srv.cfg.OnRan(c.Unit, proxy, 0)
 	}

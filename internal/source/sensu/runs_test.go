@@ -35,8 +35,8 @@ func nextAnswer(t *testing.T, r *core.Runs) model.RunAnswer {
 // earlier request is no answer.
 func TestRequestedRunIsAnsweredAndJournaled(t *testing.T) {
 	w := newTestServer(t, nil)
-	hour := func(c *model.CheckChunk) { c.Interval = time.Hour }
-	w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x", hour), newCheck(2, "probe", "", func(c *model.CheckChunk) {
+	hour := func(c *model.CheckDefinition) { c.Interval = time.Hour }
+	w.definitions = []*model.CheckDefinition{newCheck(1, "disk", "x", hour), newCheck(2, "probe", "", func(c *model.CheckDefinition) {
 		hour(c)
 		c.Command, c.Probe = nil, &model.Probe{Name: "load"}
 	})}
@@ -49,16 +49,16 @@ func TestRequestedRunIsAnsweredAndJournaled(t *testing.T) {
 	defer runs.Close()
 	ask := func(run wire.Run) error { run.MaxOutput = 1000; return w.server.Ask(runs, node, run) }
 	for want, run := range map[string]wire.Run{
-		"but no other commands": {Command: &model.Command{Shell: "id"}}, "does not run this check": {Chunk: 9}, "no probe load": {Chunk: 2},
+		"but no other commands": {Command: &model.Command{Shell: "id"}}, "does not run this check": {Definition: 9}, "no probe load": {Definition: 2},
 	} {
 		if err := ask(run); model.ClassOf(err) != model.Forbidden || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v", run, err)
 		}
 	}
-	if err := w.server.Ask(runs, 4711, wire.Run{Chunk: 1}); model.ClassOf(err) != model.NotFound {
+	if err := w.server.Ask(runs, 4711, wire.Run{Definition: 1}); model.ClassOf(err) != model.NotFound {
 		t.Errorf("a node without a session: %v", err)
 	}
-	testenv.NoError(t, ask(wire.Run{Chunk: 1}))
+	testenv.NoError(t, ask(wire.Run{Definition: 1}))
 	now := a.nextRequest()
 	if now.Name != "disk" || now.Issued <= before.Issued {
 		t.Errorf("request %+v after %+v", now, before)
@@ -71,7 +71,7 @@ func TestRequestedRunIsAnsweredAndJournaled(t *testing.T) {
 	w.wait("both in the journal", func() bool {
 		n := 0
 		for _, s := range w.signals {
-			if s.Chunk == 1 {
+			if s.Definition == 1 {
 				n++
 			}
 		}
@@ -79,9 +79,9 @@ func TestRequestedRunIsAnsweredAndJournaled(t *testing.T) {
 	})
 
 	// A caller whose run cannot be answered gets the reason; a run whose caller has closed is forgotten.
-	testenv.NoError(t, ask(wire.Run{Chunk: 1}))
+	testenv.NoError(t, ask(wire.Run{Definition: 1}))
 	gone := core.NewRunOutput(nil).NewRuns()
-	testenv.NoError(t, w.server.Ask(gone, node, wire.Run{Chunk: 1}))
+	testenv.NoError(t, w.server.Ask(gone, node, wire.Run{Definition: 1}))
 	gone.Close()
 	x := w.server.registry.Get(node)
 	x.Mu.Lock()
@@ -108,9 +108,9 @@ func TestProxyNodesHaveRequestsOfTheirOwn(t *testing.T) {
 			}
 			c.OnEnded = func(node model.NodeID) { ended <- node }
 		})
-		proxy := func(c *model.CheckChunk) { c.Proxy = true }
-		w.chunks = []*model.CheckChunk{newCheck(1, "ping", "ping {{ .props.address }}", proxy), newCheck(2, "turn", "x", func(c *model.CheckChunk) { c.Proxy, c.RoundRobin, c.Interval = true, true, time.Hour })}
-		checks := wire.ProxyChecks{Sets: []wire.ProxySet{{Chunks: []model.ChunkID{1, 2}, Nodes: []model.NodeID{60, 61}}}}
+		proxy := func(c *model.CheckDefinition) { c.Proxy = true }
+		w.definitions = []*model.CheckDefinition{newCheck(1, "ping", "ping {{ .props.address }}", proxy), newCheck(2, "turn", "x", func(c *model.CheckDefinition) { c.Proxy, c.RoundRobin, c.Interval = true, true, time.Hour })}
+		checks := wire.ProxyChecks{Sets: []wire.ProxySet{{Definitions: []model.DefinitionID{1, 2}, Nodes: []model.NodeID{60, 61}}}}
 		var nodes []directory.ProxyNode
 		for id, name := range map[model.NodeID]string{60: "switch1", 61: "switch2"} {
 			nodes = append(nodes, directory.ProxyNode{ID: id, UID: uuid.UUID{15: byte(id)}, Namespace: model.DefaultNamespace})
@@ -119,7 +119,7 @@ func TestProxyNodesHaveRequestsOfTheirOwn(t *testing.T) {
 		if checks.Nodes[0].Node > checks.Nodes[1].Node {
 			checks.Nodes[0], checks.Nodes[1], nodes[0], nodes[1] = checks.Nodes[1], checks.Nodes[0], nodes[1], nodes[0]
 		}
-		w.proxied = directory.NewProxyTargets(checks, nodes, sealChunks(w.chunks))
+		w.proxied = directory.NewProxyTargets(checks, nodes, sealDefinitions(w.definitions))
 		a := w.connectAgent("poller", json)
 		node := w.session("poller").Node.ID
 		asked := map[string]*sensuwire.Request{}
@@ -138,7 +138,7 @@ func TestProxyNodesHaveRequestsOfTheirOwn(t *testing.T) {
 		own.Check = c.Check
 		a.sendResult(&own, 0, "of another")
 
-		if w.server.GiveTurn(node, wire.TurnRun{Chunk: 2, Node: 62}) || w.server.GiveTurn(node+1, wire.TurnRun{Chunk: 2, Node: 61}) || !w.server.GiveTurn(node, wire.TurnRun{Chunk: 2, Node: 61}) {
+		if w.server.GiveTurn(node, wire.TurnRun{Definition: 2, Node: 62}) || w.server.GiveTurn(node+1, wire.TurnRun{Definition: 2, Node: 61}) || !w.server.GiveTurn(node, wire.TurnRun{Definition: 2, Node: 61}) {
 			t.Error("gave turns of unassigned nodes or checks, or refused an assigned one")
 		}
 		for r := a.nextRequest(); ; r = a.nextRequest() {
@@ -153,15 +153,15 @@ func TestProxyNodesHaveRequestsOfTheirOwn(t *testing.T) {
 		w.wait("the turn", func() bool { return len(turns) == 1 && len(w.proxyResults) >= 3 })
 		w.mu.Lock()
 		for i, want := range []struct {
-			node   model.NodeID
-			chunk  model.ChunkID
-			status model.Status
-			output string
+			node       model.NodeID
+			definition model.DefinitionID
+			status     model.Status
+			output     string
 		}{{60, 1, model.Critical, down}, {61, 1, model.OK, "up"}, {61, 2, model.Warning, "turned"}} {
 			r := w.proxyResults[i]
 			var s wire.Signal
 			err := s.Decode(r.ProxyResult.Signal)
-			if s := decodeSignal(t, s); err != nil || r.Node != want.node || r.ProxyResult.By != node || s.Node != want.node || s.Chunk != want.chunk || s.Status != want.status || string(s.Output) != want.output {
+			if s := decodeSignal(t, s); err != nil || r.Node != want.node || r.ProxyResult.By != node || s.Node != want.node || s.Definition != want.definition || s.Status != want.status || string(s.Output) != want.output {
 				t.Errorf("%d: %+v, %+v, %v", i, r.ProxyResult, s, err)
 			}
 		}

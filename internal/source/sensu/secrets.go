@@ -24,7 +24,7 @@ type resolvedJob struct {
 
 // obstacle returns the reason why a Sensu agent cannot run the check; empty: the agent can.
 func (j *checkJob) obstacle() string {
-	x, c := j.x, j.prepared.chunk
+	x, c := j.x, j.prepared.definition
 	if j.prepared.problem != "" || len(c.Secrets) == 0 {
 		return j.prepared.problem
 	}
@@ -42,7 +42,7 @@ func (j *checkJob) obstacle() string {
 
 // failRun writes an UNKNOWN result to the journal, with the reason why the agent cannot run the check.
 func (j *checkJob) failRun(problem string) {
-	x, c := j.x, j.prepared.chunk
+	x, c := j.x, j.prepared.definition
 	x.srv.metrics.impossible.Inc()
 	if code, _ := x.srv.cfg.View.Admit(j.checkedNode(), c); code != "" {
 		return
@@ -58,7 +58,7 @@ func (j *checkJob) failRun(problem string) {
 // resolveSecrets starts a goroutine that reads the check's secrets before the run is requested. It returns false if
 // the run needs no secrets, or if the agent cannot run the check.
 func (j *checkJob) resolveSecrets() bool {
-	if len(j.prepared.chunk.Secrets) == 0 || j.obstacle() != "" {
+	if len(j.prepared.definition.Secrets) == 0 || j.obstacle() != "" {
 		return false
 	}
 	x := j.x
@@ -94,7 +94,7 @@ func (j *checkJob) queueWithSecrets() {
 
 // secretValues returns the values of all secrets that the check needs. The error is for people and contains no value.
 func (j *checkJob) secretValues() (values []string, err error) {
-	x, c := j.x, j.prepared.chunk
+	x, c := j.x, j.prepared.definition
 	names := make([]string, len(c.Secrets))
 	for i := range c.Secrets {
 		names[i] = c.Secrets[i].Name
@@ -114,9 +114,9 @@ func (j *checkJob) secretValues() (values []string, err error) {
 
 // appendRequest appends the check request with its secret values, unless the check is no longer assigned.
 func (r *resolvedJob) appendRequest(dst []byte) []byte {
-	x, c := r.x, r.prepared.chunk
+	x, c := r.x, r.prepared.definition
 	a := x.srv.cfg.Assignments.For(x.Node.ID)
-	if a == nil || !slices.ContainsFunc(a.Chunks, func(now *model.Chunk) bool { return now.ID == c.ID }) {
+	if a == nil || !slices.ContainsFunc(a.Definitions, func(now *model.Definition) bool { return now.ID == c.ID }) {
 		x.srv.metrics.secrets.WithLabelValues("refused").Inc()
 		return dst
 	}
@@ -148,7 +148,7 @@ type sentSecrets struct {
 }
 
 // remember records the secret values sent for a check.
-func (g *sentSecrets) remember(c *model.CheckChunk, values []string) {
+func (g *sentSecrets) remember(c *model.CheckDefinition, values []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	changed := false
@@ -174,7 +174,7 @@ func (g *sentSecrets) remember(c *model.CheckChunk, values []string) {
 
 // redactionFor returns the redactor for a check's output; known is false if the agent may have secret values that
 // this server does not know.
-func (g *sentSecrets) redactionFor(c *model.CheckChunk) (h *hide.Hider, known bool) {
+func (g *sentSecrets) redactionFor(c *model.CheckDefinition) (h *hide.Hider, known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range c.Secrets {
@@ -186,7 +186,7 @@ func (g *sentSecrets) redactionFor(c *model.CheckChunk) (h *hide.Hider, known bo
 }
 
 // redact returns a check's output in which secret values are replaced by a placeholder.
-func (x *session) redact(c *model.CheckChunk, output []byte) []byte {
+func (x *session) redact(c *model.CheckDefinition, output []byte) []byte {
 	if x.sent == nil {
 		return output
 	}

@@ -28,18 +28,18 @@ import (
 const secretValue = "correct horse battery"
 
 // newSecretCheck returns a check that needs secrets.
-func newSecretCheck(id model.ChunkID, name string, secrets ...model.ChunkSecret) *model.CheckChunk {
-	return newCheck(id, name, "psql", func(c *model.CheckChunk) {
+func newSecretCheck(id model.DefinitionID, name string, secrets ...model.DefinitionSecret) *model.CheckDefinition {
+	return newCheck(id, name, "psql", func(c *model.CheckDefinition) {
 		c.Secrets, c.Hooks = secrets, []model.Hook{{Name: "why", When: []string{"critical"}, Command: &model.Command{Shell: "env"}}}
 	})
 }
 
-// waitResult waits until ok returns true for the newest result of a chunk (compiled check), and returns the result.
-func (w *testServer) waitResult(id model.ChunkID, ok func(*decodedSignal) bool) (s decodedSignal) {
+// waitResult waits until ok returns true for the newest result of a compiled definition, and returns the result.
+func (w *testServer) waitResult(id model.DefinitionID, ok func(*decodedSignal) bool) (s decodedSignal) {
 	w.t.Helper()
 	w.wait(fmt.Sprintf("a result of %d", id), func() bool {
 		for i := len(w.signals) - 1; i >= 0; i-- {
-			if s = w.signals[i]; s.Kind == wire.SignalResult && s.Chunk == id && ok(&s) {
+			if s = w.signals[i]; s.Kind == wire.SignalResult && s.Definition == id && ok(&s) {
 				return true
 			}
 		}
@@ -59,7 +59,7 @@ func TestSecretsNeedAProvenIdentity(t *testing.T) {
 			})
 		})
 		w.forbidden = secretValue
-		w.chunks = []*model.CheckChunk{newSecretCheck(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}, model.ChunkSecret{Env: "T", Name: "shared/token"})}
+		w.definitions = []*model.CheckDefinition{newSecretCheck(1, "db", model.DefinitionSecret{Env: "DB", Name: "default/db"}, model.DefinitionSecret{Env: "T", Name: "shared/token"})}
 		a := w.connectProven(ca, "web1", json)
 		r := a.nextRequest()
 		if !slices.Equal(r.Secrets, []string{"DB=" + secretValue, "T=a=b c"}) || r.Name != "db" {
@@ -97,7 +97,7 @@ func TestNoSecretIsReadWithoutTLS(t *testing.T) {
 	w := newTestServer(t, func(c *Config) {
 		c.Secret = secretsWithoutLease(func(context.Context, string, string) (string, error) { panic("somebody asks") })
 	})
-	w.chunks = []*model.CheckChunk{newSecretCheck(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}), newSecretCheck(2, "own", model.ChunkSecret{Env: "DB", Name: "default/own", AgentFile: "x"})}
+	w.definitions = []*model.CheckDefinition{newSecretCheck(1, "db", model.DefinitionSecret{Env: "DB", Name: "default/db"}), newSecretCheck(2, "own", model.DefinitionSecret{Env: "DB", Name: "default/own", AgentFile: "x"})}
 	w.connectAgent("web1", false)
 	if s := w.waitResult(1, func(*decodedSignal) bool { return true }); s.Status != model.Unknown || !strings.Contains(string(s.Output), "own certificate (docs/sensu-certificates.md)") {
 		t.Errorf("output %q", s.Output)
@@ -134,15 +134,17 @@ func TestUnreadableSecretFailsItsRunOnly(t *testing.T) {
 			return now.Load().(string), nil
 		})
 	})
-	named := func(name string) model.ChunkSecret { return model.ChunkSecret{Env: "S", Name: "default/" + name} }
-	w.chunks = []*model.CheckChunk{newSecretCheck(1, "db", named("db")), newSecretCheck(2, "sealed", named("sealed")), newSecretCheck(3, "bytes", named("bytes")), newSecretCheck(4, "slow", named("slow"))}
+	named := func(name string) model.DefinitionSecret {
+		return model.DefinitionSecret{Env: "S", Name: "default/" + name}
+	}
+	w.definitions = []*model.CheckDefinition{newSecretCheck(1, "db", named("db")), newSecretCheck(2, "sealed", named("sealed")), newSecretCheck(3, "bytes", named("bytes")), newSecretCheck(4, "slow", named("slow"))}
 	a := w.connectProven(ca, "web1", false)
 	<-hangs
 	r := a.nextRequest()
 	if r.Name != "db" || !slices.Equal(r.Secrets, []string{"S=" + secretValue}) {
 		t.Fatalf("unexpected request %+v", r)
 	}
-	for id, want := range map[model.ChunkID]string{2: "read secret default/sealed: Vault is sealed", 3: "read secret default/bytes: "} {
+	for id, want := range map[model.DefinitionID]string{2: "read secret default/sealed: Vault is sealed", 3: "read secret default/bytes: "} {
 		if s := w.waitResult(id, func(*decodedSignal) bool { return true }); s.Status != model.Unknown || string(s.Output) != want && !strings.HasPrefix(string(s.Output), want) {
 			t.Errorf("output %q, want %q", s.Output, want)
 		}
@@ -159,7 +161,7 @@ func TestUnreadableSecretFailsItsRunOnly(t *testing.T) {
 	if s := w.waitResult(1, func(*decodedSignal) bool { return true }); string(s.Output) != "(hidden), (hidden)." {
 		t.Errorf("output in the journal: %q", s.Output)
 	}
-	w.assign(w.chunks[0])
+	w.assign(w.definitions[0])
 	testenv.Until(t, "its new plan", func() bool {
 		x := w.server.registry.Get(100)
 		x.Mu.Lock()
@@ -178,13 +180,13 @@ func TestUnreadableSecretFailsItsRunOnly(t *testing.T) {
 // later session is redacted by the values of an earlier one.
 func TestOutputsAreRemovedUntilSecretsAreKnown(t *testing.T) {
 	ca := newAuthority(t)
-	unasked := func(c *model.CheckChunk) *model.CheckChunk { c.RoundRobin = true; return c }
+	unasked := func(c *model.CheckDefinition) *model.CheckDefinition { c.RoundRobin = true; return c }
 	w := newTestServerTLS(t, ca.newServerTLS(), func(c *Config) {
 		c.Secret = secretsWithoutLease(func(context.Context, string, string) (string, error) { return secretValue, nil })
 	})
 	w.forbidden = secretValue
-	db := unasked(newSecretCheck(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"}))
-	w.chunks = []*model.CheckChunk{db, unasked(newCheck(2, "disk", "df", nil))}
+	db := unasked(newSecretCheck(1, "db", model.DefinitionSecret{Env: "DB", Name: "default/db"}))
+	w.definitions = []*model.CheckDefinition{db, unasked(newCheck(2, "disk", "df", nil))}
 	a := w.connectProven(ca, "web1", false)
 	event := func(a *testAgent, name, output string) {
 		c := sensuwire.Protobuf
@@ -226,7 +228,7 @@ func TestOutputsAreRemovedUntilSecretsAreKnown(t *testing.T) {
 func TestSecretsOfDeletedNodesAreDropped(t *testing.T) {
 	ca := newAuthority(t)
 	w := newTestServerTLS(t, ca.newServerTLS(), nil)
-	db := newSecretCheck(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"})
+	db := newSecretCheck(1, "db", model.DefinitionSecret{Env: "DB", Name: "default/db"})
 	a := w.connectProven(ca, "web1", false)
 	id := w.session("web1").Node.ID
 	w.server.registry.sentSecretsOf(id, true).remember(db, []string{secretValue})
@@ -263,7 +265,7 @@ func TestSecretsOfDeletedNodesAreDropped(t *testing.T) {
 
 // TestRememberedSecretsAreBounded checks that the server remembers the last four values of each Secret.
 func TestRememberedSecretsAreBounded(t *testing.T) {
-	g, c := &sentSecrets{}, newSecretCheck(1, "db", model.ChunkSecret{Env: "DB", Name: "default/db"})
+	g, c := &sentSecrets{}, newSecretCheck(1, "db", model.DefinitionSecret{Env: "DB", Name: "default/db"})
 	if _, known := g.redactionFor(c); known {
 		t.Error("known before it was given")
 	}
@@ -293,14 +295,14 @@ func secretsWithoutLease(find func(ctx context.Context, namespace, name string) 
 func TestArchiveNeedsTheTokenOfItsRequest(t *testing.T) {
 	w := newTestServer(t, nil)
 	sum, other := strings.Repeat("ab", 64), strings.Repeat("cd", 64)
-	w.chunks = []*model.CheckChunk{
-		newCheck(1, "disk", "check_disk", func(c *model.CheckChunk) {
+	w.definitions = []*model.CheckDefinition{
+		newCheck(1, "disk", "check_disk", func(c *model.CheckDefinition) {
 			c.Interval = time.Hour
 			c.Hooks = []model.Hook{{Name: "ps", When: []string{"ok"}, Command: &model.Command{Shell: "ps"}}}
-			c.Assets = []model.ChunkAsset{{Name: "shared/tools", Builds: []model.AssetBuild{{SHA512: other, OS: "windows"}, {SHA512: sum, OS: "linux"}}}}
+			c.Assets = []model.DefinitionAsset{{Name: "shared/tools", Builds: []model.AssetBuild{{SHA512: other, OS: "windows"}, {SHA512: sum, OS: "linux"}}}}
 		}),
-		newCheck(2, "none", "x", func(c *model.CheckChunk) {
-			c.Assets = []model.ChunkAsset{{Name: "tools", Builds: []model.AssetBuild{{SHA512: other, OS: "windows"}}}}
+		newCheck(2, "none", "x", func(c *model.CheckDefinition) {
+			c.Assets = []model.DefinitionAsset{{Name: "tools", Builds: []model.AssetBuild{{SHA512: other, OS: "windows"}}}}
 		}),
 	}
 	a := w.connectAgent("web", false)
@@ -309,7 +311,7 @@ func TestArchiveNeedsTheTokenOfItsRequest(t *testing.T) {
 	}
 	w.wait("what has no archive", func() bool {
 		for _, s := range w.signals {
-			if s.Kind == wire.SignalResult && s.Chunk == 2 {
+			if s.Kind == wire.SignalResult && s.Definition == 2 {
 				return s.Status == model.Unknown && strings.HasPrefix(string(s.Output), "asset tools has no archive for this machine (")
 			}
 		}

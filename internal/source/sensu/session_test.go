@@ -11,13 +11,13 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/muster-fleet/muster/internal/authlimit"
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/testenv"
-	"github.com/muster-fleet/muster/internal/tries"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -27,7 +27,7 @@ import (
 func TestResultsAreJournaledWithoutHoles(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		w := newTestServer(t, nil)
-		w.chunks = []*model.CheckChunk{newCheck(1, "disk", "check_disk {{ .props.word }}", func(c *model.CheckChunk) {
+		w.definitions = []*model.CheckDefinition{newCheck(1, "disk", "check_disk {{ .props.word }}", func(c *model.CheckDefinition) {
 			c.Timeout, c.Env = 1500*time.Millisecond, map[string]string{"A": "{{ .props.word }}"}
 		})}
 		a := w.connectAgent("web-1", json)
@@ -44,7 +44,7 @@ func TestResultsAreJournaledWithoutHoles(t *testing.T) {
 			t.Errorf("it began with %+v", mark.Session)
 		}
 		s := w.signals[1]
-		if w.signals[0].Kind != wire.SignalKeepalive || s.Kind != wire.SignalResult || s.Chunk != 1 || s.Status != model.Critical || s.DurationMs != 250 || string(s.Output) != "CRITICAL\uFFFD \"no\"" {
+		if w.signals[0].Kind != wire.SignalKeepalive || s.Kind != wire.SignalResult || s.Definition != 1 || s.Status != model.Critical || s.DurationMs != 250 || string(s.Output) != "CRITICAL\uFFFD \"no\"" {
 			t.Errorf("kept %+v, output %q", s, s.Output)
 		}
 		said := w.reports[a.uid()]
@@ -93,7 +93,7 @@ func TestWrongPasswordsAreLimited(t *testing.T) {
 		_, status := w.dial("web", "default", "wrong", false)
 		statuses[status]++
 	}
-	if statuses[401] < tries.Burst || statuses[401] > tries.Burst+5 || statuses[401]+statuses[429] != 30 {
+	if statuses[401] < authlimit.Burst || statuses[401] > authlimit.Burst+5 || statuses[401]+statuses[429] != 30 {
 		t.Errorf("thirty wrong passwords: %v", statuses)
 	}
 	w.connectAgent("web", false)
@@ -108,8 +108,8 @@ func TestWrongPasswordsAreLimited(t *testing.T) {
 // Each received message is counted under exactly one outcome, and no message ends its session.
 func TestEveryMessageHasOneOutcome(t *testing.T) {
 	w := newTestServer(t, nil)
-	hour := func(c *model.CheckChunk) { c.Interval = time.Hour }
-	w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x", func(c *model.CheckChunk) {
+	hour := func(c *model.CheckDefinition) { c.Interval = time.Hour }
+	w.definitions = []*model.CheckDefinition{newCheck(1, "disk", "x", func(c *model.CheckDefinition) {
 		hour(c)
 		c.Hooks, c.Thresholds = []model.Hook{{Name: "h"}}, []model.Threshold{{}}
 	}), newCheck(2, "many", "x", hour)}
@@ -171,25 +171,25 @@ func TestLongEventsAreChargedByBytes(t *testing.T) {
 // A check that a Sensu agent cannot run gets an UNKNOWN result with the reason.
 func TestUnsupportedRunsAreReported(t *testing.T) {
 	w := newTestServer(t, nil)
-	w.chunks = []*model.CheckChunk{
-		newCheck(1, "probe", "", func(c *model.CheckChunk) { c.Command, c.Probe = nil, &model.Probe{Name: "load"} }),
-		newCheck(2, "user", "id", func(c *model.CheckChunk) { c.RunAs = "root" }),
-		newCheck(4, "hooks", "", func(c *model.CheckChunk) {
+	w.definitions = []*model.CheckDefinition{
+		newCheck(1, "probe", "", func(c *model.CheckDefinition) { c.Command, c.Probe = nil, &model.Probe{Name: "load"} }),
+		newCheck(2, "user", "id", func(c *model.CheckDefinition) { c.RunAs = "root" }),
+		newCheck(4, "hooks", "", func(c *model.CheckDefinition) {
 			c.Command, c.Probe, c.Hooks = nil, &model.Probe{Name: "disk"}, []model.Hook{{Name: "h"}}
 		}),
 		newCheck(3, "unset", "echo {{ .props.nobody }}", nil),
 	}
 	w.connectAgent("web", false)
-	said := map[model.ChunkID]string{}
+	said := map[model.DefinitionID]string{}
 	w.wait("four results", func() bool {
 		for _, s := range w.signals {
 			if s.Kind == wire.SignalResult && s.Status == model.Unknown {
-				said[s.Chunk] = string(s.Output)
+				said[s.Definition] = string(s.Output)
 			}
 		}
 		return len(said) == 4
 	})
-	for id, want := range map[model.ChunkID]string{1: "no probe load", 2: "cannot run commands as root", 3: `property "nobody" is not set`, 4: "no probe disk"} {
+	for id, want := range map[model.DefinitionID]string{1: "no probe load", 2: "cannot run commands as root", 3: `property "nobody" is not set`, 4: "no probe disk"} {
 		if !strings.Contains(said[id], want) {
 			t.Errorf("%d: %q, want %q", id, said[id], want)
 		}
@@ -200,7 +200,7 @@ func TestUnsupportedRunsAreReported(t *testing.T) {
 // judged by the earlier definition.
 func TestChangedAssignmentReachesTheAgent(t *testing.T) {
 	w := newTestServer(t, nil)
-	w.chunks = []*model.CheckChunk{newCheck(1, "disk", "old", nil)}
+	w.definitions = []*model.CheckDefinition{newCheck(1, "disk", "old", nil)}
 	a := w.connectAgent("web", false)
 	before := a.nextRequest()
 	w.assign(newCheck(2, "disk", "new", nil), newCheck(3, "load", "x", nil))
@@ -215,7 +215,7 @@ func TestChangedAssignmentReachesTheAgent(t *testing.T) {
 	a.sendResult(after, 0, "")
 	w.wait("the new one", func() bool { return len(w.signals) == 3 })
 	w.mu.Lock()
-	if w.signals[1].Chunk != 1 || w.signals[2].Chunk != 3 || string(w.signals[2].Output) != "(no output)" {
+	if w.signals[1].Definition != 1 || w.signals[2].Definition != 3 || string(w.signals[2].Output) != "(no output)" {
 		t.Errorf("%+v", w.signals[1:])
 	}
 	w.deleted[a.uid()] = true
@@ -307,18 +307,18 @@ func TestRequestHasTheCommandAsAShellLine(t *testing.T) {
 	x.Node.ID, x.Node.Namespace = 9, model.DefaultNamespace
 	a := &directory.Assignment{Properties: []wire.Property{{Name: "word", Value: []byte(`"it's {{ .x }}"`)}}}
 	for _, c := range []struct {
-		chunk     *model.CheckChunk
-		name, cmd string
+		definition *model.CheckDefinition
+		name, cmd  string
 	}{
 		{newCheck(1, "a", "echo hi", nil), "a", "echo hi"},
-		{newCheck(2, "a", "", func(c *model.CheckChunk) { c.Command = &model.Command{Argv: []string{"a b", "it's", "$X"}} }), "a", `'a b' 'it'\''s' '$X'`},
+		{newCheck(2, "a", "", func(c *model.CheckDefinition) { c.Command = &model.Command{Argv: []string{"a b", "it's", "$X"}} }), "a", `'a b' 'it'\''s' '$X'`},
 		{newCheck(3, "a", "echo {{ .props.word }}", nil), "a", "echo 'it'\\''s {{`{{`}} .x }}'"},
-		{newCheck(4, "a", "cat", func(c *model.CheckChunk) { c.Stdin = "in" }), "a", "printf %s 'in' | {\ncat\n}"},
-		{newCheck(5, "a", "x", func(c *model.CheckChunk) { c.Namespace = model.SharedNamespace }), "shared:a", "x"},
+		{newCheck(4, "a", "cat", func(c *model.CheckDefinition) { c.Stdin = "in" }), "a", "printf %s 'in' | {\ncat\n}"},
+		{newCheck(5, "a", "x", func(c *model.CheckDefinition) { c.Namespace = model.SharedNamespace }), "shared:a", "x"},
 	} {
-		r := x.prepareCheck(c.chunk, &runSubject{properties: a.Properties})
+		r := x.prepareCheck(c.definition, &runSubject{properties: a.Properties})
 		if r.problem != "" || r.request.Name != c.name || r.request.Command != c.cmd {
-			t.Errorf("%+v: %q, %q, want %q", c.chunk, r.problem, r.request.Command, c.cmd)
+			t.Errorf("%+v: %q, %q, want %q", c.definition, r.problem, r.request.Command, c.cmd)
 		}
 	}
 }
@@ -354,8 +354,8 @@ func TestResultsThatWaitedAreDatedBack(t *testing.T) {
 		w := newTestServer(t, func(c *Config) {
 			c.Now = func() time.Time { return time.Now().Add(time.Duration(stoodStill.Load())) }
 		})
-		w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x", nil)}
-		w.passives["backup"] = directory.PassiveCheck{Chunk: newCheck(11, "backup", "", func(c *model.CheckChunk) { c.Command, c.Interval = nil, 0 })}
+		w.definitions = []*model.CheckDefinition{newCheck(1, "disk", "x", nil)}
+		w.passives["backup"] = directory.PassiveCheck{Definition: newCheck(11, "backup", "", func(c *model.CheckDefinition) { c.Command, c.Interval = nil, 0 })}
 		a := w.connectAgent("web-1", json)
 		r := a.nextRequest()
 		backup := testenv.Value(a.codec.ParseRequest(a.codec.AppendAsk(nil, &sensuwire.Ask{Name: "backup", Namespace: "default", Interval: 1})))(t)
@@ -392,7 +392,7 @@ func TestResultsThatWaitedAreDatedBack(t *testing.T) {
 func TestSpooledResultsFollowTheFirstKeepalive(t *testing.T) {
 	for i := range 10 {
 		w := newTestServer(t, nil)
-		w.chunks = []*model.CheckChunk{newCheck(1, "load", "x", nil)}
+		w.definitions = []*model.CheckDefinition{newCheck(1, "load", "x", nil)}
 		w.passives["load"] = directory.PassiveCheck{}
 		a := w.mustDial("web", i%2 == 0)
 		go a.read()

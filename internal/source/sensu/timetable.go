@@ -38,7 +38,7 @@ func (s *Server) scheduleNew(j *checkJob, now int64) {
 	switch {
 	case j.prepared.location != nil:
 		s.scheduleCron(j, now)
-	case j.firstRun && j.prepared.chunk.Interval > within:
+	case j.firstRun && j.prepared.definition.Interval > within:
 		j.at = now + int64(j.slot%within)
 	default:
 		s.scheduleInterval(j, now)
@@ -47,7 +47,7 @@ func (s *Server) scheduleNew(j *checkJob, now int64) {
 
 // interval returns the check's interval, at least a second.
 func (j *checkJob) interval() time.Duration {
-	interval := j.prepared.chunk.Interval
+	interval := j.prepared.definition.Interval
 	if interval <= 0 {
 		interval = 5 * time.Minute // for a cron expression that cannot be read; the result of the check has the reason
 	}
@@ -61,7 +61,7 @@ func (s *Server) scheduleInterval(j *checkJob, now int64) {
 
 // scheduleCron sets the next run time of a check with a cron expression.
 func (s *Server) scheduleCron(j *checkJob, now int64) {
-	c := j.prepared.chunk
+	c := j.prepared.definition
 	wall := s.cfg.Now()
 	next, err := when.NextCron(c.Cron, j.prepared.location, wall)
 	if err != nil { // the cron expression has no next time, such as 30 February
@@ -226,5 +226,5 @@ func (j *checkJob) slotOffset(node uuid.UUID) time.Duration {
 	for i := range 4 {
 		node[i] ^= byte(j.proxy.ID >> (8 * i))
 	}
-	return when.Phase(node, j.prepared.chunk.Unit, j.interval())
+	return when.Phase(node, j.prepared.definition.Unit, j.interval())
 }

@@ -48,9 +48,9 @@ func TestSlotsOfJobsKeepCheckIntervals(t *testing.T) {
 			x.UID = uuid.NewSHA1(uuid.NameSpaceDNS, []byte{node})
 			var jobs []*checkJob
 			for i, interval := range c.intervals {
-				r := &preparedCheck{chunk: newCheck(model.ChunkID(i+1), fmt.Sprint("c", i), "x", func(c *model.CheckChunk) { c.Interval = interval })}
+				r := &preparedCheck{definition: newCheck(model.DefinitionID(i+1), fmt.Sprint("c", i), "x", func(c *model.CheckDefinition) { c.Interval = interval })}
 				if interval == cronInterval {
-					r.chunk.Interval, r.chunk.Cron, r.location = 0, "*/7 * * * *", time.UTC
+					r.definition.Interval, r.definition.Cron, r.location = 0, "*/7 * * * *", time.UTC
 				}
 				jobs = append(jobs, &checkJob{x: x, prepared: r})
 			}
@@ -107,7 +107,7 @@ func repeatInterval(n int, interval time.Duration) (list []time.Duration) {
 func TestSlotsSpreadRunsAndMachines(t *testing.T) {
 	of := func(node uuid.UUID, n int, interval time.Duration) (jobs []*checkJob) {
 		for i := range n {
-			jobs = append(jobs, &checkJob{proxy: directory.ProxyNode{ID: model.NodeID(i + 1)}, prepared: &preparedCheck{chunk: newCheck(1, "c", "x", func(c *model.CheckChunk) { c.Interval = interval })}})
+			jobs = append(jobs, &checkJob{proxy: directory.ProxyNode{ID: model.NodeID(i + 1)}, prepared: &preparedCheck{definition: newCheck(1, "c", "x", func(c *model.CheckDefinition) { c.Interval = interval })}})
 		}
 		assignSlots(node, jobs)
 		return jobs
@@ -136,7 +136,7 @@ func TestSlotsSpreadRunsAndMachines(t *testing.T) {
 // Results that are read by one system call are written in one journal commit.
 func TestResultsThatArriveTogetherAreOneCommit(t *testing.T) {
 	w := newTestServer(t, nil)
-	w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x", func(c *model.CheckChunk) { c.Interval = time.Hour })}
+	w.definitions = []*model.CheckDefinition{newCheck(1, "disk", "x", func(c *model.CheckDefinition) { c.Interval = time.Hour })}
 	a := w.connectAgent("web", false)
 	r := a.nextRequest()
 	var frames []byte
@@ -174,7 +174,7 @@ func TestExceptedTimesRequestNoRuns(t *testing.T) {
 		s.cfg.Now = func() time.Time { return now }
 		x := &session{srv: s, agentIdentity: agentIdentity{namespace: "default"}}
 		x.UID = uuid.NewSHA1(uuid.NameSpaceDNS, []byte("web01"))
-		prepared := x.prepareCheck(newCheck(1, "load", "x", func(c *model.CheckChunk) {
+		prepared := x.prepareCheck(newCheck(1, "load", "x", func(c *model.CheckDefinition) {
 			c.Interval, c.Cron, c.TimeZone = 5*time.Minute, cron, "UTC"
 			c.Except = []model.Span{window.SpanOfLine("22:00-06:00", "UTC")}
 		}), &runSubject{})

@@ -14,7 +14,7 @@ import (
 // and thresholds, and that the agent's status is taken.
 func TestRequestsKeepTokensOfSensu(t *testing.T) {
 	w := newTestServer(t, nil)
-	w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x {{ .labels.x }}", func(c *model.CheckChunk) {
+	w.definitions = []*model.CheckDefinition{newCheck(1, "disk", "x {{ .labels.x }}", func(c *model.CheckDefinition) {
 		c.Interval, c.Timeout, c.Sensu = time.Hour, 0, true
 		c.Env = map[string]string{"A": "{{ .annotations.a }}"}
 		c.Hooks = []model.Hook{{Name: "who", When: []string{"critical"}, Command: &model.Command{Shell: "echo {{ .name }}"}}}
@@ -61,7 +61,7 @@ func TestRedactedTokenIsRefused(t *testing.T) {
 		`x {{ index .annotations "api_key" }}`:  "token .annotations.api_key is redacted",
 		"x {{ .labels.plain | default \"y\" }}": "",
 	} {
-		c := newCheck(1, "disk", command, func(c *model.CheckChunk) { c.Sensu = true })
+		c := newCheck(1, "disk", command, func(c *model.CheckDefinition) { c.Sensu = true })
 		if got := x.prepareCheck(c, &runSubject{}).problem; !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("%s: %q", command, got)
 		}
@@ -72,7 +72,7 @@ func TestRedactedTokenIsRefused(t *testing.T) {
 func TestMetricTagsAreExpanded(t *testing.T) {
 	w := newTestServer(t, nil)
 	w.connectAgent("web", true)
-	c := newCheck(1, "disk", "x", func(c *model.CheckChunk) {
+	c := newCheck(1, "disk", "x", func(c *model.CheckDefinition) {
 		c.Metrics = &model.Metrics{Format: "nagios", Tags: map[string]string{"site": "{{ .props.site }}"}}
 	})
 	made := w.session("web").prepareCheck(c, &runSubject{properties: []wire.Property{{Name: "site", Value: []byte(`"paris"`)}}})

@@ -20,7 +20,7 @@ import (
 // readValues returns the metric values of a check's event, from its points or else parsed from its output, with the
 // check's tags. A command that failed to run has none, and an agent parses the output of a check kept from Sensu
 // itself.
-func (e *incomingEvent) readValues(c *model.CheckChunk, tags map[string]string) (values []model.Value, err error) {
+func (e *incomingEvent) readValues(c *model.CheckDefinition, tags map[string]string) (values []model.Value, err error) {
 	if e.Metrics {
 		if values, err = e.readPointValues(tags); err != nil {
 			return nil, err
@@ -52,7 +52,7 @@ func (e *incomingEvent) readPointValues(tags map[string]string) (values []model.
 // applyThresholds compares metric values with a check's thresholds as muster-agent does: a value out of range raises
 // the status and adds a line. Lines that raise it come above the output, because tables and messages show the first
 // line. For a check kept from Sensu the agent has compared them.
-func applyThresholds(c *model.CheckChunk, status model.Status, values []model.Value) (_ model.Status, above, below string) {
+func applyThresholds(c *model.CheckDefinition, status model.Status, values []model.Value) (_ model.Status, above, below string) {
 	if len(c.Thresholds) == 0 || c.Metrics == nil || c.Sensu || status == model.Unknown {
 		return status, "", ""
 	}
@@ -94,7 +94,7 @@ func (e *incomingEvent) handleMetrics() (out messageOutcome, cause string) {
 	if err != nil {
 		return e.refuseMessage(messageMalformed, err.Error()), ""
 	}
-	c := model.BuiltinChunkOf(model.BuiltinChunk(model.MetricsCheck))
+	c := model.BuiltinDefinitionOf(model.BuiltinDefinition(model.MetricsCheck))
 	if code, reason := e.srv.cfg.View.Admit(e.Node.ID, c); code != "" {
 		e.srv.metrics.valuesLost.Add(float64(len(values)))
 		return e.refuseStateLimit(code, reason), ""
@@ -155,7 +155,7 @@ func (e *incomingEvent) refuseStateLimit(code, reason string) messageOutcome {
 }
 
 // outputLimit returns the maximum output of a check's result in bytes.
-func (e *incomingEvent) outputLimit(c *model.CheckChunk) int {
+func (e *incomingEvent) outputLimit(c *model.CheckDefinition) int {
 	return min(cmp.Or(max(c.MaxOutput, 0), model.DefaultOutputBytes), e.Budget.Limits().OutputBytes)
 }
 
@@ -171,7 +171,7 @@ const (
 var agentHookName = regexp.MustCompile(`\A[\w.\-:]+\z`)
 
 // wireHookName returns the name under which a check's i-th hook is sent to Sensu agents.
-func wireHookName(c *model.CheckChunk, i int) string {
+func wireHookName(c *model.CheckDefinition, i int) string {
 	if name := c.Hooks[i].Title(); agentHookName.MatchString(name) {
 		return name
 	}
@@ -180,7 +180,7 @@ func wireHookName(c *model.CheckChunk, i int) string {
 
 // hooksOf converts a check's hooks to the hooks of a check request. The agent runs them by the command's exit code.
 // text escapes the tokens that the agent shall not expand.
-func hooksOf(c *model.CheckChunk, run *model.ExpandedCommand, text func(string) string) (list []sensuwire.Hook) {
+func hooksOf(c *model.CheckDefinition, run *model.ExpandedCommand, text func(string) string) (list []sensuwire.Hook) {
 	export := ""
 	if !c.Sensu { // agents of Sensu set the environment of a check for its command only
 		export = exportLines(run.Env)
@@ -217,7 +217,7 @@ func exportLines(env map[string]string) string {
 
 // encodeExtra encodes a result's hooks and metric values as extra fields, and its output, within the size limits. If
 // values do not fit, the output says so.
-func (e *incomingEvent) encodeExtra(c *model.CheckChunk, values []model.Value, text []byte, limit int) (_, extra []byte, err error) {
+func (e *incomingEvent) encodeExtra(c *model.CheckDefinition, values []model.Value, text []byte, limit int) (_, extra []byte, err error) {
 	room := min(e.Budget.Limits().OutputBytes-len(text), maxExtraBytes)
 	if e.HasHooks() && len(c.Hooks) > 0 {
 		hooks, err := e.ReadHooks(model.MaxHooks)
@@ -241,7 +241,7 @@ func (e *incomingEvent) encodeExtra(c *model.CheckChunk, values []model.Value, t
 }
 
 // hookResults converts the results of the check's own hooks, as many as fit into `room` bytes.
-func hookResults(c *model.CheckChunk, hooks []sensuwire.HookResult, room int) (list []model.HookResult) {
+func hookResults(c *model.CheckDefinition, hooks []sensuwire.HookResult, room int) (list []model.HookResult) {
 	for i := range c.Hooks {
 		at := slices.IndexFunc(hooks, func(h sensuwire.HookResult) bool { return h.Name == wireHookName(c, i) })
 		if at < 0 {

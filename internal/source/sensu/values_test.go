@@ -36,7 +36,7 @@ func TestThresholdsRaiseTheStatus(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		w := newTestServer(t, nil)
 		most := 90.0
-		w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x", func(c *model.CheckChunk) {
+		w.definitions = []*model.CheckDefinition{newCheck(1, "disk", "x", func(c *model.CheckDefinition) {
 			c.Interval = time.Hour
 			c.Metrics = &model.Metrics{Format: "nagios", Tags: map[string]string{"team": "web"}}
 			c.Thresholds = []model.Threshold{{Metric: "used", Critical: &model.Bounds{Max: &most}}}
@@ -69,7 +69,7 @@ func TestThresholdsRaiseTheStatus(t *testing.T) {
 		} {
 			a.sendAnswer(r, c.change)
 			s, extra := w.waitSignal(i + 2)
-			if s.Chunk != 1 || s.Status != c.status || string(s.Output) != c.output || !reflect.DeepEqual(extra.Values, c.values) {
+			if s.Definition != 1 || s.Status != c.status || string(s.Output) != c.output || !reflect.DeepEqual(extra.Values, c.values) {
 				t.Errorf("%d: %s %q %+v\nwant %s %q %+v", i, s.Status, s.Output, extra.Values, c.status, c.output, c.values)
 			}
 		}
@@ -94,7 +94,7 @@ func TestMetricsWithoutACheckBecomeValues(t *testing.T) {
 	found := map[string]float64{}
 	for n := 2; n <= 4; n++ {
 		s, extra := w.waitSignal(n)
-		if s.Chunk != model.BuiltinChunk(model.MetricsCheck) || s.Status != model.OK || string(s.Output) != "the event has 2498 metric values but no check" {
+		if s.Definition != model.BuiltinDefinition(model.MetricsCheck) || s.Status != model.OK || string(s.Output) != "the event has 2498 metric values but no check" {
 			t.Errorf("%+v %q", s, s.Output)
 		}
 		for _, v := range extra.Values {
@@ -129,7 +129,7 @@ func TestOutputsOfSensuAgentsAreDiscarded(t *testing.T) {
 	for _, json := range []bool{false, true} {
 		w := newTestServer(t, nil)
 		most := 90.0
-		w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x", func(c *model.CheckChunk) {
+		w.definitions = []*model.CheckDefinition{newCheck(1, "disk", "x", func(c *model.CheckDefinition) {
 			c.Interval, c.DiscardOutput = time.Hour, true
 			c.Metrics = &model.Metrics{Format: "nagios"}
 			c.Thresholds = []model.Threshold{{Metric: "used", Critical: &model.Bounds{Max: &most}}}
@@ -166,7 +166,7 @@ func (a *testAgent) sendAnswer(r *sensuwire.Request, change func(*sensuwire.Even
 func TestHookResultsAreKeptWithTheResult(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		w := newTestServer(t, nil)
-		w.chunks = []*model.CheckChunk{newCheck(1, "disk", "x", func(c *model.CheckChunk) {
+		w.definitions = []*model.CheckDefinition{newCheck(1, "disk", "x", func(c *model.CheckDefinition) {
 			c.Env = map[string]string{"A": "it's"}
 			c.Hooks = []model.Hook{
 				{Name: "ps", When: []string{"critical", "non-ok", "127"}, Command: &model.Command{Shell: "ps {{ .props.word }}"}, Timeout: model.Duration(1500 * time.Millisecond)},
@@ -206,7 +206,7 @@ func TestHookResultsAreKeptWithTheResult(t *testing.T) {
 func TestRequestsHaveTheFieldsThatCommandsReadOnStandardInput(t *testing.T) {
 	inBothCodecs(t, func(t *testing.T, json bool) {
 		w := newTestServer(t, nil)
-		w.chunks = []*model.CheckChunk{newCheck(1, "disk", "cat", func(c *model.CheckChunk) {
+		w.definitions = []*model.CheckDefinition{newCheck(1, "disk", "cat", func(c *model.CheckDefinition) {
 			c.StdinEvent, c.TTL, c.Pipelines = true, time.Minute, []string{"sensu-slack", "alerts"}
 		}), newCheck(2, "load", "uptime", nil)}
 		a := w.connectAgent("web", json)

@@ -20,7 +20,7 @@ import (
 const (
 	benchNodes  = 10_000
 	benchChecks = 40
-	benchBatch  = 2_000                  // as the reactor's
+	benchBatch  = 2_000                  // as the dispatcher's
 	benchEvery  = 250 * time.Millisecond // between batches
 	benchOpen   = 20_000                 // events that fail, of 400,000
 )
@@ -85,7 +85,7 @@ func (f *benchFleet) addProblem(b *Batch, which int, e *Entry) {
 	p, kind := f.open[which], "closed"
 	if p == nil {
 		kind = "opened"
-		p = &Problem{Problem: model.Problem{ID: f.problemID(), NodeID: e.NodeID, Source: e.Source, Chunk: 7,
+		p = &Problem{Problem: model.Problem{ID: f.problemID(), NodeID: e.NodeID, Source: e.Source, Definition: 7,
 			Status: e.Status, Severity: model.High, Opened: f.now, Output: e.Output}, Namespace: e.Namespace, Node: e.Node, SourceName: e.SourceName}
 		f.open[which], f.failing = p, append(f.failing, which)
 		b.Opened = append(b.Opened, *p)
@@ -130,7 +130,7 @@ func recordDeliveries(b *testing.B, s Store, now time.Time) {
 	}
 }
 
-// BenchmarkRecord measures how fast Record writes status changes, in batches of the reactor's size, over 400,000
+// BenchmarkRecord measures how fast Record writes status changes, in batches of the dispatcher's size, over 400,000
 // events in random order: go test -bench Record -benchtime 400000x.
 func BenchmarkRecord(b *testing.B) {
 	for _, kind := range []string{"changes", "problems"} {

@@ -1,7 +1,7 @@
 // Package history keeps status changes, problems and the outbox of notifications, in SQLite or
 // PostgreSQL. It is off the acknowledgement path: a slow database delays only history.
 //
-// In: batches of the reactor. One transaction writes the rows and deliveries of a Batch and its places (how far the
+// In: batches of the dispatcher. One transaction writes the rows and deliveries of a Batch and its places (how far the
 // journal is recorded), so that a replay after a crash records nothing twice. Out: lists for people, and
 // deliveries that are due. The package owns no goroutine; one lock serializes Record. Both
 // engines pass the suite in suite_test.go.

@@ -11,13 +11,13 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-const problemColumns = `id, namespace, node, node_id, source_kind, source_id, source_instance, source_name, chunk, status, severity, opened, closed, output`
+const problemColumns = `id, namespace, node, node_id, source_kind, source_id, source_instance, source_name, definition, status, severity, opened, closed, output`
 
 // scanProblem reads the columns of a problem.
 func scanProblem(scan sqldb.Scan) (Problem, error) {
 	var p Problem
 	var opened, closed int64
-	err := scan(&p.ID, &p.Namespace, &p.Node, &p.NodeID, &p.Source.Kind, &p.Source.ID, &p.Source.Instance, &p.SourceName, &p.Chunk, &p.Status, &p.Severity, &opened, &closed, &p.Output)
+	err := scan(&p.ID, &p.Namespace, &p.Node, &p.NodeID, &p.Source.Kind, &p.Source.ID, &p.Source.Instance, &p.SourceName, &p.Definition, &p.Status, &p.Severity, &opened, &closed, &p.Output)
 	p.Opened, p.Closed = sqldb.FromNanos(opened), sqldb.FromNanos(closed)
 	return p, err
 }

@@ -345,7 +345,7 @@ func appendClosedRow(args []any, row *numberedRow[Problem]) []any {
 // appendProblemRow appends the column values of a problem to args; closed is the closing time, 0 for an open problem.
 func appendProblemRow(args []any, row *numberedRow[Problem], closed int64) []any {
 	p := row.item
-	return append(args, row.id, p.ID, p.Namespace, p.Node, int64(p.NodeID), int64(p.Source.Kind), int64(p.Source.ID), cleanText(p.Source.Instance), p.SourceName, int64(p.Chunk),
+	return append(args, row.id, p.ID, p.Namespace, p.Node, int64(p.NodeID), int64(p.Source.Kind), int64(p.Source.ID), cleanText(p.Source.Instance), p.SourceName, int64(p.Definition),
 		int64(p.Status), int64(p.Severity), sqldb.Nanos(p.Opened), closed, cleanText(p.Output))
 }
 

@@ -126,7 +126,7 @@ func (p Place) Translate(shared func(journal.Position) journal.Position) Place {
 	return p
 }
 
-// Batch holds all rows that the reactor records in one transaction.
+// Batch holds all rows that the dispatcher records in one transaction.
 type Batch struct {
 	Entries        []Entry
 	Opened         []Problem

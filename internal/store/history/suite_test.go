@@ -39,7 +39,7 @@ func place(number uint64, index uint32) Place {
 func problem(id, node string, opened int) Problem {
 	return Problem{
 		Problem: model.Problem{
-			ID: id, NodeID: 7, Source: model.CheckSource(1001), Chunk: 3, Status: model.Critical, Severity: model.High,
+			ID: id, NodeID: 7, Source: model.CheckSource(1001), Definition: 3, Status: model.Critical, Severity: model.High,
 			Opened: afterNoon(opened), Output: "disk full",
 		},
 		Namespace: "default", Node: node, SourceName: "disk",

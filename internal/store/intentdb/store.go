@@ -340,13 +340,13 @@ const keysPerQuery = 2000
 
 // GetAll implements intent.Store: it returns the stored rows of those resource keys that exist.
 func (s *sqlStore) GetAll(ctx context.Context, keys []intent.Key) (out []intent.Row, err error) {
-	for chunk := range slices.Chunk(keys, keysPerQuery) {
-		args := make([]any, 0, 3*len(chunk))
-		for _, key := range chunk {
+	for definition := range slices.Chunk(keys, keysPerQuery) {
+		args := make([]any, 0, 3*len(definition))
+		for _, key := range definition {
 			args = append(args, key.Kind, key.Namespace, key.Name)
 		}
-		rows, err := sqldb.List(ctx, s.db, fmt.Sprintf("%d resources", len(chunk)), scanRow, `SELECT `+rowColumns+` FROM intent_rows
-			WHERE (kind, namespace, name) IN (VALUES (?, ?, ?)`+strings.Repeat(", (?, ?, ?)", len(chunk)-1)+`)`, args...)
+		rows, err := sqldb.List(ctx, s.db, fmt.Sprintf("%d resources", len(definition)), scanRow, `SELECT `+rowColumns+` FROM intent_rows
+			WHERE (kind, namespace, name) IN (VALUES (?, ?, ?)`+strings.Repeat(", (?, ?, ?)", len(definition)-1)+`)`, args...)
 		if err != nil {
 			return nil, err
 		}

@@ -129,8 +129,8 @@ func TestPlannerAcrossRestarts(t *testing.T) {
 	commit("Check", "disk", disk("check_disk -w 20%", &model.Targets{Groups: []string{"web"}}))
 	next()
 	second := p.Directory().For(node)
-	if first.Chunks[0].ID == 0 || first.Chunks[0].ID == second.Chunks[0].ID || first.Chunks[0].Unit != second.Chunks[0].Unit {
-		t.Errorf("chunks %+v and %+v", first.Chunks[0], second.Chunks[0])
+	if first.Definitions[0].ID == 0 || first.Definitions[0].ID == second.Definitions[0].ID || first.Definitions[0].Unit != second.Definitions[0].Unit {
+		t.Errorf("definitions %+v and %+v", first.Definitions[0], second.Definitions[0])
 	}
 	if !first.Generation.Less(second.Generation) {
 		t.Errorf("generations %v and %v", first.Generation, second.Generation)
@@ -142,8 +142,8 @@ func TestPlannerAcrossRestarts(t *testing.T) {
 	if after := p.Directory().For(node); after.Hash != second.Hash || after.Generation.Less(second.Generation) {
 		t.Errorf("after a restart %+v, before %+v", after, second)
 	}
-	if old := p.Directory().Chunk(first.Chunks[0].ID); old == nil || old.Hash != first.Chunks[0].Hash {
-		t.Error("the older chunk is unknown after a restart")
+	if old := p.Directory().Definition(first.Definitions[0].ID); old == nil || old.Hash != first.Definitions[0].Hash {
+		t.Error("the older definition is unknown after a restart")
 	}
 }
 
@@ -362,9 +362,9 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 	t.Run("changes are listed newest first, by kind, name and author", func(t *testing.T) {
 		s := newStore(t)()
 		defer s.Close()
-		commit(t, s, put("Check", "default", "a", `{"v":1}`, 0), put("user", "", "ada", `{}`, 0), put("chunk", "", "1", `{}`, 0)) // 1
-		commit(t, s, put("Check", "other", "a", `{"v":1}`, 0), put("Group", "default", "a", `{}`, 0))                             // 2
-		commit(t, s, put("Check", "default", "a", `{"v":2}`, -1))                                                                 // 3
+		commit(t, s, put("Check", "default", "a", `{"v":1}`, 0), put("user", "", "ada", `{}`, 0), put("definition", "", "1", `{}`, 0)) // 1
+		commit(t, s, put("Check", "other", "a", `{"v":1}`, 0), put("Group", "default", "a", `{}`, 0))                                  // 2
+		commit(t, s, put("Check", "default", "a", `{"v":2}`, -1))                                                                      // 3
 		testenv.Value(s.Commit(ctx, intent.Actor{User: "server"}, []intent.Write{put("Node", "default", "n", `{}`, 0)}))(t)
 		if _, err := s.Commit(ctx, intent.Actor{User: "token:t1"}, []intent.Write{put("Node", "default", "m", `{}`, 0)}); err != nil { // 5
 			t.Fatal(err)
@@ -376,7 +376,7 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 			"all":           {intent.ChangeQuery{}, "5.0 4.0 3.0 2.1 2.0 1.2 1.1 1.0"},
 			"of a kind":     {intent.ChangeQuery{Kind: "Check"}, "3.0 2.0 1.0"},
 			"of one":        {intent.ChangeQuery{Kind: "Check", Namespace: "default", Name: "a"}, "3.0 1.0"},
-			"not of a kind": {intent.ChangeQuery{NotKinds: []string{"chunk"}, Limit: 6}, "5.0 4.0 3.0 2.1 2.0 1.1"},
+			"not of a kind": {intent.ChangeQuery{NotKinds: []string{"definition"}, Limit: 6}, "5.0 4.0 3.0 2.1 2.0 1.1"},
 			"resources":     {intent.ChangeQuery{Resources: true}, "5.0 4.0 3.0 2.1 2.0 1.0"},
 			"by people":     {intent.ChangeQuery{Resources: true, People: true}, "3.0 2.1 2.0 1.0"},
 			"a page":        {intent.ChangeQuery{Revision: 2, Part: 1, Limit: 2}, "2.0 1.2"},

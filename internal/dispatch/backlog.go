@@ -1,0 +1,409 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// backlog is a queue of transitions (changes of events), limited in bytes, between the event view and a consumer such
+// as history. A full backlog drops new transitions and remembers the position of the first dropped one; it lags (see
+// lag), and the consumer derives the dropped transitions from the journal again later. With the queue policy block a
+// full backlog lets the view wait instead, while a consumer runs.
+type backlog struct {
+	mu           sync.Mutex
+	items        []event.Transition // waiting transitions: a ring that grows up to the capacity and never shrinks
+	head, n      int                // index of the oldest transition, and their number
+	spare        []event.Transition // the slice of the last takeBatch, for reuse
+	capacity     int64              // bytes
+	bytes        int64              // size of the transitions that wait or are being recorded
+	block        bool
+	room         sync.Cond // signalled when bytes fell, or running became false
+	running      bool      // a consumer takes transitions
+	passed       uint64
+	overflow     uint64        // number of transitions that were dropped, or that waited for room
+	wanted       int           // number of waiting transitions at which wake is signalled
+	opened       int           // number of waiting transitions of the kind ProblemOpened
+	wakeOnOpened bool          // a single ProblemOpened signals wake
+	wake         chan struct{} // capacity 1
+
+	before   [model.Partitions]history.Place // places up to which the store had transitions at the start
+	waiting  [model.Partitions]unrecorded
+	lag      overflowState
+	observed bool          // true: the backlog takes Observed transitions only; false: all others
+	moved    chan struct{} // closed and replaced each time that transitions were recorded
+}
+
+// unrecorded counts the transitions (changes of events) of one partition that are not in history yet
+type unrecorded struct {
+	count int // transitions that wait, or were taken and are not recorded yet
+	// first is the position of the oldest waiting transition, or of the last recorded one.
+	first journal.Position
+	since int64 // receive time of the transition at first, Unix ns
+}
+
+// newBacklog returns an empty backlog for the queue "reactions" or "pipelines"
+func newBacklog(name string, capacity int64, queues *queue.Registry) *backlog {
+	preset, policy := queues.Bounds(name)
+	b := &backlog{
+		observed: name == "pipelines",
+		capacity: cmp.Or(capacity, preset), block: policy == queue.Block,
+		wake: make(chan struct{}, 1), moved: make(chan struct{}),
+	}
+	b.room.L = &b.mu
+	queues.Register(name, func() queue.Info {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return queue.Info{
+			Name: name, Capacity: b.capacity, Depth: b.bytes, Unit: "bytes",
+			Policy: policy, Passed: b.passed, Overflow: b.overflow,
+		}
+	})
+	return b
+}
+
+// transitionBytes is the size of a transition in memory, without its texts.
+const transitionBytes = 256
+
+// transitionSize returns the size of a transition (change of an event) in memory, in bytes
+func transitionSize(t *event.Transition) int64 {
+	n := transitionBytes + len(t.Output)
+	if t.Problem != nil {
+		n += transitionBytes + len(t.Problem.Output)
+	}
+	if t.Observation != nil {
+		n += 2*transitionBytes + len(t.Observation.Output) + len(t.Observation.Extra)
+	}
+	return int64(n)
+}
+
+// setRunning records whether a consumer takes transitions from the queue; without one, a full queue does not make add
+// wait
+func (b *backlog) setRunning(running bool) {
+	b.mu.Lock()
+	b.running = running
+	b.mu.Unlock()
+	b.room.Broadcast()
+}
+
+// depth returns the number of transitions (changes of events) that are not recorded yet
+func (b *backlog) depth() (n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.waiting {
+		n += b.waiting[i].count
+	}
+	return n
+}
+
+// fullness returns the used share of the queue's capacity, or zero for a queue that never makes add wait
+func (b *backlog) fullness() float64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.block {
+		return 0
+	}
+	return float64(b.bytes) / float64(b.capacity)
+}
+
+// add copies transitions (changes of events) into the queue; the workers of the event view call it. After a restart
+// it skips transitions that the store already has, and returns the number of skipped ones.
+func (b *backlog) add(ts []event.Transition) (repeated int) {
+	b.mu.Lock()
+	for i := range ts {
+		t := &ts[i]
+		if !b.accepts(t.Kind) {
+			continue
+		}
+		if b.before[t.Partition].Reached(t.At, t.Index) {
+			repeated++
+			continue
+		}
+		w, size := &b.waiting[t.Partition], transitionSize(t)
+		if b.block && !b.lag.on {
+			b.waitForRoom(size)
+		}
+		if b.lag.on && !b.lag.collects || !b.hasRoom(size) {
+			b.recordDrop(t)
+			continue
+		}
+		if w.count == 0 {
+			w.first, w.since = t.At, t.Received
+		}
+		w.count++
+		b.passed++
+		b.bytes += size
+		b.push(t)
+	}
+	enough := b.n >= b.wanted || 2*b.bytes > b.capacity || b.wakeOnOpened && b.opened > 0
+	b.mu.Unlock()
+	if enough {
+		pause.Wake(b.wake)
+	}
+	return repeated
+}
+
+// accepts reports whether transitions of this kind belong into this backlog: copies of events for pipelines, or all
+// others for history
+func (b *backlog) accepts(kind event.TransitionKind) bool {
+	return (kind == event.Observed) == b.observed
+}
+
+// hasRoom reports whether the queue has room for a transition of this size in bytes. An empty backlog takes even a
+// transition that is larger than the capacity.
+func (b *backlog) hasRoom(size int64) bool { return b.bytes == 0 || b.bytes+size <= b.capacity }
+
+// waitForRoom blocks until the queue has room for a transition or the consumer stops.
+func (b *backlog) waitForRoom(size int64) {
+	for waited := false; b.running && !b.hasRoom(size); waited = true {
+		if !waited {
+			b.overflow++
+			pause.Wake(b.wake)
+		}
+		b.room.Wait()
+	}
+}
+
+// push appends a transition to the ring buffer, and doubles the size of a full buffer
+func (b *backlog) push(t *event.Transition) {
+	if b.n == len(b.items) {
+		larger := make([]event.Transition, max(2*b.n, 1024))
+		n := copy(larger, b.items[b.head:])
+		copy(larger[n:], b.items[:b.head])
+		b.items, b.head = larger, 0
+	}
+	b.items[(b.head+b.n)%len(b.items)] = *t
+	b.n++
+	if t.Kind == event.ProblemOpened {
+		b.opened++
+	}
+}
+
+// wait returns when n transitions are queued, the queue is half full, transitions were dropped or (if opened is true)
+// a problem opened.
+func (b *backlog) wait(ctx context.Context, n int, opened bool) error {
+	for {
+		b.mu.Lock()
+		b.wanted, b.wakeOnOpened = n, opened
+		enough := b.n >= n || 2*b.bytes > b.capacity && b.n > 0 || b.lag.on || opened && b.opened > 0
+		b.mu.Unlock()
+		if enough {
+			return nil
+		}
+		select {
+		case <-b.wake:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// takeBatch removes and returns the oldest transitions, at most one batch. They use capacity until release.
+func (b *backlog) takeBatch(most int) []event.Transition {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := b.spare[:0]
+	for bytes := int64(0); len(out) < most && b.n > 0; {
+		if bytes += transitionSize(&b.items[b.head]); bytes > batchBytes && len(out) > 0 {
+			break
+		}
+		if out = append(out, b.items[b.head]); b.items[b.head].Kind == event.ProblemOpened {
+			b.opened--
+		}
+		b.items[b.head] = event.Transition{} // the ring keeps no reference to the transition
+		b.head = (b.head + 1) % len(b.items)
+		b.n--
+	}
+	b.spare = out
+	return out
+}
+
+// release frees the queue space of transitions that are recorded now
+func (b *backlog) release(ts []event.Transition) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range ts {
+		w := &b.waiting[ts[i].Partition]
+		w.count--
+		w.first, w.since = ts[i].At, ts[i].Received
+		b.bytes -= transitionSize(&ts[i])
+	}
+	clear(ts) // the slice keeps no references
+	b.room.Broadcast()
+	b.announce()
+}
+
+// announce wakes all callers that wait until transitions are recorded. The caller holds mu.
+func (b *backlog) announce() {
+	close(b.moved)
+	b.moved = make(chan struct{})
+}
+
+// oldest returns the position and receive time (Unix ns) of the oldest unrecorded transition, and a channel that
+// closes when these change
+func (b *backlog) oldest() (at journal.Position, since int64, waits bool, moved <-chan struct{}) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.lag.on {
+		at, since, waits = b.lag.from, b.lag.received, true
+	}
+	for i := range b.waiting {
+		if w := &b.waiting[i]; w.count > 0 && (!waits || w.first.Number < at.Number) {
+			at, since, waits = w.first, w.since, true
+		}
+	}
+	return at, since, waits, b.moved
+}
+
+// Lag has how far the history database is behind the journal: in commits, bytes and time
+type Lag struct {
+	Changes int           // transitions that wait in memory
+	Age     time.Duration // time since the oldest unrecorded transition was received
+	Commits uint64        // commits of the journal since that transition
+	Bytes   int64         // approximate bytes of the journal since that transition
+	Again   bool          // the queue overflowed: dropped transitions are derived from the journal again
+}
+
+// Lag returns how far history is behind the journal now.
+func (r *Dispatcher) Lag() Lag {
+	oldest, since, waits, _ := r.backlog.oldest()
+	l := Lag{Changes: r.backlog.depth(), Again: r.backlog.isLagging()}
+	if !waits {
+		return l
+	}
+	l.Age = max(0, r.opts.Now().Sub(time.Unix(0, since)))
+	if j := r.opts.Journal; j != nil {
+		oldest.Number--
+		if head := j.Head(); head.Number > oldest.Number {
+			l.Commits, l.Bytes = head.Number-oldest.Number, j.SizeAfter(oldest)
+		}
+	}
+	return l
+}
+
+// Fullness returns the used share of the queue "reactions", from 0 to 1, and more than 1 if one transition is larger
+// than the queue. It is zero with the policy rederive, by which a full queue blocks nobody.
+func (r *Dispatcher) Fullness() float64 { return r.backlog.fullness() }
+
+// overflowState describes a queue that was full: the position of the first dropped transition, and the progress of
+// the journal replay that computes the dropped ones again. The backlog takes no transitions until its consumer has
+// recorded the waiting ones and a pass over the journal (see Replay) has derived the dropped ones again. Near the end
+// of the journal the backlog collects: it takes new transitions again, which are recorded after the pass has reached
+// the first of them. If the backlog overflows meanwhile, it discards the collected transitions, and the pass goes on.
+type overflowState struct {
+	on       bool
+	from     journal.Position // history has all transitions before this position
+	received int64            // time at which the transition at from was received, Unix ns
+	collects bool
+	passing  bool             // a pass is under way
+	reached  journal.Position // the last commit that the pass has read
+}
+
+// recordDrop records that a transition was dropped because the queue was full. The caller holds mu.
+func (b *backlog) recordDrop(t *event.Transition) {
+	b.overflow++
+	switch l := &b.lag; {
+	case !l.on:
+		*l = overflowState{on: true, from: t.At, received: t.Received}
+	case l.collects:
+		l.collects = false
+		b.discard()
+	case !l.passing && t.At.Number < l.from.Number:
+		l.from, l.received = t.At, t.Received // workers of the view are at different commits
+	}
+}
+
+// discard removes all queued transitions, because a replay of the journal will compute them again. The caller holds
+// mu, and no transition is being recorded.
+func (b *backlog) discard() {
+	b.overflow += uint64(b.n)
+	clear(b.items)
+	b.head, b.n, b.bytes = 0, 0, 0
+	for i := range b.waiting {
+		b.waiting[i].count = 0
+	}
+}
+
+// isLagging reports whether the queue has dropped transitions that a replay of the journal has not yet computed again
+func (b *backlog) isLagging() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lag.on
+}
+
+// beginReplay records that a replay of the journal starts at a position up to which history is complete
+func (b *backlog) beginReplay(at journal.Position) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lag.passing, b.lag.reached = true, at
+	at.Number++
+	if at.Number < b.lag.from.Number {
+		b.lag.from = at
+	}
+	b.announce() // callers of awaitRecorded give up on positions far ahead of the pass
+}
+
+// endReplay records that a replay of the journal has ended.
+func (b *backlog) endReplay() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lag.passing = false
+	if b.lag.collects { // the next pass derives the collected transitions again
+		b.lag.collects = false
+		b.discard()
+	}
+	b.announce()
+}
+
+// setReplayRead records the last commit that the running replay has read.
+func (b *backlog) setReplayRead(at journal.Position) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lag.reached = at
+}
+
+// setReplayRecorded records the last commit whose transitions the running replay has recorded, with its receive time.
+func (b *backlog) setReplayRecorded(at journal.Position, received int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	at.Number++
+	if at.Number > b.lag.from.Number {
+		b.lag.from, b.lag.received = at, received
+	}
+	b.announce()
+}
+
+// isBeyondReplay reports whether a commit lies after the position that the running replay has reached.
+func (b *backlog) isBeyondReplay(at journal.Position) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.lag.passing && at.Number > b.lag.reached.Number+1 // the pass may be reading the next commit now
+}
+
+// acceptAgain lets the queue take new transitions again, while a replay of the journal computes the dropped ones
+func (b *backlog) acceptAgain() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lag.collects = true
+}
+
+// endLag ends the overflow state after a replay, unless the queue has dropped another transition since acceptAgain.
+// The pass must have reached the end that the journal had after that call.
+func (b *backlog) endLag() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.lag.collects {
+		return false
+	}
+	b.lag = overflowState{}
+	b.announce()
+	return true
+}

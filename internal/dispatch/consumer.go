@@ -1,0 +1,264 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync/atomic"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/pause"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+)
+
+// consumer takes transitions (changes of events) from a backlog, in order per partition, and passes them to its
+// recorder. It also derives the transitions that a full backlog dropped from the journal again. One consumer records
+// history and problems, another one evaluates pipelines.
+type consumer struct {
+	recorder
+	name    string // name in logs, and as a consumer of the journal
+	opts    *Options
+	metrics *metrics
+	backlog *backlog
+	batch   int // most transitions in one transaction
+	passes  *replayLimiter
+	yields  bool // a pass of this consumer ends when another consumer waits for a pass
+}
+
+// recorder writes the transitions that a consumer takes from its queue to the database
+type recorder interface {
+	// persist records transitions, and repeats a write that fails. It returns only the context's error.
+	persist(ctx context.Context, ts []event.Transition) error
+	// afterBatch sends due messages; the consumer calls it between the batches of a pass.
+	afterBatch(ctx context.Context) error
+}
+
+// replayLimiter lets only one consumer at a time replay the journal, because each replay keeps a second event view in
+// memory.
+type replayLimiter struct {
+	admitted chan struct{} // capacity 1: full while a pass runs
+	wanted   atomic.Bool   // the consumer that does not yield waits for its pass
+}
+
+// errYield ends a pass because the other consumer waits for one.
+var errYield = errors.New("the pass of the other consumer goes first")
+
+// start makes the event view wait when the queue is full, until stop is called or ctx ends
+func (l *consumer) start(ctx context.Context) (stop func()) {
+	l.backlog.setRunning(true)
+	release := context.AfterFunc(ctx, func() { l.backlog.setRunning(false) })
+	return func() {
+		release()
+		l.backlog.setRunning(false)
+	}
+}
+
+// workOnce records one batch of queued transitions, or replays the journal if transitions were dropped. False: no
+// transitions waited.
+func (l *consumer) workOnce(ctx context.Context) (worked bool, err error) {
+	if ts := l.backlog.takeBatch(l.batch); len(ts) > 0 {
+		if err := l.persist(ctx, ts); err != nil {
+			return true, err
+		}
+		l.backlog.release(ts)
+		return true, nil
+	}
+	if l.backlog.isLagging() {
+		return true, l.rederive(ctx)
+	}
+	return false, nil
+}
+
+// awaitRecorded waits until all transitions up to and including this commit are recorded
+func (l *consumer) awaitRecorded(ctx context.Context, at journal.Position) error {
+	for {
+		oldest, _, waits, moved := l.backlog.oldest()
+		if !waits || oldest.Number > at.Number {
+			return nil
+		}
+		if l.backlog.isBeyondReplay(at) {
+			return ErrFarBehind
+		}
+		select {
+		case <-moved:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// age returns how long ago the oldest unrecorded transition was received
+func (l *consumer) age(now time.Time) time.Duration {
+	if _, since, waits, _ := l.backlog.oldest(); waits {
+		return max(0, now.Sub(time.Unix(0, since)))
+	}
+	return 0
+}
+
+// retry repeats a failing function with growing pauses until it succeeds, and logs each failure. It returns only the
+// context's error.
+func (l *consumer) retry(ctx context.Context, trouble string, transitions int, step func() error) error {
+	for attempt := 0; ; attempt++ {
+		err := step()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		l.metrics.recordFailed.Inc()
+		wait := backoff(attempt, l.opts.retryFirst, 10*time.Second)
+		l.opts.Logger.Warn(trouble+"; trying again", "transitions", transitions, "wait", wait, "err", err)
+		if err := pause.For(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// rederive replays the journal to compute dropped transitions again, until history is complete
+func (l *consumer) rederive(ctx context.Context) error {
+	if l.opts.Rederive == nil {
+		panic("BUG: react: dropped transitions cannot be derived again")
+	}
+	began := time.Now()
+	l.opts.Logger.Warn("the queue of transitions is full; the server reads the lost transitions from the journal again", "lane", l.name, "behind", l.age(l.opts.Now()))
+	for attempt := 0; ; attempt++ {
+		l.metrics.rederived.Inc()
+		err := l.replay(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err == nil:
+			l.opts.Logger.Info("history has caught up with the journal", "lane", l.name, "took", time.Since(began))
+			return nil
+		case errors.Is(err, errYield):
+			attempt = -1
+			if err := pause.For(ctx, 10*l.opts.retryFirst); err != nil {
+				return err
+			}
+			continue
+		}
+		l.opts.Logger.Error("cannot read transitions from the journal again; the server retries", "lane", l.name, "err", err)
+		if err := pause.For(ctx, backoff(attempt, 10*l.opts.retryFirst, time.Minute)); err != nil {
+			return err
+		}
+	}
+}
+
+// replay reads the journal to its end and records the transitions (changes of events) that history lacks. After a
+// read that found few transitions the next read is the last one: transitions emitted meanwhile fit in the backlog.
+func (l *consumer) replay(ctx context.Context) error {
+	if !l.yields {
+		l.passes.wanted.Store(true)
+		defer l.passes.wanted.Store(false)
+	}
+	select {
+	case l.passes.admitted <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-l.passes.admitted }()
+	pass, err := l.opts.Rederive()
+	if err != nil {
+		return err
+	}
+	defer pass.Close()
+	l.backlog.beginReplay(pass.At())
+	defer l.backlog.endReplay()
+	for last := false; ; {
+		if last {
+			l.backlog.acceptAgain()
+		}
+		s := replayBatch{consumer: l, ctx: ctx, began: time.Now()}
+		if _, err := pass.Read(ctx, s.addCommit); err != nil {
+			return err
+		}
+		if err := s.record(); err != nil {
+			return err
+		}
+		if last && l.backlog.endLag() {
+			return nil
+		}
+		last = s.bytes <= l.backlog.capacity/2
+	}
+}
+
+const (
+	// passBatchTime is the longest time that a pass waits for a full batch.
+	passBatchTime = 250 * time.Millisecond
+	// batchBytes is the largest size of one batch, however long the outputs of results are.
+	batchBytes = 4 << 20
+)
+
+// replayBatch collects the transitions that a replay of the journal computes, and records them in transactions.
+type replayBatch struct {
+	*consumer
+	ctx      context.Context
+	ts       []event.Transition
+	waiting  int64 // size of ts in bytes
+	bytes    int64 // size of all transitions of the current read, in bytes
+	at       journal.Position
+	received int64
+	began    time.Time
+}
+
+// addCommit adds the transitions of one commit to the batch, and records the batch when it is full.
+func (s *replayBatch) addCommit(at journal.Position, received int64, ts []event.Transition) error {
+	if s.yields && s.passes.wanted.Load() {
+		return errYield
+	}
+	for i := range ts {
+		if s.backlog.accepts(ts[i].Kind) {
+			s.waiting += transitionSize(&ts[i])
+			s.ts = append(s.ts, ts[i])
+		}
+	}
+	s.at, s.received = at, received
+	s.metrics.replayed.Inc()
+	s.backlog.setReplayRead(at)
+	if len(s.ts) < s.batch && s.waiting < batchBytes && time.Since(s.began) < passBatchTime {
+		return nil
+	}
+	return s.record()
+}
+
+// record writes the collected transitions to history, then sends due messages.
+func (s *replayBatch) record() error {
+	for ts := s.ts; len(ts) > 0; {
+		n := batchLength(ts, s.batch)
+		if err := s.persist(s.ctx, ts[:n]); err != nil {
+			return err
+		}
+		ts = ts[n:]
+	}
+	if s.at.Number > 0 {
+		s.backlog.setReplayRecorded(s.at, s.received)
+	}
+	clear(s.ts)
+	s.ts, s.bytes, s.waiting = s.ts[:0], s.bytes+s.waiting, 0
+	err := s.afterBatch(s.ctx)
+	s.began = time.Now()
+	return err
+}
+
+// batchLength returns how many transitions of a list, from its start, fit in one transaction, at least one
+func batchLength(ts []event.Transition, most int) int {
+	bytes := int64(0)
+	for i := range ts {
+		if bytes += transitionSize(&ts[i]); i > 0 && (bytes > batchBytes || i == most) {
+			return i
+		}
+	}
+	return len(ts)
+}
+
+// backoff returns a random pause before the next attempt: the upper bound doubles with each attempt, and the pause is at
+// least half of it.
+func backoff(attempt int, first, most time.Duration) time.Duration {
+	d := min(first<<min(attempt, 20), most)
+	if d <= 0 {
+		d = most
+	}
+	return d/2 + rand.N(d/2+1)
+}

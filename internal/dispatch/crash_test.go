@@ -1,0 +1,78 @@
+package dispatch
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/store/attempt"
+	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// logAfterCrashes returns a log of attempts that shows this number of server crashes during the work with this key
+func logAfterCrashes(t *testing.T, key string, crashes int) *attempt.Log {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "attempts")
+	for range crashes {
+		l := testenv.Value(attempt.Open(path))(t)
+		l.Start(key)
+		testenv.NoError(t, l.Close())
+	}
+	l := testenv.Value(attempt.Open(path))(t)
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// TestDeliveryUnderWayAtCrashesIsGivenUp expects a delivery that was in progress at several server crashes to become
+// a dead letter, which a person can replay
+func TestDeliveryUnderWayAtCrashesIsGivenUp(t *testing.T) {
+	for crashes, want := range map[int]history.DeliveryState{0: history.Delivered, attempt.MaxCrashes - 1: history.Delivered, attempt.MaxCrashes: history.Dead} {
+		n, _ := newWebhookDirectory(t, "pager", nil)
+		store := openSQLite(t)
+		log := logAfterCrashes(t, "delivery p1/opened/default/pager", crashes)
+		r := startDispatcher(t, Options{Store: store, Names: n, Delivery: DeliveryOptions{Retry: fastRetry, Attempts: log}})
+		r.Emit([]event.Transition{openingTransition("p1", 1)})
+		if want == history.Delivered {
+			store.expectAttempt(t, want)
+		} else {
+			store.expectAttempt(t, want, "in progress at 3 crashes of the server in a row")
+			if done, err := r.Replay(t.Context(), history.HandlerRef{Namespace: "default", Name: "pager"}, history.ReplayQuery{Limit: 10}); err != nil || done.Revived != 1 {
+				t.Errorf("%+v, %v", done, err)
+			}
+			store.expectAttempt(t, history.Delivered)
+		}
+		r.stop()
+		if n := log.Crashes("delivery p1/opened/default/pager"); n != 0 {
+			t.Errorf("%d crashes after the delivery ended", n)
+		}
+	}
+}
+
+// TestEventUnderWayAtCrashesIsADeadLetter expects an event whose filters ran at several server crashes to become a
+// dead letter per workflow, without running them again
+func TestEventUnderWayAtCrashesIsADeadLetter(t *testing.T) {
+	n, got := newWebhookDirectory(t, "slack", nil)
+	n.definition.Handlers, n.definition.Pipelines = nil, []string{"alerts"}
+	table := pipelineTable(t, map[string]model.Spec{"alerts": pipelineOf("slack", "", "never"), "never": allowFilter("false")})
+	store, subject := openSQLite(t), observedResult(1, 2)
+	probe := startDispatcher(t, Options{Store: openSQLite(t), Names: n, Pipelines: PipelineOptions{Table: table}})
+	id := probe.pipeline.newEvent(&subject, &n.definition, testTime).id
+	r := startDispatcher(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}, Delivery: DeliveryOptions{Retry: fastRetry, Attempts: logAfterCrashes(t, "event "+id, attempt.MaxCrashes)}})
+	r.Emit([]event.Transition{subject, observedResult(2, 2, 2)})
+	r.waitRecorded(positionAt(2))
+	list, err := store.Deliveries(t.Context(), "event-10-1001")
+	if err != nil || len(list) != 1 || list[0].State != history.Dead || !strings.Contains(list[0].LastError, "3 crashes") || !strings.Contains(string(list[0].Payload), "result 1") {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if v, ok := r.Verdicts(10, 1001); !ok || v.List[0].Pass || v.List[0].Filter != "never" {
+		t.Errorf("the verdict of the next event: %+v", v)
+	}
+	select {
+	case p := <-got:
+		t.Errorf("the handler got %s", p.body)
+	default:
+	}
+}

@@ -1,0 +1,158 @@
+package dispatch
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/handler"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// deliveryBatch collects the rows that one transaction writes: changed escalations (the progress of problems on
+// routes), deliveries and rates
+type deliveryBatch struct {
+	*router
+	now        time.Time
+	written    map[history.EscalationKey]*escalation
+	finished   map[history.EscalationKey]bool
+	deliveries []history.Delivery
+	rates      map[groupKey]*history.RouteRate // counts of routes that this batch changed
+	opened     map[string]*event.Transition    // openings of problems in this batch, by problem
+}
+
+// newDeliveryBatch returns an empty batch with this time as its present
+func newDeliveryBatch(r *router, now time.Time) *deliveryBatch {
+	return &deliveryBatch{router: r, now: now, written: map[history.EscalationKey]*escalation{}, finished: map[history.EscalationKey]bool{},
+		rates: map[groupKey]*history.RouteRate{}, opened: map[string]*event.Transition{}}
+}
+
+// writeEscalation adds an escalation (the progress of one problem on one route) to the rows that the batch writes
+func (o *deliveryBatch) writeEscalation(e *escalation) {
+	delete(o.finished, e.EscalationKey)
+	o.written[e.EscalationKey] = e
+}
+
+// finishEscalation ends an escalation (the progress of one problem on one route), whose row the batch deletes
+func (o *deliveryBatch) finishEscalation(e *escalation) {
+	o.removeEscalation(e)
+	delete(o.written, e.EscalationKey)
+	o.finished[e.EscalationKey] = true
+}
+
+// addRowsTo appends the collected rows to a batch of history, sorted.
+func (o *deliveryBatch) addRowsTo(b *history.Batch) {
+	b.Deliveries = append(b.Deliveries, o.deliveries...)
+	for _, key := range slices.SortedFunc(maps.Keys(o.written), history.EscalationKey.Compare) {
+		b.Escalations = append(b.Escalations, o.written[key].Escalation)
+	}
+	b.Finished = append(b.Finished, slices.SortedFunc(maps.Keys(o.finished), history.EscalationKey.Compare)...)
+	for _, key := range slices.SortedFunc(maps.Keys(o.rates), groupKey.compare) {
+		b.Rates = append(b.Rates, *o.rates[key])
+	}
+}
+
+// empty reports whether the batch has no row to write.
+func (o *deliveryBatch) empty() bool {
+	return len(o.written) == 0 && len(o.finished) == 0 && len(o.deliveries) == 0 && len(o.rates) == 0
+}
+
+// enqueueDelivery adds a message to one handler to the batch, and records in the problems' escalations that the
+// handler was notified. tells is the kind of the message for reports; note.Kind decides the form of its text.
+func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerRef, note *handler.Notification, tells string) error {
+	payload, err := note.Encode()
+	if err != nil {
+		return err
+	}
+	d := history.Delivery{
+		Key:     list[0].Problem + "/" + note.Kind + "/" + ref.Namespace + "/" + ref.Name,
+		Problem: note.Problem, Handler: ref, Kind: note.Kind, Payload: payload, Created: o.now,
+		Route: list[0].Route, Tells: tells, Count: len(list),
+	}
+	if route := list[0].Route; route != "" || note.Kind != handler.Opened && note.Kind != handler.Closed { // the message may be repeated: its key needs a time
+		d.Key += fmt.Sprintf("/%s/%d", route, o.now.UnixNano())
+	}
+	switch {
+	case list[0].Shadow:
+		d.State, d.Ended = history.Shadow, o.now
+	case o.mayHaveBeenSent(list[0].at):
+		d.State, d.Ended, d.LastError = history.Withheld, o.now, history.ReasonUnknown
+	}
+	for _, e := range list {
+		if e.Problem != d.Problem {
+			d.Also = append(d.Also, e.Problem)
+		}
+	}
+	o.deliveries = append(o.deliveries, d)
+	return nil
+}
+
+// EventState returns a function for RoutingOptions.Present, which reads the present state of a problem's check or
+// trigger from the event view
+func EventState(get func(model.NodeID, model.Source) (event.State, bool)) func(model.NodeID, model.Source) *event.Transition {
+	return func(node model.NodeID, source model.Source) *event.Transition {
+		s, ok := get(node, source)
+		if !ok {
+			return nil
+		}
+		return &event.Transition{
+			Node: node, Source: source, Definition: s.Definition, Namespace: s.Namespace, Status: s.Status, Severity: s.Severity, Output: s.Output,
+			Executed: s.Executed, Received: s.Changed, Expired: s.Expired, Problem: s.Problem, Hooks: s.Beside.Hooks,
+		}
+	}
+}
+
+// problemNow returns the open problem of an event with its present status instead of its worst; nil: no problem is
+// open
+func problemNow(state *event.Transition) *model.Problem {
+	if state == nil || state.Problem == nil {
+		return nil
+	}
+	now := *state.Problem
+	now.Status = state.Status
+	return &now
+}
+
+// presentState returns the present state of an escalation's problem; nil: the problem has closed
+func (o *deliveryBatch) presentState(e *escalation) *event.Transition {
+	if t := o.opened[e.Problem]; t != nil {
+		return t
+	}
+	if t := o.Present(e.NodeID, e.Source); t != nil && t.Problem != nil && t.Problem.ID == e.Problem {
+		return t
+	}
+	return nil
+}
+
+// newNotification returns a notification about a problem, with the event's state after a transition
+func newNotification(names Names, kind string, t *event.Transition, p *history.Problem) *handler.Notification {
+	n := &handler.Notification{
+		Kind: kind, Problem: p.ID, Node: p.Node, Labels: names.NodeLabels(t.Node), Space: p.Namespace,
+		Status: t.Status.String(), Worst: p.Status.String(), Severity: p.Severity.String(), Output: t.Output,
+		Opened: p.Opened.UTC(), Executed: time.Unix(0, t.Executed).UTC(), Expired: t.Expired, Hooks: t.Hooks,
+	}
+	n.SetSource(p.Source, p.SourceName)
+	addCheckTexts(n, names, p.Source)
+	if !p.Closed.IsZero() {
+		n.Closed, n.Output = p.Closed.UTC(), model.Truncate(n.Output, history.MaxChangeOutput)
+	}
+	return n
+}
+
+// addCheckTexts sets the display name and the runbook of a notification to those that the check or Template declares
+// now
+func addCheckTexts(n *handler.Notification, names Names, source model.Source) {
+	unit := names.SourceUnit(source)
+	if unit == nil {
+		return
+	}
+	n.DisplayName, n.Runbook = unit.DisplayName, unit.Runbook
+	if template := unit.Definition.AsTemplate(); template != nil {
+		if t := template.Trigger(source.Instance); t != nil {
+			n.Runbook = t.Runbook
+		}
+	}
+}

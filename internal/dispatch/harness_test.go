@@ -1,0 +1,358 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// maxWait is how long a test waits for what must happen. No test waits it out.
+const maxWait = 30 * time.Second
+
+// testDirectory is a directory for tests with one node (10, web01) and one check (1001, disk)
+type testDirectory struct {
+	mu         sync.Mutex
+	definition model.CheckDefinition
+	handlers   map[string]*model.HandlerSpec
+	props      map[string]string // "NODE/NAME" to a JSON value
+	defaults   []string          // handlers of the namespace
+	unit       *directory.Unit   // the check disk as it is declared now; nil: it is deleted
+	gone       bool              // the node web01 and disk are deleted
+
+	keepalive func(*model.CheckDefinition) // sets the handlers and pipelines that nodes name for their keepalive
+}
+
+// newTestDirectory returns a directory whose check disk names these handlers.
+func newTestDirectory(handlers map[string]*model.HandlerSpec) *testDirectory {
+	n := &testDirectory{handlers: handlers}
+	n.definition = model.CheckDefinition{Definition: model.Definition{ID: 3, Unit: 1001, Namespace: 1, Name: "disk"}}
+	for name := range handlers {
+		n.definition.Handlers = append(n.definition.Handlers, name)
+	}
+	return n
+}
+
+// NodeName implements Names: it returns web01 for node 10, until the node is deleted
+func (n *testDirectory) NodeName(id model.NodeID) (string, string, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.gone {
+		return "", "", false
+	}
+	return "default", fmt.Sprintf("web%02d", id-9), true
+}
+
+// NodeLabels implements Names: it returns the label env=prod, until the node is deleted
+func (n *testDirectory) NodeLabels(model.NodeID) map[string]string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.gone {
+		return nil
+	}
+	return map[string]string{"env": "prod"}
+}
+
+// NodeFacts implements Names: it returns no facts
+func (n *testDirectory) NodeFacts(model.NodeID) map[string]string { return nil }
+
+// NodeGroups implements Names: it returns the groups web and shared/all
+func (n *testDirectory) NodeGroups(model.NodeID) []string { return []string{"web", "shared/all"} }
+
+// SourceName implements Names: the check's name is disk, any other problem source is called rule with its id
+func (n *testDirectory) SourceName(s model.Source) (string, string, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if s.Kind != model.SourceCheck {
+		return "default", fmt.Sprint("rule", s.ID), true
+	}
+	return "default", "disk", !n.gone
+}
+
+// NamespaceName implements Names: namespace 1 is default, namespace 2 is shared
+func (n *testDirectory) NamespaceName(id model.NamespaceID) (string, bool) {
+	return map[model.NamespaceID]string{1: "default", 2: "shared"}[id], id == 1 || id == 2
+}
+
+// NamespaceHandlers implements Names: it returns the handlers that the test has set for the namespace
+func (n *testDirectory) NamespaceHandlers(string) []string { return n.defaults }
+
+// Judgement implements Names: it returns the definition of disk for every check, and nil for compiled definition 0
+func (n *testDirectory) Judgement(id model.DefinitionID, _ string) *model.CheckDefinition {
+	if id == 0 {
+		return nil
+	}
+	if builtin := model.BuiltinDefinitionOf(id); builtin != nil {
+		return builtin
+	}
+	return &n.definition
+}
+
+// testUnit is the record of the check disk.
+var testUnit = &directory.Unit{DisplayName: "Room on every mount", Runbook: "https://wiki.example.org/disk"}
+
+// SourceUnit implements Names: it returns the declared check that the test has set
+func (n *testDirectory) SourceUnit(s model.Source) *directory.Unit {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.unit
+}
+
+// Keepalive implements Names: it returns the built-in keepalive check, changed by the test.
+func (n *testDirectory) Keepalive(model.NodeID) *model.CheckDefinition {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	c := model.BuiltinDefinitionOf(model.BuiltinDefinition(model.KeepaliveCheck))
+	if n.keepalive != nil {
+		n.keepalive(c)
+	}
+	return c
+}
+
+// Handler implements Names: it returns the handlers that the test has set
+func (n *testDirectory) Handler(_, name string) (*model.HandlerSpec, bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	spec, ok := n.handlers[name]
+	return spec, ok
+}
+
+// NodeProperties implements Names: it returns the properties that the test has set
+func (n *testDirectory) NodeProperties(id model.NodeID) model.PropertyValues {
+	return func(name string) ([]byte, string, bool) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		value, ok := n.props[fmt.Sprint(id, "/", name)]
+		return []byte(value), "", ok
+	}
+}
+
+// change changes the directory while the dispatcher cannot read it.
+func (n *testDirectory) change(do func()) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	do()
+}
+
+// observedStore is a real history store whose writes a test can delay or fail, and which sends the test every
+// recorded attempt
+type observedStore struct {
+	history.Store
+	beforeRecord func(history.Batch) error // its error replaces the write; nil: every write goes on
+	afterRecord  func(history.Batch) error // its error hides the success of a write; nil: none does
+	attempts     chan history.Attempt
+}
+
+// Record implements history.Store and calls the test's hooks before and after.
+func (h *observedStore) Record(ctx context.Context, b history.Batch) error {
+	if h.beforeRecord != nil {
+		if err := h.beforeRecord(b); err != nil {
+			return err
+		}
+	}
+	err := h.Store.Record(ctx, b)
+	if err == nil && h.afterRecord != nil {
+		err = h.afterRecord(b)
+	}
+	return err
+}
+
+// RecordAttempts implements history.Store and passes the recorded attempts to the test.
+func (h *observedStore) RecordAttempts(ctx context.Context, list ...history.DeliveryAttempt) error {
+	err := h.Store.RecordAttempts(ctx, list...)
+	for _, o := range list {
+		if err == nil && h.attempts != nil {
+			h.attempts <- o.Attempt
+		}
+	}
+	return err
+}
+
+// stallFirstWrite makes the first write wait until the test closes resume; stalled is closed when the write begins.
+func (h *observedStore) stallFirstWrite() (stalled, resume chan struct{}) {
+	stalled, resume = make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	h.beforeRecord = func(history.Batch) error {
+		once.Do(func() { close(stalled); <-resume })
+		return nil
+	}
+	return stalled, resume
+}
+
+// expectAttempt waits for the next recorded attempt of a delivery, and checks its state and words of its error.
+func (h *observedStore) expectAttempt(t testing.TB, state history.DeliveryState, words ...string) {
+	t.Helper()
+	a := receiveFrom(t, "attempt", h.attempts)
+	for _, text := range words {
+		if !strings.Contains(a.Error, text) {
+			t.Errorf("error of the attempt: %q, expected %q in it", a.Error, text)
+		}
+	}
+	if a.State != state {
+		t.Errorf("attempt: %+v, expected state %s", a, state)
+	}
+}
+
+// openObservedStore opens a history store that a test can stall and observe.
+func openObservedStore(t testing.TB, dsn string) *observedStore {
+	t.Helper()
+	s, err := history.Open(context.Background(), dsn, history.SizeLimit{})
+	testenv.NoError(t, err)
+	t.Cleanup(func() { s.Close() })
+	return &observedStore{Store: s, attempts: make(chan history.Attempt, 10_000)}
+}
+
+// openSQLite opens an observed history store on SQLite.
+func openSQLite(t testing.TB) *observedStore {
+	return openObservedStore(t, filepath.Join(t.TempDir(), "history.db"))
+}
+
+// runningDispatcher is a dispatcher that runs until the test ends.
+type runningDispatcher struct {
+	*Dispatcher
+	t    testing.TB
+	stop func()
+}
+
+// startDispatcher starts a dispatcher with short pauses for a test and stops it at the end.
+func startDispatcher(t testing.TB, o Options, before ...func(*Dispatcher)) *runningDispatcher {
+	t.Helper()
+	o.Retention = 100 * 365 * 24 * time.Hour // the test time is in the past
+	o.retryFirst, o.shutdownWait = time.Millisecond, cmp.Or(o.shutdownWait, 100*time.Millisecond)
+	r := New(o)
+	testenv.NoError(t, r.Load(context.Background(), nil))
+	for _, do := range before {
+		do(r)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	var once sync.Once
+	stop := func() {
+		once.Do(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Errorf("run: %v", err)
+			}
+		})
+	}
+	t.Cleanup(stop)
+	return &runningDispatcher{Dispatcher: r, t: t, stop: stop}
+}
+
+// waitRecorded waits until history has all transitions up to a journal position
+func (r *runningDispatcher) waitRecorded(at journal.Position) {
+	r.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), maxWait)
+	defer cancel()
+	if err := r.Recorded(ctx, at); err != nil {
+		r.t.Fatal("not recorded in time")
+	}
+}
+
+// receiveFrom returns the next value of a channel, or fails the test after maxWait.
+func receiveFrom[T any](t testing.TB, what string, ch <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-ch:
+		return v
+	case <-time.After(maxWait):
+		t.Fatalf("no %s in time", what)
+		panic("unreachable")
+	}
+}
+
+// positionAt returns the position of a commit number in the test's journal.
+func positionAt(number uint64) journal.Position { return journal.Position{Log: 9, Number: number} }
+
+var testTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// statusTransition returns a status change of check disk on node 10.
+func statusTransition(p model.Partition, commit uint64, index uint32) event.Transition {
+	return event.Transition{
+		At: positionAt(commit), Index: index, Partition: p, Kind: event.StatusChanged, Node: 10, Namespace: 1, Source: model.CheckSource(1001), Definition: 3,
+		Status: model.Critical, Received: testTime.Add(time.Duration(commit) * time.Second).UnixNano(),
+		Executed: testTime.UnixNano(), Output: fmt.Sprintf("%d/%d/%d", p, commit, index),
+	}
+}
+
+// openingTransition returns the transition by which a test problem opens
+func openingTransition(id string, commit uint64) event.Transition {
+	t := statusTransition(1, commit, 0)
+	t.Kind, t.Severity, t.Output = event.ProblemOpened, model.High, "disk 97% full | used=97%"
+	t.Problem = &model.Problem{
+		ID: id, NodeID: 10, Source: model.CheckSource(1001), Definition: 3, Status: model.Critical, Severity: model.High,
+		Opened: time.Unix(0, t.Received), Output: t.Output,
+	}
+	return t
+}
+
+// closingTransition returns the transition by which a test problem closes
+func closingTransition(id string, commit uint64) event.Transition {
+	t := openingTransition(id, commit-1)
+	t.At, t.Kind, t.Status, t.Previous, t.Output = positionAt(commit), event.ProblemClosed, model.OK, model.Critical, "disk 40% full"
+	p := *t.Problem
+	p.Closed = testTime.Add(time.Duration(commit) * time.Second)
+	t.Problem, t.Received = &p, p.Closed.UnixNano()
+	return t
+}
+
+// newProblem returns a critical problem of the check disk on a node.
+func newProblem(id string, node model.NodeID, opened time.Time) *model.Problem {
+	return &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Definition: 3,
+		Status: model.Critical, Severity: model.High, Opened: opened, Output: "bad"}
+}
+
+// stateOf returns the present state of an open problem's check, with a status that may be less bad than the problem's
+// worst
+func stateOf(p *model.Problem, status model.Status) *event.Transition {
+	return &event.Transition{
+		Node: p.NodeID, Source: p.Source, Definition: p.Definition, Namespace: 1, Status: status, Severity: p.Severity, Output: p.Output, Problem: p,
+	}
+}
+
+// webhookRequest is a request that a webhook received.
+type webhookRequest struct {
+	key  string
+	body string
+	uri  string
+}
+
+// newWebhookDirectory returns a directory in which check disk names a webhook handler, and the channel of requests
+// that the webhook receives
+func newWebhookDirectory(t testing.TB, handler string, answer func(webhookRequest) int) (*testDirectory, chan webhookRequest) {
+	t.Helper()
+	spec, requests := newWebhook(t, answer)
+	return newTestDirectory(map[string]*model.HandlerSpec{handler: spec}), requests
+}
+
+// newWebhook returns a webhook handler and the channel of requests that it receives; without an answer function it
+// answers 200
+func newWebhook(t testing.TB, answer func(webhookRequest) int) (*model.HandlerSpec, chan webhookRequest) {
+	t.Helper()
+	got := make(chan webhookRequest, 10_000)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		p := webhookRequest{key: r.Header.Get("Idempotency-Key"), body: string(body), uri: r.RequestURI}
+		got <- p
+		if answer != nil {
+			w.WriteHeader(answer(p))
+		}
+	}))
+	t.Cleanup(server.Close)
+	return &model.HandlerSpec{Webhook: &model.Webhook{URL: server.URL}}, got
+}

@@ -1,0 +1,266 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/muster-fleet/muster/internal/pause"
+	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// outbox is the deliverer's copy in memory of the outbox, the database table of messages to send. It limits the
+// undelivered messages of each handler (the queue "deliveries"). It knows the messages under way, so that no message
+// is sent twice at the same time and no handler gets more messages than its slots. It also knows the messages that
+// wait for an asset. The rows of the table decide: after a crash a message is sent again with the same key.
+type outbox struct {
+	limit int                          // most undelivered messages of one handler
+	slots func(history.HandlerRef) int // returns the most messages that a handler gets at the same time
+
+	mu       sync.Mutex
+	pending  map[history.HandlerRef]int // number of undelivered messages by handler
+	passed   uint64
+	overflow uint64
+
+	unmarked map[string]bool // keys of messages whose transaction the journal does not know yet (Options.MarkRecorded)
+	underway map[int64]bool
+	busy     map[history.HandlerRef]int // number of messages under way by handler
+	// finished lists messages that count as under way until the next query of the outbox begins: a query that ran while
+	// their result was recorded still returns them as waiting.
+	finished []int64
+
+	arrivals uint64         // number of assets that have arrived
+	waiting  map[int64]bool // ids of messages whose asset is missing
+	due      []int64        // ids of messages whose asset arrived, to be made due in the store
+}
+
+// maxAssetWaits is the most messages that wait for assets in memory, more than are attempted within an hour.
+const maxAssetWaits = 1 << 17
+
+// newOutbox returns an empty outbox with the limits of the queue deliveries.
+func newOutbox(queues *queue.Registry, slots func(history.HandlerRef) int) *outbox {
+	most, policy := queues.Bounds("deliveries")
+	o := &outbox{limit: int(most), slots: slots, pending: map[history.HandlerRef]int{}, unmarked: map[string]bool{}, underway: map[int64]bool{},
+		busy: map[history.HandlerRef]int{}, waiting: map[int64]bool{}}
+	queues.Register("deliveries", func() queue.Info {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		info := queue.Info{Name: "deliveries", Capacity: most, Unit: "items", Policy: policy, Passed: o.passed, Overflow: o.overflow}
+		for _, n := range o.pending {
+			info.Depth = max(info.Depth, int64(n))
+		}
+		return info
+	})
+	return o
+}
+
+// load reads the number of waiting messages from the store at a start.
+func (o *outbox) load(ctx context.Context, store history.Store) error {
+	pending, err := store.Pending(ctx)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.pending = pending
+	return nil
+}
+
+// undelivered returns the number of undelivered messages of a handler.
+func (o *outbox) undelivered(ref history.HandlerRef) int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.pending[ref]
+}
+
+// prepare marks deliveries as dead letters that exceed the limit of undelivered messages of their handler. None is
+// sent before add.
+func (o *outbox) prepare(list []history.Delivery) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	more := map[history.HandlerRef]int{}
+	for i := range list {
+		one := &list[i]
+		o.unmarked[one.Key] = true
+		if one.State != "" {
+			continue
+		}
+		if n := o.pending[one.Handler] + more[one.Handler]; n >= o.limit {
+			one.State, one.Ended = history.Dead, one.Created
+			one.LastError = fmt.Sprintf("handler %s has %d undelivered messages, the limit is %d: this one was not sent", one.Handler.Name, n, o.limit)
+			continue
+		}
+		more[one.Handler]++
+	}
+}
+
+// add counts new deliveries per handler once their transaction is committed and noted in the journal, so that they
+// may be sent
+func (o *outbox) add(list []history.Delivery) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range list {
+		delete(o.unmarked, list[i].Key)
+		switch list[i].State {
+		case "", history.Pending:
+			o.passed++
+			addCount(o.pending, list[i].Handler, 1)
+		case history.Dead:
+			o.overflow++
+		}
+	}
+}
+
+// countReplayed counts replayed dead letters as waiting messages of their handler.
+func (o *outbox) countReplayed(ref history.HandlerRef, n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if n > 0 {
+		addCount(o.pending, ref, n)
+		o.passed += uint64(n)
+	}
+}
+
+const (
+	// maxDue is the most rows of one query of the outbox: several times the messages of one handler.
+	maxDue = 4 * perSocket
+	// minDue is the fewest rows that a query asks for.
+	minDue = 8
+)
+
+// beginQuery records that a query for due messages starts; messages written during the query cause another query. It
+// returns the handlers without a free slot, and the number of rows that the other handlers can use; messages under
+// way are among those rows. A query follows each message that ends, so its cost must not grow with the number of
+// waiting messages.
+func (o *outbox) beginQuery() (full []history.HandlerRef, n int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, id := range o.finished {
+		delete(o.underway, id)
+	}
+	o.finished = o.finished[:0]
+	for ref, n := range o.busy {
+		if n >= o.slots(ref) {
+			full = append(full, ref)
+		}
+	}
+	for ref := range o.pending {
+		if most := o.slots(ref); o.busy[ref] < most {
+			n += most
+		}
+	}
+	return full, min(max(n, minDue), maxDue)
+}
+
+// reserve takes one of the handler's places for concurrent deliveries for a message. It returns false if the message
+// has one already, if none is free, or if the journal does not have the transaction of the message yet. The caller
+// passes arrivals to release.
+func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
+	most := o.slots(one.Handler)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.underway[one.ID] || o.unmarked[one.Key] || o.busy[one.Handler] >= most {
+		return 0, false
+	}
+	delete(o.waiting, one.ID)
+	o.underway[one.ID] = true
+	o.busy[one.Handler]++
+	return o.arrivals, true
+}
+
+// attemptEnd is the state of a message after an attempt: done, to be retried, or waiting for an asset
+type attemptEnd int
+
+const (
+	unsettled    attemptEnd = iota // the message is tried again
+	settled                        // the message is delivered or dead
+	missingAsset                   // the message is tried again, at once when its missing asset arrives
+)
+
+// release frees the handler's slot that a finished message used. If an asset arrived since reserve, a message that
+// lacked an asset is due at once.
+func (o *outbox) release(one *history.Delivery, as attemptEnd, arrivals uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.finished = append(o.finished, one.ID)
+	addCount(o.busy, one.Handler, -1)
+	switch {
+	case as == settled:
+		addCount(o.pending, one.Handler, -1)
+	case as == missingAsset && arrivals != o.arrivals:
+		o.due = append(o.due, one.ID)
+	case as == missingAsset && len(o.waiting) < maxAssetWaits:
+		o.waiting[one.ID] = true
+	}
+}
+
+// addCount adds n to the number that a map has for a handler, and deletes the entry if the number becomes zero
+func addCount(counts map[history.HandlerRef]int, ref history.HandlerRef, n int) {
+	if counts[ref] += n; counts[ref] == 0 {
+		delete(counts, ref)
+	}
+}
+
+// AssetArrived makes the deliveries due now that wait for a missing asset. It does not block.
+func (r *Dispatcher) AssetArrived() {
+	o := r.deliver.outbox
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.arrivals++
+	o.due = slices.AppendSeq(o.due, maps.Keys(o.waiting))
+	if clear(o.waiting); len(o.due) > 0 {
+		pause.Wake(r.deliver.wake)
+	}
+}
+
+// retryAssetWaits makes stored deliveries due now if they waited for an asset that has arrived
+func (d *deliverer) retryAssetWaits(ctx context.Context) {
+	o := d.outbox
+	o.mu.Lock()
+	due := o.due
+	o.due = nil
+	o.mu.Unlock()
+	if len(due) == 0 {
+		return
+	}
+	if err := d.opts.Store.MakeDue(ctx, due, d.opts.Now()); err != nil && ctx.Err() == nil {
+		o.mu.Lock()
+		o.due = append(o.due, due...)
+		o.mu.Unlock()
+		d.opts.Logger.Warn("cannot release messages that waited for an asset; the server retries", "err", err)
+	}
+}
+
+// attemptWriter writes the results of attempts to the store, several in one transaction. Attempts that end during a
+// write share the next transaction, because one fsync costs the same for one attempt or many.
+type attemptWriter struct {
+	store   history.Store
+	mu      sync.Mutex
+	waiting []history.DeliveryAttempt
+	written []chan error // gets the result of the write, one channel for each of waiting; capacity 1
+	writing bool
+}
+
+// record writes the result of an attempt to the store and returns after the transaction is committed. A caller that
+// finds no write in progress writes for all callers that wait.
+func (o *attemptWriter) record(ctx context.Context, id int64, a history.Attempt) error {
+	written := make(chan error, 1)
+	o.mu.Lock()
+	o.waiting, o.written = append(o.waiting, history.DeliveryAttempt{ID: id, Attempt: a}), append(o.written, written)
+	for !o.writing && len(o.waiting) > 0 {
+		list, callers := o.waiting, o.written
+		o.waiting, o.written, o.writing = nil, nil, true
+		o.mu.Unlock()
+		err := o.store.RecordAttempts(ctx, list...)
+		for _, caller := range callers {
+			caller <- err
+		}
+		o.mu.Lock()
+		o.writing = false
+	}
+	o.mu.Unlock()
+	return <-written
+}

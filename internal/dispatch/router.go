@@ -1,0 +1,424 @@
+package dispatch
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// router decides which handlers of which routes are notified when a problem opens, lasts and closes. Its state equals
+// the SQL table history_escalations; both change together. Only the goroutine of Run uses it.
+type router struct {
+	RoutingOptions
+	store        history.Store
+	names        Names
+	all          map[history.EscalationKey]*escalation
+	of           map[string][]*escalation        // escalations by problem
+	dependents   map[string]map[*escalation]bool // held escalations, by the problem of the dependency that holds them
+	groups       map[groupKey]*group
+	rates        map[groupKey]*history.RouteRate // counts of messages that open problems, by route
+	due          dueHeap
+	changed      <-chan struct{}         // closed when routing has changed since the last evaluation
+	open         map[string]sourceOnNode // problems that are open in history
+	unknownUntil time.Time               // history does not know the messages to handlers up to here; zero: it does
+}
+
+// sourceOnNode identifies the source of a problem on its node.
+type sourceOnNode struct {
+	node   model.NodeID
+	source model.Source
+}
+
+// escalation is the progress of one problem on one route, a row of the table history_escalations
+type escalation struct {
+	history.Escalation
+	route            *route.Route
+	at               time.Time         // time of the next evaluation
+	index            int               // index in the heap; -1: the escalation is not in it
+	dependency       string            // id of the problem whose closing the escalation waits for; empty: none
+	present          *event.Transition // state of the problem at its last evaluation, for the message of the same batch
+	onlyAdded        bool              // the next message is for handlers that were added to a step which was sent
+	previousSeverity model.Severity    // severity notified before Severity, until all steps were sent with Severity
+}
+
+// group has the problems of one route that have equal values of its groupBy fields and so share messages
+type group struct {
+	lead    string
+	flush   time.Time // time of the group's next message; in the past: no message waits
+	ends    time.Time // time of the group's next closing; in the past: no closing waits
+	members map[*escalation]bool
+}
+
+// groupKey identifies problems that share messages, a rate limit, or one route step of either. Fields that do not
+// matter are zero. Problems of a shadow namespace share neither messages nor a rate with other problems.
+type groupKey struct {
+	route, group string
+	shadow       bool
+	step         int
+}
+
+// compare orders two keys by route, group, shadow and step
+func (k groupKey) compare(o groupKey) int {
+	return cmp.Or(cmp.Compare(k.route, o.route), cmp.Compare(k.group, o.group), compareBools(k.shadow)-compareBools(o.shadow), cmp.Compare(k.step, o.step))
+}
+
+// groupKey returns the key of the message group to which the escalation belongs.
+func (e *escalation) groupKey() groupKey { return groupKey{route: e.Route, group: e.Group} }
+
+// rateKey returns the key of the rate limit that applies to the escalation.
+func (e *escalation) rateKey() groupKey { return groupKey{route: e.Route, shadow: e.Shadow} }
+
+// newRouter returns a router without escalations (problems on routes)
+func newRouter(o Options) *router {
+	return &router{
+		RoutingOptions: o.Routing, store: o.Store, names: o.Names, all: map[history.EscalationKey]*escalation{},
+		of: map[string][]*escalation{}, dependents: map[string]map[*escalation]bool{}, groups: map[groupKey]*group{},
+		rates: map[groupKey]*history.RouteRate{}, open: map[string]sourceOnNode{},
+	}
+}
+
+// mayHaveBeenSent reports whether a message that was due at this time may have been sent before the history database
+// was restored
+func (r *router) mayHaveBeenSent(due time.Time) bool {
+	return !due.IsZero() && !due.After(r.unknownUntil)
+}
+
+// load reads the router's state from the store: open problems, how far each problem has got on its routes
+// (escalations), and the counters of rate limits
+func (r *router) load(ctx context.Context) error {
+	rates, err := r.store.Rates(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range rates {
+		r.rates[groupKey{route: rates[i].Route, shadow: rates[i].Shadow}] = &rates[i]
+	}
+	rows, err := r.store.Escalations(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range rows {
+		r.addEscalation(&escalation{Escalation: rows[i], index: -1})
+	}
+	for q := (history.ProblemQuery{Open: true, Limit: 1000}); ; {
+		page, err := r.store.Problems(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, p := range page {
+			r.open[p.ID] = sourceOnNode{p.NodeID, p.Source}
+		}
+		if len(page) < q.Limit {
+			return nil
+		}
+		q.Before, q.BeforeID = page[len(page)-1].Opened, page[len(page)-1].ID
+	}
+}
+
+// addEscalation adds an escalation (the progress of one problem on one route) to all indexes and to the heap of due
+// ones
+func (r *router) addEscalation(e *escalation) {
+	r.all[e.EscalationKey] = e
+	r.of[e.Problem] = append(r.of[e.Problem], e)
+	g := r.group(e.groupKey(), e.Lead)
+	g.members[e] = true
+	if e.Closing != nil && len(e.Notified) > 0 && e.Due.After(g.ends) {
+		g.ends = e.Due
+	}
+	r.schedule(e)
+}
+
+// group returns the group with this key, and creates it if it is missing
+func (r *router) group(key groupKey, lead string) *group {
+	if r.groups[key] == nil {
+		r.groups[key] = &group{lead: lead, members: map[*escalation]bool{}}
+	}
+	return r.groups[key]
+}
+
+// removeEscalation removes an escalation (the progress of one problem on one route) from all indexes and from the
+// heap of due ones
+func (r *router) removeEscalation(e *escalation) {
+	delete(r.all, e.EscalationKey)
+	r.releaseDependency(e)
+	r.of[e.Problem] = slices.DeleteFunc(r.of[e.Problem], func(x *escalation) bool { return x == e })
+	if len(r.of[e.Problem]) == 0 {
+		delete(r.of, e.Problem)
+	}
+	r.leaveGroup(e)
+	if e.index >= 0 {
+		heap.Remove(&r.due, e.index)
+	}
+}
+
+// leaveGroup removes an escalation from its message group
+func (r *router) leaveGroup(e *escalation) {
+	key := e.groupKey()
+	if g := r.groups[key]; g != nil {
+		if delete(g.members, e); len(g.members) == 0 {
+			delete(r.groups, key)
+		}
+	}
+}
+
+// apply updates the routes of a problem after its opening, closing, change of status or acknowledgement
+func (r *router) apply(o *deliveryBatch, t *problemChange) error {
+	switch t.Kind {
+	case event.StatusChanged:
+		r.dependencyImproved(t.Transition, o.now)
+		r.statusChanged(o, t.Transition)
+		return nil
+	case event.ProblemOpened:
+		r.open[t.problem.ID] = sourceOnNode{t.Node, t.Source}
+		if len(r.of[t.problem.ID]) > 0 {
+			return nil // the opening was derived from the journal again, and was routed before
+		}
+		o.opened[t.problem.ID] = t.Transition
+		var now []*escalation
+		for _, e := range r.openEscalations(t.Transition, &t.problem, o.now) {
+			e.Late = t.late
+			if o.writeEscalation(e); e.index >= 0 && !e.at.After(o.now) {
+				now = append(now, e)
+			}
+		}
+		return r.evaluate(o, now)
+	case event.ProblemClosed:
+		delete(r.open, t.problem.ID)
+		return o.closeProblem(t.Transition, &t.problem)
+	default:
+		return o.notifyAcknowledged(t.Transition, &t.problem)
+	}
+}
+
+// reevaluateAll schedules all waiting escalations for now, because a silence may have ended or a window changed. It
+// also evaluates escalations whose route has other steps.
+func (r *router) reevaluateAll(now time.Time) {
+	for _, e := range r.all {
+		if e.Closing != nil {
+			continue
+		}
+		switch to := r.routeOf(e); {
+		case to == nil: // see leaveDeletedRoutes
+		case e.Held != nil:
+			r.reevaluate(e, now)
+		case len(e.Next) != len(to.Steps):
+			e.Next = e.Next.Refit(to, e.Opened)
+			r.schedule(e)
+		}
+	}
+}
+
+// reevaluate makes a waiting escalation due now, unless its messages are to be dropped
+func (r *router) reevaluate(e *escalation, now time.Time) {
+	if e.Held != nil && !e.Held.Drop && e.Closing == nil {
+		e.Due = now
+		r.schedule(e)
+	}
+}
+
+// statusChanged decides again about an open problem after its status changed, because other silences or routes may
+// match now
+func (r *router) statusChanged(o *deliveryBatch, t *event.Transition) {
+	if t.First || t.Status == model.OK {
+		return
+	}
+	s := r.Present(t.Node, t.Source)
+	if s == nil || s.Problem == nil || !s.Problem.Opened.Before(time.Unix(0, t.Received)) {
+		return // the transition that opens or closes the problem follows
+	}
+	for _, e := range r.of[s.Problem.ID] {
+		r.notifyChangedProblem(e, o.now)
+		r.reevaluate(e, o.now)
+		o.notifyHigherSeverity(e, s.Problem.Severity)
+	}
+	for _, e := range r.openEscalations(t, &history.Problem{Problem: *s.Problem}, o.now) {
+		o.writeEscalation(e)
+	}
+}
+
+// shiftTimes moves all due times back by the time that the clock was set back
+func (r *router) shiftTimes(o *deliveryBatch, by time.Duration) {
+	for _, e := range r.all {
+		for i, at := range e.Next {
+			if !at.IsZero() {
+				e.Next[i] = at.Add(-by)
+			}
+		}
+		if e.Opened = e.Opened.Add(-by); e.Closing != nil {
+			e.Due = e.Due.Add(-by)
+		}
+		if e.heldByRate() || e.Held != nil && e.Held.Kind == route.ManySilent {
+			held := *e.Held
+			held.Until = held.Until.Add(-by)
+			e.Held, e.Due = &held, held.Until
+		}
+		r.schedule(e)
+		o.writeEscalation(e)
+	}
+	for _, g := range r.groups {
+		g.flush, g.ends = g.flush.Add(-by), g.ends.Add(-by)
+	}
+	for key, p := range r.rates {
+		p.Ends = p.Ends.Add(-by)
+		o.rates[key] = p
+	}
+}
+
+// schedule sorts an escalation into the heap by the time of its next message or decision. An escalation without due
+// time waits for a change.
+func (r *router) schedule(e *escalation) {
+	at := e.Due
+	if e.Closing == nil && e.Held == nil {
+		if _, at, _ = e.Next.Due(); !e.AckEnds.IsZero() && (at.IsZero() || e.AckEnds.Before(at)) {
+			at = e.AckEnds
+		}
+	}
+	r.scheduleAt(e, at)
+}
+
+// scheduleAt sets the time at which an escalation is evaluated next; zero: never
+func (r *router) scheduleAt(e *escalation, at time.Time) {
+	if e.index >= 0 {
+		heap.Remove(&r.due, e.index)
+	}
+	if e.at = at; !at.IsZero() {
+		heap.Push(&r.due, e)
+	}
+}
+
+// nextDue returns the earliest time at which an escalation must be evaluated; zero: none is scheduled
+func (r *router) nextDue() time.Time {
+	if len(r.due) == 0 {
+		return time.Time{}
+	}
+	return r.due[0].at
+}
+
+// directRoute returns an unnamed route to the handlers that a check or namespace names directly
+func directRoute(handlers []history.HandlerRef) *route.Route {
+	names := make([]route.Name, len(handlers))
+	for i, h := range handlers {
+		names[i] = route.Name(h)
+	}
+	return route.Direct(names)
+}
+
+// routeOf returns the present route of an escalation, or nil if the route was deleted.
+func (r *router) routeOf(e *escalation) *route.Route {
+	if e.Route == "" {
+		return directRoute(e.Direct)
+	}
+	ns, name := model.SplitRef("", e.Route)
+	found, _ := r.Table.Route(route.Name{Namespace: ns, Name: name})
+	return found
+}
+
+// describeProblem returns a problem with its node's labels, facts and groups, which conditions of routes and silences
+// read
+func (r *router) describeProblem(node model.NodeID, source model.Source, status model.Status, severity model.Severity) *route.Problem {
+	return route.Describe(r.names, node, source, status, severity)
+}
+
+// chooseRoutes returns the routes that apply to a problem, and the problem as the conditions of routes read it
+func (r *router) chooseRoutes(t *event.Transition, p *history.Problem) (*route.Problem, []*route.Route) {
+	m := r.describeProblem(t.Node, t.Source, p.Status, p.Severity)
+	namespace, _ := r.names.NamespaceName(t.Namespace)
+	routes, _ := route.Choose(r.Table, r.names, m, receivers(r.names, t), namespace)
+	return m, routes
+}
+
+// openEscalations starts an escalation (the progress of one problem on one route) on each route of the problem that
+// has none yet
+func (r *router) openEscalations(t *event.Transition, p *history.Problem, now time.Time) (list []*escalation) {
+	m, routes := r.chooseRoutes(t, p)
+	opened := p.Opened
+	if opened.After(now) {
+		opened = now // the clock was set back after the problem opened; times of the journal are not
+	}
+	shadow := r.inShadow(p.ID, m.Node.Namespace)
+	for _, to := range routes {
+		e := escalationOf(p.ID, to)
+		e.NodeID, e.Source, e.Opened, e.Lead, e.Shadow = t.Node, t.Source, opened, p.ID, shadow
+		if e.Group = p.ID; e.Route != "" {
+			e.Group = to.Group(m)
+		}
+		if shadow { // problems of a shadow namespace share no message with others
+			e.Group += "\x00shadow"
+		}
+		if r.all[e.EscalationKey] != nil {
+			continue
+		}
+		e.Next = to.Escalate(opened, r.nextGroupMessage(e, to, now))
+		r.addEscalation(e)
+		list = append(list, e)
+	}
+	return list
+}
+
+// escalationOf returns a new escalation of a problem on a route, which may be unnamed
+func escalationOf(problem string, to *route.Route) *escalation {
+	e := &escalation{index: -1, Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: problem}}}
+	if to.Name != (route.Name{}) {
+		e.Route = to.Name.String()
+		return e
+	}
+	for _, name := range to.Steps[0].To {
+		e.Direct = append(e.Direct, history.HandlerRef(name))
+	}
+	return e
+}
+
+// inShadow reports whether messages about a problem are only recorded, because its namespace has notifications:
+// shadow. A problem keeps the mode of its opening until it closes, so that no handler gets a closing without an
+// opening.
+func (r *router) inShadow(problem, namespace string) bool {
+	if of := r.of[problem]; len(of) > 0 {
+		return of[0].Shadow
+	}
+	return r.Shadow != nil && r.Shadow(namespace)
+}
+
+// nextGroupMessage returns the time of the next message of an escalation's group, at most the route's groupWait from
+// now.
+func (r *router) nextGroupMessage(e *escalation, to *route.Route, now time.Time) time.Time {
+	g := r.group(e.groupKey(), e.Problem)
+	e.Lead = g.lead
+	if !g.flush.After(now) {
+		g.flush = now.Add(to.GroupWait)
+	}
+	return g.flush
+}
+
+// dueHeap is a heap of escalations, ordered by the time of their next evaluation, then by problem and route
+type dueHeap []*escalation
+
+// Len implements heap.Interface
+func (h dueHeap) Len() int { return len(h) }
+
+// Less implements heap.Interface: it orders escalations by time, then by problem and route
+func (h dueHeap) Less(i, j int) bool {
+	a, b := h[i], h[j]
+	return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.Problem, b.Problem), cmp.Compare(a.Route, b.Route)) < 0
+}
+
+// Swap implements heap.Interface: it swaps two escalations and updates their recorded indexes
+func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i]; h[i].index, h[j].index = i, j }
+
+// Push implements heap.Interface.
+func (h *dueHeap) Push(x any) { e := x.(*escalation); e.index = len(*h); *h = append(*h, e) }
+
+// Pop implements heap.Interface.
+func (h *dueHeap) Pop() any {
+	old := *h
+	e := old[len(old)-1]
+	old[len(old)-1], e.index = nil, -1
+	*h = old[:len(old)-1]
+	return e
+}

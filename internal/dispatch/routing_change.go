@@ -1,0 +1,352 @@
+package dispatch
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// Routes and handler lists change while problems are open. After each such change, and at the start, the dispatcher starts
+// the escalations that open problems lack on their present routes, so that no problem stays without notification because
+// it opened before its route.
+
+// RoutingChange has the author of a change of routes or handler lists, and says whether handlers are notified of
+// already open problems
+type RoutingChange struct {
+	OnlyNew bool   // handlers are not notified of them
+	By      string // author of the change
+}
+
+// RoutedProblems describes the open problems that one route or handler list concerns because of a change.
+type RoutedProblems struct {
+	Route    string // NAMESPACE/NAME; empty: a check, node or namespace names the handlers
+	Handlers []history.HandlerRef
+	Problems int
+	Notified int       // of them, because the handlers were notified before the change
+	Held     int       // of them, because of silences, acknowledgements and so on
+	At       time.Time // time of the message about the others; zero: there is none
+}
+
+// routingChanges lets only one change of routes run at a time, and passes each to the goroutine of Run
+type routingChanges struct {
+	sync.Mutex // held by the change under way, or by Run while it routes open problems without a request
+	requests   chan *rerouting
+}
+
+// rerouting is a request to Run to determine the routes of one or all open problems again
+type rerouting struct {
+	RoutingChange
+	edits   *ReceiverEdits        // nil: unknown
+	preview bool                  // the change is not applied, and nothing is written
+	problem string                // id of the only problem; empty: all
+	done    chan []RoutedProblems // capacity 1
+}
+
+// rerouteWait is the longest time that a change waits for its effect on open problems.
+const rerouteWait = 5 * time.Second
+
+// ChangeRouting runs a function that may change routes or handler lists and returns its edits, which may be nil. It
+// returns the open problems that the edits concern, and those that notify other handlers now. late is true if history is
+// behind: the problems follow, and their number is unknown.
+func (r *Dispatcher) ChangeRouting(ctx context.Context, c RoutingChange, change func() (*ReceiverEdits, error)) (taken []RoutedProblems, late bool, err error) {
+	r.changes.Lock()
+	defer r.changes.Unlock()
+	table := r.opts.Routing.Table
+	before := table.ReceiversVersion()
+	edits, err := change()
+	if err != nil || table.ReceiversVersion() == before {
+		return nil, false, err
+	}
+	taken, late = r.changes.await(ctx, table, &rerouting{RoutingChange: c, edits: edits})
+	return taken, late, nil
+}
+
+// NotifyOpen notifies the handlers of an open problem on routes that were created after the problem opened. The
+// result is empty if there are none.
+func (r *Dispatcher) NotifyOpen(ctx context.Context, problem, by string) (taken []RoutedProblems, late bool) {
+	r.changes.Lock()
+	defer r.changes.Unlock()
+	return r.changes.await(ctx, r.opts.Routing.Table, &rerouting{RoutingChange: RoutingChange{By: by}, problem: problem})
+}
+
+// await asks Run to route the open problems again and waits for the result. The caller holds the lock.
+func (c *routingChanges) await(ctx context.Context, table *route.Table, request *rerouting) (taken []RoutedProblems, late bool) {
+	ctx, cancel := context.WithTimeout(ctx, rerouteWait)
+	defer cancel()
+	request.done = make(chan []RoutedProblems, 1)
+	select {
+	case c.requests <- request:
+		table.Announce(false)
+	case <-ctx.Done():
+		return nil, true
+	}
+	select {
+	case taken = <-request.done:
+		return taken, false
+	case <-ctx.Done():
+		return nil, true
+	}
+}
+
+// routeAfterChange determines the routes of all open problems again, after routes or handler lists changed. It also
+// does so after the start, and if routes or handler lists changed otherwise, unless a change is under way. finish
+// must be called when the batch is recorded.
+func (r *Dispatcher) routeAfterChange(o *deliveryBatch) (finish func()) {
+	receivers := r.opts.Routing.Table.ReceiversVersion()
+	select {
+	case request := <-r.changes.requests:
+		if request.preview {
+			request.done <- o.previewOpenProblems(request)
+			break
+		}
+		taken := o.routeOpenProblems(request)
+		if request.problem == "" {
+			r.receivers = receivers
+		}
+		return func() { request.done <- taken }
+	default:
+	}
+	if r.receivers != receivers && r.reconciliation == nil && r.changes.TryLock() {
+		r.receivers = receivers
+		o.routeOpenProblems(&rerouting{})
+		r.changes.Unlock()
+	}
+	return func() {}
+}
+
+// routeOpenProblems adds open problems to routes that newly match them, and notifies handlers that were added to
+// steps already sent. The problems of one route become one group, so that one message tells all of them.
+func (o *deliveryBatch) routeOpenProblems(c *rerouting) []RoutedProblems {
+	ids := []string{c.problem}
+	if c.problem == "" {
+		ids = slices.Sorted(maps.Keys(o.open))
+	}
+	type found struct{ changed, present []*escalation }
+	byRoute := map[string]*found{}
+	of := func(e *escalation) *found {
+		key := e.routeKey()
+		if byRoute[key] == nil {
+			byRoute[key] = &found{}
+		}
+		return byRoute[key]
+	}
+	for _, id := range ids {
+		at, ok := o.open[id]
+		t := o.Present(at.node, at.source)
+		if !ok || t == nil || t.Problem == nil || t.Problem.ID != id {
+			continue // its closing follows
+		}
+		changed, present := o.escalationsToNotify(c, t)
+		for _, e := range changed {
+			of(e).changed = append(of(e).changed, e)
+		}
+		for _, e := range present {
+			of(e).present = append(of(e).present, e)
+		}
+	}
+	var out []RoutedProblems
+	for _, key := range slices.Sorted(maps.Keys(byRoute)) {
+		if one := o.joinRoute(c, byRoute[key].changed, byRoute[key].present); len(one.Handlers) > 0 {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// routeKey returns a text that is equal for all escalations on the same route or the same handler list
+func (e *escalation) routeKey() string {
+	key := e.Route
+	for _, ref := range e.Direct {
+		key += " " + ref.Namespace + "/" + ref.Name
+	}
+	if e.Shadow {
+		key += " shadow"
+	}
+	return key
+}
+
+// escalationsToNotify returns the escalations of an open problem whose handlers may have to be notified since a change,
+// and its other escalations on edited routes.
+func (o *deliveryBatch) escalationsToNotify(c *rerouting, t *event.Transition) (changed, present []*escalation) {
+	p := &history.Problem{Problem: *t.Problem}
+	changed = o.openEscalations(t, p, o.now)
+	o.leaveDeletedRoutes(p.ID, changed)
+	for _, e := range o.of[p.ID] {
+		if c.problem != "" && e.Held != nil && e.Held.Kind == route.Earlier {
+			changed = append(changed, e)
+		}
+	}
+	m, routes := o.chooseRoutes(t, p)
+	for _, to := range routes {
+		switch e := o.all[escalationOf(p.ID, to).EscalationKey]; {
+		case e == nil || e.Closing != nil || slices.Contains(changed, e):
+		case len(e.Notified) > 0 && o.addStepHandlers(c, e, to):
+			changed = append(changed, e)
+		case c.edits.concern(m, to):
+			present = append(present, e)
+		}
+	}
+	return changed, present
+}
+
+// leaveDeletedRoutes moves an open problem from deleted routes to its new escalations. Handlers that were notified are
+// not notified again, but get the closing: by the new route, or by the rest of the deleted one if the new route has
+// another incident or there is no new route.
+func (o *deliveryBatch) leaveDeletedRoutes(problem string, opened []*escalation) {
+	for _, e := range slices.Clone(o.of[problem]) {
+		if e.Closing != nil || o.routeOf(e) != nil {
+			continue
+		}
+		inherited := len(e.Notified) == 0
+		for _, next := range opened {
+			next.inheritNotified(e)
+			inherited = inherited || next.Lead == e.Lead
+		}
+		if inherited {
+			o.finishEscalation(e)
+			continue
+		}
+		clear(e.Next)
+		e.Held = nil
+		o.schedule(e)
+		o.writeEscalation(e)
+	}
+	for _, e := range opened {
+		if to := o.routeOf(e); to != nil {
+			for i, step := range to.Steps {
+				if e.notifiedStep(step) {
+					e.Next.MarkSent(to, i, o.now)
+				}
+			}
+		}
+	}
+}
+
+// inheritNotified adds the handlers that a deleted route notified of the problem.
+func (e *escalation) inheritNotified(deleted *escalation) {
+	for _, k := range deleted.Notified {
+		if e.notifiedHandler(k.HandlerRef) != nil {
+			continue
+		}
+		if e.Lead != deleted.Lead {
+			k.Incident, k.Acked = e.Lead, false
+		}
+		e.Notified = append(e.Notified, k)
+		e.Severity, e.AckEnds = max(e.Severity, deleted.Severity), deleted.AckEnds
+	}
+}
+
+// notifiedStep reports whether all handlers of a step were notified of the problem.
+func (e *escalation) notifiedStep(step route.Step) bool {
+	return !slices.ContainsFunc(step.To, func(name route.Name) bool { return e.notifiedHandler(history.HandlerRef(name)) == nil })
+}
+
+// addStepHandlers makes sent steps of an escalation due again if handlers were added to these steps. false: there is
+// no such step.
+func (o *deliveryBatch) addStepHandlers(c *rerouting, e *escalation, to *route.Route) (added bool) {
+	if e.Route == "" {
+		e.Direct = escalationOf(e.Problem, to).Direct
+	}
+	e.Next = e.Next.Refit(to, e.Opened)
+	for i, step := range to.Steps {
+		sent := e.Next[i].IsZero() || step.Repeat > 0 && e.Next[i].After(e.Opened.Add(step.After))
+		for _, name := range step.To {
+			ref := history.HandlerRef(name)
+			if !sent || e.notifiedHandler(ref) != nil || slices.Contains(e.Skipped, ref) {
+				continue
+			}
+			if added = true; c.OnlyNew {
+				e.Skipped = append(e.Skipped, ref)
+				continue
+			}
+			e.Next[i], e.onlyAdded = o.now.Add(to.GroupWait), true
+		}
+	}
+	return added
+}
+
+// joinRoute adds already open problems to one message group of a route, and schedules or holds their message. It counts
+// them and the problems that the route had before.
+func (o *deliveryBatch) joinRoute(c *rerouting, list, present []*escalation) RoutedProblems {
+	first := slices.Concat(list, present)[0]
+	out := RoutedProblems{Route: first.Route}
+	to := o.routeOf(first)
+	if to == nil {
+		return out // the route was deleted a moment ago: each escalation is moved at its evaluation
+	}
+	for _, name := range to.Steps[0].To {
+		out.Handlers = append(out.Handlers, history.HandlerRef(name))
+	}
+	for _, e := range list {
+		if len(e.Notified) == 0 {
+			o.regroup(e, "\x00earlier\x00"+first.Problem, first.Problem)
+			e.Opened, e.Held = o.now, nil
+			e.Next = to.Escalate(o.now, o.now.Add(to.GroupWait))
+			if c.OnlyNew {
+				e.Held = &route.Hold{Kind: route.Earlier, By: to.Name, Creator: c.By, Reason: "applied with --only-new", Drop: true}
+			}
+		}
+		o.schedule(e)
+		o.writeEscalation(e)
+	}
+	for i, e := range slices.Concat(list, present) {
+		is := o.presentState(e)
+		earlier := c.OnlyNew && i < len(list) || len(e.Skipped) > 0 || e.Held != nil && e.Held.Kind == route.Earlier
+		if !out.count(e, to, earlier || is != nil && decidingHold(o.holdsOf(e, to, is.Problem, o.now)) != nil) {
+			_, out.At, _ = e.Next.Due()
+		}
+	}
+	return out
+}
+
+// count adds an open problem. False: its handlers get a message about it now.
+func (p *RoutedProblems) count(e *escalation, to *route.Route, held bool) bool {
+	p.Problems++
+	switch {
+	case e.notifiedStep(to.Steps[0]) && !e.onlyAdded:
+		p.Notified++
+	case held:
+		p.Held++
+	default:
+		return false
+	}
+	return true
+}
+
+// holdUnnotified records an open problem without notifying its handlers, and holds its escalations until its status
+// changes.
+func (o *deliveryBatch) holdUnnotified(t *problemChange) {
+	o.open[t.problem.ID] = sourceOnNode{t.Node, t.Source}
+	for _, e := range o.openEscalations(t.Transition, &t.problem, o.now) {
+		e.Held = &route.Hold{Kind: route.Earlier, Reason: t.unnotified, Drop: true}
+		o.schedule(e)
+		o.writeEscalation(e)
+	}
+}
+
+// notifyChangedProblem schedules the first message about a problem that was already open when its route was created,
+// because its status changed
+func (r *router) notifyChangedProblem(e *escalation, now time.Time) {
+	if e.Held != nil && e.Held.Kind == route.Earlier {
+		e.Held = nil
+		r.scheduleAt(e, now)
+	}
+}
+
+// receivers returns the check definition whose handlers, route and pipelines apply to a problem: as declared now or,
+// if deleted, as at its last result
+func receivers(names Names, t *event.Transition) *model.CheckDefinition {
+	if unit := names.SourceUnit(t.Source); unit != nil {
+		if c := unit.Definition.Judgement(t.Source.Instance); c != nil {
+			return c
+		}
+	}
+	return definition(names, t)
+}

@@ -1,0 +1,235 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/store/history"
+)
+
+// SilenceEnd has the name of a silence that ends because its problem closed, and the time of its end
+type SilenceEnd struct {
+	Silence route.Name
+	At      time.Time
+}
+
+// endedSilences returns the silences with untilResolved that held a problem when the problem closed. History may be
+// late, so silences created after that time are left out.
+func (r *router) endedSilences(changes []problemChange) (ends []SilenceEnd) {
+	if r.EndSilences == nil {
+		return nil
+	}
+	for i := range changes {
+		t := &changes[i]
+		if t.Kind != event.ProblemClosed {
+			continue
+		}
+		at := time.Unix(0, t.Received)
+		for _, h := range r.Table.Holds(r.describeProblem(t.Node, t.Source, t.problem.Status, t.problem.Severity), nil, at) {
+			if h.UntilResolved {
+				ends = addSilenceEnd(ends, SilenceEnd{h.By, at})
+			}
+		}
+	}
+	return ends
+}
+
+// addSilenceEnd adds the end of a silence to a list; it keeps only the latest end of each silence.
+func addSilenceEnd(list []SilenceEnd, end SilenceEnd) []SilenceEnd {
+	i := slices.IndexFunc(list, func(e SilenceEnd) bool { return e.Silence == end.Silence })
+	if i < 0 {
+		return append(list, end)
+	}
+	if list[i].At.Before(end.At) {
+		list[i].At = end.At
+	}
+	return list
+}
+
+// endSilences ends the silences with untilResolved whose problem has closed. After a failure it tries again in a
+// minute, and nothing waits for that.
+func (r *Dispatcher) endSilences(ctx context.Context, ends []SilenceEnd) {
+	for _, end := range r.pendingEnds {
+		ends = addSilenceEnd(ends, end)
+	}
+	if r.pendingEnds = nil; len(ends) == 0 {
+		return
+	}
+	if err := r.opts.Routing.EndSilences(ctx, ends); err != nil && ctx.Err() == nil {
+		r.opts.Logger.Warn("cannot end silences of closed problems; the server retries in a minute", "silences", ends, "err", err)
+		r.pendingEnds, r.endRetry = ends, r.now().Add(time.Minute)
+	}
+}
+
+// dependencyHold returns the reason to hold messages because a check or node on which the problem depends fails or
+// has just recovered; nil: none
+func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) *route.Hold {
+	if r.Dependencies == nil {
+		return nil
+	}
+	dependencies := r.Dependencies(e.NodeID, e.Source)
+	if len(dependencies) == 0 {
+		return nil
+	}
+	hold, dependency := route.DependencyHold(dependencies, func(node model.NodeID, check model.CheckID) *model.Problem {
+		return problemNow(r.Present(node, model.CheckSource(check)))
+	})
+	if hold != nil {
+		r.waitForDependency(e, dependency.ID)
+		return hold
+	}
+	was := e.Held
+	if was != nil && (was.Kind == route.Unreachable || was.Kind == route.Dependent) {
+		if was.Until.After(now) {
+			return was
+		}
+		if was.Until.IsZero() {
+			back := *was
+			back.Reason, back.Until = "the dependency is OK again; handlers are notified of problems that remain", now.Add(r.twoIntervals(p))
+			return &back
+		}
+	}
+	if len(e.Notified) > 0 {
+		return nil
+	}
+	var settling *route.Hold
+	for i := range dependencies {
+		m := &dependencies[i]
+		if s := r.Present(m.Node, model.CheckSource(m.Check)); s == nil || s.Status == model.OK && s.Executed >= e.Opened.UnixNano() {
+			continue // the dependency has no event, or was OK since the problem opened
+		}
+		if until := e.Opened.Add(m.Settle); until.After(now) && (settling == nil || until.After(settling.Until)) {
+			settling = m.Hold("the dependency may also fail: waiting for its next result, which is due by then", until)
+		}
+	}
+	return settling
+}
+
+// twoIntervals returns twice the check's interval, the time within which a new result shows whether the problem
+// continues
+func (r *router) twoIntervals(p *model.Problem) time.Duration {
+	if c := r.names.Judgement(p.Definition, p.Source.Instance); c != nil && c.Interval > 0 {
+		return 2 * c.Interval
+	}
+	return 2 * time.Minute // the check has a calendar instead of an interval
+}
+
+// waitForDependency lets an escalation wait until the problem of the check or node on which it depends closes
+func (r *router) waitForDependency(e *escalation, dependency string) {
+	if e.dependency == dependency {
+		return
+	}
+	r.releaseDependency(e)
+	if e.dependency = dependency; r.dependents[dependency] == nil {
+		r.dependents[dependency] = map[*escalation]bool{}
+	}
+	r.dependents[dependency][e] = true
+}
+
+// releaseDependency ends the waiting of an escalation for the problem on which it depends
+func (r *router) releaseDependency(e *escalation) {
+	if delete(r.dependents[e.dependency], e); len(r.dependents[e.dependency]) == 0 {
+		delete(r.dependents, e.dependency)
+	}
+	e.dependency = ""
+}
+
+// dependencyImproved makes waiting escalations due again when the check on which they depend is no longer critical
+func (r *router) dependencyImproved(t *event.Transition, now time.Time) {
+	if t.Status >= model.Critical {
+		return
+	}
+	if s := r.Present(t.Node, t.Source); s != nil && s.Problem != nil {
+		r.dependencyClosed(s.Problem.ID, now)
+	}
+}
+
+// dependencyClosed makes the escalations due again that waited for a problem which has now closed
+func (r *router) dependencyClosed(dependency string, now time.Time) {
+	for e := range r.dependents[dependency] {
+		r.releaseDependency(e)
+		r.reevaluate(e, now)
+	}
+}
+
+// heldByRate reports whether the route's rate limit holds the escalation.
+func (e *escalation) heldByRate() bool { return e.Held != nil && e.Held.Kind == route.OverRate }
+
+// countOpeningMessage counts a first message about new problems against the route's rate limit, and reports whether
+// the limit allows it. Later steps, repetitions and closings are not counted. The count is recorded with the message.
+func (o *deliveryBatch) countOpeningMessage(of groupKey, rate *model.RouteRate) (within bool) {
+	p := o.router.rates[of]
+	if p == nil {
+		p = &history.RouteRate{Route: of.route, Shadow: of.shadow}
+		o.router.rates[of] = p
+	}
+	if !o.now.Before(p.Ends) {
+		p.Ends, p.Sent = o.now.Add(rate.Period()), 0
+	}
+	p.Sent++
+	o.rates[of] = p
+	return p.Sent <= rate.Messages
+}
+
+// holdRateExcess holds the escalations that exceed the route's rate limit, and returns the others. It holds the
+// others until the span of the rate ends, and then one message tells all of them.
+func (o *deliveryBatch) holdRateExcess(list []*escalation) []*escalation {
+	to := list[0].route
+	known := func(e *escalation) bool { return len(e.Notified) > 0 }
+	if to.Rate == nil || !slices.ContainsFunc(list, func(e *escalation) bool { return !known(e) }) ||
+		o.countOpeningMessage(list[0].rateKey(), to.Rate) {
+		return list
+	}
+	ends := o.router.rates[list[0].rateKey()].Ends
+	return slices.DeleteFunc(list, func(e *escalation) bool {
+		if known(e) {
+			return false
+		}
+		e.Held = &route.Hold{Kind: route.OverRate, By: to.Name, Reason: "more than " + to.Rate.String(), Until: ends}
+		e.Due, e.present = ends, nil
+		o.schedule(e)
+		o.writeEscalation(e)
+		return true
+	})
+}
+
+// rateHoldLasts reports whether the route's rate limit still holds an escalation, which is then scheduled for the end
+// of the hold. Other problems may have begun the next span of the rate meanwhile.
+func (r *router) rateHoldLasts(e *escalation, now time.Time) bool {
+	to := r.routeOf(e)
+	if !e.heldByRate() || !now.Before(e.Held.Until) || to == nil || to.Rate == nil {
+		return false
+	}
+	e.Due = e.Held.Until
+	r.schedule(e)
+	return true
+}
+
+// notifyRateExcess sends one message about all problems, open or closed, that the route's rate limit has held. The
+// open problems become one group.
+func (o *deliveryBatch) notifyRateExcess(list []*escalation, step int) error {
+	slices.SortFunc(list, func(a, b *escalation) int {
+		return cmp.Or(compareBools(a.Closing != nil)-compareBools(b.Closing != nil), cmp.Compare(a.Problem, b.Problem))
+	})
+	first, why := list[0], "delayed until now by the rate limit of route "+list[0].Route
+	for _, e := range list {
+		o.regroup(e, "\x00over\x00"+first.Problem, first.Problem)
+	}
+	if rate := first.route.Rate; rate != nil {
+		why += ": no more than " + rate.String()
+		o.countOpeningMessage(first.rateKey(), rate)
+	}
+	return o.notify(list, step, why)
+}
+
+// regroup moves an escalation to another message group
+func (r *router) regroup(e *escalation, name, lead string) {
+	r.leaveGroup(e)
+	e.Group, e.Lead = name, lead
+	r.group(groupKey{route: e.Route, group: name}, lead).members[e] = true
+}

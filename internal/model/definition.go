@@ -1,0 +1,109 @@
+package model
+
+import "time"
+
+// MaxSpoolAge bounds how long an agent keeps a result that no server has acknowledged.
+const MaxSpoolAge = 7 * 24 * time.Hour
+
+// DefinitionKind is the kind of a compiled definition, such as a check. It is part of the
+// wire and of stored definitions.
+type DefinitionKind uint32
+
+// DefinitionCheck is the kind of definitions that tell an agent to run a check.
+const DefinitionCheck DefinitionKind = 1
+
+// Definition is the compiled definition of a check or template that agents receive, with an id and a hash. Definitions of all
+// kinds have the same header; Kind tells the type of the body. Definitions are content-addressed, shared by every node
+// that has them, immutable once sealed, and kept while the journal, a snapshot or a spool can name them.
+type Definition struct {
+	ID        DefinitionID
+	Hash      [16]byte // first half of SHA-256 of the encoded definition (wire.AppendDefinition)
+	Kind      DefinitionKind
+	Unit      UnitID
+	Namespace NamespaceID // namespace of the unit
+	Name      string      // name of the unit in its namespace
+	body      any         // *CheckDefinition, or the encoded body ([]byte) of a kind that this build does not know
+}
+
+// AsCheck returns the compiled check that the definition contains; nil: the definition is nil or of another kind
+func (c *Definition) AsCheck() *CheckDefinition {
+	if c == nil {
+		return nil
+	}
+	check, _ := c.body.(*CheckDefinition)
+	return check
+}
+
+// Body returns the compiled check or template that Seal has stored in the definition
+func (c *Definition) Body() any { return c.body }
+
+// Seal stores the kind and the compiled content in the definition, which must not change afterwards, and returns the
+// definition. The compiler or decoder of the kind calls it once, before other code reads the definition.
+func (c *Definition) Seal(kind DefinitionKind, body any) *Definition {
+	c.Kind, c.body = kind, body
+	return c
+}
+
+// CheckDefinition is a compiled check, with everything that agents need to run it and the server needs to derive events
+// from its results. Its Unit is the CheckID. It has more than 25 fields because it mirrors the message CheckDefinition of
+// the protocol, field by field: the codec is generated from that.
+type CheckDefinition struct {
+	Definition
+
+	// Execution.
+	Command       *Command // exactly one of Command and Probe
+	Probe         *Probe
+	Timeout       time.Duration
+	Env           map[string]string
+	Secrets       []DefinitionSecret
+	Stdin         string // of the command
+	StdinEvent    bool   // the last event is on the command's standard input
+	RunAs         string // user; empty: the agent's
+	Assets        []DefinitionAsset
+	Hooks         []Hook
+	MaxOutput     int  // bytes
+	DiscardOutput bool // results are sent without the output of the command
+	Sensu         bool // kept from Sensu, see CheckSpec
+
+	// Schedule.
+	Interval   time.Duration // zero with Cron
+	Cron       string
+	TimeZone   string // of Cron; empty: the node's
+	Except     []Span // calendars without runs
+	RoundRobin bool   // the server schedules each run, not the agents
+	Proxy      bool   // each result is about a proxy node that the assignment names
+
+	// Judgement.
+	TTL          time.Duration // the longest time between two results; zero: none
+	FailAfter    uint32        // results, at least 1
+	RecoverAfter uint32        // results, at least 1
+	Severities   [4]Severity   // by Status
+	FlapStart    uint32        // percent of changes from which on an event flaps; zero: never
+	FlapEnd      uint32        // percent of changes below which flapping ends
+	Metrics      *Metrics
+	Thresholds   []Threshold
+
+	// Notification.
+	Handlers  []string // notified when a problem opens and closes
+	Route     string   // replaces Handlers; both empty: all matching routes
+	Pipelines []string // imported from Sensu; they get every event
+}
+
+// Seal stores the compiled check as the content of its definition and returns the definition
+func (c *CheckDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionCheck, c) }
+
+// OutputDiscarded is the text of a result whose output DiscardOutput has dropped.
+const OutputDiscarded = "(output discarded)"
+
+// DefinitionAsset is an Asset in a compiled check, with all its archives. It leaves out the address (URL) that the server
+// fetched the archive from.
+type DefinitionAsset struct {
+	Name   string
+	Builds []AssetBuild
+}
+
+// Span is a calendar with its time zone, in a compiled check for agents
+type Span struct {
+	Zone  string // empty: UTC
+	Spans []WindowSpan
+}

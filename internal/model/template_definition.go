@@ -1,0 +1,97 @@
+package model
+
+import (
+	"slices"
+	"strings"
+)
+
+// DefinitionTemplate is the kind of definitions that tell an agent which items to collect, and the server how to judge their
+// values.
+const DefinitionTemplate DefinitionKind = 2
+
+// TemplateDefinition is a compiled Template (items and triggers) for agents. Agents read the items with an interval; the
+// server reads the steps and triggers.
+type TemplateDefinition struct {
+	Definition
+	Items    []Item              // ascending by key; a value block names an item by its index
+	Triggers []DefinitionTrigger // ascending by name
+	// ValueMaps are those of its items, in the order of the Template; the server alone reads them.
+	ValueMaps []ValueMap
+	Macros    map[string]string // default values by name
+}
+
+// DefinitionTrigger is a trigger in a compiled Template
+type DefinitionTrigger struct {
+	Name       string
+	Expression string
+	Recovery   string
+	Severity   Severity
+	Handlers   []string // notified when a problem opens and closes
+	Route      string   // replaces Handlers; both empty: all matching routes
+	Runbook    string
+}
+
+// Seal stores the compiled template as the content of its definition and returns the definition
+func (c *TemplateDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionTemplate, c) }
+
+// AsTemplate returns the compiled Template that the definition contains; nil: the definition is nil or of another kind
+func (c *Definition) AsTemplate() *TemplateDefinition {
+	if c == nil {
+		return nil
+	}
+	template, _ := c.body.(*TemplateDefinition)
+	return template
+}
+
+// Item returns the index of the item with a key.
+func (c *TemplateDefinition) Item(key string) (int, bool) {
+	return slices.BinarySearchFunc(c.Items, key, func(i Item, key string) int { return strings.Compare(i.Key, key) })
+}
+
+// NotCollected returns the reason why nobody collects an item, or the master that it is made of; empty: its values come.
+func (c *TemplateDefinition) NotCollected(i *Item) string {
+	for range c.Items { // masters that name each other end the loop
+		master, ok := c.Item(i.From)
+		if i.From == "" || !ok {
+			break
+		}
+		i = &c.Items[master]
+	}
+	return i.NotCollected
+}
+
+// Trigger returns the trigger with a name; nil: there is none.
+func (c *TemplateDefinition) Trigger(name string) *DefinitionTrigger {
+	i, ok := slices.BinarySearchFunc(c.Triggers, name, func(t DefinitionTrigger, name string) int { return strings.Compare(t.Name, name) })
+	if !ok {
+		return nil
+	}
+	return &c.Triggers[i]
+}
+
+// Judgement returns the rules by which a check's results or a trigger's values become an event, in both cases in the
+// form of a check. Nil: the definition has no such source.
+func (c *Definition) Judgement(instance string) *CheckDefinition {
+	template := c.AsTemplate()
+	if template == nil {
+		return c.AsCheck()
+	}
+	t := template.Trigger(instance)
+	if t == nil {
+		return nil
+	}
+	out := &CheckDefinition{Definition: *c, FailAfter: 1, RecoverAfter: 1, Handlers: t.Handlers, Route: t.Route}
+	for s := Warning; s <= Unknown; s++ {
+		out.Severities[s] = t.Severity
+	}
+	return out
+}
+
+// TriggerStatus returns the status of an event while its trigger is true: WARNING for severities up to warning, else
+// CRITICAL
+func (c *CheckDefinition) TriggerStatus() Status {
+	if c.Severities[Critical] <= SeverityWarning {
+		return Warning
+	}
+	return Critical
+}
