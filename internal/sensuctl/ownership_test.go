@@ -297,15 +297,15 @@ spec: {targets: {groups: [linux]}, command: check_title, interval: 1m}
 	before := w.listRevisions()
 	interval := func(o object) { o["interval"] = 30 }
 	for text, want := range map[string]string{
-		w.changeResource(501, core+"/checks/disk", interval):                                                                                  "no form for its alert.failAfter; type muster edit check disk",
-		w.changeResource(501, core+"/checks/load", interval):                                                                                  "no form for its targets.where; type muster edit check load",
-		w.changeResource(501, core+"/checks/ping", func(o object) { o["command"] = "ping" }):                                                  "no form for its probe; type muster edit check ping",
-		w.changeResource(501, core+"/checks/changed", interval):                                                                               "no form for its alert; type muster edit check changed",
-		w.changeResource(501, core+"/checks/title", interval):                                                                                 "no form for its displayName; type muster edit check title",
+		w.changeResource(501, core+"/checks/disk", interval):                                                                                  "cannot express its alert.failAfter; type muster edit check disk",
+		w.changeResource(501, core+"/checks/load", interval):                                                                                  "cannot express its targets.where; type muster edit check load",
+		w.changeResource(501, core+"/checks/ping", func(o object) { o["command"] = "ping" }):                                                  "cannot express its probe; type muster edit check ping",
+		w.changeResource(501, core+"/checks/changed", interval):                                                                               "cannot express its alert; type muster edit check changed",
+		w.changeResource(501, core+"/checks/title", interval):                                                                                 "cannot express its displayName; type muster edit check title",
 		w.changeResource(501, core+"/checks/team", interval):                                                                                  "belongs to team-a; type muster edit check team",
 		w.expectStatus(501, "DELETE", core+"/checks/team", ""):                                                                                "belongs to team-a; type muster delete check team",
 		w.expectStatus(501, "PUT", core+"/checks/disk/hooks/warning", `{"warning":["ps"]}`):                                                   "type muster edit check disk",
-		w.expectStatus(501, "PUT", core+"/handlers/chat", `{"metadata":{"name":"chat","namespace":"default"},"type":"pipe","command":"cat"}`): "no form for its kind of handler; type muster edit handler chat",
+		w.expectStatus(501, "PUT", core+"/handlers/chat", `{"metadata":{"name":"chat","namespace":"default"},"type":"pipe","command":"cat"}`): "cannot express its kind of handler; type muster edit handler chat",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the refusal is %s, want %s", text, want)
