@@ -96,6 +96,7 @@ func TestPolicyAuditsTellsAndRepairs(t *testing.T) {
 	// The second node forbids changes.
 	s.StartAgent("db2")
 	s.AwaitOutput("get compliance --node db2", "audit", "compliant (2 of 3)")
+	s.AwaitOutput("describe compliance db2/motd", "the directive enforces, but the agent only audits: start the agent with --policy-enforce")
 	if err := os.WriteFile(file, []byte("drift\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}

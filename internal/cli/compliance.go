@@ -126,7 +126,7 @@ func describeCompliance(c *commandCall, name string) error {
 	c.printField("compliance", "%s", percentText(one.Percent))
 	if !one.Run.IsZero() {
 		c.printField("last run", "%s", c.TimeAndAge(one.Run))
-		c.printField("unchanged since", "%s", c.TimeAndAge(one.Changed))
+		c.printField("since", "%s", c.TimeAndAge(one.Changed))
 	}
 	c.printNonEmptyField("reason", one.Reason)
 	for _, x := range one.Components {

@@ -259,6 +259,9 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 	}
 	if d.run != nil {
 		out.Mode = modeName(d.run.Enforced)
+		if d.definition.Enforce && !d.run.Enforced && d.run.Definition == d.definition.ID && out.Reason == "" {
+			out.Reason = "the directive enforces, but the agent only audits: start the agent with --policy-enforce"
+		}
 		out.Run, out.Changed, out.DurationMs = time.Unix(0, d.run.Executed).UTC(), time.Unix(0, d.run.Changed).UTC(), d.run.DurationMs
 	}
 	if details {

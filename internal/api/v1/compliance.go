@@ -15,7 +15,7 @@ type Compliance struct {
 	Run        time.Time         `json:"run,omitzero"`     // end of the last run
 	Changed    time.Time         `json:"changed,omitzero"` // since when runs have reported these statuses
 	DurationMs uint32            `json:"durationMs,omitempty"`
-	Reason     string            `json:"reason,omitempty"` // why the last run does not count, or ended early
+	Reason     string            `json:"reason,omitempty"` // why the last run does not count, ended early, or only audited
 	Components []ComponentStatus `json:"components,omitempty" doc:"Only with details."`
 }
 
