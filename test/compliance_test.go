@@ -35,7 +35,7 @@ spec:
 {kind: Policy, metadata: {name: baseline}, spec: {directives: [motd], targets: {groups: [all]}, alert: {route: compliance}}}
 `
 
-// TestPolicyAuditsTellsAndRepairs holds a node to a file: the wrong file is a problem that is told; a server that is killed
+// TestPolicyAuditsTellsAndRepairs holds a node to a file: the wrong file is a problem that is notified; a server that is killed
 // knows the same compliance; a directive that enforces repairs the file, and the problem closes. An agent that does not
 // allow changes audits all the same.
 func TestPolicyAuditsTellsAndRepairs(t *testing.T) {
@@ -55,7 +55,7 @@ func TestPolicyAuditsTellsAndRepairs(t *testing.T) {
 	}
 	problems, err := s.Client().Problems.List(t.Context(), "", "db1", "motd:compliance", true, 0, "")
 	require(t, err == nil && len(problems.Items) == 1, "problems: %v %+v", err, problems.Items)
-	harness.Until(t, 40*time.Second, "the problem is told", func() (string, bool) {
+	harness.Until(t, 40*time.Second, "the problem is notified", func() (string, bool) {
 		kinds := hook.kindsOf(problems.Items[0].ID)
 		return fmt.Sprint(kinds), len(kinds) == 1
 	})
@@ -77,7 +77,7 @@ func TestPolicyAuditsTellsAndRepairs(t *testing.T) {
 	for _, by := range []string{"policy", "directive", "node", "group"} {
 		harness.Run(t, s.Env(), "report", "compliance", "--by", by).Expect(0, "33.33 %", "2 non-compliant", "all: 33.33 % of 3 components on 1 node")
 	}
-	harness.Run(t, s.Env(), "why", "db1/motd").Expect(0, "policy baseline is assigned to this node", "directive motd is assigned to this node", "is told")
+	harness.Run(t, s.Env(), "why", "db1/motd").Expect(0, "policy baseline is assigned to this node", "directive motd is assigned to this node", "is notified")
 	harness.Run(t, s.Env(), "why", "db1/motd:compliance").Expect(0, "CRITICAL")
 	harness.Run(t, s.Env(), "describe", "event", "db1/motd:compliance").Expect(0, "1 of 3 components compliant")
 	harness.Run(t, s.Env(), "explain", "technique.methods.fileContent").Expect(0, "exactly this content")
@@ -88,7 +88,7 @@ func TestPolicyAuditsTellsAndRepairs(t *testing.T) {
 	if data, err := os.ReadFile(file); err != nil || string(data) != "no unauthorised use: here\n" {
 		t.Errorf("the file was not repaired: %q, %v", data, err)
 	}
-	harness.Until(t, 40*time.Second, "the end of the problem is told", func() (string, bool) {
+	harness.Until(t, 40*time.Second, "the end of the problem is notified", func() (string, bool) {
 		kinds := hook.kindsOf(problems.Items[0].ID)
 		return fmt.Sprint(kinds), len(kinds) == 2
 	})

@@ -69,7 +69,7 @@ func TestSilenceHoldsNotifications(t *testing.T) {
 	for words, want := range map[string]string{
 		"web01/disk --for 2h":                    "-m TEXT",
 		"web01/disk -m why":                      "--until-resolved",
-		"-m why --for 2h":                        "muster silence NODE",
+		"-m why --for 2h":                        "--check, --group",
 		"nobody/disk --for 2h -m why --dry-run":  "muster get nodes",
 		"web01/disk --for 2h --until 18:00 -m x": "--for and --until",
 	} {

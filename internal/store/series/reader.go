@@ -20,7 +20,6 @@ type headReader struct {
 	db       *db
 	from, to int64                   // ms, both included
 	lateRead map[*headSeries][]point // late values that Series returned; nil: not kept
-	twins    []*headSeries           // scratch of Series
 }
 
 func (r *headReader) Index() (tsdb.IndexReader, error)  { return headIndex{r}, nil }

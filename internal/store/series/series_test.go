@@ -285,7 +285,8 @@ func TestDeletedFolder(t *testing.T) {
 	testenv.NoError(t, os.RemoveAll(dir))
 	points = append(points, fill(t, s, new(Series), 300, 1000)...)
 	testenv.NoError(t, os.WriteFile(dir, nil, 0o600)) // no folder can be made
-	if s.maintain() == nil || s.maintain() == nil {
+	first, second := s.maintain(), s.maintain()
+	if first == nil || second == nil {
 		t.Error("blocks are written to a file")
 	}
 	want(t, s, points...)
