@@ -319,7 +319,7 @@ func TestRouteTellsOpenProblems(t *testing.T) {
 	s.AwaitOutput("why web01/disk", "! route default: not notified, because it was open before route default/default took it (admin: applied with --only-new); to notify now: muster event notify web01/disk")
 	out = apply("web", ", match: {targets: {nodes: [web01]}}")
 	expectTexts(t, out, "2 open problems: route web notifies book at ", ", in one message")
-	s.AwaitOutput("why web01/disk", "! route web tells book: waits (groupWait 3s) until")
+	s.AwaitOutput("why web01/disk", "! route web will notify book: waits (groupWait 3s) until")
 	awaitFile(t, book.path, 1, `"kind":"summary"`)
 	expectTexts(t, s.CLI("event", "notify", "web01/disk", "-m", "now"), "1 open problem: route default notifies book at ")
 	book.awaitKinds("disk", "summary", "opened")

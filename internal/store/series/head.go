@@ -1,6 +1,7 @@
 package series
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -74,18 +75,29 @@ func (p *headPartition) reset() {
 	p.newest, p.oldest = math.MinInt64, math.MaxInt64
 }
 
-// place returns the time in ms for a value at a time in ns. A value in the millisecond of the one before it is moved.
-func (s *headSeries) place(at int64) (ms int64, moved, late bool) {
+// maxShift bounds how far a value is moved from its time, in ms: a node that sends ever more values of one millisecond must
+// not move its series into the future.
+const maxShift = 1000
+
+// maxDisplaced bounds the late values of a series that a late value moves in memory to get between them.
+const maxDisplaced = 8192
+
+// place returns the time in ms for a value at a time in ns. A value in the millisecond of the one before it is moved; ok is
+// false if it would be moved too far.
+func (s *headSeries) place(at int64) (ms int64, moved, late, ok bool) {
 	given := at / 1e6
 	if given < s.given {
-		return given, false, true
+		return given, false, true, true
 	}
 	ms = given
 	if s.taken != 0 && ms <= s.taken {
 		ms, moved = s.taken+1, true
 	}
+	if ms-given > maxShift {
+		return given, false, false, false
+	}
 	s.given, s.taken = given, ms
-	return ms, moved, false
+	return ms, moved, false, true
 }
 
 // Append implements Store.
@@ -101,17 +113,26 @@ func (s *db) Append(id model.Partition, ref *Series, name func() labels.Labels, 
 		}
 		ref.of = of
 	}
-	ms, moved, late := of.place(at)
+	ms, moved, late, ok := of.place(at)
+	if !ok {
+		p.counts.Dense++
+		return
+	}
 	if p.newest != math.MinInt64 && ms < p.newest-s.options.LateWindow.Milliseconds() {
 		p.counts.Late++
 		return
 	}
-	p.newest = max(p.newest, ms)
 	if late || ms < s.sealed.Load() {
-		moved = p.addLate(of, ms, value) || moved
+		shifted, ok := p.addLate(of, ms, value)
+		if !ok {
+			p.counts.Dense++
+			return
+		}
+		moved = moved || shifted
 	} else {
 		s.add(p, of, ms, value)
 	}
+	p.newest = max(p.newest, ms)
 	p.counts.Values++
 	if moved {
 		p.counts.Moved++
@@ -138,29 +159,25 @@ func (s *db) cut(of *headSeries) {
 	of.open, of.appender = nil, nil
 }
 
-// addLate inserts a late value. Where its series has a late value at that time, it takes the next free millisecond.
-func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (moved bool) {
+// addLate inserts a late value. Where its series has a late value at that time, it takes the next free millisecond. ok is false
+// if that is too far away, or if too many later values would make room: late values come in order of time, but for a few.
+func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (moved, ok bool) {
 	list := p.late[of]
-	at, taken := slices.BinarySearchFunc(list, ms, func(x point, ms int64) int { return compareTimes(x.ms, ms) })
-	for ; taken; moved = true {
+	at, taken := slices.BinarySearchFunc(list, ms, func(x point, ms int64) int { return cmp.Compare(x.ms, ms) })
+	for shift := 0; taken; shift++ {
+		if shift == maxShift {
+			return false, false
+		}
 		at++
 		ms++
-		taken = at < len(list) && list[at].ms == ms
+		moved, taken = true, at < len(list) && list[at].ms == ms
+	}
+	if len(list)-at > maxDisplaced {
+		return false, false
 	}
 	p.late[of] = slices.Insert(list, at, point{ms, value})
 	p.lates++
-	return moved
-}
-
-// compareTimes compares two times in ms.
-func compareTimes(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
+	return moved, true
 }
 
 // rangeStart returns the start of the range of a time.
@@ -372,7 +389,7 @@ func (p *headPartition) removeLate(of *headSeries, stored []point) {
 	list := p.late[of]
 	p.lates -= len(list)
 	list = slices.DeleteFunc(list, func(x point) bool {
-		at, ok := slices.BinarySearchFunc(stored, x.ms, func(x point, ms int64) int { return compareTimes(x.ms, ms) })
+		at, ok := slices.BinarySearchFunc(stored, x.ms, func(x point, ms int64) int { return cmp.Compare(x.ms, ms) })
 		return ok && math.Float64bits(stored[at].value) == math.Float64bits(x.value)
 	})
 	if p.lates += len(list); len(list) > 0 {

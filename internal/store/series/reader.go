@@ -1,6 +1,7 @@
 package series
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -14,8 +15,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 )
 
-// headReader reads the values of the head between two times. It implements tsdb.BlockReader, and the reader of the index and
-// of the chunks, which are those that the index returned. Any goroutine may call it, if lateRead is nil.
+// headReader reads the values of the head between two times. It implements tsdb.BlockReader with its readers of index and
+// chunks. Any goroutine may call it if lateRead is nil.
 type headReader struct {
 	db       *db
 	from, to int64                   // ms, both included
@@ -215,7 +216,7 @@ func mergeLate(metas []chunks.Meta, late []point) (out []chunks.Meta, err error)
 		}
 	}
 	list = append(list, late...)
-	slices.SortStableFunc(list, func(a, b point) int { return compareTimes(a.ms, b.ms) })
+	slices.SortStableFunc(list, func(a, b point) int { return cmp.Compare(a.ms, b.ms) })
 	list = slices.CompactFunc(list, func(a, b point) bool { return a.ms == b.ms })
 	for part := range slices.Chunk(list, maxSamples) {
 		c := chunkenc.NewXORChunk()

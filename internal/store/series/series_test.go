@@ -1,6 +1,7 @@
 package series
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -351,7 +352,7 @@ func TestLateValuesOfWrittenRanges(t *testing.T) {
 		add(t, s, &ref, load, int64(i)*1e9+500e6, 0.5)
 	}
 	points = append(points, point{100_500, 0.5}, point{400_500, 0.5}, point{400_501, 0.5}, point{950_500, 0.5})
-	slices.SortFunc(points, func(a, b point) int { return compareTimes(a.ms, b.ms) })
+	slices.SortFunc(points, func(a, b point) int { return cmp.Compare(a.ms, b.ms) })
 	want(t, s, points...)
 	s = restart(t, s, func() Store { return open(t, dir, o) }).(*db)
 	want(t, s, points...)
@@ -513,4 +514,40 @@ func FuzzParseRecord(f *testing.F) {
 			t.Errorf("needs %d bytes", need)
 		}
 	})
+}
+
+// TestDenseValuesAreRefused sends more values of one millisecond than a series has room for: in order, late, and late in
+// descending order. The store refuses the excess at once, and the next regular value keeps its time.
+func TestDenseValuesAreRefused(t *testing.T) {
+	s := open(t, t.TempDir(), Options{LateWindow: time.Hour})
+	defer s.Close()
+	var ref Series
+	for i := range 100_000 {
+		add(t, s, &ref, load, int64(i), float64(i%2))
+	}
+	if c := s.Counts(); c != (Counts{Values: maxShift + 1, Moved: maxShift, Dense: 100_000 - maxShift - 1}) {
+		t.Errorf("in order: %+v", c)
+	}
+	add(t, s, &ref, load, 60e9, 5)
+	before := s.Counts()
+	for i := range 100_000 {
+		add(t, s, &ref, load, 30e9+int64(i), float64(i%2))
+	}
+	if c := s.Counts(); c.Values-before.Values != maxShift+1 || c.Dense-before.Dense != 100_000-maxShift-1 {
+		t.Errorf("late: %+v", c)
+	}
+	before = s.Counts()
+	for i := range 100_000 {
+		add(t, s, &ref, load, int64(29_000_000-i)*1e3, 1) // ns: one value per µs, backwards
+	}
+	for i := range 29_000 {
+		add(t, s, &ref, load, int64(29_000-i)*1e6, 1)
+	}
+	if c := s.Counts(); c.Values-before.Values > 2*maxDisplaced {
+		t.Errorf("backwards: %+v after %+v", c, before)
+	}
+	got := read(t, s)[load.String()]
+	if last := got[len(got)-1]; last != (point{60_000, 5}) {
+		t.Errorf("the regular value is %v", last)
+	}
 }

@@ -66,6 +66,7 @@ type Counts struct {
 	Values    uint64 // appended
 	Moved     uint64 // by 1 ms, because the series has a value at that time
 	Late      uint64 // refused: older than the window for late values
+	Dense     uint64 // refused: the series has too many values at that time
 	Unbounded uint64 // refused: the namespace has as many series as it may have
 }
 
@@ -78,6 +79,7 @@ func register(s Store, r prometheus.Registerer) (err error) {
 		{"values_total", "", "Values appended to the series store.", func(c Counts) uint64 { return c.Values }},
 		{"moved_total", "", "Values moved by 1 ms, because their series has a value at that time.", func(c Counts) uint64 { return c.Moved }},
 		{"refused_total", "late", "Values that the series store refused.", func(c Counts) uint64 { return c.Late }},
+		{"refused_total", "dense", "Values that the series store refused.", func(c Counts) uint64 { return c.Dense }},
 		{"refused_total", "series", "Values that the series store refused.", func(c Counts) uint64 { return c.Unbounded }},
 	} {
 		o := prometheus.CounterOpts{Namespace: "muster", Subsystem: "series", Name: m.name, Help: m.help}
