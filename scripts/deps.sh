@@ -17,12 +17,14 @@ have() {
     strace) command -v strace >/dev/null ;;
     prometheus-alertmanager) command -v prometheus-alertmanager >/dev/null ;;
     prometheus) command -v prometheus >/dev/null ;;
+    zabbix-sender) command -v zabbix_sender >/dev/null ;;
+    zabbix-agent) PATH="$PATH:/usr/sbin:/sbin" command -v zabbix_agentd >/dev/null ;;
     # A mail server in the place of another one would take that away: then its test is left out.
     exim4-daemon-light) test -x /usr/sbin/exim4 || test -e /usr/sbin/sendmail ;;
     iproute2) PATH="$PATH:/usr/sbin:/sbin" command -v ip >/dev/null ;;
   esac
 }
-missing() { for p in monitoring-plugins-basic postgresql gcc strace systemd squid haproxy iproute2 debootstrap rpm systemd-container chromium prometheus-alertmanager prometheus exim4-daemon-light; do have "$p" || echo "$p"; done; }
+missing() { for p in monitoring-plugins-basic postgresql gcc strace systemd squid haproxy iproute2 debootstrap rpm systemd-container chromium prometheus-alertmanager prometheus zabbix-sender zabbix-agent exim4-daemon-light; do have "$p" || echo "$p"; done; }
 case "${1:-missing}" in
   missing) missing ;;
   install)

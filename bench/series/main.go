@@ -3,9 +3,9 @@
 //	go run ./bench/series cost -series 100000 -ticks 150      cost per value, heap, disk, snapshots, time to restart
 //	go run ./bench/series kill -series 20000 -rounds 10       SIGKILL under load, then compares all series
 //
-// Each series gets one value per tick, and a tick is one second of injected time: a run appends as fast as it can. A restart is
-// that of the server: open, decode the snapshots, append again what came since. Values are a function of series and tick, so
-// that the run needs no journal.
+// Each series gets one value per tick, and a tick is one second of injected time: a run appends as fast as it can. A restart
+// opens the store, decodes the snapshots and appends the values after them again, as the server does. Series and tick determine
+// each value, so the run needs no journal.
 package main
 
 import (
@@ -125,7 +125,7 @@ func name(n int) labels.Labels {
 	return series.Labels("item."+strconv.Itoa(n%100)+"[sda,avg1]", "node-"+strconv.Itoa(n/100), "default", "linux")
 }
 
-// subject is a store with what the metric reducer has beside it: references, and the tick that each partition has reached.
+// subject is a store with the references of its series and the last applied tick of each partition.
 type subject struct {
 	settings
 	series.Store

@@ -36,7 +36,7 @@ import (
 // Snapshots of the view allow the journal to be cut.
 type pipeline struct {
 	journal    *journal.Log
-	beside     *datadir.Stores   // which the journal's marks name
+	beside     *datadir.Stores   // stores that marks in the journal name
 	consumers  journal.Consumers // the journal is cut below the lowest position of these consumers
 	recorder   *recorder.Recorder
 	dispatcher *dispatch.Dispatcher
@@ -229,7 +229,7 @@ func (s *Server) openView(ctx context.Context) (err error) {
 			model.Partitions-restored, model.Partitions, tail.Number).
 			WithHint("restore the data folder from a backup, or start without the event states of these partitions, which the next results restore: %s", datadir.DoctorCommand(s.cfg, "repair"))
 	}
-	running.Go(func() { s.series.Run(life) }) // not before: what is restored is in no block
+	running.Go(func() { s.series.Run(life) }) // after the restore, because a block is written from complete heads
 	head := s.journal.Head()
 	if err := s.journal.Read(ctx, from, func(c journal.Commit) error { s.view.Deliver(c); return nil }); err != nil {
 		return fmt.Errorf("replay the journal from commit %d: %w", from.Number, err)

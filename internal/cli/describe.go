@@ -364,8 +364,8 @@ func printDeliveries(c *commandCall, problem string) error {
 	return nil
 }
 
-// printUnsentOfLastProblem prints the notifications about the last problem of an event, which has closed, that their
-// handlers have not accepted, such as that of the recovery
+// printUnsentOfLastProblem prints the undelivered notifications about the last, closed problem of an event, such as the
+// notification of its recovery
 func printUnsentOfLastProblem(c *commandCall, n eventName) error {
 	last, err := c.api.Problems.List(c.ctx, n.namespace, n.node, n.check, false, 1, "", v1.RowFilter{})
 	if err != nil || len(last.Items) == 0 {

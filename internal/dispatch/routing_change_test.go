@@ -133,7 +133,7 @@ func TestRouteInPlaceOfADeletedOneCountsNotifiedProblems(t *testing.T) {
 		}
 		testenv.NoError(t, p.table.Apply(edits.Routes))
 		p.r.reevaluateAll(p.now)
-		p.advance(0) // the dispatcher may evaluate what is due before it learns of the change
+		p.advance(0) // the dispatcher may send a due message before it reads the change
 		if taken := p.routeOpen(&rerouting{edits: edits}); !reflect.DeepEqual(taken, want) {
 			t.Errorf("%s: %+v, want %+v", order, taken, want)
 		}

@@ -89,7 +89,7 @@ func (r VersionRange) String() string {
 	return fmt.Sprintf(">=%d,<%d", r.Min, r.End)
 }
 
-// ParseVersionRange parses >=8, <10 or >=8,<10. It returns nil for a text without < and >, which is a version.
+// ParseVersionRange parses >=8, <10 or >=8,<10. It returns nil for a plain version, such as 9.4.
 func ParseVersionRange(text string) (*VersionRange, error) {
 	if !strings.ContainsAny(text, "<>") {
 		return nil, nil

@@ -11,8 +11,8 @@ import (
 // DefinitionDirective is the kind of definitions that tell an agent which components to hold its node to.
 const DefinitionDirective DefinitionKind = 3
 
-// DirectiveDefinition is a compiled Directive: the methods of its technique in their order, which is also the order of the
-// codes in a report, and the values of its parameters.
+// DirectiveDefinition is a compiled Directive: the components of its technique and the values of its parameters. The codes of
+// a report have the order of the components.
 type DirectiveDefinition struct {
 	Definition
 	Technique  string // NAMESPACE/NAME, for people
@@ -47,7 +47,7 @@ func (c *Definition) AsDirective() *DirectiveDefinition {
 	return directive
 }
 
-// judgement returns the rules by which the reports of the directive become an event.
+// judgement returns the severity, handlers and route of the directive in the form of a check.
 func (c *DirectiveDefinition) judgement() *CheckDefinition {
 	out := &CheckDefinition{Definition: c.Definition, FailAfter: 1, RecoverAfter: 1, Interval: c.Interval, Handlers: c.Handlers, Route: c.Route}
 	for s := Warning; s <= Unknown; s++ {

@@ -67,10 +67,14 @@ func bindParameters(parameters []model.Parameter, values map[string]model.Scalar
 	return bound, nil
 }
 
-// CheckParameter returns an error unless a value fits a parameter. The constraints of a value with properties of the node
-// cannot be tested here.
+// CheckParameter returns an error unless a value fits a parameter. A value with properties of the node is refused where the
+// parameter has constraints, because each node would have to test it.
 func CheckParameter(p *model.Parameter, value model.Scalar) error {
 	if strings.Contains(string(value), "{{") {
+		if len(p.OneOf) > 0 || p.Pattern != "" || p.Type == "integer" || p.Type == "boolean" {
+			return model.Errorf(model.Invalid, "parameter %s: %q has a property of the node, which its type, oneOf or pattern cannot test", p.Name, value).
+				WithHint("write the value, or declare the parameter in the technique as text without oneOf and pattern")
+		}
 		return nil
 	}
 	switch _, err := strconv.ParseInt(string(value), 10, 64); {

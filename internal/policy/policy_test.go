@@ -154,18 +154,18 @@ func TestCompileBindsParameters(t *testing.T) {
 	no := model.Scalar("no")
 	technique := &model.TechniqueSpec{
 		Parameters: []model.Parameter{
-			{Name: "root", OneOf: []model.Scalar{"no", "yes"}, Default: &no}, {Name: "port", Type: "integer"}, {Name: "user", Pattern: "[a-z]+"},
+			{Name: "root", OneOf: []model.Scalar{"no", "yes"}, Default: &no}, {Name: "port", Type: "integer"}, {Name: "user"}, {Name: "shell", Pattern: "[a-z]+"},
 		},
 		Methods: []model.Method{
 			{Component: "login", FileKeyValue: &model.FileKeyValueMethod{Path: "/etc/sshd", Key: "Root", Value: "{{ .params.root }}"}},
 			{Component: "port", Command: &model.CommandMethod{Check: &model.Command{Shell: "test {{ .params.port }} = {{ .props.port }}"}}, When: `ok("login")`},
 		},
 	}
-	components, parameters, err := Compile(technique, map[string]model.Scalar{"port": "22", "user": "{{ .props.user }}"})
+	components, parameters, err := Compile(technique, map[string]model.Scalar{"port": "22", "user": "{{ .props.user }}", "shell": "sh"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := map[string]string{"root": "no", "port": "22", "user": "{{ .props.user }}"}; !reflect.DeepEqual(parameters, want) {
+	if want := map[string]string{"root": "no", "port": "22", "user": "{{ .props.user }}", "shell": "sh"}; !reflect.DeepEqual(parameters, want) {
 		t.Errorf("parameters %v, want %v", parameters, want)
 	}
 	if len(components) != 2 || components[0].Name != "login" || components[1].Method != "command" || components[1].When == "" {
@@ -175,8 +175,8 @@ func TestCompileBindsParameters(t *testing.T) {
 		"has no value":       {"user": "a"},
 		"is no whole number": {"port": "many", "user": "a"},
 		"is not allowed":     {"port": "1", "user": "a", "root": "perhaps"},
-		"does not match":     {"port": "1", "user": "a1"},
-		"has no parameter":   {"port": "1", "user": "a", "colour": "red"},
+		"does not match":     {"port": "1", "user": "a", "shell": "a1"},
+		"has no parameter":   {"port": "1", "user": "a", "shell": "sh", "colour": "red"},
 	} {
 		if _, _, err := Compile(technique, values); err == nil || !strings.Contains(err.Error(), value) {
 			t.Errorf("error %v, want one that says %q", err, value)
@@ -194,5 +194,17 @@ func TestCompileBindsParameters(t *testing.T) {
 	m, err := components[1].Expand(lookup)
 	if err != nil || m.Command.Check.Shell != `test '22' = 'it'\''s'` {
 		t.Errorf("expanded %+v, %v: values are not quoted for the shell", m.Command.Check, err)
+	}
+}
+
+// TestConstraintsNeedValue refuses properties of the node for parameters with a constraint, which no node would test.
+func TestConstraintsNeedValue(t *testing.T) {
+	for _, p := range []model.Parameter{{Name: "a", OneOf: []model.Scalar{"no"}}, {Name: "a", Pattern: "[a-z]+"}, {Name: "a", Type: "integer"}, {Name: "a", Type: "boolean"}} {
+		if err := CheckParameter(&p, "{{ .props.a }}"); err == nil || !strings.Contains(err.Error(), "cannot test") {
+			t.Errorf("%+v: %v", p, err)
+		}
+	}
+	if err := CheckParameter(&model.Parameter{Name: "a"}, "{{ .props.a }}"); err != nil {
+		t.Error(err)
 	}
 }

@@ -62,7 +62,7 @@ func (m *filePermissions) declaredOwner() (mode, uid, gid int, err error) {
 	return mode, uid, gid, err
 }
 
-// numberOf returns the number of a user or group, which is written as a number or name.
+// numberOf parses the number of a user or group, or looks up its name.
 func numberOf(text, kind string, lookup func(string) (string, error)) (int, error) {
 	if n, err := strconv.ParseUint(text, 10, 31); err == nil {
 		return int(n), nil

@@ -30,7 +30,7 @@ func (d words) Status(a, c int, definition *model.CheckDefinition, seq uint64, _
 		trouble = wave
 	}
 	switch {
-	case trouble > 0.9, trouble > 0.7 && definition.Name == "ssh": // which is refused, or not
+	case trouble > 0.9, trouble > 0.7 && definition.Name == "ssh":
 		return model.Critical
 	case trouble > 0.7:
 		return model.Warning

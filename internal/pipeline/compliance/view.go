@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/expect"
 	"github.com/muster-fleet/muster/internal/model"
@@ -153,7 +152,7 @@ func (w *complianceApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival
 	if err := r.Decode(s.Body); c == nil || err != nil {
 		return shard.Malformed
 	}
-	executed := w.Received - int64(from.NowMs-min(s.AtMs, from.NowMs))*int64(time.Millisecond)
+	executed := w.Received - from.Age(s.AtMs)
 	runs := w.p.nodes[n]
 	at, found := findRun(runs, c.Unit)
 	if !found {
@@ -196,14 +195,7 @@ func (*complianceApplier) Gap(uint32, *wire.Gap) {}
 
 // Forget implements shard.Applier: it deletes the runs of a directive, or of all, on one or all nodes
 func (w *complianceApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
-	nodes := w.p.Order()
-	if id != 0 {
-		nodes = []uint32{n}
-	}
-	for _, n := range nodes {
-		if n == shard.NoNode {
-			continue
-		}
+	for _, n := range w.p.MarkedNodes(id, n) {
 		if m.Check == 0 {
 			w.p.nodes[n] = nil
 		} else if at, found := findRun(w.p.nodes[n], m.Check); found {

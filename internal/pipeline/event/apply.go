@@ -24,7 +24,7 @@ func (w *eventApplier) applyResult(p *eventPartition, n uint32, signal *wire.Sig
 	if c == nil {
 		return shard.UnknownDefinition
 	}
-	age := ageAtSending(from.NowMs, signal.AtMs)
+	age := from.Age(signal.AtMs)
 	executed := w.Received - age
 	id, found := p.nodes[n].find(c.Unit)
 	if !found {
@@ -225,16 +225,6 @@ func (w *eventApplier) emitTransition(p *eventPartition, kind TransitionKind, s 
 		Received: w.Received, Executed: s.executed, Expired: s.flags&flagExpired != 0,
 	})
 	return &w.transitions[len(w.transitions)-1]
-}
-
-// ageAtSending returns the time between the end of a run and the sending of its result, in nanoseconds. It bounds
-// impossible values: zero for a run in the future, and at most a year.
-func ageAtSending(nowMs, atMs uint64) int64 {
-	const year = uint64(366 * 24 * time.Hour / time.Millisecond)
-	if atMs >= nowMs {
-		return 0
-	}
-	return int64(min(nowMs-atMs, year)) * int64(time.Millisecond)
 }
 
 // Admit checks whether a node may get one more event state, and returns an error code and the reason if a limit is

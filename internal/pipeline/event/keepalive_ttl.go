@@ -182,14 +182,7 @@ func (w *eventApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 		return
 	}
 	p.absent.Set(stateKey{id, m.Check}, shard.Tombstone{At: w.Received, Deleted: m.Deleted})
-	nodes := p.Order() // of one node, or of all in order
-	if id != 0 {
-		nodes = []uint32{n}
-	}
-	for _, n := range nodes {
-		if n == shard.NoNode {
-			continue
-		}
+	for _, n := range p.MarkedNodes(id, n) {
 		for at, _ := p.search(n, m.Check, ""); at < len(p.nodes[n].states) && p.nodes[n].states[at].check == m.Check; {
 			w.deleteEvent(p, p.nodes[n].states[at].slot, "the check is expected no more")
 		}

@@ -27,7 +27,7 @@ func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Sig
 		w.Logger().Error("report in the journal cannot be read and is left out", "commit", w.Position.Number, "node", p.Node(n).ID, "number", from.Number, "error", err)
 		return shard.Malformed
 	}
-	executed := w.Received - ageAtSending(from.NowMs, signal.AtMs)
+	executed := w.Received - from.Age(signal.AtMs)
 	if p.suppressesState(p.Node(n).ID, c.Unit, executed) {
 		return shard.Forgotten
 	}

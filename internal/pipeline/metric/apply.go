@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
 
@@ -58,7 +57,7 @@ func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) sh
 		return w.refuse(node, from, err)
 	}
 	u := w.unitOf(n, of, from.Stream.Lane)
-	sent := w.Received - ageAtSending(from.NowMs, s.AtMs)
+	sent := w.Received - from.Age(s.AtMs)
 	if w.block.UnixNs != 0 {
 		sent = int64(min(w.block.UnixNs, uint64(w.Received)))
 	}
@@ -116,12 +115,6 @@ func (w *metricApplier) unitOf(n uint32, of *template, lane wire.Lane) *unitStat
 		}
 	}
 	return u
-}
-
-// ageAtSending returns the time between a measurement and its sending, in nanoseconds; at most a year.
-func ageAtSending(nowMs, atMs uint64) int64 {
-	const year = uint64(366 * 24 * time.Hour / time.Millisecond)
-	return int64(min(max(nowMs, atMs)-atMs, year)) * int64(time.Millisecond)
 }
 
 // applyValue preprocesses one raw value of an item and applies the result, also to the items that are computed from
@@ -317,14 +310,7 @@ func (w *metricApplier) Gap(uint32, *wire.Gap) {}
 // Forget implements shard.Applier: it deletes the state of the Templates that a record says to forget, on one or all
 // nodes
 func (w *metricApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
-	nodes := w.p.Order()
-	if id != 0 {
-		nodes = []uint32{n}
-	}
-	for _, n := range nodes {
-		if n == shard.NoNode {
-			continue
-		}
+	for _, n := range w.p.MarkedNodes(id, n) {
 		node := &w.p.nodes[n]
 		if m.Check == 0 {
 			node.units = nil

@@ -49,6 +49,18 @@ func (p *Partition) Node(n uint32) *Node { return &p.nodes[n] }
 // Order returns the indexes of all nodes, sorted by node id. The slice belongs to the partition and must not be kept.
 func (p *Partition) Order() []uint32 { return p.order }
 
+// MarkedNodes returns the indexes of the nodes that a mark names: n, nothing for NoNode, or all in order if the id is zero. The
+// slice must not be kept.
+func (p *Partition) MarkedNodes(id model.NodeID, n uint32) []uint32 {
+	switch {
+	case id == 0:
+		return p.order
+	case n == NoNode:
+		return nil
+	}
+	return []uint32{n}
+}
+
 // Find returns the index of the node with this id
 func (p *Partition) Find(id model.NodeID) (n uint32, ok bool) {
 	at, ok := p.Search(p.order, id)

@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"time"
+
 	"github.com/muster-fleet/muster/internal/expect"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -97,6 +99,13 @@ type Arrival struct {
 	Number uint64
 	NowMs  uint64       // the sender's boot clock when it sent the batch
 	By     model.NodeID // the sender, where the signal is about a proxy node; zero: the node itself
+}
+
+// Age returns the time between an event on the sender's boot clock and its sending, in nanoseconds. It bounds impossible
+// values: zero for an event in the future, and at most a year.
+func (a *Arrival) Age(atMs uint64) int64 {
+	const year = uint64(366 * 24 * time.Hour / time.Millisecond)
+	return int64(min(max(a.NowMs, atMs)-atMs, year)) * int64(time.Millisecond)
 }
 
 // LifeChange is a change of a node's connection or keepalive, such as a new session or a missed keepalive.

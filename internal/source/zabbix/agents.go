@@ -29,13 +29,13 @@ import (
 // run of the program. The journal has them as signals with these numbers, in a stream of this run: values that an agent sends again
 // count once, also after a kill of the server.
 
-// agents finds the agents that were heard since the start of the server.
+// agents has the agents that have sent a request since the start of the server.
 type agents struct {
 	mu     sync.Mutex
 	byNode map[model.NodeID]*agent
 }
 
-// agent is an agent that was heard since the start of the server.
+// agent is the state of one agent.
 type agent struct {
 	mu        sync.Mutex // held while a request of the agent is handled, so that values stay in order
 	session   uint64     // in the journal's marks
@@ -54,7 +54,7 @@ type agent struct {
 // defaultRefresh is the interval at which agents of Zabbix 6.0 ask for active checks.
 const defaultRefresh = 2 * time.Minute
 
-// Agent describes the agent of a node; ok is false if it was not heard within its time-out.
+// Agent describes the agent of a node; ok is false if it sent no request within its time-out.
 func (s *Server) Agent(node model.NodeID) (state core.Agent, ok bool) {
 	s.agents.mu.Lock()
 	a := s.agents.byNode[node]
@@ -75,7 +75,7 @@ func (s *Server) Agent(node model.NodeID) (state core.Agent, ok bool) {
 	return state, true
 }
 
-// Connected reports whether the agent of a node was heard within its time-out.
+// Connected reports whether the agent of a node sent a request within its time-out.
 func (s *Server) Connected(node model.NodeID) bool {
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
@@ -83,7 +83,7 @@ func (s *Server) Connected(node model.NodeID) bool {
 	return a != nil && s.cfg.Now().Sub(a.heard) < a.timeout
 }
 
-// Agents returns the number of agents that were heard within their time-outs.
+// Agents returns the number of agents that sent a request within their time-outs.
 func (s *Server) Agents() (n int) {
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
