@@ -351,7 +351,7 @@ func TestHistoryIsMadeAgainFromTheRestOfTheJournal(t *testing.T) {
 			spoil(t, filepath.Join(s.Data, "history.db"))
 			said := s.CLI("doctor", "repair", "--data", s.Data)
 			s.Try("doctor", "repair", "--data", s.Data).Expect(0, "nothing was changed")
-			found := regexp.MustCompile(`the next start makes the changes since (\S+) \(commit \d+\) again`).FindStringSubmatch(said)
+			found := regexp.MustCompile(`the next start reads the changes since (\S+) \(commit \d+\) again`).FindStringSubmatch(said)
 			require(t, found != nil, "repair says:\n%s", said)
 			since := testenv.Value(time.Parse(time.RFC3339, found[1]))(t).Add(time.Second) // it is shown in whole seconds
 			was, is := changes(whole.Clone(t), since), changes(s, since)

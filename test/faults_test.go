@@ -217,7 +217,7 @@ func buildFaultyServer(t *testing.T) string {
 	dir, event := t.TempDir(), filepath.Join(harness.Root(), "internal", "pipeline", "event")
 	apply := filepath.Join(event, "apply.go")
 	text := readFile(t, apply)
-	const at = "\ts.count(from.Stream.Stream, from.Number)\n"
+	const at = "\ts.countResult(from.Stream.Stream, from.Number)\n"
 	require(t, strings.Count(string(text), at) == 1, "%s has no place for the lie any more, which is before\n%s", apply, at)
 	lying := filepath.Join(dir, "apply.go")
 	writeFile(t, lying, strings.Replace(string(text), at, "\tif lie(s, r, from) {\n\t\treturn shard.Applied\n\t}\n"+at, 1))

@@ -57,7 +57,7 @@ func TestDeliveryUnderWayAtCrashesIsDeadLetter(t *testing.T) {
 		s.Kill()
 		s.Start()
 	}
-	s.AwaitOutput("handler dead hook", "3 crashes of the server in a row")
+	s.AwaitOutput("handler dead hook", "the server crashed 3 times in a row")
 	if len(requests) > 0 {
 		t.Errorf("%d further messages", len(requests))
 	}

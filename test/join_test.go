@@ -200,8 +200,8 @@ func TestJoinSendsNothingToForeignCA(t *testing.T) {
 	token, _, err := ours.NewToken([]string{l.Addr().String()}, pki.JoinToken{})
 	testenv.NoError(t, err)
 	m := newJoiner(t)
-	m.expectRefusal(5, "its certificate is of the CA", "join", token.String())
-	m.expectRefusal(5, "its certificate is of the CA", "join", "--server", l.Addr().String(), "--ca-hash", pki.SumText(ours.CASum()))
+	m.expectRefusal(5, "the certificate is signed by the CA", "join", token.String())
+	m.expectRefusal(5, "the certificate is signed by the CA", "join", "--server", l.Addr().String(), "--ca-hash", pki.SumText(ours.CASum()))
 	for range 2 {
 		select {
 		case <-met:

@@ -69,7 +69,7 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 	}
 	journal := model.BuiltinCheckName(model.JournalCheck)
 	told := awaitEvent(t, s.API, model.ServerNodeName, journal, "it is CRITICAL", func(e v1.Event) bool { return e.Status == model.Critical }).Output
-	s.Try("status").Expect(0, "web01) have acknowledgements for signals that this server does not have")
+	s.Try("status").Expect(0, "web01) have acknowledgements for signals that the server does not have")
 	command := regexp.MustCompile(`muster (doctor restored .*)$`).FindStringSubmatch(told)
 	require(t, command != nil, "no command in %q", told)
 	s.Stop()
@@ -116,7 +116,7 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 			return err
 		}(),
 	} {
-		want := "of this server's data" // the token is of another incarnation
+		want := "the page token is from before" // the restore
 		if what == "ETag" {
 			want = "has changed: its ETag is" // an ETag contains the incarnation: an equal revision differs
 		}

@@ -239,7 +239,7 @@ func TestSecretsNeedApprovedMachine(t *testing.T) {
 		assert(t, (c.want != "" || r.Code == 0) && (c.want == "" || r.Code != 0 && strings.Contains(r.Out+r.Errors, c.want)),
 			"%s\ncode %d, want %q in\n%s%s", c.yaml, r.Code, c.want, r.Out, r.Errors)
 	}
-	s.Try("delete", "secret", "s", "--yes").Expect(harness.AnyFailure, "check/c refers to secret/s")
+	s.Try("delete", "secret", "s", "--yes").Expect(harness.AnyFailure, "check/c still refers to secret/s")
 }
 
 // Handlers get the present values of their secrets, and the values appear in no output, log or file.

@@ -344,7 +344,7 @@ func expectStoreOutage(t *testing.T, s *harness.Server, declared string) {
 		harness.Run(t, s.Env(), c.args...).Expect(model.Unavailable.Exit(), c.want, "PostgreSQL")
 	}
 	s.Try("get", "events", "--node", "web01").Expect(0, "toggle")
-	s.Try("status").Expect(0, "warning: the intent store does not answer", "warning: the history store does not answer")
+	s.Try("status").Expect(0, "warning: the database of the intent store does not answer", "warning: the database of the history store does not answer")
 	why, ok := s.Ready()
 	assert(t, ok, "agents are served, but readyz says %s", why)
 }
