@@ -293,8 +293,8 @@ func (g *neighbour) Acked(_ *link.Session, ack *wire.Ack) {
 // RunNow implements link.Handler and does nothing.
 func (g *neighbour) RunNow(*link.Session, *wire.Run) {}
 
-// Turn implements link.Handler and does nothing.
-func (g *neighbour) Turn(*link.Session, *wire.Turn) {}
+// RoundRobinRuns implements link.Handler and does nothing.
+func (g *neighbour) RoundRobinRuns(*link.Session, *wire.RoundRobinRuns) {}
 
 // Reply implements link.Handler and does nothing.
 func (g *neighbour) Reply(*link.Session, *wire.Exchange) {}

@@ -223,7 +223,7 @@ func proxyTargets(p *wire.ProxyChecks) map[model.DefinitionID][]resultTarget {
 
 // runRoundRobin runs the round-robin checks (each run by one node of a group at a time) that the server gives to this
 // node. The server gives a run to another node when no result of it arrives.
-func (c *checks) runRoundRobin(t *wire.Turn) {
+func (c *checks) runRoundRobin(t *wire.RoundRobinRuns) {
 	for _, r := range t.Runs {
 		check, _, assigned := c.findCheck(r.Definition)
 		if !assigned || !c.scheduler.RunNow(schedule.Key{Check: check, ProxyNode: r.Node}) {

@@ -189,8 +189,10 @@ func (e *linkEvents) Assigned(_ *link.Session, assignment *link.Assignment) {
 	a.cfg.Log.Info("applied the assignment", "checks", len(assignment.Definitions), "revision", assignment.Generation.Revision)
 }
 
-// Turn runs the round-robin checks that the server has given to this node for this interval
-func (e *linkEvents) Turn(_ *link.Session, t *wire.Turn) { (*Agent)(e).checks.runRoundRobin(t) }
+// RoundRobinRuns runs the round-robin checks that the server has given to this node for this interval
+func (e *linkEvents) RoundRobinRuns(_ *link.Session, t *wire.RoundRobinRuns) {
+	(*Agent)(e).checks.runRoundRobin(t)
+}
 
 // Reply passes the server's answer with secrets to the secrets.Keeper.
 func (e *linkEvents) Reply(_ *link.Session, x *wire.Exchange) { (*Agent)(e).secrets.Reply(x) }

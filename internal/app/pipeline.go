@@ -168,7 +168,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 		MarkRecorded: func(ctx context.Context) { markRecorded(ctx, s) }, Retention: time.Duration(s.cfg.HistoryRetention), Now: s.now, Logger: s.log, Registerer: s.registry, Queues: s.queues,
 	})
 	s.task(reactions, "reactions", s.dispatcher.Run)
-	return s.dispatcher.LoadPlaces(ctx, s.journal.CommonPosition)
+	return s.dispatcher.LoadPositions(ctx, s.journal.CommonPosition)
 }
 
 // shardOptions returns the settings of the workers that keep the event state in memory. The live view and the second

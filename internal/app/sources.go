@@ -69,9 +69,9 @@ func (so *sources) agent(node model.NodeID) (core.Agent, bool) {
 	return a, ok
 }
 
-// giveTurn asks the agent of a node to run a round-robin check once; false: the node has no session.
-func (so *sources) giveTurn(node model.NodeID, g wire.TurnRun) bool {
-	return so.sessions.GiveTurn(node, g) || so.bridge != nil && so.bridge.GiveTurn(node, g)
+// requestRoundRobinRun asks the agent of a node to run a round-robin check once; false: the node has no session.
+func (so *sources) requestRoundRobinRun(node model.NodeID, g wire.RoundRobinRun) bool {
+	return so.sessions.RequestRoundRobinRun(node, g) || so.bridge != nil && so.bridge.RequestRoundRobinRun(node, g)
 }
 
 // runRequests sends requests to run a check or command to the agents of nodes.
@@ -102,7 +102,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 	}
 	s.authority.NodeLife = time.Duration(s.cfg.CertificateLife)
 	s.turns = roundrobin.New(roundrobin.Options{
-		Revision: s.directory.Revision, RoundRobins: s.directory.RoundRobins, Give: s.giveTurn,
+		Revision: s.directory.Revision, RoundRobins: s.directory.RoundRobins, Give: s.requestRoundRobinRun,
 		Missed: s.recordMissedRuns, Last: s.lastRun, Grace: time.Duration(s.cfg.ReconnectGrace), Now: s.now, Log: s.log,
 	})
 	queued, _ := s.queues.Bounds("journal")

@@ -31,7 +31,7 @@ type Dispatcher struct {
 	receivers      uint64 // Run's: state of the routing by which open problems were routed last; zero: not since the start
 }
 
-// New returns a dispatcher that starts its work in Run. Call LoadPlaces before the event view is restored; the view then
+// New returns a dispatcher that starts its work in Run. Call LoadPositions before the event view is restored; the view then
 // calls Emit.
 func New(o Options) *Dispatcher {
 	o = o.withDefaults()
@@ -48,7 +48,7 @@ func New(o Options) *Dispatcher {
 
 // Load reads the recorded positions and the waiting messages from history at a start.
 func (r *Dispatcher) Load(ctx context.Context, shared func(journal.Position) journal.Position) error {
-	return errors.Join(r.LoadPlaces(ctx, shared), r.LoadOutbox(ctx, time.Time{}))
+	return errors.Join(r.LoadPositions(ctx, shared), r.LoadOutbox(ctx, time.Time{}))
 }
 
 // LoadOutbox reads the waiting messages and the escalations (progress of problems on routes) from the database. Call
@@ -62,10 +62,10 @@ func (r *Dispatcher) LoadOutbox(ctx context.Context, unknownUntil time.Time) err
 	return r.router.load(ctx)
 }
 
-// LoadPlaces reads the position of the last recorded transition in each partition, so that a journal replay records
+// LoadPositions reads the position of the last recorded transition in each partition, so that a journal replay records
 // none twice. shared converts a position of a journal that was replaced into the last position that both journals
 // have (see journal.Log.CommonPosition); nil: no journal was replaced.
-func (r *Dispatcher) LoadPlaces(ctx context.Context, shared func(journal.Position) journal.Position) error {
+func (r *Dispatcher) LoadPositions(ctx context.Context, shared func(journal.Position) journal.Position) error {
 	places, err := r.opts.Store.Places(ctx)
 	if err != nil {
 		return err
@@ -150,7 +150,7 @@ func (r *Dispatcher) run(ctx context.Context) error {
 		if err := r.reconcile(ctx); err != nil {
 			return err
 		}
-		if err := r.await(ctx, last); err != nil {
+		if err := r.awaitWork(ctx, last); err != nil {
 			return err
 		}
 		began := time.Now()
@@ -167,8 +167,8 @@ func (r *Dispatcher) run(ctx context.Context) error {
 	}
 }
 
-// await waits for transitions, for the time of the next message or for a change of routes, but at most maxIdle
-func (r *Dispatcher) await(ctx context.Context, last time.Time) error {
+// awaitWork waits for transitions, for the time of the next message or for a change of routes, but at most maxIdle
+func (r *Dispatcher) awaitWork(ctx context.Context, last time.Time) error {
 	next := r.router.nextDue()
 	if len(r.pendingEnds) > 0 && (next.IsZero() || r.endRetry.Before(next)) {
 		next = r.endRetry
@@ -190,7 +190,7 @@ func (r *Dispatcher) await(ctx context.Context, last time.Time) error {
 		case <-waiting.Done():
 		}
 	}()
-	if err := r.gather(waiting, last); err != nil && ctx.Err() != nil {
+	if err := r.gatherBatch(waiting, last); err != nil && ctx.Err() != nil {
 		return ctx.Err()
 	}
 	return nil
@@ -199,10 +199,10 @@ func (r *Dispatcher) await(ctx context.Context, last time.Time) error {
 // maxIdle is the longest time between two looks at the clock.
 const maxIdle = 20 * time.Second
 
-// gather waits until enough transitions are queued for one transaction, or until their longest waiting time is over.
+// gatherBatch waits until enough transitions are queued for one transaction, or until their longest waiting time is over.
 // The first transition after a pause is recorded at once. The next ones wait for more: at most for Gather, or for
 // GatherOpened if a problem opened.
-func (r *Dispatcher) gather(ctx context.Context, last time.Time) error {
+func (r *Dispatcher) gatherBatch(ctx context.Context, last time.Time) error {
 	if err := r.backlog.wait(ctx, 1, false); err != nil {
 		return err
 	}

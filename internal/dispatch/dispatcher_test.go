@@ -486,7 +486,7 @@ func TestFirstTransitionIsRecordedAtOnce(t *testing.T) {
 					t.Kind = kind
 					r.Emit([]event.Transition{t})
 				}
-				testenv.NoError(t, r.gather(t.Context(), last))
+				testenv.NoError(t, r.gatherBatch(t.Context(), last))
 				if got := time.Since(began); got != tt.want {
 					t.Errorf("waited %v, want %v", got, tt.want)
 				}
@@ -511,7 +511,7 @@ func TestOpenedProblemEndsTheGathering(t *testing.T) {
 		waited := func(want time.Duration) {
 			t.Helper()
 			began := time.Now()
-			if err := r.gather(t.Context(), last); err != nil || time.Since(began) != want {
+			if err := r.gatherBatch(t.Context(), last); err != nil || time.Since(began) != want {
 				t.Errorf("waited %v, want %v, %v", time.Since(began), want, err)
 			}
 			last = time.Now()
@@ -532,7 +532,7 @@ func TestGatheringEndsWithItsContext(t *testing.T) {
 		r.Emit([]event.Transition{statusTransition(1, 1, 0)})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if err := r.gather(ctx, time.Now()); err == nil {
+		if err := r.gatherBatch(ctx, time.Now()); err == nil {
 			t.Error("goes on after its context ended")
 		}
 	})

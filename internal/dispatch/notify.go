@@ -92,7 +92,7 @@ func (o *deliveryBatch) dueStep(e *escalation, to *route.Route) (step int, ready
 	if !e.AckEnds.IsZero() && !e.AckEnds.After(o.now) {
 		o.remindUnacked(e)
 	}
-	hold := decidingHold(o.holdsOf(e, to, is.Problem, o.now))
+	hold := mostImportantHold(o.holdsOf(e, to, is.Problem, o.now))
 	if hold == nil {
 		e.Held = nil
 		step, at, due := e.Next.Due()
@@ -134,9 +134,9 @@ func (r *router) holdsOf(e *escalation, to *route.Route, p *model.Problem, now t
 	return list
 }
 
-// decidingHold returns the most important reason why a message waits: one that drops the message, else the one that
+// mostImportantHold returns the most important reason why a message waits: one that drops the message, else the one that
 // ends last.
-func decidingHold(list []route.Hold) *route.Hold {
+func mostImportantHold(list []route.Hold) *route.Hold {
 	if len(list) == 0 {
 		return nil
 	}

@@ -48,15 +48,15 @@ func (r *Dispatcher) reconcile(ctx context.Context) error {
 		return nil
 	}
 	r.reconciliation = nil
-	if err := r.openMissed(ctx, m); err != nil {
+	if err := r.recordMissingOpenings(ctx, m); err != nil {
 		return err
 	}
-	return r.closeMissed(ctx, m)
+	return r.recordMissingClosings(ctx, m)
 }
 
-// openMissed opens the problems in history whose opening was lost. Problems that opened while an older or new history
+// recordMissingOpenings opens the problems in history whose opening was lost. Problems that opened while an older or new history
 // did not know which handlers were notified are only recorded.
-func (r *Dispatcher) openMissed(ctx context.Context, m *reconciliation) error {
+func (r *Dispatcher) recordMissingOpenings(ctx context.Context, m *reconciliation) error {
 	var known map[string]bool
 	if err := r.retry(ctx, "cannot read history", 0, func() (err error) {
 		ids := make([]string, len(m.opened))
@@ -77,7 +77,7 @@ func (r *Dispatcher) openMissed(ctx context.Context, m *reconciliation) error {
 	for some := range slices.Chunk(lost, r.opts.Batches.Size) {
 		var b recordedBatch
 		for _, p := range some {
-			t := r.lostOpening(p)
+			t := r.missingOpening(p)
 			change := problemChange{Transition: t, problem: problemOf(r.opts.Names, t), late: true}
 			if !r.router.mayHaveBeenSent(p.Opened) {
 				r.metrics.missed.WithLabelValues("opened").Inc()
@@ -100,8 +100,8 @@ func (r *Dispatcher) openMissed(ctx context.Context, m *reconciliation) error {
 	return nil
 }
 
-// lostOpening creates the opening transition that history lacks, from the event's state in the event view
-func (r *Dispatcher) lostOpening(p *model.Problem) *event.Transition {
+// missingOpening creates the opening transition that history lacks, from the event's state in the event view
+func (r *Dispatcher) missingOpening(p *model.Problem) *event.Transition {
 	t := event.Transition{Node: p.NodeID, Source: p.Source}
 	if s := r.opts.Routing.Present(p.NodeID, p.Source); s != nil {
 		t = *s
@@ -110,9 +110,9 @@ func (r *Dispatcher) lostOpening(p *model.Problem) *event.Transition {
 	return &t
 }
 
-// closeMissed closes the problems in history that are no longer open in the event view. If the view has no state of
+// recordMissingClosings closes the problems in history that are no longer open in the event view. If the view has no state of
 // an existing event, the problem stays open, because nobody can tell whether it has ended.
-func (r *Dispatcher) closeMissed(ctx context.Context, m *reconciliation) error {
+func (r *Dispatcher) recordMissingClosings(ctx context.Context, m *reconciliation) error {
 	var b recordedBatch
 	for id, of := range m.closed {
 		s := r.opts.Routing.Present(of.node, of.source)
@@ -124,7 +124,7 @@ func (r *Dispatcher) closeMissed(ctx context.Context, m *reconciliation) error {
 		if err := r.retry(ctx, "cannot read history", 0, func() error {
 			p, err := r.opts.Store.Problem(ctx, id)
 			if err == nil && p.Closed.IsZero() {
-				b.changes = append(b.changes, r.lostClosing(p, s))
+				b.changes = append(b.changes, r.missingClosing(p, s))
 			} else if model.ClassOf(err) == model.NotFound {
 				err = nil
 			}
@@ -147,9 +147,9 @@ func (r *Dispatcher) closeMissed(ctx context.Context, m *reconciliation) error {
 	return r.routeAndRecord(ctx, b, 0)
 }
 
-// lostClosing creates the closing transition that history lacks, from the present state of the problem's check or
+// missingClosing creates the closing transition that history lacks, from the present state of the problem's check or
 // trigger. The time of the closing is known only if the source is OK.
-func (r *Dispatcher) lostClosing(p history.Problem, state *event.Transition) problemChange {
+func (r *Dispatcher) missingClosing(p history.Problem, state *event.Transition) problemChange {
 	t := &event.Transition{Kind: event.ProblemClosed, Node: p.NodeID, Source: p.Source, Definition: p.Definition, Status: model.OK,
 		Received: r.now().UnixNano()}
 	if state == nil {

@@ -286,7 +286,7 @@ func (o *deliveryBatch) joinRoute(c *rerouting, list, present []*escalation) Rou
 	}
 	for _, e := range list {
 		if len(e.Notified) == 0 {
-			o.regroup(e, "\x00earlier\x00"+first.Problem, first.Problem)
+			o.moveToGroup(e, "\x00earlier\x00"+first.Problem, first.Problem)
 			e.Opened, e.Held = o.now, nil
 			e.Next = to.Escalate(o.now, o.now.Add(to.GroupWait))
 			if c.OnlyNew {
@@ -299,7 +299,7 @@ func (o *deliveryBatch) joinRoute(c *rerouting, list, present []*escalation) Rou
 	for i, e := range slices.Concat(list, present) {
 		is := o.presentState(e)
 		earlier := c.OnlyNew && i < len(list) || len(e.Skipped) > 0 || e.Held != nil && e.Held.Kind == route.Earlier
-		if !out.count(e, to, earlier || is != nil && decidingHold(o.holdsOf(e, to, is.Problem, o.now)) != nil) {
+		if !out.count(e, to, earlier || is != nil && mostImportantHold(o.holdsOf(e, to, is.Problem, o.now)) != nil) {
 			_, out.At, _ = e.Next.Due()
 		}
 	}

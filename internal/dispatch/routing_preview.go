@@ -83,7 +83,7 @@ func (o *deliveryBatch) previewOpenProblems(c *rerouting) (out []RoutedProblems)
 				}
 				byRoute[e.routeKey()] = one
 			}
-			one.count(e, to, c.OnlyNew || p.Ack.Active(o.now) || decidingHold(o.Table.Holds(m, to, o.now)) != nil)
+			one.count(e, to, c.OnlyNew || p.Ack.Active(o.now) || mostImportantHold(o.Table.Holds(m, to, o.now)) != nil)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(byRoute)) {

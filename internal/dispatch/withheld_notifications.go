@@ -218,7 +218,7 @@ func (o *deliveryBatch) notifyRateExcess(list []*escalation, step int) error {
 	})
 	first, why := list[0], "delayed until now by the rate limit of route "+list[0].Route
 	for _, e := range list {
-		o.regroup(e, "\x00over\x00"+first.Problem, first.Problem)
+		o.moveToGroup(e, "\x00over\x00"+first.Problem, first.Problem)
 	}
 	if rate := first.route.Rate; rate != nil {
 		why += ": no more than " + rate.String()
@@ -227,8 +227,8 @@ func (o *deliveryBatch) notifyRateExcess(list []*escalation, step int) error {
 	return o.notify(list, step, why)
 }
 
-// regroup moves an escalation to another message group
-func (r *router) regroup(e *escalation, name, lead string) {
+// moveToGroup moves an escalation to another message group
+func (r *router) moveToGroup(e *escalation, name, lead string) {
 	r.leaveGroup(e)
 	e.Group, e.Lead = name, lead
 	r.group(groupKey{route: e.Route, group: name}, lead).members[e] = true

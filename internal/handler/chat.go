@@ -39,7 +39,7 @@ func slack(s *model.Slack, m *Message, w *messageText) *request {
 		blocks = append(blocks, section("<"+slackEscape(w.link)+"|the problem in Muster>"))
 	}
 	message := jsonObject{{"text", body.Cut(slackEscape(w.title), slackText)}, // phones show this text
-		{"attachments", []jsonObject{{{"color", w.tone.color()}, {"blocks", blocks}}}}}
+		{"attachments", []jsonObject{{{"color", w.color.hex()}, {"blocks", blocks}}}}}
 	return &request{kind: "slack", hidden: true, url: s.URL.Text, key: m.Key, body: encodeJSON(message)}
 }
 
@@ -74,7 +74,7 @@ func teams(t *model.MSTeams, m *Message, w *messageText) *request {
 
 // teamsCard returns an Adaptive Card that has the message as text runs, in which Teams interprets no Markdown
 func teamsCard(w *messageText, facts [][2]string, output string) jsonObject {
-	color := map[tone]string{good: "good", mild: "warning", bad: "attention", unclear: "accent", plain: "default"}[w.tone]
+	color := map[colorClass]string{good: "good", mild: "warning", bad: "attention", unclear: "accent", plain: "default"}[w.color]
 	text := func(text string, style ...jsonField) jsonObject {
 		return jsonObject{{"type", "RichTextBlock"}, {"inlines", []jsonObject{append(jsonObject{{"type", "TextRun"}, {"text", text}}, style...)}}}
 	}
@@ -125,7 +125,7 @@ func mattermost(s *model.Mattermost, m *Message, w *messageText) *request {
 		fields = append(fields, jsonObject{{"short", true}, {"title", f[0]}, {"value", codeSpan(f[1])}})
 	}
 	message := jsonObject{{"channel?", s.Channel}, {"username?", s.Username}, {"attachments", []jsonObject{{
-		{"fallback", w.title}, {"color", w.tone.color()}, {"title", w.title}, {"title_link?", w.link},
+		{"fallback", w.title}, {"color", w.color.hex()}, {"title", w.title}, {"title_link?", w.link},
 		{"text?", strings.Join(parts, "\n")}, {"fields", fields}}}}}
 	return &request{kind: "mattermost", hidden: true, url: s.URL.Text, key: m.Key, ca: s.CA, body: encodeJSON(message)}
 }
@@ -147,7 +147,7 @@ const (
 
 // ntfy returns the request that publishes a message on ntfy (docs.ntfy.sh/publish).
 func ntfy(t *model.Ntfy, m *Message, w *messageText) *request {
-	tag := map[tone]string{good: "white_check_mark", mild: "warning", bad: "rotating_light", unclear: "question", plain: "speech_balloon"}[w.tone]
+	tag := map[colorClass]string{good: "white_check_mark", mild: "warning", bad: "rotating_light", unclear: "question", plain: "speech_balloon"}[w.color]
 	message := func(text string) []byte {
 		return encodeJSON(jsonObject{{"topic", t.Topic.Text}, {"title", body.Cut(w.title, ntfyTitle)}, {"message", text},
 			{"priority", ntfyPriority(m.Note, w)}, {"tags", append([]string{tag}, t.Tags...)}, {"click?", w.link}})
@@ -163,7 +163,7 @@ func ntfy(t *model.Ntfy, m *Message, w *messageText) *request {
 
 // ntfyPriority returns the priority of a message for ntfy, from 1 (silent) to 5 (long ring).
 func ntfyPriority(n *Notification, w *messageText) int {
-	if w.tone == good || w.tone == plain {
+	if w.color == good || w.color == plain {
 		return 3
 	}
 	return rankSeverity(n, [5]int{2, 3, 3, 4, 5})

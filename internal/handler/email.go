@@ -232,7 +232,7 @@ func (o *Sender) composeMail(e *model.Email, m *Message, w *messageText) (*gomai
 func (w *messageText) htmlText() string {
 	var b strings.Builder
 	esc := html.EscapeString
-	fmt.Fprintf(&b, "<!doctype html>\n<html><body style=\"font-family:sans-serif\">\n<p style=\"border-left:6px solid %s;padding-left:10px;font-size:1.2em\"><b>%s</b></p>\n<table>\n", w.tone.color(), esc(w.title))
+	fmt.Fprintf(&b, "<!doctype html>\n<html><body style=\"font-family:sans-serif\">\n<p style=\"border-left:6px solid %s;padding-left:10px;font-size:1.2em\"><b>%s</b></p>\n<table>\n", w.color.hex(), esc(w.title))
 	for _, f := range w.facts {
 		fmt.Fprintf(&b, "<tr><td style=\"padding-right:1em\">%s</td><td>%s</td></tr>\n", esc(f[0]), esc(f[1]))
 	}

@@ -151,23 +151,23 @@ type messageText struct {
 	output   string      // first lines of the output
 	commands []string    // commands that help the reader
 	link     string      // address of a page about the problem; may be empty
-	tone     tone
+	color    colorClass
 }
 
-// tone classifies a message as good, mild, bad, unclear or neither (plain), which selects its colour and symbol
-type tone int
+// colorClass classifies a message as good, mild, bad, unclear or neither (plain), which selects its colour and symbol
+type colorClass int
 
 const (
-	good    tone = iota // OK or closed
-	mild                // WARNING
-	bad                 // CRITICAL
-	unclear             // UNKNOWN
-	plain               // the message shows no state of a problem: tests, acknowledgements
+	good    colorClass = iota // OK or closed
+	mild                      // WARNING
+	bad                       // CRITICAL
+	unclear                   // UNKNOWN
+	plain                     // the message shows no state of a problem: tests, acknowledgements
 )
 
-// color returns the colour of a tone as #rrggbb.
-func (t tone) color() string {
-	return [...]string{"#2e7d32", "#f9a825", "#c62828", "#6a1b9a", "#546e7a"}[t]
+// hex returns the colour as #rrggbb.
+func (c colorClass) hex() string {
+	return [...]string{"#2e7d32", "#f9a825", "#c62828", "#6a1b9a", "#546e7a"}[c]
 }
 
 // Limits of a text for people: lines and bytes of a check's output.
@@ -179,7 +179,7 @@ const (
 
 // messageText returns the texts of a message for people; labels names the node labels to show.
 func (o *Sender) messageText(n *Notification, labels []string) *messageText {
-	w := &messageText{title: n.title(), link: problemLink(o.opts.ProblemLink, n), tone: n.tone()}
+	w := &messageText{title: n.title(), link: problemLink(o.opts.ProblemLink, n), color: n.colorClass()}
 	fact := func(name, format string, args ...any) {
 		w.facts = append(w.facts, [2]string{name, body.Line(fmt.Sprintf(format, args...))})
 	}
@@ -315,8 +315,8 @@ func (n *Notification) title() string {
 	return body.Line(what)
 }
 
-// tone returns good, mild, bad, plain or unclear for a message, by its kind and status; it selects the colour.
-func (n *Notification) tone() tone {
+// colorClass returns good, mild, bad, plain or unclear for a message, by its kind and status; it selects the colour.
+func (n *Notification) colorClass() colorClass {
 	switch {
 	case n.Kind == Closed:
 		return good

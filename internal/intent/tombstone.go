@@ -139,15 +139,15 @@ func (x *tombstoneIndex) removeRow(name string) {
 	delete(x.byRow, name)
 }
 
-// inForce reports whether the tombstone (record of a removed node or refused machine) has not expired
-func (t *Tombstone) inForce(now time.Time) bool { return t.Until.IsZero() || now.Before(t.Until) }
+// isActive reports whether the tombstone (record of a removed node or refused machine) has not expired
+func (t *Tombstone) isActive(now time.Time) bool { return t.Until.IsZero() || now.Before(t.Until) }
 
 // lookupRow returns the tombstone in the row with this name, unless it has expired
 func (x *tombstoneIndex) lookupRow(name string) (Tombstone, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	t, ok := x.byRow[name]
-	return t, ok && t.inForce(x.now())
+	return t, ok && t.isActive(x.now())
 }
 
 // lookupKey returns the tombstone of the machine key with this fingerprint, unless it has expired
@@ -155,7 +155,7 @@ func (x *tombstoneIndex) lookupKey(key string) (Tombstone, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	t, ok := x.byRow[x.byKey[key]]
-	return t, ok && t.inForce(x.now())
+	return t, ok && t.isActive(x.now())
 }
 
 // deletionWrites returns the database write that deletes the tombstone in the row with this name; nil: the row does
@@ -174,7 +174,7 @@ func (x *tombstoneIndex) expiredWrites() (writes []Write) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	for name, t := range x.byRow {
-		if !t.inForce(x.now()) {
+		if !t.isActive(x.now()) {
 			writes = append(writes, Write{Key: Key{Kind: tombstoneKind, Name: name}, Expect: -1})
 		}
 	}
@@ -186,7 +186,7 @@ func (x *tombstoneIndex) list(match func(*Tombstone) bool) (list []TombstoneEntr
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	for id, t := range x.byRow {
-		if t.inForce(x.now()) && match(&t) {
+		if t.isActive(x.now()) && match(&t) {
 			list = append(list, TombstoneEntry{id, t})
 		}
 	}

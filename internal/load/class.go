@@ -138,8 +138,8 @@ const defaultLinger = 500 * time.Millisecond
 // same: a definition for each check.
 type checkSet struct {
 	definitions []*model.CheckDefinition
-	things      [][]model.NodeID         // nodes that each check reports on; nil if no check reports on other nodes
-	turns       map[wire.TurnRun]placing // member that has each turn
+	things      [][]model.NodeID               // nodes that each check reports on; nil if no check reports on other nodes
+	turns       map[wire.RoundRobinRun]placing // member that has each turn
 }
 
 // checkSet is nil while an assignment lacks a check of the class.

@@ -83,8 +83,8 @@ func (a *agent) ack(ack *wire.Ack) {
 	a.pump()
 }
 
-// Turn: runs that are given to this machine now.
-func (a *agent) Turn(_ *link.Session, t *wire.Turn) {
+// RoundRobinRuns: runs that are given to this machine now.
+func (a *agent) RoundRobinRuns(_ *link.Session, t *wire.RoundRobinRuns) {
 	for _, g := range t.Runs {
 		a.turn(g)
 	}

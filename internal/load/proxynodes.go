@@ -113,11 +113,11 @@ func (s *checkSet) meet(c *class, held *link.Assignment) bool {
 		}
 		if k.robin != nil {
 			if s.turns == nil {
-				s.turns = map[wire.TurnRun]placing{}
+				s.turns = map[wire.RoundRobinRun]placing{}
 			}
 			k.robin.learn(definition, s.thingsOf(i))
 			for n, id := range s.thingsOf(i) {
-				s.turns[wire.TurnRun{Definition: definition.ID, Node: id}] = placing{int16(i), uint16(n)}
+				s.turns[wire.RoundRobinRun{Definition: definition.ID, Node: id}] = placing{int16(i), uint16(n)}
 			}
 		}
 	}

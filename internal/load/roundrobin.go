@@ -139,7 +139,7 @@ func (b *robin) first(r *run, round int, at int64) int64 {
 
 // turn runs what this machine is given the turn of, if it can. The timetable's beginning and
 // end bind it: what an interval before it or after it would have is not run.
-func (a *agent) turn(g wire.TurnRun) {
+func (a *agent) turn(g wire.RoundRobinRun) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.set == nil {

@@ -51,7 +51,7 @@ func playTurns(t *testing.T) *turning {
 	r.deal(0)
 	r.begin.Store(sec64(1))
 	class := r.classes[0]
-	set := &checkSet{definitions: make([]*model.CheckDefinition, len(class.checks)), things: make([][]model.NodeID, len(class.checks)), turns: map[wire.TurnRun]placing{}}
+	set := &checkSet{definitions: make([]*model.CheckDefinition, len(class.checks)), things: make([][]model.NodeID, len(class.checks)), turns: map[wire.RoundRobinRun]placing{}}
 	for i := range class.checks {
 		set.definitions[i] = &model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(i + 1), Unit: model.CheckID(i + 1), Name: class.checks[i].full}, Interval: 10 * time.Second, Timeout: 2 * time.Second}
 	}
@@ -222,7 +222,7 @@ func (p *turning) begins(interval int64) int64 {
 func TestTurnsAreRun(t *testing.T) {
 	p := playTurns(t)
 	a, b := p.agents[0], p.ping.robin
-	given := wire.TurnRun{Definition: 2, Node: 901}
+	given := wire.RoundRobinRun{Definition: 2, Node: 901}
 	a.set.things[1], a.set.turns[given] = []model.NodeID{901, 902}, placing{1, 0}
 	a.status, a.ledger.states = make([]model.Status, 1), make([]entry, 1)
 	p.epoch = time.Now().Add(-30 * time.Second)

@@ -16,8 +16,8 @@ type placement struct {
 	unit model.UnitID
 }
 
-// pass has the groups, checks and nodes to recompute after the planner has applied a list of edits
-type pass struct {
+// recomputation has the groups, checks and nodes to recompute after the planner has applied a list of edits
+type recomputation struct {
 	fresh     []*conditionState          // new conditions, not evaluated yet
 	nodes     *roaring.Bitmap            // nodes whose groups and units have to be computed
 	groups    map[directory.GroupID]bool // groups whose members have to be computed
@@ -50,14 +50,14 @@ type pass struct {
 //  7. units of changed nodes, and the body of a unit on nodes of a roll-out
 //  8. readers of changed properties
 //  9. runners of proxy checks about nodes that appeared, disappeared or changed
-func (f *fleet) apply(edits []edit) *pass {
-	p := &pass{
+func (f *fleet) apply(edits []definitionEdit) *recomputation {
+	p := &recomputation{
 		nodes: roaring.New(), build: roaring.New(), moved: roaring.New(), groups: map[directory.GroupID]bool{}, regrouped: map[directory.GroupID]bool{},
 		units: map[model.UnitID]bool{}, redefined: map[model.UnitID]*unit{},
 	}
 	f.counts.Passes++
 	for _, e := range edits {
-		f.define(p, e)
+		f.applyEdit(p, e)
 	}
 	f.evaluate(p, false)
 	f.updateMembersOfGroups(p)
@@ -93,7 +93,7 @@ func (f *fleet) apply(edits []edit) *pass {
 }
 
 // deletedNodes returns the nodes that the edits deleted, with their ids for life
-func (p *pass) deletedNodes() map[model.NodeID]uuid.UUID {
+func (p *recomputation) deletedNodes() map[model.NodeID]uuid.UUID {
 	deleted := make(map[model.NodeID]uuid.UUID, len(p.deleted))
 	for _, n := range p.deleted {
 		deleted[n.def.ID] = n.def.UID
@@ -106,9 +106,9 @@ func bitmapIDs(b *roaring.Bitmap) func(func(uint32) bool) {
 	return slices.Values(b.ToArray())
 }
 
-// define applies one edit to the compiled definitions and indexes, and marks the groups, checks and nodes to
+// applyEdit applies one edit to the compiled definitions and indexes, and marks the groups, checks and nodes to
 // recompute
-func (f *fleet) define(p *pass, e edit) {
+func (f *fleet) applyEdit(p *recomputation, e definitionEdit) {
 	switch def := newestDefinition(e.new, e.old).(type) {
 	case *nodeDef:
 		f.defineNode(p, oldDefinition[*nodeDef](e), newDefinition[*nodeDef](e))
@@ -118,10 +118,10 @@ func (f *fleet) define(p *pass, e edit) {
 		f.defineUnit(p, def.ID, oldDefinition[*unit](e), newDefinition[*unit](e))
 	case *propertyDef:
 		if old := oldDefinition[*propertyDef](e); old != nil {
-			f.updatePropertyUsers(p, old.place(), f.properties.remove(old))
+			f.updatePropertyUsers(p, old.indexKey(), f.properties.remove(old))
 		}
 		if new := newDefinition[*propertyDef](e); new != nil {
-			f.updatePropertyUsers(p, new.place(), f.properties.add(new))
+			f.updatePropertyUsers(p, new.indexKey(), f.properties.add(new))
 		}
 	case *directory.Namespace:
 		if old := oldDefinition[*directory.Namespace](e); old != nil {
@@ -146,13 +146,13 @@ func newestDefinition(a, b any) any {
 }
 
 // oldDefinition returns the old definition of an edit as type D, or nil for another type.
-func oldDefinition[D any](e edit) D { d, _ := e.old.(D); return d }
+func oldDefinition[D any](e definitionEdit) D { d, _ := e.old.(D); return d }
 
 // newDefinition returns the new definition of an edit as type D, or nil for another type.
-func newDefinition[D any](e edit) D { d, _ := e.new.(D); return d }
+func newDefinition[D any](e definitionEdit) D { d, _ := e.new.(D); return d }
 
 // defineNode replaces the definition of a node and marks its groups and checks to recompute.
-func (f *fleet) defineNode(p *pass, old, new *nodeDef) {
+func (f *fleet) defineNode(p *recomputation, old, new *nodeDef) {
 	if old != nil {
 		id := uint32(old.ID)
 		for _, g := range old.groups {
@@ -202,7 +202,7 @@ func (f *fleet) defineNode(p *pass, old, new *nodeDef) {
 }
 
 // removeNode removes a deleted node from its groups and checks, and records the checks that it ran.
-func (f *fleet) removeNode(p *pass, id model.NodeID) {
+func (f *fleet) removeNode(p *recomputation, id model.NodeID) {
 	n := f.nodes[id]
 	for _, g := range n.groups.ids {
 		f.groups[g].members.remove(id)
@@ -212,8 +212,8 @@ func (f *fleet) removeNode(p *pass, id model.NodeID) {
 		f.units[u].nodes.remove(id)
 		p.lost = append(p.lost, placement{id, u})
 	}
-	f.groupSets.move(&n.groups, f.groupSets.empty)
-	f.unitSets.move(&n.units, f.unitSets.empty)
+	f.groupSets.moveReference(&n.groups, f.groupSets.empty)
+	f.unitSets.moveReference(&n.units, f.unitSets.empty)
 	f.groupSets.empty.refs--
 	f.unitSets.empty.refs--
 	f.oversized -= min(n.excess, 1)
@@ -224,13 +224,13 @@ func (f *fleet) removeNode(p *pass, id model.NodeID) {
 }
 
 // defineGroup replaces the definition of a group and marks the members and checks to recompute.
-func (f *fleet) defineGroup(p *pass, id directory.GroupID, old, new *groupDef) {
+func (f *fleet) defineGroup(p *recomputation, id directory.GroupID, old, new *groupDef) {
 	g := f.group(id)
 	g.def = new
 	var before, after targets
 	if old != nil {
 		before = *old.targets
-		f.addUsers(before, func(u *users) { u.groups = remove(u.groups, id) })
+		f.addUsers(before, func(u *dependents) { u.groups = remove(u.groups, id) })
 		for _, child := range before.groups {
 			f.group(child).parents = remove(f.group(child).parents, id)
 		}
@@ -238,7 +238,7 @@ func (f *fleet) defineGroup(p *pass, id directory.GroupID, old, new *groupDef) {
 	if new != nil {
 		after = *new.targets
 		p.fresh = append(p.fresh, f.conditions.acquire(after.conditions())...)
-		f.addUsers(after, func(u *users) { u.groups = insert(u.groups, id) })
+		f.addUsers(after, func(u *dependents) { u.groups = insert(u.groups, id) })
 		for _, child := range after.groups {
 			f.group(child).parents = insert(f.group(child).parents, id)
 		}
@@ -261,14 +261,14 @@ func (f *fleet) defineGroup(p *pass, id directory.GroupID, old, new *groupDef) {
 }
 
 // defineUnit replaces the definition of a check and marks the nodes to recompute.
-func (f *fleet) defineUnit(p *pass, id model.UnitID, old, new *unit) {
+func (f *fleet) defineUnit(p *recomputation, id model.UnitID, old, new *unit) {
 	u := f.units[id]
 	if old != nil {
 		for _, name := range old.propertiesRead() {
 			f.properties.readers[name] = remove(f.properties.readers[name], id)
 		}
 		for _, t := range old.targetLists() {
-			f.addUsers(*t, func(u *users) { u.units = remove(u.units, id) })
+			f.addUsers(*t, func(u *dependents) { u.units = remove(u.units, id) })
 			for _, g := range t.groups {
 				f.group(g).units = remove(f.group(g).units, id)
 			}
@@ -284,7 +284,7 @@ func (f *fleet) defineUnit(p *pass, id model.UnitID, old, new *unit) {
 		}
 		for _, t := range new.targetLists() {
 			p.fresh = append(p.fresh, f.conditions.acquire(t.conditions())...)
-			f.addUsers(*t, func(u *users) { u.units = insert(u.units, id) })
+			f.addUsers(*t, func(u *dependents) { u.units = insert(u.units, id) })
 			for _, g := range t.groups {
 				f.group(g).units = insert(f.group(g).units, id)
 			}
@@ -318,11 +318,11 @@ func (f *fleet) defineUnit(p *pass, id model.UnitID, old, new *unit) {
 
 // addUsers calls change for the user list of each node name and condition in targets, to add or remove one user. The
 // conditions must be acquired.
-func (f *fleet) addUsers(t targets, change func(*users)) {
+func (f *fleet) addUsers(t targets, change func(*dependents)) {
 	for _, name := range t.nodes {
 		u := f.mentions[name]
 		if u == nil {
-			u = &users{}
+			u = &dependents{}
 			f.mentions[name] = u
 		}
 		if change(u); len(u.groups)+len(u.units) == 0 {
@@ -330,6 +330,6 @@ func (f *fleet) addUsers(t targets, change func(*users)) {
 		}
 	}
 	if t.where != nil {
-		change(&f.conditions.byKey[t.where.key].users)
+		change(&f.conditions.byKey[t.where.key].dependents)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // build recomputes the assignments of the nodes that the applied edits affect. It returns the nodes whose assignment
 // differs from the one before. An unchanged assignment keeps its generation. A node whose assignment would be too
 // large gets none: its agent keeps running its last one (see recordExcess).
-func (f *fleet) build(p *pass, generation wire.Generation) []model.NodeID {
+func (f *fleet) build(p *recomputation, generation wire.Generation) []model.NodeID {
 	var changed []model.NodeID
 	for _, n := range p.deleted {
 		n.dropContent()
@@ -69,7 +69,7 @@ func (n *node) dropContent() {
 // compareAssignments returns the nodes whose assignment (checks and property values) build would change, and changes
 // nothing. It fails if a node would get an assignment that exceeds the limit and is larger than the node's present
 // one.
-func (f *fleet) compareAssignments(p *pass) (nodes []model.NodeID, err error) {
+func (f *fleet) compareAssignments(p *recomputation) (nodes []model.NodeID, err error) {
 	b := f.builder(p)
 	var large []string
 	for id := range bitmapIDs(p.build) {
@@ -89,14 +89,14 @@ func (f *fleet) compareAssignments(p *pass) (nodes []model.NodeID, err error) {
 // builder computes the content of assignments (compiled checks and property values) after edits
 type builder struct {
 	f            *fleet
-	p            *pass
+	p            *recomputation
 	resolver     *resolver
 	compositions map[*unitSet]*composition
 	made         []*content
 }
 
 // builder returns a builder of the assignments that the applied edits affect
-func (f *fleet) builder(p *pass) *builder {
+func (f *fleet) builder(p *recomputation) *builder {
 	return &builder{f: f, p: p, resolver: f.resolver(), compositions: map[*unitSet]*composition{}}
 }
 
@@ -305,7 +305,7 @@ func (i *Inspector) Oversized(most int) (list []string) {
 	defer i.p.compiling.Unlock()
 	i.p.mu.Lock()
 	defer i.p.mu.Unlock()
-	b := i.p.fleet.builder(&pass{})
+	b := i.p.fleet.builder(&recomputation{})
 	for _, n := range i.p.fleet.nodes {
 		if n.excess > 0 && len(list) < most {
 			list = append(list, oversizedReason(n, b.content(n)))

@@ -229,17 +229,17 @@ type joinGrant struct {
 
 // scope is the range in which a Property applies: everywhere, in a namespace, in a group or on a node
 type scope struct {
-	level level
+	level scopeLevel
 	ns    string
 	group directory.GroupID
 	node  route.Name
 }
 
-// level is the kind of a property's scope, from global (widest) to node (narrowest)
-type level uint8
+// scopeLevel is the kind of a property's scope, from global (widest) to node (narrowest)
+type scopeLevel uint8
 
 const (
-	globalLevel level = iota
+	globalLevel scopeLevel = iota
 	namespaceLevel
 	groupLevel
 	nodeLevel

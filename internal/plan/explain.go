@@ -342,8 +342,8 @@ func valueEffect(said, now any) string {
 			clashes++
 			return
 		}
-		x, xIs := said.(object)
-		y, yIs := now.(object)
+		x, xIs := said.(jsonObject)
+		y, yIs := now.(jsonObject)
 		switch {
 		case xIs && yIs:
 			for key, v := range x {
@@ -352,7 +352,7 @@ func valueEffect(said, now any) string {
 			if len(x) == 0 {
 				same++
 			}
-		case !xIs && !yIs && said.(leaf).text == now.(leaf).text:
+		case !xIs && !yIs && said.(jsonLeaf).text == now.(jsonLeaf).text:
 			same++
 		default:
 			other++

@@ -31,7 +31,7 @@ type fleet struct {
 
 	groupNumbers *groupNumbers
 	groups       map[directory.GroupID]*group
-	mentions     map[route.Name]*users // groups and units by the node that they name
+	mentions     map[route.Name]*dependents // groups and units by the node that they name
 	conditions   *conditionIndex
 	units        map[model.UnitID]*placedUnit
 	properties   *propertyIndex
@@ -75,8 +75,8 @@ type group struct {
 	units    []model.UnitID // units that target the group
 }
 
-// users has the groups and checks that refer to one node name or to one condition
-type users struct {
+// dependents has the groups and checks that refer to one node name or to one condition
+type dependents struct {
 	groups []directory.GroupID
 	units  []model.UnitID
 }
@@ -128,7 +128,7 @@ func newFleet(numbers *groupNumbers) *fleet {
 		definitions: map[intent.Key]any{}, resources: map[directory.Resource]model.Spec{}, namespaces: map[string]*directory.Namespace{},
 		nodes: map[model.NodeID]*node{}, byBareName: map[string][]model.NodeID{},
 		all: roaring.New(), proxies: roaring.New(), inNamespace: map[string]*roaring.Bitmap{},
-		groupNumbers: numbers, groups: map[directory.GroupID]*group{}, mentions: map[route.Name]*users{},
+		groupNumbers: numbers, groups: map[directory.GroupID]*group{}, mentions: map[route.Name]*dependents{},
 		conditions: newConditionIndex(), units: map[model.UnitID]*placedUnit{}, properties: newPropertyIndex(),
 		groupSets: newSets[directory.GroupID](), unitSets: newSets[model.UnitID](),
 	}
@@ -302,8 +302,8 @@ func (s *sets[T]) intern(ids, next []T) *set[T] {
 	return made
 }
 
-// move moves the reference of one node from a set to another set
-func (s *sets[T]) move(at **set[T], to *set[T]) {
+// moveReference moves the reference of one node from a set to another set
+func (s *sets[T]) moveReference(at **set[T], to *set[T]) {
 	to.refs++
 	from := *at
 	*at = to

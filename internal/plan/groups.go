@@ -15,7 +15,7 @@ import (
 
 // evaluate evaluates every condition on the changed nodes, and each new condition on all nodes that it may
 // select. readsGroups chooses the conditions that read node.groups, or those that do not.
-func (f *fleet) evaluate(p *pass, readsGroups bool) {
+func (f *fleet) evaluate(p *recomputation, readsGroups bool) {
 	if readsGroups && f.conditions.groupReaders == 0 {
 		return
 	}
@@ -71,7 +71,7 @@ func (f *fleet) groupNames(s *groupSet) []string {
 
 // updateMembersOfGroups recomputes the members of changed groups and, where these differ, of the groups that contain
 // them. Nodes that joined or left a group are added to p.nodes.
-func (f *fleet) updateMembersOfGroups(p *pass) {
+func (f *fleet) updateMembersOfGroups(p *recomputation) {
 	reach := map[directory.GroupID]bool{} // groups to compute; false: not visited yet
 	var up func(directory.GroupID)
 	up = func(g directory.GroupID) {
@@ -132,7 +132,7 @@ func (f *fleet) updateMembersOfGroups(p *pass) {
 }
 
 // updateGroupsOfNode recomputes all groups of a node.
-func (f *fleet) updateGroupsOfNode(p *pass, n *node) {
+func (f *fleet) updateGroupsOfNode(p *recomputation, n *node) {
 	f.counts.Nodes++
 	id, ns := uint32(n.def.ID), n.def.Namespace
 	found := slices.Clone(n.def.groups)
@@ -154,8 +154,8 @@ func (f *fleet) updateGroupsOfNode(p *pass, n *node) {
 		}
 	}
 	f.conditions.inNamespace(ns, func(s *conditionState) {
-		if len(s.users.groups) > 0 && s.matches.Contains(id) {
-			add(s.users.groups)
+		if len(s.dependents.groups) > 0 && s.matches.Contains(id) {
+			add(s.dependents.groups)
 		}
 	})
 	for todo := slices.Clone(found); len(todo) > 0; {
@@ -172,7 +172,7 @@ func (f *fleet) updateGroupsOfNode(p *pass, n *node) {
 	difference(n.groups.ids, found,
 		func(g directory.GroupID) { f.groups[g].members.remove(n.def.ID); p.regrouped[g] = true },
 		func(g directory.GroupID) { f.groups[g].members.add(n.def.ID); p.regrouped[g] = true })
-	f.groupSets.move(&n.groups, f.groupSets.intern(found, nil))
+	f.groupSets.moveReference(&n.groups, f.groupSets.intern(found, nil))
 }
 
 // conditionIndex has each condition that a group or check uses, with the nodes that the condition selects. A
@@ -205,7 +205,7 @@ type conditionState struct {
 	matches *roaring.Bitmap
 	refs    int
 	fresh   bool // the condition was not evaluated yet
-	users
+	dependents
 }
 
 // newConditionIndex returns an index without conditions.

@@ -252,7 +252,7 @@ func (f inspection) placementOf(def any) (l intent.Placement) {
 		l.Nodes, l.Checks = int(f.runners(u).GetCardinality()), 1
 		l.ProxyNodes = int(u.nodes.GetCardinality()) - l.Nodes
 	case *propertyDef:
-		l.Nodes, l.Checks = int(f.readersOf(d.place()).GetCardinality()), len(f.properties.readers[d.property])
+		l.Nodes, l.Checks = int(f.readersOf(d.indexKey()).GetCardinality()), len(f.properties.readers[d.property])
 	case *resourceDef:
 		f.countUsers(&l, d.Resource)
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // updateTargets recomputes the nodes that a check's targets select.
-func (f *fleet) updateTargets(p *pass, id model.UnitID) {
+func (f *fleet) updateTargets(p *recomputation, id model.UnitID) {
 	f.counts.Units++
 	u := f.units[id]
 	nodes := roaring.New()
@@ -38,12 +38,12 @@ func (f *fleet) updateTargets(p *pass, id model.UnitID) {
 }
 
 // updateUnitsOfNode recomputes which checks a node runs
-func (f *fleet) updateUnitsOfNode(p *pass, n *node) {
+func (f *fleet) updateUnitsOfNode(p *recomputation, n *node) {
 	id := uint32(n.def.ID)
 	var found []model.UnitID
 	add := func(list []model.UnitID) {
 		for _, u := range list {
-			if f.landsOn(f.units[u].def, n) {
+			if f.runsOn(f.units[u].def, n) {
 				found = append(found, u)
 			}
 		}
@@ -57,8 +57,8 @@ func (f *fleet) updateUnitsOfNode(p *pass, n *node) {
 		}
 	}
 	f.conditions.inNamespace(n.def.Namespace, func(s *conditionState) {
-		if len(s.users.units) > 0 && s.matches.Contains(id) {
-			add(s.users.units)
+		if len(s.dependents.units) > 0 && s.matches.Contains(id) {
+			add(s.dependents.units)
 		}
 	})
 	slices.Sort(found)
@@ -66,7 +66,7 @@ func (f *fleet) updateUnitsOfNode(p *pass, n *node) {
 }
 
 // assignUnits sets the checks that a node runs, and the version of each check in a gradual rollout
-func (f *fleet) assignUnits(p *pass, n *node, units []model.UnitID) {
+func (f *fleet) assignUnits(p *recomputation, n *node, units []model.UnitID) {
 	id := n.def.ID
 	difference(n.units.ids, units,
 		func(u model.UnitID) {
@@ -83,7 +83,7 @@ func (f *fleet) assignUnits(p *pass, n *node, units []model.UnitID) {
 			next = append(next, u)
 		}
 	}
-	f.unitSets.move(&n.units, f.unitSets.intern(units, next))
+	f.unitSets.moveReference(&n.units, f.unitSets.intern(units, next))
 	p.build.Add(uint32(id))
 }
 
@@ -245,9 +245,9 @@ func (f *fleet) landingNodes(u *unit) *roaring.Bitmap {
 	return on
 }
 
-// landsOn reports whether one node runs a check or, as a proxy node, is the subject of it. The caller found the unit
+// runsOn reports whether one node runs a check or, as a proxy node, is the subject of it. The caller found the unit
 // by the node's groups, names or labels, so only proxies, namespace and except remain to be tested.
-func (f *fleet) landsOn(u *unit, n *node) bool {
+func (f *fleet) runsOn(u *unit, n *node) bool {
 	switch {
 	case n.def.Proxy:
 		return u.targets != nil && f.targetsSelect(u.proxies, u.Namespace, n)
@@ -265,7 +265,7 @@ func (f *fleet) runners(u *placedUnit) *roaring.Bitmap {
 }
 
 // markProxyRunners marks for recomputation the machines that run a proxy check whose proxy nodes changed.
-func (f *fleet) markProxyRunners(p *pass) {
+func (f *fleet) markProxyRunners(p *recomputation) {
 	mark := func(id model.UnitID) {
 		if u := f.units[id]; u != nil && u.def != nil && u.def.proxies != nil {
 			p.redefined[id] = nil
@@ -290,7 +290,7 @@ func (f *fleet) markProxyRunners(p *pass) {
 
 // skipProxies removes proxy nodes from a set of nodes that get an assignment, because a proxy node has no agent. It
 // also discards the compositions of their unit sets, so that a machine with the same set composes it again.
-func (f *fleet) skipProxies(p *pass) {
+func (f *fleet) skipProxies(p *recomputation) {
 	for id := range bitmapIDs(roaring.And(p.build, f.proxies)) {
 		f.nodes[model.NodeID(id)].units.composed = nil
 	}

@@ -213,7 +213,7 @@ func (p *Planner) TrustedGroup(ctx context.Context, id model.NodeID) (string, er
 
 // publish writes the changed nodes, groups and checks into the next version of the directory, which sessions read
 // without a lock. Its cost depends on the number of changed records, not on the size of the fleet.
-func (f *fleet) publish(draft *directory.Draft, p *pass, t *translation) {
+func (f *fleet) publish(draft *directory.Draft, p *recomputation, t *translation) {
 	for _, e := range t.edits {
 		switch def := newestDefinition(e.new, e.old).(type) {
 		case *directory.Namespace:
@@ -304,7 +304,7 @@ func (f *fleet) declarations(t *translation) (list []route.Declaration) {
 var publishedKinds = map[string]bool{"Window": true, "Route": true, "Silence": true, "Filter": true, "Mutator": true, "Pipeline": true, "Asset": true}
 
 // dependenciesDiffer reports whether an edit changes the dependencies of a check or node.
-func dependenciesDiffer(e edit) bool {
+func dependenciesDiffer(e definitionEdit) bool {
 	switch newestDefinition(e.new, e.old).(type) {
 	case *nodeDef:
 		return upstreamOf(e.old) != upstreamOf(e.new)
@@ -316,7 +316,7 @@ func dependenciesDiffer(e edit) bool {
 
 // receiversDiffer reports whether an edit changes the handlers, the route or the pipelines for the problems of a
 // check, node or namespace
-func receiversDiffer(e edit) bool {
+func receiversDiffer(e definitionEdit) bool {
 	if e.old == nil || e.new == nil {
 		return false // a new one has no problems, and the problems of a deleted one close
 	}

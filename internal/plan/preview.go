@@ -52,7 +52,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 	}
 	trusted := look.trustedMembers()
 	p.mu.RUnlock()
-	p.tryEdits(t.edits, func(pass *pass) {
+	p.tryEdits(t.edits, func(pass *recomputation) {
 		if err = look.cycleError(t); err != nil {
 			return
 		}

@@ -46,19 +46,19 @@ func newPropertyIndex() *propertyIndex {
 	return &propertyIndex{declared: map[propertyPlace][]*propertyDef{}, sources: map[string]*propertySources{}, readers: map[string][]model.UnitID{}}
 }
 
-// place returns the key of a Property resource in the index: the property's name and its scope
-func (d *propertyDef) place() propertyPlace { return propertyPlace{d.property, d.scope} }
+// indexKey returns the key of a Property resource in the index: the property's name and its scope
+func (d *propertyDef) indexKey() propertyPlace { return propertyPlace{d.property, d.scope} }
 
 // add adds a Property resource to the index and returns 1, the change of their number. Like remove, it returns the
 // change of the number of resources.
 func (x *propertyIndex) add(d *propertyDef) int {
-	x.declared[d.place()] = append(x.declared[d.place()], d)
+	x.declared[d.indexKey()] = append(x.declared[d.indexKey()], d)
 	return 1
 }
 
 // remove removes a Property resource from the index and returns -1, the change of their number.
 func (x *propertyIndex) remove(d *propertyDef) int {
-	at := d.place()
+	at := d.indexKey()
 	x.declared[at] = slices.DeleteFunc(x.declared[at], func(o *propertyDef) bool { return o == d })
 	if len(x.declared[at]) == 0 {
 		delete(x.declared, at)
@@ -110,7 +110,7 @@ func (x *propertyIndex) nodeValues(n *node, name string) (list []source) {
 
 // updatePropertyUsers marks for recomputation the nodes whose value of a property may change because of an edit in
 // one scope
-func (f *fleet) updatePropertyUsers(p *pass, at propertyPlace, resources int) {
+func (f *fleet) updatePropertyUsers(p *recomputation, at propertyPlace, resources int) {
 	p.revalued = append(p.revalued, at)
 	x := f.properties
 	s := x.sources[at.property]
@@ -215,14 +215,14 @@ func (f *fleet) sharedSources(n *node, name string) [][]source {
 // different values
 type valueConflict struct{ path, a, b string }
 
-// leaf is a JSON value without members in a merged property value, with the scope that declares it
-type leaf struct {
+// jsonLeaf is a JSON value without members in a merged property value, with the scope that declares it
+type jsonLeaf struct {
 	text string // compact JSON
 	from string
 }
 
-// object is a JSON object in a merged property value, by member name
-type object map[string]any // values are of type object, leaf or clash
+// jsonObject is a JSON object in a merged property value, by member name
+type jsonObject map[string]any // values are of type object, leaf or clash
 
 // resolve merges the declared values of a property from all levels (global to node); nil: none is declared
 func resolve(name string, levels [][]source) *wire.Property {
@@ -249,7 +249,7 @@ func parseTree(s source, depth int) any {
 	if trimmed := bytes.TrimSpace(s.value); depth < maxDepth && len(trimmed) > 0 && trimmed[0] == '{' {
 		var members map[string]json.RawMessage
 		if err := json.Unmarshal(trimmed, &members); err == nil {
-			o := make(object, len(members))
+			o := make(jsonObject, len(members))
 			for key, v := range members {
 				o[key] = parseTree(source{v, s.from}, depth+1)
 			}
@@ -258,9 +258,9 @@ func parseTree(s source, depth int) any {
 	}
 	var compact bytes.Buffer
 	if err := json.Compact(&compact, s.value); err != nil || compact.Len() == 0 {
-		return leaf{"null", s.from} // apply refuses invalid JSON
+		return jsonLeaf{"null", s.from} // apply refuses invalid JSON
 	}
-	return leaf{compact.String(), s.from}
+	return jsonLeaf{compact.String(), s.from}
 }
 
 // mergeValues merges two parsed JSON values of the same level, such as two groups, where different values become a
@@ -269,8 +269,8 @@ func mergeValues(path string, a, b any) any {
 	if a == nil {
 		return b
 	}
-	x, xIs := a.(object)
-	y, yIs := b.(object)
+	x, xIs := a.(jsonObject)
+	y, yIs := b.(jsonObject)
 	if xIs && yIs {
 		for _, key := range slices.Sorted(maps.Keys(y)) {
 			x[key] = mergeValues(path+"."+key, x[key], y[key])
@@ -280,8 +280,8 @@ func mergeValues(path string, a, b any) any {
 	if c, is := a.(valueConflict); is {
 		return c
 	}
-	p, pIs := a.(leaf)
-	q, qIs := b.(leaf)
+	p, pIs := a.(jsonLeaf)
+	q, qIs := b.(jsonLeaf)
 	if pIs && qIs && p.text == q.text {
 		return a
 	}
@@ -294,8 +294,8 @@ func overrideTree(under, over any) any {
 	if over == nil {
 		return under
 	}
-	x, xIs := under.(object)
-	y, yIs := over.(object)
+	x, xIs := under.(jsonObject)
+	y, yIs := over.(jsonObject)
 	if !xIs || !yIs {
 		return over
 	}
@@ -308,11 +308,11 @@ func overrideTree(under, over any) any {
 // originOf describes the scope that declares a value, such as "group web", for an error message
 func originOf(v any) string {
 	switch v := v.(type) {
-	case leaf:
+	case jsonLeaf:
 		return v.from
 	case valueConflict:
 		return v.a
-	case object:
+	case jsonObject:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
 			return originOf(v[key])
 		}
@@ -325,7 +325,7 @@ func findConflict(v any) *valueConflict {
 	switch v := v.(type) {
 	case valueConflict:
 		return &v
-	case object:
+	case jsonObject:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
 			if c := findConflict(v[key]); c != nil {
 				return c
@@ -338,9 +338,9 @@ func findConflict(v any) *valueConflict {
 // writeJSON writes a merged property value as compact JSON with sorted members, so that equal values have equal bytes
 func writeJSON(out *bytes.Buffer, v any) {
 	switch v := v.(type) {
-	case leaf:
+	case jsonLeaf:
 		out.WriteString(v.text)
-	case object:
+	case jsonObject:
 		out.WriteByte('{')
 		for i, key := range slices.Sorted(maps.Keys(v)) {
 			if i > 0 {

@@ -16,15 +16,15 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// edit replaces the old compiled definition of a resource by a new one; nil means that the resource does not exist.
+// definitionEdit replaces the old compiled definition of a resource by a new one; nil means that the resource does not exist.
 // An edit with old and new exchanged undoes the edit.
-type edit struct{ old, new any }
+type definitionEdit struct{ old, new any }
 
 // reverseEdits returns the edits that undo a list of edits.
-func reverseEdits(edits []edit) []edit {
-	back := make([]edit, 0, len(edits))
+func reverseEdits(edits []definitionEdit) []definitionEdit {
+	back := make([]definitionEdit, 0, len(edits))
 	for _, e := range slices.Backward(edits) {
-		back = append(back, edit{old: e.new, new: e.old})
+		back = append(back, definitionEdit{old: e.new, new: e.old})
 	}
 	return back
 }
@@ -34,7 +34,7 @@ func reverseEdits(edits []edit) []edit {
 type translation struct {
 	keys         []intent.Key
 	defs         map[intent.Key]any // definitions after the changes; nil: the resource was deleted
-	edits        []edit
+	edits        []definitionEdit
 	deletedUnits []model.UnitID
 	ends         map[model.NodeID]*intent.ForgottenNode // absent nodes that were removed, with the handlers to notify
 	broken       uint64
@@ -179,7 +179,7 @@ func (t *translation) compare(present map[intent.Key]any) {
 		switch {
 		case old == nil && new == nil:
 		case old != nil && new != nil && resourceIdentityOf(old) == resourceIdentityOf(new):
-			t.edits = append(t.edits, edit{old, new})
+			t.edits = append(t.edits, definitionEdit{old, new})
 		default:
 			if old != nil {
 				removed = append(removed, old)
@@ -191,7 +191,7 @@ func (t *translation) compare(present map[intent.Key]any) {
 		}
 	}
 	for _, old := range removed {
-		e := edit{old: old}
+		e := definitionEdit{old: old}
 		if i, renamed := addedAt[resourceIdentityOf(old)]; renamed && resourceIdentityOf(old) != (identity{}) {
 			e.new, added[i] = added[i], nil
 		}
@@ -199,7 +199,7 @@ func (t *translation) compare(present map[intent.Key]any) {
 	}
 	for _, new := range added {
 		if new != nil {
-			t.edits = append(t.edits, edit{new: new})
+			t.edits = append(t.edits, definitionEdit{new: new})
 		}
 	}
 }
@@ -328,7 +328,7 @@ func (p *Planner) RemovalsSince(ctx context.Context, revision int64) ([]Removal,
 	p.definitions.hash(back.units())
 	back.compare(p.fleet.definitions)
 	var list []Removal
-	p.tryEdits(back.edits, func(pass *pass) { list = back.removals(pass.gained, deletedNodes) })
+	p.tryEdits(back.edits, func(pass *recomputation) { list = back.removals(pass.gained, deletedNodes) })
 	return list, nil
 }
 
@@ -358,7 +358,7 @@ func (t *translation) revert(c intent.Change, decode func(intent.Key, uint32, []
 
 // tryEdits applies edits, calls the function look to inspect the result, and undoes the edits. Assignments,
 // generations and the directory stay. The caller holds compiling.
-func (p *Planner) tryEdits(edits []edit, look func(*pass)) {
+func (p *Planner) tryEdits(edits []definitionEdit, look func(*recomputation)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	counts := p.fleet.counts

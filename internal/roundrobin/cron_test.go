@@ -28,7 +28,7 @@ func parseTime(text string) time.Time {
 }
 
 // runTimes returns the wall-clock times at which a check was run for a proxy node, to the minute.
-func (f *simulatedMembers) runTimes(k turnKey, zone string) (list []string) {
+func (f *simulatedMembers) runTimes(k runKey, zone string) (list []string) {
 	location := testenv.Value(time.LoadLocation(zone))(f.t)
 	for _, run := range f.runs[k] {
 		list = append(list, f.start.Add(run+f.wallClockAhead).In(location).Format("02 15:04 -0700"))
@@ -42,7 +42,7 @@ func TestEachDueTimeRunsOncePerProxyNode(t *testing.T) {
 	f := simulateMembersAt(t, parseTime("2026-11-21T08:07:30Z"), cronRoundRobin(7, "*/10 * * * *", "UTC", 10*time.Second, 4, 8), cronRoundRobin(8, "30 9 * * *", "Europe/Paris", time.Second, 4, 0))
 	f.advance(2 * time.Hour)
 	for i := range 8 {
-		runs := f.runs[turnKey{7, model.NodeID(1000 + i)}]
+		runs := f.runs[runKey{7, model.NodeID(1000 + i)}]
 		if len(runs) != 12 {
 			t.Fatalf("%d runs about %d", len(runs), i)
 		}
@@ -52,7 +52,7 @@ func TestEachDueTimeRunsOncePerProxyNode(t *testing.T) {
 			}
 		}
 	}
-	if got := f.runTimes(turnKey{8, 0}, "Europe/Paris"); !slices.Equal(got, []string{"21 09:30 +0100"}) {
+	if got := f.runTimes(runKey{8, 0}, "Europe/Paris"); !slices.Equal(got, []string{"21 09:30 +0100"}) {
 		t.Errorf("runs at %v", got)
 	}
 	for node := range model.NodeID(4) {
@@ -79,17 +79,17 @@ func TestDueTimesAcrossSummerTime(t *testing.T) {
 	} {
 		f := simulateMembersAt(t, parseTime(c.start), cronRoundRobin(7, c.cron, "Europe/Paris", 10*time.Second, 2, 1))
 		f.advance(44 * time.Hour)
-		if got := f.runTimes(turnKey{7, 1000}, "Europe/Paris"); !slices.Equal(got, c.want) {
+		if got := f.runTimes(runKey{7, 1000}, "Europe/Paris"); !slices.Equal(got, c.want) {
 			t.Errorf("%s from %s: %v, want %v", c.cron, c.start, got, c.want)
 		}
 	}
 	// In the repeated hour, a fixed time runs once a day and every half hour runs each time.
 	f := simulateMembersAt(t, parseTime("2026-10-24T12:00:00+02:00"), cronRoundRobin(7, "30 2 * * *", "Europe/Paris", 10*time.Second, 2, 1), cronRoundRobin(8, "*/30 * * * *", "Europe/Paris", 10*time.Second, 2, 1))
 	f.advance(44*time.Hour + time.Minute)
-	if got := f.runTimes(turnKey{7, 1000}, "Europe/Paris"); !slices.Equal(got, []string{"25 02:30 +0200", "26 02:30 +0100"}) {
+	if got := f.runTimes(runKey{7, 1000}, "Europe/Paris"); !slices.Equal(got, []string{"25 02:30 +0200", "26 02:30 +0100"}) {
 		t.Errorf("runs at %v", got)
 	}
-	if got := f.runTimes(turnKey{8, 1000}, "Europe/Paris"); len(got) != 88 {
+	if got := f.runTimes(runKey{8, 1000}, "Europe/Paris"); len(got) != 88 {
 		t.Errorf("%d runs in 44 hours: %v", len(got), got)
 	}
 }
@@ -99,7 +99,7 @@ func TestOtherMemberTakesOverCronRun(t *testing.T) {
 	f := simulateMembersAt(t, parseTime("2026-11-21T02:59:00Z"), cronRoundRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
 	f.hanging[1], f.hanging[2], f.hanging[3] = true, true, true
 	f.advance(70 * time.Second)
-	k := turnKey{7, 1000}
+	k := runKey{7, 1000}
 	turn := f.engine.turns[k]
 	first := turn.assignee
 	if first == 0 || !turn.runOpen {
@@ -144,11 +144,11 @@ func TestMissedDueTimeIsReportedOnce(t *testing.T) {
 	}
 	delete(f.disconnected, 2)
 	f.advance(3 * time.Second)
-	if list, _ := f.engine.Faults(""); len(f.runs) != 2 || len(f.runs[turnKey{7, 1000}]) != 1 || len(list) != 0 {
+	if list, _ := f.engine.Faults(""); len(f.runs) != 2 || len(f.runs[runKey{7, 1000}]) != 1 || len(list) != 0 {
 		t.Errorf("runs %v, faults %v", f.runs, list)
 	}
 	f.advance(30 * time.Hour)
-	if got := fmt.Sprint(len(f.missed), len(f.runs[turnKey{7, 1000}]), len(f.runs[turnKey{8, 1000}])); got != "3 2 1" {
+	if got := fmt.Sprint(len(f.missed), len(f.runs[runKey{7, 1000}]), len(f.runs[runKey{8, 1000}])); got != "3 2 1" {
 		t.Errorf("missed, runs of one, of the other: %s", got)
 	}
 }
@@ -177,11 +177,11 @@ func TestRestartMakesUpForDueTimes(t *testing.T) {
 				t.Errorf("%s: the turn was given away while its member may still reconnect", c.what)
 			}
 			f.advance(time.Minute)
-			if n := len(f.runs[turnKey{7, model.NodeID(1000 * proxies)}]); n != c.want || len(f.missed) > 0 {
+			if n := len(f.runs[runKey{7, model.NodeID(1000 * proxies)}]); n != c.want || len(f.missed) > 0 {
 				t.Errorf("%s: %d runs, want %d; missed %v", c.what, n, c.want, f.missed)
 			}
 			f.advance(25 * time.Hour)
-			if n := len(f.runs[turnKey{7, model.NodeID(1000 * proxies)}]); n != c.want+1 {
+			if n := len(f.runs[runKey{7, model.NodeID(1000 * proxies)}]); n != c.want+1 {
 				t.Errorf("%s: %d runs a day later", c.what, n)
 			}
 		}
@@ -203,18 +203,18 @@ func TestClockChangeRepeatsNoRun(t *testing.T) {
 	f.advance(10 * time.Minute)
 	f.wallClockAhead = 3 * time.Hour // 04:10
 	f.advance(2 * time.Second)
-	if got := f.runTimes(turnKey{7, 1000}, "UTC"); !slices.Equal(got, []string{"21 04:10 +0000"}) {
+	if got := f.runTimes(runKey{7, 1000}, "UTC"); !slices.Equal(got, []string{"21 04:10 +0000"}) {
 		t.Fatalf("runs at %v", got)
 	}
 	f.advance(20*time.Minute + 2*time.Second) // 04:30
 	f.wallClockAhead -= 5 * time.Second
 	f.advance(10 * time.Second)
-	if n := len(f.runs[turnKey{7, 1000}]); n != 2 {
+	if n := len(f.runs[runKey{7, 1000}]); n != 2 {
 		t.Errorf("%d runs: the run of 04:30 came twice or never", n)
 	}
 	f.wallClockAhead -= 20 * time.Hour
 	f.advance(31 * time.Minute)
-	if n := len(f.runs[turnKey{7, 1000}]); n != 3 {
+	if n := len(f.runs[runKey{7, 1000}]); n != 3 {
 		t.Errorf("%d runs: the turn waits for a due time of the day before", n)
 	}
 }
@@ -230,12 +230,12 @@ func TestChangedCronTakesEffectAtOnce(t *testing.T) {
 	}
 	f.robins, f.revision = []directory.RoundRobin{roundRobinOf(7, 10*time.Second, time.Second, 2, 2)}, 3
 	f.advance(25 * time.Second)
-	if n := len(f.runs[turnKey{7, 1000}]); n < 2 || n > 4 {
+	if n := len(f.runs[runKey{7, 1000}]); n < 2 || n > 4 {
 		t.Errorf("%d runs after the change to an interval", n)
 	}
 	f.robins, f.revision = []directory.RoundRobin{cronRoundRobin(7, "5 8 * * *", "UTC", time.Second, 2, 1)}, 4
 	f.advance(time.Minute)
-	if len(f.engine.turns) != 1 || len(f.engine.heap) != 1 || !f.engine.turns[turnKey{7, 1000}].dueTime.Equal(parseTime("2026-11-22T08:05:00Z")) {
+	if len(f.engine.turns) != 1 || len(f.engine.heap) != 1 || !f.engine.turns[runKey{7, 1000}].dueTime.Equal(parseTime("2026-11-22T08:05:00Z")) {
 		t.Errorf("turns after the change of the cron expression: %+v", f.engine.turns)
 	}
 }

@@ -27,7 +27,7 @@ type Options struct {
 	RoundRobins func() []directory.RoundRobin // all checks with roundRobin
 	// Give hands a turn to a node's session; false if the node has no session or its agent does not have the check yet.
 	// Give must not block.
-	Give func(node model.NodeID, g wire.TurnRun) bool
+	Give func(node model.NodeID, g wire.RoundRobinRun) bool
 	// Missed records runs about proxy nodes without a connected member.
 	Missed func(ctx context.Context, list []MissedRun) error
 	// Last returns the time of the last run in a node's event (zero: none); not ok if the node has no
@@ -55,11 +55,11 @@ type Engine struct {
 
 	mu       sync.Mutex
 	robins   map[model.CheckID]*rotation
-	turns    map[turnKey]*turn
-	assigned map[model.NodeID]map[*turn]struct{} // open turns by assignee
-	heap     turnHeap                            // all turns, ascending by wake
-	reloaded time.Duration                       // last look at RoundRobins' revision
-	skew     time.Duration                       // wall-clock time minus the engine's clock
+	turns    map[runKey]*recurringRun
+	assigned map[model.NodeID]map[*recurringRun]struct{} // open turns by assignee
+	heap     runHeap                                     // all turns, ascending by wake
+	reloaded time.Duration                               // last look at RoundRobins' revision
+	skew     time.Duration                               // wall-clock time minus the engine's clock
 	revision int64
 }
 
@@ -69,7 +69,7 @@ func New(o Options) *Engine {
 		o.Wall = o.Now
 	}
 	return &Engine{o: o, began: o.Now(), wake: make(chan struct{}, 1), revision: -1,
-		robins: map[model.CheckID]*rotation{}, turns: map[turnKey]*turn{}, assigned: map[model.NodeID]map[*turn]struct{}{}}
+		robins: map[model.CheckID]*rotation{}, turns: map[runKey]*recurringRun{}, assigned: map[model.NodeID]map[*recurringRun]struct{}{}}
 }
 
 // reloadEvery is the longest delay until a changed check takes effect.
@@ -91,7 +91,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		case <-e.wake:
 		case <-timer.C:
 		}
-		missed, wait := e.runDueTurns(e.engineTime())
+		missed, wait := e.assignDueRuns(e.engineTime())
 		if len(missed) > 0 {
 			if err := e.o.Missed(ctx, missed); err != nil && !errors.Is(err, context.Canceled) {
 				e.o.Log.Error("cannot record round-robin checks that had no connected member", "count", len(missed), "err", err)
@@ -101,9 +101,9 @@ func (e *Engine) Run(ctx context.Context) error {
 	}
 }
 
-// runDueTurns hands out all runs that are due now, and returns the missed runs and the time until the next one is
+// assignDueRuns hands out all runs that are due now, and returns the missed runs and the time until the next one is
 // due.
-func (e *Engine) runDueTurns(now time.Duration) (missed []MissedRun, wait time.Duration) {
+func (e *Engine) assignDueRuns(now time.Duration) (missed []MissedRun, wait time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.adjustToClockChange(now)
@@ -121,7 +121,7 @@ func (e *Engine) runDueTurns(now time.Duration) (missed []MissedRun, wait time.D
 				missed = append(missed, m)
 			}
 		} else {
-			e.giveTurn(t, now)
+			e.assignRun(t, now)
 			if m, ok := e.reportOverdue(t, now); ok {
 				missed = append(missed, m)
 			}
@@ -137,11 +137,11 @@ func (e *Engine) RecordResult(check model.CheckID, about model.NodeID, age time.
 	now := e.engineTime()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	t := e.turns[turnKey{check, about}]
+	t := e.turns[runKey{check, about}]
 	if t == nil || !t.runOpen || now-age+agentTimePrecision < t.assignedAt {
 		return
 	}
-	e.withdrawTurn(t)
+	e.withdrawRun(t)
 	t.runOpen, t.missed, t.lastSilentMember, t.wake = false, false, 0, t.next
 	e.heap.fix(t)
 }
@@ -155,7 +155,7 @@ func (e *Engine) SessionEnded(node model.NodeID) {
 	e.mu.Lock()
 	any := false
 	for t := range e.assigned[node] {
-		e.withdrawTurn(t)
+		e.withdrawRun(t)
 		t.wake, any = 0, true
 		e.heap.fix(t)
 	}

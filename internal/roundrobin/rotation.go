@@ -63,7 +63,7 @@ func (e *Engine) reloadChecks(now time.Duration) {
 		check := declared.Definition.Unit
 		r, known := removed[check]
 		if !known {
-			r = &rotation{lastMember: memberBeforeFirstTurn(declared)}
+			r = &rotation{lastMember: memberBeforeFirstRun(declared)}
 		}
 		delete(removed, check)
 		e.robins[check] = r
@@ -87,14 +87,14 @@ func (e *Engine) reloadChecks(now time.Duration) {
 	}
 	for check, r := range removed {
 		for _, s := range r.subjects {
-			e.dropTurn(turnKey{check, s.ID})
+			e.removeRun(runKey{check, s.ID})
 		}
 	}
 }
 
-// memberBeforeFirstTurn returns the member after which a new check's rotation begins. It differs from check to check,
+// memberBeforeFirstRun returns the member after which a new check's rotation begins. It differs from check to check,
 // so that checks with the same members do not all begin with the same member.
-func memberBeforeFirstTurn(r directory.RoundRobin) model.NodeID {
+func memberBeforeFirstRun(r directory.RoundRobin) model.NodeID {
 	n := r.Members.GetCardinality()
 	if n == 0 {
 		return 0
@@ -109,7 +109,7 @@ func memberBeforeFirstTurn(r directory.RoundRobin) model.NodeID {
 }
 
 // isScheduled reports whether the planned next run still agrees with the schedule of its check.
-func (e *Engine) isScheduled(t *turn, about uuid.UUID, now time.Duration) bool {
+func (e *Engine) isScheduled(t *recurringRun, about uuid.UUID, now time.Duration) bool {
 	c := t.robin.definition
 	if t.cron != cronOf(c) {
 		return false
@@ -122,17 +122,17 @@ func (e *Engine) reschedule(r *rotation, before []directory.ProxyNode, now time.
 	check := r.definition.Unit
 	for _, s := range before {
 		if _, still := slices.BinarySearchFunc(r.subjects, s.ID, func(p directory.ProxyNode, id model.NodeID) int { return cmp.Compare(p.ID, id) }); !still {
-			e.dropTurn(turnKey{check, s.ID})
+			e.removeRun(runKey{check, s.ID})
 		}
 	}
 	for _, s := range r.subjects {
-		k := turnKey{check, s.ID}
+		k := runKey{check, s.ID}
 		t := e.turns[k]
 		if t != nil && e.isScheduled(t, s.UID, now) {
 			continue
 		}
-		e.dropTurn(k)
-		t = &turn{turnKey: k, robin: r, cron: cronOf(r.definition)}
+		e.removeRun(k)
+		t = &recurringRun{runKey: k, robin: r, cron: cronOf(r.definition)}
 		if r.location == nil {
 			t.next = when.NextAtPhase(now, r.definition.Interval, when.Phase(s.UID, check, r.definition.Interval))
 		} else {
@@ -144,13 +144,13 @@ func (e *Engine) reschedule(r *rotation, before []directory.ProxyNode, now time.
 	}
 }
 
-// dropTurn removes the turn of a check and proxy node, and takes its run away from the assigned member.
-func (e *Engine) dropTurn(k turnKey) {
+// removeRun removes the turn of a check and proxy node, and takes its run away from the assigned member.
+func (e *Engine) removeRun(k runKey) {
 	t := e.turns[k]
 	if t == nil {
 		return
 	}
-	e.withdrawTurn(t)
+	e.withdrawRun(t)
 	e.heap.remove(t)
 	delete(e.turns, k)
 }
@@ -175,7 +175,7 @@ func (e *Engine) Faults(namespace string) (list []plan.Fault, nodes int) {
 			return true
 		}
 		for _, s := range r.subjects {
-			switch t := e.turns[turnKey{check, s.ID}]; {
+			switch t := e.turns[runKey{check, s.ID}]; {
 			case !t.missed:
 			case s.ID != 0:
 				add(s.ID)

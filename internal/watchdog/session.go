@@ -148,8 +148,8 @@ func (d *senderSession) Assigned(*link.Session, *link.Assignment) {}
 // RunNow implements link.Handler and does nothing.
 func (d *senderSession) RunNow(*link.Session, *wire.Run) {}
 
-// Turn implements link.Handler and does nothing.
-func (d *senderSession) Turn(*link.Session, *wire.Turn) {}
+// RoundRobinRuns implements link.Handler and does nothing.
+func (d *senderSession) RoundRobinRuns(*link.Session, *wire.RoundRobinRuns) {}
 
 // Reply implements link.Handler and does nothing.
 func (d *senderSession) Reply(*link.Session, *wire.Exchange) {}

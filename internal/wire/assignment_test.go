@@ -241,7 +241,7 @@ func TestCodeLimitsEqualProtoLimits(t *testing.T) {
 		{"Gap", "last", "max", maxNumber},
 		{"Ack", "refused", "max_items", MaxSignals},
 		{"RunOutput", "output", "max", MaxFrame},
-		{"Turn", "runs", "max_items", MaxTurnRuns},
+		{"RoundRobinRuns", "runs", "max_items", MaxRoundRobinRuns},
 		{"SecretsRequest", "names", "max_items", MaxSecretNames},
 		{"SecretsReply", "values", "max_items", MaxSecretNames},
 		{"SecretValue", "value", "max", model.MaxSecret},

@@ -1550,44 +1550,44 @@ func readBye(f *fields, x *Bye) {
 	}
 }
 
-// AppendTurn appends the Turn frame that holds x.
-func AppendTurn(dst []byte, x *Turn) []byte {
-	return appendMessage(dst, uint32(KindTurn), x, appendTurn)
+// AppendRoundRobinRuns appends the RoundRobinRuns frame that holds x.
+func AppendRoundRobinRuns(dst []byte, x *RoundRobinRuns) []byte {
+	return appendMessage(dst, uint32(KindRoundRobinRuns), x, appendRoundRobinRuns)
 }
 
-// Decode decodes the body of the Turn frame into x. It reuses lists of x; byte slices alias body.
-func (x *Turn) Decode(body []byte) error {
-	*x = Turn{Runs: x.Runs[:0]}
-	f := fields{message: "Turn", rest: body}
-	readTurn(&f, x)
+// Decode decodes the body of the RoundRobinRuns frame into x. It reuses lists of x; byte slices alias body.
+func (x *RoundRobinRuns) Decode(body []byte) error {
+	*x = RoundRobinRuns{Runs: x.Runs[:0]}
+	f := fields{message: "RoundRobinRuns", rest: body}
+	readRoundRobinRuns(&f, x)
 	return f.err
 }
 
-// appendTurn appends the encoded fields of the message Turn.
-func appendTurn(dst []byte, x *Turn) []byte {
-	dst = appendMessages(dst, 1, x.Runs, appendTurnRun)
+// appendRoundRobinRuns appends the encoded fields of the message RoundRobinRuns.
+func appendRoundRobinRuns(dst []byte, x *RoundRobinRuns) []byte {
+	dst = appendMessages(dst, 1, x.Runs, appendRoundRobinRun)
 	return dst
 }
 
-// readTurn decodes the fields of the message Turn into x.
-func readTurn(f *fields, x *Turn) {
+// readRoundRobinRuns decodes the fields of the message RoundRobinRuns into x.
+func readRoundRobinRuns(f *fields, x *RoundRobinRuns) {
 	for f.next() {
 		switch f.num {
 		case 1:
-			x.Runs = nestedList(f, "runs", "TurnRun", x.Runs, 1000, readTurnRun)
+			x.Runs = nestedList(f, "runs", "RoundRobinRun", x.Runs, 1000, readRoundRobinRun)
 		}
 	}
 }
 
-// appendTurnRun appends the encoded fields of the message TurnRun.
-func appendTurnRun(dst []byte, x *TurnRun) []byte {
+// appendRoundRobinRun appends the encoded fields of the message RoundRobinRun.
+func appendRoundRobinRun(dst []byte, x *RoundRobinRun) []byte {
 	dst = appendUint(dst, 1, uint64(x.Definition))
 	dst = appendUint(dst, 2, uint64(x.Node))
 	return dst
 }
 
-// readTurnRun decodes the fields of the message TurnRun into x.
-func readTurnRun(f *fields, x *TurnRun) {
+// readRoundRobinRun decodes the fields of the message RoundRobinRun into x.
+func readRoundRobinRun(f *fields, x *RoundRobinRun) {
 	for f.next() {
 		switch f.num {
 		case 1:

@@ -102,7 +102,7 @@ func codecs() []messageCodec {
 		frameCodec("Assignment", AppendAssignment), frameCodec("AssignmentStatus", AppendAssignmentStatus), batchCodec(),
 		frameCodec("Ack", AppendAck), frameCodec("Run", AppendRun), frameCodec("BackPressure", AppendBackPressure),
 		frameCodec("Bye", AppendBye), frameCodec("Facts", AppendFacts), frameCodec("Stats", AppendStats),
-		frameCodec("RunOutput", AppendRunOutput), frameCodec("Turn", AppendTurn), frameCodec("Exchange", AppendExchange),
+		frameCodec("RunOutput", AppendRunOutput), frameCodec("RoundRobinRuns", AppendRoundRobinRuns), frameCodec("Exchange", AppendExchange),
 		{
 			name:   "muster.v1.CheckDefinition",
 			encode: func(v any) []byte { return appendCheckDefinition(nil, v.(*model.CheckDefinition)) },

@@ -42,7 +42,7 @@ const (
 	KindFacts            Kind = 11
 	KindStats            Kind = 12
 	KindRunOutput        Kind = 13
-	KindTurn             Kind = 14
+	KindRoundRobinRuns   Kind = 14
 	KindExchange         Kind = 15 // the last one: see Exchange
 )
 
@@ -325,14 +325,14 @@ type SecretValue struct {
 // MaxSecretNames is the largest number of secrets in one Exchange.
 const MaxSecretNames = model.MaxCheckSecrets
 
-// Turn orders an agent to run assigned round-robin checks once, immediately.
-type Turn struct{ Runs []TurnRun }
+// RoundRobinRuns orders an agent to run assigned round-robin checks once, immediately.
+type RoundRobinRuns struct{ Runs []RoundRobinRun }
 
-// TurnRun names one round-robin check to run, and the proxy node if it is a proxy check.
-type TurnRun struct {
+// RoundRobinRun names one round-robin check to run, and the proxy node if it is a proxy check.
+type RoundRobinRun struct {
 	Definition model.DefinitionID
 	Node       model.NodeID
 }
 
-// MaxTurnRuns is how many runs one Turn gives at most.
-const MaxTurnRuns = 1000
+// MaxRoundRobinRuns is the largest number of runs in one frame.
+const MaxRoundRobinRuns = 1000

@@ -155,7 +155,7 @@ func golden() []struct {
 		{"32-batch-proxy", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 905, NowMs: 7200700, Signals: []Signal{
 			ResultSignal(Signal{Definition: 17, AtMs: 7200690, Node: 301}, Result{Status: model.Critical, DurationMs: 3, Output: []byte("no answer")}),
 			{Kind: SignalResult, AtMs: 7200691, Node: 302}}})},
-		{"33-turn", "Frame", AppendTurn(nil, &Turn{Runs: []TurnRun{{Definition: 17, Node: 301}, {Definition: 42}}})},
+		{"33-round-robin-runs", "Frame", AppendRoundRobinRuns(nil, &RoundRobinRuns{Runs: []RoundRobinRun{{Definition: 17, Node: 301}, {Definition: 42}}})},
 		{"34-definition-proxy", "Definition", AppendDefinition(nil, (&model.CheckDefinition{Definition: model.Definition{Unit: 9, Namespace: 2, Name: "ping"}, Command: &model.Command{Shell: "check_ping -H {{ .props.address }}"},
 			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Proxy: true, RoundRobin: true}).Seal())},
 		{"35-definition-pipelines", "Definition", AppendDefinition(nil, (&model.CheckDefinition{Definition: model.Definition{Unit: 9, Namespace: 2, Name: "disk"}, Command: &model.Command{Shell: "check_disk"},

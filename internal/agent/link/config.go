@@ -104,8 +104,8 @@ type Handler interface {
 	Acked(s *Session, ack *wire.Ack)
 	// RunNow delivers the request of a run, or its cancellation.
 	RunNow(s *Session, r *wire.Run)
-	// Turn delivers the round-robin checks that this node runs now.
-	Turn(s *Session, t *wire.Turn)
+	// RoundRobinRuns delivers the round-robin checks that this node runs now.
+	RoundRobinRuns(s *Session, t *wire.RoundRobinRuns)
 	// Reply delivers the answer to an Exchange of this agent; its values alias a read buffer.
 	Reply(s *Session, x *wire.Exchange)
 	// BackPressure delivers a request for larger, rarer batches; see Pace.

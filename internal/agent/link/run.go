@@ -42,7 +42,7 @@ type Events interface {
 	Disconnected(server string, err error)
 	Assigned(s *Session, a *Assignment)
 	RunNow(s *Session, r *wire.Run)
-	Turn(s *Session, t *wire.Turn)
+	RoundRobinRuns(s *Session, t *wire.RoundRobinRuns)
 	Reply(s *Session, x *wire.Exchange)
 }
 

@@ -268,8 +268,8 @@ func (ignoredEvents) Assigned(*Session, *Assignment) {}
 // RunNow ignores the request for a run.
 func (ignoredEvents) RunNow(*Session, *wire.Run) {}
 
-// Turn ignores the round-robin turn.
-func (ignoredEvents) Turn(*Session, *wire.Turn) {}
+// RoundRobinRuns ignores the round-robin turn.
+func (ignoredEvents) RoundRobinRuns(*Session, *wire.RoundRobinRuns) {}
 
 // Reply ignores the server's answer to a request.
 func (ignoredEvents) Reply(*Session, *wire.Exchange) {}

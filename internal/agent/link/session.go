@@ -206,8 +206,8 @@ func (s *Session) deliverFrame(frame []byte) error {
 		return s.handleAssignment(body)
 	case wire.KindRun:
 		return decodeAndDeliver(body, func(m *wire.Run) { s.h.RunNow(s, m) })
-	case wire.KindTurn:
-		return decodeAndDeliver(body, func(m *wire.Turn) { s.h.Turn(s, m) })
+	case wire.KindRoundRobinRuns:
+		return decodeAndDeliver(body, func(m *wire.RoundRobinRuns) { s.h.RoundRobinRuns(s, m) })
 	case wire.KindExchange:
 		return decodeAndDeliver(body, func(m *wire.Exchange) { s.h.Reply(s, m) })
 	case wire.KindBackPressure:

@@ -16,12 +16,12 @@ import (
 type report struct {
 	name     string
 	status   model.Status
-	findings []finding
+	findings []reportLine
 	perf     []byte
 }
 
-// finding is one line of a report: a status and a text.
-type finding struct {
+// reportLine is one line of a report: a status and a text.
+type reportLine struct {
 	status model.Status
 	text   string
 }
@@ -37,7 +37,7 @@ func worseStatus(a, b model.Status) model.Status {
 // addFinding adds one line with a status to the report.
 func (r *report) addFinding(status model.Status, format string, a ...any) {
 	r.status = worseStatus(r.status, status)
-	r.findings = append(r.findings, finding{status, strings.ReplaceAll(fmt.Sprintf(format, a...), "|", "/")})
+	r.findings = append(r.findings, reportLine{status, strings.ReplaceAll(fmt.Sprintf(format, a...), "|", "/")})
 }
 
 // addPerformanceData adds one value to the performance data of the report. An unknown bound is NaN.

@@ -238,9 +238,9 @@ type IDPath struct {
 	ID string `path:"id" maxLength:"253"`
 }
 
-// Turns limits expensive requests: two are processed at a time, some wait, and all others are refused. One user has a
+// RequestLimiter limits expensive requests: two are processed at a time, some wait, and all others are refused. One user has a
 // share of the places.
-type Turns struct {
+type RequestLimiter struct {
 	routes  *Routes
 	running chan struct{}
 	bodies  *Quota[string] // requests that send their body or are processed, by user
@@ -257,10 +257,10 @@ const (
 	maxBodies = 8
 )
 
-// NewTurns returns a limiter of expensive requests, with the capacity of the named queue. reason and refusal are for
+// NewRequestLimiter returns a limiter of expensive requests, with the capacity of the named queue. reason and refusal are for
 // requests that it refuses.
-func NewTurns(r *Routes, queueName, reason string, refusal *model.Error) *Turns {
-	return &Turns{r, make(chan struct{}, 2), NewQuota[string](maxBodies/share, maxBodies), queue.NewSlots(r.Queues, queueName), NewShares(r.Queues, queueName), reason, refusal}
+func NewRequestLimiter(r *Routes, queueName, reason string, refusal *model.Error) *RequestLimiter {
+	return &RequestLimiter{r, make(chan struct{}, 2), NewQuota[string](maxBodies/share, maxBodies), queue.NewSlots(r.Queues, queueName), NewShares(r.Queues, queueName), reason, refusal}
 }
 
 // NewShares returns a Quota that limits each user to a quarter of the capacity of a queue.
@@ -271,7 +271,7 @@ func NewShares(queues *queue.Registry, queueName string) *Quota[string] {
 
 // Enter waits until the request may run; the caller calls `leave` afterwards. Enter refuses the request if the queue
 // is full or ctx ends.
-func (t *Turns) Enter(ctx context.Context) (leave func(), refusal *model.Error) {
+func (t *RequestLimiter) Enter(ctx context.Context) (leave func(), refusal *model.Error) {
 	leaveBody, refusal := t.AwaitBody(ctx)
 	if refusal != nil {
 		return nil, refusal
@@ -286,7 +286,7 @@ func (t *Turns) Enter(ctx context.Context) (leave func(), refusal *model.Error) 
 
 // AwaitBody waits until the server may read the request's body; the caller calls `leave` at the end of the request.
 // The request takes no turn yet, so that a slow body delays nobody.
-func (t *Turns) AwaitBody(ctx context.Context) (leave func(), refusal *model.Error) {
+func (t *RequestLimiter) AwaitBody(ctx context.Context) (leave func(), refusal *model.Error) {
 	c := access.CallerOf(ctx)
 	user := c.Owner()
 	leaveShare, ok := t.shares.Enter(user)
@@ -307,7 +307,7 @@ func (t *Turns) AwaitBody(ctx context.Context) (leave func(), refusal *model.Err
 }
 
 // Run waits until a request whose body has been read may run; the caller calls `ended` afterwards
-func (t *Turns) Run(ctx context.Context) (ended func(), refusal *model.Error) {
+func (t *RequestLimiter) Run(ctx context.Context) (ended func(), refusal *model.Error) {
 	select {
 	case t.running <- struct{}{}:
 		return func() { <-t.running }, nil
@@ -317,7 +317,7 @@ func (t *Turns) Run(ctx context.Context) (ended func(), refusal *model.Error) {
 }
 
 // refuse counts a refused request in the metrics and returns the error for its caller.
-func (t *Turns) refuse() *model.Error {
+func (t *RequestLimiter) refuse() *model.Error {
 	t.routes.CountRefusal(t.reason)
 	return t.refusal
 }

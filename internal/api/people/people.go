@@ -28,14 +28,14 @@ import (
 type accountRequest struct {
 	op.Request
 	passwordAttempts *authlimit.Limiter // throttles passwords by network
-	loginTurns       *op.Turns          // a password takes 19 MiB and some 20 ms to check
+	loginLimiter     *op.RequestLimiter // a password takes 19 MiB and some 20 ms to check
 	joinTokens       intent.JoinTokens
 }
 
 // Register adds the operations about users, logins and tokens.
 func Register(r *op.Routes, tokens intent.JoinTokens) {
 	passwords := authlimit.New(r.View().Now)
-	logins := op.NewTurns(r, "logins", "login_queue", model.Errorf(model.Unavailable, "too many logins are in progress").WithHint("try again in a moment; tokens still work"))
+	logins := op.NewRequestLimiter(r, "logins", "login_queue", model.Errorf(model.Unavailable, "too many logins are in progress").WithHint("try again in a moment; tokens still work"))
 	at := op.NewOperationSet(r, func(q op.Request) *accountRequest { return &accountRequest{q, passwords, logins, tokens} })
 	login := op.Post("login", "/api/v1/login", "auth", "Log in", model.Limited)
 	login.Security = []map[string][]string{{}}
@@ -57,7 +57,7 @@ func Register(r *op.Routes, tokens intent.JoinTokens) {
 // wrong passwords. attempts is a word for the error: logins or passwords.
 func (s *accountRequest) limitPasswordAttempts(ctx context.Context, attempts string, check func() error) error {
 	address := access.CallerOf(ctx).Address
-	leave, refusal := s.loginTurns.Enter(ctx)
+	leave, refusal := s.loginLimiter.Enter(ctx)
 	if refusal != nil {
 		return refusal
 	}

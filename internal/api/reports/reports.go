@@ -1,7 +1,7 @@
 // Package reports sums history up: messages that shadow namespaces would have sent, and noise
 // (what paged people, which checks never fail, which silences are stale).
 //
-// A report reads many rows; Turns bound the number of reports at a time.
+// A report reads many rows; a limiter bounds the number of concurrent reports.
 //
 // Start reading at Register.
 package reports
@@ -137,12 +137,12 @@ type Options struct {
 type reportRequest struct {
 	op.Request
 	Options
-	reports *op.Turns
+	reports *op.RequestLimiter
 }
 
 // Register adds the operations about reports.
 func Register(r *op.Routes, o Options) {
-	reports := op.NewTurns(r, "reports", "reports", model.Errorf(model.Unavailable, "too many report requests wait on the server").WithHint("try again in a moment"))
+	reports := op.NewRequestLimiter(r, "reports", "reports", model.Errorf(model.Unavailable, "too many report requests wait on the server").WithHint("try again in a moment"))
 	at := op.NewOperationSet(r, func(q op.Request) *reportRequest { return &reportRequest{q, o, reports} })
 	op.Handle(at, op.Get("reportShadow", "/api/v1/reports/shadow", "reports", "List messages of shadow namespaces, newest first", model.NotFound), access.NeedOn(access.Read, "report"), (*reportRequest).reportShadow)
 	op.Handle(at, op.Get("reportNoise", "/api/v1/reports/noise", "reports", "Report on noise: messages by check and route, quiet checks, stale silences", model.NotFound), access.NeedOn(access.Read, "report"), (*reportRequest).reportNoise)

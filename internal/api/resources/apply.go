@@ -26,12 +26,12 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// applyTurns limits concurrent applies, with a separate limit for dry runs, so that dry runs delay no change
-type applyTurns struct{ applies, previews *op.Turns }
+// applyLimiters limits concurrent applies, with a separate limit for dry runs, so that dry runs delay no change
+type applyLimiters struct{ applies, previews *op.RequestLimiter }
 
-// of returns the limiter of the caller: one for callers who may change resources, another for those who may only make
+// forCaller returns the limiter of the caller: one for callers who may change resources, another for those who may only make
 // dry runs
-func (t applyTurns) of(ctx context.Context) *op.Turns {
+func (t applyLimiters) forCaller(ctx context.Context) *op.RequestLimiter {
 	if c := access.CallerOf(ctx); c.Allow(access.NeedOn(access.Change, "resource")) != nil {
 		return t.previews
 	}
@@ -39,8 +39,8 @@ func (t applyTurns) of(ctx context.Context) *op.Turns {
 }
 
 // awaitBody is middleware that waits before the body of an apply is read, because a body may have 32 MiB.
-func (t applyTurns) awaitBody(ctx huma.Context, next func(huma.Context)) {
-	leave, refusal := t.of(ctx.Context()).AwaitBody(ctx.Context())
+func (t applyLimiters) awaitBody(ctx huma.Context, next func(huma.Context)) {
+	leave, refusal := t.forCaller(ctx.Context()).AwaitBody(ctx.Context())
 	if refusal != nil {
 		r, w := humago.Unwrap(ctx)
 		op.RefuseUnread(w, r, refusal)
@@ -52,7 +52,7 @@ func (t applyTurns) awaitBody(ctx huma.Context, next func(huma.Context)) {
 
 // applyResources declares many resources in one transaction.
 func (s *resourceRequest) applyResources(ctx context.Context, in *struct{ RawBody []byte }) (*op.Body[v1.Applied], error) {
-	ended, refusal := s.applyTurns.of(ctx).Run(ctx)
+	ended, refusal := s.applyLimiters.forCaller(ctx).Run(ctx)
 	if refusal != nil {
 		return nil, refusal
 	}

@@ -1,7 +1,7 @@
 // Package resources answers about declared resources of every kind: list, get, put, delete, apply of many, their
 // state, recorded changes, and archives of Assets. The operations of a kind follow from the kind registry.
 //
-// Turns bound the number of applies at a time, because the body of one may have 32 MiB.
+// A limiter bounds the number of concurrent applies, because the body of one may have 32 MiB.
 //
 // Start reading at Register.
 package resources
@@ -62,11 +62,11 @@ func jsonContent(schema *huma.Schema) map[string]*huma.MediaType {
 const maxApplyBodyBytes = 32 << 20
 
 // registerResources registers the operations apply, delete, list of kinds and audit.
-func registerResources(at resourceOperations, turns applyTurns) {
+func registerResources(at resourceOperations, limiters applyLimiters) {
 	apply := op.Post("apply", "/api/v1/apply", "resources", "Create or change many resources in one transaction")
 	apply.MaxBodyBytes = maxApplyBodyBytes
 	apply.RequestBody, apply.SkipValidateBody = applyRequestBody(at.Huma.OpenAPI().Components.Schemas), true
-	apply.Middlewares = huma.Middlewares{turns.awaitBody}
+	apply.Middlewares = huma.Middlewares{limiters.awaitBody}
 	op.Handle(at, op.ChangesResources(apply), access.NeedOn(access.Read, "resource"), (*resourceRequest).applyResources)
 	remove := op.Post("delete", "/api/v1/delete", "resources", "Delete many resources in one transaction", model.NotFound)
 	remove.MaxBodyBytes = 8 << 20 // 10,000 names
@@ -327,7 +327,7 @@ type Options struct {
 type resourceRequest struct {
 	op.Request
 	Options
-	applyTurns
+	applyLimiters
 	uploads *queue.Slots
 }
 
@@ -337,9 +337,9 @@ type resourceOperations = op.OperationSet[*resourceRequest]
 // Register adds the operations about declared resources and archives.
 func Register(r *op.Routes, o Options) {
 	tooMany := model.Errorf(model.Unavailable, "too many requests to change resources wait on the server").WithHint("try again in a moment")
-	uploads, turns := queue.NewSlots(r.Queues, "uploads"), applyTurns{op.NewTurns(r, "applies", "apply_queue", tooMany), op.NewTurns(r, "previews", "preview_queue", tooMany)}
-	at := op.NewOperationSet(r, func(q op.Request) *resourceRequest { return &resourceRequest{q, o, turns, uploads} })
-	registerResources(at, turns)
+	uploads, limiters := queue.NewSlots(r.Queues, "uploads"), applyLimiters{op.NewRequestLimiter(r, "applies", "apply_queue", tooMany), op.NewRequestLimiter(r, "previews", "preview_queue", tooMany)}
+	at := op.NewOperationSet(r, func(q op.Request) *resourceRequest { return &resourceRequest{q, o, limiters, uploads} })
+	registerResources(at, limiters)
 	if o.Archives != nil {
 		registerArchives(at)
 	}

@@ -27,16 +27,16 @@ const (
 
 // Check returns an error if a webhook's body template is invalid.
 func Check(text string) error {
-	_, err := parseTemplate(text, new(budget))
+	_, err := parseTemplate(text, new(outputLimit))
 	return err
 }
 
-// budget counts and limits the bytes of text that the functions in a template produce
-type budget struct{ used int }
+// outputLimit counts and limits the bytes of text that the functions in a template produce
+type outputLimit struct{ used int }
 
 // countText counts the bytes of values as text and returns an error when the template has used more than maxFormatted
 // bytes.
-func (b *budget) countText(values ...any) error {
+func (b *outputLimit) countText(values ...any) error {
 	for _, v := range values {
 		if b.used <= maxFormatted {
 			b.used += len(fmt.Sprint(v))
@@ -49,7 +49,7 @@ func (b *budget) countText(values ...any) error {
 }
 
 // functions returns the functions that templates may call; each counts the text it produces against the size limit
-func (b *budget) functions() template.FuncMap {
+func (b *outputLimit) functions() template.FuncMap {
 	charged := func(format func(values ...any) string) func(...any) (string, error) {
 		return func(values ...any) (string, error) {
 			if err := b.countText(values...); err != nil {
@@ -75,32 +75,32 @@ func (b *budget) functions() template.FuncMap {
 
 // printf formats values as fmt.Sprintf does and counts the text against the size limit. Each verb charges its text,
 // because a short format can name one value, or a width, many times.
-func (b *budget) printf(format string, values ...any) (string, error) {
+func (b *outputLimit) printf(format string, values ...any) (string, error) {
 	for i := range values {
-		values[i] = operand{values[i], b}
+		values[i] = limitedArgument{values[i], b}
 	}
 	text := fmt.Sprintf(format, values...)
 	return text, b.countText(text)
 }
 
-// operand is an argument of printf in a template; it prints nothing once the size limit is reached. It writes nothing
-// when the budget is used up.
-type operand struct {
-	value  any
-	budget *budget
+// limitedArgument is an argument of printf in a template; it prints nothing once the size limit is reached. It writes nothing
+// when the limit is used up.
+type limitedArgument struct {
+	value any
+	limit *outputLimit
 }
 
 // Format implements fmt.Formatter.
-func (o operand) Format(s fmt.State, verb rune) {
-	if o.budget.used <= maxFormatted {
+func (o limitedArgument) Format(s fmt.State, verb rune) {
+	if o.limit.used <= maxFormatted {
 		n, _ := fmt.Fprintf(s, fmt.FormatString(s, verb), o.value) // writing to a State returns no error
-		o.budget.used += n
+		o.limit.used += n
 	}
 }
 
 // parseTemplate parses a template and refuses those that may never end: templates that call templates, and loops over
-// numbers. Its functions work within the budget.
-func parseTemplate(text string, b *budget) (*template.Template, error) {
+// numbers. Its functions work within the limit.
+func parseTemplate(text string, b *outputLimit) (*template.Template, error) {
 	if len(text) > maxTemplate {
 		return nil, model.Errorf(model.Invalid, "the template has %d bytes, the limit is %d", len(text), maxTemplate)
 	}
@@ -169,7 +169,7 @@ func rangesOverField(pipe *parse.PipeNode) bool {
 
 // Render fills a template with the fields of a notification, within maxTime.
 func Render(ctx context.Context, text string, payload []byte) ([]byte, error) {
-	t, err := parseTemplate(text, new(budget))
+	t, err := parseTemplate(text, new(outputLimit))
 	if err != nil {
 		return nil, fmt.Errorf("template: %w", err)
 	}

@@ -32,8 +32,8 @@ type senderAlert struct {
 	id     [32]byte
 }
 
-// pastEnd records an alert whose endsAt was already past on arrival, as a sign of a sender's slow clock.
-type pastEnd struct {
+// expiredAlert records an alert whose endsAt was already past on arrival, as a sign of a sender's slow clock.
+type expiredAlert struct {
 	endsAt   time.Time
 	arrived  time.Duration // time of arrival, by Server.clock
 	advances int           // successive repetitions in which the endsAt advanced
@@ -59,7 +59,7 @@ func (s *Server) setLifetimes(by intent.Actor, alerts []Alert) {
 			continue
 		}
 		before, known := s.pastEnds[key]
-		e := pastEnd{endsAt: a.EndsAt, arrived: now}
+		e := expiredAlert{endsAt: a.EndsAt, arrived: now}
 		switch {
 		case known && a.EndsAt.Equal(before.endsAt) && now-before.arrived < retryWindow:
 			e = before

@@ -33,9 +33,9 @@ type Server struct {
 	clock     time.Duration // time that this process has run; it does not advance while the process is stopped
 	clockRead time.Time     // time of day of the last reading
 	events    map[eventKey]*alertEvent
-	firing    int                      // number of firing alerts
-	pastEnds  map[senderAlert]pastEnd  // see setLifetimes
-	warned    map[string]time.Duration // by sender: last log line on its clock
+	firing    int                          // number of firing alerts
+	pastEnds  map[senderAlert]expiredAlert // see setLifetimes
+	warned    map[string]time.Duration     // by sender: last log line on its clock
 }
 
 // New checks the configuration and registers the metrics. Requests wait for Run.
@@ -43,7 +43,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, passwords: authlimit.New(cfg.Now), ready: make(chan struct{}), events: map[eventKey]*alertEvent{}, pastEnds: map[senderAlert]pastEnd{}, warned: map[string]time.Duration{}, clockRead: cfg.Now()}
+	s := &Server{cfg: cfg, passwords: authlimit.New(cfg.Now), ready: make(chan struct{}), events: map[eventKey]*alertEvent{}, pastEnds: map[senderAlert]expiredAlert{}, warned: map[string]time.Duration{}, clockRead: cfg.Now()}
 	s.metrics = newMetrics(cfg.Registerer, func() float64 {
 		s.mu.Lock()
 		defer s.mu.Unlock()

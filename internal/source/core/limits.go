@@ -46,13 +46,13 @@ type Limiter struct {
 	LimiterConfig
 	mu         sync.Mutex
 	namespaces map[model.NamespaceID]*namespaceBudget
-	senders    map[sender]*loadBuckets
+	senders    map[bucketKey]*loadBuckets
 	pruned     int64 // time of the last removal of full buckets, ns of the monotonic clock
 }
 
-// sender is the key of token buckets: a node, or a user whose programs send alerts to a namespace. Its buckets
+// bucketKey is the key of token buckets: a node, or a user whose programs send alerts to a namespace. Its buckets
 // outlive its sessions: a sender that connects again gets no new burst.
-type sender struct {
+type bucketKey struct {
 	node      model.NodeID // zero: a user
 	namespace model.NamespaceID
 	user      string
@@ -60,16 +60,16 @@ type sender struct {
 
 // buckets returns the token buckets of a node, or those of a user if the node has no id.
 func (l *Limiter) buckets(node *Node) *loadBuckets {
-	key := sender{node: node.ID}
+	key := bucketKey{node: node.ID}
 	if node.ID == 0 {
-		key = sender{namespace: node.Namespace, user: node.Name}
+		key = bucketKey{namespace: node.Namespace, user: node.Name}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	b := l.senders[key]
 	if b == nil {
 		if l.senders == nil {
-			l.senders = map[sender]*loadBuckets{}
+			l.senders = map[bucketKey]*loadBuckets{}
 		}
 		b = &loadBuckets{}
 		l.senders[key] = b
@@ -228,8 +228,8 @@ func (b *Budget) Limits() *NamespaceLimits { return b.namespace.limits.Load() }
 func (b *Budget) Spend(c *Charge) Debt {
 	limits, now, burst := b.Limits(), b.limiter.Monotonic(), b.limiter.Burst
 	node, namespace := limits.nodeRates(), limits.namespaceRates()
-	own, of := b.own.spend(c, node, burst, now)
-	all, ofAll := b.namespace.spend(c, namespace, burst, now)
+	own, of := b.own.takeTokens(c, node, burst, now)
+	all, ofAll := b.namespace.takeTokens(c, namespace, burst, now)
 	if all > own {
 		return Debt{Wait: all, scope: "namespace", load: ofAll, perSec: namespace[ofAll]}
 	}
@@ -317,9 +317,9 @@ func (l *NamespaceLimits) namespaceRates() loadRates {
 	return loadRates{l.ResultsPerSec, l.ValuesPerSec, l.ReportsPerSec, l.BytesPerSec}
 }
 
-// spend takes the tokens of a batch from the bucket of each kind of traffic. It returns the longest wait until a
+// takeTokens takes the tokens of a batch from the bucket of each kind of traffic. It returns the longest wait until a
 // bucket's debt is paid, and the Load of that bucket.
-func (b *loadBuckets) spend(c *Charge, r loadRates, burst time.Duration, now int64) (wait time.Duration, of TrafficKind) {
+func (b *loadBuckets) takeTokens(c *Charge, r loadRates, burst time.Duration, now int64) (wait time.Duration, of TrafficKind) {
 	for i := range b {
 		if r[i] <= 0 { // no limit, as most
 			continue

@@ -111,7 +111,7 @@ func (x *session) sendRareMessages(w *core.Scratch, due core.MessageSet) error {
 		send("run", wire.AppendRun(w.NewFrame(), &runs[i]))
 	}
 	if len(turns) > 0 {
-		send("turn", wire.AppendTurn(w.NewFrame(), &wire.Turn{Runs: turns}))
+		send("round_robin_runs", wire.AppendRoundRobinRuns(w.NewFrame(), &wire.RoundRobinRuns{Runs: turns}))
 	}
 	for i := range answers {
 		send("exchange", wire.AppendExchange(w.NewFrame(), &answers[i]))

@@ -124,19 +124,19 @@ func (l *Listener) serve(ctx context.Context, nc net.Conn) {
 	state := conn.ConnectionState()
 	switch state.NegotiatedProtocol {
 	case wire.Subprotocol:
-		l.server.ServeConn(ctx, conn, proofOf(state.PeerCertificates))
+		l.server.ServeConn(ctx, conn, certificateIdentity(state.PeerCertificates))
 	case wire.AssetProtocol:
 		_ = conn.SetDeadline(time.Time{})
-		l.assets.addConn(&assetConn{Conn: conn, proof: proofOf(state.PeerCertificates)})
+		l.assets.addConn(&assetConn{Conn: conn, proof: certificateIdentity(state.PeerCertificates)})
 	default:
 		_ = conn.SetDeadline(time.Time{})
 		l.people.addConn(conn)
 	}
 }
 
-// proofOf returns the node identity in a verified client certificate. It cannot fail, because VerifyConnection has
+// certificateIdentity returns the node identity in a verified client certificate. It cannot fail, because VerifyConnection has
 // read the same certificate.
-func proofOf(chain []*x509.Certificate) Proof {
+func certificateIdentity(chain []*x509.Certificate) Proof {
 	uid, err := pki.NodeOf(chain[0])
 	if err != nil {
 		panic("BUG: verified certificate names no node: " + err.Error())

@@ -19,15 +19,15 @@ import (
 // sessionRequests holds a session's pending requests: ad-hoc runs for the agent, and secrets for which the agent
 // asked. The session's Mu guards them.
 type sessionRequests struct {
-	runs      []wire.Run     // not sent to the agent yet
-	turns     []wire.TurnRun // not sent to the agent yet
+	runs      []wire.Run           // not sent to the agent yet
+	turns     []wire.RoundRobinRun // not sent to the agent yet
 	pending   map[uint64]*core.PendingRun
 	answers   []wire.Exchange // not sent to the agent yet
 	exchanges int             // number of the agent's requests that are not answered
 }
 
 // takeUnsent returns the messages not yet sent to the agent and clears their lists.
-func (r *sessionRequests) takeUnsent() (runs []wire.Run, turns []wire.TurnRun, answers []wire.Exchange) {
+func (r *sessionRequests) takeUnsent() (runs []wire.Run, turns []wire.RoundRobinRun, answers []wire.Exchange) {
 	runs, turns, answers = r.runs, r.turns, r.answers
 	r.runs, r.turns, r.answers = nil, nil, nil
 	return runs, turns, answers
@@ -103,9 +103,9 @@ func (x *session) handleRunOutput(body []byte) frameOutcome {
 	return runAnswered
 }
 
-// GiveTurn sends a node's agent the order to run a round-robin check now. It returns false if the node has no
+// RequestRoundRobinRun sends a node's agent the order to run a round-robin check now. It returns false if the node has no
 // session, was not sent this definition yet, or is about to leave. Give does not block.
-func (s *Server) GiveTurn(node model.NodeID, g wire.TurnRun) bool {
+func (s *Server) RequestRoundRobinRun(node model.NodeID, g wire.RoundRobinRun) bool {
 	x := s.registry.Get(node)
 	if x == nil {
 		return false
@@ -113,7 +113,7 @@ func (s *Server) GiveTurn(node model.NodeID, g wire.TurnRun) bool {
 	x.Mu.Lock()
 	defer x.Mu.Unlock()
 	sent := x.assignment.sent
-	ok := !x.EndedLocked() && !x.closing.clean && sent != nil && len(x.requests.turns) < wire.MaxTurnRuns
+	ok := !x.EndedLocked() && !x.closing.clean && sent != nil && len(x.requests.turns) < wire.MaxRoundRobinRuns
 	if ok {
 		var i int
 		i, ok = definitionIndex(sent.Definitions, g.Definition)

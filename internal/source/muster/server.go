@@ -67,7 +67,7 @@ func New(cfg Config) (*Server, error) {
 		Namespace: cfg.Nodes.Namespace, Defaults: core.NamespaceLimits{NodeResultsPerSec: l.NodeResultsPerSec, OutputBytes: l.OutputBytes},
 		Burst: l.RateBurst, Monotonic: s.monotonicNs, Now: cfg.Now, Met: s.metrics.limits,
 	}
-	s.lost.start(l, cfg.OnSessionLoss)
+	s.lost.configure(l, cfg.OnSessionLoss)
 	s.started = cfg.Now()
 	s.clock.Start(s.started.UnixNano())
 	cfg.Assignments.Subscribe(s.reassign)
@@ -208,8 +208,8 @@ type lostSessions struct {
 	reported bool // the present loss of sessions was reported
 }
 
-// start sets how many lost sessions within which time are a sudden loss, and the function that reports it.
-func (w *lostSessions) start(l *Limits, report func(SessionLoss)) {
+// configure sets how many lost sessions within which time are a sudden loss, and the function that reports it.
+func (w *lostSessions) configure(l *Limits, report func(SessionLoss)) {
 	w.window, w.share, w.least, w.report = l.ShedWindow, l.ShedShare, l.ShedLeast, report
 }
 

@@ -64,9 +64,9 @@ func (x *session) register(received *sensuwire.ReceivedEvent, keepalive bool) er
 	if older != nil {
 		base = &older.Session
 	}
-	entries := x.BeginEntries(x.mark(wire.SessionMark{Begun: true, Registered: registered}), nil, base, func() []byte {
+	entries := x.BeginEntries(x.encodeSessionRecord(wire.SessionMark{Begun: true, Registered: registered}), nil, base, func() []byte {
 		_ = older.Conn.Close()
-		return older.mark(wire.SessionMark{})
+		return older.encodeSessionRecord(wire.SessionMark{})
 	})
 	if err := s.cfg.Journal.Append(s.life.Base, entries...); err != nil {
 		s.registry.removeSession(x)
@@ -201,7 +201,7 @@ func (x *session) updateKeepaliveTimes(received *sensuwire.ReceivedEvent) (begun
 	x.WithAppendLock(func() { // so that the mark comes before the marks of a later session
 		before := x.keepalive
 		x.keepalive = k
-		if x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.mark(wire.SessionMark{Begun: true})}) != nil {
+		if x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.encodeSessionRecord(wire.SessionMark{Begun: true})}) != nil {
 			x.keepalive = before
 			return
 		}

@@ -152,9 +152,9 @@ func (x *session) mayReportOn(c *model.CheckDefinition, proxy model.NodeID) bool
 	return ok
 }
 
-// GiveTurn asks a node's agent to run a round-robin check now; false: the node has no session or the check is not
+// RequestRoundRobinRun asks a node's agent to run a round-robin check now; false: the node has no session or the check is not
 // assigned. Give does not block.
-func (s *Server) GiveTurn(node model.NodeID, g wire.TurnRun) bool {
+func (s *Server) RequestRoundRobinRun(node model.NodeID, g wire.RoundRobinRun) bool {
 	x := s.registry.Get(node)
 	if x == nil {
 		return false

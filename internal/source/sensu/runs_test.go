@@ -138,7 +138,7 @@ func TestProxyNodesHaveRequestsOfTheirOwn(t *testing.T) {
 		own.Check = c.Check
 		a.sendResult(&own, 0, "of another")
 
-		if w.server.GiveTurn(node, wire.TurnRun{Definition: 2, Node: 62}) || w.server.GiveTurn(node+1, wire.TurnRun{Definition: 2, Node: 61}) || !w.server.GiveTurn(node, wire.TurnRun{Definition: 2, Node: 61}) {
+		if w.server.RequestRoundRobinRun(node, wire.RoundRobinRun{Definition: 2, Node: 62}) || w.server.RequestRoundRobinRun(node+1, wire.RoundRobinRun{Definition: 2, Node: 61}) || !w.server.RequestRoundRobinRun(node, wire.RoundRobinRun{Definition: 2, Node: 61}) {
 			t.Error("gave turns of unassigned nodes or checks, or refused an assigned one")
 		}
 		for r := a.nextRequest(); ; r = a.nextRequest() {

@@ -227,12 +227,12 @@ func (x *session) End(cause string) {
 	}
 	x.srv.cfg.Log.Debug("session of a Sensu agent ended", "node", x.Node.Name, "cause", cause)
 	clean := x.departure.requested && (x.closedByAgent || x.departure.ephemeral)
-	_ = x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.mark(wire.SessionMark{Clean: clean})})
+	_ = x.srv.cfg.Journal.Append(x.srv.life.Base, journal.Entry{Section: x.Section, Data: x.encodeSessionRecord(wire.SessionMark{Clean: clean})})
 }
 
-// mark encodes the journal record of the session's start or end. The record has the intervals of the agent's own
+// encodeSessionRecord encodes the journal record of the session's start or end. The record has the intervals of the agent's own
 // keepalives, which may be known later than the node.
-func (x *session) mark(m wire.SessionMark) []byte {
+func (x *session) encodeSessionRecord(m wire.SessionMark) []byte {
 	n := x.Node
 	n.Keepalive, n.Warning, n.Timeout, n.EveryKeepalive = x.keepalive.interval, x.keepalive.warning, x.keepalive.timeout, x.keepalive.every
 	m.Session = x.ID

@@ -10,16 +10,16 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// turnKey is the key of a turn: the round-robin check and the proxy node on which it reports.
-type turnKey struct {
+// runKey is the key of a turn: the round-robin check and the proxy node on which it reports.
+type runKey struct {
 	check model.CheckID
 	about model.NodeID // zero: a check without proxy nodes
 }
 
-// turn is the repeated run of a round-robin check for one proxy node; its members (nodes) do the runs in rotation.
+// recurringRun is the repeated run of a round-robin check for one proxy node; its members (nodes) do the runs in rotation.
 // Durations are times of the engine's clock.
-type turn struct {
-	turnKey
+type recurringRun struct {
+	runKey
 	robin            *rotation
 	next             time.Duration // begin of its next interval
 	wake             time.Duration // time at which the engine looks at the turn again
@@ -40,7 +40,7 @@ type turn struct {
 
 // startInterval starts the next interval of a turn, and reports the previous one as missed if no member was
 // connected. An interval that ends without an assignee was missed.
-func (e *Engine) startInterval(t *turn, now time.Duration) (m MissedRun, missed bool) {
+func (e *Engine) startInterval(t *recurringRun, now time.Duration) (m MissedRun, missed bool) {
 	r := t.robin
 	began := t.next - r.definition.Interval
 	if t.cron != "" {
@@ -54,7 +54,7 @@ func (e *Engine) startInterval(t *turn, now time.Duration) (m MissedRun, missed 
 	if t.assignee == 0 { // else the run is late and continues with another member
 		t.lastSilentMember = 0
 	}
-	e.withdrawTurn(t)
+	e.withdrawRun(t)
 	if t.cron == "" {
 		t.next = when.NextAtPhase(now, r.definition.Interval, t.next%r.definition.Interval)
 	} else {
@@ -65,14 +65,14 @@ func (e *Engine) startInterval(t *turn, now time.Duration) (m MissedRun, missed 
 		t.runOpen, t.missed, t.wake = false, false, t.next
 	} else {
 		t.runOpen = true
-		e.giveTurn(t, now)
+		e.assignRun(t, now)
 	}
 	return m, missed && t.about != 0
 }
 
-// giveTurn assigns a run to the next member and sets the time limit for its result. Without a result by then another
+// assignRun assigns a run to the next member and sets the time limit for its result. Without a result by then another
 // member gets the turn; a single member keeps it.
-func (e *Engine) giveTurn(t *turn, now time.Duration) {
+func (e *Engine) assignRun(t *recurringRun, now time.Duration) {
 	r, was := t.robin, t.assignee
 	if t.cron != "" && was == 0 && now > t.openRunDue {
 		if _, held := r.except.Active(e.wallTime(now)); held { // an excepted time began while it waited
@@ -83,10 +83,10 @@ func (e *Engine) giveTurn(t *turn, now time.Duration) {
 	to := e.chooseMember(t, now)
 	switch {
 	case to != 0:
-		e.withdrawTurn(t)
+		e.withdrawRun(t)
 		t.assignee, t.lastSilentMember, t.assignedAt, t.missed = to, to, now, false
 		if e.assigned[to] == nil {
-			e.assigned[to] = map[*turn]struct{}{}
+			e.assigned[to] = map[*recurringRun]struct{}{}
 		}
 		e.assigned[to][t] = struct{}{}
 		t.wake = min(t.next, now+r.timeout())
@@ -104,7 +104,7 @@ func (e *Engine) graceEnd() time.Duration { return time.Duration(e.began.UnixNan
 
 // chooseMember returns the connected member to run a check next, in rotation; after a timeout it tries each other
 // member first.
-func (e *Engine) chooseMember(t *turn, now time.Duration) model.NodeID {
+func (e *Engine) chooseMember(t *recurringRun, now time.Duration) model.NodeID {
 	r := t.robin
 	if now < r.noMemberUntil {
 		return 0
@@ -113,7 +113,7 @@ func (e *Engine) chooseMember(t *turn, now time.Duration) model.NodeID {
 	if t.lastSilentMember != 0 {
 		from = t.lastSilentMember
 	}
-	given := wire.TurnRun{Definition: r.definition.ID, Node: t.about}
+	given := wire.RoundRobinRun{Definition: r.definition.ID, Node: t.about}
 	for _, part := range [...][2]uint64{{uint64(from) + 1, 1 << 32}, {0, uint64(from) + 1}} {
 		it := r.members.Iterator()
 		if part[0] >= 1<<32 {
@@ -139,8 +139,8 @@ func (e *Engine) chooseMember(t *turn, now time.Duration) model.NodeID {
 	return 0
 }
 
-// withdrawTurn takes an unfinished run away from the member node to which it was assigned.
-func (e *Engine) withdrawTurn(t *turn) {
+// withdrawRun takes an unfinished run away from the member node to which it was assigned.
+func (e *Engine) withdrawRun(t *recurringRun) {
 	if t.assignee == 0 {
 		return
 	}
@@ -156,29 +156,29 @@ func (r *rotation) noMemberText() string {
 	return fmt.Sprintf("no member of %s's targets is connected", r.definition.Name)
 }
 
-// turnHeap is a heap of turns, ordered by the time at which the engine has to look at them next.
-type turnHeap []*turn
+// runHeap is a heap of turns, ordered by the time at which the engine has to look at them next.
+type runHeap []*recurringRun
 
 // Len implements heap.Interface: it returns the number of turns.
-func (h turnHeap) Len() int { return len(h) }
+func (h runHeap) Len() int { return len(h) }
 
 // Less implements heap.Interface: it compares two turns by wake time.
-func (h turnHeap) Less(i, j int) bool { return h[i].wake < h[j].wake }
+func (h runHeap) Less(i, j int) bool { return h[i].wake < h[j].wake }
 
 // Swap implements heap.Interface: it exchanges two turns.
-func (h turnHeap) Swap(i, j int) {
+func (h runHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].heapIndex, h[j].heapIndex = i, j
 }
 
 // Push implements heap.Interface: it appends a turn.
-func (h *turnHeap) Push(t any) {
-	t.(*turn).heapIndex = len(*h)
-	*h = append(*h, t.(*turn))
+func (h *runHeap) Push(t any) {
+	t.(*recurringRun).heapIndex = len(*h)
+	*h = append(*h, t.(*recurringRun))
 }
 
 // Pop implements heap.Interface: it removes the last turn and returns it.
-func (h *turnHeap) Pop() any {
+func (h *runHeap) Pop() any {
 	last := len(*h) - 1
 	t := (*h)[last]
 	(*h)[last] = nil
@@ -187,13 +187,13 @@ func (h *turnHeap) Pop() any {
 }
 
 // fix restores the heap order after a change of the turn's wake time.
-func (h *turnHeap) fix(t *turn) { stdheap.Fix(h, t.heapIndex) }
+func (h *runHeap) fix(t *recurringRun) { stdheap.Fix(h, t.heapIndex) }
 
 // add adds a turn to the heap.
-func (h *turnHeap) add(t *turn) { stdheap.Push(h, t) }
+func (h *runHeap) add(t *recurringRun) { stdheap.Push(h, t) }
 
 // remove removes a turn from the heap.
-func (h *turnHeap) remove(t *turn) { stdheap.Remove(h, t.heapIndex) }
+func (h *runHeap) remove(t *recurringRun) { stdheap.Remove(h, t.heapIndex) }
 
 // Turns by cron. Due times are wall-clock times in the check's zone. Each due time has one run; the
 // engine looks for a member until the next due time.
@@ -235,7 +235,7 @@ func (e *Engine) wallTime(now time.Duration) time.Time { return time.Unix(0, int
 
 // scheduleNext sets a turn's next due time, always after now and after its last one, so that a clock set back repeats
 // no run.
-func (e *Engine) scheduleNext(t *turn, now time.Duration) {
+func (e *Engine) scheduleNext(t *recurringRun, now time.Duration) {
 	from := e.wallTime(now)
 	if t.formerDueTime.After(from) && t.formerDueTime.Sub(from) <= maxCatchUpAge {
 		from = t.formerDueTime
@@ -277,7 +277,7 @@ func (e *Engine) adjustToClockChange(now time.Duration) {
 }
 
 // reportOverdue reports a due run as missed, once, if no member was connected for too long after its due time.
-func (e *Engine) reportOverdue(t *turn, now time.Duration) (m MissedRun, ok bool) {
+func (e *Engine) reportOverdue(t *recurringRun, now time.Duration) (m MissedRun, ok bool) {
 	if t.cron == "" || !t.runOpen || t.assignee != 0 || t.missReported || now < max(t.openRunDue+overdueAfter, e.graceEnd()) {
 		return m, false
 	}
@@ -303,7 +303,7 @@ func (e *Engine) resumeDueTimes(r *rotation, now time.Duration) {
 		return
 	}
 	for _, s := range r.subjects {
-		t := e.turns[turnKey{r.definition.Unit, s.ID}]
+		t := e.turns[runKey{r.definition.Unit, s.ID}]
 		if last, ok := e.lastRun(r, s.ID); t == nil || !ok || !last.Before(tick) {
 			continue
 		}

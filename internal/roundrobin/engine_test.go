@@ -30,7 +30,7 @@ type simulatedMembers struct {
 	hanging        map[model.NodeID]bool // a session that does not answer
 	pendingAnswers []pendingAnswer
 	turnsGiven     map[model.NodeID]int
-	runs           map[turnKey][]time.Duration // times of results
+	runs           map[runKey][]time.Duration // times of results
 	missed         []MissedRun
 	wallClockAhead time.Duration // wall-clock time minus virtual time
 	lastResults    map[model.NodeID]time.Time
@@ -40,7 +40,7 @@ type simulatedMembers struct {
 type pendingAnswer struct {
 	at    time.Duration
 	by    model.NodeID
-	given wire.TurnRun
+	given wire.RoundRobinRun
 }
 
 // simulateMembers starts an engine with simulated members at a fixed time.
@@ -52,7 +52,7 @@ func simulateMembers(t *testing.T, robins ...directory.RoundRobin) *simulatedMem
 // at a given time.
 func simulateMembersAt(t *testing.T, start time.Time, robins ...directory.RoundRobin) *simulatedMembers {
 	f := &simulatedMembers{t: t, start: start, rand: rand.New(rand.NewPCG(1, 2)), robins: robins, revision: 1,
-		disconnected: map[model.NodeID]bool{}, hanging: map[model.NodeID]bool{}, turnsGiven: map[model.NodeID]int{}, lastResults: map[model.NodeID]time.Time{}, runs: map[turnKey][]time.Duration{}}
+		disconnected: map[model.NodeID]bool{}, hanging: map[model.NodeID]bool{}, turnsGiven: map[model.NodeID]int{}, lastResults: map[model.NodeID]time.Time{}, runs: map[runKey][]time.Duration{}}
 	f.restartEngine()
 	return f
 }
@@ -61,7 +61,7 @@ func simulateMembersAt(t *testing.T, start time.Time, robins ...directory.RoundR
 func (f *simulatedMembers) restartEngine() {
 	f.engine = New(Options{
 		Revision: func() int64 { return f.revision }, RoundRobins: func() []directory.RoundRobin { return f.robins },
-		Give: f.giveTurn, Grace: 10 * time.Second, Now: func() time.Time { return f.start.Add(f.now) }, Log: slog.New(slog.DiscardHandler),
+		Give: f.requestRoundRobinRun, Grace: 10 * time.Second, Now: func() time.Time { return f.start.Add(f.now) }, Log: slog.New(slog.DiscardHandler),
 		Wall: func() time.Time { return f.start.Add(f.now + f.wallClockAhead) },
 		Last: func(node model.NodeID, _ model.CheckID) (time.Time, bool) {
 			at, ok := f.lastResults[node]
@@ -85,8 +85,8 @@ func roundRobinOf(check model.CheckID, interval, timeout time.Duration, members,
 	return r
 }
 
-// giveTurn implements Options.Give: it takes a run for a simulated member and schedules its result.
-func (f *simulatedMembers) giveTurn(node model.NodeID, g wire.TurnRun) bool {
+// requestRoundRobinRun implements Options.Give: it takes a run for a simulated member and schedules its result.
+func (f *simulatedMembers) requestRoundRobinRun(node model.NodeID, g wire.RoundRobinRun) bool {
 	if f.disconnected[node] {
 		return false
 	}
@@ -100,7 +100,7 @@ func (f *simulatedMembers) giveTurn(node model.NodeID, g wire.TurnRun) bool {
 // advance moves the virtual time forward and lets the members send their results.
 func (f *simulatedMembers) advance(d time.Duration) {
 	for end := f.now + d; ; {
-		missed, wait := f.engine.runDueTurns(f.engine.engineTime())
+		missed, wait := f.engine.assignDueRuns(f.engine.engineTime())
 		f.missed = append(f.missed, missed...)
 		next := min(f.now+wait, end)
 		slices.SortStableFunc(f.pendingAnswers, func(a, b pendingAnswer) int { return int(a.at - b.at) })
@@ -108,7 +108,7 @@ func (f *simulatedMembers) advance(d time.Duration) {
 			a := f.pendingAnswers[0]
 			f.pendingAnswers, f.now = f.pendingAnswers[1:], max(f.now, a.at)
 			if !f.disconnected[a.by] {
-				k := turnKey{model.CheckID(a.given.Definition), a.given.Node}
+				k := runKey{model.CheckID(a.given.Definition), a.given.Node}
 				f.runs[k] = append(f.runs[k], f.now)
 				f.engine.RecordResult(k.check, k.about, 0)
 			}
@@ -213,7 +213,7 @@ func TestOtherMemberTakesOver(t *testing.T) {
 	if f.turnsGiven[1]+f.turnsGiven[2] == 0 || f.turnsGiven[1] > 1 || f.turnsGiven[2] > 1 {
 		t.Fatalf("given %v", f.turnsGiven)
 	}
-	turn := f.engine.turns[turnKey{7, 1000}]
+	turn := f.engine.turns[runKey{7, 1000}]
 	if turn.assignee != 1 && turn.assignee != 2 {
 		t.Fatalf("with %d", turn.assignee)
 	}
@@ -221,7 +221,7 @@ func TestOtherMemberTakesOver(t *testing.T) {
 	delete(f.hanging, other)
 	f.disconnect(first)
 	f.advance(time.Second)
-	if len(f.runs[turn.turnKey]) != 1 || turn.runOpen {
+	if len(f.runs[turn.runKey]) != 1 || turn.runOpen {
 		t.Errorf("no other member has the turn: assignee %d, runs %v", turn.assignee, f.runs)
 	}
 	delete(f.disconnected, first)
@@ -234,7 +234,7 @@ func TestOtherMemberTakesOver(t *testing.T) {
 		t.Error("the turn was taken from its member before the timeout")
 	}
 	f.advance(2 * time.Second)
-	if turn.runOpen || len(f.runs[turn.turnKey]) != 2 {
+	if turn.runOpen || len(f.runs[turn.runKey]) != 2 {
 		t.Errorf("the hanging member keeps the turn: assignee %d, runs %v", turn.assignee, f.runs)
 	}
 }
@@ -257,7 +257,7 @@ func TestTakeoverSkipsHangingMember(t *testing.T) {
 	f.hanging[2] = true
 	f.advance(4 * time.Second)
 	for range 50 {
-		f.runs = map[turnKey][]time.Duration{}
+		f.runs = map[runKey][]time.Duration{}
 		f.advance(5 * time.Second)
 		if len(f.runs) != 2 {
 			t.Fatalf("runs in two intervals: %v", f.runs)
@@ -299,16 +299,16 @@ func TestChangedChecksTakeEffect(t *testing.T) {
 	f.hanging[1] = true
 	f.advance(time.Minute)
 	f.engine.RecordResult(7, 1000, 2*time.Minute)
-	if !f.engine.turns[turnKey{7, 1000}].runOpen {
+	if !f.engine.turns[runKey{7, 1000}].runOpen {
 		t.Error("an old result ended a turn")
 	}
 	f.engine.RecordResult(7, 1000, 0)
-	if f.engine.turns[turnKey{7, 1000}].runOpen {
+	if f.engine.turns[runKey{7, 1000}].runOpen {
 		t.Error("a result did not end the turn")
 	}
 	f.robins, f.revision = []directory.RoundRobin{roundRobinOf(7, 10*time.Second, time.Second, 1, 1), roundRobinOf(9, time.Minute, time.Second, 1, 0)}, 2
 	f.advance(2 * time.Second)
-	if len(f.engine.turns) != 2 || len(f.engine.heap) != 2 || f.engine.turns[turnKey{7, 1000}].next > f.engine.engineTime()+10*time.Second {
+	if len(f.engine.turns) != 2 || len(f.engine.heap) != 2 || f.engine.turns[runKey{7, 1000}].next > f.engine.engineTime()+10*time.Second {
 		t.Errorf("%d turns, %d in the heap", len(f.engine.turns), len(f.engine.heap))
 	}
 	f.robins, f.revision = nil, 3
