@@ -94,7 +94,7 @@ func Open(dir string, o Options) (Store, error) {
 	if err == nil {
 		life, end := context.WithCancel(context.Background())
 		s.end = end
-		s.compactor, err = tsdb.NewLeveledCompactor(life, o.Registry, o.Logger, o.levels(), nil, nil)
+		s.compactor, err = tsdb.NewLeveledCompactor(life, nil, o.Logger, o.levels(), nil, nil)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open series store %q: %w", dir, errors.Join(err, s.closeFiles()))
