@@ -48,7 +48,7 @@ func (s *Stores) Differences(ctx context.Context, last wire.IntentMark) (list []
 	if err != nil {
 		return nil, err
 	}
-	if life != 0 && !s.Journal.KnowsIncarnation(life) {
+	if life != 0 && !s.Journal.HasIncarnation(life) {
 		list = append(list, fmt.Sprintf("%s belongs to another journal than %s", IntentDB(s.Config), Journal(s.Config)))
 	}
 	if last.Incarnation != s.Journal.Incarnation().ID {

@@ -306,7 +306,7 @@ func (o *deliveryBatch) joinRoute(c *rerouting, list, present []*escalation) Rou
 	return out
 }
 
-// count adds an open problem. False: its handlers get a message about it now.
+// count adds an open problem to the counts. False: its handlers get a message about it now.
 func (p *RoutedProblems) count(e *escalation, to *route.Route, held bool) bool {
 	p.Problems++
 	switch {

@@ -92,7 +92,8 @@ func (o *deliveryBatch) previewOpenProblems(c *rerouting) (out []RoutedProblems)
 	return out
 }
 
-// inheritFromDeleted adds to a new escalation the handlers that routes notified which a table lacks.
+// inheritFromDeleted adds to a new escalation the handlers that were notified on routes which the table no longer
+// has.
 func (o *deliveryBatch) inheritFromDeleted(e *escalation, table *route.Table) {
 	for _, old := range o.of[e.Problem] {
 		namespace, name := model.SplitRef("", old.Route)

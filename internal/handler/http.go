@@ -155,7 +155,7 @@ type jsonField struct {
 	value any
 }
 
-// MarshalJSON implements json.Marshaler.
+// MarshalJSON encodes the fields in their fixed order.
 func (o jsonObject) MarshalJSON() ([]byte, error) {
 	b := []byte{'{'}
 	for _, f := range o {

@@ -299,7 +299,7 @@ func (s Source) Title(name string) string {
 	return name + ":" + s.Instance
 }
 
-// PlaceholderName returns a name such as check-1234 for a problem source whose name is no longer known
+// PlaceholderName returns a name such as check-1234 for a problem source whose name was deleted
 func (s Source) PlaceholderName() string { return fmt.Sprintf("%s-%d", s.Kind, s.ID) }
 
 // ResultDigest is a 32-bit digest of the sequence numbers of all applied results in order, to detect lost or repeated

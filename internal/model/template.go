@@ -26,7 +26,7 @@ type templatePart struct {
 	quote   shellQuote
 }
 
-// TemplateError is an error in a template; Column counts bytes from 1, and is zero where it is not known.
+// TemplateError is an error in a template; Column counts bytes from 1, and zero means unknown.
 type TemplateError struct {
 	Column int
 	Reason string

@@ -243,8 +243,8 @@ func changedNodes(old, new *unit) *roaring.Bitmap {
 	return roaring.Xor(nodes(old), nodes(new))
 }
 
-// targetLists returns the targets of a check that select the nodes which run it and its proxy nodes; nil: it runs
-// nowhere
+// targetLists returns the targets of a check: one list for the nodes that run the check, one for its proxy nodes;
+// nil: the check runs nowhere
 func (u *unit) targetLists() (list []*targets) {
 	if u == nil || u.targets == nil {
 		return nil

@@ -55,7 +55,7 @@ func Compile(steps []model.Step, t item.Type) (*Chain, error) {
 			c.memories++
 		}
 		if one.flags&onlyErrors != 0 && i != c.checks {
-			return nil, model.Errorf(model.Invalid, "step %d, %s: it must stand in front of the other steps", i+1, s.Name)
+			return nil, model.Errorf(model.Invalid, "step %d, %s: this step must be before all other steps", i+1, s.Name)
 		}
 		if one.flags&onlyErrors != 0 {
 			c.checks++

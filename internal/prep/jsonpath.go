@@ -185,8 +185,8 @@ type jsonQuery struct {
 	found   []jsonMatch
 }
 
-// selectChildren collects the children of a node that the segment selects; with .. children of all descendants, in the
-// order of the document.
+// selectChildren collects the children of a node that the segment selects, or all matching descendants for a
+// recursive segment. children of all descendants, in the order of the document.
 func (q *jsonQuery) selectChildren(n uint32) error {
 	t, s := q.tree, q.segment
 	if !t.isContainer(n) {

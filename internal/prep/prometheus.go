@@ -85,7 +85,7 @@ func (m *metricRows) parseRow(line string) error {
 		for r.skipSpace(); !r.accept("}"); {
 			label, operator, err := r.label()
 			if err == nil && operator != "=" {
-				err = fmt.Errorf("expected = behind the name of a label")
+				err = fmt.Errorf("expected = after the name of a label")
 			}
 			if err != nil {
 				return err
@@ -94,7 +94,7 @@ func (m *metricRows) parseRow(line string) error {
 			if r.skipSpace(); r.accept(",") {
 				r.skipSpace()
 			} else if !r.at("}") {
-				return errors.New("expected , or } behind a label")
+				return errors.New("expected , or } after a label")
 			}
 		}
 	}
@@ -248,14 +248,14 @@ func parseMetricPattern(source string) (*metricPattern, error) {
 			if r.skipSpace(); r.accept(",") {
 				r.skipSpace()
 			} else if !r.at("}") {
-				return nil, model.Errorf(model.Invalid, "invalid pattern %q: expected , or } behind a label", source)
+				return nil, model.Errorf(model.Invalid, "invalid pattern %q: expected , or } after a label", source)
 			}
 		}
 	}
 	if r.skipSpace(); r.accept("==") {
 		f, ok := parseMetricNumber(strings.TrimLeft(r.rest(), " \t"))
 		if !ok {
-			return nil, model.Errorf(model.Invalid, "invalid pattern %q: no number behind ==", source)
+			return nil, model.Errorf(model.Invalid, "invalid pattern %q: expected a number after ==", source)
 		}
 		p.value = &f
 	} else if r.rest() != "" {

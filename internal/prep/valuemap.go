@@ -43,7 +43,7 @@ func CompileValueMap(m *model.ValueMap) (*ValueMap, error) {
 	return out, nil
 }
 
-// compileMapping returns the test of a mapping.
+// compileMapping returns a function that reports whether a mapping applies to a value.
 func compileMapping(m *model.ValueMapping) (func(item.Value, float64) bool, error) {
 	bound, err := strconv.ParseFloat(strings.TrimSpace(m.Value), 64)
 	switch m.Type {

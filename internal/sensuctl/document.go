@@ -237,8 +237,8 @@ func declaredSpec(spec model.Spec) model.Spec {
 	return &model.NodeSpec{Proxy: n.Proxy, Groups: n.Groups, MayJoin: n.MayJoin, Properties: n.Properties, Upstream: n.Upstream, Keepalive: n.Keepalive, Lifecycle: n.Lifecycle}
 }
 
-// firstLostField returns the path of the first field of the object has that is missing or different in the object
-// back; empty: all fields are equal.
+// firstLostField compares an object with its version after a conversion and back, and returns the path of the first
+// missing or different field; empty: all fields are equal.
 func firstLostField(path string, has, back object) string {
 	for _, name := range sortedKeys(has) {
 		inner, ok := has[name].(object)

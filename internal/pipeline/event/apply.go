@@ -174,7 +174,7 @@ func (w *eventApplier) emitLateResult(p *eventPartition, s *stateSlot, c *model.
 	}
 }
 
-// Gap implements shard.Applier: it counts the results that an agent's spool dropped, by check.
+// Gap counts the results that an agent's spool dropped, by check.
 func (w *eventApplier) Gap(n uint32, g *wire.Gap) {
 	p := w.p
 	for _, dropped := range g.Counts {

@@ -128,9 +128,9 @@ func (w *watcher) takeChanges(into []eventKey) (keys []eventKey, overrun bool) {
 	return keys, w.overrun
 }
 
-// Watch implements Reader. The channel is closed when ctx ends, when Match fails, or
-// when so many events changed while the reader was busy that it must list again.
-// Status and Problems of the query are asked of the newest state.
+// Watch returns a channel of changed event states that match a query. The channel is closed when ctx ends, when Match
+// fails, or when so many events changed while the reader was busy that it must list again. Status and Problems of the
+// query are asked of the newest state.
 func (v *View) Watch(ctx context.Context, q Query) (<-chan State, error) {
 	compiled, err := v.compileQuery(q)
 	if err != nil {

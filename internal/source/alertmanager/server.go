@@ -219,7 +219,7 @@ type Plan interface {
 	CatchUp(ctx context.Context) error
 }
 
-// View is the part of the event view that the alert source uses.
+// View is the interface to the event states that the alert source uses.
 type View interface {
 	Admit(node model.NodeID, definition *model.CheckDefinition) (code, reason string)
 	List(ctx context.Context, q event.Query) (event.Page, error)

@@ -160,8 +160,8 @@ func (x *session) appendBatch(slot int, r *wire.BatchReader, size int, body []by
 	return batchKept
 }
 
-// Committed implements journal.Waiter: it records which batches the journal has committed, to acknowledge them. It
-// runs on the journal's goroutine and only marks the acknowledgement as due: one message acknowledges many commits.
+// Committed records which batches the journal has committed, to acknowledge them. It runs on the journal's goroutine
+// and only marks the acknowledgement as due: one message acknowledges many commits.
 func (x *session) Committed(t uint64, _ journal.Position, err error) {
 	slot, size, last := decodeAckToken(t)
 	x.Mu.Lock()

@@ -109,7 +109,7 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn, proven Proof) {
 const tooManyConnsAnswer = "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 56\r\n\r\n" +
 	"too many connections of this node are opening sessions.\n"
 
-// Message implements core.Handler: it reads and handles one message.
+// Message reads and handles one message.
 func (x *session) Message() (cause string) {
 	op, frame, err := x.Conn.Read(x.srv.cfg.Limits.FrameBytes)
 	if err != nil {
@@ -139,8 +139,7 @@ func (x *session) Message() (cause string) {
 	return ""
 }
 
-// ReadFailed implements core.Handler: it returns the cause of a read error, and tells the agent if it broke the
-// protocol.
+// ReadFailed returns the cause of a read error, and tells the agent if it broke the protocol.
 func (x *session) ReadFailed(err error) string {
 	cause := core.ReadCause(err)
 	if cause == "too_large" || cause == "websocket" {
@@ -149,7 +148,7 @@ func (x *session) ReadFailed(err error) string {
 	return cause
 }
 
-// End implements core.Handler: it ends the session.
+// End ends the session.
 func (x *session) End(cause string) {
 	x.srv.closingSessions.Add(1)
 	defer x.srv.closingSessions.Add(-1)
@@ -196,7 +195,7 @@ func (x *session) closeAfterRefusal() {
 	x.Conn.CloseGracefully(admission.LingerTime)
 }
 
-// FlushFailed implements core.Sender: it closes the connection after a failed write.
+// FlushFailed closes the connection after a failed write.
 func (x *session) FlushFailed() {
 	x.Mu.Lock()
 	x.closing.written = true

@@ -73,7 +73,7 @@ type Checks interface {
 	CatchUp(ctx context.Context) error
 }
 
-// View is the part of the event view that sessions of Sensu agents use.
+// View is the interface to the event states that sessions of Sensu agents use.
 type View interface {
 	Admit(node model.NodeID, definition *model.CheckDefinition) (code, reason string)
 	// HasEvent reports whether a node has an event of a check.

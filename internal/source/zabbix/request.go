@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// request is a request of a Zabbix sender or agent. Fields that this server does not use are left out.
+// request is the decoded request of a Zabbix sender or agent. Fields that this server does not use are left out.
 type request struct {
 	Request string `json:"request"`
 	Data    []row  `json:"data"`
@@ -21,7 +21,7 @@ type request struct {
 	HeartbeatFreq int    `json:"heartbeat_freq"` // s
 }
 
-// row is one value in a request.
+// row is one value in a request, with its host, key and time.
 type row struct {
 	Host  string `json:"host"`
 	Key   string `json:"key"`
@@ -35,10 +35,10 @@ type row struct {
 	State  int    `json:"state"`  // 1: the agent cannot collect the item, and the value is the reason
 }
 
-// text is a value: senders write it as a JSON string; Zabbix' server also accepts numbers.
+// text is a value as text: senders write it as a JSON string, but Zabbix' server also accepts JSON numbers.
 type text string
 
-// UnmarshalJSON decodes a string, or keeps a number as it is written.
+// UnmarshalJSON decodes a JSON string, or keeps the digits of a JSON number.
 func (t *text) UnmarshalJSON(data []byte) error {
 	if data[0] == '"' {
 		return json.Unmarshal(data, (*string)(t))

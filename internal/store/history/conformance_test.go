@@ -30,7 +30,7 @@ var (
 // afterNoon returns the time a number of minutes after the noon at which the tests start.
 func afterNoon(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
 
-// place returns a test journal place with a commit number and an index.
+// place returns a test journal position with a commit number and an index.
 func place(number uint64, index uint32) Place {
 	return Place{At: journal.Position{Log: 1 << 63, Number: number}, Index: index}
 }
@@ -824,7 +824,8 @@ func FuzzDecodeEscalation(f *testing.F) {
 	})
 }
 
-// testForget forgets the entries behind a position of each partition. Entries before it and other partitions stay.
+// testForget removes the entries after a position of each partition, and checks which ones remain. Entries before it
+// and other partitions stay.
 func testForget(t *testing.T, s *restartableStore) {
 	other := entry(9, 9)
 	other.Partition = 6
