@@ -192,8 +192,8 @@ func TestMessageWaitsForItsMark(t *testing.T) {
 	}
 }
 
-// TestReturnedRouteKeepsItsEscalation ends an escalation and writes it again in one batch, and expects the database
-// to keep it
+// TestReturnedRouteKeepsItsEscalation ends an escalation and creates the same escalation again in one batch, and
+// expects the database to keep it
 func TestReturnedRouteKeepsItsEscalation(t *testing.T) {
 	e := &escalation{Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: "p1", Route: "default/a"}}}
 	o := newDeliveryBatch(nil, testTime)

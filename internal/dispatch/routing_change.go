@@ -24,7 +24,7 @@ type RoutingChange struct {
 	By      string // author of the change
 }
 
-// RoutedProblems describes the open problems that one route or handler list concerns because of a change.
+// RoutedProblems describes the open problems for which a change selected one route or handler list.
 type RoutedProblems struct {
 	Route    string // NAMESPACE/NAME; empty: a check, node or namespace names the handlers
 	Handlers []history.HandlerRef

@@ -189,6 +189,7 @@ func (m *MacroValues) value(of Macro) (string, error) {
 // MissingMacroError is the error about a macro without a value.
 type MissingMacroError struct{ Macro string }
 
+// Error returns a text that names the macro without a value.
 func (e *MissingMacroError) Error() string {
 	return fmt.Sprintf("the macro %s has no value here: add it to the macros of the template, or declare a Property with property: %s", e.Macro, strconv.Quote(e.Macro))
 }

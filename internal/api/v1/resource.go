@@ -61,7 +61,7 @@ type RoutingEffect struct {
 	TakenLate bool            `json:"takenLate,omitempty" doc:"History is behind: open problems are notified when it has caught up, and their number is unknown."`
 }
 
-// TakenProblems counts the open problems that one route or handler list handles since a change of resources
+// TakenProblems counts the open problems that a change of resources moved to one route or handler list
 type TakenProblems struct {
 	Route    string    `json:"route,omitempty" doc:"NAMESPACE/NAME; absent: a check, node or namespace names the handlers."`
 	Handlers []string  `json:"handlers" doc:"NAMESPACE/NAME of the handlers of the first step."`

@@ -62,6 +62,7 @@ type LockedError struct {
 	PID  int // of the process that holds the lock; zero: unknown
 }
 
+// Error returns a text that names the process with the lock.
 func (e *LockedError) Error() string { return "lock " + e.Name + " is held by " + e.Holder() }
 
 // Holder describes the process that holds the lock, such as "process 4711"

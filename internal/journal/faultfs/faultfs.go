@@ -42,6 +42,7 @@ type Op struct {
 	Size   int
 }
 
+// String formats the operation for a recorded trace.
 func (o Op) String() string { return fmt.Sprintf("%s %s %d+%d", o.Kind, o.Name, o.Offset, o.Size) }
 
 // FS is a disk.FS that injects faults into another one and records its operations.

@@ -196,13 +196,13 @@ type Config struct {
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
-// Access authenticates senders: *access.Service.
+// Access is the interface that authenticates senders; *access.Service implements it.
 type Access interface {
 	Authenticate(token string) (access.Subject, error)
 	LoginProgram(ctx context.Context, role, name, password string, admit access.Admit) (access.Program, error)
 }
 
-// Intent creates the checks and nodes of alerts.
+// Intent is the interface that creates the checks and nodes of alerts.
 type Intent interface {
 	CheckNamespace(name string) error
 	core.Declarer

@@ -27,7 +27,7 @@ var (
 	mail  = HandlerRef{Namespace: "default", Name: "mail"}
 )
 
-// afterNoon returns the time a number of minutes after the noon at which the tests start.
+// afterNoon returns a number of minutes after the noon at which the tests begin.
 func afterNoon(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
 
 // place returns a test journal position with a commit number and an index.
