@@ -241,7 +241,7 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	if err := s.beside.Refuse(ctx, last); err != nil {
 		return err
 	}
-	unknownUntil, err := s.beside.BeginLife(ctx, last)
+	unknownUntil, err := s.beside.RecordIncarnation(ctx, last)
 	if err != nil {
 		return err
 	}

@@ -247,9 +247,9 @@ func (b *backlog) announce() {
 	b.moved = make(chan struct{})
 }
 
-// oldest returns the position and receive time (Unix ns) of the oldest unrecorded transition, and a channel that
+// oldestUnrecorded returns the position and receive time (Unix ns) of the oldest unrecorded transition, and a channel that
 // closes when these change
-func (b *backlog) oldest() (at journal.Position, since int64, waits bool, moved <-chan struct{}) {
+func (b *backlog) oldestUnrecorded() (at journal.Position, since int64, waits bool, moved <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lag.on {
@@ -274,7 +274,7 @@ type Lag struct {
 
 // Lag returns how far history is behind the journal now.
 func (r *Dispatcher) Lag() Lag {
-	oldest, since, waits, _ := r.backlog.oldest()
+	oldest, since, waits, _ := r.backlog.oldestUnrecorded()
 	l := Lag{Changes: r.backlog.depth(), Again: r.backlog.isLagging()}
 	if !waits {
 		return l

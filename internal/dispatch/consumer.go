@@ -73,7 +73,7 @@ func (l *consumer) workOnce(ctx context.Context) (worked bool, err error) {
 // awaitRecorded waits until all transitions up to and including this commit are recorded
 func (l *consumer) awaitRecorded(ctx context.Context, at journal.Position) error {
 	for {
-		oldest, _, waits, moved := l.backlog.oldest()
+		oldest, _, waits, moved := l.backlog.oldestUnrecorded()
 		if !waits || oldest.Number > at.Number {
 			return nil
 		}
@@ -90,7 +90,7 @@ func (l *consumer) awaitRecorded(ctx context.Context, at journal.Position) error
 
 // age returns how long ago the oldest unrecorded transition was received
 func (l *consumer) age(now time.Time) time.Duration {
-	if _, since, waits, _ := l.backlog.oldest(); waits {
+	if _, since, waits, _ := l.backlog.oldestUnrecorded(); waits {
 		return max(0, now.Sub(time.Unix(0, since)))
 	}
 	return 0

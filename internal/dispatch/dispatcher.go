@@ -53,7 +53,7 @@ func (r *Dispatcher) Load(ctx context.Context, shared func(journal.Position) jou
 
 // LoadOutbox reads the waiting messages and the escalations (progress of problems on routes) from the database. Call
 // it before Compare. unknownUntil is the time up to which history does not know the messages to handlers
-// (history.Store.BeginLife): earlier messages are recorded and not sent.
+// (history.Store.RecordIncarnation): earlier messages are recorded and not sent.
 func (r *Dispatcher) LoadOutbox(ctx context.Context, unknownUntil time.Time) error {
 	r.router.unknownUntil = unknownUntil
 	if err := r.deliver.outbox.load(ctx, r.opts.Store); err != nil {
@@ -116,7 +116,7 @@ func (r *Dispatcher) Recorded(ctx context.Context, at journal.Position) error {
 // are not recorded
 func (r *Dispatcher) Consumers() (list []journal.Consumer) {
 	for _, l := range r.consumers() {
-		if oldest, _, waits, _ := l.backlog.oldest(); waits && oldest.Number > 0 {
+		if oldest, _, waits, _ := l.backlog.oldestUnrecorded(); waits && oldest.Number > 0 {
 			oldest.Number--
 			list = append(list, journal.Consumer{Name: l.name, At: oldest})
 		}

@@ -44,7 +44,7 @@ func (r *Dispatcher) reconcile(ctx context.Context) error {
 	if m == nil {
 		return nil
 	}
-	if oldest, _, waits, _ := r.backlog.oldest(); waits && oldest.Number <= m.at.Number {
+	if oldest, _, waits, _ := r.backlog.oldestUnrecorded(); waits && oldest.Number <= m.at.Number {
 		return nil
 	}
 	r.reconciliation = nil

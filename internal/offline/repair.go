@@ -185,7 +185,7 @@ func repairWithJournal(ctx context.Context, cfg *config.Server, say func(string,
 	if err != nil {
 		return false, err
 	}
-	unknownUntil, err := stores.BeginLife(ctx, last)
+	unknownUntil, err := stores.RecordIncarnation(ctx, last)
 	if err != nil || unknownUntil.IsZero() || before == log.Incarnation().ID {
 		return false, err
 	}

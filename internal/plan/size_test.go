@@ -328,11 +328,13 @@ func (m *memoryStore) Identity() uint64 { return 1 }
 // LastID returns zero, because the planner does not call it.
 func (m *memoryStore) LastID() uint32 { return 0 }
 
-// BeginLife does nothing, because the planner does not use the journal's incarnation.
-func (m *memoryStore) BeginLife(context.Context, uint64, intent.KnownIntent) error { return nil }
+// RecordIncarnation does nothing, because the planner does not use the journal's incarnation.
+func (m *memoryStore) RecordIncarnation(context.Context, uint64, intent.KnownIntent) error {
+	return nil
+}
 
-// Life returns zero, because the planner does not use the journal's incarnation.
-func (m *memoryStore) Life(context.Context) (uint64, error) { return 0, nil }
+// Incarnation returns zero, because the planner does not use the journal's incarnation.
+func (m *memoryStore) Incarnation(context.Context) (uint64, error) { return 0, nil }
 
 // testPlanner is a planner on a store, for tests.
 type testPlanner struct {

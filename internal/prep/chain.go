@@ -133,7 +133,7 @@ func (c *Chain) run(s *State, v item.Value, at int64, p *Parsed, traced *[]StepR
 		}
 		var m *memory
 		if one.flags&remembers != 0 {
-			m = s.at(one.memory, c.memories)
+			m = s.memoryOf(one.memory, c.memories)
 		}
 		out, err := one.run(v, at, m, p)
 		p = nil // it has the parsed forms of the first step's input

@@ -29,7 +29,7 @@ func CompileValueMap(m *model.ValueMap) (*ValueMap, error) {
 		of := &m.Mappings[i]
 		if of.Type == "default" {
 			if out.hasRest {
-				return nil, model.Errorf(model.Invalid, "mapping %d: a second default", i+1).WithHint("keep one of them")
+				return nil, model.Errorf(model.Invalid, "mapping %d: the value map already has a default", i+1).WithHint("keep one of them")
 			}
 			out.rest, out.hasRest = of.Text, true
 			continue

@@ -47,7 +47,7 @@ type parameters struct {
 func decodeParameters(form url.Values, p parser.Parser, now time.Time) (x parameters, err error) {
 	x = parameters{query: form.Get("query"), namespace: form.Get("namespace"), metric: form.Get("metric")}
 	if len(x.query) > maxQueryBytes {
-		return x, fmt.Errorf(`invalid parameter "query": longer than %d bytes`, maxQueryBytes)
+		return x, fmt.Errorf(`invalid parameter "query": the expression is longer than %d bytes`, maxQueryBytes)
 	}
 	for _, t := range []struct {
 		name  string
@@ -148,7 +148,7 @@ func parseSelectors(texts []string, p parser.Parser) ([][]*labels.Matcher, error
 		size += len(text)
 	}
 	if size > maxQueryBytes {
-		return nil, fmt.Errorf("longer than %d bytes", maxQueryBytes)
+		return nil, fmt.Errorf("the selector is longer than %d bytes", maxQueryBytes)
 	}
 	sets, err := p.ParseMetricSelectors(texts)
 	if err != nil {

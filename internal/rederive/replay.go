@@ -50,7 +50,7 @@ func (s *Source) BeginReplay() (*Replay, error) {
 	from, _, err := s.Snapshots.Restore(max(1, s.Parallel), p.view.Restore)
 	if err != nil {
 		p.Close()
-		return nil, fmt.Errorf("restore a second view: %w", err)
+		return nil, fmt.Errorf("restore the event states for a replay: %w", err)
 	}
 	p.at.Store(&from)
 	p.ready.Store(true)

@@ -240,7 +240,7 @@ func (o *object) noteUnread() {
 	case i < 0:
 		o.noteLoss("unknown type")
 	case types[i].read != nil:
-		for _, text := range append(o.spec.unread(), o.meta.unread()...) {
+		for _, text := range append(o.spec.unreadFields(), o.meta.unreadFields()...) {
 			o.noteLoss("not imported: %s", text)
 		}
 	case types[i].note != "":

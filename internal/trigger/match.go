@@ -59,7 +59,7 @@ func compileMatch(t item.Type, operator, pattern string) (match func(item.Value)
 		return nil, "the operator " + operator + " needs an item with numbers"
 	}
 	bound := ofText(pattern).number()
-	if bound.unknown() {
+	if bound.isUnknown() {
 		return nil, "expected a number as the pattern, got " + quote(pattern)
 	}
 	return func(v item.Value) usage {

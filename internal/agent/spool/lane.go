@@ -144,9 +144,9 @@ func (l *lane) containsNumber(number uint64) bool {
 	return number >= l.first && number < l.nextNumber()
 }
 
-// hasDoubtfulNumbers reports whether the server has sequence numbers that this spool never sent, as after the restore
-// of an old disk copy
-func (l *lane) hasDoubtfulNumbers(last uint64) bool {
+// serverIsAhead reports whether the server has higher sequence numbers than this spool ever sent, as after the
+// restore of an old disk copy
+func (l *lane) serverIsAhead(last uint64) bool {
 	for n := max(l.sent+1, l.first); n <= min(last, l.lastBeforeOpen) && n < l.nextNumber(); n++ {
 		if l.entryOf(n).lossReason == notLost {
 			return true

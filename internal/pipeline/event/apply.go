@@ -193,7 +193,7 @@ func (w *eventApplier) Gap(n uint32, g *wire.Gap) {
 		if id, found := p.nodes[n].find(c.Unit); found {
 			s = p.slots.slot(id)
 			s.lost += dropped.Count
-			w.view.watchers.noteStateChange(p, id)
+			w.view.watchers.reportChange(p, id)
 		}
 		if t := w.emitTransition(p, ResultsLost, s); t != nil {
 			t.Definition, t.Count, t.Output = c.ID, dropped.Count, g.Reason

@@ -313,5 +313,5 @@ func (w *eventApplier) acknowledge(p *eventPartition, id uint32, ack *model.Ack,
 		}
 		t.Received = w.Received
 	}
-	w.view.watchers.noteStateChange(p, id)
+	w.view.watchers.reportChange(p, id)
 }

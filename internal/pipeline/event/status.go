@@ -32,7 +32,7 @@ func (w *eventApplier) judgeStatus(p *eventPartition, id uint32, s *stateSlot, c
 	if every || s.check == model.KeepaliveCheck && s.status != status || s.check == model.MetricsCheck && valuesNamePipelines(v.extra) {
 		w.emitObservation(p, id, s, flags, v.extra)
 	}
-	w.view.watchers.noteStateChange(p, id)
+	w.view.watchers.reportChange(p, id)
 }
 
 // setStatus applies a new status to an event state: it updates counters, history, output, flapping and the problem

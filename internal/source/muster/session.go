@@ -207,7 +207,7 @@ func (x *session) FlushFailed() {
 func (x *session) handleFrame(frame []byte) frameOutcome {
 	kind, body, err := wire.FrameKind(frame)
 	if err != nil {
-		return x.violation(frameMalformed, err.Error())
+		return x.endForViolation(frameMalformed, err.Error())
 	}
 	switch kind {
 	case wire.KindBatch:
@@ -219,14 +219,14 @@ func (x *session) handleFrame(frame []byte) frameOutcome {
 	case wire.KindAssignmentStatus:
 		var m wire.AssignmentStatus
 		if err := m.Decode(body); err != nil {
-			return x.violation(frameMalformed, err.Error())
+			return x.endForViolation(frameMalformed, err.Error())
 		}
 		x.confirmAssignment(&m)
 		return assignmentConfirmed
 	case wire.KindFacts:
 		var m wire.Facts
 		if err := m.Decode(body); err != nil {
-			return x.violation(frameMalformed, err.Error())
+			return x.endForViolation(frameMalformed, err.Error())
 		}
 		x.recordFacts(&wire.Hello{Node: x.UID, Version: x.hello.version.Value(), Labels: m.Labels, Facts: m.Facts, Groups: m.Groups})
 		x.chargeBatch(&core.Charge{core.LoadReports: 1, core.LoadBytes: len(body)})
@@ -243,7 +243,7 @@ func (x *session) handleFrame(frame []byte) frameOutcome {
 	case wire.KindExchange:
 		return x.acceptSecretRequest(body)
 	case wire.KindHello:
-		return x.violation(frameMalformed, "got a second Hello")
+		return x.endForViolation(frameMalformed, "got a second Hello")
 	}
 	return unknownKind
 }
@@ -272,9 +272,9 @@ func (x *session) recordFacts(hello *wire.Hello) {
 	}
 }
 
-// violation ends the session of an agent that violates the protocol and tells the agent the reason. It may return
+// endForViolation ends the session of an agent that violates the protocol and tells the agent the reason. It may return
 // later, perhaps with another version.
-func (x *session) violation(out frameOutcome, sentence string) frameOutcome {
+func (x *session) endForViolation(out frameOutcome, sentence string) frameOutcome {
 	x.refuse(&wire.Refuse{Code: outcomeNames[out], Message: sentence, RetryMs: x.srv.jitterMs(30 * time.Second),
 		Hint: "read the agent's log; if it happens again, install the same version on agent and server: muster version"})
 	return out

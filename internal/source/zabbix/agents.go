@@ -234,7 +234,7 @@ func (s *Server) assignChecks(ctx context.Context, namespaces []string, r *reque
 	}
 	list := []activeCheck{}
 	if assignment := s.cfg.Nodes.For(a.node.ID); assignment != nil {
-		index := s.items.of(assignment)
+		index := s.items.forAssignment(assignment)
 		for _, key := range slices.Sorted(maps.Keys(index.byKey)) {
 			of := index.byKey[key]
 			if of.trapper || isLogKey(key) {
@@ -311,11 +311,11 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 	b.batch.StreamKey = stream
 	b.own.Node, b.own.uid, b.own.blocks = a.node, a.uid, map[itemLocation]*valueBlock{}
 	if assignment := s.cfg.Nodes.For(a.node.ID); assignment != nil {
-		b.own.items = s.items.of(assignment)
+		b.own.items = s.items.forAssignment(assignment)
 	}
 	for i := range r.Data {
 		if out := b.add(&r.Data[i], i); out != kept {
-			b.fail(out, 1, host, r.Data[i].Key)
+			b.countRefused(out, 1, host, r.Data[i].Key)
 		}
 	}
 	b.flush()

@@ -39,8 +39,8 @@ type itemIndexes struct {
 // maxIndexes bounds the kept indexes; an index that was dropped is made again.
 const maxIndexes = 4096
 
-// of returns the item index of an assignment, from the cache if possible.
-func (x *itemIndexes) of(a *directory.Assignment) itemIndex {
+// forAssignment returns the item index of an assignment, from the cache if possible.
+func (x *itemIndexes) forAssignment(a *directory.Assignment) itemIndex {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	index, ok := x.byHash[a.Hash]

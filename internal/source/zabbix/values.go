@@ -60,7 +60,7 @@ func (s *Server) takeSenderData(ctx context.Context, namespaces []string, r *req
 	b := &valueBatch{srv: s, namespaces: namespaces, now: s.cfg.Now(), nodes: map[string]*valueNode{}}
 	for i := range r.Data {
 		if out := b.add(ctx, &r.Data[i], i); out != kept {
-			b.fail(out, 1, r.Data[i].Host, r.Data[i].Key)
+			b.countRefused(out, 1, r.Data[i].Host, r.Data[i].Key)
 		}
 	}
 	debt := b.charge(size)
@@ -81,8 +81,8 @@ func (b *valueBatch) answer(total int) *reply {
 	return &reply{Response: "success", Info: info}
 }
 
-// fail counts n refused values under an outcome.
-func (b *valueBatch) fail(out outcome, n int, host, key string) {
+// countRefused counts n refused values under an outcome, and keeps a text about the first one for the answer.
+func (b *valueBatch) countRefused(out outcome, n int, host, key string) {
 	b.srv.count(out, n, host, key)
 	if b.failed += n; b.first == "" {
 		b.first = failedText(out, host, key)
@@ -182,7 +182,7 @@ func (b *valueBatch) charge(size int) (debt time.Duration) {
 		budget.Open(b.srv.cfg.Limiter, &n.Node)
 		if before := budget.Spend(&core.Charge{}); before.Wait > maxDelay {
 			budget.Hit(before.Limit(), before.Reason())
-			b.fail(overLimit, n.values, n.Name, "")
+			b.countRefused(overLimit, n.values, n.Name, "")
 			n.values, n.blocks, n.full = 0, nil, nil
 			continue
 		}
@@ -303,7 +303,7 @@ func (s *Server) findNode(ctx context.Context, namespaces []string, host string)
 	found.Node.Namespace, _ = s.cfg.Nodes.NamespaceByName(namespace)
 	found.blocks = map[itemLocation]*valueBlock{}
 	if a := s.cfg.Nodes.For(found.Node.ID); a != nil {
-		found.items = s.items.of(a)
+		found.items = s.items.forAssignment(a)
 	}
 	return found
 }

@@ -112,7 +112,7 @@ func FuzzParseRequest(f *testing.F) {
 	f.Add([]byte(`{"request":"sender data","data":[{"host":"web1","key":"n","value":"12.5","clock":1795233665,"ns":5},{"host":"web1","key":"n","value":7}],"clock":1795233665,"ns":131780900}`))
 	f.Add([]byte(`{"request":"agent data","session":"c909","host":"Zab1","version":"6.0","data":[{"id":3,"key":"agent.ping","value":"1","clock":1795233665,"ns":7},{"id":9,"itemid":5,"state":1,"value":"no"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var value text
+		var value valueText
 		if json.Valid(data) && value.UnmarshalJSON(bytes.TrimSpace(data)) == nil && len(value) > len(data) {
 			t.Errorf("%q became %q", data, value)
 		}
@@ -346,7 +346,7 @@ func TestNodeAtItsLimitIsRefused(t *testing.T) {
 	x := newTestServer(t)
 	r := &request{Data: make([]row, 30_000)}
 	for i := range r.Data {
-		r.Data[i] = row{Host: "web1", Key: "n[2]", Value: new(text("1"))}
+		r.Data[i] = row{Host: "web1", Key: "n[2]", Value: new(valueText("1"))}
 	}
 	for _, want := range []string{"processed: 30000; failed: 0", "processed: 0; failed: 30000; total: 30000"} {
 		answer, err := x.takeSenderData(t.Context(), []string{"default"}, r, 100)

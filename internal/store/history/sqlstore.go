@@ -199,7 +199,7 @@ func (l *storeIdentity) Identity() uint64 { return l.identity }
 // Recorded returns the number of transactions that changed messages to handlers.
 func (l *storeIdentity) Recorded() uint64 { return l.transactions.Load() }
 
-// Incarnation returns the id of the journal that the last BeginLife recorded; zero: none.
+// Incarnation returns the journal id that RecordIncarnation stored last; zero: none.
 func (s *sqlStore) Incarnation(ctx context.Context) (incarnation uint64, err error) {
 	text, err := sqldb.QueryValue[string](ctx, s.db, "the incarnation", `SELECT incarnation FROM history_life WHERE one = 1`)
 	if err != nil || text == "" {
@@ -223,9 +223,9 @@ func (l *storeIdentity) noteTransaction(recorded int64) {
 // ReasonUnknown is the reason of withheld deliveries in a history that is older than its journal.
 const ReasonUnknown = "history is older than the journal: the message may have been sent already"
 
-// BeginLife records the id of the present journal, and withholds waiting deliveries if history is older than the
+// RecordIncarnation records the id of the present journal, and withholds waiting deliveries if history is older than the
 // journal.
-func (s *sqlStore) BeginLife(ctx context.Context, incarnation uint64, lost time.Time) (unknownUntil time.Time, err error) {
+func (s *sqlStore) RecordIncarnation(ctx context.Context, incarnation uint64, lost time.Time) (unknownUntil time.Time, err error) {
 	now, until := fmt.Sprintf("%016x", incarnation), int64(0)
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		var was string

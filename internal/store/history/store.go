@@ -25,12 +25,12 @@ type Store interface {
 	// that changed messages to handlers.
 	Identity() uint64
 	Recorded() uint64
-	// Incarnation returns the incarnation of the last BeginLife; zero: there was none.
+	// Incarnation returns the incarnation of the last RecordIncarnation; zero: there was none.
 	Incarnation(ctx context.Context) (uint64, error)
-	// BeginLife records the incarnation of the journal that the rows belong to from now on, and returns the time up to
+	// RecordIncarnation records the incarnation of the journal that the rows belong to from now on, and returns the time up to
 	// which history does not know the messages to handlers. lost is that time for a new incarnation, if history is new or
 	// older than the journal; zero: it is not. Deliveries that wait then are withheld: they may have been sent.
-	BeginLife(ctx context.Context, incarnation uint64, lost time.Time) (unknownUntil time.Time, err error)
+	RecordIncarnation(ctx context.Context, incarnation uint64, lost time.Time) (unknownUntil time.Time, err error)
 
 	// Problems lists problems by opening time, newest first.
 	Problems(ctx context.Context, q ProblemQuery) ([]Problem, error)

@@ -461,8 +461,8 @@ func (s *sqlStore) Identity() uint64 { return s.identity }
 // LastID returns the highest id that the store has given to a resource of any kind.
 func (s *sqlStore) LastID() uint32 { return s.lastID.Load() }
 
-// Life returns the id of the journal that the last BeginLife recorded; zero: none.
-func (s *sqlStore) Life(ctx context.Context) (incarnation uint64, err error) {
+// Incarnation returns the journal id that RecordIncarnation stored last; zero: none.
+func (s *sqlStore) Incarnation(ctx context.Context) (incarnation uint64, err error) {
 	text, err := sqldb.QueryValue[string](ctx, s.db, "the incarnation", `SELECT incarnation FROM intent_life WHERE one = 1`)
 	if err != nil || text == "" {
 		return 0, err
@@ -470,8 +470,8 @@ func (s *sqlStore) Life(ctx context.Context) (incarnation uint64, err error) {
 	return strconv.ParseUint(text, 16, 64)
 }
 
-// BeginLife records the id of the present journal, and skips resource ids if the store may be an older copy.
-func (s *sqlStore) BeginLife(ctx context.Context, incarnation uint64, seen intent.KnownIntent) error {
+// RecordIncarnation records the id of the present journal, and skips resource ids if the store may be an older copy.
+func (s *sqlStore) RecordIncarnation(ctx context.Context, incarnation uint64, seen intent.KnownIntent) error {
 	now, seenID := fmt.Sprintf("%016x", incarnation), int64(seen.LastID)
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		var was string

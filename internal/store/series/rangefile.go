@@ -222,7 +222,7 @@ func (f *rangeFile) create(deleted disk.File) (err error) {
 // sync syncs the records that were written before the call, and returns the offset of their end. A file that was
 // deleted meanwhile is made again from the open one. Records are read and written while it works.
 func (f *rangeFile) sync() (covered int64, err error) {
-	file, covered, err := f.present()
+	file, covered, err := f.reopen()
 	if file == nil || err != nil {
 		return 0, err
 	}
@@ -235,8 +235,8 @@ func (f *rangeFile) sync() (covered int64, err error) {
 	return covered, nil
 }
 
-// present returns the open file and its size, and creates a deleted file again.
-func (f *rangeFile) present() (disk.File, int64, error) {
+// reopen returns the open file and its size, and creates the file again if it was deleted.
+func (f *rangeFile) reopen() (disk.File, int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.file != nil && !f.exists() {
