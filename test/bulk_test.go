@@ -265,7 +265,7 @@ func collectPages[T any](read func(after string) (items []T, next string)) (all 
 	}
 }
 
-// compare fails the test if the answers to bulk actions differ from history, the event view or the webhook's messages.
+// compare fails the test if the answers to bulk actions differ from history, the events or the webhook's messages.
 func (b *bulk) compare() {
 	b.t.Helper()
 	wrong := 0

@@ -35,9 +35,9 @@ spec:
 {kind: Policy, metadata: {name: baseline}, spec: {directives: [motd], targets: {groups: [all]}, alert: {route: compliance}}}
 `
 
-// TestPolicyAuditsTellsAndRepairs holds a node to a file: the wrong file is a problem that is notified; a server that is killed
-// knows the same compliance; a directive that enforces repairs the file, and the problem closes. An agent that does not
-// allow changes audits all the same.
+// TestPolicyAuditsTellsAndRepairs declares a policy about a file, and expects a notified problem for a wrong file,
+// the same compliance after kill -9, and a repaired file with a directive that enforces. An agent that does not allow
+// changes audits all the same.
 func TestPolicyAuditsTellsAndRepairs(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")

@@ -303,8 +303,8 @@ func TestLostSnapshotsStopStart(t *testing.T) {
 	s.Stop()
 }
 
-// A lost history is made again from a journal that begins later than the server, from its oldest snapshots on, and the
-// repair says from when.
+// A lost history is computed again from the oldest snapshots and the rest of the journal, and the repair prints the
+// time from which it is complete.
 func TestHistoryIsMadeAgainFromTheRestOfTheJournal(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 400 * time.Millisecond}
@@ -681,8 +681,8 @@ func (r *installationRecord) compareItems(t *testing.T, items map[string]v1.Item
 	}
 }
 
-// compareAPIWithView compares the results that the API counts with those of the view. With incomplete, the API may not know some events,
-// because their resources are lost.
+// compareAPIWithView fails the test if the number of results in the API differs from the number in the event states.
+// With incomplete, the API may not know some events, because their resources are lost.
 func compareAPIWithView(t *testing.T, api *client.Client, states map[harness.StateKey]load.Kept, incomplete bool) {
 	t.Helper()
 	applied := map[harness.StateKey]uint64{}

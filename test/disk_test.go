@@ -311,13 +311,13 @@ type serialAgent struct {
 	acked        chan uint64
 }
 
-// OpenedSession implements link.Handler and does nothing.
+// OpenedSession ignores the start of the session.
 func (o *serialAgent) OpenedSession(*link.Session, *wire.Welcome) {}
 
-// Assigned implements link.Handler: it passes the assignment to the test.
+// Assigned passes the assignment to the test.
 func (o *serialAgent) Assigned(_ *link.Session, held *link.Assignment) { o.assigned <- held }
 
-// Acked implements link.Handler: it passes the acknowledged sequence number to the test.
+// Acked passes the acknowledged sequence number to the test.
 func (o *serialAgent) Acked(_ *link.Session, ack *wire.Ack) { o.acked <- ack.Last[0].Last }
 
 // TestJournalIsSyncedBeforeAcknowledgement traces the server's system calls: between two acknowledgements to an agent, the
@@ -438,7 +438,7 @@ type errorCounter struct {
 	errors int
 }
 
-// Helper implements testing.TB and does nothing.
+// Helper does nothing, because errors are only counted.
 func (q *errorCounter) Helper() {}
 
 // Errorf counts an error.

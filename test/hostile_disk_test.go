@@ -36,8 +36,8 @@ func newSmallDisk(t *testing.T, nodes int, args ...string) *hostileAgents {
 	return newHostile(t, nodes, prepare, append(args, "--journal-reserve", "32MiB", "--snapshot-cycle", "3s")...)
 }
 
-// endureFlood fails the test if the server is not ready at all times of twenty seconds, if it accepts more bytes than the
-// budgets of the senders, or if one of its databases grows too large.
+// endureFlood floods the server for twenty seconds, and fails the test if it is not ready all the time, accepts more
+// bytes than the senders may send, or lets a database grow too large.
 func (h *hostileAgents) endureFlood(senders int, accepted func() float64) {
 	h.t.Helper()
 	began, before := time.Now(), accepted()
@@ -74,7 +74,7 @@ const limitOfBytes = "1048576 bytes per second; spec.limits.nodeBytesPerSec: mus
 // limitOfValues is the same about a node that sends too many values.
 const limitOfValues = "10000 values per second; spec.limits.nodeResultsPerSec: muster edit namespace "
 
-// flood calls send again and again beside the test, until send fails or the test has ended.
+// flood calls send in a loop in the background, until send fails or the test has ended.
 func flood(t *testing.T, send func(ctx context.Context, n int) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -221,8 +221,8 @@ spec:
     - {name: odd, expression: "last(//system.uptime)=1"}
 `
 
-// An agent that sends long texts as values, long reasons why there is no value, or values each of which changes a trigger
-// neither fills the server's disk and memory nor delays other nodes.
+// An agent that sends very long values, very long errors, or values that change triggers all the time neither fills
+// the server's disk and memory nor delays other nodes.
 func TestItemValuesCannotFillDisk(t *testing.T) {
 	text := strings.Repeat("all is well ", 70_000)
 	many := func(one func(i int) wire.BlockValue) (times []int64, list []wire.BlockValue) {

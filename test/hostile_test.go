@@ -263,10 +263,10 @@ func (g *neighbour) peekSlowest() (time.Duration, int) {
 	return g.most, g.n
 }
 
-// OpenedSession implements link.Handler and does nothing.
+// OpenedSession ignores the start of a session.
 func (g *neighbour) OpenedSession(*link.Session, *wire.Welcome) {}
 
-// Assigned implements link.Handler: it takes the definitions for its results and values.
+// Assigned takes the definitions for its results and values.
 func (g *neighbour) Assigned(_ *link.Session, held *link.Assignment) {
 	g.mu.Lock()
 	for _, c := range slices.Backward(held.Definitions) {
@@ -280,7 +280,7 @@ func (g *neighbour) Assigned(_ *link.Session, held *link.Assignment) {
 	g.wakeRun()
 }
 
-// Acked implements link.Handler: it measures the time to the acknowledgement.
+// Acked measures the time to the acknowledgement.
 func (g *neighbour) Acked(_ *link.Session, ack *wire.Ack) {
 	g.mu.Lock()
 	for _, l := range ack.Last {
@@ -290,19 +290,19 @@ func (g *neighbour) Acked(_ *link.Session, ack *wire.Ack) {
 	g.wakeRun()
 }
 
-// RunNow implements link.Handler and does nothing.
+// RunNow ignores requests for runs.
 func (g *neighbour) RunNow(*link.Session, *wire.Run) {}
 
-// RoundRobinRuns implements link.Handler and does nothing.
+// RoundRobinRuns ignores requests for round-robin runs.
 func (g *neighbour) RoundRobinRuns(*link.Session, *wire.RoundRobinRuns) {}
 
-// Reply implements link.Handler and does nothing.
+// Reply ignores answers to requests.
 func (g *neighbour) Reply(*link.Session, *wire.Exchange) {}
 
-// BackPressure implements link.Handler and does nothing.
+// BackPressure ignores the request to send less often.
 func (g *neighbour) BackPressure(*link.Session, *wire.BackPressure) {}
 
-// ServerStops implements link.Handler and does nothing.
+// ServerStops ignores the announced stop of the server.
 func (g *neighbour) ServerStops(*link.Session, time.Duration, string) {}
 
 // attacker is a connection with which a test sends arbitrary bytes to the server.
@@ -370,7 +370,7 @@ func (h *hostileAgents) hello(i int) *attacker {
 	return e
 }
 
-// readChecks reads messages until the Assignment and returns its compiled definition.
+// readChecks reads messages until the Assignment and returns its compiled definitions.
 func (e *attacker) readChecks(t *testing.T) (ids []model.DefinitionID) {
 	t.Helper()
 	for {

@@ -409,7 +409,7 @@ type logBuffer struct {
 	text strings.Builder
 }
 
-// Write implements io.Writer: it appends to the log.
+// Write appends to the log.
 func (l *logBuffer) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -45,8 +45,8 @@ spec:
     - {name: "any / of [all]: up", expression: "last(//system.uptime)>0", severity: warning}
 `
 
-// TestTemplateValuesOpenProblem applies a Template, kills the server while values come, and finds the values, one problem of
-// the trigger and one message about it.
+// TestTemplateValuesOpenProblem applies a Template, kills the server while values arrive, and expects the values, one
+// problem of the trigger and one notification about it.
 func TestTemplateValuesOpenProblem(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
@@ -99,8 +99,8 @@ func TestTemplateValuesOpenProblem(t *testing.T) {
 	}
 }
 
-// TestSeriesAnswerQueries queries values of an agent through muster query, promtool and HTTP, before and after kill -9, and finds
-// none in a namespace of another user.
+// TestSeriesAnswerQueries queries values of an agent by muster query, promtool and HTTP, before and after kill -9,
+// and expects none for a user of another namespace.
 func TestSeriesAnswerQueries(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")

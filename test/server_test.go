@@ -286,7 +286,7 @@ func editFormat(t *testing.T, s *harness.Server, old, changed string) {
 	writeFile(t, path, fmt.Appendf(nil, "%scrc %08x\n", text, crc32.Checksum([]byte(text), crc32.MakeTable(crc32.Castagnoli))))
 }
 
-// setNewerSchema sets a database's schema version to a number that the program does not know.
+// setNewerSchema sets a database's schema version to a higher number than this program supports.
 func setNewerSchema(t *testing.T, s *harness.Server, file, component string) {
 	t.Helper()
 	db := testenv.Value(sql.Open("sqlite", filepath.Join(s.Data, file)))(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestZabbixTemplatesLintAndPlan imports each export in the folder that MUSTER_ZABBIX_TEMPLATES names: the output passes lint, and
-// plan on an empty server.
+// TestZabbixTemplatesLintAndPlan imports the Zabbix templates in the folder MUSTER_ZABBIX_TEMPLATES, and expects the
+// result to pass lint and plan on an empty server.
 func TestZabbixTemplatesLintAndPlan(t *testing.T) {
 	folder := os.Getenv("MUSTER_ZABBIX_TEMPLATES")
 	if folder == "" {
@@ -55,9 +55,9 @@ spec:
     - {name: high, expression: "last(//trap.n)>1000000", severity: high}
 `
 
-// TestZabbixSenderSendsValues sends values by an unmodified zabbix_sender: from an address that no namespace allows, one by one,
-// hundreds with times of their own, of unknown items and hosts; the server is killed behind the answer. Each value that was
-// answered as processed is there once, with its time, and its trigger opens a problem.
+// TestZabbixSenderSendsValues sends values with a real zabbix_sender, from a forbidden address, of unknown items and
+// hosts, and across a kill of the server, and expects each accepted value once. Each value that was answered as
+// processed is there once, with its time, and its trigger opens a problem.
 func TestZabbixSenderSendsValues(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("zabbix_sender"); err != nil {
@@ -132,9 +132,9 @@ spec:
     - {name: up, expression: "min(//system.uptime,#3)>0", severity: high, alert: {handlers: [hook]}}
 `
 
-// TestZabbixAgentSendsValues runs an unmodified zabbix_agentd for a declared node, and a zabbix_agent2, if there is one, that nobody declared. Both get the items
-// of the Template, a trigger opens a problem that a handler gets, the server is killed while values come, and a killed agent
-// becomes a keepalive problem.
+// TestZabbixAgentSendsValues runs a real zabbix_agentd for a declared node, and a real zabbix_agent2 for a new node,
+// and expects their values. Both get the items of the Template, a trigger opens a problem that a handler gets, the
+// server is killed while values come, and a killed agent becomes a keepalive problem.
 func TestZabbixAgentSendsValues(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("zabbix_agentd")

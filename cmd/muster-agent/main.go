@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/agentcmd"
 )
 
+// main runs the program muster-agent and exits with its code.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once

@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/cli"
 )
 
+// main runs the program muster and exits with the code of the command.
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once

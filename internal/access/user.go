@@ -227,6 +227,7 @@ type AccessToken struct {
 // belongsTo reports whether the token has the name of a user, or the user made it.
 func (t *AccessToken) belongsTo(user string) bool { return t.User == user || t.Maker == user }
 
+// isExpired reports whether the token has expired at a time.
 func (t *AccessToken) isExpired(now time.Time) bool {
 	return !t.Expires.IsZero() && !now.Before(t.Expires)
 }

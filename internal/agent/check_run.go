@@ -241,7 +241,7 @@ func (c *checks) hookInput(x *check, h *model.Hook, result *run.Result) string {
 	return c.eventText(x, result)
 }
 
-// eventText formats a check result as a Sensu event in JSON, with the fields that the agent knows
+// eventText formats a check result as a Sensu event in JSON, with the fields that the agent has
 func (c *checks) eventText(x *check, result *run.Result) string {
 	type metadata struct {
 		Name string `json:"name"`

@@ -32,7 +32,8 @@ func (d *directives) openScheduler(a *Agent, node uuid.UUID) {
 	})
 }
 
-// applyDefinitions implements definitionRunner. A new or changed directive runs soon, at its splay within Config.FirstWithin.
+// applyDefinitions schedules the directives of a new assignment in place of the present ones. A new or changed
+// directive runs soon, at its splay within Config.FirstWithin.
 func (d *directives) applyDefinitions(a *link.Assignment, definitions []*model.Definition) error {
 	values := wire.PropertyLookup(a.Properties)
 	var jobs, unchanged []schedule.Job
@@ -52,7 +53,7 @@ func (d *directives) applyDefinitions(a *link.Assignment, definitions []*model.D
 	return d.scheduler.Set(jobs)
 }
 
-// suspendDefinitions implements definitionRunner.
+// suspendDefinitions removes all directives from the schedule until the next applyDefinitions.
 func (d *directives) suspendDefinitions() {
 	d.definitions = nil
 	_ = d.scheduler.Set(nil) // an empty list has no error

@@ -200,7 +200,7 @@ func (e *linkEvents) Reply(_ *link.Session, x *wire.Exchange) { (*Agent)(e).secr
 // RunNow starts or cancels a run that the server requests.
 func (e *linkEvents) RunNow(_ *link.Session, r *wire.Run) { (*Agent)(e).requests.handleRequest(r) }
 
-// definitionRunner is the interface that runs all assigned compiled definition of one kind, such as checks.
+// definitionRunner is the interface that runs all assigned definitions of one kind, such as the compiled checks.
 // assignedUnits makes one call at a time, with its lock held.
 type definitionRunner interface {
 	// applyDefinitions puts the definitions of the runner's kind in force and ends all other units. a has the node's
@@ -236,7 +236,7 @@ func (u *assignedUnits) definitionFeatures() (list []string) {
 func (u *assignedUnits) supportedDefinition(id model.DefinitionID, data []byte) (*model.Definition, error) {
 	definition, err := wire.DecodeDefinition(id, data)
 	if err == nil && u.runners[definition.Kind] == nil {
-		return nil, fmt.Errorf("this agent does not know compiled definition of kind %d: update the agent", definition.Kind)
+		return nil, fmt.Errorf("this agent does not support definitions of kind %d: update the agent", definition.Kind)
 	}
 	return definition, err
 }

@@ -28,7 +28,7 @@ func (t *templates) openWheel(a *Agent, node uuid.UUID) {
 	})
 }
 
-// applyDefinitions implements definitionRunner.
+// applyDefinitions collects the items of a new assignment's Templates in place of the present ones.
 func (t *templates) applyDefinitions(a *link.Assignment, definitions []*model.Definition) error {
 	list := make([]*model.TemplateDefinition, len(definitions))
 	for i, c := range definitions {
@@ -38,5 +38,5 @@ func (t *templates) applyDefinitions(a *link.Assignment, definitions []*model.De
 	return nil
 }
 
-// suspendDefinitions implements definitionRunner.
+// suspendDefinitions stops the collection of all items until the next applyDefinitions.
 func (t *templates) suspendDefinitions() { t.wheel.Set(nil, nil) }

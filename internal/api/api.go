@@ -108,7 +108,7 @@ func newHandler(o Options) *apiHandler {
 	op.HandleDocument(r.Huma, r.Mux)
 	inbound.Register(r, o.Inbound)
 	r.Mux.HandleFunc("/", answerUnknownPath(r.Mux))
-	return &apiHandler{Routes: r, requestSlots: queue.NewSlots(o.Queues, "requests"), requestShares: op.NewShares(o.Queues, "requests"), vouch: o.Vouch}
+	return &apiHandler{Routes: r, requestSlots: queue.NewSlots(o.Queues, "requests"), requestShares: op.NewUserQuota(o.Queues, "requests"), vouch: o.Vouch}
 }
 
 // limitRequests limits the number of concurrent requests in total and per user. Paths without a token (health, login,

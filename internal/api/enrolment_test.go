@@ -187,8 +187,8 @@ func TestWrongTokensOfAlertsLockNobodyOut(t *testing.T) {
 	}
 }
 
-// TestAgentsAreSortedAndFiltered expects the list of agents by version (oldest first), then by trouble (worst first),
-// in pages and with filters
+// TestAgentsAreSortedAndFiltered expects the list of agents by version (oldest first), then by the agents' problems
+// (worst first), in pages and with filters
 func TestAgentsAreSortedAndFiltered(t *testing.T) {
 	r := apitest.NewServer(t)
 	c := newTestClient(t, r, r.Token)

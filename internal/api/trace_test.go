@@ -96,8 +96,9 @@ func TestUnknownTriggerIsRefused(t *testing.T) {
 	}
 }
 
-// TestTraceTellsOfAFailedMessage lets the messages of a problem and of its recovery fail, and expects muster why to say
-// that the handler is not told, since when, its answer and the time of the next attempt, and describe handler the same.
+// TestTraceTellsOfAFailedMessage lets a handler refuse the notifications of a problem and of its recovery, and
+// expects muster why and muster describe handler to show the failure, its start, the handler's answer and the time of
+// the next attempt.
 func TestTraceTellsOfAFailedMessage(t *testing.T) {
 	r := apitest.NewServer(t)
 	r.DeclareNodes("default", nil, "web01")

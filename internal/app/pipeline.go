@@ -45,7 +45,7 @@ type pipeline struct {
 	compliance *compliance.View
 	series     series.Store // numeric values of items
 	snapshots  *snapshot.Store
-	passes     *rederive.Source
+	replays    *rederive.Source
 	streams    *follow.Set // handlers that get every result
 	replayed   replayGate
 }
@@ -134,11 +134,11 @@ func (s *Server) openReactions(ctx context.Context) error {
 	s.dispatcher = dispatch.New(dispatch.Options{
 		Store: s.history, Names: directoryWithFaults{s.directory, s.planner.Inspector(), s.turns}, Journal: s.journal,
 		Rederive: func() (dispatch.Replay, error) {
-			pass, err := s.passes.BeginPass()
+			replay, err := s.replays.BeginReplay()
 			if err != nil {
 				return nil, err
 			}
-			return pass, nil
+			return replay, nil
 		},
 		Routing: dispatch.RoutingOptions{
 			Table: s.routes, NodesSilent: s.monitor.ReportSilentNodes, MassOutage: s.monitor.MassOutage, Shadow: s.directory.Shadow,
@@ -172,7 +172,7 @@ func (s *Server) openReactions(ctx context.Context) error {
 }
 
 // shardOptions returns the settings of the workers that keep the event state in memory. The live view and the second
-// view of a rederive pass use the same settings.
+// view of a replay use the same settings.
 func (s *Server) shardOptions() shard.Options {
 	return shard.Options{
 		Definitions: s.directory.Definition, Grace: time.Duration(s.cfg.ReconnectGrace), KeepaliveTimeout: time.Duration(s.cfg.KeepaliveTimeout), Logger: s.log,
@@ -198,12 +198,12 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	s.metrics = metric.New(s.view.Shard, metric.Options{Definitions: s.directory.Definition, Registerer: s.registry, Series: values})
 	s.compliance = compliance.New(s.view.Shard)
 	s.recorder.Applied = s.view.WaitApplied
-	s.passes = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workerCount(), AddReducers: func(to *shard.Shard) {
+	s.replays = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workerCount(), AddReducers: func(to *shard.Shard) {
 		metric.New(to, metric.Options{Definitions: s.directory.Definition, Series: metric.SeriesOptions{Live: s.metrics}})
 		compliance.New(to)
 	}}
-	s.consumers.Add(s.snapshots.Consumers) // before the rederive passes, which begin at snapshots
-	s.consumers.Add(s.passes.Consumers)
+	s.consumers.Add(s.snapshots.Consumers) // before the replays, which begin at snapshots
+	s.consumers.Add(s.replays.Consumers)
 	s.consumers.Add(s.dispatcher.Consumers)
 	s.registry.MustRegister(metrics.Consumers{List: &s.consumers, Behind: s.journal.SizeAfter})
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -241,7 +241,7 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	if err := s.beside.Refuse(ctx, last); err != nil {
 		return err
 	}
-	unknownUntil, err := s.beside.BeginLife(ctx, last)
+	unknownUntil, err := s.beside.RecordIncarnation(ctx, last)
 	if err != nil {
 		return err
 	}
@@ -298,7 +298,8 @@ func openSeries(s *Server) (o metric.SeriesOptions, err error) {
 	return o, nil
 }
 
-// usedDefinitions returns the definitions that event states, items and runs of directives name.
+// usedDefinitions returns the ids of the compiled definitions (checks, Templates, directives) to which event states,
+// items or runs of directives refer.
 func (p *pipeline) usedDefinitions() map[model.DefinitionID]bool {
 	used := p.view.Definitions()
 	maps.Copy(used, p.metrics.Definitions())
@@ -310,7 +311,7 @@ func (p *pipeline) usedDefinitions() map[model.DefinitionID]bool {
 // more. At a planned stop it saves all partitions, so that the next start replays little.
 func (s *Server) runSnapshots(ctx context.Context) error {
 	cycle := &snapshot.Cycle{
-		Store: s.snapshots, View: s.passes, Gates: []snapshot.Gate{{Reducer: "events", Wait: s.waitRecorded}, {Reducer: "metrics", Wait: s.syncSeries}}, Period: time.Duration(s.cfg.SnapshotCycle), Times: s.journal.Times, Logger: s.log, Queues: s.queues,
+		Store: s.snapshots, View: s.replays, Gates: []snapshot.Gate{{Reducer: "events", Wait: s.waitRecorded}, {Reducer: "metrics", Wait: s.syncSeries}}, Period: time.Duration(s.cfg.SnapshotCycle), Times: s.journal.Times, Logger: s.log, Queues: s.queues,
 		Pressure: func() float64 { st := s.journal.Stats(); return st.Pressure() },
 		Saved: func() {
 			if lowest, ok := s.consumers.Floor(); ok {
@@ -323,7 +324,7 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 	if err := cycle.Run(ctx); err != nil {
 		return err
 	}
-	if s.passes.Underway() {
+	if s.replays.Underway() {
 		return nil // history is behind, so the next start must replay the journal anyway
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
@@ -335,7 +336,7 @@ func (s *Server) runSnapshots(ctx context.Context) error {
 }
 
 // waitRecorded waits until the history database has all changes of events up to the journal position of a new
-// snapshot. While history is far behind, it skips the live view's snapshot: the pass that history follows saves its
+// snapshot. While history is far behind, it skips the live view's snapshot: the replay that history follows saves its
 // own.
 func (p *pipeline) waitRecorded(ctx context.Context, _ model.Partition, at journal.Position) error {
 	if err := p.view.WaitApplied(ctx, at); err != nil {
@@ -348,7 +349,7 @@ func (p *pipeline) waitRecorded(ctx context.Context, _ model.Partition, at journ
 	return err
 }
 
-// syncSeries makes the files durable that a new snapshot names.
+// syncSeries syncs the files of the series store to which a new snapshot refers.
 func (p *pipeline) syncSeries(_ context.Context, partition model.Partition, _ journal.Position) error {
 	return p.series.Sync(partition)
 }

@@ -27,8 +27,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// sources has the receivers of results: from Muster agents, Sensu agents, and alerts of Prometheus and Grafana, values of Zabbix. A
-// node has a session with one agent: Muster's, Sensu's or Zabbix'.
+// sources holds the receivers of data: results of Muster and Sensu agents, alerts of Prometheus and Grafana, values
+// of Zabbix. A node has a session with one agent: Muster's, Sensu's or Zabbix'.
 type sources struct {
 	authority *pki.Authority
 	names     []string // of the server's certificate, in the order in which join tokens have them

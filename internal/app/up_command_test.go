@@ -65,7 +65,8 @@ func TestContextOfAnotherServerMoves(t *testing.T) {
 	}
 }
 
-// TestMovedContextReturns lets two servers use one context file in turn and expects each to find its own login again
+// TestMovedContextReturns lets two servers use one context file alternately and expects each to find its own login
+// again
 func TestMovedContextReturns(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "context.yaml")

@@ -100,8 +100,9 @@ func TestAvailabilityAgreesWithJournal(t *testing.T) {
 	x.expectOutput("", "report availability --since 9000d --until 8000d", 0, "no event has results from ")
 }
 
-// TestPastOutputsAreOfThen lists events at a past time and expects outputs of that time, not of later results
-func TestPastOutputsAreOfThen(t *testing.T) {
+// TestPastEventsShowPastOutputs lists events at a past time and expects the outputs of that time, not of later
+// results
+func TestPastEventsShowPastOutputs(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.RunDispatcher()
 	rig.DeclareNodes("default", nil, "web01")

@@ -271,7 +271,7 @@ func (f *listFlags) registerWhere(flags *pflag.FlagSet, over string) {
 	flags.StringVar(&f.Where, "where", "", "CEL over "+over)
 }
 
-// hasFilter reports whether the flag -l or --where is set, so that the list may lack rows
+// hasFilter reports whether the flag -l or --where is set, so that the list may be incomplete
 func (f *listFlags) hasFilter() bool { return f.RowFilter != (v1.RowFilter{}) }
 
 // whereRowHelp returns the help text about the variable row of the flag --where, for lists of other objects than

@@ -24,7 +24,7 @@ func getCompliance(c *commandCall, names []string, g *getFlags) error {
 	}
 	filter := v1.ComplianceFilter{Namespace: namespace, Node: g.node, Directive: g.directive, Policy: g.policy, Status: g.status}
 	if len(names) > 1 {
-		return model.Errorf(model.Invalid, "%d names: write one, as NODE or NODE/DIRECTIVE", len(names)).WithHint("muster get compliance --policy POLICY")
+		return model.Errorf(model.Invalid, "expected one name, NODE or NODE/DIRECTIVE, got %d", len(names)).WithHint("muster get compliance --policy POLICY")
 	}
 	if len(names) == 1 {
 		n, err := c.findNodeOrEvent(names[0])
@@ -59,7 +59,7 @@ func getCompliance(c *commandCall, names []string, g *getFlags) error {
 	}.print(c)
 }
 
-// percentOf returns a percentage as a number, for sorting; nothing counted comes last.
+// percentOf returns a percentage as a number, for sorting; without counted components the value sorts last.
 func percentOf(text string) float64 {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -68,7 +68,7 @@ func percentOf(text string) float64 {
 	return f
 }
 
-// percentText formats a percentage; -: nothing counts.
+// percentText formats a percentage; the text is - if no component counts.
 func percentText(text string) string {
 	if text == "" {
 		return "-"
@@ -76,7 +76,8 @@ func percentText(text string) string {
 	return text + " %"
 }
 
-// complianceCell formats the worst status, with its number of components, in a colour.
+// complianceCell returns a table cell with the worst status and the number of components that have it, in the colour
+// of the status.
 func complianceCell(worst string, counts map[string]int) screen.Cell {
 	total := 0
 	for _, n := range counts {

@@ -295,7 +295,7 @@ func importZabbixCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// readImportFiles reads the files of another system; hint says how to make smaller ones.
+// readImportFiles reads the files to import; hint says how to make smaller ones if they are too large.
 func readImportFiles(c *commandCall, hint string) (files []sensuimport.File, err error) {
 	for _, path := range c.args {
 		name, data, err := c.readFile(path)
@@ -310,7 +310,7 @@ func readImportFiles(c *commandCall, hint string) (files []sensuimport.File, err
 	return files, nil
 }
 
-// importText is the outcome of an import for people.
+// importText is the result of an import as people read it: resources and notes.
 type importText struct {
 	value     any // for JSON
 	resources []*model.Resource
@@ -320,7 +320,7 @@ type importText struct {
 	after     string // a line after the counts
 }
 
-// importNote is a remark about one part of the files.
+// importNote is a note about one part of the imported files.
 type importNote struct {
 	Where, What, Text string
 	Lost              bool

@@ -68,7 +68,8 @@ func (c *commandCall) printItem(name, format string, args ...any) {
 	c.Field(fieldColumns+2, "  "+name, format, args...)
 }
 
-// describeResource shows a resource, its effect, related events or nodes, changes and declaration.
+// describeResource prints a resource: its fields, its effect, related events or nodes, latest changes and
+// declaration.
 func describeResource(c *commandCall, k kind.Kind, name string) error {
 	namespace, name, err := c.findObject(k.KindInfo, name)
 	if err != nil {
@@ -191,8 +192,8 @@ func printDeclaration(c *commandCall, k kind.Kind, r *model.Resource) error {
 	return nil
 }
 
-// handlersWithFaults formats handler names, each with the reason why the handler cannot notify about a removed node,
-// if there is one
+// handlersWithFaults formats handler names, each followed by the reason, if any, why the handler cannot notify about
+// a removed node
 func handlersWithFaults(c *commandCall, namespace string, refs []string) (string, error) {
 	notes := make([]string, len(refs))
 	for i, ref := range refs {

@@ -208,8 +208,8 @@ func parseStatuses(text string) (map[model.Status]bool, error) {
 	return out, nil
 }
 
-// eventWatch implements get events -w, which prints the list of events and then one line for each change. People see
-// changes of status and of problems, with -o wide also of output; programs get these changes alone.
+// eventWatch prints, for get events -w, the list of events and then one line for each change. People see changes of
+// status and of problems, with -o wide also of output; programs get these changes alone.
 type eventWatch struct {
 	*commandCall
 	flags     *getFlags

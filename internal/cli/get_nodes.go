@@ -113,7 +113,7 @@ func labelText(labels map[string]string) string {
 	return strings.Join(names, ",")
 }
 
-// getAgents lists agents: the oldest version first, then those in trouble.
+// getAgents lists agents: the oldest version first, and within a version the agents with problems first.
 func getAgents(c *commandCall, names []string, g *getFlags) (err error) {
 	var l v1.AgentList
 	if len(names) == 0 {
@@ -162,7 +162,7 @@ func getAgents(c *commandCall, names []string, g *getFlags) (err error) {
 // summaryVersions is how many versions the summary of agents names.
 const summaryVersions = 5
 
-// agentSummary returns a line with the number of agents by version, and the number of agents in trouble.
+// agentSummary returns a line with the number of agents by version, and the number of agents that have problems.
 func agentSummary(l v1.AgentList) string {
 	var parts []string
 	for i, v := range l.Versions {

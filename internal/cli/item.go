@@ -45,7 +45,7 @@ func itemTestCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// run tests the item.
+// run runs muster item test: it reads the files and passes the values through the item.
 func (f *itemTestFlags) run(c *commandCall) error {
 	if f.key == "" || len(f.values) == 0 {
 		return model.Errorf(model.Invalid, "the item or a value is missing").WithHint("muster item test -f FILE --item KEY --value TEXT")
@@ -98,10 +98,10 @@ func (f *itemTestFlags) findTemplate(c *commandCall) (*model.TemplateSpec, error
 	case 1:
 		return found[names], nil
 	}
-	return nil, model.Errorf(model.Invalid, "the files have the templates %s", names).WithHint("choose one: --template NAME")
+	return nil, model.Errorf(model.Invalid, "the files contain several templates: %s", names).WithHint("choose one: --template NAME")
 }
 
-// itemTest has the compiled items and triggers of a Template, and their memory.
+// itemTest has the compiled items and triggers of a Template, and the state that they keep between values.
 type itemTest struct {
 	items    []model.Item // sorted by key
 	macros   *model.MacroValues
@@ -110,7 +110,7 @@ type itemTest struct {
 	triggers []itemTestTrigger
 }
 
-// itemTestTrigger is a trigger of a Template that is tested.
+// itemTestTrigger is one trigger of the tested Template.
 type itemTestTrigger struct {
 	*model.Trigger
 	problem, recovery               *trigger.Program
@@ -118,7 +118,7 @@ type itemTestTrigger struct {
 	touched                         bool // the last value was for it
 }
 
-// newItemTest returns a test of a Template whose macros have these values, each as NAME=VALUE.
+// newItemTest returns a test of a Template, with the values of its macros, each given as NAME=VALUE.
 func newItemTest(spec *model.TemplateSpec, macros []string) (*itemTest, error) {
 	values := maps.Clone(spec.Macros)
 	if values == nil {
@@ -158,7 +158,7 @@ func (t *itemTest) keys() (keys []string) {
 	return keys
 }
 
-// find returns the index of an item by its key, as it is written or with the values of its macros.
+// find returns the index of the item with this key, in which macros may be expanded or not.
 func (t *itemTest) find(key string) (int, bool) {
 	i := slices.IndexFunc(t.items, func(i model.Item) bool {
 		expanded, err := t.macros.Expand(i.Key)
@@ -167,8 +167,8 @@ func (t *itemTest) find(key string) (int, bool) {
 	return i, i >= 0
 }
 
-// apply passes a value through the steps of an item, prints each, and goes on with the items that are made of it. above has the
-// masters of the item.
+// apply passes a value through the preprocessing steps of an item, prints the output of each step, and continues with
+// the dependent items. above has the masters of the item.
 func (t *itemTest) apply(c *commandCall, at int, in *prep.Parsed, now int64, above []int) error {
 	of := &t.items[at]
 	typ, _ := of.ValueType()
@@ -222,7 +222,7 @@ func (t *itemTest) apply(c *commandCall, at int, in *prep.Parsed, now int64, abo
 	return nil
 }
 
-// stepText formats the output of a step.
+// stepText formats the output of a preprocessing step.
 func stepText(r *prep.StepResult) string {
 	output := r.Value.String()
 	if r.Value.Kind() == item.None {
@@ -239,7 +239,7 @@ func stepText(r *prep.StepResult) string {
 	return output
 }
 
-// judge evaluates the triggers that got a value, and prints their results.
+// judge evaluates the triggers whose items have a new value, and prints the results.
 func (t *itemTest) judge(c *commandCall, now int64) {
 	for i := range t.triggers {
 		one := &t.triggers[i]
@@ -256,7 +256,7 @@ func (t *itemTest) judge(c *commandCall, now int64) {
 	}
 }
 
-// resultText formats the result of an expression.
+// resultText formats the result of a trigger expression.
 func resultText(r trigger.Result, reason string) string {
 	if r == trigger.Unknown {
 		return "unknown: " + reason

@@ -59,7 +59,8 @@ func getItems(c *commandCall, names []string, g *getFlags) error {
 	}.print(c)
 }
 
-// itemRank orders items for people: unsupported ones, ones without a value, all others, those that nobody collects.
+// itemRank returns the position of an item in a list: unsupported items first, then items without a value, all
+// others, and items that no program collects.
 func itemRank(i *v1.ItemState) int {
 	return slices.Index([]string{"unsupported", "waiting", "ok", "notCollected"}, i.State)
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestQueryHelpsWithNamesAndTimes asks muster query for the key of an item, for a metric that no series has, at a time
-// of day, and for an item of two Templates, and expects the right expression, the nearest name and the values
+// TestQueryHelpsWithNamesAndTimes runs muster query with an item key, an unknown metric, a time of day and an item of
+// two Templates, and expects the right expression, the nearest name and the values
 func TestQueryHelpsWithNamesAndTimes(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "db1")
@@ -22,9 +22,9 @@ func TestQueryHelpsWithNamesAndTimes(t *testing.T) {
 	x.expectOutput("", "get events --at 03:00", 0)
 }
 
-// TestItemsOfTwoTemplatesAreTold lists an item that two Templates declare, and expects a column with their names; the
+// TestItemsOfTwoTemplatesShowTheTemplate lists an item that two Templates declare, and expects a column with their names; the
 // column is absent where each key has one Template
-func TestItemsOfTwoTemplatesAreTold(t *testing.T) {
+func TestItemsOfTwoTemplatesShowTheTemplate(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "db1")
 	rig.Apply(`{kind: Template, metadata: {name: linux}, spec: {targets: {groups: [all]}, items: [{key: agent.ping}]}}

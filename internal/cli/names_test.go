@@ -70,7 +70,7 @@ func newNamedFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 // tableCells matches the cells of a row: two blanks or more lie between them.
 var tableCells = regexp.MustCompile(` {2,}`)
 
-// eachRow calls fn with each row of a table, as a map from column name to cell
+// eachRow calls fn for each row of a printed table, with a map from column name to cell
 func eachRow(table string, fn func(row map[string]string)) (rows int) {
 	lines := strings.Split(strings.TrimSpace(table), "\n")
 	head := tableCells.Split(lines[0], -1)
@@ -101,9 +101,9 @@ var (
 	}
 )
 
-// TestPrintedNamesAreTaken passes each name that a table prints to the commands that take such names, and expects
+// TestPrintedNamesAreAccepted passes each name that a table prints to the commands that take such names, and expects
 // them to accept it
-func TestPrintedNamesAreTaken(t *testing.T) {
+func TestPrintedNamesAreAccepted(t *testing.T) {
 	rig, x := newNamedFleet(t)
 	rig.Apply(`{kind: Asset, metadata: {name: plugins, namespace: team-a}, spec: {builds: [{os: linux, url: "https://files.example.org/p.tar.gz", sha512: "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}]}}`)
 	pasted := map[string]bool{}

@@ -279,7 +279,7 @@ func acceptReturningMachines(c *commandCall, r v1.PendingReturning) error {
 	return nil
 }
 
-// nodeRefuseCommand makes the command muster node refuse, which refuses a waiting machine for good.
+// nodeRefuseCommand makes the command muster node refuse, which refuses a waiting machine permanently.
 func nodeRefuseCommand(s *commandLine) *cobra.Command {
 	var reason string
 	return s.buildCommand(command{

@@ -76,7 +76,8 @@ func (f *queryFlags) run(c *commandCall) error {
 // itemKey matches an expression that is the key of an item, such as vfs.fs.size[/,used].
 var itemKey = regexp.MustCompile(`^[a-zA-Z0-9_-]+(\.[a-zA-Z0-9_-]+)+(\[.*\])?$`)
 
-// itemKeyHint adds a hint to the error about an expression that is the key of an item: the expression for its series.
+// itemKeyHint adds a hint to the error about an expression that is an item key: the PromQL expression for the item's
+// series.
 func itemKeyHint(err error, expression string) error {
 	var refused *model.Error
 	if !errors.As(err, &refused) || refused.Class != model.Invalid || !itemKey.MatchString(expression) {
@@ -91,8 +92,8 @@ var notMetrics = regexp.MustCompile("\"[^\"]*\"|'[^']*'|`[^`]*`|\\{[^}]*\\}|\\[[
 // metricName matches a name of a metric.
 var metricName = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*`)
 
-// unknownMetricHint names a metric in the expression that no series has, and the nearest name; empty: all exist, or no
-// name is near.
+// unknownMetricHint returns a hint with the name nearest to a metric that the expression reads but no series has;
+// empty: no hint is needed or possible.
 func unknownMetricHint(c *commandCall, expression string) (hint string, err error) {
 	names, err := c.api.MetricNames(c.ctx, c.listNamespace())
 	for _, name := range metricName.FindAllString(notMetrics.ReplaceAllString(expression, " "), -1) {
@@ -103,7 +104,7 @@ func unknownMetricHint(c *commandCall, expression string) (hint string, err erro
 	return "", err
 }
 
-// parsePositiveDuration parses the duration of a flag.
+// parsePositiveDuration parses a duration flag and refuses zero and negative values.
 func parsePositiveDuration(flag, text string) (time.Duration, error) {
 	d, err := model.ParseDuration(text)
 	if err != nil || d <= 0 {
@@ -179,7 +180,8 @@ const (
 	plotLetters = "abcdefghijklmnopqrstuvwxyz"
 )
 
-// drawPlot draws each series with its letter, the first ones on top; lines of a scale are on the left.
+// drawPlot draws series as a chart of letters, one letter per series; the first series is on top, and the scale is on
+// the left.
 func drawPlot(c *commandCall, rows []v1.SeriesRow, start, end time.Time) error {
 	low, high := math.Inf(1), math.Inf(-1)
 	type dot struct{ seconds, value float64 }

@@ -61,9 +61,9 @@ func FuzzParsePositiveDuration(f *testing.F) {
 	})
 }
 
-// TestSeriesOfTwoTemplatesAreTold names series that differ in their Template alone, and expects the label template in
+// TestSeriesOfTwoTemplatesShowTheTemplate names series that differ in their Template alone, and expects the label template in
 // their names and in no other.
-func TestSeriesOfTwoTemplatesAreTold(t *testing.T) {
+func TestSeriesOfTwoTemplatesShowTheTemplate(t *testing.T) {
 	series := func(node, template string) v1.SeriesRow {
 		return v1.SeriesRow{Metric: map[string]string{"__name__": "load", "item": "load", "node": node, "template": template}}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// resourceSelection holds the flags that choose resources of one kind; without any of them, arguments name the
-// resources: KIND NAME... or KIND/NAME...
+// resourceSelection holds the flags that choose resources of one kind; without any of them, the arguments name the
+// resources (KIND NAME and further names). or KIND/NAME...
 type resourceSelection struct {
 	selector string
 	all      bool
@@ -94,7 +94,7 @@ func (f *resourceSelection) printNothingSelected(c *commandCall, word, act strin
 	})
 }
 
-// parseResourceRefs reads arguments of the form KIND NAME... or KIND/NAME...
+// parseResourceRefs parses arguments of the form KIND NAME, with one or more names. or KIND/NAME...
 func parseResourceRefs(c *commandCall, args []string) (refs []v1.Ref, err error) {
 	first, _, slashed := strings.Cut(args[0], "/")
 	if !slashed {

@@ -25,7 +25,7 @@ type ToySpec struct {
 	Handlers []string `json:"handlers,omitempty"`
 }
 
-// Kind returns the name of the test kind, "Toy".
+// Kind returns the name of the resource kind, Toy.
 func (*ToySpec) Kind() string { return "Toy" }
 
 // toyKind returns the kind of resource Toy, which exists only in tests.

@@ -247,7 +247,7 @@ func (e Enrolment) AcceptReturning(ctx context.Context, r v1.PendingReturning) (
 	return postJSON[v1.Returned](ctx, e.c, "/pending/accept-returning", r)
 }
 
-// Refuse refuses a pending machine and its key for good.
+// Refuse refuses a pending machine permanently and blocks its key.
 func (e Enrolment) Refuse(ctx context.Context, r v1.PendingRefuse) (v1.Member, error) {
 	return postJSON[v1.Member](ctx, e.c, "/pending/refuse", r)
 }

@@ -44,11 +44,11 @@ func (s *Stores) Mark(revision int64) wire.IntentMark {
 // the journal recorded its id and version. A mark of an earlier incarnation refuses nothing: the operator has
 // accepted the stores.
 func (s *Stores) Differences(ctx context.Context, last wire.IntentMark) (list []string, err error) {
-	life, err := s.Intent.Life(ctx)
+	life, err := s.Intent.Incarnation(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if life != 0 && !s.Journal.KnowsIncarnation(life) {
+	if life != 0 && !s.Journal.HasIncarnation(life) {
 		list = append(list, fmt.Sprintf("%s belongs to another journal than %s", IntentDB(s.Config), Journal(s.Config)))
 	}
 	if last.Incarnation != s.Journal.Incarnation().ID {
@@ -98,17 +98,17 @@ func (s *Stores) Refuse(ctx context.Context, last wire.IntentMark) error {
 		WithHint("put the right file back, or restore the whole data folder from a backup; to continue with these files: %s", DoctorCommand(s.Config, "repair"))
 }
 
-// BeginLife stores the id of the journal's incarnation (a new one after a restore) in the databases when the server
-// starts. With a new incarnation the intent passes over ids and revisions of the last mark, and a history that is
-// older than the mark withholds what may have been sent before unknownUntil.
-func (s *Stores) BeginLife(ctx context.Context, last wire.IntentMark) (unknownUntil time.Time, err error) {
+// RecordIncarnation stores the id of the journal (a new one after a restore) in the databases when the server starts.
+// With a new incarnation the intent passes over ids and revisions of the last mark, and a history that is older than
+// the mark withholds what may have been sent before unknownUntil.
+func (s *Stores) RecordIncarnation(ctx context.Context, last wire.IntentMark) (unknownUntil time.Time, err error) {
 	incarnation := s.Journal.Incarnation().ID
-	if err := s.Intent.BeginLife(ctx, incarnation, intent.KnownIntent{Revision: last.Revision, LastID: last.LastID}); err != nil {
+	if err := s.Intent.RecordIncarnation(ctx, incarnation, intent.KnownIntent{Revision: last.Revision, LastID: last.LastID}); err != nil {
 		return time.Time{}, err
 	}
 	var lost time.Time
 	if last.History != 0 && (last.History != s.History.Identity() || last.Recorded > s.History.Recorded()) {
 		lost = time.Unix(0, s.Journal.Times().Received)
 	}
-	return s.History.BeginLife(ctx, incarnation, lost)
+	return s.History.RecordIncarnation(ctx, incarnation, lost)
 }

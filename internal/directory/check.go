@@ -13,8 +13,8 @@ import (
 
 // Look-ups that only concern units of kind Check.
 
-// PassiveCheck returns the passive check with this name (its results come from outside, such as alerts); not ok: it
-// does not exist for this sender. The Definition is nil if agents run the check.
+// PassiveCheck returns the passive check with this name (its results come from outside, such as alerts); ok is false
+// if this sender has no such check. The Definition is nil if agents run the check.
 func (d *Directory) PassiveCheck(namespace, name string) (c PassiveCheck, ok bool) {
 	u := d.now.Load().unit(checkKind, route.Name{Namespace: namespace, Name: name})
 	if u.Unit == nil {
@@ -38,8 +38,8 @@ func (d *Directory) PassiveChecks(namespace, source string) (ids []model.CheckID
 	return ids
 }
 
-// RoundRobins returns the round-robin checks (one member runs each interval) that are assigned to at least one node,
-// sorted by id
+// RoundRobins returns the round-robin checks (in each interval one member of a group runs the check) that are
+// assigned to at least one node, sorted by id
 func (d *Directory) RoundRobins() (list []RoundRobin) {
 	now := d.now.Load()
 	for _, u := range now.units.All() {

@@ -203,7 +203,8 @@ func (d *Draft) DeleteNamespace(n *Namespace) {
 	d.namespaceNames.delete(n.ID, d.number)
 }
 
-// setZabbix replaces a namespace in the list of those with ZabbixFrom, which readers share; nil removes it.
+// setZabbix replaces a namespace in the list of namespaces that accept values from Zabbix senders (field zabbixFrom);
+// nil removes the namespace.
 func (d *Draft) setZabbix(id model.NamespaceID, n *Namespace) {
 	list := slices.DeleteFunc(slices.Clone(d.withZabbix), func(x *Namespace) bool { return x.ID == id })
 	if n != nil && len(n.ZabbixFrom) > 0 {

@@ -14,10 +14,10 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// backlog is a queue of transitions (changes of events), limited in bytes, between the event view and a consumer such
-// as history. A full backlog drops new transitions and remembers the position of the first dropped one; it lags (see
-// lag), and the consumer derives the dropped transitions from the journal again later. With the queue policy block a
-// full backlog lets the view wait instead, while a consumer runs.
+// backlog is a queue of transitions (changes of events), limited in bytes, between the workers that keep event states
+// and a consumer such as history. A full backlog drops new transitions and remembers the position of the first
+// dropped one; it lags (see lag), and the consumer derives the dropped transitions from the journal again later. With
+// the queue policy block a full backlog lets the view wait instead, while a consumer runs.
 type backlog struct {
 	mu           sync.Mutex
 	items        []event.Transition // waiting transitions: a ring that grows up to the capacity and never shrinks
@@ -114,8 +114,8 @@ func (b *backlog) fullness() float64 {
 	return float64(b.bytes) / float64(b.capacity)
 }
 
-// add copies transitions (changes of events) into the queue; the workers of the event view call it. After a restart
-// it skips transitions that the store already has, and returns the number of skipped ones.
+// add copies transitions (changes of events) into the queue; the workers that keep event states call it. After a
+// restart it skips transitions that the store already has, and returns the number of skipped ones.
 func (b *backlog) add(ts []event.Transition) (repeated int) {
 	b.mu.Lock()
 	for i := range ts {
@@ -247,9 +247,9 @@ func (b *backlog) announce() {
 	b.moved = make(chan struct{})
 }
 
-// oldest returns the position and receive time (Unix ns) of the oldest unrecorded transition, and a channel that
+// oldestUnrecorded returns the position and receive time (Unix ns) of the oldest unrecorded transition, and a channel that
 // closes when these change
-func (b *backlog) oldest() (at journal.Position, since int64, waits bool, moved <-chan struct{}) {
+func (b *backlog) oldestUnrecorded() (at journal.Position, since int64, waits bool, moved <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.lag.on {
@@ -274,7 +274,7 @@ type Lag struct {
 
 // Lag returns how far history is behind the journal now.
 func (r *Dispatcher) Lag() Lag {
-	oldest, since, waits, _ := r.backlog.oldest()
+	oldest, since, waits, _ := r.backlog.oldestUnrecorded()
 	l := Lag{Changes: r.backlog.depth(), Again: r.backlog.isLagging()}
 	if !waits {
 		return l
@@ -295,16 +295,16 @@ func (r *Dispatcher) Fullness() float64 { return r.backlog.fullness() }
 
 // overflowState describes a queue that was full: the position of the first dropped transition, and the progress of
 // the journal replay that computes the dropped ones again. The backlog takes no transitions until its consumer has
-// recorded the waiting ones and a pass over the journal (see Replay) has derived the dropped ones again. Near the end
-// of the journal the backlog collects: it takes new transitions again, which are recorded after the pass has reached
-// the first of them. If the backlog overflows meanwhile, it discards the collected transitions, and the pass goes on.
+// recorded the waiting ones and a replay of the journal (see Replay) has computed the dropped ones again. Near the end
+// of the journal the backlog collects: it takes new transitions again, which are recorded after the replay has reached
+// the first of them. If the backlog overflows meanwhile, it discards the collected transitions, and the replay goes on.
 type overflowState struct {
-	on       bool
-	from     journal.Position // history has all transitions before this position
-	received int64            // time at which the transition at from was received, Unix ns
-	collects bool
-	passing  bool             // a pass is under way
-	reached  journal.Position // the last commit that the pass has read
+	on        bool
+	from      journal.Position // history has all transitions before this position
+	received  int64            // time at which the transition at from was received, Unix ns
+	collects  bool
+	replaying bool             // a replay is running
+	reached   journal.Position // the last commit that the replay has read
 }
 
 // recordDrop records that a transition was dropped because the queue was full. The caller holds mu.
@@ -316,7 +316,7 @@ func (b *backlog) recordDrop(t *event.Transition) {
 	case l.collects:
 		l.collects = false
 		b.discard()
-	case !l.passing && t.At.Number < l.from.Number:
+	case !l.replaying && t.At.Number < l.from.Number:
 		l.from, l.received = t.At, t.Received // workers of the view are at different commits
 	}
 }
@@ -343,19 +343,19 @@ func (b *backlog) isLagging() bool {
 func (b *backlog) beginReplay(at journal.Position) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lag.passing, b.lag.reached = true, at
+	b.lag.replaying, b.lag.reached = true, at
 	at.Number++
 	if at.Number < b.lag.from.Number {
 		b.lag.from = at
 	}
-	b.announce() // callers of awaitRecorded give up on positions far ahead of the pass
+	b.announce() // callers of awaitRecorded give up on positions far ahead of the replay
 }
 
 // endReplay records that a replay of the journal has ended.
 func (b *backlog) endReplay() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.lag.passing = false
+	b.lag.replaying = false
 	if b.lag.collects { // the next pass derives the collected transitions again
 		b.lag.collects = false
 		b.discard()
@@ -385,7 +385,7 @@ func (b *backlog) setReplayRecorded(at journal.Position, received int64) {
 func (b *backlog) isBeyondReplay(at journal.Position) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.lag.passing && at.Number > b.lag.reached.Number+1 // the pass may be reading the next commit now
+	return b.lag.replaying && at.Number > b.lag.reached.Number+1 // the replay may be reading the next commit now
 }
 
 // acceptAgain lets the queue take new transitions again, while a replay of the journal computes the dropped ones
@@ -396,7 +396,7 @@ func (b *backlog) acceptAgain() {
 }
 
 // endLag ends the overflow state after a replay, unless the queue has dropped another transition since acceptAgain.
-// The pass must have reached the end that the journal had after that call.
+// The replay must have reached the end that the journal had after that call.
 func (b *backlog) endLag() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -22,29 +22,29 @@ type consumer struct {
 	metrics *metrics
 	backlog *backlog
 	batch   int // most transitions in one transaction
-	passes  *replayLimiter
-	yields  bool // a pass of this consumer ends when another consumer waits for a pass
+	replays *replayLimiter
+	yields  bool // a replay of this consumer ends when another consumer waits for one
 }
 
 // recorder writes the transitions that a consumer takes from its queue to the database
 type recorder interface {
 	// persist records transitions, and repeats a write that fails. It returns only the context's error.
 	persist(ctx context.Context, ts []event.Transition) error
-	// afterBatch sends due messages; the consumer calls it between the batches of a pass.
+	// afterBatch sends due messages; the consumer calls it between the batches of a replay.
 	afterBatch(ctx context.Context) error
 }
 
-// replayLimiter lets only one consumer at a time replay the journal, because each replay keeps a second event view in
-// memory.
+// replayLimiter lets only one consumer at a time replay the journal, because each replay keeps a second copy of all
+// event states in memory.
 type replayLimiter struct {
-	admitted chan struct{} // capacity 1: full while a pass runs
-	wanted   atomic.Bool   // the consumer that does not yield waits for its pass
+	admitted chan struct{} // capacity 1: full while a replay runs
+	wanted   atomic.Bool   // the consumer that does not yield waits for its replay
 }
 
-// errYield ends a pass because the other consumer waits for one.
-var errYield = errors.New("the pass of the other consumer goes first")
+// errYield ends a replay because the other consumer waits for one.
+var errYield = errors.New("the replay of the other consumer goes first")
 
-// start makes the event view wait when the queue is full, until stop is called or ctx ends
+// start makes a full queue block the workers that add transitions, until stop is called or ctx ends
 func (l *consumer) start(ctx context.Context) (stop func()) {
 	l.backlog.setRunning(true)
 	release := context.AfterFunc(ctx, func() { l.backlog.setRunning(false) })
@@ -65,7 +65,7 @@ func (l *consumer) workOnce(ctx context.Context) (worked bool, err error) {
 		return true, nil
 	}
 	if l.backlog.isLagging() {
-		return true, l.rederive(ctx)
+		return true, l.recomputeDropped(ctx)
 	}
 	return false, nil
 }
@@ -73,7 +73,7 @@ func (l *consumer) workOnce(ctx context.Context) (worked bool, err error) {
 // awaitRecorded waits until all transitions up to and including this commit are recorded
 func (l *consumer) awaitRecorded(ctx context.Context, at journal.Position) error {
 	for {
-		oldest, _, waits, moved := l.backlog.oldest()
+		oldest, _, waits, moved := l.backlog.oldestUnrecorded()
 		if !waits || oldest.Number > at.Number {
 			return nil
 		}
@@ -90,7 +90,7 @@ func (l *consumer) awaitRecorded(ctx context.Context, at journal.Position) error
 
 // age returns how long ago the oldest unrecorded transition was received
 func (l *consumer) age(now time.Time) time.Duration {
-	if _, since, waits, _ := l.backlog.oldest(); waits {
+	if _, since, waits, _ := l.backlog.oldestUnrecorded(); waits {
 		return max(0, now.Sub(time.Unix(0, since)))
 	}
 	return 0
@@ -116,8 +116,8 @@ func (l *consumer) retry(ctx context.Context, trouble string, transitions int, s
 	}
 }
 
-// rederive replays the journal to compute dropped transitions again, until history is complete
-func (l *consumer) rederive(ctx context.Context) error {
+// recomputeDropped replays the journal to compute dropped transitions again, until history is complete
+func (l *consumer) recomputeDropped(ctx context.Context) error {
 	if l.opts.Rederive == nil {
 		panic("BUG: dispatch: dropped transitions cannot be derived again")
 	}
@@ -150,28 +150,28 @@ func (l *consumer) rederive(ctx context.Context) error {
 // read that found few transitions the next read is the last one: transitions emitted meanwhile fit in the backlog.
 func (l *consumer) replay(ctx context.Context) error {
 	if !l.yields {
-		l.passes.wanted.Store(true)
-		defer l.passes.wanted.Store(false)
+		l.replays.wanted.Store(true)
+		defer l.replays.wanted.Store(false)
 	}
 	select {
-	case l.passes.admitted <- struct{}{}:
+	case l.replays.admitted <- struct{}{}:
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	defer func() { <-l.passes.admitted }()
-	pass, err := l.opts.Rederive()
+	defer func() { <-l.replays.admitted }()
+	replay, err := l.opts.Rederive()
 	if err != nil {
 		return err
 	}
-	defer pass.Close()
-	l.backlog.beginReplay(pass.At())
+	defer replay.Close()
+	l.backlog.beginReplay(replay.At())
 	defer l.backlog.endReplay()
 	for last := false; ; {
 		if last {
 			l.backlog.acceptAgain()
 		}
 		s := replayBatch{consumer: l, ctx: ctx, began: time.Now()}
-		if _, err := pass.Read(ctx, s.addCommit); err != nil {
+		if _, err := replay.Read(ctx, s.addCommit); err != nil {
 			return err
 		}
 		if err := s.record(); err != nil {
@@ -185,8 +185,8 @@ func (l *consumer) replay(ctx context.Context) error {
 }
 
 const (
-	// passBatchTime is the longest time that a pass waits for a full batch.
-	passBatchTime = 250 * time.Millisecond
+	// replayBatchTime is the longest time that a replay waits for a full batch.
+	replayBatchTime = 250 * time.Millisecond
 	// batchBytes is the largest size of one batch, however long the outputs of results are.
 	batchBytes = 4 << 20
 )
@@ -205,7 +205,7 @@ type replayBatch struct {
 
 // addCommit adds the transitions of one commit to the batch, and records the batch when it is full.
 func (s *replayBatch) addCommit(at journal.Position, received int64, ts []event.Transition) error {
-	if s.yields && s.passes.wanted.Load() {
+	if s.yields && s.replays.wanted.Load() {
 		return errYield
 	}
 	for i := range ts {
@@ -217,7 +217,7 @@ func (s *replayBatch) addCommit(at journal.Position, received int64, ts []event.
 	s.at, s.received = at, received
 	s.metrics.replayed.Inc()
 	s.backlog.setReplayRead(at)
-	if len(s.ts) < s.batch && s.waiting < batchBytes && time.Since(s.began) < passBatchTime {
+	if len(s.ts) < s.batch && s.waiting < batchBytes && time.Since(s.began) < replayBatchTime {
 		return nil
 	}
 	return s.record()

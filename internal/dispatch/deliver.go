@@ -229,7 +229,7 @@ func (d *deliverer) attemptDelivery(ctx context.Context, one *history.Delivery) 
 	}
 	spec, ok := d.opts.Names.Handler(one.Handler.Namespace, one.Handler.Name)
 	if !ok {
-		return handler.Receipt{}, fmt.Errorf("handler %s/%s does not exist: apply it, then this message is sent", one.Handler.Namespace, one.Handler.Name)
+		return handler.Receipt{}, fmt.Errorf("handler %s/%s does not exist; create it with muster apply -f, and this message is sent", one.Handler.Namespace, one.Handler.Name)
 	}
 	payload, hidden, err := d.mutatedBody(ctx, note, one.Payload)
 	if err != nil {
@@ -276,7 +276,7 @@ func expandVariables(spec *model.HandlerSpec, values model.PropertyValues) (*mod
 	return out, nil
 }
 
-// openingOf returns the notification that told the handler of the problem's opening; nil: none was sent
+// openingOf returns the notification by which the handler was notified of the problem's opening; nil: none was sent
 func (d *deliverer) openingOf(ctx context.Context, one *history.Delivery) (*handler.Notification, error) {
 	list, err := d.opts.Store.Deliveries(ctx, one.Problem)
 	if err != nil {

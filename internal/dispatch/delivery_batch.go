@@ -91,7 +91,7 @@ func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerR
 }
 
 // EventState returns a function for RoutingOptions.Present, which reads the present state of a problem's check or
-// trigger from the event view
+// trigger from the event states in memory
 func EventState(get func(model.NodeID, model.Source) (event.State, bool)) func(model.NodeID, model.Source) *event.Transition {
 	return func(node model.NodeID, source model.Source) *event.Transition {
 		s, ok := get(node, source)

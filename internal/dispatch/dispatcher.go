@@ -39,7 +39,7 @@ func New(o Options) *Dispatcher {
 	m := newMetrics(o.Registerer, r.Lag, func() history.Usage { return o.Store.Use() })
 	r.deliver = newDeliverer(&r.opts, m)
 	r.consumer = consumer{opts: &r.opts, metrics: m, backlog: newBacklog("reactions", o.Batches.Capacity, o.Queues), batch: o.Batches.Size,
-		recorder: r, name: "history", passes: &replayLimiter{admitted: make(chan struct{}, 1)}}
+		recorder: r, name: "history", replays: &replayLimiter{admitted: make(chan struct{}, 1)}}
 	if o.Pipelines.Table != nil {
 		r.pipeline = newEventPipeline(r)
 	}
@@ -53,7 +53,7 @@ func (r *Dispatcher) Load(ctx context.Context, shared func(journal.Position) jou
 
 // LoadOutbox reads the waiting messages and the escalations (progress of problems on routes) from the database. Call
 // it before Compare. unknownUntil is the time up to which history does not know the messages to handlers
-// (history.Store.BeginLife): earlier messages are recorded and not sent.
+// (history.Store.RecordIncarnation): earlier messages are recorded and not sent.
 func (r *Dispatcher) LoadOutbox(ctx context.Context, unknownUntil time.Time) error {
 	r.router.unknownUntil = unknownUntil
 	if err := r.deliver.outbox.load(ctx, r.opts.Store); err != nil {
@@ -88,20 +88,20 @@ func (r *Dispatcher) consumers() []*consumer {
 	return []*consumer{&r.consumer}
 }
 
-// Emit copies transitions (changes of events) into the queues; the workers of the event view call it. It blocks only
-// if a queue's policy is block.
+// Emit copies transitions (changes of events) into the queues; the workers that keep event states call it. It blocks
+// only if a queue's policy is block.
 func (r *Dispatcher) Emit(ts []event.Transition) {
 	for _, l := range r.consumers() {
 		r.metrics.repeated.Add(float64(l.backlog.add(ts)))
 	}
 }
 
-// ErrFarBehind reports that history is derived from the journal again, and that the pass is far from the awaited
+// ErrFarBehind reports that history is derived from the journal again, and that the replay is far from the awaited
 // position.
 var ErrFarBehind = errors.New("history lags far behind: the server reads its transitions from the journal again")
 
 // Recorded waits until history has all transitions up to and including this commit. Only then may the server keep a
-// snapshot at that commit, and cut the journal below it. It returns ErrFarBehind if the pass of rederive gives a
+// snapshot at that commit, and cut the journal below it. It returns ErrFarBehind if the replay gives a
 // snapshot sooner.
 func (r *Dispatcher) Recorded(ctx context.Context, at journal.Position) error {
 	for _, l := range r.consumers() {
@@ -116,7 +116,7 @@ func (r *Dispatcher) Recorded(ctx context.Context, at journal.Position) error {
 // are not recorded
 func (r *Dispatcher) Consumers() (list []journal.Consumer) {
 	for _, l := range r.consumers() {
-		if oldest, _, waits, _ := l.backlog.oldest(); waits && oldest.Number > 0 {
+		if oldest, _, waits, _ := l.backlog.oldestUnrecorded(); waits && oldest.Number > 0 {
 			oldest.Number--
 			list = append(list, journal.Consumer{Name: l.name, At: oldest})
 		}

@@ -284,7 +284,7 @@ func TestStalledStoreLosesNoTransition(t *testing.T) {
 		}
 		return nil
 	}
-	r = startDispatcher(t, Options{Store: s, Names: newTestDirectory(nil), Batches: BatchOptions{Capacity: 50 * 265, Size: 20}, Rederive: j.beginPass, Queues: &queues, Journal: j})
+	r = startDispatcher(t, Options{Store: s, Names: newTestDirectory(nil), Batches: BatchOptions{Capacity: 50 * 265, Size: 20}, Rederive: j.beginReplay, Queues: &queues, Journal: j})
 	for i := 0; i < max(len(one), len(two)); i++ {
 		if i < len(one) {
 			r.Emit(one[i : i+1])
@@ -344,11 +344,11 @@ func (j *memoryJournal) Head() journal.Position {
 	return positionAt(j.head)
 }
 
-// SizeAfter implements Journal with one byte per commit.
+// SizeAfter returns the number of commits after a position, as if each commit had one byte.
 func (j *memoryJournal) SizeAfter(p journal.Position) int64 { return int64(j.Head().Number - p.Number) }
 
-// beginPass returns a Replay that reads this journal from its start
-func (j *memoryJournal) beginPass() (Replay, error) { return &reader{j: j}, nil }
+// beginReplay returns a Replay that reads this journal from its start
+func (j *memoryJournal) beginReplay() (Replay, error) { return &reader{j: j}, nil }
 
 // reader reads a memoryJournal from its start.
 type reader struct {
@@ -359,7 +359,7 @@ type reader struct {
 // At returns the position that the reader has reached.
 func (x *reader) At() journal.Position { return positionAt(x.at) }
 
-// Close implements Replay and does nothing
+// Close does nothing, because the reader holds no resources
 func (x *reader) Close() {}
 
 // Read calls fn with the transitions of each commit up to the journal's head.
@@ -392,8 +392,8 @@ func queueInfo(t *testing.T, queues *queue.Registry, name string) queue.Info {
 	return queue.Info{}
 }
 
-// TestBlockingQueueLosesNoTransition stalls history with the queue policy block: the event view waits, and no
-// transition is dropped. It does not wait before a consumer runs.
+// TestBlockingQueueLosesNoTransition stalls history with the queue policy block, and expects the workers that add
+// transitions to wait and no transition to be dropped. It does not wait before a consumer runs.
 func TestBlockingQueueLosesNoTransition(t *testing.T) {
 	settings, err := queue.ParseSettings([]string{"reactions=block"})
 	testenv.NoError(t, err)
@@ -525,7 +525,8 @@ func TestOpenedProblemEndsTheGathering(t *testing.T) {
 	})
 }
 
-// TestGatheringEndsWithItsContext ends the context of gather, and expects it to stop waiting for more transitions
+// TestGatheringEndsWithItsContext cancels the context of gatherBatch, and expects it to stop waiting for more
+// transitions
 func TestGatheringEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Options{Batches: BatchOptions{Gather: time.Minute, Size: 100}})

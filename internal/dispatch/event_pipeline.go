@@ -25,9 +25,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// eventPipeline runs the Sensu pipelines that checks name on their events. It has its own queue, goroutine and
-// positions in the journal, so that slow JavaScript delays nothing else. An event that passes a workflow becomes a
-// delivery, which one transaction writes together with the positions.
+// eventPipeline passes the events of checks through the Sensu pipelines that the checks name. It has its own queue,
+// goroutine and positions in the journal, so that slow JavaScript delays nothing else. An event that passes a
+// workflow becomes a delivery, which one transaction writes together with the positions.
 type eventPipeline struct {
 	consumer
 	r        *Dispatcher
@@ -59,7 +59,7 @@ const pipelineBatch = 500
 func newEventPipeline(r *Dispatcher) *eventPipeline {
 	s := &eventPipeline{r: r, parallel: max(1, runtime.GOMAXPROCS(0)/2), reached: map[model.Partition]history.Place{}, moved: map[model.Partition]bool{}, last: map[eventRef]Verdicts{}}
 	s.consumer = consumer{opts: &r.opts, metrics: r.metrics, backlog: newBacklog("pipelines", r.opts.Batches.Capacity, r.opts.Queues), batch: pipelineBatch,
-		recorder: s, name: "pipelines", passes: r.passes, yields: true}
+		recorder: s, name: "pipelines", replays: r.replays, yields: true}
 	return s
 }
 
@@ -87,8 +87,7 @@ func (s *eventPipeline) run(ctx context.Context) {
 	}
 }
 
-// afterBatch implements recorder and does nothing, because evaluated events need no later work. Pipelines have no due
-// messages to send.
+// afterBatch does nothing, because evaluated events need no later work. Pipelines have no due messages to send.
 func (s *eventPipeline) afterBatch(context.Context) error { return nil }
 
 // persist runs the filters of pipelines on events and records a delivery for each workflow that an event passes. It

@@ -264,7 +264,7 @@ func TestOverflowedPipelineQueueLosesNoEvent(t *testing.T) {
 	}
 	j := &memoryJournal{commits: map[uint64][]event.Transition{}, reading: func() error { return nil }}
 	j.add(all...)
-	r := startDispatcher(t, Options{Store: openSQLite(t), Names: n, Pipelines: PipelineOptions{Table: table}, Batches: BatchOptions{Capacity: 4000}, Rederive: j.beginPass})
+	r := startDispatcher(t, Options{Store: openSQLite(t), Names: n, Pipelines: PipelineOptions{Table: table}, Batches: BatchOptions{Capacity: 4000}, Rederive: j.beginReplay})
 	for i := range all {
 		r.Emit(all[i : i+1])
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// failingHandlers remembers the handlers whose messages fail, so that the log has one warning when a handler begins
-// to fail and one line when it works again, however many attempts fail between them.
+// failingHandlers has the handlers whose messages fail at present, so that the log has one warning at the first
+// failure and one line at the recovery, but none for attempts in between.
 type failingHandlers struct {
 	mu        sync.Mutex
 	byHandler map[history.HandlerRef]*failingHandler

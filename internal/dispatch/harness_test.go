@@ -47,7 +47,7 @@ func newTestDirectory(handlers map[string]*model.HandlerSpec) *testDirectory {
 	return n
 }
 
-// NodeName implements Names: it returns web01 for node 10, until the node is deleted
+// NodeName returns web01 for node 10, until the node is deleted
 func (n *testDirectory) NodeName(id model.NodeID) (string, string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -57,7 +57,7 @@ func (n *testDirectory) NodeName(id model.NodeID) (string, string, bool) {
 	return "default", fmt.Sprintf("web%02d", id-9), true
 }
 
-// NodeLabels implements Names: it returns the label env=prod, until the node is deleted
+// NodeLabels returns the label env=prod, until the node is deleted
 func (n *testDirectory) NodeLabels(model.NodeID) map[string]string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -67,13 +67,13 @@ func (n *testDirectory) NodeLabels(model.NodeID) map[string]string {
 	return map[string]string{"env": "prod"}
 }
 
-// NodeFacts implements Names: it returns no facts
+// NodeFacts returns no facts
 func (n *testDirectory) NodeFacts(model.NodeID) map[string]string { return nil }
 
-// NodeGroups implements Names: it returns the groups web and shared/all
+// NodeGroups returns the groups web and shared/all
 func (n *testDirectory) NodeGroups(model.NodeID) []string { return []string{"web", "shared/all"} }
 
-// SourceName implements Names: the check's name is disk, any other problem source is called rule with its id
+// SourceName returns the name disk for the check, and rule with its id for any other problem source
 func (n *testDirectory) SourceName(s model.Source) (string, string, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -83,15 +83,15 @@ func (n *testDirectory) SourceName(s model.Source) (string, string, bool) {
 	return "default", "disk", !n.gone
 }
 
-// NamespaceName implements Names: namespace 1 is default, namespace 2 is shared
+// NamespaceName returns default for namespace 1 and shared for namespace 2
 func (n *testDirectory) NamespaceName(id model.NamespaceID) (string, bool) {
 	return map[model.NamespaceID]string{1: "default", 2: "shared"}[id], id == 1 || id == 2
 }
 
-// NamespaceHandlers implements Names: it returns the handlers that the test has set for the namespace
+// NamespaceHandlers returns the handlers that the test has set for the namespace
 func (n *testDirectory) NamespaceHandlers(string) []string { return n.defaults }
 
-// Judgement implements Names: it returns the definition of disk for every check, and nil for compiled definition 0
+// Judgement returns the definition of disk for every check, and nil for compiled definition 0
 func (n *testDirectory) Judgement(id model.DefinitionID, _ string) *model.CheckDefinition {
 	if id == 0 {
 		return nil
@@ -105,14 +105,14 @@ func (n *testDirectory) Judgement(id model.DefinitionID, _ string) *model.CheckD
 // testUnit is the record of the check disk.
 var testUnit = &directory.Unit{DisplayName: "Room on every mount", Runbook: "https://wiki.example.org/disk"}
 
-// SourceUnit implements Names: it returns the declared check that the test has set
+// SourceUnit returns the declared check that the test has set
 func (n *testDirectory) SourceUnit(s model.Source) *directory.Unit {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.unit
 }
 
-// Keepalive implements Names: it returns the built-in keepalive check, changed by the test.
+// Keepalive returns the built-in keepalive check, changed by the test.
 func (n *testDirectory) Keepalive(model.NodeID) *model.CheckDefinition {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -123,7 +123,7 @@ func (n *testDirectory) Keepalive(model.NodeID) *model.CheckDefinition {
 	return c
 }
 
-// Handler implements Names: it returns the handlers that the test has set
+// Handler returns the handlers that the test has set
 func (n *testDirectory) Handler(_, name string) (*model.HandlerSpec, bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -131,7 +131,7 @@ func (n *testDirectory) Handler(_, name string) (*model.HandlerSpec, bool) {
 	return spec, ok
 }
 
-// NodeProperties implements Names: it returns the properties that the test has set
+// NodeProperties returns the properties that the test has set
 func (n *testDirectory) NodeProperties(id model.NodeID) model.PropertyValues {
 	return func(name string) ([]byte, string, bool) {
 		n.mu.Lock()
@@ -157,7 +157,7 @@ type observedStore struct {
 	attempts     chan history.Attempt
 }
 
-// Record implements history.Store and calls the test's hooks before and after.
+// Record calls the test's hooks before and after.
 func (h *observedStore) Record(ctx context.Context, b history.Batch) error {
 	if h.beforeRecord != nil {
 		if err := h.beforeRecord(b); err != nil {
@@ -171,7 +171,7 @@ func (h *observedStore) Record(ctx context.Context, b history.Batch) error {
 	return err
 }
 
-// RecordAttempts implements history.Store and passes the recorded attempts to the test.
+// RecordAttempts passes the recorded attempts to the test.
 func (h *observedStore) RecordAttempts(ctx context.Context, list ...history.DeliveryAttempt) error {
 	err := h.Store.RecordAttempts(ctx, list...)
 	for _, o := range list {

@@ -15,8 +15,8 @@ import (
 // acknowledgement. Services cannot remove an acknowledgement (PagerDuty, Jira Service Management), so a new incident
 // replaces the acknowledged one, which ends.
 
-// message is one message to one handler about problems that share an incident id, the id by which the handler's
-// service knows them
+// message is one message to one handler about problems that share an incident id (the id of the alert in an external
+// service such as PagerDuty)
 type message struct {
 	id      string // problem id, with .1, .2, … after acknowledgements that ended
 	list    []*escalation
@@ -24,8 +24,8 @@ type message struct {
 	instead string // the incident that this message ends and replaces; empty: none
 }
 
-// messagesFor groups problems by the incident under which a handler's service knows them, and returns one message for
-// each incident
+// messagesFor groups problems by incident (alert in an external service such as PagerDuty), and returns one message
+// for each incident
 func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) (out []*message) {
 	if o.notifiesEachProblem(ref) {
 		for _, e := range list {
@@ -146,8 +146,8 @@ func (o *deliveryBatch) recordIncidentAcked(e *escalation, k history.NotifiedHan
 	}
 }
 
-// anyNotified reports whether the function so returns true for any of the group's problems that the handler knows
-// under this incident id
+// anyNotified reports whether the condition `so` is true for any problem of the group of which the handler was
+// notified under this incident id
 func (g *group) anyNotified(ref history.HandlerRef, id string, so func(*escalation) bool) bool {
 	if g == nil {
 		return false
@@ -160,7 +160,7 @@ func (g *group) anyNotified(ref history.HandlerRef, id string, so func(*escalati
 	return false
 }
 
-// usesIncident reports whether a handler knows any problem of the group under this incident id
+// usesIncident reports whether a handler was notified of any problem of the group under this incident id
 func (g *group) usesIncident(ref history.HandlerRef, id string) bool {
 	return g.anyNotified(ref, id, func(*escalation) bool { return true })
 }
@@ -194,7 +194,7 @@ func (e *escalation) recordNotified(ref history.HandlerRef, id string) {
 	e.Notified = append(e.Notified, history.NotifiedHandler{HandlerRef: ref, Incident: id})
 }
 
-// setIncident sets the incident id of a notification: the id by which external services know its problem
+// setIncident sets the incident id of a notification: the id of the alert in external services such as PagerDuty
 func setIncident(n *handler.Notification, id string) {
 	n.Incident = ""
 	if problem, _, more := strings.Cut(id, "."); more {

@@ -145,7 +145,7 @@ func (o *deliveryBatch) notifyClosed(key groupKey, list []*escalation) error {
 	return nil
 }
 
-// notifyAcknowledged tells the notified handlers that a problem was acknowledged, or that its acknowledgement was
+// notifyAcknowledged notifies the handlers of a problem that it was acknowledged, or that its acknowledgement was
 // removed
 func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Problem) error {
 	var again []*escalation
@@ -207,8 +207,8 @@ func (r *router) recordUnackedBy(e *escalation, who string) {
 	}
 }
 
-// notifyHigherSeverity schedules a reminder if the severity of a problem rises above the last severity that its
-// handlers were told
+// notifyHigherSeverity schedules a reminder if the severity of a problem rises above the severity in the last
+// notification
 func (o *deliveryBatch) notifyHigherSeverity(e *escalation, severity model.Severity) {
 	if to := o.routeOf(e); to != nil && e.Closing == nil && len(e.Notified) > 0 && severity > e.Severity {
 		o.scheduleReminder(e, to)
@@ -246,8 +246,8 @@ func (o *deliveryBatch) scheduleReminder(e *escalation, to *route.Route) {
 	o.writeEscalation(e)
 }
 
-// notifiedSeverity returns the highest severity of the problem that a handler was told; zero: the handler was not
-// notified
+// notifiedSeverity returns the highest severity of the problem of which a handler was notified; zero: the handler was
+// not notified
 func (e *escalation) notifiedSeverity(ref history.HandlerRef) model.Severity {
 	if e.notifiedHandler(ref) == nil {
 		return 0
@@ -255,7 +255,8 @@ func (e *escalation) notifiedSeverity(ref history.HandlerRef) model.Severity {
 	return cmp.Or(e.previousSeverity, e.Severity)
 }
 
-// worstNotified returns the highest severity that a handler was told under an incident; false: it was told none
+// worstNotified returns the highest severity of which a handler was notified under an incident; false: it was not
+// notified
 func (g *group) worstNotified(ref history.HandlerRef, id string) (worst model.Severity, known bool) {
 	g.anyNotified(ref, id, func(e *escalation) bool {
 		worst, known = max(worst, e.notifiedSeverity(ref)), true
@@ -264,8 +265,8 @@ func (g *group) worstNotified(ref history.HandlerRef, id string) (worst model.Se
 	return worst, known
 }
 
-// recordSeverity records the severity that a notification told the handlers. It keeps the previous severity for other
-// messages of the same moment.
+// recordSeverity records the severity that a notification to the handlers contained. It keeps the previous severity
+// for other messages of the same moment.
 func (e *escalation) recordSeverity(severity model.Severity, now time.Time) {
 	if severity > e.Severity {
 		e.previousSeverity, e.Severity = cmp.Or(e.previousSeverity, e.Severity), severity

@@ -25,7 +25,7 @@ import (
 type Options struct {
 	Store history.Store
 	Names Names
-	// Rederive starts a pass that derives transitions from the journal again, after the queue overflowed.
+	// Rederive starts a replay that computes transitions from the journal again, after the queue overflowed.
 	Rederive func() (Replay, error)
 	// Journal is used to measure how far history is behind; nil: Lag has no commits and bytes.
 	Journal Journal
@@ -151,14 +151,14 @@ func definition(names Names, t *event.Transition) *model.CheckDefinition {
 // Replay reads the journal again and computes the transitions (changes of events) that history lacks, in order per
 // partition
 type Replay interface {
-	// At returns the position of the pass. Before the first Read history has all transitions up to that position.
+	// At returns the position of the replay. Before the first Read history has all transitions up to that position.
 	At() journal.Position
 	// Read reads on to the present end of the journal. It calls fn for every commit; fn must not keep ts.
 	Read(ctx context.Context, fn func(at journal.Position, received int64, ts []event.Transition) error) (journal.Position, error)
 	Close()
 }
 
-// Journal is the part of *journal.Log that tells how far history is behind
+// Journal is the part of *journal.Log by which the dispatcher measures how far history is behind
 type Journal interface {
 	Head() journal.Position
 	SizeAfter(p journal.Position) int64

@@ -155,7 +155,7 @@ func (o *outbox) beginQuery() (full []history.HandlerRef, n int) {
 	return full, min(max(n, minDue), maxDue)
 }
 
-// reserve takes one of the handler's places for concurrent deliveries for a message. It returns false if the message
+// reserve takes one of the handler's slots for concurrent deliveries for a message. It returns false if the message
 // has one already, if none is free, or if the journal does not have the transaction of the message yet. The caller
 // passes arrivals to release.
 func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {

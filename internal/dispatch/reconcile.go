@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// reconciliation has the problems that are open only in history or only in the event view at the server's start. Some
-// of their transitions were only late, and are recorded soon; the rest were lost.
+// reconciliation has the problems that are open only in history or only in memory at the server's start. Some of
+// their transitions were only late, and are recorded soon; the rest were lost.
 type reconciliation struct {
 	at     journal.Position        // last position whose transitions the replay emits
 	opened []*model.Problem        // problems that are open in the view and not in history
@@ -44,7 +44,7 @@ func (r *Dispatcher) reconcile(ctx context.Context) error {
 	if m == nil {
 		return nil
 	}
-	if oldest, _, waits, _ := r.backlog.oldest(); waits && oldest.Number <= m.at.Number {
+	if oldest, _, waits, _ := r.backlog.oldestUnrecorded(); waits && oldest.Number <= m.at.Number {
 		return nil
 	}
 	r.reconciliation = nil
@@ -100,7 +100,7 @@ func (r *Dispatcher) recordMissingOpenings(ctx context.Context, m *reconciliatio
 	return nil
 }
 
-// missingOpening creates the opening transition that history lacks, from the event's state in the event view
+// missingOpening creates the opening transition that history lacks, from the event's state in memory
 func (r *Dispatcher) missingOpening(p *model.Problem) *event.Transition {
 	t := event.Transition{Node: p.NodeID, Source: p.Source}
 	if s := r.opts.Routing.Present(p.NodeID, p.Source); s != nil {
@@ -110,7 +110,7 @@ func (r *Dispatcher) missingOpening(p *model.Problem) *event.Transition {
 	return &t
 }
 
-// recordMissingClosings closes the problems in history that are no longer open in the event view. If the view has no state of
+// recordMissingClosings closes the problems in history that are no longer open in memory. If the view has no state of
 // an existing event, the problem stays open, because nobody can tell whether it has ended.
 func (r *Dispatcher) recordMissingClosings(ctx context.Context, m *reconciliation) error {
 	var b recordedBatch

@@ -18,7 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// testView simulates an event view: it has the open problems by node, and the time since which other nodes are OK
+// testView simulates the event states in memory: it has the open problems by node, and the time since which other
+// nodes are OK
 type testView struct {
 	mu      sync.Mutex
 	open    map[model.NodeID]*model.Problem
@@ -64,7 +65,7 @@ func (v *testView) compareProblems(at uint64) func(*Dispatcher) {
 	return func(r *Dispatcher) { r.Compare(positionAt(at), v.eachOpen) }
 }
 
-// missedProblems returns the counter of lost openings or closings that the dispatcher has corrected.
+// missedProblems returns the counter of missing openings or closings that the dispatcher has corrected.
 func missedProblems(r *runningDispatcher, done string) float64 {
 	return testutil.ToFloat64(r.metrics.missed.WithLabelValues(done))
 }

@@ -141,9 +141,9 @@ func TestClockSetBackDelaysNoStep(t *testing.T) {
 	p.script(`after 20m; expect pager opened p1+p2`)
 }
 
-// TestUncomposableMessageHoldsNoOther stores unreadable content for one message, and expects other messages to be
+// TestUnreadableMessageDelaysNoOther stores unreadable content for one message, and expects other messages to be
 // sent
-func TestUncomposableMessageHoldsNoOther(t *testing.T) {
+func TestUnreadableMessageDelaysNoOther(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{GroupBy: []string{"node", "check"}, Steps: []model.RouteStep{{To: []string{"pager"}}}}})
 	p.script(`open p1 10; open p2 11; after 1m; expect pager opened p1 | pager opened p2
 		close p1; close p2`)
@@ -192,8 +192,8 @@ func TestMessageWaitsForItsMark(t *testing.T) {
 	}
 }
 
-// TestReturnedRouteKeepsItsEscalation ends an escalation and writes it again in one batch, and expects the database
-// to keep it
+// TestReturnedRouteKeepsItsEscalation ends an escalation and creates the same escalation again in one batch, and
+// expects the database to keep it
 func TestReturnedRouteKeepsItsEscalation(t *testing.T) {
 	e := &escalation{Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: "p1", Route: "default/a"}}}
 	o := newDeliveryBatch(nil, testTime)

@@ -399,22 +399,22 @@ func (r *router) nextGroupMessage(e *escalation, to *route.Route, now time.Time)
 // dueHeap is a heap of escalations, ordered by the time of their next evaluation, then by problem and route
 type dueHeap []*escalation
 
-// Len implements heap.Interface
+// Len returns the number of escalations (heap.Interface)
 func (h dueHeap) Len() int { return len(h) }
 
-// Less implements heap.Interface: it orders escalations by time, then by problem and route
+// Less orders escalations by time, then by problem and route
 func (h dueHeap) Less(i, j int) bool {
 	a, b := h[i], h[j]
 	return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.Problem, b.Problem), cmp.Compare(a.Route, b.Route)) < 0
 }
 
-// Swap implements heap.Interface: it swaps two escalations and updates their recorded indexes
+// Swap swaps two escalations and updates their recorded indexes
 func (h dueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i]; h[i].index, h[j].index = i, j }
 
-// Push implements heap.Interface.
+// Push appends an escalation and records its index (heap.Interface).
 func (h *dueHeap) Push(x any) { e := x.(*escalation); e.index = len(*h); *h = append(*h, e) }
 
-// Pop implements heap.Interface.
+// Pop removes and returns the last escalation (heap.Interface).
 func (h *dueHeap) Pop() any {
 	old := *h
 	e := old[len(old)-1]

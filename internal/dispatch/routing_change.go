@@ -24,7 +24,7 @@ type RoutingChange struct {
 	By      string // author of the change
 }
 
-// RoutedProblems describes the open problems that one route or handler list concerns because of a change.
+// RoutedProblems describes the open problems for which a change selected one route or handler list.
 type RoutedProblems struct {
 	Route    string // NAMESPACE/NAME; empty: a check, node or namespace names the handlers
 	Handlers []history.HandlerRef
@@ -306,7 +306,7 @@ func (o *deliveryBatch) joinRoute(c *rerouting, list, present []*escalation) Rou
 	return out
 }
 
-// count adds an open problem. False: its handlers get a message about it now.
+// count adds an open problem to the counts. False: its handlers get a message about it now.
 func (p *RoutedProblems) count(e *escalation, to *route.Route, held bool) bool {
 	p.Problems++
 	switch {

@@ -20,7 +20,7 @@ type ReceiverEdits struct {
 	Sees       func(namespace string) bool // whether the caller sees problems of a namespace
 }
 
-// concern reports whether the change edits a route of a problem, or the resource that names the handlers of the problem.
+// concern reports whether the change edits a route of a problem, or the handler list of its check, node or namespace.
 func (p *ReceiverEdits) concern(m *route.Problem, to *route.Route) bool {
 	switch {
 	case p == nil:
@@ -31,8 +31,9 @@ func (p *ReceiverEdits) concern(m *route.Problem, to *route.Route) bool {
 	return p.Checks[m.Source.Name] != nil || p.Nodes[m.Node] != nil && m.Source.Name.Name == model.KeepaliveCheckName || p.Namespaces[m.Node.Namespace] != nil
 }
 
-// PreviewRouting returns the open problems that routes and handler lists would concern since a change, and changes nothing.
-// Problems count as held while a silence, a window or an acknowledgement holds them. late is true if history is behind.
+// PreviewRouting returns the open problems for which a planned change would select other routes or handler lists; it
+// changes nothing. Problems count as held while a silence, a window or an acknowledgement holds them. late is true if
+// history is behind.
 func (r *Dispatcher) PreviewRouting(ctx context.Context, c RoutingChange, edits *ReceiverEdits) (taken []RoutedProblems, late bool) {
 	r.changes.Lock()
 	defer r.changes.Unlock()
@@ -92,7 +93,8 @@ func (o *deliveryBatch) previewOpenProblems(c *rerouting) (out []RoutedProblems)
 	return out
 }
 
-// inheritFromDeleted adds to a new escalation the handlers that routes notified which a table lacks.
+// inheritFromDeleted adds to a new escalation the handlers that were notified on routes which the table no longer
+// has.
 func (o *deliveryBatch) inheritFromDeleted(e *escalation, table *route.Table) {
 	for _, old := range o.of[e.Problem] {
 		namespace, name := model.SplitRef("", old.Route)

@@ -21,5 +21,5 @@ func syncData(f *os.File) error { return f.Sync() }
 // clockSynchronised returns unknown: the state of the clock is read on Linux only.
 func clockSynchronised() (synced, known bool) { return false, false }
 
-// deviceOf is unknown here.
+// deviceOf returns the id of the disk that has a file; other systems than Linux return false.
 func deviceOf(string) (device uint64, known bool) { return 0, false }

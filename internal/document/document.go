@@ -50,10 +50,10 @@ func Decode(file string, data []byte, v any, check func(written func(field strin
 	return r.Flaws.Err()
 }
 
-// place holds the line and column of a value in a file
+// place is the position of a value in a file: line and column
 type place struct{ line, column int }
 
-// FieldPlaces has line and column of each field in one decoded document.
+// FieldPlaces has the positions (line and column) of all fields in one decoded document.
 type FieldPlaces struct {
 	File   string
 	places map[string]place // by field: spec.alert, spec.targets.groups[1]

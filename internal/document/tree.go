@@ -60,7 +60,7 @@ func (t *Tree) IsMapping() bool { return t.kind == mapping }
 // IsNull reports whether the value is null or empty.
 func (t *Tree) IsNull() bool { return t.kind == null }
 
-// Items returns the elements of a list; any other value counts as a list with this one element.
+// Items returns the elements of a list; for any other value it returns a list with that value alone.
 func (t *Tree) Items() []*Tree {
 	switch t.kind {
 	case null:

@@ -16,6 +16,6 @@
 // guards the list, Follower.mu the state that State returns. Neither is held during a read or
 // write.
 //
-// Start reading at set.go, then follower.go (the loop), reader.go (the journal), line.go
-// (the bytes), pool.go (the connections), cursor.go (the file of cursors).
+// Start reading at follower_set.go, then follower.go (the loop), reader.go (the journal), line.go
+// (the bytes), connection_pool.go (the connections), cursor.go (the file of cursors).
 package follow

@@ -190,17 +190,17 @@ func (f *Follower) flushLines(ctx context.Context) error {
 // markLinesWritten records the time at which all lines up to the follower's position were written
 func (f *Follower) markLinesWritten() {
 	f.settled.add(f.opts.Now(), f.position)
-	for f.opts.Journal.SizeAfter(f.settled.at()) > f.opts.lagLimit() && f.settled.settleOldest() {
+	for f.opts.Journal.SizeAfter(f.settled.position()) > f.opts.lagLimit() && f.settled.settleOldest() {
 	}
 	f.updateState(func(s *State) {
-		s.settled, s.Withheld, s.Connections = f.settled.at(), f.reader.shadow, f.pool.countOpen()
+		s.settled, s.Withheld, s.Connections = f.settled.position(), f.reader.shadow, f.pool.countOpen()
 	})
 }
 
 // resendBroken opens broken connections again and repeats the lines of their last seconds, which the peer may not
 // have received
 func (f *Follower) resendBroken(ctx context.Context) error {
-	f.settled.reset(f.opts.Now(), f.settled.at())
+	f.settled.reset(f.opts.Now(), f.settled.position())
 	broken, err := f.pool.reopen(ctx)
 	if err != nil {
 		return err
@@ -210,7 +210,7 @@ func (f *Follower) resendBroken(ctx context.Context) error {
 			f.pool.addLine(l, r)
 		}
 	}
-	from := f.settled.at()
+	from := f.settled.position()
 	err = f.readCommits(ctx, from, f.position, func(journal.Commit) error {
 		if f.pool.waitingBytes < fullBuffer {
 			return nil
@@ -245,7 +245,7 @@ func (f *Follower) closeConnections() {
 	if read := f.pool.close(); read && f.pool.waitingBytes == 0 {
 		f.settled.reset(f.opts.Now(), f.position)
 	}
-	f.updateState(func(s *State) { s.settled, s.Connections = f.settled.at(), 0 })
+	f.updateState(func(s *State) { s.settled, s.Connections = f.settled.position(), 0 })
 }
 
 // recordCommit stores the position of the last journal commit that the follower has read.
@@ -336,9 +336,9 @@ func (s *settledPosition) settleOldest() bool {
 	return true
 }
 
-// at returns the settled position: every line up to it was written at least `Settle` ago. It does not advance while
-// no lines can be written, because nobody calls add.
-func (s *settledPosition) at() journal.Position { return s.marks[0].at }
+// position returns the settled position: every line up to this position was written at least `Settle` ago. It does
+// not advance while no lines can be written, because nobody calls add.
+func (s *settledPosition) position() journal.Position { return s.marks[0].at }
 
 // Share is the largest part of the journal's budget that one follower may keep from being cut.
 const Share = 0.25
@@ -357,7 +357,7 @@ func (f *Follower) lagsBeyondShare() bool {
 func (f *Follower) skipOldest(ctx context.Context) error {
 	from := f.position
 	if f.pool.findBroken() || f.pool.waitingBytes > 0 {
-		from = f.settled.at()
+		from = f.settled.position()
 	}
 	f.pool.dropLines()
 	var skipped uint64

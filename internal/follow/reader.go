@@ -86,7 +86,7 @@ func (x *resultReader) readBatch(rec *wire.Record) error {
 	return nil
 }
 
-// readResultSignal decodes the result in x.signal, the current entry of an agent's batch, into x.result
+// readResultSignal decodes the result in the current signal of an agent's batch
 func (x *resultReader) readResultSignal(nowMs uint64) {
 	r, s := &x.result, &x.signal
 	if x.body.Decode(s.Body) != nil {
@@ -101,7 +101,7 @@ func (x *resultReader) readResultSignal(nowMs uint64) {
 	x.selectResult(s.Definition)
 }
 
-// selectResult adds node, check and event state to x.result and passes it to x.handleResult, if the handler's
+// selectResult adds node, check and event state to the current result, and passes the result on if the handler's
 // selector matches
 func (x *resultReader) selectResult(definition model.DefinitionID) {
 	r := &x.result

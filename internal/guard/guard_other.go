@@ -13,8 +13,8 @@ type Guard struct{ Log *slog.Logger }
 // Start calls cmd.Start.
 func (g *Guard) Start(cmd *exec.Cmd) error { return cmd.Start() }
 
-// Release does nothing.
+// Release does nothing, because commands are not guarded on this system.
 func (g *Guard) Release(*exec.Cmd) {}
 
-// Close does nothing.
+// Close does nothing, because commands are not guarded on this system.
 func (g *Guard) Close() {}

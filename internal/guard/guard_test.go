@@ -173,7 +173,8 @@ func TestCommandsDieWithTheProgram(t *testing.T) {
 	}
 }
 
-// TestKilledShellIsReplaced kills the guarding shell: the next command starts another one, which knows both commands.
+// TestKilledShellIsReplaced kills the guarding shell and expects the next command to start another shell, which
+// guards both commands.
 func TestKilledShellIsReplaced(t *testing.T) {
 	v := startProgram(t, "/bin/sh")
 	one := v.startCommand("one")

@@ -124,7 +124,7 @@ type outputCapture struct {
 	hider *hide.Hider // hides secrets; nil: there are none
 }
 
-// Write implements io.Writer: it adds output to the capture and never fails
+// Write adds output to the capture and never fails
 func (c *outputCapture) Write(p []byte) (int, error) {
 	c.add(p, false)
 	return len(p), nil

@@ -81,6 +81,7 @@ type capturedRequest struct {
 	body        []byte
 }
 
+// String formats the request as a golden file contains it.
 func (c *capturedRequest) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s\n", c.method, c.uri)

@@ -30,7 +30,10 @@ type Failure struct {
 	After time.Duration // value of Retry-After in the answer; zero: none
 }
 
+// Error returns the text of the error.
 func (e *Failure) Error() string { return e.Err.Error() }
+
+// Unwrap returns the wrapped error.
 func (e *Failure) Unwrap() error { return e.Err }
 
 // FinalError marks an error as final: no attempt to send the message may follow.

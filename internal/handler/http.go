@@ -155,7 +155,7 @@ type jsonField struct {
 	value any
 }
 
-// MarshalJSON implements json.Marshaler.
+// MarshalJSON encodes the fields in their fixed order.
 func (o jsonObject) MarshalJSON() ([]byte, error) {
 	b := []byte{'{'}
 	for _, f := range o {
@@ -255,6 +255,7 @@ const (
 	final           // the message becomes a dead letter: another attempt would get the same answer
 )
 
+// String returns the name of the outcome, such as delivered.
 func (o outcome) String() string { return [...]string{"taken", "tried again", "given up"}[o] }
 
 // answerRule maps a range of HTTP statuses to an outcome: delivered, retry or give up. The first matching rule

@@ -100,7 +100,7 @@ func (n *Notification) SubjectWithTitle() string {
 	return n.Subject() + " (" + n.DisplayName + ")"
 }
 
-// incidentID returns the id under which an external service, such as PagerDuty, knows the alert of the problem.
+// incidentID returns the id of the alert about the problem in an external service such as PagerDuty.
 func (n *Notification) incidentID() string { return cmp.Or(n.Incident, n.Problem) }
 
 // MaxProblems is the most problems that a notification lists.

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +17,9 @@ var (
 	sampleSize = flag.Int("sample", 0, "print this many names and sentences, drawn at random, for a reader to judge")
 	sampleSeed = flag.Uint64("seed", 1, "seed of the draw")
 )
+
+// hasWord matches a message with a word in it: a format such as "%s: %w" only joins texts of others.
+var hasWord = regexp.MustCompile(`(^|[^%\w])[A-Za-z]{2,}`)
 
 // TestSample prints names, comments and messages drawn at random. A reader who knows the field but not
 // this code says of each whether its meaning was clear at once:
@@ -79,7 +83,9 @@ func sampleFile(f file) (lines []string) {
 			for _, arg := range call.Args {
 				if literal, ok := arg.(*ast.BasicLit); ok {
 					if text, err := strconv.Unquote(literal.Value); err == nil {
-						lines = append(lines, dir+" message: "+text)
+						if hasWord.MatchString(text) {
+							lines = append(lines, dir+" message: "+text)
+						}
 						break
 					}
 				}

@@ -250,8 +250,8 @@ type reportBudget struct {
 	at   time.Time
 }
 
-// refilled returns the budget of report changes of a node at a later time, when a part of it is available again.
-func (p reportBudget) refilled(refilled time.Time) reportBudget {
+// availableAt returns the budget of report changes of a node at a later time, when a part of it is available again.
+func (p reportBudget) availableAt(refilled time.Time) reportBudget {
 	return reportBudget{max(0, p.used-float64(refilled.Sub(p.at))/float64(reportInterval)), refilled}
 }
 
@@ -264,13 +264,13 @@ func (s *AgentReports) pendingBatch() (seen map[uuid.UUID]AgentReport, keys map[
 	now := s.opts.Now()
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
-	maps.DeleteFunc(s.nodes.paces, func(_ uuid.UUID, p reportBudget) bool { return p.refilled(now).used == 0 })
+	maps.DeleteFunc(s.nodes.paces, func(_ uuid.UUID, p reportBudget) bool { return p.availableAt(now).used == 0 })
 	if len(s.nodes.paces) == 0 {
 		s.nodes.paces = map[uuid.UUID]reportBudget{}
 	}
 	seen, keys = map[uuid.UUID]AgentReport{}, map[uuid.UUID]string{}
 	for uid, report := range s.nodes.reports {
-		if s.nodes.paces[uid].refilled(now).used > reportBurst-1 {
+		if s.nodes.paces[uid].availableAt(now).used > reportBurst-1 {
 			continue
 		}
 		if seen[uid] = report; len(seen) == maxReportBatch {
@@ -332,7 +332,7 @@ func (s *AgentReports) markWritten(seen map[uuid.UUID]AgentReport, keys map[uuid
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
 	for _, uid := range written {
-		p := s.nodes.paces[uid].refilled(now)
+		p := s.nodes.paces[uid].availableAt(now)
 		s.nodes.paces[uid] = reportBudget{p.used + seen[uid].changeCost(), now}
 	}
 	for uid, report := range seen {

@@ -126,7 +126,7 @@ func TestConcurrentChangesAndReports(t *testing.T) {
 				return
 			default:
 			}
-			w.ResetPaces()
+			w.RefillReportBudgets()
 			for _, n := range nodes {
 				if info, ok := w.LookupNode(n.UID); ok {
 					w.RecordReport(info, intent.AgentReport{Facts: map[string]string{"round": fmt.Sprint(i)}})

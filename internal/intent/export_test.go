@@ -28,8 +28,8 @@ func (s *Service) IndexSizes() (nodes, keys, ephemeral, tombstones int) {
 	return len(s.nodes.byUID) + len(s.nodes.keys), len(s.nodes.byKey) + len(s.tombstones.byKey), len(s.nodes.ephemeral), len(s.tombstones.byRow)
 }
 
-// ResetPaces refills each node's budget of report changes, for tests
-func (s *Service) ResetPaces() {
+// RefillReportBudgets refills each node's budget of report changes, for tests
+func (s *Service) RefillReportBudgets() {
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
 	clear(s.nodes.paces)

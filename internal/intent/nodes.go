@@ -298,8 +298,8 @@ func (x *nodeIndex) releaseKeys() {
 	x.mu.Unlock()
 }
 
-// ephemeralNodes returns the ephemeral nodes, and deletes all other nodes from the map away, which has the absence of
-// each node by uid
+// ephemeralNodes returns the ephemeral nodes, and removes from the map away (absence of each node by uid) the nodes
+// that are no longer ephemeral
 func (x *nodeIndex) ephemeralNodes(away map[uuid.UUID]time.Duration) []NodeInfo {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

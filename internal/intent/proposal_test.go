@@ -88,8 +88,8 @@ func TestHandlerNeedsServerSecret(t *testing.T) {
 	}
 }
 
-// TestMutatorNeedsServerSecret expects a refusal of mutators that name a missing Secret or a Secret whose value the
-// server does not know
+// TestMutatorNeedsServerSecret expects a refusal of mutators that name a missing Secret, or a Secret whose value the
+// server does not have
 func TestMutatorNeedsServerSecret(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	mutator := model.Resource{Kind: "Mutator", Metadata: model.Metadata{Name: "m"},

@@ -94,8 +94,8 @@ func TestMachineReplacesAnotherByToken(t *testing.T) {
 	}
 }
 
-// TestConnectedMachineIsNotReplacedByName enrols a new machine under the name of an existing node: it takes over the
-// node only if the old machine has been disconnected for long, or with a join token of this node.
+// TestConnectedMachineIsNotReplacedByName enrols a new machine under the name of an existing node, and expects it to
+// get the node only with a join token for this node or if the old machine has been disconnected for long.
 func TestConnectedMachineIsNotReplacedByName(t *testing.T) {
 	w := newTestService(t)
 	first, err := w.join(t, "k1", "web01", pki.JoinToken{ID: "t"})

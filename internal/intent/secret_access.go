@@ -114,7 +114,7 @@ func (p *proposal) firstServerSecret(ctx context.Context, check Key, spec *model
 	return "", nil
 }
 
-// checkServerSecrets refuses handlers and mutators with a Secret whose value only agents know. The function covers
+// checkServerSecrets refuses handlers and mutators with a Secret whose value only agents have. The function covers
 // the applied ones and, where such a Secret is applied, the stored ones.
 func (p *proposal) checkServerSecrets(ctx context.Context) (problems []error, err error) {
 	review := func(r *model.Resource) error {

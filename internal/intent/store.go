@@ -31,12 +31,12 @@ type Store interface {
 	// given to any kind.
 	Identity() uint64
 	LastID() uint32
-	// BeginLife records the incarnation of the journal that the rows belong to from now on. With a new incarnation
+	// RecordIncarnation records the incarnation of the journal that the rows belong to from now on. With a new incarnation
 	// ids and revisions continue above those that the journal has seen, and ids skip IDGap more numbers: the rows may be
 	// an older copy or new, and agents may know ids that were given later.
-	BeginLife(ctx context.Context, incarnation uint64, seen KnownIntent) error
-	// Life returns the incarnation of the last BeginLife; zero: there was none.
-	Life(ctx context.Context) (incarnation uint64, err error)
+	RecordIncarnation(ctx context.Context, incarnation uint64, seen KnownIntent) error
+	// Incarnation returns the incarnation of the last RecordIncarnation; zero: there was none.
+	Incarnation(ctx context.Context) (incarnation uint64, err error)
 	// Trouble returns the error of the last query; nil: it succeeded.
 	Trouble() error
 	Close() error

@@ -173,9 +173,9 @@ func TestTornLastCommitIsCut(t *testing.T) {
 	check("zeros behind", start, append(slices.Clone(data[:start]), make([]byte, 700)...))
 }
 
-// TestClosedLogKnowsItsEnd damages the end of a closed log whose position no other store knows: Open refuses it, and
-// Repair names the lost commits and keeps the others
-func TestClosedLogKnowsItsEnd(t *testing.T) {
+// TestClosedLogRecordsItsEnd damages the end of a closed log of which no other store has a position, and expects Open
+// to fail and Repair to report the lost commits and to keep the others
+func TestClosedLogRecordsItsEnd(t *testing.T) {
 	w := writeSmallLog(t)
 	o := smallSegmentOptions
 	o.FS = w.withChangedFile(t, "", nil)
@@ -209,7 +209,8 @@ func TestClosedLogKnowsItsEnd(t *testing.T) {
 	}
 }
 
-// TestCloseLeavesAnotherLogAlone puts the FORMAT of another log into the folder of an open one: Close does not overwrite the file.
+// TestCloseLeavesAnotherLogAlone replaces the file FORMAT of an open log by another log's, and expects Close not to
+// overwrite the file.
 func TestCloseLeavesAnotherLogAlone(t *testing.T) {
 	w := writeSmallLog(t)
 	o := smallSegmentOptions

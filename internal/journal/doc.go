@@ -11,7 +11,7 @@
 // Deliver or a Waiter.
 //
 // Start reading at journal.go (the interface), then log.go (Append, Cut), queue.go, committer.go and
-// writer.go (the way to the disk), open.go and scan.go (verification), format.go (the bytes;
+// writer.go (the way to the disk), open.go and segment_reader.go (verification), format.go (the bytes;
 // docs/journal-format.md describes them), repair.go.
 //
 // Sub-packages: disk is the injected file system, memfs one that crashes, faultfs one that fails, stalls

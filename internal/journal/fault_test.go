@@ -410,8 +410,8 @@ func TestNewIncarnationKeepsOldPositions(t *testing.T) {
 	}
 }
 
-// TestBlockedLogMovesPositionsWithoutListening blocks a log by its size limit or a full disk: it still writes empty
-// commits, but listening time does not advance. Listening time stands still.
+// TestBlockedLogMovesPositionsWithoutListening blocks a log by its size limit or a full disk, and expects further
+// empty commits in which listening time (time able to receive results) does not advance. Listening time stands still.
 func TestBlockedLogMovesPositionsWithoutListening(t *testing.T) {
 	for _, c := range []struct {
 		name    string

@@ -40,7 +40,7 @@ type ancestorIncarnation struct {
 	last uint64
 }
 
-// isKnown reports whether an incarnation id belongs to this journal, at present or earlier
+// isKnown reports whether an incarnation id is the present id of this journal or an earlier one
 func (f *folderFormat) isKnown(id uint64) bool {
 	if id == f.incarnation.ID {
 		return true
@@ -158,8 +158,9 @@ func (f *folderFormat) writeFormatFile(fsys disk.FS, dir string) error {
 	return nil
 }
 
-// recordClose writes the number of the last commit into the file FORMAT, so that the next Open knows where the log has to end. It
-// leaves the file of another log alone, which is there if somebody deleted the folder and a new log was made.
+// recordClose writes the number of the last commit into the file FORMAT, so that the next Open can detect a missing
+// end of the log. It leaves the file of another log alone, which is there if somebody deleted the folder and a new
+// log was made.
 func (f *folderFormat) recordClose(o *Options, dir string, last uint64) {
 	if present, err := readFolder(o.FS, dir); last <= f.closed || err != nil || present == nil || present.incarnation != f.incarnation {
 		return

@@ -256,8 +256,10 @@ func TestAppendDoesNotAllocate(t *testing.T) {
 	}
 }
 
+// waitGroupWaiter is a Waiter that counts committed entries in a wait group.
 type waitGroupWaiter struct{ *sync.WaitGroup }
 
+// Committed marks one entry as done in the wait group.
 func (w waitGroupWaiter) Committed(uint64, Position, error) { w.Done() }
 
 // TestFormatPageShowsGoldenBytes checks that docs/journal-format.md shows the bytes of testdata/golden.

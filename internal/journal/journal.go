@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// Position is a place in the log: after the commit with this Number and all earlier ones. Only the journal interprets
-// it. The zero Position is before all commits.
+// Position is a position in the log: after the commit with this Number and all earlier ones. Only the journal
+// interprets it. The zero Position is before all commits.
 type Position struct {
 	Log    uint64 // the incarnation's number; a restored copy starts a new one
 	Number uint64 // of the commit, from 1 without holes

@@ -48,7 +48,7 @@ type Log struct {
 
 var _ Journal = (*Log)(nil)
 
-// Append implements Journal.
+// Append queues entries that share one commit, and waits while the queue is full.
 func (l *Log) Append(ctx context.Context, entries ...Entry) error {
 	raw := 0
 	for i := range entries {
@@ -66,7 +66,7 @@ func (l *Log) Append(ctx context.Context, entries ...Entry) error {
 	return l.queue.appendEntries(ctx, raw, entries)
 }
 
-// Head implements Journal.
+// Head returns the position of the last durable commit.
 func (l *Log) Head() Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,17 +104,17 @@ func (l *Log) Times() Times {
 	return Times{l.head.received, l.head.listening}
 }
 
-// Tail implements Journal. In an empty log the tail is one above the head.
+// Tail returns the position of the oldest commit in the log. In an empty log the tail is one above the head.
 func (l *Log) Tail() Position {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return Position{Log: l.folder.incarnation.ID, Number: l.segments[0].first}
 }
 
-// Incarnation implements Journal.
+// Incarnation returns the random id of the log, which changes at a restore or repair.
 func (l *Log) Incarnation() Incarnation { return l.folder.incarnation }
 
-// Stats implements Journal.
+// Stats returns the counters and gauges of the log.
 func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,9 +148,9 @@ func (l *Log) Resolve(p Position) (Position, error) {
 	return l.folder.resolvePosition(p)
 }
 
-// KnowsIncarnation reports whether an incarnation (id of a log) belongs to this log, at present or before a restore
-// or repair
-func (l *Log) KnowsIncarnation(incarnation uint64) bool { return l.folder.isKnown(incarnation) }
+// HasIncarnation reports whether an incarnation (id of a log) belongs to this log, at present or before a restore or
+// repair
+func (l *Log) HasIncarnation(incarnation uint64) bool { return l.folder.isKnown(incarnation) }
 
 // resolvePosition converts a position from before a restore or repair to the present log, or returns ErrTrimmed if
 // the log lacks that commit
@@ -168,7 +168,7 @@ func (f *folderFormat) resolvePosition(p Position) (Position, error) {
 }
 
 // CommonPosition converts a position from before a restore or repair to the last commit at or before it that the
-// present log has; zero: none is known
+// present log has; zero: the log has none
 func (l *Log) CommonPosition(p Position) Position {
 	if now, err := l.folder.resolvePosition(p); err == nil {
 		return now
@@ -181,7 +181,7 @@ func (l *Log) CommonPosition(p Position) Position {
 	return Position{}
 }
 
-// Cut implements Journal: it deletes whole segments below the position.
+// Cut deletes the segments whose commits are all at or below the position.
 func (l *Log) Cut(p Position) error {
 	p, err := l.Resolve(p)
 	if err != nil {
@@ -223,8 +223,8 @@ func (l *Log) removeSegments(segments []*segment) error {
 	return nil
 }
 
-// Close implements Journal. It commits the queued entries; where the disk refuses them, their Waiters
-// get ErrClosed. (A commit whose write failed may still be found by the next Open; it was not
+// Close commits the queued entries and closes the log. It commits the queued entries; where the disk refuses them,
+// their Waiters get ErrClosed. (A commit whose write failed may still be found by the next Open; it was not
 // acknowledged.).
 func (l *Log) Close() error {
 	l.mu.Lock()

@@ -72,7 +72,7 @@ func (l *Log) openFolderAndSegments() (err error) {
 	}
 	l.head, l.writer.file, l.writer.offset = v.head, v.file, v.offset
 	l.stats.SizeBytes, l.stats.TornCommits = v.size, v.torn
-	return l.compareKnownPositions()
+	return l.compareRecordedPositions()
 }
 
 // refuseMissingLog returns an error if the folder is empty although other stores have recorded positions of its log
@@ -95,9 +95,9 @@ var (
 	errForeignLog = errors.New("snapshots and history belong to another journal")
 )
 
-// compareKnownPositions refuses a log that lacks commits which FORMAT or another store has recorded. Repair and
+// compareRecordedPositions refuses a log that lacks commits which FORMAT or another store has recorded. Repair and
 // NewIncarnation record the loss instead, and start a new incarnation.
-func (l *Log) compareKnownPositions() error {
+func (l *Log) compareRecordedPositions() error {
 	o, seen, foreign := &l.opts, max(l.head.number, l.folder.closed), len(l.opts.KnownPositions) > 0
 	for _, p := range o.KnownPositions {
 		foreign = foreign && p.Number > 0 && !l.folder.isKnown(p.Log)

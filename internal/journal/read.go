@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Read implements Journal. Each commit is checked against the one before while it
-// is read; damage is a *DamageError.
+// Read calls fn with each commit after a position, oldest first. Each commit is checked against the one before while
+// it is read; damage is a *DamageError.
 func (l *Log) Read(ctx context.Context, from Position, fn func(Commit) error) error {
 	return l.readCommits(ctx, from, false, fn)
 }

@@ -21,6 +21,7 @@ type Loss struct {
 	foreign     bool   // nothing is lost here: the log belongs to other data
 }
 
+// String formats the range of lost commits for people.
 func (r Loss) String() string {
 	switch {
 	case r.foreign:
@@ -320,6 +321,7 @@ type DamageError struct {
 	Reason error
 }
 
+// Error returns a text with the damaged file, the offset and the lost commits.
 func (e *DamageError) Error() string {
 	switch {
 	case e.First == 0 && errors.Is(e.Reason, errForeignLog):
@@ -345,6 +347,7 @@ func describeCommits(first, last uint64) string {
 	return fmt.Sprintf("commit %d", first)
 }
 
+// Unwrap returns the reason why the bytes are invalid.
 func (e *DamageError) Unwrap() error { return e.Reason }
 
 // withRepairHint adds to a damage error the command that repairs the log.

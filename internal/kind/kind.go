@@ -42,9 +42,8 @@ type Definition[S model.Spec] struct {
 	Effect func(r *model.Resource, spec S, l Placement, changed bool) (note, warning string)
 }
 
-// Kind has everything that the program knows about one kind of resource: validation, references, redaction, columns,
-// example. Define makes one. Its functions take specs of this kind only. Validate, References, Targets and Effect may
-// be nil.
+// Kind defines one kind of resource: validation, references, redaction, columns, example. Define makes one. Its
+// functions take specs of this kind only. Validate, References, Targets and Effect may be nil.
 type Kind struct {
 	Definition[model.Spec]
 	New func() model.Spec // returns an empty spec

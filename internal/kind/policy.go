@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/policy"
 )
 
-// Technique returns the kind Technique: methods that hold a node to one subject
+// Technique returns the kind Technique: a list of components that keep one part of a node's configuration as declared
 func Technique() Kind {
 	return Define(Definition[*model.TechniqueSpec]{
 		KindInfo: model.KindInfo{Name: "Technique", Plural: "techniques", Short: "tq", Namespaced: true},
@@ -103,7 +103,7 @@ spec:
 	})
 }
 
-// Policy returns the kind Policy: the nodes that directives are put on
+// Policy returns the kind Policy: directives and the nodes to which they apply
 func Policy() Kind {
 	return Define(Definition[*model.PolicySpec]{
 		KindInfo: model.KindInfo{Name: "Policy", Plural: "policies", Short: "po", Namespaced: true},

@@ -2,6 +2,7 @@ package kind
 
 import "testing"
 
+// TestTechniqueIsValidated validates techniques with errors and expects each error with its field.
 func TestTechniqueIsValidated(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"methods: [{component: a, filePresent: {path: /etc/motd}}]": "",
@@ -32,6 +33,8 @@ func TestTechniqueIsValidated(t *testing.T) {
 	}
 }
 
+// TestDirectivesAndPoliciesAreValidated validates directives and policies with errors and expects each error with its
+// field.
 func TestDirectivesAndPoliciesAreValidated(t *testing.T) {
 	for yaml, want := range map[string]string{
 		"technique: sshd\n  parameters: {port: 22, root: \"no\", on: true, list: '{{ .props.list }}'}": "",

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// parseGraphite parses a line "path value time", with the time in seconds (-1 or none: now) and tags in the path.
+// parseGraphite parses a line "path value time", with the time in seconds (absent or -1: now) and tags in the path.
 func (s *valueScan) parseGraphite(line string) bool {
 	words := strings.Fields(line)
 	if len(words) != 2 && len(words) != 3 {

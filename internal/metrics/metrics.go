@@ -91,7 +91,7 @@ var (
 	overflowDesc = prometheus.NewDesc("muster_queue_overflow_total", "Number of items that met a full queue, by outcome.", []string{"queue", "policy"}, nil)
 )
 
-// Describe implements prometheus.Collector.
+// Describe sends the descriptions of all metrics to Prometheus.
 func (q Queues) Describe(ch chan<- *prometheus.Desc) {
 	ch <- depthDesc
 	ch <- capacityDesc
@@ -99,7 +99,7 @@ func (q Queues) Describe(ch chan<- *prometheus.Desc) {
 	ch <- overflowDesc
 }
 
-// Collect implements prometheus.Collector.
+// Collect sends the metrics of all queues to Prometheus.
 func (q Queues) Collect(ch chan<- prometheus.Metric) {
 	for _, i := range q.Of.List() {
 		ch <- prometheus.MustNewConstMetric(depthDesc, prometheus.GaugeValue, float64(i.Depth), i.Name, i.Unit)
@@ -120,10 +120,10 @@ type Consumers struct {
 var behindDesc = prometheus.NewDesc("muster_journal_consumer_behind_bytes",
 	"Approximate number of bytes of the journal that a consumer still needs.", []string{"consumer"}, nil)
 
-// Describe implements prometheus.Collector.
+// Describe sends the descriptions of all metrics to Prometheus.
 func (c Consumers) Describe(ch chan<- *prometheus.Desc) { ch <- behindDesc }
 
-// Collect implements prometheus.Collector.
+// Collect sends the metrics of all consumers to Prometheus.
 func (c Consumers) Collect(ch chan<- prometheus.Metric) {
 	for _, one := range c.List.List() {
 		ch <- prometheus.MustNewConstMetric(behindDesc, prometheus.GaugeValue, float64(c.Behind(one.At)), one.Name)

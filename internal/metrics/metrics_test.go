@@ -77,5 +77,5 @@ func TestJournalMetrics(t *testing.T) {
 // ackWaiter is a Waiter that sends a value for each committed entry.
 type ackWaiter chan struct{}
 
-// Committed tells the test that an entry is committed
+// Committed sends a value to the test for the committed entry
 func (k ackWaiter) Committed(uint64, journal.Position, error) { k <- struct{}{} }

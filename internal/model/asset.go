@@ -35,7 +35,7 @@ type AssetBuild struct {
 	DistributionVersion string `json:"distributionVersion,omitempty"`
 }
 
-// Kind implements Spec.
+// Kind returns the name of the resource kind, Asset.
 func (*AssetSpec) Kind() string { return "Asset" }
 
 const (

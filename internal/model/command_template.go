@@ -16,7 +16,10 @@ type FieldError struct {
 	Err   *TemplateError
 }
 
+// Error returns the error text with the path of the field.
 func (e *FieldError) Error() string { return e.Field + ", " + e.Err.Error() }
+
+// Unwrap returns the error without the path of the field.
 func (e *FieldError) Unwrap() error { return e.Err }
 
 // CommandTemplate has the parsed templates of a command, its arguments and its environment. It is parsed once per

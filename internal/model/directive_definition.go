@@ -95,8 +95,8 @@ func (c *Component) Expand(values PropertyValues) (*Method, error) {
 	return NewMethod(c.Method, arguments)
 }
 
-// Try expands all texts of the directive, as the agent will. Its error says why a component cannot be checked.
-func (c *DirectiveDefinition) Try(properties PropertyValues) error {
+// ExpandAll expands all texts of the directive, as the agent will. Its error says why a component cannot be checked.
+func (c *DirectiveDefinition) ExpandAll(properties PropertyValues) error {
 	values, err := c.Lookup(properties)
 	if err != nil {
 		return err

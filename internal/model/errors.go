@@ -76,6 +76,7 @@ type Error struct {
 	Cause   error
 }
 
+// Error returns the message of the error.
 func (e *Error) Error() string {
 	text := e.Message
 	if e.Hint != "" {
@@ -84,6 +85,7 @@ func (e *Error) Error() string {
 	return text
 }
 
+// Unwrap returns the cause of the error.
 func (e *Error) Unwrap() error { return e.Cause }
 
 // Errorf returns an Error with a class and a formatted message; the argument for %w becomes its Cause.
@@ -125,6 +127,7 @@ type Flaw struct {
 	Zero   bool `json:"-"` // the field is absent or zero; count: 0 in the file is not absent
 }
 
+// Error returns the error text with file, line and field.
 func (f *Flaw) Error() string {
 	var b strings.Builder
 	if f.File != "" {
@@ -166,6 +169,7 @@ func (f Flaws) Err() error {
 	return &Error{Class: Invalid, Message: f.Error(), Cause: f}
 }
 
+// Error returns the texts of all errors, one per line.
 func (f Flaws) Error() string {
 	lines := make([]string, len(f), len(f)+1)
 	for i, flaw := range f {

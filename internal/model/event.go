@@ -57,6 +57,7 @@ type Event struct {
 // created. Text and JSON have 16 hexadecimal digits: many JSON readers round numbers of 64 bits.
 type StreamID uint64
 
+// String formats the id as 16 hexadecimal digits.
 func (s StreamID) String() string { return fmt.Sprintf("%016x", uint64(s)) }
 
 // MarshalText encodes the id as 16 hexadecimal digits.
@@ -115,6 +116,7 @@ const (
 
 var statusNames = [...]string{"OK", "WARNING", "CRITICAL", "UNKNOWN"}
 
+// String returns the name of the status, such as CRITICAL.
 func (s Status) String() string {
 	if int(s) < len(statusNames) {
 		return statusNames[s]
@@ -159,6 +161,7 @@ const (
 
 var severityNames = [...]string{"not classified", "information", "warning", "average", "high", "disaster"}
 
+// String returns the name of the severity, such as high.
 func (s Severity) String() string {
 	if int(s) < len(severityNames) {
 		return severityNames[s]
@@ -299,7 +302,7 @@ func (s Source) Title(name string) string {
 	return name + ":" + s.Instance
 }
 
-// PlaceholderName returns a name such as check-1234 for a problem source whose name is no longer known
+// PlaceholderName returns a name such as check-1234 for a problem source whose name was deleted
 func (s Source) PlaceholderName() string { return fmt.Sprintf("%s-%d", s.Kind, s.ID) }
 
 // ResultDigest is a 32-bit digest of the sequence numbers of all applied results in order, to detect lost or repeated
@@ -330,6 +333,7 @@ func (o ResultDigest) Prepend(others ResultDigest, these uint64) ResultDigest {
 	return others + o
 }
 
+// String formats the digest as 8 hexadecimal digits.
 func (o ResultDigest) String() string { return fmt.Sprintf("%08x", uint32(o)) }
 
 // MarshalText encodes the digest as 8 hexadecimal digits.

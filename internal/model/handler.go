@@ -250,7 +250,7 @@ func namedSecretsOf(secrets []CommandSecret) (list []NamedSecret) {
 }
 
 // qualifySecrets returns a command's secrets with references as NAMESPACE/NAME, because code that runs commands does
-// not know their namespace
+// not have the namespace
 func qualifySecrets(namespace string, secrets []CommandSecret) []CommandSecret {
 	whole := slices.Clone(secrets)
 	for i := range whole {

@@ -16,7 +16,7 @@ type Macro struct {
 	Kind    MacroContext
 }
 
-// MacroContext is the kind of a macro's context.
+// MacroContext is the kind of a macro's context: none, a text or a regular expression.
 type MacroContext uint8
 
 // Kinds of contexts.
@@ -94,8 +94,8 @@ func parseWholeMacro(text string) (Macro, bool) {
 	return m, length > 0 && length == len(text)
 }
 
-// MacroNames returns the names under which the macros of a text may have values, in the form of String: with their
-// context and without it.
+// MacroNames returns the names of the Properties that may set the macros in a text: each macro with its context and
+// without it.
 func MacroNames(text string) (names []string) {
 	_, _ = replaceMacros(text, func(m Macro) (string, error) {
 		for _, one := range []Macro{m, {Name: m.Name}} {
@@ -189,6 +189,7 @@ func (m *MacroValues) value(of Macro) (string, error) {
 // MissingMacroError is the error about a macro without a value.
 type MissingMacroError struct{ Macro string }
 
+// Error returns a text that names the macro without a value.
 func (e *MissingMacroError) Error() string {
 	return fmt.Sprintf("the macro %s has no value here: add it to the macros of the template, or declare a Property with property: %s", e.Macro, strconv.Quote(e.Macro))
 }
@@ -210,7 +211,8 @@ func (m *MacroValues) Expand(text string) (string, error) {
 	return replaceMacros(text, m.value)
 }
 
-// ValueOrSample returns the value of a macro, or 1 for one that may have a value on a node: it validates expressions.
+// ValueOrSample returns the value of a macro, or 1 for a macro that only a node sets, so that expressions can be
+// validated.
 func (m *MacroValues) ValueOrSample(macro string) (string, error) {
 	value, err := m.Value(macro)
 	if _, missing := err.(*MissingMacroError); missing {
@@ -253,7 +255,7 @@ func (m *MacroValues) ExpandSteps(steps []Step) ([]Step, error) {
 	return out, nil
 }
 
-// texts returns the texts of a step in which macros have values.
+// texts returns the texts of a step in which macros are expanded.
 func (s *Step) texts() []string {
 	list := s.Parameters[:len(s.Parameters):len(s.Parameters)]
 	if s.OnFail != nil {
@@ -264,8 +266,8 @@ func (s *Step) texts() []string {
 	return list
 }
 
-// MacroNames returns the names of the Properties that give the macros of the Template values on a node, ascending: those
-// of its macros, and of all that its keys, steps and expressions have.
+// MacroNames returns the sorted names of the Properties that may set the Template's macros, or macros in its keys,
+// steps and expressions.
 func (c *TemplateDefinition) MacroNames() (names []string) {
 	for name := range c.Macros {
 		names = append(names, name)
@@ -301,7 +303,7 @@ func (c *TemplateDefinition) PropertyMacros(properties PropertyValues) (set map[
 	return set
 }
 
-// MacroValues returns the values of the Template's macros where Properties set some of them.
+// MacroValues returns the values of the Template's macros, with the values that Properties set in place of its own.
 func (c *TemplateDefinition) MacroValues(set map[string]string) *MacroValues {
 	values := maps.Clone(c.Macros)
 	if values == nil {
@@ -312,7 +314,8 @@ func (c *TemplateDefinition) MacroValues(set map[string]string) *MacroValues {
 	return m
 }
 
-// MacroError returns an error about a macro that has no value with a node's properties, or has two; nil: all have one.
+// MacroError returns an error about a macro without a value, or with two contradictory values, among a node's
+// properties; nil: each macro has one value.
 func (c *TemplateDefinition) MacroError(properties PropertyValues) error {
 	values := c.MacroValues(c.PropertyMacros(properties))
 	for _, name := range c.MacroNames() {

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// TestMacroValues expands macros: with a context by its text, then by patterns, then without it.
+// TestMacroValues expands macros and expects the value for the exact context first, then for the first matching
+// pattern, then without context.
 func TestMacroValues(t *testing.T) {
 	m, err := NewMacroValues(map[string]string{
 		"{$MAX}": "90", `{$MAX:"/tmp"}`: "80", `{$MAX:regex:"^/mnt/"}`: "70", "{$A.B_1}": "x", `{$ONLY:"a"}`: "1",
@@ -37,7 +38,7 @@ func TestMacroValues(t *testing.T) {
 	}
 }
 
-// TestPropertiesSetMacros gives macros values of Properties, and names the macro without a value.
+// TestPropertiesSetMacros sets macros by Properties, and expects an error that names a macro without a value.
 func TestPropertiesSetMacros(t *testing.T) {
 	c := &TemplateDefinition{
 		Macros:   map[string]string{"{$LOAD.MAX}": "4"},
@@ -65,7 +66,7 @@ func TestPropertiesSetMacros(t *testing.T) {
 	}
 }
 
-// FuzzParseMacro parses a random text: the form that String gives is the same macro.
+// FuzzParseMacro parses random texts as macros, and expects String to return a text that parses to the same macro.
 func FuzzParseMacro(f *testing.F) {
 	f.Add(`{$A:"b\"c"}`)
 	f.Add(`{$A:regex:^b}`)

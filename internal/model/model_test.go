@@ -235,7 +235,8 @@ func BenchmarkResultDigest(b *testing.B) {
 	}
 }
 
-// TestItemsCountAsTheirMaster counts the items of a Template by the source of their values.
+// TestItemsCountAsTheirMaster counts the items of a Template by the source of their values; an item that is computed
+// from a master item counts like the master.
 func TestItemsCountAsTheirMaster(t *testing.T) {
 	s := TemplateSpec{Items: []Item{
 		{Key: "load", Interval: Duration(time.Minute)}, {Key: "load1", From: "load"}, {Key: "load2", From: "load1"},

@@ -316,6 +316,7 @@ func (r Range) Violates(v float64) bool {
 	return within == r.Inside
 }
 
+// String formats the threshold in the syntax of Nagios.
 func (r Range) String() string { return string(r.append(nil)) }
 
 // append appends the threshold to dst in the syntax of Nagios

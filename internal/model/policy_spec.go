@@ -207,7 +207,7 @@ type PolicyAlert struct {
 // Kind returns the name of the kind.
 func (*PolicySpec) Kind() string { return "Policy" }
 
-// Qualified returns the receivers with the namespace of the policy in their names, as any namespace reads them.
+// Qualified returns the receivers as NAMESPACE/NAME, so that code outside the policy's namespace finds them.
 func (a *PolicyAlert) Qualified(namespace string) *PolicyAlert {
 	out := &PolicyAlert{}
 	if a.Route != "" {
@@ -245,7 +245,8 @@ func (s *Scalar) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Selected returns the name and the arguments of each method that is given; a valid component has exactly one.
+// Selected returns the name and the arguments of each method that the component sets; a valid component sets exactly
+// one.
 func (m *Method) Selected() (names []string, arguments []any) {
 	v := reflect.ValueOf(m).Elem()
 	for i := range v.NumField() {

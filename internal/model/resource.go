@@ -501,20 +501,20 @@ type Webhook struct {
 	CA string `json:"ca,omitempty"`
 }
 
-// Kind implements Spec.
+// Kind returns the name of the resource kind, Namespace.
 func (*NamespaceSpec) Kind() string { return "Namespace" }
 
-// Kind implements Spec.
+// Kind returns the name of the resource kind, Node.
 func (*NodeSpec) Kind() string { return "Node" }
 
-// Kind implements Spec.
+// Kind returns the name of the resource kind, Group.
 func (*GroupSpec) Kind() string { return "Group" }
 
-// Kind implements Spec.
+// Kind returns the name of the resource kind, Property.
 func (*PropertySpec) Kind() string { return "Property" }
 
-// Kind implements Spec.
+// Kind returns the name of the resource kind, Check.
 func (*CheckSpec) Kind() string { return "Check" }
 
-// Kind implements Spec.
+// Kind returns the name of the resource kind, Handler.
 func (*HandlerSpec) Kind() string { return "Handler" }

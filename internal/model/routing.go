@@ -128,13 +128,13 @@ type WindowSpan struct {
 	To string `json:"to,omitempty"`
 }
 
-// Kind implements Spec.
+// Kind returns the name of the resource kind, Route.
 func (*RouteSpec) Kind() string { return "Route" }
 
-// Kind implements Spec.
+// Kind returns the name of the resource kind, Silence.
 func (*SilenceSpec) Kind() string { return "Silence" }
 
-// Kind implements Spec.
+// Kind returns the name of the resource kind, Window.
 func (*WindowSpec) Kind() string { return "Window" }
 
 // FilterSpec is an event filter of Sensu, kept by an import: it decides which events of a check pass a workflow.
@@ -212,16 +212,16 @@ type Workflow struct {
 	Handler string `json:"handler"`
 }
 
-// Kind implements Spec.
+// Kind returns the name of the resource kind, Filter.
 func (*FilterSpec) Kind() string { return "Filter" }
 
-// Kind implements Spec.
+// Kind returns the name of the resource kind, Mutator.
 func (*MutatorSpec) Kind() string { return "Mutator" }
 
-// Kind implements Spec.
+// Kind returns the name of the resource kind, Hook.
 func (*HookSpec) Kind() string { return "Hook" }
 
-// Kind implements Spec.
+// Kind returns the name of the resource kind, Pipeline.
 func (*PipelineSpec) Kind() string { return "Pipeline" }
 
 // Built-in filters and mutators of a Sensu backend.

@@ -88,7 +88,7 @@ func (s *SecretSpec) Location() string {
 	return "nowhere"
 }
 
-// Kind implements Spec.
+// Kind returns the name of the resource kind, Secret.
 func (*SecretSpec) Kind() string { return "Secret" }
 
 const (

@@ -74,7 +74,7 @@ func (s *sensuTokens) expand(values PropertyValues) (string, error) {
 	}
 	var entity map[string]any
 	if err := json.Unmarshal(raw, &entity); err != nil {
-		return "", fmt.Errorf("read the entity of the node: %w", err)
+		return "", fmt.Errorf("decode the node's Sensu entity: %w", err)
 	}
 	for _, field := range [...]string{"labels", "annotations"} {
 		values, _ := entity[field].(map[string]any)
@@ -154,7 +154,7 @@ func namesKey(node parse.Node, key string) bool {
 // boundedBuffer is a buffer that refuses more than maxExpansion bytes.
 type boundedBuffer struct{ bytes.Buffer }
 
-// Write implements io.Writer: it fails if the text would exceed maxExpansion bytes
+// Write fails if the text would exceed maxExpansion bytes
 func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if b.Len()+len(p) > maxExpansion {
 		return 0, fmt.Errorf("the expanded text has more than %d bytes", maxExpansion)

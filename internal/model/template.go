@@ -26,12 +26,13 @@ type templatePart struct {
 	quote   shellQuote
 }
 
-// TemplateError is an error in a template; Column counts bytes from 1, and is zero where it is not known.
+// TemplateError is an error in a template; Column counts bytes from 1, and zero means unknown.
 type TemplateError struct {
 	Column int
 	Reason string
 }
 
+// Error returns the error text with the column.
 func (e *TemplateError) Error() string {
 	if e.Column == 0 { // the parser of Sensu's tokens counts no columns
 		return e.Reason
@@ -45,6 +46,7 @@ type MissingError struct {
 	Reason   string
 }
 
+// Error returns a text that names the property without a value.
 func (e *MissingError) Error() string { return fmt.Sprintf("property %q %s", e.Property, e.Reason) }
 
 // PropertyValues is a function that returns the value of a node's property as JSON, or an error if two groups

@@ -48,7 +48,7 @@ func (c *TemplateDefinition) Item(key string) (int, bool) {
 	return slices.BinarySearchFunc(c.Items, key, func(i Item, key string) int { return strings.Compare(i.Key, key) })
 }
 
-// NotCollected returns the reason why nobody collects an item, or the master that it is made of; empty: its values come.
+// NotCollected returns the reason why no program collects an item or its master item; empty: the agent collects it.
 func (c *TemplateDefinition) NotCollected(i *Item) string {
 	for range c.Items { // masters that name each other end the loop
 		master, ok := c.Item(i.From)

@@ -28,6 +28,7 @@ func ParseDuration(text string) (Duration, error) {
 	return Duration(d), nil
 }
 
+// String formats the duration as ParseDuration reads it.
 func (d Duration) String() string {
 	if d == 0 {
 		return "0s"
@@ -84,6 +85,7 @@ func ParseSize(text string) (Size, error) {
 	return Size(n), nil
 }
 
+// String formats the size as ParseSize reads it.
 func (s Size) String() string {
 	for _, u := range sizeUnits[:3] {
 		if s != 0 && int64(s)%u.bytes == 0 {

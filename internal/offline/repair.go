@@ -93,7 +93,7 @@ func repairData(ctx context.Context, cfg *config.Server, out io.Writer) error {
 	if err := errors.Join(err, err2); err != nil {
 		return err
 	}
-	o, err := knownPositions(ctx, cfg)
+	o, err := recordedPositions(ctx, cfg)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func repairWithJournal(ctx context.Context, cfg *config.Server, say func(string,
 	if err != nil {
 		return false, err
 	}
-	unknownUntil, err := stores.BeginLife(ctx, last)
+	unknownUntil, err := stores.RecordIncarnation(ctx, last)
 	if err != nil || unknownUntil.IsZero() || before == log.Incarnation().ID {
 		return false, err
 	}
@@ -198,8 +198,9 @@ func repairWithJournal(ctx context.Context, cfg *config.Server, say func(string,
 	return false, nil
 }
 
-// remakeHistory removes the changes that the next start makes again from the journal, and says which these are. A start
-// replays the journal from the snapshots: from its first commit without any, else from the oldest ones.
+// remakeHistory removes from history the changes that the next start will compute again from the journal, and returns
+// a text about which ones. A start replays the journal from the snapshots: from its first commit without any, else
+// from the oldest ones.
 func remakeHistory(ctx context.Context, log *journal.Log, snapshots *snapshot.Store, past history.Store, whole bool) (again string, err error) {
 	if whole {
 		return "the next start reads all changes from the journal again", errors.Join(past.ForgetChanges(ctx, [model.Partitions]journal.Position{}), snapshots.Clear())
@@ -254,9 +255,9 @@ func lastIntentMark(ctx context.Context, log *journal.Log, snapshots *snapshot.S
 	return last, whole, err
 }
 
-// knownPositions returns journal options with the newest positions that snapshots and history have recorded, so that
-// a missing end of the journal is noticed
-func knownPositions(ctx context.Context, cfg *config.Server) (o journal.Options, err error) {
+// recordedPositions returns journal options with the newest positions that snapshots and history have recorded, so
+// that a missing end of the journal is noticed
+func recordedPositions(ctx context.Context, cfg *config.Server) (o journal.Options, err error) {
 	o = datadir.JournalOptions(cfg)
 	names, err := snapshot.ReadNames(disk.OS{}, datadir.Snapshots(cfg))
 	if err != nil {
@@ -307,7 +308,7 @@ func repairSnapshots(log *journal.Log, store *snapshot.Store) (emptied int, from
 // beginNewIncarnation gives the journal of a stopped server a new random id, after its data folder was restored from
 // a backup
 func beginNewIncarnation(ctx context.Context, cfg *config.Server, out io.Writer) error {
-	o, err := knownPositions(ctx, cfg)
+	o, err := recordedPositions(ctx, cfg)
 	if err != nil {
 		return err
 	}

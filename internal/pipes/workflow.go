@@ -151,7 +151,7 @@ func (t *Table) Mutate(ctx context.Context, mutator string, event func() (map[st
 	m, ok := t.Mutator(route.Name{Namespace: ns, Name: name})
 	switch {
 	case !ok:
-		return nil, nil, model.Errorf(model.NotFound, "mutator %s does not exist: apply the mutator, then this message is sent", mutator)
+		return nil, nil, model.Errorf(model.NotFound, "mutator %s does not exist; create it with muster apply -f, and this message is sent", mutator)
 	case m.Javascript == nil:
 		return nil, m.Spec, nil
 	}

@@ -80,8 +80,8 @@ func FuzzIdentity(f *testing.F) {
 	})
 }
 
-// FuzzEnrol sends arbitrary bytes to the enrolment address, and arbitrary certificate requests with a valid token:
-// faulty ones are refused as the client's error, and only a machine with a certificate becomes a node.
+// FuzzEnrol sends random enrolment requests, and random certificate requests with a valid token: invalid ones are
+// refused as client errors, and each node has a certificate.
 func FuzzEnrol(f *testing.F) {
 	a, _, _ := sampleEnrolment(f)
 	token, keep, err := a.NewToken([]string{"127.0.0.1:8443"}, JoinToken{Namespace: "default"})

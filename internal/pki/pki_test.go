@@ -30,7 +30,7 @@ type memoryTokens struct {
 	rows map[string]JoinToken
 }
 
-// Find implements Tokens: it returns the join token with this id
+// Find returns the join token with this id
 func (m *memoryTokens) Find(_ context.Context, id string) (JoinToken, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -54,7 +54,7 @@ func (m *memoryTokens) use(id string) error {
 	return nil
 }
 
-// memoryRegistrar implements Registrar in memory.
+// memoryRegistrar is a Registrar that keeps nodes in memory.
 type memoryRegistrar struct {
 	got        []uuid.UUID
 	nodesByKey map[string]Member
@@ -63,19 +63,19 @@ type memoryRegistrar struct {
 	uses       *memoryTokens
 }
 
-// NodeOfKey implements Registrar: it returns the node of a key's fingerprint.
+// NodeOfKey returns the node of a key's fingerprint.
 func (r *memoryRegistrar) NodeOfKey(key string) (Member, bool) {
 	m, ok := r.nodesByKey[key]
 	return m, ok
 }
 
-// RefuseKey implements Registrar: it returns the error that the test has set for keys.
+// RefuseKey returns the error that the test has set for keys.
 func (r *memoryRegistrar) RefuseKey(string) error { return r.keyRefusal }
 
-// UnknownNode implements Registrar: it returns true if the test has set that the server's data lacks nodes
+// UnknownNode returns true if the test has set that the server's data lacks nodes
 func (r *memoryRegistrar) UnknownNode(uuid.UUID) bool { return r.nodesLost }
 
-// Register implements Registrar: it creates a node and counts one use of the token
+// Register creates a node and counts one use of the token
 func (r *memoryRegistrar) Register(_ context.Context, key string, t JoinToken, q EnrolRequest) (Member, error) {
 	if r.uses != nil {
 		if err := r.uses.use(t.ID); err != nil {
@@ -108,7 +108,7 @@ func machineKey(t testing.TB) (*ecdsa.PrivateKey, []byte) {
 	return key, csr
 }
 
-// newToken creates a join token that the test server knows
+// newToken creates a join token and stores it on the test server
 func newToken(t testing.TB, a *Authority, tokens *memoryTokens, address string, of JoinToken) (Token, JoinToken) {
 	t.Helper()
 	token, keep, err := a.NewToken([]string{address}, of)

@@ -141,7 +141,7 @@ func (t *JoinToken) Exhausted() error {
 // errNoToken is the cause of errUnknownToken's errors.
 var errNoToken = errors.New("the join token does not exist")
 
-// errUnknownToken returns the error for a join token that the server does not know.
+// errUnknownToken returns the error for a join token that is not stored on the server.
 func errUnknownToken() error {
 	e := model.Errorf(model.Unauthenticated, "the join token is unknown to the server").
 		WithHint("on the server, create a token: muster node token")

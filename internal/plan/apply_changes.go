@@ -94,7 +94,7 @@ func (f *fleet) apply(edits []definitionEdit) *recomputation {
 	return p
 }
 
-// deletedNodes returns the nodes that the edits deleted, with their ids for life
+// deletedNodes returns the nodes that the edits deleted, with their permanent ids
 func (p *recomputation) deletedNodes() map[model.NodeID]uuid.UUID {
 	deleted := make(map[model.NodeID]uuid.UUID, len(p.deleted))
 	for _, n := range p.deleted {
@@ -322,8 +322,8 @@ func (f *fleet) defineUnit(p *recomputation, id model.UnitID, old, new *unit) {
 	}
 }
 
-// addUsers calls change for the user list of each node name and condition in targets, to add or remove one user. The
-// conditions must be acquired.
+// addUsers calls change for each node name and condition in targets, to add or remove the group or check that has
+// these targets as a user. The conditions must be acquired.
 func (f *fleet) addUsers(t targets, change func(*dependents)) {
 	for _, name := range t.nodes {
 		u := f.mentions[name]

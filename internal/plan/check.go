@@ -16,7 +16,7 @@ import (
 
 // compileCheck compiles a Check to a unit, which has its targets and the compiled text for agents. Its definition contains
 // the text of the Windows, Hooks, Secrets and Assets that the check names: an agent knows no other resources.
-func compileCheck(c *unitCompiler, d *declared) (*unit, error) {
+func compileCheck(c *unitCompiler, d *declaredResource) (*unit, error) {
 	spec, ns, id := d.spec.(*model.CheckSpec), d.key.Namespace, model.UnitID(d.id)
 	definition, err := checkDefinition(c, d, spec)
 	if err != nil {
@@ -73,7 +73,7 @@ func compileCheck(c *unitCompiler, d *declared) (*unit, error) {
 
 // checkDefinition compiles a check to a definition, the text for agents, with defaults and the content of referenced resources.
 // The ID comes later, see definitionStore.assignIDs.
-func checkDefinition(c *unitCompiler, d *declared, spec *model.CheckSpec) (*model.CheckDefinition, error) {
+func checkDefinition(c *unitCompiler, d *declaredResource, spec *model.CheckSpec) (*model.CheckDefinition, error) {
 	ns := d.key.Namespace
 	out := &model.CheckDefinition{
 		Definition: model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID},
@@ -196,9 +196,9 @@ type unit struct {
 	*body                           // the body that nodes run now
 	next            *rollout        // a second body that some nodes run instead; nil: all nodes run the first
 
-	source *declared    // resource of this unit; it is compiled again when a resource in uses changes
-	uses   []intent.Key // other resources whose text is part of the body
-	needs  references   // resources that the unit names, counted by their Placement
+	source *declaredResource // resource of this unit; it is compiled again when a resource in uses changes
+	uses   []intent.Key      // other resources whose text is part of the body
+	needs  references        // resources that the unit names, counted by their Placement
 }
 
 // body is one compiled version of a check; during a gradual rollout a check has two
@@ -244,8 +244,8 @@ func changedNodes(old, new *unit) *roaring.Bitmap {
 	return roaring.Xor(nodes(old), nodes(new))
 }
 
-// targetLists returns the targets of a check that select the nodes which run it and its proxy nodes; nil: it runs
-// nowhere
+// targetLists returns the targets of a check: one list for the nodes that run the check, one for its proxy nodes;
+// nil: the check runs nowhere
 func (u *unit) targetLists() (list []*targets) {
 	if u == nil || u.targets == nil {
 		return nil

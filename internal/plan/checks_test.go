@@ -272,7 +272,7 @@ func TestRolloutMovesNodesToTheSecondBody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		u, err := h.p.compiler.unit(def.(*declared), func(k intent.Key) any { return h.p.fleet.definitions[k] }, nil)
+		u, err := h.p.compiler.unit(def.(*declaredResource), func(k intent.Key) any { return h.p.fleet.definitions[k] }, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,7 @@ import (
 // unitCompilers has the compile function of each kind that lands on nodes. The function makes the unit of a declared
 // resource. It reads other resources through the unitCompiler, which remembers them: when one of them changes, the unit
 // is compiled again. Such a kind takes its ids from the sequence of checks (intentdb, sequenceOf).
-var unitCompilers = map[string]func(*unitCompiler, *declared) (*unit, error){
+var unitCompilers = map[string]func(*unitCompiler, *declaredResource) (*unit, error){
 	"Check":     compileCheck,
 	"Directive": compileDirective,
 	"Template":  compileTemplate,
@@ -37,8 +37,8 @@ func compiledKinds() []string {
 	return append(kinds, slices.Sorted(maps.Keys(unitCompilers))...)
 }
 
-// declared is a decoded resource from the store
-type declared struct {
+// declaredResource is a decoded resource from the store
+type declaredResource struct {
 	key  intent.Key
 	id   uint32
 	meta model.Metadata
@@ -46,7 +46,7 @@ type declared struct {
 }
 
 // name returns the name of the declared resource with its namespace
-func (d *declared) name() route.Name { return routeName(d.key.Namespace, d.key.Name) }
+func (d *declaredResource) name() route.Name { return routeName(d.key.Namespace, d.key.Name) }
 
 // compiler compiles resources to the planner's definitions. Only the holder of Planner.compiling uses it.
 type compiler struct {
@@ -61,12 +61,12 @@ func newCompiler(groups *groupNumbers, kinds *kind.Registry) *compiler {
 }
 
 // decode decodes a stored resource by its kind.
-func (c *compiler) decode(key intent.Key, id uint32, data []byte) (*declared, error) {
+func (c *compiler) decode(key intent.Key, id uint32, data []byte) (*declaredResource, error) {
 	kind, ok := c.kinds.Of(key.Kind)
 	if !ok {
 		return nil, fmt.Errorf("compile %s %q: unknown kind", key.Kind, key.Name)
 	}
-	d := &declared{key: key, id: id, spec: kind.New()}
+	d := &declaredResource{key: key, id: id, spec: kind.New()}
 	var envelope struct {
 		Metadata *model.Metadata `json:"metadata"`
 		Spec     json.RawMessage `json:"spec"`
@@ -83,7 +83,7 @@ func (c *compiler) decode(key intent.Key, id uint32, data []byte) (*declared, er
 }
 
 // define compiles a resource that does not run on nodes itself, such as a group or a namespace
-func (c *compiler) define(d *declared) (def any, err error) {
+func (c *compiler) define(d *declaredResource) (def any, err error) {
 	switch spec := d.spec.(type) {
 	case *model.NamespaceSpec:
 		def = &directory.Namespace{
@@ -148,7 +148,7 @@ func (c *unitCompiler) use(key intent.Key) any {
 
 // unit compiles a resource that runs on nodes, such as a check; lookup and policies return the definitions of other
 // resources after the edit
-func (c *compiler) unit(d *declared, lookup func(intent.Key) any, policies func() map[intent.Key][]*resourceDef) (*unit, error) {
+func (c *compiler) unit(d *declaredResource, lookup func(intent.Key) any, policies func() map[intent.Key][]*resourceDef) (*unit, error) {
 	in := &unitCompiler{compiler: c, lookup: lookup, policies: policies}
 	u, err := unitCompilers[d.key.Kind](in, d)
 	if err != nil {
@@ -273,7 +273,7 @@ func (v values) get(name string) (json.RawMessage, bool) {
 }
 
 // node compiles a Node to its definition with the merged labels.
-func (c *compiler) node(d *declared, spec *model.NodeSpec) *nodeDef {
+func (c *compiler) node(d *declaredResource, spec *model.NodeSpec) *nodeDef {
 	uid, _ := uuid.Parse(spec.UID) // a node that never enrolled has no UID
 	if spec.Proxy {
 		uid = directory.ProxyUID(model.NodeID(d.id))

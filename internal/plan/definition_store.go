@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// definitionStore assigns ids to compiled definition and stores them, so that an id survives restarts and is never
+// definitionStore assigns ids to compiled definitions and stores them, so that an id survives restarts and is never
 // used again. The holder of Planner.compiling uses it; readers find definitions in the directory.
 type definitionStore struct {
 	store intent.Store

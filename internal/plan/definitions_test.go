@@ -132,8 +132,8 @@ func TestReadersSeeConsistentAssignments(t *testing.T) {
 	readers.Wait()
 }
 
-// TestShadowFollowsTheNamespace expects that a namespace's messages are recorded without being sent (shadow) exactly
-// while its resource declares that
+// TestShadowFollowsTheNamespace expects the messages of a namespace to be recorded without being sent exactly while
+// the namespace is declared as shadow
 func TestShadowFollowsTheNamespace(t *testing.T) {
 	h := newTestPlanner(t)
 	for _, c := range []struct {

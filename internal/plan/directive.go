@@ -21,7 +21,7 @@ type policyTargets struct {
 
 // compileDirective compiles a Directive to a unit with the components of its technique. The unit lands on the nodes of all
 // policies that name it: a policy itself becomes no unit.
-func compileDirective(c *unitCompiler, d *declared) (*unit, error) {
+func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 	spec, ns := d.spec.(*model.DirectiveSpec), d.key.Namespace
 	found, at := c.resource("Technique", ns, spec.Technique)
 	technique, _ := found.(*model.TechniqueSpec)
@@ -58,14 +58,14 @@ func compileDirective(c *unitCompiler, d *declared) (*unit, error) {
 		return nil, err
 	}
 	if len(u.properties) > 0 {
-		u.try = definition.Try
+		u.try = definition.ExpandAll
 	}
 	u.size, err = definitionSize(u.definition)
 	return u, err
 }
 
 // addPolicies adds the targets of the policies that name the directive to its unit, and their receivers to the definition.
-func (u *unit) addPolicies(c *unitCompiler, d *declared, definition *model.DirectiveDefinition) error {
+func (u *unit) addPolicies(c *unitCompiler, d *declaredResource, definition *model.DirectiveDefinition) error {
 	var alert *model.PolicyAlert
 	var alertOf string
 	for _, p := range c.policiesOf(d.key) {

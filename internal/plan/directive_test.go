@@ -27,7 +27,7 @@ func directive(text string) *model.DirectiveSpec {
 	return &model.DirectiveSpec{Technique: "motd", Parameters: map[string]model.Scalar{"text": model.Scalar(text)}}
 }
 
-// directiveOn returns the compiled directive in a node's assignment; nil: it is not there.
+// directiveOn returns the compiled directive in a node's assignment; nil: none.
 func (h *testPlanner) directiveOn(node, name string) *model.DirectiveDefinition {
 	for _, c := range h.p.directory.For(h.id(node)).Definitions {
 		if d := c.AsDirective(); d != nil && d.Name == name {
@@ -37,12 +37,14 @@ func (h *testPlanner) directiveOn(node, name string) *model.DirectiveDefinition 
 	return nil
 }
 
-// holders returns the names of the nodes that a directive lands on.
+// holders returns the names of the nodes to which a directive is assigned.
 func (h *testPlanner) holders(name string, nodes ...string) string {
 	return strings.Join(slices.DeleteFunc(nodes, func(n string) bool { return h.directiveOn(n, name) == nil }), " ")
 }
 
-func TestDirectiveLandsWherePoliciesPutIt(t *testing.T) {
+// TestPoliciesSelectNodesOfDirectives declares policies and expects their directives on exactly the nodes that the
+// policies select.
+func TestPoliciesSelectNodesOfDirectives(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("web01", nil, "web")
 	h.node("web02", nil, "web", "lab")
@@ -164,8 +166,8 @@ func TestOneDirectiveOfATechniqueRuns(t *testing.T) {
 	expect("the winner was deleted", "", "", "n1 n2")
 }
 
-// TestIncrementalPoliciesEqualFullPlan applies random changes of policies, directives, techniques and nodes, and expects
-// the fleet of a fresh load.
+// TestIncrementalPoliciesEqualFullPlan applies random changes of policies, directives, techniques and nodes, and
+// expects the same fleet as a fresh load of all resources.
 func TestIncrementalPoliciesEqualFullPlan(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newTestPlanner(t)

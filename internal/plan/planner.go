@@ -387,10 +387,10 @@ func newDesc(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc("muster_plan_"+name, help, nil, nil)
 }
 
-// Describe implements prometheus.Collector.
+// Describe sends the descriptions of all metrics to Prometheus.
 func (c collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
-// Collect implements prometheus.Collector.
+// Collect sends the planner's counters to Prometheus.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	p := c.p
 	p.mu.RLock()

@@ -28,7 +28,7 @@ type propertyIndex struct {
 	readers  map[string][]model.UnitID   // units that read the property, by property
 }
 
-// propertyPlace identifies a property by its name and the scope that declares it.
+// propertyPlace identifies one declaration of a property, by name and scope.
 type propertyPlace struct {
 	property string
 	scope    scope

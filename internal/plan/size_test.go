@@ -215,7 +215,7 @@ func newMemoryStore() *memoryStore {
 	return &memoryStore{rows: map[intent.Key]intent.Row{}, lastID: map[string]uint32{"Node": 1, "Check": 999, "Namespace": 0}}
 }
 
-// Commit implements intent.Store: it applies writes as one revision, or fails once if the test has set an error.
+// Commit applies writes as one revision, or fails once if the test has set an error.
 func (m *memoryStore) Commit(_ context.Context, by intent.Actor, writes []intent.Write) (intent.CommitResult, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -251,7 +251,7 @@ func (m *memoryStore) Commit(_ context.Context, by intent.Actor, writes []intent
 	return done, nil
 }
 
-// Get implements intent.Store: it returns the row of a key.
+// Get returns the row of a key.
 func (m *memoryStore) Get(_ context.Context, key intent.Key) (intent.Row, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -262,7 +262,7 @@ func (m *memoryStore) Get(_ context.Context, key intent.Key) (intent.Row, error)
 	return row, nil
 }
 
-// GetAll implements intent.Store: it returns the rows with these keys, without the missing ones
+// GetAll returns the rows with these keys, without the missing ones
 func (m *memoryStore) GetAll(_ context.Context, keys []intent.Key) (rows []intent.Row, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -274,7 +274,7 @@ func (m *memoryStore) GetAll(_ context.Context, keys []intent.Key) (rows []inten
 	return rows, nil
 }
 
-// List implements intent.Store: it returns all rows of a kind.
+// List returns all rows of a kind.
 func (m *memoryStore) List(_ context.Context, q intent.ListQuery) (rows []intent.Row, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -289,7 +289,7 @@ func (m *memoryStore) List(_ context.Context, q intent.ListQuery) (rows []intent
 	return rows, nil
 }
 
-// Changes implements intent.Store: it returns the changes after a revision.
+// Changes returns the changes after a revision.
 func (m *memoryStore) Changes(_ context.Context, after int64, limit int) (list []intent.Change, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -301,38 +301,40 @@ func (m *memoryStore) Changes(_ context.Context, after int64, limit int) (list [
 	return list, nil
 }
 
-// ChangesBefore implements intent.Store and returns nothing, because the planner does not read the change history.
+// ChangesBefore returns nothing, because the planner does not read the change history.
 func (m *memoryStore) ChangesBefore(context.Context, intent.ChangeQuery) ([]intent.Change, error) {
 	return nil, nil // for people; the planner does not ask
 }
 
-// Revision implements intent.Store: it returns the last revision.
+// Revision returns the last revision.
 func (m *memoryStore) Revision(context.Context) (int64, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.revision, nil
 }
 
-// ForgetChanges implements intent.Store and removes nothing.
+// ForgetChanges does nothing, because the store in memory keeps all changes.
 func (m *memoryStore) ForgetChanges(context.Context, time.Time, int) (int, error) { return 0, nil }
 
-// Close implements intent.Store and does nothing.
+// Close does nothing, because the store in memory holds no files.
 func (m *memoryStore) Close() error { return nil }
 
-// Trouble implements intent.Store and reports that the store works.
+// Trouble returns nil: the store in memory always works.
 func (m *memoryStore) Trouble() error { return nil }
 
-// Identity implements intent.Store: the store id is always 1.
+// Identity returns 1, the same store id always.
 func (m *memoryStore) Identity() uint64 { return 1 }
 
-// LastID implements intent.Store and returns zero.
+// LastID returns zero, because the planner does not call it.
 func (m *memoryStore) LastID() uint32 { return 0 }
 
-// BeginLife implements intent.Store and does nothing.
-func (m *memoryStore) BeginLife(context.Context, uint64, intent.KnownIntent) error { return nil }
+// RecordIncarnation does nothing, because the planner does not use the journal's incarnation.
+func (m *memoryStore) RecordIncarnation(context.Context, uint64, intent.KnownIntent) error {
+	return nil
+}
 
-// Life implements intent.Store and returns zero.
-func (m *memoryStore) Life(context.Context) (uint64, error) { return 0, nil }
+// Incarnation returns zero, because the planner does not use the journal's incarnation.
+func (m *memoryStore) Incarnation(context.Context) (uint64, error) { return 0, nil }
 
 // testPlanner is a planner on a store, for tests.
 type testPlanner struct {

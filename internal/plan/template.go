@@ -12,7 +12,7 @@ import (
 // compileTemplate compiles a Template to a unit, which has its targets and the compiled text for agents. Items and
 // triggers that are disabled are left out; the order of the others is that of their keys and names, so that an edit
 // of the order changes nothing.
-func compileTemplate(c *unitCompiler, d *declared) (*unit, error) {
+func compileTemplate(c *unitCompiler, d *declaredResource) (*unit, error) {
 	spec, ns := d.spec.(*model.TemplateSpec), d.key.Namespace
 	definition := &model.TemplateDefinition{Definition: model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID}, ValueMaps: spec.ValueMaps, Macros: spec.Macros}
 	named := references{}

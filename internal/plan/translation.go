@@ -117,7 +117,7 @@ func (p *Planner) compile(t *translation, broken func(intent.Key, error) error) 
 		return present[key]
 	}
 	for _, key := range t.keys {
-		d, ok := t.defs[key].(*declared)
+		d, ok := t.defs[key].(*declaredResource)
 		if !ok {
 			continue
 		}

@@ -55,7 +55,7 @@ func Compile(steps []model.Step, t item.Type) (*Chain, error) {
 			c.memories++
 		}
 		if one.flags&onlyErrors != 0 && i != c.checks {
-			return nil, model.Errorf(model.Invalid, "step %d, %s: it must stand in front of the other steps", i+1, s.Name)
+			return nil, model.Errorf(model.Invalid, "step %d, %s: this step must be before all other steps", i+1, s.Name)
 		}
 		if one.flags&onlyErrors != 0 {
 			c.checks++
@@ -133,7 +133,7 @@ func (c *Chain) run(s *State, v item.Value, at int64, p *Parsed, traced *[]StepR
 		}
 		var m *memory
 		if one.flags&remembers != 0 {
-			m = s.at(one.memory, c.memories)
+			m = s.memoryOf(one.memory, c.memories)
 		}
 		out, err := one.run(v, at, m, p)
 		p = nil // it has the parsed forms of the first step's input

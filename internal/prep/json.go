@@ -269,7 +269,8 @@ func unquoteJSON(s string) string {
 // raw returns the part of the document that a node covers, unchanged
 func (t *jsonTree) raw(n uint32) string { return t.text[t.nodes[n].start:t.nodes[n].end] }
 
-// kind returns the first character of a node's text, which tells a string, number, object or array
+// kind returns the first character of a node's text, which shows whether the node is a string, number, object or
+// array
 func (t *jsonTree) kind(n uint32) byte { return t.text[t.nodes[n].start] }
 
 // isContainer reports whether a node is an object or an array.

@@ -28,8 +28,8 @@ const (
 // maxFilterDepth bounds the parentheses and paths inside each other.
 const maxFilterDepth = 64
 
-// truth reports whether a value counts as true: it is neither missing nor empty nor 0
-func (v filterValue) truth() bool {
+// isTrue reports whether a value counts as true: it is neither missing nor empty nor 0
+func (v filterValue) isTrue() bool {
 	return v.kind == filterText && v.text != "" || v.kind == filterNumber && v.number != 0
 }
 
@@ -113,7 +113,7 @@ func (r *pathReader) readOperand() (filterExpr, error) {
 		}
 		return func(t *jsonTree, n uint32) (filterValue, error) {
 			v, err := x(t, n)
-			return truthValue(!v.truth()), err
+			return truthValue(!v.isTrue()), err
 		}, nil
 	case c == '\'' || c == '"':
 		text, err := r.readQuoted()
@@ -225,7 +225,7 @@ func binaryExpr(operator string, left, right filterExpr) filterExpr {
 		if err != nil {
 			return a, err
 		}
-		if operator == "||" && a.truth() || operator == "&&" && !a.truth() {
+		if operator == "||" && a.isTrue() || operator == "&&" && !a.isTrue() {
 			return truthValue(operator == "||"), nil
 		}
 		b, err := right(t, n)
@@ -234,7 +234,7 @@ func binaryExpr(operator string, left, right filterExpr) filterExpr {
 		}
 		switch operator {
 		case "||", "&&":
-			return truthValue(b.truth()), nil
+			return truthValue(b.isTrue()), nil
 		case "+", "-", "*", "/":
 			return calculate(operator, a, b)
 		}

@@ -164,7 +164,7 @@ func (p *jsonPath) matches(t *jsonTree, root uint32) ([]jsonMatch, bool, error) 
 				err = q.selectChildren(m.node)
 			}
 			set = q.found
-			definite = definite && s.definite()
+			definite = definite && s.selectsAtMostOne()
 		}
 		if err != nil {
 			return nil, false, err
@@ -173,8 +173,8 @@ func (p *jsonPath) matches(t *jsonTree, root uint32) ([]jsonMatch, bool, error) 
 	return set, definite, nil
 }
 
-// definite reports whether a segment selects at most one value.
-func (s *pathSegment) definite() bool {
+// selectsAtMostOne reports whether a segment selects at most one value.
+func (s *pathSegment) selectsAtMostOne() bool {
 	return !s.deep && (s.kind == byName && len(s.names) == 1 || s.kind == byIndex && len(s.indexes) == 1)
 }
 
@@ -185,8 +185,8 @@ type jsonQuery struct {
 	found   []jsonMatch
 }
 
-// selectChildren collects the children of a node that the segment selects; with .. children of all descendants, in the
-// order of the document.
+// selectChildren collects the children of a node that the segment selects, or all matching descendants for a
+// recursive segment. children of all descendants, in the order of the document.
 func (q *jsonQuery) selectChildren(n uint32) error {
 	t, s := q.tree, q.segment
 	if !t.isContainer(n) {
@@ -221,7 +221,7 @@ func (q *jsonQuery) selectChildren(n uint32) error {
 			if err != nil {
 				return err
 			}
-			ok = v.truth()
+			ok = v.isTrue()
 		}
 		if ok {
 			if len(q.found) == maxJSONMatches {
@@ -394,8 +394,8 @@ func (r *pathReader) readPath() (*jsonPath, error) {
 			return nil, fmt.Errorf("character %d: only a function may follow a function or ~", r.at)
 		}
 		p.segments = append(p.segments, s)
-		p.plain = p.plain && s.definite()
-		p.definite = s.kind == aggregate || p.definite && (s.kind == nameOf || s.definite())
+		p.plain = p.plain && s.selectsAtMostOne()
+		p.definite = s.kind == aggregate || p.definite && (s.kind == nameOf || s.selectsAtMostOne())
 	}
 	return p, nil
 }

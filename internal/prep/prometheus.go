@@ -85,7 +85,7 @@ func (m *metricRows) parseRow(line string) error {
 		for r.skipSpace(); !r.accept("}"); {
 			label, operator, err := r.label()
 			if err == nil && operator != "=" {
-				err = fmt.Errorf("expected = behind the name of a label")
+				err = fmt.Errorf("expected = after the name of a label")
 			}
 			if err != nil {
 				return err
@@ -93,8 +93,8 @@ func (m *metricRows) parseRow(line string) error {
 			m.labels = append(m.labels, label)
 			if r.skipSpace(); r.accept(",") {
 				r.skipSpace()
-			} else if !r.at("}") {
-				return errors.New("expected , or } behind a label")
+			} else if !r.startsWith("}") {
+				return errors.New("expected , or } after a label")
 			}
 		}
 	}
@@ -136,12 +136,12 @@ type metricReader struct {
 // rest returns the text that is not read yet
 func (r *metricReader) rest() string { return r.source[r.position:] }
 
-// at reports whether this text comes next
-func (r *metricReader) at(text string) bool { return strings.HasPrefix(r.rest(), text) }
+// startsWith reports whether the unread text starts with this text
+func (r *metricReader) startsWith(text string) bool { return strings.HasPrefix(r.rest(), text) }
 
 // accept skips this text and returns true if it comes next
 func (r *metricReader) accept(text string) bool {
-	if !r.at(text) {
+	if !r.startsWith(text) {
 		return false
 	}
 	r.position += len(text)
@@ -247,15 +247,15 @@ func parseMetricPattern(source string) (*metricPattern, error) {
 			}
 			if r.skipSpace(); r.accept(",") {
 				r.skipSpace()
-			} else if !r.at("}") {
-				return nil, model.Errorf(model.Invalid, "invalid pattern %q: expected , or } behind a label", source)
+			} else if !r.startsWith("}") {
+				return nil, model.Errorf(model.Invalid, "invalid pattern %q: expected , or } after a label", source)
 			}
 		}
 	}
 	if r.skipSpace(); r.accept("==") {
 		f, ok := parseMetricNumber(strings.TrimLeft(r.rest(), " \t"))
 		if !ok {
-			return nil, model.Errorf(model.Invalid, "invalid pattern %q: no number behind ==", source)
+			return nil, model.Errorf(model.Invalid, "invalid pattern %q: expected a number after ==", source)
 		}
 		p.value = &f
 	} else if r.rest() != "" {

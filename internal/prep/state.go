@@ -22,8 +22,8 @@ type memory struct {
 	value item.Value
 }
 
-// at returns the memory of step i of the n steps in the chain that remember a value
-func (s *State) at(i, n int) *memory {
+// memoryOf returns the memory of the i-th of the n chain steps that remember a value
+func (s *State) memoryOf(i, n int) *memory {
 	if i == 0 {
 		return &s.first
 	}
@@ -58,7 +58,7 @@ func (s *State) Append(dst []byte) []byte {
 	}
 	dst = binary.AppendUvarint(dst, uint64(n))
 	for i := range n {
-		m := s.at(i, n)
+		m := s.memoryOf(i, n)
 		dst = append(dst, byte(m.value.Kind()))
 		switch m.value.Kind() {
 		case item.None:
@@ -86,7 +86,7 @@ func DecodeState(data []byte) (s State, rest []byte, err error) {
 	}
 	data = data[size:]
 	for i := range int(n) {
-		m := s.at(i, int(n))
+		m := s.memoryOf(i, int(n))
 		if len(data) == 0 {
 			return s, nil, errState
 		}

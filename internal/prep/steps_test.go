@@ -261,7 +261,7 @@ func TestCompileRefuses(t *testing.T) {
 		{[]model.Step{sampleStep("javascript", "return )")}, "line 1, column 8"},
 		{[]model.Step{{Name: "trim", Parameters: []string{" "}, OnFail: &model.OnFail{}}}, "onFail has no effect"},
 		{[]model.Step{sampleStep("checkNotSupported")}, "onFail is missing"},
-		{[]model.Step{sampleStep("trim", " "), {Name: "checkNotSupported", OnFail: &model.OnFail{}}}, "step 2, checkNotSupported: it must stand in front"},
+		{[]model.Step{sampleStep("trim", " "), {Name: "checkNotSupported", OnFail: &model.OnFail{}}}, "step 2, checkNotSupported: this step must be before"},
 		{make([]model.Step, maxSteps+1), "65 steps, the limit is 64"},
 	} {
 		_, err := Compile(c.steps, item.Float)

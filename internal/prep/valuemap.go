@@ -29,7 +29,7 @@ func CompileValueMap(m *model.ValueMap) (*ValueMap, error) {
 		of := &m.Mappings[i]
 		if of.Type == "default" {
 			if out.hasRest {
-				return nil, model.Errorf(model.Invalid, "mapping %d: a second default", i+1).WithHint("keep one of them")
+				return nil, model.Errorf(model.Invalid, "mapping %d: the value map already has a default", i+1).WithHint("keep one of them")
 			}
 			out.rest, out.hasRest = of.Text, true
 			continue
@@ -43,7 +43,7 @@ func CompileValueMap(m *model.ValueMap) (*ValueMap, error) {
 	return out, nil
 }
 
-// compileMapping returns the test of a mapping.
+// compileMapping returns a function that reports whether a mapping applies to a value.
 func compileMapping(m *model.ValueMapping) (func(item.Value, float64) bool, error) {
 	bound, err := strconv.ParseFloat(strings.TrimSpace(m.Value), 64)
 	switch m.Type {

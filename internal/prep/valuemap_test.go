@@ -33,7 +33,7 @@ func TestValueMap(t *testing.T) {
 	}
 }
 
-// TestValueMapRefusesMappings compiles value maps with faults.
+// TestValueMapRefusesMappings compiles invalid value maps and expects an error for each.
 func TestValueMapRefusesMappings(t *testing.T) {
 	for want, m := range map[string]model.ValueMapping{
 		`mapping 1: greaterOrEqual needs a number, got "x"`:                                                    {Type: "greaterOrEqual", Value: "x"},
@@ -50,7 +50,7 @@ func TestValueMapRefusesMappings(t *testing.T) {
 	}
 }
 
-// FuzzValueMap compiles a random mapping and shows a random value.
+// FuzzValueMap compiles random mappings and converts random values to texts, and expects no panic.
 func FuzzValueMap(f *testing.F) {
 	f.Add("inRange", "1-5,-3--1", "x", 2.0)
 	f.Add("regexp", "^a(?=b)", "ab", 0.0)

@@ -25,7 +25,7 @@ const prometheusVersion = "3.16.0"
 // errTruncated is the warning about an answer that the limit cut.
 var errTruncated = errors.New("results truncated due to limit")
 
-// query evaluates an expression at one time.
+// query evaluates a PromQL expression at one time (instant query).
 func (q *promRequest) query(ctx context.Context, _ *http.Request, x *parameters) ([]byte, annotations.Annotations, error) {
 	store, err := q.store(ctx, x)
 	if err != nil {
@@ -36,7 +36,7 @@ func (q *promRequest) query(ctx context.Context, _ *http.Request, x *parameters)
 	})
 }
 
-// queryRange evaluates an expression over a period.
+// queryRange evaluates a PromQL expression at each step of a period (range query).
 func (q *promRequest) queryRange(ctx context.Context, r *http.Request, x *parameters) ([]byte, annotations.Annotations, error) {
 	if err := x.checkRange(r.Form); err != nil {
 		return nil, nil, badData(err)
@@ -50,7 +50,7 @@ func (q *promRequest) queryRange(ctx context.Context, r *http.Request, x *parame
 	})
 }
 
-// evaluate runs a query and encodes its result.
+// evaluate runs a PromQL query and encodes its result as JSON.
 func (q *promRequest) evaluate(ctx context.Context, x *parameters, build func(promql.QueryOpts) (promql.Query, error)) ([]byte, annotations.Annotations, error) {
 	query, err := build(promql.NewPrometheusQueryOpts(false, x.lookback, nil))
 	if err != nil {
@@ -78,7 +78,7 @@ func (q *promRequest) evaluate(ctx context.Context, x *parameters, build func(pr
 	return data, warnings, err
 }
 
-// series lists series by their labels.
+// series lists the label sets of the series that match the selectors of the request.
 func (q *promRequest) series(ctx context.Context, _ *http.Request, x *parameters) ([]byte, annotations.Annotations, error) {
 	if len(x.matchers) == 0 {
 		return nil, nil, badData(errors.New("no match[] parameter provided"))
@@ -114,7 +114,7 @@ func (q *promRequest) series(ctx context.Context, _ *http.Request, x *parameters
 	return append(data, ']'), *warnings, set.Err()
 }
 
-// querier returns a querier over the period of the request.
+// querier returns a querier of the series store for the period of the request.
 func (q *promRequest) querier(ctx context.Context, x *parameters) (storage.Querier, error) {
 	store, err := q.store(ctx, x)
 	if err != nil {
@@ -123,7 +123,8 @@ func (q *promRequest) querier(ctx context.Context, x *parameters) (storage.Queri
 	return store.Querier(x.start.UnixMilli(), x.end.UnixMilli())
 }
 
-// findTexts returns the sorted texts that find returns for the matchers of the request, without repeats.
+// findTexts returns the sorted, distinct texts (such as label names) that find returns for the selectors of the
+// request.
 func (q *promRequest) findTexts(ctx context.Context, x *parameters, find func(storage.Querier, *storage.LabelHints, []*labels.Matcher) ([]string, annotations.Annotations, error)) (texts []string, _ annotations.Annotations, err error) {
 	querier, err := q.querier(ctx, x)
 	if err != nil {
@@ -155,7 +156,7 @@ func (q *promRequest) findTexts(ctx context.Context, x *parameters, find func(st
 	return texts, *warnings, nil
 }
 
-// labelNames lists the names of labels.
+// labelNames lists the label names of the matching series.
 func (q *promRequest) labelNames(ctx context.Context, _ *http.Request, x *parameters) ([]byte, annotations.Annotations, error) {
 	names, warnings, err := q.findTexts(ctx, x, func(s storage.Querier, hints *storage.LabelHints, matchers []*labels.Matcher) ([]string, annotations.Annotations, error) {
 		return s.LabelNames(ctx, hints, matchers...)
@@ -167,7 +168,7 @@ func (q *promRequest) labelNames(ctx context.Context, _ *http.Request, x *parame
 	return data, warnings, err
 }
 
-// labelValues lists the values of the label in the path.
+// labelValues lists the values of the label in the path, in the matching series.
 func (q *promRequest) labelValues(ctx context.Context, r *http.Request, x *parameters) ([]byte, annotations.Annotations, error) {
 	name := r.PathValue("name")
 	if strings.HasPrefix(name, "U__") {
@@ -184,21 +185,21 @@ func (q *promRequest) labelValues(ctx context.Context, r *http.Request, x *param
 	return data, warnings, err
 }
 
-// valuesOf returns the values of a label.
+// valuesOf returns the values of a label in the matching series.
 func (q *promRequest) valuesOf(ctx context.Context, name string, x *parameters) ([]string, annotations.Annotations, error) {
 	return q.findTexts(ctx, x, func(s storage.Querier, hints *storage.LabelHints, matchers []*labels.Matcher) ([]string, annotations.Annotations, error) {
 		return s.LabelValues(ctx, name, hints, matchers...)
 	})
 }
 
-// metricMetadata describes a metric.
+// metricMetadata is the metadata of a metric in Prometheus' form.
 type metricMetadata struct {
 	Type string `json:"type"`
 	Help string `json:"help"`
 	Unit string `json:"unit"`
 }
 
-// metadata lists the metrics. The store does not know their types and units.
+// metadata lists the metrics with their metadata. The store does not know their types and units.
 func (q *promRequest) metadata(ctx context.Context, _ *http.Request, x *parameters) ([]byte, annotations.Annotations, error) {
 	if x.metric != "" {
 		x.matchers = [][]*labels.Matcher{{labels.MustNewMatcher(labels.MatchEqual, series.LabelMetric, x.metric)}}
@@ -215,13 +216,13 @@ func (q *promRequest) metadata(ctx context.Context, _ *http.Request, x *paramete
 	return data, warnings, err
 }
 
-// buildInfo shows the version of Prometheus.
+// buildInfo returns the version of the Prometheus library, as Prometheus reports its own.
 func (q *promRequest) buildInfo(context.Context, *http.Request, *parameters) ([]byte, annotations.Annotations, error) {
 	data, err := json.Marshal(map[string]string{"version": prometheusVersion, "revision": "", "branch": "", "buildUser": "", "buildDate": "", "goVersion": runtime.Version()})
 	return data, nil, err
 }
 
-// answerEmpty returns an operation whose answer is always the same.
+// answerEmpty returns an operation that always gives the same, empty answer.
 func answerEmpty(data string) operation {
 	return func(*promRequest, context.Context, *http.Request, *parameters) ([]byte, annotations.Annotations, error) {
 		return []byte(data), nil, nil

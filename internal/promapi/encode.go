@@ -10,7 +10,8 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// appendResult appends the data of the answer to a query. Reflection would take longer than the query.
+// appendResult appends the JSON data of the answer to a query: its type and result. Reflection would take longer than
+// the query.
 func appendResult(b []byte, value parser.Value) ([]byte, error) {
 	b = append(b, `{"resultType":"`...)
 	b = append(b, value.Type()...)
@@ -45,7 +46,7 @@ func appendResult(b []byte, value parser.Value) ([]byte, error) {
 	return append(b, '}'), nil
 }
 
-// appendSample appends a series with one value.
+// appendSample appends a series with one value as JSON.
 func appendSample(b []byte, s *promql.Sample) ([]byte, error) {
 	b = append(b, `{"metric":`...)
 	b = appendLabels(b, s.Metric)
@@ -58,7 +59,7 @@ func appendSample(b []byte, s *promql.Sample) ([]byte, error) {
 	return append(appendPoint(b, s.T, s.F), '}'), nil
 }
 
-// appendSeries appends a series with its values.
+// appendSeries appends a series with its values as JSON.
 func appendSeries(b []byte, s *promql.Series) (_ []byte, err error) {
 	b = append(b, `{"metric":`...)
 	b = appendLabels(b, s.Metric)
@@ -78,7 +79,7 @@ func appendSeries(b []byte, s *promql.Series) (_ []byte, err error) {
 	return append(b, '}'), nil
 }
 
-// appendLabels appends labels as an object.
+// appendLabels appends labels as a JSON object.
 func appendLabels(b []byte, l labels.Labels) []byte {
 	b = append(b, '{')
 	i := 0
@@ -90,7 +91,7 @@ func appendLabels(b []byte, l labels.Labels) []byte {
 	return append(b, '}')
 }
 
-// appendComma appends a comma before each element but the first.
+// appendComma appends a comma before each element of a JSON list, except the first.
 func appendComma(b []byte, i int) []byte {
 	if i > 0 {
 		b = append(b, ',')
@@ -98,7 +99,7 @@ func appendComma(b []byte, i int) []byte {
 	return b
 }
 
-// appendPoint appends a time in ms and a value: [1435781451.781,"1"].
+// appendPoint appends a point as JSON, from a time in ms and a value: [1435781451.781,"1"].
 func appendPoint(b []byte, ms int64, value float64) []byte {
 	b = append(b, '[')
 	if ms < 0 {

@@ -27,7 +27,8 @@ var (
 	maxTime = time.Unix(maxSeconds, 999999999).UTC()
 )
 
-// parameters are the decoded parameters of a request. An operation uses those that it needs.
+// parameters are the decoded parameters of a request: expression, times, step, selectors and limit. An operation uses
+// those that it needs.
 type parameters struct {
 	query     string
 	namespace string // besides Prometheus' parameters: only series of this namespace
@@ -42,11 +43,11 @@ type parameters struct {
 	matchers  [][]*labels.Matcher
 }
 
-// decodeParameters reads the parameters of a request; now is the default of the time.
+// decodeParameters decodes the parameters of a request; now is the default of the parameter time.
 func decodeParameters(form url.Values, p parser.Parser, now time.Time) (x parameters, err error) {
 	x = parameters{query: form.Get("query"), namespace: form.Get("namespace"), metric: form.Get("metric")}
 	if len(x.query) > maxQueryBytes {
-		return x, fmt.Errorf(`invalid parameter "query": longer than %d bytes`, maxQueryBytes)
+		return x, fmt.Errorf(`invalid parameter "query": the expression is longer than %d bytes`, maxQueryBytes)
 	}
 	for _, t := range []struct {
 		name  string
@@ -84,7 +85,8 @@ func decodeParameters(form url.Values, p parser.Parser, now time.Time) (x parame
 	return x, nil
 }
 
-// checkRange returns an error unless the request has a period of which each series has few enough points.
+// checkRange returns an error unless the period is valid and each series has at most the allowed number of points in
+// it.
 func (x *parameters) checkRange(form url.Values) error {
 	for _, name := range []string{"start", "end", "step"} {
 		if form.Get(name) == "" {
@@ -120,7 +122,7 @@ func parseTime(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("cannot parse %q to a valid timestamp", text)
 }
 
-// parseDuration parses a duration as seconds or in Prometheus' form (5m), of a millisecond at least.
+// parseDuration parses a duration as seconds or in Prometheus' form (5m); the minimum is one millisecond.
 func parseDuration(text string) (d time.Duration, err error) {
 	if s, err := strconv.ParseFloat(text, 64); err == nil {
 		ns := s * float64(time.Second)
@@ -139,14 +141,14 @@ func parseDuration(text string) (d time.Duration, err error) {
 	return d, nil
 }
 
-// parseSelectors parses selectors of series, each of which has to choose by something.
+// parseSelectors parses series selectors, and refuses one that would select all series.
 func parseSelectors(texts []string, p parser.Parser) ([][]*labels.Matcher, error) {
 	var size int
 	for _, text := range texts {
 		size += len(text)
 	}
 	if size > maxQueryBytes {
-		return nil, fmt.Errorf("longer than %d bytes", maxQueryBytes)
+		return nil, fmt.Errorf("the selector is longer than %d bytes", maxQueryBytes)
 	}
 	sets, err := p.ParseMetricSelectors(texts)
 	if err != nil {
@@ -164,5 +166,5 @@ func parseSelectors(texts []string, p parser.Parser) ([][]*labels.Matcher, error
 	return sets, nil
 }
 
-// limitTo returns the limit of the request, at most a maximum.
+// limitTo returns the parameter limit of the request, cut to a maximum.
 func (x *parameters) limitTo(most int) int { return min(cmp.Or(x.limit, most), most) }

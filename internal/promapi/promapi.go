@@ -35,19 +35,19 @@ const (
 	maxBodyBytes   = 1 << 20
 )
 
-// Options has the engine of queries; nil: Prometheus' with its defaults.
+// Options has the PromQL engine; nil: Prometheus' engine with its defaults.
 type Options struct {
 	Engine promql.QueryEngine
 	Parser parser.Parser
 }
 
-// operations is the state that all requests share.
+// operations is the state that all requests to the API share.
 type operations struct {
 	Options
 	queries *op.Quota[string] // that run, by user
 }
 
-// promRequest is one request.
+// promRequest is one request to Prometheus' API.
 type promRequest struct {
 	op.Request
 	*operations
@@ -56,7 +56,7 @@ type promRequest struct {
 // need is the access that each operation needs.
 var need = access.NeedOn(access.Read, "series")
 
-// Register adds the operations of Prometheus' API.
+// Register adds the operations of Prometheus' HTTP API.
 func Register(r *op.Routes, o Options) {
 	if o.Parser == nil {
 		o.Parser = parser.NewParser(parser.Options{})
@@ -92,7 +92,7 @@ func Register(r *op.Routes, o Options) {
 	}
 }
 
-// describe adds the answer to the description of an operation.
+// describe adds the JSON answer to the OpenAPI description of an operation.
 func describe(o huma.Operation) huma.Operation {
 	o.Responses = map[string]*huma.Response{"200": {Description: "Answer in the form of Prometheus' HTTP API.", Content: map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: "object"}}}}}
 	if strings.Contains(o.Path, "{name}") {
@@ -101,10 +101,10 @@ func describe(o huma.Operation) huma.Operation {
 	return o
 }
 
-// operation answers a request with data, encoded as JSON, and warnings.
+// operation is a function that answers a request with JSON data and warnings.
 type operation func(*promRequest, context.Context, *http.Request, *parameters) ([]byte, annotations.Annotations, error)
 
-// serve answers one request: it decodes the parameters, waits for a place among the queries, and writes the answer.
+// serve answers one request: it decodes the parameters, waits for a query slot, and writes the answer.
 func (o operation) serve(q *promRequest, w http.ResponseWriter, r *http.Request) error {
 	r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
 	if err := r.ParseForm(); err != nil {
@@ -148,7 +148,7 @@ func (o operation) serve(q *promRequest, w http.ResponseWriter, r *http.Request)
 	return nil
 }
 
-// run runs an operation, when the user has a place among the queries, until its timeout.
+// run runs an operation as soon as the user gets a query slot, until the timeout of the request.
 func (q *promRequest) run(r *http.Request, x *parameters, o operation) ([]byte, annotations.Annotations, error) {
 	timeout := min(cmp.Or(x.timeout, maxTimeout), maxTimeout)
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
@@ -162,7 +162,7 @@ func (q *promRequest) run(r *http.Request, x *parameters, o operation) ([]byte, 
 	return o(q, ctx, r, x)
 }
 
-// store returns the series that the request may see.
+// store returns the series store, limited to the namespaces that the caller may read.
 func (q *promRequest) store(ctx context.Context, x *parameters) (storage.Queryable, error) {
 	if q.Series == nil {
 		return nil, model.Errorf(model.Unavailable, "this server keeps no series of values")
@@ -180,20 +180,20 @@ func (q *promRequest) store(ctx context.Context, x *parameters) (storage.Queryab
 	return view.SeriesIn(q.Series, x.namespace), nil
 }
 
-// promError is an error in Prometheus' form.
+// promError is an error answer in Prometheus' JSON form.
 type promError struct {
 	status int
 	kind   string
 	err    error
 }
 
-// Error implements error.
+// Error returns the text of the error.
 func (e *promError) Error() string { return e.err.Error() }
 
-// badData returns the error about a wrong request.
+// badData returns the error about a wrong request, of Prometheus' type bad_data.
 func badData(err error) error { return &promError{http.StatusBadRequest, "bad_data", err} }
 
-// promErrorOf returns the form of an error.
+// promErrorOf converts an error to Prometheus' form, with error type and HTTP status.
 func promErrorOf(err error) *promError {
 	if e, ok := errors.AsType[*promError](err); ok {
 		return e
@@ -205,10 +205,10 @@ func promErrorOf(err error) *promError {
 		return &promError{499, "canceled", err}
 	}
 	if errors.As(err, new(promql.ErrQueryTimeout)) || errors.Is(err, context.DeadlineExceeded) {
-		return &promError{http.StatusServiceUnavailable, "timeout", fmt.Errorf("%w; a query has %s", err, maxTimeout)}
+		return &promError{http.StatusServiceUnavailable, "timeout", fmt.Errorf("%w; the time limit of a query is %s", err, maxTimeout)}
 	}
 	if errors.As(err, new(promql.ErrTooManySamples)) {
-		err = fmt.Errorf("%w: a query may hold %d; choose fewer series, a shorter period or a larger step", err, maxSamples)
+		err = fmt.Errorf("%w: a query may load at most %d values; choose fewer series, a shorter period or a larger step", err, maxSamples)
 	}
 	if errors.As(err, new(promql.ErrStorage)) {
 		return &promError{http.StatusInternalServerError, "internal", err}
@@ -216,7 +216,7 @@ func promErrorOf(err error) *promError {
 	return &promError{http.StatusUnprocessableEntity, "execution", err}
 }
 
-// writeError writes an error in Prometheus' form.
+// writeError writes an error as an answer in Prometheus' JSON form.
 func writeError(w http.ResponseWriter, err error) {
 	e := promErrorOf(err)
 	body, err := json.Marshal(map[string]string{"status": "error", "errorType": e.kind, "error": e.Error()})

@@ -34,7 +34,7 @@ import (
 // now is the time of the server in the tests.
 var now = time.Unix(3600, 0).UTC()
 
-// serveSeries returns the API over a store, for a caller with these grants.
+// serveSeries returns an HTTP handler of the API over a series store, for a caller with these grants.
 func serveSeries(store storage.Queryable, o Options, grants access.Grants) http.Handler {
 	r := op.NewRoutes(op.Options{View: view.New(view.Stores{Series: store, Directory: namesOf{}, Now: func() time.Time { return now }}, view.Live{})})
 	Register(r, o)
@@ -43,18 +43,18 @@ func serveSeries(store storage.Queryable, o Options, grants access.Grants) http.
 	})
 }
 
-// namesOf is a directory without nodes.
+// namesOf is a directory of namespaces without nodes.
 type namesOf struct{ view.Directory }
 
-// NamespaceByName implements view.Directory.
+// NamespaceByName returns the id of a namespace by its name.
 func (namesOf) NamespaceByName(name string) (model.NamespaceID, bool) {
 	return 1, name == "a" || name == "b"
 }
 
-// Nodes implements view.Directory.
+// Nodes returns no nodes.
 func (namesOf) Nodes(string) []model.NodeID { return nil }
 
-// answer is the answer of the API.
+// answer is a decoded answer of the API.
 type answer struct {
 	Status    string          `json:"status"`
 	Data      json.RawMessage `json:"data"`
@@ -64,7 +64,7 @@ type answer struct {
 	Infos     []string        `json:"infos"`
 }
 
-// post sends a form.
+// post sends the parameters as a form by POST and returns the decoded answer.
 func post(t testing.TB, h http.Handler, path string, form url.Values) (a answer, status int) {
 	t.Helper()
 	r := httptest.NewRequest(http.MethodPost, Prefix+"/api/v1/"+path, strings.NewReader(form.Encode()))
@@ -72,7 +72,7 @@ func post(t testing.TB, h http.Handler, path string, form url.Values) (a answer,
 	return send(t, h, r)
 }
 
-// get sends the same as a GET request.
+// get sends the parameters in the URL by GET and returns the decoded answer.
 func get(t testing.TB, h http.Handler, path string, form url.Values) (a answer, status int) {
 	t.Helper()
 	return send(t, h, httptest.NewRequest(http.MethodGet, Prefix+"/api/v1/"+path+"?"+form.Encode(), nil))
@@ -89,20 +89,21 @@ func send(t testing.TB, h http.Handler, r *http.Request) (a answer, status int) 
 	return a, w.Code
 }
 
-// overHTTP is a query engine that asks the API, so that Prometheus' own cases run through it.
+// overHTTP is a PromQL engine that sends each query to the API, so that Prometheus' own test cases run through the
+// API.
 type overHTTP struct {
 	t     testing.TB
 	local *promql.Engine
 	asked *int
 }
 
-// NewInstantQuery implements promql.QueryEngine.
+// NewInstantQuery returns an instant query that the API evaluates.
 func (e overHTTP) NewInstantQuery(ctx context.Context, q storage.Queryable, o promql.QueryOpts, text string, at time.Time) (promql.Query, error) {
 	local, err := e.local.NewInstantQuery(ctx, q, o, text, at)
 	return &queryOverHTTP{Query: local, e: e, store: q, path: "query", form: url.Values{"query": {text}, "time": {secondsOf(at)}}}, err
 }
 
-// NewRangeQuery implements promql.QueryEngine.
+// NewRangeQuery returns a range query that the API evaluates.
 func (e overHTTP) NewRangeQuery(ctx context.Context, q storage.Queryable, o promql.QueryOpts, text string, start, end time.Time, step time.Duration) (promql.Query, error) {
 	local, err := e.local.NewRangeQuery(ctx, q, o, text, start, end, step)
 	return &queryOverHTTP{Query: local, e: e, store: q, path: "query_range", form: url.Values{
@@ -110,12 +111,12 @@ func (e overHTTP) NewRangeQuery(ctx context.Context, q storage.Queryable, o prom
 	}}, err
 }
 
-// secondsOf formats a time as the API takes it.
+// secondsOf formats a time in seconds, as the API expects.
 func secondsOf(t time.Time) string {
 	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64)
 }
 
-// queryOverHTTP is a query of overHTTP.
+// queryOverHTTP is one query that the API evaluates.
 type queryOverHTTP struct {
 	promql.Query
 	e     overHTTP
@@ -124,8 +125,8 @@ type queryOverHTTP struct {
 	form  url.Values
 }
 
-// Exec implements promql.Query. JSON does not have the whole of a native histogram, and Muster keeps none: results with
-// histograms are those of the engine.
+// Exec sends the query to the API and returns the decoded result. JSON does not have the whole of a native histogram,
+// and Muster keeps none: results with histograms are those of the engine.
 func (q *queryOverHTTP) Exec(ctx context.Context) *promql.Result {
 	h := serveSeries(q.store, Options{Engine: q.e.local, Parser: parser.NewParser(promqltest.TestParserOpts)}, access.Grants{Role: access.Viewer})
 	a, status := post(q.e.t, h, q.path, q.form)
@@ -150,10 +151,10 @@ func (q *queryOverHTTP) Exec(ctx context.Context) *promql.Result {
 	return &promql.Result{Value: value, Err: err, Warnings: warnings}
 }
 
-// point is a time and a value, as the API writes them.
+// point is a time and a value in the JSON form of the API.
 type point [2]any
 
-// float returns the point as numbers.
+// float returns the time and the value of the point as numbers.
 func (p point) float() (ms int64, value float64, err error) {
 	seconds, _ := p[0].(float64)
 	text, _ := p[1].(string)
@@ -169,7 +170,7 @@ func sign(x float64) float64 {
 	return 1
 }
 
-// readValue reads the data of an answer to a query.
+// readValue decodes the data in the answer to a query.
 func readValue(data []byte) (parser.Value, error) {
 	var d struct {
 		ResultType parser.ValueType
@@ -220,7 +221,7 @@ func readValue(data []byte) (parser.Value, error) {
 	return matrix, nil
 }
 
-// TestPrometheusCases runs the cases that Prometheus tests its engine with, through the API.
+// TestPrometheusCases runs the test cases of Prometheus' own engine through the API.
 func TestPrometheusCases(t *testing.T) {
 	asked := 0
 	e := overHTTP{t, promqltest.NewTestEngine(t, false, 0, promqltest.DefaultMaxSamplesPerQuery), &asked}
@@ -239,8 +240,8 @@ load 1m
   nowhere{node="secret3"} 1000x120
 `
 
-// TestNoExpressionLeavesItsNamespaces tries to read namespace b, and series of no namespace, as a caller who is bound
-// to namespace a.
+// TestNoExpressionLeavesItsNamespaces queries series of namespace b, and series without a namespace, as a caller with
+// a role in namespace a only, and expects none of them.
 func TestNoExpressionLeavesItsNamespaces(t *testing.T) {
 	store := promqltest.LoadedStorage(t, twoNamespaces)
 	h := serveSeries(store, Options{}, access.Grants{Bindings: map[string]string{"a": access.Viewer}})
@@ -283,7 +284,7 @@ func TestNoExpressionLeavesItsNamespaces(t *testing.T) {
 	}
 }
 
-// expectNoSecret fails if an answer shows something of another namespace.
+// expectNoSecret fails the test if an answer shows data of another namespace.
 func expectNoSecret(t *testing.T, h http.Handler, path string, form url.Values) {
 	t.Helper()
 	a, _ := get(t, h, path, form)
@@ -296,7 +297,7 @@ func expectNoSecret(t *testing.T, h http.Handler, path string, form url.Values) 
 // secret matches names and values of other namespaces than a.
 var secret = regexp.MustCompile(`secret|nowhere|"1\d{3}"`)
 
-// TestCallersWithoutNamespaces expects that a caller without a role is refused.
+// TestCallersWithoutNamespaces expects a refusal for a caller without a role in any namespace.
 func TestCallersWithoutNamespaces(t *testing.T) {
 	store := promqltest.LoadedStorage(t, twoNamespaces)
 	h := serveSeries(store, Options{}, access.Grants{Role: access.Agent})
@@ -315,7 +316,7 @@ func TestCallersWithoutNamespaces(t *testing.T) {
 	}
 }
 
-// TestLimits expects a clear error for each limit.
+// TestLimits exceeds each limit of queries and expects an error that states the limit.
 func TestLimits(t *testing.T) {
 	store := promqltest.LoadedStorage(t, twoNamespaces)
 	h := serveSeries(store, Options{}, access.Grants{Role: access.Viewer})
@@ -363,7 +364,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestUserHasTwoQueries expects that a third query of a user waits, and is refused at its timeout.
+// TestUserHasTwoQueries expects the third concurrent query of a user to wait, and to be refused at its timeout.
 func TestUserHasTwoQueries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hangs := storage.QueryableFunc(func(int64, int64) (storage.Querier, error) { return hangingQuerier{storage.NoopQuerier()}, nil })
@@ -381,16 +382,17 @@ func TestUserHasTwoQueries(t *testing.T) {
 	})
 }
 
-// hangingQuerier answers when the query ends.
+// hangingQuerier is a querier that blocks until the query is cancelled.
 type hangingQuerier struct{ storage.Querier }
 
-// Select implements storage.Querier.
+// Select blocks until the query is cancelled.
 func (hangingQuerier) Select(ctx context.Context, _ bool, _ *storage.SelectHints, _ ...*labels.Matcher) storage.SeriesSet {
 	<-ctx.Done()
 	return storage.ErrSeriesSet(ctx.Err())
 }
 
-// TestWithoutStore expects an error, and the version, from a server that keeps no series.
+// TestWithoutStore queries a server that keeps no series, and expects an error for queries and an answer to the
+// request for its version.
 func TestWithoutStore(t *testing.T) {
 	h := serveSeries(nil, Options{}, access.Grants{Role: access.Viewer})
 	if a, status := get(t, h, "query", url.Values{"query": {"1"}}); status != 503 || a.ErrorType != "unavailable" {
@@ -407,7 +409,8 @@ func TestWithoutStore(t *testing.T) {
 	}
 }
 
-// TestGrafanaRequests sends the requests of Grafana's data source, as its source makes them.
+// TestGrafanaRequests sends the requests that Grafana's Prometheus data source sends, and expects the answers that it
+// reads.
 func TestGrafanaRequests(t *testing.T) {
 	h := serveSeries(promqltest.LoadedStorage(t, twoNamespaces), Options{}, access.Grants{Role: access.Viewer})
 	text, err := os.ReadFile(filepath.Join("testdata", "grafana.txt"))
@@ -443,7 +446,7 @@ func sortSeries(answer string) string {
 	return before + strings.Join(parts, "\n")
 }
 
-// FuzzDecodeParameters expects that each request is refused, or decoded to numbers that the engine takes.
+// FuzzDecodeParameters decodes random parameters, and expects an error or values that the PromQL engine accepts.
 func FuzzDecodeParameters(f *testing.F) {
 	for _, seed := range []string{
 		"query=up&time=1.5&timeout=5s", "query=x&start=0&end=1e3&step=15&lookback_delta=5m", "match[]=up&match[]={a=\"b\"}&start=2026-01-01T00:00:00Z&limit=7",

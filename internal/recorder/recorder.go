@@ -52,7 +52,7 @@ type commitOutcome struct {
 	err error
 }
 
-// Committed implements journal.Waiter: it passes the position or error of the commit to wait
+// Committed passes the position or error of the commit to wait
 func (w commitWaiter) Committed(_ uint64, at journal.Position, err error) {
 	w <- commitOutcome{at, err}
 }
@@ -70,7 +70,8 @@ func (w commitWaiter) wait(ctx context.Context) (journal.Position, error) {
 	}
 }
 
-// Append writes one record to the journal and returns when the record is durable and the event view has applied it
+// Append writes one record to the journal and returns when the record is durable and applied to the event states in
+// memory
 func (r *Recorder) Append(ctx context.Context, section journal.Section, record *wire.Record) error {
 	w := make(commitWaiter, 1)
 	if err := r.append(ctx, journal.Entry{Section: section, Data: wire.AppendRecord(nil, record), Waiter: w}); err != nil {
@@ -83,7 +84,7 @@ func (r *Recorder) Append(ctx context.Context, section journal.Section, record *
 	return r.Applied(ctx, at)
 }
 
-// append appends entries to the journal and waits until the event view has applied them
+// append appends entries to the journal and waits until they are applied to the event states in memory
 func (r *Recorder) append(ctx context.Context, entries ...journal.Entry) error {
 	if err := r.Journal.Append(ctx, entries...); err != nil {
 		return fmt.Errorf("append to the journal: %w", err)

@@ -22,14 +22,14 @@ func BenchmarkCatchUp(b *testing.B) {
 	f.write(b, l.log, 3000)
 	whole := float64(l.log.SizeAfter(journal.Position{}))
 	for _, way := range []struct {
-		name   string
-		passes int
-		do     func() (changes int)
+		name    string
+		replays int
+		do      func() (changes int)
 	}{
 		{"one pass", 1, func() (changes int) {
-			pass := testenv.Value(l.BeginPass())(b)
-			defer pass.Close()
-			if _, err := pass.Read(b.Context(), func(_ journal.Position, _ int64, ts []event.Transition) error {
+			replay := testenv.Value(l.BeginReplay())(b)
+			defer replay.Close()
+			if _, err := replay.Read(b.Context(), func(_ journal.Position, _ int64, ts []event.Transition) error {
 				changes += len(ts)
 				return nil
 			}); err != nil {
@@ -51,7 +51,7 @@ func BenchmarkCatchUp(b *testing.B) {
 				changes += way.do()
 			}
 			b.ReportMetric(float64(changes)/b.Elapsed().Seconds(), "changes/s")
-			b.ReportMetric(whole*float64(way.passes)*float64(b.N)/float64(changes), "journal-B/change")
+			b.ReportMetric(whole*float64(way.replays)*float64(b.N)/float64(changes), "journal-B/change")
 		})
 	}
 }
@@ -62,7 +62,7 @@ type partitionCommit struct {
 	section journal.Section
 }
 
-// Sections implements journal.Commit: it returns the partition's section and the section All
+// Sections returns the partition's section and the section All
 func (c partitionCommit) Sections() (list []journal.Section) {
 	for _, s := range c.Commit.Sections() {
 		if s == c.section || s == journal.All {

@@ -25,51 +25,51 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// testNames implements dispatch.Names for the nodes and checks of testFleet; no check has a handler.
+// testNames is a directory with the nodes and checks of testFleet; no check has a handler.
 type testNames struct{}
 
-// NodeName implements dispatch.Names: it returns a name that contains the node's id.
+// NodeName returns a name that contains the node's id.
 func (testNames) NodeName(id model.NodeID) (string, string, bool) {
 	return "default", fmt.Sprint("node-", id), true
 }
 
-// NodeLabels implements dispatch.Names and returns no labels.
+// NodeLabels returns no labels.
 func (testNames) NodeLabels(model.NodeID) map[string]string { return nil }
 
-// NodeFacts implements dispatch.Names and returns no facts.
+// NodeFacts returns no facts.
 func (testNames) NodeFacts(model.NodeID) map[string]string { return nil }
 
-// NodeGroups implements dispatch.Names and returns no groups.
+// NodeGroups returns no groups.
 func (testNames) NodeGroups(model.NodeID) []string { return nil }
 
-// NodeProperties implements dispatch.Names and returns no properties.
+// NodeProperties returns no properties.
 func (testNames) NodeProperties(model.NodeID) model.PropertyValues {
 	return func(string) ([]byte, string, bool) { return nil, "", false }
 }
 
-// SourceName implements dispatch.Names and returns placeholder names.
+// SourceName returns placeholder names.
 func (testNames) SourceName(s model.Source) (string, string, bool) {
 	return "default", s.PlaceholderName(), true
 }
 
-// NamespaceName implements dispatch.Names: it returns the name default for every namespace.
+// NamespaceName returns the name default for every namespace.
 func (testNames) NamespaceName(model.NamespaceID) (string, bool) { return "default", true }
 
-// NamespaceHandlers implements dispatch.Names and returns no handlers.
+// NamespaceHandlers returns no handlers.
 func (testNames) NamespaceHandlers(string) []string { return nil }
 
-// Handler implements dispatch.Names and returns no handler.
+// Handler returns no handler.
 func (testNames) Handler(string, string) (*model.HandlerSpec, bool) { return nil, false }
 
-// Judgement implements dispatch.Names: it returns the compiled check of a definition id, from testDefinition.
+// Judgement returns the compiled check of a definition id, from testDefinition.
 func (testNames) Judgement(id model.DefinitionID, _ string) *model.CheckDefinition {
 	return testDefinition(id)
 }
 
-// SourceUnit implements dispatch.Names and returns nil: no test check has a declaration.
+// SourceUnit returns nil: no test check has a declaration.
 func (testNames) SourceUnit(model.Source) *directory.Unit { return nil }
 
-// Keepalive implements dispatch.Names and returns no keepalive check.
+// Keepalive returns no keepalive check.
 func (testNames) Keepalive(model.NodeID) *model.CheckDefinition { return nil }
 
 // failingStore is a history store on SQLite whose writes fail while the test sets it down.
@@ -86,7 +86,7 @@ func (s *failingStore) Record(ctx context.Context, b history.Batch) error {
 	return s.Store.Record(ctx, b)
 }
 
-// testServer connects a journal, an event view, a dispatcher and a history store, with limits so small that history
+// testServer connects a journal, event states, a dispatcher and a history store, with limits so small that history
 // falls behind.
 type testServer struct {
 	*journalLife
@@ -114,7 +114,7 @@ func newTestServer(t *testing.T, budget, queued int64) *testServer {
 	}})
 	s.dispatcher = dispatch.New(dispatch.Options{
 		Store: s.history, Names: testNames{}, Journal: s.log, Batches: dispatch.BatchOptions{Capacity: queued, Size: 25}, Retention: 100 * 365 * 24 * time.Hour,
-		Rederive: func() (dispatch.Replay, error) { return s.BeginPass() }, Queues: &queue.Registry{},
+		Rederive: func() (dispatch.Replay, error) { return s.BeginReplay() }, Queues: &queue.Registry{},
 	})
 	o := shardOptions()
 	o.Workers = 2
@@ -154,8 +154,8 @@ func newTestServer(t *testing.T, budget, queued int64) *testServer {
 	return s
 }
 
-// requireEqualHistory fails the test unless history holds the same transitions as an event view that never fell
-// behind.
+// requireEqualHistory fails the test unless history has the same transitions as event states that were computed
+// without any loss.
 func (s *testServer) requireEqualHistory(t *testing.T) {
 	t.Helper()
 	entries := testenv.Value(s.history.Entries(t.Context(), history.EntryQuery{Limit: 1 << 20}))(t)
@@ -191,7 +191,7 @@ func (s *testServer) requireEqualHistory(t *testing.T) {
 }
 
 // TestStoreOutageUntilTheJournalIsFull checks recovery after an outage of the history store that lasted until the
-// journal was full. Once the store answers, the journal is cut behind the pass and accepts records again, and no
+// journal was full. Once the store answers, the journal is cut behind the replay and accepts records again, and no
 // transition is lost.
 func TestStoreOutageUntilTheJournalIsFull(t *testing.T) {
 	if testing.Short() {

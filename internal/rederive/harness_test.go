@@ -28,7 +28,7 @@ func testDefinition(id model.DefinitionID) *model.CheckDefinition {
 	return c
 }
 
-// shardOptions returns the settings of a shard, the same for the live event view and for the second one
+// shardOptions returns the settings of a shard, the same for live event states and for those of a replay
 func shardOptions() shard.Options {
 	return shard.Options{Definitions: func(id model.DefinitionID) *model.Definition { return testDefinition(id).Seal() }, Grace: 2 * time.Second, BacklogWait: 5 * time.Second, KeepaliveTimeout: 5 * time.Second}
 }
@@ -112,20 +112,19 @@ func copyCommit(t testing.TB, c journal.Commit) *copiedCommit {
 	return out
 }
 
-// Position implements journal.Commit: it returns the commit's position in the journal.
+// Position returns the commit's position in the journal.
 func (c *copiedCommit) Position() journal.Position { return c.at }
 
-// Received implements journal.Commit: it returns the time at which the server received the entries.
+// Received returns the time at which the server received the entries.
 func (c *copiedCommit) Received() int64 { return c.received }
 
-// Listening implements journal.Commit: it returns the listening time (time in which the server could hear its agents)
-// of the commit.
+// Listening returns the listening time (time in which the server could hear its agents) of the commit.
 func (c *copiedCommit) Listening() time.Duration { return c.listening }
 
-// Sections implements journal.Commit: it returns the partitions that have entries in the commit.
+// Sections returns the partitions that have entries in the commit.
 func (c *copiedCommit) Sections() []journal.Section { return c.sections }
 
-// Entries implements journal.Commit: it calls fn with each entry of a section (one section per partition of nodes).
+// Entries calls fn with each entry of a section (one section per partition of nodes).
 func (c *copiedCommit) Entries(s journal.Section, fn func([]byte) error) error {
 	for _, data := range c.entries[s] {
 		if err := fn(data); err != nil {
@@ -150,9 +149,9 @@ func (c *copiedCommit) onlyPartition(p model.Partition) *copiedCommit {
 // used holds the partitions of the test nodes, see section.
 const used, apart = 7, 37
 
-// rederiveEachPartition computes the transitions of each partition from all commits, with a separate event view per
+// recomputeEachPartition computes the transitions of each partition from all commits, with separate event states per
 // partition.
-func rederiveEachPartition(t testing.TB, all []*copiedCommit) (out [model.Partitions][]event.Transition) {
+func recomputeEachPartition(t testing.TB, all []*copiedCommit) (out [model.Partitions][]event.Transition) {
 	t.Helper()
 	for i := range used {
 		p := model.Partition(i * apart)
@@ -228,7 +227,7 @@ func (f *testFleet) text() []byte {
 // commitWaiter is a channel that receives the commit error of one entry.
 type commitWaiter chan error
 
-// Committed implements journal.Waiter: it sends the commit's error.
+// Committed sends the commit's error.
 func (w commitWaiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
 
 // write appends count entries to the journal, each in a commit of its own.

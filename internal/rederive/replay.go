@@ -3,14 +3,14 @@
 //
 // A Pass has a second event view. It begins at the newest snapshots of all partitions, none of which is ahead of
 // history, and reads the journal once for all partitions: commit by commit, as fast as history records the transitions.
-// The pass ends when it has caught up with the live view. It needs the memory of a second view and of the transitions
+// The replay ends when it has caught up with the live view. It needs the memory of a second view and of the transitions
 // of one commit, however much it reads.
 //
-// During a pass, snapshots are saved of its view, because the live view is ahead of history. So the journal can be cut
-// behind the pass while new commits are appended.
+// During a replay, snapshots are saved of its view, because the live view is ahead of history. So the journal can be cut
+// behind the replay while new commits are appended.
 //
-// Goroutines: only the loaders of snapshots. One lock guards the pass in progress. Start reading
-// at BeginPass.
+// Goroutines: only the loaders of snapshots. One lock guards the replay in progress. Start reading
+// at BeginReplay.
 package rederive
 
 import (
@@ -25,9 +25,9 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 )
 
-// Pass is one replay of the journal through a second event view, which computes transitions again that history has
-// missed. Only one goroutine uses it.
-type Pass struct {
+// Replay is one replay of the journal, which computes dropped transitions again with a second copy of the event
+// states. Only one goroutine uses it.
+type Replay struct {
 	source  *Source
 	view    *event.View
 	ready   atomic.Bool // true once every partition is restored
@@ -35,12 +35,12 @@ type Pass struct {
 	emitted []event.Transition
 }
 
-// BeginPass starts a replay of the journal into a second event view, restored from snapshots. Until Close the journal
-// is not cut beyond the pass.
-func (s *Source) BeginPass() (*Pass, error) {
-	p := &Pass{source: s}
+// BeginReplay starts a replay of the journal with a second copy of the event states, restored from snapshots. Until
+// Close the journal is not cut beyond the replay.
+func (s *Source) BeginReplay() (*Replay, error) {
+	p := &Replay{source: s}
 	p.at.Store(&journal.Position{}) // the journal is not cut while snapshots are chosen
-	s.setPass(p)
+	s.setReplay(p)
 	p.view = event.New(shard.New(s.Options()), event.Options{
 		Emit: func(ts []event.Transition) { p.emitted = append(p.emitted, ts...) },
 	})
@@ -50,7 +50,7 @@ func (s *Source) BeginPass() (*Pass, error) {
 	from, _, err := s.Snapshots.Restore(max(1, s.Parallel), p.view.Restore)
 	if err != nil {
 		p.Close()
-		return nil, fmt.Errorf("restore a second view: %w", err)
+		return nil, fmt.Errorf("restore the event states for a replay: %w", err)
 	}
 	p.at.Store(&from)
 	p.ready.Store(true)
@@ -58,12 +58,12 @@ func (s *Source) BeginPass() (*Pass, error) {
 }
 
 // At returns the journal position up to which the replay has read.
-func (p *Pass) At() journal.Position { return *p.at.Load() }
+func (p *Replay) At() journal.Position { return *p.at.Load() }
 
 // Read reads the journal from the end of the last Read to the journal's present end, and returns that position. It
 // calls fn for every commit, also for one without transitions; the slice ts is reused once fn returns. After an error
-// close the pass.
-func (p *Pass) Read(ctx context.Context, fn func(at journal.Position, received int64, ts []event.Transition) error) (journal.Position, error) {
+// close the replay.
+func (p *Replay) Read(ctx context.Context, fn func(at journal.Position, received int64, ts []event.Transition) error) (journal.Position, error) {
 	head := p.source.Journal.Head()
 	err := p.source.Journal.Read(ctx, p.At(), func(c journal.Commit) error {
 		if err := p.view.Apply(c); err != nil {
@@ -82,8 +82,8 @@ func (p *Pass) Read(ctx context.Context, fn func(at journal.Position, received i
 	return head, nil
 }
 
-// Close ends the replay and frees its event view.
-func (p *Pass) Close() { p.source.setPass(nil) }
+// Close ends the replay and frees its copy of the event states.
+func (p *Replay) Close() { p.source.setReplay(nil) }
 
 // Journal is the part of *journal.Log that a replay reads.
 type Journal interface {
@@ -91,61 +91,61 @@ type Journal interface {
 	Head() journal.Position
 }
 
-// Snapshots restores the event view from which a replay starts; *snapshot.Store implements it.
+// Snapshots restores the event states from which a replay starts; *snapshot.Store implements it.
 type Snapshots interface {
 	Restore(parallel int, fn func(p model.Partition, at journal.Position, body []byte) error) (from journal.Position, restored int, err error)
 }
 
-// Source starts replays of the journal through a second event view, and chooses the view whose state goes into
-// snapshots. It is safe for concurrent use.
+// Source starts replays of the journal, and decides whether snapshots contain the live event states or those of the
+// running replay. It is safe for concurrent use.
 type Source struct {
 	Journal   Journal
 	Snapshots Snapshots
-	Live      *event.View          // the live view; snapshots are saved of it while no pass is in progress
+	Live      *event.View          // the live view; snapshots are saved of it while no replay is in progress
 	Options   func() shard.Options // returns the settings of the live view that decide the effects of a commit
 	// AddReducers adds the other reducers of the live view to the shard of a second view, so that it reads and writes
 	// their sections of snapshots. Nil: there are none.
 	AddReducers func(*shard.Shard)
 	Parallel    int // number of snapshots that are loaded at the same time
 
-	mu   sync.Mutex
-	pass *Pass // the pass in progress; nil: none
+	mu     sync.Mutex
+	replay *Replay // the replay in progress; nil: none
 }
 
-// Snapshot appends the encoded state of a partition to dst: from the view of the running replay if one runs, else
-// from the live view.
+// Snapshot appends the encoded state of a partition to dst: the state of the running replay if one runs, else the
+// live state.
 func (s *Source) Snapshot(p model.Partition, dst []byte) (body []byte, at journal.Position) {
-	if pass := s.currentPass(); pass != nil && pass.ready.Load() {
-		return pass.view.Snapshot(p, dst)
+	if replay := s.currentReplay(); replay != nil && replay.ready.Load() {
+		return replay.view.Snapshot(p, dst)
 	}
 	return s.Live.Snapshot(p, dst)
 }
 
-// Revision returns the revision of the declared resources (intent) that the live view applies.
+// Revision returns the revision of the declared resources (intent) that the live event states have.
 func (s *Source) Revision() int64 { return s.Live.Revision() }
 
 // Underway reports whether a replay of the journal runs.
-func (s *Source) Underway() bool { return s.currentPass() != nil }
+func (s *Source) Underway() bool { return s.currentReplay() != nil }
 
 // Consumers returns the running replay as a journal consumer, so that the journal keeps the segments that the replay
 // still needs.
 func (s *Source) Consumers() []journal.Consumer {
-	if pass := s.currentPass(); pass != nil {
-		return []journal.Consumer{{Name: "rederive", At: pass.At()}}
+	if replay := s.currentReplay(); replay != nil {
+		return []journal.Consumer{{Name: "rederive", At: replay.At()}}
 	}
 	return nil
 }
 
-// currentPass returns the running replay; nil: none runs.
-func (s *Source) currentPass() *Pass {
+// currentReplay returns the running replay; nil: none runs.
+func (s *Source) currentReplay() *Replay {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.pass
+	return s.replay
 }
 
-// setPass sets the running replay; nil: none runs.
-func (s *Source) setPass(p *Pass) {
+// setReplay sets the running replay; nil: none runs.
+func (s *Source) setReplay(p *Replay) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.pass = p
+	s.replay = p
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestOnePassEqualsViewsOfEachPartition compares history after replays with one view per partition, under random
-// crashes: each transition arrives once and in order.
-func TestOnePassEqualsViewsOfEachPartition(t *testing.T) {
+// TestOneReplayEqualsEachPartition compares history after replays with event states that were computed per partition,
+// under random crashes: each transition arrives once and in order.
+func TestOneReplayEqualsEachPartition(t *testing.T) {
 	seeds := 10
 	if testing.Short() {
 		seeds = 4
@@ -38,9 +38,9 @@ func TestOnePassEqualsViewsOfEachPartition(t *testing.T) {
 			stop := errors.New("stop")
 			for round := range 12 {
 				f.write(t, l.log, rng.IntN(60))
-				pass, err := l.BeginPass()
+				replay, err := l.BeginReplay()
 				testenv.NoError(t, err)
-				_, err = pass.Read(t.Context(), func(at journal.Position, _ int64, ts []event.Transition) error {
+				_, err = replay.Read(t.Context(), func(at journal.Position, _ int64, ts []event.Transition) error {
 					for _, x := range ts {
 						if x.At != at {
 							t.Fatalf("commit %d brings a transition of %d", at.Number, x.At.Number)
@@ -70,7 +70,7 @@ func TestOnePassEqualsViewsOfEachPartition(t *testing.T) {
 				if err != nil && !errors.Is(err, stop) {
 					t.Fatal(err)
 				}
-				pass.Close()
+				replay.Close()
 				if rng.IntN(3) == 0 {
 					crashes++
 					crashed := fs.Crash(rng.IntN(101), seed)
@@ -85,7 +85,7 @@ func TestOnePassEqualsViewsOfEachPartition(t *testing.T) {
 			}
 			all = all[:l.log.Head().Number]
 			testenv.NoError(t, l.log.Close())
-			for p, want := range rederiveEachPartition(t, all) {
+			for p, want := range recomputeEachPartition(t, all) {
 				if len(want) != len(recorded[p]) {
 					t.Fatalf("partition %d: %d transitions, want %d", p, len(recorded[p]), len(want))
 				}

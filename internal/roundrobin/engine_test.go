@@ -85,7 +85,7 @@ func roundRobinOf(check model.CheckID, interval, timeout time.Duration, members,
 	return r
 }
 
-// requestRoundRobinRun implements Options.Give: it takes a run for a simulated member and schedules its result.
+// requestRoundRobinRun takes a run for a simulated member and schedules its result.
 func (f *simulatedMembers) requestRoundRobinRun(node model.NodeID, g wire.RoundRobinRun) bool {
 	if f.disconnected[node] {
 		return false
@@ -170,7 +170,7 @@ func TestEachIntervalRunsOncePerProxyNode(t *testing.T) {
 	}
 }
 
-// TestMembersAreUsedEvenly checks that all members get the same number of turns.
+// TestMembersAreUsedEvenly checks that all members get the same number of runs.
 func TestMembersAreUsedEvenly(t *testing.T) {
 	f := simulateMembers(t, roundRobinOf(7, 10*time.Second, time.Second, 7, 30))
 	f.advance(700 * time.Second)

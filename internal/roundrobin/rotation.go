@@ -117,7 +117,7 @@ func (e *Engine) isScheduled(t *recurringRun, about uuid.UUID, now time.Duration
 	return c.Cron != "" || t.next%c.Interval == when.Phase(about, c.Unit, c.Interval) && t.next <= now+c.Interval
 }
 
-// reschedule computes the next due times of a check's turns after the check or its proxy nodes changed.
+// reschedule computes the next due times of a check after the check or its proxy nodes changed.
 func (e *Engine) reschedule(r *rotation, before []directory.ProxyNode, now time.Duration) {
 	check := r.definition.Unit
 	for _, s := range before {
@@ -144,7 +144,8 @@ func (e *Engine) reschedule(r *rotation, before []directory.ProxyNode, now time.
 	}
 }
 
-// removeRun removes the turn of a check and proxy node, and takes its run away from the assigned member.
+// removeRun removes the recurring run of a check and proxy node, and takes an unfinished run away from the assigned
+// member.
 func (e *Engine) removeRun(k runKey) {
 	t := e.turns[k]
 	if t == nil {

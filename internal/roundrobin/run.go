@@ -10,13 +10,13 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// runKey is the key of a turn: the round-robin check and the proxy node on which it reports.
+// runKey is the key of a recurring run: the round-robin check and the proxy node on which it reports.
 type runKey struct {
 	check model.CheckID
 	about model.NodeID // zero: a check without proxy nodes
 }
 
-// recurringRun is the repeated run of a round-robin check for one proxy node; its members (nodes) do the runs in rotation.
+// recurringRun is the repeated run of a round-robin check for one proxy node; the members of the check take turns.
 // Durations are times of the engine's clock.
 type recurringRun struct {
 	runKey
@@ -38,7 +38,7 @@ type recurringRun struct {
 	missReported  bool          // the open run was reported as missed
 }
 
-// startInterval starts the next interval of a turn, and reports the previous one as missed if no member was
+// startInterval starts the next interval of a recurring run, and reports the previous one as missed if no member was
 // connected. An interval that ends without an assignee was missed.
 func (e *Engine) startInterval(t *recurringRun, now time.Duration) (m MissedRun, missed bool) {
 	r := t.robin
@@ -156,28 +156,28 @@ func (r *rotation) noMemberText() string {
 	return fmt.Sprintf("no member of %s's targets is connected", r.definition.Name)
 }
 
-// runHeap is a heap of turns, ordered by the time at which the engine has to look at them next.
+// runHeap is a heap of recurring runs, ordered by the time at which the engine has to look at them next.
 type runHeap []*recurringRun
 
-// Len implements heap.Interface: it returns the number of turns.
+// Len returns the number of recurring runs (heap.Interface).
 func (h runHeap) Len() int { return len(h) }
 
-// Less implements heap.Interface: it compares two turns by wake time.
+// Less compares two recurring runs by wake time (heap.Interface).
 func (h runHeap) Less(i, j int) bool { return h[i].wake < h[j].wake }
 
-// Swap implements heap.Interface: it exchanges two turns.
+// Swap exchanges two recurring runs (heap.Interface).
 func (h runHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].heapIndex, h[j].heapIndex = i, j
 }
 
-// Push implements heap.Interface: it appends a turn.
+// Push appends a recurring run (heap.Interface).
 func (h *runHeap) Push(t any) {
 	t.(*recurringRun).heapIndex = len(*h)
 	*h = append(*h, t.(*recurringRun))
 }
 
-// Pop implements heap.Interface: it removes the last turn and returns it.
+// Pop removes and returns the last recurring run (heap.Interface).
 func (h *runHeap) Pop() any {
 	last := len(*h) - 1
 	t := (*h)[last]
@@ -186,13 +186,13 @@ func (h *runHeap) Pop() any {
 	return t
 }
 
-// fix restores the heap order after a change of the turn's wake time.
+// fix restores the heap order after a change of a wake time.
 func (h *runHeap) fix(t *recurringRun) { stdheap.Fix(h, t.heapIndex) }
 
-// add adds a turn to the heap.
+// add adds a recurring run to the heap.
 func (h *runHeap) add(t *recurringRun) { stdheap.Push(h, t) }
 
-// remove removes a turn from the heap.
+// remove removes a recurring run from the heap.
 func (h *runHeap) remove(t *recurringRun) { stdheap.Remove(h, t.heapIndex) }
 
 // Turns by cron. Due times are wall-clock times in the check's zone. Each due time has one run; the
@@ -233,8 +233,8 @@ func (e *Engine) locationOf(c *model.CheckDefinition) *time.Location {
 // wallTime converts the engine's time to wall-clock time.
 func (e *Engine) wallTime(now time.Duration) time.Time { return time.Unix(0, int64(now+e.skew)) }
 
-// scheduleNext sets a turn's next due time, always after now and after its last one, so that a clock set back repeats
-// no run.
+// scheduleNext sets the next due time of a recurring run, always after now and after the last one, so that a clock
+// set back repeats no run.
 func (e *Engine) scheduleNext(t *recurringRun, now time.Duration) {
 	from := e.wallTime(now)
 	if t.formerDueTime.After(from) && t.formerDueTime.Sub(from) <= maxCatchUpAge {

@@ -98,7 +98,7 @@ func (p *Problem) hasCheck(check string) bool {
 
 var _ interpreter.Activation = (*Problem)(nil)
 
-// ResolveName implements interpreter.Activation: it returns the value of a variable in a selector's CEL condition.
+// ResolveName returns the value of a variable in a selector's CEL condition.
 func (p *Problem) ResolveName(name string) (any, bool) {
 	switch name {
 	case "source.kind":
@@ -115,7 +115,7 @@ func (p *Problem) ResolveName(name string) (any, bool) {
 	return p.conditionNode().ResolveName(name)
 }
 
-// Parent implements interpreter.Activation and returns nil: a problem has no outer scope.
+// Parent returns nil: a problem has no outer scope.
 func (p *Problem) Parent() interpreter.Activation { return nil }
 
 // Directory looks up the names of nodes and of problem sources, and the labels, facts and groups of nodes.

@@ -55,11 +55,11 @@ func (t *Table) Announce(receivers bool) {
 	if receivers {
 		t.receivers++
 	}
-	t.announce()
+	t.closeChanged()
 }
 
-// announce closes the channel that Changed returned, and makes a new one. The caller holds mu.
-func (t *Table) announce() {
+// closeChanged closes the channel that Changed returned, and makes a new one. The caller holds mu.
+func (t *Table) closeChanged() {
 	close(t.changed)
 	t.changed = make(chan struct{})
 }
@@ -94,7 +94,7 @@ func (t *Table) Apply(list []Declaration) error {
 		}
 	}
 	if changed {
-		t.announce()
+		t.closeChanged()
 	}
 	return errors.Join(failed...)
 }

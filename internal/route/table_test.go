@@ -134,12 +134,12 @@ func TestGroupByFields(t *testing.T) {
 // namespaceHandlers is a fake Namespaces with one namespace, default, that has these handlers.
 type namespaceHandlers []string
 
-// NamespaceName implements Namespaces: namespace 1 is default.
+// NamespaceName returns default for namespace 1.
 func (r namespaceHandlers) NamespaceName(id model.NamespaceID) (string, bool) {
 	return "default", id == 1
 }
 
-// NamespaceHandlers implements Namespaces: it returns the test's handlers.
+// NamespaceHandlers returns the test's handlers.
 func (r namespaceHandlers) NamespaceHandlers(string) []string { return r }
 
 // TestChooseKeepsTheOrderOfItsRules checks the order of the rules that choose routes, and that a check with pipelines

@@ -130,8 +130,8 @@ func (m *Monitor) journalHealth() (model.Status, string) {
 	return model.OK, text
 }
 
-// CutReason returns the reason why the journal cannot delete old segments now, or the largest files of a full disk,
-// as a sentence that begins with a full stop.
+// CutReason returns the reason why the journal cannot delete old segments now, or the largest files of a full disk;
+// the text begins with a full stop, to follow another sentence.
 func (m *Monitor) CutReason() string {
 	if disk.IsFull(m.o.Journal().Blocked) {
 		return ". " + m.o.FullDisk() + ". The server continues when the disk has free space"

@@ -61,7 +61,7 @@ func permissionRule(verbs, resources string) object {
 	return object{"verbs": strings.Split(verbs, ","), "resources": strings.Split(resources, ","), "resource_names": []string{}}
 }
 
-// listUsers returns the users that have a role known to Sensu, in Sensu's JSON format.
+// listUsers returns the users that have one of Sensu's roles, in Sensu's JSON format.
 func listUsers(r *request) (list []object, err error) {
 	got, err := r.muster.Access.Users(r.Context())
 	for i := range got.Items {

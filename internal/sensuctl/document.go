@@ -187,16 +187,16 @@ func (r *request) checkReplaceable(is *model.Resource) error {
 	if o := is.Metadata.Owner; o != "" && o != owner {
 		return refuseChange(is, "it belongs to "+o, "edit")
 	}
-	field, err := r.firstInexpressibleField(is)
+	field, err := r.firstUnsupportedField(is)
 	if err == nil && field != "" {
 		err = refuseChange(is, "Sensu cannot express its "+field, "edit")
 	}
 	return err
 }
 
-// firstInexpressibleField returns the first field that a conversion to Sensu's format and back would lose; empty:
+// firstUnsupportedField returns the first field that a conversion to Sensu's format and back would lose; empty:
 // none. A handler that an import replaced by one of Muster's own has no form, but sensuctl may replace it.
-func (r *request) firstInexpressibleField(is *model.Resource) (string, error) {
+func (r *request) firstUnsupportedField(is *model.Resource) (string, error) {
 	doc, err := r.formOf(r.kind, is)
 	if err != nil {
 		return "", err
@@ -237,8 +237,8 @@ func declaredSpec(spec model.Spec) model.Spec {
 	return &model.NodeSpec{Proxy: n.Proxy, Groups: n.Groups, MayJoin: n.MayJoin, Properties: n.Properties, Upstream: n.Upstream, Keepalive: n.Keepalive, Lifecycle: n.Lifecycle}
 }
 
-// firstLostField returns the path of the first field of the object has that is missing or different in the object
-// back; empty: all fields are equal.
+// firstLostField compares an object with its version after a conversion and back, and returns the path of the first
+// missing or different field; empty: all fields are equal.
 func firstLostField(path string, has, back object) string {
 	for _, name := range sortedKeys(has) {
 		inner, ok := has[name].(object)

@@ -273,9 +273,9 @@ spec: {where: 'node.labels["a"] == "b"'}
 	}
 }
 
-// TestPutRefusesForeignAndInexpressibleResources expects a PUT to be refused for resources of other owners or with
+// TestPutRefusesForeignAndUnsupportedResources expects a PUT to be refused for resources of other owners or with
 // fields that Sensu lacks, with an error that names Muster's command.
-func TestPutRefusesForeignAndInexpressibleResources(t *testing.T) {
+func TestPutRefusesForeignAndUnsupportedResources(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply(musterYAML + `---
 apiVersion: muster/v1

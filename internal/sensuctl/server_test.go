@@ -360,8 +360,7 @@ func fakeAPI(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// FuzzRequest sends arbitrary requests of a known user and checks that no answer is an internal error or invalid
-// JSON.
+// FuzzRequest sends random requests of an existing user and expects no internal error and no invalid JSON.
 func FuzzRequest(f *testing.F) {
 	f.Add("GET", "/api/core/v2/namespaces/default/checks", "fieldSelector=check.name == x", "")
 	f.Add("GET", "/api/core/v2/namespaces/default/checks/x", "", "")
@@ -489,7 +488,7 @@ func TestGuardedRequestsNameCommand(t *testing.T) {
 	}
 }
 
-// TestSilenceCommandHasAllFields checks that the suggested command makes a silence with all given fields.
+// TestSilenceCommandHasAllFields checks that the suggested command makes a silence with all fields of the request.
 func TestSilenceCommandHasAllFields(t *testing.T) {
 	w := newTestServer(t)
 	at := model.Time{Time: w.Now()}

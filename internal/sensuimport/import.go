@@ -240,7 +240,7 @@ func (o *object) noteUnread() {
 	case i < 0:
 		o.noteLoss("unknown type")
 	case types[i].read != nil:
-		for _, text := range append(o.spec.unread(), o.meta.unread()...) {
+		for _, text := range append(o.spec.unreadFields(), o.meta.unreadFields()...) {
 			o.noteLoss("not imported: %s", text)
 		}
 	case types[i].note != "":
@@ -386,7 +386,7 @@ func (o *object) noteMissing(kind, name, use string) {
 	o.importer.notes[len(o.importer.notes)-1].Missing = strings.TrimSpace(kind + " " + model.CleanName(name) + " " + use)
 }
 
-// absenceText returns the words by which notes say that a resource does not exist.
+// absenceText returns the words for a note about a resource that does not exist.
 func (o *object) absenceText() string {
 	if o.importer.server != nil {
 		return "does not exist yet"

@@ -271,15 +271,15 @@ func (f *objectFields) add(name string, v map[string]any) *objectFields {
 	return inner
 }
 
-// unread returns the fields with a value that no import function read.
-func (f *objectFields) unread() (list []string) {
+// unreadFields returns the fields with a value that no import function read.
+func (f *objectFields) unreadFields() (list []string) {
 	for name, v := range f.values {
 		if !f.read[name] && !isDefaultValue(v) {
 			list = append(list, strings.TrimPrefix(f.path+"."+name, ".")+": "+shortJSON(v))
 		}
 	}
 	for _, inner := range f.inner {
-		list = append(list, inner.unread()...)
+		list = append(list, inner.unreadFields()...)
 	}
 	slices.Sort(list)
 	return list

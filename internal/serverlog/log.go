@@ -90,7 +90,7 @@ func (l *Log) Reopen() error {
 	return nil
 }
 
-// Write implements io.Writer: it writes one log line to the file and keeps it in memory.
+// Write writes one log line to the file and keeps it in memory.
 func (l *Log) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -75,7 +75,7 @@ func (v *Vault) Requests() int {
 	return v.requests
 }
 
-// ServeHTTP implements http.Handler: it answers a request of Vault's API.
+// ServeHTTP answers a request of Vault's API.
 func (v *Vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

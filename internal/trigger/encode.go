@@ -65,7 +65,7 @@ func (w *window) append(b []byte) []byte {
 	return b
 }
 
-// Decode decodes windows of the program and returns the bytes behind them.
+// Decode decodes windows of the program and returns the bytes after them.
 func (p *Program) Decode(b []byte) (w *Windows, rest []byte, err error) {
 	d := &decoder{b: b}
 	if d.byte() != stateVersion {

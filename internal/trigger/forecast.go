@@ -17,7 +17,7 @@ func compileForecast(c *compiler, n *node) evaluator {
 	h := c.history(n, most, numeric...).requirePeriod()
 	third := strings.TrimSuffix(h.argument(n, 2), "s")
 	amount := ofText(third).number()
-	if third == "" || amount.unknown() {
+	if third == "" || amount.isUnknown() {
 		c.fail(n, "%s needs a number as the third argument", n.name)
 	}
 	curve, problem := parseFit(h.argument(n, 3))

@@ -103,7 +103,7 @@ func (h *historyCall) noValue() operand {
 	return unknownFor("no value of " + h.key + " in " + h.period)
 }
 
-// recent makes the window keep the last count values, or as many as the period #N names.
+// recent makes the window keep the last `count` values, or the last N values for a period #N.
 func (h *historyCall) recent(count int32) *historyCall {
 	p := &h.spec.period
 	if p.count == 0 {

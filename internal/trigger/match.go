@@ -59,7 +59,7 @@ func compileMatch(t item.Type, operator, pattern string) (match func(item.Value)
 		return nil, "the operator " + operator + " needs an item with numbers"
 	}
 	bound := ofText(pattern).number()
-	if bound.unknown() {
+	if bound.isUnknown() {
 		return nil, "expected a number as the pattern, got " + quote(pattern)
 	}
 	return func(v item.Value) usage {
@@ -82,8 +82,8 @@ var orders = map[string]func(order int) bool{
 	"lt": func(o int) bool { return o < 0 }, "le": func(o int) bool { return o <= 0 },
 }
 
-// compileRegexp compiles a PCRE pattern: with Go's engine if that knows the syntax, else with a backtracking engine
-// and a time limit.
+// compileRegexp compiles a PCRE pattern: with Go's engine if that supports the syntax, else with a backtracking
+// engine and a time limit.
 func compileRegexp(pattern string, ignoreCase bool) (match func(string) usage, problem string) {
 	if strings.HasPrefix(pattern, "@") {
 		return nil, "global regular expressions do not exist; write the pattern itself in place of " + pattern

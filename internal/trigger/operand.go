@@ -35,8 +35,8 @@ func ofBool(b bool) operand {
 	return ofUnsigned(0)
 }
 
-// unknown reports whether the operand has no value.
-func (o operand) unknown() bool { return o.Kind() == item.None }
+// isUnknown reports whether the operand has no value.
+func (o operand) isUnknown() bool { return o.Kind() == item.None }
 
 // number converts the operand to a number: a text such as 5m becomes 300.
 func (o operand) number() operand {
@@ -74,8 +74,8 @@ func finite(f float64) bool { return !math.IsInf(f, 0) && !math.IsNaN(f) }
 // epsilon is the difference up to which two floats are equal.
 const epsilon = 0x1p-52
 
-// zero reports whether a number is 0, which counts as false.
-func (o operand) zero() bool {
+// isZero reports whether a number is 0, which counts as false.
+func (o operand) isZero() bool {
 	if o.Kind() == item.UnsignedValue {
 		return o.Unsigned() == 0
 	}
@@ -104,7 +104,7 @@ func compare(a, b *operand) int {
 
 // equal compares two operands as numbers if both can be numbers, otherwise as texts.
 func equal(a, b operand) bool {
-	if x, y := a.number(), b.number(); !x.unknown() && !y.unknown() {
+	if x, y := a.number(), b.number(); !x.isUnknown() && !y.isUnknown() {
 		return compare(&x, &y) == 0
 	}
 	return a.String() == b.String()
@@ -123,7 +123,7 @@ func quote(text string) string {
 func binaryOperator(name string, left, right evaluator) evaluator {
 	switch name {
 	case "and", "or":
-		decides := func(o operand) bool { return !o.unknown() && o.zero() == (name == "and") }
+		decides := func(o operand) bool { return !o.isUnknown() && o.isZero() == (name == "and") }
 		return func(w *Windows) operand {
 			a := left(w).number()
 			if decides(a) {
@@ -133,9 +133,9 @@ func binaryOperator(name string, left, right evaluator) evaluator {
 			switch {
 			case decides(b):
 				return ofBool(name == "or")
-			case a.unknown():
+			case a.isUnknown():
 				return a
-			case b.unknown():
+			case b.isUnknown():
 				return b
 			}
 			return ofBool(name == "and")
@@ -144,9 +144,9 @@ func binaryOperator(name string, left, right evaluator) evaluator {
 		return func(w *Windows) operand {
 			a, b := left(w), right(w)
 			switch {
-			case a.unknown():
+			case a.isUnknown():
 				return a
-			case b.unknown():
+			case b.isUnknown():
 				return b
 			}
 			return ofBool(equal(a, b) == (name == "="))
@@ -155,13 +155,13 @@ func binaryOperator(name string, left, right evaluator) evaluator {
 	return func(w *Windows) operand {
 		a := left(w)
 		if !a.isNumber() {
-			if a = a.number(); a.unknown() {
+			if a = a.number(); a.isUnknown() {
 				return a
 			}
 		}
 		b := right(w)
 		if !b.isNumber() {
-			if b = b.number(); b.unknown() {
+			if b = b.number(); b.isUnknown() {
 				return b
 			}
 		}
@@ -187,7 +187,7 @@ func calculate(operator string, a, b *operand) operand {
 	case "*":
 		return ofFloat(a.Float() * b.Float()).number()
 	}
-	if b.zero() {
+	if b.isZero() {
 		return unknownFor("division by zero")
 	}
 	return ofFloat(a.Float() / b.Float()).number()
@@ -198,10 +198,10 @@ func unaryOperator(name string, operand1 evaluator) evaluator {
 	return func(w *Windows) operand {
 		o := operand1(w).number()
 		switch {
-		case o.unknown():
+		case o.isUnknown():
 			return o
 		case name == "not":
-			return ofBool(o.zero())
+			return ofBool(o.isZero())
 		}
 		return ofFloat(-o.Float())
 	}

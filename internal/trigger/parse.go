@@ -64,14 +64,14 @@ func (n *node) items(list []*node) []*node {
 	return list
 }
 
-// Error is a fault of an expression, with its place.
+// Error is a fault of an expression, with its column.
 type Error struct {
 	Source  string // the expression
 	Offset  int    // of the fault, in bytes
 	Problem string
 }
 
-// Error implements error: it returns the problem with its column.
+// Error returns the problem with its column.
 func (e *Error) Error() string {
 	near := e.Source[e.Offset:]
 	if utf8.RuneCountInString(near) > 20 {

@@ -127,9 +127,9 @@ func (p *Program) Eval(w *Windows, now int64) (result Result, reason string) {
 	}
 	o := p.root(w).number()
 	switch {
-	case o.unknown():
+	case o.isUnknown():
 		return Unknown, o.reason
-	case o.zero():
+	case o.isZero():
 		return False, ""
 	}
 	return True, ""
@@ -143,7 +143,7 @@ func (p *Program) Value(w *Windows, now int64) (item.Value, error) {
 		w.list[i].advance(&p.specs[i], w.now)
 	}
 	o := p.root(w)
-	if o.unknown() {
+	if o.isUnknown() {
 		return item.Value{}, fmt.Errorf("%s", o.reason)
 	}
 	return o.Value, nil

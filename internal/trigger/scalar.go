@@ -63,7 +63,7 @@ func (f scalar) compile(c *compiler, n *node) evaluator {
 			if f.kind != anyScalars {
 				o = o.number()
 			}
-			if o.unknown() {
+			if o.isUnknown() {
 				return o
 			}
 			if f.kind == wholeScalars && o.Kind() == item.FloatValue {
@@ -109,7 +109,7 @@ var scalars = map[string]scalar{
 	"atan2": {2, 2, numberScalars, func(a []operand) operand { return ofFloat(math.Atan2(a[0].Float(), a[1].Float())).number() }},
 	"power": {2, 2, numberScalars, func(a []operand) operand { return ofFloat(math.Pow(a[0].Float(), a[1].Float())).number() }},
 	"mod": {2, 2, numberScalars, func(a []operand) operand {
-		if a[1].zero() {
+		if a[1].isZero() {
 			return unknownFor("division by zero")
 		}
 		return ofFloat(math.Mod(a[0].Float(), a[1].Float())).number()
@@ -260,7 +260,7 @@ func sum(a []operand) float64 {
 // wholeNumber converts an operand to an integer of at most bound; false: it is negative or not whole.
 func wholeNumber(o operand, bound int) (int, bool) {
 	o = o.number()
-	if o.unknown() || o.Float() < 0 || o.Float() != math.Trunc(o.Float()) {
+	if o.isUnknown() || o.Float() < 0 || o.Float() != math.Trunc(o.Float()) {
 		return 0, false
 	}
 	return int(min(o.Float(), float64(bound))), true

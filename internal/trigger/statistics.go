@@ -47,7 +47,7 @@ func sortedValues(points []point) []float64 {
 func compilePercentile(c *compiler, n *node) evaluator {
 	h := c.history(n, 3, numeric...).requirePeriod()
 	p := ofText(h.argument(n, 2)).number()
-	if p.unknown() || p.Float() < 0 || p.Float() > 100 {
+	if p.isUnknown() || p.Float() < 0 || p.Float() > 100 {
 		c.fail(n, "percentile needs a percentage from 0 to 100: percentile(//key,5m,95)")
 	}
 	share := p.Float() / 100

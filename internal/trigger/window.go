@@ -124,7 +124,7 @@ type window struct {
 	newest        int64 // time of the newest value, also of one that does not count; 0: none
 }
 
-// place converts the rank of an entry, by time, to its index in the ring.
+// place converts an entry's rank (by time) to its index in the ring.
 func (w *window) place(rank int) int {
 	if rank += w.head; rank >= len(w.entries) {
 		rank -= len(w.entries)

@@ -47,7 +47,7 @@ func NewResultSender(authority *pki.Authority, dial func(ctx context.Context) (n
 // Key returns the fingerprint of the sender's key, the only key that the server accepts for the watchdog's node.
 func (c *ResultSender) Key() string { return pki.Fingerprint(&c.key.PublicKey) }
 
-// Send implements Options.Send: it sends one result over an agent session.
+// Send sends one result over an agent session (Options.Send).
 func (c *ResultSender) Send(ctx context.Context, status model.Status, output string) error {
 	identity, err := c.issueIdentity()
 	if err != nil {
@@ -119,7 +119,7 @@ func (d *senderSession) finish(err error) {
 	}
 }
 
-// OpenedSession implements link.Handler: it sends the result.
+// OpenedSession sends the result.
 func (d *senderSession) OpenedSession(_ *link.Session, w *wire.Welcome) {
 	for _, s := range w.Last {
 		if s.StreamKey == d.stream {
@@ -128,7 +128,7 @@ func (d *senderSession) OpenedSession(_ *link.Session, w *wire.Welcome) {
 	}
 }
 
-// Acked implements link.Handler: it ends the wait when the result is acknowledged.
+// Acked ends the wait when the result is acknowledged.
 func (d *senderSession) Acked(_ *link.Session, ack *wire.Ack) {
 	for _, r := range ack.Refused {
 		if r.StreamKey == d.stream && r.Number == d.sequenceNumber {
@@ -142,20 +142,20 @@ func (d *senderSession) Acked(_ *link.Session, ack *wire.Ack) {
 	}
 }
 
-// Assigned implements link.Handler and does nothing, because the session ends after one result.
+// Assigned ignores the assignment, because the session ends after one result.
 func (d *senderSession) Assigned(*link.Session, *link.Assignment) {}
 
-// RunNow implements link.Handler and does nothing.
+// RunNow ignores requests for runs.
 func (d *senderSession) RunNow(*link.Session, *wire.Run) {}
 
-// RoundRobinRuns implements link.Handler and does nothing.
+// RoundRobinRuns ignores requests for round-robin runs.
 func (d *senderSession) RoundRobinRuns(*link.Session, *wire.RoundRobinRuns) {}
 
-// Reply implements link.Handler and does nothing.
+// Reply ignores answers to requests.
 func (d *senderSession) Reply(*link.Session, *wire.Exchange) {}
 
-// BackPressure implements link.Handler and does nothing.
+// BackPressure ignores the request to send less often.
 func (d *senderSession) BackPressure(*link.Session, *wire.BackPressure) {}
 
-// ServerStops implements link.Handler and does nothing.
+// ServerStops ignores the announced stop of the server.
 func (d *senderSession) ServerStops(*link.Session, time.Duration, string) {}

@@ -139,7 +139,7 @@ func (w *Watchdog) sendAndAwaitDelivery(ctx context.Context, status model.Status
 	return nil
 }
 
-// ConfirmDelivery tells the watchdog that the synthetic result with this output was delivered.
+// ConfirmDelivery records that the synthetic result with this output was delivered.
 func (w *Watchdog) ConfirmDelivery(output string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

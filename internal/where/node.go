@@ -70,7 +70,7 @@ func nodeVariables() []cel.EnvOption {
 	}
 }
 
-// ResolveName implements interpreter.Activation: it returns the value of a CEL variable of the node.
+// ResolveName returns the value of a CEL variable of the node.
 func (n *Node) ResolveName(name string) (any, bool) {
 	switch name {
 	case "node.labels":
@@ -90,7 +90,7 @@ func (n *Node) ResolveName(name string) (any, bool) {
 	return nil, false
 }
 
-// Parent implements interpreter.Activation and returns nil: a node has no outer scope.
+// Parent returns nil: a node has no outer scope.
 func (n *Node) Parent() interpreter.Activation { return nil }
 
 // pairMap shows labels or facts to CEL as a map of strings, in which a missing key has the value "". pairMap does not
@@ -105,7 +105,7 @@ var (
 	_ traits.Iterable    = (*pairMap)(nil)
 )
 
-// Get implements traits.Indexer: it returns the value of a key, or "" for a missing key.
+// Get returns the value of a key, or "" for a missing key.
 func (m *pairMap) Get(index celref.Val) celref.Val {
 	key, ok := index.(types.String)
 	if !ok {
@@ -115,10 +115,10 @@ func (m *pairMap) Get(index celref.Val) celref.Val {
 	return types.String(value)
 }
 
-// IsSet implements traits.FieldTester: it evaluates has(node.labels.x).
+// IsSet evaluates has(node.labels.x).
 func (m *pairMap) IsSet(field celref.Val) celref.Val { return m.Contains(field) }
 
-// Contains implements traits.Container: it evaluates "x" in node.labels.
+// Contains evaluates "x" in node.labels.
 func (m *pairMap) Contains(value celref.Val) celref.Val {
 	key, ok := value.(types.String)
 	if !ok {
@@ -128,10 +128,10 @@ func (m *pairMap) Contains(value celref.Val) celref.Val {
 	return types.Bool(found)
 }
 
-// Size implements traits.Sizer: it returns the number of pairs.
+// Size returns the number of pairs.
 func (m *pairMap) Size() celref.Val { return types.Int(len(m.pairs)) }
 
-// Iterator implements traits.Iterable: it iterates over the keys, as CEL maps do.
+// Iterator iterates over the keys, as CEL maps do.
 func (m *pairMap) Iterator() traits.Iterator {
 	return types.NewStringList(types.DefaultTypeAdapter, m.keys()).Iterator()
 }
@@ -145,7 +145,7 @@ func (m *pairMap) keys() []string {
 	return keys
 }
 
-// ConvertToNative implements celref.Val: it converts to a Go map.
+// ConvertToNative converts to a Go map.
 func (m *pairMap) ConvertToNative(t reflect.Type) (any, error) {
 	if t == reflect.TypeFor[map[string]string]() {
 		return m.pairs.Map(), nil
@@ -153,7 +153,7 @@ func (m *pairMap) ConvertToNative(t reflect.Type) (any, error) {
 	return nil, fmt.Errorf("cannot convert a map of labels or facts to %s", t)
 }
 
-// ConvertToType implements celref.Val: it returns the CEL type map, or an error for any other target type.
+// ConvertToType returns the CEL type map, or an error for any other target type.
 func (m *pairMap) ConvertToType(t celref.Type) celref.Val {
 	if t == types.TypeType {
 		return types.MapType
@@ -161,7 +161,7 @@ func (m *pairMap) ConvertToType(t celref.Type) celref.Val {
 	return types.NewErr("cannot convert labels to %s", t.TypeName())
 }
 
-// Equal implements celref.Val: it compares labels or facts with another map.
+// Equal compares labels or facts with another map.
 func (m *pairMap) Equal(other celref.Val) celref.Val {
 	if o, ok := other.(*pairMap); ok {
 		other = types.DefaultTypeAdapter.NativeToValue(o.pairs.Map())
@@ -169,10 +169,10 @@ func (m *pairMap) Equal(other celref.Val) celref.Val {
 	return types.DefaultTypeAdapter.NativeToValue(m.pairs.Map()).Equal(other)
 }
 
-// Type implements celref.Val: it returns the CEL type map.
+// Type returns the CEL type map.
 func (m *pairMap) Type() celref.Type { return types.MapType }
 
-// Value implements celref.Val: it returns the pairs as a Go value.
+// Value returns the pairs as a Go value.
 func (m *pairMap) Value() any { return m.pairs.Map() }
 
 // readsPairs reports whether the text of a condition mentions labels or facts, to choose a hint for its error.

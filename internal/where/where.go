@@ -163,7 +163,7 @@ func typeName(t *cel.Type) string {
 // sizeEstimator tells CEL's cost estimator how long variables may be.
 type sizeEstimator struct{ language *Language }
 
-// EstimateSize implements CEL's cost estimator: it returns the assumed size of a variable.
+// EstimateSize returns the assumed size of a variable, for CEL's estimate of the cost of a condition.
 func (s sizeEstimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
 	switch element.Type().Kind() {
 	case types.MapKind, types.ListKind:
@@ -179,7 +179,7 @@ func (s sizeEstimator) EstimateSize(element cost.AstNode) *cost.SizeEstimate {
 	return nil
 }
 
-// EstimateCallCost implements CEL's cost estimator and returns nil, so that CEL uses its own estimate.
+// EstimateCallCost returns nil, so that CEL uses its own estimate of the cost of a call.
 func (sizeEstimator) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode) *cost.CallEstimate {
 	return nil
 }

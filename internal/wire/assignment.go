@@ -156,7 +156,7 @@ func (f *fields) unpackFields(name, message string) fields {
 	return fields{message: message, rest: plain}
 }
 
-// AssignmentHash returns the hash of an assignment's compiled definition, properties and proxy checks. definitions
+// AssignmentHash returns the hash of an assignment's compiled definitions, properties and proxy checks. definitions
 // ascend by id and have their hashes; properties ascend by name. Server and agent compute it alike;
 // docs/protocol/README.md has the layout.
 func AssignmentHash(definitions []*model.Definition, properties []Property, proxied *ProxyChecks) [32]byte {
@@ -173,7 +173,8 @@ func JoinHashes(definitions, properties [32]byte) [32]byte {
 	return sha256.Sum256(buf[:])
 }
 
-// DefinitionsHash returns the hash of an assignment's compiled definition, which nodes with the same definitions share.
+// DefinitionsHash returns the hash of an assignment's compiled definitions, which nodes with the same definitions
+// share.
 func DefinitionsHash(definitions []*model.Definition, proxied *ProxyChecks) (sum [32]byte) {
 	h := sha256.New()
 	var buf [20]byte

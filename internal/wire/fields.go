@@ -25,7 +25,7 @@ const (
 	typeFixed32 = 5
 )
 
-// uvarint decodes a varint at data[i:]; n is the offset behind it, or negative if malformed.
+// uvarint decodes a varint at data[i:]; n is the offset after it, or negative if malformed.
 func uvarint(data []byte, i int) (v uint64, n int) {
 	if i < len(data) && data[i] < 0x80 {
 		return uint64(data[i]), i + 1

@@ -253,7 +253,7 @@ type answerConn struct {
 	number int64
 }
 
-// Write forwards the server's bytes to the client, or drops them after the proxy is told to.
+// Write forwards the server's bytes to the client, or drops them after DropAnswers.
 func (a *answerConn) Write(b []byte) (int, error) {
 	if a.number <= a.proxy.muted.Load() {
 		return len(b), nil

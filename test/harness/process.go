@@ -149,7 +149,7 @@ type buffer struct {
 	b  bytes.Buffer
 }
 
-// Write implements io.Writer: it appends to the collected output.
+// Write appends to the collected output.
 func (b *buffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -189,6 +189,7 @@ func Main(ctx context.Context, args []string, env Env) int {
 // exitCode is an error that ends the program with this exit code and prints no message.
 type exitCode int
 
+// Error returns a text with the number of the exit code.
 func (e exitCode) Error() string { return fmt.Sprint("ends with ", int(e)) }
 
 // runSubcommand runs the subcommand that the first argument names, else the agent.

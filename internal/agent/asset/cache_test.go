@@ -172,6 +172,8 @@ func (b brokenBody) Read(p []byte) (int, error) {
 	}
 	return 0, b.err
 }
+
+// Close does nothing, because the download has no connection.
 func (brokenBody) Close() error { return nil }
 
 // hangingBody is a download that returns some bytes and then blocks until its request is cancelled.
@@ -188,6 +190,8 @@ func (h hangingBody) Read(p []byte) (int, error) {
 	<-h.ctx.Done()
 	return 0, h.ctx.Err()
 }
+
+// Close does nothing, because the download has no connection.
 func (hangingBody) Close() error { return nil }
 
 // TestInterruptedDownloadContinues interrupts a download: the next attempt continues at the last byte, also after a

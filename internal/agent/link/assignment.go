@@ -73,7 +73,7 @@ func (h *Assignment) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.Publi
 			c = wire.OpaqueDefinition(a.Add[i].ID, a.Add[i].Body)
 			next.refuse(c.ID, err.Error())
 		} else if _, encoded := c.Body().([]byte); encoded {
-			next.refuse(c.ID, fmt.Sprintf("this agent does not support compiled definition of kind %d: update the agent", c.Kind))
+			next.refuse(c.ID, fmt.Sprintf("this agent does not support definitions of kind %d: update the agent", c.Kind))
 		}
 		next.Definitions = append(next.Definitions, c)
 	}

@@ -44,7 +44,8 @@ type Config struct {
 	hasDefaults bool // defaults are filled in
 }
 
-// Shared holds buffer pools that all sessions of one process use, such as a load tester's many agents
+// Shared holds buffer pools that all sessions of one process share, such as the sessions of a load tester's simulated
+// agents
 type Shared struct {
 	ws     wsconn.Buffers
 	frames sync.Pool // *[]byte, for frames on their way out

@@ -268,7 +268,7 @@ func (ignoredEvents) Assigned(*Session, *Assignment) {}
 // RunNow ignores the request for a run.
 func (ignoredEvents) RunNow(*Session, *wire.Run) {}
 
-// RoundRobinRuns ignores the round-robin turn.
+// RoundRobinRuns ignores the request for round-robin runs.
 func (ignoredEvents) RoundRobinRuns(*Session, *wire.RoundRobinRuns) {}
 
 // Reply ignores the server's answer to a request.

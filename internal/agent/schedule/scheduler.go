@@ -382,17 +382,26 @@ func (s *Scheduler) phaseOf(k Key, interval time.Duration) time.Duration {
 // dueHeap is a heap of scheduled checks, ordered by due time.
 type dueHeap []*scheduledJob
 
-func (h dueHeap) Len() int           { return len(h) }
+// Len returns the number of scheduled checks (heap.Interface).
+func (h dueHeap) Len() int { return len(h) }
+
+// Less compares two checks by due time (heap.Interface).
 func (h dueHeap) Less(i, j int) bool { return h[i].due < h[j].due }
+
+// Swap exchanges two checks and updates their indexes (heap.Interface).
 func (h dueHeap) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].index, h[j].index = i, j
 }
+
+// Push appends a check (heap.Interface).
 func (h *dueHeap) Push(x any) {
 	e := x.(*scheduledJob)
 	e.index = len(*h)
 	*h = append(*h, e)
 }
+
+// Pop removes and returns the last check (heap.Interface).
 func (h *dueHeap) Pop() any {
 	last := len(*h) - 1
 	e := (*h)[last]

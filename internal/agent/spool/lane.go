@@ -139,14 +139,14 @@ func (l *lane) unacknowledged() uint64 { return l.nextNumber() - l.firstUnacknow
 // entryOf returns the index entry of a sequence number
 func (l *lane) entryOf(number uint64) *indexEntry { return &l.entries[number-l.first] }
 
-// containsNumber reports whether the lane has a signal with this sequence number
+// containsNumber reports whether the lane (numbered sequence of results) has a signal with this sequence number
 func (l *lane) containsNumber(number uint64) bool {
 	return number >= l.first && number < l.nextNumber()
 }
 
-// hasDoubtfulNumbers reports whether the server has sequence numbers that this spool never sent, as after the restore
-// of an old disk copy
-func (l *lane) hasDoubtfulNumbers(last uint64) bool {
+// serverIsAhead reports whether the server has higher sequence numbers than this spool ever sent, as after the
+// restore of an old disk copy
+func (l *lane) serverIsAhead(last uint64) bool {
 	for n := max(l.sent+1, l.first); n <= min(last, l.lastBeforeOpen) && n < l.nextNumber(); n++ {
 		if l.entryOf(n).lossReason == notLost {
 			return true
@@ -155,7 +155,7 @@ func (l *lane) hasDoubtfulNumbers(last uint64) bool {
 	return false
 }
 
-// addNumber appends a signal to the lane under the next sequence number
+// addNumber appends a signal to the lane (numbered sequence) under the next sequence number
 func (l *lane) addNumber(it indexEntry, data []byte) {
 	l.entries = append(l.entries, it)
 	l.recent = append(l.recent, data)
@@ -236,8 +236,8 @@ func (l *lane) dropThrough(last uint64) (bytes int64) {
 	return bytes
 }
 
-// endFrontGap forgets the lost signals before the lane's first number, because the server has acknowledged the report
-// about them
+// endFrontGap removes the record of lost signals before the first number, because the server has acknowledged the
+// report about them
 func (l *lane) endFrontGap() {
 	l.firstUnacknowledged, l.frontReason, l.counts = l.first, notLost, nil
 	l.cursor = max(l.cursor, l.first)

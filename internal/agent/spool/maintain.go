@@ -249,7 +249,7 @@ func (s *Spool) logLosses(all bool) {
 			for end < len(ln.entries) && end-i < maxGoneEntries && ln.entries[end].lossReason == ln.entries[i].lossReason && match(&ln.entries[end]) {
 				end++
 			}
-			_ = s.writeRecord(appendGoneRecord(nil, s.streamState.epoch, wire.Lane(l), ln.first+uint64(i), ln.entries[i:end]), 0)
+			_ = s.writeRecord(appendLossRecord(nil, s.streamState.epoch, wire.Lane(l), ln.first+uint64(i), ln.entries[i:end]), 0)
 			for k := i; k < end; k++ {
 				ln.entries[k].logged = true
 			}

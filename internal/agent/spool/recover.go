@@ -42,8 +42,8 @@ func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h 
 	return append(dst, h.signal.Body...)
 }
 
-// appendGoneRecord encodes a log record about a range of lost signals, with kind, check and size of each
-func appendGoneRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, items []indexEntry) []byte {
+// appendLossRecord encodes a log record about a range of lost signals, with kind, check and size of each
+func appendLossRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, items []indexEntry) []byte {
 	dst = appendRecord(dst, recordGone, epoch, uint64(l), number, uint64(items[0].lossReason))
 	for i := range items {
 		dst = binary.AppendUvarint(dst, uint64(items[i].kind))
@@ -215,7 +215,8 @@ func (s *Spool) recoverIndex() error {
 	return nil
 }
 
-// rebuildLane builds the index of a lane from the sequence numbers in the log; missing numbers count as lost signals
+// rebuildLane builds the index of one numbered sequence (live or backlog) from the log; missing numbers count as lost
+// signals
 func (s *Spool) rebuildLane(l wire.Lane, list []recoveredNumber) {
 	ln := &s.lanes[l]
 	if s.streamState.epoch > 0 {

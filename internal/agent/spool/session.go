@@ -94,7 +94,7 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 	epoch := s.streamState.epoch
 	why := diskRolledBack
 	for l := range old {
-		if ln := &old[l]; ln.hasDoubtfulNumbers(at[l]) {
+		if ln := &old[l]; ln.serverIsAhead(at[l]) {
 			why, ln.sent = diskRolledBackTwice, ln.lastBeforeOpen
 		}
 	}

@@ -162,8 +162,8 @@ func (s *Spool) Close() error {
 	return log.Close()
 }
 
-// reportEntry returns an index entry without a result, which makes the spool report its deletion or restore to the
-// server
+// reportEntry returns an index entry without a result, by which the spool reports to the server that it was deleted
+// or restored
 func reportEntry(nowMs int64, why lossReason) indexEntry {
 	return indexEntry{at: wholeSeconds(nowMs), definition: keepaliveDefinition, lossReason: why}
 }
@@ -276,7 +276,7 @@ const (
 	tokenNumber = 1<<56 - 1
 )
 
-// tokenOf returns the number of a signal in the reports of the log about records on disk
+// tokenOf returns the token by which the log identifies a signal when it reports that the signal's record is on disk
 func (s *Spool) tokenOf(p laneNumber) uint64 {
 	return uint64(p.lane)<<tokenLane | (s.streamState.epoch&0x3f)<<tokenEpoch | p.number
 }

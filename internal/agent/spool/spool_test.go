@@ -658,7 +658,7 @@ func TestRefusalsAreLoggedOnceAMinute(t *testing.T) {
 func FuzzRecord(f *testing.F) {
 	clock := newManualClock()
 	f.Add(appendSignalRecord(nil, 1, wire.Live, 7, &spooledSignal{signal: *resultSignal(clock, 3, "output"), boot: 2, wallMs: 1}))
-	f.Add(appendGoneRecord(nil, 1, wire.Backlog, 9, []indexEntry{{definition: 4, lossReason: tooOld, size: 3}, {definition: 5, lossReason: tooOld}}))
+	f.Add(appendLossRecord(nil, 1, wire.Backlog, 9, []indexEntry{{definition: 4, lossReason: tooOld, size: 3}, {definition: 5, lossReason: tooOld}}))
 	beside := wire.ResultSignal(wire.Signal{Definition: 3, AtMs: 5}, wire.Result{Output: []byte("output"), Extra: wire.AppendExtra(nil, &wire.Extra{Hooks: []model.HookResult{{Name: "top"}}})})
 	f.Add(appendSignalRecord(nil, 1, wire.Live, 8, &spooledSignal{signal: beside, boot: 2, wallMs: 1}))
 	f.Add((&streamState{epoch: 1, stream: 99, boot: 1, bootID: "boot", first: [2]uint64{1, 2}, next: [2]uint64{3, 4}, unsent: [2]uint64{3, 0}}).append(nil))
@@ -678,7 +678,7 @@ func FuzzRecord(f *testing.F) {
 				return
 			}
 			r.lostEntries[0].lossReason = r.reason
-			encoded = appendGoneRecord(nil, r.epoch, r.lane, r.number, r.lostEntries)
+			encoded = appendLossRecord(nil, r.epoch, r.lane, r.number, r.lostEntries)
 		}
 		testenv.NoError(t, again.decode(encoded))
 		if again.number != r.number || again.lane != r.lane || again.reason != r.reason || again.state != r.state ||

@@ -90,7 +90,7 @@ type Server struct {
 // UTC until Advance.
 func NewServer(t testing.TB) *Server { return NewServerWithKinds(t, kind.All()) }
 
-// NewServerWithKinds makes a server like NewServer that knows other kinds of resources.
+// NewServerWithKinds makes a server like NewServer, with other kinds of resources.
 func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	t.Helper()
 	r := &Server{T: t, now: time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}

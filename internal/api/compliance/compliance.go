@@ -67,9 +67,9 @@ func (d *nodeDirective) counts() (counts policy.Counts, worst policy.Status) {
 	return counts, worst
 }
 
-// readBegins reads when the present definition of each directive was declared: the last change of the directive, its
+// readDeclarationTimes reads when the present definition of each directive was declared: the last change of the directive, its
 // technique or one of its policies.
-func (s *complianceRequest) readBegins(ctx context.Context) error {
+func (s *complianceRequest) readDeclarationTimes(ctx context.Context) error {
 	s.begins = map[model.UnitID]time.Time{}
 	techniques, directives := map[string]time.Time{}, map[string]model.UnitID{}
 	note := func(id model.UnitID, at time.Time) {
@@ -123,7 +123,8 @@ func (s *complianceRequest) directivesOf(node model.NodeID) (found []nodeDirecti
 	return found
 }
 
-// decide finds the statuses of a directive's components by the decision table.
+// decide computes the statuses of a directive's components from its last run, by the decision table of package
+// policy.
 func (s *complianceRequest) decide(d *nodeDirective) {
 	current := &policy.Expectation{Begin: s.begins[d.definition.Unit], Interval: d.definition.Interval}
 	var run *policy.Run
@@ -163,7 +164,7 @@ func (s *complianceRequest) decide(d *nodeDirective) {
 	}
 }
 
-// keepUnchanged keeps the statuses of components that are the same in the definition of the last run.
+// keepUnchanged copies the statuses of the last run for components whose declaration has not changed since.
 func keepUnchanged(d *nodeDirective, old *model.DirectiveDefinition) {
 	if !maps.Equal(old.Parameters, d.definition.Parameters) {
 		return
@@ -196,7 +197,7 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 	}
 	filter, err := list.NewNodeRowFilter(s.View, in.OfNode)
 	if err == nil {
-		err = s.readBegins(ctx)
+		err = s.readDeclarationTimes(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -253,7 +254,7 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 	return op.Answer(v1.ComplianceList{Items: items, Next: next}), err
 }
 
-// show converts the state of a directive on a node to the API's type.
+// show converts the state of a directive on a node to the API type Compliance.
 func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 	namespace, node, _ := s.Directory.NodeName(d.node)
 	counts, worst := d.counts()
@@ -304,7 +305,8 @@ func modeName(enforce bool) string {
 	return model.ModeAudit
 }
 
-// directiveName returns the name of a directive, with its namespace unless it is the given one.
+// directiveName returns the name of a directive, preceded by the directive's namespace if that is not the namespace
+// of the request.
 func (s *complianceRequest) directiveName(namespace string, id model.UnitID) string {
 	own, name, _ := s.Directory.SourceName(model.DirectiveSource(id))
 	if own != namespace {
@@ -313,7 +315,7 @@ func (s *complianceRequest) directiveName(namespace string, id model.UnitID) str
 	return name
 }
 
-// showCounts returns the counts that are not zero, by the names of statuses.
+// showCounts returns the non-zero component counts as a map from status name to count.
 func showCounts(c *policy.Counts) map[string]int {
 	out := map[string]int{}
 	for s, n := range c {
@@ -324,14 +326,14 @@ func showCounts(c *policy.Counts) map[string]int {
 	return out
 }
 
-// placedPolicy is a policy with the nodes and directives that it joins.
+// placedPolicy is a policy with its nodes and its directives.
 type placedPolicy struct {
 	namespace, name string
 	nodes           map[model.NodeID]bool
 	directives      map[model.UnitID]bool
 }
 
-// policyNamed returns the policy with a name.
+// policyNamed returns the policy with this name, with its nodes and directives.
 func (s *complianceRequest) policyNamed(ctx context.Context, namespace, text string) (*placedPolicy, error) {
 	ns, name := model.SplitRef(cmp.Or(namespace, model.DefaultNamespaceName), text)
 	key := intent.Key{Kind: "Policy", Namespace: ns, Name: name}
@@ -374,14 +376,14 @@ type reportInput struct {
 	By        string `query:"by" enum:"policy,directive,node,group" default:"policy" doc:"Unit of a row."`
 }
 
-// sums adds directives of nodes up.
+// sums sums up the compliance of directives on nodes.
 type sums struct {
 	namespace, name string
 	byNode          map[model.NodeID]*policy.Counts
 	total           policy.Counts
 }
 
-// add adds a directive on a node.
+// add adds the component counts of one directive on one node to the sums.
 func (x *sums) add(node model.NodeID, counts *policy.Counts) {
 	if x.byNode == nil {
 		x.byNode = map[model.NodeID]*policy.Counts{}
@@ -395,7 +397,7 @@ func (x *sums) add(node model.NodeID, counts *policy.Counts) {
 	x.total.Add(counts)
 }
 
-// share returns the share of fulfilled components, without pending ones; ok is false if nothing counts.
+// share returns the share of compliant components, without pending ones; ok is false if no component counts.
 func share(c *policy.Counts) (of float64, ok bool) {
 	counted := c.WithoutPending()
 	fulfilled, total := 0, counted.Total()
@@ -407,7 +409,7 @@ func share(c *policy.Counts) (of float64, ok bool) {
 	return float64(fulfilled) / float64(max(total, 1)), total > 0
 }
 
-// show converts the sums to the API's type.
+// show converts the sums to the API type ComplianceSum.
 func (x *sums) show() v1.ComplianceSum {
 	out := v1.ComplianceSum{Namespace: x.namespace, Name: x.name, Nodes: len(x.byNode), Components: x.total.Total(), Percent: x.total.Compliance(2), Counts: showCounts(&x.total)}
 	sum, counted := 0.0, 0
@@ -426,7 +428,7 @@ func (x *sums) show() v1.ComplianceSum {
 func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInput) (*op.Body[v1.ComplianceReport], error) {
 	err := s.RequireNamespace(ctx, in.Namespace)
 	if err == nil {
-		err = s.readBegins(ctx)
+		err = s.readDeclarationTimes(ctx)
 	}
 	var policies []*placedPolicy
 	if err == nil && in.By == "policy" {

@@ -207,7 +207,7 @@ type eventOperations = op.OperationSet[*eventRequest]
 
 // Register adds the operations about events.
 func Register(r *op.Routes, o Options) {
-	watches, open := op.NewShares(r.Queues, "watches"), prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_api_watches", Help: "Number of open watches."})
+	watches, open := op.NewUserQuota(r.Queues, "watches"), prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_api_watches", Help: "Number of open watches."})
 	r.Metrics.Register(open)
 	at := op.NewOperationSet(r, func(q op.Request) *eventRequest { return &eventRequest{q, o, watches, open} })
 	registerEvents(at)

@@ -79,8 +79,8 @@ type traceBuilder struct {
 	noAgent, stopped bool // no agent is connected; the agent was stopped on purpose
 }
 
-// addTraceLink adds a step with a name and a text to the trace; `holds` is false if the check's path ends at this
-// step
+// addTraceLink adds a step with a name and a text to the trace; holds is false if this step is the reason why nothing
+// follows
 func (c *traceBuilder) addTraceLink(name string, holds bool, format string, args ...any) *v1.Link {
 	c.out.Links = append(c.out.Links, v1.Link{Name: name, Holds: holds, Text: fmt.Sprintf(format, args...)})
 	return &c.out.Links[len(c.out.Links)-1]
@@ -328,8 +328,8 @@ func (c *traceBuilder) handlerArgument(h history.HandlerRef) string {
 	return h.Name + " -n " + h.Namespace
 }
 
-// addUnsentOfLastProblem adds a trace step for each notification about the last, closed problem of the event that its
-// handler has not accepted, such as that of the recovery
+// addUnsentOfLastProblem adds a trace step for each unsent notification about the event's last, closed problem, such
+// as the notification of its recovery
 func (c *traceBuilder) addUnsentOfLastProblem() error {
 	last, err := c.History.Problems(c.ctx, history.ProblemQuery{Namespace: c.out.Namespace, NodeID: c.node, Check: c.out.Check, Limit: 1})
 	if err != nil || len(last) == 0 || last[0].Closed.IsZero() {
@@ -402,8 +402,8 @@ func notifiedNames(list []history.NotifiedHandler) (names []route.Name) {
 	return names
 }
 
-// notifiedText describes which handlers of a route were notified, and through which other route, if the problem came
-// from that one. It returns false if a handler has accepted no message.
+// notifiedText describes which handlers of a route were notified, and names the previous route if the problem has
+// moved from one route to another. It returns false if a handler has accepted no message.
 func (c *traceBuilder) notifiedText(e *history.Escalation, deliveries []history.Delivery) (text string, all bool) {
 	if len(e.Notified) == 0 {
 		return "nobody is notified", true
@@ -447,7 +447,8 @@ func unsentText(handler history.HandlerRef, deliveries []history.Delivery) (text
 	return text
 }
 
-// explainMissingDelivery adds the reason why a problem notifies nobody, or not through a route that matches it now.
+// explainMissingDelivery adds the reason why nobody is notified of a problem, or why a route that matches the problem
+// is not used.
 func (c *traceBuilder) explainMissingDelivery(problem *model.Problem, deliveries []history.Delivery, escalations []history.Escalation) error {
 	to, by := notification.Routes(c.View, route.Describe(c.Directory, c.node, problem.Source, problem.Status, problem.Severity), notification.Definition(c.View, c.node, c.source))
 	if to = slices.DeleteFunc(to, func(r *route.Route) bool {

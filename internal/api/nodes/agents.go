@@ -27,8 +27,8 @@ func registerAgents(at nodeOperations) {
 	op.Handle(at, op.Get("listAgents", "/api/v1/agents", "nodes", "List agents, oldest version first, then by trouble", model.NotFound), access.NeedOn(access.Read, "Node"), (*nodeRequest).listAgents)
 }
 
-// listAgents returns a page of agents, oldest version and most trouble first; it computes the state of every matching
-// agent to sort them.
+// listAgents returns a page of agents, oldest version first and within a version those with the worst problems first;
+// it computes the state of every matching agent to sort them.
 func (s *nodeRequest) listAgents(ctx context.Context, in *v1.AgentFilter) (*op.Body[v1.AgentList], error) {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (s *nodeRequest) agentStateOf(id model.NodeID, sum *event.Summary) (a agent
 // IsSpooling reports whether the agent's spool (its queue on disk) holds results that are older than a minute
 func IsSpooling(st *v1.AgentStats) bool { return st.OldestSeconds >= spoolingAfter.Seconds() }
 
-// showAgent converts the state of an agent to the API type Agent, with texts about its troubles
+// showAgent converts the state of an agent to the API type Agent, with a text about each problem of the agent
 func (a *agentState) showAgent(s *nodeRequest) v1.Agent {
 	out := v1.Agent{ID: a.id, Version: a.version, Connected: a.connected, Stopped: a.summary.Stopped && !a.connected, Heard: view.TimeOfNanoseconds(a.summary.Heard)}
 	out.Namespace, out.Name, _ = s.Directory.NodeName(a.id)
@@ -187,7 +187,7 @@ func (a *agentState) showAgent(s *nodeRequest) v1.Agent {
 	return out
 }
 
-// agentSortKey is the key by which the list of agents is sorted: version, trouble, name.
+// agentSortKey is the key by which the list of agents is sorted: version, severity of the agent's problems, name.
 type agentSortKey struct {
 	version string
 	trouble int
@@ -195,7 +195,7 @@ type agentSortKey struct {
 	id      model.NodeID
 }
 
-// compare compares two agents by version (oldest first), then by trouble (most first), then by name.
+// compare compares two agents by version (oldest first), then by their problems (worst first), then by name.
 func (p agentSortKey) compare(o agentSortKey) int {
 	return cmp.Or(compareVersions(p.version, o.version), cmp.Compare(o.trouble, p.trouble), cmp.Compare(p.name, o.name))
 }

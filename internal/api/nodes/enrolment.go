@@ -210,7 +210,7 @@ func (s *nodeRequest) renameNode(ctx context.Context, in *struct {
 	return op.Answer(resources.Applied(s.View, applied, in.Body.DryRun, nil)), nil
 }
 
-// replaceNode creates a join token with which another machine takes the place of a node.
+// replaceNode creates a join token with which another machine takes over a node.
 func (s *nodeRequest) replaceNode(ctx context.Context, in *struct {
 	op.NamedPath
 	Body v1.NodeReplace

@@ -152,9 +152,9 @@ func TestAgentVersionsSortByNumber(t *testing.T) {
 	}
 }
 
-// FuzzAgentPlace decodes random page tokens of the list of agents and expects an error, or the same token when
+// FuzzAgentSortKey decodes random page tokens of the list of agents and expects an error, or the same token when
 // encoded again.
-func FuzzAgentPlace(f *testing.F) {
+func FuzzAgentSortKey(f *testing.F) {
 	for _, text := range []string{"4 default/web01 1.2.3", "0 a ", "", "x y z", "1"} {
 		f.Add(text)
 	}

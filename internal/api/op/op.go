@@ -260,11 +260,11 @@ const (
 // NewRequestLimiter returns a limiter of expensive requests, with the capacity of the named queue. reason and refusal are for
 // requests that it refuses.
 func NewRequestLimiter(r *Routes, queueName, reason string, refusal *model.Error) *RequestLimiter {
-	return &RequestLimiter{r, make(chan struct{}, 2), NewQuota[string](maxBodies/share, maxBodies), queue.NewSlots(r.Queues, queueName), NewShares(r.Queues, queueName), reason, refusal}
+	return &RequestLimiter{r, make(chan struct{}, 2), NewQuota[string](maxBodies/share, maxBodies), queue.NewSlots(r.Queues, queueName), NewUserQuota(r.Queues, queueName), reason, refusal}
 }
 
-// NewShares returns a Quota that limits each user to a quarter of the capacity of a queue.
-func NewShares(queues *queue.Registry, queueName string) *Quota[string] {
+// NewUserQuota returns a Quota that limits each user to a quarter of the capacity of a queue.
+func NewUserQuota(queues *queue.Registry, queueName string) *Quota[string] {
 	capacity, _ := queues.Bounds(queueName)
 	return NewQuota[string](max(1, int(capacity)/share), 0)
 }

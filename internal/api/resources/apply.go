@@ -108,8 +108,8 @@ func (s *resourceRequest) applyResources(ctx context.Context, in *struct{ RawBod
 	return op.Answer(out), err
 }
 
-// changeResources runs a change and describes its outcome, with the open problems that the changed routes and handler
-// lists concern, or would concern.
+// changeResources applies or previews a change of resources and returns its result, with the open problems for which
+// the change selects other routes or handlers.
 func (s *resourceRequest) changeResources(
 	ctx context.Context, onlyNew, dryRun bool, resources []model.Resource, change func() (intent.ApplyResult, error),
 ) (v1.Applied, error) {
@@ -139,7 +139,8 @@ func (s *resourceRequest) changeResources(
 	return out, nil
 }
 
-// receiverEdits returns the changes of routes and handler lists among the outcomes of a change; nil: there are none.
+// receiverEdits returns the routes and the handler lists (of checks, nodes and namespaces) that a change has edited;
+// nil: none.
 func (s *resourceRequest) receiverEdits(applied intent.ApplyResult, resources []model.Resource) *dispatch.ReceiverEdits {
 	byKey := map[intent.Key]model.Spec{}
 	for i := range resources {
@@ -197,7 +198,8 @@ func (s *resourceRequest) expectedRevisions(list []v1.Expected, resources []mode
 	return out, nil
 }
 
-// resolveRef converts a reference in a request to a resource key; the default namespace is "default".
+// resolveRef converts a reference in a request to a resource key; without a namespace it uses the namespace
+// "default".
 func (s *resourceRequest) resolveRef(ref v1.Ref) (intent.Key, error) {
 	k, ok := s.Kinds.Of(ref.Kind)
 	if !ok {
@@ -456,8 +458,8 @@ func applyRequestBody(registry huma.Registry) *huma.RequestBody {
 	return &huma.RequestBody{Required: true, Content: jsonContent(registry.Schema(reflect.TypeFor[v1.ApplyRequest](), true, "ApplyRequest"))}
 }
 
-// resourceETag returns the strong ETag of a resource, made of its revision and the incarnation number of the server's
-// data
+// resourceETag returns the strong ETag of a resource, made of its revision and of a number that changes when the
+// server's data are restored or created anew
 func (s *resourceRequest) resourceETag(revision int64) string {
 	return fmt.Sprintf(`"%016x-%d"`, s.Incarnation, revision)
 }

@@ -391,8 +391,8 @@ func (s *resourceRequest) conditionMatcher(ctx context.Context, k kind.Kind, exp
 	}, nil
 }
 
-// addRoutingState adds to a silence or maintenance window whether it is active and how many problems it keeps from
-// notifying
+// addRoutingState adds to a silence or maintenance window whether it is active, and the number of problems whose
+// notifications it stops
 func (s *resourceRequest) addRoutingState(out *v1.State, r *model.Resource, held *notification.HoldCounter) {
 	name, now := route.Name{Namespace: r.Metadata.Namespace, Name: r.Metadata.Name}, s.Now()
 	switch spec := r.Spec.(type) {

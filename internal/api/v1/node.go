@@ -74,7 +74,8 @@ type AgentFilter struct {
 	After        string `query:"after" maxLength:"2048" doc:"The field next of the page before."`
 }
 
-// AgentList is a page of agents: the oldest version first, and within a version the worst trouble first.
+// AgentList is a page of agents: the oldest version first, and within a version the agents with the worst problems
+// first.
 type AgentList struct {
 	Items        []Agent         `json:"items"`
 	Next         string          `json:"next,omitempty" doc:"Value for after to get the next page; absent on the last page."`
@@ -145,7 +146,7 @@ type NotAccepted struct {
 	Hint string `json:"hint,omitempty"`
 }
 
-// PendingRefuse is a request to refuse a waiting machine for good.
+// PendingRefuse is a request to refuse a waiting machine permanently.
 type PendingRefuse struct {
 	Which  string `json:"which" minLength:"1" maxLength:"253"`
 	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Reason, which the machine gets too."`

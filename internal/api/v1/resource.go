@@ -55,13 +55,13 @@ type Applied struct {
 	RoutingEffect
 }
 
-// RoutingEffect lists the open problems that change to another route or handler list because of a change of resources
+// RoutingEffect lists the open problems for which a change of resources selects another route or handler list
 type RoutingEffect struct {
 	Taken     []TakenProblems `json:"taken,omitempty" doc:"Open problems that the changed routes and handler lists concern, or would concern after a dry run."`
 	TakenLate bool            `json:"takenLate,omitempty" doc:"History is behind: open problems are notified when it has caught up, and their number is unknown."`
 }
 
-// TakenProblems are the open problems that one route or handler list concerns since a change
+// TakenProblems counts the open problems that a change of resources moved to one route or handler list
 type TakenProblems struct {
 	Route    string    `json:"route,omitempty" doc:"NAMESPACE/NAME; absent: a check, node or namespace names the handlers."`
 	Handlers []string  `json:"handlers" doc:"NAMESPACE/NAME of the handlers of the first step."`

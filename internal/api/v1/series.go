@@ -27,7 +27,7 @@ func (p *SeriesPoint) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, &[2]any{&p.Seconds, &p.Value})
 }
 
-// MarshalJSON implements json.Marshaler.
+// MarshalJSON encodes the point in Prometheus' form: [1435781451.781,"1"].
 func (p SeriesPoint) MarshalJSON() ([]byte, error) { return json.Marshal([2]any{p.Seconds, p.Value}) }
 
 // Rows returns the series of a result; a scalar or a string is one without labels.

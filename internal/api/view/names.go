@@ -120,8 +120,8 @@ func (v *View) SourceTitle(s model.Source) string {
 	return s.Title(name)
 }
 
-// RelativeName returns a node's name, with its namespace unless it is the given one, or #ID for a node that is being
-// deleted
+// RelativeName returns a node's name, preceded by the node's namespace if that is not the namespace in the argument;
+// #ID: the node is being deleted
 func (v *View) RelativeName(namespace string, id model.NodeID) string {
 	own, name, ok := v.Directory.NodeName(id)
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/series"
 )
 
-// SeriesIn returns a series store in which no other namespaces exist.
+// SeriesIn returns a series store that reads only the series of these namespaces.
 func SeriesIn(all storage.Queryable, namespaces ...string) storage.Queryable {
 	return storage.QueryableFunc(func(from, to int64) (storage.Querier, error) {
 		if len(namespaces) == 0 {
@@ -38,25 +38,25 @@ type scopedQuerier struct {
 	matcher *labels.Matcher
 }
 
-// add returns the matchers with that of the namespaces.
-func (q scopedQuerier) add(matchers []*labels.Matcher) []*labels.Matcher {
+// addMatcher appends the matcher of the visible namespaces to the matchers of a query.
+func (q scopedQuerier) addMatcher(matchers []*labels.Matcher) []*labels.Matcher {
 	return append(slices.Clip(matchers), q.matcher)
 }
 
-// Select implements storage.Querier.
+// Select returns the matching series of the visible namespaces.
 func (q scopedQuerier) Select(ctx context.Context, sorted bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
-	return q.all.Select(ctx, sorted, hints, q.add(matchers)...)
+	return q.all.Select(ctx, sorted, hints, q.addMatcher(matchers)...)
 }
 
-// LabelValues implements storage.Querier.
+// LabelValues returns the values of a label in the series of the visible namespaces.
 func (q scopedQuerier) LabelValues(ctx context.Context, name string, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return q.all.LabelValues(ctx, name, hints, q.add(matchers)...)
+	return q.all.LabelValues(ctx, name, hints, q.addMatcher(matchers)...)
 }
 
-// LabelNames implements storage.Querier.
+// LabelNames returns the names of labels in the series of the visible namespaces.
 func (q scopedQuerier) LabelNames(ctx context.Context, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return q.all.LabelNames(ctx, hints, q.add(matchers)...)
+	return q.all.LabelNames(ctx, hints, q.addMatcher(matchers)...)
 }
 
-// Close implements storage.Querier.
+// Close closes the querier of the series store.
 func (q scopedQuerier) Close() error { return q.all.Close() }

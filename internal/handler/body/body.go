@@ -90,7 +90,7 @@ type limitedArgument struct {
 	limit *outputLimit
 }
 
-// Format implements fmt.Formatter.
+// Format prints the argument as fmt does and counts the text against the size limit.
 func (o limitedArgument) Format(s fmt.State, verb rune) {
 	if o.limit.used <= maxFormatted {
 		n, _ := fmt.Fprintf(s, fmt.FormatString(s, verb), o.value) // writing to a State returns no error
@@ -196,7 +196,7 @@ type boundedBuffer struct {
 	limit int
 }
 
-// Write implements io.Writer: it fails if the output would exceed its size limit or takes too long
+// Write fails if the output would exceed its size limit or takes too long
 func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if b.ctx.Err() != nil {
 		return 0, fmt.Errorf("the rendering takes longer than %s", maxTime)

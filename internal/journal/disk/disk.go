@@ -62,6 +62,7 @@ type LockedError struct {
 	PID  int // of the process that holds the lock; zero: unknown
 }
 
+// Error returns a text that names the process with the lock.
 func (e *LockedError) Error() string { return "lock " + e.Name + " is held by " + e.Holder() }
 
 // Holder describes the process that holds the lock, such as "process 4711"
@@ -137,15 +138,15 @@ type OS struct{}
 
 var _ FS = OS{}
 
-// Create implements FS.
+// Create creates an empty file.
 func (OS) Create(name string) (File, error) {
 	return openFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
 }
 
-// Open implements FS.
+// Open opens a file for reading.
 func (OS) Open(name string) (File, error) { return openFile(name, os.O_RDONLY) }
 
-// OpenWrite implements FS.
+// OpenWrite opens a file for reading and writing.
 func (OS) OpenWrite(name string) (File, error) { return openFile(name, os.O_RDWR) }
 
 // openFile opens a file, readable by its owner only.
@@ -157,16 +158,16 @@ func openFile(name string, flag int) (File, error) {
 	return &machineFile{File: f}, nil
 }
 
-// Remove implements FS.
+// Remove deletes a file.
 func (OS) Remove(name string) error { return os.Remove(name) }
 
-// Rename implements FS.
+// Rename renames a file, and replaces an existing file of the new name.
 func (OS) Rename(oldName, newName string) error { return os.Rename(oldName, newName) }
 
-// MkdirAll implements FS.
+// MkdirAll creates a folder and its parents.
 func (OS) MkdirAll(dir string) error { return os.MkdirAll(dir, 0o700) }
 
-// List implements FS.
+// List returns the sorted names in a folder.
 func (OS) List(dir string) ([]string, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -178,14 +179,15 @@ func (OS) List(dir string) ([]string, error) {
 	return names, err
 }
 
-// SyncDir implements FS.
+// SyncDir syncs the names in a folder to the disk.
 func (OS) SyncDir(dir string) error { return syncDir(dir) }
 
-// Free implements FS.
+// Free returns the free bytes of the disk of a folder.
 func (OS) Free(dir string) (int64, error) { return free(dir) }
 
-// Lock implements FS. The kernel's lock counts; the process id in the file only serves the message. Lock also locks the folder
-// of the file: after somebody has deleted the file, the folder is still the same one.
+// Lock locks a file until the returned lock is closed, or returns a *LockedError at once. The kernel's lock counts;
+// the process id in the file only serves the message. Lock also locks the folder of the file: after somebody has
+// deleted the file, the folder is still the same one.
 func (OS) Lock(name string) (io.Closer, error) {
 	pid := 0
 	if text, err := os.ReadFile(name); err == nil {

@@ -42,6 +42,7 @@ type Op struct {
 	Size   int
 }
 
+// String formats the operation for a recorded trace.
 func (o Op) String() string { return fmt.Sprintf("%s %s %d+%d", o.Kind, o.Name, o.Offset, o.Size) }
 
 // FS is a disk.FS that injects faults into another one and records its operations.
@@ -140,13 +141,13 @@ func (f *FS) spendFreeBytes(op Op) error {
 	return nil
 }
 
-// Create implements disk.FS.
+// Create creates an empty file, unless the test has set an error for this operation.
 func (f *FS) Create(name string) (disk.File, error) { return f.openFile(Create, name, f.inner.Create) }
 
-// Open implements disk.FS.
+// Open opens a file for reading, unless the test has set an error for this operation.
 func (f *FS) Open(name string) (disk.File, error) { return f.openFile(Open, name, f.inner.Open) }
 
-// OpenWrite implements disk.FS.
+// OpenWrite opens a file for reading and writing, unless the test has set an error for this operation.
 func (f *FS) OpenWrite(name string) (disk.File, error) {
 	return f.openFile(OpenWrite, name, f.inner.OpenWrite)
 }
@@ -163,18 +164,19 @@ func (f *FS) openFile(kind Kind, name string, openFile func(string) (disk.File, 
 	return &faultyFile{File: inner, fs: f, name: filepath.Base(name)}, nil
 }
 
-// Remove implements disk.FS.
+// Remove deletes a file, unless the test has set an error for this operation.
 func (f *FS) Remove(name string) error { return f.changeDisk(Remove, name, f.inner.Remove) }
 
-// Rename implements disk.FS.
+// Rename renames a file, and replaces an existing file of the new name, unless the test has set an error for this
+// operation.
 func (f *FS) Rename(oldName, newName string) error {
 	return f.changeDisk(Rename, newName, func(string) error { return f.inner.Rename(oldName, newName) })
 }
 
-// MkdirAll implements disk.FS.
+// MkdirAll creates a folder and its parents, unless the test has set an error for this operation.
 func (f *FS) MkdirAll(dir string) error { return f.changeDisk(Mkdir, dir, f.inner.MkdirAll) }
 
-// SyncDir implements disk.FS.
+// SyncDir syncs the names in a folder to the disk, unless the test has set an error for this operation.
 func (f *FS) SyncDir(dir string) error { return f.changeDisk(SyncDir, dir, f.inner.SyncDir) }
 
 // changeDisk records an operation on a file name and performs it, unless the test has set an error for it
@@ -185,7 +187,7 @@ func (f *FS) changeDisk(kind Kind, name string, changeDisk func(string) error) e
 	return changeDisk(name)
 }
 
-// List implements disk.FS.
+// List returns the names in a folder of the inner file system.
 func (f *FS) List(dir string) ([]string, error) {
 	if err := f.traceOperation(Op{Kind: List, Name: filepath.Base(dir)}); err != nil {
 		return nil, err
@@ -193,7 +195,7 @@ func (f *FS) List(dir string) ([]string, error) {
 	return f.inner.List(dir)
 }
 
-// Free implements disk.FS.
+// Free returns the free bytes that the test has set, or the free bytes of the inner file system.
 func (f *FS) Free(dir string) (int64, error) {
 	f.mu.Lock()
 	free := f.freeLimit
@@ -204,7 +206,7 @@ func (f *FS) Free(dir string) (int64, error) {
 	return f.inner.Free(dir)
 }
 
-// Lock implements disk.FS.
+// Lock locks a file of the inner file system.
 func (f *FS) Lock(name string) (io.Closer, error) { return f.inner.Lock(name) }
 
 // faultyFile is an open file whose operations may fail.

@@ -33,7 +33,7 @@ func NewAcks() *Acks {
 	return a
 }
 
-// Committed implements journal.Waiter.
+// Committed records the acknowledgement of an entry.
 func (a *Acks) Committed(token uint64, at journal.Position, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -97,7 +97,7 @@ type Commit struct {
 
 var _ journal.Commit = (*Commit)(nil)
 
-// Position implements journal.Commit: it returns the field At.
+// Position returns the field At.
 func (c *Commit) Position() journal.Position { return c.At }
 
 // Received returns the field Time.
@@ -109,13 +109,13 @@ func (c *Commit) Listening() time.Duration { return c.Listened }
 // Sections returns the sections (partitions) that have entries in the commit
 func (c *Commit) Sections() []journal.Section { return c.sections }
 
-// Retain does nothing.
+// Retain does nothing, because the memory of a test commit is not reused.
 func (c *Commit) Retain() {}
 
-// Release does nothing.
+// Release does nothing, because the memory of a test commit is not reused.
 func (c *Commit) Release() {}
 
-// Entries implements journal.Commit.
+// Entries calls fn with each entry of a section.
 func (c *Commit) Entries(s journal.Section, fn func([]byte) error) error {
 	for _, data := range c.bySection[s] {
 		if err := fn(data); err != nil {

@@ -33,13 +33,13 @@ func (f *FS) Crash(keepPercent int, seed uint64) *FS {
 
 const category = vfs.WriteCategoryUnspecified
 
-// Create implements disk.FS.
+// Create creates an empty file in memory.
 func (f *FS) Create(name string) (disk.File, error) { return wrapFile(f.mem.Create(name, category)) }
 
-// Open implements disk.FS.
+// Open opens a file for reading in memory.
 func (f *FS) Open(name string) (disk.File, error) { return wrapFile(f.mem.Open(name)) }
 
-// OpenWrite implements disk.FS.
+// OpenWrite opens a file for reading and writing in memory.
 func (f *FS) OpenWrite(name string) (disk.File, error) {
 	if _, err := f.mem.Stat(name); err != nil {
 		return nil, asNotExist(err)
@@ -47,23 +47,23 @@ func (f *FS) OpenWrite(name string) (disk.File, error) {
 	return wrapFile(f.mem.OpenReadWrite(name, category))
 }
 
-// Remove implements disk.FS.
+// Remove deletes a file in memory.
 func (f *FS) Remove(name string) error { return asNotExist(f.mem.Remove(name)) }
 
-// Rename implements disk.FS.
+// Rename renames a file, and replaces an existing file of the new name in memory.
 func (f *FS) Rename(oldName, newName string) error { return asNotExist(f.mem.Rename(oldName, newName)) }
 
-// List implements disk.FS.
+// List returns the sorted names in a folder in memory.
 func (f *FS) List(dir string) ([]string, error) {
 	names, err := f.mem.List(dir)
 	slices.Sort(names)
 	return names, asNotExist(err)
 }
 
-// MkdirAll implements disk.FS.
+// MkdirAll creates a folder and its parents in memory.
 func (f *FS) MkdirAll(dir string) error { return f.mem.MkdirAll(dir, 0o700) }
 
-// SyncDir implements disk.FS.
+// SyncDir syncs the names in a folder to the disk in memory.
 func (f *FS) SyncDir(dir string) error {
 	d, err := f.mem.OpenDir(dir)
 	if err != nil {
@@ -73,10 +73,10 @@ func (f *FS) SyncDir(dir string) error {
 	return d.Sync()
 }
 
-// Free implements disk.FS: the disk is never full.
+// Free returns a huge number: the disk in memory is never full.
 func (f *FS) Free(string) (int64, error) { return 1 << 50, nil }
 
-// Lock implements disk.FS.
+// Lock locks a file in memory until the returned lock is closed.
 func (f *FS) Lock(name string) (io.Closer, error) {
 	held, err := f.mem.Lock(name)
 	if err != nil {

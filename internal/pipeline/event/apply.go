@@ -174,7 +174,7 @@ func (w *eventApplier) emitLateResult(p *eventPartition, s *stateSlot, c *model.
 	}
 }
 
-// Gap implements shard.Applier: it counts the results that an agent's spool dropped, by check.
+// Gap counts the results that an agent's spool dropped, by check.
 func (w *eventApplier) Gap(n uint32, g *wire.Gap) {
 	p := w.p
 	for _, dropped := range g.Counts {
@@ -193,7 +193,7 @@ func (w *eventApplier) Gap(n uint32, g *wire.Gap) {
 		if id, found := p.nodes[n].find(c.Unit); found {
 			s = p.slots.slot(id)
 			s.lost += dropped.Count
-			w.view.watchers.noteStateChange(p, id)
+			w.view.watchers.reportChange(p, id)
 		}
 		if t := w.emitTransition(p, ResultsLost, s); t != nil {
 			t.Definition, t.Count, t.Output = c.ID, dropped.Count, g.Reason

@@ -58,12 +58,13 @@ func newFleet(nodes int) *benchFleet {
 	return f
 }
 
-// viewOptions returns options of an event view that knows the fleet's checks and discards its output, the transitions
+// viewOptions returns options of a View that has the fleet's checks and discards all transitions
 func (f *benchFleet) viewOptions() viewOptions {
 	return viewOptions{Definitions: func(id model.DefinitionID) *model.CheckDefinition { return f.definitions[id] }, Emit: func([]Transition) {}}
 }
 
-// nextCommit returns the next commit of the benchmark, still empty, 5 ms of listening time after the one before
+// nextCommit returns the next commit of the benchmark, still empty, 5 ms of listening time (time able to receive
+// results) after the one before
 func (f *benchFleet) nextCommit() *testCommit {
 	f.number++
 	at := time.Duration(f.number) * 5 * time.Millisecond

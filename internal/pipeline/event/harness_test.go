@@ -43,15 +43,15 @@ const (
 	testLog = 7
 )
 
-// newCommit returns an empty test commit with this number and this listening time; down is the time for which the
-// server was down before
+// newCommit returns an empty test commit with this number and this listening time (time able to receive results);
+// down is the time for which the server was down before
 func newCommit(number uint64, listening, down time.Duration) *testCommit {
 	return &testCommit{journaltest.Commit{
 		At: journal.Position{Log: testLog, Number: number}, Listened: listening, Time: epoch + int64(listening+down),
 	}}
 }
 
-// viewOptions has the options of an event view and of its shard.
+// viewOptions has the options of a View (the state of all events) and of its shard.
 type viewOptions struct {
 	Definitions                          func(model.DefinitionID) *model.CheckDefinition
 	Workers, QueueCommits                int
@@ -63,7 +63,7 @@ type viewOptions struct {
 	Registerer                           prometheus.Registerer
 }
 
-// newView returns an event view (the state of all events) on a shard of its own
+// newView returns a View (the state of all events) on a shard of its own
 func newView(o viewOptions) *View {
 	return New(shard.New(shard.Options{
 		Definitions: sealedDefinitions(o.Definitions), Workers: o.Workers, QueueCommits: o.QueueCommits, Grace: o.Grace, BacklogWait: o.BacklogWait,
@@ -71,7 +71,7 @@ func newView(o viewOptions) *View {
 	}), Options{Emit: o.Emit, EmitAfter: o.EmitAfter, Limits: o.Limits, Registerer: o.Registerer, Queues: o.Queues})
 }
 
-// runningView is an event view whose workers run until the test ends
+// runningView is a View (the state of all events) whose workers run until the test ends
 type runningView struct {
 	*View
 	t       testing.TB
@@ -79,7 +79,7 @@ type runningView struct {
 	emitted []Transition
 }
 
-// startView starts an event view whose workers run until the test ends, and collects the transitions that it emits
+// startView starts a View whose workers run until the test ends, and collects the transitions that it emits
 func startView(t testing.TB, o viewOptions, restore func(*View)) *runningView {
 	t.Helper()
 	r := &runningView{t: t}

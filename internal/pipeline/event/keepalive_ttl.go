@@ -12,9 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Life implements shard.Applier: it converts a change of a node's keepalive to a result of the check keepalive, and
-// handles TTLs that waited for the node. Invariant: a node has that event exactly while Node.Keepalive is not
-// KeepaliveNone.
+// Life converts a change of a node's keepalive to a result of the check keepalive, and handles TTLs that waited for
+// the node. Invariant: a node has that event exactly while Node.Keepalive is not KeepaliveNone.
 func (w *eventApplier) Life(n uint32, change shard.LifeChange) {
 	p := w.p
 	switch change {
@@ -100,7 +99,7 @@ func (w *eventApplier) restartTTLs(p *eventPartition, n uint32) {
 	}
 }
 
-// Expire implements shard.Applier: it handles the event states whose TTL has expired
+// Expire handles the event states whose TTL has expired
 func (w *eventApplier) Expire(ids []uint32) {
 	p := w.p
 	slices.SortFunc(ids, func(a, b uint32) int {
@@ -112,7 +111,7 @@ func (w *eventApplier) Expire(ids []uint32) {
 	}
 }
 
-// Period implements shard.Applier: it returns the TTL of an event state
+// Period returns the TTL of an event state
 func (w *eventApplier) Period(id uint32) int64 {
 	if c := w.checkOfDefinition(w.p.slots.slot(id).definition); c != nil {
 		return int64(c.TTL)
@@ -173,7 +172,7 @@ func (w *eventApplier) remainingTTL(c *model.CheckDefinition, s *stateSlot) int6
 	return max(0, end.UnixNano()+int64(c.TTL)-w.Received)
 }
 
-// Forget implements shard.Applier: it removes the event states of nodes or checks that no longer exist
+// Forget removes the event states of nodes or checks that no longer exist
 func (w *eventApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 	p := w.p
 	p.absent.Expire(w.Received - int64(shard.TombstoneAge))
@@ -314,5 +313,5 @@ func (w *eventApplier) acknowledge(p *eventPartition, id uint32, ack *model.Ack,
 		}
 		t.Received = w.Received
 	}
-	w.view.watchers.noteStateChange(p, id)
+	w.view.watchers.reportChange(p, id)
 }

@@ -19,9 +19,9 @@ const (
 	MaxLimit     = 10_000
 )
 
-// List implements Reader. It goes through the severities from the worst (with Query.ByNode: once, through all of them),
-// through the partitions of each, and touches only states that the indexes leave. A list by severity is exact for states
-// whose severity does not change meanwhile.
+// List returns a page of the event states that match a query. It goes through the severities from the worst (with
+// Query.ByNode: once, through all of them), through the partitions of each, and touches only states that the indexes
+// leave. A list by severity is exact for states whose severity does not change meanwhile.
 func (v *View) List(ctx context.Context, q Query) (Page, error) {
 	c, err := v.compileQuery(q)
 	if err != nil {
@@ -137,7 +137,7 @@ func (l *listScan) setOutputs() {
 // pageToken returns the token with which the next request continues after the last listed state
 func (l *listScan) pageToken() string { return encodePageToken(l.at, l.view.Log()) }
 
-// Get implements Reader.
+// Get returns the state of one event.
 func (v *View) Get(node model.NodeID, source model.Source) (s State, ok bool) {
 	p := v.partitionOf(node)
 	if p == nil {
@@ -158,7 +158,7 @@ func (v *View) Get(node model.NodeID, source model.Source) (s State, ok bool) {
 	return s, ok
 }
 
-// Counts implements Reader.
+// Counts returns the number of event states by status, in one namespace or in all.
 func (v *View) Counts(namespace model.NamespaceID) (sum Counts) {
 	for _, p := range v.partitions {
 		p.Lock()
@@ -172,7 +172,7 @@ func (v *View) Counts(namespace model.NamespaceID) (sum Counts) {
 	return sum
 }
 
-// CountsByNamespace implements Reader.
+// CountsByNamespace returns the number of event states by status for each namespace.
 func (v *View) CountsByNamespace() map[model.NamespaceID]Counts {
 	all := map[model.NamespaceID]Counts{}
 	for _, p := range v.partitions {

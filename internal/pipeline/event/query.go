@@ -221,7 +221,7 @@ func (v *View) compileQuery(q Query) (compiledQuery, error) {
 	c.Checks = sortedCopy(q.Checks)
 	if q.Nodes != nil {
 		c.Nodes = sortedCopy(q.Nodes)
-		v.EachPlace(c.Nodes, func(n model.NodeID, p model.Partition) { c.nodes[p] = append(c.nodes[p], n) })
+		v.EachNodePartition(c.Nodes, func(n model.NodeID, p model.Partition) { c.nodes[p] = append(c.nodes[p], n) })
 	}
 	return c, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testServer is one run of a test server with a journal, an event view and snapshots on a file system
+// testServer is one run of a test server with a journal, event states and snapshots on a file system
 type testServer struct {
 	t     *testing.T
 	log   *journal.Log
@@ -100,7 +100,7 @@ func (l *testServer) stopServer() {
 	}
 }
 
-// Committed implements journal.Waiter: it passes the result of the commit to sendResults
+// Committed passes the result of the commit to sendResults
 func (l *testServer) Committed(_ uint64, _ journal.Position, err error) { l.acked <- err }
 
 // sendResults appends results of a node to the journal and waits for the commit.

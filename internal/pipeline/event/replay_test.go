@@ -108,14 +108,14 @@ func drawJournal(t *rapid.T, tb testing.TB) []*testCommit {
 	return commits
 }
 
-// replayedView is an event view without goroutines of its own
+// replayedView is a View (the state of all events) without goroutines of its own
 type replayedView struct {
 	*View
 	emitted map[model.Partition][]Transition
 }
 
-// replayCommits returns an event view without goroutines, after it has restored snapshots and applied the commits
-// after a position
+// replayCommits returns a View without goroutines, after it has restored snapshots and applied the commits after a
+// position
 func replayCommits(tb testing.TB, definitions map[model.DefinitionID]*model.CheckDefinition, workers int, after journal.Position, restore func(*View), commits []*testCommit) *replayedView {
 	r := &replayedView{emitted: map[model.Partition][]Transition{}}
 	r.View = newView(viewOptions{

@@ -9,8 +9,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// applyReport applies one run of a directive to the event of the node's compliance with it. The event exists from the
-// first run on that is not compliant; a run from the backlog makes none, because a newer one may have come before it.
+// applyReport applies the report of one directive run to the event that shows whether the node complies with the
+// directive. The event exists from the first run on that is not compliant; a run from the backlog makes none, because
+// a newer one may have come before it.
 func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Signal, from *shard.Arrival) shard.Outcome {
 	c, r := w.Definition(signal.Definition).AsDirective(), &w.report
 	if c == nil {
@@ -18,7 +19,7 @@ func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Sig
 	}
 	err := r.Decode(signal.Body)
 	if err == nil && int(r.Components) != len(c.Components) {
-		err = fmt.Errorf("%d components instead of %d", r.Components, len(c.Components))
+		err = fmt.Errorf("the report has %d components, expected %d", r.Components, len(c.Components))
 	}
 	if err == nil {
 		err = policy.Codes(r.Codes).Check(len(c.Components))
@@ -50,8 +51,8 @@ func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Sig
 	return shard.Applied
 }
 
-// reportStatus returns the status of an event after a run: a problem if a component is not as it should be, and UNKNOWN if
-// one could not be checked or was not reached.
+// reportStatus returns the status of an event after a directive run: a problem if a component is not compliant,
+// UNKNOWN if one was not checked.
 func reportStatus(codes policy.Codes, components int, rules *model.CheckDefinition) model.Status {
 	counts, _ := codes.Counts(components)
 	switch {
@@ -66,8 +67,8 @@ func reportStatus(codes policy.Codes, components int, rules *model.CheckDefiniti
 // maxReportText bounds the output of a directive's event, in bytes.
 const maxReportText = 4096
 
-// appendReportText appends the output of a run's event: how many components are compliant, and each other one with its
-// message.
+// appendReportText appends the output of the event after a directive run: the number of compliant components, and a
+// line for each other one.
 func appendReportText(b []byte, c *model.DirectiveDefinition, r *wire.Report) []byte {
 	codes, kept := policy.Codes(r.Codes), 0
 	for i := range c.Components {

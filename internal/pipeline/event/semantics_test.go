@@ -58,7 +58,7 @@ type transitionScript struct {
 	streams     map[string]uint64
 }
 
-// newScript returns a transitionScript without steps, on a running event view
+// newScript returns a transitionScript without steps, on a running View
 func newScript(t *testing.T) *transitionScript {
 	s := &transitionScript{t: t, definitions: map[model.DefinitionID]*model.CheckDefinition{}, streams: map[string]uint64{}}
 	s.view = startView(t, viewOptions{Workers: 2, Definitions: func(id model.DefinitionID) *model.CheckDefinition { return s.definitions[id] }}, nil)

@@ -32,7 +32,7 @@ func (w *eventApplier) judgeStatus(p *eventPartition, id uint32, s *stateSlot, c
 	if every || s.check == model.KeepaliveCheck && s.status != status || s.check == model.MetricsCheck && valuesNamePipelines(v.extra) {
 		w.emitObservation(p, id, s, flags, v.extra)
 	}
-	w.view.watchers.noteStateChange(p, id)
+	w.view.watchers.reportChange(p, id)
 }
 
 // setStatus applies a new status to an event state: it updates counters, history, output, flapping and the problem
@@ -236,7 +236,7 @@ type Observation struct {
 	FlappingEnded bool
 }
 
-// emitObservation emits the event for pipelines. flags are from before the verdict.
+// emitObservation emits a copy of the event for the pipelines. flags are from before the verdict.
 func (w *eventApplier) emitObservation(p *eventPartition, id uint32, s *stateSlot, flags slotFlags, extra []byte) {
 	t := w.emitTransition(p, Observed, s)
 	if t == nil {
@@ -289,8 +289,8 @@ const (
 	Deregistered TransitionKind = 13
 )
 
-// Transition is one change of an event, such as an opened problem, that reactions handle exactly once and in order
-// per partition. It owns its memory.
+// Transition is one change of an event, such as an opened problem, that the dispatcher handles exactly once and in
+// order per partition. It owns its memory.
 type Transition struct {
 	At journal.Position // of the commit that caused it
 	// Index is the order within (commit, partition), from 0. Observed transitions are numbered

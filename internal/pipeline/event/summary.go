@@ -26,7 +26,8 @@ func (s *Summary) CountedStates() uint64 {
 // NotOK returns the number of events that are not OK.
 func (s *Summary) NotOK() uint64 { return s.ByStatus[1] + s.ByStatus[2] + s.ByStatus[3] }
 
-// Summaries implements Reader. It holds a partition's lock for one node at a time.
+// Summaries returns the event counts and the last heartbeat of each node in a list. It holds a partition's lock for
+// one node at a time.
 func (v *View) Summaries(nodes []model.NodeID) []Summary {
 	out := make([]Summary, len(nodes))
 	for i, id := range nodes {
@@ -62,7 +63,7 @@ func (p *eventPartition) summarize(id model.NodeID, out *Summary) {
 	}
 }
 
-// CountsOf implements Reader: it counts the events of one check by status over all nodes.
+// CountsOf counts the events of one check by status over all nodes.
 func (v *View) CountsOf(check model.CheckID) (sum Counts) {
 	for _, p := range v.partitions {
 		p.Lock()

@@ -43,7 +43,7 @@ type View struct {
 	sparseLimit int // default sparseCandidates; tests lower the limit to test both ways of listing
 }
 
-// New returns an empty event view (the state of all events) on a shard
+// New returns an empty View (the state of all events) on a shard
 func New(s *shard.Shard, o Options) *View {
 	if o.Limits == nil {
 		o.Limits = func(model.NamespaceID) model.Limits { return model.Limits{} }
@@ -61,13 +61,13 @@ type eventReducer struct{ *View }
 // SectionVersion is the version of the event view's section in snapshots.
 const SectionVersion = 1
 
-// Section implements shard.Reducer: it returns the name and version of this reducer's part of a snapshot
+// Section returns the name and version of this reducer's part of a snapshot
 func (eventReducer) Section() shard.Section {
 	return shard.Section{Name: "events", Version: SectionVersion}
 }
 
-// Claims implements shard.Reducer: it lists the journal entries to apply: results and reports of agents, results of
-// the server and actions of people
+// Claims lists the journal entries to apply: results and reports of agents, results of the server and actions of
+// people
 func (eventReducer) Claims() shard.Claims {
 	return shard.Claims{
 		Signals: []wire.SignalKind{wire.SignalResult, wire.SignalReport},
@@ -75,7 +75,7 @@ func (eventReducer) Claims() shard.Claims {
 	}
 }
 
-// Reset implements shard.Reducer: it empties a partition.
+// Reset empties a partition.
 func (v eventReducer) Reset(p *shard.Partition, deadlines *expect.Engine) {
 	if v.partitions[p.ID] == nil {
 		v.partitions[p.ID] = new(eventPartition)
@@ -83,26 +83,26 @@ func (v eventReducer) Reset(p *shard.Partition, deadlines *expect.Engine) {
 	v.partitions[p.ID].resetPartition(v.View, p, deadlines)
 }
 
-// AddNode implements shard.Reducer: it makes room for the event states of a new node
+// AddNode makes room for the event states of a new node
 func (v eventReducer) AddNode(p *shard.Partition, n uint32) { v.partitions[p.ID].addNode(n) }
 
-// RemoveNode implements shard.Reducer: it removes all event states of a node.
+// RemoveNode removes all event states of a node.
 func (v eventReducer) RemoveNode(p *shard.Partition, n uint32) { v.partitions[p.ID].removeNode(n) }
 
-// MoveNode implements shard.Reducer: it moves the counts of a node's event states to another namespace
+// MoveNode moves the counts of a node's event states to another namespace
 func (v eventReducer) MoveNode(p *shard.Partition, n uint32, from model.NamespaceID) {
 	v.partitions[p.ID].moveNode(n, from)
 }
 
-// Encode implements shard.Reducer: it appends the events of a partition to a snapshot
+// Encode appends the events of a partition to a snapshot
 func (v eventReducer) Encode(p *shard.Partition, dst []byte) []byte {
 	return v.partitions[p.ID].encode(dst)
 }
 
-// Decode implements shard.Reducer: it reads the events of a partition from a snapshot
+// Decode reads the events of a partition from a snapshot
 func (v eventReducer) Decode(p *shard.Partition, d *shard.Decoder) { v.partitions[p.ID].decode(d) }
 
-// NewApplier implements shard.Reducer: it returns the eventApplier of one worker goroutine
+// NewApplier returns the eventApplier of one worker goroutine
 func (v eventReducer) NewApplier(w *shard.Worker) shard.Applier { return newEventApplier(v.View, w) }
 
 // partitionOf returns the partition of a node; nil: the node is unknown.
@@ -113,8 +113,8 @@ func (v *View) partitionOf(node model.NodeID) *eventPartition {
 	return nil
 }
 
-// eventApplier applies journal commits to the event view; each worker goroutine of the shard has one. The shard calls
-// its exported methods (shard.Applier), with the mutex of p held.
+// eventApplier applies journal commits to the states of events; each worker goroutine of the shard has one. The shard
+// calls its exported methods (shard.Applier), with the mutex of p held.
 type eventApplier struct {
 	*shard.Worker
 	view      *View
@@ -136,14 +136,14 @@ func newEventApplier(v *View, w *shard.Worker) *eventApplier {
 	return &eventApplier{Worker: w, view: v}
 }
 
-// EnterPartition implements shard.Applier: it selects the partition of the entries that follow.
+// EnterPartition selects the partition of the entries that follow.
 func (w *eventApplier) EnterPartition(p *shard.Partition) {
 	w.p, w.transitionIndex, w.observationIndex = w.view.partitions[p.ID], 0, 0
 	order, same := w.Position.Compare(w.view.opts.EmitAfter)
 	w.transitionsRecorded = w.view.opts.Emit == nil || same && order <= 0
 }
 
-// Signal implements shard.Applier: it applies one result or report of an agent.
+// Signal applies one result or report of an agent.
 func (w *eventApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
 	if s.Kind == wire.SignalReport {
 		return w.applyReport(w.p, n, s, from)
@@ -151,8 +151,7 @@ func (w *eventApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) sha
 	return w.applyResult(w.p, n, s, from)
 }
 
-// Record implements shard.Applier: it applies a result of the server, a trigger's changed state or an action of a
-// person
+// Record applies a result of the server, a trigger's changed state or an action of a person
 func (w *eventApplier) Record(r *wire.Record) {
 	switch r.Kind {
 	case wire.RecordServerResult:
@@ -164,7 +163,7 @@ func (w *eventApplier) Record(r *wire.Record) {
 	}
 }
 
-// EndCommit implements shard.Applier: it passes the transitions of the commit to the code that reacts to them
+// EndCommit passes the transitions of the commit to the dispatcher and other receivers
 func (w *eventApplier) EndCommit() {
 	if len(w.transitions) > 0 {
 		w.view.metrics.transitions.Add(float64(len(w.transitions)))
@@ -180,14 +179,14 @@ func (w *eventApplier) checkOfDefinition(id model.DefinitionID) *model.CheckDefi
 	return w.Definition(id).AsCheck()
 }
 
-// metrics holds the metrics of the event view. Workers count in plain fields and add once per commit.
+// metrics holds the metrics of event states and transitions. Workers count in plain fields and add once per commit.
 type metrics struct {
 	transitions                  prometheus.Counter
 	keepaliveExpired, ttlExpired prometheus.Counter
 	watchEnded                   prometheus.Counter
 }
 
-// newMetrics registers the metrics of the event view.
+// newMetrics registers the metrics of event states and transitions.
 func newMetrics(v *View, r prometheus.Registerer) *metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Namespace: "muster", Subsystem: "event", Name: name, Help: help})

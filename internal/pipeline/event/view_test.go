@@ -180,8 +180,8 @@ func TestWatchWithTooManyPendingEventsIsClosed(t *testing.T) {
 	for n := model.NodeID(1); n <= pending+1; n++ {
 		i := p.AddNode(n, 1)
 		id, _ := p.addState(i, 1000, "")
-		w.noteChange(p, id)
-		w.noteChange(p, id)
+		w.queueChange(p, id)
+		w.queueChange(p, id)
 	}
 	for _, q := range queues.List() {
 		if q.Name == "watch-events" && (q.Depth != pending || q.Capacity != pending || q.Passed != pending) || q.Name == "watches" && (q.Depth != 1 || q.Overflow != 1) {
@@ -191,7 +191,7 @@ func TestWatchWithTooManyPendingEventsIsClosed(t *testing.T) {
 	if keys, overrun := w.takeChanges(nil); !overrun || len(keys) != pending {
 		t.Fatalf("%d pending, overrun %v", len(keys), overrun)
 	}
-	w.noteChange(p, 0)
+	w.queueChange(p, 0)
 	out := make(chan State)
 	v.serveWatch(t.Context(), w, out)
 	if got := testutil.ToFloat64(v.metrics.watchEnded); got != 1 {

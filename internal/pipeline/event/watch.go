@@ -82,20 +82,20 @@ type watcher struct {
 	overrun bool
 }
 
-// noteStateChange reports a changed event state to all watchers. The caller holds the partition's lock.
-func (x *watcherSet) noteStateChange(p *eventPartition, id uint32) {
+// reportChange reports a changed event state to all watchers. The caller holds the partition's lock.
+func (x *watcherSet) reportChange(p *eventPartition, id uint32) {
 	if !x.hasWatchers.Load() {
 		return
 	}
 	x.mu.RLock()
 	defer x.mu.RUnlock()
 	for _, w := range x.list {
-		w.noteChange(p, id)
+		w.queueChange(p, id)
 	}
 }
 
-// noteChange queues a changed event for the watcher if its query selects the event; a full queue ends the watch.
-func (w *watcher) noteChange(p *eventPartition, id uint32) {
+// queueChange queues a changed event for the watcher if its query selects the event; a full queue ends the watch.
+func (w *watcher) queueChange(p *eventPartition, id uint32) {
 	s := p.slots.slot(id)
 	if !w.query.selectsIDs(p, s) {
 		return
@@ -128,9 +128,9 @@ func (w *watcher) takeChanges(into []eventKey) (keys []eventKey, overrun bool) {
 	return keys, w.overrun
 }
 
-// Watch implements Reader. The channel is closed when ctx ends, when Match fails, or
-// when so many events changed while the reader was busy that it must list again.
-// Status and Problems of the query are asked of the newest state.
+// Watch returns a channel of changed event states that match a query. The channel is closed when ctx ends, when Match
+// fails, or when so many events changed while the reader was busy that it must list again. Status and Problems of the
+// query are asked of the newest state.
 func (v *View) Watch(ctx context.Context, q Query) (<-chan State, error) {
 	compiled, err := v.compileQuery(q)
 	if err != nil {

@@ -34,13 +34,13 @@ type metricApplier struct {
 	parsed  prep.Parsed
 }
 
-// EnterPartition implements shard.Applier: it selects the partition of the entries that follow.
+// EnterPartition selects the partition of the entries that follow.
 func (w *metricApplier) EnterPartition(p *shard.Partition) {
 	w.p, w.verdicts, w.sender = &w.view.partitions[p.ID], 0, shard.NoNode
 	w.noteStored()
 }
 
-// Signal implements shard.Applier: it applies the measured values in a value block of an agent
+// Signal applies the measured values in a value block of an agent
 func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
 	node, definition := w.p.Node(n), w.Definition(s.Definition)
 	if definition.AsTemplate() == nil {
@@ -106,7 +106,7 @@ func (w *metricApplier) unitOf(n uint32, of *template, lane wire.Lane) *unitStat
 		node.units = slices.Insert(node.units, at, u)
 	case (u.ID != of.ID || u.macros != of.macros) && lane == wire.Live:
 		old := u
-		u = adopt(of, old, w.Received)
+		u = transferState(of, old, w.Received)
 		node.units[at] = u
 		for i := range old.Triggers {
 			if old.triggers[i].judged && u.Trigger(old.Triggers[i].Name) == nil {
@@ -176,10 +176,12 @@ const (
 	maxReason = 2 << 10  // of the reason why an item has no value
 )
 
-// copyText returns a copy of a text up to a bound. The text may be a part of a block, whose memory is used again.
+// copyText returns a copy of a text, cut to at most `most` bytes. The text may be a part of a block, whose memory is
+// used again.
 func copyText(text string, most int) string { return strings.Clone(model.Truncate(text, most)) }
 
-// applyDependents applies the value of a master item to the items that are made from it; they share its parsed form.
+// applyDependents applies the value of a master item to its dependent items, which share the parsed form of the
+// value.
 func (w *metricApplier) applyDependents(n uint32, u *unitState, dependents []int, master item.Sample) {
 	parsed := &w.parsed
 	parsed.Reset(master)
@@ -290,8 +292,7 @@ func (w *metricApplier) addVerdict(n uint32, v wire.Verdict) {
 	w.made = true
 }
 
-// Record implements shard.Applier: it removes the verdict that this journal record contains, and all older ones, from
-// the pending verdicts
+// Record removes the verdict that this journal record contains, and all older ones, from the pending verdicts
 func (w *metricApplier) Record(r *wire.Record) {
 	recorded := 0
 	for recorded < len(w.p.pending) {
@@ -304,11 +305,10 @@ func (w *metricApplier) Record(r *wire.Record) {
 	w.p.pending = w.p.pending[recorded:]
 }
 
-// Gap implements shard.Applier and does nothing: the shard counts lost values.
+// Gap does nothing, because the shard already counts lost values.
 func (w *metricApplier) Gap(uint32, *wire.Gap) {}
 
-// Forget implements shard.Applier: it deletes the state of the Templates that a record says to forget, on one or all
-// nodes
+// Forget deletes the state of the Templates that a record says to forget, on one or all nodes
 func (w *metricApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 	for _, n := range w.p.MarkedNodes(id, n) {
 		node := &w.p.nodes[n]
@@ -321,10 +321,10 @@ func (w *metricApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 	}
 }
 
-// Life implements shard.Applier and does nothing.
+// Life does nothing, because items do not depend on a node's connection.
 func (w *metricApplier) Life(uint32, shard.LifeChange) {}
 
-// Period implements shard.Applier: it returns zero, because deadlines of triggers have no fixed period
+// Period returns zero, because deadlines of triggers have no fixed period
 func (w *metricApplier) Period(uint32) int64 { return 0 }
 
 // setDeadline sets a node's deadline to the next time at which a time function may change one of its triggers
@@ -361,7 +361,7 @@ func recoveryDeadline(of *compiledTrigger, state *triggerState) int64 {
 	return of.recovery.Deadline(state.recovery)
 }
 
-// Expire implements shard.Applier: it evaluates the triggers with time functions on nodes whose deadline has passed
+// Expire evaluates the triggers with time functions on nodes whose deadline has passed
 func (w *metricApplier) Expire(ids []uint32) {
 	slices.SortFunc(ids, func(a, b uint32) int { return int(int64(w.p.Node(a).ID) - int64(w.p.Node(b).ID)) })
 	for _, n := range ids {
@@ -383,7 +383,7 @@ func (w *metricApplier) Expire(ids []uint32) {
 	}
 }
 
-// EndCommit implements shard.Applier: it wakes Run if the commit has new verdicts.
+// EndCommit wakes Run if the commit has new verdicts.
 func (w *metricApplier) EndCommit() {
 	if w.made {
 		w.made = false

@@ -54,25 +54,25 @@ type testCommit struct {
 	entries [][]byte
 }
 
-// Position implements journal.Commit: it returns the number that the test has set
+// Position returns the number that the test has set
 func (c *testCommit) Position() journal.Position { return journal.Position{Log: 1, Number: c.number} }
 
-// Received implements journal.Commit: it returns a time that grows by a second per commit
+// Received returns a time that grows by a second per commit
 func (c *testCommit) Received() int64 { return int64(1e18 + c.number*1e9) }
 
-// Listening implements journal.Commit: the listening time grows by a second per commit
+// Listening returns a listening time (time able to receive results) that grows by a second per commit
 func (c *testCommit) Listening() time.Duration { return time.Duration(c.number) * time.Second }
 
-// Sections implements journal.Commit: the only section is partition 3
+// Sections returns the only section, partition 3
 func (c *testCommit) Sections() []journal.Section { return []journal.Section{3} }
 
-// Retain implements journal.Commit and does nothing
+// Retain does nothing, because the memory of a test commit is not reused
 func (c *testCommit) Retain() {}
 
-// Release implements journal.Commit and does nothing
+// Release does nothing, because the memory of a test commit is not reused
 func (c *testCommit) Release() {}
 
-// Entries implements journal.Commit: it calls fn for each entry, whatever the section
+// Entries calls fn for each entry, whatever the section
 func (c *testCommit) Entries(_ journal.Section, fn func([]byte) error) error {
 	for _, e := range c.entries {
 		if err := fn(e); err != nil {
@@ -184,8 +184,8 @@ func TestTriggerMakesOneVerdictPerChange(t *testing.T) {
 	}
 }
 
-// TestMacrosOfPropertiesJudge sends values of a node whose Property sets a macro, then none: the trigger follows, also
-// after a restart, and a macro without a value leaves it unknown with the reason.
+// TestMacrosOfPropertiesJudge changes the Property that sets a trigger's macro, and expects the trigger to use the
+// new value, also after a restart, and to be unknown without a value.
 func TestMacrosOfPropertiesJudge(t *testing.T) {
 	v := newTestView()
 	number := uint64(0)
@@ -218,7 +218,7 @@ func TestMacrosOfPropertiesJudge(t *testing.T) {
 	}
 }
 
-// FuzzDecodeUnit decodes arbitrary bytes as the state of a template.
+// FuzzDecodeUnit decodes random bytes as the state of a template and expects an error or a state.
 func FuzzDecodeUnit(f *testing.F) {
 	of := compile(testDefinition(5).AsTemplate(), "")
 	f.Add(newUnitState(of, 5).encode(nil))
@@ -231,8 +231,8 @@ func FuzzDecodeUnit(f *testing.F) {
 	})
 }
 
-// TestTextsOfValuesAreBounded sends a text and a reason as long as a frame, in a buffer that is used again: the view keeps
-// copies, up to its bounds.
+// TestTextsOfValuesAreBounded sends a very long text and a very long error in a buffer that is used again, and
+// expects the view to keep bounded copies of them.
 func TestTextsOfValuesAreBounded(t *testing.T) {
 	v := newTestView()
 	text := strings.Repeat("x", 400<<10)
@@ -250,8 +250,8 @@ func TestTextsOfValuesAreBounded(t *testing.T) {
 	}
 }
 
-// TestFlippingTriggerIsBounded sends a block each value of which changes a trigger: the view makes a bounded number of
-// verdicts, and evaluates the trigger again with the next batch.
+// TestFlippingTriggerIsBounded sends a block in which each value changes a trigger, and expects a bounded number of
+// verdicts and another evaluation with the next batch.
 func TestFlippingTriggerIsBounded(t *testing.T) {
 	v := newTestView()
 	const rows = 10 * maxChanges
@@ -269,8 +269,8 @@ func TestFlippingTriggerIsBounded(t *testing.T) {
 	}
 }
 
-// TestValuesOfSenderKeepTheirTime applies values that name their time by a clock of their own, and expects this time, and no
-// later time than that of the commit
+// TestValuesOfSenderKeepTheirTime applies values with time stamps of the sender's clock, and expects these times, but
+// none after the receive time of the commit
 func TestValuesOfSenderKeepTheirTime(t *testing.T) {
 	for _, c := range []struct{ unixNs, want int64 }{
 		{1e18 - 3600e9 + 7, 1e18 - 3600e9 + 12}, // an hour ago, to the nanosecond

@@ -20,7 +20,7 @@ type SeriesOptions struct {
 	Live  *View                                       // of a second view of the journal: that which stores the values
 }
 
-// sampleName names the item of the value that is being stored.
+// sampleName identifies the item whose value is being stored.
 type sampleName struct {
 	unit     *unitState
 	position int
@@ -46,7 +46,8 @@ func (w *metricApplier) keepSample(n uint32, u *unitState, position int, at int6
 	w.view.opts.Series.Store.Append(w.p.ID, &u.slots[position].series, w.labels, at, f)
 }
 
-// noteStored notes the commit that is applied to a partition as stored, or that the store has its values already.
+// noteStored records that the series store has the values of this commit; values of a replayed commit are not stored
+// twice.
 func (w *metricApplier) noteStored() {
 	w.stored = w.p.stored.Log == w.Position.Log && w.p.stored.Number >= w.Position.Number
 	if !w.stored {
@@ -54,8 +55,9 @@ func (w *metricApplier) noteStored() {
 	}
 }
 
-// encodeSeries appends the head of the series store for a partition, and the commit up to which it has the values. A second
-// view, which stores nothing, writes the head of the live one: a start from its snapshot leaves out the values up to that commit.
+// encodeSeries appends the series head of a partition to a snapshot, with the last commit whose values it contains. A
+// second view, which stores nothing, writes the head of the live one: a start from its snapshot leaves out the values
+// up to that commit.
 func (v *View) encodeSeries(p *metricPartition, b []byte) []byte {
 	if live := v.opts.Series.Live; live != nil {
 		of := &live.partitions[p.ID]
@@ -72,7 +74,7 @@ func (v *View) encodeSeries(p *metricPartition, b []byte) []byte {
 	return v.opts.Series.Store.Encode(p.ID, b)
 }
 
-// decodeSeries reads what encodeSeries wrote.
+// decodeSeries reads the series head of a partition that encodeSeries wrote.
 func (v *View) decodeSeries(p *metricPartition, d *shard.Decoder) {
 	if d.Byte() == 0 {
 		return

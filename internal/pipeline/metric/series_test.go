@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// newSeriesView returns an empty view that appends to a store, or follows a live view that does.
+// newSeriesView returns an empty view that appends values to a series store, or one that follows a live view.
 func newSeriesView(s series.Store, live *View) *testView {
 	definitions := func(id model.DefinitionID) *model.Definition { return testDefinition(id) }
 	of := shard.New(shard.Options{Workers: 1, Definitions: definitions})
@@ -34,7 +34,7 @@ func openSeries(t *testing.T, dir string) series.Store {
 	return s
 }
 
-// storedValues returns the values of the item load.
+// storedValues returns the stored values of the item load.
 func storedValues(t *testing.T, s series.Store) (list []float64) {
 	t.Helper()
 	q, err := s.Querier(math.MinInt64, math.MaxInt64)
@@ -52,7 +52,7 @@ func storedValues(t *testing.T, s series.Store) (list []float64) {
 	return list
 }
 
-// wantStored compares the values of the item load.
+// wantStored fails the test unless the series store has exactly these values of the item load.
 func wantStored(t *testing.T, s series.Store, want ...float64) {
 	t.Helper()
 	if got := storedValues(t, s); !slices.Equal(got, want) {
@@ -60,8 +60,9 @@ func wantStored(t *testing.T, s series.Store, want ...float64) {
 	}
 }
 
-// TestValuesAreStoredOnce stores numbers, not text. A restart from a snapshot and the commits since stores each value once, also
-// from a snapshot of a second view that is behind the live one.
+// TestValuesAreStoredOnce restarts from snapshots and journal, and expects each number once in the series store, and
+// no texts. A restart from a snapshot and the commits since stores each value once, also from a snapshot of a second
+// view that is behind the live one.
 func TestValuesAreStoredOnce(t *testing.T) {
 	for second := range 2 {
 		dir := t.TempDir()
@@ -107,7 +108,7 @@ func TestValuesAreStoredOnce(t *testing.T) {
 	}
 }
 
-// TestEditedTemplateKeepsSeries appends the values of an edited Template to the series that there are.
+// TestEditedTemplateKeepsSeries edits a Template and expects its new values in the existing series.
 func TestEditedTemplateKeepsSeries(t *testing.T) {
 	was := compile(testDefinition(1).AsTemplate(), "")
 	old := newUnitState(was, 0)
@@ -115,7 +116,7 @@ func TestEditedTemplateKeepsSeries(t *testing.T) {
 	defer s.Close()
 	k, _ := old.Item("load")
 	s.Append(0, &old.slots[k].series, func() labels.Labels { return series.Labels("load", "web-1", "default", "t") }, 1, 1)
-	if u := adopt(was, old, 0); u.slots[k].series != old.slots[k].series || u.slots[k].series == (series.Series{}) {
+	if u := transferState(was, old, 0); u.slots[k].series != old.slots[k].series || u.slots[k].series == (series.Series{}) {
 		t.Error("the series is looked up again")
 	}
 }

@@ -53,7 +53,7 @@ func New(s *shard.Shard, o Options) *View {
 // wakeRun wakes Run because new verdicts are waiting
 func (v *View) wakeRun() { pause.Wake(v.wake) }
 
-// templateKey names the compiled form of a Template: its definition and the macros that Properties set.
+// templateKey identifies the compiled form of a Template: its definition and the macros that Properties set.
 type templateKey struct {
 	definition model.DefinitionID
 	macros     string
@@ -80,50 +80,49 @@ type reducer struct{ *View }
 // SectionVersion is the version of the metric view's section in snapshots.
 const SectionVersion = 1
 
-// Section implements shard.Reducer: it returns the name and version of this reducer's part of a snapshot
+// Section returns the name and version of this reducer's part of a snapshot
 func (reducer) Section() shard.Section {
 	return shard.Section{Name: "metrics", Version: SectionVersion}
 }
 
-// Claims implements shard.Reducer: it lists the journal entries to apply: blocks of measured values, and recorded
-// verdicts
+// Claims lists the journal entries to apply: blocks of measured values, and recorded verdicts
 func (reducer) Claims() shard.Claims {
 	return shard.Claims{Signals: []wire.SignalKind{wire.SignalValueBlock}, Records: []wire.RecordKind{wire.RecordVerdict}}
 }
 
-// Reset implements shard.Reducer: it empties a partition.
+// Reset empties a partition.
 func (v reducer) Reset(p *shard.Partition, deadlines *expect.Engine) {
 	v.partitions[p.ID] = metricPartition{Partition: p, deadlines: deadlines}
 }
 
-// AddNode implements shard.Reducer: it makes room for the items of a new node.
+// AddNode makes room for the items of a new node.
 func (v reducer) AddNode(p *shard.Partition, n uint32) {
 	if of := &v.partitions[p.ID]; int(n) == len(of.nodes) {
 		of.nodes = append(of.nodes, nodeState{})
 	}
 }
 
-// RemoveNode implements shard.Reducer: it removes all items of a node.
+// RemoveNode removes all items of a node.
 func (v reducer) RemoveNode(p *shard.Partition, n uint32) {
 	v.partitions[p.ID].nodes[n] = nodeState{}
 	v.partitions[p.ID].deadlines.Clear(n)
 }
 
-// MoveNode implements shard.Reducer and does nothing.
+// MoveNode does nothing, because the state of items does not contain the namespace.
 func (reducer) MoveNode(*shard.Partition, uint32, model.NamespaceID) {}
 
-// Encode implements shard.Reducer: it appends the items and triggers of a partition to a snapshot
+// Encode appends the items and triggers of a partition to a snapshot
 func (v reducer) Encode(p *shard.Partition, dst []byte) []byte {
 	return v.encodeSeries(&v.partitions[p.ID], v.partitions[p.ID].encode(dst))
 }
 
-// Decode implements shard.Reducer: it reads the items and triggers of a partition from a snapshot
+// Decode reads the items and triggers of a partition from a snapshot
 func (v reducer) Decode(p *shard.Partition, d *shard.Decoder) {
 	v.partitions[p.ID].decode(v.View, d)
 	v.decodeSeries(&v.partitions[p.ID], d)
 }
 
-// NewApplier implements shard.Reducer: it returns the metricApplier of one worker goroutine
+// NewApplier returns the metricApplier of one worker goroutine
 func (v reducer) NewApplier(w *shard.Worker) shard.Applier {
 	a := &metricApplier{Worker: w, view: v.View}
 	a.labels = a.seriesLabels

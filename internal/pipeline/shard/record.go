@@ -213,7 +213,7 @@ func (t Tombstone) Suppresses(executed int64) bool {
 	return t.Deleted || executed <= t.At+int64(Settle)
 }
 
-// Deleted reports whether a tombstone says that the node was deleted for good
+// Deleted reports whether the node was deleted permanently, according to its tombstone
 func (p *Partition) Deleted(node model.NodeID) bool {
 	t, _ := p.tombstones.Get(node)
 	return t.Deleted

@@ -101,8 +101,8 @@ type Arrival struct {
 	By     model.NodeID // the sender, where the signal is about a proxy node; zero: the node itself
 }
 
-// Age returns the time between an event on the sender's boot clock and its sending, in nanoseconds. It bounds impossible
-// values: zero for an event in the future, and at most a year.
+// Age returns the nanoseconds between an event and the moment at which its signal was sent, both on the sender's boot
+// clock. It bounds impossible values: zero for an event in the future, and at most a year.
 func (a *Arrival) Age(atMs uint64) int64 {
 	const year = uint64(366 * 24 * time.Hour / time.Millisecond)
 	return int64(min(max(a.NowMs, atMs)-atMs, year)) * int64(time.Millisecond)

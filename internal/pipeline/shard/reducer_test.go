@@ -200,7 +200,7 @@ func TestTombstonesExpireAfterSpoolAge(t *testing.T) {
 // testCommit is a journal.Commit in memory.
 type testCommit struct{ journaltest.Commit }
 
-// newCommit returns an empty test commit with a number and a listening time.
+// newCommit returns an empty test commit with a number and a listening time (time able to receive results).
 func newCommit(number uint64, listening time.Duration) *testCommit {
 	return &testCommit{journaltest.Commit{
 		At: journal.Position{Log: 1, Number: number}, Listened: listening, Time: int64(1_800_000_000*time.Second + listening),

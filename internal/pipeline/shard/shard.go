@@ -265,13 +265,13 @@ func (s *Shard) wakeWaiters() {
 	s.waits.Store(int32(len(s.waiting)))
 }
 
-// nodePartitions maps node ids to partitions, for callers that know only the node's id
+// nodePartitions maps node ids to partitions, for callers that have only the node's id
 type nodePartitions struct {
 	mu sync.RWMutex
 	at map[model.NodeID]model.Partition
 }
 
-// find returns the partition of a node, and whether the node is known.
+// find returns the partition of a node; ok is false for an unknown node.
 func (x *nodePartitions) find(node model.NodeID) (model.Partition, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()
@@ -299,8 +299,8 @@ func (x *nodePartitions) remove(node model.NodeID) {
 // Partition returns a partition by its number.
 func (s *Shard) Partition(id model.Partition) *Partition { return s.partitions[id] }
 
-// PartitionOf returns the partition of a known node, or nil. The node may be removed before the caller holds the
-// partition's mutex.
+// PartitionOf returns the partition of a node, or nil for an unknown node. The node may be removed before the caller
+// holds the partition's mutex.
 func (s *Shard) PartitionOf(node model.NodeID) *Partition {
 	if p, ok := s.places.find(node); ok {
 		return s.partitions[p]
@@ -308,9 +308,9 @@ func (s *Shard) PartitionOf(node model.NodeID) *Partition {
 	return nil
 }
 
-// EachPlace calls fn with the id and the partition of each node in a list, except unknown nodes. fn must not call the
-// shard.
-func (s *Shard) EachPlace(nodes []model.NodeID, fn func(model.NodeID, model.Partition)) {
+// EachNodePartition calls fn with the id and the partition of each node in a list, except unknown nodes. fn must not
+// call the shard.
+func (s *Shard) EachNodePartition(nodes []model.NodeID, fn func(model.NodeID, model.Partition)) {
 	s.places.mu.RLock()
 	defer s.places.mu.RUnlock()
 	for _, n := range nodes {
@@ -320,7 +320,7 @@ func (s *Shard) EachPlace(nodes []model.NodeID, fn func(model.NodeID, model.Part
 	}
 }
 
-// Nodes returns how many nodes the shard knows.
+// Nodes returns the number of nodes in all partitions.
 func (s *Shard) Nodes() int {
 	s.places.mu.RLock()
 	defer s.places.mu.RUnlock()

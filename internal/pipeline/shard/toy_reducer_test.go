@@ -29,34 +29,34 @@ const (
 	countTimeout = time.Minute
 )
 
-// Section implements Reducer: it returns the name and version of this reducer's part of a snapshot
+// Section returns the name and version of this reducer's part of a snapshot
 func (c *signalCounter) Section() Section { return Section{Name: "counts", Version: 1} }
 
-// Claims implements Reducer: it lists the one kind of signal that the reducer applies
+// Claims lists the one kind of signal that the reducer applies
 func (c *signalCounter) Claims() Claims { return Claims{Signals: []wire.SignalKind{countSignal}} }
 
-// Reset implements Reducer: it empties a partition.
+// Reset empties a partition.
 func (c *signalCounter) Reset(p *Partition, deadlines *expect.Engine) {
 	c.partitions[p.ID] = countPartition{deadlines: deadlines}
 }
 
-// AddNode implements Reducer: it makes room for the signal count of a new node
+// AddNode makes room for the signal count of a new node
 func (c *signalCounter) AddNode(p *Partition, n uint32) {
 	if of := &c.partitions[p.ID]; int(n) == len(of.counts) {
 		of.counts = append(of.counts, 0)
 	}
 }
 
-// RemoveNode implements Reducer: it clears the signal count and the deadline of a node
+// RemoveNode clears the signal count and the deadline of a node
 func (c *signalCounter) RemoveNode(p *Partition, n uint32) {
 	c.partitions[p.ID].counts[n] = 0
 	c.partitions[p.ID].deadlines.Clear(n)
 }
 
-// MoveNode implements Reducer and does nothing.
+// MoveNode does nothing, because the counts do not depend on the namespace.
 func (c *signalCounter) MoveNode(*Partition, uint32, model.NamespaceID) {}
 
-// Encode implements Reducer: it appends counts and deadlines to a snapshot section.
+// Encode appends counts and deadlines to a snapshot section.
 func (c *signalCounter) Encode(p *Partition, dst []byte) []byte {
 	of := &c.partitions[p.ID]
 	for _, n := range p.Order() {
@@ -66,7 +66,7 @@ func (c *signalCounter) Encode(p *Partition, dst []byte) []byte {
 	return dst
 }
 
-// Decode implements Reducer: it reads counts and deadlines from a snapshot section.
+// Decode reads counts and deadlines from a snapshot section.
 func (c *signalCounter) Decode(p *Partition, d *Decoder) {
 	of := &c.partitions[p.ID]
 	for _, n := range p.Order() {
@@ -77,7 +77,7 @@ func (c *signalCounter) Decode(p *Partition, d *Decoder) {
 	}
 }
 
-// NewApplier implements Reducer: it returns the countWorker of one worker goroutine
+// NewApplier returns the countWorker of one worker goroutine
 func (c *signalCounter) NewApplier(w *Worker) Applier { return &countWorker{Worker: w, counter: c} }
 
 // countWorker applies journal entries to the signal counts; it implements Applier
@@ -88,35 +88,35 @@ type countWorker struct {
 	of      *countPartition
 }
 
-// EnterPartition implements Applier: it selects the partition of the signals that follow
+// EnterPartition selects the partition of the signals that follow
 func (w *countWorker) EnterPartition(p *Partition) { w.p, w.of = p, &w.counter.partitions[p.ID] }
 
-// Signal implements Applier: it counts a signal of a node and restarts the node's deadline.
+// Signal counts a signal of a node and restarts the node's deadline.
 func (w *countWorker) Signal(n uint32, _ *wire.Signal, _ *Arrival) Outcome {
 	w.of.counts[n]++
 	w.of.deadlines.Set(n, w.Listening+int64(countTimeout))
 	return Applied
 }
 
-// Record implements Applier and does nothing.
+// Record does nothing, because the example counts signals only.
 func (w *countWorker) Record(*wire.Record) {}
 
-// Gap implements Applier and does nothing.
+// Gap does nothing, because the example counts received signals only.
 func (w *countWorker) Gap(uint32, *wire.Gap) {}
 
-// Forget implements Applier and does nothing.
+// Forget does nothing: removed nodes are cleared by RemoveNode.
 func (w *countWorker) Forget(_ model.NodeID, _ uint32, _ *wire.ForgetMark) {}
 
-// Life implements Applier and does nothing.
+// Life does nothing, because the counts do not depend on a node's connection.
 func (w *countWorker) Life(uint32, LifeChange) {}
 
-// EndCommit implements Applier and does nothing.
+// EndCommit does nothing, because the counts emit no output.
 func (w *countWorker) EndCommit() {}
 
-// Period implements Applier: it returns the deadline's period in nanoseconds.
+// Period returns the deadline's period in nanoseconds.
 func (w *countWorker) Period(uint32) int64 { return int64(countTimeout) }
 
-// Expire implements Applier: it records the nodes whose deadline has passed as silent, or postpones their deadlines
+// Expire records the nodes whose deadline has passed as silent, or postpones their deadlines
 func (w *countWorker) Expire(ids []uint32) {
 	slices.SortFunc(ids, func(a, b uint32) int { return cmp.Compare(w.p.Node(a).ID, w.p.Node(b).ID) })
 	for _, n := range ids {

@@ -108,7 +108,7 @@ type limited struct {
 	admission *Admission
 }
 
-// Accept implements net.Listener: it returns the next connection that the limit admits.
+// Accept returns the next connection that the limit admits.
 func (l limited) Accept() (net.Conn, error) {
 	for {
 		nc, err := l.Listener.Accept()
@@ -164,7 +164,7 @@ type Conn struct {
 	provenAgent     bool
 }
 
-// RemoteAddr implements net.Conn: it returns the client's address, from the PROXY header if there was one.
+// RemoteAddr returns the client's address, from the PROXY header if there was one.
 func (c *Conn) RemoteAddr() net.Addr {
 	if c.peer != nil {
 		return c.peer
@@ -172,8 +172,8 @@ func (c *Conn) RemoteAddr() net.Addr {
 	return c.Conn.RemoteAddr()
 }
 
-// Read implements net.Conn: it reads from the peer, and counts an unauthenticated peer as silent meanwhile. While an
-// unauthenticated peer is read, its connection may be evicted.
+// Read reads from the peer, and counts an unauthenticated peer as silent meanwhile. While an unauthenticated peer is
+// read, its connection may be evicted.
 func (c *Conn) Read(b []byte) (int, error) {
 	if len(c.unread) > 0 {
 		n := copy(b, c.unread)
@@ -203,7 +203,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// SyscallConn implements syscall.Conn: it returns the raw connection of an authenticated peer, otherwise an error.
+// SyscallConn returns the raw connection of an authenticated peer, otherwise an error.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	f, ok := c.Conn.(syscall.Conn)
 	if !ok || len(c.unread) > 0 || !c.proven.Load() {
@@ -220,7 +220,7 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// Close implements net.Conn: it closes the connection and stops counting it.
+// Close closes the connection and stops counting it.
 func (c *Conn) Close() error {
 	c.admission.mu.Lock()
 	c.admission.endSilenceLocked(c)
@@ -274,7 +274,7 @@ func countedConnOf(nc net.Conn) *Conn {
 // connContextKey is the key under which a request's context stores its connection.
 type connContextKey struct{}
 
-// WithConn implements http.Server.ConnContext: it stores the connection in the context, where ProtectRequest finds it.
+// WithConn stores the connection in the context, where ProtectRequest finds it.
 func WithConn(ctx context.Context, nc net.Conn) context.Context {
 	return context.WithValue(ctx, connContextKey{}, countedConnOf(nc))
 }

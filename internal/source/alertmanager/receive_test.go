@@ -26,7 +26,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// testServer is a Server over in-memory fakes of access, intent, planner, event view and journal.
+// testServer is a Server over in-memory fakes of access, intent, planner, event states and journal.
 type testServer struct {
 	declared  *directory.PassiveCheck // an operator declares it just before the next Apply
 	t         testing.TB
@@ -80,18 +80,18 @@ func (w *testServer) write(_ context.Context, results []recorder.Result) (func(c
 	return func(context.Context) error { return nil }, nil
 }
 
-// Authenticate implements Access and accepts any token.
+// Authenticate accepts any token.
 func (w *testServer) Authenticate(string) (access.Subject, error) { return access.Subject{}, nil }
 
-// LoginProgram implements Access and accepts any password.
+// LoginProgram accepts any password.
 func (w *testServer) LoginProgram(context.Context, string, string, string, access.Admit) (access.Program, error) {
 	return access.Program{}, nil
 }
 
-// CheckNamespace implements Intent and accepts any namespace.
+// CheckNamespace accepts any namespace.
 func (w *testServer) CheckNamespace(string) error { return nil }
 
-// Apply implements Intent: it creates checks and nodes in memory.
+// Apply creates checks and nodes in memory.
 func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	w.applies++
 	for i := range resources {
@@ -115,16 +115,16 @@ func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.
 	return intent.ApplyResult{}, nil
 }
 
-// CatchUp implements Plan and does nothing.
+// CatchUp does nothing, because created checks and nodes are visible at once.
 func (w *testServer) CatchUp(context.Context) error { return nil }
 
-// PassiveCheck implements Plan: it looks up a check by name in the test's checks.
+// PassiveCheck looks up a check by name in the test's checks.
 func (w *testServer) PassiveCheck(_, name string) (directory.PassiveCheck, bool) {
 	c, ok := w.checks[name]
 	return c, ok
 }
 
-// PassiveChecks implements Plan: it returns the ids of the test's checks.
+// PassiveChecks returns the ids of the test's checks.
 func (w *testServer) PassiveChecks(string, string) (ids []model.CheckID) {
 	for _, c := range w.checks {
 		ids = append(ids, c.Definition.Unit)
@@ -132,7 +132,7 @@ func (w *testServer) PassiveChecks(string, string) (ids []model.CheckID) {
 	return ids
 }
 
-// SourceName implements Plan: it returns the name of one of the test's checks.
+// SourceName returns the name of one of the test's checks.
 func (w *testServer) SourceName(s model.Source) (string, string, bool) {
 	for name, c := range w.checks {
 		if c.Definition.Unit == s.Check() {
@@ -142,21 +142,21 @@ func (w *testServer) SourceName(s model.Source) (string, string, bool) {
 	return "", "", false
 }
 
-// NodeByName implements Plan: it looks up a node by name in the test's nodes.
+// NodeByName looks up a node by name in the test's nodes.
 func (w *testServer) NodeByName(_, name string) (model.NodeID, bool) {
 	id, ok := w.nodes[name]
 	return id, ok
 }
 
-// NodeName implements Plan and returns no name: it knows no node id.
+// NodeName returns no name, because the tests create each node under its own name.
 func (w *testServer) NodeName(model.NodeID) (string, string, bool) { return "", "", false }
 
-// NodesMatching implements Plan: it returns as many nodes as were created.
+// NodesMatching returns as many nodes as were created.
 func (w *testServer) NodesMatching(string, directory.Selector) []model.NodeID {
 	return make([]model.NodeID, len(w.nodes)-1)
 }
 
-// Admit implements View: it refuses to create events if the test demands it.
+// Admit refuses to create events if the test demands it.
 func (w *testServer) Admit(model.NodeID, *model.CheckDefinition) (string, string) {
 	if w.full {
 		return "node_limit", "the node has its 3 event states"
@@ -164,7 +164,7 @@ func (w *testServer) Admit(model.NodeID, *model.CheckDefinition) (string, string
 	return "", ""
 }
 
-// List implements View: it returns the events that the test declares as open.
+// List returns the events that the test declares as open.
 func (w *testServer) List(context.Context, event.Query) (event.Page, error) {
 	return event.Page{States: w.open}, nil
 }

@@ -196,13 +196,13 @@ type Config struct {
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
-// Access authenticates senders: *access.Service.
+// Access is the interface that authenticates senders; *access.Service implements it.
 type Access interface {
 	Authenticate(token string) (access.Subject, error)
 	LoginProgram(ctx context.Context, role, name, password string, admit access.Admit) (access.Program, error)
 }
 
-// Intent creates the checks and nodes of alerts.
+// Intent is the interface that creates the checks and nodes of alerts.
 type Intent interface {
 	CheckNamespace(name string) error
 	core.Declarer
@@ -219,7 +219,7 @@ type Plan interface {
 	CatchUp(ctx context.Context) error
 }
 
-// View is the part of the event view that the alert source uses.
+// View is the interface to the event states that the alert source uses.
 type View interface {
 	Admit(node model.NodeID, definition *model.CheckDefinition) (code, reason string)
 	List(ctx context.Context, q event.Query) (event.Page, error)

@@ -85,7 +85,7 @@ func (x *lineSession) appendResult(ctx context.Context, output string) error {
 	return x.source.journal.Append(ctx, x.record.Entries(&core.Batch{Node: x.node.ID, Section: core.SectionOf(x.uid), Body: body, Signals: 1, Waiter: x, Token: uint64(len(body))})...)
 }
 
-// Committed implements journal.Waiter: it sends the acknowledgement of a line.
+// Committed sends the acknowledgement of a line.
 func (x *lineSession) Committed(size uint64, at journal.Position, err error) {
 	x.Mu.Lock()
 	x.Commit(int(size), err)

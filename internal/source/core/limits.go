@@ -198,7 +198,7 @@ func (l *Limiter) Hit(node *Node, limit, reason string) {
 	b.Hit(limit, reason)
 }
 
-// EventLimitName converts a refusal code of the event view to the name of the reached limit in metrics.
+// EventLimitName converts the code of a refused event to the name of the reached limit in metrics.
 func EventLimitName(code string) string {
 	if code == "namespace_limit" {
 		return "namespace_states"

@@ -10,10 +10,10 @@ import (
 // silentSender is a fake Sender that writes nothing.
 type silentSender struct{ Session }
 
-// Flush implements Sender and writes nothing.
+// Flush writes nothing.
 func (*silentSender) Flush(*Scratch, MessageSet) error { return nil }
 
-// FlushFailed implements Sender and does nothing.
+// FlushFailed does nothing, because writes never fail.
 func (*silentSender) FlushFailed() {}
 
 // newTestOutbox returns an outbox for sessions that write nothing.

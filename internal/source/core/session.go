@@ -107,7 +107,7 @@ type Session struct {
 	Since   int64 // start of the session, Unix ns
 }
 
-// Base implements Sender: it returns the session itself.
+// Base returns the session itself.
 func (x *Session) Base() *Session { return x }
 
 // Open initializes a session with the present time of the source's clock; call it before any other method.

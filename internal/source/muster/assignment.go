@@ -14,7 +14,7 @@ import (
 // definitionKinds is the bit set of definition kinds (kinds of compiled checks, below 64) that an agent understands.
 type definitionKinds uint64
 
-// definitionKindsOf returns the kinds of compiled definition that an agent's feature list announces.
+// definitionKindsOf returns the kinds of compiled definitions that an agent's feature list announces.
 func definitionKindsOf(features []string) (set definitionKinds) {
 	for kind := model.DefinitionKind(1); kind < 64; kind++ {
 		if slices.Contains(features, wire.DefinitionFeature(kind)) {
@@ -27,8 +27,8 @@ func definitionKindsOf(features []string) (set definitionKinds) {
 // lacksKindOf reports whether a definition has a kind that the agent does not understand.
 func (s definitionKinds) lacksKindOf(c *model.Definition) bool { return s>>c.Kind&1 == 0 }
 
-// reduceAssignment returns a copy of the assignment without the definitions whose kind the agent does not
-// know, or the assignment itself if the agent knows all. Properties and proxy nodes stay whole.
+// reduceAssignment returns a copy of the assignment without the definitions that the agent does not support, or the
+// assignment itself if the agent supports all. Properties and proxy nodes stay whole.
 func (s definitionKinds) reduceAssignment(a *directory.Assignment) *directory.Assignment {
 	if a == nil || !slices.ContainsFunc(a.Definitions, s.lacksKindOf) {
 		return a

@@ -189,7 +189,7 @@ func TestAppliedDifferenceIsTheWantedAssignment(t *testing.T) {
 	})
 }
 
-// addDefinitions adds compiled definition, which assign can then put into assignments by their ids.
+// addDefinitions adds compiled definitions, which assign can then put into assignments by their ids.
 func (m *memoryPlan) addDefinitions(definitions ...*model.Definition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -206,7 +206,7 @@ func futureDefinition(id model.DefinitionID) *model.Definition {
 	return (&model.Definition{ID: id, Unit: 77, Namespace: model.DefaultNamespace, Name: "future"}).Seal(futureKind, []byte{1, 2, 3})
 }
 
-// TestUnsupportedDefinitionsAreLeftOut expects an assignment to be sent without the compiled definition whose kind
+// TestUnsupportedDefinitionsAreLeftOut expects an assignment to be sent without the compiled definitions whose kind
 // the agent does not support.
 func TestUnsupportedDefinitionsAreLeftOut(t *testing.T) {
 	w := newTestServer(t, nil)
@@ -252,8 +252,8 @@ func TestUnsupportedDefinitionsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestRefusedDefinitionStopsOneUnit lets an agent refuse checks of its assignment and expects only these to stop, with the
-// reason known to the server. The other units run, and the server knows the refused ones, also in later sessions.
+// TestRefusedDefinitionStopsOneUnit lets an agent refuse checks of its assignment, and expects only these to stop and
+// the server to have the reason. The other units run, and the server knows the refused ones, also in later sessions.
 func TestRefusedDefinitionStopsOneUnit(t *testing.T) {
 	w := newTestServer(t, nil)
 	long := &model.CheckDefinition{Definition: model.Definition{ID: 4, Unit: 78, Namespace: model.DefaultNamespace, Name: "long"}, Command: &model.Command{Shell: strings.Repeat("x", wire.MaxBody+1)}}
@@ -446,7 +446,7 @@ func TestAgentsThatSendValueBlocksAreSlowedFirst(t *testing.T) {
 // nopCloser adds a Close method without effect to a bytes.Reader.
 type nopCloser struct{ *bytes.Reader }
 
-// Close implements io.Closer and does nothing.
+// Close does nothing, because a reader in memory holds no file.
 func (nopCloser) Close() error { return nil }
 
 // fetchArchive requests an archive with a client certificate, from a byte offset (empty: from the start).

@@ -97,34 +97,34 @@ type pacedAgent struct {
 	added       chan struct{}
 }
 
-// Streams implements link.Source: it returns one stream, of live results.
+// Streams returns one stream, of live results.
 func (m *pacedAgent) Streams() []wire.StreamRange {
 	return []wire.StreamRange{{StreamKey: liveStream, First: 1}}
 }
 
-// Backlog implements link.Source: it returns zero, no backlog of unsent results.
+// Backlog returns zero, no backlog of unsent results.
 func (m *pacedAgent) Backlog() uint64 { return 0 }
 
-// Resume implements link.Source and does nothing.
+// Resume does nothing, because the test has one session only.
 func (m *pacedAgent) Resume([]wire.StreamLast) error { return nil }
 
-// Keepalive implements link.Source and does nothing.
+// Keepalive does nothing, because the agent sends a result every 97 ms anyway.
 func (m *pacedAgent) Keepalive() error { return nil }
 
-// Acked implements link.Source and does nothing.
+// Acked does nothing, because the agent keeps no sent results.
 func (m *pacedAgent) Acked(*wire.Ack) {}
 
-// Notify implements link.Source: the channel receives a value after each new result.
+// Notify returns the channel that receives a value after each new result.
 func (m *pacedAgent) Notify() <-chan struct{} { return m.added }
 
-// Unsent implements link.Source: it returns how many results are unsent.
+// Unsent returns how many results are unsent.
 func (m *pacedAgent) Unsent() (int, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return int(m.made - m.sent), false
 }
 
-// Next implements link.Source: it fills the next batch with unsent results.
+// Next fills the next batch with unsent results.
 func (m *pacedAgent) Next(b *wire.Batch, _, most int) (bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,13 +152,13 @@ func (m *pacedAgent) makeResults(ctx context.Context, after time.Duration) {
 	}
 }
 
-// Connected implements link.Events and does nothing.
+// Connected ignores the start of the session.
 func (m *pacedAgent) Connected(string, *wire.Welcome) {}
 
-// Disconnected implements link.Events and does nothing.
+// Disconnected ignores the end of the session.
 func (m *pacedAgent) Disconnected(string, error) {}
 
-// Assigned implements link.Events and does nothing.
+// Assigned ignores the assignment, because the agent makes its own results.
 func (m *pacedAgent) Assigned(*link.Session, *link.Assignment) {}
 
 // fleetSize is the number of paced agents. They send about 103 frames per second at their usual pace.

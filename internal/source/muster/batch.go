@@ -20,17 +20,17 @@ func (x *session) handleBatch(body []byte) frameOutcome {
 	r := x.srv.batches.Get().(*wire.BatchReader)
 	defer x.srv.batches.Put(r)
 	if err := r.Reset(body); err != nil {
-		return x.violation(frameMalformed, err.Error())
+		return x.endForViolation(frameMalformed, err.Error())
 	}
 	if r.Signals > x.srv.cfg.Limits.BatchSignals {
-		return x.violation(batchOversized, fmt.Sprintf("%d signals in one batch, at most %d", r.Signals, x.srv.cfg.Limits.BatchSignals))
+		return x.endForViolation(batchOversized, fmt.Sprintf("%d signals in one batch, at most %d", r.Signals, x.srv.cfg.Limits.BatchSignals))
 	}
 	if r.Last() > maxNumber {
-		return x.violation(frameMalformed, "a sequence number is above the maximum")
+		return x.endForViolation(frameMalformed, "a sequence number is above the maximum")
 	}
 	slot, ok := x.streamIndex(r.StreamKey)
 	if !ok {
-		return x.violation(tooManyStreams, fmt.Sprintf("more than %d streams in one session", maxStreams))
+		return x.endForViolation(tooManyStreams, fmt.Sprintf("more than %d streams in one session", maxStreams))
 	}
 	last := x.streams[slot].last
 	switch {
@@ -38,7 +38,7 @@ func (x *session) handleBatch(body []byte) frameOutcome {
 		x.acknowledgeAgain(slot)
 		return batchRepeated
 	case r.First > last+1:
-		return x.violation(numbersMissing, fmt.Sprintf("sequence numbers %d to %d are missing, and no gap record explains the loss", last+1, r.First-1))
+		return x.endForViolation(numbersMissing, fmt.Sprintf("sequence numbers %d to %d are missing, and no gap record explains the loss", last+1, r.First-1))
 	}
 	signals, size := r.Signals, len(body)
 	j := batchJudge{session: x}
@@ -155,13 +155,13 @@ func (x *session) appendBatch(slot int, r *wire.BatchReader, size int, body []by
 	rec.Reset()
 	x.srv.records.Put(rec)
 	if err != nil {
-		return x.violation(journalRefused, "the server cannot write its journal now")
+		return x.endForViolation(journalRefused, "the server cannot write its journal now")
 	}
 	return batchKept
 }
 
-// Committed implements journal.Waiter: it records which batches the journal has committed, to acknowledge them. It
-// runs on the journal's goroutine and only marks the acknowledgement as due: one message acknowledges many commits.
+// Committed records which batches the journal has committed, to acknowledge them. It runs on the journal's goroutine
+// and only marks the acknowledgement as due: one message acknowledges many commits.
 func (x *session) Committed(t uint64, _ journal.Position, err error) {
 	slot, size, last := decodeAckToken(t)
 	x.Mu.Lock()

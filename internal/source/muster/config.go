@@ -127,7 +127,8 @@ type Nodes interface {
 	RecordAgent(node core.Node, hello *wire.Hello) (limit, reason string)
 }
 
-// View is the part of the event view that sessions use: it knows the last sequence numbers and the limits on events.
+// View is the interface to the event states that sessions use: the last sequence numbers of streams and the limits on
+// events.
 type View interface {
 	// LastNumbers waits until the view has applied commit after, and returns the last number of every stream of the node.
 	LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error)

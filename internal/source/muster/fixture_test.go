@@ -61,7 +61,7 @@ func newTestServer(t testing.TB, change func(*Config)) *testServer {
 	return w
 }
 
-// addNode adds test node number n, to which the compiled definition with these ids are assigned.
+// addNode adds test node number n, with an assignment of the compiled definitions with these ids.
 func (w *testServer) addNode(n int, definitions ...model.DefinitionID) uuid.UUID {
 	uid := uuid.NewSHA1(uuid.Nil, fmt.Append(nil, n))
 	w.nodes.setNode(uid, core.Node{ID: model.NodeID(1000 + n), Name: fmt.Sprintf("node%d", n), Namespace: 1})
@@ -152,10 +152,10 @@ func (a *testAgent) wait(what string, ok func() bool) {
 	}
 }
 
-// OpenedSession implements link.Handler: it records Welcome.
+// OpenedSession records Welcome.
 func (a *testAgent) OpenedSession(_ *link.Session, w *wire.Welcome) { a.welcome = *w }
 
-// Assigned implements link.Handler: it records the assignment.
+// Assigned records the assignment.
 func (a *testAgent) Assigned(_ *link.Session, h *link.Assignment) {
 	a.update(func() { a.assignments = append(a.assignments, h) })
 }
@@ -165,7 +165,7 @@ func (w *testServer) requestRun(node model.NodeID, definition model.DefinitionID
 	return w.server.Ask(w.server.NewRuns(), node, wire.Run{Definition: definition})
 }
 
-// Reply implements link.Handler: it records the received secret values.
+// Reply records the received secret values.
 func (a *testAgent) Reply(_ *link.Session, x *wire.Exchange) {
 	a.update(func() {
 		for _, g := range x.SecretsReply.Values {
@@ -175,20 +175,20 @@ func (a *testAgent) Reply(_ *link.Session, x *wire.Exchange) {
 	})
 }
 
-// RunNow implements link.Handler: it records the requested run.
+// RunNow records the requested run.
 func (a *testAgent) RunNow(_ *link.Session, r *wire.Run) {
 	a.update(func() { a.runs = append(a.runs, *r) })
 }
 
-// BackPressure implements link.Handler: it records the reason of a request to send less often.
+// BackPressure records the reason of a request to send less often.
 func (a *testAgent) BackPressure(_ *link.Session, m *wire.BackPressure) {
 	a.update(func() { a.slowReasons = append(a.slowReasons, m.Reason) })
 }
 
-// ServerStops implements link.Handler and does nothing.
+// ServerStops ignores the announced stop of the server.
 func (a *testAgent) ServerStops(*link.Session, time.Duration, string) {}
 
-// Acked implements link.Handler: it records acknowledgements and refusals.
+// Acked records acknowledgements and refusals.
 func (a *testAgent) Acked(_ *link.Session, ack *wire.Ack) {
 	a.update(func() {
 		for _, l := range ack.Last {
@@ -282,7 +282,7 @@ func (w *testServer) checkOutcomes() {
 	})
 }
 
-// memoryNodes implements Nodes in memory.
+// memoryNodes is a Nodes that keeps nodes in memory.
 type memoryNodes struct {
 	mu      sync.Mutex
 	nodes   map[uuid.UUID]core.Node
@@ -311,20 +311,19 @@ func (m *memoryNodes) setLimits(id model.NamespaceID, l core.NamespaceLimits) {
 	m.change(func() { m.limits[id] = l })
 }
 
-// Lookup implements Nodes: it returns the node with a uid.
+// Lookup returns the node with a uid.
 func (m *memoryNodes) Lookup(uid uuid.UUID) (n core.Node, ok bool) {
 	m.change(func() { n, ok = m.nodes[uid] })
 	return n, ok
 }
 
-// Retirement implements Nodes: it returns why a machine is refused.
+// Retirement returns why a machine is refused.
 func (m *memoryNodes) Retirement(uid uuid.UUID, _ string) (r Retirement) {
 	m.change(func() { r = m.retired[uid] })
 	return r
 }
 
-// FirstKey implements Nodes: it records the first key of a node, or returns the name of the node that already has the
-// key.
+// FirstKey records the first key of a node, or returns the name of the node that already has the key.
 func (m *memoryNodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -341,17 +340,17 @@ func (m *memoryNodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder stri
 	return n.Key, ""
 }
 
-// RecordAgent implements Nodes and records nothing.
+// RecordAgent ignores the data of the Hello message.
 func (m *memoryNodes) RecordAgent(core.Node, *wire.Hello) (string, string) { return "", "" }
 
-// Namespace implements Nodes: it returns the limits of a namespace.
+// Namespace returns the limits of a namespace.
 func (m *memoryNodes) Namespace(id model.NamespaceID) (l core.NamespaceLimits) {
 	m.change(func() { l = m.limits[id] })
 	l.Namespace = fmt.Sprint("namespace", id)
 	return l
 }
 
-// memoryPlan implements directory.Assignments with assignments in memory.
+// memoryPlan is a directory.Assignments that keeps assignments in memory.
 type memoryPlan struct {
 	mu          sync.Mutex
 	assignments map[model.NodeID]*directory.Assignment
@@ -365,7 +364,7 @@ func newMemoryPlan() *memoryPlan {
 	return &memoryPlan{assignments: map[model.NodeID]*directory.Assignment{}, definitions: map[model.DefinitionID]*model.Definition{}}
 }
 
-// assign sets the compiled definition of a node's assignment and notifies the server.
+// assign sets the compiled definitions of a node's assignment and notifies the server.
 func (m *memoryPlan) assign(node model.NodeID, uid uuid.UUID, ids ...model.DefinitionID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -395,25 +394,25 @@ func (m *memoryPlan) setSecrets(node model.NodeID, list ...model.DefinitionSecre
 	m.assignments[node] = &a
 }
 
-// For implements directory.Assignments: it returns the assignment of a node.
+// For returns the assignment of a node.
 func (m *memoryPlan) For(node model.NodeID) *directory.Assignment {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.assignments[node]
 }
 
-// Definition implements directory.Assignments: it returns the compiled definition with an id.
+// Definition returns the compiled definition with an id.
 func (m *memoryPlan) Definition(id model.DefinitionID) *model.Definition {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.definitions[id]
 }
 
-// Subscribe implements directory.Assignments: it stores the function to call after changes.
+// Subscribe stores the function to call after changes.
 func (m *memoryPlan) Subscribe(fn func(directory.Change)) { m.notify = fn }
 
-// memoryJournal is a fake journal in memory, and at the same time the event view of its entries. pauseCommits holds
-// commits back.
+// memoryJournal is a fake journal in memory that also returns the last sequence numbers of its entries. pauseCommits
+// holds commits back.
 type memoryJournal struct {
 	journal.Journal // nil: sessions call no other methods
 	mu              sync.Mutex
@@ -506,7 +505,7 @@ func (j *memoryJournal) pauseCommits(on bool) { j.update(func() { j.paused = on 
 // queued returns how many entries wait for a commit.
 func (j *memoryJournal) queued() int { j.mu.Lock(); defer j.mu.Unlock(); return len(j.queue) }
 
-// Append implements core.Journal: it queues copies of entries for the next commit.
+// Append queues copies of entries for the next commit.
 func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) error {
 	for i := range entries {
 		entries[i].Data = slices.Clone(entries[i].Data)
@@ -524,7 +523,7 @@ func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) erro
 	return nil
 }
 
-// LastNumbers implements View: it returns the last committed sequence numbers of a node.
+// LastNumbers returns the last committed sequence numbers of a node.
 func (j *memoryJournal) LastNumbers(_ context.Context, node model.NodeID, _ journal.Position) (list []wire.StreamLast, _ error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -534,7 +533,7 @@ func (j *memoryJournal) LastNumbers(_ context.Context, node model.NodeID, _ jour
 	return list, nil
 }
 
-// Admit implements View: it asks the test's function whether a new event is allowed.
+// Admit asks the test's function whether a new event is allowed.
 func (j *memoryJournal) Admit(node model.NodeID, c *model.CheckDefinition) (string, string) {
 	if j.admit != nil {
 		return j.admit(node, c)

@@ -21,7 +21,7 @@ const (
 	dueClose  // close the connection
 )
 
-// Flush implements core.Sender: a writer calls it to write the session's pending messages.
+// Flush writes the pending messages of the session, when a writer goroutine calls it.
 func (x *session) Flush(w *core.Scratch, due core.MessageSet) error {
 	if due&dueAck != 0 {
 		if err := x.sendAck(w); err != nil {

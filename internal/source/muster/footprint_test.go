@@ -36,7 +36,7 @@ import (
 )
 
 // BenchmarkFootprint measures the resident memory per connected agent with 40 checks, at server and agent, and the
-// time until all are connected:.
+// time until all are connected.
 //
 //	MUSTER_AGENTS=9000 go test -run - -bench Footprint -benchtime 1x ./internal/source/muster
 //
@@ -134,13 +134,13 @@ type ackReceiver struct {
 	acked        chan struct{}
 }
 
-// OpenedSession implements link.Handler and does nothing.
+// OpenedSession ignores the start of the session.
 func (ackReceiver) OpenedSession(*link.Session, *wire.Welcome) {}
 
-// Assigned implements link.Handler and does nothing.
+// Assigned ignores the assignment.
 func (ackReceiver) Assigned(*link.Session, *link.Assignment) {}
 
-// Acked implements link.Handler: it reports an acknowledgement to the benchmark.
+// Acked reports an acknowledgement to the benchmark.
 func (r ackReceiver) Acked(*link.Session, *wire.Ack) { r.acked <- struct{}{} }
 
 // runFootprintClients runs the agents of BenchmarkFootprint in this process, which the benchmark has started as a

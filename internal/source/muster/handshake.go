@@ -24,7 +24,7 @@ type beginMarkOutcome struct {
 	err error
 }
 
-// Committed implements journal.Waiter: it passes the commit result to the waiting handshake.
+// Committed passes the commit result to the waiting handshake.
 func (c beginMarkCommit) Committed(_ uint64, at journal.Position, err error) {
 	c <- beginMarkOutcome{at, err}
 }
@@ -265,7 +265,7 @@ func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.H
 	return last, nil
 }
 
-// joinStreams merges the streams that Hello lists with those whose last sequence number the event view knows.
+// joinStreams merges the streams that Hello lists with the streams of which the server has a last sequence number.
 func joinStreams(held []wire.StreamRange, last []wire.StreamLast) []sessionStream {
 	list := make([]sessionStream, len(held), len(held)+1)
 	for i, h := range held {

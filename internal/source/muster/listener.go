@@ -165,7 +165,7 @@ func (q *connQueue) addConn(nc net.Conn) {
 	}
 }
 
-// Accept implements net.Listener: it returns the next queued connection.
+// Accept returns the next queued connection.
 func (q *connQueue) Accept() (net.Conn, error) {
 	select {
 	case nc := <-q.conns:
@@ -175,10 +175,10 @@ func (q *connQueue) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener and does nothing, because Listener.Run owns the listener.
+// Close does nothing, because Listener.Run owns the listener.
 func (q *connQueue) Close() error { return nil }
 
-// Addr implements net.Listener: it returns the address of the TCP listener.
+// Addr returns the address of the TCP listener.
 func (q *connQueue) Addr() net.Addr { return q.addr }
 
 // ServePlain serves agents without TLS on a loopback listener and trusts the node id in Hello, for benchmarks only.

@@ -97,10 +97,10 @@ func newMetrics(r prometheus.Registerer, sessions, pressure func() float64) *met
 // many. The sums are computed at each scrape.
 type fleetMetrics struct{ server *Server }
 
-// Describe implements prometheus.Collector: it sends the descriptions of all metrics.
+// Describe sends the descriptions of all metrics.
 func (m fleetMetrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(m, ch) }
 
-// Collect implements prometheus.Collector: it sums the agents' statistics and sends the metrics.
+// Collect sums the agents' statistics and sends the metrics.
 func (m fleetMetrics) Collect(ch chan<- prometheus.Metric) {
 	const prefix = "muster_agents_"
 	spooled := prometheus.NewHistogram(prometheus.HistogramOpts{

@@ -47,7 +47,7 @@ type logBuffer struct {
 	text strings.Builder
 }
 
-// Write implements io.Writer: it appends to the buffered log.
+// Write appends to the buffered log.
 func (l *logBuffer) Write(b []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -88,7 +88,7 @@ func (x *session) cancelRun(id uint64) {
 func (x *session) handleRunOutput(body []byte) frameOutcome {
 	var m wire.RunOutput
 	if err := m.Decode(body); err != nil {
-		return x.violation(frameMalformed, err.Error())
+		return x.endForViolation(frameMalformed, err.Error())
 	}
 	x.Mu.Lock()
 	p := x.requests.pending[m.ID]
@@ -145,7 +145,7 @@ func (x *session) offeredFeatures() (bits uint32) {
 func (x *session) acceptSecretRequest(body []byte) frameOutcome {
 	var m wire.Exchange
 	if err := m.Decode(body); err != nil {
-		return x.violation(frameMalformed, err.Error())
+		return x.endForViolation(frameMalformed, err.Error())
 	}
 	switch {
 	case m.SecretsRequest == nil:

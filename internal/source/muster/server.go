@@ -286,7 +286,7 @@ func (x *session) storeAgentStats(body []byte) frameOutcome {
 	}
 	r := &agentReport{at: now}
 	if err := r.Decode(body); err != nil {
-		return x.violation(frameMalformed, err.Error())
+		return x.endForViolation(frameMalformed, err.Error())
 	}
 	forks, ms := r.Forks, r.UptimeMs
 	if before != nil && before.Forks <= r.Forks && before.UptimeMs < r.UptimeMs {

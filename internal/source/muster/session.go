@@ -109,7 +109,7 @@ func (s *Server) ServeConn(ctx context.Context, nc net.Conn, proven Proof) {
 const tooManyConnsAnswer = "HTTP/1.1 429 Too Many Requests\r\nConnection: close\r\nContent-Type: text/plain\r\nContent-Length: 56\r\n\r\n" +
 	"too many connections of this node are opening sessions.\n"
 
-// Message implements core.Handler: it reads and handles one message.
+// Message reads and handles one message.
 func (x *session) Message() (cause string) {
 	op, frame, err := x.Conn.Read(x.srv.cfg.Limits.FrameBytes)
 	if err != nil {
@@ -139,8 +139,7 @@ func (x *session) Message() (cause string) {
 	return ""
 }
 
-// ReadFailed implements core.Handler: it returns the cause of a read error, and tells the agent if it broke the
-// protocol.
+// ReadFailed returns the cause of a read error, and tells the agent if it broke the protocol.
 func (x *session) ReadFailed(err error) string {
 	cause := core.ReadCause(err)
 	if cause == "too_large" || cause == "websocket" {
@@ -149,7 +148,7 @@ func (x *session) ReadFailed(err error) string {
 	return cause
 }
 
-// End implements core.Handler: it ends the session.
+// End ends the session.
 func (x *session) End(cause string) {
 	x.srv.closingSessions.Add(1)
 	defer x.srv.closingSessions.Add(-1)
@@ -196,7 +195,7 @@ func (x *session) closeAfterRefusal() {
 	x.Conn.CloseGracefully(admission.LingerTime)
 }
 
-// FlushFailed implements core.Sender: it closes the connection after a failed write.
+// FlushFailed closes the connection after a failed write.
 func (x *session) FlushFailed() {
 	x.Mu.Lock()
 	x.closing.written = true
@@ -208,7 +207,7 @@ func (x *session) FlushFailed() {
 func (x *session) handleFrame(frame []byte) frameOutcome {
 	kind, body, err := wire.FrameKind(frame)
 	if err != nil {
-		return x.violation(frameMalformed, err.Error())
+		return x.endForViolation(frameMalformed, err.Error())
 	}
 	switch kind {
 	case wire.KindBatch:
@@ -220,14 +219,14 @@ func (x *session) handleFrame(frame []byte) frameOutcome {
 	case wire.KindAssignmentStatus:
 		var m wire.AssignmentStatus
 		if err := m.Decode(body); err != nil {
-			return x.violation(frameMalformed, err.Error())
+			return x.endForViolation(frameMalformed, err.Error())
 		}
 		x.confirmAssignment(&m)
 		return assignmentConfirmed
 	case wire.KindFacts:
 		var m wire.Facts
 		if err := m.Decode(body); err != nil {
-			return x.violation(frameMalformed, err.Error())
+			return x.endForViolation(frameMalformed, err.Error())
 		}
 		x.recordFacts(&wire.Hello{Node: x.UID, Version: x.hello.version.Value(), Labels: m.Labels, Facts: m.Facts, Groups: m.Groups})
 		x.chargeBatch(&core.Charge{core.LoadReports: 1, core.LoadBytes: len(body)})
@@ -244,7 +243,7 @@ func (x *session) handleFrame(frame []byte) frameOutcome {
 	case wire.KindExchange:
 		return x.acceptSecretRequest(body)
 	case wire.KindHello:
-		return x.violation(frameMalformed, "got a second Hello")
+		return x.endForViolation(frameMalformed, "got a second Hello")
 	}
 	return unknownKind
 }
@@ -273,9 +272,9 @@ func (x *session) recordFacts(hello *wire.Hello) {
 	}
 }
 
-// violation ends the session of an agent that violates the protocol and tells the agent the reason. It may return
+// endForViolation ends the session of an agent that violates the protocol and tells the agent the reason. It may return
 // later, perhaps with another version.
-func (x *session) violation(out frameOutcome, sentence string) frameOutcome {
+func (x *session) endForViolation(out frameOutcome, sentence string) frameOutcome {
 	x.refuse(&wire.Refuse{Code: outcomeNames[out], Message: sentence, RetryMs: x.srv.jitterMs(30 * time.Second),
 		Hint: "read the agent's log; if it happens again, install the same version on agent and server: muster version"})
 	return out

@@ -28,7 +28,8 @@ import (
 // TestMain runs the tests and fails if a goroutine is left over.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A session sends the assignment, acknowledges batches, and the next session knows the last sequence number.
+// A session sends the assignment and acknowledges batches, and the next session continues after the last sequence
+// number.
 func TestSessionAcknowledgesBatches(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1, 2)
@@ -532,7 +533,7 @@ type halfOpenConn struct {
 	once        sync.Once
 }
 
-// Read implements net.Conn: after cut is closed, it receives nothing until Close.
+// Read reads from the connection; after cut is closed, it receives nothing until Close.
 func (d *halfOpenConn) Read(b []byte) (int, error) {
 	n, err := d.Conn.Read(b)
 	select {
@@ -544,7 +545,7 @@ func (d *halfOpenConn) Read(b []byte) (int, error) {
 	}
 }
 
-// Close implements net.Conn: it closes the connection and ends a waiting Read.
+// Close closes the connection and ends a waiting Read.
 func (d *halfOpenConn) Close() error {
 	d.once.Do(func() { close(d.closed) })
 	return d.Conn.Close()
@@ -753,7 +754,7 @@ func TestMachinesAndBootsHaveDifferentOrigins(t *testing.T) {
 	}
 }
 
-// TestStatisticsOfAgentsAreSummed checks that an agent's statistics are known while its session lasts, and that the
+// TestStatisticsOfAgentsAreSummed checks that an agent's statistics are available during its session, and that the
 // metrics sum them over the fleet.
 func TestStatisticsOfAgentsAreSummed(t *testing.T) {
 	w := newTestServer(t, nil)

@@ -42,7 +42,7 @@ type memoryTokens struct{ by map[string]pki.JoinToken }
 // Create stores a join token.
 func (m *memoryTokens) Create(_ context.Context, t pki.JoinToken) error { m.by[t.ID] = t; return nil }
 
-// Find implements pki.Tokens: it returns the join token with an id.
+// Find returns the join token with an id.
 func (m *memoryTokens) Find(_ context.Context, id string) (pki.JoinToken, error) {
 	t, ok := m.by[id]
 	if !ok {
@@ -51,16 +51,16 @@ func (m *memoryTokens) Find(_ context.Context, id string) (pki.JoinToken, error)
 	return t, nil
 }
 
-// NodeOfKey implements pki.Registrar: it returns false, because no key belongs to a node yet.
+// NodeOfKey returns false, because no key belongs to a node yet.
 func (h *tlsServer) NodeOfKey(string) (pki.Member, bool) { return pki.Member{}, false }
 
-// RefuseKey implements pki.Registrar: it accepts every key.
+// RefuseKey accepts every key.
 func (h *tlsServer) RefuseKey(string) error { return nil }
 
-// UnknownNode implements pki.Registrar: it returns false, because the test knows every node.
+// UnknownNode returns false, because the test server never loses a node.
 func (h *tlsServer) UnknownNode(uuid.UUID) bool { return false }
 
-// Register implements pki.Registrar: it makes the machine a node with one check.
+// Register makes the machine a node with one check.
 func (h *tlsServer) Register(_ context.Context, key string, t pki.JoinToken, r pki.EnrolRequest) (pki.Member, error) {
 	id, uid := model.NodeID(5000+len(h.nodes.nodes)), uuid.New()
 	h.nodes.setNode(uid, core.Node{ID: id, Name: r.Name, Namespace: 1, Key: key})

@@ -40,7 +40,7 @@ type Config struct {
 	Rand func() uint64 // default math/rand's
 }
 
-// Access decides which agents may connect: *access.Service.
+// Access is the interface that decides which agents may connect; *access.Service implements it.
 type Access interface {
 	LoginProgram(ctx context.Context, role, name, password string, admit access.Admit) (access.Program, error)
 	AgentProgram(name string) (access.Program, error)
@@ -61,8 +61,8 @@ type Intent interface {
 	core.Declarer
 }
 
-// Checks looks up the declarations of checks, and the passive checks that take the events which agents send
-// unrequested.
+// Checks is the interface that finds the declarations of checks, and the passive checks for events that agents send
+// without a request.
 type Checks interface {
 	FilterContext(node, runner model.NodeID, check model.CheckID) directory.FilterContext
 	// Keepalive returns the keepalive check of a node with its handlers and pipelines.
@@ -73,7 +73,7 @@ type Checks interface {
 	CatchUp(ctx context.Context) error
 }
 
-// View is the part of the event view that sessions of Sensu agents use.
+// View is the interface to the event states that sessions of Sensu agents use.
 type View interface {
 	Admit(node model.NodeID, definition *model.CheckDefinition) (code, reason string)
 	// HasEvent reports whether a node has an event of a check.

@@ -55,7 +55,7 @@ func decodeSignal(t testing.TB, s wire.Signal) decodedSignal {
 	return decodedSignal{s, r}
 }
 
-// testServer is a Server for Sensu agents with fakes in memory for journal, intent, assignments and event view.
+// testServer is a Server for Sensu agents with fakes in memory for journal, intent, assignments and event states.
 type testServer struct {
 	journal.Journal // nil: sessions only append
 
@@ -162,7 +162,7 @@ func (w *testServer) count(out messageOutcome) int {
 
 // The journal.
 
-// Append implements core.Journal: it stores entries, or blocks while the test wants a full journal.
+// Append stores entries, or blocks while the test wants a full journal.
 func (w *testServer) Append(ctx context.Context, entries ...journal.Entry) error {
 	w.mu.Lock()
 	full, never := w.blocked, w.forbidden
@@ -210,7 +210,7 @@ func (w *testServer) Append(ctx context.Context, entries ...journal.Entry) error
 
 // Intent.
 
-// LoginProgram implements Access: it accepts any user with the password "secret".
+// LoginProgram accepts any user with the password "secret".
 func (w *testServer) LoginProgram(ctx context.Context, _, name, password string, begin access.Admit) (access.Program, error) {
 	if password != "secret" {
 		end, err := begin(ctx)
@@ -223,7 +223,7 @@ func (w *testServer) LoginProgram(ctx context.Context, _, name, password string,
 	return access.Program{Name: name, Namespaces: []string{"default", "other"}}, nil
 }
 
-// AgentProgram implements Access: it returns the user of a certificate.
+// AgentProgram returns the user of a certificate.
 func (w *testServer) AgentProgram(name string) (access.Program, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -234,10 +234,10 @@ func (w *testServer) AgentProgram(name string) (access.Program, error) {
 	return access.Program{Name: name, Namespaces: namespaces}, nil
 }
 
-// Current implements Access: it reports every login as still valid.
+// Current reports every login as still valid.
 func (w *testServer) Current(*access.Program) bool { return true }
 
-// CheckNamespace implements Intent: it accepts the namespaces default, secret and prod.
+// CheckNamespace accepts the namespaces default, secret and prod.
 func (w *testServer) CheckNamespace(name string) error {
 	if name != "default" && name != "secret" && name != "prod" {
 		return model.Errorf(model.NotFound, "no namespace %s", name)
@@ -245,7 +245,7 @@ func (w *testServer) CheckNamespace(name string) error {
 	return nil
 }
 
-// LookupNode implements Intent: it returns a node by its uid.
+// LookupNode returns a node by its uid.
 func (w *testServer) LookupNode(uid uuid.UUID) (intent.NodeInfo, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -253,7 +253,7 @@ func (w *testServer) LookupNode(uid uuid.UUID) (intent.NodeInfo, bool) {
 	return n, ok
 }
 
-// Tombstone implements Intent: it returns the tombstone (record of the deletion) of a node's uid.
+// Tombstone returns the tombstone (record of the deletion) of a node's uid.
 func (w *testServer) Tombstone(uid uuid.UUID) (intent.Tombstone, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -261,7 +261,7 @@ func (w *testServer) Tombstone(uid uuid.UUID) (intent.Tombstone, bool) {
 	return t, ok
 }
 
-// RegisterExternal implements Intent: it registers an agent as a node.
+// RegisterExternal registers an agent as a node.
 func (w *testServer) RegisterExternal(_ context.Context, _ intent.Actor, m *intent.ExternalAgent) (intent.NodeInfo, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -276,7 +276,7 @@ func (w *testServer) RegisterExternal(_ context.Context, _ intent.Actor, m *inte
 	return n, nil
 }
 
-// RecordReport implements Intent: it stores the agent's report.
+// RecordReport stores the agent's report.
 func (w *testServer) RecordReport(info intent.NodeInfo, said intent.AgentReport) (limit, reason string) {
 	w.update(func() { w.reports[info.UID] = said })
 	return "", ""
@@ -290,7 +290,7 @@ func (w *testServer) handler(namespace, name string) (*model.HandlerSpec, bool) 
 
 // The view and the planner.
 
-// Admit implements View: it refuses events of the check named many and accepts all others.
+// Admit refuses events of the check named many and accepts all others.
 func (w *testServer) Admit(_ model.NodeID, c *model.CheckDefinition) (code, reason string) {
 	if c.Name == "many" {
 		return "node_limit", "no room"
@@ -298,17 +298,17 @@ func (w *testServer) Admit(_ model.NodeID, c *model.CheckDefinition) (code, reas
 	return "", ""
 }
 
-// HasEvent implements View: it reports whether the test has set an event of a node and check.
+// HasEvent reports whether the test has set an event of a node and check.
 func (w *testServer) HasEvent(node model.NodeID, check model.CheckID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.events[eventKey{node, check}]
 }
 
-// LimitsFor implements Intent: it returns the test's limits.
+// LimitsFor returns the test's limits.
 func (w *testServer) LimitsFor(string) model.Limits { return w.limits }
 
-// Get implements Intent: it finds the pipelines sensu-tofile and alerts, and nothing else.
+// Get finds the pipelines sensu-tofile and alerts, and nothing else.
 func (w *testServer) Get(_ context.Context, key intent.Key) (*model.Resource, error) {
 	if key == (intent.Key{Kind: "Pipeline", Namespace: "default", Name: "sensu-tofile"}) || key == (intent.Key{Kind: "Pipeline", Namespace: "default", Name: "alerts"}) {
 		return &model.Resource{}, nil
@@ -316,7 +316,7 @@ func (w *testServer) Get(_ context.Context, key intent.Key) (*model.Resource, er
 	return nil, model.Errorf(model.NotFound, "no %s", key)
 }
 
-// Apply implements Intent: it creates passive checks.
+// Apply creates passive checks.
 func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -342,17 +342,17 @@ func (w *testServer) Apply(_ context.Context, _ intent.Actor, resources []model.
 	return intent.ApplyResult{}, nil
 }
 
-// CatchUp implements Checks and does nothing.
+// CatchUp does nothing, because created checks are visible at once.
 func (w *testServer) CatchUp(context.Context) error { return nil }
 
-// Keepalive implements Checks: it returns the keepalive check with the pipelines that the test has set.
+// Keepalive returns the keepalive check with the pipelines that the test has set.
 func (w *testServer) Keepalive(model.NodeID) *model.CheckDefinition {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return &model.CheckDefinition{Pipelines: w.pipelines}
 }
 
-// PassiveCheck implements Checks: it returns the passive check of a name that the test has set.
+// PassiveCheck returns the passive check of a name that the test has set.
 func (w *testServer) PassiveCheck(_, name string) (directory.PassiveCheck, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -360,12 +360,12 @@ func (w *testServer) PassiveCheck(_, name string) (directory.PassiveCheck, bool)
 	return p, ok
 }
 
-// FilterContext implements Checks: it returns the same labels, annotations and groups for each check.
+// FilterContext returns the same labels, annotations and groups for each check.
 func (w *testServer) FilterContext(_, _ model.NodeID, _ model.CheckID) directory.FilterContext {
 	return directory.FilterContext{Check: &directory.Unit{Labels: map[string]string{"owner": "ann"}, Annotations: map[string]string{"sensu.io/plugins/x": "z"}}, Groups: []string{"web"}}
 }
 
-// PassiveChecks implements Checks: it returns the ids of the passive checks that the test has set.
+// PassiveChecks returns the ids of the passive checks that the test has set.
 func (w *testServer) PassiveChecks(_, source string) (ids []model.CheckID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -377,7 +377,7 @@ func (w *testServer) PassiveChecks(_, source string) (ids []model.CheckID) {
 	return ids
 }
 
-// For implements directory.Assignments: it returns the assignment of a node.
+// For returns the assignment of a node.
 func (w *testServer) For(node model.NodeID) *directory.Assignment {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -390,10 +390,10 @@ func (w *testServer) For(node model.NodeID) *directory.Assignment {
 	return nil
 }
 
-// Definition implements directory.Assignments and returns nil: it knows no compiled check.
+// Definition returns nil, because the test has no compiled checks.
 func (w *testServer) Definition(model.DefinitionID) *model.Definition { return nil }
 
-// Subscribe implements directory.Assignments: it stores the function to call after changes.
+// Subscribe stores the function to call after changes.
 func (w *testServer) Subscribe(fn func(directory.Change)) { w.notify = fn } // the server subscribes last
 
 // sealDefinitions encodes checks as definitions, the compiled parts of an assignment.
@@ -432,7 +432,7 @@ var archiveContent = bytes.Repeat([]byte("archive "), 1<<17)
 // openArchive is an asset archive in memory, open for reading.
 type openArchive struct{ *bytes.Reader }
 
-// Close implements io.Closer and does nothing.
+// Close does nothing, because an archive in memory holds no file.
 func (openArchive) Close() error { return nil }
 
 // openTestArchive opens an asset archive with the content archiveContent.

@@ -150,7 +150,7 @@ func TestPassiveCheckIsCreatedFromJSON(t *testing.T) {
 	}
 }
 
-// A node that sends events of ever new check names reaches its limit, and events of its known checks are still
+// A node that sends events of ever new check names reaches its limit, and events of its existing checks are still
 // accepted.
 func TestCreatedChecksOfANodeAreLimited(t *testing.T) {
 	w := newTestServer(t, nil)

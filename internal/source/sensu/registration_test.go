@@ -219,8 +219,8 @@ func TestFirstKeepaliveSetsTheTimeouts(t *testing.T) {
 	}
 }
 
-// TestKeepalivesOfPipelinesAreMarked checks that the journal gets the session's beginning again when the node's keepalive
-// gains or loses pipelines, and that each keepalive is a heartbeat once: such a beginning takes the place of a signal.
+// TestKeepalivesOfPipelinesAreMarked expects another session start in the journal when the node's keepalive gains or
+// loses pipelines, and each keepalive to count once as a heartbeat.
 func TestKeepalivesOfPipelinesAreMarked(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.mustDial("web", true)
@@ -253,7 +253,7 @@ type lockedBuffer struct {
 	b  bytes.Buffer
 }
 
-// Write implements io.Writer: it appends to the buffered log.
+// Write appends to the buffered log.
 func (b *lockedBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

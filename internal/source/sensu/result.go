@@ -291,8 +291,8 @@ func (x *session) commitRecord(rec *signalRecord, n int) messageOutcome {
 	return resultKept
 }
 
-// Committed implements journal.Waiter: it subtracts the committed bytes, and ends the session if the commit failed.
-// It runs on the journal's goroutine and does not block.
+// Committed subtracts the committed bytes, and ends the session if the commit failed. It runs on the journal's
+// goroutine and does not block.
 func (x *session) Committed(size uint64, _ journal.Position, err error) {
 	x.Mu.Lock()
 	x.Commit(int(size), err)

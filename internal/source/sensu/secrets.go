@@ -172,8 +172,8 @@ func (g *sentSecrets) remember(c *model.CheckDefinition, values []string) {
 	g.hider = hide.New(slices.Concat(slices.Collect(maps.Values(g.values))...))
 }
 
-// redactionFor returns the redactor for a check's output; known is false if the agent may have secret values that
-// this server does not know.
+// redactionFor returns the redactor for a check's output; known is false if the agent may have secret values of an
+// earlier run of the server.
 func (g *sentSecrets) redactionFor(c *model.CheckDefinition) (h *hide.Hider, known bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -95,7 +95,7 @@ func (s *Server) openSession(nc net.Conn, o *handshakeRequest) {
 	go s.life.Read(x.Conn, x)
 }
 
-// Message implements core.Handler: it reads and handles one message.
+// Message reads and handles one message.
 func (x *session) Message() (cause string) {
 	op, frame, err := x.Conn.Read(x.srv.cfg.Limits.MessageBytes)
 	if err != nil {
@@ -183,7 +183,7 @@ func (x *session) refuseRegistration(err error) (cause string) {
 	return "refused"
 }
 
-// ReadFailed implements core.Handler: it returns the cause of a read error, as a metric label.
+// ReadFailed returns the cause of a read error, as a metric label.
 func (x *session) ReadFailed(err error) string {
 	cause := core.ReadCause(err)
 	switch cause {
@@ -198,7 +198,7 @@ func (x *session) ReadFailed(err error) string {
 	return cause
 }
 
-// End implements core.Handler: it ends the session.
+// End ends the session.
 func (x *session) End(cause string) {
 	_ = x.commitPending()
 	x.Mu.Lock()
@@ -293,7 +293,7 @@ type writerScratch struct {
 	resolved []resolvedJob
 }
 
-// Flush implements core.Sender: a writer calls it to write the due check requests and other pending messages.
+// Flush writes the due check requests and other pending messages of the session, when a writer goroutine calls it.
 func (x *session) Flush(w *core.Scratch, due core.MessageSet) error {
 	if due&dueClose != 0 {
 		_ = x.Conn.WriteClose(1001, "the server ended the session: connect again")
@@ -318,7 +318,7 @@ func (x *session) Flush(w *core.Scratch, due core.MessageSet) error {
 	return nil
 }
 
-// FlushFailed implements core.Sender: it closes the connection after a failed write.
+// FlushFailed closes the connection after a failed write.
 func (x *session) FlushFailed() {}
 
 // sendRequests sends all due check requests in one write.

@@ -110,7 +110,7 @@ func (t *timetable) startTimer(now int64) {
 	}
 }
 
-// stop stops the timer for good.
+// stop stops the timer permanently.
 func (t *timetable) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -29,13 +29,13 @@ import (
 // run of the program. The journal has them as signals with these numbers, in a stream of this run: values that an agent sends again
 // count once, also after a kill of the server.
 
-// agents has the agents that have sent a request since the start of the server.
+// agents has the Zabbix agents that have sent a request since the start of the server.
 type agents struct {
 	mu     sync.Mutex
 	byNode map[model.NodeID]*agent
 }
 
-// agent is the state of one agent.
+// agent is the state of one Zabbix agent.
 type agent struct {
 	mu        sync.Mutex // held while a request of the agent is handled, so that values stay in order
 	session   uint64     // in the journal's marks
@@ -95,8 +95,8 @@ func (s *Server) Agents() (n int) {
 	return n
 }
 
-// lockAgent finds the agent of a request and locks its mu. An agent whose address a namespace allows gets a node if it has none, within
-// the limit of nodes of the namespace.
+// lockAgent finds the agent that sent a request, and locks its mutex. An agent whose address a namespace allows gets
+// a node if it has none, within the limit of nodes of the namespace.
 func (s *Server) lockAgent(ctx context.Context, namespaces []string, r *request, host string, from netip.Addr) (*agent, error) {
 	m := &intent.ExternalAgent{System: system, Name: host, AgentReport: intent.AgentReport{Facts: factsOf(r)}}
 	if err := s.chooseNamespace(namespaces, m); err != nil {
@@ -131,7 +131,7 @@ func (s *Server) lockAgent(ctx context.Context, namespaces []string, r *request,
 	return a, nil
 }
 
-// get returns the agent of a node, and makes it if it is missing.
+// get returns the state of the agent of a node, and creates it if it is missing.
 func (x *agents) get(node model.NodeID) *agent {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -146,7 +146,7 @@ func (x *agents) get(node model.NodeID) *agent {
 	return a
 }
 
-// factsOf returns the facts of an agent's machine that a request has.
+// factsOf returns the facts about the agent's machine that a request contains.
 func factsOf(r *request) map[string]string {
 	version := "Zabbix agent " + r.Version
 	if r.Variant == 2 {
@@ -159,11 +159,12 @@ func factsOf(r *request) map[string]string {
 	return facts
 }
 
-// chooseNamespace finds the namespace of an agent: the one with its node, or else the only one that allows its address.
+// chooseNamespace finds the namespace of an agent: the one that has its node, or else the only one that allows its
+// address.
 func (s *Server) chooseNamespace(namespaces []string, m *intent.ExternalAgent) error {
 	name := model.CleanName(m.Name)
 	if name == "" || len(m.Name) > model.MaxName {
-		return model.Errorf(model.Invalid, "the host name %q is no name of a node", model.Truncate(m.Name, 100)).WithHint("Hostname=NAME in the agent's configuration")
+		return model.Errorf(model.Invalid, "the host name %q is not a valid node name", model.Truncate(m.Name, 100)).WithHint("Hostname=NAME in the agent's configuration")
 	}
 	var own []string
 	taken := ""
@@ -185,13 +186,14 @@ func (s *Server) chooseNamespace(namespaces []string, m *intent.ExternalAgent) e
 		return model.Errorf(model.Conflict, "node %s/%s has another agent, or is a proxy node", taken, name).
 			WithHint("Hostname=NAME in the agent's configuration, or muster node retire %s", name)
 	case len(own) > 1 || len(namespaces) > 1:
-		return model.Errorf(model.Conflict, "the namespaces %s allow this address, so that host %s has no clear one", strings.Join(namespaces, ", "), name).
+		return model.Errorf(model.Conflict, "the namespaces %s all allow this address, so the namespace of host %s is ambiguous", strings.Join(namespaces, ", "), name).
 			WithHint("apply a Node %s in one of them", name)
 	}
 	return nil
 }
 
-// writeKeepalive writes the beginning of the agent's session to the journal, which counts as a keepalive. The caller holds a.mu.
+// writeKeepalive writes a session start of the agent to the journal, which counts as a keepalive. The caller holds
+// a.mu.
 func (s *Server) writeKeepalive(ctx context.Context, a *agent) (err error) {
 	a.begun, err = s.append(ctx, []journal.Entry{{Section: core.SectionOf(a.uid), Data: a.node.Mark(wire.SessionMark{Session: a.session, Begun: true})}})
 	if err != nil {
@@ -200,7 +202,7 @@ func (s *Server) writeKeepalive(ctx context.Context, a *agent) (err error) {
 	return nil
 }
 
-// takeHeartbeat takes a heartbeat, which agents send from Zabbix 6.2 on. It has no answer.
+// takeHeartbeat handles a heartbeat, which agents send since Zabbix 6.2. It has no answer.
 func (s *Server) takeHeartbeat(ctx context.Context, namespaces []string, r *request, from netip.Addr) (*reply, error) {
 	a, err := s.lockAgent(ctx, namespaces, r, r.Host, from)
 	if err != nil {
@@ -210,7 +212,7 @@ func (s *Server) takeHeartbeat(ctx context.Context, namespaces []string, r *requ
 	return nil, s.writeKeepalive(ctx, a)
 }
 
-// activeCheck is one item that an agent shall collect.
+// activeCheck is one item that an agent is asked to collect.
 type activeCheck struct {
 	Key         string `json:"key"`
 	ItemID      uint64 `json:"itemid,omitempty"`
@@ -220,7 +222,7 @@ type activeCheck struct {
 	Timeout     string `json:"timeout,omitempty"`
 }
 
-// assignChecks answers with the items of the node's Templates that its agent shall collect.
+// assignChecks answers a request for active checks with the items of the node's Templates that the agent collects.
 func (s *Server) assignChecks(ctx context.Context, namespaces []string, r *request, from netip.Addr) (*reply, error) {
 	a, err := s.lockAgent(ctx, namespaces, r, r.Host, from)
 	if err != nil {
@@ -232,7 +234,7 @@ func (s *Server) assignChecks(ctx context.Context, namespaces []string, r *reque
 	}
 	list := []activeCheck{}
 	if assignment := s.cfg.Nodes.For(a.node.ID); assignment != nil {
-		index := s.items.of(assignment)
+		index := s.items.forAssignment(assignment)
 		for _, key := range slices.Sorted(maps.Keys(index.byKey)) {
 			of := index.byKey[key]
 			if of.trapper || isLogKey(key) {
@@ -249,13 +251,13 @@ func (s *Server) assignChecks(ctx context.Context, namespaces []string, r *reque
 	return &reply{Response: "success", Data: &list}, nil
 }
 
-// isLogKey reports whether an agent follows a log by this key: the server would have to keep the position in the log.
+// isLogKey reports whether an item key makes the agent follow a log file, which Muster does not support.
 func isLogKey(key string) bool {
 	name, _, _ := strings.Cut(key, "[")
 	return slices.Contains([]string{"log", "logrt", "log.count", "logrt.count", "eventlog", "eventlog.count"}, name)
 }
 
-// itemNumber returns the number by which agents name an item of their node: a hash of its key.
+// itemNumber returns the number that identifies an item of a node to the agent: a hash of the item key.
 func itemNumber(key string) uint64 {
 	sum := sha256.Sum256([]byte(key))
 	return binary.LittleEndian.Uint64(sum[:])>>1 | 1
@@ -267,7 +269,8 @@ const maxNumber = 1 << 62
 // maxRuns bounds the remembered runs of an agent's program; the event view knows all.
 const maxRuns = 8
 
-// takeAgentData writes the values that an agent collected to the journal. An agent keeps the values of a failed request.
+// takeAgentData writes the values in a request of an agent to the journal. An agent keeps the values of a failed
+// request.
 func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *request, from netip.Addr, size int) (*reply, error) {
 	host := r.Host
 	if host == "" && len(r.Data) > 0 {
@@ -284,7 +287,7 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 		}
 	}
 	if r.Session == "" {
-		return nil, model.Errorf(model.Invalid, "the agent states no session: agents before Zabbix 4.0 cannot connect")
+		return nil, model.Errorf(model.Invalid, "the request names no session: agents before Zabbix 4.0 cannot connect")
 	}
 	sum := sha256.Sum256([]byte(r.Session))
 	stream := wire.StreamKey{Stream: wire.StreamID(binary.LittleEndian.Uint64(sum[:])), Lane: wire.Live}
@@ -292,7 +295,7 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 	if !ok {
 		list, err := s.cfg.View.LastNumbers(ctx, a.node.ID, a.begun)
 		if err != nil {
-			return nil, model.Errorf(model.Unavailable, "the server does not know the agent's last value now: %w", err)
+			return nil, model.Errorf(model.Unavailable, "the server cannot read the agent's last sequence number now: %w", err)
 		}
 		if i := slices.IndexFunc(list, func(l wire.StreamLast) bool { return l.StreamKey == stream }); i >= 0 {
 			last = list[i].Last
@@ -306,13 +309,13 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 	}
 	b := &agentBatch{valueBatch: valueBatch{srv: s, now: s.cfg.Now()}, agent: a, host: host, last: last}
 	b.batch.StreamKey = stream
-	b.own.Node, b.own.uid, b.own.blocks = a.node, a.uid, map[itemPlace]*valueBlock{}
+	b.own.Node, b.own.uid, b.own.blocks = a.node, a.uid, map[itemLocation]*valueBlock{}
 	if assignment := s.cfg.Nodes.For(a.node.ID); assignment != nil {
-		b.own.items = s.items.of(assignment)
+		b.own.items = s.items.forAssignment(assignment)
 	}
 	for i := range r.Data {
 		if out := b.add(&r.Data[i], i); out != kept {
-			b.fail(out, 1, host, r.Data[i].Key)
+			b.countRefused(out, 1, host, r.Data[i].Key)
 		}
 	}
 	b.flush()
@@ -327,7 +330,7 @@ func (s *Server) takeAgentData(ctx context.Context, namespaces []string, r *requ
 	return b.answer(len(r.Data)), nil
 }
 
-// agentBatch collects the values of one request of an agent, in the numbers of its stream.
+// agentBatch collects the values of one agent request as signals with the sequence numbers of the agent.
 type agentBatch struct {
 	valueBatch
 	agent   *agent
@@ -338,7 +341,7 @@ type agentBatch struct {
 	entries []journal.Entry
 }
 
-// add adds a value, the i-th of its request. A value that is refused leaves a keepalive with its number.
+// add adds the i-th value of the request. A value that is refused leaves a keepalive with its number.
 func (b *agentBatch) add(r *row, i int) outcome {
 	switch {
 	case r.ID == 0 || r.ID > maxNumber || r.Host != "" && r.Host != b.host:
@@ -361,7 +364,7 @@ func (b *agentBatch) add(r *row, i int) outcome {
 	return out
 }
 
-// signalOf returns the signal of a value.
+// signalOf returns the signal that contains a value.
 func (b *agentBatch) signalOf(r *row, i int) (wire.Signal, outcome) {
 	keepalive := wire.Signal{Kind: wire.SignalKeepalive}
 	of := b.own.items.byKey[r.Key]
@@ -392,7 +395,7 @@ func (b *agentBatch) signalOf(r *row, i int) (wire.Signal, outcome) {
 	return block.signal(), kept
 }
 
-// flush ends the batch.
+// flush ends the current batch, so that the next value starts another one.
 func (b *agentBatch) flush() {
 	if n := len(b.batch.Signals); n > 0 {
 		b.appendBatch(&b.batch, n)
@@ -400,7 +403,7 @@ func (b *agentBatch) flush() {
 	}
 }
 
-// appendBatch appends a batch to the entries for the journal.
+// appendBatch appends a batch as one entry for the journal.
 func (b *agentBatch) appendBatch(batch *wire.Batch, signals int) {
 	_, body, err := wire.FrameKind(wire.AppendBatch(nil, batch))
 	if err != nil {

@@ -50,7 +50,7 @@ func parseHeader(b []byte) (h frameHeader, size int, err error) {
 	return h, largeHeader, nil
 }
 
-// readHeader reads a frame's header, and refuses a payload of more than most bytes, compressed or not.
+// readHeader reads a frame's header, and refuses a payload of more than `most` bytes, compressed or not.
 func readHeader(r io.Reader, most int) (h frameHeader, err error) {
 	var b [largeHeader]byte
 	if _, err = io.ReadFull(r, b[:shortHeader]); err != nil {
@@ -67,12 +67,12 @@ func readHeader(r io.Reader, most int) (h frameHeader, err error) {
 		h, _, err = parseHeader(b[:size])
 	}
 	if err == nil && (h.size > uint64(most) || h.flags&flagCompressed != 0 && h.plain > uint64(most)) {
-		err = model.Errorf(model.TooLarge, "the message has %d bytes, at most %d", max(h.size, h.plain), most)
+		err = model.Errorf(model.TooLarge, "the message has %d bytes, the limit is %d", max(h.size, h.plain), most)
 	}
 	return h, err
 }
 
-// readPayload reads the payload behind a header, and decompresses it to the length that the header states.
+// readPayload reads the payload after a header, and decompresses it to the length in the header.
 func readPayload(r io.Reader, h frameHeader) ([]byte, error) {
 	var payload bytes.Buffer // it grows with the bytes that arrive, not by the claim of the header
 	if _, err := io.CopyN(&payload, r, int64(h.size)); err != nil {
@@ -91,12 +91,12 @@ func readPayload(r io.Reader, h frameHeader) ([]byte, error) {
 		return nil, model.Errorf(model.Invalid, "cannot decompress the message: %w", err)
 	}
 	if uint64(n) != h.plain {
-		return nil, model.Errorf(model.Invalid, "the decompressed message has not the %d bytes that its header states", h.plain)
+		return nil, model.Errorf(model.Invalid, "the decompressed message does not have the %d bytes that its header states", h.plain)
 	}
 	return plain.Bytes(), nil
 }
 
-// appendFrame appends a frame with the flags of the request that it answers.
+// appendFrame appends a frame whose flags are those of the request.
 func appendFrame(dst []byte, flags byte, payload []byte) []byte {
 	plain := 0
 	if flags&flagCompressed != 0 {

@@ -9,27 +9,28 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// itemIndex finds the items of a node by key and by number. Nodes with equal assignments share it.
+// itemIndex finds the items of a node by key and by the agent's number for the key. Nodes with equal assignments
+// share it.
 type itemIndex struct {
 	byKey    map[string]*nodeItem
 	byNumber map[uint64]*nodeItem // those that agents collect
 }
 
-// nodeItem has the items of one key: one per Template of the node that has the key.
+// nodeItem has the items with one key: one for each Template of the node that has the key.
 type nodeItem struct {
 	trapper  bool // else agents collect it
 	interval time.Duration
-	places   []itemPlace
+	places   []itemLocation
 }
 
-// itemPlace is the place of an item in value blocks.
-type itemPlace struct {
+// itemLocation locates an item: its Template, and its index in blocks of values.
+type itemLocation struct {
 	definition model.DefinitionID
 	macros     string // as in wire.ValueBlock
 	position   uint32
 }
 
-// itemIndexes keeps the indexes of assignments that were used lately.
+// itemIndexes caches the item indexes of recently used assignments.
 type itemIndexes struct {
 	mu     sync.Mutex
 	byHash map[[32]byte]itemIndex
@@ -38,8 +39,8 @@ type itemIndexes struct {
 // maxIndexes bounds the kept indexes; an index that was dropped is made again.
 const maxIndexes = 4096
 
-// of returns the index of an assignment.
-func (x *itemIndexes) of(a *directory.Assignment) itemIndex {
+// forAssignment returns the item index of an assignment, from the cache if possible.
+func (x *itemIndexes) forAssignment(a *directory.Assignment) itemIndex {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	index, ok := x.byHash[a.Hash]
@@ -53,8 +54,8 @@ func (x *itemIndexes) of(a *directory.Assignment) itemIndex {
 	return index
 }
 
-// newItemIndex makes the index of an assignment. It leaves out items whose values come in no other way than from another item,
-// and keys with a macro that has no value.
+// newItemIndex creates the item index of an assignment. It leaves out items whose values come in no other way than
+// from another item, and keys with a macro that has no value.
 func newItemIndex(a *directory.Assignment) itemIndex {
 	index := itemIndex{map[string]*nodeItem{}, map[uint64]*nodeItem{}}
 	for _, definition := range a.Definitions {
@@ -82,7 +83,7 @@ func newItemIndex(a *directory.Assignment) itemIndex {
 				}
 			}
 			if n.trapper == of.Trapper {
-				n.places = append(n.places, itemPlace{c.ID, macros, uint32(i)})
+				n.places = append(n.places, itemLocation{c.ID, macros, uint32(i)})
 			}
 		}
 	}

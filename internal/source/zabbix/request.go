@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// request is a request of a Zabbix sender or agent. Fields that this server does not use are left out.
+// request is the decoded request of a Zabbix sender or agent. Fields that this server does not use are left out.
 type request struct {
 	Request string `json:"request"`
 	Data    []row  `json:"data"`
@@ -21,13 +21,13 @@ type request struct {
 	HeartbeatFreq int    `json:"heartbeat_freq"` // s
 }
 
-// row is one value in a request.
+// row is one value in a request, with its host, key and time.
 type row struct {
-	Host  string `json:"host"`
-	Key   string `json:"key"`
-	Value *text  `json:"value"` // nil: there is none
-	Clock int64  `json:"clock"` // s since 1970; zero: the sender states none
-	NS    int64  `json:"ns"`
+	Host  string     `json:"host"`
+	Key   string     `json:"key"`
+	Value *valueText `json:"value"` // nil: there is none
+	Clock int64      `json:"clock"` // s since 1970; zero: the sender states none
+	NS    int64      `json:"ns"`
 
 	// Of agents.
 	ID     uint64 `json:"id"`     // number of the value in this run of the program
@@ -35,18 +35,18 @@ type row struct {
 	State  int    `json:"state"`  // 1: the agent cannot collect the item, and the value is the reason
 }
 
-// text is a value: senders write it as a JSON string; Zabbix' server also accepts numbers.
-type text string
+// valueText is a value as text: senders write it as a JSON string, but Zabbix' server also accepts JSON numbers.
+type valueText string
 
-// UnmarshalJSON decodes a string, or keeps a number as it is written.
-func (t *text) UnmarshalJSON(data []byte) error {
+// UnmarshalJSON decodes a JSON string, or keeps the digits of a JSON number.
+func (t *valueText) UnmarshalJSON(data []byte) error {
 	if data[0] == '"' {
 		return json.Unmarshal(data, (*string)(t))
 	}
 	if c := data[0]; c != '-' && (c < '0' || c > '9') {
 		return model.Errorf(model.Invalid, "the value %s is neither a string nor a number", model.Truncate(string(data), 100))
 	}
-	*t = text(data)
+	*t = valueText(data)
 	return nil
 }
 

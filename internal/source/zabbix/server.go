@@ -49,7 +49,7 @@ type Config struct {
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
-// Nodes is the part of the directory that the Zabbix source uses.
+// Nodes is the interface to the directory of nodes that the Zabbix source uses.
 type Nodes interface {
 	NodeByName(namespace, name string) (model.NodeID, bool)
 	Node(id model.NodeID) *directory.Node
@@ -59,19 +59,19 @@ type Nodes interface {
 	CatchUp(ctx context.Context) error
 }
 
-// View knows the last number of each stream: *shard.Shard.
+// View is the interface that returns the last sequence number of each stream of a node; *shard.Shard implements it.
 type View interface {
 	LastNumbers(ctx context.Context, node model.NodeID, after journal.Position) ([]wire.StreamLast, error)
 }
 
-// Intent finds and creates the nodes of Zabbix: *intent.Service.
+// Intent is the interface that finds and creates the nodes of Zabbix agents; *intent.Service implements it.
 type Intent interface {
 	LookupNode(uid uuid.UUID) (intent.NodeInfo, bool)
 	RegisterExternal(ctx context.Context, by intent.Actor, m *intent.ExternalAgent) (intent.NodeInfo, error)
 	RecordReport(info intent.NodeInfo, received intent.AgentReport) (limit, reason string)
 }
 
-// Limits limits requests. Zero: the default.
+// Limits has the limits of connections, requests and values; zero fields mean the defaults. Zero: the default.
 type Limits struct {
 	MessageBytes int           // one request, also decompressed; default 16 MiB
 	AllBytes     int64         // all requests that are handled at the same time; default 64 MiB
@@ -128,7 +128,7 @@ func (s *Server) Listen(ctx context.Context, l net.Listener) error {
 // answerTime bounds how long the write of an answer takes.
 const answerTime = 30 * time.Second
 
-// serve reads one request, as Zabbix has one per connection, and answers it. A request that is not in Zabbix' protocol gets no answer.
+// serve reads and answers the one request of a connection. A request that is not in Zabbix' protocol gets no answer.
 func (s *Server) serve(ctx context.Context, nc net.Conn) {
 	defer nc.Close()
 	defer context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })()
@@ -162,7 +162,7 @@ func (s *Server) serve(ctx context.Context, nc net.Conn) {
 	}
 }
 
-// reply is the answer to a request.
+// reply is the JSON answer to a request.
 type reply struct {
 	Response string         `json:"response"` // success, failed
 	Info     string         `json:"info,omitempty"`
@@ -177,7 +177,8 @@ func (s *Server) refuse(nc net.Conn, result string, err error) {
 	})
 }
 
-// handle reads the request behind a header and handles it. result is a metric label. Without answer and error the peer gets none.
+// handle reads the payload after a header, decodes the request and handles it. result is a metric label. Without
+// answer and error the peer gets none.
 func (s *Server) handle(ctx context.Context, nc net.Conn, h frameHeader, from netip.Addr) (answer *reply, result string, err error) {
 	namespaces := s.cfg.Namespaces(from)
 	if len(namespaces) == 0 {
@@ -189,7 +190,7 @@ func (s *Server) handle(ctx context.Context, nc net.Conn, h frameHeader, from ne
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Limits.Request)
 	defer cancel()
 	if err := s.memory.Acquire(ctx, weight); err != nil {
-		return nil, "busy", model.Errorf(model.Unavailable, "the server handles too many large requests now").WithHint("send it again")
+		return nil, "busy", model.Errorf(model.Unavailable, "the server is handling too many large requests").WithHint("send it again")
 	}
 	defer s.memory.Release(weight)
 	payload, err := readPayload(nc, h)
@@ -290,7 +291,7 @@ func (s *Server) count(out outcome, n int, host, key string) {
 	}
 }
 
-// failedText returns a refused value with the reason, for the answer to its sender.
+// failedText returns a text about a refused value, with the reason, for the answer to the sender.
 func failedText(out outcome, host, key string) string {
 	return fmt.Sprintf("%s %s: %s", model.Truncate(host, 100), model.Truncate(key, 200), reasons[out])
 }

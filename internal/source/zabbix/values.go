@@ -24,7 +24,7 @@ const maxAhead = 10 * time.Minute
 // blockBytes bounds the values of one block, beside the last one.
 const blockBytes = 256 << 10
 
-// valueBatch collects the values of one request: by node, then by Template.
+// valueBatch collects the values of one sender request, by node and by Template.
 type valueBatch struct {
 	srv        *Server
 	namespaces []string // that allow the peer's address
@@ -35,31 +35,32 @@ type valueBatch struct {
 	first      string // the first refused value, with the reason; empty: none
 }
 
-// valueNode is a node with the values that one request has for it.
+// valueNode has the values of one request for one node.
 type valueNode struct {
 	core.Node
 	uid    uuid.UUID
 	items  itemIndex
 	out    outcome // kept, or the reason why the host has no node that takes values
 	values int
-	blocks map[itemPlace]*valueBlock // by Template: the position is zero
+	blocks map[itemLocation]*valueBlock // by Template: the position is zero
 	full   []*valueBlock
 }
 
-// valueBlock collects values of one Template on one node.
+// valueBlock collects values of one Template on one node, as a block for the journal.
 type valueBlock struct {
-	place  itemPlace // the position is zero
-	times  []int64   // ns since 1970
+	place  itemLocation // the position is zero
+	times  []int64      // ns since 1970
 	values []wire.BlockValue
 	bytes  int
 }
 
-// takeSenderData writes the values of trapper items to the journal, and answers how many. The answer leaves when they are durable.
+// takeSenderData writes the values in a request of zabbix_sender to the journal, and answers with the number of
+// accepted values. The answer leaves when they are durable.
 func (s *Server) takeSenderData(ctx context.Context, namespaces []string, r *request, size int) (*reply, error) {
 	b := &valueBatch{srv: s, namespaces: namespaces, now: s.cfg.Now(), nodes: map[string]*valueNode{}}
 	for i := range r.Data {
 		if out := b.add(ctx, &r.Data[i], i); out != kept {
-			b.fail(out, 1, r.Data[i].Host, r.Data[i].Key)
+			b.countRefused(out, 1, r.Data[i].Host, r.Data[i].Key)
 		}
 	}
 	debt := b.charge(size)
@@ -70,7 +71,8 @@ func (s *Server) takeSenderData(ctx context.Context, namespaces []string, r *req
 	return b.answer(len(r.Data)), nil
 }
 
-// answer returns the answer to a request with values, whose form senders parse.
+// answer returns the answer with the numbers of accepted and refused values, in the text form that zabbix_sender
+// parses.
 func (b *valueBatch) answer(total int) *reply {
 	info := fmt.Sprintf("processed: %d; failed: %d; total: %d; seconds spent: %.6f", total-b.failed, b.failed, total, b.srv.cfg.Now().Sub(b.now).Seconds())
 	if b.first != "" {
@@ -79,15 +81,15 @@ func (b *valueBatch) answer(total int) *reply {
 	return &reply{Response: "success", Info: info}
 }
 
-// fail counts refused values.
-func (b *valueBatch) fail(out outcome, n int, host, key string) {
+// countRefused counts n refused values under an outcome, and keeps a text about the first one for the answer.
+func (b *valueBatch) countRefused(out outcome, n int, host, key string) {
 	b.srv.count(out, n, host, key)
 	if b.failed += n; b.first == "" {
 		b.first = failedText(out, host, key)
 	}
 }
 
-// add adds a value of a trapper item, the i-th of its request.
+// add adds the i-th value of the request, if the node has a trapper item with its key.
 func (b *valueBatch) add(ctx context.Context, r *row, i int) outcome {
 	n := b.nodes[r.Host]
 	if n == nil {
@@ -131,8 +133,8 @@ func (b *valueBatch) timeOf(r *row, i int) (at int64, ok bool) {
 	return r.Clock*1e9 + cmp.Or(r.NS, int64(i)), true
 }
 
-// add adds a value to the block of its Template.
-func (n *valueNode) add(place itemPlace, at int64, v wire.BlockValue) {
+// add adds a value to the block of the item's Template.
+func (n *valueNode) add(place itemLocation, at int64, v wire.BlockValue) {
 	v.Position, place.position = place.position, 0
 	block := n.blocks[place]
 	if block == nil || block.bytes >= blockBytes {
@@ -150,7 +152,7 @@ func (n *valueNode) add(place itemPlace, at int64, v wire.BlockValue) {
 	block.bytes += 16 + len(v.Value.String())
 }
 
-// signal returns the block as a signal.
+// signal returns the block as a signal for the journal.
 func (block *valueBlock) signal() wire.Signal {
 	base := block.times[0]
 	for i := range block.times {
@@ -165,8 +167,8 @@ func (block *valueBlock) signal() wire.Signal {
 // maxDelay bounds the delay of an answer by which a node at its limit slows its sender. A sender with more debt is refused.
 const maxDelay = time.Second
 
-// charge takes the values from the limits of their nodes and namespaces, and returns the longest debt. Values of a node whose
-// debt is longer than maxDelay are refused.
+// charge takes tokens for the values from the rate limits of their nodes and namespaces, and returns the longest
+// waiting time. Values of a node whose debt is longer than maxDelay are refused.
 func (b *valueBatch) charge(size int) (debt time.Duration) {
 	total := 0
 	for _, n := range b.order {
@@ -180,7 +182,7 @@ func (b *valueBatch) charge(size int) (debt time.Duration) {
 		budget.Open(b.srv.cfg.Limiter, &n.Node)
 		if before := budget.Spend(&core.Charge{}); before.Wait > maxDelay {
 			budget.Hit(before.Limit(), before.Reason())
-			b.fail(overLimit, n.values, n.Name, "")
+			b.countRefused(overLimit, n.values, n.Name, "")
 			n.values, n.blocks, n.full = 0, nil, nil
 			continue
 		}
@@ -192,7 +194,7 @@ func (b *valueBatch) charge(size int) (debt time.Duration) {
 	return debt
 }
 
-// commitWaiter gets the position of a commit, or its error.
+// commitWaiter is a channel on which the journal reports the position or error of a commit.
 type commitWaiter chan commitOutcome
 
 // commitOutcome is the position of a commit in the journal, or its error.
@@ -201,12 +203,12 @@ type commitOutcome struct {
 	err error
 }
 
-// Committed implements journal.Waiter.
+// Committed sends the position or error of the commit to the waiting request.
 func (w commitWaiter) Committed(_ uint64, at journal.Position, err error) {
 	w <- commitOutcome{at, err}
 }
 
-// write appends all values by one call of Journal.Append and returns when they are durable.
+// write appends all values to the journal in one commit and returns when they are durable.
 func (b *valueBatch) write(ctx context.Context) error {
 	var entries []journal.Entry
 	values := 0
@@ -217,7 +219,7 @@ func (b *valueBatch) write(ctx context.Context) error {
 	return b.append(ctx, entries, values)
 }
 
-// entries returns the node's blocks as entries for the journal.
+// entries returns the node's blocks as journal entries.
 func (n *valueNode) entries() (entries []journal.Entry) {
 	list := n.full
 	for _, block := range n.blocks {
@@ -233,7 +235,7 @@ func (n *valueNode) entries() (entries []journal.Entry) {
 	return entries
 }
 
-// append appends the entries of a request with this number of accepted values, and counts these.
+// append appends the entries of a request to the journal and counts its accepted values.
 func (b *valueBatch) append(ctx context.Context, entries []journal.Entry, values int) error {
 	if len(entries) == 0 {
 		return nil
@@ -246,7 +248,7 @@ func (b *valueBatch) append(ctx context.Context, entries []journal.Entry, values
 	return nil
 }
 
-// append appends entries by one call of Journal.Append and returns their position when they are durable.
+// append appends entries to the journal in one commit and returns their position when they are durable.
 func (s *Server) append(ctx context.Context, entries []journal.Entry) (journal.Position, error) {
 	w := make(commitWaiter, 1)
 	entries[len(entries)-1].Waiter = w
@@ -261,8 +263,8 @@ func (s *Server) append(ctx context.Context, entries []journal.Entry) (journal.P
 	}
 }
 
-// findNode finds the node of a host in the namespaces that allow its address, with its items. A declared node that waits for
-// its machine becomes a node of Zabbix.
+// findNode finds the node with the name of a host, in the namespaces that allow the address of the sender. A declared
+// node that waits for its machine becomes a node of Zabbix.
 func (s *Server) findNode(ctx context.Context, namespaces []string, host string) *valueNode {
 	found := &valueNode{out: unknownHost}
 	name, namespace := model.CleanName(host), ""
@@ -299,9 +301,9 @@ func (s *Server) findNode(ctx context.Context, namespaces []string, host string)
 	}
 	found.Node.Name = name
 	found.Node.Namespace, _ = s.cfg.Nodes.NamespaceByName(namespace)
-	found.blocks = map[itemPlace]*valueBlock{}
+	found.blocks = map[itemLocation]*valueBlock{}
 	if a := s.cfg.Nodes.For(found.Node.ID); a != nil {
-		found.items = s.items.of(a)
+		found.items = s.items.forAssignment(a)
 	}
 	return found
 }

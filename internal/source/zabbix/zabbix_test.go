@@ -31,8 +31,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestFramesHaveTheirFlags reads what appendFrame wrote with each combination of flags, and compares the bytes of two frames with those
-// on a wire of Zabbix 6.0.
+// TestFramesHaveTheirFlags writes and reads frames with each combination of flags, and compares two frames with bytes
+// that Zabbix 6.0 sent.
 func TestFramesHaveTheirFlags(t *testing.T) {
 	payload := []byte(strings.Repeat(`{"request":"sender data"}`, 20))
 	for _, flags := range []byte{1, 3, 5, 7} {
@@ -61,8 +61,8 @@ func deflate(data []byte) []byte {
 	return b.Bytes()
 }
 
-// TestBadFramesAreRefused expects an error for frames with unknown flags, of too many bytes, and for compressed ones that hold more
-// than they state. Only bytes within the limit are read.
+// TestBadFramesAreRefused expects an error for frames with unknown flags, for frames that are too long, and for
+// compressed frames that are longer than their header states. Only bytes within the limit are read.
 func TestBadFramesAreRefused(t *testing.T) {
 	header := func(flags byte, size, plain uint32) string {
 		return "ZBXD" + string([]byte{flags, byte(size), byte(size >> 8), byte(size >> 16), byte(size >> 24), byte(plain), byte(plain >> 8), byte(plain >> 16), byte(plain >> 24)})
@@ -72,9 +72,9 @@ func TestBadFramesAreRefused(t *testing.T) {
 		{"GET / HTTP/1.1\r\n", "does not begin with ZBXD"},
 		{header(0, 1, 0) + "x", "unknown flags"},
 		{header(9, 1, 0) + "x", "unknown flags"},
-		{header(1, 1<<20+1, 0), "1048577 bytes, at most 1048576"},
-		{header(3, 10, 1<<30), "1073741824 bytes, at most 1048576"},
-		{header(3, uint32(len(bomb)), 1000) + string(bomb), "not the 1000 bytes"},
+		{header(1, 1<<20+1, 0), "1048577 bytes, the limit is 1048576"},
+		{header(3, 10, 1<<30), "1073741824 bytes, the limit is 1048576"},
+		{header(3, uint32(len(bomb)), 1000) + string(bomb), "not have the 1000 bytes"},
 		{header(3, 4, 1000) + "abcd", "cannot decompress"},
 		{header(1, 10, 0) + "abc", io.EOF.Error()},
 	} {
@@ -89,7 +89,7 @@ func TestBadFramesAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzParseHeader feeds arbitrary bytes to readHeader and readPayload: neither panics, and no payload is larger than the limit.
+// FuzzParseHeader reads random bytes as a frame, and expects no panic and no payload above the limit.
 func FuzzParseHeader(f *testing.F) {
 	for _, flags := range []byte{1, 3, 5, 7} {
 		f.Add(appendFrame(nil, flags, []byte(`{"request":"sender data","data":[]}`)))
@@ -106,12 +106,13 @@ func FuzzParseHeader(f *testing.F) {
 	})
 }
 
-// FuzzParseRequest feeds arbitrary bytes to parseRequest and passes what it accepts through a server.
+// FuzzParseRequest parses random bytes as a request, and expects a server to handle each accepted request without a
+// panic.
 func FuzzParseRequest(f *testing.F) {
 	f.Add([]byte(`{"request":"sender data","data":[{"host":"web1","key":"n","value":"12.5","clock":1795233665,"ns":5},{"host":"web1","key":"n","value":7}],"clock":1795233665,"ns":131780900}`))
 	f.Add([]byte(`{"request":"agent data","session":"c909","host":"Zab1","version":"6.0","data":[{"id":3,"key":"agent.ping","value":"1","clock":1795233665,"ns":7},{"id":9,"itemid":5,"state":1,"value":"no"}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var value text
+		var value valueText
 		if json.Valid(data) && value.UnmarshalJSON(bytes.TrimSpace(data)) == nil && len(value) > len(data) {
 			t.Errorf("%q became %q", data, value)
 		}
@@ -130,7 +131,7 @@ func FuzzParseRequest(f *testing.F) {
 	})
 }
 
-// testServer is a source with a directory and a journal in memory.
+// testServer is a Zabbix source with a directory and a journal in memory.
 type testServer struct {
 	*Server
 	records []wire.Record
@@ -140,8 +141,8 @@ type testServer struct {
 // testNow is the present of test servers.
 var testNow = time.Unix(1795233700, 0)
 
-// newTestServer returns a server with the node web1 of namespace default, which has a Template with a trapper item n for which
-// a Property sets a macro, and an item that agents collect.
+// newTestServer returns a server with the node web1, whose Template has a trapper item with a macro and an item that
+// agents collect.
 func newTestServer(t testing.TB) *testServer {
 	x := &testServer{}
 	limiter := &core.Limiter{LimiterConfig: core.LimiterConfig{
@@ -156,7 +157,7 @@ func newTestServer(t testing.TB) *testServer {
 	return x
 }
 
-// Append keeps records in memory, and commits each append at once.
+// Append stores entries in memory and commits each append at once.
 func (x *testServer) Append(_ context.Context, entries ...journal.Entry) error {
 	for _, e := range entries {
 		var r wire.Record
@@ -171,7 +172,7 @@ func (x *testServer) Append(_ context.Context, entries ...journal.Entry) error {
 	return nil
 }
 
-// allowLoopback is a Config.Namespaces: the namespace default allows the addresses of this machine.
+// allowLoopback is a Config.Namespaces that allows loopback addresses in namespace default.
 func allowLoopback(from netip.Addr) []string {
 	if from.IsLoopback() {
 		return []string{"default"}
@@ -179,7 +180,7 @@ func allowLoopback(from netip.Addr) []string {
 	return nil
 }
 
-// LastNumbers returns the last number of each stream in the journal.
+// LastNumbers returns the last sequence number of each stream in the journal.
 func (x *testServer) LastNumbers(context.Context, model.NodeID, journal.Position) (list []wire.StreamLast, err error) {
 	for _, r := range x.records {
 		var b wire.Batch
@@ -191,9 +192,10 @@ func (x *testServer) LastNumbers(context.Context, model.NodeID, journal.Position
 	return list, nil
 }
 
-// testNodes is a directory with the node web1, which an agent of Muster reports of, and the node zab1 of an agent of Zabbix.
+// testNodes is a directory with the node web1, which has a Muster agent, and the node zab1, which has a Zabbix agent.
 type testNodes struct{}
 
+// NodeByName returns the id of web1 or zab1.
 func (testNodes) NodeByName(namespace, name string) (model.NodeID, bool) {
 	switch {
 	case namespace == "default" && name == "web1":
@@ -203,8 +205,14 @@ func (testNodes) NodeByName(namespace, name string) (model.NodeID, bool) {
 	}
 	return 0, false
 }
-func (testNodes) CatchUp(context.Context) error                    { return nil }
+
+// CatchUp does nothing, because the directory never changes.
+func (testNodes) CatchUp(context.Context) error { return nil }
+
+// NamespaceByName returns the id of a namespace by its name.
 func (testNodes) NamespaceByName(string) (model.NamespaceID, bool) { return 1, true }
+
+// Node returns the record of a node.
 func (testNodes) Node(id model.NodeID) *directory.Node {
 	n := &directory.Node{Name: route.Name{Namespace: "default", Name: "zab1"}, ID: id, UID: testAgent.UID()}
 	if id == 7 {
@@ -212,6 +220,8 @@ func (testNodes) Node(id model.NodeID) *directory.Node {
 	}
 	return n
 }
+
+// For returns the assignment of a node.
 func (testNodes) For(model.NodeID) *directory.Assignment {
 	definition := &model.TemplateDefinition{Definition: model.Definition{Unit: 5, Namespace: 1, Name: "t"}, Macros: map[string]string{"{$X}": "1"},
 		Items: []model.Item{{Key: "agent.ping", Interval: model.Duration(time.Minute)}, {Key: "n[{$X}]", Trapper: true}, {Key: "text", Trapper: true}}}
@@ -221,13 +231,15 @@ func (testNodes) For(model.NodeID) *directory.Assignment {
 // testAgent is the agent of Zabbix whose node exists.
 var testAgent = intent.ExternalAgent{System: system, Namespace: "default", Name: "Zab1"}
 
-// testIntent has the node of testAgent.
+// testIntent is an intent service with the node of the Zabbix agent.
 type testIntent struct{}
 
+// LookupNode returns the node with a uid.
 func (testIntent) LookupNode(uid uuid.UUID) (intent.NodeInfo, bool) {
 	return intent.NodeInfo{ID: 8, UID: uid, Name: "zab1", NamespaceID: 1}, uid == testAgent.UID()
 }
 
+// RegisterExternal returns the node of a Zabbix agent.
 func (i testIntent) RegisterExternal(_ context.Context, _ intent.Actor, m *intent.ExternalAgent) (intent.NodeInfo, error) {
 	info, ok := i.LookupNode(m.UID())
 	if !ok {
@@ -236,11 +248,12 @@ func (i testIntent) RegisterExternal(_ context.Context, _ intent.Actor, m *inten
 	return info, nil
 }
 
+// RecordReport ignores the report of an agent.
 func (testIntent) RecordReport(intent.NodeInfo, intent.AgentReport) (limit, reason string) {
 	return "", ""
 }
 
-// ask sends a request over a connection of the loopback interface and returns the answer's text; empty: there is none.
+// ask sends a request over a loopback connection and returns the text of the answer; empty: no answer came.
 func (x *testServer) ask(t *testing.T, frame []byte) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -270,8 +283,8 @@ func (x *testServer) ask(t *testing.T, frame []byte) string {
 	return string(body)
 }
 
-// TestSenderValuesBecomeBlocks sends values by zabbix_sender's protocol and expects one block of the node's Template in the journal,
-// with the times and the macros, and an answer behind it.
+// TestSenderValuesBecomeBlocks sends values as zabbix_sender does, and expects one block of values in the journal,
+// with times and macros, before the answer.
 func TestSenderValuesBecomeBlocks(t *testing.T) {
 	x := newTestServer(t)
 	answer := x.ask(t, appendFrame(nil, 3, []byte(`{"request":"sender data","data":[
@@ -305,7 +318,8 @@ func TestSenderValuesBecomeBlocks(t *testing.T) {
 	}
 }
 
-// TestRequestsAreRefused expects an answer with a reason to requests that cannot be handled, and none to those that are not Zabbix'.
+// TestRequestsAreRefused sends requests that the server cannot handle, and expects the reason as answer, or no answer
+// if a request is not in Zabbix' protocol.
 func TestRequestsAreRefused(t *testing.T) {
 	for _, c := range []struct{ payload, want string }{
 		{`{"request":"proxy config"}`, `does not answer the request \"proxy config\"`},
@@ -326,13 +340,13 @@ func TestRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// TestNodeAtItsLimitIsRefused sends twice as many values as the node's limit allows: the first request is delayed by the debt, values of
-// the next one are refused.
+// TestNodeAtItsLimitIsRefused sends twice as many values as the node's rate limit allows, and expects a delayed
+// answer to the first request and refused values in the next.
 func TestNodeAtItsLimitIsRefused(t *testing.T) {
 	x := newTestServer(t)
 	r := &request{Data: make([]row, 30_000)}
 	for i := range r.Data {
-		r.Data[i] = row{Host: "web1", Key: "n[2]", Value: new(text("1"))}
+		r.Data[i] = row{Host: "web1", Key: "n[2]", Value: new(valueText("1"))}
 	}
 	for _, want := range []string{"processed: 30000; failed: 0", "processed: 0; failed: 30000; total: 30000"} {
 		answer, err := x.takeSenderData(t.Context(), []string{"default"}, r, 100)
@@ -343,8 +357,8 @@ func TestNodeAtItsLimitIsRefused(t *testing.T) {
 	}
 }
 
-// TestAgentGetsItsItems asks for active checks as agents of several versions do, and expects the items that agents collect; an agent
-// that has no node, or the name of a node with another agent, gets the reason.
+// TestAgentGetsItsItems requests active checks as agents of several versions do, and expects the items that agents
+// collect, or the reason why an agent gets none.
 func TestAgentGetsItsItems(t *testing.T) {
 	for _, c := range []struct{ request, want string }{
 		{`{"request":"active checks","host":"Zab1","ip":"127.0.0.1","port":20050}`, `{"response":"success","data":[{"key":"agent.ping","delay":60,"lastlogsize":0,"mtime":0}]}`},
@@ -366,8 +380,8 @@ func TestAgentGetsItsItems(t *testing.T) {
 	}
 }
 
-// TestAgentValuesHaveTheirNumbers sends values of an agent twice, to a server that restarts in between, with lost and refused values,
-// and expects each in the journal once, under the agent's number.
+// TestAgentValuesHaveTheirNumbers sends values of an agent twice, with a restart of the server in between, and
+// expects each value once in the journal, under the agent's number.
 func TestAgentValuesHaveTheirNumbers(t *testing.T) {
 	x := newTestServer(t)
 	send := func(data, want string) {

@@ -105,7 +105,7 @@ func (f *benchFleet) addProblem(b *Batch, which int, e *Entry) {
 		Payload: []byte(strings.Repeat(`{"payload":"of about 700 bytes"}`, 22)), Created: f.now})
 }
 
-// problemID returns a problem id of sixteen characters, as the event view makes it.
+// problemID returns a problem id of sixteen characters, like the ids of real problems.
 func (f *benchFleet) problemID() string {
 	return fmt.Sprintf("%08x%08x", f.now.Unix(), f.rand.Uint32())
 }

@@ -4,7 +4,7 @@
 // In: batches of the dispatcher. One transaction writes the rows and deliveries of a Batch and its places (how far the
 // journal is recorded), so that a replay after a crash records nothing twice. Out: lists for people, and
 // deliveries that are due. The package owns no goroutine; one lock serializes Record. Both
-// engines pass the suite in suite_test.go.
+// engines pass the suite in conformance_test.go.
 //
 // Start reading at store.go (the interface and its types), then sqlstore.go (one transaction), shelf.go (the tables that
 // grow), query.go (how lists are read), room.go (the bound of its size).

@@ -26,7 +26,7 @@ func (s *sqlStore) deliveries(ctx context.Context, tail string, args ...any) ([]
 	return sqldb.List(ctx, s.db, "outbox", scanDelivery, `SELECT `+deliveryColumns+` FROM history_outbox o WHERE `+tail, args...)
 }
 
-// Deliveries implements Store: it returns the deliveries about a problem.
+// Deliveries returns the deliveries about a problem.
 func (s *sqlStore) Deliveries(ctx context.Context, problem string) ([]Delivery, error) {
 	return s.deliveries(ctx, `problem = ? OR key IN (SELECT key FROM history_delivery_problems WHERE problem = ?) ORDER BY id`, problem, problem)
 }
@@ -35,8 +35,7 @@ func (s *sqlStore) Deliveries(ctx context.Context, problem string) ([]Delivery, 
 const isFirst = `NOT EXISTS (SELECT 1 FROM history_outbox p WHERE p.problem = o.problem AND p.handler = o.handler
 	AND p.handler_ns = o.handler_ns AND p.state = 'pending' AND p.id < o.id)`
 
-// Due implements Store: it returns the pending deliveries that are due now, and the time at which the next one is
-// due.
+// Due returns the pending deliveries that are due now, and the time at which the next one is due.
 func (s *sqlStore) Due(ctx context.Context, now time.Time, n int, except []HandlerRef) ([]Delivery, time.Time, error) {
 	w := &sqldb.Where{}
 	w.And(`state = 'pending' AND next_at <= ?`, sqldb.Nanos(now))
@@ -52,8 +51,7 @@ func (s *sqlStore) Due(ctx context.Context, now time.Time, n int, except []Handl
 	return due, sqldb.FromNanos(next), err
 }
 
-// ClampDue implements Store: it makes deliveries due now whose due time is too far ahead because the clock was set
-// back.
+// ClampDue makes deliveries due now whose due time is too far ahead because the clock was set back.
 func (s *sqlStore) ClampDue(ctx context.Context, now, latest time.Time) error {
 	waits, err := sqldb.QueryValue[int64](ctx, s.db, "outbox", `SELECT COALESCE(MAX(next_at), 0) FROM history_outbox WHERE state = 'pending' AND next_at > ?`, sqldb.Nanos(latest))
 	if err != nil || waits == 0 {
@@ -64,7 +62,7 @@ func (s *sqlStore) ClampDue(ctx context.Context, now, latest time.Time) error {
 	return s.makeDue(ctx, now, w)
 }
 
-// MakeDue implements Store: it makes pending deliveries due now, by their ids.
+// MakeDue makes pending deliveries due now, by their ids.
 func (s *sqlStore) MakeDue(ctx context.Context, ids []int64, now time.Time) error {
 	for some := range slices.Chunk(ids, idsPerQuery) {
 		w := &sqldb.Where{}
@@ -87,8 +85,7 @@ func (s *sqlStore) makeDue(ctx context.Context, now time.Time, w *sqldb.Where) e
 	})
 }
 
-// Unsent implements Store: it counts, for each handler, its pending deliveries and its recent dead letters
-// (deliveries given up).
+// Unsent counts, for each handler, its pending deliveries and its recent dead letters (deliveries given up).
 func (s *sqlStore) Unsent(ctx context.Context, deadSince time.Time) ([]Unsent, error) {
 	return sqldb.List(ctx, s.db, "outbox", func(scan sqldb.Scan) (u Unsent, err error) {
 		var since int64
@@ -102,7 +99,7 @@ func (s *sqlStore) Unsent(ctx context.Context, deadSince time.Time) ([]Unsent, e
 		) AS unsent GROUP BY handler_ns, handler ORDER BY handler_ns, handler`, sqldb.Nanos(deadSince))
 }
 
-// Pending implements Store: it counts the pending deliveries of each handler.
+// Pending counts the pending deliveries of each handler.
 func (s *sqlStore) Pending(ctx context.Context) (map[HandlerRef]int, error) {
 	out := map[HandlerRef]int{}
 	_, err := sqldb.List(ctx, s.db, "outbox", func(scan sqldb.Scan) (ref HandlerRef, err error) {
@@ -114,7 +111,7 @@ func (s *sqlStore) Pending(ctx context.Context) (map[HandlerRef]int, error) {
 	return out, err
 }
 
-// RecordAttempts implements Store: it stores the results of attempts to send deliveries.
+// RecordAttempts stores the results of attempts to send deliveries.
 func (s *sqlStore) RecordAttempts(ctx context.Context, list ...DeliveryAttempt) error {
 	var recorded int64
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -150,7 +147,7 @@ func scanRef(scan sqldb.Scan) (ref HandlerRef, err error) {
 	return ref, err
 }
 
-// DeadLetters implements Store: it returns a handler's dead letters (deliveries given up), newest first.
+// DeadLetters returns a handler's dead letters (deliveries given up), newest first.
 func (s *sqlStore) DeadLetters(ctx context.Context, h HandlerRef, before int64, n int) ([]Delivery, error) {
 	w := deadLetterCondition(h)
 	if before > 0 {
@@ -171,7 +168,7 @@ const isUseful = `(EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.probl
 	OR o.kind = 'closed' AND EXISTS (SELECT 1 FROM history_outbox b WHERE b.problem = o.problem AND b.handler = o.handler
 		AND b.handler_ns = o.handler_ns AND b.kind = 'opened' AND b.state = 'delivered'))`
 
-// Revive implements Store: it makes dead letters of a handler pending again, so that they are sent once more.
+// Revive makes dead letters of a handler pending again, so that they are sent once more.
 func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q ReplayQuery) (out ReplayCounts, err error) {
 	dead := deadLetterCondition(h)
 	if len(q.IDs) > 0 {
@@ -219,12 +216,12 @@ func (s *sqlStore) Revive(ctx context.Context, h HandlerRef, now time.Time, q Re
 // openDelivered selects the delivered openings of open problems.
 const openDelivered = `FROM history_problems p JOIN history_outbox o ON o.problem = p.id WHERE p.closed = 0 AND o.kind = 'opened' AND o.state = 'delivered'`
 
-// HandlersWithOpen implements Store: it returns the handlers that were notified of problems which are still open.
+// HandlersWithOpen returns the handlers that were notified of problems which are still open.
 func (s *sqlStore) HandlersWithOpen(ctx context.Context) ([]HandlerRef, error) {
 	return sqldb.List(ctx, s.db, "outbox", scanRef, `SELECT DISTINCT o.handler_ns, o.handler `+openDelivered+` ORDER BY 1, 2`)
 }
 
-// OpenDeliveries implements Store: it returns the deliveries to a handler about problems that are still open.
+// OpenDeliveries returns the deliveries to a handler about problems that are still open.
 func (s *sqlStore) OpenDeliveries(ctx context.Context, h HandlerRef, after int64, n int) ([]Delivery, error) {
 	return s.deliveries(ctx, `id IN (SELECT o.id `+openDelivered+` AND o.handler_ns = ? AND o.handler = ? AND o.id > ?) ORDER BY id`+limitClause(n), h.Namespace, h.Name, after)
 }
@@ -257,7 +254,7 @@ type MessageQuery struct {
 	BeforeID     int64 // next page: messages at Until with a smaller id, and messages before Until
 }
 
-// Messages implements Store: it lists deliveries that have ended, newest first, with the names of their problems.
+// Messages lists deliveries that have ended, newest first, with the names of their problems.
 func (s *sqlStore) Messages(ctx context.Context, q MessageQuery) ([]Message, error) {
 	w, payload := &sqldb.Where{}, `''`
 	if q.Shadow {

@@ -22,7 +22,7 @@ func scanProblem(scan sqldb.Scan) (Problem, error) {
 	return p, err
 }
 
-// Problem implements Store: it returns the problem of an id.
+// Problem returns the problem of an id.
 func (s *sqlStore) Problem(ctx context.Context, id string) (Problem, error) {
 	p, err := sqldb.List(ctx, s.db, "problem "+id, scanProblem, `SELECT `+problemColumns+` FROM history_problems WHERE id = ?`, id)
 	if err != nil {
@@ -42,7 +42,7 @@ func ErrNoProblem(id string) error {
 // idsPerQuery bounds the ids in one statement.
 const idsPerQuery = 500
 
-// KnownProblems implements Store: it reports, for each of the given problem ids, whether history has the problem.
+// KnownProblems reports, for each problem id in a list, whether history has the problem.
 func (s *sqlStore) KnownProblems(ctx context.Context, ids []string) (map[string]bool, error) {
 	known := map[string]bool{}
 	for some := range slices.Chunk(ids, idsPerQuery) {
@@ -69,7 +69,7 @@ func newProblemTable(size int64) segmentedTable[Problem] {
 	}
 }
 
-// Problems implements Store: it returns the selected problems, newest first.
+// Problems returns the selected problems, newest first.
 func (s *sqlStore) Problems(ctx context.Context, q ProblemQuery) ([]Problem, error) {
 	w := newSelection(q.Namespace, q.Namespaces, q.Node, q.Check, q.NodeID)
 	if q.Open {
@@ -100,7 +100,7 @@ func (s *sqlStore) recordProblems(ctx context.Context, tx *sqldb.Tx, opened, clo
 	return s.problems.closeSegment(ctx, tx)
 }
 
-// CountProblems implements Store: it counts the problems opened and closed since a time.
+// CountProblems counts the problems opened and closed since a time.
 func (s *sqlStore) CountProblems(ctx context.Context, namespace string, since time.Time) (opened, closed int, err error) {
 	w := newSelection(namespace, nil, "", "", 0)
 	count := func(term string) (n int) {
@@ -113,7 +113,7 @@ func (s *sqlStore) CountProblems(ctx context.Context, namespace string, since ti
 	return opened, closed, err
 }
 
-// Oldest implements Store: it returns the time of the oldest row in history.
+// Oldest returns the time of the oldest row in history.
 func (s *sqlStore) Oldest(ctx context.Context) (time.Time, error) {
 	at, err := sqldb.QueryValue[int64](ctx, s.db, "the oldest change",
 		`SELECT COALESCE(MIN(oldest), 0) FROM (SELECT MIN(at) AS oldest FROM history_entries UNION ALL SELECT MIN(opened) FROM history_problems) AS both_tables`)
@@ -145,7 +145,7 @@ func scanEntry(scan sqldb.Scan) (Entry, error) {
 	return e, err
 }
 
-// Entries implements Store: it returns the selected history entries (event changes), newest first.
+// Entries returns the selected history entries (event changes), newest first.
 func (s *sqlStore) Entries(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	w := newSelection(q.Namespace, q.Namespaces, q.Node, q.Check, q.NodeID)
 	w.AndEqual(`e.kind`, string(q.Kind))
@@ -156,7 +156,7 @@ func (s *sqlStore) Entries(ctx context.Context, q EntryQuery) ([]Entry, error) {
 // markKinds is the condition of the index history_entries_marks; SQLite uses the index only if a query has the same text.
 const markKinds = `e.kind IN ('flapping', 'acknowledged')`
 
-// Marks implements Store: it returns the history entries about acknowledgements and starts of flapping, newest first.
+// Marks returns the history entries about acknowledgements and starts of flapping, newest first.
 func (s *sqlStore) Marks(ctx context.Context, q EntryQuery) ([]Entry, error) {
 	w := newSelection(q.Namespace, q.Namespaces, "", "", 0)
 	w.And(markKinds)
@@ -172,11 +172,11 @@ func (s *sqlStore) recordEntries(ctx context.Context, tx *sqldb.Tx, list []Entry
 	}
 	if s.recorded == nil {
 		rows, err := tx.Query(ctx, selectPlaces+`history_places`)
-		places, err := sqldb.Collect(rows, err, scanPlace)
+		places, err := sqldb.Collect(rows, err, scanPosition)
 		if err != nil {
 			return err
 		}
-		s.recorded = placeMap(places)
+		s.recorded = positionMap(places)
 	}
 	filed, next, err := s.entries.lastNumbers(ctx, tx)
 	if err != nil {

@@ -47,7 +47,7 @@ type Usage struct {
 	Oldest        time.Time // all rows before this time were removed to make room; zero: none were
 }
 
-// Use implements Store: it returns the size of history and its limit.
+// Use returns the size of history and its limit.
 func (s *sqlStore) Use() Usage {
 	if use := s.use.Load(); use != nil {
 		return *use
@@ -101,7 +101,8 @@ func (s *sqlStore) makeRoom(ctx context.Context) error {
 	}
 }
 
-// endOfOldest returns the time before which to delete rows, so that the oldest fixed share of the entries goes.
+// endOfOldest returns the time before which rows must be deleted so that a fixed share of the oldest entries is
+// removed.
 func endOfOldest(ctx context.Context, db *sqldb.DB) (end time.Time, found bool, err error) {
 	var at sql.NullInt64
 	err = db.QueryRow(ctx, `SELECT at FROM history_entries WHERE id >= (SELECT MIN(id) + (MAX(id) - MIN(id)) / ? FROM history_entries) ORDER BY id LIMIT 1`, evictionShare).Scan(&at)

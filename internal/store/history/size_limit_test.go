@@ -22,7 +22,7 @@ func fillHistory(t *testing.T, s Store, minutes int) {
 		p.Output = text
 		b := Batch{Entries: []Entry{entry(uint64(i+1), i)}, Opened: []Problem{p}, Places: map[model.Partition]Place{1: place(uint64(i+1), 0)}}
 		if i > 0 {
-			p.Closed = afterNoon(i)
+			p.Closed = minutesAfterNoon(i)
 			b.Opened, b.Closed = nil, []Problem{p}
 		}
 		requireNoError(t, s.Record(t.Context(), b))
@@ -48,7 +48,7 @@ func TestHistoryStaysWithinItsBudget(t *testing.T) {
 		t.Errorf("history uses %+v", use)
 	}
 	entries := noError(s.Entries(t.Context(), EntryQuery{}))
-	if len(entries) < 20 || len(entries) > 60 || !entries[0].At.Equal(afterNoon(199)) {
+	if len(entries) < 20 || len(entries) > 60 || !entries[0].At.Equal(minutesAfterNoon(199)) {
 		t.Errorf("%d entries, the newest at %s", len(entries), entries[0].At)
 	}
 	if oldest := entries[len(entries)-1].At; oldest.Before(use.Oldest) || oldest.After(use.Oldest.Add(2*time.Minute)) {
@@ -73,7 +73,7 @@ func TestWaitingMessagesMakeRoomLast(t *testing.T) {
 		d.Payload = bytes.Repeat([]byte("x"), 200_000)
 		requireNoError(t, s.Record(t.Context(), Batch{Entries: []Entry{entry(uint64(i+1), i)}, Deliveries: []Delivery{d}, Places: map[model.Partition]Place{1: place(uint64(i+1), 0)}}))
 	}
-	due, _, err := s.Due(t.Context(), afterNoon(200), 1000, nil)
+	due, _, err := s.Due(t.Context(), minutesAfterNoon(200), 1000, nil)
 	requireNoError(t, err)
 	dropped := slices.IndexFunc(due, func(d Delivery) bool { return len(d.Payload) > 0 })
 	if use := s.Use(); use.Bytes > budget+1<<20 || len(due) != 100 || dropped < 50 || dropped == 100 || slices.ContainsFunc(due[dropped:], func(d Delivery) bool { return len(d.Payload) == 0 }) {
@@ -97,7 +97,7 @@ func TestHistoryDoesNotGrowOnFullDisk(t *testing.T) {
 	for range 3 {
 		for i := range 200 {
 			p := problem(fmt.Sprintf("q%06d", i), "web01", i)
-			p.Output, p.Closed = strings.Repeat("y", 200_000), afterNoon(i)
+			p.Output, p.Closed = strings.Repeat("y", 200_000), minutesAfterNoon(i)
 			requireNoError(t, s.Record(t.Context(), Batch{Entries: []Entry{entry(uint64(1000+i), 1000+i)}, Closed: []Problem{p}}))
 		}
 	}

@@ -75,15 +75,15 @@ func Repair(ctx context.Context, dsn string) (losses []string, err error) {
 	return sqldb.Repair(ctx, dsn, "history", schema, singleRow)
 }
 
-// ForgetChanges implements Store: it removes the entries behind a position of each partition, so that a replay of the
-// journal from there records them again.
+// ForgetChanges removes the entries after a position of each partition, so that a replay of the journal from there
+// records them again.
 func (s *sqlStore) ForgetChanges(ctx context.Context, after [model.Partitions]journal.Position) error {
 	s.recording.Lock()
 	defer s.recording.Unlock()
 	s.recorded = nil
-	places := make([]partitionPlace, 0, len(after))
+	places := make([]partitionPosition, 0, len(after))
 	for p, at := range after {
-		places = append(places, partitionPlace{model.Partition(p), Place{At: at}})
+		places = append(places, partitionPosition{model.Partition(p), Place{At: at}})
 	}
 	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if err := s.places.Insert(ctx, tx, places); err != nil {
@@ -107,10 +107,10 @@ func (s *sqlStore) ForgetChanges(ctx context.Context, after [model.Partitions]jo
 // Close closes the database.
 func (s *sqlStore) Close() error { return s.db.Close() }
 
-// Trouble implements Store: it returns why the database's last request failed, or nil if the request succeeded.
+// Trouble returns why the database's last request failed, or nil if the request succeeded.
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
-// Record implements Store: it writes a batch, and the journal places that it reaches, in one transaction.
+// Record writes a batch, and the journal positions that it reaches, in one transaction.
 func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 	s.recording.Lock()
 	defer s.recording.Unlock()
@@ -126,8 +126,8 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 			func() error { return s.outbox.Insert(ctx, tx, b.Deliveries) },
 			func() error { return s.recordEscalations(ctx, tx, &b) },
 			func() error { return s.rates.Insert(ctx, tx, b.Rates) },
-			func() error { return s.places.Insert(ctx, tx, sortedPlaces(b.Places)) },
-			func() error { return s.pipelinePlaces.Insert(ctx, tx, sortedPlaces(b.PipelinePlaces)) },
+			func() error { return s.places.Insert(ctx, tx, sortedPositions(b.Places)) },
+			func() error { return s.pipelinePlaces.Insert(ctx, tx, sortedPositions(b.PipelinePlaces)) },
 		} {
 			if err := step(); err != nil {
 				return err
@@ -146,39 +146,38 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 	return nil
 }
 
-// partitionPlace is a row of history_places: the journal place up to which a partition's transitions are recorded.
-type partitionPlace struct {
+// partitionPosition is a row of history_places: the journal position up to which a partition's transitions are
+// recorded.
+type partitionPosition struct {
 	partition model.Partition
 	place     Place
 }
 
-// sortedPlaces converts a map of journal places to rows, sorted by partition.
-func sortedPlaces(of map[model.Partition]Place) []partitionPlace {
-	list := make([]partitionPlace, 0, len(of))
+// sortedPositions converts a map of journal positions to rows, sorted by partition.
+func sortedPositions(of map[model.Partition]Place) []partitionPosition {
+	list := make([]partitionPosition, 0, len(of))
 	for _, p := range slices.Sorted(maps.Keys(of)) {
-		list = append(list, partitionPlace{p, of[p]})
+		list = append(list, partitionPosition{p, of[p]})
 	}
 	return list
 }
 
 const selectPlaces = `SELECT partition_no, log, number, idx FROM `
 
-// Places implements Store: it returns for each partition the journal place up to which history has recorded the
-// transitions.
+// Places returns for each partition the journal position up to which history has recorded the transitions.
 func (s *sqlStore) Places(ctx context.Context) (map[model.Partition]Place, error) {
-	list, err := sqldb.List(ctx, s.db, "places", scanPlace, selectPlaces+`history_places`)
-	return placeMap(list), err
+	list, err := sqldb.List(ctx, s.db, "places", scanPosition, selectPlaces+`history_places`)
+	return positionMap(list), err
 }
 
-// PipelinePlaces implements Store: it returns for each partition the journal place up to which pipelines have
-// evaluated the events.
+// PipelinePlaces returns for each partition the journal position up to which pipelines have evaluated the events.
 func (s *sqlStore) PipelinePlaces(ctx context.Context) (map[model.Partition]Place, error) {
-	list, err := sqldb.List(ctx, s.db, "places of pipelines", scanPlace, selectPlaces+`history_pipeline_places`)
-	return placeMap(list), err
+	list, err := sqldb.List(ctx, s.db, "places of pipelines", scanPosition, selectPlaces+`history_pipeline_places`)
+	return positionMap(list), err
 }
 
-// placeMap converts rows of journal places to a map by partition.
-func placeMap(list []partitionPlace) map[model.Partition]Place {
+// positionMap converts rows of journal positions to a map by partition.
+func positionMap(list []partitionPosition) map[model.Partition]Place {
 	out := make(map[model.Partition]Place, len(list))
 	for _, p := range list {
 		out[p.partition] = p.place
@@ -186,21 +185,21 @@ func placeMap(list []partitionPlace) map[model.Partition]Place {
 	return out
 }
 
-// scanPlace reads the columns of a journal place.
-func scanPlace(scan sqldb.Scan) (p partitionPlace, err error) {
+// scanPosition reads the columns of a journal position.
+func scanPosition(scan sqldb.Scan) (p partitionPosition, err error) {
 	var log, number int64
 	err = scan(&p.partition, &log, &number, &p.place.Index)
 	p.place.At = journal.Position{Log: uint64(log), Number: uint64(number)}
 	return p, err
 }
 
-// Identity implements Store: it returns the random number that the store got at its creation.
+// Identity returns the random number that the store got at its creation.
 func (l *storeIdentity) Identity() uint64 { return l.identity }
 
-// Recorded implements Store: it returns the number of transactions that changed messages to handlers.
+// Recorded returns the number of transactions that changed messages to handlers.
 func (l *storeIdentity) Recorded() uint64 { return l.transactions.Load() }
 
-// Incarnation implements Store: it returns the id of the journal that the last BeginLife recorded; zero: none.
+// Incarnation returns the journal id that RecordIncarnation stored last; zero: none.
 func (s *sqlStore) Incarnation(ctx context.Context) (incarnation uint64, err error) {
 	text, err := sqldb.QueryValue[string](ctx, s.db, "the incarnation", `SELECT incarnation FROM history_life WHERE one = 1`)
 	if err != nil || text == "" {
@@ -224,9 +223,9 @@ func (l *storeIdentity) noteTransaction(recorded int64) {
 // ReasonUnknown is the reason of withheld deliveries in a history that is older than its journal.
 const ReasonUnknown = "history is older than the journal: the message may have been sent already"
 
-// BeginLife implements Store: it records the id of the present journal, and withholds waiting deliveries if history
-// is older than the journal.
-func (s *sqlStore) BeginLife(ctx context.Context, incarnation uint64, lost time.Time) (unknownUntil time.Time, err error) {
+// RecordIncarnation records the id of the present journal, and withholds waiting deliveries if history is older than the
+// journal.
+func (s *sqlStore) RecordIncarnation(ctx context.Context, incarnation uint64, lost time.Time) (unknownUntil time.Time, err error) {
 	now, until := fmt.Sprintf("%016x", incarnation), int64(0)
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		var was string
@@ -249,8 +248,7 @@ func (s *sqlStore) BeginLife(ctx context.Context, incarnation uint64, lost time.
 	return sqldb.FromNanos(until), nil
 }
 
-// Rates implements Store: it returns how many messages each route has sent in the current time span of its rate
-// limit.
+// Rates returns how many messages each route has sent in the current time span of its rate limit.
 func (s *sqlStore) Rates(ctx context.Context) ([]RouteRate, error) {
 	return sqldb.List(ctx, s.db, "the rates of routes", func(scan sqldb.Scan) (r RouteRate, err error) {
 		var ends int64
@@ -269,8 +267,8 @@ type inserters struct {
 	also           *sqldb.Inserter[deliveryProblem]
 	escalations    *sqldb.Inserter[encodedEscalation]
 	rates          *sqldb.Inserter[RouteRate]
-	places         *sqldb.Inserter[partitionPlace]
-	pipelinePlaces *sqldb.Inserter[partitionPlace]
+	places         *sqldb.Inserter[partitionPosition]
+	pipelinePlaces *sqldb.Inserter[partitionPosition]
 }
 
 // prepare prepares the INSERT statements of all tables that a batch fills.
@@ -294,8 +292,8 @@ func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 		func(args []any, r *RouteRate) []any {
 			return append(args, r.Route, boolColumn(r.Shadow), sqldb.Nanos(r.Ends), r.Sent)
 		})
-	in.places = prepareInsert(ctx, db, &err, `history_places`+place, onPlace, appendPlaceRow)
-	in.pipelinePlaces = prepareInsert(ctx, db, &err, `history_pipeline_places`+place, onPlace, appendPlaceRow)
+	in.places = prepareInsert(ctx, db, &err, `history_places`+place, onPlace, appendPositionRow)
+	in.pipelinePlaces = prepareInsert(ctx, db, &err, `history_pipeline_places`+place, onPlace, appendPositionRow)
 	return err
 }
 
@@ -356,8 +354,8 @@ func appendDeliveryRow(args []any, d *Delivery) []any {
 		d.Route, d.Tells, int64(d.Count))
 }
 
-// appendPlaceRow appends the column values of a journal place to args.
-func appendPlaceRow(args []any, r *partitionPlace) []any {
+// appendPositionRow appends the column values of a journal position to args.
+func appendPositionRow(args []any, r *partitionPosition) []any {
 	return append(args, int64(r.partition), int64(r.place.At.Log), int64(r.place.At.Number), int64(r.place.Index))
 }
 
@@ -366,7 +364,7 @@ func appendPlaceRow(args []any, r *partitionPlace) []any {
 const endedDeliveries = `FROM history_outbox o WHERE ended > 0 AND ended < ?
 	AND NOT EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.problem AND p.closed = 0) ORDER BY id LIMIT ?`
 
-// Clean implements Store: it removes rows older than a time, at most n of each kind, and returns their number.
+// Clean removes rows older than a time, at most n of each kind, and returns their number.
 func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, error) {
 	removed := 0
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -454,17 +452,17 @@ func (s *sqlStore) recordEscalations(ctx context.Context, tx *sqldb.Tx, b *Batch
 	return s.also.Insert(ctx, tx, also)
 }
 
-// AlsoProblems implements Store: it returns the ids of the further problems that a delivery reports.
+// AlsoProblems returns the ids of the further problems that a delivery reports.
 func (s *sqlStore) AlsoProblems(ctx context.Context, key string) ([]string, error) {
 	return sqldb.List(ctx, s.db, "the problems of a delivery", sqldb.ScanColumn[string], `SELECT problem FROM history_delivery_problems WHERE key = ? ORDER BY problem`, key)
 }
 
-// Escalations implements Store: it returns all escalations.
+// Escalations returns all escalations.
 func (s *sqlStore) Escalations(ctx context.Context) ([]Escalation, error) {
 	return sqldb.List(ctx, s.db, "escalations", scanEscalation, `SELECT problem, route, body FROM history_escalations ORDER BY problem, route`)
 }
 
-// EscalationsOf implements Store: it returns the escalations of a problem.
+// EscalationsOf returns the escalations of a problem.
 func (s *sqlStore) EscalationsOf(ctx context.Context, problem string) ([]Escalation, error) {
 	return sqldb.List(ctx, s.db, "escalations", scanEscalation, `SELECT problem, route, body FROM history_escalations WHERE problem = ? ORDER BY route`, problem)
 }
@@ -479,7 +477,7 @@ func scanEscalation(scan sqldb.Scan) (Escalation, error) {
 	return decodeEscalation(key, body)
 }
 
-// Compare orders notified handlers by handler, then by the incident id under which the handler knows the problem.
+// Compare orders notified handlers by handler, then by incident id.
 func (t NotifiedHandler) Compare(other NotifiedHandler) int {
 	return cmp.Or(cmp.Compare(t.Namespace, other.Namespace), cmp.Compare(t.Name, other.Name), cmp.Compare(t.Incident, other.Incident))
 }

@@ -25,12 +25,12 @@ type Store interface {
 	// that changed messages to handlers.
 	Identity() uint64
 	Recorded() uint64
-	// Incarnation returns the incarnation of the last BeginLife; zero: there was none.
+	// Incarnation returns the incarnation of the last RecordIncarnation; zero: there was none.
 	Incarnation(ctx context.Context) (uint64, error)
-	// BeginLife records the incarnation of the journal that the rows belong to from now on, and returns the time up to
+	// RecordIncarnation records the incarnation of the journal that the rows belong to from now on, and returns the time up to
 	// which history does not know the messages to handlers. lost is that time for a new incarnation, if history is new or
 	// older than the journal; zero: it is not. Deliveries that wait then are withheld: they may have been sent.
-	BeginLife(ctx context.Context, incarnation uint64, lost time.Time) (unknownUntil time.Time, err error)
+	RecordIncarnation(ctx context.Context, incarnation uint64, lost time.Time) (unknownUntil time.Time, err error)
 
 	// Problems lists problems by opening time, newest first.
 	Problems(ctx context.Context, q ProblemQuery) ([]Problem, error)
@@ -98,13 +98,13 @@ type Store interface {
 	Close() error
 }
 
-// Place is the place of one transition in the journal: a commit position and an index within the commit.
+// Place is the position of one transition in the journal: a commit position and an index within the commit.
 type Place struct {
 	At    journal.Position
 	Index uint32
 }
 
-// Reached reports whether a transition lies at or before this place in its partition.
+// Reached reports whether a transition is at or before this position in its partition.
 func (p Place) Reached(at journal.Position, index uint32) bool {
 	if at.Log != p.At.Log {
 		return false // positions of another incarnation of the journal do not compare
@@ -112,7 +112,7 @@ func (p Place) Reached(at journal.Position, index uint32) bool {
 	return at.Number < p.At.Number || at.Number == p.At.Number && index <= p.Index
 }
 
-// Translate converts the place to a position in the present journal, which may continue an older one. shared maps a
+// Translate converts the position to one in the present journal, which may continue an older journal. shared maps a
 // position of an earlier incarnation to the last position that both incarnations have; nil: there was no earlier one.
 func (p Place) Translate(shared func(journal.Position) journal.Position) Place {
 	if shared == nil {

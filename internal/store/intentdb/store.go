@@ -83,7 +83,7 @@ func Repair(ctx context.Context, dsn string) (losses []string, err error) {
 // Close closes the database.
 func (s *sqlStore) Close() error { return s.db.Close() }
 
-// Trouble implements intent.Store: it returns why the database's last request failed, or nil if the request succeeded.
+// Trouble returns why the database's last request failed, or nil if the request succeeded.
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
 // sequenceOf returns the name of the sequence that numbers resources of a kind. All kinds of units share one: an id
@@ -123,8 +123,8 @@ func fixedID(key intent.Key) uint32 {
 // record of changes keeps bodies of resources only: rows of internal kinds may hold secrets.
 func isResource(kind string) bool { return kind != "" && kind[0] >= 'A' && kind[0] <= 'Z' }
 
-// Commit implements intent.Store: it applies all writes in one transaction and gives them one revision number, or
-// applies none. It updates the row of the revision first: the lock of that row orders writers.
+// Commit applies all writes in one transaction and gives them one revision number, or applies none. It updates the
+// row of the revision first: the lock of that row orders writers.
 func (s *sqlStore) Commit(ctx context.Context, by intent.Actor, writes []intent.Write) (out intent.CommitResult, err error) {
 	at, last := s.now().UTC(), uint32(0)
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -322,7 +322,7 @@ func scanRow(scan sqldb.Scan) (row intent.Row, err error) {
 	return row, err
 }
 
-// Get implements intent.Store: it returns the stored row of a resource key.
+// Get returns the stored row of a resource key.
 func (s *sqlStore) Get(ctx context.Context, key intent.Key) (intent.Row, error) {
 	rows, err := sqldb.List(ctx, s.db, key.String(), scanRow, `SELECT `+rowColumns+` FROM intent_rows WHERE kind = ? AND namespace = ? AND name = ?`,
 		key.Kind, key.Namespace, key.Name)
@@ -338,7 +338,7 @@ func (s *sqlStore) Get(ctx context.Context, key intent.Key) (intent.Row, error) 
 // keysPerQuery bounds the keys of one query: a database takes some ten thousand parameters.
 const keysPerQuery = 2000
 
-// GetAll implements intent.Store: it returns the stored rows of those resource keys that exist.
+// GetAll returns the stored rows of those resource keys that exist.
 func (s *sqlStore) GetAll(ctx context.Context, keys []intent.Key) (out []intent.Row, err error) {
 	for definition := range slices.Chunk(keys, keysPerQuery) {
 		args := make([]any, 0, 3*len(definition))
@@ -355,7 +355,7 @@ func (s *sqlStore) GetAll(ctx context.Context, keys []intent.Key) (out []intent.
 	return out, nil
 }
 
-// List implements intent.Store: it returns all stored rows of a kind, sorted by namespace and name.
+// List returns all stored rows of a kind, sorted by namespace and name.
 func (s *sqlStore) List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error) {
 	w := &sqldb.Where{}
 	w.And(`kind = ? AND (namespace > ? OR (namespace = ? AND name > ?))`, q.Kind, q.After.Namespace, q.After.Namespace, q.After.Name)
@@ -389,7 +389,7 @@ func (s *sqlStore) changes(ctx context.Context, bodies bool, tail string, args .
 	}, `SELECT revision, part, at, who, whence, why, owner, kind, namespace, name, id, op, was, `+columns+` FROM intent_changes `+tail, args...)
 }
 
-// Changes implements intent.Store: it returns the recorded changes after a revision, always whole revisions.
+// Changes returns the recorded changes after a revision, always whole revisions.
 func (s *sqlStore) Changes(ctx context.Context, after int64, most int) ([]intent.Change, error) {
 	w := &sqldb.Where{}
 	w.And(`revision > ?`, after)
@@ -400,7 +400,7 @@ func (s *sqlStore) Changes(ctx context.Context, after int64, most int) ([]intent
 	return s.changes(ctx, true, `WHERE `+w.SQL("")+` ORDER BY revision, part`, w.Args...)
 }
 
-// ChangesBefore implements intent.Store: it returns recorded changes for display, newest first.
+// ChangesBefore returns recorded changes for display, newest first.
 func (s *sqlStore) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]intent.Change, error) {
 	w := &sqldb.Where{}
 	w.AndEqual(`kind`, q.Kind)
@@ -430,7 +430,7 @@ func (s *sqlStore) ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]i
 	return s.changes(ctx, q.Bodies, `WHERE `+w.SQL("")+` ORDER BY revision DESC, part DESC`+limit(q.Limit), w.Args...)
 }
 
-// ForgetChanges implements intent.Store: it deletes recorded changes older than a time, at most `limit` per call.
+// ForgetChanges deletes recorded changes older than a time, at most `limit` per call.
 func (s *sqlStore) ForgetChanges(ctx context.Context, before time.Time, limit int) (int, error) {
 	removed := 0
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -450,19 +450,19 @@ func (s *sqlStore) ForgetChanges(ctx context.Context, before time.Time, limit in
 	return removed, nil
 }
 
-// Revision implements intent.Store: it returns the number of the last revision (committed change).
+// Revision returns the number of the last revision (committed change).
 func (s *sqlStore) Revision(ctx context.Context) (int64, error) {
 	return sqldb.QueryValue[int64](ctx, s.db, "the revision", `SELECT revision FROM intent_revision WHERE one = 1`)
 }
 
-// Identity implements intent.Store: it returns the random number that the store got at its creation.
+// Identity returns the random number that the store got at its creation.
 func (s *sqlStore) Identity() uint64 { return s.identity }
 
-// LastID implements intent.Store: it returns the highest id that the store has given to a resource of any kind.
+// LastID returns the highest id that the store has given to a resource of any kind.
 func (s *sqlStore) LastID() uint32 { return s.lastID.Load() }
 
-// Life implements intent.Store: it returns the id of the journal that the last BeginLife recorded; zero: none.
-func (s *sqlStore) Life(ctx context.Context) (incarnation uint64, err error) {
+// Incarnation returns the journal id that RecordIncarnation stored last; zero: none.
+func (s *sqlStore) Incarnation(ctx context.Context) (incarnation uint64, err error) {
 	text, err := sqldb.QueryValue[string](ctx, s.db, "the incarnation", `SELECT incarnation FROM intent_life WHERE one = 1`)
 	if err != nil || text == "" {
 		return 0, err
@@ -470,9 +470,8 @@ func (s *sqlStore) Life(ctx context.Context) (incarnation uint64, err error) {
 	return strconv.ParseUint(text, 16, 64)
 }
 
-// BeginLife implements intent.Store: it records the id of the present journal, and skips resource ids if the store
-// may be an older copy.
-func (s *sqlStore) BeginLife(ctx context.Context, incarnation uint64, seen intent.KnownIntent) error {
+// RecordIncarnation records the id of the present journal, and skips resource ids if the store may be an older copy.
+func (s *sqlStore) RecordIncarnation(ctx context.Context, incarnation uint64, seen intent.KnownIntent) error {
 	now, seenID := fmt.Sprintf("%016x", incarnation), int64(seen.LastID)
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		var was string

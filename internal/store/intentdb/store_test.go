@@ -443,7 +443,7 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 		s := open()
 		begin := func(incarnation uint64) {
 			t.Helper()
-			testenv.NoError(t, s.BeginLife(ctx, incarnation, intent.KnownIntent{}))
+			testenv.NoError(t, s.RecordIncarnation(ctx, incarnation, intent.KnownIntent{}))
 		}
 		begin(1 << 63) // the first incarnation: no ids to skip
 		commit(t, s, put("Check", "default", "a", `{}`, 0))
@@ -469,12 +469,12 @@ func testStore(t *testing.T, newStore func(t *testing.T) (open func() intent.Sto
 		if identity == 0 || s.LastID() != 0 {
 			t.Fatalf("identity %d, last id %d", identity, s.LastID())
 		}
-		testenv.NoError(t, s.BeginLife(ctx, 7, intent.KnownIntent{Revision: 50, LastID: 4000}))
+		testenv.NoError(t, s.RecordIncarnation(ctx, 7, intent.KnownIntent{Revision: 50, LastID: 4000}))
 		c := commit(t, s, put("Check", "default", "a", `{}`, 0))
 		if want := uint32(4000 + intent.IDGap); c.Rows[0].ID <= want || c.Revision != 51 || s.LastID() != c.Rows[0].ID {
 			t.Fatalf("id %d, want above %d; revision %d; last id %d", c.Rows[0].ID, want, c.Revision, s.LastID())
 		}
-		if life, err := s.Life(ctx); err != nil || life != 7 || s.Identity() != identity {
+		if life, err := s.Incarnation(ctx); err != nil || life != 7 || s.Identity() != identity {
 			t.Fatalf("incarnation %d, identity %d: %v", life, s.Identity(), err)
 		}
 	})

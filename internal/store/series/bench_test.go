@@ -23,7 +23,7 @@ func processTime(b *testing.B) int64 {
 	return r.Utime.Nano() + r.Stime.Nano()
 }
 
-// BenchmarkAppend appends a value to each of many series in turn, partition by partition, as a worker does.
+// BenchmarkAppend measures appending a value to each of many series in turn, partition by partition, as workers do.
 func BenchmarkAppend(b *testing.B) {
 	for _, count := range [...]int{10_000, 1_000_000} {
 		b.Run(fmt.Sprint(count), func(b *testing.B) {

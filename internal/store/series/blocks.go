@@ -45,7 +45,7 @@ const (
 // blockName matches the folder of a block: a ULID.
 var blockName = regexp.MustCompile(`^[0-9A-Z]{26}$`)
 
-// db is a Store with a head of its own and blocks of Prometheus' tsdb.
+// db is a Store with its own head in memory, and with blocks of Prometheus' tsdb on disk.
 type db struct {
 	dir        string
 	options    Options
@@ -68,13 +68,14 @@ type db struct {
 	view *blockView
 }
 
-// blockView has the blocks that queries read, by time.
+// blockView has the blocks on disk that queries read, ascending by time.
 type blockView struct {
 	blocks  []*tsdb.Block
 	readers sync.WaitGroup
 }
 
-// Open opens the store in a folder, and makes the folder if it is missing. Decode fills the head before the first value is appended.
+// Open opens the series store in a folder, and creates a missing folder. Decode fills the head before the first value
+// is appended.
 func Open(dir string, o Options) (Store, error) {
 	if o.FS == nil {
 		o.FS = disk.OS{}
@@ -102,7 +103,8 @@ func Open(dir string, o Options) (Store, error) {
 	return s, nil
 }
 
-// levels returns the ranges of blocks of each level, in ms: at most a tenth of the retention, so that it deletes in small steps.
+// levels returns the time ranges of merged blocks at each level, in ms: at most a tenth of the retention, so that old
+// values are deleted in small steps.
 func (o *Options) levels() []int64 {
 	list := tsdb.ExponentialBlockRanges(o.Range.Milliseconds(), levels, levelStep)
 	return slices.DeleteFunc(list, func(width int64) bool {
@@ -110,13 +112,14 @@ func (o *Options) levels() []int64 {
 	})
 }
 
+// log returns the logger of the store.
 func (s *db) log() *slog.Logger { return s.options.Logger }
 
-// headDir returns the folder of the range files.
+// headDir returns the folder of the range files, which have full chunks of the head.
 func (s *db) headDir() string { return filepath.Join(s.dir, headFolder) }
 
-// openBlocks opens the blocks. It renames those that cannot be read, so that the rest is served, and deletes those that a merged
-// one replaces. A block that the file system refuses to read is an error.
+// openBlocks opens the blocks on disk. It renames those that cannot be read, so that the rest is served, and deletes
+// those that a merged one replaces. A block that the file system refuses to read is an error.
 func (s *db) openBlocks() (*blockView, error) {
 	v := &blockView{}
 	s.sealed.Store(math.MinInt64)
@@ -160,7 +163,7 @@ func (s *db) openBlocks() (*blockView, error) {
 	return v, err
 }
 
-// openFiles opens the range files of the head, and deletes those whose values blocks have.
+// openFiles opens the range files of the head, and deletes those whose values are already in blocks.
 func (s *db) openFiles() error {
 	names, err := s.options.FS.List(s.headDir())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -179,7 +182,7 @@ func (s *db) openFiles() error {
 	return errors.Join(err, s.removeFiles(s.sealed.Load()))
 }
 
-// removeFiles deletes the files of ranges that end before a time.
+// removeFiles deletes the range files whose range ends before a time.
 func (s *db) removeFiles(end int64) (err error) {
 	s.filesMu.Lock()
 	defer s.filesMu.Unlock()
@@ -192,7 +195,7 @@ func (s *db) removeFiles(end int64) (err error) {
 	return err
 }
 
-// closeFiles closes blocks and range files.
+// closeFiles closes all blocks and range files.
 func (s *db) closeFiles() (err error) {
 	for _, b := range s.view.blocks {
 		err = errors.Join(err, b.Close())
@@ -203,7 +206,7 @@ func (s *db) closeFiles() (err error) {
 	return err
 }
 
-// deleteBlock closes and deletes a block. Its name changes first, so that a crash leaves no half of it.
+// deleteBlock closes a block and deletes its folder. Its name changes first, so that a crash leaves no half of it.
 func deleteBlock(b *tsdb.Block) error {
 	away := b.Dir() + deletedSuffix
 	if err := errors.Join(b.Close(), os.Rename(b.Dir(), away)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -212,14 +215,14 @@ func deleteBlock(b *tsdb.Block) error {
 	return os.RemoveAll(away)
 }
 
-// reportDamage logs the first record of a range file that cannot be read. Older values of its series are missing in queries.
+// reportDamage logs the first unreadable record of a range file. Older values of its series are missing in queries.
 func (s *db) reportDamage(f *rangeFile, offset int64, err error) {
 	if !s.damageReported.Swap(true) {
 		s.log().Error("series store cannot read a chunk: values of a series are missing in queries", "file", f.path(), "offset", offset, "err", err)
 	}
 }
 
-// Run implements Store.
+// Run writes, merges and deletes blocks until ctx ends.
 func (s *db) Run(ctx context.Context) {
 	stop := context.AfterFunc(ctx, s.end) // a block that is being written is given up
 	defer stop()
@@ -236,7 +239,7 @@ func (s *db) Run(ctx context.Context) {
 	}
 }
 
-// Trouble implements Store.
+// Trouble returns the reason why the store cannot write its files; nil: it can.
 func (s *db) Trouble() (err error) {
 	for _, fault := range [...]*error{s.headFault.Load(), s.blockFault.Load()} {
 		if fault != nil {
@@ -246,7 +249,7 @@ func (s *db) Trouble() (err error) {
 	return err
 }
 
-// maintain writes the ranges of the head that have ended to blocks, merges blocks and deletes those beyond the retention.
+// maintain writes the finished ranges of the head to blocks, merges blocks, and deletes those beyond the retention.
 func (s *db) maintain() error {
 	s.maintaining.Lock()
 	defer s.maintaining.Unlock()
@@ -275,7 +278,7 @@ func (s *db) maintain() error {
 	return s.retain(newest)
 }
 
-// times returns the times of the oldest value in a chunk of the head and of its newest value, and the number of late values.
+// times returns the times of the oldest and the newest value in the head, and the number of late values.
 func (s *db) times() (oldest, newest int64, lates int) {
 	oldest, newest = math.MaxInt64, math.MinInt64
 	for i := range s.partitions {
@@ -287,7 +290,7 @@ func (s *db) times() (oldest, newest int64, lates int) {
 	return oldest, newest, lates
 }
 
-// writeLate writes the late values of ranges that have blocks to further blocks, which are merged later.
+// writeLate writes late values whose range is already in a block to additional blocks, which are merged later.
 func (s *db) writeLate() error {
 	starts := map[int64]bool{}
 	for i := range s.partitions {
@@ -310,7 +313,7 @@ func (s *db) writeLate() error {
 	return nil
 }
 
-// writeBlock writes the values of the head in a range, which has ended, to a block, and drops them from the head when no query
+// writeBlock writes the values of a finished range of the head to a block, and drops them from the head when no query
 // reads them any more.
 func (s *db) writeBlock(start, end int64) error {
 	r := &headReader{db: s, from: start, to: end - 1, lateRead: map[*headSeries][]point{}}
@@ -327,7 +330,7 @@ func (s *db) writeBlock(start, end int64) error {
 	return s.removeFiles(end)
 }
 
-// replaceBlocks opens new blocks for queries, and deletes old ones when no query reads them any more.
+// replaceBlocks opens new blocks for queries, and deletes the old ones when no query reads them any more.
 func (s *db) replaceBlocks(old []*tsdb.Block, names []ulid.ULID) (err error) {
 	blocks := slices.DeleteFunc(slices.Clone(s.view.blocks), func(b *tsdb.Block) bool { return slices.Contains(old, b) })
 	for _, name := range names {
@@ -349,7 +352,7 @@ func (s *db) replaceBlocks(old []*tsdb.Block, names []ulid.ULID) (err error) {
 	return err
 }
 
-// merge merges blocks into larger ones, level by level, and blocks that overlap.
+// merge merges small blocks into larger ones, level by level, and merges overlapping blocks.
 func (s *db) merge() error {
 	for {
 		dirs, err := s.compactor.Plan(s.dir)
@@ -372,7 +375,7 @@ func (s *db) merge() error {
 	}
 }
 
-// retain deletes the blocks whose values are all older than the retention, and the oldest beyond the size.
+// retain deletes the blocks that are older than the retention, and the oldest blocks beyond the size limit.
 func (s *db) retain(newest int64) error {
 	size := int64(0)
 	var old []*tsdb.Block
@@ -389,7 +392,7 @@ func (s *db) retain(newest int64) error {
 	return s.replaceBlocks(old, nil)
 }
 
-// Counts implements Store.
+// Counts returns the counters since the store was opened.
 func (s *db) Counts() (sum Counts) {
 	for i := range s.partitions {
 		p := &s.partitions[i]
@@ -401,7 +404,7 @@ func (s *db) Counts() (sum Counts) {
 	return sum
 }
 
-// Close implements Store. The values of the head are in the journal and its snapshots.
+// Close closes the store. The values of the head are in the journal and its snapshots.
 func (s *db) Close() error {
 	s.end()
 	s.maintaining.Lock()
@@ -410,7 +413,7 @@ func (s *db) Close() error {
 	return s.closeFiles()
 }
 
-// Querier implements storage.Queryable.
+// Querier returns a querier over head and blocks between two times.
 func (s *db) Querier(from, to int64) (storage.Querier, error) {
 	s.mu.Lock()
 	v := s.view
@@ -440,14 +443,14 @@ func (s *db) Querier(from, to int64) (storage.Querier, error) {
 	return &viewQuerier{Querier: storage.NewMergeQuerier(list, nil, storage.ChainedSeriesMerge), view: v}, nil
 }
 
-// viewQuerier is a querier that keeps the blocks and the chunks that it may read.
+// viewQuerier is a querier that protects its blocks and chunks from deletion until it is closed.
 type viewQuerier struct {
 	storage.Querier
 	view *blockView
 	once sync.Once
 }
 
-// Close implements storage.Querier.
+// Close closes the querier, so that old blocks and chunks may be deleted.
 func (q *viewQuerier) Close() error {
 	defer q.once.Do(q.view.readers.Done)
 	return q.Querier.Close()

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// engines opens each implementation of Store; what a store keeps beyond Close is in the folder or in the function.
+// engines opens each implementation of Store; a function or the folder keeps the stored values after Close.
 func engines() map[string]func(t *testing.T, dir string, o Options) Store {
 	disks := map[string]*memoryDisk{}
 	return map[string]func(*testing.T, string, Options) Store{
@@ -33,7 +33,7 @@ func engines() map[string]func(t *testing.T, dir string, o Options) Store {
 	}
 }
 
-// conform runs a test on each implementation.
+// conform runs a test on each implementation of Store.
 func conform(t *testing.T, test func(t *testing.T, open func(Options) Store)) {
 	for name, open := range engines() {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,8 @@ func conform(t *testing.T, test func(t *testing.T, open func(Options) Store)) {
 	}
 }
 
-// TestConformKeepsValues keeps values in order, late ones and numbers at the edges of float64, also after Close and Open.
+// TestConformKeepsValues stores ordered values, late values and extreme numbers, and expects each of them, also after
+// Close and Open.
 func TestConformKeepsValues(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{LateWindow: time.Hour})
@@ -67,7 +68,7 @@ func TestConformKeepsValues(t *testing.T) {
 	})
 }
 
-// TestConformKeepsNaN keeps a NaN as a NaN.
+// TestConformKeepsNaN stores NaN and expects to read NaN.
 func TestConformKeepsNaN(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{})
@@ -79,7 +80,8 @@ func TestConformKeepsNaN(t *testing.T) {
 	})
 }
 
-// TestConformRoundsLargeIntegers stores the nearest float64 of an unsigned number beyond 2^53. Triggers see the whole number.
+// TestConformRoundsLargeIntegers stores unsigned numbers beyond 2^53 and expects the nearest float64. Triggers see
+// the whole number.
 func TestConformRoundsLargeIntegers(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{})
@@ -92,7 +94,8 @@ func TestConformRoundsLargeIntegers(t *testing.T) {
 	})
 }
 
-// TestConformMovesWithinMillisecond moves each further value of a millisecond by 1 ms, and counts it, across commits too.
+// TestConformMovesWithinMillisecond stores several values of one millisecond, and expects each further one to be
+// moved by 1 ms and counted, also across commits.
 func TestConformMovesWithinMillisecond(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{LateWindow: time.Hour})
@@ -111,7 +114,8 @@ func TestConformMovesWithinMillisecond(t *testing.T) {
 	})
 }
 
-// TestConformRefusesOldValues refuses and counts a value that is older than the window for late values, and stores the rest.
+// TestConformRefusesOldValues stores a value that is too old for late values, and expects it to be refused and
+// counted and all others to be stored.
 func TestConformRefusesOldValues(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{LateWindow: 2 * time.Hour})
@@ -128,7 +132,7 @@ func TestConformRefusesOldValues(t *testing.T) {
 	})
 }
 
-// TestConformBoundsNamespaces refuses and counts a third series of a namespace.
+// TestConformBoundsNamespaces limits a namespace to two series, and expects a third one to be refused and counted.
 func TestConformBoundsNamespaces(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{MaxSeries: 2})
@@ -142,7 +146,7 @@ func TestConformBoundsNamespaces(t *testing.T) {
 	})
 }
 
-// TestConformRetention deletes values that are older than the retention, and keeps younger ones.
+// TestConformRetention expects values older than the retention to be deleted, and younger values to stay.
 func TestConformRetention(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{Retention: 12 * time.Hour, LateWindow: time.Hour})
@@ -160,8 +164,8 @@ func TestConformRetention(t *testing.T) {
 	})
 }
 
-// TestConformRandom appends random values to both implementations, writes blocks, closes and opens them, and compares values and
-// counters.
+// TestConformRandom appends random values to both implementations of Store, writes blocks and reopens the stores, and
+// expects equal values and counters.
 func TestConformRandom(t *testing.T) {
 	names := []labels.Labels{load, Labels("a", "web-1", "default", "linux"), Labels("a", "web-2", "other", "linux"), Labels("b[,x]", "web-2", "other", "linux")}
 	open := engines()
@@ -222,7 +226,7 @@ func TestConformRandom(t *testing.T) {
 	})
 }
 
-// TestCountsAreMetrics shows the counters of a store on a registry.
+// TestCountsAreMetrics expects the counters of a store among the Prometheus metrics.
 func TestCountsAreMetrics(t *testing.T) {
 	r := prometheus.NewRegistry()
 	s, err := Open(t.TempDir(), Options{LateWindow: time.Hour, MaxSeries: 1, Registry: r})

@@ -17,7 +17,7 @@ import (
 // maxSamples is the most values of a chunk.
 const maxSamples = 120
 
-// headPartition has the series of a partition that are in the head.
+// headPartition has the series of one partition that are in the head.
 type headPartition struct {
 	mu        sync.Mutex
 	series    []*headSeries           // in the order in which they came
@@ -30,13 +30,13 @@ type headPartition struct {
 	fault     error                   // why
 }
 
-// point is a value of a series.
+// point is one value of a series, with its time.
 type point struct {
 	ms    int64
 	value float64
 }
 
-// headSeries is a series in the head.
+// headSeries is one series in the head: its open chunk, its full chunks and its late values.
 type headSeries struct {
 	// Append needs those of the first cache line.
 	given, taken int64 // time of the newest value in ms: as it came, and as it was stored
@@ -55,7 +55,7 @@ type headSeries struct {
 	next, twin *headSeries // see seriesIndex
 }
 
-// fullChunk is a chunk that gets no more values.
+// fullChunk is a chunk to which no more values are appended.
 type fullChunk struct {
 	min, max int64
 	data     []byte
@@ -63,13 +63,13 @@ type fullChunk struct {
 	offset   int64 // where it is written; 0: nowhere yet
 }
 
-// savedTail is the offset of the newest synced chunk of a series in a file.
+// savedTail has the offset of a series' newest synced chunk in a range file.
 type savedTail struct {
 	file   *rangeFile
 	offset int64
 }
 
-// reset empties a partition; call it with mu.
+// reset removes all series of a partition; the caller holds the mutex.
 func (p *headPartition) reset() {
 	p.series, p.late, p.lates, p.unwritten, p.fault = nil, map[*headSeries][]point{}, 0, 0, nil
 	p.newest, p.oldest = math.MinInt64, math.MaxInt64
@@ -82,8 +82,8 @@ const maxShift = 1000
 // maxDisplaced bounds the late values of a series that a late value moves in memory to get between them.
 const maxDisplaced = 8192
 
-// place returns the time in ms for a value at a time in ns. A value in the millisecond of the one before it is moved; ok is
-// false if it would be moved too far.
+// place converts the time of a value from ns to the ms under which the series stores it. A value in the millisecond
+// of the one before it is moved; ok is false if it would be moved too far.
 func (s *headSeries) place(at int64) (ms int64, moved, late, ok bool) {
 	given := at / 1e6
 	if given < s.given {
@@ -100,7 +100,7 @@ func (s *headSeries) place(at int64) (ms int64, moved, late, ok bool) {
 	return ms, moved, false, true
 }
 
-// Append implements Store.
+// Append appends a value to a series.
 func (s *db) Append(id model.Partition, ref *Series, name func() labels.Labels, at int64, value float64) {
 	p := &s.partitions[id]
 	p.mu.Lock()
@@ -139,7 +139,7 @@ func (s *db) Append(id model.Partition, ref *Series, name func() labels.Labels, 
 	}
 }
 
-// add appends a value that is newer than all of a series; call it with the partition's mutex.
+// add appends a value that is newer than all others of its series; the caller holds the mutex of the partition.
 func (s *db) add(p *headPartition, of *headSeries, ms int64, value float64) {
 	if of.open != nil && (of.open.NumSamples() >= maxSamples || ms >= of.openEnd) {
 		s.cut(of)
@@ -153,14 +153,15 @@ func (s *db) add(p *headPartition, of *headSeries, ms int64, value float64) {
 	p.oldest = min(p.oldest, ms)
 }
 
-// cut makes the open chunk of a series a full one; call it with the partition's mutex.
+// cut closes the open chunk of a series, which becomes a full chunk; the caller holds the mutex of the partition.
 func (s *db) cut(of *headSeries) {
 	of.full = append(of.full, fullChunk{min: of.openMin, max: of.openMax, data: slices.Clone(of.open.Bytes()), file: s.fileAt(of.openMin)})
 	of.open, of.appender = nil, nil
 }
 
-// addLate inserts a late value. Where its series has a late value at that time, it takes the next free millisecond. ok is false
-// if that is too far away, or if too many later values would make room: late values come in order of time, but for a few.
+// addLate inserts a late value (one that is older than the newest of its series). Where its series has a late value
+// at that time, it takes the next free millisecond. ok is false if that is too far away, or if too many later values
+// would make room: late values come in order of time, but for a few.
 func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (moved, ok bool) {
 	list := p.late[of]
 	at, taken := slices.BinarySearchFunc(list, ms, func(x point, ms int64) int { return cmp.Compare(x.ms, ms) })
@@ -180,7 +181,7 @@ func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (moved,
 	return moved, true
 }
 
-// rangeStart returns the start of the range of a time.
+// rangeStart returns the start of the range that contains a time.
 func (s *db) rangeStart(ms int64) int64 {
 	width := s.options.Range.Milliseconds()
 	start := ms - ms%width
@@ -190,16 +191,16 @@ func (s *db) rangeStart(ms int64) int64 {
 	return start
 }
 
-// rangeEnd returns the end of the range of a time, which is not in it.
+// rangeEnd returns the exclusive end of the range that contains a time.
 func (s *db) rangeEnd(ms int64) int64 { return s.rangeStart(ms) + s.options.Range.Milliseconds() }
 
-// fileAt returns the file of the range of a time.
+// fileAt returns the range file for a time.
 func (s *db) fileAt(ms int64) *rangeFile {
 	start := s.rangeStart(ms)
 	return s.file(start, s.rangeEnd(start))
 }
 
-// file returns the file of a range.
+// file returns the range file with this start and end.
 func (s *db) file(start, end int64) *rangeFile {
 	s.filesMu.Lock()
 	defer s.filesMu.Unlock()
@@ -210,7 +211,7 @@ func (s *db) file(start, end int64) *rangeFile {
 	return s.files[key]
 }
 
-// tail returns the offset of the newest chunk of a series that is written to a file, synced or not; 0: none is.
+// tail returns the offset of the newest chunk of a series in a range file, synced or not; 0: none.
 func (of *headSeries) tail(file *rangeFile) (offset int64) {
 	for _, t := range of.saved {
 		if t.file == file {
@@ -228,8 +229,8 @@ func (of *headSeries) tail(file *rangeFile) (offset int64) {
 // maxUnwritten bounds the full chunks of a partition, in bytes, that snapshots have because their file could not be written.
 const maxUnwritten = 4 << 20
 
-// write writes the full chunks of a partition that are in no file yet; call it with the partition's mutex. Chunks that it
-// cannot write stay in memory.
+// write writes the full chunks of a partition that are not yet in a range file; the caller holds the mutex of the
+// partition. Chunks that it cannot write stay in memory.
 func (s *db) write(p *headPartition) {
 	var files []*rangeFile
 	for _, of := range p.series {
@@ -276,7 +277,8 @@ func (s *db) write(p *headPartition) {
 	}
 }
 
-// Sync implements Store. It takes the partition's mutex for moments only.
+// Sync syncs the range files to which the last snapshot of a partition refers. It takes the partition's mutex for
+// moments only.
 func (s *db) Sync(id model.Partition) error {
 	p := &s.partitions[id]
 	p.mu.Lock()
@@ -329,7 +331,7 @@ func (s *db) Sync(id model.Partition) error {
 	return fault
 }
 
-// setTail notes that the chunk at an offset is the newest synced one in a file.
+// setTail records the offset of the newest synced chunk of a series in a range file.
 func (of *headSeries) setTail(file *rangeFile, offset int64) {
 	for i := range of.saved {
 		if of.saved[i].file == file {
@@ -340,8 +342,7 @@ func (of *headSeries) setTail(file *rangeFile, offset int64) {
 	of.saved = append(of.saved, savedTail{file, offset})
 }
 
-// drop removes the values before a time, which blocks have: chunks, and those late values that the block's writer read. Series
-// without values leave the head.
+// drop removes from the head the values before a time, which are in blocks now. Series without values leave the head.
 func (s *db) drop(p *headPartition, end int64, read map[*headSeries][]point) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -366,7 +367,7 @@ func (s *db) drop(p *headPartition, end int64, read map[*headSeries][]point) {
 	}
 }
 
-// noteOldest lowers the time of the oldest value to the first one of a series.
+// noteOldest lowers the oldest time of the partition if a series has an older value.
 func (p *headPartition) noteOldest(of *headSeries) {
 	if of.open != nil {
 		p.oldest = min(p.oldest, of.openMin)
@@ -384,7 +385,7 @@ func (of *headSeries) isEmpty() bool {
 	return of.open == nil && len(of.full) == 0 && len(of.saved) == 0
 }
 
-// removeLate removes late values that a block has.
+// removeLate removes late values that are in a block now.
 func (p *headPartition) removeLate(of *headSeries, stored []point) {
 	list := p.late[of]
 	p.lates -= len(list)

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/prometheus/tsdb/index"
 )
 
-// seriesIndex finds the series of the head by labels. Two partitions may have series with the same labels, of a node that was
-// deleted and made again: these twins share a reference.
+// seriesIndex finds the series of the head by their labels. Two partitions may have series with the same labels, of a
+// node that was deleted and made again: these twins share a reference.
 type seriesIndex struct {
 	mu         sync.RWMutex
 	postings   *index.MemPostings
@@ -26,8 +26,8 @@ func newIndex() *seriesIndex {
 	}
 }
 
-// find returns the series of a partition with these labels, and makes it if it is missing; nil: its namespace has as many as it
-// may have (zero: there is no limit). Call it with the partition's mutex.
+// find returns the series of a partition with these labels, and creates it if it is missing; nil: the namespace has
+// reached its limit of series (zero: no limit). Call it with the partition's mutex.
 func (x *seriesIndex) find(p *headPartition, l labels.Labels, limit int) *headSeries {
 	hash := l.Hash()
 	x.mu.Lock()
@@ -59,7 +59,7 @@ func (x *seriesIndex) find(p *headPartition, l labels.Labels, limit int) *headSe
 	return of
 }
 
-// remove removes series. Call it with the mutex of their partition.
+// remove removes series from the index. Call it with the mutex of their partition.
 func (x *seriesIndex) remove(list []*headSeries) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -81,7 +81,7 @@ func (x *seriesIndex) remove(list []*headSeries) {
 	x.postings.Delete(deleted, affected)
 }
 
-// unlink removes a series from the list that a map has for a key.
+// unlink removes a series from the linked list that a map has under a key.
 func unlink[K comparable](m map[K]*headSeries, key K, of *headSeries, next func(*headSeries) **headSeries) {
 	if m[key] == of {
 		if m[key] = *next(of); m[key] == nil {
@@ -97,7 +97,7 @@ func unlink[K comparable](m map[K]*headSeries, key K, of *headSeries, next func(
 	}
 }
 
-// get returns the series with a reference: one, or several twins.
+// get returns the series with a reference; series of several partitions with equal labels share one reference.
 func (x *seriesIndex) get(ref storage.SeriesRef, list []*headSeries) []*headSeries {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

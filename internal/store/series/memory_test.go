@@ -13,7 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// memory is a model of a Store: maps in memory, no engine. What it loses at a kill is nothing, and it never fails.
+// memory is a simple model of a Store that keeps values in maps, to compare with. What it loses at a kill is nothing,
+// and it never fails.
 type memory struct {
 	options Options
 	disk    *memoryDisk
@@ -22,7 +23,7 @@ type memory struct {
 	counts Counts
 }
 
-// memoryDisk keeps what a model has stored beyond its Close.
+// memoryDisk keeps the values of a model after its Close, as a disk does.
 type memoryDisk struct {
 	values      map[string]map[int64]float64 // by labels and ms
 	labels      map[string]labels.Labels
@@ -30,7 +31,7 @@ type memoryDisk struct {
 	newest      int64
 }
 
-// newMemory opens a model on a disk.
+// newMemory opens a model with the values of a memoryDisk.
 func newMemory(disk *memoryDisk, o Options) *memory {
 	if disk.values == nil {
 		*disk = memoryDisk{map[string]map[int64]float64{}, map[string]labels.Labels{}, map[string]int64{}, map[string]int64{}, 0}
@@ -38,12 +39,22 @@ func newMemory(disk *memoryDisk, o Options) *memory {
 	return &memory{options: o, disk: disk}
 }
 
+// Encode appends no bytes, because memoryDisk keeps the values.
 func (m *memory) Encode(model.Partition, []byte) []byte { return nil }
-func (m *memory) Decode(model.Partition, Decoder)       {}
-func (m *memory) Run(context.Context)                   {}
-func (m *memory) Trouble() error                        { return nil }
-func (m *memory) Close() error                          { return nil }
 
+// Decode reads nothing, because memoryDisk keeps the values.
+func (m *memory) Decode(model.Partition, Decoder) {}
+
+// Run does nothing, because the model writes no blocks.
+func (m *memory) Run(context.Context) {}
+
+// Trouble returns nil: the model never fails.
+func (m *memory) Trouble() error { return nil }
+
+// Close does nothing, because the model holds no files.
+func (m *memory) Close() error { return nil }
+
+// Sync does nothing, because the model holds no files.
 func (m *memory) Sync(model.Partition) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -57,12 +68,14 @@ func (m *memory) Sync(model.Partition) error {
 	return nil
 }
 
+// Counts returns the counters of the model.
 func (m *memory) Counts() Counts {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.counts
 }
 
+// Append appends a value by the same rules as the real store.
 func (m *memory) Append(_ model.Partition, _ *Series, name func() labels.Labels, at int64, value float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,16 +114,18 @@ func (m *memory) Append(_ model.Partition, _ *Series, name func() labels.Labels,
 	m.counts.Values++
 }
 
+// Querier returns a querier over the values of the model.
 func (m *memory) Querier(int64, int64) (storage.Querier, error) {
 	return &memoryQuerier{Querier: storage.NoopQuerier(), of: m}, nil
 }
 
-// memoryQuerier returns all values of the series that match.
+// memoryQuerier returns the values of all matching series of a model.
 type memoryQuerier struct {
 	storage.Querier
 	of *memory
 }
 
+// Select returns the series that all matchers select.
 func (q *memoryQuerier) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	q.of.mu.Lock()
 	defer q.of.mu.Unlock()
@@ -129,13 +144,14 @@ func (q *memoryQuerier) Select(_ context.Context, _ bool, _ *storage.SelectHints
 	return set
 }
 
-// memorySet is a set of series in a list.
+// memorySet iterates over a list of series.
 type memorySet struct {
 	storage.SeriesSet
 	rest    []storage.Series
 	present storage.Series
 }
 
+// Next moves to the next series.
 func (s *memorySet) Next() bool {
 	if len(s.rest) == 0 {
 		return false
@@ -144,5 +160,8 @@ func (s *memorySet) Next() bool {
 	return true
 }
 
+// At returns the current series.
 func (s *memorySet) At() storage.Series { return s.present }
-func (s *memorySet) Err() error         { return nil }
+
+// Err returns nil: a list in memory has no read errors.
+func (s *memorySet) Err() error { return nil }

@@ -41,14 +41,15 @@ const (
 
 var crcTable = crc32.MakeTable(crc32.Castagnoli)
 
-// chunkRecord is one record of a range file.
+// chunkRecord is one record of a range file: a chunk with its times and the offset of the previous chunk of the
+// series.
 type chunkRecord struct {
 	min, max int64
 	prev     int64
 	data     []byte
 }
 
-// appendRecord appends a record to a buffer.
+// appendRecord encodes a record of a range file.
 func appendRecord(b []byte, r chunkRecord) []byte {
 	from, le := len(b), binary.LittleEndian
 	b = le.AppendUint32(b, uint32(len(r.data)))
@@ -64,7 +65,8 @@ func appendRecord(b []byte, r chunkRecord) []byte {
 // errDamagedRecord reports that a record of a range file does not have the bytes that were written.
 var errDamagedRecord = errors.New("record of a full chunk is damaged")
 
-// parseRecord decodes a record at the start of a buffer. need is the length of the record if the buffer is too short for it.
+// parseRecord decodes the record at the start of a buffer. need is the length of the record if the buffer is too
+// short for it.
 func parseRecord(b []byte) (r chunkRecord, need int, err error) {
 	le := binary.LittleEndian
 	if len(b) < recordHeader {
@@ -84,7 +86,7 @@ func parseRecord(b []byte) (r chunkRecord, need int, err error) {
 	return r, 0, nil
 }
 
-// rangeFile has the full chunks of a range of time.
+// rangeFile is the file with the full chunks of all series in one time range.
 type rangeFile struct {
 	fs         disk.FS
 	dir        string
@@ -96,13 +98,13 @@ type rangeFile struct {
 	failed int64     // a sync failed: records before this that no sync had covered may be lost
 }
 
-// name returns the name of the file.
+// name returns the file name: the start and end of the range.
 func (f *rangeFile) name() string { return fmt.Sprintf("%d-%d", f.start, f.end) }
 
 // path returns the path of the file.
 func (f *rangeFile) path() string { return filepath.Join(f.dir, f.name()) }
 
-// openRangeFile opens a file by its name in a folder; nil: the name is another one.
+// openRangeFile opens a range file by its name; nil: a range file cannot have this name.
 func openRangeFile(on disk.FS, dir, name string) (*rangeFile, error) {
 	f := &rangeFile{fs: on, dir: dir}
 	if n, err := fmt.Sscanf(name, "%d-%d", &f.start, &f.end); n != 2 || err != nil || f.name() != name || f.end <= f.start {
@@ -131,7 +133,7 @@ func appendRangeHeader(b []byte) []byte {
 	return append(b, 0, 0, 0, 0, 0, 0)
 }
 
-// parseRangeHeader checks the header of a range file.
+// parseRangeHeader verifies the header of a range file.
 func parseRangeHeader(b []byte) error {
 	if len(b) < rangeHeader || string(b[:len(rangeMagic)]) != rangeMagic {
 		return errors.New("the file does not begin with " + rangeMagic)
@@ -142,7 +144,7 @@ func parseRangeHeader(b []byte) error {
 	return nil
 }
 
-// read returns a record. The chunk is a copy.
+// read reads the record at an offset. The chunk is a copy.
 func (f *rangeFile) read(offset int64) (r chunkRecord, err error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -166,7 +168,7 @@ func (f *rangeFile) read(offset int64) (r chunkRecord, err error) {
 	}
 }
 
-// write writes the records that build returns to the end of the file, without a sync. build gets their offset.
+// write appends the records that build returns to the file, without a sync. build gets their offset.
 func (f *rangeFile) write(build func(offset int64) []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -183,7 +185,7 @@ func (f *rangeFile) write(build func(offset int64) []byte) error {
 	return nil
 }
 
-// create makes the file, with the content of one that was deleted; call it with mu.
+// create creates the file, with the content of the deleted file if one is given; the caller holds the mutex.
 func (f *rangeFile) create(deleted disk.File) (err error) {
 	if err = f.fs.MkdirAll(f.dir); err != nil {
 		return err
@@ -217,10 +219,10 @@ func (f *rangeFile) create(deleted disk.File) (err error) {
 	return nil
 }
 
-// sync makes the records durable that were written before it, and returns where they end. A file that was deleted meanwhile is
-// made again from the open one. Records are read and written while it works.
+// sync syncs the records that were written before the call, and returns the offset of their end. A file that was
+// deleted meanwhile is made again from the open one. Records are read and written while it works.
 func (f *rangeFile) sync() (covered int64, err error) {
-	file, covered, err := f.present()
+	file, covered, err := f.reopen()
 	if file == nil || err != nil {
 		return 0, err
 	}
@@ -233,11 +235,11 @@ func (f *rangeFile) sync() (covered int64, err error) {
 	return covered, nil
 }
 
-// present returns the file, which it makes again if it was deleted, and its size.
-func (f *rangeFile) present() (disk.File, int64, error) {
+// reopen returns the open file and its size, and creates the file again if it was deleted.
+func (f *rangeFile) reopen() (disk.File, int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.file != nil && !f.isThere() {
+	if f.file != nil && !f.exists() {
 		deleted := f.file
 		if err := f.create(deleted); err != nil {
 			return nil, 0, err
@@ -247,15 +249,15 @@ func (f *rangeFile) present() (disk.File, int64, error) {
 	return f.file, f.size, nil
 }
 
-// mayLack reports whether the disk may lack a record that no sync has covered.
+// mayLack reports whether the record at an offset may be missing on disk, because no sync has covered it.
 func (f *rangeFile) mayLack(offset int64) bool {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	return offset < f.failed
 }
 
-// isThere reports whether the folder has the file.
-func (f *rangeFile) isThere() bool {
+// exists reports whether the file still exists in its folder.
+func (f *rangeFile) exists() bool {
 	file, err := f.fs.Open(f.path())
 	if err != nil {
 		return false

@@ -15,49 +15,67 @@ import (
 	"github.com/prometheus/prometheus/tsdb/tombstones"
 )
 
-// headReader reads the values of the head between two times. It implements tsdb.BlockReader with its readers of index and
-// chunks. Any goroutine may call it if lateRead is nil.
+// headReader reads the values of the head between two times, as a tsdb.BlockReader. It implements tsdb.BlockReader
+// with its readers of index and chunks. Any goroutine may call it if lateRead is nil.
 type headReader struct {
 	db       *db
 	from, to int64                   // ms, both included
 	lateRead map[*headSeries][]point // late values that Series returned; nil: not kept
 }
 
-func (r *headReader) Index() (tsdb.IndexReader, error)  { return headIndex{r}, nil }
+// Index returns the index over the series of the head.
+func (r *headReader) Index() (tsdb.IndexReader, error) { return headIndex{r}, nil }
+
+// Chunks returns the reader of chunks.
 func (r *headReader) Chunks() (tsdb.ChunkReader, error) { return headChunks{}, nil }
+
+// Tombstones returns no tombstones: the head has no deleted values.
 func (r *headReader) Tombstones() (tombstones.Reader, error) {
 	return tombstones.NewMemTombstones(), nil
 }
-func (r *headReader) Meta() tsdb.BlockMeta { return tsdb.BlockMeta{MinTime: r.from, MaxTime: r.to + 1} }
-func (r *headReader) Size() int64          { return 0 }
 
-// headChunks returns the chunks that an index has read.
+// Meta returns the time range of the reader.
+func (r *headReader) Meta() tsdb.BlockMeta { return tsdb.BlockMeta{MinTime: r.from, MaxTime: r.to + 1} }
+
+// Size returns 0, because the head is no block on disk.
+func (r *headReader) Size() int64 { return 0 }
+
+// headChunks is the tsdb.ChunkReader of the head: the index has already copied the chunks.
 type headChunks struct{}
 
+// ChunkOrIterable returns the chunk in m.
 func (headChunks) ChunkOrIterable(m chunks.Meta) (chunkenc.Chunk, chunkenc.Iterable, error) {
 	return m.Chunk, nil, nil
 }
+
+// Close does nothing, because the reader holds no files.
 func (headChunks) Close() error { return nil }
 
-// headIndex is the index of a headReader.
+// headIndex is the tsdb.IndexReader of the head.
 type headIndex struct{ *headReader }
 
-func (x headIndex) Close() error              { return nil }
+// Close does nothing, because the index holds no files.
+func (x headIndex) Close() error { return nil }
+
+// Symbols returns all names and values of labels, sorted.
 func (x headIndex) Symbols() index.StringIter { return x.db.index.postings.Symbols() }
 
+// Postings returns the series that have a label with one of these values.
 func (x headIndex) Postings(ctx context.Context, name string, values ...string) (index.Postings, error) {
 	return x.db.index.postings.Postings(ctx, name, values...), nil
 }
 
+// PostingsForLabelMatching returns the series whose label value fulfils match.
 func (x headIndex) PostingsForLabelMatching(ctx context.Context, name string, match func(string) bool) index.Postings {
 	return x.db.index.postings.PostingsForLabelMatching(ctx, name, match)
 }
 
+// PostingsForAllLabelValues returns the series that have a label with this name.
 func (x headIndex) PostingsForAllLabelValues(ctx context.Context, name string) index.Postings {
 	return x.db.index.postings.PostingsForAllLabelValues(ctx, name)
 }
 
-// visit calls fn with the series of postings.
+// visit calls fn with each series of a postings list.
 func (x headIndex) visit(p index.Postings, fn func(*headSeries)) error {
 	var space [2]*headSeries
 	for p.Next() {
@@ -68,6 +86,7 @@ func (x headIndex) visit(p index.Postings, fn func(*headSeries)) error {
 	return p.Err()
 }
 
+// SortedPostings returns the postings sorted by the labels of their series.
 func (x headIndex) SortedPostings(p index.Postings) index.Postings {
 	var list []*headSeries
 	if err := x.visit(p, func(of *headSeries) { list = append(list, of) }); err != nil {
@@ -81,6 +100,7 @@ func (x headIndex) SortedPostings(p index.Postings) index.Postings {
 	return index.NewListPostings(refs)
 }
 
+// ShardedPostings returns the postings whose series belong to one shard of several, by a hash of their labels.
 func (x headIndex) ShardedPostings(p index.Postings, shard, shards uint64) index.Postings {
 	var refs []storage.SeriesRef
 	if err := x.visit(p, func(of *headSeries) {
@@ -93,12 +113,14 @@ func (x headIndex) ShardedPostings(p index.Postings, shard, shards uint64) index
 	return index.NewListPostings(refs)
 }
 
+// SortedLabelValues returns the sorted values of a label.
 func (x headIndex) SortedLabelValues(ctx context.Context, name string, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, error) {
 	values, err := x.LabelValues(ctx, name, hints, matchers...)
 	slices.Sort(values)
 	return values, err
 }
 
+// LabelValues returns the values of a label.
 func (x headIndex) LabelValues(ctx context.Context, name string, hints *storage.LabelHints, matchers ...*labels.Matcher) ([]string, error) {
 	if len(matchers) == 0 {
 		return x.db.index.postings.LabelValues(ctx, name, hints), nil
@@ -117,6 +139,7 @@ func (x headIndex) LabelValues(ctx context.Context, name string, hints *storage.
 	return values, err
 }
 
+// LabelNames returns the sorted names of labels.
 func (x headIndex) LabelNames(ctx context.Context, matchers ...*labels.Matcher) ([]string, error) {
 	if len(matchers) == 0 {
 		return x.db.index.postings.LabelNames(), nil
@@ -128,13 +151,14 @@ func (x headIndex) LabelNames(ctx context.Context, matchers ...*labels.Matcher) 
 	return x.LabelNamesFor(ctx, p)
 }
 
+// LabelNamesFor returns the sorted names of the labels that the series of a postings list have.
 func (x headIndex) LabelNamesFor(_ context.Context, p index.Postings) ([]string, error) {
 	found := map[string]bool{}
 	err := x.visit(p, func(of *headSeries) { of.labels.Range(func(l labels.Label) { found[l.Name] = true }) })
 	return slices.Sorted(maps.Keys(found)), err
 }
 
-// Series implements tsdb.IndexReader: it returns labels and chunks of a series. Late values are merged into the chunks.
+// Series returns the labels and chunks of a series. Late values are merged into the chunks.
 func (x headIndex) Series(ref storage.SeriesRef, builder *labels.ScratchBuilder, metas *[]chunks.Meta) error {
 	var space [2]*headSeries
 	twins := x.db.index.get(ref, space[:0])
@@ -162,7 +186,7 @@ func (x headIndex) Series(ref storage.SeriesRef, builder *labels.ScratchBuilder,
 	return nil
 }
 
-// chunksOf appends copies of the chunks of a series between the times, and returns its late values between them.
+// chunksOf appends copies of the chunks of a series in the time range, and returns its late values in that range.
 func (x headIndex) chunksOf(of *headSeries, metas []chunks.Meta) (_ []chunks.Meta, late []point) {
 	first := len(metas)
 	add := func(from, to int64, data []byte) {
@@ -207,7 +231,7 @@ func (x headIndex) chunksOf(of *headSeries, metas []chunks.Meta) (_ []chunks.Met
 	return metas, late
 }
 
-// mergeLate returns the values of chunks and late values in new chunks. Of values at one time it keeps the first.
+// mergeLate merges chunks and late values into new chunks. Of values at one time it keeps the first.
 func mergeLate(metas []chunks.Meta, late []point) (out []chunks.Meta, err error) {
 	var list []point
 	for _, m := range metas {
@@ -232,7 +256,7 @@ func mergeLate(metas []chunks.Meta, late []point) (out []chunks.Meta, err error)
 	return out, nil
 }
 
-// appendPoints appends the values of a chunk to a list.
+// appendPoints decodes a chunk and appends its values to a list.
 func appendPoints(list []point, chunk []byte) ([]point, error) {
 	c := chunkenc.NewXORChunk()
 	c.Reset(chunk)

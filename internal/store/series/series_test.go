@@ -36,13 +36,13 @@ func open(t *testing.T, dir string, o Options) *db {
 	return s.(*db)
 }
 
-// add appends a value to a series of partition 0 at a time in ns behind start.
+// add appends a value to a series of partition 0, at a time in ns after start.
 func add(t *testing.T, s Store, ref *Series, l labels.Labels, ns int64, v float64) {
 	t.Helper()
 	s.Append(0, ref, func() labels.Labels { return l }, start*1e6+ns, v)
 }
 
-// snapshot returns what a snapshot of partition 0 has, as soon as it counts.
+// snapshot encodes and syncs partition 0 and returns the snapshot.
 func snapshot(t *testing.T, s Store) []byte {
 	t.Helper()
 	body := s.Encode(0, nil)
@@ -64,7 +64,7 @@ func restore(t *testing.T, s Store, body []byte) {
 	}
 }
 
-// restart saves partition 0, closes a store, opens it again and restores the partition.
+// restart saves a snapshot of partition 0, reopens the store and restores the partition.
 func restart(t *testing.T, s Store, open func() Store) Store {
 	t.Helper()
 	body := snapshot(t, s)
@@ -74,7 +74,7 @@ func restart(t *testing.T, s Store, open func() Store) Store {
 	return s
 }
 
-// maintain writes, merges and deletes blocks.
+// maintain runs the maintenance once: it writes, merges and deletes blocks.
 func maintain(t *testing.T, s Store) {
 	t.Helper()
 	if of, ok := s.(*db); ok {
@@ -82,7 +82,7 @@ func maintain(t *testing.T, s Store) {
 	}
 }
 
-// read returns the values of all series that queries see, by labels.
+// read returns the values of all series, by their labels, as a query reads them.
 func read(t *testing.T, s storage.Queryable) map[string][]point {
 	t.Helper()
 	q, err := s.Querier(math.MinInt64, math.MaxInt64)
@@ -102,7 +102,7 @@ func read(t *testing.T, s storage.Queryable) map[string][]point {
 	return got
 }
 
-// want compares the values of the series load.
+// want fails the test unless the series load has exactly these values.
 func want(t *testing.T, s Store, points ...point) {
 	t.Helper()
 	if got := read(t, s)[load.String()]; !slices.Equal(got, points) {
@@ -110,7 +110,7 @@ func want(t *testing.T, s Store, points ...point) {
 	}
 }
 
-// fill appends a value per second to the series load, and returns the points.
+// fill appends one value per second to the series load and returns the values.
 func fill(t *testing.T, s Store, ref *Series, from, to int) (points []point) {
 	t.Helper()
 	for i := from; i < to; i++ {
@@ -120,7 +120,7 @@ func fill(t *testing.T, s Store, ref *Series, from, to int) (points []point) {
 	return points
 }
 
-// TestMetricName makes names that PromQL takes.
+// TestMetricName converts item keys to metric names that PromQL accepts.
 func TestMetricName(t *testing.T) {
 	for key, want := range map[string]string{"system.cpu.load[all,avg1]": "system_cpu_load", "9p": "_9p", "": "_", "é": "_", "a:b": "a:b"} {
 		if got := MetricName(key); got != want {
@@ -129,8 +129,8 @@ func TestMetricName(t *testing.T) {
 	}
 }
 
-// TestKillReplaysBehindSnapshot kills the store, as a copy of its folder shows it, some time after a snapshot, without blocks and
-// with some that were written before or after the snapshot: snapshot and replay give all values once.
+// TestKillReplaysBehindSnapshot kills the store some time after a snapshot, before or after blocks were written, and
+// expects snapshot and replay to give each value once.
 func TestKillReplaysBehindSnapshot(t *testing.T) {
 	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
 	for _, block := range [...]int{-1, 700} { // the value behind which blocks are written
@@ -168,7 +168,7 @@ func TestKillReplaysBehindSnapshot(t *testing.T) {
 	}
 }
 
-// expected returns the points that fill makes.
+// expected returns the values that fill appends.
 func expected(from, to int) (points []point) {
 	for i := from; i < to; i++ {
 		points = append(points, point{int64(i) * 1000, float64(i)})
@@ -176,7 +176,8 @@ func expected(from, to int) (points []point) {
 	return points
 }
 
-// TestFullDisk keeps full chunks in memory and in snapshots while their file cannot be written, and writes them when it can.
+// TestFullDisk fills the disk and expects full chunks to be kept in memory and in snapshots, and written to their
+// file when space is free again.
 func TestFullDisk(t *testing.T) {
 	for _, kind := range [...]faultfs.Kind{faultfs.Create, faultfs.Write, faultfs.Mkdir} {
 		fs := faultfs.New(disk.OS{})
@@ -211,7 +212,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestUnwrittenChunksAreBounded refuses a snapshot that would have more full chunks than the bound.
+// TestUnwrittenChunksAreBounded expects a snapshot to be refused if it contains more unwritten chunks than the limit.
 func TestUnwrittenChunksAreBounded(t *testing.T) {
 	fs := faultfs.New(disk.OS{})
 	s := open(t, t.TempDir(), Options{FS: fs, LateWindow: time.Hour})
@@ -225,7 +226,8 @@ func TestUnwrittenChunksAreBounded(t *testing.T) {
 	}
 }
 
-// TestFailedSync writes all chunks again that a failed sync may have lost, also those of other partitions.
+// TestFailedSync fails a sync and expects all chunks that may be lost to be written again, also those of other
+// partitions.
 func TestFailedSync(t *testing.T) {
 	fs := faultfs.New(disk.OS{})
 	dir := t.TempDir()
@@ -265,7 +267,8 @@ func TestFailedSync(t *testing.T) {
 	want(t, s, points...)
 }
 
-// TestDeletedFolder deletes the folder of an open store: values come again without a restart, and those of the head are kept.
+// TestDeletedFolder deletes the folder of an open store, and expects new values to be stored without a restart, and
+// no value of the head to be lost.
 func TestDeletedFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "series")
 	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
@@ -299,7 +302,8 @@ func TestDeletedFolder(t *testing.T) {
 	}
 }
 
-// TestMissingFile restores a snapshot whose file is missing: the values that memory had are there.
+// TestMissingFile restores a snapshot whose range file is missing, and expects the values that the snapshot itself
+// contains.
 func TestMissingFile(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
@@ -313,7 +317,8 @@ func TestMissingFile(t *testing.T) {
 	want(t, s, points[480:]...)
 }
 
-// TestDamagedBlockIsSetAside opens a store with a damaged block: the other values are there, and the block has another name.
+// TestDamagedBlockIsSetAside opens a store with a damaged block, and expects that block to be renamed and all other
+// values to be readable.
 func TestDamagedBlockIsSetAside(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
@@ -339,7 +344,8 @@ func TestDamagedBlockIsSetAside(t *testing.T) {
 	}
 }
 
-// TestLateValuesOfWrittenRanges keeps late values for ranges that have blocks, and merges their blocks.
+// TestLateValuesOfWrittenRanges appends late values to ranges that are already in blocks, and expects them in
+// additional blocks, which are merged.
 func TestLateValuesOfWrittenRanges(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
@@ -372,7 +378,8 @@ func TestLateValuesOfWrittenRanges(t *testing.T) {
 	}
 }
 
-// TestSeriesLeaveHead drops series without values, and takes their next values again by the same reference.
+// TestSeriesLeaveHead expects a series without values to be dropped from the head, and to return with its next value
+// under the same reference.
 func TestSeriesLeaveHead(t *testing.T) {
 	s := open(t, t.TempDir(), Options{Range: 5 * time.Minute, LateWindow: time.Hour, MaxSeries: 2})
 	defer s.Close()
@@ -388,7 +395,8 @@ func TestSeriesLeaveHead(t *testing.T) {
 	want(t, s, append(expected(0, 10), fill(t, s, &ref, 2000, 2010)...)...)
 }
 
-// TestQueriesMeanwhile queries while values are appended, snapshots saved and blocks written: each query sees all values so far.
+// TestQueriesMeanwhile queries while values are appended, snapshots saved and blocks written, and expects each query
+// to see all values so far.
 func TestQueriesMeanwhile(t *testing.T) {
 	s := open(t, t.TempDir(), Options{Range: 5 * time.Minute, LateWindow: time.Hour})
 	defer s.Close()
@@ -424,7 +432,7 @@ func TestQueriesMeanwhile(t *testing.T) {
 	}
 }
 
-// TestTwins reads the series of a node that was deleted and made again in another partition as one.
+// TestTwins deletes a node and creates it again in another partition, and expects its values as one series.
 func TestTwins(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{Range: 5 * time.Minute, LateWindow: time.Hour})
@@ -443,7 +451,7 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// TestOtherRange restores a snapshot of a store with another range.
+// TestOtherRange restores a snapshot of a store whose ranges have another length.
 func TestOtherRange(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
@@ -462,13 +470,13 @@ func TestOtherRange(t *testing.T) {
 	want(t, s, points...)
 }
 
-// TestRangeFileGolden holds the bytes of a range file.
+// TestRangeFileGolden compares a range file with golden bytes.
 func TestRangeFileGolden(t *testing.T) {
 	b := appendRecord(appendRangeHeader(nil), chunkRecord{min: start, max: start + 1, prev: 16, data: []byte{0, 1, 2}})
 	testenv.Golden(t, "testdata/range.golden", b)
 }
 
-// TestHeadGolden holds the bytes of the head of a partition in a snapshot.
+// TestHeadGolden compares the head of a partition in a snapshot with golden bytes.
 func TestHeadGolden(t *testing.T) {
 	fs := faultfs.New(disk.OS{})
 	s := open(t, t.TempDir(), Options{FS: fs, LateWindow: time.Hour})
@@ -482,7 +490,7 @@ func TestHeadGolden(t *testing.T) {
 	testenv.Golden(t, "testdata/head.golden", s.Encode(0, nil))
 }
 
-// FuzzDecodeHead decodes the head of a partition from any bytes.
+// FuzzDecodeHead decodes random bytes as the head of a partition, and expects an error or a usable head.
 func FuzzDecodeHead(f *testing.F) {
 	golden, err := os.ReadFile(filepath.Join("testdata", "head.golden"))
 	testenv.NoError(f, err)
@@ -500,7 +508,7 @@ func FuzzDecodeHead(f *testing.F) {
 	})
 }
 
-// FuzzParseRecord decodes a record of a range file from any bytes.
+// FuzzParseRecord decodes random bytes as a record of a range file, and expects an error or a record.
 func FuzzParseRecord(f *testing.F) {
 	f.Add(appendRecord(nil, chunkRecord{min: start, max: start + 1, prev: 16, data: []byte{0, 1, 2}}))
 	f.Add(appendRangeHeader(nil))
@@ -516,8 +524,8 @@ func FuzzParseRecord(f *testing.F) {
 	})
 }
 
-// TestDenseValuesAreRefused sends more values of one millisecond than a series has room for: in order, late, and late in
-// descending order. The store refuses the excess at once, and the next regular value keeps its time.
+// TestDenseValuesAreRefused appends more values of one millisecond than a series can store, in order and late, and
+// expects the excess to be refused. The store refuses the excess at once, and the next regular value keeps its time.
 func TestDenseValuesAreRefused(t *testing.T) {
 	s := open(t, t.TempDir(), Options{LateWindow: time.Hour})
 	defer s.Close()

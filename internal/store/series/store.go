@@ -24,7 +24,7 @@ const (
 	LabelTemplate  = "template"
 )
 
-// Store keeps series of numeric values. One goroutine at a time appends to a partition, encodes or decodes it.
+// Store is a store of numeric time series. One goroutine at a time appends to a partition, encodes or decodes it.
 type Store interface {
 	storage.Queryable
 
@@ -46,7 +46,7 @@ type Store interface {
 	Close() error
 }
 
-// Decoder reads a part of a snapshot; *shard.Decoder implements it.
+// Decoder reads a partition's head from a snapshot; *shard.Decoder implements it.
 type Decoder interface {
 	Byte() byte
 	Uint() uint64
@@ -58,10 +58,11 @@ type Decoder interface {
 	Err() error
 }
 
-// Series is the reference of a series that its writer keeps. The zero value is a new one, which Append looks up by its labels.
+// Series is a writer's reference to a series, which saves the lookup by labels. The zero value is a new one, which
+// Append looks up by its labels.
 type Series struct{ of *headSeries }
 
-// Counts has the counters of a store.
+// Counts has the counters of a store, such as refused values.
 type Counts struct {
 	Values    uint64 // appended
 	Moved     uint64 // by 1 ms, because the series has a value at that time
@@ -70,7 +71,7 @@ type Counts struct {
 	Unbounded uint64 // refused: the namespace has as many series as it may have
 }
 
-// register shows the counters of a store on a registry.
+// register registers the counters of a store as Prometheus metrics.
 func register(s Store, r prometheus.Registerer) (err error) {
 	for _, m := range [...]struct {
 		name, reason, help string
@@ -108,8 +109,8 @@ func Labels(key, node, namespace, template string) labels.Labels {
 	return labels.FromStrings(LabelMetric, MetricName(key), LabelItem, key, LabelNode, node, LabelNamespace, namespace, LabelTemplate, template)
 }
 
-// MetricName returns the name of the metric of an item key: the key without parameters, with `_` for each character that
-// PromQL does not take in a name.
+// MetricName returns the metric name for an item key: the key without parameters, with `_` in place of each character
+// that PromQL does not allow in names.
 func MetricName(key string) string {
 	name, _, _ := strings.Cut(key, "[")
 	name = strings.Map(func(r rune) rune {

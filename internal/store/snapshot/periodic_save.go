@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// View is the event view whose partitions a Cycle saves.
+// View is the interface to the state whose partitions a Cycle saves; the shard of event states implements it.
 type View interface {
 	// Snapshot appends the state of a partition to dst, and returns the journal position of that state.
 	Snapshot(p model.Partition, dst []byte) ([]byte, journal.Position)

@@ -300,16 +300,16 @@ func TestCrashAtEveryOperation(t *testing.T) {
 	}
 }
 
-// fakeView is a fake event view whose journal position grows with each snapshot.
+// fakeView is a fake View whose journal position grows with each snapshot.
 type fakeView struct{ number uint64 }
 
-// Snapshot implements View: each call returns a new body and a higher position.
+// Snapshot returns a new body and a higher position at each call.
 func (v *fakeView) Snapshot(p model.Partition, dst []byte) ([]byte, journal.Position) {
 	v.number++
 	return append(dst, testBody(p, v.number)...), testPosition(v.number)
 }
 
-// Revision implements View: it always returns revision 3.
+// Revision always returns revision 3.
 func (v *fakeView) Revision() int64 { return 3 }
 
 // Snapshots are spread evenly over the period, and get their final name only after the effects of their journal

@@ -137,7 +137,7 @@ func (db *DB) postgresHint(pg *pgconn.PgError) (hint string, ok bool) {
 // oneLineError wraps a driver's error so that its text has one line, because drivers print one line per address.
 type oneLineError struct{ error }
 
-// Error implements error: it returns the text in one line.
+// Error returns the text in one line.
 func (e oneLineError) Error() string {
 	text := strings.Join(strings.Fields(e.error.Error()), " ")
 	return strings.ReplaceAll(text, ": failed to connect", ", failed to connect")

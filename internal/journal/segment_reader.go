@@ -138,7 +138,10 @@ func (w *commitWalker) checkSegmentEnd(o *Options, s *segment, why error) (torn 
 // invalidBytesError is the reason why the bytes at an offset are no valid commit.
 type invalidBytesError struct{ reason error }
 
+// Error returns the reason as a text.
 func (e invalidBytesError) Error() string { return e.reason.Error() }
+
+// Unwrap returns the wrapped error.
 func (e invalidBytesError) Unwrap() error { return e.reason }
 
 // nextCommit returns the next verified commit of the segment, valid until the next call. It returns io.EOF at the end

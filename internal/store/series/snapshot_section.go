@@ -14,12 +14,12 @@ import (
 // HeadVersion is the first byte of the head of a partition in its snapshot. docs/snapshot-format.md has the table of fields.
 const HeadVersion = 1
 
-// appendText appends a length and the bytes.
+// appendText appends the length of a text and the text.
 func appendText[T string | []byte](b []byte, text T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// Encode implements Store.
+// Encode appends the head of a partition to a snapshot.
 func (s *db) Encode(id model.Partition, b []byte) []byte {
 	p := &s.partitions[id]
 	p.mu.Lock()
@@ -55,7 +55,7 @@ func (s *db) Encode(id model.Partition, b []byte) []byte {
 	return b
 }
 
-// encode appends a series to a snapshot.
+// encode appends the state of a series to a snapshot.
 func (of *headSeries) encode(b []byte, files []*rangeFile, late []point) []byte {
 	b = binary.AppendUvarint(b, uint64(of.labels.Len()))
 	of.labels.Range(func(l labels.Label) { b = appendText(appendText(b, l.Name), l.Value) })
@@ -91,7 +91,7 @@ func (of *headSeries) encode(b []byte, files []*rangeFile, late []point) []byte 
 	return b
 }
 
-// Decode implements Store. It leaves out the values that blocks have.
+// Decode fills the head of a partition from a snapshot. It leaves out the values that blocks have.
 func (s *db) Decode(id model.Partition, d Decoder) {
 	p := &s.partitions[id]
 	p.mu.Lock()
@@ -118,7 +118,8 @@ func (s *db) Decode(id model.Partition, d Decoder) {
 	p.newest = newest
 }
 
-// decodeFile returns the file of a range; nil: a block has the range, or the file is missing.
+// decodeFile returns the range file to which a snapshot refers; nil: the range is already in a block, or the file is
+// missing.
 func (s *db) decodeFile(start, end int64) *rangeFile {
 	if end <= s.sealed.Load() {
 		return nil
@@ -134,7 +135,7 @@ func (s *db) decodeFile(start, end int64) *rangeFile {
 	return f
 }
 
-// decodeSeries reads a series. same says that the store has the ranges of the snapshot.
+// decodeSeries reads the state of a series from a snapshot. same says that the store has the ranges of the snapshot.
 func (s *db) decodeSeries(p *headPartition, d Decoder, files []*rangeFile, same bool) {
 	l := labels.NewScratchBuilder(5)
 	for range d.Count() {
@@ -197,7 +198,7 @@ func (s *db) decodeSeries(p *headPartition, d Decoder, files []*rangeFile, same 
 	p.noteOldest(of)
 }
 
-// decodeChunk reads a chunk; none if its length is 0.
+// decodeChunk reads a chunk from a snapshot; a chunk of length 0 gives none.
 func decodeChunk(d Decoder) [][]byte {
 	data := d.Bytes()
 	if d.Err() != nil || len(data) == 0 {
@@ -210,7 +211,7 @@ func decodeChunk(d Decoder) [][]byte {
 	return [][]byte{data}
 }
 
-// appendChain appends the chunks of a series in a file, the oldest first.
+// appendChain follows the chunks of a series in a range file backwards, and appends them to a list, the oldest first.
 func (s *db) appendChain(list [][]byte, f *rangeFile, offset int64) [][]byte {
 	from := len(list)
 	for offset != 0 {

@@ -295,14 +295,14 @@ func (*stateCollector) metrics() []stateMetric {
 	}
 }
 
-// Describe implements prometheus.Collector.
+// Describe sends the descriptions of all metrics to Prometheus.
 func (c *stateCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, m := range c.metrics() {
 		out <- m.desc
 	}
 }
 
-// Collect implements prometheus.Collector.
+// Collect sends the metrics of all followers to Prometheus.
 func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	for _, s := range c.set.States() {
 		for _, m := range c.metrics() {

@@ -27,10 +27,10 @@ var (
 	mail  = HandlerRef{Namespace: "default", Name: "mail"}
 )
 
-// afterNoon returns the time a number of minutes after the noon at which the tests start.
-func afterNoon(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
+// minutesAfterNoon returns a number of minutes after the noon at which the tests begin.
+func minutesAfterNoon(minutes int) time.Time { return noon.Add(time.Duration(minutes) * time.Minute) }
 
-// place returns a test journal place with a commit number and an index.
+// place returns a test journal position with a commit number and an index.
 func place(number uint64, index uint32) Place {
 	return Place{At: journal.Position{Log: 1 << 63, Number: number}, Index: index}
 }
@@ -40,7 +40,7 @@ func problem(id, node string, opened int) Problem {
 	return Problem{
 		Problem: model.Problem{
 			ID: id, NodeID: 7, Source: model.CheckSource(1001), Definition: 3, Status: model.Critical, Severity: model.High,
-			Opened: afterNoon(opened), Output: "disk full",
+			Opened: minutesAfterNoon(opened), Output: "disk full",
 		},
 		Namespace: "default", Node: node, SourceName: "disk",
 	}
@@ -50,14 +50,14 @@ func problem(id, node string, opened int) Problem {
 func delivery(problem, kind string, to HandlerRef, created int) Delivery {
 	return Delivery{
 		Key: problem + "/" + kind + "/" + to.Name, Problem: problem, Handler: to, Kind: kind,
-		Payload: []byte(`{"version":1}`), Created: afterNoon(created),
+		Payload: []byte(`{"version":1}`), Created: minutesAfterNoon(created),
 	}
 }
 
 // entry returns a test history entry: a status change in a journal commit with the given number.
 func entry(number uint64, minute int) Entry {
 	return Entry{
-		At: afterNoon(minute), Executed: afterNoon(minute), Kind: StatusChanged, Namespace: "default", Node: "web01", NodeID: 7,
+		At: minutesAfterNoon(minute), Executed: minutesAfterNoon(minute), Kind: StatusChanged, Namespace: "default", Node: "web01", NodeID: 7,
 		Source: model.CheckSource(1001), SourceName: "disk", Status: model.Critical, Previous: model.OK, Output: "disk full",
 		Partition: 5, Place: place(number, 0),
 	}
@@ -91,7 +91,7 @@ func (s *restartableStore) attempt(t *testing.T, id int64, a Attempt) {
 // due returns the keys of the deliveries due at a minute after noon, and the time at which the next one is due.
 func (s *restartableStore) due(t *testing.T, minute int) ([]string, time.Time) {
 	t.Helper()
-	list, next, err := s.Due(t.Context(), afterNoon(minute), 10, nil)
+	list, next, err := s.Due(t.Context(), minutesAfterNoon(minute), 10, nil)
 	must(t, err)
 	return deliveryKeys(list), next
 }
@@ -199,7 +199,7 @@ func testBatch(t *testing.T, s *restartableStore) {
 // testRepeatedBatch writes a batch twice and checks that the second time changes nothing.
 func testRepeatedBatch(t *testing.T, s *restartableStore) {
 	closed := problem("p1", "web01", 0)
-	closed.Closed, closed.Status = afterNoon(5), model.Unknown
+	closed.Closed, closed.Status = minutesAfterNoon(5), model.Unknown
 	b := Batch{
 		Entries: []Entry{entry(4, 0)}, Opened: []Problem{problem("p1", "web01", 0)}, Closed: []Problem{closed},
 		Deliveries: []Delivery{delivery("p1", "opened", pager, 0), delivery("p1", "closed", pager, 5)},
@@ -234,7 +234,7 @@ func testPages(t *testing.T, s *restartableStore) {
 	}
 	s.record(t, b)
 	ended := b.Opened[0]
-	ended.Closed = afterNoon(9)
+	ended.Closed = minutesAfterNoon(9)
 	s.record(t, Batch{Closed: []Problem{ended}})
 
 	list := func(q ProblemQuery) (ids []string) {
@@ -264,7 +264,7 @@ func testSince(t *testing.T, s *restartableStore) {
 	other := problem("p4", "web04", 70)
 	other.Namespace = "demo"
 	closed := problem("p1", "web01", 0)
-	closed.Closed = afterNoon(65)
+	closed.Closed = minutesAfterNoon(65)
 	s.record(t, Batch{
 		Opened: []Problem{problem("p1", "web01", 0), problem("p2", "web02", 60), problem("p3", "web03", 61), other},
 		Closed: []Problem{closed},
@@ -274,7 +274,7 @@ func testSince(t *testing.T, s *restartableStore) {
 		minute         int
 		opened, closed int
 	}{{"", 60, 3, 1}, {"default", 60, 2, 1}, {"demo", 60, 1, 0}, {"", 0, 4, 1}, {"", 66, 1, 0}, {"", 71, 0, 0}} {
-		opened, closed, err := s.CountProblems(t.Context(), c.namespace, afterNoon(c.minute))
+		opened, closed, err := s.CountProblems(t.Context(), c.namespace, minutesAfterNoon(c.minute))
 		must(t, err)
 		equal(t, fmt.Sprintf("%+v", c), [2]int{opened, closed}, [2]int{c.opened, c.closed})
 	}
@@ -293,7 +293,7 @@ func testEntries(t *testing.T, s *restartableStore) {
 	equal(t, "of an event", list(EntryQuery{Namespace: "default", Node: "web01", Check: "disk"}), []Entry{second, first})
 	equal(t, "of a node, whatever it was called", list(EntryQuery{NodeID: 7, Check: "disk"}), []Entry{other, second, first})
 	equal(t, "of a kind", list(EntryQuery{NodeID: 7, Kind: ResultsLost}), []Entry{second})
-	equal(t, "since", list(EntryQuery{Since: afterNoon(2)}), []Entry{other})
+	equal(t, "since", list(EntryQuery{Since: minutesAfterNoon(2)}), []Entry{other})
 	equal(t, "of a name that is not there", list(EntryQuery{Node: "web03"}), []Entry(nil))
 	var pages []Entry
 	for q := (EntryQuery{NodeID: 7, Limit: 1}); ; {
@@ -342,7 +342,7 @@ func testMany(t *testing.T, s *restartableStore) {
 		t.Helper()
 		for _, q := range []EntryQuery{
 			{}, {NodeID: 2}, {NodeID: 3, Check: "c1"}, {Node: "n1"}, {Namespace: "default", Node: "n4", Check: "c2"}, {Check: "c0"},
-			{NodeID: 1, Since: afterNoon(60)}, {Node: "n2", Since: afterNoon(40), Before: afterNoon(80)}, {Since: afterNoon(30), Before: afterNoon(31)}, {NodeID: 1, Limit: 3}, {Node: "n1", Limit: 5},
+			{NodeID: 1, Since: minutesAfterNoon(60)}, {Node: "n2", Since: minutesAfterNoon(40), Before: minutesAfterNoon(80)}, {Since: minutesAfterNoon(30), Before: minutesAfterNoon(31)}, {NodeID: 1, Limit: 3}, {Node: "n1", Limit: 5},
 		} {
 			list := noError(s.Entries(t.Context(), q))
 			equal(t, fmt.Sprintf("%s, entries of %+v", what, q), withoutIDs(list), firstOf(all, q.Limit, func(e *Entry) bool {
@@ -351,7 +351,7 @@ func testMany(t *testing.T, s *restartableStore) {
 			}))
 		}
 		for _, q := range []ProblemQuery{
-			{}, {NodeID: 2}, {Node: "n1", Open: true}, {NodeID: 3, Check: "c1"}, {Open: true}, {Node: "n2", Before: afterNoon(50), Limit: 2}, {NodeID: 4, Limit: 3},
+			{}, {NodeID: 2}, {Node: "n1", Open: true}, {NodeID: 3, Check: "c1"}, {Open: true}, {Node: "n2", Before: minutesAfterNoon(50), Limit: 2}, {NodeID: 4, Limit: 3},
 		} {
 			list := noError(s.Problems(t.Context(), q))
 			equal(t, fmt.Sprintf("%s, problems of %+v", what, q), list, firstOf(problems, q.Limit, func(p *Problem) bool {
@@ -364,10 +364,10 @@ func testMany(t *testing.T, s *restartableStore) {
 	s.restart(t)
 	check("after a restart")
 	for range 40 { // some steps more than there are rows, so that emptied segments go too
-		noError(s.Clean(t.Context(), afterNoon(60), 5))
+		noError(s.Clean(t.Context(), minutesAfterNoon(60), 5))
 	}
-	all = slices.DeleteFunc(all, func(e Entry) bool { return e.At.Before(afterNoon(60)) })
-	problems = slices.DeleteFunc(problems, func(p Problem) bool { return !p.Closed.IsZero() && p.Closed.Before(afterNoon(60)) })
+	all = slices.DeleteFunc(all, func(e Entry) bool { return e.At.Before(minutesAfterNoon(60)) })
+	problems = slices.DeleteFunc(problems, func(p Problem) bool { return !p.Closed.IsZero() && p.Closed.Before(minutesAfterNoon(60)) })
 	check("after cleaning")
 	e := entry(1000, 200)
 	e.NodeID, e.Node = 2, "n2"
@@ -409,16 +409,16 @@ func testDue(t *testing.T, s *restartableStore) {
 	}})
 	now, next := s.due(t, 2)
 	equal(t, "due", now, []string{"p1/opened/pager", "p1/opened/mail"})
-	equal(t, "next", next, afterNoon(3))
+	equal(t, "next", next, minutesAfterNoon(3))
 
-	list, _, err := s.Due(t.Context(), afterNoon(2), 1, nil)
+	list, _, err := s.Due(t.Context(), minutesAfterNoon(2), 1, nil)
 	must(t, err)
 	equal(t, "whole row", list[0].Payload, []byte(`{"version":1}`))
-	s.attempt(t, list[0].ID, Attempt{At: afterNoon(2), State: Pending, NextAt: afterNoon(4), Error: "no answer"})
+	s.attempt(t, list[0].ID, Attempt{At: minutesAfterNoon(2), State: Pending, NextAt: minutesAfterNoon(4), Error: "no answer"})
 	now, next = s.due(t, 2)
 	equal(t, "while the opening is tried again, the closing waits", now, []string{"p1/opened/mail"})
-	equal(t, "next", next, afterNoon(3))
-	s.attempt(t, list[0].ID, Attempt{At: afterNoon(4), State: Dead, Error: "gone"})
+	equal(t, "next", next, minutesAfterNoon(3))
+	s.attempt(t, list[0].ID, Attempt{At: minutesAfterNoon(4), State: Dead, Error: "gone"})
 	now, next = s.due(t, 5)
 	equal(t, "after it", now, []string{"p1/opened/mail", "p1/closed/pager", "p2/opened/pager"})
 	equal(t, "next", next, time.Time{})
@@ -429,17 +429,17 @@ func testClampDue(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{
 		delivery("p1", "opened", pager, 120), delivery("p2", "opened", mail, 4),
 	}})
-	must(t, s.ClampDue(t.Context(), afterNoon(2), afterNoon(5)))
+	must(t, s.ClampDue(t.Context(), minutesAfterNoon(2), minutesAfterNoon(5)))
 	due, next := s.due(t, 2)
 	equal(t, "due", due, []string{"p1/opened/pager"})
-	equal(t, "what waits no longer than it may goes on waiting", next, afterNoon(4))
+	equal(t, "what waits no longer than it may goes on waiting", next, minutesAfterNoon(4))
 }
 
 // testLife checks that waiting deliveries are withheld once when history is older than the journal.
 func testLife(t *testing.T, s *restartableStore) {
 	begin := func(incarnation uint64, lost, want time.Time) {
 		t.Helper()
-		if got, err := s.BeginLife(t.Context(), incarnation, lost); err != nil || !got.Equal(want) {
+		if got, err := s.RecordIncarnation(t.Context(), incarnation, lost); err != nil || !got.Equal(want) {
 			t.Errorf("incarnation %d: unknown until %v, want %v: %v", incarnation, got, want, err)
 		}
 	}
@@ -452,13 +452,13 @@ func testLife(t *testing.T, s *restartableStore) {
 	}
 	identity, before := s.Identity(), s.Recorded()
 	begin(7, time.Time{}, time.Time{})
-	must(t, s.Record(t.Context(), Batch{Deliveries: []Delivery{{Key: "p1/opened/pager", Problem: "p1", Handler: HandlerRef{"default", "pager"}, Kind: "opened", Payload: []byte("{}"), Created: afterNoon(1)}}}))
+	must(t, s.Record(t.Context(), Batch{Deliveries: []Delivery{{Key: "p1/opened/pager", Problem: "p1", Handler: HandlerRef{"default", "pager"}, Kind: "opened", Payload: []byte("{}"), Created: minutesAfterNoon(1)}}}))
 	begin(8, time.Time{}, time.Time{})
 	states(Pending)
-	begin(9, afterNoon(3), afterNoon(3))
+	begin(9, minutesAfterNoon(3), minutesAfterNoon(3))
 	states(Withheld)
 	s.restart(t)
-	begin(9, afterNoon(4), afterNoon(3)) // the same incarnation
+	begin(9, minutesAfterNoon(4), minutesAfterNoon(3)) // the same incarnation
 	if s.Identity() != identity || s.Recorded() != before+1 {
 		t.Errorf("identity %d, was %d; %d transactions, before %d", s.Identity(), identity, s.Recorded(), before)
 	}
@@ -467,8 +467,8 @@ func testLife(t *testing.T, s *restartableStore) {
 // testRates checks that Rates returns the message counts of routes that were recorded last.
 func testRates(t *testing.T, s *restartableStore) {
 	equal(t, "none", len(noError(s.Rates(t.Context()))), 0)
-	first := RouteRate{Route: "default/default", Ends: afterNoon(60), Sent: 1}
-	shadow := RouteRate{Route: "default/default", Shadow: true, Ends: afterNoon(70), Sent: 7}
+	first := RouteRate{Route: "default/default", Ends: minutesAfterNoon(60), Sent: 1}
+	shadow := RouteRate{Route: "default/default", Shadow: true, Ends: minutesAfterNoon(70), Sent: 7}
 	s.record(t, Batch{Rates: []RouteRate{first, shadow}})
 	first.Sent = 2
 	s.record(t, Batch{Rates: []RouteRate{first}})
@@ -485,12 +485,12 @@ func testMakeDue(t *testing.T, s *restartableStore) {
 		list := noError(s.Deliveries(t.Context(), problem))
 		ids = append(ids, list[0].ID)
 	}
-	s.attempt(t, ids[1], Attempt{At: afterNoon(1), State: Dead, Error: "gone"})
-	must(t, s.MakeDue(t.Context(), append(ids, 1<<40), afterNoon(2)))
+	s.attempt(t, ids[1], Attempt{At: minutesAfterNoon(1), State: Dead, Error: "gone"})
+	must(t, s.MakeDue(t.Context(), append(ids, 1<<40), minutesAfterNoon(2)))
 	due, next := s.due(t, 2)
 	equal(t, "due", due, []string{"p1/opened/pager"})
-	equal(t, "the other waits", next, afterNoon(60))
-	must(t, s.MakeDue(t.Context(), nil, afterNoon(2)))
+	equal(t, "the other waits", next, minutesAfterNoon(60))
+	must(t, s.MakeDue(t.Context(), nil, minutesAfterNoon(2)))
 }
 
 // testExcept checks that Due omits the deliveries of the handlers listed in except.
@@ -498,7 +498,7 @@ func testExcept(t *testing.T, s *restartableStore) {
 	s.record(t, Batch{Deliveries: []Delivery{
 		delivery("p1", "opened", pager, 0), delivery("p2", "opened", pager, 0), delivery("p3", "opened", mail, 1),
 	}})
-	list, _, err := s.Due(t.Context(), afterNoon(2), 1, []HandlerRef{pager})
+	list, _, err := s.Due(t.Context(), minutesAfterNoon(2), 1, []HandlerRef{pager})
 	must(t, err)
 	equal(t, "due", deliveryKeys(list), []string{"p3/opened/mail"})
 }
@@ -509,18 +509,18 @@ func testAttempts(t *testing.T, s *restartableStore) {
 	list := noError(s.Deliveries(t.Context(), "p1"))
 	d := list[0]
 	dead := delivery("p2", "opened", mail, 0)
-	dead.State, dead.LastError, dead.Ended = Dead, "too many wait", afterNoon(0)
+	dead.State, dead.LastError, dead.Ended = Dead, "too many wait", minutesAfterNoon(0)
 	s.record(t, Batch{Deliveries: []Delivery{dead, delivery("p2", "opened", pager, 0)}})
 	equal(t, "pending", noError(s.Pending(t.Context())), map[HandlerRef]int{pager: 2})
-	s.attempt(t, d.ID, Attempt{At: afterNoon(1), State: Pending, NextAt: afterNoon(2), Error: "answered 503\x00"})
-	equal(t, "unsent", noError(s.Unsent(t.Context(), afterNoon(100_000))), []Unsent{{Handler: pager, Waiting: 2, Failing: 1, Since: afterNoon(0), LastError: "answered 503\ufffd"}})
-	s.attempt(t, d.ID, Attempt{At: afterNoon(2), State: Delivered})
+	s.attempt(t, d.ID, Attempt{At: minutesAfterNoon(1), State: Pending, NextAt: minutesAfterNoon(2), Error: "answered 503\x00"})
+	equal(t, "unsent", noError(s.Unsent(t.Context(), minutesAfterNoon(100_000))), []Unsent{{Handler: pager, Waiting: 2, Failing: 1, Since: minutesAfterNoon(0), LastError: "answered 503\ufffd"}})
+	s.attempt(t, d.ID, Attempt{At: minutesAfterNoon(2), State: Delivered})
 	list = noError(s.Deliveries(t.Context(), "p1"))
-	d.State, d.Attempts, d.NextAt, d.Ended = Delivered, 2, time.Time{}, afterNoon(2)
+	d.State, d.Attempts, d.NextAt, d.Ended = Delivered, 2, time.Time{}, minutesAfterNoon(2)
 	equal(t, "delivery", list, []Delivery{d})
 	equal(t, "pending at the end", noError(s.Pending(t.Context())), map[HandlerRef]int{pager: 1})
 	list = noError(s.Deliveries(t.Context(), "p2"))
-	if len(list) != 2 || list[0].State != Dead || list[0].LastError != dead.LastError || !list[0].Ended.Equal(afterNoon(0)) {
+	if len(list) != 2 || list[0].State != Dead || list[0].LastError != dead.LastError || !list[0].Ended.Equal(minutesAfterNoon(0)) {
 		t.Errorf("born dead: %+v", list)
 	}
 }
@@ -541,15 +541,15 @@ func testClean(t *testing.T, s *restartableStore) {
 	for _, p := range b.Opened {
 		b.Deliveries = append(b.Deliveries, delivery(p.ID, "opened", pager, 0))
 	}
-	old.Closed, recent.Closed = afterNoon(5), afterNoon(50)
+	old.Closed, recent.Closed = minutesAfterNoon(5), minutesAfterNoon(50)
 	b.Closed = []Problem{old, recent}
 	s.record(t, b)
 	for _, p := range b.Opened {
 		list := noError(s.Deliveries(t.Context(), p.ID))
-		s.attempt(t, list[0].ID, Attempt{At: afterNoon(1), State: Delivered})
+		s.attempt(t, list[0].ID, Attempt{At: minutesAfterNoon(1), State: Delivered})
 	}
 	s.record(t, Batch{Deliveries: []Delivery{delivery("recent", "closed", mail, 2)}})
-	removed := noError(s.Clean(t.Context(), afterNoon(30), 100))
+	removed := noError(s.Clean(t.Context(), minutesAfterNoon(30), 100))
 	equal(t, "removed: an entry, a problem and two deliveries", removed, 4)
 	equal(t, "problems left", len(noError(s.Problems(t.Context(), ProblemQuery{}))), 2)
 	told := noError(s.Deliveries(t.Context(), "still"))
@@ -565,7 +565,7 @@ func testCleanSteps(t *testing.T, s *restartableStore) {
 	}
 	s.record(t, b)
 	for _, want := range []int{10, 10, 5, 0} {
-		equal(t, "removed", noError(s.Clean(t.Context(), afterNoon(1), 10)), want)
+		equal(t, "removed", noError(s.Clean(t.Context(), minutesAfterNoon(1), 10)), want)
 	}
 }
 
@@ -589,9 +589,9 @@ func testAllOrNothing(t *testing.T, s *restartableStore) {
 // testDead checks which dead letters (deliveries given up) are sent again, for open and for closed problems.
 func testDead(t *testing.T, s *restartableStore) {
 	ended := problem("ended", "web02", 0)
-	ended.Closed = afterNoon(5)
+	ended.Closed = minutesAfterNoon(5)
 	heard := problem("heard", "web03", 0)
-	heard.Closed = afterNoon(5)
+	heard.Closed = minutesAfterNoon(5)
 	s.record(t, Batch{
 		Opened: []Problem{problem("open", "web01", 0)}, Closed: []Problem{ended, heard},
 		Deliveries: []Delivery{
@@ -607,7 +607,7 @@ func testDead(t *testing.T, s *restartableStore) {
 		}
 	}
 	end := func(key string, state DeliveryState) {
-		s.attempt(t, id[key], Attempt{At: afterNoon(6), State: state, Error: "no"})
+		s.attempt(t, id[key], Attempt{At: minutesAfterNoon(6), State: state, Error: "no"})
 	}
 	for _, key := range []string{"open/opened/pager", "ended/opened/pager", "heard/closed/pager", "open/opened/mail"} {
 		end(key, Dead)
@@ -620,15 +620,15 @@ func testDead(t *testing.T, s *restartableStore) {
 	equal(t, "next page", deliveryKeys(noError(s.DeadLetters(t.Context(), pager, dead[1].ID, 2))), []string{"open/opened/pager"})
 
 	revive := func(q ReplayQuery) ReplayCounts {
-		return noError(s.Revive(t.Context(), pager, afterNoon(60), q))
+		return noError(s.Revive(t.Context(), pager, minutesAfterNoon(60), q))
 	}
 	equal(t, "of the limit", revive(ReplayQuery{Limit: 1}), ReplayCounts{Revived: 1, Over: 1, More: 1})
 	equal(t, "of others' ids", revive(ReplayQuery{Limit: 10, IDs: []int64{id["open/opened/mail"], 4711}}), ReplayCounts{})
 	equal(t, "the rest", revive(ReplayQuery{Limit: 10}), ReplayCounts{Revived: 1, Over: 1})
-	list, _, err := s.Due(t.Context(), afterNoon(61), 10, nil)
+	list, _, err := s.Due(t.Context(), minutesAfterNoon(61), 10, nil)
 	must(t, err)
 	equal(t, "due again", deliveryKeys(list), []string{"open/opened/pager", "heard/closed/pager"})
-	if d := list[0]; !d.Replayed.Equal(afterNoon(60)) || d.Attempts != 0 || !d.Ended.IsZero() || !d.Since().Equal(afterNoon(60)) || !d.Created.Equal(afterNoon(0)) {
+	if d := list[0]; !d.Replayed.Equal(minutesAfterNoon(60)) || d.Attempts != 0 || !d.Ended.IsZero() || !d.Since().Equal(minutesAfterNoon(60)) || !d.Created.Equal(minutesAfterNoon(0)) {
 		t.Errorf("%+v", d)
 	}
 	// The replay of a closed problem's opening also replays its closing, although that was delivered: first the
@@ -654,10 +654,10 @@ func testEscalations(t *testing.T, s *restartableStore) {
 	key := func(problem, route string) EscalationKey {
 		return EscalationKey{Problem: problem, Route: route}
 	}
-	first := Escalation{EscalationKey: key("p2", ""), NodeID: 7, Source: model.CheckSource(1001), Group: "p2", Lead: "p2", Opened: afterNoon(0), Direct: []HandlerRef{mail}, Next: make(route.Escalation, 1), Notified: []NotifiedHandler{{HandlerRef: mail, Incident: "p2.1", Acked: true}}, AckEnds: afterNoon(5)}
-	held := Escalation{EscalationKey: key("p1", "default/b"), NodeID: 7, Source: model.CheckSource(1001), Group: "g\x00h", Lead: "p0", Opened: afterNoon(1), Next: route.Escalation{afterNoon(2), time.Time{}}, Shadow: true, Due: afterNoon(9),
-		Held: &route.Hold{Kind: route.OverRate, By: route.Name{Namespace: "default", Name: "b"}, Reason: "more than 2 messages in 1h", Until: afterNoon(9)}}
-	closing := Escalation{EscalationKey: key("p1", "default/a"), NodeID: 7, Source: model.CheckSource(1001), Group: "disk", Lead: "p1", Opened: afterNoon(1), Next: route.Escalation{afterNoon(3)}, Closing: json.RawMessage(`{"version":1}`), Due: afterNoon(4)}
+	first := Escalation{EscalationKey: key("p2", ""), NodeID: 7, Source: model.CheckSource(1001), Group: "p2", Lead: "p2", Opened: minutesAfterNoon(0), Direct: []HandlerRef{mail}, Next: make(route.Escalation, 1), Notified: []NotifiedHandler{{HandlerRef: mail, Incident: "p2.1", Acked: true}}, AckEnds: minutesAfterNoon(5)}
+	held := Escalation{EscalationKey: key("p1", "default/b"), NodeID: 7, Source: model.CheckSource(1001), Group: "g\x00h", Lead: "p0", Opened: minutesAfterNoon(1), Next: route.Escalation{minutesAfterNoon(2), time.Time{}}, Shadow: true, Due: minutesAfterNoon(9),
+		Held: &route.Hold{Kind: route.OverRate, By: route.Name{Namespace: "default", Name: "b"}, Reason: "more than 2 messages in 1h", Until: minutesAfterNoon(9)}}
+	closing := Escalation{EscalationKey: key("p1", "default/a"), NodeID: 7, Source: model.CheckSource(1001), Group: "disk", Lead: "p1", Opened: minutesAfterNoon(1), Next: route.Escalation{minutesAfterNoon(3)}, Closing: json.RawMessage(`{"version":1}`), Due: minutesAfterNoon(4)}
 	earlier := held
 	earlier.Held, earlier.Due = nil, time.Time{}
 	s.record(t, Batch{Escalations: []Escalation{first, earlier, closing}})
@@ -679,7 +679,7 @@ func testMessages(t *testing.T, s *restartableStore) {
 		d := delivery(problem, "opened", pager, minute)
 		d.Key, d.State, d.Route, d.Tells, d.Count = key, state, "default/on-call", tells, 3
 		if state != Pending {
-			d.Ended = afterNoon(minute)
+			d.Ended = minutesAfterNoon(minute)
 		}
 		b.Deliveries = append(b.Deliveries, d)
 	}
@@ -691,7 +691,7 @@ func testMessages(t *testing.T, s *restartableStore) {
 		add(fmt.Sprint("shadow", i), "two", "closed", Shadow, 4+i/2) // two at a time
 	}
 	add("gone", "another", "", Delivered, 9)
-	b.Deliveries = append(b.Deliveries, Delivery{Key: "beat", Problem: "watchdog", Handler: pager, Kind: "beat", Payload: []byte("{}"), Created: afterNoon(5), State: Delivered, Ended: afterNoon(5)})
+	b.Deliveries = append(b.Deliveries, Delivery{Key: "beat", Problem: "watchdog", Handler: pager, Kind: "beat", Payload: []byte("{}"), Created: minutesAfterNoon(5), State: Delivered, Ended: minutesAfterNoon(5)})
 	s.record(t, b)
 
 	list := func(q MessageQuery) (said []string) {
@@ -699,7 +699,7 @@ func testMessages(t *testing.T, s *restartableStore) {
 		for {
 			page := noError(s.Messages(t.Context(), q))
 			for _, m := range page {
-				said = append(said, fmt.Sprintf("%s %s/%s/%s %s %s %s ×%d %d", m.State, m.Namespace, m.Node, m.SourceName, m.Route, m.Tells, m.Ended.Sub(afterNoon(0)), m.Count, len(m.Payload)))
+				said = append(said, fmt.Sprintf("%s %s/%s/%s %s %s %s ×%d %d", m.State, m.Namespace, m.Node, m.SourceName, m.Route, m.Tells, m.Ended.Sub(minutesAfterNoon(0)), m.Count, len(m.Payload)))
 			}
 			if q.Limit == 0 || len(page) < q.Limit {
 				return said
@@ -718,7 +718,7 @@ func testMessages(t *testing.T, s *restartableStore) {
 	equal(t, "all", list(MessageQuery{}), append(append([]string{"delivered // default/on-call opened 9m0s ×3 0"}, shadows(0)...), sent...))
 	equal(t, "shadow, in pages", list(MessageQuery{Shadow: true, Limit: 1}), shadows(13))
 	equal(t, "of a namespace", list(MessageQuery{Namespace: "default"}), sent)
-	equal(t, "of a time", list(MessageQuery{Since: afterNoon(2), Until: afterNoon(4)}), sent[:1])
+	equal(t, "of a time", list(MessageQuery{Since: minutesAfterNoon(2), Until: minutesAfterNoon(4)}), sent[:1])
 }
 
 // testMarks checks that Marks lists only the history entries about acknowledgements and starts of flapping.
@@ -737,17 +737,17 @@ func testMarks(t *testing.T, s *restartableStore) {
 	list := func(q EntryQuery) (said []string) {
 		entries := noError(s.Marks(t.Context(), q))
 		for _, e := range entries {
-			said = append(said, fmt.Sprint(e.Kind, e.At.Sub(afterNoon(0)).Minutes()))
+			said = append(said, fmt.Sprint(e.Kind, e.At.Sub(minutesAfterNoon(0)).Minutes()))
 		}
 		return said
 	}
 	equal(t, "all", list(EntryQuery{}), []string{"flapping4", "acknowledged2", "flapping1"})
-	equal(t, "of a namespace and time", list(EntryQuery{Namespace: "default", Since: afterNoon(2), Before: afterNoon(4)}), []string{"acknowledged2"})
-	equal(t, "the oldest", noError(s.Oldest(t.Context())), afterNoon(0))
-	equal(t, "problems since", len(noError(s.Problems(t.Context(), ProblemQuery{Since: afterNoon(1)}))), 0)
+	equal(t, "of a namespace and time", list(EntryQuery{Namespace: "default", Since: minutesAfterNoon(2), Before: minutesAfterNoon(4)}), []string{"acknowledged2"})
+	equal(t, "the oldest", noError(s.Oldest(t.Context())), minutesAfterNoon(0))
+	equal(t, "problems since", len(noError(s.Problems(t.Context(), ProblemQuery{Since: minutesAfterNoon(1)}))), 0)
 	s.record(t, Batch{Opened: []Problem{problem("before", "web01", 0), problem("since", "web01", 1)}})
 	for _, node := range []string{"", "web01"} {
-		problems := noError(s.Problems(t.Context(), ProblemQuery{Node: node, Since: afterNoon(1)}))
+		problems := noError(s.Problems(t.Context(), ProblemQuery{Node: node, Since: minutesAfterNoon(1)}))
 		if len(problems) != 1 || problems[0].ID != "since" {
 			t.Errorf("problems of %q since: %v", node, problems)
 		}
@@ -824,7 +824,8 @@ func FuzzDecodeEscalation(f *testing.F) {
 	})
 }
 
-// testForget forgets the entries behind a position of each partition. Entries before it and other partitions stay.
+// testForget removes the entries after a position of each partition, and checks which ones remain. Entries before it
+// and other partitions stay.
 func testForget(t *testing.T, s *restartableStore) {
 	other := entry(9, 9)
 	other.Partition = 6

@@ -95,9 +95,9 @@ func sameSteps(old *unitState, k int, t *template, i int) bool {
 	return err == nil && again == nil && reflect.DeepEqual(was, is)
 }
 
-// adopt returns the state of an edited template that takes over the state of items by key and of triggers by name.
-// The memory of steps survives only where the steps stay, windows of functions where type and function stay.
-func adopt(t *template, old *unitState, now int64) *unitState {
+// transferState returns the state of an edited template, which takes over the states of items by key and of triggers
+// by name. The memory of steps survives only where the steps stay, windows of functions where type and function stay.
+func transferState(t *template, old *unitState, now int64) *unitState {
 	u := newUnitState(t, now)
 	for i := range t.Items {
 		k, ok := old.Item(t.Items[i].Key)

@@ -1,0 +1,7 @@
+package guard
+
+import "syscall"
+
+// dieWithParent makes the kernel kill the command when this process dies, even before the guarding shell has received
+// the process group; other systems than Linux cannot.
+func dieWithParent(attr *syscall.SysProcAttr) { attr.Pdeathsig = syscall.SIGKILL }

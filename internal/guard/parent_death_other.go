@@ -1,0 +1,9 @@
+//go:build unix && !linux
+
+package guard
+
+import "syscall"
+
+// dieWithParent makes the kernel kill the command when this process dies, even before the guarding shell has received
+// the process group; other systems than Linux cannot.
+func dieWithParent(*syscall.SysProcAttr) {}
