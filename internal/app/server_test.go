@@ -38,7 +38,7 @@ func settings(t *testing.T, dir string, args ...string) *config.Server {
 	return cfg
 }
 
-// start starts a test server and waits until it is ready; stop stops it.
+// start starts a test server, waits until it is ready, and returns it with a function that stops it.
 func start(t *testing.T, cfg *config.Server) (s *Server, stop func()) {
 	t.Helper()
 	s, err := Open(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})))

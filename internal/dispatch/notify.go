@@ -160,8 +160,8 @@ func compareBools(more bool) int {
 	return -1
 }
 
-// notify sends one message about several problems to each handler of a step; why explains a message about several
-// groups.
+// notify sends one message about several problems to each handler of a step; the text why says why several groups
+// share a message.
 func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
 	for _, name := range list[0].route.Steps[step].To {
 		ref := history.HandlerRef(name)

@@ -119,7 +119,7 @@ func TestRateSurvivesRestart(t *testing.T) {
 		after 51m; expect pager opened p3; restart; open p4 13; open p5 14; expect pager opened p4  # p3 was the first of this hour`)
 }
 
-// dependOn makes all other nodes depend on one node, whose failure would be detected within a minute
+// dependOn makes all other nodes depend on the node front, whose failures are detected within a minute
 func (p *routerScenario) dependOn(front model.NodeID) {
 	p.dependencies = func(node model.NodeID, source model.Source) []route.Dependency {
 		if node == front {

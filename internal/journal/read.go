@@ -24,8 +24,9 @@ func (l *Log) ReadUndamaged(ctx context.Context, from Position, fn func(Commit) 
 	return l.readCommits(ctx, from, true, fn)
 }
 
-// readCommits reads the commits after a position, oldest first; if pass is true it skips damaged commits.
-func (l *Log) readCommits(ctx context.Context, from Position, pass bool, fn func(Commit) error) error {
+// readCommits reads the commits after a position, oldest first; if skipDamaged is true it skips damaged commits, else
+// it returns an error for them.
+func (l *Log) readCommits(ctx context.Context, from Position, skipDamaged bool, fn func(Commit) error) error {
 	from, err := l.Resolve(from)
 	if err != nil {
 		return err
@@ -35,8 +36,8 @@ func (l *Log) readCommits(ctx context.Context, from Position, pass bool, fn func
 		return err
 	}
 	for _, s := range segments {
-		err := l.readSegment(ctx, &s, from.Number, min(s.last, head), pass, fn)
-		if damage := (*DamageError)(nil); pass && (errors.As(err, &damage) || errors.Is(err, ErrTrimmed)) {
+		err := l.readSegment(ctx, &s, from.Number, min(s.last, head), skipDamaged, fn)
+		if damage := (*DamageError)(nil); skipDamaged && (errors.As(err, &damage) || errors.Is(err, ErrTrimmed)) {
 			continue
 		}
 		if err != nil {
@@ -78,8 +79,8 @@ func (l *Log) segmentsAbove(from uint64) ([]segment, uint64, error) {
 	return list, l.head.number, nil
 }
 
-// readSegment reads the commits with numbers in a range from one segment; if pass is true it skips damaged commits
-func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, pass bool, fn func(Commit) error) error {
+// readSegment reads the commits with numbers in a range from one segment; if skipDamaged is true it skips damaged commits
+func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, skipDamaged bool, fn func(Commit) error) error {
 	file, err := l.opts.FS.Open(s.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ErrTrimmed // cut meanwhile
@@ -102,7 +103,7 @@ func (l *Log) readSegment(ctx context.Context, s *segment, from, to uint64, pass
 		var h commitHeader
 		var raw []byte
 		h, raw, err = w.nextCommit()
-		if bad := (invalidBytesError{}); pass && errors.As(err, &bad) {
+		if bad := (invalidBytesError{}); skipDamaged && errors.As(err, &bad) {
 			if _, found, skipErr := w.skipToWholeCommit(); skipErr != nil || found {
 				err, raw = skipErr, nil
 			}

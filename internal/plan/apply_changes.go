@@ -322,8 +322,8 @@ func (f *fleet) defineUnit(p *recomputation, id model.UnitID, old, new *unit) {
 	}
 }
 
-// addUsers calls change for each node name and condition in targets, to add or remove the group or check that has
-// these targets as a user. The conditions must be acquired.
+// addUsers calls change on the dependents of each node name and condition in targets, so that it adds or removes the
+// group or check with these targets. The conditions must be acquired.
 func (f *fleet) addUsers(t targets, change func(*dependents)) {
 	for _, name := range t.nodes {
 		u := f.mentions[name]

@@ -7,7 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestValueMap shows values by each type of mapping; the first match wins, and the default comes last.
+// TestValueMap converts values to texts by a value map with each type of mapping; the first match wins, and the
+// default comes last.
 func TestValueMap(t *testing.T) {
 	m, err := CompileValueMap(&model.ValueMap{Mappings: []model.ValueMapping{
 		{Type: "default", Text: "other"}, {Value: "1", Text: "up"}, {Value: "down", Text: "not up"}, {Type: "inRange", Value: "2-4, -3--1,7", Text: "some"},

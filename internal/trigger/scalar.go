@@ -27,7 +27,7 @@ const (
 	wholeScalars                    // whole numbers from 0 to 2^64-1
 )
 
-// scalarFunction returns the compile function for a scalar function of a name; nil: no function has the name.
+// scalarFunction returns the compile function for the scalar function with this name, or nil if there is none.
 func scalarFunction(name string) func(c *compiler, n *node) evaluator {
 	switch name {
 	case "now", "date", "time", "dayofmonth", "dayofweek":

@@ -35,8 +35,8 @@ func testDefinition(id model.DefinitionID) *model.Definition {
 	return c.Seal()
 }
 
-// TestRecoveryWithoutAnExpressionShowsItsValues expects the output of a trigger without a recovery expression to have
-// the present values alone while it is OK, not the expression of its problem.
+// TestRecoveryWithoutAnExpressionShowsItsValues checks the output of an OK trigger without a recovery expression:
+// only the current values, not the problem expression.
 func TestRecoveryWithoutAnExpressionShowsItsValues(t *testing.T) {
 	u := newUnitState(compile(testDefinition(9).AsTemplate(), ""), 0)
 	u.slots[0].value = item.FromFloat(1.5)

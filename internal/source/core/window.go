@@ -25,9 +25,9 @@ type Window struct {
 // Open initializes a window; call it before any other method.
 func (w *Window) Open() { w.Changed.L = &w.Mu }
 
-// Acquire takes the append lock and waits until `size` more uncommitted bytes are allowed; an entry is always allowed
-// if none waits. It returns false if the session has ended. Else the caller holds the append lock and Mu: it unlocks
-// Mu, appends, and calls Release.
+// Acquire takes the append lock and waits until `size` more uncommitted bytes fit below `most`; an entry always fits
+// if no other is uncommitted. It returns false if the session has ended. Else the caller holds the append lock and
+// Mu: it unlocks Mu, appends, and calls Release.
 func (w *Window) Acquire(size, most int) bool {
 	w.appendLock.Lock()
 	w.Mu.Lock()
