@@ -104,5 +104,16 @@ func TestPolicyAuditsTellsAndRepairs(t *testing.T) {
 		data, err := os.ReadFile(file)
 		return fmt.Sprint(string(data), err), err == nil && !strings.Contains(string(data), "drift")
 	})
+	// A second directive of the technique with a better priority overrides the first one.
+	s.Apply(`
+{kind: Directive, metadata: {name: other}, spec: {technique: motd, priority: 1, parameters: {text: other}, interval: 10s}}
+---
+{kind: Policy, metadata: {name: second}, spec: {directives: [other], targets: {nodes: [db2]}}}
+`)
+	s.AwaitOutput("get compliance db2/motd", "overridden")
+	s.AwaitOutput("get compliance db2/other", "non-compliant")
+	harness.Run(t, s.Env(), "describe", "compliance", "db2/motd").Expect(0, "overridden", "directive other of the same technique runs in its place")
+	harness.Run(t, s.Env(), "why", "db2/motd").Expect(0, "directive motd is overridden on this node: directive other of the same technique runs, for its priority is 1, before 5")
+	harness.Run(t, s.Env(), "describe", "directive", "motd").Expect(0, "holds 1 node; directive other overrides it on 1 node")
 	harness.Run(t, s.Env(), "get", "compliance", "db2/nothing").Expect(3, "directive nothing is not on node db2")
 }

@@ -23,6 +23,7 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/datadir"
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/doctor"
 	"github.com/muster-fleet/muster/internal/follow"
@@ -71,7 +72,7 @@ func (s *Server) openAPI(context.Context) error {
 		Access:     s.access,
 		Events:     events.Options{Actions: s.recorder},
 		Items:      items.Options{Items: s.metrics.Items},
-		Compliance: apicompliance.Options{Runs: s.compliance.Runs, Definition: s.directory.Definition},
+		Compliance: apicompliance.Options{Runs: s.compliance.Runs, Definition: s.directory.Definition, Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(s.directory, id) }},
 		Inbound: inbound.Options{
 			Secret: handler.New(handler.Options{Secret: s.secretText, Now: s.now, Logger: s.log}).Secret, Alerts: s.alerts.Serve, Samples: s.samples.Serve, Actions: s.recorder,
 		},

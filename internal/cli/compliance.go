@@ -91,6 +91,8 @@ func complianceCell(worst string, counts map[string]int) screen.Cell {
 		cell.Colour = screen.Green
 	case "pending", "no report", "missing", "could not check":
 		cell.Colour = screen.Yellow
+	case "overridden":
+		cell.Colour = screen.Faint
 	}
 	return cell
 }
@@ -123,6 +125,7 @@ func describeCompliance(c *commandCall, name string) error {
 	c.printField("node", "%s", one.Node)
 	c.printField("technique", "%s", one.Technique)
 	c.printField("mode", "%s", one.Mode)
+	c.printField("status", "%s", one.Status)
 	c.printField("compliance", "%s", percentText(one.Percent))
 	if !one.Run.IsZero() {
 		c.printField("last run", "%s", c.TimeAndAge(one.Run))

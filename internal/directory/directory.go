@@ -228,6 +228,28 @@ func (d *Directory) NodeUnits(node model.NodeID) []model.UnitID {
 	return append([]model.UnitID(nil), d.now.Load().nodes.Value(node).Units...)
 }
 
+// Override is a directive that selects a node, and the directive of its technique that runs there instead
+type Override struct{ Unit, By model.UnitID }
+
+// Overridden returns the directives that others override on a node, ascending.
+func Overridden(d *Directory, node model.NodeID) (list []Override) {
+	now := d.now.Load()
+	n := now.nodes.Value(node)
+	technique := func(id model.UnitID) string {
+		if u := now.units.Value(id); u.Unit != nil && u.Definition.AsDirective() != nil {
+			return u.Definition.AsDirective().Technique
+		}
+		return ""
+	}
+	for _, id := range n.Overridden {
+		of := technique(id)
+		if i := slices.IndexFunc(n.Units, func(by model.UnitID) bool { return technique(by) == of }); of != "" && i >= 0 {
+			list = append(list, Override{id, n.Units[i]})
+		}
+	}
+	return list
+}
+
 // UnitNodes returns the nodes of a check or Template, ascending: nodes that run it, and proxy nodes that its results
 // are about
 func (d *Directory) UnitNodes(unit model.UnitID) []model.NodeID {

@@ -63,6 +63,7 @@ type (
 		*Node
 		Groups     []GroupID      // ascending
 		Units      []model.UnitID // ascending
+		Overridden []model.UnitID // directives that select the node, but others of their technique run instead; ascending
 		Content    *Content       // nil: the node has no assignment
 		Generation wire.Generation
 	}

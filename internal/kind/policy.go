@@ -93,10 +93,12 @@ spec:
 			switch {
 			case s.Disabled:
 				return "disabled: holds no node", ""
+			case l.Nodes == 0 && len(l.OverriddenBy) > 0:
+				return "holds no node; " + l.overriddenText(), "other directives of technique " + s.Technique + " run in its place. Lower spec.priority, or write multiInstance: true in the technique"
 			case l.Nodes == 0:
 				return "holds no node", "no policy puts it on a node. Write a Policy that names it: muster explain policy"
 			}
-			return "holds " + l.nodesText(), ""
+			return strings.TrimSuffix("holds "+l.nodesText()+"; "+l.overriddenText(), "; "), ""
 		},
 	})
 }

@@ -196,13 +196,14 @@ type Placement struct {
 	ProxyNodes int // proxy nodes that it is about (check)
 	// Users of a handler, pipeline, hook, secret, asset, property, group or route.
 	Checks        int
-	Routes        int // a handler
-	Pipelines     int // pipelines; a handler
-	Namespaces    int // namespaces; a handler
-	NotifiedNodes int // nodes, for their keepalive or their end; a handler or pipeline
-	Handlers      int // of a secret or asset
-	Mutators      int // of a secret or asset
-	Filters       int // of an asset
+	Routes        int            // a handler
+	Pipelines     int            // pipelines; a handler
+	Namespaces    int            // namespaces; a handler
+	NotifiedNodes int            // nodes, for their keepalive or their end; a handler or pipeline
+	Handlers      int            // of a secret or asset
+	Mutators      int            // of a secret or asset
+	Filters       int            // of an asset
+	OverriddenBy  map[string]int // nodes where another directive of the technique runs instead, by its name (directive)
 	// Warnings for the operator.
 	Warnings []string `json:"-"`
 }
@@ -237,6 +238,15 @@ func (l Placement) nodesText() string {
 		nodes += ", about " + model.CountNoun(l.ProxyNodes, "proxy node")
 	}
 	return nodes
+}
+
+// overriddenText formats the number of nodes on which each other directive runs instead; empty: none.
+func (l Placement) overriddenText() string {
+	var parts []string
+	for _, by := range slices.Sorted(maps.Keys(l.OverriddenBy)) {
+		parts = append(parts, fmt.Sprintf("directive %s overrides it on %s", by, model.CountNoun(l.OverriddenBy[by], "node")))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Effect describes to how many nodes a resource applies and which resources use it, and warns if it has no effect.

@@ -17,6 +17,8 @@ type TechniqueSpec struct {
 	Parameters []Parameter `json:"parameters,omitempty"`
 	// The methods in the order in which they run. Each is one component of the report.
 	Methods []Method `json:"methods"`
+	// Several directives of it run on one node. Default false: of those that policies put on a node one overrides the others.
+	MultiInstance bool `json:"multiInstance,omitempty"`
 }
 
 // Kind returns the name of the kind.
@@ -164,7 +166,8 @@ type DirectiveSpec struct {
 	Parameters map[string]Scalar `json:"parameters,omitempty"`
 	// audit (default): compare and report alone. enforce: repair, where the agent allows it (--policy-enforce).
 	Mode string `json:"mode,omitempty"`
-	// From 0 to 10, default 5. Of two directives of one technique on a node the smaller one will win; today both run.
+	// From 0 to 10, default 5. Of several directives of a technique on a node the one with the smallest priority runs, then the
+	// one whose policy, then whose own name comes first. It overrides the others, unless the technique is multiInstance.
 	Priority *int `json:"priority,omitempty"`
 	// How often it runs on each node, at a fixed offset per node; default 5m.
 	Interval Duration `json:"interval,omitempty"`

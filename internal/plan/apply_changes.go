@@ -18,14 +18,15 @@ type placement struct {
 
 // recomputation has the groups, checks and nodes to recompute after the planner has applied a list of edits
 type recomputation struct {
-	fresh     []*conditionState          // new conditions, not evaluated yet
-	nodes     *roaring.Bitmap            // nodes whose groups and units have to be computed
-	groups    map[directory.GroupID]bool // groups whose members have to be computed
-	units     map[model.UnitID]bool      // units whose nodes have to be computed
-	redefined map[model.UnitID]*unit     // the unit before its body changed; nil: only its proxy nodes changed
-	revalued  []propertyPlace            // places of properties whose value changed
-	moved     *roaring.Bitmap            // nodes that move between two bodies of a unit
-	turned    []model.UnitID             // units of nodes that became proxy nodes or are proxy nodes no more
+	fresh     []*conditionState            // new conditions, not evaluated yet
+	nodes     *roaring.Bitmap              // nodes whose groups and units have to be computed
+	groups    map[directory.GroupID]bool   // groups whose members have to be computed
+	units     map[model.UnitID]bool        // units whose nodes have to be computed
+	redefined map[model.UnitID]*unit       // the unit before its body changed; nil: only its proxy nodes changed
+	revalued  []propertyPlace              // places of properties whose value changed
+	moved     *roaring.Bitmap              // nodes that move between two bodies of a unit, or whose directives change their precedence
+	overruled map[string][2][]model.UnitID // results of overrule by the ids of the units
+	turned    []model.UnitID               // units of nodes that became proxy nodes or are proxy nodes no more
 
 	build     *roaring.Bitmap // nodes whose assignment has to be composed
 	placed    *roaring.Bitmap // nodes whose record in the directory may have changed
@@ -53,7 +54,7 @@ type recomputation struct {
 func (f *fleet) apply(edits []definitionEdit) *recomputation {
 	p := &recomputation{
 		nodes: roaring.New(), build: roaring.New(), moved: roaring.New(), groups: map[directory.GroupID]bool{}, regrouped: map[directory.GroupID]bool{},
-		units: map[model.UnitID]bool{}, redefined: map[model.UnitID]*unit{},
+		units: map[model.UnitID]bool{}, redefined: map[model.UnitID]*unit{}, overruled: map[string][2][]model.UnitID{},
 	}
 	f.counts.Passes++
 	for _, e := range edits {
@@ -74,8 +75,9 @@ func (f *fleet) apply(edits []definitionEdit) *recomputation {
 	p.moved.AndNot(p.nodes)
 	for id := range bitmapIDs(roaring.And(p.moved, f.all)) {
 		n := f.nodes[model.NodeID(id)]
-		f.assignUnits(p, n, n.units.ids)
+		f.assignUnits(p, n, candidates(n.units))
 	}
+	p.dropUnmoved(f)
 	p.build.Or(p.nodes)
 	for _, place := range p.revalued {
 		p.build.Or(f.readersOf(place))
@@ -212,6 +214,9 @@ func (f *fleet) removeNode(p *recomputation, id model.NodeID) {
 		f.units[u].nodes.remove(id)
 		p.lost = append(p.lost, placement{id, u})
 	}
+	for _, u := range n.units.lost {
+		f.units[u].overridden.Remove(uint32(id))
+	}
 	f.groupSets.moveReference(&n.groups, f.groupSets.empty)
 	f.unitSets.moveReference(&n.units, f.unitSets.empty)
 	f.groupSets.empty.refs--
@@ -274,7 +279,7 @@ func (f *fleet) defineUnit(p *recomputation, id model.UnitID, old, new *unit) {
 			}
 		}
 	} else {
-		u = &placedUnit{nodes: newSharedSet()}
+		u = &placedUnit{nodes: newSharedSet(), overridden: roaring.New()}
 		f.units[id] = u
 	}
 	u.def = new // nil: updateTargets removes the unit from its nodes, then forgets the unit
@@ -294,6 +299,7 @@ func (f *fleet) defineUnit(p *recomputation, id model.UnitID, old, new *unit) {
 		f.conditions.release(t.conditions())
 	}
 	p.units[id] = true
+	p.updatePrecedence(f, u, old, new)
 	if old == nil || new == nil {
 		return
 	}

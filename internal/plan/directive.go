@@ -47,6 +47,12 @@ func compileDirective(c *unitCompiler, d *declared) (*unit, error) {
 	if err := u.addPolicies(c, d, definition); err != nil {
 		return nil, err
 	}
+	if !technique.MultiInstance && len(u.policies) > 0 {
+		u.precedence = &precedence{technique: at, priority: model.DefaultPriority, policy: u.policies[0].policy.String(), name: u.Name.String()}
+		if spec.Priority != nil {
+			u.precedence.priority = *spec.Priority
+		}
+	}
 	u.body = &body{definition: definition.Seal()}
 	if u.properties, err = definition.PropertyNames(); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -95,6 +96,74 @@ func TestDirectiveLandsWherePoliciesPutIt(t *testing.T) {
 	expect("the policy is disabled", "")
 }
 
+// TestOneDirectiveOfATechniqueRuns puts several directives of one technique on nodes: the smallest priority wins, then the
+// policy and then the directive whose name comes first, on each node of those that select it.
+func TestOneDirectiveOfATechniqueRuns(t *testing.T) {
+	h := newTestPlanner(t)
+	h.node("n1", nil, "web")
+	h.node("n2", nil, "web", "db")
+	nodes := []string{"n1", "n2"}
+	technique := motd("message")
+	h.apply("Technique", "default", "motd", nil, technique)
+	put := func(name string, priority int) {
+		d := directive(name)
+		d.Priority = &priority
+		h.apply("Directive", "default", name, nil, d)
+	}
+	policy := func(name, group string, directives ...string) {
+		h.apply("Policy", "default", name, nil, &model.PolicySpec{Directives: directives, Targets: &model.Targets{Groups: []string{group}}})
+	}
+	expect := func(step string, want ...string) {
+		t.Helper()
+		for i, name := range []string{"a", "b", "c"} {
+			if got := h.holders(name, slices.Clone(nodes)...); got != want[i] {
+				t.Errorf("%s: directive %s is on %q, want %q", step, name, got, want[i])
+			}
+		}
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		put(name, 5)
+	}
+	policy("p1", "web", "b")
+	policy("p2", "web", "a")
+	policy("p3", "db", "c")
+	expect("by the name of the policy", "", "n1 n2", "")
+	put("c", 0)
+	expect("by priority, on the node that has it", "", "n1", "n2")
+	id, _ := h.p.directory.UnitByName(directory.DirectiveKind, "default", "b")
+	e, _ := h.p.Inspector().ExplainCheck(h.id("n2"), id)
+	if want := "directive b is overridden on this node: directive c of the same technique runs, for its priority is 0, before 5"; e.Lands || e.Text != want {
+		t.Errorf("explanation %+v", e)
+	}
+	if l := h.p.Inspector().Placement(intent.Key{Kind: "Directive", Namespace: "default", Name: "b"}); l.Nodes != 1 || l.OverriddenBy["c"] != 1 {
+		t.Errorf("placement %+v", l)
+	}
+	if list := directory.Overridden(h.p.directory, h.id("n2")); len(list) != 2 || h.p.directory.RunsUnit(h.id("n2"), list[1].Unit) {
+		t.Errorf("overridden %+v", list)
+	}
+	h.forgotten = nil
+	policy("p0", "db", "a")
+	expect("the first policy of a comes first", "n1", "", "n2")
+	if len(h.forgotten) != 1 || h.forgotten[0].Mark.Check != id || h.forgotten[0].Node != h.id("n1") {
+		t.Errorf("forgotten: %+v", h.forgotten)
+	}
+	h.apply("Policy", "default", "p3", nil, nil)
+	expect("the winner left", "n1 n2", "", "")
+	policy("p2", "web", "c")
+	policy("p0", "nowhere", "a")
+	put("c", 5)
+	expect("a left", "", "n1 n2", "")
+	technique.MultiInstance = true
+	h.apply("Technique", "default", "motd", nil, technique)
+	expect("all run", "", "n1 n2", "n1 n2")
+	technique.MultiInstance = false
+	h.apply("Technique", "default", "motd", nil, technique)
+	policy("p1", "web", "b", "c")
+	expect("by the name of the directive", "", "n1 n2", "")
+	h.apply("Directive", "default", "b", nil, nil)
+	expect("the winner was deleted", "", "", "n1 n2")
+}
+
 // TestIncrementalPoliciesEqualFullPlan applies random changes of policies, directives, techniques and nodes, and expects
 // the fleet of a fresh load.
 func TestIncrementalPoliciesEqualFullPlan(t *testing.T) {
@@ -105,32 +174,76 @@ func TestIncrementalPoliciesEqualFullPlan(t *testing.T) {
 		for i := range 3 {
 			h.apply("Directive", "default", fmt.Sprintf("d%d", i), nil, directive("a"))
 		}
+		var batch []intent.Write
+		put := func(kind, name string, labels map[string]string, spec model.Spec) {
+			w := intent.Write{Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Expect: -1}
+			if spec != nil {
+				w.Body = encode(t, kind, "default", name, labels, spec)
+			}
+			batch = slices.DeleteFunc(batch, func(o intent.Write) bool { return o.Key == w.Key })
+			batch = append(batch, w)
+		}
 		for range rapid.IntRange(1, 20).Draw(rt, "changes") {
 			switch rapid.IntRange(0, 4).Draw(rt, "kind") {
 			case 0:
-				h.apply("Technique", "default", "motd", nil, motd(name("component")))
+				technique := motd(name("component"))
+				technique.MultiInstance = rapid.IntRange(0, 3).Draw(rt, "multi-instance") == 0
+				put("Technique", "motd", nil, technique)
 			case 1:
 				d := directive(name("text") + " {{ .props." + name("p") + " | default 1 }}")
-				d.Disabled = rapid.Bool().Draw(rt, "disabled")
-				h.apply("Directive", "default", name("d"), nil, d)
+				d.Disabled = rapid.IntRange(0, 3).Draw(rt, "disabled") == 0
+				priority := rapid.IntRange(4, 6).Draw(rt, "priority")
+				d.Priority = &priority
+				put("Directive", name("d"), nil, d)
 			case 2:
-				h.apply("Node", "default", name("n"), map[string]string{"tier": name("tier")}, &model.NodeSpec{Groups: []string{name("g")}})
+				put("Node", name("n"), map[string]string{"tier": name("tier")}, &model.NodeSpec{Groups: []string{name("g")}})
 			case 3:
 				key := intent.Key{Kind: "Policy", Namespace: "default", Name: name("policy")}
 				if _, known := h.rows[key]; known {
-					h.apply(key.Kind, key.Namespace, key.Name, nil, nil)
+					put(key.Kind, key.Name, nil, nil)
 				}
 			default:
-				h.apply("Policy", "default", name("policy"), nil, &model.PolicySpec{
+				put("Policy", name("policy"), nil, &model.PolicySpec{
 					Directives: []string{name("d"), "d0"}, Disabled: rapid.IntRange(0, 5).Draw(rt, "disabled") == 0,
 					Targets: &model.Targets{Groups: []string{name("g")}, Where: `node.labels.tier == "` + name("tier") + `"`, Except: &model.Targets{Nodes: []string{name("n")}}},
 				})
 			}
+			if rapid.Bool().Draw(rt, "more") {
+				continue // several changes are one pass
+			}
+			h.commitDirectives(rt, batch)
+			batch = nil
 		}
+		h.commitDirectives(rt, batch)
 		incremental := h.snapshotWithoutGenerations()
 		h.start()
 		if full := h.snapshotWithoutGenerations(); !reflect.DeepEqual(incremental, full) {
 			rt.Fatalf("incremental %+v\nfull        %+v", incremental, full)
 		}
 	})
+}
+
+// commitDirectives applies writes in one pass, after a preview. It expects that the preview changes nothing, and that nothing
+// of a directive is forgotten on a node that keeps it.
+func (h *testPlanner) commitDirectives(rt *rapid.T, writes []intent.Write) {
+	if len(writes) == 0 {
+		return
+	}
+	before := h.snapshot()
+	if _, _, err := h.p.Preview(rt.Context(), writes); err != nil {
+		rt.Fatal(err)
+	}
+	if after := h.snapshot(); !reflect.DeepEqual(before, after) {
+		rt.Fatalf("the preview changed\n%+v\nto\n%+v", before, after)
+	}
+	h.forgotten = nil
+	h.write(writes...)
+	if err := h.p.CatchUp(rt.Context()); err != nil {
+		rt.Fatal(err)
+	}
+	for _, f := range h.forgotten {
+		if f.Node != 0 && h.p.directory.RunsUnit(f.Node, f.Mark.Check) {
+			rt.Fatalf("forgotten on a node that keeps it: %+v", f)
+		}
+	}
 }

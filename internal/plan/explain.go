@@ -60,6 +60,10 @@ func (f inspection) explain(n *node, u *unit) Explanation {
 			e.Lands, e.Text = true, name+" is assigned to this node"
 		}
 	}
+	if by := f.overriderOf(n, u); by != nil {
+		e.Lands = false
+		e.Text = fmt.Sprintf("%s is overridden on this node: directive %s of the same technique runs, for %s", name, nameFor(by.Name, n), by.precedence.reason(u.precedence))
+	}
 	return e
 }
 

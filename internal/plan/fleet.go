@@ -38,6 +38,8 @@ type fleet struct {
 
 	groupSets *sets[directory.GroupID]
 	unitSets  *sets[model.UnitID]
+	rivals    map[route.Name]int // directives by technique that exclude one another on a node
+	contested int                // techniques with at least two of them
 	counts    Counts
 	oversized int // nodes whose assignment would be too large
 }
@@ -83,9 +85,13 @@ type dependents struct {
 
 // placedUnit is a compiled check together with the nodes that run it
 type placedUnit struct {
-	def   *unit
-	nodes sharedSet
+	def        *unit
+	nodes      sharedSet
+	overridden *roaring.Bitmap // nodes on which another directive of its technique runs instead
 }
+
+// candidates returns the nodes that the targets of the unit select, also those on which another directive runs instead.
+func (u *placedUnit) candidates() *roaring.Bitmap { return roaring.Or(u.nodes.Bitmap, u.overridden) }
 
 // sharedSet is a copy-on-write set of nodes. After share, a reader of the directory uses the same bitmap, so the next
 // change copies it first.
@@ -130,7 +136,7 @@ func newFleet(numbers *groupNumbers) *fleet {
 		all: roaring.New(), proxies: roaring.New(), inNamespace: map[string]*roaring.Bitmap{},
 		groupNumbers: numbers, groups: map[directory.GroupID]*group{}, mentions: map[route.Name]*dependents{},
 		conditions: newConditionIndex(), units: map[model.UnitID]*placedUnit{}, properties: newPropertyIndex(),
-		groupSets: newSets[directory.GroupID](), unitSets: newSets[model.UnitID](),
+		groupSets: newSets[directory.GroupID](), unitSets: newSets[model.UnitID](), rivals: map[route.Name]int{},
 	}
 }
 
@@ -236,10 +242,11 @@ func clearBit[K comparable](m map[K]*roaring.Bitmap, key K, id uint32) {
 }
 
 // set is a sorted list of group or check ids that all nodes with the same ids share. All nodes with the same list
-// share one set. ids and next never change.
+// share one set. ids, next and lost never change.
 type set[T ~uint32] struct {
 	ids  []T
 	next []T // only in a unit set: the units whose second body the nodes run, see rollout
+	lost []T // only in a unit set: the directives that others of their technique override, see overrule
 	key  string
 	refs int // number of nodes with this set; 0: sweep removes it after the pass
 
@@ -282,24 +289,29 @@ func newSets[T ~uint32]() *sets[T] {
 }
 
 // intern returns the shared set with these sorted ids, and creates it if it is missing. It copies the lists.
-func (s *sets[T]) intern(ids, next []T) *set[T] {
-	s.buf = s.buf[:0]
-	for _, id := range ids {
-		s.buf = binary.BigEndian.AppendUint32(s.buf, uint32(id))
+func (s *sets[T]) intern(ids, next, lost []T) *set[T] {
+	if len(ids)+len(next)+len(lost) == 0 {
+		return s.empty
 	}
-	if len(next) > 0 {
-		s.buf = append(s.buf, 0) // a key of ids alone has a multiple of four bytes
-		for _, id := range next {
-			s.buf = binary.BigEndian.AppendUint32(s.buf, uint32(id))
-		}
+	s.buf = s.buf[:0]
+	for _, list := range [...][]T{ids, next, lost} {
+		s.buf = appendIDs(binary.BigEndian.AppendUint32(s.buf, uint32(len(list))), list)
 	}
 	if found := s.byKey[string(s.buf)]; found != nil {
 		return found
 	}
-	made := &set[T]{ids: slices.Clone(ids), next: slices.Clone(next), key: string(s.buf)}
+	made := &set[T]{ids: slices.Clone(ids), next: slices.Clone(next), lost: slices.Clone(lost), key: string(s.buf)}
 	s.byKey[made.key] = made
 	s.unused = append(s.unused, made) // no node uses the new set yet
 	return made
+}
+
+// appendIDs appends ids of four bytes each to a key.
+func appendIDs[T ~uint32](key []byte, ids []T) []byte {
+	for _, id := range ids {
+		key = binary.BigEndian.AppendUint32(key, uint32(id))
+	}
+	return key
 }
 
 // moveReference moves the reference of one node from a set to another set

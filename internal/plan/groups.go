@@ -172,7 +172,7 @@ func (f *fleet) updateGroupsOfNode(p *recomputation, n *node) {
 	difference(n.groups.ids, found,
 		func(g directory.GroupID) { f.groups[g].members.remove(n.def.ID); p.regrouped[g] = true },
 		func(g directory.GroupID) { f.groups[g].members.add(n.def.ID); p.regrouped[g] = true })
-	f.groupSets.moveReference(&n.groups, f.groupSets.intern(found, nil))
+	f.groupSets.moveReference(&n.groups, f.groupSets.intern(found, nil, nil))
 }
 
 // conditionIndex has each condition that a group or check uses, with the nodes that the condition selects. A

@@ -251,6 +251,17 @@ func (f inspection) placementOf(def any) (l intent.Placement) {
 		u := f.units[d.ID]
 		l.Nodes, l.Checks = int(f.runners(u).GetCardinality()), 1
 		l.ProxyNodes = int(u.nodes.GetCardinality()) - l.Nodes
+		for id := range bitmapIDs(u.overridden) {
+			if l.OverriddenBy == nil {
+				l.OverriddenBy = map[string]int{}
+			}
+			name := f.overriderOf(f.nodes[model.NodeID(id)], d).Name
+			if name.Namespace == d.Namespace {
+				l.OverriddenBy[name.Name]++
+			} else {
+				l.OverriddenBy[name.String()]++
+			}
+		}
 	case *propertyDef:
 		l.Nodes, l.Checks = int(f.readersOf(d.indexKey()).GetCardinality()), len(f.properties.readers[d.property])
 	case *resourceDef:

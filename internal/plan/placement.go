@@ -21,15 +21,15 @@ func (f *fleet) updateTargets(p *recomputation, id model.UnitID) {
 	if u.def != nil {
 		nodes = f.landingNodes(u.def)
 	}
-	for n := range bitmapIDs(roaring.Xor(nodes, u.nodes.Bitmap)) {
+	for n := range bitmapIDs(roaring.Xor(nodes, u.candidates())) {
 		if p.nodes.Contains(n) && u.def != nil {
 			continue // updateUnitsOfNode computes all units of this node at once
 		}
 		at := f.nodes[model.NodeID(n)]
 		if nodes.Contains(n) {
-			f.assignUnits(p, at, insert(slices.Clone(at.units.ids), id))
+			f.assignUnits(p, at, insert(candidates(at.units), id))
 		} else {
-			f.assignUnits(p, at, remove(slices.Clone(at.units.ids), id))
+			f.assignUnits(p, at, remove(candidates(at.units), id))
 		}
 	}
 	if u.def == nil {
@@ -65,9 +65,13 @@ func (f *fleet) updateUnitsOfNode(p *recomputation, n *node) {
 	f.assignUnits(p, n, slices.Compact(found))
 }
 
-// assignUnits sets the checks that a node runs, and the version of each check in a gradual rollout
-func (f *fleet) assignUnits(p *recomputation, n *node, units []model.UnitID) {
+// assignUnits sets the checks that a node runs, of those that select it, and the version of each check in a gradual rollout
+func (f *fleet) assignUnits(p *recomputation, n *node, selected []model.UnitID) {
 	id := n.def.ID
+	units, lost := p.overrule(f, selected)
+	difference(n.units.lost, lost,
+		func(u model.UnitID) { f.units[u].overridden.Remove(uint32(id)) },
+		func(u model.UnitID) { f.units[u].overridden.Add(uint32(id)) })
 	difference(n.units.ids, units,
 		func(u model.UnitID) {
 			f.units[u].nodes.remove(id)
@@ -83,7 +87,7 @@ func (f *fleet) assignUnits(p *recomputation, n *node, units []model.UnitID) {
 			next = append(next, u)
 		}
 	}
-	f.unitSets.moveReference(&n.units, f.unitSets.intern(units, next))
+	f.unitSets.moveReference(&n.units, f.unitSets.intern(units, next, lost))
 	p.build.Add(uint32(id))
 }
 

@@ -238,7 +238,7 @@ func (f *fleet) publish(draft *directory.Draft, p *recomputation, t *translation
 	}
 	for it := p.placed.Iterator(); it.HasNext(); {
 		n := f.nodes[model.NodeID(it.Next())]
-		record := directory.PlacedNode{Node: n.def.Node, Groups: n.groups.ids, Units: n.units.ids, Generation: n.generation}
+		record := directory.PlacedNode{Node: n.def.Node, Groups: n.groups.ids, Units: n.units.ids, Overridden: n.units.lost, Generation: n.generation}
 		if n.content != nil {
 			record.Content = &n.content.Content
 		}

@@ -345,13 +345,14 @@ func (h *testPlanner) snapshot() map[string]any {
 		}
 		seen[fmt.Sprint("groups ", id)] = slices.Sorted(slices.Values(h.p.directory.NodeGroups(id)))
 		seen[fmt.Sprint("checks ", id)] = h.p.directory.NodeUnits(id)
+		seen[fmt.Sprint("overridden ", id)] = directory.Overridden(h.p.directory, id)
 	}
 	for _, row := range h.rows {
 		switch row.Kind {
 		case "Group":
 			seen["group "+row.Namespace+"/"+row.Name] = h.p.directory.GroupMembers(row.Namespace, row.Name)
-		case "Check":
-			seen["check "+row.Namespace+"/"+row.Name] = h.p.directory.UnitNodes(model.CheckID(row.ID))
+		case "Check", "Directive":
+			seen[row.Kind+" "+row.Namespace+"/"+row.Name] = h.p.directory.UnitNodes(model.CheckID(row.ID))
 		}
 	}
 	return seen

@@ -137,13 +137,14 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 		Access: r.Access, Events: events.Options{Actions: r}, Routing: routing.Options{Handlers: r.Dispatcher, InForce: func(ctx context.Context) {
 			testenv.NoError(t, r.Planner.CatchUp(ctx))
 		}},
-		Compliance: compliance.Options{Runs: func(node model.NodeID) []reducer.Run { return r.Runs[node] }, Definition: r.Directory.Definition},
-		Items:      items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }},
-		Inbound:    inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
-		Nodes:      nodes.Options{JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Waiting: r.Waiting},
-		Server:     server.Options{Describe: r.describeServer, NotReady: func() []string { return r.NotReady }, Pending: func() int { return r.Pending }},
-		Queues:     queues,
-		Registry:   prometheus.NewRegistry(),
+		Compliance: compliance.Options{Runs: func(node model.NodeID) []reducer.Run { return r.Runs[node] }, Definition: r.Directory.Definition,
+			Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(r.Directory, id) }},
+		Items:    items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }},
+		Inbound:  inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
+		Nodes:    nodes.Options{JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Waiting: r.Waiting},
+		Server:   server.Options{Describe: r.describeServer, NotReady: func() []string { return r.NotReady }, Pending: func() int { return r.Pending }},
+		Queues:   queues,
+		Registry: prometheus.NewRegistry(),
 	})
 	listener := httptest.NewServer(r.Handler)
 	r.URL = listener.URL

@@ -30,6 +30,8 @@ type Options struct {
 	Runs func(model.NodeID) []reducer.Run
 	// Definition returns a definition by its id; nil: unknown.
 	Definition func(model.DefinitionID) *model.Definition
+	// Overridden returns the directives of a node that others override, ascending.
+	Overridden func(model.NodeID) []directory.Override
 }
 
 // complianceRequest is one request about compliance.
@@ -217,7 +219,7 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 	}
 	nodes = slices.Sorted(slices.Values(nodes)) // a page continues behind a node, even behind a deleted one
 	type row struct {
-		nodeDirective
+		node  model.NodeID
 		shown v1.Compliance
 	}
 	items, next, err := list.ReadPage(s.View, list.PagedRows[row]{
@@ -226,16 +228,18 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 			first, _ := slices.BinarySearch(nodes, model.NodeID(behind.Number))
 			for _, node := range nodes[first:] {
 				ofNode := []row{}
-				for _, d := range s.directivesOf(node) {
-					if directives != nil && !directives[d.definition.Unit] {
-						continue
-					}
-					shown := s.show(&d, in.Details)
-					if in.Directive != "" && shown.Directive != in.Directive || in.Status != "" && shown.Status != in.Status ||
+				add := func(id model.UnitID, shown v1.Compliance) {
+					if directives != nil && !directives[id] || in.Directive != "" && shown.Directive != in.Directive || in.Status != "" && shown.Status != in.Status ||
 						node == model.NodeID(behind.Number) && shown.Directive <= behind.ID {
-						continue
+						return
 					}
-					ofNode = append(ofNode, row{d, shown})
+					ofNode = append(ofNode, row{node, shown})
+				}
+				for _, d := range s.directivesOf(node) {
+					add(d.definition.Unit, s.show(&d, in.Details))
+				}
+				for _, o := range s.Overridden(node) {
+					add(o.Unit, s.showOverridden(node, o))
 				}
 				slices.SortFunc(ofNode, func(a, b row) int { return cmp.Compare(a.shown.Directive, b.shown.Directive) })
 				if rows = append(rows, ofNode...); len(rows) >= size {
@@ -275,6 +279,22 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 	}
 	return out
 }
+
+// showOverridden converts a directive that another one overrides on a node to the API's type.
+func (s *complianceRequest) showOverridden(id model.NodeID, o directory.Override) v1.Compliance {
+	namespace, node, _ := s.Directory.NodeName(id)
+	out := v1.Compliance{Namespace: namespace, Node: node, Directive: s.directiveName(namespace, o.Unit), Status: overridden, Counts: map[string]int{}}
+	out.OverriddenBy = s.directiveName(namespace, o.By)
+	out.Reason = fmt.Sprintf("directive %s of the same technique runs in its place: muster why %s/%s", out.OverriddenBy, node, out.Directive)
+	if unit := s.Directory.SourceUnit(model.DirectiveSource(o.Unit)); unit != nil {
+		d := unit.Definition.AsDirective()
+		out.Technique, out.Mode = d.Technique, modeName(d.Enforce)
+	}
+	return out
+}
+
+// overridden is the status of a directive that another one overrides. It counts nowhere.
+const overridden = "overridden"
 
 // modeName returns the name of a mode.
 func modeName(enforce bool) string {

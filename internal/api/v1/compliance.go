@@ -4,19 +4,21 @@ import "time"
 
 // Compliance is the state of one directive on one node
 type Compliance struct {
-	Namespace  string            `json:"namespace"` // of the node
-	Node       string            `json:"node"`
-	Directive  string            `json:"directive"` // NAME, or NAMESPACE/NAME of another namespace than the node's
-	Technique  string            `json:"technique"` // NAMESPACE/NAME
-	Mode       string            `json:"mode" enum:"audit,enforce" doc:"Of the last run; before the first one, of the directive."`
-	Status     string            `json:"status" doc:"The worst status of its components: not applicable, compliant, success, repaired, pending, no report, missing, non-compliant, could not check, error or unexpected."`
-	Percent    string            `json:"percent,omitempty" doc:"Compliant components with two digits; absent: all are pending."`
-	Counts     map[string]int    `json:"counts" doc:"Components by status."`
-	Run        time.Time         `json:"run,omitzero"`     // end of the last run
-	Changed    time.Time         `json:"changed,omitzero"` // since when runs have reported these statuses
-	DurationMs uint32            `json:"durationMs,omitempty"`
-	Reason     string            `json:"reason,omitempty"` // why the last run does not count, ended early, or only audited
-	Components []ComponentStatus `json:"components,omitempty" doc:"Only with details."`
+	Namespace  string         `json:"namespace"` // of the node
+	Node       string         `json:"node"`
+	Directive  string         `json:"directive"` // NAME, or NAMESPACE/NAME of another namespace than the node's
+	Technique  string         `json:"technique"` // NAMESPACE/NAME
+	Mode       string         `json:"mode" enum:"audit,enforce" doc:"Of the last run; before the first one, of the directive."`
+	Status     string         `json:"status" doc:"The worst status of its components: not applicable, compliant, success, repaired, pending, no report, missing, non-compliant, could not check, error or unexpected; overridden: another directive of the technique runs in its place."`
+	Percent    string         `json:"percent,omitempty" doc:"Compliant components with two digits; absent: all are pending."`
+	Counts     map[string]int `json:"counts" doc:"Components by status."`
+	Run        time.Time      `json:"run,omitzero"`     // end of the last run
+	Changed    time.Time      `json:"changed,omitzero"` // since when runs have reported these statuses
+	DurationMs uint32         `json:"durationMs,omitempty"`
+	Reason     string         `json:"reason,omitempty"` // why the last run does not count, ended early, or only audited
+	// OverriddenBy is the directive of the same technique that runs in its place.
+	OverriddenBy string            `json:"overriddenBy,omitempty"`
+	Components   []ComponentStatus `json:"components,omitempty" doc:"Only with details."`
 }
 
 // ComponentStatus is the status of one component of a directive on a node
