@@ -38,14 +38,14 @@ remote_write:
   tls_config: {ca_file: %q}
   queue_config: {batch_send_deadline: 200ms, min_backoff: 100ms, max_backoff: 500ms}
 `, strings.TrimPrefix(target.URL, "http://"), s.Listen, token, ca)))
+	said := ""
 	number := func(query string) (value float64) {
 		t.Helper()
-		var list struct {
-			Data struct{ Result []struct{ Value [2]any } }
-		}
-		ran := harness.Run(t, s.Env(), "query", query, "-o", "json")
-		if ran.Code == 0 && json.Unmarshal([]byte(ran.Out), &list) == nil && len(list.Data.Result) == 1 {
-			_, _ = fmt.Sscan(list.Data.Result[0].Value[1].(string), &value)
+		var list struct{ Result []struct{ Value [2]any } }
+		ran := harness.Run(t, s.Env(), "query", query, "-n", "web", "-o", "json")
+		said = ran.Out + ran.Errors
+		if ran.Code == 0 && json.Unmarshal([]byte(ran.Out), &list) == nil && len(list.Result) == 1 {
+			_, _ = fmt.Sscan(list.Result[0].Value[1].(string), &value)
 		}
 		return value
 	}
@@ -54,7 +54,7 @@ remote_write:
 		t.Helper()
 		harness.Until(t, 60*time.Second, fmt.Sprintf("sample %v is stored", n), func() (string, bool) {
 			last := number("max_over_time(" + all + ")")
-			return fmt.Sprint(last), last >= n
+			return said, last >= n
 		})
 	}
 	reaches(8)
@@ -65,5 +65,5 @@ remote_write:
 	missing := number("max_over_time(" + all + ") - count_over_time(" + all + ")")
 	first := number("min_over_time(" + all + ")")
 	assert(t, missing == 0 && first == 1, "%v samples are missing (negative: too many), the first is %v", missing, first)
-	harness.Run(t, s.Env(), "query", "scrapes").Expect(0, "scrapes", "web")
+	harness.Run(t, s.Env(), "query", "scrapes", "-A").Expect(0, "scrapes", "web")
 }

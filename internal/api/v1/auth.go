@@ -34,7 +34,7 @@ type Caller struct {
 // TokenRequest is a request to create an API token.
 type TokenRequest struct {
 	User       string            `json:"user,omitempty" maxLength:"63" doc:"Name of the token in the record of changes; default: the caller. Not the name of another user."`
-	Role       string            `json:"role,omitempty" enum:"admin,operator,viewer,alerts" doc:"Default viewer. viewer: reads everything, changes nothing. operator: also runs checks, acknowledges and resolves events. alerts: only sends alerts."`
+	Role       string            `json:"role,omitempty" enum:"admin,operator,viewer,alerts,remote-write" doc:"Default viewer. viewer: reads everything, changes nothing. operator: also runs checks, acknowledges and resolves events. alerts: only sends alerts."`
 	Namespaces []string          `json:"namespaces,omitempty" maxItems:"100" doc:"For roles alerts and remote-write: namespaces that may get the alerts or samples; empty: all."`
 	Run        bool              `json:"run,omitempty" doc:"Right to run commands on nodes; no role includes it. Only a caller with this right can give it."`
 	Bindings   map[string]string `json:"bindings,omitempty" maxProperties:"100" doc:"Roles of a person in single namespaces, by namespace: viewer, operator or admin. They add to role."`
