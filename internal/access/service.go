@@ -200,10 +200,12 @@ const (
 const (
 	Agent  = "agent"  // role of a user: agents of Sensu may connect
 	Alerts = "alerts" // role of a user or token: an Alertmanager client may post alerts
+	// RemoteWrite is a role of a user or token: a Prometheus may write samples.
+	RemoteWrite = "remote-write"
 )
 
-// isProgramRole reports whether a role is for programs (agent or alerts), not for people.
-func isProgramRole(role string) bool { return role == Agent || role == Alerts }
+// isProgramRole reports whether a role is for programs, not for people.
+func isProgramRole(role string) bool { return role == Agent || role == Alerts || role == RemoteWrite }
 
 // roleRank returns the rank of a role of people (viewer 1, higher roles more); 0 for a role without rights in the
 // API.
@@ -249,7 +251,7 @@ func (g *Grants) Validate() error {
 	}
 	switch {
 	case len(g.Namespaces) > 0:
-		return model.Errorf(model.Invalid, "namespaces limit only the roles %s and %s; bind a person to a namespace: --bind NAMESPACE=ROLE", Agent, Alerts)
+		return model.Errorf(model.Invalid, "namespaces limit only the roles %s, %s and %s; bind a person to a namespace: --bind NAMESPACE=ROLE", Agent, Alerts, RemoteWrite)
 	case roleRank(g.Role) == 0 && (g.Role != "" || len(g.Bindings) == 0):
 		return unknownRoleError(g.Role)
 	case g.Run && highest < roleRank(Operator):

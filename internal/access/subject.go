@@ -76,6 +76,8 @@ func lowestRoleFor(verb Verb) string {
 func (s *Subject) RefusalError(n Need) error {
 	may := "only read"
 	switch {
+	case s.Role == RemoteWrite:
+		may = "only write samples"
 	case isProgramRole(s.Role):
 		may = "only send alerts"
 	case s.Role == "" && len(s.Bindings) > 0:
@@ -189,16 +191,16 @@ func NeedNoToken(kind string) Need { return Need{Read, kind, Public} }
 // Declared reports whether the operation has declared its permission: verb, kind and scope are set
 func (n Need) Declared() bool { return n.Verb != 0 && n.Kind != "" && n.Scope != 0 }
 
-// Program is an authenticated agent or alert source: a user with the role agent or alerts, as it was when its
+// Program is an authenticated user with the role of a program (agent, alerts, remote-write), as it was when its
 // password was checked
 type Program struct {
 	Name       string
-	Namespaces []string // where its agents may be, or its alerts go; empty: everywhere
+	Namespaces []string // where its agents may be, or its alerts or samples go; empty: everywhere
 	role       string
 	hash       string
 }
 
-// May reports whether a program (an agent or a source of alerts) may act in a namespace.
+// May reports whether a program may act in a namespace.
 func (p *Program) May(namespace string) bool {
 	return len(p.Namespaces) == 0 || slices.Contains(p.Namespaces, namespace)
 }
@@ -213,7 +215,7 @@ func (s *Service) AgentProgram(name string) (Program, error) {
 	return Program{Name: name, Namespaces: row.Namespaces, role: Agent, hash: row.Hash}, nil
 }
 
-// LoginProgram checks the password of a user with the role agent or alerts. The cache answers for passwords of earlier
+// LoginProgram checks the password of a user with the role of a program. The cache answers for passwords of earlier
 // calls, right or wrong; admit (may be nil) is called for other passwords only.
 func (s *Service) LoginProgram(ctx context.Context, role, name, password string, admit Admit) (Program, error) {
 	row, known := s.index.findUser(name)
@@ -237,7 +239,7 @@ func (s *Service) Current(p *Program) bool {
 	return ok && row.Role == p.role && row.Hash == p.hash && slices.Equal(row.Namespaces, p.Namespaces)
 }
 
-// errBadProgram returns the login error for a program (agent or alert source) with a wrong password
+// errBadProgram returns the login error for a program with a wrong password
 func errBadProgram(role string) error {
 	return model.Errorf(model.Unauthenticated, "no user with the role %s has this password", role).
 		WithHint("create one on the server: muster auth user create NAME --role %s", role)

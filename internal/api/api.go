@@ -141,7 +141,7 @@ func isOpenPath(path string) bool {
 }
 
 // authenticate identifies the caller of a request by its token and adds the caller to the context. Users for programs
-// (roles agent and alerts) are refused; every operation refuses other callers by its declaration.
+// are refused; every operation refuses other callers by its declaration.
 func (h *apiHandler) authenticate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := access.Caller{Address: model.HostOf(r.RemoteAddr)}

@@ -74,7 +74,7 @@ func (s *Server) openAPI(context.Context) error {
 		Items:      items.Options{Items: s.metrics.Items},
 		Compliance: apicompliance.Options{Runs: s.compliance.Runs, Definition: s.directory.Definition, Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(s.directory, id) }},
 		Inbound: inbound.Options{
-			Secret: handler.New(handler.Options{Secret: s.secretText, Now: s.now, Logger: s.log}).Secret, Alerts: s.alerts.Serve, Actions: s.recorder,
+			Secret: handler.New(handler.Options{Secret: s.secretText, Now: s.now, Logger: s.log}).Secret, Alerts: s.alerts.Serve, Samples: s.samples.Serve, Actions: s.recorder,
 		},
 		Nodes: apinodes.Options{
 			JoinTokens: tokens,

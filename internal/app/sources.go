@@ -21,6 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/alertmanager"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
+	"github.com/muster-fleet/muster/internal/source/remotewrite"
 	"github.com/muster-fleet/muster/internal/source/sensu"
 	"github.com/muster-fleet/muster/internal/source/zabbix"
 	"github.com/muster-fleet/muster/internal/watchdog"
@@ -36,6 +37,7 @@ type sources struct {
 	bridge    *sensu.Server      // of Sensu's agents; nil: there is no listener for them
 	sensuCA   *sensu.Authorities // of Sensu agents' certificates; nil: these are refused
 	alerts    *alertmanager.Server
+	samples   *remotewrite.Server
 	trapper   *zabbix.Server     // of values of Zabbix senders and agents; nil: there is no listener for them
 	turns     *roundrobin.Engine // distributes runs of round-robin checks
 }
@@ -262,19 +264,30 @@ func (s *Server) openAlerts(context.Context) (err error) {
 		Hit: func(node model.NodeID, name string, namespace model.NamespaceID, limit, reason string) {
 			s.sessions.Limiter().Hit(&core.Node{ID: node, Name: name, Namespace: namespace}, limit, reason)
 		},
-		Charge: func(namespace, user string, bytes int) (reason string) {
-			id, _ := s.directory.NamespaceByName(namespace)
-			if debt := s.sessions.Limiter().ChargeSender(id, user, bytes); debt.Wait > 0 {
-				return debt.Reason()
-			}
-			return ""
-		},
-		Now: s.now, Log: s.log, Registerer: s.registry,
+		Charge: s.chargeSender, Now: s.now, Log: s.log, Registerer: s.registry,
 	})
 	if err == nil {
 		s.task(back, "alerts", s.alerts.Run)
 	}
 	return err
+}
+
+// openSamples opens the receiver of samples of a Prometheus.
+func (s *Server) openSamples(context.Context) (err error) {
+	s.samples, err = remotewrite.New(remotewrite.Config{
+		Access: s.access, CheckNamespace: s.intent.CheckNamespace, Journal: s.journal, Charge: s.chargeSender, Now: s.now, Registerer: s.registry,
+		Limits: remotewrite.Limits{Age: seriesLateWindow},
+	})
+	return err
+}
+
+// chargeSender charges the bytes of a request to the limits of its namespace and user; it returns the reason to refuse it, or "".
+func (s *Server) chargeSender(namespace, user string, bytes int) (reason string) {
+	id, _ := s.directory.NamespaceByName(namespace)
+	if debt := s.sessions.Limiter().ChargeSender(id, user, bytes); debt.Wait > 0 {
+		return debt.Reason()
+	}
+	return ""
 }
 
 // nodeChanged ends the session of a node whose key, name or keepalive changed, so that its agent reconnects with the

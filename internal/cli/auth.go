@@ -60,13 +60,13 @@ func userRightsText(role string, bindings map[string]string, run bool) string {
 func tokenCreateCommand(s *commandLine) *cobra.Command {
 	var r v1.TokenRequest
 	var expires, never string
-	const alertsHelp = "alerts sends alerts only (docs/alerts.md)"
+	const programHelp = "alerts only sends alerts (docs/alerts.md), remote-write only writes samples of a Prometheus (docs/metrics.md)"
 	return s.buildCommand(command{
 		use: "create", short: "Create a token and show it once", args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&r.Role, "role", "viewer", roleHelp+"; "+alertsHelp)
+			flags.StringVar(&r.Role, "role", "viewer", roleHelp+"; "+programHelp)
 			flags.StringToStringVar(&r.Bindings, "bind", nil, bindHelp+". Without --role, the user has only these roles")
-			flags.StringSliceVar(&r.Namespaces, "in", nil, "with --role alerts: namespaces for its alerts, comma-separated. Default: all")
+			flags.StringSliceVar(&r.Namespaces, "in", nil, "with --role alerts or remote-write: namespaces that it may send to, comma-separated. Default: all")
 			flags.BoolVar(&r.Run, "may-run-commands", false, mayRunHelp)
 			flags.StringVar(&r.User, "user", "", "name of the program in the audit; default: your name")
 			flags.StringVar(&expires, "expires", "365d", "lifetime: 90d, 24h")
@@ -74,8 +74,8 @@ func tokenCreateCommand(s *commandLine) *cobra.Command {
 			registerMessageFlag(flags, &r.Note, "purpose of the token")
 		},
 		check: func(c *commandCall) (err error) {
-			if (r.Role != "" || len(r.Bindings) == 0) && !slices.Contains([]string{"viewer", "operator", "admin", "alerts"}, r.Role) {
-				return model.Errorf(model.Invalid, "--role: unknown role %q", r.Role).WithHint("%s; %s", roleHelp, alertsHelp)
+			if (r.Role != "" || len(r.Bindings) == 0) && !slices.Contains([]string{"viewer", "operator", "admin", "alerts", "remote-write"}, r.Role) {
+				return model.Errorf(model.Invalid, "--role: unknown role %q", r.Role).WithHint("%s; %s", roleHelp, programHelp)
 			}
 			if len(r.Bindings) > 0 && !c.cmd.Flags().Changed("role") {
 				r.Role = ""
@@ -137,9 +137,9 @@ func tokenRevokeCommand(s *commandLine) *cobra.Command {
 
 // registerGrantFlags adds the flags for the rights of a user to a command.
 func registerGrantFlags(flags *pflag.FlagSet, g *v1.UserGrants) {
-	flags.StringVar(&g.Role, "role", "", "in every namespace: "+roleHelp+"; agent: for the password of Sensu agents; alerts: sends alerts only (docs/alerts.md); no login with these two roles. Default: viewer, or none with --bind")
+	flags.StringVar(&g.Role, "role", "", "in every namespace: "+roleHelp+"; agent: for the password of Sensu agents; alerts: sends alerts only (docs/alerts.md); remote-write: writes samples of a Prometheus only; no login with these roles. Default: viewer, or none with --bind")
 	flags.StringToStringVar(&g.Bindings, "bind", nil, bindHelp)
-	flags.StringSliceVar(&g.Namespaces, "in", nil, "with --role agent or alerts: namespaces of its agents or alerts, comma-separated. Default: all")
+	flags.StringSliceVar(&g.Namespaces, "in", nil, "with a role of programs: namespaces of its agents, alerts or samples, comma-separated. Default: all")
 	flags.BoolVar(&g.Run, "may-run-commands", false, mayRunHelp)
 }
 

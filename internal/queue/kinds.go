@@ -26,6 +26,7 @@ func Kinds() []Kind {
 		{"alerts", "items", 64, []Policy{Drop, Block}, "Requests with alerts (`/alertmanager/`) in progress.", "drop: refused, the sender repeats the request; block: requests wait."},
 		{"applies", "items", 66, []Policy{Drop}, "Applies in progress and applies that wait; two run at once. One user has a quarter of the places.", "Refused; try again."},
 		{"asset-fetches", "items", 64, []Policy{Drop}, "Agents that are fetching an archive of an Asset.", "Refused; the agent tries again later, and the results of the checks that need the Asset report it."},
+		{"samples", "items", 16, []Policy{Drop, Block}, "Requests with samples (`/prometheus/…/api/v1/write`) in progress.", "drop: refused, the sender repeats the request; block: requests wait."},
 		{"callbacks", "items", 32, []Policy{Drop}, "Calls of services (`/callback/`) in progress; any client can open one.", "Refused; the service repeats the call."},
 		{"deliveries", "items", 100_000, []Policy{GiveUp}, "Deliveries that a handler has not accepted yet, per handler; the depth is the maximum of all handlers. The history store holds them.",
 			"The newest deliveries fail at once: `muster describe problem ID` shows them."},

@@ -1953,3 +1953,19 @@ func readVerdictRecord(f *fields, x *Record) {
 		}
 	}
 }
+
+// appendSamplesRecord appends the encoded fields of the message SamplesRecord.
+func appendSamplesRecord(dst []byte, x *Record) []byte {
+	dst = appendBytes(dst, 1, x.Samples.Block)
+	return dst
+}
+
+// readSamplesRecord decodes the fields of the message SamplesRecord into x.
+func readSamplesRecord(f *fields, x *Record) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Samples.Block = f.raw("block", 1048576)
+		}
+	}
+}

@@ -197,6 +197,7 @@ func golden() []struct {
 		{"26-record-server-result", "ServerResultRecord", record(Record{Kind: RecordServerResult, Node: model.ServerNode, ServerResult: &ServerResult{Definition: 2, Status: model.Critical, Output: []byte("journal at 92 % of its budget")}})},
 		{"29-record-verdict", "VerdictRecord", record(Record{Kind: RecordVerdict, Node: 214, Verdict: &Verdict{Commit: 9001, Index: 1, Definition: 19, Trigger: "load is high",
 			Problem: true, Executed: 1764007200500000000, Output: []byte("last(//system.cpu.load)>4: 4.5")}})},
+		{"45-record-samples", "SamplesRecord", record(Record{Kind: RecordSamples, Samples: &Samples{Block: goldenSamples()}})},
 		{"27-record-proxy-result", "ProxyResultRecord", record(Record{Kind: RecordProxyResult, Node: 301, ProxyResult: &ProxyResult{StreamKey: live, Number: 905, By: 214, Namespace: 2,
 			NowMs: 7200700, Signal: []byte{0x08, 0x07, 0x10, 0x11, 0x18, 0xad, 0x02, 0x52, 0x00}}})},
 	}

@@ -30,6 +30,8 @@ const (
 	RecordProxyResult RecordKind = 8
 	// RecordVerdict has a change in the state of a trigger, which the metric reducer computed from values.
 	RecordVerdict RecordKind = 9
+	// RecordSamples has samples of series that a Prometheus wrote.
+	RecordSamples RecordKind = 10
 )
 
 // Record is one decoded journal entry of any kind. Which fields are set depends on Kind.
@@ -45,7 +47,11 @@ type Record struct {
 	ProxyResult  *ProxyResult
 	Intent       *IntentMark
 	Verdict      *Verdict
+	Samples      *Samples
 }
+
+// Samples is the journal record of samples of series. A SampleReader reads the block.
+type Samples struct{ Block []byte }
 
 // Verdict is the journal record of a trigger that became true or false. Commit and Index tell the values that changed
 // it: a replay computes the verdict from them again and finds here that it is recorded.
@@ -159,6 +165,8 @@ func AppendRecord(dst []byte, r *Record) []byte {
 		return appendProxyResultRecord(dst, r)
 	case RecordVerdict:
 		return appendVerdictRecord(dst, r)
+	case RecordSamples:
+		return appendSamplesRecord(dst, r)
 	}
 	panic(fmt.Sprintf("BUG: append record of kind %d", r.Kind))
 }
@@ -210,6 +218,9 @@ func (r *Record) Decode(data []byte) error {
 	case RecordVerdict:
 		f.message, r.Verdict = "VerdictRecord", &Verdict{}
 		readVerdictRecord(&f, r)
+	case RecordSamples:
+		f.message, r.Samples = "SamplesRecord", &Samples{}
+		readSamplesRecord(&f, r)
 	default:
 		return fmt.Errorf("decode journal record: %w: unknown kind %d", ErrMalformed, data[0])
 	}

@@ -1,5 +1,4 @@
-// Package inbound answers other systems: alerts of a Prometheus, as to an Alertmanager, and callbacks of notification
-// services. These systems do not authenticate with API tokens, so their requests are no operations of the API.
+// Package inbound answers other systems: alerts and samples of a Prometheus, and callbacks of notification services. These systems do not authenticate with API tokens, so their requests are no operations of the API.
 //
 // Start reading at Register.
 package inbound
@@ -28,6 +27,8 @@ import (
 const (
 	alertsPath   = "/alertmanager/"
 	callbackPath = "/callback/"
+	samplesPath  = "/prometheus/" // with samplesEnd; the other paths below it are queries
+	samplesEnd   = "/api/v1/write"
 )
 
 // Options has the dependencies of package inbound.
@@ -35,24 +36,36 @@ type Options struct {
 	// Secret reads the secret of a handler, with which its service signs callbacks; nil: no callbacks.
 	Secret func(context.Context, model.Secret) (string, error)
 	// Alerts takes a request below /alertmanager/ and authenticates it; nil: no alerts.
-	Alerts  func(r *http.Request, address string) error
+	Alerts func(r *http.Request, address string) error
+	// Samples takes a request of remote write and authenticates it; it may set headers of the answer. Nil: no samples.
+	Samples func(header http.Header, r *http.Request, address string) error
 	Actions events.Actions
 }
 
-// IsInboundPath reports whether a path is for alerts or callbacks of other systems.
+// IsInboundPath reports whether a path is for alerts, samples or callbacks of other systems.
 func IsInboundPath(path string) bool {
-	return strings.HasPrefix(path, alertsPath) || strings.HasPrefix(path, callbackPath)
+	return strings.HasPrefix(path, alertsPath) || strings.HasPrefix(path, callbackPath) || strings.HasPrefix(path, samplesPath) && strings.HasSuffix(path, samplesEnd)
 }
 
-// Register adds the paths on which other systems send alerts and callbacks.
+// Register adds the paths on which other systems send alerts, samples and callbacks.
 func Register(r *op.Routes, o Options) {
 	if o.Secret != nil {
 		c := &callbackReceiver{Options: o, View: r.View(), logger: r.Logger}
-		r.Mux.Handle(callbackPath, limitInboundRequests(r, "callback", queue.NewSlots(r.Queues, "callbacks"), callbackTimeout, c.answerCallback))
+		r.Mux.Handle(callbackPath, limitInboundRequests(r, "callback", queue.NewSlots(r.Queues, "callbacks"), callbackTimeout, ignoreHeader(c.answerCallback)))
 	}
 	if o.Alerts != nil {
-		r.Mux.Handle(alertsPath, limitInboundRequests(r, "alerts", queue.NewSlots(r.Queues, "alerts"), op.BodyTimeout, o.Alerts))
+		r.Mux.Handle(alertsPath, limitInboundRequests(r, "alerts", queue.NewSlots(r.Queues, "alerts"), op.BodyTimeout, ignoreHeader(o.Alerts)))
 	}
+	if o.Samples != nil {
+		samples := limitInboundRequests(r, "samples", queue.NewSlots(r.Queues, "samples"), op.BodyTimeout, o.Samples)
+		r.Mux.Handle(strings.TrimSuffix(samplesPath, "/")+samplesEnd, samples)
+		r.Mux.Handle(samplesPath+"{namespace}"+samplesEnd, samples)
+	}
+}
+
+// ignoreHeader returns an answer that sets no header.
+func ignoreHeader(answer func(*http.Request, string) error) func(http.Header, *http.Request, string) error {
+	return func(_ http.Header, r *http.Request, address string) error { return answer(r, address) }
 }
 
 // limitInboundRequests is middleware that limits the concurrent requests, the time to send a body and the wrong
@@ -60,14 +73,14 @@ func Register(r *op.Routes, o Options) {
 // signature is cheap to check, and answer throttles expensive checks. A slow body takes no slot of API requests.
 // answer handles one request; if it returns nil, the response is an empty object. name is the reason of refusals in
 // the metrics.
-func limitInboundRequests(r *op.Routes, name string, slots *queue.Slots, body time.Duration, answer func(r *http.Request, address string) error) http.Handler {
+func limitInboundRequests(r *op.Routes, name string, slots *queue.Slots, body time.Duration, answer func(header http.Header, r *http.Request, address string) error) http.Handler {
 	attempts := authlimit.New(r.View().Now)
 	answered := http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		address := model.HostOf(q.RemoteAddr)
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(body))
 		ctx, cancel := context.WithTimeout(q.Context(), op.ReadTimeout)
 		defer cancel()
-		err := answer(q.WithContext(ctx), address)
+		err := answer(w.Header(), q.WithContext(ctx), address)
 		if err == nil {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, "{}\n")

@@ -34,8 +34,8 @@ type Caller struct {
 // TokenRequest is a request to create an API token.
 type TokenRequest struct {
 	User       string            `json:"user,omitempty" maxLength:"63" doc:"Name of the token in the record of changes; default: the caller. Not the name of another user."`
-	Role       string            `json:"role,omitempty" enum:"admin,operator,viewer,alerts" doc:"Default viewer. viewer: reads everything, changes nothing. operator: also runs checks, acknowledges and resolves events. alerts: only sends alerts."`
-	Namespaces []string          `json:"namespaces,omitempty" maxItems:"100" doc:"For role alerts: namespaces that may get the alerts; empty: all."`
+	Role       string            `json:"role,omitempty" enum:"admin,operator,viewer,alerts,remote-write" doc:"Default viewer. viewer: reads everything, changes nothing. operator: also runs checks, acknowledges and resolves events. alerts: only sends alerts."`
+	Namespaces []string          `json:"namespaces,omitempty" maxItems:"100" doc:"For roles alerts and remote-write: namespaces that may get the alerts or samples; empty: all."`
 	Run        bool              `json:"run,omitempty" doc:"Right to run commands on nodes; no role includes it. Only a caller with this right can give it."`
 	Bindings   map[string]string `json:"bindings,omitempty" maxProperties:"100" doc:"Roles of a person in single namespaces, by namespace: viewer, operator or admin. They add to role."`
 	Note       string            `json:"note,omitempty" maxLength:"1000"`
@@ -57,7 +57,7 @@ type Token struct {
 	Expires time.Time `json:"expires,omitzero"`
 	Secret  string    `json:"secret,omitempty"`
 
-	Namespaces []string          `json:"namespaces,omitempty" doc:"For role alerts: namespaces that may get the alerts; empty: all."`
+	Namespaces []string          `json:"namespaces,omitempty" doc:"For roles alerts and remote-write: namespaces that may get the alerts or samples; empty: all."`
 	Bindings   map[string]string `json:"bindings,omitempty" doc:"Roles in single namespaces, by namespace."`
 }
 
@@ -103,8 +103,8 @@ type JoinTokenList struct {
 
 // UserGrants are the rights of a user.
 type UserGrants struct {
-	Role       string            `json:"role,omitempty" enum:"admin,operator,viewer,agent,alerts" doc:"Role in every namespace. Default viewer if there are no bindings. viewer: reads everything, changes nothing. operator: also runs checks, acknowledges and resolves events. agent: password of agents of another system. alerts: password of alert senders. Nobody logs in with the last two."`
-	Namespaces []string          `json:"namespaces,omitempty" maxItems:"100" doc:"For roles agent and alerts: namespaces of the agents or alerts; empty: all."`
+	Role       string            `json:"role,omitempty" enum:"admin,operator,viewer,agent,alerts,remote-write" doc:"Role in every namespace. Default viewer if there are no bindings. viewer: reads everything, changes nothing. operator: also runs checks, acknowledges and resolves events. agent: password of agents of another system. alerts: password of alert senders. remote-write: password of a Prometheus that writes samples. Nobody logs in with the last three."`
+	Namespaces []string          `json:"namespaces,omitempty" maxItems:"100" doc:"For roles of programs: namespaces of the agents, alerts or samples; empty: all."`
 	Run        bool              `json:"run,omitempty" doc:"Right to run commands on nodes; no role includes it. Only a caller with this right can give it."`
 	Bindings   map[string]string `json:"bindings,omitempty" maxProperties:"100" doc:"Roles of a person in single namespaces, by namespace: viewer, operator or admin. They add to role."`
 }
@@ -121,7 +121,7 @@ type User struct {
 	Name       string            `json:"name"`
 	Role       string            `json:"role"`
 	Run        bool              `json:"run,omitempty" doc:"Right to run commands on nodes."`
-	Namespaces []string          `json:"namespaces,omitempty" doc:"For roles agent and alerts: namespaces of the agents or alerts; empty: all."`
+	Namespaces []string          `json:"namespaces,omitempty" doc:"For roles of programs: namespaces of the agents, alerts or samples; empty: all."`
 	Bindings   map[string]string `json:"bindings,omitempty" doc:"Roles in single namespaces, by namespace."`
 	Created    time.Time         `json:"created"`
 	Sessions   int               `json:"sessions" doc:"Number of open sessions."`

@@ -32,6 +32,7 @@ type metricApplier struct {
 	block   wire.ValueBlock
 	columns wire.ColumnReader
 	parsed  prep.Parsed
+	samples sampleApplier
 }
 
 // EnterPartition selects the partition of the entries that follow.
@@ -292,11 +293,20 @@ func (w *metricApplier) addVerdict(n uint32, v wire.Verdict) {
 	w.made = true
 }
 
-// Record removes the verdict that this journal record contains, and all older ones, from the pending verdicts
+// Record stores the samples of a record, or removes the recorded verdict from the pending ones
 func (w *metricApplier) Record(r *wire.Record) {
+	if r.Kind == wire.RecordSamples {
+		w.keepSamples(r.Samples)
+		return
+	}
+	w.removeRecorded(r.Verdict)
+}
+
+// removeRecorded removes a verdict that the journal has, and all older ones, from the pending verdicts
+func (w *metricApplier) removeRecorded(last *wire.Verdict) {
 	recorded := 0
 	for recorded < len(w.p.pending) {
-		if v := &w.p.pending[recorded]; v.Commit > r.Verdict.Commit || v.Commit == r.Verdict.Commit && v.Index > r.Verdict.Index {
+		if v := &w.p.pending[recorded]; v.Commit > last.Commit || v.Commit == last.Commit && v.Index > last.Index {
 			break
 		}
 		recorded++

@@ -1,6 +1,7 @@
 package metric
 
 import (
+	"cmp"
 	"encoding/binary"
 	"math"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/store/series"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // SeriesOptions is the connection of a View with the series store.
@@ -44,6 +46,38 @@ func (w *metricApplier) keepSample(n uint32, u *unitState, position int, at int6
 	}
 	w.name = sampleName{u, position, w.p.Node(n).ID}
 	w.view.opts.Series.Store.Append(w.p.ID, &u.slots[position].series, w.labels, at, f)
+}
+
+// sampleApplier has the memory for samples of a record.
+type sampleApplier struct {
+	reader  wire.SampleReader
+	builder labels.ScratchBuilder
+	labels  labels.Labels
+}
+
+// keepSamples adds the samples of a record to the series store. They have no steps and no triggers.
+func (w *metricApplier) keepSamples(r *wire.Samples) {
+	store := w.view.opts.Series.Store
+	if store == nil || w.stored {
+		return
+	}
+	x := &w.samples
+	err := x.reader.Reset(r.Block)
+	for err == nil && x.reader.Next() {
+		x.builder.Reset()
+		for _, l := range x.reader.Labels {
+			x.builder.Add(l.Name, l.Value)
+		}
+		x.builder.Overwrite(&x.labels)
+		var of series.Series
+		for _, s := range x.reader.Samples {
+			store.Insert(w.p.ID, &of, x.labels, s.Ms, s.Value)
+		}
+		w.view.samples.Add(uint64(len(x.reader.Samples)))
+	}
+	if err = cmp.Or(err, x.reader.Err()); err != nil {
+		w.Logger().Error("samples in the journal cannot be read and are left out", "commit", w.Position.Number, "error", err)
+	}
 }
 
 // noteStored records that the series store has the values of this commit; values of a replayed commit are not stored

@@ -16,6 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/store/series"
 	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // newSeriesView returns an empty view that appends values to a series store, or one that follows a live view.
@@ -118,5 +119,28 @@ func TestEditedTemplateKeepsSeries(t *testing.T) {
 	s.Append(0, &old.slots[k].series, func() labels.Labels { return series.Labels("load", "web-1", "default", "t") }, 1, 1)
 	if u := transferState(was, old, 0); u.slots[k].series != old.slots[k].series || u.slots[k].series == (series.Series{}) {
 		t.Error("the series is looked up again")
+	}
+}
+
+// TestPrometheusSamplesAreStored applies records of samples, the first one a second time as a sender repeats it, and all again
+// as a start does. Each sample is stored once.
+func TestPrometheusSamplesAreStored(t *testing.T) {
+	s := openSeries(t, t.TempDir())
+	defer s.Close()
+	v := newSeriesView(s, nil)
+	record := func(values ...float64) []byte {
+		var b wire.SampleBlock
+		of := []wire.SeriesLabel{{Name: labels.MetricName, Value: "load"}, {Name: series.LabelItem, Value: "load"}, {Name: series.LabelNode, Value: "web-1"}}
+		for i, value := range values {
+			b.Add(of, []wire.Sample{{Ms: 1_000_000 + int64(i), Value: value}})
+		}
+		return wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordSamples, Samples: &wire.Samples{Block: b.Append(nil)}})
+	}
+	commits := []*testCommit{{1, [][]byte{record(1, 2)}}, {2, [][]byte{record(1, 2, 3)}}}
+	for range 2 {
+		for _, c := range commits {
+			testenv.NoError(t, v.shard.Apply(c))
+		}
+		wantStored(t, s, 1, 2, 3)
 	}
 }

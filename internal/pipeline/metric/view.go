@@ -29,7 +29,7 @@ type View struct {
 	templates  sync.Map      // *template by templateKey
 	wake       chan struct{} // capacity 1: there are new verdicts
 
-	values, unsupported, recorded atomic.Uint64
+	values, unsupported, recorded, samples atomic.Uint64
 }
 
 // New returns an empty metric view and registers it as a reducer of a shard
@@ -44,6 +44,7 @@ func New(s *shard.Shard, o Options) *View {
 		o.Registerer.MustRegister(
 			counter("values_total", "Raw values of items applied.", &v.values),
 			counter("unsupported_total", "Values that a collector or a step refused.", &v.unsupported),
+			counter("samples_total", "Samples of series that a Prometheus wrote, applied.", &v.samples),
 			counter("verdicts_total", "Changes of triggers written to the journal.", &v.recorded),
 		)
 	}
@@ -85,9 +86,10 @@ func (reducer) Section() shard.Section {
 	return shard.Section{Name: "metrics", Version: SectionVersion}
 }
 
-// Claims lists the journal entries to apply: blocks of measured values, and recorded verdicts
+// Claims lists the journal entries to apply: blocks of measured values, samples of a
+// Prometheus, and recorded verdicts
 func (reducer) Claims() shard.Claims {
-	return shard.Claims{Signals: []wire.SignalKind{wire.SignalValueBlock}, Records: []wire.RecordKind{wire.RecordVerdict}}
+	return shard.Claims{Signals: []wire.SignalKind{wire.SignalValueBlock}, Records: []wire.RecordKind{wire.RecordVerdict, wire.RecordSamples}}
 }
 
 // Reset empties a partition.

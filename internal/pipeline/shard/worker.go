@@ -289,10 +289,10 @@ func newMetrics(s *Shard, r prometheus.Registerer) *metrics {
 	return m
 }
 
-const recordKinds = 10
+const recordKinds = 11
 
 var recordNames = [recordKinds]string{
-	"malformed", "batch", "session", "started", "intent", "forget", "action", "own", "proxied", "verdict",
+	"malformed", "batch", "session", "started", "intent", "forget", "action", "own", "proxied", "verdict", "samples",
 }
 
 // countRecord adds one to the counter of a kind of record.

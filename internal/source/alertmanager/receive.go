@@ -5,18 +5,14 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/access"
-	"github.com/muster-fleet/muster/internal/authlimit"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/core"
@@ -172,7 +168,7 @@ func (s *Server) Serve(r *http.Request, address string) error {
 
 // serve checks the path, method and sender of a request, then handles its alerts.
 func (s *Server) serve(r *http.Request, address string) error {
-	namespace, ok := namespaceOfPath(r.URL.Path)
+	namespace, ok := s.login.NamespaceOf(r.URL.Path, "api/v2/alerts", "api/v1/alerts")
 	if !ok {
 		return model.Errorf(model.NotFound, "path %s does not exist", r.URL.Path).
 			WithHint("send alerts by POST %sapi/v2/alerts, or %sNAMESPACE/api/v2/alerts: docs/alerts.md", Path, Path)
@@ -180,7 +176,7 @@ func (s *Server) serve(r *http.Request, address string) error {
 	if r.Method != http.MethodPost {
 		return model.Errorf(model.Invalid, "send alerts by POST; list them: muster get events --selector source=alertmanager").WithHint("create silences with muster silence: docs/alerts.md")
 	}
-	user, err := s.authenticateSender(r, namespace)
+	user, err := s.login.Authenticate(r, namespace)
 	if err != nil {
 		return err
 	}
@@ -192,70 +188,6 @@ func (s *Server) serve(r *http.Request, address string) error {
 		return model.Errorf(model.TooLarge, "the request's body is larger than the limit of %s", model.Size(s.cfg.Limits.BodyBytes)).WithHint("send fewer alerts at once")
 	}
 	return s.receive(r.Context(), intent.Actor{User: user, Whence: address}, namespace, body)
-}
-
-// namespaceOfPath returns the namespace of a URL path.
-func namespaceOfPath(path string) (namespace string, ok bool) {
-	rest, ok := strings.CutPrefix(path, Path)
-	if !ok {
-		return "", false
-	}
-	for _, version := range [...]string{"api/v2/alerts", "api/v1/alerts"} {
-		if namespace, ok = strings.CutSuffix(rest, version); !ok {
-			continue
-		}
-		if namespace == "" {
-			return model.DefaultNamespaceName, true
-		}
-		namespace, ok = strings.CutSuffix(namespace, "/")
-		return namespace, ok && model.NameError(namespace) == nil
-	}
-	return "", false
-}
-
-// authenticateSender authenticates a sender by a token of the role alerts or admin, or by user and password of the
-// role alerts. The password of Sensu agents, which every machine has, is not accepted.
-func (s *Server) authenticateSender(r *http.Request, namespace string) (user string, err error) {
-	var namespaces []string
-	if token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer "); ok {
-		who, err := s.cfg.Access.Authenticate(strings.TrimSpace(token))
-		if err != nil {
-			return "", model.Errorf(model.Unauthenticated, "the token is unknown or has expired").WithHint("create a token: muster auth token create --role alerts -m \"alerts\"")
-		}
-		if who.Role != access.Alerts && !who.May(access.Change, namespace) {
-			return "", model.Errorf(model.Forbidden, "a token with the role %s may not send alerts", &who.Grants).WithHint("create a token: muster auth token create --role alerts -m \"alerts\"")
-		}
-		user, namespaces = who.User, who.Namespaces
-	} else if name, password, ok := r.BasicAuth(); ok {
-		who, err := s.loginProgram(r.Context(), name, password, model.HostOf(r.RemoteAddr))
-		if err != nil {
-			return "", err
-		}
-		user, namespaces = who.Name, who.Namespaces
-	} else {
-		return "", model.Errorf(model.Unauthenticated, "the request has no credentials: expected a token (Authorization: Bearer), or user and password").
-			WithHint("create a token: muster auth token create --role alerts -m \"alerts\"; or a user:  muster auth user create NAME --role alerts")
-	}
-	if len(namespaces) > 0 && !slices.Contains(namespaces, namespace) {
-		return "", model.Errorf(model.Forbidden, "%s may not send alerts to namespace %q", user, namespace).
-			WithHint("allowed: %s; name the namespace in the path: %sNAMESPACE", strings.Join(namespaces, ", "), Path)
-	}
-	return user, s.cfg.Intent.CheckNamespace(namespace)
-}
-
-// loginProgram checks the user name and password of a sender, and limits wrong passwords per address. One that was
-// right before is never limited, even if somebody at the same address guesses passwords.
-func (s *Server) loginProgram(ctx context.Context, name, password, from string) (p access.Program, err error) {
-	if p, err = s.cfg.Access.LoginProgram(ctx, access.Alerts, name, password, func(ctx context.Context) (func(bool), error) {
-		done, _, err := s.passwords.Acquire(ctx, from)
-		if errors.Is(err, authlimit.ErrExhausted) {
-			err = model.Errorf(model.Limited, "too many wrong passwords from %s", from).WithHint("wait half a minute; passwords that were right since the server started still work")
-		}
-		return done, err
-	}); err != nil {
-		return p, fmt.Errorf("log in as %q: %w", truncate(oneLine(name), 100), err)
-	}
-	return p, nil
 }
 
 // Alert is an alert in the form of Alertmanager's api/v2 (and the older api/v1).

@@ -23,6 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/recorder"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
@@ -416,7 +417,8 @@ func FuzzAlerts(f *testing.F) {
 		f.Add("/alertmanager/web/api/v2/alerts", text)
 	}
 	f.Fuzz(func(t *testing.T, path string, body []byte) {
-		if ns, ok := namespaceOfPath(path); ok && model.NameError(ns) != nil {
+		login := core.SenderLogin{Path: Path}
+		if ns, ok := login.NamespaceOf(path, "api/v2/alerts", "api/v1/alerts"); ok && model.NameError(ns) != nil {
 			t.Errorf("namespace %q of %q", ns, path)
 		}
 		l := Config{}.Limits

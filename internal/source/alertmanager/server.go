@@ -22,10 +22,10 @@ import (
 
 // Server receives alerts by Alertmanager's API and writes them as results of passive checks.
 type Server struct {
-	cfg       Config
-	metrics   *metrics
-	passwords *authlimit.Limiter
-	ready     chan struct{} // closed when the events that are open at the start are loaded
+	cfg     Config
+	metrics *metrics
+	login   core.SenderLogin
+	ready   chan struct{} // closed when the events that are open at the start are loaded
 
 	creation sync.Mutex // held while checks and nodes are created
 
@@ -43,7 +43,8 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, passwords: authlimit.New(cfg.Now), ready: make(chan struct{}), events: map[eventKey]*alertEvent{}, pastEnds: map[senderAlert]expiredAlert{}, warned: map[string]time.Duration{}, clockRead: cfg.Now()}
+	s := &Server{cfg: cfg, ready: make(chan struct{}), events: map[eventKey]*alertEvent{}, pastEnds: map[senderAlert]expiredAlert{}, warned: map[string]time.Duration{}, clockRead: cfg.Now()}
+	s.login = core.SenderLogin{Access: cfg.Access, CheckNamespace: cfg.Intent.CheckNamespace, Passwords: authlimit.New(cfg.Now), Role: access.Alerts, Noun: "alerts", Path: Path}
 	s.metrics = newMetrics(cfg.Registerer, func() float64 {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -178,7 +179,7 @@ func (s *Server) markUnknown(list []*alertEvent) {
 
 // Config holds the settings of a Server and the services that it calls.
 type Config struct {
-	Access Access
+	Access core.Access
 	Intent Intent
 	Plan   Plan
 	View   View
@@ -196,13 +197,7 @@ type Config struct {
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
 }
 
-// Access is the interface that authenticates senders; *access.Service implements it.
-type Access interface {
-	Authenticate(token string) (access.Subject, error)
-	LoginProgram(ctx context.Context, role, name, password string, admit access.Admit) (access.Program, error)
-}
-
-// Intent is the interface that creates the checks and nodes of alerts.
+// Intent creates the checks and nodes of alerts.
 type Intent interface {
 	CheckNamespace(name string) error
 	core.Declarer

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
 	"pgregory.net/rapid"
 
 	"github.com/muster-fleet/muster/internal/testenv"
@@ -64,6 +65,31 @@ func TestConformKeepsValues(t *testing.T) {
 		got := read(t, s)[load.String()]
 		if !math.Signbit(got[1].value) {
 			t.Error("minus zero became zero")
+		}
+	})
+}
+
+// TestConformInsertKeepsOneValuePerTime inserts values, late ones, each a second time with another number, and a staleness marker.
+func TestConformInsertKeepsOneValuePerTime(t *testing.T) {
+	conform(t, func(t *testing.T, open func(Options) Store) {
+		s := open(Options{LateWindow: time.Hour})
+		marker := math.Float64frombits(value.StaleNaN)
+		buffer := labels.NewScratchBuilder(1)
+		for _, x := range []point{{1000, 1}, {2000, 2}, {1500, 7}, {3000, marker}, {1500, 8}, {3000, 9}} {
+			buffer.Reset()
+			load.Range(func(l labels.Label) { buffer.Add(l.Name, l.Value) })
+			var l labels.Labels
+			buffer.Overwrite(&l)
+			s.Insert(0, &Series{}, l, start+x.ms, x.value)
+		}
+		if c := s.Counts(); c.Values != 4 || c.Doubled != 2 {
+			t.Errorf("%+v, want 4 values and 2 doubled", c)
+		}
+		s = restart(t, s, func() Store { return open(Options{LateWindow: time.Hour}) })
+		defer s.Close()
+		got := read(t, s)[load.String()]
+		if len(got) != 4 || fmt.Sprint(got[:3]) != fmt.Sprint([]point{{1000, 1}, {1500, 7}, {2000, 2}}) || math.Float64bits(got[3].value) != value.StaleNaN {
+			t.Errorf("%v", got)
 		}
 	})
 }

@@ -107,19 +107,16 @@ func (s *db) Append(id model.Partition, ref *Series, name func() labels.Labels, 
 	defer p.mu.Unlock()
 	of := ref.of
 	if of == nil || of.gone {
-		if of = s.index.find(p, name(), s.options.MaxSeries); of == nil {
-			p.counts.Unbounded++
+		if of = s.find(p, ref, name()); of == nil {
 			return
 		}
-		ref.of = of
 	}
 	ms, moved, late, ok := of.place(at)
 	if !ok {
 		p.counts.Dense++
 		return
 	}
-	if p.newest != math.MinInt64 && ms < p.newest-s.options.LateWindow.Milliseconds() {
-		p.counts.Late++
+	if !s.isTimely(p, ms) {
 		return
 	}
 	if late || ms < s.sealed.Load() {
@@ -137,6 +134,59 @@ func (s *db) Append(id model.Partition, ref *Series, name func() labels.Labels, 
 	if moved {
 		p.counts.Moved++
 	}
+}
+
+// Insert adds a value with its time as its identity: a second one is left out.
+func (s *db) Insert(id model.Partition, ref *Series, l labels.Labels, ms int64, value float64) {
+	p := &s.partitions[id]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of := ref.of
+	if of == nil || of.gone {
+		if of = s.find(p, ref, l); of == nil {
+			return
+		}
+	}
+	late := of.taken != 0 && ms <= of.taken
+	switch {
+	case !s.isTimely(p, ms):
+		return
+	case ms == of.taken && late:
+		p.counts.Doubled++
+		return
+	case late || ms < s.sealed.Load():
+		// The chunks may have a value at that time, too: a query and a block take one of them.
+		if _, taken := p.lateIndex(of, ms); taken {
+			p.counts.Doubled++
+			return
+		}
+		if _, ok := p.addLate(of, ms, value); !ok {
+			p.counts.Dense++
+			return
+		}
+	default:
+		of.given, of.taken = ms, ms
+		s.add(p, of, ms, value)
+	}
+	p.newest = max(p.newest, ms)
+	p.counts.Values++
+}
+
+// find finds or makes the series of a reference; nil: its namespace has too many. Call it with the partition's mutex.
+func (s *db) find(p *headPartition, ref *Series, l labels.Labels) *headSeries {
+	if ref.of = s.index.find(p, l, s.options.MaxSeries); ref.of == nil {
+		p.counts.Unbounded++
+	}
+	return ref.of
+}
+
+// isTimely reports whether a value at a time is not too late for a partition, and counts it if it is.
+func (s *db) isTimely(p *headPartition, ms int64) bool {
+	timely := p.newest == math.MinInt64 || ms >= p.newest-s.options.LateWindow.Milliseconds()
+	if !timely {
+		p.counts.Late++
+	}
+	return timely
 }
 
 // add appends a value that is newer than all others of its series; the caller holds the mutex of the partition.
@@ -164,7 +214,7 @@ func (s *db) cut(of *headSeries) {
 // would make room: late values come in order of time, but for a few.
 func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (moved, ok bool) {
 	list := p.late[of]
-	at, taken := slices.BinarySearchFunc(list, ms, func(x point, ms int64) int { return cmp.Compare(x.ms, ms) })
+	at, taken := p.lateIndex(of, ms)
 	for shift := 0; taken; shift++ {
 		if shift == maxShift {
 			return false, false
@@ -179,6 +229,11 @@ func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (moved,
 	p.late[of] = slices.Insert(list, at, point{ms, value})
 	p.lates++
 	return moved, true
+}
+
+// lateIndex returns the index of a time among the late values of a series, and whether one has it.
+func (p *headPartition) lateIndex(of *headSeries, ms int64) (at int, taken bool) {
+	return slices.BinarySearchFunc(p.late[of], ms, func(x point, ms int64) int { return cmp.Compare(x.ms, ms) })
 }
 
 // rangeStart returns the start of the range that contains a time.

@@ -26,22 +26,21 @@ func newIndex() *seriesIndex {
 	}
 }
 
-// find returns the series of a partition with these labels, and creates it if it is missing; nil: the namespace has
-// reached its limit of series (zero: no limit). Call it with the partition's mutex.
+// find returns the series of a partition with these labels, and makes it if it is missing; nil: its namespace has as many as it
+// may have (zero: there is no limit). Call it with the partition's mutex. The labels stay the caller's.
 func (x *seriesIndex) find(p *headPartition, l labels.Labels, limit int) *headSeries {
 	hash := l.Hash()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	var twin *headSeries
-	for of := x.byHash[hash]; of != nil; of = of.next {
-		if labels.Equal(of.labels, l) {
-			if of.partition == p {
-				return of
-			}
-			twin = of
-		}
+	x.mu.RLock()
+	of, _ := x.search(p, hash, l)
+	x.mu.RUnlock()
+	if of != nil {
+		return of
 	}
-	of := &headSeries{labels: l, partition: p, next: x.byHash[hash]}
+	x.mu.Lock() // no other goroutine makes a series of this partition; one may have made a twin
+	defer x.mu.Unlock()
+	_, twin := x.search(p, hash, l)
+	l = l.Copy()
+	of = &headSeries{labels: l, partition: p, next: x.byHash[hash]}
 	if twin != nil {
 		of.ref, of.twin = twin.ref, x.byRef[twin.ref]
 	} else {
@@ -57,6 +56,19 @@ func (x *seriesIndex) find(p *headPartition, l labels.Labels, limit int) *headSe
 	x.byHash[hash], x.byRef[of.ref] = of, of
 	p.series = append(p.series, of)
 	return of
+}
+
+// search returns the series of a partition with these labels, or else a series of another partition with them. Call it with mu.
+func (x *seriesIndex) search(p *headPartition, hash uint64, l labels.Labels) (of, twin *headSeries) {
+	for of := x.byHash[hash]; of != nil; of = of.next {
+		if labels.Equal(of.labels, l) {
+			if of.partition == p {
+				return of, nil
+			}
+			twin = of
+		}
+	}
+	return nil, twin
 }
 
 // remove removes series from the index. Call it with the mutex of their partition.

@@ -79,20 +79,10 @@ func (m *memory) Counts() Counts {
 func (m *memory) Append(_ model.Partition, _ *Series, name func() labels.Labels, at int64, value float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l := name()
-	key, ms := l.String(), at/1e6
-	if m.disk.values[key] == nil {
-		count := 0
-		for _, other := range m.disk.labels {
-			if other.Get(LabelNamespace) == l.Get(LabelNamespace) {
-				count++
-			}
-		}
-		if m.options.MaxSeries > 0 && count >= m.options.MaxSeries {
-			m.counts.Unbounded++
-			return
-		}
-		m.disk.values[key], m.disk.labels[key] = map[int64]float64{}, l
+	l, ms := name(), at/1e6
+	key := l.String()
+	if !m.find(key, l) {
+		return
 	}
 	moved := false
 	if ms >= m.disk.given[key] {
@@ -108,6 +98,46 @@ func (m *memory) Append(_ model.Partition, _ *Series, name func() labels.Labels,
 	}
 	if moved {
 		m.counts.Moved++
+	}
+	m.disk.values[key][ms] = value
+	m.disk.newest = max(m.disk.newest, ms)
+	m.counts.Values++
+}
+
+// find makes the series with these labels if it is missing; false: its namespace has too many.
+func (m *memory) find(key string, l labels.Labels) bool {
+	if m.disk.values[key] != nil {
+		return true
+	}
+	count := 0
+	for _, other := range m.disk.labels {
+		if other.Get(LabelNamespace) == l.Get(LabelNamespace) {
+			count++
+		}
+	}
+	if m.options.MaxSeries > 0 && count >= m.options.MaxSeries {
+		m.counts.Unbounded++
+		return false
+	}
+	m.disk.values[key], m.disk.labels[key] = map[int64]float64{}, l.Copy()
+	return true
+}
+
+// Insert adds a value unless the series has one at that time.
+func (m *memory) Insert(_ model.Partition, _ *Series, l labels.Labels, ms int64, value float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	key := l.String()
+	if !m.find(key, l) {
+		return
+	}
+	if m.disk.newest != 0 && ms < m.disk.newest-m.options.LateWindow.Milliseconds() {
+		m.counts.Late++
+		return
+	}
+	if _, taken := m.disk.values[key][ms]; taken {
+		m.counts.Doubled++
+		return
 	}
 	m.disk.values[key][ms] = value
 	m.disk.newest = max(m.disk.newest, ms)

@@ -31,6 +31,9 @@ type Store interface {
 	// Append adds a value at a time in Unix ns to a series of a partition. It calls name if s is new or its series has left
 	// the head. A value that the store refuses is counted.
 	Append(p model.Partition, s *Series, name func() labels.Labels, at int64, value float64)
+	// Insert adds a value at a time in Unix ms to a series of a partition, bit by bit. A second value of the series at that time
+	// is left out and counted. s caches the series between calls with the same labels, which stay the caller's.
+	Insert(p model.Partition, s *Series, l labels.Labels, ms int64, value float64)
 	// Encode appends the head of a partition to a snapshot, which counts when Sync has returned without an error.
 	Encode(p model.Partition, dst []byte) []byte
 	// Decode fills the empty head of a partition from a snapshot.
@@ -66,6 +69,7 @@ type Series struct{ of *headSeries }
 type Counts struct {
 	Values    uint64 // appended
 	Moved     uint64 // by 1 ms, because the series has a value at that time
+	Doubled   uint64 // left out: Insert found a value at that time
 	Late      uint64 // refused: older than the window for late values
 	Dense     uint64 // refused: the series has too many values at that time
 	Unbounded uint64 // refused: the namespace has as many series as it may have
@@ -79,6 +83,7 @@ func register(s Store, r prometheus.Registerer) (err error) {
 	}{
 		{"values_total", "", "Values appended to the series store.", func(c Counts) uint64 { return c.Values }},
 		{"moved_total", "", "Values moved by 1 ms, because their series has a value at that time.", func(c Counts) uint64 { return c.Moved }},
+		{"refused_total", "doubled", "Values that the series store refused.", func(c Counts) uint64 { return c.Doubled }},
 		{"refused_total", "late", "Values that the series store refused.", func(c Counts) uint64 { return c.Late }},
 		{"refused_total", "dense", "Values that the series store refused.", func(c Counts) uint64 { return c.Dense }},
 		{"refused_total", "series", "Values that the series store refused.", func(c Counts) uint64 { return c.Unbounded }},

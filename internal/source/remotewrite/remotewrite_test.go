@@ -1,0 +1,324 @@
+package remotewrite
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/snappy"
+	"github.com/prometheus/prometheus/prompb"
+	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
+	"pgregory.net/rapid"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+const (
+	type1 = "application/x-protobuf"
+	type2 = "application/x-protobuf;proto=io.prometheus.write.v2.Request"
+)
+
+var now = time.UnixMilli(1764007200000)
+
+// testServer is a Server with a journal in memory.
+type testServer struct {
+	*Server
+	entries []journal.Entry
+	err     error // of the commits
+	charged string
+}
+
+// newServer returns a test server that knows the token good and the namespaces default and web.
+func newServer(t testing.TB) *testServer {
+	s := &testServer{}
+	s.Server = testenv.Value(New(Config{
+		Access: s, Journal: s, Now: func() time.Time { return now },
+		CheckNamespace: func(name string) error {
+			if name != "default" && name != "web" {
+				return model.Errorf(model.NotFound, "namespace %s does not exist", name)
+			}
+			return nil
+		},
+		Charge: func(string, string, int) string { return s.charged },
+	}))(t)
+	return s
+}
+
+// Authenticate implements core.Access.
+func (s *testServer) Authenticate(token string) (access.Subject, error) {
+	if token != "good" {
+		return access.Subject{}, errors.New("unknown")
+	}
+	return access.Subject{User: "prometheus", Grants: access.Grants{Role: access.RemoteWrite}}, nil
+}
+
+// LoginProgram implements core.Access.
+func (s *testServer) LoginProgram(context.Context, string, string, string, access.Admit) (access.Program, error) {
+	return access.Program{}, model.Errorf(model.Unauthenticated, "wrong password")
+}
+
+// Append implements the journal: it keeps copies of the entries and ends the commit at once.
+func (s *testServer) Append(_ context.Context, entries ...journal.Entry) error {
+	for _, e := range entries {
+		if s.err == nil {
+			s.entries = append(s.entries, journal.Entry{Section: e.Section, Data: bytes.Clone(e.Data)})
+		}
+		if e.Waiter != nil {
+			e.Waiter.Committed(0, journal.Position{}, s.err)
+		}
+	}
+	return nil
+}
+
+// journaled returns the samples in the journal: series and samples in the order of time.
+func (s *testServer) journaled(t testing.TB) (list []string) {
+	for _, e := range s.entries {
+		var r wire.Record
+		testenv.NoError(t, r.Decode(e.Data))
+		var reader wire.SampleReader
+		testenv.NoError(t, reader.Reset(r.Samples.Block))
+		for reader.Next() {
+			text := ""
+			for _, l := range reader.Labels {
+				text += l.Name + "=" + l.Value + " "
+			}
+			for _, x := range reader.Samples {
+				list = append(list, fmt.Sprintf("%s%d %x", text, x.Ms, math.Float64bits(x.Value)))
+			}
+		}
+		testenv.NoError(t, reader.Err())
+	}
+	slices.Sort(list)
+	return list
+}
+
+// post sends a body to the server and returns the answer's headers.
+func (s *testServer) post(path, contentType, token string, body []byte) (http.Header, error) {
+	r := httptest.NewRequest(http.MethodPost, path, bytes.NewReader(body))
+	r.Header.Set("Content-Type", contentType)
+	r.Header.Set("Content-Encoding", "snappy")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	header := http.Header{}
+	return header, s.Serve(header, r, "192.0.2.1")
+}
+
+// series is a series of a request in either version.
+type series struct {
+	labels  []string // names and values in turn
+	samples []wire.Sample
+}
+
+// encode returns the list as the uncompressed body of a request.
+func encode(t testing.TB, version2 bool, list []series) []byte {
+	if !version2 {
+		var r prompb.WriteRequest
+		for _, x := range list {
+			var s prompb.TimeSeries
+			for i := 0; i < len(x.labels); i += 2 {
+				s.Labels = append(s.Labels, prompb.Label{Name: x.labels[i], Value: x.labels[i+1]})
+			}
+			for _, v := range x.samples {
+				s.Samples = append(s.Samples, prompb.Sample{Timestamp: v.Ms, Value: v.Value})
+			}
+			r.Timeseries = append(r.Timeseries, s)
+		}
+		return testenv.Value(r.Marshal())(t)
+	}
+	var r writev2.Request
+	symbols := writev2.NewSymbolTable()
+	for _, x := range list {
+		var s writev2.TimeSeries
+		for _, text := range x.labels {
+			s.LabelsRefs = append(s.LabelsRefs, symbols.Symbolize(text))
+		}
+		for _, v := range x.samples {
+			s.Samples = append(s.Samples, writev2.Sample{Timestamp: v.Ms, Value: v.Value})
+		}
+		r.Timeseries = append(r.Timeseries, s)
+	}
+	r.Symbols = symbols.Symbols()
+	return testenv.Value(r.Marshal())(t)
+}
+
+// TestSamplesBecomeRecords writes samples in both versions and expects them in the journal with the namespace of the path.
+func TestSamplesBecomeRecords(t *testing.T) {
+	list := []series{
+		{[]string{"__name__", "up", "job", "node", "namespace", "kube-system"}, []wire.Sample{{Ms: now.UnixMilli(), Value: 1}, {Ms: now.UnixMilli() + 1, Value: math.Float64frombits(0x7ff0000000000002)}}},
+		{[]string{"__name__", "load1", "instance", "db1", "empty", ""}, []wire.Sample{{Ms: now.UnixMilli() - 5, Value: 0.5}}},
+	}
+	want := []string{
+		fmt.Sprintf("__name__=load1 instance=db1 namespace=web %d 3fe0000000000000", now.UnixMilli()-5),
+		fmt.Sprintf("__name__=up exported_namespace=kube-system job=node namespace=web %d 3ff0000000000000", now.UnixMilli()),
+		fmt.Sprintf("__name__=up exported_namespace=kube-system job=node namespace=web %d 7ff0000000000002", now.UnixMilli()+1),
+	}
+	for _, version2 := range []bool{false, true} {
+		s, kind := newServer(t), type1
+		if version2 {
+			kind = type2
+		}
+		header, err := s.post("/prometheus/web/api/v1/write", kind, "good", snappy.Encode(nil, encode(t, version2, list)))
+		testenv.NoError(t, err)
+		if got := s.journaled(t); !slices.Equal(got, want) || header.Get("X-Prometheus-Remote-Write-Samples-Written") != "3" {
+			t.Errorf("version 2 %v: %q, want %q; headers %v", version2, got, want, header)
+		}
+	}
+}
+
+// TestWrongRequestsAreRefused sends requests that are refused whole or in part, and compares class, reason and kept samples.
+func TestWrongRequestsAreRefused(t *testing.T) {
+	at := now.UnixMilli()
+	one := func(ms int64, labels ...string) []byte {
+		return snappy.Encode(nil, encode(t, false, []series{{labels, []wire.Sample{{Ms: ms, Value: 1}}}, {[]string{"__name__", "good"}, []wire.Sample{{Ms: at, Value: 1}}}}))
+	}
+	many := []string{"__name__", "wide"}
+	for i := range 70 {
+		many = append(many, fmt.Sprint("l", i), "x")
+	}
+	for _, c := range []struct {
+		path, kind, token string
+		body              []byte
+		class             model.Class
+		reason            string
+		kept              int
+	}{
+		{"/prometheus/api/v1/write", type1, "", one(at, "__name__", "a"), model.Unauthenticated, "no credentials", 0},
+		{"/prometheus/api/v1/write", type1, "bad", one(at, "__name__", "a"), model.Unauthenticated, "unknown or has expired", 0},
+		{"/prometheus/nosuch/api/v1/write", type1, "good", one(at, "__name__", "a"), model.NotFound, "does not exist", 0},
+		{"/prometheus/a/b/api/v1/write", type1, "good", one(at, "__name__", "a"), model.NotFound, "does not exist", 0},
+		{"/prometheus/api/v1/write", "application/json", "good", one(at, "__name__", "a"), model.Invalid, "no remote write", 0},
+		{"/prometheus/api/v1/write", type1, "good", []byte("\xff\xff\xff"), model.Invalid, "uncompress", 0},
+		{"/prometheus/api/v1/write", type1, "good", snappy.Encode(nil, []byte{0x0a, 0x7f}), model.Invalid, "protobuf", 0},
+		{"/prometheus/api/v1/write", type2, "good", snappy.Encode(nil, []byte{0x2a, 0x04, 0x0a, 0x02, 1, 2}), model.Invalid, "protobuf", 0},
+		{"/prometheus/api/v1/write", type1, "good", []byte{0xff, 0xff, 0xff, 0xff, 0x7}, model.TooLarge, "larger than the limit", 0},
+		{"/prometheus/api/v1/write", type1, "good", one(at+11*60*1000, "__name__", "a"), model.Invalid, "ahead", 1},
+		{"/prometheus/api/v1/write", type1, "good", one(at-25*3600*1000, "__name__", "a"), model.Invalid, "older", 1},
+		{"/prometheus/api/v1/write", type1, "good", one(at, "job", "a"), model.Invalid, "no label __name__", 1},
+		{"/prometheus/api/v1/write", type1, "good", one(at, "__name__", "a", "b", "1", "b", "2"), model.Invalid, "twice", 1},
+		{"/prometheus/api/v1/write", type1, "good", one(at, "__name__", "a", "b", "\xff"), model.Invalid, "UTF-8", 1},
+		{"/prometheus/api/v1/write", type1, "good", one(at, "__name__", "a", "b", strings.Repeat("x", 2049)), model.Invalid, "too long", 1},
+		{"/prometheus/api/v1/write", type1, "good", one(at, many...), model.Invalid, "too many labels", 1},
+	} {
+		s := newServer(t)
+		if _, err := s.post(c.path, c.kind, c.token, c.body); model.ClassOf(err) != c.class || !strings.Contains(err.Error(), c.reason) || len(s.journaled(t)) != c.kept {
+			t.Errorf("%s %q: %v (%v), want %s; kept %v", c.path, c.body[:min(len(c.body), 40)], err, model.ClassOf(err), c.reason, s.journaled(t))
+		}
+	}
+	s := newServer(t)
+	s.charged = "too much"
+	if _, err := s.post("/prometheus/api/v1/write", type1, "good", one(at, "__name__", "a")); model.ClassOf(err) != model.Limited {
+		t.Errorf("over the limit: %v", err)
+	}
+	s = newServer(t)
+	s.err = errors.New("full disk")
+	if _, err := s.post("/prometheus/api/v1/write", type1, "good", one(at, "__name__", "a")); model.ClassOf(err) != model.Unavailable {
+		t.Errorf("journal without room: %v", err)
+	}
+}
+
+// TestDecoderAgreesWithPrometheus encodes random requests with Prometheus' own code and compares what the reader finds.
+func TestDecoderAgreesWithPrometheus(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		var list []series
+		for range rapid.IntRange(0, 4).Draw(r, "series") {
+			x := series{}
+			for range rapid.IntRange(0, 6).Draw(r, "labels") * 2 {
+				x.labels = append(x.labels, rapid.StringN(0, 8, 20).Draw(r, "text"))
+			}
+			for range rapid.IntRange(0, 3).Draw(r, "samples") {
+				x.samples = append(x.samples, wire.Sample{Ms: rapid.Int64().Draw(r, "ms"), Value: rapid.Float64().Draw(r, "value")})
+			}
+			list = append(list, x)
+		}
+		for _, version2 := range []bool{false, true} {
+			var reader requestReader
+			testenv.NoError(t, reader.reset(version2, encode(t, version2, list)))
+			n := 0
+			for reader.next() {
+				labels := []string{}
+				for _, l := range reader.labels {
+					labels = append(labels, l.Name, l.Value)
+				}
+				if n >= len(list) || !slices.Equal(labels, list[n].labels) || !slices.Equal(reader.samples, list[n].samples) {
+					r.Fatalf("series %d: %q %v, want %+v", n, labels, reader.samples, list)
+				}
+				n++
+			}
+			if reader.err != nil || n != len(list) {
+				r.Fatalf("%d of %d series, %v", n, len(list), reader.err)
+			}
+		}
+	})
+}
+
+// TestSeriesStaysInItsSection expects samples of one target in one section, and series without a target spread.
+func TestSeriesStaysInItsSection(t *testing.T) {
+	target := func(name string) []wire.SeriesLabel {
+		return setNamespace([]wire.SeriesLabel{{Name: "__name__", Value: name}, {Name: "job", Value: "node"}, {Name: "instance", Value: "db1:9100"}}, "default")
+	}
+	if a, b := sectionOf(target("a")), sectionOf(target("b")); a != b || a != 230 {
+		t.Errorf("sections %d and %d; a journal has series in their old section", a, b)
+	}
+	seen := map[int]bool{}
+	for i := range 100 {
+		seen[sectionOf(setNamespace([]wire.SeriesLabel{{Name: "__name__", Value: fmt.Sprint("m", i)}}, "default"))] = true
+	}
+	if len(seen) < 50 {
+		t.Errorf("100 series are in %d sections", len(seen))
+	}
+}
+
+// FuzzRequest sends any bytes as a request of either version; what is kept can be read back.
+func FuzzRequest(f *testing.F) {
+	list := []series{{[]string{"__name__", "up", "job", "node"}, []wire.Sample{{Ms: now.UnixMilli(), Value: 1}}}}
+	f.Add(false, encode(f, false, list))
+	f.Add(true, encode(f, true, list))
+	f.Fuzz(func(t *testing.T, version2 bool, body []byte) {
+		s := newServer(t)
+		b, err := s.decode("default", version2, body)
+		if err == nil {
+			testenv.NoError(t, s.Append(t.Context(), b.entries...))
+			if got := s.journaled(t); len(got) != b.kept {
+				t.Fatalf("%d samples are kept, the journal has %d", b.kept, len(got))
+			}
+		}
+	})
+}
+
+// BenchmarkWrite measures a request with 2,000 samples of two targets, from the compressed body to the journal.
+func BenchmarkWrite(b *testing.B) {
+	for _, version2 := range []bool{false, true} {
+		var list []series
+		for i := range 2000 {
+			list = append(list, series{[]string{"__name__", fmt.Sprint("node_metric_", i%1000), "cpu", fmt.Sprint(i % 8), "instance", fmt.Sprint("db", i/1000, ":9100"), "job", "node", "mode", "idle"}, []wire.Sample{{Ms: now.UnixMilli(), Value: float64(i)}}})
+		}
+		body, kind := snappy.Encode(nil, encode(b, version2, list)), type1
+		if version2 {
+			kind = type2
+		}
+		b.Run(fmt.Sprint("version2=", version2), func(b *testing.B) {
+			s := newServer(b)
+			b.ReportAllocs()
+			for b.Loop() {
+				s.entries = s.entries[:0]
+				if _, err := s.post("/prometheus/api/v1/write", kind, "good", body); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/2000, "ns/sample")
+		})
+	}
+}

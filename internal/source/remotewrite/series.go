@@ -1,0 +1,173 @@
+package remotewrite
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Names of labels with a meaning here.
+const (
+	labelMetric    = "__name__"
+	labelNamespace = "namespace"
+	labelExported  = "exported_namespace" // the label namespace that the sender gave
+)
+
+// blockBytes bounds the samples of one record, beside its last series.
+const blockBytes = 256 << 10
+
+// sampleBatch collects the accepted samples of a request.
+type sampleBatch struct {
+	namespace string
+	limits    *Limits
+	oldest    int64 // allowed time, Unix ms
+	newest    int64
+
+	sections [model.Partitions]*wire.SampleBlock
+	entries  []journal.Entry
+	kept     int
+	refused  [outcomes]int
+	reason   string // of the first refusal
+}
+
+// refuse counts refused samples.
+func (b *sampleBatch) refuse(out outcome, n int, reason string) {
+	if b.refused[out] += n; b.reason == "" {
+		b.reason = reason
+	}
+}
+
+// add adds the samples of a series, or refuses them. It changes labels.
+func (b *sampleBatch) add(labels []wire.SeriesLabel, samples []wire.Sample) {
+	if len(samples) == 0 {
+		return
+	}
+	labels = setNamespace(labels, b.namespace)
+	if reason := b.labelError(labels); reason != "" {
+		b.refuse(badLabels, len(samples), reason)
+		return
+	}
+	timely := samples[:0]
+	for _, s := range samples {
+		switch {
+		case s.Ms > b.newest:
+			b.refuse(future, 1, "a sample is more than 10 minutes ahead of the server's clock: "+name(labels))
+		case s.Ms < b.oldest:
+			b.refuse(tooOld, 1, "a sample is older than 24 hours: "+name(labels))
+		default:
+			timely = append(timely, s)
+		}
+	}
+	if len(timely) == 0 {
+		return
+	}
+	section := sectionOf(labels)
+	block := b.sections[section]
+	if block == nil {
+		block = new(wire.SampleBlock)
+		b.sections[section] = block
+	}
+	block.Add(labels, timely)
+	if b.kept += len(timely); block.Size() >= blockBytes {
+		b.finish(section)
+	}
+}
+
+// finish makes the block of a section an entry for the journal.
+func (b *sampleBatch) finish(section int) {
+	b.entries = append(b.entries, journal.Entry{Section: journal.Section(section), Data: wire.AppendRecord(nil, &wire.Record{
+		Kind: wire.RecordSamples, Samples: &wire.Samples{Block: b.sections[section].Append(nil)},
+	})})
+	b.sections[section] = nil
+}
+
+// finishAll makes the open blocks entries for the journal.
+func (b *sampleBatch) finishAll() {
+	for section, block := range b.sections {
+		if block != nil {
+			b.finish(section)
+		}
+	}
+}
+
+// setNamespace sorts the labels of a series and sets its namespace; a namespace that the sender gave gets another name. Labels
+// without a value are left out, as in Prometheus.
+func setNamespace(labels []wire.SeriesLabel, namespace string) []wire.SeriesLabel {
+	labels = slices.DeleteFunc(labels, func(l wire.SeriesLabel) bool { return l.Value == "" })
+	for i := range labels {
+		if labels[i].Name == labelNamespace {
+			labels[i].Name = labelExported
+		}
+	}
+	labels = append(labels, wire.SeriesLabel{Name: labelNamespace, Value: namespace})
+	slices.SortFunc(labels, func(x, y wire.SeriesLabel) int { return strings.Compare(x.Name, y.Name) })
+	return labels
+}
+
+// labelError returns the reason why a series with these sorted labels is refused; empty: it is not.
+func (b *sampleBatch) labelError(labels []wire.SeriesLabel) string {
+	if len(labels) > b.limits.Labels {
+		return "a series has too many labels: " + name(labels)
+	}
+	for i, l := range labels {
+		switch {
+		case l.Name == "" || !utf8.ValidString(l.Name) || !utf8.ValidString(l.Value):
+			return "a label has no name or is not UTF-8: " + name(labels)
+		case len(l.Name) > b.limits.LabelBytes || len(l.Value) > b.limits.LabelBytes:
+			return "label " + model.Truncate(l.Name, 100) + " is too long: " + name(labels)
+		case i > 0 && labels[i-1].Name == l.Name:
+			return "a series has the label " + model.Truncate(l.Name, 100) + " twice: " + name(labels)
+		}
+	}
+	if value(labels, labelMetric) == "" {
+		return "a series has no label __name__"
+	}
+	return ""
+}
+
+// name returns the name of the metric of a series, for messages.
+func name(labels []wire.SeriesLabel) string {
+	return model.Truncate(strings.ToValidUTF8(cmp.Or(value(labels, labelMetric), "(no name)"), "\uFFFD"), 200)
+}
+
+// value returns the value of a label.
+func value(labels []wire.SeriesLabel, name string) string {
+	for _, l := range labels {
+		if l.Name == name {
+			return l.Value
+		}
+	}
+	return ""
+}
+
+// sectionOf returns the section of a series, which stays the same for ever: series of one target of a Prometheus share one.
+func sectionOf(labels []wire.SeriesLabel) int {
+	var h xxhash.Digest
+	h.Reset()
+	write := func(l *wire.SeriesLabel) {
+		_, _ = h.WriteString(l.Name)
+		_, _ = h.WriteString("\xff")
+		_, _ = h.WriteString(l.Value)
+		_, _ = h.WriteString("\xff")
+	}
+	target := false
+	for i := range labels {
+		if l := &labels[i]; l.Name == "job" || l.Name == "instance" {
+			target = true
+			write(l)
+		}
+	}
+	for i := range labels {
+		if l := &labels[i]; !target || l.Name == labelNamespace {
+			write(l)
+		}
+	}
+	return int(h.Sum64() % model.Partitions)
+}

@@ -1,0 +1,248 @@
+package remotewrite
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/snappy"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/authlimit"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/source/core"
+)
+
+// Path is the prefix of the URL paths: PATH/api/v1/write for namespace default, and PATH/NAMESPACE/api/v1/write.
+const Path = "/prometheus/"
+
+// method is the end of the URL paths.
+const method = "api/v1/write"
+
+// Config holds the settings of a Server and the services that it calls.
+type Config struct {
+	Access         core.Access
+	CheckNamespace func(name string) error
+	Journal        interface {
+		Append(ctx context.Context, entries ...journal.Entry) error
+	}
+	// Charge charges the bytes of a request to the limits of its namespace and user; it returns the reason to refuse the
+	// request, or "".
+	Charge func(namespace, user string, bytes int) (reason string)
+	Limits Limits
+
+	Now        func() time.Time      // default time.Now
+	Registerer prometheus.Registerer // default: metrics are kept but not exposed
+}
+
+// Limits limits the requests. Zero: the default.
+type Limits struct {
+	BodyBytes  int64         // of one request as it is sent; default 8 MiB
+	PlainBytes int           // of one request, uncompressed; default 32 MiB
+	Labels     int           // of a series; default 64
+	LabelBytes int           // of the name or value of a label; default 2048
+	Age        time.Duration // of a sample; default 24 h
+	Ahead      time.Duration // of a sample; default 10 min
+}
+
+// Server receives samples by Prometheus' remote write and writes them to the journal.
+type Server struct {
+	cfg     Config
+	login   core.SenderLogin
+	metrics metrics
+	readers sync.Pool // of *requestReader
+}
+
+// New checks the configuration and registers the metrics.
+func New(cfg Config) (*Server, error) {
+	if cfg.Access == nil || cfg.CheckNamespace == nil || cfg.Journal == nil || cfg.Charge == nil {
+		return nil, errors.New("BUG: the source of samples needs access, namespaces, journal and limits")
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Registerer == nil {
+		cfg.Registerer = prometheus.NewRegistry()
+	}
+	l := &cfg.Limits
+	l.BodyBytes, l.PlainBytes = cmp.Or(l.BodyBytes, 8<<20), cmp.Or(l.PlainBytes, 32<<20)
+	l.Labels, l.LabelBytes = cmp.Or(l.Labels, 64), cmp.Or(l.LabelBytes, 2048)
+	l.Age, l.Ahead = cmp.Or(l.Age, 24*time.Hour), cmp.Or(l.Ahead, 10*time.Minute)
+	return &Server{cfg: cfg, metrics: newMetrics(cfg.Registerer), readers: sync.Pool{New: func() any { return new(requestReader) }},
+		login: core.SenderLogin{Access: cfg.Access, CheckNamespace: cfg.CheckNamespace, Passwords: authlimit.New(cfg.Now), Role: access.RemoteWrite, Noun: "samples", Path: Path},
+	}, nil
+}
+
+// Serve handles a request that arrived from an address, and sets headers of the answer. The error is for its sender.
+func (s *Server) Serve(header http.Header, r *http.Request, _ string) error {
+	err := s.serve(header, r)
+	result := "ok"
+	if err != nil {
+		result = model.ClassOf(err).Label()
+	}
+	s.metrics.requests.WithLabelValues(result).Inc()
+	return err
+}
+
+// serve checks the path, method and sender of a request, then writes its samples.
+func (s *Server) serve(header http.Header, r *http.Request) error {
+	namespace, ok := s.login.NamespaceOf(r.URL.Path, method)
+	if !ok {
+		return model.Errorf(model.NotFound, "path %s does not exist", r.URL.Path).WithHint("write samples by POST %s%s, or %sNAMESPACE/%s: docs/metrics.md", Path, method, Path, method)
+	}
+	if r.Method != http.MethodPost {
+		return model.Errorf(model.Invalid, "write samples by POST; query them: muster query").WithHint("docs/metrics.md")
+	}
+	user, err := s.login.Authenticate(r, namespace)
+	if err != nil {
+		return err
+	}
+	version2, err := versionOf(r.Header)
+	if err != nil {
+		return err
+	}
+	packed, err := io.ReadAll(io.LimitReader(r.Body, s.cfg.Limits.BodyBytes+1))
+	if err != nil {
+		return model.Errorf(model.Invalid, "cannot read the request's body to its end: %w", err)
+	}
+	body, err := s.unpack(packed)
+	if err != nil {
+		return err
+	}
+	if reason := s.cfg.Charge(namespace, user, len(packed)); reason != "" {
+		return model.Errorf(model.Limited, "refused all samples of the request: %s", reason).
+			WithHint("send the samples again in a minute (retry_on_http_429: true), or raise spec.limits.nodeBytesPerSec of the namespace: muster edit namespace %s", namespace)
+	}
+	b, err := s.decode(namespace, version2, body)
+	if err != nil {
+		return err
+	}
+	return s.write(r.Context(), header, b)
+}
+
+// versionOf returns whether a request has version 2.0, or an error about its format.
+func versionOf(header http.Header) (version2 bool, err error) {
+	kind, parameters, err := mime.ParseMediaType(header.Get("Content-Type"))
+	encoding := cmp.Or(header.Get("Content-Encoding"), "snappy")
+	message := cmp.Or(parameters["proto"], "prometheus.WriteRequest")
+	if err != nil || kind != "application/x-protobuf" || encoding != "snappy" || message != "prometheus.WriteRequest" && message != "io.prometheus.write.v2.Request" {
+		return false, model.Errorf(model.Invalid, "the request is no remote write 1.0 or 2.0: Content-Type %q, Content-Encoding %q", header.Get("Content-Type"), encoding).
+			WithHint("send application/x-protobuf, compressed with snappy: docs/metrics.md")
+	}
+	return message != "prometheus.WriteRequest", nil
+}
+
+// unpack uncompresses a body within its limits.
+func (s *Server) unpack(packed []byte) ([]byte, error) {
+	n, err := snappy.DecodedLen(packed)
+	switch {
+	case int64(len(packed)) > s.cfg.Limits.BodyBytes || err == nil && n > s.cfg.Limits.PlainBytes:
+		return nil, model.Errorf(model.TooLarge, "the request's body is larger than the limit of %s, or %s uncompressed", model.Size(s.cfg.Limits.BodyBytes), model.Size(s.cfg.Limits.PlainBytes)).
+			WithHint("send fewer samples at once: queue_config.max_samples_per_send")
+	case err == nil:
+		packed, err = snappy.Decode(nil, packed)
+	}
+	if err != nil {
+		return nil, model.Errorf(model.Invalid, "cannot uncompress the body: %w", err).WithHint("compress it as one snappy block")
+	}
+	return packed, nil
+}
+
+// decode decodes a body and returns its accepted samples.
+func (s *Server) decode(namespace string, version2 bool, body []byte) (*sampleBatch, error) {
+	now := s.cfg.Now()
+	b := &sampleBatch{namespace: namespace, limits: &s.cfg.Limits, oldest: now.Add(-s.cfg.Limits.Age).UnixMilli(), newest: now.Add(s.cfg.Limits.Ahead).UnixMilli()}
+	r := s.readers.Get().(*requestReader)
+	defer s.readers.Put(r)
+	err := r.reset(version2, body)
+	for err == nil && r.next() {
+		b.add(r.labels, r.samples)
+	}
+	if err = cmp.Or(err, r.err); err != nil {
+		return nil, model.Errorf(model.Invalid, "refused all samples of the request: %w", err)
+	}
+	b.refused[leftOut] += r.others
+	b.finishAll()
+	return b, nil
+}
+
+// write writes the accepted samples to the journal, and returns when they are durable. The error is about refused ones.
+func (s *Server) write(ctx context.Context, header http.Header, b *sampleBatch) error {
+	if len(b.entries) > 0 {
+		done := make(durable, 1)
+		b.entries[len(b.entries)-1].Waiter = done
+		err := s.cfg.Journal.Append(ctx, b.entries...)
+		if err == nil {
+			select {
+			case err = <-done:
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		}
+		if err != nil {
+			s.metrics.samples[notJournaled].Add(float64(b.kept))
+			return model.Errorf(model.Unavailable, "cannot write the samples to the journal: %w", err).WithHint("send them again; muster status has the reason")
+		}
+	}
+	s.metrics.samples[written].Add(float64(b.kept))
+	for _, of := range [...]struct {
+		kind string
+		n    int
+	}{{"Samples", b.kept}, {"Histograms", 0}, {"Exemplars", 0}} {
+		header.Set("X-Prometheus-Remote-Write-"+of.kind+"-Written", strconv.Itoa(of.n))
+	}
+	refused := 0
+	for out, n := range b.refused {
+		s.metrics.samples[out].Add(float64(n))
+		if outcome(out) != leftOut {
+			refused += n
+		}
+	}
+	if refused > 0 {
+		return model.Errorf(model.Invalid, "refused %d samples, wrote the other %d: %s", refused, b.kept, b.reason).WithHint("see the limits: docs/metrics.md")
+	}
+	return nil
+}
+
+// durable gets the outcome of a commit; it implements journal.Waiter.
+type durable chan error
+
+// Committed passes on the outcome of the commit.
+func (d durable) Committed(_ uint64, _ journal.Position, err error) { d <- err }
+
+// outcome is what became of a sample.
+type outcome int
+
+const (
+	written      outcome = iota
+	badLabels            // its labels are refused
+	future               // its time is too far ahead
+	tooOld               // its time is too long ago
+	notJournaled         // the journal did not accept it
+	leftOut              // a native histogram, an exemplar or metadata
+	outcomes
+)
+
+// metrics holds the metrics of the source.
+type metrics struct {
+	requests *prometheus.CounterVec
+	samples  [outcomes]prometheus.Counter
+}
+
+// newMetrics registers the metrics of the source.
+func newMetrics(r prometheus.Registerer) (m metrics) {
+	meter := core.Meter{Registerer: r, Prefix: "muster_remote_write_"}
+	m.requests = meter.Vector("requests_total", "Requests with samples, by outcome: ok, or the class of the error.", "outcome")
+	meter.Outcomes("samples_total", "Samples, by outcome; left_out are native histograms, exemplars and metadata.", m.samples[:], func(i int) string {
+		return [outcomes]string{"kept", "labels", "future", "old", "unkept", "left_out"}[i]
+	})
+	return m
+}

@@ -1,0 +1,164 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"unsafe"
+)
+
+// SeriesLabel is a label of a series.
+type SeriesLabel struct{ Name, Value string }
+
+// Sample is a value of a series at a time in Unix ms.
+type Sample struct {
+	Ms    int64
+	Value float64
+}
+
+// SampleBlock collects samples of series for one record. docs/protocol/samples.md has the format. The zero value is empty.
+type SampleBlock struct {
+	texts  []byte
+	number map[string]uint64 // of each text, from 0
+	series []byte
+}
+
+// samplesVersion is the first byte of a block.
+const samplesVersion = 1
+
+// Add adds samples of a series. The texts of the labels must not change until Append returns.
+func (b *SampleBlock) Add(labels []SeriesLabel, samples []Sample) {
+	b.series = binary.AppendUvarint(b.series, uint64(len(labels)))
+	for i := range labels {
+		b.series = binary.AppendUvarint(b.series, b.numberOf(labels[i].Name))
+		b.series = binary.AppendUvarint(b.series, b.numberOf(labels[i].Value))
+	}
+	b.series = binary.AppendUvarint(b.series, uint64(len(samples)))
+	last := int64(0)
+	for _, s := range samples {
+		b.series = binary.AppendVarint(b.series, s.Ms-last)
+		b.series = binary.LittleEndian.AppendUint64(b.series, math.Float64bits(s.Value))
+		last = s.Ms
+	}
+}
+
+// numberOf returns the number of a text, which it adds if the block does not have it.
+func (b *SampleBlock) numberOf(text string) uint64 {
+	n, ok := b.number[text]
+	if !ok {
+		if b.number == nil {
+			b.number = map[string]uint64{}
+		}
+		n = uint64(len(b.number))
+		b.number[text] = n
+		b.texts = append(binary.AppendUvarint(b.texts, uint64(len(text))), text...)
+	}
+	return n
+}
+
+// Size returns the number of bytes of the block.
+func (b *SampleBlock) Size() int { return len(b.texts) + len(b.series) + 1 + binary.MaxVarintLen64 }
+
+// Append appends the encoded block.
+func (b *SampleBlock) Append(dst []byte) []byte {
+	dst = binary.AppendUvarint(append(dst, samplesVersion), uint64(len(b.number)))
+	return append(append(dst, b.texts...), b.series...)
+}
+
+// SampleReader reads a block of samples, series by series. Its texts are parts of the block.
+type SampleReader struct {
+	Labels  []SeriesLabel // of the present series
+	Samples []Sample      // of the present series
+
+	texts []string
+	data  []byte
+	at    int
+	err   error
+}
+
+// Reset begins to read a block.
+func (r *SampleReader) Reset(block []byte) error {
+	r.texts, r.data, r.at, r.err = r.texts[:0], block, 1, nil
+	if len(block) == 0 || block[0] != samplesVersion {
+		return r.fail("version")
+	}
+	for range r.count(1) {
+		n := r.uvarint()
+		if n > uint64(len(r.data)-r.at) {
+			return r.fail("text")
+		}
+		text := r.data[r.at : r.at+int(n)]
+		r.texts = append(r.texts, unsafe.String(unsafe.SliceData(text), len(text)))
+		r.at += int(n)
+	}
+	return r.err
+}
+
+// Next reads the next series; false: the block has ended or is malformed, see Err.
+func (r *SampleReader) Next() bool {
+	r.Labels, r.Samples = r.Labels[:0], r.Samples[:0]
+	if r.err != nil || r.at == len(r.data) {
+		return false
+	}
+	for range r.count(2) {
+		r.Labels = append(r.Labels, SeriesLabel{r.text(), r.text()})
+	}
+	last := int64(0)
+	for range r.count(9) {
+		delta := r.uvarint()
+		last += int64(delta>>1) ^ -int64(delta&1)
+		if len(r.data)-r.at < 8 {
+			return r.fail("value") == nil
+		}
+		r.Samples = append(r.Samples, Sample{last, math.Float64frombits(binary.LittleEndian.Uint64(r.data[r.at:]))})
+		r.at += 8
+	}
+	return r.err == nil
+}
+
+// Err returns the reason why the block is malformed.
+func (r *SampleReader) Err() error { return r.err }
+
+// text reads the number of a text and returns the text.
+func (r *SampleReader) text() string {
+	n := r.uvarint()
+	if n >= uint64(len(r.texts)) {
+		_ = r.fail("text number")
+		return ""
+	}
+	return r.texts[n]
+}
+
+// count reads the number of elements that have at least a number of bytes each; zero after an error.
+func (r *SampleReader) count(bytes int) int {
+	n := r.uvarint()
+	if r.err == nil && n > uint64((len(r.data)-r.at)/bytes) {
+		_ = r.fail("count")
+	}
+	if r.err != nil {
+		return 0
+	}
+	return int(n)
+}
+
+// uvarint reads a varint; zero after an error.
+func (r *SampleReader) uvarint() uint64 {
+	if r.err != nil {
+		return 0
+	}
+	v, at := uvarint(r.data, r.at)
+	if at < 0 {
+		_ = r.fail("number")
+		return 0
+	}
+	r.at = at
+	return v
+}
+
+// fail keeps the first reason why the block is malformed, and returns it.
+func (r *SampleReader) fail(element string) error {
+	if r.err == nil {
+		r.err = fmt.Errorf("decode samples: %w: %s", ErrMalformed, element)
+	}
+	return r.err
+}
