@@ -264,7 +264,7 @@ func (s *Server) openAlerts(context.Context) (err error) {
 		Hit: func(node model.NodeID, name string, namespace model.NamespaceID, limit, reason string) {
 			s.sessions.Limiter().Hit(&core.Node{ID: node, Name: name, Namespace: namespace}, limit, reason)
 		},
-		Charge: s.chargeSender, Now: s.now, Log: s.log, Registerer: s.registry,
+		Charge: senderCharge(s), Now: s.now, Log: s.log, Registerer: s.registry,
 	})
 	if err == nil {
 		s.task(back, "alerts", s.alerts.Run)
@@ -272,22 +272,27 @@ func (s *Server) openAlerts(context.Context) (err error) {
 	return err
 }
 
-// openSamples opens the receiver of samples of a Prometheus.
-func (s *Server) openSamples(context.Context) (err error) {
-	s.samples, err = remotewrite.New(remotewrite.Config{
-		Access: s.access, CheckNamespace: s.intent.CheckNamespace, Journal: s.journal, Charge: s.chargeSender, Now: s.now, Registerer: s.registry,
-		Limits: remotewrite.Limits{Age: seriesLateWindow},
-	})
-	return err
+// openSamples returns a function that opens the receiver of samples of a Prometheus.
+func openSamples(s *Server) func(context.Context) error {
+	return func(context.Context) (err error) {
+		s.samples, err = remotewrite.New(remotewrite.Config{
+			Access: s.access, CheckNamespace: s.intent.CheckNamespace, Journal: s.journal, Charge: senderCharge(s), Now: s.now, Registerer: s.registry,
+			Limits: remotewrite.Limits{Age: seriesLateWindow},
+		})
+		return err
+	}
 }
 
-// chargeSender charges the bytes of a request to the limits of its namespace and user; it returns the reason to refuse it, or "".
-func (s *Server) chargeSender(namespace, user string, bytes int) (reason string) {
-	id, _ := s.directory.NamespaceByName(namespace)
-	if debt := s.sessions.Limiter().ChargeSender(id, user, bytes); debt.Wait > 0 {
-		return debt.Reason()
+// senderCharge returns a function that charges the bytes of a request to the limits of its namespace and user; it returns the
+// reason to refuse the request, or "".
+func senderCharge(s *Server) func(namespace, user string, bytes int) (reason string) {
+	return func(namespace, user string, bytes int) (reason string) {
+		id, _ := s.directory.NamespaceByName(namespace)
+		if debt := s.sessions.Limiter().ChargeSender(id, user, bytes); debt.Wait > 0 {
+			return debt.Reason()
+		}
+		return ""
 	}
-	return ""
 }
 
 // nodeChanged ends the session of a node whose key, name or keepalive changed, so that its agent reconnects with the
