@@ -45,7 +45,7 @@ type scratch struct {
 // Waits between two attempts to open a session.
 const (
 	firstWait = 50 * time.Millisecond
-	mostWait  = time.Second
+	mostWait  = 5 * time.Second // 10,000 agents that ask each second take a core from a server that starts
 )
 
 // live holds a session until ctx ends.
@@ -58,11 +58,10 @@ func (n *node) live(ctx context.Context) {
 			n.mu.Lock()
 			n.session = nil
 			n.mu.Unlock()
+			if ctx.Err() == nil {
+				n.lost(n, err)
+			}
 		}
-		if ctx.Err() != nil {
-			return
-		}
-		n.lost(n, err)
 		var refused *link.RefusedError
 		if errors.As(err, &refused) {
 			wait = max(wait, time.Duration(refused.RetryMs)*time.Millisecond)

@@ -183,7 +183,7 @@ func (d *driver) awaitEnd(ctx context.Context) error {
 		if d.down.Load() {
 			deadline = d.now() + d.Plan.Drain
 		}
-		if err := pause.For(ctx, 20*time.Millisecond); err != nil {
+		if err := pause.For(ctx, 200*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -239,7 +239,7 @@ func (d *driver) fault(ctx context.Context) error {
 		d.Log.Append(observe.Line{At: d.now(), Mark: MarkReady})
 		d.Say("%s after %s", MarkReady, d.now().Round(time.Millisecond))
 		for !d.allBack() {
-			if pause.For(ctx, 10*time.Millisecond) != nil {
+			if pause.For(ctx, 100*time.Millisecond) != nil {
 				return nil
 			}
 		}
