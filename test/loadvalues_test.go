@@ -22,11 +22,11 @@ func TestLoadValues(t *testing.T) {
 title: A few values
 seed: 3
 agents:
-  - {name: host, count: 20, values: [{name: item, count: 40, interval: 500ms, triggerEvery: 4}]}
-  - {name: slow, count: 5, values: [{name: item, count: 10, interval: 1s, type: integer}, {name: text, interval: 1s, type: text}]}
+  - {name: host, count: 20, values: [{name: item, count: 40, interval: 1s, triggerEvery: 4}]}
+  - {name: slow, count: 5, values: [{name: item, count: 10, interval: 2s, type: integer}, {name: text, interval: 2s, type: text}]}
 phases:
   - ramp: 1s
-  - steady: 5s
+  - steady: 6s
   - drain: 60s
 faults:
   - {at: 3s, server: kill}

@@ -52,7 +52,7 @@ func (r *Report) Hold(objectives map[string]scenario.Limit) error {
 // Text writes the report for a terminal: the verdict first.
 func (r *Report) Text() string {
 	var b strings.Builder
-	if len(r.Findings)+len(r.Missed) == 0 {
+	if len(r.Findings) == 0 {
 		fmt.Fprintf(&b, "OK     nothing is lost, doubled or wrong: %s\n", r.Compared)
 	}
 	for _, f := range r.Findings {
