@@ -79,8 +79,9 @@ func lingerUntilFull(l *Log) {
 func (l *Log) commitBatch(b *batch) bool {
 	began := time.Now()
 	mono := l.opts.Clock.Mono()
-	if l.writer.noticeStall(mono, &l.stalled) {
-		rejectAged(b, &l.queue)
+	l.writer.noticeStall(mono, &l.stalled)
+	if stall := l.stalled.Load(); stall != nil {
+		rejectAged(b, stall, &l.queue)
 	}
 	c := newCommit(&l.commits)
 	defer c.Release()
@@ -111,7 +112,9 @@ func (l *Log) commitBatch(b *batch) bool {
 			l.opts.ObserveCommit(CommitStats{Took: time.Since(began), Entries: len(b.entries), Signals: b.signals, Bytes: len(l.writer.bytes)})
 		}
 		if l.opts.Deliver != nil {
+			delivered := l.opts.Clock.Mono()
 			l.opts.Deliver(c)
+			l.writer.delivering = l.opts.Clock.Mono() - delivered
 		}
 	}
 	notifyWaiters(b, c.Position(), err)
@@ -119,33 +122,30 @@ func (l *Log) commitBatch(b *batch) bool {
 	return err == nil
 }
 
-// noticeStall reports whether the process or the disk paused for so long that entries in the next batch state a wrong
-// age. The batch behind it is refused, too: it may have entries that were read before the stall was noticed. A stall
-// right behind another is no reason, so that a disk which takes long for each commit accepts something.
-func (w *segmentWriter) noticeStall(mono time.Duration, stalled *atomic.Pointer[time.Time]) bool {
-	switch step := mono - w.mono; {
+// noticeStall notes a pause of the process or the disk that is so long that entries which were read before it state a wrong age.
+// Time in which the views are too busy to take a commit is none: refused entries would only come again. A stall right behind
+// another is none, so that a disk which takes long for each commit accepts something.
+func (w *segmentWriter) noticeStall(mono time.Duration, stalled *atomic.Pointer[time.Time]) {
+	switch step := mono - w.mono - w.delivering; {
 	case step <= listeningStep:
 		w.flowing = true
 	case w.flowing:
 		now := time.Now()
 		stalled.Store(&now)
-		w.flowing, w.staleBatches = false, 2
+		w.flowing = false
 	}
-	if w.staleBatches == 0 {
-		return false
-	}
-	w.staleBatches--
-	return true
 }
 
-// rejectAged removes the entries that contain their age, wrong after a stall, from a batch, and reports ErrStalled to
-// their Waiters
-func rejectAged(b *batch, q *batchQueue) {
+// rejectAged removes the entries from a batch that contain their age and were read before a stall, and reports ErrStalled
+// to their Waiters
+func rejectAged(b *batch, stall *time.Time, q *batchQueue) {
 	before := b.raw
-	for _, w := range b.removeAged() {
+	for _, w := range b.removeAged(stall) {
 		w.waiter.Committed(w.token, Position{}, ErrStalled)
 	}
-	q.releaseSpace(before - b.raw)
+	if b.raw < before {
+		q.releaseSpace(before - b.raw)
+	}
 }
 
 // publishCommit makes a commit visible to readers and frees its space in the queue

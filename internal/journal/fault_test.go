@@ -546,9 +546,10 @@ func TestStallRefusesAgedEntries(t *testing.T) {
 		fs := faultfs.New(memfs.New())
 		l := openTestLog(t, "/j", journal.Options{FS: fs, Reserve: -1})
 		defer l.Close()
+		var seen *time.Time // the stall that the source has seen
 		appendAged := func(n int) *journaltest.Acks {
 			a := journaltest.NewAcks()
-			if err := l.Append(t.Context(), journal.Entry{Section: 1, Data: numberedEntry(n), Waiter: a, Token: uint64(n), Aged: true, Signals: 3}); err != nil {
+			if err := l.Append(t.Context(), journal.Entry{Section: 1, Data: numberedEntry(n), Waiter: a, Token: uint64(n), Aged: true, Stall: seen, Signals: 3}); err != nil {
 				t.Fatal(err)
 			}
 			return a
@@ -579,8 +580,13 @@ func TestStallRefusesAgedEntries(t *testing.T) {
 		if err := plain.Wait(1)[0].Err; err != nil {
 			t.Errorf("an entry without an age: %v", err)
 		}
-		_ = appendAged(4).Wait(1) // the batch behind the stall
-		if err := appendAged(5).Wait(1)[0].Err; err != nil {
+		for n := range 3 { // they were read before the stall, and waited for space in the queue
+			if err := appendAged(4 + n).Wait(1)[0].Err; !errors.Is(err, journal.ErrStalled) {
+				t.Errorf("what came %d batches behind the stall: %v", n+1, err)
+			}
+		}
+		seen = l.Stalled()
+		if err := appendAged(7).Wait(1)[0].Err; err != nil {
 			t.Errorf("a disk that stalls for each commit accepts nothing: %v", err)
 		}
 		fs.OnOperation(nil)

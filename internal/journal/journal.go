@@ -51,9 +51,12 @@ type Entry struct {
 	Waiter  Waiter // nil: none
 	Token   uint64 // passed to the Waiter
 	Signals int    // signals in it; counted for CommitStats
-	// Aged marks data that states its age at the Append. After a stall of the process or the disk that age is wrong: the
-	// entry is refused with ErrStalled, and the source asks for it again. All entries of one Append have the same value.
+	// Aged marks data that states its age at the Append. If the process or the disk stalls before the commit, that age is
+	// wrong: the entry is refused with ErrStalled, and the source asks for it again. All entries of one Append have the same value.
 	Aged bool
+	// Stall is the value of Stalled before the source read the aged data. A later stall refuses the entry, however long it
+	// waited for its commit: a source may have later data behind it, which may not be kept without it.
+	Stall *time.Time
 }
 
 // Waiter receives the result of an entry's commit, or its error, on the journal's goroutine, and must not block. err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/queue"
 )
@@ -203,6 +204,7 @@ type batch struct {
 type entrySpan struct {
 	section Section
 	aged    bool
+	stall   *time.Time // see Entry
 	signals uint32
 	at, n   uint32
 }
@@ -212,6 +214,7 @@ type entryWaiter struct {
 	waiter Waiter
 	token  uint64
 	aged   bool
+	stall  *time.Time
 }
 
 // rawSize returns the number of uncompressed bytes that an entry needs in a commit
@@ -219,29 +222,31 @@ func rawSize(e *Entry) int { return uvarintLen(len(e.Data)) + len(e.Data) }
 
 // addEntry copies an entry into the batch, with its Waiter.
 func (b *batch) addEntry(e *Entry) {
-	b.entries = append(b.entries, entrySpan{section: e.Section, aged: e.Aged, signals: uint32(e.Signals), at: uint32(len(b.data)), n: uint32(len(e.Data))})
+	b.entries = append(b.entries, entrySpan{section: e.Section, aged: e.Aged, stall: e.Stall, signals: uint32(e.Signals), at: uint32(len(b.data)), n: uint32(len(e.Data))})
 	b.data = append(b.data, e.Data...)
 	b.raw += rawSize(e)
 	b.signals += e.Signals
 	if e.Waiter != nil {
-		b.waiters = append(b.waiters, entryWaiter{e.Waiter, e.Token, e.Aged})
+		b.waiters = append(b.waiters, entryWaiter{e.Waiter, e.Token, e.Aged, e.Stall})
 	}
 }
 
-// removeAged removes the entries that contain their age, which is wrong after a stall, and returns their Waiters
-func (b *batch) removeAged() (waiters []entryWaiter) {
+// removeAged removes the entries that contain their age and were read before a stall, and returns their Waiters
+func (b *batch) removeAged(stall *time.Time) (waiters []entryWaiter) {
 	b.entries = slices.DeleteFunc(b.entries, func(e entrySpan) bool {
-		if e.aged {
-			b.raw -= uvarintLen(int(e.n)) + int(e.n)
-			b.signals -= int(e.signals)
+		if !e.aged || e.stall == stall {
+			return false
 		}
-		return e.aged
+		b.raw -= uvarintLen(int(e.n)) + int(e.n)
+		b.signals -= int(e.signals)
+		return true
 	})
 	b.waiters = slices.DeleteFunc(b.waiters, func(w entryWaiter) bool {
-		if w.aged {
-			waiters = append(waiters, w)
+		if !w.aged || w.stall == stall {
+			return false
 		}
-		return w.aged
+		waiters = append(waiters, w)
+		return true
 	})
 	return waiters
 }

@@ -20,7 +20,7 @@ type segmentWriter struct {
 	ahead         time.Duration // see Stats.Ahead, of the last commit
 	endsInEntries bool          // the last commit has entries
 	flowing       bool          // the last commit came without a stall
-	staleBatches  int           // next batches whose aged entries are refused
+	delivering    time.Duration // that Deliver took of the last commit
 
 	file               disk.File // open segment; nil: the next commit opens one
 	offset             int64     // where its next commit goes

@@ -62,7 +62,7 @@ func TestList(t *testing.T) {
 		t.Errorf("%v\n%s", err, shown.String())
 	}
 	text, err = loadCommand(t, "", "list", "--quick")
-	if err != nil || strings.Count(text, "-quick") != len(list) || !strings.Contains(text, "waits for values") {
+	if err != nil || strings.Count(text, "-quick") != len(list) || !strings.Contains(text, "waits for policies") {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
@@ -103,8 +103,8 @@ func TestQuickByNameAndByFlag(t *testing.T) {
 }
 
 func TestLint(t *testing.T) {
-	said, err := loadCommand(t, "agents: [{name: a, count: 5, values: [{name: b, interval: 1s}]}]\nphases: [{steady: 1m}]\nscenario: muster.load/v1\n", "lint", "-")
-	if err != nil || !strings.Contains(said, "waits for values") {
+	said, err := loadCommand(t, "agents: [{name: a, count: 5, inventory: 9kB}]\nphases: [{steady: 1m}]\nscenario: muster.load/v1\n", "lint", "-")
+	if err != nil || !strings.Contains(said, "waits for inventories") {
 		t.Errorf("%v %q", err, said)
 	}
 	_, err = loadCommand(t, "scenario: muster.load/v1\nagents: [{name: a, cuont: 5}]\n", "lint", "-")

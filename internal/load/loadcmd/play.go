@@ -40,6 +40,9 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	if err != nil {
 		return err
 	}
+	if sc.ValueRate() > 0 {
+		return o.playValues(ctx, cmd, sc, say)
+	}
 	of := o.kindOf(cmd.Flags(), sc)
 	if err := fits(cmd.Flags(), of); err != nil {
 		return err
@@ -108,6 +111,14 @@ func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Sce
 		sc.Seed = o.config.Seed
 	}
 	return sc, nil
+}
+
+// resultsOnly returns an error unless the scenario can be played by commands that know results of checks alone.
+func resultsOnly(sc *scenario.Scenario) error {
+	if sc.ValueRate() > 0 {
+		return model.Errorf(model.Unsupported, "%s: values of items are played by muster load run alone", sc.Name).WithHint("muster load run %s", sc.Name)
+	}
+	return sc.Runs()
 }
 
 // loadAs is scenario.LoadAs with what --scale says.

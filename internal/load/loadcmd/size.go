@@ -196,7 +196,7 @@ func (s *sizer) tryTwice(ctx context.Context, cmd *cobra.Command, sc *scenario.S
 func (s *sizer) try(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, path string) (sizing.Try, error) {
 	say := sayTo(live.Paper(cmd.ErrOrStderr(), os.Getenv))
 	t := sizing.Try{Agents: sc.Nodes(""), Results: sc.Rate(), States: sc.States()}
-	if err := sc.Runs(); err != nil {
+	if err := resultsOnly(sc); err != nil {
 		return t, err
 	}
 	if t.Err = s.preflight(cmd, sc, say); t.Err != nil {

@@ -42,7 +42,7 @@ func Capabilities() []Capability {
 		exists("silences", "people who silence machines while results flow"),
 		exists("runs", "commands run at once on machines, and facts that change"),
 		exists("alerts", "messages about problems, by handlers and routes, to a webhook of the loader's"),
-		waits("values", "measured values", "the metrics pipeline"),
+		exists("values", "measured values, without anything else"),
 		waits("policies", "policy runs and compliance", "the policy pipeline"),
 		waits("inventories", "inventories of machines", "the inventory pipeline"),
 		exists("proxy-checks", "results about things that have no agent"),

@@ -73,6 +73,7 @@ func (v *checker) shape(at string, c *Class) {
 		v.name(field+".name", item.Name)
 		v.whole(field+".count", item.Count, 0, maxAgents)
 		v.nought(field+".count", "leave count out for one value, or leave out the value", float64(item.Count), "want 1 to %d", maxAgents)
+		v.whole(field+".triggerEvery", item.TriggerEvery, 0, maxAgents)
 		v.interval(field, item.Interval)
 		if item.Type != "" {
 			v.oneOf(field+".type", "type of value", item.Type, []string{"float", "integer", "text"})

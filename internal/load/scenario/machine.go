@@ -46,8 +46,9 @@ func lineOf(text, word string) string {
 // What a machine carries easily, server and loader together: bench/results shows two to
 // five times as much per core.
 const (
-	easyRate   = 5000 // results per second and core
-	easyAgents = 2000 // per core: they connect within seconds, TLS and all
+	easyRate   = 5000   // results per second and core
+	easyAgents = 2000   // per core: they connect within seconds, TLS and all
+	easyValues = 50_000 // of items, per second and core
 
 	baseMemory = 512 << 20 // bytes, of server and loader by themselves
 
@@ -64,6 +65,7 @@ const (
 	AgentLedger  = 1 << 10 // also of agents that are away
 	StateLedger  = 64
 	ServerState  = 800
+	ServerItem   = 2000
 	TapedSignal  = 16 // of a recorded stream, shared by all of its copies
 )
 
@@ -74,6 +76,9 @@ func (s *Scenario) Memory() int64 {
 		each := int64(PlainAgent + PlainSession + AgentLedger)
 		if c.TLS {
 			each = TLSAgent + TLSSession + AgentLedger
+		}
+		for _, v := range c.Values {
+			need += int64(c.Count*max(1, v.Count)) * ServerItem
 		}
 		need += int64(c.Count) * each
 		if c.Recorded != nil && c.Recorded.head != nil {
@@ -113,6 +118,7 @@ func (m Machine) share(s *Scenario) float64 {
 		}
 	}
 	bound(float64(m.Cores)*easyRate, s.Rate()*most+s.KeepaliveRate())
+	bound(float64(m.Cores)*easyValues, s.ValueRate())
 	bound(float64(m.Cores)*easyAgents, float64(s.Nodes("")))
 	if m.Files > 0 {
 		bound(float64(max(1, Connections(m.Files, true))), float64(s.connected()))

@@ -100,6 +100,8 @@ type Values struct {
 	Count    int            `json:"count,omitempty"` // default 1
 	Interval model.Duration `json:"interval"`
 	Type     string         `json:"type,omitempty"` // float (default), integer, text
+	// A trigger on every so many of them; zero: none.
+	TriggerEvery int `json:"triggerEvery,omitempty"`
 }
 
 // Policy is policy runs of a class; needs policies.

@@ -287,13 +287,14 @@ type Batch struct {
 	Proxied []ProxyResult
 	Waiter  journal.Waiter
 	Token   uint64
-	Aged    bool // the batch states the age of its signals: after a stall the journal refuses it
+	Aged    bool       // the batch states the age of its signals: after a stall the journal refuses it
+	Stall   *time.Time // see journal.Entry
 }
 
 // Entries returns the journal entries of a batch. They belong to the record and are valid until Reset.
 func (rec *Record) Entries(b *Batch) []journal.Entry {
 	rec.data = append(wire.AppendBatchRecord(rec.data[:0], b.Node), b.Body...)
-	rec.list[0] = journal.Entry{Section: b.Section, Data: rec.data, Waiter: b.Waiter, Token: b.Token, Signals: b.Signals - len(b.Proxied), Aged: b.Aged}
+	rec.list[0] = journal.Entry{Section: b.Section, Data: rec.data, Waiter: b.Waiter, Token: b.Token, Signals: b.Signals - len(b.Proxied), Aged: b.Aged, Stall: b.Stall}
 	if len(b.Proxied) == 0 {
 		return rec.list[:]
 	}
@@ -309,7 +310,7 @@ func (rec *Record) Entries(b *Batch) []journal.Entry {
 	rec.list[0].Data = rec.data[:own:own]
 	rec.more = append(rec.more[:0], rec.list[0])
 	for i, from := 0, own; i < len(b.Proxied); i++ {
-		rec.more = append(rec.more, journal.Entry{Section: SectionOf(b.Proxied[i].UID), Data: rec.data[from:ends[i]:ends[i]], Signals: 1, Aged: b.Aged})
+		rec.more = append(rec.more, journal.Entry{Section: SectionOf(b.Proxied[i].UID), Data: rec.data[from:ends[i]:ends[i]], Signals: 1, Aged: b.Aged, Stall: b.Stall})
 		from = ends[i]
 	}
 	return rec.more

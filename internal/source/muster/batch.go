@@ -150,7 +150,7 @@ func (x *session) appendBatch(slot int, r *wire.BatchReader, size int, body []by
 
 	rec := x.srv.records.Get().(*core.Record)
 	entries := rec.Entries(&core.Batch{Node: x.Node.ID, Section: x.Section, Stream: r.StreamKey, NowMs: r.NowMs, Body: body,
-		Signals: signals, Proxied: proxied, Waiter: x, Token: t, Aged: true})
+		Signals: signals, Proxied: proxied, Waiter: x, Token: t, Aged: true, Stall: x.stalled})
 	err := x.srv.cfg.Journal.Append(x.srv.life.Base, entries...)
 	rec.Reset()
 	x.srv.records.Put(rec)

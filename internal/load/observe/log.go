@@ -1,0 +1,129 @@
+// Package observe is the observation log of a load run: what one loader saw, a JSON object per line, appended while the run
+// goes on. It knows no verdict; package judge reads it.
+//
+// A Log has one lock; any goroutine may append. Start reading at Line.
+package observe
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+)
+
+// Line is one line of the log. Exactly one field besides At is set.
+type Line struct {
+	At     time.Duration `json:"at"` // since the start of the values
+	Start  *Start        `json:"start,omitempty"`
+	Second *Second       `json:"second,omitempty"`
+	Mark   string        `json:"mark,omitempty"` // killed, ready, all acknowledged, …
+	Lost   string        `json:"lost,omitempty"` // why a session ended
+	Query  time.Duration `json:"query,omitempty"`
+	Heap   float64       `json:"heap,omitempty"` // bytes in use on the server, behind a collection
+	Node   *Node         `json:"node,omitempty"`
+	Total  *Latency      `json:"total,omitempty"` // of all values, at the end
+}
+
+// Start is the first line.
+type Start struct {
+	Unix   time.Time `json:"unix"`
+	Nodes  int       `json:"nodes"`
+	Values float64   `json:"values"` // per second that the plan offers
+	Ready  float64   `json:"ready"`  // seconds until all nodes had a session and their items
+}
+
+// Second is one second of the run.
+type Second struct {
+	Sent    uint64  `json:"sent"`
+	Acked   uint64  `json:"acked"`
+	Refused uint64  `json:"refused,omitempty"`
+	Latency Latency `json:"latency"`
+	Lag     float64 `json:"lag"` // ms by which the generator was late at most
+	PID     int     `json:"pid"` // of the server; 0: it does not run
+	CPU     float64 `json:"cpu"` // seconds that the server has used since its start
+	Own     float64 `json:"own"` // likewise, this process
+	RSS     int64   `json:"rss"` // of the server
+	Load    float64 `json:"load"`
+}
+
+// Latency sums up the times from due to acknowledged, in ms.
+type Latency struct {
+	P50  float64 `json:"p50"`
+	P99  float64 `json:"p99"`
+	P999 float64 `json:"p999"`
+	Max  float64 `json:"max"`
+}
+
+// Node is what became of one node's values.
+type Node struct {
+	Number int    `json:"number"`
+	Sent   uint64 `json:"sent"`  // ticks whose values were sent
+	Acked  uint64 `json:"acked"` // ticks whose values were acknowledged: the first ones
+}
+
+// Log writes lines to a file.
+type Log struct {
+	mu   sync.Mutex
+	file *os.File
+	out  *bufio.Writer
+	err  error
+}
+
+// Create creates the file of a log.
+func Create(path string) (*Log, error) {
+	file, err := os.Create(path)
+	if err != nil {
+		return nil, fmt.Errorf("create the observation log: %w", err)
+	}
+	return &Log{file: file, out: bufio.NewWriter(file)}, nil
+}
+
+// Append writes a line. Close returns its error.
+func (l *Log) Append(line Line) {
+	text, err := json.Marshal(line)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		_, err = l.out.Write(append(text, '\n'))
+	}
+	if err == nil && line.Node == nil {
+		err = l.out.Flush() // a run that is killed can still be judged
+	}
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+// Close ends the file. It returns the first error of the log.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, err := range []error{l.out.Flush(), l.file.Close()} {
+		if l.err == nil {
+			l.err = err
+		}
+	}
+	if l.err != nil {
+		return fmt.Errorf("write the observation log: %w", l.err)
+	}
+	return nil
+}
+
+// Read reads the lines of a log. A last line that is cut short, as a killed loader leaves it, ends the log.
+func Read(r io.Reader) (list []Line, err error) {
+	d := json.NewDecoder(r)
+	for {
+		var line Line
+		switch err := d.Decode(&line); err {
+		case nil:
+			list = append(list, line)
+		case io.EOF, io.ErrUnexpectedEOF:
+			return list, nil
+		default:
+			return list, fmt.Errorf("read line %d of the observation log: %w", len(list)+1, err)
+		}
+	}
+}

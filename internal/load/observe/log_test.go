@@ -1,0 +1,51 @@
+package observe
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// What is appended is read again, also when the loader was killed within a line.
+func TestLog(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	l, err := Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Line{{Start: &Start{Unix: time.Unix(9, 0).UTC(), Nodes: 3, Values: 5}}, {At: 7, Second: &Second{Sent: 4, Latency: Latency{P99: 1.5}}}, {At: 8, Mark: "x"}, {Node: &Node{Number: 2, Sent: 9, Acked: 8}}}
+	for _, line := range want {
+		l.Append(line)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Read(bytes.NewReader(text)); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := Read(bytes.NewReader(text[:len(text)-5])); err != nil || len(got) != 3 {
+		t.Errorf("cut short: %+v, %v", got, err)
+	}
+	if _, err := Read(bytes.NewReader([]byte("{}\nnonsense"))); err == nil {
+		t.Error("nonsense is read")
+	}
+}
+
+// Any bytes are read or refused; what was read once is written and read again.
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"at":1,"mark":"x"}` + "\n" + `{"node":{"number":1}}`))
+	f.Add([]byte("{"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		list, err := Read(bytes.NewReader(data))
+		if err == nil && len(list) > len(data)/2 {
+			t.Errorf("%d lines of %d bytes", len(list), len(data))
+		}
+	})
+}

@@ -1,0 +1,247 @@
+// Package plan computes a run of values from a scenario and its seed alone: the value of each item of each node at each tick,
+// and which problems its triggers open. It opens no connection and reads no clock, so that any series can be computed again
+// and compared with the series that the server returns.
+//
+// Goroutines, locks: none. Start reading at New.
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/load/outputs"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Plan is a scenario of values, computed.
+type Plan struct {
+	Classes []Class
+	Nodes   int           // of all classes
+	Steady  time.Duration // values are sent for this time
+	Drain   time.Duration // longest time until the last is acknowledged
+	Faults  []scenario.Fault
+	seed    uint64
+}
+
+// Class has the items of a class; each node of it has all of them.
+type Class struct {
+	Name     string
+	First    int // number of its first node among all
+	Nodes    int
+	Interval time.Duration // of all its items
+	Items    []Item        // ascending by key
+}
+
+// Item is one item of a class.
+type Item struct {
+	Key    string
+	Kind   Kind
+	Window int // its trigger is a problem when so many last values are high; zero: it has no trigger
+}
+
+// Kind is the shape of an item's values.
+type Kind uint8
+
+// The kinds. Watched items have a trigger: their values are high for a tenth of the time.
+const (
+	Constant Kind = iota
+	Counter
+	Gauge
+	Percent
+	Text
+	Watched
+)
+
+// New computes the plan of a scenario.
+func New(sc *scenario.Scenario) (*Plan, error) {
+	p := &Plan{seed: sc.Seed}
+	for i := range sc.Agents {
+		c := &sc.Agents[i]
+		if len(c.Values) == 0 || c.TLS || c.Recorded != nil || len(c.Checks)+len(c.Policies) > 0 || (c.Churn != scenario.Churn{}) {
+			return nil, refuse(sc, "class "+c.Name+" has more than plain agents with values, or no values")
+		}
+		class := Class{Name: c.Name, First: p.Nodes, Nodes: c.Count, Interval: time.Duration(c.Values[0].Interval)}
+		for _, v := range c.Values {
+			if time.Duration(v.Interval) != class.Interval {
+				return nil, refuse(sc, "the values of class "+c.Name+" have several intervals")
+			}
+			for n := range max(1, v.Count) {
+				class.Items = append(class.Items, newItem(&v, n))
+			}
+		}
+		slices.SortFunc(class.Items, func(a, b Item) int { return cmp.Compare(a.Key, b.Key) })
+		p.Nodes += c.Count
+		p.Classes = append(p.Classes, class)
+	}
+	for _, phase := range sc.Phases {
+		switch {
+		case phase.Steady > 0 && p.Steady == 0 && phase.Rate <= 1:
+			p.Steady = time.Duration(phase.Steady)
+		case phase.Drain > 0:
+			p.Drain = time.Duration(phase.Drain)
+		case phase.Ramp == 0:
+			return nil, refuse(sc, "phase "+phase.Name+" is neither the ramp, the one steady phase nor the drain")
+		}
+	}
+	for _, f := range sc.Faults {
+		if f.Server != "kill" && f.Server != "restart" {
+			return nil, refuse(sc, "a fault is neither server: kill nor server: restart")
+		}
+	}
+	if p.Steady == 0 || len(sc.Checks)+len(sc.Intent)+len(sc.Proxies) > 0 || sc.Operators.Any() || sc.Stream != nil {
+		return nil, refuse(sc, "it has parts besides agents, phases and faults, or no steady phase")
+	}
+	p.Faults = sc.Faults
+	return p, nil
+}
+
+// refuse returns the error of a scenario that has values and parts that do not go with them yet.
+func refuse(sc *scenario.Scenario, why string) error {
+	return model.Errorf(model.Unsupported, "%s: a run of values cannot play it: %s", sc.Name, why).
+		WithHint("write a scenario of plain agents that have values alone: muster load show muster-values")
+}
+
+// newItem returns item n of a group of values.
+func newItem(v *scenario.Values, n int) Item {
+	of := Item{Key: fmt.Sprintf("%s[%03d]", v.Name, n), Kind: Kind(n % 4)}
+	switch {
+	case v.Type == "text":
+		of.Kind = Text
+	case v.TriggerEvery > 0 && n%v.TriggerEvery == 0:
+		of.Kind, of.Window = Watched, 1
+		if n/v.TriggerEvery%2 == 1 {
+			of.Window = 3
+		}
+	case v.Type == "integer":
+		of.Kind = Counter
+	}
+	return of
+}
+
+// Class returns the class of a node.
+func (p *Plan) Class(node int) *Class {
+	for i := range p.Classes {
+		if c := &p.Classes[i]; node < c.First+c.Nodes {
+			return c
+		}
+	}
+	panic(fmt.Sprintf("BUG: node %d of %d", node, p.Nodes))
+}
+
+// Ticks returns how many values each item of a class gets.
+func (p *Plan) Ticks(c *Class) uint64 { return uint64(p.Steady / c.Interval) }
+
+// Values returns how many values the run sends.
+func (p *Plan) Values() (n uint64) {
+	for i := range p.Classes {
+		c := &p.Classes[i]
+		n += p.Ticks(c) * uint64(c.Nodes*len(c.Items))
+	}
+	return n
+}
+
+// Items returns how many items all nodes have.
+func (p *Plan) Items() (n int) {
+	for _, c := range p.Classes {
+		n += c.Nodes * len(c.Items)
+	}
+	return n
+}
+
+// Due returns the time of a node's values of a tick, since the start: each node has an offset of its own.
+func (p *Plan) Due(c *Class, node int, tick uint64) time.Duration {
+	offset := time.Duration(outputs.Share(outputs.Mix(p.seed^uint64(node)<<20)) * float64(c.Interval))
+	return offset + time.Duration(tick)*c.Interval
+}
+
+// The wave of watched items, in ticks.
+const (
+	wavePeriod = 600
+	waveHigh   = 60
+)
+
+// isHigh reports whether a watched item has a high value at a tick.
+func (p *Plan) isHigh(node, of int, tick uint64) bool {
+	return (tick+p.draw(node, of, 0)%wavePeriod)%wavePeriod < waveHigh
+}
+
+// draw returns the random number of an item at a tick.
+func (p *Plan) draw(node, of int, tick uint64) uint64 {
+	return outputs.Mix(p.seed ^ uint64(node)<<40 ^ uint64(of)<<28 ^ tick)
+}
+
+// Value returns the value of an item of a node at a tick.
+func (p *Plan) Value(c *Class, node, of int, tick uint64) item.Value {
+	switch kind := c.Items[of].Kind; kind {
+	case Counter:
+		return item.FromUnsigned(p.draw(node, of, 0)%1_000_000 + tick*(uint64(node+of)%1000+1))
+	case Text:
+		return item.FromText(fmt.Sprintf("service-%d request %016x took %d ms and was answered with status 200 by worker %d", of, p.draw(node, of, tick), tick%977, node))
+	default:
+		return item.FromFloat(p.float(kind, node, of, tick))
+	}
+}
+
+// float returns the value of an item that is neither a counter nor a text.
+func (p *Plan) float(kind Kind, node, of int, tick uint64) float64 {
+	switch kind {
+	case Constant:
+		return float64(p.draw(node, of, 0) % 1000)
+	case Gauge:
+		return float64(p.draw(node, of, tick+1) % 100)
+	case Watched:
+		if r := p.draw(node, of, tick+1); p.isHigh(node, of, tick) {
+			return float64(90 + r%10)
+		} else {
+			return float64(r % 40)
+		}
+	}
+	return float64(p.draw(node, of, tick+1)%10_000) / 100
+}
+
+// limit is the threshold of the triggers. Fewer high values than the window has never reach it on average: (99+99+39)/3 < 80.
+const limit = 80
+
+// Template returns the Template that all nodes of a class have.
+func (c *Class) Template() *model.TemplateSpec {
+	spec := &model.TemplateSpec{Targets: &model.Targets{Groups: []string{c.Name}}}
+	for _, i := range c.Items {
+		typ := map[Kind]string{Counter: "unsigned", Text: "text"}[i.Kind]
+		spec.Items = append(spec.Items, model.Item{Key: i.Key, Type: typ, Interval: model.Duration(c.Interval)})
+		switch i.Window {
+		case 0:
+		case 1:
+			spec.Triggers = append(spec.Triggers, model.Trigger{Name: i.TriggerName(), Expression: fmt.Sprintf("last(//%s)>%d", i.Key, limit)})
+		default:
+			spec.Triggers = append(spec.Triggers, model.Trigger{Name: i.TriggerName(), Expression: fmt.Sprintf("avg(//%s,#%d)>%d", i.Key, i.Window, limit)})
+		}
+	}
+	return spec
+}
+
+// TriggerName returns the name of the item's trigger.
+func (i *Item) TriggerName() string {
+	return strings.NewReplacer("[", " ", "]", "").Replace(i.Key) + " is high"
+}
+
+// Problems returns how many problems the trigger of an item opens while the first ticks are applied, and whether one is open
+// behind them.
+func (p *Plan) Problems(c *Class, node, of int, ticks uint64) (opened int, open bool) {
+	high := 0
+	for tick := range ticks {
+		if high++; !p.isHigh(node, of, tick) {
+			high = 0
+		}
+		was := open
+		open = high >= min(c.Items[of].Window, int(tick)+1)
+		if open && !was {
+			opened++
+		}
+	}
+	return opened, open
+}

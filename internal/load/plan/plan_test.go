@@ -1,0 +1,112 @@
+package plan
+
+import (
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/trigger"
+)
+
+// of computes the plan of a scenario's text.
+func of(t *testing.T, text string) (*Plan, error) {
+	t.Helper()
+	sc, err := scenario.Parse("x.yaml", []byte("scenario: muster.load/v1\n"+text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc.Defaults()
+	return New(sc)
+}
+
+const twoClasses = `seed: 5
+agents:
+  - {name: a, count: 3, values: [{name: item, count: 40, interval: 1s, triggerEvery: 4}]}
+  - {name: b, count: 2, values: [{name: n, count: 2, interval: 2s, type: integer}, {name: line, interval: 2s, type: text}]}
+phases: [{steady: 20m}]
+`
+
+// A plan is the same for the same seed; each node has a time of its own in each interval.
+func TestPlanIsComputedFromTheSeed(t *testing.T) {
+	p, err := of(t, twoClasses)
+	again, _ := of(t, twoClasses)
+	if err != nil || p.Nodes != 5 || p.Items() != 3*40+2*3 || p.Values() != 3*40*1200+2*3*600 {
+		t.Fatalf("%+v, %v: %d items, %d values", p, err, p.Items(), p.Values())
+	}
+	kinds := map[item.Kind]int{}
+	for node := range p.Nodes {
+		c := p.Class(node)
+		if at := p.Due(c, node, 3); at < 3*c.Interval || at >= 4*c.Interval || node > 0 && at-3*c.Interval == p.Due(c, node-1, 0) {
+			t.Errorf("node %d is due at %s", node, at)
+		}
+		for i := range c.Items {
+			v := p.Value(c, node, i, 77)
+			if kinds[v.Kind()]++; v.String() != again.Value(again.Class(node), node, i, 77).String() {
+				t.Errorf("node %d, %s: another value", node, c.Items[i].Key)
+			}
+		}
+	}
+	if kinds[item.FloatValue] == 0 || kinds[item.UnsignedValue] == 0 || kinds[item.TextValue] != 2 {
+		t.Errorf("kinds: %v", kinds)
+	}
+}
+
+// What the plan says of problems is what the trigger's expression says of the values.
+func TestPlannedProblemsAreThoseOfTheExpression(t *testing.T) {
+	p, err := of(t, twoClasses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &p.Classes[0]
+	spec, total := c.Template(), 0
+	for node := range c.Nodes {
+		for i, next := 0, 0; i < len(c.Items); i++ {
+			if c.Items[i].Window == 0 {
+				continue
+			}
+			expression := spec.Triggers[next]
+			if next++; expression.Name != c.Items[i].TriggerName() {
+				t.Fatalf("trigger %q of %s", expression.Name, c.Items[i].Key)
+			}
+			program, err := trigger.CompileForItems(spec.Items, expression.Expression, func(string) (string, error) { return "", nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			windows, opened, open := program.New(0), 0, false
+			for tick := range uint64(1200) {
+				at := int64(time.Duration(tick) * time.Second)
+				program.Add(windows, i, item.Sample{At: at, Value: p.Value(c, node, i, tick)})
+				result, _ := program.Eval(windows, at)
+				if result == trigger.True && !open {
+					opened++
+				}
+				open = result == trigger.True
+				if wantOpened, want := p.Problems(c, node, i, tick+1); tick%97 == 0 && (wantOpened != opened || want != open) {
+					t.Fatalf("node %d, %s, tick %d: %d problems, open %t; planned %d, %t", node, expression.Expression, tick, opened, open, wantOpened, want)
+				}
+			}
+			total += opened
+		}
+	}
+	if total < 30*2 { // two periods of each of 30 triggers
+		t.Errorf("%d problems", total)
+	}
+}
+
+// A scenario with parts that a run of values cannot play is refused, not played in part.
+func TestPlanRefuses(t *testing.T) {
+	for name, text := range map[string]string{
+		"checks":    "agents: [{name: a, count: 1, values: [{name: x, interval: 1s}], checks: [{name: c, interval: 1s}]}]\nphases: [{steady: 1m}]\n",
+		"intervals": "agents: [{name: a, count: 1, values: [{name: x, interval: 1s}, {name: y, interval: 2s}]}]\nphases: [{steady: 1m}]\n",
+		"tls":       "agents: [{name: a, count: 1, tls: true, values: [{name: x, interval: 1s}]}]\nphases: [{steady: 1m}]\n",
+		"class":     "agents: [{name: a, count: 1, values: [{name: x, interval: 1s}]}, {name: b, count: 1, checks: [{name: c, interval: 1s}]}]\nphases: [{steady: 1m}]\n",
+		"steps":     "agents: [{name: a, count: 1, values: [{name: x, interval: 1s}]}]\nphases: [{step: 10s}]\n",
+		"fault":     "agents: [{name: a, count: 1, values: [{name: x, interval: 1s}]}]\nphases: [{steady: 1m}]\nfaults: [{at: 3s, for: 1s, server: stop}]\n",
+	} {
+		if _, err := of(t, text); model.ClassOf(err) != model.Unsupported {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

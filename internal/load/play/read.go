@@ -1,0 +1,182 @@
+package play
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
+)
+
+// Reader reads the final state of the server by its API.
+type Reader struct {
+	API       *client.Client
+	Plan      *plan.Plan
+	Namespace string
+	Name      func(node int) string
+	Started   time.Time // of the values
+	Seed      uint64
+
+	nodes map[string]int
+	items []map[string]int // by class: the item of a key
+}
+
+const (
+	nodesPerQuery = 40
+	rawNodes      = 16 // whose values are all compared
+	queriedNodes  = 200
+)
+
+// index makes the names of the plan known.
+func (r *Reader) index() {
+	r.nodes, r.items = map[string]int{}, nil
+	for i := range r.Plan.Nodes {
+		r.nodes[r.Name(i)] = i
+	}
+	for _, c := range r.Plan.Classes {
+		keys := map[string]int{}
+		for i := range c.Items {
+			keys[c.Items[i].Key] = i
+			if c.Items[i].Window > 0 {
+				keys[c.Items[i].TriggerName()] = i
+			}
+		}
+		r.items = append(r.items, keys)
+	}
+}
+
+// find returns the node and the item that the labels of a series name.
+func (r *Reader) find(node, key string) (n, i int, ok bool) {
+	if n, ok = r.nodes[node]; !ok {
+		return 0, 0, false
+	}
+	for c := range r.Plan.Classes {
+		if class := &r.Plan.Classes[c]; n >= class.First && n < class.First+class.Nodes {
+			i, ok = r.items[c][key]
+		}
+	}
+	return n, i, ok
+}
+
+// Read reads the series of all items and all problems.
+func (r *Reader) Read(ctx context.Context) (*observe.State, error) {
+	r.index()
+	s := &observe.State{Raw: map[int][][]float64{}}
+	for i := range r.Plan.Nodes {
+		items := len(r.Plan.Class(i).Items)
+		s.Counts, s.Sums = append(s.Counts, make([]float64, items)), append(s.Sums, make([]float64, items))
+	}
+	for first := 0; first < r.Plan.Nodes; first += nodesPerQuery {
+		for function, into := range map[string][][]float64{"count_over_time": s.Counts, "sum_over_time": s.Sums} {
+			rows, err := r.query(ctx, function+"("+r.selector(first, min(first+nodesPerQuery, r.Plan.Nodes))+")")
+			if err != nil {
+				return nil, err
+			}
+			for _, row := range rows {
+				node, of, ok := r.find(row.Metric["node"], row.Metric["item"])
+				if !ok {
+					s.Unknown++
+					continue
+				}
+				v, err := strconv.ParseFloat(row.Value.Value, 64)
+				if err != nil {
+					return nil, fmt.Errorf("read a series of %s: %w", row.Metric["node"], err)
+				}
+				into[node][of] += v
+			}
+		}
+	}
+	for k := range min(rawNodes, r.Plan.Nodes) {
+		node := (int(r.Seed%97) + k*max(1, r.Plan.Nodes/rawNodes)) % r.Plan.Nodes
+		if err := r.readRaw(ctx, s, node); err != nil {
+			return nil, err
+		}
+	}
+	return s, r.ReadProblems(ctx, s)
+}
+
+// selector selects the series of nodes since the start of the values.
+func (r *Reader) selector(first, last int) string {
+	var names []string
+	for i := first; i < last; i++ {
+		names = append(names, r.Name(i))
+	}
+	return fmt.Sprintf(`{node=~"%s"}[%ds]`, strings.Join(names, "|"), int(math.Ceil(time.Since(r.Started).Seconds()))+10)
+}
+
+// readRaw reads all values of a node's items.
+func (r *Reader) readRaw(ctx context.Context, s *observe.State, node int) error {
+	rows, err := r.query(ctx, r.selector(node, node+1))
+	if err != nil {
+		return err
+	}
+	values := make([][]float64, len(s.Counts[node]))
+	for _, row := range rows {
+		_, of, ok := r.find(row.Metric["node"], row.Metric["item"])
+		if !ok {
+			continue // counted before
+		}
+		for _, point := range row.Values {
+			v, err := strconv.ParseFloat(point.Value, 64)
+			if err != nil {
+				return fmt.Errorf("read a series of node %d: %w", node, err)
+			}
+			values[of] = append(values[of], v)
+		}
+	}
+	s.Raw[node] = values
+	return nil
+}
+
+// query evaluates an expression now.
+func (r *Reader) query(ctx context.Context, expression string) ([]v1.SeriesRow, error) {
+	result, err := r.API.QuerySeries(ctx, r.Namespace, expression, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return result.Rows()
+}
+
+// Query asks for the rate of up to 20,000 series, as a chart does.
+func (r *Reader) Query(ctx context.Context) error {
+	names := r.selector(0, min(queriedNodes, r.Plan.Nodes))
+	names, _, _ = strings.Cut(names, "[")
+	_, err := r.query(ctx, "sum by (template) (rate("+names+"[1m]))")
+	return err
+}
+
+// ReadProblems reads the problems of all triggers.
+func (r *Reader) ReadProblems(ctx context.Context, s *observe.State) error {
+	s.Problems = map[observe.Trigger]observe.Problems{}
+	for after := ""; ; {
+		page, err := r.API.Problems.List(ctx, r.Namespace, "", "", false, 1000, after)
+		if err != nil {
+			return err
+		}
+		for i := range page.Items {
+			p := &page.Items[i]
+			if p.Source.Instance == "" {
+				continue // of a keepalive or of a check
+			}
+			node, of, ok := r.find(p.Node, p.Source.Instance)
+			if !ok {
+				s.Unknown++
+				continue
+			}
+			key := observe.Trigger{Node: node, Item: of}
+			known := s.Problems[key]
+			known.Opened++
+			known.Open = known.Open || p.Closed.IsZero()
+			s.Problems[key] = known
+		}
+		if after = page.Next; after == "" {
+			return nil
+		}
+	}
+}
