@@ -96,6 +96,22 @@ func TestSilenceHoldsNotifications(t *testing.T) {
 	s.Try("audit", "silence/known").Expect(0, "the silenced problem has closed", "known")
 }
 
+// While a new problem waits for its group, muster why names the hold that outlasts the wait, and no earlier time.
+func TestWhyNamesHoldDuringGroupWait(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	book := newNotificationFile(t)
+	s.Apply(book.handlerYAML("pager") + "kind: Route\nmetadata: {name: default}\nspec: {groupWait: 10m, steps: [{to: [pager]}]}\n")
+	s.StartAgent("web01")
+	check := s.Counter("disk", "web01")
+	check.AwaitRuns(1)
+	s.CLI("silence", "web01/disk", "--for", "2h", "-m", "a new disk", "--name", "work")
+	check.SetExitCode(2)
+	s.AwaitOutput("why web01/disk", "! route default will notify pager at the end of the hold, if the problem is open then: silenced by default/work (admin: a new disk)")
+	s.CLI("silence", "end", "work", "-m", "done")
+	s.AwaitOutput("why web01/disk", "! route default will notify pager: waits (groupWait 10m) until")
+}
+
 // Messages beyond the rate limit of a route wait and are sent later as one summary.
 func TestRouteRateHoldsMessages(t *testing.T) {
 	t.Parallel()
@@ -349,10 +365,10 @@ func TestFirstPageAtNight(t *testing.T) {
 	s.AwaitOutput("status", "Not well: 1 problem (1 critical)", "web01/disk")
 	s.CLI("event", "ack", "web01/disk", "-m", "on it")
 	book.awaitKinds("disk", "opened", "acknowledged")
-	s.AwaitOutput("status", "Nothing is open that is not handled: 1 acknowledged.")
+	s.AwaitOutput("status", "All open problems are handled: 1 acknowledged.")
 	check.SetExitCode(0)
 	book.awaitKinds("disk", "opened", "acknowledged", "closed")
 	var list v1.ProblemList
 	require(t, json.Unmarshal([]byte(s.CLI("get", "problems", "-o", "json")), &list) == nil && len(list.Items) > 0, "no problem")
-	s.AwaitOutput("describe problem "+list.Items[0].ID, "opened CRITICAL", "notified pager by route default: exit status 0", "acknowledged by admin: on it", "notified of the end pager", "closed after")
+	s.AwaitOutput("describe problem "+list.Items[0].ID, "opened CRITICAL", "notified pager by route default: exit status 0", "acknowledged by admin: on it", "notified pager of the recovery by route default", "closed after")
 }

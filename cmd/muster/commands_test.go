@@ -193,7 +193,7 @@ func TestFlagErrors(t *testing.T) {
 		"load run muster-sizing --scale x":      `--scale: "x": expected a number, such as 0.5`,
 		"load run muster-sizing --seed -1":      `--seed: "-1": expected a whole number, 0 or more, such as 1`,
 		"load run muster-sizing --quick=maybe":  `--quick: "maybe": expected true or false`,
-		"load run muster-sizing --out":          "--out needs a value\n",
+		"load run muster-sizing --out":          "--out needs a value: the folder of the report; ",
 		"load run muster-sizing --goal p98=1ms": "--goal \"p98=1ms\": there is no figure \"p98\"\n  did you mean p99? want NAME=LIMIT, such as --goal p99=800ms",
 		"load run --server x:1 --interval 5":    `--interval: "5": expected a time with its unit, such as 5s`,
 		"load compare old/run.json":             "a comparison needs two runs or more, the base first, and has 1\n  such as muster load compare old/ new/",

@@ -207,10 +207,10 @@ func printResourceChanges(c *commandCall, applied v1.Applied) error {
 	}
 	for i, o := range applied.Outcomes {
 		line := changes[i]
-		line += textWhen(o.Note != "", screen.PadToColumn(changes[i], wide+3)+o.Note)
+		line += textWhen(o.Note != "", screen.PadToColumn(changes[i], wide+3)+c.Commands(o.Note))
 		c.Printf("%s\n", line)
 		for _, w := range o.Warnings {
-			c.Printf("  %s %s\n", screen.Warning, w)
+			c.Printf("  %s %s\n", screen.Warning, c.Commands(w))
 		}
 	}
 	printNewlyNotifiedProblems(c, applied)

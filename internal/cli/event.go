@@ -103,7 +103,7 @@ func eventNotifyCommand(s *commandLine) *cobra.Command {
 					return err
 				}
 				if printNewlyNotifiedProblems(c, v1.Applied{RoutingEffect: routed}); len(routed.Taken) == 0 && !routed.TakenLate {
-					c.Printf("event %s: its handlers are notified already, or nobody is: %s\n", e, c.Commands("muster why "+e.String()))
+					c.Printf("nobody is notified of event %s: its handlers know the problem already, or it has none; see which: %s\n", e, c.Commands("muster why "+e.String()))
 				}
 			}
 			return nil

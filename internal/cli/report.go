@@ -196,7 +196,7 @@ func printAvailability(c *commandCall, f *availabilityFlags, l v1.AvailabilityLi
 	}
 	return listOutput[v1.Availability]{
 		value: l, items: rows, empty: "no events match", notes: notes,
-		columns: screen.SplitColumns("NAMESPACE|NODE|CHECK|AVAILABLE|WARNING|CRITICAL|UNKNOWN|NOTHING|CHANGES").
+		columns: screen.SplitColumns("NAMESPACE|NODE|CHECK|AVAILABLE|WARNING|CRITICAL|UNKNOWN|NO RESULT|CHANGES").
 			HideUnless(c.allNamespaces, "NAMESPACE").HideUnless(f.by != "check", "NODE").HideUnless(f.by != "node", "CHECK"),
 		row: func(x v1.Availability) []any {
 			return []any{
@@ -210,7 +210,11 @@ func printAvailability(c *commandCall, f *availabilityFlags, l v1.AvailabilityLi
 // exactSpan formats seconds as a duration that is exact to the second, so that the rows of a report add up to its
 // total
 func exactSpan(seconds float64) string {
-	return model.Duration((time.Duration(seconds * float64(time.Second))).Round(time.Second)).String()
+	span, days := (time.Duration(seconds * float64(time.Second))).Round(time.Second), ""
+	if n := span / (24 * time.Hour); n > 0 && span%(24*time.Hour) != 0 {
+		span, days = span-n*24*time.Hour, model.Duration(n*24*time.Hour).String()
+	}
+	return days + model.Duration(span).String()
 }
 
 // availabilityTotalText returns the last line of the report: the availability of all rows together, and the period.
@@ -220,7 +224,7 @@ func availabilityTotalText(c *commandCall, total v1.Availability, l v1.Availabil
 		return "no event has results " + period
 	}
 	return fmt.Sprintf("%s in total, of %s with results%s, %s", availablePercent(total), exactSpan(total.Covered()),
-		textWhen(total.Nothing > 0, "; "+exactSpan(total.Nothing)+" are without and do not count"), period)
+		textWhen(total.Nothing > 0, "; "+exactSpan(total.Nothing)+" without results do not count"), period)
 }
 
 // reportGroupAvailability prints the availability of whole groups of nodes.

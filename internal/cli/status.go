@@ -164,7 +164,7 @@ func statusSummary(c *commandCall, s v1.Status) screen.Cell {
 		return screen.Cell{Text: steps.text}
 	}
 	if s.Handled.Sum() > 0 { // and no other problem: all counts are of handled ones
-		return screen.Cell{Text: "Nothing is open that is not handled: " + strings.Join(problemCountsText(s), ", ") + ".", Colour: screen.Green}
+		return screen.Cell{Text: "All open problems are handled: " + strings.Join(problemCountsText(s), ", ") + ".", Colour: screen.Green}
 	}
 	return screen.Cell{Text: fmt.Sprintf("All is well: %s, no problem.", model.CountNoun(s.Events, "event")), Colour: screen.Green}
 }

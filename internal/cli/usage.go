@@ -182,6 +182,9 @@ func flagError(c *cobra.Command, err error) error {
 		e = model.Errorf(model.Invalid, "unknown flag -%s", unknown.GetSpecifiedName()[:1])
 	case errors.As(err, &none):
 		text := "--" + none.GetFlag().Name + " needs a value"
+		if meaning := none.GetFlag().Usage; none.GetFlag().Value.Type() == "string" {
+			text += ": " + meaning
+		}
 		if _, example := flagTypeText(none.GetFlag()); example != "" {
 			text += ", such as " + example
 		}

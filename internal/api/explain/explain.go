@@ -368,6 +368,7 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 		who = "handlers " + c.handlerNamesText(to.Steps[0].To)
 	}
 	step, due, waits := e.Next.Due()
+	hold := c.holdAt(problem, e.Route, due)
 	switch {
 	case e.Held != nil && e.Held.Until.IsZero():
 		c.addTraceLink("notified", false, "%s: not notified, because %s; %s", who, holdReason(e.Held), c.endHoldHint(e.Held))
@@ -378,6 +379,8 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 		c.addTraceLink("notified", holds, "%s: %s, and no later step or repetition is due", who, notified)
 	case len(e.Notified) > 0:
 		c.addTraceLink("next", true, "%s: %s, if still open and not acknowledged,", who, c.handlerNamesText(to.Steps[step].To)).At = due
+	case hold != nil:
+		c.addTraceLink("notified", false, "%s will notify %s at the end of the hold, if the problem is open then: %s", who, c.handlerNamesText(to.Steps[step].To), hold.Text())
 	default:
 		pause := "groupWait " + model.Duration(to.GroupWait).String()
 		if after := to.Steps[step].After; due.Sub(e.Opened) >= after && after > 0 {
@@ -392,6 +395,16 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 	if len(e.Notified) == 0 && waits {
 		c.addMissingHandlerLinks(to.Steps[step].To)
 	}
+}
+
+// holdAt returns a hold that is in force now and still will be when a message of a route about the problem is due; nil: none.
+func (c *traceBuilder) holdAt(problem *model.Problem, routeName string, due time.Time) *v1.NotificationHold {
+	for _, h := range notification.ActiveHolds(c.View, problem) {
+		if (h.Until.IsZero() || h.Until.After(due)) && !h.Drop && (h.Kind != string(route.Muted) || h.By == routeName) {
+			return &h
+		}
+	}
+	return nil
 }
 
 // notifiedNames returns the names of handlers that were notified.

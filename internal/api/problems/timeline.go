@@ -95,16 +95,18 @@ func (t *timeline) addDeliveries(ctx context.Context) error {
 		if d.Handler.Namespace != t.problem.Namespace {
 			who = d.Handler.Namespace + "/" + who
 		}
+		subject := map[string]string{"closed": " of the recovery", "acknowledged": " of the acknowledgement"}[cmp.Or(d.Tells, d.Kind)]
+		route := ""
 		if d.Route != "" {
-			who += " by route " + strings.TrimPrefix(d.Route, t.problem.Namespace+"/")
+			route = " by route " + strings.TrimPrefix(d.Route, t.problem.Namespace+"/")
 		}
-		kind := map[string]string{"opened": "notified", "reminder": "reminded", "closed": "notified of the end", "acknowledged": "notified of the acknowledgement"}[cmp.Or(d.Tells, d.Kind)]
-		if begun, again := first[d.Route]; kind == "notified" && again && d.Created.After(begun) {
+		kind := map[string]string{"opened": "notified", "reminder": "reminded", "closed": "notified", "acknowledged": "notified"}[cmp.Or(d.Tells, d.Kind)]
+		if begun, again := first[d.Route]; kind == "notified" && subject == "" && again && d.Created.After(begun) {
 			kind = "escalated"
 		} else if !again {
 			first[d.Route] = d.Created
 		}
-		text := who + textOfOthers(d.Count)
+		text := who + subject + route + textOfOthers(d.Count)
 		switch d.State {
 		case history.Delivered:
 			text += ": " + cmp.Or(d.Answer, "accepted")
@@ -122,7 +124,7 @@ func (t *timeline) addDeliveries(ctx context.Context) error {
 			text += fmt.Sprintf(": gave up after %s: %s", model.CountNoun(d.Attempts, "attempt"), d.LastError)
 		default:
 			kind = "waits"
-			text += ": the handler has not accepted the message"
+			text = "message" + subject + " to " + who + route + textOfOthers(d.Count) + ": not accepted by the handler"
 			if d.LastError != "" {
 				text += fmt.Sprintf(" (%s): %s", model.CountNoun(d.Attempts, "attempt"), d.LastError)
 			}

@@ -108,7 +108,7 @@ func (m fleetMetrics) Collect(ch chan<- prometheus.Metric) {
 	memory := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: prefix + "resident_bytes", Help: "Resident memory of agents that measure it.", Buckets: []float64{10 << 20, 20 << 20, 40 << 20, 80 << 20, 160 << 20}})
 	reports := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: prefix + "told", Help: "Connected agents with statistics; the other muster_agents metrics count these."})
+		Name: prefix + "reporting", Help: "Connected agents with statistics; the other muster_agents metrics count these."})
 	maxSpooled := prometheus.NewGauge(prometheus.GaugeOpts{Name: prefix + "spooled_signals_max", Help: "Signals in the fullest spool."})
 	counts := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: prefix + "counts", Help: "Sums of the agents' counters since each agent started; an agent that disconnects is subtracted."}, []string{"what"})

@@ -798,11 +798,11 @@ muster_agents_spooled_signals_count 2
 # HELP muster_agents_spooled_signals_max Signals in the fullest spool.
 # TYPE muster_agents_spooled_signals_max gauge
 muster_agents_spooled_signals_max 12000
-# HELP muster_agents_told Connected agents with statistics; the other muster_agents metrics count these.
-# TYPE muster_agents_told gauge
-muster_agents_told 2
+# HELP muster_agents_reporting Connected agents with statistics; the other muster_agents metrics count these.
+# TYPE muster_agents_reporting gauge
+muster_agents_reporting 2
 `
-	err = testutil.GatherAndCompare(w.metrics, strings.NewReader(want), "muster_agents_spooled_signals", "muster_agents_spooled_signals_max", "muster_agents_told")
+	err = testutil.GatherAndCompare(w.metrics, strings.NewReader(want), "muster_agents_spooled_signals", "muster_agents_spooled_signals_max", "muster_agents_reporting")
 	if err != nil {
 		t.Error(err)
 	}
