@@ -16,7 +16,7 @@ func TestSmallBuildsCarryNoServer(t *testing.T) {
 		server  = "internal/app internal/api internal/intent internal/plan internal/pipeline internal/dispatch internal/source internal/store"
 	)
 	for _, build := range []struct{ what, goos, tags, not string }{
-		{"muster-agent", "linux", "", sql + " " + metrics + " " + server + " cel.dev google.golang.org/protobuf github.com/spf13/cobra github.com/RoaringBitmap"},
+		{"muster-agent", "linux", "", sql + " " + metrics + " " + server + " cel.dev google.golang.org/protobuf github.com/spf13/cobra github.com/RoaringBitmap github.com/dop251/goja"},
 		{"muster-agent", "windows", "", sql + " " + metrics},
 		{"muster", "darwin", "", sql + " " + metrics + " " + server + " github.com/RoaringBitmap github.com/danielgtaylor/huma"},
 		{"muster", "linux", "noserver", sql + " " + metrics + " " + server},

@@ -8,8 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/discovery"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/prep"
+	_ "github.com/muster-fleet/muster/internal/prep/javascript" // the step javascript
 	"github.com/muster-fleet/muster/internal/trigger"
 )
 
@@ -30,11 +32,9 @@ spec:
 `,
 		Validate: validateTemplate,
 		References: func(refs *References, s *model.TemplateSpec) {
-			for i := range s.Triggers {
-				if a := s.Triggers[i].Alert; a != nil {
-					refs.Require("Handler", fmt.Sprintf("spec.triggers[%d].alert.handlers", i), a.Handlers...)
-					refs.Require("Route", fmt.Sprintf("spec.triggers[%d].alert.route", i), a.Route)
-				}
+			requireReceivers(refs, "spec", s.Triggers)
+			for i := range s.Discovery {
+				requireReceivers(refs, fmt.Sprintf("spec.discovery[%d]", i), s.Discovery[i].Triggers)
 			}
 		},
 		Targets: func(s *model.TemplateSpec) []FieldTargets { return []FieldTargets{{"spec.targets", s.Targets}} },
@@ -59,9 +59,28 @@ spec:
 	})
 }
 
+// requireReceivers adds references to the handlers and routes of triggers.
+func requireReceivers(refs *References, at string, triggers []model.Trigger) {
+	for i := range triggers {
+		if a := triggers[i].Alert; a != nil {
+			refs.Require("Handler", fmt.Sprintf("%s.triggers[%d].alert.handlers", at, i), a.Handlers...)
+			refs.Require("Route", fmt.Sprintf("%s.triggers[%d].alert.route", at, i), a.Route)
+		}
+	}
+}
+
 // sourcesText returns how many items of a Template get values, and from which source.
 func sourcesText(s *model.TemplateSpec) string {
 	collected, trapper, idle := s.CountSources()
+	rules := ""
+	if len(s.Discovery) > 0 {
+		rules = ", discovers by " + model.CountNoun(len(s.Discovery), "rule")
+	}
+	return itemSourcesText(s, collected, trapper, idle) + rules
+}
+
+// itemSourcesText returns how many of a Template's own items get values, and from which source.
+func itemSourcesText(s *model.TemplateSpec, collected, trapper, idle int) string {
 	if collected == len(s.Items) {
 		return "collects " + model.CountNoun(collected, "item")
 	}
@@ -79,26 +98,7 @@ func sourcesText(s *model.TemplateSpec) string {
 func detailsOfTemplate(_ View, s *model.TemplateSpec) []Detail {
 	list := []Detail{{"targets", targetText(s.Targets)}}
 	for i := range s.Items {
-		item := &s.Items[i]
-		when := "every " + item.Interval.String()
-		switch {
-		case item.Disabled:
-			when = "disabled"
-		case item.From != "":
-			when = "from " + item.From
-		case item.Trapper:
-			when = "trapper"
-		case item.NotCollected != "":
-			when = "not collected: " + item.NotCollected
-		}
-		steps := make([]string, len(item.Steps))
-		for k := range item.Steps {
-			steps[k] = strings.TrimSpace(item.Steps[k].Name + " " + strings.Join(item.Steps[k].Parameters, " "))
-		}
-		if item.ValueMap != "" {
-			steps = append(steps, item.ValueMap)
-		}
-		list = append(list, Detail{"item", strings.Join(append([]string{item.Key + "  " + when}, steps...), " → ")})
+		list = append(list, Detail{"item", itemText(&s.Items[i])})
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Macros)) {
 		list = append(list, Detail{"macro", name + "  " + s.Macros[name]})
@@ -108,9 +108,48 @@ func detailsOfTemplate(_ View, s *model.TemplateSpec) []Detail {
 	}
 	for i := range s.Triggers {
 		t := &s.Triggers[i]
-		list = append(list, Detail{"trigger", fmt.Sprintf("%s  %s  (%s)", t.Name, t.Expression, t.SeverityName())})
+		list = append(list, Detail{"trigger", triggerText(t)})
+	}
+	for i := range s.Discovery {
+		rule := &s.Discovery[i]
+		item := rule.Item()
+		list = append(list, Detail{"discovery", itemText(&item)})
+		for k := range rule.Items {
+			list = append(list, Detail{"  item", itemText(&rule.Items[k])})
+		}
+		for k := range rule.Triggers {
+			list = append(list, Detail{"  trigger", triggerText(&rule.Triggers[k])})
+		}
 	}
 	return list
+}
+
+// triggerText returns one line about a trigger.
+func triggerText(t *model.Trigger) string {
+	return fmt.Sprintf("%s  %s  (%s)", t.Name, t.Expression, t.SeverityName())
+}
+
+// itemText returns one line about an item: its key, its source and its steps.
+func itemText(item *model.Item) string {
+	when := "every " + cmp.Or(item.Interval, model.DefaultItemInterval).String()
+	switch {
+	case item.Disabled:
+		when = "disabled"
+	case item.From != "":
+		when = "from " + item.From
+	case item.Trapper:
+		when = "trapper"
+	case item.NotCollected != "":
+		when = "not collected: " + item.NotCollected
+	}
+	steps := make([]string, len(item.Steps))
+	for k := range item.Steps {
+		steps[k] = strings.TrimSpace(item.Steps[k].Name + " " + strings.Join(item.Steps[k].Parameters, " "))
+	}
+	if item.ValueMap != "" {
+		steps = append(steps, item.ValueMap)
+	}
+	return strings.Join(append([]string{item.Key + "  " + when}, steps...), " → ")
 }
 
 // Bounds of a Template; the protocol has them, too.
@@ -129,7 +168,7 @@ const (
 // validateTemplate validates the spec of a Template.
 func validateTemplate(v *Validator, s *model.TemplateSpec) {
 	v.validateTargets("spec.targets", s.Targets, false)
-	v.MissingIf(len(s.Items) == 0, "spec.items", "write a list such as [{key: agent.ping, interval: 1m}]", "missing")
+	v.MissingIf(len(s.Items) == 0 && len(s.Discovery) == 0, "spec.items", "write a list such as [{key: agent.ping, interval: 1m}]", "missing")
 	v.FlawIf(len(s.Items) > maxItems, "spec.items", "divide the template", "%d items, at most %d", len(s.Items), maxItems)
 	v.FlawIf(len(s.Triggers) > maxItems, "spec.triggers", "divide the template", "%d triggers, at most %d", len(s.Triggers), maxItems)
 	v.Bound("spec.valueMaps", len(s.ValueMaps))
@@ -142,27 +181,57 @@ func validateTemplate(v *Validator, s *model.TemplateSpec) {
 		v.validateMacro("spec.macros."+name, name, s.Macros[name])
 	}
 	macros, _ := model.NewMacroValues(s.Macros)
+	own := slices.Clone(s.Items) // with the items of rules
 	keys := map[string]bool{}
-	for i := range s.Items {
-		keys[s.Items[i].Key] = true
+	for i := range s.Discovery {
+		own = append(own, s.Discovery[i].Item())
 	}
-	seen := map[string]bool{}
-	for i := range s.Items {
-		at := fmt.Sprintf("spec.items[%d]", i)
-		item := &s.Items[i]
-		v.FlawIf(seen[item.Key], at+".key", "keep one entry", "item %s occurs twice", item.Key)
-		seen[item.Key] = true
-		validateItem(v, at, item, keys, macros)
-		v.FlawIf(item.ValueMap != "" && !mapNames[item.ValueMap], at+".valueMap", "name one of spec.valueMaps", "the template has no value map %q", item.ValueMap)
+	for i := range own {
+		keys[own[i].Key] = true
 	}
-	sorted := slices.Clone(s.Items)
-	slices.SortFunc(sorted, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
-	names := map[string]bool{}
-	for i := range s.Triggers {
-		at := fmt.Sprintf("spec.triggers[%d]", i)
-		validateTrigger(v, at, &s.Triggers[i], names)
-		v.validateExpression(at+".expression", sorted, s.Triggers[i].Expression, macros)
-		v.validateExpression(at+".recovery", sorted, s.Triggers[i].Recovery, macros)
+	t := &templateParts{v: v, macros: macros, maps: mapNames, keys: map[string]bool{}, names: map[string]bool{}}
+	t.validateItems("spec.items", s.Items, keys)
+	for i := range s.Discovery {
+		t.validateRule(fmt.Sprintf("spec.discovery[%d]", i), &s.Discovery[i], keys)
+	}
+	t.validateTriggers("spec.triggers", s.Triggers, own)
+	for i := range s.Discovery {
+		t.validateTriggers(fmt.Sprintf("spec.discovery[%d].triggers", i), s.Discovery[i].Triggers, append(slices.Clone(own), s.Discovery[i].Items...))
+	}
+}
+
+// templateParts validates the items and triggers of a template, also those of its discovery rules.
+type templateParts struct {
+	v      *Validator
+	macros *model.MacroValues
+	maps   map[string]bool // names of value maps
+	keys   map[string]bool // of the items so far
+	names  map[string]bool // of the triggers so far
+}
+
+// validateItems validates a list of items. keys has the keys that they may name as their master.
+func (t *templateParts) validateItems(at string, items []model.Item, keys map[string]bool) {
+	for i := range items {
+		t.validateItem(fmt.Sprintf("%s[%d]", at, i), &items[i], keys)
+	}
+}
+
+// validateItem validates an item, and that no other one has its key.
+func (t *templateParts) validateItem(at string, item *model.Item, keys map[string]bool) {
+	t.v.FlawIf(t.keys[item.Key], at+".key", "keep one entry", "item %s occurs twice", item.Key)
+	t.keys[item.Key] = true
+	validateItem(t.v, at, item, keys, t.macros)
+	t.v.FlawIf(item.ValueMap != "" && !t.maps[item.ValueMap], at+".valueMap", "name one of spec.valueMaps", "the template has no value map %q", item.ValueMap)
+}
+
+// validateTriggers validates a list of triggers over items.
+func (t *templateParts) validateTriggers(at string, triggers []model.Trigger, items []model.Item) {
+	slices.SortFunc(items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
+	for i := range triggers {
+		in := fmt.Sprintf("%s[%d]", at, i)
+		validateTrigger(t.v, in, &triggers[i], t.names)
+		t.v.validateExpression(in+".expression", items, triggers[i].Expression, t.macros)
+		t.v.validateExpression(in+".recovery", items, triggers[i].Recovery, t.macros)
 	}
 }
 
@@ -183,7 +252,12 @@ func (v *Validator) validateValueMap(at string, m *model.ValueMap, names map[str
 // validateExpression compiles an expression over the items of a template, which are sorted by key.
 func (v *Validator) validateExpression(field string, items []model.Item, expression string, macros *model.MacroValues) {
 	if expression != "" && len(expression) <= maxExpression {
-		_, err := trigger.CompileForItems(items, expression, macros.ValueOrSample)
+		_, err := trigger.CompileForItems(items, expression, func(macro string) (string, error) {
+			if model.IsEntityMacro(macro) {
+				return "1", nil
+			}
+			return macros.ValueOrSample(macro)
+		})
 		v.recordCompileError(field, err)
 	}
 }
@@ -228,7 +302,7 @@ func validateItem(v *Validator, at string, item *model.Item, keys map[string]boo
 		}
 	}
 	if steps, missing := macros.ExpandSteps(item.Steps); missing == nil {
-		_, err := prep.Compile(steps, typ)
+		_, err := prep.Compile(discovery.SampleSteps(steps), typ)
 		v.recordCompileError(at+".steps", err)
 	}
 }

@@ -224,7 +224,7 @@ func (m *MacroValues) ValueOrSample(macro string) (string, error) {
 // ExpandSteps returns steps with values in place of the macros in their parameters.
 func (m *MacroValues) ExpandSteps(steps []Step) ([]Step, error) {
 	if !slices.ContainsFunc(steps, func(s Step) bool {
-		return slices.ContainsFunc(s.texts(), func(text string) bool { return strings.Contains(text, "{$") })
+		return slices.ContainsFunc(s.Texts(), func(text string) bool { return strings.Contains(text, "{$") })
 	}) {
 		return steps, nil
 	}
@@ -255,8 +255,8 @@ func (m *MacroValues) ExpandSteps(steps []Step) ([]Step, error) {
 	return out, nil
 }
 
-// texts returns the texts of a step in which macros are expanded.
-func (s *Step) texts() []string {
+// Texts returns the texts of a step in which macros have values.
+func (s *Step) Texts() []string {
 	list := s.Parameters[:len(s.Parameters):len(s.Parameters)]
 	if s.OnFail != nil {
 		if list = append(list, s.OnFail.Error); s.OnFail.Value != nil {
@@ -266,23 +266,45 @@ func (s *Step) texts() []string {
 	return list
 }
 
+// eachMacroText calls do for each text of the Template in which macros have values.
+func (c *TemplateDefinition) eachMacroText(do func(text string)) {
+	ofParts := func(items []Item, triggers []DefinitionTrigger) {
+		for i := range items {
+			do(items[i].Key)
+			for k := range items[i].Steps {
+				for _, text := range items[i].Steps[k].Texts() {
+					do(text)
+				}
+			}
+		}
+		for i := range triggers {
+			do(triggers[i].Expression)
+			do(triggers[i].Recovery)
+		}
+	}
+	ofFilter := func(f *DiscoveryFilter) {
+		for i := range f.conditions() {
+			do(f.Conditions[i].Pattern())
+		}
+	}
+	ofParts(c.Items, c.Triggers)
+	for i := range c.Rules {
+		r := &c.Rules[i]
+		ofParts(r.Items, r.Triggers)
+		ofFilter(r.Filter)
+		for k := range r.Overrides {
+			ofFilter(r.Overrides[k].Filter)
+		}
+	}
+}
+
 // MacroNames returns the sorted names of the Properties that may set the Template's macros, or macros in its keys,
 // steps and expressions.
 func (c *TemplateDefinition) MacroNames() (names []string) {
 	for name := range c.Macros {
 		names = append(names, name)
 	}
-	for i := range c.Items {
-		names = append(names, MacroNames(c.Items[i].Key)...)
-		for k := range c.Items[i].Steps {
-			for _, text := range c.Items[i].Steps[k].texts() {
-				names = append(names, MacroNames(text)...)
-			}
-		}
-	}
-	for i := range c.Triggers {
-		names = append(append(names, MacroNames(c.Triggers[i].Expression)...), MacroNames(c.Triggers[i].Recovery)...)
-	}
+	c.eachMacroText(func(text string) { names = append(names, MacroNames(text)...) })
 	slices.Sort(names)
 	return slices.Compact(names)
 }
@@ -323,19 +345,11 @@ func (c *TemplateDefinition) MacroError(properties PropertyValues) error {
 			return &MissingError{name, "has no value here: " + conflict}
 		}
 	}
-	expand := func(text string) error { _, err := values.Expand(text); return err }
-	for i := range c.Items {
-		if err := expand(c.Items[i].Key); err != nil {
-			return err
+	var missing error
+	c.eachMacroText(func(text string) {
+		if _, err := values.Expand(text); err != nil && missing == nil {
+			missing = err
 		}
-		if _, err := values.ExpandSteps(c.Items[i].Steps); err != nil {
-			return err
-		}
-	}
-	for i := range c.Triggers {
-		if err := expand(c.Triggers[i].Expression + c.Triggers[i].Recovery); err != nil {
-			return err
-		}
-	}
-	return nil
+	})
+	return missing
 }

@@ -18,6 +18,7 @@ type TemplateDefinition struct {
 	// ValueMaps are those of its items, in the order of the Template; the server alone reads them.
 	ValueMaps []ValueMap
 	Macros    map[string]string // default values by name
+	Rules     []DefinitionRule  // ascending by key; each has an item
 }
 
 // DefinitionTrigger is a trigger in a compiled Template
@@ -29,6 +30,7 @@ type DefinitionTrigger struct {
 	Handlers   []string // notified when a problem opens and closes
 	Route      string   // replaces Handlers; both empty: all matching routes
 	Runbook    string
+	Disabled   bool // of a prototype: made only where an override says so
 }
 
 // Seal stores the compiled template as the content of its definition and returns the definition
@@ -50,6 +52,9 @@ func (c *TemplateDefinition) Item(key string) (int, bool) {
 
 // NotCollected returns the reason why no program collects an item or its master item; empty: the agent collects it.
 func (c *TemplateDefinition) NotCollected(i *Item) string {
+	if i.NotCollected != "" {
+		return i.NotCollected
+	}
 	for range c.Items { // masters that name each other end the loop
 		master, ok := c.Item(i.From)
 		if i.From == "" || !ok {
@@ -60,13 +65,22 @@ func (c *TemplateDefinition) NotCollected(i *Item) string {
 	return i.NotCollected
 }
 
-// Trigger returns the trigger with a name; nil: there is none.
-func (c *TemplateDefinition) Trigger(name string) *DefinitionTrigger {
+// Trigger returns the trigger with a name, or the prototype that a discovered trigger with this name was made of; nil: there is
+// none. Of several prototypes the one with the most fixed text counts.
+func (c *TemplateDefinition) Trigger(name string) (found *DefinitionTrigger) {
 	i, ok := slices.BinarySearchFunc(c.Triggers, name, func(t DefinitionTrigger, name string) int { return strings.Compare(t.Name, name) })
-	if !ok {
-		return nil
+	if ok {
+		return &c.Triggers[i]
 	}
-	return &c.Triggers[i]
+	most := -1
+	for i := range c.Rules {
+		for k := range c.Rules[i].Triggers {
+			if fixed, ok := isInstanceOf(c.Rules[i].Triggers[k].Name, name); ok && fixed > most {
+				found, most = &c.Rules[i].Triggers[k], fixed
+			}
+		}
+	}
+	return found
 }
 
 // Judgement returns the rules by which a check's results, a trigger's values or a directive's reports become an event,
@@ -84,10 +98,15 @@ func (c *Definition) Judgement(instance string) *CheckDefinition {
 		return nil
 	}
 	out := &CheckDefinition{Definition: *c, FailAfter: 1, RecoverAfter: 1, Handlers: t.Handlers, Route: t.Route}
-	for s := Warning; s <= Unknown; s++ {
-		out.Severities[s] = t.Severity
-	}
+	out.SetSeverity(t.Severity)
 	return out
+}
+
+// SetSeverity sets the severity of a trigger's problem, which an override of a discovery rule may change for one entity.
+func (c *CheckDefinition) SetSeverity(severity Severity) {
+	for s := Warning; s <= Unknown; s++ {
+		c.Severities[s] = severity
+	}
 }
 
 // TriggerStatus returns the status of an event while its trigger is true: WARNING for severities up to warning, else

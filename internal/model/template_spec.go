@@ -11,14 +11,16 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// TemplateSpec bundles items and triggers that land together on nodes.
+// TemplateSpec bundles items, triggers and discovery rules that land together on nodes.
 type TemplateSpec struct {
 	// The nodes that it is linked to; default none.
 	Targets *Targets `json:"targets,omitempty"`
 	// Values that the agent collects, or that the server computes or receives.
-	Items []Item `json:"items"`
+	Items []Item `json:"items,omitempty"`
 	// Conditions over the values of its items. A condition that holds opens a problem of the node.
 	Triggers []Trigger `json:"triggers,omitempty"`
+	// Rules that find entities of a node, such as its file systems, and make items and triggers of each.
+	Discovery []DiscoveryRule `json:"discovery,omitempty"`
 	// Default values of its macros: {"{$LOAD.MAX}": "4"}. A Property with the name of a macro overrides it on its nodes.
 	Macros map[string]string `json:"macros,omitempty"`
 	// Texts for values, by name. Items name them.

@@ -340,9 +340,13 @@ func receiversOf(def any) (list []string) {
 			return append(slices.Clone(c.Handlers), "", c.Route)
 		}
 		if t := d.definition.AsTemplate(); t != nil {
-			for i := range t.Triggers {
-				list = append(list, t.Triggers[i].Name, t.Triggers[i].Route, "")
-				list = append(list, t.Triggers[i].Handlers...)
+			triggers := slices.Clone(t.Triggers)
+			for i := range t.Rules {
+				triggers = append(triggers, t.Rules[i].Triggers...)
+			}
+			for i := range triggers {
+				list = append(list, triggers[i].Name, triggers[i].Route, "")
+				list = append(list, triggers[i].Handlers...)
 			}
 		}
 	}

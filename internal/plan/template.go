@@ -17,31 +17,20 @@ func compileTemplate(c *unitCompiler, d *declaredResource) (*unit, error) {
 	definition := &model.TemplateDefinition{Definition: model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID}, ValueMaps: spec.ValueMaps, Macros: spec.Macros}
 	named := references{}
 	for _, item := range spec.Items {
-		if item.Collected() {
-			item.Interval = cmp.Or(item.Interval, model.DefaultItemInterval)
-		}
 		if !item.Disabled {
-			definition.Items = append(definition.Items, item)
+			definition.Items = append(definition.Items, withInterval(item))
 		}
 	}
-	for i := range spec.Triggers {
-		t := &spec.Triggers[i]
-		if t.Disabled {
-			continue
+	definition.Triggers = compileTriggers(spec.Triggers, named)
+	definition.Triggers = slices.DeleteFunc(definition.Triggers, func(t model.DefinitionTrigger) bool { return t.Disabled })
+	for i := range spec.Discovery {
+		if rule := &spec.Discovery[i]; !rule.Disabled {
+			definition.Items = append(definition.Items, rule.Item())
+			definition.Rules = append(definition.Rules, compileRule(rule, named))
 		}
-		severity, _ := model.ParseSeverity(t.SeverityName())
-		out := model.DefinitionTrigger{Name: t.Name, Expression: t.Expression, Recovery: t.Recovery, Severity: severity, Runbook: t.Runbook}
-		if t.Alert != nil {
-			out.Handlers, out.Route = t.Alert.Handlers, t.Alert.Route
-			named["Handler"] = append(named["Handler"], out.Handlers...)
-			if out.Route != "" {
-				named["Route"] = append(named["Route"], out.Route)
-			}
-		}
-		definition.Triggers = append(definition.Triggers, out)
 	}
+	slices.SortFunc(definition.Rules, func(a, b model.DefinitionRule) int { return strings.Compare(a.Key, b.Key) })
 	slices.SortFunc(definition.Items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
-	slices.SortFunc(definition.Triggers, func(a, b model.DefinitionTrigger) int { return strings.Compare(a.Name, b.Name) })
 	b := &body{definition: definition.Seal(), properties: definition.MacroNames()}
 	if len(b.properties) > 0 {
 		b.try = func(properties model.PropertyValues) error { return definition.MacroError(properties) }
@@ -62,4 +51,43 @@ func compileTemplate(c *unitCompiler, d *declaredResource) (*unit, error) {
 		u.Groups, u.HasTargets = u.targets.groups, true
 	}
 	return u, nil
+}
+
+// withInterval returns an item with its interval, if the agent collects it.
+func withInterval(item model.Item) model.Item {
+	if item.Collected() {
+		item.Interval = cmp.Or(item.Interval, model.DefaultItemInterval)
+	}
+	return item
+}
+
+// compileTriggers compiles triggers or their prototypes, and adds the handlers and routes that they name to named.
+func compileTriggers(triggers []model.Trigger, named references) (list []model.DefinitionTrigger) {
+	for i := range triggers {
+		t := &triggers[i]
+		severity, _ := model.ParseSeverity(t.SeverityName())
+		out := model.DefinitionTrigger{Name: t.Name, Expression: t.Expression, Recovery: t.Recovery, Severity: severity, Runbook: t.Runbook, Disabled: t.Disabled}
+		if t.Alert != nil {
+			out.Handlers, out.Route = t.Alert.Handlers, t.Alert.Route
+			named["Handler"] = append(named["Handler"], out.Handlers...)
+			if out.Route != "" {
+				named["Route"] = append(named["Route"], out.Route)
+			}
+		}
+		list = append(list, out)
+	}
+	slices.SortFunc(list, func(a, b model.DefinitionTrigger) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// compileRule compiles a discovery rule. Disabled prototypes stay: an override may ask for them.
+func compileRule(rule *model.DiscoveryRule, named references) model.DefinitionRule {
+	out := model.DefinitionRule{Key: rule.Key, Paths: rule.Paths, Filter: rule.Filter, Overrides: rule.Overrides, Triggers: compileTriggers(rule.Triggers, named)}
+	for _, item := range rule.Items {
+		out.Items = append(out.Items, withInterval(item))
+	}
+	slices.SortFunc(out.Items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
+	out.DisableAfter, _ = model.ParseLostAfter(cmp.Or(rule.DisableAfter, model.DefaultDisableAfter))
+	out.DeleteAfter, _ = model.ParseLostAfter(cmp.Or(rule.DeleteAfter, model.DefaultDeleteAfter))
+	return out
 }

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Expr is a parsed expression. It is immutable.
@@ -502,5 +503,69 @@ func (p *parser) parameters(depth int) {
 		default:
 			p.fail(offset, "the parameters of the key have no closing ]")
 		}
+	}
+}
+
+// ReplaceEntityMacros returns an expression with values in place of the macros of an entity, such as {#FSNAME}: key replaces those in
+// the key of an item; elsewhere a value that is no number becomes a text in quotes.
+func ReplaceEntityMacros(expression string, value func(macro string) (string, bool), key func(key string) string) (string, error) {
+	if !strings.Contains(expression, "{#") {
+		return expression, nil
+	}
+	e, err := Parse(expression)
+	if err != nil {
+		return "", err
+	}
+	var out strings.Builder
+	at := 0
+	for _, n := range e.root.items(nil) {
+		start := n.offset + len(n.host) + 2
+		replaceOutsideKeys(&out, expression[at:start], value)
+		out.WriteString(key(n.name))
+		at = start + len(n.name)
+	}
+	replaceOutsideKeys(&out, expression[at:], value)
+	return out.String(), nil
+}
+
+// replaceOutsideKeys writes a part of an expression without keys of items, with values in place of the macros of an entity.
+func replaceOutsideKeys(out *strings.Builder, text string, value func(macro string) (string, bool)) {
+	escaper := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
+	escaped := func(macro string) (string, bool) {
+		v, ok := value(macro)
+		return escaper.Replace(v), ok
+	}
+	for at := 0; at < len(text); {
+		rest := text[at:]
+		length := 1
+		switch {
+		case rest[0] == '"':
+			for length < len(rest) && rest[length] != '"' {
+				if rest[length] == '\\' {
+					length++
+				}
+				length++
+			}
+			length = min(length+1, len(rest))
+			out.WriteString(model.ReplaceEntityMacros(rest[:length], escaped))
+		case model.EntityMacroLength(rest) > 0:
+			length = model.EntityMacroLength(rest)
+			if v, ok := value(rest[:length]); !ok {
+				out.WriteString(rest[:length])
+			} else if _, number := parseNumber(strings.TrimPrefix(v, "-")); number {
+				out.WriteString(v)
+			} else {
+				out.WriteString(`"` + escaper.Replace(v) + `"`)
+			}
+		case macroLength(rest) > 0: // of a user, with the macro as its context
+			length = macroLength(rest)
+			out.WriteString(model.ReplaceEntityMacros(rest[:length], func(macro string) (string, bool) {
+				v, ok := value(macro)
+				return strings.ReplaceAll(v, `"`, `\"`), ok
+			}))
+		default:
+			out.WriteByte(rest[0])
+		}
+		at += length
 	}
 }

@@ -37,6 +37,18 @@ func appendBool(dst []byte, field uint32, v bool) []byte {
 	return append(appendTag(dst, field, typeVarint), 1)
 }
 
+// appendOptionalBool appends an optional bool field; nil is omitted.
+func appendOptionalBool(dst []byte, field uint32, v *bool) []byte {
+	if v == nil {
+		return dst
+	}
+	b := byte(0)
+	if *v {
+		b = 1
+	}
+	return append(appendTag(dst, field, typeVarint), b)
+}
+
 // appendFixed64 appends a fixed64 field; zero is omitted.
 func appendFixed64(dst []byte, field uint32, v uint64) []byte {
 	if v == 0 {

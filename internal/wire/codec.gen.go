@@ -471,6 +471,7 @@ func appendTemplateDefinition(dst []byte, x *model.TemplateDefinition) []byte {
 	dst = appendMessages(dst, 2, x.Triggers, appendDefinitionTrigger)
 	dst = appendMessages(dst, 3, x.ValueMaps, appendValueMap)
 	dst = appendMap(dst, 4, x.Macros)
+	dst = appendMessages(dst, 5, x.Rules, appendDefinitionRule)
 	return dst
 }
 
@@ -486,6 +487,178 @@ func readTemplateDefinition(f *fields, x *model.TemplateDefinition) {
 			x.ValueMaps = nestedList(f, "value_maps", "ValueMap", x.ValueMaps, 1024, readValueMap)
 		case 4:
 			f.entry("macros", &x.Macros, 1024)
+		case 5:
+			x.Rules = nestedList(f, "rules", "DefinitionRule", x.Rules, 1024, readDefinitionRule)
+		}
+	}
+}
+
+// appendDefinitionRule appends the encoded fields of the message DefinitionRule.
+func appendDefinitionRule(dst []byte, x *model.DefinitionRule) []byte {
+	dst = appendString(dst, 1, x.Key)
+	dst = appendMap(dst, 2, x.Paths)
+	if x.Filter != nil {
+		dst = appendMessage(dst, 3, x.Filter, appendDiscoveryFilter)
+	}
+	dst = appendMessages(dst, 4, x.Overrides, appendDiscoveryOverride)
+	dst = appendMessages(dst, 5, x.Items, appendItem)
+	dst = appendMessages(dst, 6, x.Triggers, appendDefinitionTrigger)
+	dst = appendUint(dst, 7, uint64(x.DisableAfter))
+	dst = appendUint(dst, 8, uint64(x.DeleteAfter))
+	return dst
+}
+
+// readDefinitionRule decodes the fields of the message DefinitionRule into x.
+func readDefinitionRule(f *fields, x *model.DefinitionRule) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Key = f.string("key", 2048)
+		case 2:
+			f.entry("paths", &x.Paths, 1024)
+		case 3:
+			v := nested(f, "filter", "DiscoveryFilter", readDiscoveryFilter)
+			x.Filter = &v
+		case 4:
+			x.Overrides = nestedList(f, "overrides", "DiscoveryOverride", x.Overrides, 1024, readDiscoveryOverride)
+		case 5:
+			x.Items = nestedList(f, "items", "Item", x.Items, 10000, readItem)
+		case 6:
+			x.Triggers = nestedList(f, "triggers", "DefinitionTrigger", x.Triggers, 10000, readDefinitionTrigger)
+		case 7:
+			x.DisableAfter = model.Duration(f.uint("disable_after_ns", 1<<63-1))
+		case 8:
+			x.DeleteAfter = model.Duration(f.uint("delete_after_ns", 1<<63-1))
+		}
+	}
+}
+
+// appendDiscoveryFilter appends the encoded fields of the message DiscoveryFilter.
+func appendDiscoveryFilter(dst []byte, x *model.DiscoveryFilter) []byte {
+	dst = appendString(dst, 1, x.Formula)
+	dst = appendMessages(dst, 2, x.Conditions, appendDiscoveryCondition)
+	return dst
+}
+
+// readDiscoveryFilter decodes the fields of the message DiscoveryFilter into x.
+func readDiscoveryFilter(f *fields, x *model.DiscoveryFilter) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Formula = f.string("formula", 4096)
+		case 2:
+			x.Conditions = nestedList(f, "conditions", "DiscoveryCondition", x.Conditions, 1024, readDiscoveryCondition)
+		}
+	}
+}
+
+// appendDiscoveryCondition appends the encoded fields of the message DiscoveryCondition.
+func appendDiscoveryCondition(dst []byte, x *model.DiscoveryCondition) []byte {
+	dst = appendString(dst, 1, x.ID)
+	dst = appendString(dst, 2, x.Macro)
+	dst = appendOptionalString(dst, 3, x.Matches)
+	dst = appendOptionalString(dst, 4, x.NotMatches)
+	dst = appendOptionalBool(dst, 5, x.Exists)
+	return dst
+}
+
+// readDiscoveryCondition decodes the fields of the message DiscoveryCondition into x.
+func readDiscoveryCondition(f *fields, x *model.DiscoveryCondition) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.ID = f.string("id", 255)
+		case 2:
+			x.Macro = f.string("macro", 255)
+		case 3:
+			v := f.string("matches", 4096)
+			x.Matches = &v
+		case 4:
+			v := f.string("not_matches", 4096)
+			x.NotMatches = &v
+		case 5:
+			v := f.bool("exists")
+			x.Exists = &v
+		}
+	}
+}
+
+// appendDiscoveryOverride appends the encoded fields of the message DiscoveryOverride.
+func appendDiscoveryOverride(dst []byte, x *model.DiscoveryOverride) []byte {
+	dst = appendString(dst, 1, x.Name)
+	if x.Filter != nil {
+		dst = appendMessage(dst, 2, x.Filter, appendDiscoveryFilter)
+	}
+	dst = appendBool(dst, 3, x.Stop)
+	dst = appendMessages(dst, 4, x.Items, appendItemOverride)
+	dst = appendMessages(dst, 5, x.Triggers, appendTriggerOverride)
+	return dst
+}
+
+// readDiscoveryOverride decodes the fields of the message DiscoveryOverride into x.
+func readDiscoveryOverride(f *fields, x *model.DiscoveryOverride) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Name = f.string("name", 255)
+		case 2:
+			v := nested(f, "filter", "DiscoveryFilter", readDiscoveryFilter)
+			x.Filter = &v
+		case 3:
+			x.Stop = f.bool("stop")
+		case 4:
+			x.Items = nestedList(f, "items", "ItemOverride", x.Items, 1024, readItemOverride)
+		case 5:
+			x.Triggers = nestedList(f, "triggers", "TriggerOverride", x.Triggers, 1024, readTriggerOverride)
+		}
+	}
+}
+
+// appendItemOverride appends the encoded fields of the message ItemOverride.
+func appendItemOverride(dst []byte, x *model.ItemOverride) []byte {
+	dst = appendStrings(dst, 1, x.Keys)
+	dst = appendOptionalBool(dst, 2, x.Discover)
+	dst = appendUint(dst, 3, uint64(x.Interval))
+	dst = appendMap(dst, 4, x.Tags)
+	return dst
+}
+
+// readItemOverride decodes the fields of the message ItemOverride into x.
+func readItemOverride(f *fields, x *model.ItemOverride) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Keys = f.stringList("keys", x.Keys, 10000, 2048)
+		case 2:
+			v := f.bool("discover")
+			x.Discover = &v
+		case 3:
+			x.Interval = model.Duration(f.uint("interval_ns", 1<<63-1))
+		case 4:
+			f.entry("tags", &x.Tags, 1024)
+		}
+	}
+}
+
+// appendTriggerOverride appends the encoded fields of the message TriggerOverride.
+func appendTriggerOverride(dst []byte, x *model.TriggerOverride) []byte {
+	dst = appendStrings(dst, 1, x.Names)
+	dst = appendOptionalBool(dst, 2, x.Discover)
+	dst = appendString(dst, 3, x.Severity)
+	return dst
+}
+
+// readTriggerOverride decodes the fields of the message TriggerOverride into x.
+func readTriggerOverride(f *fields, x *model.TriggerOverride) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Names = f.stringList("names", x.Names, 10000, 255)
+		case 2:
+			v := f.bool("discover")
+			x.Discover = &v
+		case 3:
+			x.Severity = f.string("severity", 255)
 		}
 	}
 }
@@ -567,6 +740,7 @@ func appendItem(dst []byte, x *model.Item) []byte {
 	dst = appendString(dst, 8, x.ValueMap)
 	dst = appendBool(dst, 9, x.Trapper)
 	dst = appendString(dst, 10, x.NotCollected)
+	dst = appendBool(dst, 11, x.Disabled)
 	return dst
 }
 
@@ -594,6 +768,8 @@ func readItem(f *fields, x *model.Item) {
 			x.Trapper = f.bool("trapper")
 		case 10:
 			x.NotCollected = f.string("not_collected", 255)
+		case 11:
+			x.Disabled = f.bool("disabled")
 		}
 	}
 }
@@ -693,6 +869,7 @@ func appendDefinitionTrigger(dst []byte, x *model.DefinitionTrigger) []byte {
 	dst = appendStrings(dst, 5, x.Handlers)
 	dst = appendString(dst, 6, x.Route)
 	dst = appendString(dst, 7, x.Runbook)
+	dst = appendBool(dst, 8, x.Disabled)
 	return dst
 }
 
@@ -714,6 +891,8 @@ func readDefinitionTrigger(f *fields, x *model.DefinitionTrigger) {
 			x.Route = f.string("route", 510)
 		case 7:
 			x.Runbook = f.string("runbook", 1024)
+		case 8:
+			x.Disabled = f.bool("disabled")
 		}
 	}
 }
@@ -1925,6 +2104,7 @@ func appendVerdictRecord(dst []byte, x *Record) []byte {
 	dst = appendUint(dst, 7, uint64(x.Verdict.Executed))
 	dst = appendBytes(dst, 8, x.Verdict.Output)
 	dst = appendBool(dst, 9, x.Verdict.Removed)
+	dst = appendUint(dst, 10, uint64(x.Verdict.Severity))
 	return dst
 }
 
@@ -1950,6 +2130,8 @@ func readVerdictRecord(f *fields, x *Record) {
 			x.Verdict.Output = f.raw("output", 4096)
 		case 9:
 			x.Verdict.Removed = f.bool("removed")
+		case 10:
+			x.Verdict.Severity = model.Severity(f.uint("severity", 5))
 		}
 	}
 }

@@ -313,7 +313,7 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 		switch f.FullName() {
 		case "muster.journal.v1.ServerResultRecord.status":
 			v %= 4
-		case "muster.v1.DefinitionTrigger.severity", "muster.v1.DirectiveDefinition.severity":
+		case "muster.v1.DefinitionTrigger.severity", "muster.v1.DirectiveDefinition.severity", "muster.journal.v1.VerdictRecord.severity":
 			v %= 6
 		case "muster.v1.Report.components", "muster.v1.ReportException.position":
 			v %= 10000

@@ -63,6 +63,14 @@ func templateDefinition() *model.Definition {
 		},
 		Triggers: []model.DefinitionTrigger{{Name: "load is high", Expression: "last(//system.cpu.load)>4", Recovery: "last(//system.cpu.load)<3", Severity: model.Average,
 			Handlers: []string{"on-call"}, Runbook: "https://wiki.example.org/load"}, {Name: "traffic", Expression: "last(//traffic)>1", Route: "network"}},
+		Rules: []model.DefinitionRule{{
+			Key: "temperature", Paths: map[string]string{"{#NAME}": "$.name"}, DeleteAfter: model.Forever,
+			Filter: &model.DiscoveryFilter{Formula: "A or B", Conditions: []model.DiscoveryCondition{{Macro: "{#NAME}", Matches: &zero}, {ID: "B", Macro: "{#TYPE}", Exists: new(bool)}}},
+			Items:  []model.Item{{Key: "fan[{#NAME}]", From: "temperature", Disabled: true}},
+			Overrides: []model.DiscoveryOverride{{Name: "first", Stop: true, Items: []model.ItemOverride{{Keys: []string{"fan[{#NAME}]"}, Discover: new(true), Tags: map[string]string{"fan": "{#NAME}"}}},
+				Triggers: []model.TriggerOverride{{Severity: "high"}}}},
+			Triggers: []model.DefinitionTrigger{{Name: "{#NAME} stands still", Expression: "last(//fan[{#NAME}])=0", Disabled: true}},
+		}},
 		Macros:    map[string]string{"{$MAX}": "4"},
 		ValueMaps: []model.ValueMap{{Name: "load", Mappings: []model.ValueMapping{{Value: "0", Text: "idle"}, {Type: "greaterOrEqual", Value: "4", Text: "busy"}}}},
 	}).Seal()
@@ -175,7 +183,7 @@ func golden() []struct {
 		{"42-batch-values", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 907, NowMs: 7200900, Signals: []Signal{
 			{Kind: SignalValueBlock, Definition: 19, AtMs: 7200890, Body: AppendValueBlock(nil, &ValueBlock{Rows: uint32(len(values)), Columns: AppendColumns(nil, times, values)})}}})},
 		{"45-batch-values-unix-ns", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 908, NowMs: 7200950, Signals: []Signal{{Kind: SignalValueBlock, Definition: 19,
-			Body: AppendValueBlock(nil, &ValueBlock{Rows: uint32(len(values)), Columns: AppendColumns(nil, times, values), UnixNs: 1795233665123456789})}}})},
+			Body: AppendValueBlock(nil, &ValueBlock{Rows: uint32(len(values)), Columns: AppendColumns(nil, times, values), UnixNs: 1795233665123456789, Keys: []string{"vfs.fs.size[/,pused]"}})}}})},
 		{"43-definition-template", "Definition", AppendDefinition(nil, templateDefinition())},
 		{"45-definition-directive", "Definition", AppendDefinition(nil, directiveDefinition())},
 		{"46-batch-report", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 908, NowMs: 7200900, Signals: []Signal{
@@ -195,7 +203,7 @@ func golden() []struct {
 		{"25-record-acknowledge", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "acknowledge", Check: 5, By: "ada", Note: "on it", Until: 1795300000000}})},
 		{"25-record-action-of-problem", "ActionRecord", record(Record{Kind: RecordAction, Node: 214, Action: &Action{Verb: "resolve", Check: 5, By: "Ada (PagerDuty)", Problem: "3npvq9h2m4x8ztwk"}})},
 		{"26-record-server-result", "ServerResultRecord", record(Record{Kind: RecordServerResult, Node: model.ServerNode, ServerResult: &ServerResult{Definition: 2, Status: model.Critical, Output: []byte("journal at 92 % of its budget")}})},
-		{"29-record-verdict", "VerdictRecord", record(Record{Kind: RecordVerdict, Node: 214, Verdict: &Verdict{Commit: 9001, Index: 1, Definition: 19, Trigger: "load is high",
+		{"29-record-verdict", "VerdictRecord", record(Record{Kind: RecordVerdict, Node: 214, Verdict: &Verdict{Severity: model.High, Commit: 9001, Index: 1, Definition: 19, Trigger: "load is high",
 			Problem: true, Executed: 1764007200500000000, Output: []byte("last(//system.cpu.load)>4: 4.5")}})},
 		{"45-record-samples", "SamplesRecord", record(Record{Kind: RecordSamples, Samples: &Samples{Block: goldenSamples()}})},
 		{"27-record-proxy-result", "ProxyResultRecord", record(Record{Kind: RecordProxyResult, Node: 301, ProxyResult: &ProxyResult{StreamKey: live, Number: 905, By: 214, Namespace: 2,

@@ -61,9 +61,10 @@ type Verdict struct {
 	Definition model.DefinitionID // of the Template that judged
 	Trigger    string             // its name: the instance of the event
 	Problem    bool               // the trigger is true; else false again
-	Removed    bool               // the Template has no such trigger any more: its event goes
+	Removed    bool               // the Template has no such trigger any more, or its entity was lost: its event goes
 	Executed   int64              // time of the value, Unix ns
 	Output     []byte
+	Severity   model.Severity // of the problem; zero for one that is removed
 }
 
 // IntentMark is the journal record of the intent (declared resources) revision in force, and of the ids of the other

@@ -391,21 +391,26 @@ func extraFieldsLen(data []byte) int {
 type ValueBlock struct {
 	Rows    uint32 // values in Columns, which has at least a byte for each
 	Columns []byte
-	Macros  string // macros whose values Properties set on the node, as JSON; empty: none
-	UnixNs  uint64 // time from which Columns count, ns since 1970, of a sender with a clock of its own; zero: the signal's AtMs
+	Macros  string   // macros whose values Properties set on the node, as JSON; empty: none
+	UnixNs  uint64   // time from which Columns count, ns since 1970, of a sender with a clock of its own; zero: the signal's AtMs
+	Keys    []string // of discovered items: in Columns they follow the items of the Template
 }
+
+// MaxKeys is the most keys of discovered items in a value block.
+const MaxKeys = 10000
 
 // AppendValueBlock appends a value block in the encoding of a signal's body.
 func AppendValueBlock(dst []byte, b *ValueBlock) []byte {
 	dst = appendUint(dst, 1, uint64(b.Rows))
 	dst = appendBytes(dst, 2, b.Columns)
-	return appendUint(appendString(dst, 3, b.Macros), 4, b.UnixNs)
+	dst = appendUint(appendString(dst, 3, b.Macros), 4, b.UnixNs)
+	return appendStrings(dst, 5, b.Keys)
 }
 
 // Decode decodes a signal's body into a value block, whose Columns are parts of it. Rate limits charge Rows, so that
 // a block may not claim more of them than it has bytes.
 func (b *ValueBlock) Decode(body []byte) error {
-	*b = ValueBlock{}
+	*b = ValueBlock{Keys: b.Keys[:0]}
 	f := fields{message: "ValueBlock", rest: body}
 	for f.next() {
 		switch f.num {
@@ -417,6 +422,8 @@ func (b *ValueBlock) Decode(body []byte) error {
 			b.Macros = f.string("macros", MaxMacros)
 		case 4:
 			b.UnixNs = f.uint64("unix_ns")
+		case 5:
+			b.Keys = f.stringList("keys", b.Keys, MaxKeys, 2048)
 		}
 	}
 	if f.err == nil && (b.Rows == 0 || int64(b.Rows) > int64(len(b.Columns))) {

@@ -135,7 +135,7 @@ func (w *eventApplier) applyVerdict(p *eventPartition, node model.NodeID, v *wir
 	id, found := p.findSource(n, definition.Unit, v.Trigger)
 	if v.Removed {
 		if found {
-			w.deleteEvent(p, id, "the trigger was removed from its template")
+			w.deleteEvent(p, id, "the trigger was removed from its template, or its entity is no longer discovered")
 		}
 		return shard.Applied
 	}
@@ -144,6 +144,7 @@ func (w *eventApplier) applyVerdict(p *eventPartition, node model.NodeID, v *wir
 	}
 	s := p.slots.slot(id)
 	s.countResult(0, v.Commit)
+	rules.SetSeverity(v.Severity)
 	status := model.OK
 	if v.Problem {
 		status = rules.TriggerStatus()

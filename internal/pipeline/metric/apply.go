@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/prometheus/model/labels"
 
+	"github.com/muster-fleet/muster/internal/discovery"
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
@@ -28,6 +29,8 @@ type metricApplier struct {
 	labels   func() labels.Labels // seriesLabels, made once
 	sender   uint32               // node of the last signal in this partition
 	changes  uint32               // verdicts by its successive signals
+
+	lists []ruleValue // values of rules in this signal
 
 	block   wire.ValueBlock
 	columns wire.ColumnReader
@@ -65,15 +68,9 @@ func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) sh
 	values := uint64(0)
 	var v wire.BlockValue
 	for w.columns.Next(&v) {
-		position := int(v.Position)
-		if position >= len(of.items) {
-			continue // of a definition that does not match: only a faulty agent sends this
-		}
-		if u.template != of { // late values of an older definition
-			var ok bool
-			if position, ok = u.Item(of.Items[position].Key); !ok {
-				continue
-			}
+		position, ok := u.positionOf(of, int(v.Position), w.block.Keys)
+		if !ok {
+			continue
 		}
 		at := min(sent+w.columns.Times()[v.Row], w.Received)
 		if values++; v.Unsupported {
@@ -83,6 +80,7 @@ func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) sh
 		}
 	}
 	w.view.values.Add(values)
+	w.discover(n, of.Unit)
 	if err := w.columns.Err(); err != nil {
 		return w.refuse(node, from, err)
 	}
@@ -106,13 +104,23 @@ func (w *metricApplier) unitOf(n uint32, of *template, lane wire.Lane) *unitStat
 		u = newUnitState(of, w.Received)
 		node.units = slices.Insert(node.units, at, u)
 	case (u.ID != of.ID || u.macros != of.macros) && lane == wire.Live:
-		old := u
-		u = transferState(of, old, w.Received)
-		node.units[at] = u
-		for i := range old.Triggers {
-			if old.triggers[i].judged && u.Trigger(old.Triggers[i].Name) == nil {
-				w.addVerdict(n, wire.Verdict{Definition: u.ID, Trigger: old.Triggers[i].Name, Removed: true, Executed: w.Received})
-			}
+		u = w.replaceUnit(n, u, of, adoptFound(of, u))
+	}
+	return u
+}
+
+// replaceUnit puts a Template in force on a node in place of the state that the node has of it, with the items of the entities that
+// its rules have found.
+func (w *metricApplier) replaceUnit(n uint32, old *unitState, of *template, found []*discovery.State) *unitState {
+	node := &w.p.nodes[n]
+	at, _ := node.unit(of.Unit)
+	u := transferState(w.view.withEntities(of, found), old, w.Received)
+	u.found = found
+	node.units[at] = u
+	for i := range old.Triggers {
+		name := old.Triggers[i].Name
+		if _, stays := slices.BinarySearchFunc(u.Triggers, name, compareTrigger); old.triggers[i].judged && !stays {
+			w.addVerdict(n, wire.Verdict{Definition: u.ID, Trigger: name, Removed: true, Executed: w.Received})
 		}
 	}
 	return u
@@ -158,6 +166,10 @@ func (w *metricApplier) applyOutcome(n uint32, u *unitState, position int, at in
 	}
 	if len(of.dependents) > 0 {
 		w.applyDependents(n, u, of.dependents, item.Sample{At: at, Value: value})
+	}
+	if of.rule >= 0 {
+		w.noteList(ruleValue{u.Items[position].Key, at, value.String()})
+		return
 	}
 	if value.Kind() == item.TextValue {
 		value = item.FromText(copyText(value.String(), maxText))
@@ -243,7 +255,7 @@ func (w *metricApplier) evaluate(n uint32, u *unitState, i int, now int64) {
 	if state.recovery != nil {
 		state.recovery.Problem = is
 	}
-	w.addVerdict(n, wire.Verdict{Definition: u.ID, Trigger: u.Triggers[i].Name, Problem: is, Executed: now, Output: []byte(u.verdictText(i, is))})
+	w.addVerdict(n, wire.Verdict{Definition: u.ID, Trigger: u.Triggers[i].Name, Problem: is, Severity: u.Triggers[i].Severity, Executed: now, Output: []byte(u.verdictText(i, is))})
 }
 
 // verdictText returns the output of a trigger's event: the expression that decided, with the last values of its items.

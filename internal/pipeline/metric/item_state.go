@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/discovery"
 	"github.com/muster-fleet/muster/internal/expect"
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/journal"
@@ -40,8 +41,9 @@ type nodeState struct{ units []*unitState }
 // unitState has the items and triggers of one Template on one node
 type unitState struct {
 	*template
-	slots    []slot         // by position
-	triggers []triggerState // by index
+	found    []*discovery.State // by index of the rule
+	slots    []slot             // by position
+	triggers []triggerState     // by index
 }
 
 // slot is the state of one item: its last value, its error and the memory of its preprocessing
@@ -71,7 +73,7 @@ func (n *nodeState) unit(id model.UnitID) (at int, u *unitState) {
 
 // newUnitState returns the state of a template on a node before its first value, as of this time
 func newUnitState(t *template, now int64) *unitState {
-	u := &unitState{template: t, slots: make([]slot, len(t.items)), triggers: make([]triggerState, len(t.triggers))}
+	u := &unitState{template: t, found: noneFound(t), slots: make([]slot, len(t.items)), triggers: make([]triggerState, len(t.triggers))}
 	for i := range t.items {
 		if c := t.items[i].chain; c != nil && c.Stateful() {
 			u.slots[i].prep = &prep.State{}
@@ -95,8 +97,8 @@ func sameSteps(old *unitState, k int, t *template, i int) bool {
 	return err == nil && again == nil && reflect.DeepEqual(was, is)
 }
 
-// transferState returns the state of an edited template, which takes over the states of items by key and of triggers
-// by name. The memory of steps survives only where the steps stay, windows of functions where type and function stay.
+// transferState returns the state of a template, edited or with other discovered items, that takes over the state of items by key and of triggers by name.
+// The memory of steps survives only where the steps stay, windows of functions where type and function stay.
 func transferState(t *template, old *unitState, now int64) *unitState {
 	u := newUnitState(t, now)
 	for i := range t.Items {
@@ -105,13 +107,16 @@ func transferState(t *template, old *unitState, now int64) *unitState {
 			continue
 		}
 		was, is := &old.slots[k], &u.slots[i]
-		is.at, is.value, is.reason, is.series = was.at, was.value, was.reason, was.series
+		is.at, is.value, is.series = was.at, was.value, was.series
+		if t.Items[i].NotCollected == "" { // else that is the reason
+			is.reason = was.reason
+		}
 		if is.prep != nil && was.prep != nil && old.Items[k].Type == t.Items[i].Type && sameSteps(old, k, t, i) {
 			is.prep = was.prep
 		}
 	}
 	for i := range t.Triggers {
-		k, ok := slices.BinarySearchFunc(old.Triggers, t.Triggers[i].Name, func(x model.DefinitionTrigger, name string) int { return strings.Compare(x.Name, name) })
+		k, ok := slices.BinarySearchFunc(old.Triggers, t.Triggers[i].Name, compareTrigger)
 		if !ok {
 			continue
 		}
@@ -126,3 +131,6 @@ func transferState(t *template, old *unitState, now int64) *unitState {
 	}
 	return u
 }
+
+// compareTrigger compares the name of a trigger with a name.
+func compareTrigger(t model.DefinitionTrigger, name string) int { return strings.Compare(t.Name, name) }

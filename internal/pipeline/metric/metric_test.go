@@ -24,6 +24,9 @@ func testDefinition(id model.DefinitionID) *model.Definition {
 		Triggers:   []model.DefinitionTrigger{{Name: "high", Expression: "last(//load)>4", Recovery: "last(//load)<2", Severity: model.High}},
 		ValueMaps:  []model.ValueMap{{Name: "load", Mappings: []model.ValueMapping{{Type: "greaterOrEqual", Value: "4", Text: "busy"}}}},
 	}
+	if id == 20 || id == 21 { // with a discovery rule; 21 is an edit of it
+		return discoveryDefinition(id)
+	}
 	if id == 9 { // with macros
 		c.Items, c.Macros = c.Items[:1], map[string]string{"{$MAX}": "4"}
 		c.Triggers = []model.DefinitionTrigger{{Name: "high", Expression: "last(//load)>{$MAX}"}, {Name: "other", Expression: "last(//load)>{$NONE}"}}
@@ -220,11 +223,16 @@ func TestMacrosOfPropertiesJudge(t *testing.T) {
 
 // FuzzDecodeUnit decodes random bytes as the state of a template and expects an error or a state.
 func FuzzDecodeUnit(f *testing.F) {
-	of := compile(testDefinition(5).AsTemplate(), "")
-	f.Add(newUnitState(of, 5).encode(nil))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		if u, ok := decodeUnit(of, body); ok {
-			if again, ok := decodeUnit(of, u.encode(nil)); !ok || string(again.encode(nil)) != string(u.encode(nil)) {
+	f.Add(newUnitState(compile(testDefinition(5).AsTemplate(), ""), 5).encode(nil), false)
+	f.Add(append([]byte("\x01\x02{#\x01\x01x\x00\x00"), newUnitState(compile(testDefinition(20).AsTemplate(), ""), 5).encode(nil)...), true)
+	f.Fuzz(func(t *testing.T, body []byte, rules bool) {
+		of := compile(testDefinition(5).AsTemplate(), "")
+		if rules {
+			of = compile(testDefinition(20).AsTemplate(), "")
+		}
+		v := &View{}
+		if u, ok := v.decodeUnit(of, body); ok {
+			if again, ok := v.decodeUnit(of, u.encode(nil)); !ok || string(again.encode(nil)) != string(u.encode(nil)) {
 				t.Fatal("own bytes differ")
 			}
 		}

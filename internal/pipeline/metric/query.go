@@ -88,7 +88,8 @@ func (v *View) Definitions() map[model.DefinitionID]bool {
 		p.Lock()
 		for _, n := range p.Order() {
 			for _, u := range p.nodes[n].units {
-				named[u.ID], used[templateKey{u.ID, u.macros}] = true, true
+				named[u.ID], used[templateKey{definition: u.ID, macros: u.macros}] = true, true
+				used[keyOf(u.base, u.found)] = true
 			}
 		}
 		for k := range p.pending {

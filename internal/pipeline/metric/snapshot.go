@@ -47,6 +47,9 @@ func (p *metricPartition) encode(b []byte) []byte {
 
 // encode appends the state of one Template on one node to a snapshot
 func (u *unitState) encode(b []byte) []byte {
+	for _, s := range u.found {
+		b = appendFound(b, s)
+	}
 	for i := range u.slots {
 		s := &u.slots[i]
 		b = binary.AppendVarint(b, s.at)
@@ -100,7 +103,7 @@ func (p *metricPartition) decode(v *View, d *shard.Decoder) {
 		if t == nil {
 			continue
 		}
-		u, ok := decodeUnit(t, body)
+		u, ok := v.decodeUnit(t, body)
 		at, other := p.nodes[n].unit(t.Unit)
 		if !ok || other != nil || at < len(p.nodes[n].units) {
 			d.Fail("state of a template")
@@ -126,9 +129,17 @@ func (p *metricPartition) decode(v *View, d *shard.Decoder) {
 }
 
 // decodeUnit decodes the state of one Template on one node from a snapshot
-func decodeUnit(t *template, body []byte) (u *unitState, ok bool) {
-	u = newUnitState(t, 0)
+func (v *View) decodeUnit(t *template, body []byte) (u *unitState, ok bool) {
 	d := shard.NewDecoder(body)
+	found := noneFound(t)
+	for i := range found {
+		if found[i] = decodeFound(d); d.Err() != nil {
+			return nil, false
+		}
+	}
+	t = v.withEntities(t, found)
+	u = newUnitState(t, 0)
+	u.found = found
 	for i := range u.slots {
 		s := &u.slots[i]
 		s.at = d.Int()

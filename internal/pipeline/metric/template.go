@@ -3,8 +3,10 @@ package metric
 import (
 	"slices"
 
+	"github.com/muster-fleet/muster/internal/discovery"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/prep"
+	_ "github.com/muster-fleet/muster/internal/prep/javascript" // the step javascript
 	"github.com/muster-fleet/muster/internal/trigger"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -13,8 +15,11 @@ import (
 // this set share it.
 type template struct {
 	*model.TemplateDefinition
-	macros   string // those that Properties set, as in wire.ValueBlock
+	base     *template // without discovered items; of one that has none: itself
+	macros   string    // those that Properties set, as in wire.ValueBlock
 	values   *model.MacroValues
+	rules    []compiledRule    // by index in TemplateDefinition.Rules
+	moved    []int             // position here by position in base; nil: the same
 	items    []compiledItem    // by position
 	triggers []compiledTrigger // by index in TemplateDefinition.Triggers
 	timed    bool              // a trigger has time functions
@@ -25,6 +30,7 @@ type compiledItem struct {
 	chain      *prep.Chain    // nil: fault says why
 	valueMap   *prep.ValueMap // nil: none
 	fault      string
+	rule       int   // index of the discovery rule whose item this is; -1: none
 	dependents []int // positions of the items that are made from its values
 	triggers   []int // triggers that read it
 	shown      []int // likewise, with those that do not compile
@@ -37,18 +43,50 @@ type compiledTrigger struct {
 	recovery *trigger.Program // nil: the problem closes when its expression is false
 }
 
+// compiledRule is a compiled discovery rule.
+type compiledRule struct {
+	*discovery.Rule        // nil: fault says why
+	fault           string // also why entities have no items
+}
+
+// rulesOf returns the compiled rules of a template; nil in place of one that does not compile.
+func (t *template) rulesOf() []*discovery.Rule {
+	list := make([]*discovery.Rule, len(t.rules))
+	for i := range t.rules {
+		list[i] = t.rules[i].Rule
+	}
+	return list
+}
+
+// withEntities compiles a template with the items and triggers of the entities that its rules have found on a node.
+func (t *template) withEntities(states []*discovery.State) *template {
+	definition, faults := discovery.Instantiate(t.TemplateDefinition, t.rulesOf(), states)
+	out := compile(definition, t.macros)
+	out.base, out.moved = t, make([]int, len(t.items))
+	for i := range t.Items {
+		out.moved[i], _ = definition.Item(t.Items[i].Key)
+	}
+	for i := range out.rules {
+		if out.rules[i].fault == "" {
+			out.rules[i].fault = faults[i]
+		}
+	}
+	return out
+}
+
 // compile compiles a definition. An item, trigger or value map that does not compile, which apply refuses, is left without a
 // chain, program or texts.
 func compile(definition *model.TemplateDefinition, macros string) *template {
 	set, _ := wire.DecodeMacros(macros) // only a faulty agent sends others; then the Template's own values count
 	t := &template{TemplateDefinition: definition, macros: macros, values: definition.MacroValues(set), items: make([]compiledItem, len(definition.Items)), triggers: make([]compiledTrigger, len(definition.Triggers))}
+	t.base = t
 	maps := map[string]*prep.ValueMap{}
 	for i := range definition.ValueMaps {
 		maps[definition.ValueMaps[i].Name], _ = prep.CompileValueMap(&definition.ValueMaps[i])
 	}
 	for i := range definition.Items {
 		of := &definition.Items[i]
-		t.items[i].valueMap = maps[of.ValueMap]
+		t.items[i].valueMap, t.items[i].rule = maps[of.ValueMap], -1
 		typ, _ := of.ValueType()
 		steps, err := t.values.ExpandSteps(of.Steps)
 		if err == nil {
@@ -57,8 +95,19 @@ func compile(definition *model.TemplateDefinition, macros string) *template {
 		if err != nil {
 			t.items[i].chain, t.items[i].fault = nil, err.Error()
 		}
-		if master, ok := definition.Item(of.From); ok && of.From != "" {
+		if master, ok := definition.Item(of.From); ok && of.From != "" && of.NotCollected == "" { // a lost one keeps its last value
 			t.items[master].dependents = append(t.items[master].dependents, i)
+		}
+	}
+	for i := range definition.Rules {
+		rule, err := discovery.Compile(&definition.Rules[i], t.values)
+		one := compiledRule{Rule: rule}
+		if err != nil {
+			one.fault = err.Error()
+		}
+		t.rules = append(t.rules, one)
+		if position, ok := definition.Item(definition.Rules[i].Key); ok {
+			t.items[position].rule = i
 		}
 	}
 	for i := range definition.Triggers {

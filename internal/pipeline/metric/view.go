@@ -54,10 +54,11 @@ func New(s *shard.Shard, o Options) *View {
 // wakeRun wakes Run because new verdicts are waiting
 func (v *View) wakeRun() { pause.Wake(v.wake) }
 
-// templateKey identifies the compiled form of a Template: its definition and the macros that Properties set.
+// templateKey names the compiled form of a Template: its definition, the macros that Properties set, and the discovered entities.
 type templateKey struct {
 	definition model.DefinitionID
 	macros     string
+	entities   [32]byte // hash of the states of its rules; zero: nothing was discovered
 }
 
 // template returns the compiled form of a Template's definition; nil: the definition is unknown or of another kind.
@@ -66,7 +67,7 @@ func (v *View) template(c *model.Definition, macros string) *template {
 	if definition == nil {
 		return nil
 	}
-	key := templateKey{definition.ID, macros}
+	key := templateKey{definition: definition.ID, macros: macros}
 	if t, ok := v.templates.Load(key); ok {
 		return t.(*template)
 	}

@@ -172,6 +172,11 @@ func (f *field) scalar(x string, enc, dec func(string, ...any)) error {
 	millis := strings.HasSuffix(string(name), "_ms")
 	switch f.Kind() {
 	case protoreflect.BoolKind:
+		if goType == "*bool" {
+			enc("dst = appendOptionalBool(dst, %d, %s)", n, x)
+			dec("v := f.bool(%q)\n%s = &v", name, x)
+			break
+		}
 		enc("dst = appendBool(dst, %d, %s)", n, x)
 		dec("%s = f.bool(%q)", x, name)
 	case protoreflect.StringKind:

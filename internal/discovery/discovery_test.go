@@ -1,0 +1,218 @@
+package discovery
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// fileSystems returns a rule over file systems, after an edit.
+func fileSystems(edit func(*model.DefinitionRule)) *model.DefinitionRule {
+	d := &model.DefinitionRule{
+		Key:          "vfs.fs.discovery",
+		Items:        []model.Item{{Key: "vfs.fs.size[{#FSNAME},pused]", Interval: model.Duration(time.Minute), Tags: map[string]string{"fs": "{#FSNAME}"}}},
+		Triggers:     []model.DefinitionTrigger{{Name: "{#FSNAME}: full", Expression: `last(//vfs.fs.size[{#FSNAME},pused])>{$MAX:"{#FSNAME}"}`, Severity: model.Average}},
+		DeleteAfter:  model.Duration(time.Hour),
+		DisableAfter: 0,
+	}
+	if edit != nil {
+		edit(d)
+	}
+	return d
+}
+
+// compileRule compiles a rule with one user macro.
+func compileRule(t *testing.T, d *model.DefinitionRule) *Rule {
+	values, err := model.NewMacroValues(map[string]string{"{$TYPES}": "^(ext4|xfs)$"})
+	testenv.NoError(t, err)
+	return testenv.Value(Compile(d, values))(t)
+}
+
+// keysOf returns the keys of the items, and the names of the triggers with their severities, that a rule makes.
+func keysOf(r *Rule, s *State) (list []string) {
+	for i := range s.Entities {
+		for _, one := range r.Items(s, &s.Entities[i]) {
+			list = append(list, one.Key)
+		}
+		for _, one := range r.Triggers(s, &s.Entities[i]) {
+			list = append(list, one.Name+" "+one.Severity.String())
+		}
+	}
+	return list
+}
+
+const mounts = `[{"{#FSNAME}":"/","{#FSTYPE}":"ext4"},{"{#FSNAME}":"/mnt","{#FSTYPE}":"xfs"},{"{#FSNAME}":"/proc","{#FSTYPE}":"proc"},{"{#FSNAME}":"/bare"}]`
+
+// TestRuleFindsEntities expects the items and triggers that Zabbix makes of the same lists, filters and overrides.
+func TestRuleFindsEntities(t *testing.T) {
+	text := func(s string) *string { return &s }
+	yes, no := true, false
+	filter := func(formula string, conditions ...model.DiscoveryCondition) func(*model.DefinitionRule) {
+		return func(d *model.DefinitionRule) {
+			d.Triggers = nil
+			d.Filter = &model.DiscoveryFilter{Formula: formula, Conditions: conditions}
+		}
+	}
+	override := func(list ...model.DiscoveryOverride) func(*model.DefinitionRule) {
+		return func(d *model.DefinitionRule) { d.Overrides = list }
+	}
+	root := &model.DiscoveryFilter{Conditions: []model.DiscoveryCondition{{Macro: "{#FSNAME}", Matches: text("^/$")}}}
+	for _, c := range []struct {
+		name, list string
+		edit       func(*model.DefinitionRule)
+		want       string
+	}{
+		{"all", `[{"{#FSNAME}":"/"},{"{#FSNAME}":"/a"}]`, nil, "vfs.fs.size[/,pused] /: full average vfs.fs.size[/a,pused] /a: full average"},
+		{"data, numbers, other elements, repetitions", `{"data":[1,{"{#FSNAME}":7},{"{#FSNAME}":"7"}]}`, nil, "vfs.fs.size[7,pused] 7: full average"},
+		{"quotation marks", `[{"{#FSNAME}":"a,\"b"}]`, filter(""), `vfs.fs.size["a,\"b",pused]`},
+		{"matches a user macro", mounts, filter("", model.DiscoveryCondition{Macro: "{#FSTYPE}", Matches: text("{$TYPES}")}), "vfs.fs.size[/,pused] vfs.fs.size[/mnt,pused]"},
+		{"does not match; without the macro", mounts, filter("", model.DiscoveryCondition{Macro: "{#FSTYPE}", NotMatches: text("ext4")}), "vfs.fs.size[/mnt,pused] vfs.fs.size[/proc,pused]"},
+		{"exists not", mounts, filter("", model.DiscoveryCondition{Macro: "{#FSTYPE}", Exists: &no}), "vfs.fs.size[/bare,pused]"},
+		{"or for one macro, and for two", mounts, filter("", model.DiscoveryCondition{Macro: "{#FSTYPE}", Matches: text("ext4")}, model.DiscoveryCondition{Macro: "{#FSTYPE}", Matches: text("xfs")},
+			model.DiscoveryCondition{Macro: "{#FSNAME}", Matches: text("m")}), "vfs.fs.size[/mnt,pused]"},
+		{"formula", mounts, filter("A and not (B or C)", model.DiscoveryCondition{Macro: "{#FSTYPE}", Exists: &yes}, model.DiscoveryCondition{Macro: "{#FSNAME}", Matches: text("^/$")},
+			model.DiscoveryCondition{ID: "C", Macro: "{#FSNAME}", Matches: text("proc")}), "vfs.fs.size[/mnt,pused]"},
+		{"paths", `[{"name":"/","sub":{"type":"ext4"}}]`, func(d *model.DefinitionRule) {
+			d.Triggers, d.Paths = nil, map[string]string{"{#FSNAME}": "$.name", "{#FSTYPE}": "$.sub.type"}
+			d.Filter = &model.DiscoveryFilter{Conditions: []model.DiscoveryCondition{{Macro: "{#FSTYPE}", Matches: text("ext")}}}
+		}, "vfs.fs.size[/,pused]"},
+		{"override of the severity", `[{"{#FSNAME}":"/"},{"{#FSNAME}":"/a"}]`, override(model.DiscoveryOverride{Name: "root", Filter: root, Triggers: []model.TriggerOverride{{Severity: "disaster"}}}),
+			"vfs.fs.size[/,pused] /: full disaster vfs.fs.size[/a,pused] /a: full average"},
+		{"no items, then stop", `[{"{#FSNAME}":"/"},{"{#FSNAME}":"/a"}]`, override(
+			model.DiscoveryOverride{Name: "root", Filter: root, Stop: true, Items: []model.ItemOverride{{Discover: &no}}},
+			model.DiscoveryOverride{Name: "others", Triggers: []model.TriggerOverride{{Names: []string{"{#FSNAME}: full"}, Discover: &no}}}),
+			"/: full average vfs.fs.size[/a,pused]"},
+		{"a disabled prototype that an override enables", `[{"{#FSNAME}":"/"},{"{#FSNAME}":"/a"}]`, func(d *model.DefinitionRule) {
+			d.Triggers, d.Items[0].Disabled = nil, true
+			d.Overrides = []model.DiscoveryOverride{{Name: "root", Filter: root, Items: []model.ItemOverride{{Keys: []string{"vfs.fs.size[{#FSNAME},pused]"}, Discover: &yes}}}}
+		}, "vfs.fs.size[/,pused]"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := compileRule(t, fileSystems(c.edit))
+			s, _, err := r.Update(r.Adopt(nil), c.list, 1)
+			testenv.NoError(t, err)
+			if got := strings.Join(keysOf(r, s), " "); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+// TestLostEntities expects an entity that is no longer found to lose its trigger and its collector, then to go, and to come back.
+func TestLostEntities(t *testing.T) {
+	r := compileRule(t, fileSystems(func(d *model.DefinitionRule) { d.DisableAfter = model.Duration(time.Minute) }))
+	s := r.Adopt(nil)
+	for _, step := range []struct {
+		at   time.Duration
+		list string
+		want string
+	}{
+		{0, `[{"{#FSNAME}":"/"},{"{#FSNAME}":"/a"}]`, "/ found, /a found"},
+		{time.Second, `[{"{#FSNAME}":"/"}]`, "/ found, /a lost"},
+		{2 * time.Second, `[]`, "/ lost, /a lost"},
+		{61 * time.Second, `[{"{#FSNAME}":"/"}]`, "/ found, /a disabled"},
+		{time.Hour, `[{"{#FSNAME}":"/"}]`, "/ found, /a disabled"},
+		{time.Hour + time.Second, `[{"{#FSNAME}":"/"}]`, "/ found"},
+		{time.Hour + time.Minute, `[{"{#FSNAME}":"/a"}]`, "/a found, / lost"},
+	} {
+		var err error
+		s, _, err = r.Update(s, step.list, 1e18+int64(step.at))
+		testenv.NoError(t, err)
+		var got []string
+		for i := range s.Entities {
+			e := &s.Entities[i]
+			items, triggers := r.Items(s, e), r.Triggers(s, e)
+			state := "found"
+			switch {
+			case e.Disabled && len(triggers) == 0 && items[0].Interval == 0 && strings.HasPrefix(items[0].NotCollected, "not discovered since 2001-09-09T01:46:4"):
+				state = "disabled"
+			case e.Lost != 0 && len(triggers) == 1:
+				state = "lost"
+			}
+			got = append(got, e.Values[0]+" "+state)
+		}
+		if text := strings.Join(got, ", "); text != step.want {
+			t.Errorf("after %s: %s, want %s", step.at, text, step.want)
+		}
+	}
+	if _, _, err := r.Update(s, `{"x":1}`, 2e18); err == nil {
+		t.Error("a value without a list: no error")
+	}
+}
+
+// TestRuleHasLimits expects 1,000 of 1,500 entities to have items, and a reason.
+func TestRuleHasLimits(t *testing.T) {
+	r := compileRule(t, fileSystems(nil))
+	var rows []string
+	for i := range 1500 {
+		rows = append(rows, fmt.Sprintf(`{"{#FSNAME}":"/%d"}`, i))
+	}
+	s, fault, err := r.Update(r.Adopt(nil), "["+strings.Join(rows, ",")+"]", 1)
+	testenv.NoError(t, err)
+	if len(s.Entities) != MaxEntities || fault != "1500 entities were found, at most 1000 have items: write a filter" {
+		t.Errorf("%d entities, fault %q", len(s.Entities), fault)
+	}
+	again, _, err := r.Update(s, `[{"{#FSNAME}":"/new"}]`, 2)
+	testenv.NoError(t, err)
+	if found, lost := again.Counts(); found != 1 || lost != MaxEntities-1 {
+		t.Errorf("%d found, %d lost", found, lost)
+	}
+	_, fault, err = r.Update(s, `[{"{#FSNAME}":"/`+strings.Repeat("x", 2000)+`"}]`, 3)
+	if err != nil || fault != "1 entity left out: a macro has more than 1024 bytes" {
+		t.Error(fault, err)
+	}
+}
+
+// TestInstanceReplacesMacros expects the values of an entity in all texts of its items and triggers, escaped where needed.
+func TestInstanceReplacesMacros(t *testing.T) {
+	r := compileRule(t, fileSystems(func(d *model.DefinitionRule) {
+		d.Items = append(d.Items, model.Item{Key: `x["{#FSNAME}", {$M:"{#FSNAME}"}, [{#FSNAME},b]]`, From: "vfs.fs.size[{#FSNAME},pused]", Unit: "{#UNIT}",
+			Steps: []model.Step{{Name: "jsonPath", Parameters: []string{"$[?(@.n == '{#FSNAME}')]"}}, {Name: "regex", Parameters: []string{"{#UNIT}", ""}}}})
+		d.Triggers = []model.DefinitionTrigger{{Name: "{#FSNAME} {#NONE}", Expression: `last(//vfs.fs.size[{#FSNAME},pused])>{#UNIT} and find(//x[{#FSNAME}],,"like","{#FSNAME}")={#N}`}}
+	}))
+	s, _, err := r.Update(r.Adopt(nil), `[{"{#FSNAME}":"it's \"a, b\"","{#UNIT}":"a.b","{#N}":"-1.5"}]`, 1)
+	testenv.NoError(t, err)
+	items := r.Items(s, &s.Entities[0])
+	got := []string{items[0].Key, items[1].Key, items[1].From, items[1].Unit, items[1].Steps[0].Parameters[0], items[1].Steps[1].Parameters[0]}
+	triggers := r.Triggers(s, &s.Entities[0])
+	got = append(got, triggers[0].Name, triggers[0].Expression)
+	want := []string{
+		`vfs.fs.size["it's \"a, b\"",pused]`, `x["it's \"a, b\"", {$M:"it's \"a, b\""}, ["it's \"a, b\"",b]]`, `vfs.fs.size["it's \"a, b\"",pused]`, "a.b",
+		`$[?(@.n == 'it\'s "a, b"')]`, `a\.b`, `it's "a, b" {#NONE}`,
+		`last(//vfs.fs.size["it's \"a, b\"",pused])>"a.b" and find(//x["it's \"a, b\""],,"like","it's \"a, b\"")=-1.5`,
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+// FuzzUpdate runs a rule with a random formula on random lists: equal lists give equal states.
+func FuzzUpdate(f *testing.F) {
+	f.Add(mounts, "A and not B", "ext", "$.name")
+	f.Add(`{"data":[{"name":"x"}]}`, "(A or B)", "^", "$['name']")
+	f.Fuzz(func(t *testing.T, list, formula, pattern, path string) {
+		d := fileSystems(func(d *model.DefinitionRule) {
+			d.Paths = map[string]string{"{#X}": path}
+			d.Filter = &model.DiscoveryFilter{Formula: formula, Conditions: []model.DiscoveryCondition{{Macro: "{#FSTYPE}", Matches: &pattern}, {Macro: "{#X}", NotMatches: &pattern}}}
+		})
+		r, err := Compile(d, nil)
+		if err != nil || len(list) > 10_000 || len(pattern) > 50 {
+			return
+		}
+		s, _, err := r.Update(r.Adopt(nil), list, 1)
+		if err != nil {
+			return
+		}
+		again, _, err := r.Update(s, list, 2)
+		if err != nil || !again.Equal(s) {
+			t.Fatalf("%q: another state the second time: %v", list, err)
+		}
+		keysOf(r, s)
+		_ = letters(len(list))
+	})
+}

@@ -1,0 +1,246 @@
+// Package discovery makes items and triggers of the entities that a discovery rule finds on a node (Zabbix's low-level discovery).
+// Agent and server run it on the same values of the rule's item, so that both know the same items without a message about them:
+// docs/decisions/0018-discovery.md says why.
+//
+// Pure: no clock (a value brings its time), no input or output, no goroutines, no locks. A Rule and a State are immutable.
+// Start reading at Rule.Update, then Rule.Items.
+package discovery
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/prep"
+)
+
+// Bounds of what a rule may find.
+const (
+	MaxEntities = 1000   // of a rule on a node
+	MaxItems    = 10_000 // discovered for a Template on a node
+	maxMacro    = 1024   // bytes of a macro's value
+)
+
+// Rule is a compiled discovery rule, with the values of user macros in its filters.
+type Rule struct {
+	*model.DefinitionRule
+	reader    *prep.EntityReader
+	macros    []string // that prototypes and overrides have, ascending
+	keys      []int    // those in keys of items, as indexes of macros: equal values are one entity
+	filter    *filter
+	overrides []*filter // of each override
+}
+
+// Compile compiles a discovery rule. values has the values of user macros.
+func Compile(d *model.DefinitionRule, values *model.MacroValues) (r *Rule, err error) {
+	r = &Rule{DefinitionRule: d, macros: macrosOf(d)}
+	for i := range d.Items {
+		for _, macro := range model.EntityMacros(d.Items[i].Key) {
+			at, _ := slices.BinarySearch(r.macros, macro)
+			if !slices.Contains(r.keys, at) {
+				r.keys = append(r.keys, at)
+			}
+		}
+	}
+	if r.reader, err = prep.NewEntityReader(d.Paths); err != nil {
+		return nil, err
+	}
+	if r.filter, err = compileFilter(d.Filter, values); err != nil {
+		return nil, fmt.Errorf("filter: %w", err)
+	}
+	for i := range d.Overrides {
+		f, err := compileFilter(d.Overrides[i].Filter, values)
+		if err != nil {
+			return nil, fmt.Errorf("override %s: filter: %w", d.Overrides[i].Name, err)
+		}
+		r.overrides = append(r.overrides, f)
+	}
+	return r, nil
+}
+
+// macrosOf returns the macros of entities in the prototypes and overrides of a rule, ascending.
+func macrosOf(d *model.DefinitionRule) (list []string) {
+	add := func(texts ...string) {
+		for _, text := range texts {
+			list = append(list, model.EntityMacros(text)...)
+		}
+	}
+	for i := range d.Items {
+		of := &d.Items[i]
+		add(of.Key, of.From, of.Unit)
+		for name := range of.Tags {
+			add(of.Tags[name])
+		}
+		for k := range of.Steps {
+			add(of.Steps[k].Texts()...)
+		}
+	}
+	for i := range d.Triggers {
+		add(d.Triggers[i].Name, d.Triggers[i].Expression, d.Triggers[i].Recovery, d.Triggers[i].Runbook)
+	}
+	for i := range d.Overrides {
+		if f := d.Overrides[i].Filter; f != nil {
+			for k := range f.Conditions {
+				add(f.Conditions[k].Macro)
+			}
+		}
+		for k := range d.Overrides[i].Items {
+			for _, value := range d.Overrides[i].Items[k].Tags {
+				add(value)
+			}
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// State has the entities of one rule on one node.
+type State struct {
+	Macros   []string // names of the values of each entity, ascending
+	Entities []Entity // in the order in which they were found, then the lost ones
+}
+
+// Entity is one discovered thing, such as a file system.
+type Entity struct {
+	Values   []string // by State.Macros; a macro that the entity does not have is its own value
+	Lost     int64    // time since which it is no longer found, Unix ns; zero: it is found
+	Disabled bool     // it was lost for so long that nobody collects its items
+}
+
+// identity returns the text by which entities of the rule are the same ones.
+func (r *Rule) identity(e *Entity) string {
+	var b strings.Builder
+	for _, i := range r.keys {
+		b.WriteString(e.Values[i])
+		b.WriteByte(0)
+	}
+	return b.String()
+}
+
+// Adopt returns the state of a rule before an edit as one of this rule. Entities without a macro in the keys of its items are
+// left out: the next value finds them again.
+func (r *Rule) Adopt(old *State) *State {
+	s := &State{Macros: r.macros}
+	if old == nil {
+		return s
+	}
+	if slices.Equal(old.Macros, r.macros) {
+		return old
+	}
+	for i := range old.Entities {
+		e := old.Entities[i]
+		values := make([]string, len(r.macros))
+		for k, macro := range r.macros {
+			values[k] = macro
+			if at, ok := slices.BinarySearch(old.Macros, macro); ok {
+				values[k] = e.Values[at]
+			}
+		}
+		e.Values = values
+		if !slices.ContainsFunc(r.keys, func(k int) bool { return values[k] == r.macros[k] }) {
+			s.Entities = append(s.Entities, e)
+		}
+	}
+	return s
+}
+
+// Update returns the state of the rule after a value of its item, which came at a time in Unix ns. The fault is about entities
+// that were left out; empty: none was. An error says that the value is no list of entities: nothing changes.
+func (r *Rule) Update(old *State, value string, at int64) (s *State, fault string, err error) {
+	s = &State{Macros: r.macros}
+	seen := map[string]bool{}
+	over, long, missing, slow := 0, 0, "", error(nil)
+	err = r.reader.Read(value, func(macro func(string) (string, bool)) bool {
+		ok, lacks, err := r.filter.match(macro)
+		if err != nil {
+			slow = err
+		}
+		if lacks != "" && !ok {
+			missing = lacks
+		}
+		if !ok {
+			return true
+		}
+		e := Entity{Values: make([]string, len(r.macros))}
+		for i, name := range r.macros {
+			v, ok := macro(name)
+			if !ok {
+				v = name
+			}
+			if len(v) > maxMacro {
+				long++
+				return true
+			}
+			e.Values[i] = strings.Clone(v)
+		}
+		if id := r.identity(&e); !seen[id] {
+			if len(s.Entities) == MaxEntities {
+				over++
+				return true
+			}
+			seen[id] = true
+			s.Entities = append(s.Entities, e)
+		}
+		return true
+	})
+	if err != nil {
+		return old, "", err
+	}
+	r.keepLost(s, old, seen, at)
+	switch {
+	case over > 0:
+		fault = fmt.Sprintf("%d entities were found, at most %d have items: write a filter", MaxEntities+over, MaxEntities)
+	case long > 0:
+		fault = fmt.Sprintf("%s left out: a macro has more than %d bytes", model.CountNoun(long, "entity"), maxMacro)
+	case slow != nil:
+		fault = fmt.Sprintf("entities left out: filter: %v", slow)
+	case missing != "":
+		fault = fmt.Sprintf("entities left out: they do not have the macro %s of the filter", missing)
+	}
+	return s, fault, nil
+}
+
+// keepLost adds to a new state the entities of the old one that were not found, unless they were lost for too long. Where found
+// and lost ones exceed the limit, the ones that were lost last stay.
+func (r *Rule) keepLost(s, old *State, seen map[string]bool, at int64) {
+	found := len(s.Entities)
+	for _, e := range r.Adopt(old).Entities {
+		if seen[r.identity(&e)] {
+			continue
+		}
+		if e.Lost == 0 {
+			e.Lost = at
+		}
+		if at-e.Lost < int64(r.DeleteAfter) {
+			e.Disabled = at-e.Lost >= int64(r.DisableAfter)
+			s.Entities = append(s.Entities, e)
+		}
+	}
+	lost := s.Entities[found:]
+	slices.SortStableFunc(lost, func(a, b Entity) int { return int(min(max(b.Lost-a.Lost, -1), 1)) })
+	s.Entities = s.Entities[:min(len(s.Entities), MaxEntities)]
+}
+
+// Equal reports whether two states have the same entities in the same order.
+func (s *State) Equal(other *State) bool {
+	if len(s.Entities) == 0 && len(other.Entities) == 0 {
+		return true
+	}
+	if !slices.Equal(s.Macros, other.Macros) || len(s.Entities) != len(other.Entities) {
+		return false
+	}
+	return slices.EqualFunc(s.Entities, other.Entities, func(a, b Entity) bool {
+		return a.Lost == b.Lost && a.Disabled == b.Disabled && slices.Equal(a.Values, b.Values)
+	})
+}
+
+// Counts returns the numbers of found and of lost entities.
+func (s *State) Counts() (found, lost int) {
+	for i := range s.Entities {
+		if s.Entities[i].Lost != 0 {
+			lost++
+		}
+	}
+	return len(s.Entities) - lost, lost
+}

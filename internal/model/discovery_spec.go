@@ -1,0 +1,265 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+)
+
+// DiscoveryRule finds entities of a node, such as its file systems, and makes items and triggers of each of them
+// (Zabbix's low-level discovery). It is an item itself: its value is a JSON list with an object per entity.
+type DiscoveryRule struct {
+	// The key of the item whose value lists the entities, unique within the template: vfs.fs.discovery.
+	Key string `json:"key"`
+	// How often the agent collects it. Default 1h, unless from, trapper or notCollected is set.
+	Interval Duration `json:"interval,omitempty"`
+	// The key of the master item whose values it is made of, instead of interval.
+	From string `json:"from,omitempty"`
+	// Others send its values, instead of interval: no agent collects it.
+	Trapper bool `json:"trapper,omitempty"`
+	// The reason why nobody collects it yet, instead of interval.
+	NotCollected string `json:"notCollected,omitempty"`
+	// Steps of preprocessing, in order, which end with the JSON list.
+	Steps []Step `json:"steps,omitempty"`
+	// JSONPaths of macros within an entity: {"{#NAME}": "$.name"}. An entity's members with names such as {#NAME} are macros
+	// without a path.
+	Paths map[string]string `json:"paths,omitempty"`
+	// The entities to keep; default all.
+	Filter *DiscoveryFilter `json:"filter,omitempty"`
+	// Changes for entities that match, in order.
+	Overrides []DiscoveryOverride `json:"overrides,omitempty"`
+	// Prototypes of items. Each key has a macro: vfs.fs.size[{#FSNAME},pused]. A disabled one is made only where an override
+	// says discover: true.
+	Items []Item `json:"items,omitempty"`
+	// Prototypes of triggers over these items and the template's own items. Each name has a macro.
+	Triggers []Trigger `json:"triggers,omitempty"`
+	// How long the items of an entity that is no longer found stay in use: now (default), never, or a time such as 1h. Then
+	// nobody collects them, and their triggers go with their problems.
+	DisableAfter string `json:"disableAfter,omitempty"`
+	// How long such an entity stays listed: now, never, or a time; default 7d.
+	DeleteAfter string `json:"deleteAfter,omitempty"`
+	// Nothing is discovered while this is true.
+	Disabled bool `json:"disabled,omitempty"`
+}
+
+// DiscoveryFilter chooses entities by the values of their macros.
+type DiscoveryFilter struct {
+	// How the conditions combine: A and (B or C). Default: conditions on one macro by or, on different macros by and.
+	Formula string `json:"formula,omitempty"`
+	// The conditions.
+	Conditions []DiscoveryCondition `json:"conditions"`
+}
+
+// DiscoveryCondition is a condition on one macro of an entity. One of matches, notMatches and exists is set. An entity without
+// the macro satisfies exists: false alone.
+type DiscoveryCondition struct {
+	// Its letter in the formula; default A for the first, B for the second, and so on.
+	ID string `json:"id,omitempty"`
+	// The macro: {#FSTYPE}.
+	Macro string `json:"macro"`
+	// The regular expression that its value matches.
+	Matches *string `json:"matches,omitempty"`
+	// The regular expression that its value does not match.
+	NotMatches *string `json:"notMatches,omitempty"`
+	// The entity has the macro, or has it not.
+	Exists *bool `json:"exists,omitempty"`
+}
+
+// conditions returns the conditions of a filter; nil has none.
+func (f *DiscoveryFilter) conditions() []DiscoveryCondition {
+	if f == nil {
+		return nil
+	}
+	return f.Conditions
+}
+
+// Pattern returns the regular expression of a condition; empty: it has none.
+func (c *DiscoveryCondition) Pattern() string {
+	for _, text := range []*string{c.Matches, c.NotMatches} {
+		if text != nil {
+			return *text
+		}
+	}
+	return ""
+}
+
+// DiscoveryOverride changes the prototypes for the entities that its filter matches.
+type DiscoveryOverride struct {
+	// Its name, unique within the rule.
+	Name string `json:"name"`
+	// The entities that it changes; default all.
+	Filter *DiscoveryFilter `json:"filter,omitempty"`
+	// Later overrides do not apply to an entity that this one matches.
+	Stop bool `json:"stop,omitempty"`
+	// Changes of items.
+	Items []ItemOverride `json:"items,omitempty"`
+	// Changes of triggers.
+	Triggers []TriggerOverride `json:"triggers,omitempty"`
+}
+
+// ItemOverride changes items of an entity.
+type ItemOverride struct {
+	// Keys of the prototypes; default all.
+	Keys []string `json:"keys,omitempty"`
+	// The items are made, or are not.
+	Discover *bool `json:"discover,omitempty"`
+	// How often the agent collects them.
+	Interval Duration `json:"interval,omitempty"`
+	// Tags to add.
+	Tags map[string]string `json:"tags,omitempty"`
+}
+
+// TriggerOverride changes triggers of an entity.
+type TriggerOverride struct {
+	// Names of the prototypes; default all.
+	Names []string `json:"names,omitempty"`
+	// The triggers are made, or are not.
+	Discover *bool `json:"discover,omitempty"`
+	// Severity of their problems.
+	Severity string `json:"severity,omitempty"`
+}
+
+// Defaults of a discovery rule.
+const (
+	DefaultRuleInterval = Duration(time.Hour)
+	DefaultDisableAfter = "now"
+	DefaultDeleteAfter  = "7d"
+)
+
+// Forever is the time after which lost entities are disabled or deleted where the rule says never.
+const Forever = Duration(math.MaxInt64)
+
+// ParseLostAfter parses the time after which lost entities are disabled or deleted: now, never, or a duration.
+func ParseLostAfter(text string) (Duration, error) {
+	switch text {
+	case "now":
+		return 0, nil
+	case "never":
+		return Forever, nil
+	}
+	d, err := ParseDuration(text)
+	if err == nil && d <= 0 {
+		err = fmt.Errorf("%s is no time", text)
+	}
+	return d, err
+}
+
+// Item returns the rule as an item, whose values are texts.
+func (r *DiscoveryRule) Item() Item {
+	i := Item{Key: r.Key, Type: "text", Interval: r.Interval, From: r.From, Trapper: r.Trapper, NotCollected: r.NotCollected, Steps: r.Steps, Disabled: r.Disabled}
+	if i.Collected() {
+		i.Interval = cmp.Or(i.Interval, DefaultRuleInterval)
+	}
+	return i
+}
+
+// AllItems returns the items of a Template, then the items of its discovery rules, then the rules' prototypes.
+func (s *TemplateSpec) AllItems() []Item {
+	list := s.Items[:len(s.Items):len(s.Items)]
+	for i := range s.Discovery {
+		list = append(list, s.Discovery[i].Item())
+	}
+	for i := range s.Discovery {
+		list = append(list, s.Discovery[i].Items...)
+	}
+	return list
+}
+
+// DefinitionRule is a discovery rule in a compiled Template. Its item is among the Template's items.
+type DefinitionRule struct {
+	Key          string
+	Paths        map[string]string
+	Filter       *DiscoveryFilter
+	Overrides    []DiscoveryOverride
+	Items        []Item              // prototypes, ascending by key
+	Triggers     []DefinitionTrigger // prototypes, ascending by name
+	DisableAfter Duration            // Forever: never
+	DeleteAfter  Duration            // likewise
+}
+
+// EntityMacroLength returns the length of the macro of an entity, such as {#FSNAME}, at the start of a text; zero: the text begins
+// with none.
+func EntityMacroLength(text string) int {
+	if !strings.HasPrefix(text, "{#") {
+		return 0
+	}
+	for at := 2; at < len(text); at++ {
+		switch c := text[at]; {
+		case c == '}' && at > 2:
+			return at + 1
+		case c != '_' && c != '.' && (c < '0' || c > '9') && (c < 'A' || c > 'Z'):
+			return 0
+		}
+	}
+	return 0
+}
+
+// IsEntityMacro reports whether a text is the macro of an entity.
+func IsEntityMacro(text string) bool { return text != "" && EntityMacroLength(text) == len(text) }
+
+// EntityMacros returns the macros of an entity in a text, in order.
+func EntityMacros(text string) (list []string) {
+	_ = ReplaceEntityMacros(text, func(macro string) (string, bool) {
+		list = append(list, macro)
+		return "", false
+	})
+	return list
+}
+
+// ReplaceEntityMacros returns a text with values in place of the macros of an entity. A macro without a value stays.
+func ReplaceEntityMacros(text string, value func(macro string) (string, bool)) string {
+	if !strings.Contains(text, "{#") {
+		return text
+	}
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "{#")
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		rest = text[len(before):]
+		length := EntityMacroLength(rest)
+		if length == 0 {
+			out.WriteString("{#")
+			text = rest[2:]
+			continue
+		}
+		if v, ok := value(rest[:length]); ok {
+			out.WriteString(v)
+		} else {
+			out.WriteString(rest[:length])
+		}
+		text = rest[length:]
+	}
+}
+
+// isInstanceOf reports whether a name can be a prototype's name with values in place of its macros, and how many bytes the
+// prototype has besides the macros.
+func isInstanceOf(prototype, name string) (fixed int, ok bool) {
+	rest, first := name, true
+	for {
+		before, after, found := strings.Cut(prototype, "{#")
+		length := EntityMacroLength("{#" + after)
+		for found && length == 0 { // no macro
+			var more string
+			more, after, found = strings.Cut(after, "{#")
+			before += "{#" + more
+			length = EntityMacroLength("{#" + after)
+		}
+		fixed += len(before)
+		switch at := strings.Index(rest, before); {
+		case !found && first:
+			return fixed, rest == before
+		case !found:
+			return fixed, strings.HasSuffix(rest, before)
+		case at < 0 || first && at > 0:
+			return 0, false
+		default:
+			rest = rest[at+len(before):]
+		}
+		first, prototype = false, after[length-2:]
+	}
+}

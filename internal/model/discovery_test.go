@@ -1,0 +1,47 @@
+package model
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestDiscoveredTriggerHasItsPrototype expects the name of a discovered trigger to find its prototype, by which its problems have
+// handlers and a route.
+func TestDiscoveredTriggerHasItsPrototype(t *testing.T) {
+	c := &TemplateDefinition{Triggers: []DefinitionTrigger{{Name: "/: full"}}, Rules: []DefinitionRule{{Triggers: []DefinitionTrigger{
+		{Name: "{#A}: full"}, {Name: "{#A}: {#B}: full"}, {Name: "disk {#A}"}, {Name: "{#a} no macro {#A}"},
+	}}}}
+	for name, want := range map[string]string{
+		"/: full": "/: full", "/mnt: full": "{#A}: full", "a: b: full": "{#A}: {#B}: full", "disk ": "disk {#A}", "disk sda": "disk {#A}", "a disk": "", "": "",
+		": full": "{#A}: full", "{#a} no macro x": "{#a} no macro {#A}",
+	} {
+		found := ""
+		if of := c.Trigger(name); of != nil {
+			found = of.Name
+		}
+		if found != want {
+			t.Errorf("%q: prototype %q, want %q", name, found, want)
+		}
+	}
+}
+
+// FuzzEntityMacros replaces macros of entities in random texts: without values nothing changes, and a text with values is an instance
+// of its prototype.
+func FuzzEntityMacros(f *testing.F) {
+	f.Add("{#A}: full {$X}", "7d")
+	f.Add("{#{#A}{#a}{#}", "never")
+	f.Fuzz(func(t *testing.T, text, value string) {
+		if same := ReplaceEntityMacros(text, func(string) (string, bool) { return "", false }); same != text {
+			t.Fatalf("%q became %q", text, same)
+		}
+		if len(EntityMacros(value)) == 0 && !strings.Contains(text+value, "{#{#") {
+			name := ReplaceEntityMacros(text, func(string) (string, bool) { return value, true })
+			if _, ok := isInstanceOf(text, name); !ok && strings.Count(text, "{#") < 2 {
+				t.Fatalf("%q is no instance of %q", name, text)
+			}
+		}
+		if d, err := ParseLostAfter(value); err == nil && d < 0 {
+			t.Fatalf("%q is %d", value, d)
+		}
+	})
+}

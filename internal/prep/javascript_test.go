@@ -1,0 +1,3 @@
+package prep_test
+
+import _ "github.com/muster-fleet/muster/internal/prep/javascript" // the step javascript
