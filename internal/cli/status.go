@@ -251,7 +251,8 @@ func printEventStatus(c *commandCall, s v1.Status) {
 	c.printStatusLine("problems", "%s", problems)
 	waiting := slices.DeleteFunc(slices.Clone(s.Unsent), func(u v1.Unsent) bool { return u.Waiting == 0 })
 	for i, u := range waiting {
-		text := fmt.Sprintf("%d for handler %s, the oldest waits for %s", u.Waiting, nameWithNamespace(u.Namespace, u.Handler), model.Age(c.Now(), u.Since))
+		text := fmt.Sprintf("%d for handler %s", u.Waiting, nameWithNamespace(u.Namespace, u.Handler))
+		text += textWhen(c.Now().Sub(u.Since) >= time.Second, ", the oldest waits for "+model.Age(c.Now(), u.Since))
 		text += textWhen(u.Failing > 0, fmt.Sprintf("; %d failed", u.Failing))
 		c.printStatusLine(fieldNameOfFirst(i, "messages"), "%s", text)
 	}

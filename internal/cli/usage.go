@@ -175,6 +175,9 @@ func flagError(c *cobra.Command, err error) error {
 	case errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "":
 		name := unknown.GetSpecifiedName()
 		e = model.Errorf(model.Invalid, "unknown flag --%s", name)
+		if name == "node" && strings.Contains(c.Use, "[NODE") {
+			return e.WithHint("the node is an argument: %s NODE", c.CommandPath())
+		}
 		if near := nearestFlag(c, name); near != "" {
 			return e.WithHint("did you mean %s? All flags: %s --help", near, c.CommandPath())
 		}

@@ -145,6 +145,7 @@ func TestTokensEndByDefault(t *testing.T) {
 		{"auth token create -m dashboard -o yaml", `expires: "2027-11-20T12:00:00Z"`, 0},
 		{"auth token create --expires 90d -o yaml", `expires: "2027-02-18T12:00:00Z"`, 0},
 		{"auth token create --expires 0", "a token that never expires needs a reason", 2},
+		{"report availability --node web01", "the node is an argument: muster report availability NODE", 2},
 		{"auth token create --never-expires", "--never-expires needs a value: reason why the token has no end", 2},
 		{"auth token create --never-expires=", "a token that never expires needs a reason", 2},
 		{"auth token create --never-expires probe -m x -o yaml", `note: "never expires: probe; x"`, 0},

@@ -317,6 +317,6 @@ func beginNewIncarnation(ctx context.Context, cfg *config.Server, out io.Writer)
 		return err
 	}
 	fmt.Fprintf(out, "%s has the new incarnation %016x; start the server\n", cfg.Data, life.ID)
-	fmt.Fprintln(out, "machines that joined after the backup ask to join again: muster node list --pending; muster node accept --all-returning")
+	fmt.Fprintf(out, "machines that joined after the backup ask to join again: %[1]s node list --pending; %[1]s node accept --all-returning\n", os.Args[0])
 	return nil
 }

@@ -43,6 +43,7 @@ func TestInvalidSettingsAreReportedTogether(t *testing.T) {
 func TestUnknownFlagSuggestsTheNearest(t *testing.T) {
 	for _, c := range []struct{ arg, want string }{
 		{"--stat-dir=x", "muster-agent: unknown flag --stat-dir\n  did you mean --state-dir? all settings: muster-agent --help\n"},
+		{"--data=x", "muster-agent: unknown flag --data\n  the agent's folder is --state-dir; all settings: muster-agent --help\n"},
 		{"--zzz", "muster-agent: unknown flag --zzz\n  all settings: muster-agent --help\n"},
 		{"--nice=much", "muster-agent: invalid value \"much\" for flag -nice: parse error\n  all settings: muster-agent --help\n"},
 		{"web01", "muster-agent: unexpected argument \"web01\": the agent takes flags only\n  all settings: muster-agent --help\n"},

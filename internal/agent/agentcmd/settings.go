@@ -93,6 +93,9 @@ func flagError(set *flag.FlagSet, err error) error {
 	var names []string
 	set.VisitAll(func(f *flag.Flag) { names = append(names, f.Name) })
 	e := model.Errorf(model.Invalid, "unknown flag --%s", name)
+	if name == "data" {
+		return e.WithHint("the agent's folder is --state-dir; all settings: muster-agent --help")
+	}
 	if near := model.Nearest(name, names); near != "" {
 		return e.WithHint("did you mean --%s? all settings: muster-agent --help", near)
 	}
