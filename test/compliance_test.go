@@ -104,6 +104,11 @@ func TestPolicyAuditsTellsAndRepairs(t *testing.T) {
 		data, err := os.ReadFile(file)
 		return fmt.Sprint(string(data), err), err == nil && !strings.Contains(string(data), "drift")
 	})
+	// Audit of the node wins over the directive, and a fixed mode of the namespace over both.
+	s.Apply(`{kind: Node, metadata: {name: db1}, spec: {groups: [all], policyMode: audit}}`)
+	s.AwaitOutput("describe compliance db1/motd", "the directive enforces, but the node has the mode audit")
+	s.Apply(`{kind: Namespace, metadata: {name: default}, spec: {policyMode: {mode: enforce, fixed: true}}}`)
+	s.AwaitOutput("get compliance db1/motd", "enforce")
 	// A second directive of the technique with a better priority overrides the first one.
 	s.Apply(`
 {kind: Directive, metadata: {name: other}, spec: {technique: motd, priority: 1, parameters: {text: other}, interval: 10s}}

@@ -21,6 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/where"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // Directory answers queries about names, nodes, checks, Templates and assignments from the snapshot that the planner
@@ -248,6 +249,15 @@ func Overridden(d *Directory, node model.NodeID) (list []Override) {
 		}
 	}
 	return list
+}
+
+// NodeMode returns the mode of the directives on a node that has directives.
+func NodeMode(d *Directory, node model.NodeID) model.NodeMode {
+	n := d.now.Load().nodes.Value(node)
+	if n.Content == nil {
+		return model.NodeModeOf(wire.PropertyLookup(nil))
+	}
+	return model.NodeModeOf(wire.PropertyLookup(n.Content.Properties))
 }
 
 // UnitNodes returns the nodes of a check or Template, ascending: nodes that run it, and proxy nodes that its results

@@ -30,6 +30,7 @@ type (
 		Zone     string        // time zone of windows and mutes that name none
 		Shadow   bool          // notifications are only recorded, not sent
 
+		PolicyMode model.NamespacePolicyMode
 		ZabbixFrom []netip.Prefix // networks from which Zabbix senders and agents may send values of its nodes
 	}
 

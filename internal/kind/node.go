@@ -80,6 +80,7 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 	v.Names("spec.mayJoin", s.MayJoin, v.SharedName)
 	validateProperties(v, "spec.properties", s.Properties)
 	validateLifecycle(v, "spec.lifecycle", s.Lifecycle)
+	v.requireOneOf("spec.policyMode", s.PolicyMode, model.ModeAudit, model.ModeEnforce)
 	if b := s.Upstream; b != nil {
 		v.MissingIf(b.Node == "",
 			"spec.behind.node", "write behind: {node: NAME}; add check: NAME if a check other than keepalive reports that node as down", "the node that this node is behind is missing")
@@ -315,6 +316,9 @@ spec:
 			v.validateSharedNames("spec.handlers", s.Handlers)
 			v.validateTimeZone("spec.timeZone", s.TimeZone)
 			v.requireOneOf("spec.notifications", s.Notifications, "send", model.NotificationsShadow)
+			if m := s.PolicyMode; m != nil {
+				v.requireOneOf("spec.policyMode.mode", m.Mode, model.ModeAudit, model.ModeEnforce)
+			}
 			if _, err := model.ParseNetworks(s.ZabbixFrom); err != nil {
 				v.Flaw("spec.zabbixFrom", "zabbixFrom: [10.0.0.0/24]", "%v", err)
 			}

@@ -80,10 +80,10 @@ spec:
 		Columns: []Column[*model.DirectiveSpec]{
 			nodesColumn[*model.DirectiveSpec](),
 			{"TECHNIQUE", 40, func(_ View, s *model.DirectiveSpec) string { return s.Technique }},
-			{"MODE", 0, func(_ View, s *model.DirectiveSpec) string { return cmp.Or(s.Mode, model.ModeAudit) }},
+			{"MODE", 0, func(_ View, s *model.DirectiveSpec) string { return cmp.Or(s.Mode, "of the node") }},
 		},
 		Details: func(_ View, s *model.DirectiveSpec) []Detail {
-			list := []Detail{{"technique", s.Technique}, {"mode", cmp.Or(s.Mode, model.ModeAudit)}}
+			list := []Detail{{"technique", s.Technique}, {"mode", cmp.Or(s.Mode, "of the node")}}
 			for _, name := range slices.Sorted(maps.Keys(s.Parameters)) {
 				list = append(list, Detail{"parameter", name + "  " + string(s.Parameters[name])})
 			}

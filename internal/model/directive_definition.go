@@ -16,7 +16,7 @@ const DefinitionDirective DefinitionKind = 3
 type DirectiveDefinition struct {
 	Definition
 	Technique  string // NAMESPACE/NAME, for people
-	Enforce    bool   // else audit; the agent's own configuration may forbid it
+	Mode       string // ModeAudit or ModeEnforce, see NodeMode.Enforces; empty: the mode of the node
 	Components []Component
 	Parameters map[string]string // may hold properties of the node
 	Interval   time.Duration
@@ -25,6 +25,39 @@ type DirectiveDefinition struct {
 	Severity Severity
 	Handlers []string // notified when a problem opens and closes
 	Route    string   // replaces Handlers; both empty: all matching routes
+}
+
+// NodeMode is the mode of the directives on a node, as its namespace and the node itself declare it. Agents read it from the
+// property NodeModeProperty.
+type NodeMode struct {
+	Mode  string `json:"mode"`            // ModeAudit or ModeEnforce: of directives that give none
+	Fixed string `json:"fixed,omitempty"` // the resource that forbids another mode, such as "namespace prod"; empty: none does
+}
+
+// NodeModeProperty is the property that holds the NodeMode of a node in JSON. The planner sets it. Users cannot write the
+// name.
+const NodeModeProperty = ".policyMode"
+
+// NodeModeOf returns the mode of a node with these properties. A value that cannot be read is a fixed audit: nothing is
+// changed by mistake.
+func NodeModeOf(properties PropertyValues) NodeMode {
+	value, conflict, ok := properties(NodeModeProperty)
+	if !ok {
+		return NodeMode{Mode: ModeAudit}
+	}
+	var m NodeMode
+	if err := json.Unmarshal(value, &m); err != nil || conflict != "" {
+		return NodeMode{Mode: ModeAudit, Fixed: "a value of the server that this agent cannot read"}
+	}
+	return m
+}
+
+// Enforces reports whether a directive with a mode of its own, or none, enforces on the node.
+func (m NodeMode) Enforces(directive string) bool {
+	if m.Fixed != "" || directive == "" {
+		return m.Mode == ModeEnforce
+	}
+	return directive == ModeEnforce
 }
 
 // Component is one method of a compiled directive, with its name in reports.

@@ -164,7 +164,8 @@ type DirectiveSpec struct {
 	Technique string `json:"technique"`
 	// Values of the technique's parameters by name. They may hold {{ .props.NAME | default "…" }}, a property of the node.
 	Parameters map[string]Scalar `json:"parameters,omitempty"`
-	// audit (default): compare and report alone. enforce: repair, where the agent allows it (--policy-enforce).
+	// audit: compare and report alone. enforce: repair, where node, namespace and agent (--policy-enforce) allow it. Default: the
+	// mode of the node, else of its namespace, else audit.
 	Mode string `json:"mode,omitempty"`
 	// From 0 to 10, default 5. Of several directives of a technique on a node the one with the smallest priority runs, then the
 	// one whose policy, then whose own name comes first. It overrides the others, unless the technique is multiInstance.

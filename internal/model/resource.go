@@ -80,6 +80,16 @@ type NamespaceSpec struct {
 	// Addresses and networks from which zabbix_sender and Zabbix's agents may send values of its nodes: [10.0.0.0/24].
 	// Default: none; the server refuses them.
 	ZabbixFrom []string `json:"zabbixFrom,omitempty"`
+	// The mode of directives on its nodes.
+	PolicyMode *NamespacePolicyMode `json:"policyMode,omitempty"`
+}
+
+// NamespacePolicyMode is the mode of the directives on the nodes of a namespace.
+type NamespacePolicyMode struct {
+	// audit (default) or enforce: the mode of directives and nodes that give none.
+	Mode string `json:"mode,omitempty"`
+	// No node and no directive has another mode.
+	Fixed bool `json:"fixed,omitempty"`
 }
 
 // NotificationsShadow is the value of Notifications for a namespace that sends nothing.
@@ -125,6 +135,8 @@ type NodeSpec struct {
 	MayJoin []string `json:"mayJoin,omitempty"`
 	// Values for {{ .props.NAME }} on this node; they win over all others.
 	Properties map[string]json.RawMessage `json:"properties,omitempty"`
+	// The mode of directives on it. audit: none enforces. enforce: those without a mode enforce. Default: of the namespace.
+	PolicyMode string `json:"policyMode,omitempty"`
 	// The switch or router between it and everything else: while that is down, problems of this node notify nobody.
 	Upstream *Upstream `json:"behind,omitempty"`
 	// How often the agent must be heard, and the receivers of its keepalive.

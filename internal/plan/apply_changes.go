@@ -126,11 +126,17 @@ func (f *fleet) applyEdit(p *recomputation, e definitionEdit) {
 			f.updatePropertyUsers(p, new.indexKey(), f.properties.add(new))
 		}
 	case *directory.Namespace:
+		var was, is model.NamespacePolicyMode
 		if old := oldDefinition[*directory.Namespace](e); old != nil {
+			was = old.PolicyMode
 			delete(f.namespaces, old.Name)
 		}
 		if new := newDefinition[*directory.Namespace](e); new != nil {
+			is = new.PolicyMode
 			f.namespaces[new.Name] = new
+		}
+		if was != is {
+			p.revalued = append(p.revalued, propertyPlace{model.NodeModeProperty, scope{level: namespaceLevel, ns: def.Name}})
 		}
 	case *resourceDef:
 		if delete(f.resources, def.Resource); e.new != nil {

@@ -90,6 +90,9 @@ func (c *compiler) define(d *declaredResource) (def any, err error) {
 			ID: model.NamespaceID(d.id), Name: d.key.Name, Limits: spec.Limits, Handlers: spec.Handlers, Zone: spec.TimeZone,
 			Shadow: spec.Notifications == model.NotificationsShadow,
 		}
+		if spec.PolicyMode != nil {
+			def.(*directory.Namespace).PolicyMode = *spec.PolicyMode
+		}
 		def.(*directory.Namespace).ZabbixFrom, err = model.ParseNetworks(spec.ZabbixFrom)
 	case *model.NodeSpec:
 		def = c.node(d, spec)
@@ -192,6 +195,7 @@ type (
 		grant          *joinGrant          // groups that the node got when it joined; nil: none
 		requests       []joinRequest       // groups that the node's agent wants to join, ascending
 		properties     values
+		policyMode     string   // of its directives: ModeAudit, ModeEnforce or empty
 		entityName     string   // the name in Sensu, which may have capitals
 		endHandlers    []string // notified when the node was removed as absent
 	}
@@ -284,7 +288,7 @@ func (c *compiler) node(d *declaredResource, spec *model.NodeSpec) *nodeDef {
 			Name: d.name(), ID: model.NodeID(d.id), UID: uid, Labels: where.MakePairs(labels), Facts: where.MakePairs(spec.Facts),
 			Annotations: d.meta.Annotations, Proxy: spec.Proxy, External: !spec.Proxy && intent.IsExternalAgent(uid), Entity: spec.AgentEntity,
 		},
-		properties: newPropertyValues(spec.Properties), entityName: model.EntityName(d.meta, spec),
+		properties: newPropertyValues(spec.Properties), entityName: model.EntityName(d.meta, spec), policyMode: spec.PolicyMode,
 		groups:   c.groupList(d.key.Namespace, spec.AssignedGroups()),
 		requests: c.joinRequests(d.key.Namespace, spec),
 	}

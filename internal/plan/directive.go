@@ -35,7 +35,7 @@ func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 	severity, _ := model.ParseSeverity(cmp.Or(spec.Severity, model.Average.String()))
 	definition := &model.DirectiveDefinition{
 		Definition: model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID},
-		Technique:  at.String(), Enforce: spec.Mode == model.ModeEnforce, Components: components, Parameters: parameters,
+		Technique:  at.String(), Mode: spec.Mode, Components: components, Parameters: parameters,
 		Interval: cmp.Or(time.Duration(spec.Interval), model.DefaultPolicyInterval), Timeout: cmp.Or(time.Duration(spec.Timeout), model.DefaultPolicyTimeout),
 		Severity: severity,
 	}
@@ -60,6 +60,7 @@ func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 	if len(u.properties) > 0 {
 		u.try = definition.ExpandAll
 	}
+	u.properties = append([]string{model.NodeModeProperty}, u.properties...)
 	u.size, err = definitionSize(u.definition)
 	return u, err
 }

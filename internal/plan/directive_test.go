@@ -65,7 +65,7 @@ func TestPoliciesSelectNodesOfDirectives(t *testing.T) {
 	lab := &model.PolicySpec{Directives: []string{"hello"}, Targets: &model.Targets{Nodes: []string{"web02"}, Where: `node.labels.tier == "db"`}, Alert: &model.PolicyAlert{Route: "night"}}
 	h.apply("Policy", "default", "lab", nil, lab)
 	expect("two policies: an exception of one excludes nothing of the other", "web01 web02 db01")
-	if d := h.directiveOn("db01", "hello"); d.Route != "default/night" || d.Enforce || d.Components[0].Name != "message" || d.Technique != "default/motd" {
+	if d := h.directiveOn("db01", "hello"); d.Route != "default/night" || d.Mode != "" || d.Components[0].Name != "message" || d.Technique != "default/motd" {
 		t.Errorf("compiled %+v", d)
 	}
 	if err := h.preview("Policy", "web", &model.PolicySpec{Directives: []string{"hello"}, Alert: &model.PolicyAlert{Route: "day"}}); err == nil || !strings.Contains(err.Error(), "policies default/lab and default/web") {
@@ -166,6 +166,53 @@ func TestOneDirectiveOfATechniqueRuns(t *testing.T) {
 	expect("the winner was deleted", "", "", "n1 n2")
 }
 
+// TestModesOfNamespaceNodeAndDirective expects Rudder's order of modes: a fixed one of the namespace, audit of the node, then
+// the mode of the directive, of the node, of the namespace. A change gives the nodes a new assignment, and no new definition.
+func TestModesOfNamespaceNodeAndDirective(t *testing.T) {
+	h := newTestPlanner(t)
+	h.apply("Technique", "default", "motd", nil, motd("message"))
+	h.apply("Directive", "default", "hello", nil, directive("hello"))
+	h.apply("Policy", "default", "all", nil, &model.PolicySpec{Directives: []string{"hello"}, Targets: &model.Targets{Groups: []string{"all"}}})
+	audit, enforce, none := model.ModeAudit, model.ModeEnforce, ""
+	h.node("n1", nil, "all")
+	definition := h.directiveOn("n1", "hello").ID
+	for _, c := range []struct {
+		namespace string
+		fixed     bool
+		node      string
+		want      map[string]string // by the mode of the directive
+		fixedBy   string
+	}{
+		{none, false, none, map[string]string{none: audit, audit: audit, enforce: enforce}, ""},
+		{enforce, false, none, map[string]string{none: enforce, audit: audit, enforce: enforce}, ""},
+		{enforce, false, audit, map[string]string{none: audit, audit: audit, enforce: audit}, "the node"},
+		{audit, false, enforce, map[string]string{none: enforce, audit: audit, enforce: enforce}, ""},
+		{none, true, enforce, map[string]string{none: audit, audit: audit, enforce: audit}, "namespace default"},
+		{enforce, true, audit, map[string]string{none: enforce, audit: enforce, enforce: enforce}, "namespace default"},
+	} {
+		h.apply("Namespace", "", "default", nil, &model.NamespaceSpec{PolicyMode: &model.NamespacePolicyMode{Mode: c.namespace, Fixed: c.fixed}})
+		h.apply("Node", "default", "n1", nil, &model.NodeSpec{Groups: []string{"all"}, PolicyMode: c.node})
+		mode := directory.NodeMode(h.p.directory, h.id("n1"))
+		if mode.Fixed != c.fixedBy {
+			t.Errorf("%+v: fixed by %q", c, mode.Fixed)
+		}
+		for of, want := range c.want {
+			if mode.Enforces(of) != (want == enforce) {
+				t.Errorf("%+v: a directive with mode %q enforces: %v", c, of, mode.Enforces(of))
+			}
+		}
+	}
+	h.changed = nil
+	h.apply("Namespace", "", "default", nil, &model.NamespaceSpec{PolicyMode: &model.NamespacePolicyMode{Mode: enforce}})
+	if len(h.changed) != 1 || h.directiveOn("n1", "hello").ID != definition {
+		t.Errorf("assignments of %v changed, definition %d and %d", h.changed, definition, h.directiveOn("n1", "hello").ID)
+	}
+	broken := model.NodeModeOf(func(string) ([]byte, string, bool) { return []byte("{"), "", true })
+	if broken.Enforces(enforce) {
+		t.Error("a mode that cannot be read enforces")
+	}
+}
+
 // TestIncrementalPoliciesEqualFullPlan applies random changes of policies, directives, techniques and nodes, and
 // expects the same fleet as a fresh load of all resources.
 func TestIncrementalPoliciesEqualFullPlan(t *testing.T) {
@@ -179,14 +226,20 @@ func TestIncrementalPoliciesEqualFullPlan(t *testing.T) {
 		var batch []intent.Write
 		put := func(kind, name string, labels map[string]string, spec model.Spec) {
 			w := intent.Write{Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Expect: -1}
+			if kind == "Namespace" {
+				w.Namespace = ""
+			}
 			if spec != nil {
-				w.Body = encode(t, kind, "default", name, labels, spec)
+				w.Body = encode(t, kind, w.Namespace, name, labels, spec)
 			}
 			batch = slices.DeleteFunc(batch, func(o intent.Write) bool { return o.Key == w.Key })
 			batch = append(batch, w)
 		}
 		for range rapid.IntRange(1, 20).Draw(rt, "changes") {
-			switch rapid.IntRange(0, 4).Draw(rt, "kind") {
+			switch rapid.IntRange(0, 5).Draw(rt, "kind") {
+			case 5:
+				mode := rapid.SampledFrom([]string{"", "audit", "enforce"}).Draw(rt, "namespace mode")
+				put("Namespace", "default", nil, &model.NamespaceSpec{PolicyMode: &model.NamespacePolicyMode{Mode: mode, Fixed: rapid.Bool().Draw(rt, "fixed")}})
 			case 0:
 				technique := motd(name("component"))
 				technique.MultiInstance = rapid.IntRange(0, 3).Draw(rt, "multi-instance") == 0
@@ -198,7 +251,9 @@ func TestIncrementalPoliciesEqualFullPlan(t *testing.T) {
 				d.Priority = &priority
 				put("Directive", name("d"), nil, d)
 			case 2:
-				put("Node", name("n"), map[string]string{"tier": name("tier")}, &model.NodeSpec{Groups: []string{name("g")}})
+				put("Node", name("n"), map[string]string{"tier": name("tier")}, &model.NodeSpec{
+					Groups: []string{name("g")}, PolicyMode: rapid.SampledFrom([]string{"", "audit", "enforce"}).Draw(rt, "node mode"),
+				})
 			case 3:
 				key := intent.Key{Kind: "Policy", Namespace: "default", Name: name("policy")}
 				if _, known := h.rows[key]; known {

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
@@ -175,8 +176,11 @@ func (r *resolver) properties(n *node, names []string) []wire.Property {
 
 // property returns the value of a node's property; nil: it has none
 func (r *resolver) property(n *node, name string) *wire.Property {
-	if name == model.EntityProperty {
+	switch name {
+	case model.EntityProperty:
 		return r.entity(n)
+	case model.NodeModeProperty:
+		return r.nodeMode(n)
 	}
 	if own := r.f.properties.nodeValues(n, name); len(own) > 0 {
 		return resolve(name, append(r.f.sharedSources(n, name), own))
@@ -189,6 +193,36 @@ func (r *resolver) property(n *node, name string) *wire.Property {
 		r.memo[commonKey{name, n.def.Namespace, string(r.buf)}] = v
 	}
 	return v
+}
+
+// nodeMode returns the mode of the directives on a node, by Rudder's order: a fixed mode of the namespace, audit of the node,
+// the mode of a directive, of the node, of the namespace. Nil: audit, unless a directive enforces.
+func (r *resolver) nodeMode(n *node) *wire.Property {
+	mode := model.NodeMode{Mode: model.ModeAudit}
+	if of := r.f.namespaces[n.def.Namespace]; of != nil {
+		mode.Mode = cmp.Or(of.PolicyMode.Mode, model.ModeAudit)
+		if of.PolicyMode.Fixed {
+			mode.Fixed = "namespace " + of.Name
+		}
+	}
+	if mode.Fixed == "" && n.def.policyMode != "" {
+		if mode.Mode = n.def.policyMode; mode.Mode == model.ModeAudit {
+			mode.Fixed = "the node"
+		}
+	}
+	if mode == (model.NodeMode{Mode: model.ModeAudit}) {
+		return nil
+	}
+	known := r.memo[commonKey{property: model.NodeModeProperty, ns: mode.Mode, groups: mode.Fixed}]
+	if known == nil {
+		text, err := json.Marshal(mode)
+		if err != nil {
+			panic("BUG: encode a mode: " + err.Error())
+		}
+		known = &wire.Property{Name: model.NodeModeProperty, Value: text}
+		r.memo[commonKey{property: model.NodeModeProperty, ns: mode.Mode, groups: mode.Fixed}] = known
+	}
+	return known
 }
 
 // sharedSources returns the declared values of a property from the levels global, namespace and group.

@@ -666,7 +666,7 @@ func readTriggerOverride(f *fields, x *model.TriggerOverride) {
 // appendDirectiveDefinition appends the encoded fields of the message DirectiveDefinition.
 func appendDirectiveDefinition(dst []byte, x *model.DirectiveDefinition) []byte {
 	dst = appendString(dst, 1, x.Technique)
-	dst = appendBool(dst, 2, x.Enforce)
+	dst = appendString(dst, 2, x.Mode)
 	dst = appendMessages(dst, 3, x.Components, appendComponent)
 	dst = appendMap(dst, 4, x.Parameters)
 	dst = appendUint(dst, 5, uint64(x.Interval))
@@ -684,7 +684,7 @@ func readDirectiveDefinition(f *fields, x *model.DirectiveDefinition) {
 		case 1:
 			x.Technique = f.string("technique", 510)
 		case 2:
-			x.Enforce = f.bool("enforce")
+			x.Mode = f.string("mode", 64)
 		case 3:
 			x.Components = nestedList(f, "components", "Component", x.Components, 10000, readComponent)
 		case 4:

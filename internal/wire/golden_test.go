@@ -79,7 +79,7 @@ func templateDefinition() *model.Definition {
 // directiveDefinition returns the directive of the golden files.
 func directiveDefinition() *model.Definition {
 	return (&model.DirectiveDefinition{
-		Definition: model.Definition{ID: 20, Unit: 8, Namespace: 2, Name: "sshd"}, Technique: "default/sshd", Enforce: true,
+		Definition: model.Definition{ID: 20, Unit: 8, Namespace: 2, Name: "sshd"}, Technique: "default/sshd", Mode: model.ModeEnforce,
 		Components: []model.Component{
 			{Name: "root login", Method: "fileKeyValue", Arguments: []byte(`{"key":"PermitRootLogin","path":"/etc/ssh/sshd_config","separator":" ","value":"{{ .params.root }}"}`)},
 			{Name: "service", Method: "service", Arguments: []byte(`{"name":"ssh","state":"running"}`), When: `changed("root login")`},

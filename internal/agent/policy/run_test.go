@@ -69,7 +69,11 @@ func (n *testNode) directive(enforce bool, methods string) *model.DirectiveDefin
 	testenv.NoError(n.t, json.Unmarshal([]byte(`{"parameters":[{"name":"word","default":"hello"}],"methods":[`+strings.ReplaceAll(methods, "$N", n.folder)+`]}`), &technique))
 	components, parameters, err := rules.Compile(&technique, nil)
 	testenv.NoError(n.t, err)
-	return &model.DirectiveDefinition{Components: components, Parameters: parameters, Enforce: enforce, Timeout: time.Minute}
+	c := &model.DirectiveDefinition{Components: components, Parameters: parameters, Mode: model.ModeAudit, Timeout: time.Minute}
+	if enforce {
+		c.Mode = model.ModeEnforce
+	}
+	return c
 }
 
 // run runs methods and returns their statuses, separated by commas, and all messages.
@@ -292,6 +296,13 @@ func TestAgentForbidsChanges(t *testing.T) {
 	if _, err := os.Stat(n.path("f")); !ok || statusText(&r) != "non-compliant" || r.Enforced || err == nil {
 		t.Errorf("report %+v, %v", r, err)
 	}
+	n.Enforce = true
+	r, _ = n.Run(t.Context(), c, func(name string) ([]byte, string, bool) {
+		return []byte(`{"mode": "audit", "fixed": "the node"}`), "", name == model.NodeModeProperty
+	})
+	if statusText(&r) != "non-compliant" || r.Enforced {
+		t.Errorf("on a node with the mode audit: report %+v", r)
+	}
 }
 
 // TestRunEndsAtItsTimeout expects no status for a component that was not evaluated to its end.
@@ -305,7 +316,7 @@ func TestRunEndsAtItsTimeout(t *testing.T) {
 	}
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, ok := n.Run(stopped, c, nil); ok {
+	if _, ok := n.Run(stopped, c, func(string) ([]byte, string, bool) { return nil, "", false }); ok {
 		t.Error("a stopped agent reports")
 	}
 }

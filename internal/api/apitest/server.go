@@ -138,6 +138,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 			testenv.NoError(t, r.Planner.CatchUp(ctx))
 		}},
 		Compliance: compliance.Options{Runs: func(node model.NodeID) []reducer.Run { return r.Runs[node] }, Definition: r.Directory.Definition,
+			Mode:       func(id model.NodeID) model.NodeMode { return directory.NodeMode(r.Directory, id) },
 			Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(r.Directory, id) }},
 		Items:    items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }},
 		Inbound:  inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},

@@ -30,6 +30,8 @@ type Options struct {
 	Runs func(model.NodeID) []reducer.Run
 	// Definition returns a definition by its id; nil: unknown.
 	Definition func(model.DefinitionID) *model.Definition
+	// Mode returns the mode of the directives on a node.
+	Mode func(model.NodeID) model.NodeMode
 	// Overridden returns the directives of a node that others override, ascending.
 	Overridden func(model.NodeID) []directory.Override
 }
@@ -258,14 +260,20 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 	namespace, node, _ := s.Directory.NodeName(d.node)
 	counts, worst := d.counts()
+	mode := s.Mode(d.node)
+	enforces := mode.Enforces(d.definition.Mode)
 	out := v1.Compliance{
 		Namespace: namespace, Node: node, Directive: s.directiveName(namespace, d.definition.Unit), Technique: d.definition.Technique,
-		Mode: modeName(d.definition.Enforce), Status: worst.String(), Percent: counts.Compliance(2), Counts: showCounts(&counts), Reason: d.why,
+		Mode: modeName(enforces), Status: worst.String(), Percent: counts.Compliance(2), Counts: showCounts(&counts), Reason: d.why,
 	}
 	if d.run != nil {
 		out.Mode = modeName(d.run.Enforced)
-		if d.definition.Enforce && !d.run.Enforced && d.run.Definition == d.definition.ID && out.Reason == "" {
+		switch {
+		case d.run.Definition != d.definition.ID || d.run.Enforced || out.Reason != "":
+		case enforces:
 			out.Reason = "the directive enforces, but the agent only audits: start the agent with --policy-enforce"
+		case d.definition.Mode == model.ModeEnforce:
+			out.Reason = fmt.Sprintf("the directive enforces, but %s has the mode audit (spec.policyMode)", mode.Fixed)
 		}
 		out.Run, out.Changed, out.DurationMs = time.Unix(0, d.run.Executed).UTC(), time.Unix(0, d.run.Changed).UTC(), d.run.DurationMs
 	}
@@ -289,7 +297,7 @@ func (s *complianceRequest) showOverridden(id model.NodeID, o directory.Override
 	out.Reason = fmt.Sprintf("directive %s of the same technique runs in its place: muster why %s/%s", out.OverriddenBy, node, out.Directive)
 	if unit := s.Directory.SourceUnit(model.DirectiveSource(o.Unit)); unit != nil {
 		d := unit.Definition.AsDirective()
-		out.Technique, out.Mode = d.Technique, modeName(d.Enforce)
+		out.Technique, out.Mode = d.Technique, modeName(s.Mode(id).Enforces(d.Mode))
 	}
 	return out
 }
