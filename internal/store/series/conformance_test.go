@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -137,6 +138,29 @@ func TestConformMovesWithinMillisecond(t *testing.T) {
 		if c := s.Counts(); c != (Counts{Values: 6, Moved: 4}) {
 			t.Errorf("counts %+v", c)
 		}
+	})
+}
+
+// TestConformMovesLateValues stores late values at times that values in order have, in open and full chunks and one after the
+// other, and expects each to be moved behind them.
+func TestConformMovesLateValues(t *testing.T) {
+	conform(t, func(t *testing.T, open func(Options) Store) {
+		s := open(Options{LateWindow: time.Hour})
+		defer s.Close()
+		var ref Series
+		var points []point
+		for i := range 2 * maxSamples {
+			add(t, s, &ref, load, int64(i)*1e9, 0)
+			points = append(points, point{int64(i) * 1000, 0})
+			if late := i - 5; i == maxSamples/2 || i == 2*maxSamples-1 {
+				add(t, s, &ref, load, int64(late)*1e9, 7)
+				add(t, s, &ref, load, int64(late)*1e9, 8)
+				add(t, s, &ref, load, 3e9, 9) // in a full chunk, the second time
+			}
+		}
+		points = slices.Concat(points[:4], []point{{3001, 9}, {3002, 9}}, points[4:maxSamples/2-4], []point{{points[maxSamples/2-5].ms + 1, 7}, {points[maxSamples/2-5].ms + 2, 8}},
+			points[maxSamples/2-4:2*maxSamples-5], []point{{points[2*maxSamples-6].ms + 1, 7}, {points[2*maxSamples-6].ms + 2, 8}}, points[2*maxSamples-5:])
+		want(t, s, points...)
 	})
 }
 

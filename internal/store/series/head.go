@@ -155,8 +155,7 @@ func (s *db) Insert(id model.Partition, ref *Series, l labels.Labels, ms int64, 
 		p.counts.Doubled++
 		return
 	case late || ms < s.sealed.Load():
-		// The chunks may have a value at that time, too: a query and a block take one of them.
-		if _, taken := p.lateIndex(of, ms); taken {
+		if _, taken := p.lateIndex(of, ms); taken || of.hasInOrder(ms) {
 			p.counts.Doubled++
 			return
 		}
@@ -215,11 +214,13 @@ func (s *db) cut(of *headSeries) {
 func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (moved, ok bool) {
 	list := p.late[of]
 	at, taken := p.lateIndex(of, ms)
-	for shift := 0; taken; shift++ {
+	for shift := 0; taken || of.hasInOrder(ms); shift++ {
 		if shift == maxShift {
 			return false, false
 		}
-		at++
+		if taken {
+			at++
+		}
 		ms++
 		moved, taken = true, at < len(list) && list[at].ms == ms
 	}
@@ -229,6 +230,30 @@ func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (moved,
 	p.late[of] = slices.Insert(list, at, point{ms, value})
 	p.lates++
 	return moved, true
+}
+
+// hasInOrder reports whether the chunks of a series in memory have a value at a time. A query and a block would take one of two.
+func (of *headSeries) hasInOrder(ms int64) bool {
+	if of.open != nil && ms >= of.openMin && ms <= of.openMax {
+		return chunkHas(of.open, ms)
+	}
+	for i := range of.full {
+		if c := &of.full[i]; ms >= c.min && ms <= c.max {
+			chunk, err := chunkenc.FromData(chunkenc.EncXOR, c.data)
+			return err == nil && chunkHas(chunk, ms)
+		}
+	}
+	return false
+}
+
+// chunkHas reports whether a chunk has a value at a time.
+func chunkHas(c chunkenc.Chunk, ms int64) bool {
+	for it := c.Iterator(nil); it.Next() != chunkenc.ValNone; {
+		if at := it.AtT(); at >= ms {
+			return at == ms
+		}
+	}
+	return false
 }
 
 // lateIndex returns the index of a time among the late values of a series, and whether one has it.

@@ -91,6 +91,10 @@ func (m *memory) Append(_ model.Partition, _ *Series, name func() labels.Labels,
 			ms, moved = last+1, true
 		}
 		m.disk.last[key] = ms
+	} else {
+		for _, taken := m.disk.values[key][ms]; taken; _, taken = m.disk.values[key][ms] {
+			ms, moved = ms+1, true
+		}
 	}
 	if m.disk.newest != 0 && ms < m.disk.newest-m.options.LateWindow.Milliseconds() {
 		m.counts.Late++
