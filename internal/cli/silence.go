@@ -209,7 +209,7 @@ func requireTrigger(c *commandCall, namespace, template, trigger string) error {
 		if err := json.Unmarshal(text, &of); err != nil {
 			return fmt.Errorf("read template %s: %w", template, err)
 		}
-		if !slices.ContainsFunc(of.Spec.Triggers, func(t model.Trigger) bool { return t.Name == trigger }) {
+		if !of.Spec.DeclaresTrigger(trigger) {
 			return model.Errorf(model.NotFound, "template %s has no trigger %q", template, trigger).
 				WithHint("list them: muster describe template %s/%s; a trigger that does not exist yet: --future", in, template)
 		}

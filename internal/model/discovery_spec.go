@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -165,6 +166,13 @@ func (s *TemplateSpec) AllItems() []Item {
 		list = append(list, s.Discovery[i].Items...)
 	}
 	return list
+}
+
+// DeclaresTrigger reports whether a Template has a trigger with a name, or a prototype that a discovered one with it can be made of.
+func (s *TemplateSpec) DeclaresTrigger(name string) bool {
+	isOf := func(t Trigger) bool { _, ok := isInstanceOf(t.Name, name); return ok }
+	return slices.ContainsFunc(s.Triggers, func(t Trigger) bool { return t.Name == name }) ||
+		slices.ContainsFunc(s.Discovery, func(r DiscoveryRule) bool { return slices.ContainsFunc(r.Triggers, isOf) })
 }
 
 // DefinitionRule is a discovery rule in a compiled Template. Its item is among the Template's items.

@@ -37,8 +37,11 @@ type Wheel struct {
 	waits      waits
 	wake       chan struct{} // capacity 1: the groups have changed
 
-	mu     sync.Mutex
-	groups []*group
+	mu          sync.Mutex
+	groups      []*group
+	rules       []*ruleRun // discovery rules of the definitions
+	definitions []*model.TemplateDefinition
+	properties  model.PropertyValues
 }
 
 // group holds the items of one Template with the same interval, which are collected together
@@ -46,6 +49,8 @@ type group struct {
 	definition model.DefinitionID
 	macros     string // those that Properties set, as the value blocks have them
 	unit       model.UnitID
+	rule       string // key of the discovery rule that made the items; empty: they stand in the Template
+	own        uint32 // number of items in the Template: those of rules follow in a value block
 	interval   time.Duration
 	items      []groupItem // ascending by position
 	due        time.Duration
@@ -73,15 +78,23 @@ func New(cfg Config) *Wheel {
 // Set replaces the Templates whose items are collected, and the properties that give their macros values. A Template
 // that stays keeps its due times.
 func (w *Wheel) Set(definitions []*model.TemplateDefinition, properties model.PropertyValues) {
-	var groups []*group
-	for _, c := range definitions {
-		groups = append(groups, w.newGroups(c, properties)...)
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.replace(definitions, properties)
+}
+
+// replace replaces the groups and the discovery rules. Call it with the mutex.
+func (w *Wheel) replace(definitions []*model.TemplateDefinition, properties model.PropertyValues) {
+	var groups []*group
+	var rules []*ruleRun
+	for _, c := range definitions {
+		own, more := w.newGroups(c, properties)
+		groups, rules = append(groups, own...), append(rules, more...)
+	}
+	w.definitions, w.properties, w.rules = definitions, properties, rules
 	now := w.cfg.Boot()
 	for _, g := range groups {
-		i := slices.IndexFunc(w.groups, func(old *group) bool { return old.unit == g.unit && old.interval == g.interval })
+		i := slices.IndexFunc(w.groups, func(old *group) bool { return old.unit == g.unit && old.rule == g.rule && old.interval == g.interval })
 		phase := when.Phase(w.cfg.Node, g.unit, g.interval)
 		if g.due = when.NextAtPhase(now, g.interval, phase); i >= 0 {
 			g.due = w.groups[i].due
@@ -93,22 +106,21 @@ func (w *Wheel) Set(definitions []*model.TemplateDefinition, properties model.Pr
 	pause.Wake(w.wake)
 }
 
-// newGroups divides the items of a Template by interval.
-func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.PropertyValues) (groups []*group) {
+// newGroups divides the items of a Template, and those of its discovery rules, by interval.
+func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.PropertyValues) (groups []*group, rules []*ruleRun) {
 	set := c.PropertyMacros(properties)
 	values, macros := c.MacroValues(set), wire.EncodeMacros(set)
 	fault := ""
 	if len(macros) > wire.MaxMacros { // a block could not name them
 		fault, macros = fmt.Sprintf("the values of the key's macros have %d bytes, at most %d", len(macros), wire.MaxMacros), ""
 	}
-	for i := range c.Items {
-		of := &c.Items[i]
+	add := func(of *model.Item, i int, rule string) {
 		if of.Interval <= 0 {
-			continue // the server makes its values
+			return // the server makes its values
 		}
-		g := slices.IndexFunc(groups, func(g *group) bool { return g.interval == time.Duration(of.Interval) })
+		g := slices.IndexFunc(groups, func(g *group) bool { return g.rule == rule && g.interval == time.Duration(of.Interval) })
 		if g < 0 {
-			groups = append(groups, &group{definition: c.ID, macros: macros, unit: c.Unit, interval: time.Duration(of.Interval)})
+			groups = append(groups, &group{definition: c.ID, macros: macros, unit: c.Unit, rule: rule, own: uint32(len(c.Items)), interval: time.Duration(of.Interval)})
 			g = len(groups) - 1
 		}
 		one := groupItem{position: uint32(i), text: of.Key}
@@ -125,7 +137,17 @@ func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.Property
 		}
 		groups[g].items = append(groups[g].items, one)
 	}
-	return groups
+	for i := range c.Items {
+		add(&c.Items[i], i, "")
+	}
+	rules = newRules(c, values, w.rules)
+	for _, r := range rules {
+		items := r.items()
+		for i := range items {
+			add(&items[i], 0, r.Key)
+		}
+	}
+	return groups, rules
 }
 
 // Run collects items until ctx ends. Each group has a goroutine of its own, so that a slow one delays no other.
@@ -186,6 +208,7 @@ func (w *Wheel) delay() time.Duration {
 func (w *Wheel) collect(ctx context.Context, g *group) {
 	began := w.cfg.Boot()
 	var values []wire.BlockValue
+	var keys []string // of discovered items, in the order of their values
 	size := 0
 	flush := func() {
 		if len(values) == 0 {
@@ -193,9 +216,9 @@ func (w *Wheel) collect(ctx context.Context, g *group) {
 		}
 		w.cfg.Emit(&wire.Signal{
 			Kind: wire.SignalValueBlock, Definition: g.definition, AtMs: uint64(began.Milliseconds()),
-			Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Macros: g.macros, Rows: uint32(len(values)), Columns: wire.AppendColumns(nil, []int64{int64(began % time.Millisecond)}, values)}),
+			Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Macros: g.macros, Keys: keys, Rows: uint32(len(values)), Columns: wire.AppendColumns(nil, []int64{int64(began % time.Millisecond)}, values)}),
 		})
-		values, size = values[:0], 0
+		values, keys, size = values[:0], keys[:0], 0
 	}
 	answers := w.measure(ctx, g)
 	for i := range g.items {
@@ -212,13 +235,21 @@ func (w *Wheel) collect(ctx context.Context, g *group) {
 		default:
 			v.Value = cut(value)
 		}
-		if size += 16 + len(v.Value.String()); size > blockBytes {
+		size += 16 + len(v.Value.String())
+		if g.rule != "" {
+			size += len(one.text)
+		}
+		if size > blockBytes {
 			flush()
+		}
+		if g.rule != "" {
+			v.Position, keys = g.own+uint32(len(keys)), append(keys, one.text)
 		}
 		values = append(values, v)
 	}
 	if ctx.Err() == nil {
 		flush()
+		w.noteLists(g, answers, int64(began))
 	}
 }
 

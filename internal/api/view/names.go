@@ -89,7 +89,11 @@ func (v *View) triggerNames(template model.UnitID) (names []string) {
 
 // DeclaresSource reports whether a source is declared: a check that exists, or a trigger that its Template has.
 func (v *View) DeclaresSource(s model.Source) bool {
-	return s.Kind != model.SourceTrigger || slices.Contains(v.triggerNames(model.UnitID(s.ID)), s.Instance)
+	if s.Kind != model.SourceTrigger {
+		return true
+	}
+	unit := v.Directory.SourceUnit(s)
+	return unit != nil && unit.Definition.AsTemplate() != nil && unit.Definition.AsTemplate().Trigger(s.Instance) != nil
 }
 
 // Definition returns the texts for people that the check or trigger of an event declares now; nil: it has none.

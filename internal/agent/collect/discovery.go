@@ -1,0 +1,114 @@
+package collect
+
+import (
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/discovery"
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/prep"
+)
+
+// ruleRun is a discovery rule whose items the agent collects, with the entities that it has found.
+type ruleRun struct {
+	*discovery.Rule
+	unit   model.UnitID
+	root   int           // position of the collected item that the rule's list is made of, or of the rule itself
+	chains []*prep.Chain // steps of the items from the root to the rule
+	memory []*prep.State // of each chain
+	state  *discovery.State
+}
+
+// newRules returns the rules of a Template whose items the agent collects, with the entities that the rules before an edit had found.
+// A rule that does not compile here, for example because of JavaScript, has none: the server shows its items as waiting.
+func newRules(c *model.TemplateDefinition, values *model.MacroValues, before []*ruleRun) (list []*ruleRun) {
+	for i := range c.Rules {
+		d := &c.Rules[i]
+		if !slices.ContainsFunc(d.Items, func(one model.Item) bool { return one.Interval > 0 }) {
+			continue
+		}
+		rule, err := discovery.Compile(d, values)
+		if err != nil {
+			continue
+		}
+		r := &ruleRun{Rule: rule, unit: c.Unit}
+		position, ok := c.Item(d.Key)
+		for range c.Items { // masters that name each other end the loop
+			if !ok {
+				break
+			}
+			of := &c.Items[position]
+			typ, _ := of.ValueType()
+			var chain *prep.Chain
+			steps, err := values.ExpandSteps(of.Steps)
+			if err == nil {
+				chain, err = prep.Compile(steps, typ)
+			}
+			if ok = err == nil; !ok {
+				break
+			}
+			r.chains, r.memory = slices.Insert(r.chains, 0, chain), append(r.memory, &prep.State{})
+			if r.root = position; of.From == "" {
+				break
+			}
+			position, ok = c.Item(of.From)
+		}
+		if !ok || c.Items[r.root].Interval <= 0 {
+			continue
+		}
+		r.state = rule.Adopt(nil)
+		for _, old := range before {
+			if old.unit == c.Unit && old.Key == d.Key {
+				r.state = rule.Adopt(old.state)
+			}
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// update applies a value of the root, at a time in ns, and reports whether the rule has other entities now.
+func (r *ruleRun) update(value item.Value, at int64) bool {
+	for i, chain := range r.chains {
+		var err error
+		if value, err = chain.Run(r.memory[i], item.Sample{At: at, Value: value}); err != nil || value.Kind() == item.None {
+			return false
+		}
+	}
+	state, _, err := r.Update(r.state, value.String(), at)
+	if err != nil || state.Equal(r.state) {
+		return false
+	}
+	r.state = state
+	return true
+}
+
+// items returns the items of the rule's entities that the agent collects.
+func (r *ruleRun) items() (list []model.Item) {
+	for i := range r.state.Entities {
+		for _, one := range r.Items(r.state, &r.state.Entities[i]) {
+			if one.Interval > 0 && len(list) < discovery.MaxItems {
+				list = append(list, one)
+			}
+		}
+	}
+	return list
+}
+
+// noteLists applies the values of a group to the rules that are made from them. If a rule has found other entities, the wheel gets
+// their items.
+func (w *Wheel) noteLists(g *group, answers []answer, at int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	changed := false
+	for _, r := range w.rules {
+		for i := range g.items {
+			if one := &g.items[i]; r.unit == g.unit && g.rule == "" && int(one.position) == r.root && one.fault == "" && answers[i].err == nil && answers[i].value.Kind() != item.None {
+				changed = r.update(cut(answers[i].value), at) || changed
+			}
+		}
+	}
+	if changed {
+		w.replace(w.definitions, w.properties)
+	}
+}

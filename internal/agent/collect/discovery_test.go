@@ -1,0 +1,62 @@
+package collect
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// TestWheelCollectsDiscoveredItems expects the items of interfaces that a rule finds, by their keys, soon after the list, and none of
+// an interface that went.
+func TestWheelCollectsDiscoveredItems(t *testing.T) {
+	root := testMachine(t)
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var got []string
+		w := New(Config{Root: root, FirstWithin: time.Second, Boot: func() time.Duration { return time.Since(began) }, Emit: func(s *wire.Signal) {
+			var b wire.ValueBlock
+			var r wire.ColumnReader
+			testenv.NoError(t, b.Decode(s.Body))
+			testenv.NoError(t, r.Reset(&b))
+			var v wire.BlockValue
+			for r.Next(&v) {
+				if at := int(v.Position) - 2; at >= 0 {
+					got = append(got, fmt.Sprintf("%s=%s", b.Keys[at], v.Value.String()))
+				}
+			}
+		}})
+		c := &model.TemplateDefinition{
+			Definition: model.Definition{ID: 5, Unit: 9},
+			Items: []model.Item{{Key: "found", Type: "text", From: "net.if.discovery", Steps: []model.Step{{Name: "trim", Parameters: []string{" "}}}},
+				{Key: "net.if.discovery", Type: "text", Interval: model.Duration(time.Minute)}},
+			Rules: []model.DefinitionRule{{Key: "found", DeleteAfter: model.Forever, Items: []model.Item{
+				{Key: "net.if.in[{#IFNAME},packets]", Type: "unsigned", Interval: model.Duration(10 * time.Minute)}, {Key: "x[{#IFNAME}]", From: "net.if.discovery"}}}},
+		}
+		w.Set([]*model.TemplateDefinition{c}, func(string) ([]byte, string, bool) { return nil, "", false })
+		ctx, cancel := context.WithCancel(t.Context())
+		go w.Run(ctx)
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if want := []string{"net.if.in[eth0,packets]=2"}; !slices.Equal(got, want) {
+			t.Errorf("collected %q, want %q", got, want)
+		}
+		testenv.NoError(t, os.WriteFile(filepath.Join(root, "proc/net/dev"), []byte("Inter-|\n face |\n  eth1: 1 7 3 4 0 0 0 0 50 6 7 8 0 0 0 0\n"), 0o644))
+		got = nil
+		time.Sleep(15 * time.Minute)
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		if len(got) == 0 || slices.ContainsFunc(got, func(text string) bool { return text != "net.if.in[eth1,packets]=7" }) {
+			t.Errorf("after a change collected %q", got)
+		}
+	})
+}
