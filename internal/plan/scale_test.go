@@ -13,11 +13,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// scaleFleet returns a planner with 12,000 nodes, 454 groups by condition and 325 checks. A node is in some 40
-// groups, nearly no two nodes in the same, and has some 120 of the checks; every check reads one of 40 properties,
-// whose values come from the namespace, from groups and from the node.
-func scaleFleet(tb testing.TB) *testPlanner {
-	const nodes, groups, checks, properties = 12_000, 454, 325, 40
+// scaleFleet returns a planner with 12,000 nodes and 454 groups by condition. A node is in some 40 groups, nearly no two
+// nodes in the same. 40 properties have values of the namespace, of groups and of nodes. putUnits puts the units: targets
+// returns those of each of 325, of which a node gets some 120.
+func scaleFleet(tb testing.TB, putUnits func(put func(kind, name string, spec model.Spec), targets func(int) *model.Targets)) *testPlanner {
+	const nodes, groups, properties = 12_000, 454, scaleProperties
 	h := newTestPlanner(tb)
 	p := h.p
 	h.p = nil
@@ -32,6 +32,12 @@ func scaleFleet(tb testing.TB) *testPlanner {
 		spec := &model.NodeSpec{
 			Groups: []string{"all"},
 			Facts:  map[string]string{"os": fmt.Sprint("os", i%6), "cpus": fmt.Sprint(1 << (i % 7)), "hostname": fmt.Sprintf("node%05d", i)},
+		}
+		switch i % 20 {
+		case 0:
+			spec.PolicyMode = model.ModeAudit
+		case 1:
+			spec.PolicyMode = model.ModeEnforce
 		}
 		if i%3 == 0 {
 			spec.Properties = map[string]json.RawMessage{fmt.Sprintf("p%02d", i%properties): number(i)}
@@ -62,19 +68,98 @@ func scaleFleet(tb testing.TB) *testPlanner {
 	for i := range properties {
 		put("Property", fmt.Sprintf("p%02d", i), nil, &model.PropertySpec{Value: number(-i)})
 	}
-	for i := range checks {
-		targets := &model.Targets{Groups: []string{"all"}}
-		if i >= 50 {
-			targets.Groups = []string{fmt.Sprintf("group%03d", i*7%groups), fmt.Sprintf("group%03d", i*11%groups)}
+	putUnits(func(kind, name string, spec model.Spec) { put(kind, name, nil, spec) }, func(i int) *model.Targets {
+		if i < 50 {
+			return &model.Targets{Groups: []string{"all"}}
 		}
-		put("Check", fmt.Sprintf("check%03d", i), nil, commandCheck(fmt.Sprintf("check %d {{ .props.p%02d }}", i, i%properties), targets))
-	}
+		return &model.Targets{Groups: []string{fmt.Sprintf("group%03d", i*7%groups), fmt.Sprintf("group%03d", i*11%groups)}}
+	})
 	h.write(writes...)
 	h.p = p
 	if err := p.CatchUp(tb.Context()); err != nil {
 		tb.Fatal(err)
 	}
 	return h
+}
+
+// Units and properties of scaleFleet.
+const (
+	scaleUnits      = 325
+	scaleProperties = 40
+)
+
+// scaleChecks puts 325 checks on the scale fleet, of which each reads one property.
+func scaleChecks(put func(kind, name string, spec model.Spec), targets func(int) *model.Targets) {
+	for i := range scaleUnits {
+		put("Check", fmt.Sprintf("check%03d", i), commandCheck(fmt.Sprintf("check %d {{ .props.p%02d }}", i, i%scaleProperties), targets(i)))
+	}
+}
+
+// scaleDirective returns a directive of the scale fleet: every third has no mode, and one of ten reads a property.
+func scaleDirective(i int, text string) *model.DirectiveSpec {
+	priority := i % 11
+	d := &model.DirectiveSpec{Technique: fmt.Sprintf("technique%03d", i%250), Parameters: map[string]model.Scalar{"text": model.Scalar(text)}, Priority: &priority}
+	d.Mode = []string{"", model.ModeAudit, model.ModeEnforce}[i%3]
+	if i%10 == 0 {
+		d.Parameters["text"] += model.Scalar(fmt.Sprintf(" {{ .props.p%02d }}", i%scaleProperties))
+	}
+	return d
+}
+
+// scaleDirectives puts 325 directives of 250 techniques with 9 components on the scale fleet by 163 policies. 75 techniques have two
+// directives, of which one overrides the other on the nodes of both.
+func scaleDirectives(put func(kind, name string, spec model.Spec), targets func(int) *model.Targets) {
+	for i := range 250 {
+		technique := &model.TechniqueSpec{Parameters: []model.Parameter{{Name: "text"}}}
+		for k := range 9 {
+			technique.Methods = append(technique.Methods, model.Method{
+				Component: fmt.Sprint("component ", k), FileContent: &model.FileContentMethod{Path: fmt.Sprintf("/etc/file%d.%d", i, k), Content: "{{ .params.text }}"},
+			})
+		}
+		put("Technique", fmt.Sprintf("technique%03d", i), technique)
+	}
+	for i := range scaleUnits {
+		put("Directive", fmt.Sprintf("directive%03d", i), scaleDirective(i, "text"))
+	}
+	for i := 0; i < scaleUnits; i += 2 {
+		p := &model.PolicySpec{Directives: []string{fmt.Sprintf("directive%03d", i)}, Targets: targets(i)}
+		if i+1 < scaleUnits {
+			p.Directives = append(p.Directives, fmt.Sprintf("directive%03d", i+1))
+		}
+		put("Policy", fmt.Sprintf("policy%03d", i), p)
+	}
+}
+
+// BenchmarkPlan12000x325Directives measures compiling 12,000 nodes with 325 directives, of which some override others, with
+// modes of a tenth of the nodes; an edit of a directive that all nodes have; and one fact.
+func BenchmarkPlan12000x325Directives(b *testing.B) {
+	h := scaleFleet(b, scaleDirectives)
+	b.Run("cold", h.benchmarkCold)
+	overridden, held := 0, 0
+	for _, n := range h.p.fleet.nodes {
+		overridden, held = overridden+len(n.units.lost), held+len(n.units.ids)
+	}
+	b.Logf("%d directives are held, %d overridden; %d distinct sets", held, overridden, len(h.p.fleet.unitSets.byKey))
+	b.Run("edit", func(b *testing.B) {
+		began, i := cpuSeconds(), 0
+		for b.Loop() {
+			i++
+			h.changes, h.changed = nil, nil
+			h.apply("Directive", "default", "directive001", nil, scaleDirective(1, fmt.Sprint("edit ", i)))
+			if len(h.changed) < 11_000 {
+				b.Fatalf("%d assignments changed", len(h.changed))
+			}
+		}
+		b.ReportMetric((cpuSeconds()-began)/float64(b.N), "cpu-s/op")
+	})
+	b.Run("fact", func(b *testing.B) {
+		i := 0
+		for b.Loop() {
+			i++
+			h.changes, h.changed = nil, nil
+			h.apply("Node", "default", "node00007", map[string]string{"env": "e3"}, &model.NodeSpec{Groups: []string{"all"}, Facts: map[string]string{"os": fmt.Sprint("os", i%6)}})
+		}
+	})
 }
 
 // cpuSeconds returns the processor time of this process in seconds, which a busy machine distorts less than the
@@ -85,30 +170,33 @@ func cpuSeconds() float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
+// benchmarkCold measures compiling the fleet from scratch: processor time, and the memory that the planner keeps.
+func (h *testPlanner) benchmarkCold(b *testing.B) {
+	var before, after runtime.MemStats
+	var cpu float64
+	for b.Loop() {
+		b.StopTimer()
+		h.p = nil
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		b.StartTimer()
+		began := cpuSeconds()
+		h.start()
+		cpu += cpuSeconds() - began
+		b.StopTimer()
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		b.StartTimer()
+	}
+	b.ReportMetric(cpu/float64(b.N), "cpu-s/op")
+	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/(1<<20), "MiB")
+}
+
 // BenchmarkPlan12000x325 measures compiling 12,000 nodes with 325 checks from scratch, and an edit of a check that
 // every node runs
 func BenchmarkPlan12000x325(b *testing.B) {
-	h := scaleFleet(b)
-	b.Run("cold", func(b *testing.B) {
-		var before, after runtime.MemStats
-		var cpu float64
-		for b.Loop() {
-			b.StopTimer()
-			h.p = nil
-			runtime.GC()
-			runtime.ReadMemStats(&before)
-			b.StartTimer()
-			began := cpuSeconds()
-			h.start()
-			cpu += cpuSeconds() - began
-			b.StopTimer()
-			runtime.GC()
-			runtime.ReadMemStats(&after)
-			b.StartTimer()
-		}
-		b.ReportMetric(cpu/float64(b.N), "cpu-s/op")
-		b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/(1<<20), "MiB")
-	})
+	h := scaleFleet(b, scaleChecks)
+	b.Run("cold", h.benchmarkCold)
 	b.Run("edit", func(b *testing.B) {
 		began, i := cpuSeconds(), 0
 		for b.Loop() {
