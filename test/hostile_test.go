@@ -280,7 +280,7 @@ func (g *neighbour) Assigned(_ *link.Session, held *link.Assignment) {
 	g.wakeRun()
 }
 
-// Acked measures the time to the acknowledgement.
+// Acked records how long the server took to acknowledge a result of the agent.
 func (g *neighbour) Acked(_ *link.Session, ack *wire.Ack) {
 	g.mu.Lock()
 	for _, l := range ack.Last {

@@ -93,8 +93,7 @@ func (o *deliveryBatch) previewOpenProblems(c *rerouting) (out []RoutedProblems)
 	return out
 }
 
-// inheritFromDeleted adds to a new escalation the handlers that were notified on routes which the table no longer
-// has.
+// inheritFromDeleted copies to a new escalation the handlers that were notified through routes which are deleted now.
 func (o *deliveryBatch) inheritFromDeleted(e *escalation, table *route.Table) {
 	for _, old := range o.of[e.Problem] {
 		namespace, name := model.SplitRef("", old.Route)

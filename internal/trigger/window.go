@@ -35,7 +35,7 @@ const (
 	maxUnsigned
 )
 
-// combine combines an older and a newer value, given as bits.
+// combine applies the operation (sum, minimum, …) to an older and a newer value, both as the bits of a float64.
 func (o operation) combine(older, newer uint64) uint64 {
 	switch o {
 	case keepFirst:

@@ -228,7 +228,7 @@ func listPast[Row any](
 	return rows, page.Next, nil
 }
 
-// readEventPage returns a page of the events of existing nodes with their past status. The page after the last one
+// readEventPage returns a page of events, each with its changes of status in the period. The page after the last one
 // has the events of nodes that were deleted since a time, unless a group is asked for: history has no members of
 // groups.
 func (s *problemRequest) readEventPage(ctx context.Context, in *events.Selection, since time.Time, limit int, after string) (event.Page, error) {

@@ -3,7 +3,7 @@
 //
 // In: results that a source has decoded. Out: journal entries, acknowledgements after their commit, and frames of writers.
 //
-//   - Goroutines starts and ends the goroutines; a reader handles messages on a borrowed stack (lifecycle.go).
+//   - Goroutines starts and ends the goroutines; a reader has its messages handled in pooled goroutines (lifecycle.go).
 //   - Session is the shared part of a session (session.go): Window bounds its uncommitted bytes (window.go), Activity finds
 //     silent peers by the listening time of Clock (lifecycle.go), Probe asks whether an agent is alive (window.go).
 //   - Registry finds the session of a node (session.go).

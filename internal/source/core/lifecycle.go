@@ -127,7 +127,7 @@ func newPooledStack() *pooledStack {
 	return k
 }
 
-// handleMessage handles one message of a session on a borrowed stack, so that an idle session keeps only its small
+// handleMessage handles one message of a session in a pooled goroutine, so that an idle session keeps only its own small
 // initial stack.
 func (s *stackPool) handleMessage(x Handler) (cause string) {
 	s.mu.Lock()

@@ -283,8 +283,8 @@ func (x *testServer) ask(t *testing.T, frame []byte) string {
 	return string(body)
 }
 
-// TestSenderValuesBecomeBlocks sends values as zabbix_sender does, and expects one block of values in the journal,
-// with times and macros, before the answer.
+// TestSenderValuesBecomeBlocks sends values as zabbix_sender does, and expects that the journal has them as one block,
+// with their times and the macros of the keys, before the server answers.
 func TestSenderValuesBecomeBlocks(t *testing.T) {
 	x := newTestServer(t)
 	answer := x.ask(t, appendFrame(nil, 3, []byte(`{"request":"sender data","data":[
