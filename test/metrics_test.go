@@ -99,6 +99,43 @@ func TestTemplateValuesOpenProblem(t *testing.T) {
 	}
 }
 
+// discoveryTemplate has a rule of the agent, whose items the agent collects, with a trigger that is true at once.
+const discoveryTemplate = `
+kind: Template
+metadata: {name: disks}
+spec:
+  targets: {groups: [all]}
+  discovery:
+    - key: vfs.fs.discovery
+      interval: 1s
+      filter: {conditions: [{macro: "{#FSNAME}", matches: "^/(proc)?$"}]}
+      items: [{key: "vfs.fs.size[{#FSNAME},total]", type: unsigned, interval: 1s, unit: B}]
+      triggers: [{name: "{#FSNAME}: mounted", expression: "last(//vfs.fs.size[{#FSNAME},total])>=0", severity: warning}]
+      overrides:
+        - {name: root, filter: {conditions: [{macro: "{#FSNAME}", matches: "^/$"}]}, triggers: [{severity: disaster}]}
+`
+
+// TestDiscoveredFileSystemOpensProblem applies a Template that discovers file systems: the agent collects their items, their triggers
+// open problems with the entity in their names, and a kill -9 of the server changes nothing of it.
+func TestDiscoveredFileSystemOpensProblem(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t, "--snapshot-cycle", "2s")
+	s.Login()
+	s.StartAgent("db1")
+	s.Apply(discoveryTemplate)
+	s.AwaitOutput("get items", "vfs.fs.size[/,total]", "vfs.fs.size[/proc,total]", "2 entities")
+	s.Kill()
+	s.Launch()
+	s.WaitReady(40 * time.Second)
+	s.AwaitOutput("get problems", "disks:/: mounted", "disks:/proc: mounted")
+	problems, err := s.Client().Problems.List(t.Context(), "", "db1", "disks:/: mounted", true, 0, "")
+	assert(t, err == nil && len(problems.Items) == 1 && problems.Items[0].SeverityName == "disaster", "problems: %v %+v", err, problems.Items)
+	for _, command := range []string{"describe event", "why", "get event", "silence --for 1h -m x --dry-run"} {
+		harness.Run(t, s.Env(), append(strings.Fields(command), "db1/disks:/proc: mounted")...).Expect(0)
+	}
+	s.AwaitOutput("describe item db1/vfs.fs.size[/,total]", "/: mounted: PROBLEM")
+}
+
 // TestSeriesAnswerQueries queries values of an agent by muster query, promtool and HTTP, before and after kill -9,
 // and expects none for a user of another namespace.
 func TestSeriesAnswerQueries(t *testing.T) {

@@ -50,7 +50,7 @@ type group struct {
 	macros     string // those that Properties set, as the value blocks have them
 	unit       model.UnitID
 	rule       string // key of the discovery rule that made the items; empty: they stand in the Template
-	own        uint32 // number of items in the Template: those of rules follow in a value block
+	own        uint32 // number of items in the Template: discovered items follow in a value block
 	interval   time.Duration
 	items      []groupItem // ascending by position
 	due        time.Duration
@@ -106,7 +106,7 @@ func (w *Wheel) replace(definitions []*model.TemplateDefinition, properties mode
 	pause.Wake(w.wake)
 }
 
-// newGroups divides the items of a Template, and those of its discovery rules, by interval.
+// newGroups divides the items of a Template, and the discovered ones, by interval.
 func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.PropertyValues) (groups []*group, rules []*ruleRun) {
 	set := c.PropertyMacros(properties)
 	values, macros := c.MacroValues(set), wire.EncodeMacros(set)
