@@ -70,7 +70,7 @@ func (f *applyFlags) registerFlags(flags *pflag.FlagSet) {
 	f.changeFlags.registerFlags(flags)
 	flags.StringVar(&f.owner, "owner", "", "owner of the resources: a team or repository; written into metadata.owner")
 	flags.BoolVar(&f.prune, "prune", false, "delete resources of --owner that are not in the files")
-	flags.BoolVar(&f.onlyNew, "only-new", false, "notify nobody of problems that are open now and that a route or handler list takes since this change")
+	flags.BoolVar(&f.onlyNew, "only-new", false, "send no message about problems that are open already; only later ones notify the new handlers")
 	flags.BoolVar(&f.takeOver, "take-over", false, "also change resources of another owner")
 	flags.BoolVar(&f.allowEmpty, "allow-empty", false, "with --prune: accept files without any resource")
 }
