@@ -1,0 +1,71 @@
+package compliance
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/journal/journaltest"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// BenchmarkUnchangedRun measures one run of 1,100 components that differs in nothing from the run before, through the shard,
+// the event view and the compliance view, and the memory that all of them keep for a component.
+func BenchmarkUnchangedRun(b *testing.B) {
+	const nodes, components = 1000, 1100
+	definition := &model.DirectiveDefinition{
+		Definition: model.Definition{ID: 5, Unit: 1000, Namespace: 1, Name: "all"}, Interval: 5 * time.Minute, Components: make([]model.Component, components),
+	}
+	for i := range definition.Components {
+		definition.Components[i].Name = fmt.Sprint("component ", i)
+	}
+	sealed := definition.Seal()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	events := event.New(shard.New(shard.Options{Definitions: func(model.DefinitionID) *model.Definition { return sealed }}), event.Options{Emit: func([]event.Transition) {}})
+	view := New(events.Shard)
+	r := wire.Report{Components: components, Codes: policy.NewCodes(components)}
+	for i := range components {
+		policy.Codes(r.Codes).Set(i, policy.Compliant)
+	}
+	body := wire.AppendReport(nil, &r)
+	number := uint64(0)
+	commit := func() *journaltest.Commit {
+		number++
+		c := &journaltest.Commit{At: journal.Position{Log: 1, Number: number}, Listened: time.Duration(number) * time.Minute, Time: 1e18 + int64(number)*int64(time.Minute)}
+		for n := range nodes {
+			id := model.NodeID(7 + n*model.Partitions)
+			batch := wire.Batch{StreamKey: wire.StreamKey{Stream: wire.StreamID(id), Lane: wire.Live}, First: number, NowMs: 10_000_000, Signals: []wire.Signal{{
+				Kind: wire.SignalReport, Definition: 5, AtMs: 10_000_000, Body: body,
+			}}}
+			_, frame, err := wire.FrameKind(wire.AppendBatch(nil, &batch))
+			if err != nil {
+				b.Fatal(err)
+			}
+			c.AddEntry(7, append(wire.AppendBatchRecord(nil, id), frame...))
+		}
+		return c
+	}
+	for b.Loop() {
+		b.StopTimer()
+		c := commit()
+		b.StartTimer()
+		if err := events.Apply(c); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/nodes, "ns/run")
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/nodes/components, "B/component")
+	if runs := view.Runs(model.NodeID(7)); len(runs) != 1 || runs[0].Components != components {
+		b.Fatalf("runs %+v", runs)
+	}
+}
