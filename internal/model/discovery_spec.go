@@ -223,12 +223,12 @@ func ReplaceEntityMacros(text string, value func(macro string) (string, bool)) s
 	}
 	var out strings.Builder
 	for {
-		before, rest, found := strings.Cut(text, "{#")
-		out.WriteString(before)
-		if !found {
-			return out.String()
+		start := strings.Index(text, "{#")
+		if start < 0 {
+			return out.String() + text
 		}
-		rest = text[len(before):]
+		out.WriteString(text[:start])
+		rest := text[start:]
 		length := EntityMacroLength(rest)
 		if length == 0 {
 			out.WriteString("{#")

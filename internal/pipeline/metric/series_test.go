@@ -130,7 +130,7 @@ func TestPrometheusSamplesAreStored(t *testing.T) {
 	v := newSeriesView(s, nil)
 	record := func(values ...float64) []byte {
 		var b wire.SampleBlock
-		of := []wire.SeriesLabel{{Name: labels.MetricName, Value: "load"}, {Name: series.LabelItem, Value: "load"}, {Name: series.LabelNode, Value: "web-1"}}
+		of := []wire.SeriesLabel{{Name: series.LabelMetric, Value: "load"}, {Name: series.LabelItem, Value: "load"}, {Name: series.LabelNode, Value: "web-1"}}
 		for i, value := range values {
 			b.Add(of, []wire.Sample{{Ms: 1_000_000 + int64(i), Value: value}})
 		}
