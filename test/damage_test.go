@@ -308,7 +308,7 @@ func TestLostSnapshotsStopStart(t *testing.T) {
 func TestHistoryIsMadeAgainFromTheRestOfTheJournal(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 400 * time.Millisecond}
-	whole, before := killedAfterLoad(t, fleet, 8*time.Second, func(c *load.Config) { c.Output, c.Changes = 20_000, 0.3 }, "--snapshot-cycle", "3s", "--journal-budget", "64MiB")
+	whole, before := killedAfterLoad(t, fleet, 12*time.Second, func(c *load.Config) { c.Output, c.Changes = 20_000, 0.3 }, "--snapshot-cycle", "3s", "--journal-budget", "64MiB")
 	paths, _ := segments(t, whole)
 	require(t, !strings.HasSuffix(paths[0], "/00000000000000000001.log"), "the journal was not cut: nothing is shown")
 	type change struct {
