@@ -349,7 +349,7 @@ func (p *pipeline) waitRecorded(ctx context.Context, _ model.Partition, at journ
 	return err
 }
 
-// syncSeries syncs the files of the series store to which a new snapshot refers.
+// syncSeries syncs the files of the series store that a new snapshot names.
 func (p *pipeline) syncSeries(_ context.Context, partition model.Partition, _ journal.Position) error {
 	return p.series.Sync(partition)
 }

@@ -20,7 +20,7 @@ type condition struct {
 	macro   string
 	pattern prep.Matcher
 	exists  bool // it asks only whether the macro exists
-	want    bool // the result for which the condition holds
+	want    bool // expected result: the condition holds if it is the same
 }
 
 // compileFilter compiles a filter. values has the values of user macros in its patterns.

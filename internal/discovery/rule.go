@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/prep"
 )
 
-// Bounds of what a rule may find.
+// Limits of a rule and its entities.
 const (
 	MaxEntities = 1000   // of a rule on a node
 	MaxItems    = 10_000 // discovered for a Template on a node
@@ -98,13 +98,13 @@ func macrosOf(d *model.DefinitionRule) (list []string) {
 // State has the entities of one rule on one node.
 type State struct {
 	Macros   []string // names of the values of each entity, ascending
-	Entities []Entity // in the order in which they were found, then the lost ones
+	Entities []Entity // present ones in the order of the list, then lost ones
 }
 
 // Entity is one discovered thing, such as a file system.
 type Entity struct {
 	Values   []string // by State.Macros; a macro that the entity does not have is its own value
-	Lost     int64    // time since which it is no longer found, Unix ns; zero: it is found
+	Lost     int64    // time of the first list without it, Unix ns; zero: the last list has it
 	Disabled bool     // it was lost for so long that nobody collects its items
 }
 
@@ -145,7 +145,7 @@ func (r *Rule) Adopt(old *State) *State {
 	return s
 }
 
-// Update returns the state of the rule after a value of its item, which came at a time in Unix ns. The fault is about entities
+// Update returns the state of the rule after a list (a value of its item) at a time in Unix ns. The fault is about entities
 // that were left out; empty: none was. An error says that the value is no list of entities: nothing changes.
 func (r *Rule) Update(old *State, value string, at int64) (s *State, fault string, err error) {
 	s = &State{Macros: r.macros}

@@ -301,7 +301,7 @@ func (r *Dispatcher) Fullness() float64 { return r.backlog.fullness() }
 type overflowState struct {
 	on        bool
 	from      journal.Position // history has all transitions before this position
-	received  int64            // time at which the transition at from was received, Unix ns
+	received  int64            // receive time of the transition at position from, Unix ns
 	collects  bool
 	replaying bool             // a replay is running
 	reached   journal.Position // the last commit that the replay has read

@@ -162,7 +162,7 @@ func (s *Spool) Close() error {
 	return log.Close()
 }
 
-// reportEntry returns an index entry without a result, by which the spool reports to the server that it was deleted
+// reportEntry returns an index entry that reports a deleted result to the server
 // or restored
 func reportEntry(nowMs int64, why lossReason) indexEntry {
 	return indexEntry{at: wholeSeconds(nowMs), definition: keepaliveDefinition, lossReason: why}
@@ -276,7 +276,7 @@ const (
 	tokenNumber = 1<<56 - 1
 )
 
-// tokenOf returns the token by which the log identifies a signal when it reports that the signal's record is on disk
+// tokenOf returns the token of a signal, which the log passes back when the record of the signal is on disk
 func (s *Spool) tokenOf(p laneNumber) uint64 {
 	return uint64(p.lane)<<tokenLane | (s.streamState.epoch&0x3f)<<tokenEpoch | p.number
 }

@@ -177,7 +177,7 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 	return event.State{}, e.WithHint("list events: muster get events -n %s --node %s", in.Namespace, in.Node)
 }
 
-// firstResultText returns a text with the time at which the first result of a check on a node is due.
+// firstResultText returns a text with the due time of the first result of a check on a node.
 func firstResultText(v *view.View, node model.NodeID, source model.Source) string {
 	definition := v.Assigned(node, source.Check())
 	switch {

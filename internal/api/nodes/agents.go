@@ -187,7 +187,7 @@ func (a *agentState) showAgent(s *nodeRequest) v1.Agent {
 	return out
 }
 
-// agentSortKey is the key by which the list of agents is sorted: version, severity of the agent's problems, name.
+// agentSortKey is the sort key of the list of agents: version, severity of the agent's problems, name.
 type agentSortKey struct {
 	version string
 	trouble int

@@ -55,7 +55,7 @@ type Applied struct {
 	RoutingEffect
 }
 
-// RoutingEffect lists the open problems for which a change of resources selects another route or handler list
+// RoutingEffect lists the open problems that get another route or handler list by a change of resources
 type RoutingEffect struct {
 	Taken     []TakenProblems `json:"taken,omitempty" doc:"Open problems that the changed routes and handler lists concern, or would concern after a dry run."`
 	TakenLate bool            `json:"takenLate,omitempty" doc:"History is behind: open problems are notified when it has caught up, and their number is unknown."`
