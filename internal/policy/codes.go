@@ -1,6 +1,10 @@
 package policy
 
-import "fmt"
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+)
 
 // Codes are the statuses of a directive's components in their order, of four bits each, the first in the low half of the
 // first byte. The codes of an odd number of components end with a zero half.
@@ -23,6 +27,13 @@ func (c Codes) Check(n int) error {
 	if len(c) != (n+1)/2 {
 		return fmt.Errorf("%d bytes of codes for %d components", len(c), n)
 	}
+	unknown, whole := uint64(0), c[:n/wordCodes*8]
+	for ; len(whole) >= 8; whole = whole[8:] {
+		unknown |= binary.LittleEndian.Uint64(whole)
+	}
+	if unknown |= c.word(n&^(wordCodes-1), n); unknown&highBits == 0 && (n%2 == 0 || c.At(n) == 0) {
+		return nil
+	}
 	for i := range len(c) * 2 {
 		if s := c.At(i); !s.Reported() || i >= n && s != 0 {
 			return fmt.Errorf("code %d of component %d", s, i)
@@ -31,13 +42,86 @@ func (c Codes) Check(n int) error {
 	return nil
 }
 
-// Counts returns how many of n components have each status, and the worst of them.
+// wordCodes is the number of codes in a word, of which word reads one and the functions below test all at once. Statuses that
+// agents report leave the highest bit of a code free: adding a number to all codes of a word carries into none of the others.
+const (
+	wordCodes = 16
+	everyCode = 0x1111111111111111
+	highBits  = 8 * everyCode
+)
+
+// word returns the codes of the components i to i+15, of n; components behind the last are not applicable. i is a multiple of 16.
+func (c Codes) word(i, n int) uint64 {
+	if i+wordCodes <= n {
+		return binary.LittleEndian.Uint64(c[i/2:])
+	}
+	w := uint64(NotApplicable) * everyCode
+	for k := i; k < n; k++ {
+		shift := (k - i) * 4
+		w = w&^(15<<shift) | uint64(c.At(k))<<shift
+	}
+	return w
+}
+
+// unfulfilled returns the high bit of each code in a word that is Missing, or NonCompliant and the ones after it.
+func unfulfilled(w uint64) uint64 {
+	return (w + 3*everyCode | ^(w + 7*everyCode)) & highBits
+}
+
+// Fulfilled returns how many of n components count as compliant.
+func (c Codes) Fulfilled(n int) int {
+	missed, whole := 0, c[:n/wordCodes*8]
+	for ; len(whole) >= 8; whole = whole[8:] {
+		missed += bits.OnesCount64(unfulfilled(binary.LittleEndian.Uint64(whole)))
+	}
+	return n - missed - bits.OnesCount64(unfulfilled(c.word(n&^(wordCodes-1), n)))
+}
+
+// NextUnfulfilled returns the first of n components, from i on, that does not count as compliant; n: none.
+func (c Codes) NextUnfulfilled(i, n int) int {
+	for at := i &^ (wordCodes - 1); at < n; at += wordCodes {
+		found := unfulfilled(c.word(at, n))
+		if at < i {
+			found &= ^uint64(0) << ((i - at) * 4)
+		}
+		if found != 0 {
+			return at + bits.TrailingZeros64(found)/4
+		}
+	}
+	return n
+}
+
+// Failed reports whether one of n components is not compliant or could not be repaired.
+func (c Codes) Failed(n int) bool {
+	for i := 0; i < n; i += wordCodes {
+		w := c.word(i, n)
+		if (w+3*everyCode)&^(w+everyCode)&highBits != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Counts returns how many of n components have each status, and the worst of them. Check has accepted the codes.
 func (c Codes) Counts(n int) (counts Counts, worst Status) {
+	var pairs [256]int
+	for _, pair := range c[:n/2] {
+		pairs[pair]++
+	}
+	for pair, k := range pairs {
+		if k > 0 {
+			counts[pair&15] += k
+			counts[pair>>4] += k
+		}
+	}
+	if n%2 == 1 {
+		counts[c.At(n-1)]++
+	}
 	worst = NotApplicable
-	for i := range n {
-		s := c.At(i)
-		counts[s]++
-		worst = Worst(worst, s)
+	for s, k := range counts {
+		if k > 0 {
+			worst = Worst(worst, Status(s))
+		}
 	}
 	return counts, worst
 }

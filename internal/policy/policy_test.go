@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -206,5 +207,50 @@ func TestConstraintsNeedValue(t *testing.T) {
 	}
 	if err := CheckParameter(&model.Parameter{Name: "a"}, "{{ .props.a }}"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCodesAreReadByWords compares what functions read of many codes at once with each code read by itself, on codes of all
+// lengths around a word and random statuses.
+func TestCodesAreReadByWords(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for round := range 4000 {
+		n := round % 70
+		c := NewCodes(n)
+		var want Counts
+		worst, fulfilled, failed := NotApplicable, 0, false
+		for i := range n {
+			s := Status(1 + random.IntN(4)) // a compliant one
+			if round%3 > 0 && random.IntN(1+round%40) == 0 {
+				s = Status(random.IntN(int(lastReported) + 1))
+			}
+			c.Set(i, s)
+			want[s]++
+			worst = Worst(worst, s)
+			failed = failed || s == NonCompliant || s == Error
+			if s.Fulfilled() {
+				fulfilled++
+			}
+		}
+		counts, is := c.Counts(n)
+		if counts != want || is != worst || c.Fulfilled(n) != fulfilled || c.Failed(n) != failed || c.Check(n) != nil {
+			t.Fatalf("%x of %d: %v %s, %d, %v, %v; want %v %s, %d, %v", c, n, counts, is, c.Fulfilled(n), c.Failed(n), c.Check(n), want, worst, fulfilled, failed)
+		}
+		for i := range n + 1 {
+			next := i
+			for next < n && c.At(next).Fulfilled() {
+				next++
+			}
+			if got := c.NextUnfulfilled(i, n); got != next {
+				t.Fatalf("%x of %d: after %d comes %d, want %d", c, n, i, got, next)
+			}
+		}
+		if n == 0 {
+			continue
+		}
+		c.Set(random.IntN(n), lastReported+1)
+		if c.Check(n) == nil || n%2 == 1 && append(NewCodes(n)[:n/2], 0x10).Check(n) == nil {
+			t.Fatalf("%x of %d: an unknown status was accepted", c, n)
+		}
 	}
 }

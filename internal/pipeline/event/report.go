@@ -32,11 +32,11 @@ func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Sig
 	if p.suppressesState(p.Node(n).ID, c.Unit, executed) {
 		return shard.Forgotten
 	}
-	rules := c.Judgement(model.ComplianceInstance)
-	status := reportStatus(policy.Codes(r.Codes), len(c.Components), rules)
+	codes := policy.Codes(r.Codes)
+	kept := codes.Fulfilled(len(c.Components))
 	id, found := p.findSource(n, c.Unit, model.ComplianceInstance)
 	if !found {
-		if status == model.OK || from.Stream.Lane == wire.Backlog {
+		if kept == len(c.Components) || from.Stream.Lane == wire.Backlog {
 			return shard.Applied
 		}
 		id, _ = p.addState(n, c.Unit, model.ComplianceInstance)
@@ -46,19 +46,19 @@ func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Sig
 		return shard.Late
 	}
 	s.countResult(from.Stream.Stream, from.Number)
-	w.text = appendReportText(w.text[:0], c, r)
-	w.judgeStatus(p, id, s, rules, statusVerdict{status: status, executed: executed, output: w.text})
+	rules := c.Judgement(model.ComplianceInstance)
+	w.text = appendReportText(w.text[:0], c, r, kept)
+	w.judgeStatus(p, id, s, rules, statusVerdict{status: reportStatus(codes, len(c.Components), kept, rules), executed: executed, output: w.text})
 	return shard.Applied
 }
 
-// reportStatus returns the status of an event after a directive run: a problem if a component is not compliant,
-// UNKNOWN if one was not checked.
-func reportStatus(codes policy.Codes, components int, rules *model.CheckDefinition) model.Status {
-	counts, _ := codes.Counts(components)
+// reportStatus returns the status of an event after a directive run, of whose components kept are compliant: a problem if one
+// is not, UNKNOWN if one was not checked.
+func reportStatus(codes policy.Codes, components, kept int, rules *model.CheckDefinition) model.Status {
 	switch {
-	case counts[policy.NonCompliant]+counts[policy.Error] > 0:
+	case codes.Failed(components):
 		return rules.TriggerStatus()
-	case counts[policy.CouldNotCheck]+counts[policy.Missing] > 0:
+	case kept < components:
 		return model.Unknown
 	}
 	return model.OK
@@ -69,24 +69,16 @@ const maxReportText = 4096
 
 // appendReportText appends the output of the event after a directive run: the number of compliant components, and a
 // line for each other one.
-func appendReportText(b []byte, c *model.DirectiveDefinition, r *wire.Report) []byte {
-	codes, kept := policy.Codes(r.Codes), 0
-	for i := range c.Components {
-		if codes.At(i).Fulfilled() {
-			kept++
-		}
-	}
-	b = fmt.Appendf(b, "%d of %s compliant", kept, model.CountNoun(len(c.Components), "component"))
+func appendReportText(b []byte, c *model.DirectiveDefinition, r *wire.Report, kept int) []byte {
+	codes, n := policy.Codes(r.Codes), len(c.Components)
+	b = fmt.Appendf(b, "%d of %s compliant", kept, model.CountNoun(n, "component"))
 	if r.Ended != "" {
 		b = append(append(b, "; "...), r.Ended...)
 	}
 	next := 0
-	for i := range c.Components {
+	for i := codes.NextUnfulfilled(0, n); i < n; i = codes.NextUnfulfilled(i+1, n) {
 		for next < len(r.Exceptions) && int(r.Exceptions[next].Position) < i {
 			next++
-		}
-		if codes.At(i).Fulfilled() {
-			continue
 		}
 		if len(b) > maxReportText {
 			return append(b, "\n\u2026"...)
