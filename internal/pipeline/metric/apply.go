@@ -47,7 +47,8 @@ func (w *metricApplier) EnterPartition(p *shard.Partition) {
 // Signal applies the measured values in a value block of an agent
 func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
 	node, definition := w.p.Node(n), w.Definition(s.Definition)
-	if definition.AsTemplate() == nil {
+	of := definition.AsTemplate()
+	if of == nil {
 		return shard.UnknownDefinition
 	}
 	if n != w.sender {
@@ -56,11 +57,10 @@ func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) sh
 	if err := w.block.Decode(s.Body); err != nil {
 		return w.refuse(node, from, err)
 	}
-	of := w.view.template(definition, w.block.Macros)
 	if err := w.columns.Reset(&w.block); err != nil {
 		return w.refuse(node, from, err)
 	}
-	u := w.unitOf(n, of, from.Stream.Lane)
+	u := w.unitOf(n, of, w.block.Macros, from.Stream.Lane)
 	sent := w.Received - from.Age(s.AtMs)
 	if w.block.UnixNs != 0 {
 		sent = int64(min(w.block.UnixNs, uint64(w.Received)))
@@ -80,7 +80,7 @@ func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) sh
 		}
 	}
 	w.view.values.Add(values)
-	w.discover(n, of.Unit)
+	w.discover(n, u)
 	if err := w.columns.Err(); err != nil {
 		return w.refuse(node, from, err)
 	}
@@ -94,19 +94,22 @@ func (w *metricApplier) refuse(node *shard.Node, from *shard.Arrival, err error)
 	return shard.Malformed
 }
 
-// unitOf returns the state of a Template on a node, and creates it if it is missing. Live values of another
-// definition than the state's put that definition in force; values from the backlog do not.
-func (w *metricApplier) unitOf(n uint32, of *template, lane wire.Lane) *unitState {
+// unitOf returns the state of a Template on a node, and creates it if it is missing. Live values with another
+// definition or other macros than the state's put these in force; values from the backlog do not. A node that changes them too often
+// keeps those that it has for a while.
+func (w *metricApplier) unitOf(n uint32, of *model.TemplateDefinition, macros string, lane wire.Lane) *unitState {
 	node := &w.p.nodes[n]
 	at, u := node.unit(of.Unit)
 	switch {
 	case u == nil:
-		u = newUnitState(of, w.Received)
+		u = newUnitState(w.view.template(of, macros), w.Received)
 		node.units = slices.Insert(node.units, at, u)
-	case (u.ID != of.ID || u.macros != of.macros) && lane == wire.Live:
-		u = w.replaceUnit(n, u, of, adoptFound(of, u))
+		return u
+	case (u.ID != of.ID || u.macros != macros) && lane == wire.Live && u.limit.allows(w.Received):
+		base := w.view.template(of, macros)
+		return w.replaceUnit(n, u, base, adoptFound(base, u))
 	}
-	return u
+	return w.makeItems(n, u)
 }
 
 // replaceUnit puts a Template in force on a node in place of the state that the node has of it, with the items of the entities that
@@ -115,7 +118,8 @@ func (w *metricApplier) replaceUnit(n uint32, old *unitState, of *template, foun
 	node := &w.p.nodes[n]
 	at, _ := node.unit(of.Unit)
 	u := transferState(w.view.withEntities(of, found), old, w.Received)
-	u.found = found
+	u.setEntities(found)
+	u.limit = old.limit.add(w.Received)
 	node.units[at] = u
 	for i := range old.Triggers {
 		name := old.Triggers[i].Name

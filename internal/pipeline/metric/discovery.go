@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/discovery"
 	"github.com/muster-fleet/muster/internal/item"
@@ -30,18 +32,17 @@ func (w *metricApplier) noteList(v ruleValue) {
 }
 
 // discover applies the values of rules in a signal, when all its values are applied: new items have no values in the same signal.
-func (w *metricApplier) discover(n uint32, unit model.UnitID) {
+func (w *metricApplier) discover(n uint32, u *unitState) {
 	for i := range w.lists {
-		if _, u := w.p.nodes[n].unit(unit); u != nil {
-			w.applyList(n, u, &w.lists[i])
-		}
+		w.applyList(u, &w.lists[i])
 	}
 	clear(w.lists)
 	w.lists = w.lists[:0]
+	w.makeItems(n, u)
 }
 
-// applyList applies a list of entities: the state of the Template gets the items and triggers of new entities, and loses the triggers of lost ones.
-func (w *metricApplier) applyList(n uint32, u *unitState, v *ruleValue) {
+// applyList applies a list of entities to its rule.
+func (w *metricApplier) applyList(u *unitState, v *ruleValue) {
 	position, ok := u.Item(v.key)
 	if !ok || u.items[position].rule < 0 || v.at < u.slots[position].at {
 		return // a late list
@@ -64,28 +65,42 @@ func (w *metricApplier) applyList(n uint32, u *unitState, v *ruleValue) {
 	if lost > 0 {
 		text += fmt.Sprintf(", %d lost", lost)
 	}
-	if !state.Equal(u.found[i]) {
-		states := append([]*discovery.State(nil), u.found...)
-		states[i] = state
-		u = w.replaceUnit(n, u, u.base, states)
-		position, _ = u.Item(v.key)
-		s = &u.slots[position]
-	}
-	if fault == "" {
-		fault = u.rules[i].fault
-	}
 	s.value, s.reason = item.FromText(text), fault
+	switch {
+	case state.Equal(u.made[i]):
+		u.found[i] = u.made[i]
+	case !state.Equal(u.found[i]):
+		u.found[i] = state
+	}
 }
 
-// positionOf returns the position of an item in the state by its position in a value block of template of, where the keys of
-// discovered items follow the items of the template.
-func (u *unitState) positionOf(of *template, position int, keys []string) (int, bool) {
+// makeItems gives a Template on a node the items and triggers of the entities that its rules have found, and returns its state. If the
+// Template changes too often, they wait for a later signal.
+func (w *metricApplier) makeItems(n uint32, u *unitState) *unitState {
+	if slices.Equal(u.found, u.made) || !u.limit.allows(w.Received) {
+		return u
+	}
+	return w.replaceUnit(n, u, u.base, u.found)
+}
+
+// waitsFor returns the reason why the entities that a rule found have no items; empty: they have.
+func (u *unitState) waitsFor(rule int) string {
+	if u.found[rule] == u.made[rule] {
+		return u.rules[rule].fault
+	}
+	return fmt.Sprintf("the list of entities changes too often: its items follow after %s (at most %d changes at once, then one each %s)",
+		time.Unix(0, u.limit.next()).UTC().Format(time.RFC3339), changesAtOnce, model.Duration(changeEvery))
+}
+
+// positionOf returns the position of an item in the state by its position in a value block of a definition, where the keys of
+// discovered items follow the items of the Template.
+func (u *unitState) positionOf(of *model.TemplateDefinition, position int, keys []string) (int, bool) {
 	switch {
-	case position >= len(of.items)+len(keys):
+	case position >= len(of.Items)+len(keys):
 		return 0, false // of a definition that does not match: only a faulty agent sends this
-	case position >= len(of.items):
-		return u.Item(keys[position-len(of.items)]) // none: the server does not know the entity, or forgot it
-	case u.base != of: // late values of an older definition
+	case position >= len(of.Items):
+		return u.Item(keys[position-len(of.Items)]) // none: the server does not know the entity, or forgot it
+	case u.ID != of.ID: // late values of an older definition
 		return u.Item(of.Items[position].Key)
 	case u.moved != nil:
 		return u.moved[position], true
@@ -131,20 +146,6 @@ func keyOf(t *template, found []*discovery.State) templateKey {
 		key.entities = sha256.Sum256(b)
 	}
 	return key
-}
-
-// withEntities returns the compiled form of a template with the items and triggers of discovered entities. Nodes with equal entities
-// share it.
-func (v *View) withEntities(t *template, found []*discovery.State) *template {
-	key := keyOf(t, found)
-	if key.entities == [32]byte{} {
-		return t
-	}
-	if known, ok := v.templates.Load(key); ok {
-		return known.(*template)
-	}
-	known, _ := v.templates.LoadOrStore(key, t.withEntities(found))
-	return known.(*template)
 }
 
 // appendFound appends the state of a rule to a snapshot.

@@ -13,7 +13,7 @@ import (
 )
 
 // discoveryDefinition returns a template with a master item, a rule that is made from it, prototypes of items from the master and
-// from the agent, and a trigger prototype. 21 has a second trigger prototype and an item in front.
+// from the agent, and a trigger prototype. 21 has a second trigger prototype and an item in front; 22 has one prototype.
 func discoveryDefinition(id model.DefinitionID) *model.Definition {
 	c := &model.TemplateDefinition{
 		Definition: model.Definition{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
@@ -27,6 +27,9 @@ func discoveryDefinition(id model.DefinitionID) *model.Definition {
 			},
 			Triggers: []model.DefinitionTrigger{{Name: "{#NAME} is full", Expression: "last(//disk.used[{#NAME}])>90", Severity: model.High}},
 		}},
+	}
+	if id == 22 {
+		c.Rules[0].Items, c.Rules[0].Triggers = c.Rules[0].Items[:1], nil
 	}
 	if id == 21 {
 		c.Items = append([]model.Item{{Key: "agent"}}, c.Items...)

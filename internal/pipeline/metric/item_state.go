@@ -42,6 +42,8 @@ type nodeState struct{ units []*unitState }
 type unitState struct {
 	*template
 	found    []*discovery.State // by index of the rule
+	made     []*discovery.State // those whose entities have items; the same pointers, unless changes wait
+	limit    changeLimit
 	slots    []slot             // by position
 	triggers []triggerState     // by index
 }
@@ -73,7 +75,8 @@ func (n *nodeState) unit(id model.UnitID) (at int, u *unitState) {
 
 // newUnitState returns the state of a template on a node before its first value, as of this time
 func newUnitState(t *template, now int64) *unitState {
-	u := &unitState{template: t, found: noneFound(t), slots: make([]slot, len(t.items)), triggers: make([]triggerState, len(t.triggers))}
+	u := &unitState{template: t, slots: make([]slot, len(t.items)), triggers: make([]triggerState, len(t.triggers))}
+	u.setEntities(noneFound(t))
 	for i := range t.items {
 		if c := t.items[i].chain; c != nil && c.Stateful() {
 			u.slots[i].prep = &prep.State{}
@@ -88,6 +91,11 @@ func newUnitState(t *template, now int64) *unitState {
 		}
 	}
 	return u
+}
+
+// setEntities sets the entities of the rules, which have their items in the template.
+func (u *unitState) setEntities(list []*discovery.State) {
+	u.made, u.found = list, slices.Clone(list)
 }
 
 // sameSteps reports whether the steps of an item are equal in two templates, with the values of their macros.

@@ -69,6 +69,9 @@ func (u *unitState) itemState(i int) ItemState {
 	if s.at != 0 {
 		out.At = time.Unix(0, s.at).UTC()
 	}
+	if rule := u.items[i].rule; rule >= 0 && out.Reason == "" {
+		out.Reason = u.waitsFor(rule)
+	}
 	for _, k := range u.items[i].shown {
 		t, state := &u.triggers[k], TriggerState{Name: u.Triggers[k].Name, Expression: u.expressionText(u.Triggers[k].Expression), Unknown: u.template.triggers[k].fault}
 		if t.problem != nil {
@@ -79,17 +82,15 @@ func (u *unitState) itemState(i int) ItemState {
 	return out
 }
 
-// Definitions returns the ids of the compiled templates that the stored item states use. It drops the compiled form of all
-// others: their next values compile them again.
+// Definitions returns the ids of the definitions that the stored states and the pending verdicts name.
 func (v *View) Definitions() map[model.DefinitionID]bool {
-	named, used := map[model.DefinitionID]bool{}, map[templateKey]bool{}
+	named := map[model.DefinitionID]bool{}
 	for i := range v.partitions {
 		p := &v.partitions[i]
 		p.Lock()
 		for _, n := range p.Order() {
 			for _, u := range p.nodes[n].units {
-				named[u.ID], used[templateKey{definition: u.ID, macros: u.macros}] = true, true
-				used[keyOf(u.base, u.found)] = true
+				named[u.ID] = true
 			}
 		}
 		for k := range p.pending {
@@ -97,12 +98,6 @@ func (v *View) Definitions() map[model.DefinitionID]bool {
 		}
 		p.Unlock()
 	}
-	v.templates.Range(func(key, _ any) bool {
-		if !used[key.(templateKey)] {
-			v.templates.Delete(key)
-		}
-		return true
-	})
 	return named
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math"
 
+	"github.com/muster-fleet/muster/internal/discovery"
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
@@ -47,8 +48,13 @@ func (p *metricPartition) encode(b []byte) []byte {
 
 // encode appends the state of one Template on one node to a snapshot
 func (u *unitState) encode(b []byte) []byte {
-	for _, s := range u.found {
+	b = binary.AppendVarint(b, int64(u.limit))
+	for i, s := range u.made {
 		b = appendFound(b, s)
+		waits := u.found[i] != s
+		if b = shard.AppendBool(b, waits); waits {
+			b = appendFound(b, u.found[i])
+		}
 	}
 	for i := range u.slots {
 		s := &u.slots[i]
@@ -99,10 +105,11 @@ func (p *metricPartition) decode(v *View, d *shard.Decoder) {
 		if d.Err() != nil {
 			return
 		}
-		t := v.template(v.opts.Definitions(definition), macros)
-		if t == nil {
+		of := v.opts.Definitions(definition).AsTemplate()
+		if of == nil {
 			continue
 		}
+		t := v.template(of, macros)
 		u, ok := v.decodeUnit(t, body)
 		at, other := p.nodes[n].unit(t.Unit)
 		if !ok || other != nil || at < len(p.nodes[n].units) {
@@ -131,15 +138,20 @@ func (p *metricPartition) decode(v *View, d *shard.Decoder) {
 // decodeUnit decodes the state of one Template on one node from a snapshot
 func (v *View) decodeUnit(t *template, body []byte) (u *unitState, ok bool) {
 	d := shard.NewDecoder(body)
-	found := noneFound(t)
-	for i := range found {
-		if found[i] = decodeFound(d); d.Err() != nil {
+	limit, made := changeLimit(d.Int()), noneFound(t)
+	found := make([]*discovery.State, len(made))
+	for i := range made {
+		made[i] = decodeFound(d)
+		if found[i] = made[i]; d.Byte() != 0 {
+			found[i] = decodeFound(d)
+		}
+		if d.Err() != nil {
 			return nil, false
 		}
 	}
-	t = v.withEntities(t, found)
+	t = v.withEntities(t, made)
 	u = newUnitState(t, 0)
-	u.found = found
+	u.limit, u.made, u.found = limit, made, found
 	for i := range u.slots {
 		s := &u.slots[i]
 		s.at = d.Int()

@@ -1,8 +1,6 @@
 package metric
 
 import (
-	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -26,7 +24,7 @@ type View struct {
 	shard      *shard.Shard
 	opts       Options
 	partitions [model.Partitions]metricPartition
-	templates  sync.Map      // *template by templateKey
+	forms      compiledForms
 	wake       chan struct{} // capacity 1: there are new verdicts
 
 	values, unsupported, recorded, samples atomic.Uint64
@@ -46,6 +44,7 @@ func New(s *shard.Shard, o Options) *View {
 			counter("unsupported_total", "Values that a collector or a step refused.", &v.unsupported),
 			counter("samples_total", "Samples of series that a Prometheus wrote, applied.", &v.samples),
 			counter("verdicts_total", "Changes of triggers written to the journal.", &v.recorded),
+			counter("template_compiles_total", "Templates compiled, for a set of macros and discovered entities.", &v.forms.compiles),
 		)
 	}
 	return v
@@ -53,28 +52,6 @@ func New(s *shard.Shard, o Options) *View {
 
 // wakeRun wakes Run because new verdicts are waiting
 func (v *View) wakeRun() { pause.Wake(v.wake) }
-
-// templateKey names the compiled form of a Template: its definition, the macros that Properties set, and the discovered entities.
-type templateKey struct {
-	definition model.DefinitionID
-	macros     string
-	entities   [32]byte // hash of the states of its rules; zero: nothing was discovered
-}
-
-// template returns the compiled form of a Template's definition; nil: the definition is unknown or of another kind.
-func (v *View) template(c *model.Definition, macros string) *template {
-	definition := c.AsTemplate()
-	if definition == nil {
-		return nil
-	}
-	key := templateKey{definition: definition.ID, macros: macros}
-	if t, ok := v.templates.Load(key); ok {
-		return t.(*template)
-	}
-	key.macros = strings.Clone(macros) // it may be a part of a block
-	t, _ := v.templates.LoadOrStore(key, compile(definition, key.macros))
-	return t.(*template)
-}
 
 // reducer applies journal entries to a View; it implements shard.Reducer
 type reducer struct{ *View }
