@@ -59,8 +59,6 @@ type Config struct {
 	Control   Control                                         // the server's process, for faults; nil: it is not the run's own
 	Fell      func() string                                   // how the server's process ended by itself, empty: it did not; nil: nobody knows
 	Data      string                                          // the server's data folder, where it is on this machine: is there room? Empty: not looked at
-	Alone     string                                          // the stage of a server that is driven alone, in this process; empty: a whole server
-	Stage     Stage                                           // where its agents hand over what they send; nil: they connect to Server
 	Driven    Driven                                          // another system that is loaded; nil: Muster, or what RunTarget asks
 	API       *client.Client                                  // for operators and changes of intent; nil: there is no login
 	Second    func(from time.Time, h *hdrhistogram.Histogram) // every second: latencies of what was acknowledged in it, in µs, with the tag warmup where it is not measured
@@ -106,11 +104,8 @@ func (c Config) withDefaults() (Config, error) {
 		if err := c.long(); err != nil {
 			return c, err
 		}
-		if c.Alone != "" {
-			c.labels = append([]string{StageLabel(c.Alone)}, c.leaveOut(ofStage, "a stage")...)
-		}
 		if c.Driven != nil {
-			c.labels = c.leaveOut(ofDriven, c.Driven.Name())
+			c.labels = c.leaveOut(measuredOfDriven, c.Driven.Name())
 		}
 	}
 	setInt(&c.Agents, 100)
@@ -164,7 +159,7 @@ func (c Config) withDefaults() (Config, error) {
 // check says what of a configuration cannot be played.
 func (c *Config) check() error {
 	switch {
-	case c.Server == "" && c.ServerTLS == "" && c.Stage == nil && c.Driven == nil:
+	case c.Server == "" && c.ServerTLS == "" && c.Driven == nil:
 		return model.Errorf(model.Invalid, "no server given").WithHint("--server 127.0.0.1:8443")
 	case c.Agents < 1 || c.Checks < 1 || c.Checks > model.DefaultStatesPerNode:
 		return model.Errorf(model.Invalid, "%d agents with %d checks: want at least one agent and 1 to %d checks", c.Agents, c.Checks, model.DefaultStatesPerNode)
@@ -200,7 +195,7 @@ func (c *Config) check() error {
 			return model.Errorf(model.Invalid, "class %s: %d agents on one connection: the protocol has one session on each", x.Name, x.Share).WithHint("leave share out")
 		}
 	}
-	if n := c.Scenario.Server.Cores; n > 0 && c.Control == nil && !c.follows && c.Stage == nil {
+	if n := c.Scenario.Server.Cores; n > 0 && c.Control == nil && !c.follows && c.Driven == nil {
 		return model.Errorf(model.Invalid, "server.cores: the server is not the run's own").WithHint("leave --server out; or start that server with GOMAXPROCS=%d and take server.cores out of the file", n)
 	}
 	for i := range c.Scenario.Faults {

@@ -66,7 +66,7 @@ type Shown struct {
 	Digest       uint32 // Digest of the last one; zero: not told
 }
 
-// driving is a Driven as a Stage, and as the View that the ledger is compared with. Agents and
+// driving gives a Driven the sessions of agents, and is the View that the ledger is compared with. Agents and
 // checks have numbers here: nobody else gives them any.
 type driving struct {
 	Driven
@@ -117,7 +117,7 @@ func (d *driving) definition(name string) *model.CheckDefinition {
 	return &model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(id), Unit: id, Name: name}}
 }
 
-// Enter implements Stage.
+// Enter opens the line of a node, and returns its number and checks. The line ends with ctx; w gets each acknowledgement.
 func (d *driving) Enter(ctx context.Context, uid uuid.UUID, w journal.Waiter) (model.NodeID, *link.Assignment, error) {
 	a, _ := ctx.Value(cableOf{}).(*agent)
 	id, ok := d.nodes[uid]
@@ -138,7 +138,7 @@ func (d *driving) Enter(ctx context.Context, uid uuid.UUID, w journal.Waiter) (m
 	return id, d.held[own.class], nil
 }
 
-// Take implements Stage.
+// Take sends a batch of a node as results by its line. The bytes are the caller's again when it returns.
 func (d *driving) Take(ctx context.Context, node model.NodeID, batch []byte, _ journal.Waiter, _ uint64) error {
 	own := d.agents[node]
 	own.mu.Lock()
@@ -175,6 +175,3 @@ func (d *driving) Each(ctx context.Context, fn func(Kept) error) error {
 		return fn(Kept{Node: node, Check: check, Results: s.Results, Digest: s.Digest})
 	})
 }
-
-// ofDriven says that a figure means the same of a system that is told.
-func ofDriven(figure string) bool { return ofStage(figure) || whatever(figure) }

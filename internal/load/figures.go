@@ -60,10 +60,8 @@ func (rep *reporting) usage(g *usage.Gained) {
 	if g.Length > 0 && g.First.Busy > 0 && rep.Server.Cores > 0 {
 		rep.Others = max(0, g.Busy.Seconds()/g.Length.Seconds()-rep.Server.Cores-rep.Loader.Here())
 	}
-	if rep.Stage == "" { // else what is within is the loader's, too
-		rep.Inside = rep.inside(g)
-		rep.Unsaved.Looked = rep.Inside != nil
-	}
+	rep.Inside = rep.inside(g)
+	rep.Unsaved.Looked = rep.Inside != nil
 	if g.Same && g.Length > 0 && g.Last.Server.CPU > 0 {
 		rep.Calls, rep.Disk = rep.calls(g), rep.disk(g)
 	}

@@ -36,7 +36,7 @@ func newReport(c Config) *reporting {
 	if c.Driven != nil {
 		r.Targeted, r.Plan.TLS = &report.Targeted{Name: c.Driven.Name(), Version: c.version, Driven: true}, c.Driven.Secured()
 	}
-	r.Stage, r.Label = c.Alone, slices.Clone(c.labels)
+	r.Label = slices.Clone(c.labels)
 	if c.MaxLag > usualLag {
 		r.Label = append(r.Label, fmt.Sprintf("the generator was allowed to be %s late (p99), not %s: what is late is in the latencies, and may be its own", c.MaxLag, usualLag))
 	}

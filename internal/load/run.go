@@ -37,7 +37,7 @@ type run struct {
 	steps   bool                      // the score may change while it is played
 	storms  bool                      // some phase speeds alerts up …
 	hurries bool                      // … or anything but the results
-	dock    *dock                     // nil: a whole server
+	links   *drivenLinks              // sessions with a Driven; nil if the target is Muster
 	metrics func() map[string]float64 // the server's; nil: it has none, or does not answer
 	connect func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Assignment, a *agent) (session, error)
 
@@ -118,9 +118,10 @@ func readyRun(cfg Config) (*run, error) {
 }
 
 func newRun(cfg Config) (*run, error) {
+	var links *drivenLinks
 	if cfg.Driven != nil {
-		d := newDriving(cfg.Driven, cfg.Scenario, cfg.Members)
-		cfg.Stage, cfg.Before = d, d
+		system := newDriving(cfg.Driven, cfg.Scenario, cfg.Members)
+		cfg.Before, links = system, newDrivenLinks(system, cfg.Agents)
 	}
 	classes, err := newClasses(&cfg)
 	if err != nil {
@@ -135,9 +136,9 @@ func newRun(cfg Config) (*run, error) {
 	r.connect = func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Assignment, a *agent) (session, error) {
 		return link.Open(ctx, cfg, addr, hello, assigned, a)
 	}
-	if r.dock = newDock(&cfg); r.dock != nil {
+	if r.links = links; links != nil {
 		r.connect = func(ctx context.Context, _ *link.Config, _ string, _ *wire.Hello, _ *link.Assignment, a *agent) (session, error) {
-			return r.dock.open(ctx, a)
+			return links.open(ctx, a)
 		}
 	}
 	r.hurries = cfg.Scenario.FasterOthers()
@@ -223,7 +224,7 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 		return nil, err
 	}
 	rep.Plan.Digest = plan
-	defer r.dock.serve()()
+	defer r.links.serve()()
 	before, err := r.readBaseline(ctx)
 	if err != nil {
 		return nil, err

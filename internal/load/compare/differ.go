@@ -143,9 +143,6 @@ func system(r *report.Report) string {
 	if r.Targeted != nil {
 		return strings.TrimSpace(r.Targeted.Name + " " + r.Targeted.Version)
 	}
-	if r.Stage != "" {
-		return "stage:" + r.Stage
-	}
 	return "muster"
 }
 

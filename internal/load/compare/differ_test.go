@@ -48,7 +48,6 @@ func TestWhatDiffers(t *testing.T) {
 		{"plan that an older program did not say", func(r *report.Report) { r.Plan.Digest = "" }, ""},
 		{"time", func(r *report.Report) { r.Plan.Duration = 600 }, "The measured times differ (a: 60; b: 600 seconds)"},
 		{"target", func(r *report.Report) { r.Targeted = &report.Targeted{Name: "sensu", Version: "6.9.2"} }, "What was loaded differs (a: muster; b: sensu 6.9.2)"},
-		{"stage", func(r *report.Report) { r.Stage = "view" }, "What was loaded differs (a: muster; b: stage:view)"},
 		{"loaders", func(r *report.Report) { r.Loaders = make([]report.Loader, 2) }, "by other numbers of processes (a: 1; b: 2)"},
 		{"tracer", func(r *report.Report) { r.SystemCalls = []report.SystemCall{{Name: "read", PerResult: 1, Share: 1}} }, "with a tracer on one side only"},
 		{"figure", func(r *report.Report) { r.Disk = nil }, "Not measured in b, and left out: disk-bytes."},

@@ -20,22 +20,18 @@ const (
 	running                     // a server that --server names
 	other                       // another system, which runs
 	bridged                     // Muster's own listener for agents of another system
-	alone                       // a stage of a server, in this process
 
-	scripted = own | running | other | bridged | alone
+	scripted = own | running | other | bridged
 )
 
 // kindOf is that of a scenario's run.
 func (o *options) kindOf(f *pflag.FlagSet, sc *scenario.Scenario) kind {
-	_, stage := sc.Stage()
 	_, elsewhere := sc.System()
 	switch {
 	case elsewhere && o.system(sc).Ours():
 		return bridged
 	case elsewhere:
 		return other
-	case stage:
-		return alone
 	case f.Changed("server"):
 		return running
 	}
@@ -55,10 +51,8 @@ func (k kind) against() string {
 			list = append(list, s.Is())
 		}
 		return strings.Join(list, " or ")
-	case bridged:
-		return "a bridge of Muster"
 	}
-	return "a stage alone"
+	return "a bridge of Muster"
 }
 
 // meant is which runs a flag of muster load run does something in.
@@ -79,7 +73,7 @@ func meant(flag string) kind {
 	case "syscalls", "listen-join":
 		return own | running
 	case "spool-bytes", "parallel", "senders", "sources":
-		return unscripted | own | running | alone
+		return unscripted | own | running
 	}
 	switch {
 	case ofSystem(flag) != nil:
@@ -102,7 +96,7 @@ func fits(f *pflag.FlagSet, k kind) (err error) {
 			err = model.Errorf(model.Invalid, "--%s is what the scenario says: leave it out, or change the file", flag.Name).WithHint("muster load run --help")
 		default:
 			var list []string
-			for _, one := range []kind{own, running, other, alone} {
+			for _, one := range []kind{own, running, other} {
 				if m&one != 0 {
 					list = append(list, one.against())
 				}

@@ -26,18 +26,16 @@ func TestFlagsThatAreForOtherRuns(t *testing.T) {
 	nobody := []string{"--server-binary", filepath.Join(dir, "no-such-program")}
 	for says, cases := range map[string][][]string{
 		"is for a scenario: give its NAME or FILE": {{"--quick"}, {"--loaders", "2"}, {"--sensu-json"}, {"--listen-loader", "127.0.0.1:0"}},
-		"is what the scenario says: leave it out":  {{file, "--agents", "7"}, {file, "--tls", "--target", "sensu"}, {file, "--halfway", "true", "--target", "stage:view"}},
+		"is what the scenario says: leave it out":  {{file, "--agents", "7"}, {file, "--tls", "--target", "sensu"}},
 		"is for a server that runs, and this run is against a server of the run's own": {append([]string{file, "--admin", "http://127.0.0.1:1"}, nobody...),
 			append([]string{file, "--data", dir}, nobody...), append([]string{file, "--server-plain", "127.0.0.1:1"}, nobody...), append([]string{file, "--identities", dir}, nobody...)},
 		"--server-pid is for a server that runs or a Sensu backend, and this run is against a server of the run's own": {append([]string{file, "--server-pid", "1"}, nobody...)},
 		"is for a server of the run's own, and this run is against a server that runs":                                 {{file, "--server", "127.0.0.1:1", "--server-flag=-x"}, {file, "--server", "127.0.0.1:1", "--server-binary", "x"}},
 		"is for --loaders: nobody joins a run of one loader":                                                           {append([]string{file, "--listen-join", "127.0.0.1:0"}, nobody...)},
 		"is for a Sensu backend, and this run is against a server of the run's own":                                    {append([]string{file, "--sensu-api", "http://127.0.0.1:1"}, nobody...)},
-		"is for a Sensu backend, and this run is against a stage alone":                                                {{file, "--target", "stage:view", "--sensu-user", "me"}},
 		", and this run is against a Sensu backend": {{file, "--target", "sensu", "--syscalls"}, {file, "--target", "sensu", "--admin", "x"},
 			{file, "--target", "sensu", "--data", dir}, {file, "--target", "sensu", "--senders", "2"}, {file, "--target", "sensu", "--server-flag", "x"}, {file, "--target", "sensu", "--identities", dir}},
 		", and this run is against a bridge of Muster":                   {{file, "--target", "sensu", "--sensu-bridge", "--data", dir}, {file, "--target", "sensu", "--sensu-bridge", "--syscalls"}},
-		", and this run is against a stage alone":                        {{file, "--target", "stage:view", "--server", "127.0.0.1:1"}, {file, "--target", "stage:journal", "--syscalls"}, {file, "--target", "stage:view", "--identities", dir}},
 		"nobody could say whether the server holds what it acknowledged": {{"--agents", "5"}, {file, "--server", "127.0.0.1:1", "--data", dir}},
 	} {
 		for _, args := range cases {
@@ -73,7 +71,6 @@ func TestFlagsThatFit(t *testing.T) {
 		running:    "--quick --server=x:1 --server-plain=x --identities=x --data=x --uncompared --admin=x --server-pid=1 --syscalls --loaders=2 --listen-loader=x",
 		other:      "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-api=x --sensu-user=x --sensu-agent-user=x --sensu-json --sensu-ca=x --listen-loader=x --goal=rate=1 --max-lag=1s --seed=1",
 		bridged:    "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-bridge --sensu-json --admin=x --listen-loader=x --goal=rate=1 --max-lag=1s --seed=1",
-		alone:      "--quick --target=stage:view --listen-loader=x --senders=1 --spool-bytes=1 --goal=rate=1 --max-lag=1s",
 	} {
 		f := runCommand().Flags()
 		if err := f.Parse(strings.Fields(args)); err != nil {

@@ -44,9 +44,7 @@ func listCommand() *cobra.Command {
 		Long: `Shows the scenarios that muster load run NAME plays. Each has a short form, NAME-quick: as many agents as
 this machine carries easily, each as before, measured for a minute; and, where it is one stretch, a long
 one, NAME-soak: an hour. What a scenario waits for comes with later versions; what this machine has too
-little of to play it whole is named, and with -o wide how much it takes. Those that are results alone
-play against one stage of a server, too (` + strings.Join(scenario.Stages(), ", ") + `):
-muster load run NAME --target stage:journal.`,
+little of to play it whole is named, and with -o wide how much it takes.`,
 		Example:       "  muster load list\n  muster load list --quick\n  muster load list -o wide",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,

@@ -25,7 +25,6 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
-	"github.com/muster-fleet/muster/internal/load/stage"
 	"github.com/muster-fleet/muster/internal/load/subject"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -54,8 +53,6 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	switch of {
 	case other, bridged:
 		against, err = o.againstSystem, strangers(cmd.Flags(), sc)
-	case alone:
-		against, err = o.againstStage, stage.Plays(sc)
 	default:
 		err = o.preflight(cmd, sc, say)
 	}

@@ -68,7 +68,6 @@ A second one, or one before anything was sent, ends at once, without a report (1
 			"  muster load run my-fleet.yaml --server-flag=--snapshot-cycle=30s --out /tmp/mine\n" +
 			"  muster load run my-fleet.yaml --server muster.example.org:8443 --admin http://127.0.0.1:8444\n" +
 			"  muster load run sensu-4000x8x5s --scale 0.05 --target sensu --server ws://127.0.0.1:8081\n" +
-			"  muster load run muster-saturation --quick --target stage:journal\n" +
 			"  muster load run --server 127.0.0.1:8443 --tls --data DIR --admin http://127.0.0.1:8444 --agents 2000 --checks 40",
 		Args:          cobra.MaximumNArgs(1),
 		SilenceUsage:  true,

@@ -60,9 +60,6 @@ func words(rep *report.Report) []string {
 	if rep.Server.RSS > 0 {
 		where = fmt.Sprintf("a server on the same machine (%s)", plural(rep.Machine.Cores, "core"))
 	}
-	if rep.Stage != "" {
-		where = fmt.Sprintf("the stage %s of a server, alone in the loader's process (%s)", rep.Stage, plural(rep.Machine.Cores, "core"))
-	}
 	low, high, _ := rep.Offered()
 	rate := count(low)
 	if count(high) != rate {

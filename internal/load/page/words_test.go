@@ -39,7 +39,6 @@ func TestWords(t *testing.T) {
 		{"another system by wss://", func(r *report.Report) { r.Targeted, r.Plan.TLS = &report.Targeted{Name: "sensu"}, true }, ", over TLS.", "mutual"},
 		{"a system that asks", func(r *report.Report) { r.Targeted = &report.Targeted{Name: "sensu"} }, "Nothing is acknowledged.", "It acknowledged"},
 		{"a system that is driven", func(r *report.Report) { r.Targeted = &report.Targeted{Name: "lines", Driven: true} }, "It acknowledged", "Nothing is acknowledged"},
-		{"a stage", func(r *report.Report) { r.Server, r.Stage = report.Usage{}, "journal" }, "to the stage journal of a server, alone in the loader's process (2 cores),", "same machine"},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			rep := full()

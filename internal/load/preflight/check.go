@@ -29,7 +29,7 @@ func Check(r Run) error {
 	}
 	if free := machine.Memory; free > 0 {
 		need := own.memory() * int64(r.here()) // loaders on one machine have it all at once
-		if r.OwnServer || r.Stage {
+		if r.OwnServer {
 			need += d.serverMemory()
 		}
 		if need > free {
@@ -37,7 +37,7 @@ func Check(r Run) error {
 		}
 	}
 	if free, ok := freeDisk(r.Data); ok && r.Data != "" {
-		if need := d.disk(r.Stage); need > free {
+		if need := d.disk(); need > free {
 			say("disk: the server may write about %d MiB to %s, %d MiB are free. Make room, or put its folder elsewhere: TMPDIR=/mnt/disk", need>>20, r.Data, free>>20)
 		}
 	}
@@ -57,8 +57,6 @@ func (r *Run) files(limit uint64) string {
 	open, ownServer := d.of(r.Loaders).connections, r.OwnServer
 	if ownServer {
 		open = d.connections // of all loaders; it inherits the limit
-	} else if r.Stage {
-		open = 2 * d.connections // a stage has the other ends
 	}
 	need := scenario.Files(open, ownServer)
 	if uint64(need) <= limit {

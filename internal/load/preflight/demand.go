@@ -16,7 +16,6 @@ type Run struct {
 	Loaders   int    // that share it
 	Here      int    // of them, on this machine
 	InProcess bool   // agents hand over what they send in this process, and connect to nothing
-	Stage     bool   // what they hand it to is a stage of a server
 	OwnServer bool   // it starts the server itself
 	Data      string // the server's folder, where it is on this machine
 }
@@ -112,12 +111,8 @@ func (d demand) serverMemory() int64 {
 	return int64(d.connections-d.withTLS)*scenario.PlainSession + int64(d.withTLS)*scenario.TLSSession + int64(d.states)*scenario.ServerState
 }
 
-// disk is what the server may have on it at the most. The journal of a stage alone keeps all:
-// nobody cuts it.
-func (d demand) disk(alone bool) int64 {
-	written := d.results * (diskResult + d.output)
-	if !alone {
-		written = min(journalBudget, written)
-	}
+// disk returns the bytes that the server writes at most: journal within its budget, states and snapshots.
+func (d demand) disk() int64 {
+	written := min(journalBudget, d.results*(diskResult+d.output))
 	return diskBase + int64(written) + 2*int64(d.states)*int64(diskResult+d.output)
 }

@@ -90,15 +90,11 @@ func (rep *Report) Text() string {
 	if rep.StateBytes > 0 {
 		line("event states", "%d, %.0f bytes resident each", rep.States, rep.StateBytes)
 	}
-	who := "loader"
-	if rep.Stage != "" {
-		who = "loader, stage"
-	}
 	each = ""
 	if p.Agents > fewAgents {
 		each = fmt.Sprintf(", %.1f kB and %.1f goroutines per agent", rep.AgentBytes/1000, rep.Goroutines)
 	}
-	line(who, "%s%s", use(rep.Loader), each)
+	line("loader", "%s%s", use(rep.Loader), each)
 	for i, l := range rep.Loaders {
 		line(fmt.Sprintf("loader %d", i+1), "%s: %d agents, lag p99 %.1f ms, %s", l.where(), l.Agents, l.Lag.P99, use(l.Usage))
 	}

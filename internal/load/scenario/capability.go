@@ -36,7 +36,6 @@ func Capabilities() []Capability {
 		exists("cores", "a server that may use some cores only"),
 		exists("renames", "machines renamed while results flow"),
 		exists("intent", "checks and groups made, changed and deleted while results flow"),
-		exists("stage", "one stage of a server driven alone"),
 		exists("recorded", "a recorded stream, each of its nodes played by several agents"),
 		exists("operators", "people who list, watch and apply while results flow"),
 		exists("silences", "people who silence machines while results flow"),
@@ -106,7 +105,6 @@ func (s *Scenario) Requires() []string {
 	need("runs", s.Operators.Runs != "" || s.Operators.Facts != "")
 	need("alerts", s.HasAlerts())
 	need("stream-handler", s.Stream != nil)
-	need("stage", strings.HasPrefix(s.Target, stagePrefix))
 	if x, ok := s.System(); ok {
 		_, waits := capabilityOf(targetPrefix + x)
 		need(targetPrefix+x, waits)

@@ -188,9 +188,7 @@ func (v *checker) head() {
 	for i, name := range v.Needs {
 		v.oneOf(fmt.Sprintf("needs[%d]", i), "capability", name, names)
 	}
-	if stage, ok := v.Stage(); ok {
-		v.oneOf("target", "stage", stage, Stages())
-	} else if v.Target != "" {
+	if v.Target != "" {
 		v.oneOf("target", "target", v.Target, Targets())
 	}
 	if v.Scale < 0 || v.Scale > 1000 {

@@ -31,7 +31,7 @@ func (s *Scenario) Describe() string {
 		say("- %s %s without an agent", Grouped(s.Proxies[i].Count), s.Proxies[i].Name)
 	}
 	connections := "no connections"
-	if n := s.connected(); n > 0 {
+	if n := s.Sessions(); n > 0 {
 		connections = Grouped(n) + " connections"
 	}
 	say("Sends %s; %s event states; %s.", s.signals(), Grouped(s.States()), connections)
@@ -59,12 +59,8 @@ func (s *Scenario) Describe() string {
 		}
 		say("The server may use %s at once.", cores)
 	}
-	need := fmt.Sprintf("about %s of memory and %s cores together, and %s open files", model.Size(baseMemory/2+s.Memory()).Approximate(), s.cores(), Grouped(s.files()))
-	if _, alone := s.Stage(); alone {
-		say("Stage and loader, one process, need %s.", need)
-	} else {
-		say("Server and loader need %s each.", need)
-	}
+	need := fmt.Sprintf("about %s of memory and %s cores together, and %s open files", model.Size(baseMemory/2+s.Memory()).Approximate(), s.cores(), Grouped(Files(s.Sessions(), true)))
+	say("Server and loader need %s each.", need)
 	return b.String()
 }
 

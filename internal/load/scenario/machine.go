@@ -91,7 +91,7 @@ func (s *Scenario) Memory() int64 {
 // Lacks is what the machine has too little of to play a scenario with a server of its own,
 // in words; empty: nothing.
 func (m Machine) Lacks(s *Scenario) string {
-	if need := s.files(); m.Files > 0 && need > m.Files {
+	if need := Files(s.Sessions(), true); m.Files > 0 && need > m.Files {
 		return fmt.Sprintf("open files (%s, needs %s)", Grouped(m.Files), Grouped(need))
 	}
 	if need := s.Memory() + baseMemory/2; m.Memory > 0 && need > m.Memory {
@@ -121,7 +121,7 @@ func (m Machine) share(s *Scenario) float64 {
 	bound(float64(m.Cores)*easyValues, s.ValueRate())
 	bound(float64(m.Cores)*easyAgents, float64(s.Nodes("")))
 	if m.Files > 0 {
-		bound(float64(max(1, Connections(m.Files, true))), float64(s.connected()))
+		bound(float64(max(1, Connections(m.Files, true))), float64(s.Sessions()))
 	}
 	bound(float64(m.Memory-baseMemory)/2, float64(s.Memory()))
 	if factor >= 1 {

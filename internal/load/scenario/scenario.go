@@ -23,7 +23,7 @@ type Scenario struct {
 	Title    string   `json:"title"`             // one line, for lists and the head of the report
 	Answers  string   `json:"answers,omitempty"` // the published figure that this shape answers, and where it is published
 	Needs    []string `json:"needs,omitempty"`   // capabilities that no field below shows, see Capabilities
-	Target   string   `json:"target,omitempty"`  // muster (default), another system by its name, or stage:NAME to drive one stage alone
+	Target   string   `json:"target,omitempty"`  // muster (default), or another system by its name
 	Seed     uint64   `json:"seed,omitempty"`    // same seed, same plan
 
 	Server     Server           `json:"server,omitzero"` // the server that the run starts

@@ -42,14 +42,14 @@ func Systems() (names []string) {
 	return names
 }
 
-// System is the one other than Muster that the target names; not ok: Muster, or a stage of it.
+// System is the one other than Muster that the target names; not ok: Muster.
 func (s *Scenario) System() (name string, ok bool) {
 	x, ok := systemOf(s.Target)
 	return x.name, ok
 }
 
 // Playable are the targets that can be loaded.
-func Playable() []string { return append(append([]string{muster}, Systems()...), stageTargets()...) }
+func Playable() []string { return append([]string{muster}, Systems()...) }
 
 // Targets are all that a scenario can name, also those that cannot be loaded yet.
 func Targets() []string {
@@ -57,7 +57,7 @@ func Targets() []string {
 	for _, s := range systems() {
 		names = append(names, s.name)
 	}
-	return append(names, stageTargets()...)
+	return names
 }
 
 // muster is the target of a scenario that names none.

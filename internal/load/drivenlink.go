@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/load/report"
@@ -21,36 +19,20 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// Stage is where a run's agents hand over what they send, in place of a connection to a server:
-// one stage of a server in this process, or a Driven. Its methods are called from many goroutines.
-type Stage interface {
-	// Enter begins the session of a node, and says what its number is and what it runs. ctx ends
-	// with the session, and an error that w hears of ends it, too.
-	Enter(ctx context.Context, uid uuid.UUID, w journal.Waiter) (model.NodeID, *link.Assignment, error)
-	// Take is handed a node's batches as the body of their frames, in the order of their
-	// stream; the bytes are the caller's again when it returns. It may wait. w hears of the
-	// token once the stage answers for the batch, from any goroutine. ctx is that of Enter.
-	Take(ctx context.Context, node model.NodeID, batch []byte, w journal.Waiter, token uint64) error
+// drivenLinks gives each agent a session with a Driven. The acknowledgements of the Driven wait in due, each session
+// at most once, until one of a few goroutines passes them on: the caller of Acked never waits for an agent.
+type drivenLinks struct {
+	system *driving
+	due    chan *drivenLink
 }
 
-// dock is where a run's agents meet a stage. What the stage acknowledged waits in due, each
-// session once at the most, until one of a few goroutines tells it: who commits never waits
-// for an agent.
-type dock struct {
-	stage Stage
-	due   chan *staged
+// newDrivenLinks returns the sessions of n agents with a Driven.
+func newDrivenLinks(system *driving, n int) *drivenLinks {
+	return &drivenLinks{system: system, due: make(chan *drivenLink, n)}
 }
 
-// newDock is nil for a whole server.
-func newDock(c *Config) *dock {
-	if c.Stage == nil {
-		return nil
-	}
-	return &dock{stage: c.Stage, due: make(chan *staged, c.Agents)}
-}
-
-// serve tells acknowledgements until the func that it returns is called.
-func (d *dock) serve() (end func()) {
+// serve passes acknowledgements on until the function that it returns is called. A nil d serves nothing.
+func (d *drivenLinks) serve() (end func()) {
 	if d == nil {
 		return func() {}
 	}
@@ -71,13 +53,13 @@ func (d *dock) serve() (end func()) {
 	return func() { close(over); all.Wait() }
 }
 
-// open begins an agent's session; a run against a stage has one for each.
-func (d *dock) open(ctx context.Context, a *agent) (session, error) {
-	s := &staged{agent: a, dock: d}
+// open begins an agent's session.
+func (d *drivenLinks) open(ctx context.Context, a *agent) (session, error) {
+	s := &drivenLink{agent: a, links: d}
 	s.wake.L = &s.mu
 	s.ctx, s.cancel = context.WithCancel(ctx)
 	context.AfterFunc(s.ctx, s.Close)
-	node, held, err := d.stage.Enter(s.ctx, a.uid, s)
+	node, held, err := d.system.Enter(s.ctx, a.uid, s)
 	if err != nil {
 		s.cancel()
 		return nil, err
@@ -91,11 +73,11 @@ func (d *dock) open(ctx context.Context, a *agent) (session, error) {
 	return s, nil
 }
 
-// staged is an agent's session with a stage. As on a server, one goroutine, Read's, takes
+// drivenLink is an agent's session with a Driven. As on a server, one goroutine, Read's, takes
 // batches in their order, and may have to wait for room. mu is taken under the agent's.
-type staged struct {
+type drivenLink struct {
 	agent *agent
-	dock  *dock
+	links *drivenLinks
 	node  model.NodeID
 	bytes atomic.Uint64
 
@@ -105,7 +87,7 @@ type staged struct {
 	mu      sync.Mutex
 	wake    sync.Cond
 	over    bool
-	why     error  // it is over: what the stage said
+	why     error  // of the Driven that ended it; nil while the session lives
 	data    []byte // of the batches that wait for Read
 	waits   []parcel
 	flights []parcel // not acknowledged, oldest first
@@ -121,7 +103,7 @@ type parcel struct {
 }
 
 // SendFrame keeps a copy for Read.
-func (s *staged) SendFrame(_ wire.StreamKey, last uint64, frame []byte) error {
+func (s *drivenLink) SendFrame(_ wire.StreamKey, last uint64, frame []byte) error {
 	_, body, err := wire.FrameKind(frame[wsconn.Headroom:])
 	if err != nil {
 		return err
@@ -143,7 +125,7 @@ func (s *staged) SendFrame(_ wire.StreamKey, last uint64, frame []byte) error {
 }
 
 // Read hands over what was sent until the session ends.
-func (s *staged) Read() error {
+func (s *drivenLink) Read() error {
 	var data []byte
 	var waits []parcel
 	for {
@@ -161,7 +143,7 @@ func (s *staged) Read() error {
 		s.mu.Unlock()
 		at := 0
 		for _, p := range waits {
-			if err := s.dock.stage.Take(s.ctx, s.node, data[at:at+p.size], s, p.last); err != nil {
+			if err := s.links.system.Take(s.ctx, s.node, data[at:at+p.size], s, p.last); err != nil {
 				s.Close()
 				return err
 			}
@@ -171,7 +153,7 @@ func (s *staged) Read() error {
 }
 
 // Committed implements journal.Waiter: the token is a batch's last number.
-func (s *staged) Committed(token uint64, _ journal.Position, err error) {
+func (s *drivenLink) Committed(token uint64, _ journal.Position, err error) {
 	s.mu.Lock()
 	if err != nil {
 		s.why = cmp.Or(s.why, err)
@@ -183,12 +165,12 @@ func (s *staged) Committed(token uint64, _ journal.Position, err error) {
 	s.fresh = s.fresh || put
 	s.mu.Unlock()
 	if put {
-		s.dock.due <- s
+		s.links.due <- s
 	}
 }
 
 // tell brings the agent what is acknowledged by now.
-func (s *staged) tell() {
+func (s *drivenLink) tell() {
 	s.mu.Lock()
 	s.fresh = false
 	last, n := s.acked, 0
@@ -201,36 +183,35 @@ func (s *staged) tell() {
 }
 
 // Close ends the session, and Read with it.
-func (s *staged) Close() {
+func (s *drivenLink) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.endLocked()
 }
 
-func (s *staged) endLocked() {
+func (s *drivenLink) endLocked() {
 	s.over = true
 	s.wake.Broadcast()
 	s.cancel()
 }
 
-// Bye is a planned end; a stage knows no other.
-func (s *staged) Bye(string) { s.Close() }
+// Bye closes the session.
+func (s *drivenLink) Bye(string) { s.Close() }
 
-// Tick, Stats, SendFacts: a stage hears of results alone.
-func (s *staged) Tick(time.Time)              {}
-func (s *staged) Stats(*wire.Stats) error     { return nil }
-func (s *staged) SendFacts(*wire.Facts) error { return nil }
+// Tick, Stats and SendFacts do nothing: a Driven gets results alone.
+func (s *drivenLink) Tick(time.Time)              {}
+func (s *drivenLink) Stats(*wire.Stats) error     { return nil }
+func (s *drivenLink) SendFacts(*wire.Facts) error { return nil }
 
 // MaxBatch is the protocol's.
-func (s *staged) MaxBatch() int { return wire.MaxFrame }
+func (s *drivenLink) MaxBatch() int { return wire.MaxFrame }
 
 // Sent is in bytes of frames.
-func (s *staged) Sent() uint64 { return s.bytes.Load() }
+func (s *drivenLink) Sent() uint64 { return s.bytes.Load() }
 
-// ofStage says that a figure means the same of a stage alone. The others are of a server's
-// process, which a stage has not, or of what it does not do.
-func ofStage(figure string) bool {
-	return slices.Contains([]string{"rate", "held", "saturation", "p50", "p99", "p999", "max", "beyond-p50", "beyond-p99", "settle"}, figure)
+// measuredOfDriven returns whether a figure can be measured of a Driven, which shows neither its process nor its counters.
+func measuredOfDriven(figure string) bool {
+	return whatever(figure) || slices.Contains([]string{"rate", "held", "saturation", "p50", "p99", "p999", "max", "beyond-p50", "beyond-p99", "settle"}, figure)
 }
 
 // leaveOut takes away the goals that have no figure where what is loaded is no whole server, and
@@ -248,9 +229,4 @@ func (c *Config) leaveOut(measured func(figure string) bool, against string) (la
 		labels = []string{fmt.Sprintf("not measured against %s, and not judged: %s", against, strings.Join(slices.Compact(left), ", "))}
 	}
 	return labels
-}
-
-// StageLabel is what must be said of every figure of a run against a stage.
-func StageLabel(stage string) string {
-	return "stage: " + stage + " alone, in the loader's process: CPU is of both"
 }
