@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/prep"
+	"github.com/muster-fleet/muster/internal/prep/javascript"
 	"github.com/muster-fleet/muster/internal/trigger"
 )
 
@@ -175,7 +176,7 @@ func (t *itemTest) apply(c *commandCall, at int, in *prep.Parsed, now int64, abo
 	c.printField("item", "%s (%s)", of.Key, typ)
 	steps, err := t.macros.ExpandSteps(of.Steps)
 	if err == nil && t.chains[at] == nil {
-		t.chains[at], err = prep.Compile(steps, typ)
+		t.chains[at], err = prep.Compile(steps, typ, javascript.Compile)
 		t.states[at] = &prep.State{}
 	}
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/discovery"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/prep"
-	_ "github.com/muster-fleet/muster/internal/prep/javascript" // the step javascript
+	"github.com/muster-fleet/muster/internal/prep/javascript"
 	"github.com/muster-fleet/muster/internal/trigger"
 )
 
@@ -302,7 +302,7 @@ func validateItem(v *Validator, at string, item *model.Item, keys map[string]boo
 		}
 	}
 	if steps, missing := macros.ExpandSteps(item.Steps); missing == nil {
-		_, err := prep.Compile(discovery.SampleSteps(steps), typ)
+		_, err := prep.Compile(discovery.SampleSteps(steps), typ, javascript.Compile)
 		v.recordCompileError(at+".steps", err)
 	}
 }

@@ -39,14 +39,15 @@ const (
 	onlyErrors                       // the step runs on errors of the collection, and only first
 )
 
-// Compile compiles the preprocessing steps of an item whose values have type t
-func Compile(steps []model.Step, t item.Type) (*Chain, error) {
+// Compile compiles the preprocessing steps of an item whose values have type t. scripts compiles those of the step javascript; nil: the
+// program has no interpreter, and the step is an error.
+func Compile(steps []model.Step, t item.Type, scripts ScriptCompiler) (*Chain, error) {
 	if len(steps) > maxSteps {
 		return nil, model.Errorf(model.TooLarge, "%d steps, the limit is %d", len(steps), maxSteps)
 	}
 	c := &Chain{typ: t, steps: make([]step, len(steps))}
 	for i, s := range steps {
-		one, err := compileStep(s, t)
+		one, err := compileStep(s, t, scripts)
 		if err != nil {
 			return nil, model.Errorf(model.ClassOf(err), "step %d, %s: %w", i+1, s.Name, err)
 		}

@@ -285,7 +285,7 @@ func TestRestartChangesNothing(t *testing.T) {
 		}
 		steps := rapid.SliceOfN(rapid.SampledFrom(pool), 0, 5).Draw(t, "steps")
 		typ := rapid.SampledFrom([]item.Type{item.Float, item.Unsigned, item.Text}).Draw(t, "type")
-		chain, err := Compile(steps, typ)
+		chain, err := Compile(steps, typ, compileScript)
 		testenv.NoError(t, err)
 		var whole State
 		encoded := whole.Append(nil)

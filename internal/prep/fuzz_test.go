@@ -22,15 +22,15 @@ func FuzzStep(f *testing.F) {
 		f.Add(seed[0], seed[1], seed[2], seed[3], seed[4])
 	}
 	f.Fuzz(func(t *testing.T, name, one, two, three, value string) {
-		d, ok := findDefinition(func(d *definition) bool { return d.name == name })
+		d, ok := findDefinition(nil, func(d *definition) bool { return d.name == name })
 		if !ok || d.compile == nil || name == "javascript" || len(value) > 10_000 {
 			return // FuzzCompile of package filter fuzzes JavaScript
 		}
 		step := sampleStep(name, []string{one, two, three}[:min(d.max, 3)]...)
-		if _, err := compileStep(step, item.Text); err != nil {
+		if _, err := compileStep(step, item.Text, compileScript); err != nil {
 			return
 		}
-		chain, err := Compile([]model.Step{step}, item.Text)
+		chain, err := Compile([]model.Step{step}, item.Text, compileScript)
 		if err != nil {
 			return // checkNotSupported without onFail
 		}

@@ -11,24 +11,18 @@ import (
 // Script is a compiled JavaScript function of the text value, for the step javascript. It returns false for null.
 type Script func(value string, at time.Time) (string, bool, error)
 
-// compileScript compiles the body of a JavaScript function; nil: the program has no interpreter, and the step is unknown to it.
-var compileScript func(source string) (Script, error)
+// ScriptCompiler compiles the body of a JavaScript function. That of package internal/prep/javascript is the one; agents have none.
+type ScriptCompiler func(source string) (Script, error)
 
-// SetScriptCompiler sets the compiler of scripts for the step javascript. Package internal/prep/javascript calls it.
-func SetScriptCompiler(compile func(source string) (Script, error)) bool {
-	compileScript = compile
-	return true
-}
-
-// compileJavaScript compiles the step javascript, the body of a JavaScript function of value that runs in a sandbox.
+// compileStep compiles the step javascript, the body of a JavaScript function of value that runs in a sandbox.
 // Null discards the value. Differences to Zabbix's Duktape: strict mode, 100 ms instead of 10 s, bounded sizes of
 // texts and arrays, regular expressions without backtracking, an object is no result, and neither HttpRequest, XML,
 // Zabbix nor hash functions.
-func compileJavaScript(params []string, _ item.Type) (stepFunc, error) {
-	if compileScript == nil {
+func (compile ScriptCompiler) compileStep(params []string, _ item.Type) (stepFunc, error) {
+	if compile == nil {
 		return nil, model.Errorf(model.Unsupported, "agents do not run JavaScript")
 	}
-	script, err := compileScript(params[0])
+	script, err := compile(params[0])
 	if err != nil {
 		return nil, err
 	}

@@ -22,8 +22,8 @@ type definition struct {
 }
 
 // definitions returns all types of steps in the order of Zabbix's codes. Steps with noHandler take no
-// onFail, as in Zabbix.
-func definitions() []definition {
+// onFail, as in Zabbix. scripts compiles those of the step javascript.
+func definitions(scripts ScriptCompiler) []definition {
 	return []definition{
 		{"multiplier", "MULTIPLIER", 1, 1, 0, compileMultiplier},
 		{"rtrim", "RTRIM", 1, 1, noHandler, trimmer(strings.TrimRight)},
@@ -45,7 +45,7 @@ func definitions() []definition {
 		{"checkRegexError", "CHECK_REGEX_ERROR", 1, 2, 0, compileCheckRegexError},
 		{"discardUnchanged", "DISCARD_UNCHANGED", 0, 0, remembers | noHandler, compileDiscardUnchanged},
 		{"discardUnchangedHeartbeat", "DISCARD_UNCHANGED_HEARTBEAT", 1, 1, remembers | noHandler, compileDiscardUnchangedHeartbeat},
-		{"javascript", "JAVASCRIPT", 1, 1, noHandler, compileJavaScript},
+		{"javascript", "JAVASCRIPT", 1, 1, noHandler, scripts.compileStep},
 		{"prometheusPattern", "PROMETHEUS_PATTERN", 1, 3, 0, compilePrometheusPattern},
 		{"prometheusToJson", "PROMETHEUS_TO_JSON", 0, 1, 0, compilePrometheusToJSON},
 		{"csvToJson", "CSV_TO_JSON", 0, 3, 0, compileCSVToJSON},
@@ -62,8 +62,8 @@ func definitions() []definition {
 const maxParams = 100
 
 // compileStep compiles one preprocessing step of an item
-func compileStep(s model.Step, t item.Type) (step, error) {
-	d, ok := findDefinition(func(d *definition) bool { return d.name == s.Name })
+func compileStep(s model.Step, t item.Type, scripts ScriptCompiler) (step, error) {
+	d, ok := findDefinition(scripts, func(d *definition) bool { return d.name == s.Name })
 	params := s.Parameters
 	if d.max == 0 {
 		params = slices.DeleteFunc(slices.Clone(params), func(p string) bool { return p == "" }) // exports have one empty parameter
@@ -93,8 +93,8 @@ func countParams(low, high int) string {
 }
 
 // findDefinition returns the first definition for which match is true.
-func findDefinition(match func(*definition) bool) (definition, bool) {
-	for _, d := range definitions() {
+func findDefinition(scripts ScriptCompiler, match func(*definition) bool) (definition, bool) {
+	for _, d := range definitions(scripts) {
 		if match(&d) {
 			return d, true
 		}
@@ -105,7 +105,7 @@ func findDefinition(match func(*definition) bool) (definition, bool) {
 // Names returns the names of all supported preprocessing steps
 func Names() []string {
 	var names []string
-	for _, d := range definitions() {
+	for _, d := range definitions(nil) {
 		if d.compile != nil {
 			names = append(names, d.name)
 		}
@@ -116,6 +116,6 @@ func Names() []string {
 // NameOfZabbix returns Muster's name of the step that Zabbix's exports call by this name, even if Compile does not
 // support it
 func NameOfZabbix(zabbix string) (string, bool) {
-	d, ok := findDefinition(func(d *definition) bool { return d.zabbix == zabbix })
+	d, ok := findDefinition(nil, func(d *definition) bool { return d.zabbix == zabbix })
 	return d.name, ok
 }

@@ -18,10 +18,26 @@ func sampleStep(name string, params ...string) model.Step {
 	return model.Step{Name: name, Parameters: params}
 }
 
+// compileScript is the function of package javascript, which the tests of this package cannot import.
+func compileScript(source string) (Script, error) {
+	script, err := filter.CompileScript(source)
+	if err != nil {
+		return nil, err
+	}
+	return script.Run, nil
+}
+
+// TestScriptsNeedAnInterpreter expects an error of the step javascript in a program without an interpreter.
+func TestScriptsNeedAnInterpreter(t *testing.T) {
+	if _, err := Compile([]model.Step{sampleStep("javascript", "return 1")}, item.Text, nil); model.ClassOf(err) != model.Unsupported {
+		t.Errorf("error %v", err)
+	}
+}
+
 // compileChain compiles a chain of steps and fails the test on an error
 func compileChain(t testing.TB, typ item.Type, steps ...model.Step) *Chain {
 	t.Helper()
-	c, err := Compile(steps, typ)
+	c, err := Compile(steps, typ, compileScript)
 	testenv.NoError(t, err)
 	return c
 }
@@ -264,7 +280,7 @@ func TestCompileRefuses(t *testing.T) {
 		{[]model.Step{sampleStep("trim", " "), {Name: "checkNotSupported", OnFail: &model.OnFail{}}}, "step 2, checkNotSupported: this step must be before"},
 		{make([]model.Step, maxSteps+1), "65 steps, the limit is 64"},
 	} {
-		_, err := Compile(c.steps, item.Float)
+		_, err := Compile(c.steps, item.Float, compileScript)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v: got %v, expected %s", c.steps, err, c.want)
 		}
@@ -274,12 +290,12 @@ func TestCompileRefuses(t *testing.T) {
 		`$['a\a']`, `$['a\"']`, `$['a\`, "$[1:2:3]", "$.min(", "$.min(1)", "$.div()", "$.avg().data", "$[?]", "$[?()]", "$[?(+)]", "$[?(==)]", "$[?(+1)]", "$[?(!)]", "$[?(a)]", "$[?(1++1)]",
 		"$[?(1 - - 1)]", "$[?((1+1)+)]", "$[?(1 + 'a)]", "$[?($..b + 1)]", "$[?($[1,2])]", "$[?($.a.)]", "$[?(1 == 2 == 3]", `$.a[?(@.b =~ "[a-z")]`, "$[?(" + strings.Repeat("(", 100) + "1" + strings.Repeat(")", 100) + ")]",
 	} {
-		if _, err := Compile([]model.Step{sampleStep("jsonPath", path)}, item.Text); err == nil {
+		if _, err := Compile([]model.Step{sampleStep("jsonPath", path)}, item.Text, nil); err == nil {
 			t.Errorf("path %s was accepted", path)
 		}
 	}
 	for _, pattern := range []string{`cpu{__name__="cpu"}`, `{__name__="cpu", __name__="cpu"}`, "cpu = 1", "cpu =~ 1", `cpu{type==1}`, "cpu == .", "cpu == 1e", "cpu == 1 1", "cpu == +Nan", `{a="b"c="d"}`, "x^&y", `cpu{a="b`} {
-		if _, err := Compile([]model.Step{sampleStep("prometheusPattern", pattern)}, item.Text); err == nil {
+		if _, err := Compile([]model.Step{sampleStep("prometheusPattern", pattern)}, item.Text, nil); err == nil {
 			t.Errorf("pattern %s was accepted", pattern)
 		}
 	}
@@ -316,7 +332,7 @@ func TestConvert(t *testing.T) {
 // TestNames expects a name for each step that Zabbix's exports may contain, supported or not
 func TestNames(t *testing.T) {
 	seen := map[string]bool{}
-	for _, d := range definitions() {
+	for _, d := range definitions(nil) {
 		name, ok := NameOfZabbix(d.zabbix)
 		if !ok || name != d.name || seen[d.name] {
 			t.Errorf("%s: got %s %v", d.zabbix, name, ok)

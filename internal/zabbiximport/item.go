@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/prep"
+	"github.com/muster-fleet/muster/internal/prep/javascript"
 )
 
 // valueTypes has the types of values by their names in exports.
@@ -184,7 +185,7 @@ func (im *importer) importSteps(t *template, e *entity, of *model.Item) {
 		if err == nil {
 			steps := append(slices.Clone(of.Steps), step)
 			if expanded, missing := t.macros.ExpandSteps(steps); missing == nil {
-				_, err = prep.Compile(expanded, typ)
+				_, err = prep.Compile(expanded, typ, javascript.Compile)
 			}
 			if err == nil {
 				of.Steps = steps

@@ -42,7 +42,7 @@ func newRules(c *model.TemplateDefinition, values *model.MacroValues, before []*
 			var chain *prep.Chain
 			steps, err := values.ExpandSteps(of.Steps)
 			if err == nil {
-				chain, err = prep.Compile(steps, typ)
+				chain, err = prep.Compile(steps, typ, nil)
 			}
 			if ok = err == nil; !ok {
 				break

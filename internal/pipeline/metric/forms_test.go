@@ -38,7 +38,9 @@ func TestChangingListIsBounded(t *testing.T) {
 		}
 		return v.block(22, []int64{0}, []wire.BlockValue{disks(rows...)})
 	}
-	other := func() []byte { return v.block(22, []int64{0}, []wire.BlockValue{{Position: 1, Unsupported: true, Value: item.FromText("-")}}) }
+	other := func() []byte {
+		return v.block(22, []int64{0}, []wire.BlockValue{{Position: 1, Unsupported: true, Value: item.FromText("-")}})
+	}
 	const signals = 200 // in 20 s: two changes more than at once
 	for i := range signals {
 		if i%10 == 5 { // a set of macros

@@ -44,8 +44,8 @@ type unitState struct {
 	found    []*discovery.State // by index of the rule
 	made     []*discovery.State // those whose entities have items; the same pointers, unless changes wait
 	limit    changeLimit
-	slots    []slot             // by position
-	triggers []triggerState     // by index
+	slots    []slot         // by position
+	triggers []triggerState // by index
 }
 
 // slot is the state of one item: its last value, its error and the memory of its preprocessing

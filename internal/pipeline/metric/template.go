@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/discovery"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/prep"
-	_ "github.com/muster-fleet/muster/internal/prep/javascript" // the step javascript
+	"github.com/muster-fleet/muster/internal/prep/javascript"
 	"github.com/muster-fleet/muster/internal/trigger"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -90,7 +90,7 @@ func compile(definition *model.TemplateDefinition, macros string) *template {
 		typ, _ := of.ValueType()
 		steps, err := t.values.ExpandSteps(of.Steps)
 		if err == nil {
-			t.items[i].chain, err = prep.Compile(steps, typ)
+			t.items[i].chain, err = prep.Compile(steps, typ, javascript.Compile)
 		}
 		if err != nil {
 			t.items[i].chain, t.items[i].fault = nil, err.Error()

@@ -1,5 +1,4 @@
-// Package javascript gives package prep the interpreter of its step javascript: import it for this effect alone. The agent does not,
-// so that it stays small.
+// Package javascript is the interpreter of package prep's step javascript. The agent does not import it, so that it stays small.
 package javascript
 
 import (
@@ -7,11 +6,11 @@ import (
 	"github.com/muster-fleet/muster/internal/prep"
 )
 
-// The import of this package gives package prep the interpreter.
-var _ = prep.SetScriptCompiler(func(source string) (prep.Script, error) {
+// Compile compiles the body of a JavaScript function for prep.Compile.
+func Compile(source string) (prep.Script, error) {
 	script, err := filter.CompileScript(source)
 	if err != nil {
 		return nil, err
 	}
 	return script.Run, nil
-})
+}
