@@ -11,7 +11,7 @@ import (
 // Script is a compiled JavaScript function of the text value, for the step javascript. It returns false for null.
 type Script func(value string, at time.Time) (string, bool, error)
 
-// ScriptCompiler compiles the body of a JavaScript function. That of package internal/prep/javascript is the one; agents have none.
+// ScriptCompiler compiles the body of a JavaScript function. Package internal/prep/javascript has one; agents have none.
 type ScriptCompiler func(source string) (Script, error)
 
 // compileStep compiles the step javascript, the body of a JavaScript function of value that runs in a sandbox.

@@ -22,7 +22,7 @@ type definition struct {
 }
 
 // definitions returns all types of steps in the order of Zabbix's codes. Steps with noHandler take no
-// onFail, as in Zabbix. scripts compiles those of the step javascript.
+// onFail, as in Zabbix. scripts compiles the scripts of the step javascript.
 func definitions(scripts ScriptCompiler) []definition {
 	return []definition{
 		{"multiplier", "MULTIPLIER", 1, 1, 0, compileMultiplier},
