@@ -110,7 +110,7 @@ func tokenListCommand(s *commandLine) *cobra.Command {
 		},
 		run: readAndPrintList(func(c *commandCall) (listOutput[v1.Token], error) {
 			l, err := c.api.Access.Tokens(c.ctx, f.RowFilter)
-			return listOutput[v1.Token]{value: l, items: l.Items, columns: screen.SplitColumns("ID|USER|ROLE|TYPE|EXPIRES|MADE|BY|FOR"), row: func(t v1.Token) []any {
+			return listOutput[v1.Token]{value: l, items: l.Items, columns: screen.SplitColumns("ID|USER|ROLE|TYPE|EXPIRES|CREATED|BY|FOR"), row: func(t v1.Token) []any {
 				kind := "token"
 				if t.Session {
 					kind = "session"
@@ -191,7 +191,7 @@ func userListCommand(s *commandLine) *cobra.Command {
 		flags: func(flags *pflag.FlagSet) { f.registerWhere(flags, whereRowHelp(`row.role == "admin"`)) },
 		run: readAndPrintList(func(c *commandCall) (listOutput[v1.User], error) {
 			l, err := c.api.Access.Users(c.ctx, f.RowFilter)
-			return listOutput[v1.User]{value: l, items: l.Items, columns: screen.SplitColumns("NAME|ROLE|SESSIONS|TOKENS|MADE"), row: func(u v1.User) []any {
+			return listOutput[v1.User]{value: l, items: l.Items, columns: screen.SplitColumns("NAME|ROLE|SESSIONS|TOKENS|CREATED"), row: func(u v1.User) []any {
 				return []any{u.Name, userRightsText(u.Role, u.Bindings, u.Run), u.Sessions, u.Tokens, c.AgeText(u.Created)}
 			}}, err
 		}),

@@ -144,7 +144,7 @@ var verdictColours = map[doctor.Verdict]screen.Colour{doctor.Fine: screen.Green,
 func printFindings(s *screen.Screen, findings []doctor.Finding) error {
 	findings = slices.Clone(findings)
 	slices.SortStableFunc(findings, func(x, y doctor.Finding) int { return verdictOrder[x.Verdict] - verdictOrder[y.Verdict] })
-	t := screen.NewTable(findings, screen.SplitColumns("STATUS|WHAT|MEASURED|NEEDED|COMMAND"), func(f doctor.Finding) []any {
+	t := screen.NewTable(findings, screen.SplitColumns("STATUS|CHECKED|MEASURED|NEEDED|COMMAND"), func(f doctor.Finding) []any {
 		return []any{screen.Cell{Text: string(f.Verdict), Colour: verdictColours[f.Verdict]}, f.What, f.Measured, f.Needed, f.Mend}
 	})
 	below := s.Width > 0 && t.Width() > s.Width

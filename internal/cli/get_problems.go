@@ -183,7 +183,7 @@ func getHistory(c *commandCall, names []string, g *getFlags) error {
 	return listOutput[v1.Entry]{
 		value: v1.EntryList{Items: items, Next: next}, items: items, notes: []string{more},
 		empty:   "no history: the server keeps changes of status for --history-retention",
-		columns: screen.SplitColumns("NAMESPACE|WHEN|NODE|CHECK|WHAT").HideUnless(c.allNamespaces, "NAMESPACE"),
+		columns: screen.SplitColumns("NAMESPACE|TIME|NODE|CHECK|CHANGE").HideUnless(c.allNamespaces, "NAMESPACE"),
 		row: func(e v1.Entry) []any {
 			entry := screen.Cell{Text: historyEntryText(e)}
 			if e.Kind == "status" {
@@ -208,7 +208,7 @@ func getTimeline(c *commandCall, ids []string) error {
 		return err
 	}
 	return listOutput[v1.Moment]{
-		value: l, items: l.Items, columns: screen.SplitColumns("WHEN|EVENT|WHAT"),
+		value: l, items: l.Items, columns: screen.SplitColumns("TIME|STEP|TEXT"),
 		row: func(m v1.Moment) []any { return []any{c.DateAndTime(m.At), m.Kind, m.Text} },
 	}.print(c)
 }

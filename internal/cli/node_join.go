@@ -143,7 +143,7 @@ func joinTokenListCommand(s *commandLine) *cobra.Command {
 				empty = "no join tokens match"
 			}
 			return listOutput[v1.JoinToken]{
-				value: l, items: l.Items, empty: empty, columns: screen.SplitColumns("ID|NAMESPACE|GROUPS|USED|EXPIRES|MADE|BY|FOR"),
+				value: l, items: l.Items, empty: empty, columns: screen.SplitColumns("ID|NAMESPACE|GROUPS|USED|EXPIRES|CREATED|BY|FOR"),
 				row: func(t v1.JoinToken) []any {
 					used := strconv.Itoa(t.Uses)
 					used += textWhen(t.MaxUses != 0, " of "+strconv.Itoa(t.MaxUses))

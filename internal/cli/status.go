@@ -103,7 +103,7 @@ func printStatus(c *commandCall, s v1.Status) {
 	}
 	if rows := problemRows(c, s); len(rows) > 0 {
 		c.Printf("\n")
-		_ = screen.NewTable(rows, screen.SplitColumns("STATUS|WHAT|FOR|OUTPUT"), func(row []any) []any { return row }).Write(c.Screen)
+		_ = screen.NewTable(rows, screen.SplitColumns("STATUS|EVENT|FOR|OUTPUT"), func(row []any) []any { return row }).Write(c.Screen)
 		if more := s.Silent - uint64(len(s.SilentNow)); more > 0 {
 			c.Printf("%d more silent: muster get problems --open --check keepalive%s\n", more, namespaceFlagOfStatus(c))
 		}
