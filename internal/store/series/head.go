@@ -38,13 +38,11 @@ type point struct {
 
 // headSeries is one series in the head: its open chunk, its full chunks and its late values.
 type headSeries struct {
-	// Append needs those of the first cache line.
-	given, taken int64 // time of the newest value in ms: as it came, and as it was stored
-	openMax      int64 // time of the last value of open
-	openEnd      int64 // end of its range
-	open         *chunkenc.XORChunk
-	appender     chunkenc.Appender // of open
-	gone         bool              // it has left the head
+	// Append needs these fields, which fit a cache line of 64 bytes.
+	open  openChunk
+	taken int64  // time of the newest value as it was stored, ms
+	moved uint16 // how much later that is than the time with which it came, ms: at most maxShift
+	gone  bool   // it has left the head
 
 	openMin    int64       // time of the first value of open
 	full       []fullChunk // that no sync has covered, by time
@@ -86,7 +84,7 @@ const maxDisplaced = 8192
 // of the one before it is moved; ok is false if it would be moved too far.
 func (s *headSeries) place(at int64) (ms int64, moved, late, ok bool) {
 	given := at / 1e6
-	if given < s.given {
+	if given < s.arrival() {
 		return given, false, true, true
 	}
 	ms = given
@@ -96,9 +94,12 @@ func (s *headSeries) place(at int64) (ms int64, moved, late, ok bool) {
 	if ms-given > maxShift {
 		return given, false, false, false
 	}
-	s.given, s.taken = given, ms
+	s.taken, s.moved = ms, uint16(ms-given)
 	return ms, moved, false, true
 }
+
+// arrival returns the time with which the newest value came, ms.
+func (s *headSeries) arrival() int64 { return s.taken - int64(s.moved) }
 
 // Append appends a value to a series.
 func (s *db) Append(id model.Partition, ref *Series, name func() labels.Labels, at int64, value float64) {
@@ -164,7 +165,7 @@ func (s *db) Insert(id model.Partition, ref *Series, l labels.Labels, ms int64, 
 			return
 		}
 	default:
-		of.given, of.taken = ms, ms
+		of.taken, of.moved = ms, 0
 		s.add(p, of, ms, value)
 	}
 	p.newest = max(p.newest, ms)
@@ -190,22 +191,19 @@ func (s *db) isTimely(p *headPartition, ms int64) bool {
 
 // add appends a value that is newer than all others of its series; the caller holds the mutex of the partition.
 func (s *db) add(p *headPartition, of *headSeries, ms int64, value float64) {
-	if of.open != nil && (of.open.NumSamples() >= maxSamples || ms >= of.openEnd) {
+	if of.open.count >= maxSamples || of.open.count > 0 && ms >= min(s.rangeEnd(of.open.last), of.open.last+maxDelta) {
 		s.cut(of)
 	}
-	if of.open == nil {
-		of.open, of.openMin, of.openEnd = chunkenc.NewXORChunk(), ms, s.rangeEnd(ms)
-		of.appender, _ = of.open.Appender() // of an empty chunk, so it has no error
+	if of.open.count == 0 {
+		of.openMin, p.oldest = ms, min(p.oldest, ms)
 	}
-	of.appender.Append(0, ms, value)
-	of.openMax = ms
-	p.oldest = min(p.oldest, ms)
+	of.open.append(ms, value)
 }
 
 // cut closes the open chunk of a series, which becomes a full chunk; the caller holds the mutex of the partition.
 func (s *db) cut(of *headSeries) {
-	of.full = append(of.full, fullChunk{min: of.openMin, max: of.openMax, data: slices.Clone(of.open.Bytes()), file: s.fileAt(of.openMin)})
-	of.open, of.appender = nil, nil
+	of.full = append(of.full, fullChunk{min: of.openMin, max: of.open.last, data: of.open.bytes(), file: s.fileAt(of.openMin)})
+	of.open = openChunk{}
 }
 
 // addLate inserts a late value (one that is older than the newest of its series). Where its series has a late value
@@ -234,20 +232,21 @@ func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (moved,
 
 // hasInOrder reports whether the chunks of a series in memory have a value at a time. A query and a block would take one of two.
 func (of *headSeries) hasInOrder(ms int64) bool {
-	if of.open != nil && ms >= of.openMin && ms <= of.openMax {
-		return chunkHas(of.open, ms)
+	if of.open.count > 0 && ms >= of.openMin && ms <= of.open.last {
+		return chunkHas(of.open.bytes(), ms)
 	}
 	for i := range of.full {
 		if c := &of.full[i]; ms >= c.min && ms <= c.max {
-			chunk, err := chunkenc.FromData(chunkenc.EncXOR, c.data)
-			return err == nil && chunkHas(chunk, ms)
+			return chunkHas(c.data, ms)
 		}
 	}
 	return false
 }
 
 // chunkHas reports whether a chunk has a value at a time.
-func chunkHas(c chunkenc.Chunk, ms int64) bool {
+func chunkHas(data []byte, ms int64) bool {
+	c := chunkenc.NewXORChunk()
+	c.Reset(data)
 	for it := c.Iterator(nil); it.Next() != chunkenc.ValNone; {
 		if at := it.AtT(); at >= ms {
 			return at == ms
@@ -429,8 +428,8 @@ func (s *db) drop(p *headPartition, end int64, read map[*headSeries][]point) {
 	p.oldest = math.MaxInt64
 	var gone []*headSeries
 	for _, of := range p.series {
-		if of.open != nil && of.openMax < end {
-			of.open, of.appender = nil, nil
+		if of.open.last < end {
+			of.open = openChunk{}
 		}
 		of.full = slices.DeleteFunc(of.full, func(c fullChunk) bool { return c.max < end })
 		of.saved = slices.DeleteFunc(of.saved, func(t savedTail) bool { return t.file.end <= end })
@@ -449,7 +448,7 @@ func (s *db) drop(p *headPartition, end int64, read map[*headSeries][]point) {
 
 // noteOldest lowers the oldest time of the partition if a series has an older value.
 func (p *headPartition) noteOldest(of *headSeries) {
-	if of.open != nil {
+	if of.open.count > 0 {
 		p.oldest = min(p.oldest, of.openMin)
 	}
 	for _, c := range of.full {
@@ -462,7 +461,7 @@ func (p *headPartition) noteOldest(of *headSeries) {
 
 // isEmpty reports whether a series has no chunks.
 func (of *headSeries) isEmpty() bool {
-	return of.open == nil && len(of.full) == 0 && len(of.saved) == 0
+	return of.open.count == 0 && len(of.full) == 0 && len(of.saved) == 0
 }
 
 // removeLate removes late values that are in a block now.

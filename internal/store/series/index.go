@@ -73,6 +73,9 @@ func (x *seriesIndex) search(p *headPartition, hash uint64, l labels.Labels) (of
 
 // remove removes series from the index. Call it with the mutex of their partition.
 func (x *seriesIndex) remove(list []*headSeries) {
+	if len(list) == 0 {
+		return // the postings would copy the list of all series
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	deleted, affected := map[storage.SeriesRef]struct{}{}, map[labels.Label]struct{}{}

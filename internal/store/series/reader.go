@@ -198,8 +198,8 @@ func (x headIndex) chunksOf(of *headSeries, metas []chunks.Meta) (_ []chunks.Met
 	}
 	p := of.partition
 	p.mu.Lock()
-	if of.open != nil {
-		add(of.openMin, of.openMax, slices.Clone(of.open.Bytes()))
+	if of.open.count > 0 {
+		add(of.openMin, of.open.last, of.open.bytes())
 	}
 	for i := len(of.full) - 1; i >= 0; i-- {
 		add(of.full[i].min, of.full[i].max, slices.Clone(of.full[i].data))

@@ -59,12 +59,10 @@ func (s *db) Encode(id model.Partition, b []byte) []byte {
 func (of *headSeries) encode(b []byte, files []*rangeFile, late []point) []byte {
 	b = binary.AppendUvarint(b, uint64(of.labels.Len()))
 	of.labels.Range(func(l labels.Label) { b = appendText(appendText(b, l.Name), l.Value) })
-	b = binary.AppendVarint(b, of.given)
-	b = binary.AppendVarint(b, of.taken-of.given)
-	if of.open == nil {
-		b = append(b, 0)
-	} else {
-		b = appendText(b, of.open.Bytes())
+	b = binary.AppendVarint(b, of.taken)
+	b = binary.AppendUvarint(b, uint64(of.moved))
+	if b = of.open.encode(b); of.open.count > 0 {
+		b = binary.AppendVarint(b, of.openMin)
 	}
 	for _, f := range files {
 		b = binary.AppendUvarint(b, uint64(of.tail(f)))
@@ -82,13 +80,52 @@ func (of *headSeries) encode(b []byte, files []*rangeFile, late []point) []byte 
 		}
 	}
 	b = binary.AppendUvarint(b, uint64(len(late)))
-	before := of.given
+	before := of.taken
 	for _, v := range late {
 		b = binary.AppendVarint(b, v.ms-before)
 		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v.value))
 		before = v.ms
 	}
 	return b
+}
+
+// encode appends an open chunk to a snapshot: the data, and the state of the encoder behind it.
+func (c *openChunk) encode(b []byte) []byte {
+	if c.count == 0 {
+		return append(b, 0)
+	}
+	from := len(b) + uvarintLen(len(c.data))
+	b = appendText(b, c.data)
+	binary.BigEndian.PutUint16(b[from:], uint16(c.count))
+	b = binary.AppendVarint(b, c.last)
+	b = binary.LittleEndian.AppendUint64(b, c.value)
+	b = binary.AppendUvarint(b, uint64(c.delta))
+	return append(b, c.free, c.leading, c.trailing)
+}
+
+// uvarintLen returns the length of a number as a uvarint.
+func uvarintLen(n int) int { return len(binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen64), uint64(n))) }
+
+// decodeOpen reads an open chunk from a snapshot.
+func decodeOpen(d Decoder) (c openChunk) {
+	data := d.Bytes()
+	if len(data) == 0 {
+		return c
+	}
+	last, value, delta, free, leading, trailing := d.Int(), d.Fixed64(), d.Uint(), d.Byte(), d.Byte(), d.Byte()
+	if d.Err() != nil {
+		return c
+	}
+	c = openChunk{last: last, value: value, delta: uint32(delta), free: free, leading: leading, trailing: trailing}
+	if len(data) > chunkHeader && len(data) <= maxChunk && data[0] == 0 && delta <= maxDelta {
+		c.count = data[1]
+		c.data = append(make([]byte, 0, max(firstCapacity, len(data)+8)), data...)
+	}
+	if !c.isSound() {
+		d.Fail("open chunk of a series")
+		return openChunk{}
+	}
+	return c
 }
 
 // Decode fills the head of a partition from a snapshot. It leaves out the values that blocks have.
@@ -108,8 +145,9 @@ func (s *db) Decode(id model.Partition, d Decoder) {
 	for range d.Count() {
 		files = append(files, s.decodeFile(d.Int(), d.Int()))
 	}
+	in := &snapshotReader{Decoder: d, files: files, same: same, labels: labels.NewScratchBuilder(5)}
 	for range d.Count() {
-		if s.decodeSeries(p, d, files, same); d.Err() != nil {
+		if s.decodeSeries(p, in); d.Err() != nil {
 			s.index.remove(p.series)
 			p.reset()
 			return
@@ -135,28 +173,58 @@ func (s *db) decodeFile(start, end int64) *rangeFile {
 	return f
 }
 
-// decodeSeries reads the state of a series from a snapshot. same says that the store has the ranges of the snapshot.
-func (s *db) decodeSeries(p *headPartition, d Decoder, files []*rangeFile, same bool) {
-	l := labels.NewScratchBuilder(5)
-	for range d.Count() {
-		l.Add(string(d.Bytes()), string(d.Bytes()))
+// snapshotReader reads the series of a partition from a snapshot.
+type snapshotReader struct {
+	Decoder
+	files  []*rangeFile
+	same   bool // the store has the ranges of the snapshot
+	labels labels.ScratchBuilder
+	last   []labels.Label // of the series before
+}
+
+// readLabels reads the labels of a series. Texts that it shares with the series before are not copied again.
+func (r *snapshotReader) readLabels() (l labels.Labels) {
+	r.labels.Reset()
+	for i := range r.Count() {
+		if i == len(r.last) {
+			r.last = append(r.last, labels.Label{})
+		}
+		of := &r.last[i]
+		for _, text := range [...]*string{&of.Name, &of.Value} {
+			if b := r.Bytes(); *text != string(b) {
+				*text = string(b)
+			}
+		}
+		r.labels.Add(of.Name, of.Value)
 	}
-	given, step := d.Int(), d.Int()
+	r.labels.Sort()
+	return r.labels.Labels()
+}
+
+// decodeSeries reads the state of a series from a snapshot.
+func (s *db) decodeSeries(p *headPartition, d *snapshotReader) {
+	l := d.readLabels()
+	taken, moved := d.Int(), d.Uint()
+	if moved > maxShift {
+		d.Fail("a value was moved too far")
+	}
 	if d.Err() != nil {
 		return
 	}
-	l.Sort()
-	of, count := s.index.find(p, l.Labels(), 0), len(p.series)
-	if count == 0 || p.series[count-1] != of || !of.isEmpty() || of.given != 0 {
+	of, count := s.index.find(p, l, 0), len(p.series)
+	if count == 0 || p.series[count-1] != of || !of.isEmpty() || of.taken != 0 {
 		d.Fail("a series comes twice")
 		return
 	}
-	of.given, of.taken = given, given+step
-	open := decodeChunk(d)
+	of.taken, of.moved = taken, uint16(moved)
+	open := decodeOpen(d)
+	if open.count > 0 {
+		of.openMin = d.Int()
+	}
 	var older [][]byte
-	for _, f := range files {
+	for _, f := range d.files {
 		if offset := int64(d.Uint()); f != nil && offset != 0 {
-			if !same {
+			if !d.same {
 				older = s.appendChain(older, f, offset)
 			} else {
 				of.saved = append(of.saved, savedTail{f, offset})
@@ -166,7 +234,7 @@ func (s *db) decodeSeries(p *headPartition, d Decoder, files []*rangeFile, same 
 	for range d.Count() {
 		older = append(older, decodeChunk(d)...)
 	}
-	ms, late := given, []point(nil)
+	ms, late := taken, []point(nil)
 	for range d.Count() {
 		ms += d.Int()
 		late = append(late, point{ms, math.Float64frombits(d.Fixed64())})
@@ -174,21 +242,25 @@ func (s *db) decodeSeries(p *headPartition, d Decoder, files []*rangeFile, same 
 	if d.Err() != nil {
 		return
 	}
-	for _, chunk := range append(older, open...) {
+	if open.count > 0 && (!d.same || len(older) > 0 || of.openMin < s.sealed.Load()) {
+		older, open = append(older, open.bytes()), openChunk{}
+	}
+	of.open = open
+	for _, chunk := range older {
 		points, err := appendPoints(nil, chunk)
 		if err != nil || len(points) == 0 {
 			d.Fail("chunk of a series")
 			return
 		}
-		for _, v := range points { // one by one, because an appender of a copy does not know where in the last byte it ended
+		for _, v := range points {
 			switch {
 			case v.ms >= s.sealed.Load():
 				s.add(p, of, v.ms, v.value)
-			case !same:
+			case !d.same:
 				p.addLate(of, v.ms, v.value)
 			}
 		}
-		if of.open != nil && len(points) >= maxSamples {
+		if of.open.count > 0 && len(points) >= maxSamples {
 			s.cut(of)
 		}
 	}

@@ -1,0 +1,113 @@
+package series
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+)
+
+// openChunk is a chunk to which values are appended, in the encoding of chunkenc.XORChunk. It keeps the state of the encoder, which
+// an XORChunk computes by decoding: so an append reads the end of the data alone, and a chunk from a snapshot goes on at its last bit.
+type openChunk struct {
+	data              []byte // header of 2 bytes, which bytes fills in, and a stream of bits; nil: the chunk has no values
+	last              int64  // time of the last value, ms
+	value             uint64 // bits of the last value
+	delta             uint32 // time between the last two values, ms
+	count             uint8  // values
+	free              uint8  // bits of the last byte that are not used yet
+	leading, trailing uint8  // zero bits around the last difference of two values; noWindow: none was written
+}
+
+const (
+	chunkHeader   = 2
+	firstCapacity = 64   // bytes of a new chunk: 120 values of a constant take 48
+	noWindow      = 0xff // of openChunk.leading
+	maxDelta      = math.MaxUint32
+)
+
+// bytes returns a copy of the chunk as XORChunk.Reset reads it.
+func (c *openChunk) bytes() []byte {
+	b := append([]byte(nil), c.data...)
+	binary.BigEndian.PutUint16(b, uint16(c.count))
+	return b
+}
+
+// append appends a value whose time is later than that of the last one, by at most maxDelta.
+func (c *openChunk) append(ms int64, value float64) {
+	v, delta := math.Float64bits(value), ms-c.last
+	switch c.count {
+	case 0:
+		c.data = binary.AppendVarint(make([]byte, chunkHeader, firstCapacity), ms)
+		c.data = binary.BigEndian.AppendUint64(c.data, v)
+		delta, c.free, c.leading = 0, 0, noWindow
+	case 1:
+		c.data = binary.AppendUvarint(c.data, uint64(delta))
+		c.appendValue(v)
+	default:
+		switch d := delta - int64(c.delta); {
+		case d == 0:
+			c.appendBits(0, 1)
+		case fits(d, 14):
+			c.appendBits(0b10<<14|uint64(d)&(1<<14-1), 16)
+		case fits(d, 17):
+			c.appendBits(0b110<<17|uint64(d)&(1<<17-1), 20)
+		case fits(d, 20):
+			c.appendBits(0b1110<<20|uint64(d)&(1<<20-1), 24)
+		default:
+			c.appendBits(0b1111, 4)
+			c.appendBits(uint64(d), 64)
+		}
+		c.appendValue(v)
+	}
+	c.last, c.value, c.delta, c.count = ms, v, uint32(delta), c.count+1
+}
+
+// fits reports whether n bits hold a difference of times.
+func fits(d int64, n uint) bool { return -(1<<(n-1)-1) <= d && d <= 1<<(n-1) }
+
+// appendValue appends the bits in which a value differs from the last one.
+func (c *openChunk) appendValue(v uint64) {
+	diff := v ^ c.value
+	if diff == 0 {
+		c.appendBits(0, 1)
+		return
+	}
+	leading, trailing := uint8(min(bits.LeadingZeros64(diff), 31)), uint8(bits.TrailingZeros64(diff))
+	if c.leading != noWindow && leading >= c.leading && trailing >= c.trailing {
+		c.appendBits(0b10, 2)
+		c.appendBits(diff>>c.trailing, 64-uint(c.leading)-uint(c.trailing))
+		return
+	}
+	c.leading, c.trailing = leading, trailing
+	width := 64 - uint(leading) - uint(trailing)
+	c.appendBits(0b11<<11|uint64(leading)<<6|uint64(width)&63, 13)
+	c.appendBits(diff>>trailing, width)
+}
+
+// appendBits appends the n low bits of u, at most 64.
+func (c *openChunk) appendBits(u uint64, n uint) {
+	u <<= 64 - n
+	if free := uint(c.free); free > 0 {
+		c.data[len(c.data)-1] |= byte(u >> (64 - free))
+		if n < free {
+			c.free -= uint8(n)
+			return
+		}
+		u, n = u<<free, n-free
+	}
+	if need := len(c.data) + 8; need > cap(c.data) {
+		c.data = append(make([]byte, 0, need+need/4), c.data...)
+	}
+	for ; n > 8; n -= 8 {
+		c.data = append(c.data, byte(u>>56))
+		u <<= 8
+	}
+	if c.free = 0; n > 0 {
+		c.data, c.free = append(c.data, byte(u>>56)), uint8(8-n)
+	}
+}
+
+// isSound reports whether the state of the encoder, which a snapshot has, may belong to the data.
+func (c *openChunk) isSound() bool {
+	return len(c.data) > chunkHeader && c.count > 0 && c.count <= maxSamples && c.free < 8 && (c.leading == noWindow || c.leading < 32 && c.trailing < 64-c.leading)
+}
