@@ -3,13 +3,17 @@
 package series
 
 import (
+	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -58,6 +62,61 @@ func BenchmarkAppend(b *testing.B) {
 			runtime.ReadMemStats(&after)
 			b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/float64(count), "heap-B/series")
 			b.ReportMetric(float64(tick), "values/series")
+		})
+	}
+}
+
+// BenchmarkQuery measures the PromQL query of a chart over 20,000 of 200,000 series, one value of each a second: most series have a full
+// chunk in the file of the head, and an open one with the period of the query or a part of it.
+func BenchmarkQuery(b *testing.B) {
+	const nodes, items, queried, ticks = 2000, 100, 200, 200
+	store, err := Open(b.TempDir(), Options{LateWindow: 24 * time.Hour})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer store.Close()
+	var names []string
+	for n := range nodes {
+		name := fmt.Sprintf("host-%05d", n)
+		if n < queried {
+			names = append(names, name)
+		}
+		for i := range items {
+			var ref Series
+			l := func() labels.Labels { return Labels(fmt.Sprintf("item[%03d]", i), name, "default", "linux") }
+			for tick := range ticks {
+				store.Append(model.Partition(n%model.Partitions), &ref, l, start*1e6+int64(tick)*1e9, float64((n*7919+i*31+tick*104729)%10_000)/100)
+			}
+		}
+	}
+	for p := range model.Partitions {
+		store.Encode(model.Partition(p), nil)
+		if err := store.Sync(model.Partition(p)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	runtime.GC()
+	engine := promql.NewEngine(promql.EngineOpts{MaxSamples: 5_000_000, Timeout: time.Minute, Parser: parser.NewParser(parser.Options{})})
+	text := `sum by (template) (rate(item{node=~"` + strings.Join(names, "|") + `"}[1m]))`
+	for _, c := range []struct {
+		name string
+		at   int // of the last value, s after start
+	}{{"open", 199}, {"across", 150}} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			began := processTime(b)
+			for b.Loop() {
+				q, err := engine.NewInstantQuery(context.Background(), store, nil, text, time.UnixMilli(start+int64(c.at)*1000))
+				if err != nil {
+					b.Fatal(err)
+				}
+				result := q.Exec(context.Background())
+				if v, err := result.Vector(); err != nil || len(v) != 1 {
+					b.Fatal(v, err)
+				}
+				q.Close()
+			}
+			b.ReportMetric(float64(processTime(b)-began)/float64(b.N)/1e6, "cpu-ms/op")
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/prometheus/prometheus/model/labels"
@@ -21,6 +22,7 @@ type headReader struct {
 	db       *db
 	from, to int64                   // ms, both included
 	lateRead map[*headSeries][]point // late values that Series returned; nil: not kept
+	ahead    readAhead
 }
 
 // Index returns the index over the series of the head.
@@ -188,9 +190,9 @@ func (x headIndex) Series(ref storage.SeriesRef, builder *labels.ScratchBuilder,
 
 // chunksOf appends copies of the chunks of a series in the time range, and returns its late values in that range.
 func (x headIndex) chunksOf(of *headSeries, metas []chunks.Meta) (_ []chunks.Meta, late []point) {
-	first := len(metas)
+	first, oldest := len(metas), int64(math.MaxInt64)
 	add := func(from, to int64, data []byte) {
-		if to >= x.from && from <= x.to {
+		if oldest = from; to >= x.from && from <= x.to {
 			c := chunkenc.NewXORChunk()
 			c.Reset(data)
 			metas = append(metas, chunks.Meta{MinTime: from, MaxTime: to, Chunk: c})
@@ -201,7 +203,7 @@ func (x headIndex) chunksOf(of *headSeries, metas []chunks.Meta) (_ []chunks.Met
 	if of.open.count > 0 {
 		add(of.openMin, of.open.last, of.open.bytes())
 	}
-	for i := len(of.full) - 1; i >= 0; i-- {
+	for i := len(of.full) - 1; i >= 0 && oldest > x.from; i-- {
 		add(of.full[i].min, of.full[i].max, slices.Clone(of.full[i].data))
 	}
 	saved := slices.Clone(of.saved)
@@ -215,15 +217,13 @@ func (x headIndex) chunksOf(of *headSeries, metas []chunks.Meta) (_ []chunks.Met
 		x.lateRead[of] = late
 	}
 	for _, t := range slices.Backward(saved) {
-		for at := t.offset; at != 0; {
-			r, err := t.file.read(at)
+		for at := t.offset; at != 0 && oldest > x.from; {
+			r, err := x.ahead.read(t.file, at)
 			if err != nil {
 				x.db.reportDamage(t.file, at, err)
 				break
 			}
-			if add(r.min, r.max, r.data); r.max < x.from {
-				break
-			}
+			add(r.min, r.max, r.data)
 			at = r.prev
 		}
 	}

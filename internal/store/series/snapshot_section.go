@@ -287,7 +287,7 @@ func decodeChunk(d Decoder) [][]byte {
 func (s *db) appendChain(list [][]byte, f *rangeFile, offset int64) [][]byte {
 	from := len(list)
 	for offset != 0 {
-		r, err := f.read(offset)
+		r, _, err := f.read(offset, firstRead)
 		if err != nil {
 			s.reportDamage(f, offset, err)
 			break
