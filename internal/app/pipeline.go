@@ -271,8 +271,6 @@ func (s *Server) openView(ctx context.Context) (err error) {
 }
 
 const (
-	// seriesRetention is how long the series store keeps values.
-	seriesRetention = 31 * 24 * time.Hour
 	// seriesLateWindow is how much older than the newest value a late value may be, such as one of an agent's spool.
 	seriesLateWindow = 24 * time.Hour
 	// maxNamespaceSeries bounds the series of a namespace.
@@ -282,7 +280,7 @@ const (
 // openSeries opens the series store. It closes after the event view, whose workers append to it.
 func openSeries(s *Server) (o metric.SeriesOptions, err error) {
 	o.Store, err = series.Open(datadir.Series(s.cfg), series.Options{
-		Retention: seriesRetention, LateWindow: seriesLateWindow, MaxSeries: maxNamespaceSeries, Logger: s.log, Registry: s.registry,
+		Range: time.Duration(s.cfg.SeriesRange), Retention: time.Duration(s.cfg.SeriesRetention), MaxBytes: int64(s.cfg.SeriesBudget), LateWindow: seriesLateWindow, MaxSeries: maxNamespaceSeries, Logger: s.log, Registry: s.registry,
 	})
 	if err != nil {
 		return o, err

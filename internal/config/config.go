@@ -56,6 +56,9 @@ type Server struct {
 	HistoryBudget    model.Size     `name:"history-budget" default:"4GiB" doc:"Maximum size of history in history.db; the oldest changes, closed problems and sent messages make room for new ones before their retention ends. On a disk with less free space than journal-reserve (at least 64MiB) the present size is the maximum. On PostgreSQL there is none."`
 	HistoryRetention model.Duration `name:"history-retention" default:"90d" doc:"Retention of history."`
 	AuditRetention   model.Duration `name:"audit-retention" default:"400d" doc:"Retention of recorded changes of intent. 0s: unlimited."`
+	SeriesBudget     model.Size     `name:"series-budget" default:"32GiB" doc:"Maximum size of the blocks with numbers of items; the oldest block makes room for new ones before its retention ends. 0B: unlimited."`
+	SeriesRetention  model.Duration `name:"series-retention" default:"31d" doc:"Retention of numbers of items."`
+	SeriesRange      model.Duration `name:"series-range" default:"2h" doc:"Time whose numbers are in memory and in files of the head before they become a block. Shorter ranges make smaller blocks, and the same values take more space."`
 
 	KeepaliveInterval model.Duration `name:"keepalive-interval" default:"20s" doc:"Interval of keepalives of an idle agent."`
 	KeepaliveTimeout  model.Duration `name:"keepalive-timeout" default:"120s" doc:"Time without a message after which a node is down."`
@@ -104,6 +107,8 @@ func (s *Server) validate() []error {
 		}
 	}
 	wrong(s.Pending != "on" && s.Pending != "off", "pending: %q: expected on or off", s.Pending)
+	wrong(s.SeriesRange < model.Duration(time.Minute) || s.SeriesRange > model.Duration(24*time.Hour), "series-range (%s) must be at least 1m and at most 24h", s.SeriesRange)
+	wrong(s.SeriesRetention < 2*s.SeriesRange, "series-retention (%s) must be at least twice series-range (%s)", s.SeriesRetention, s.SeriesRange)
 	wrong(s.WatchdogInterval < model.Duration(time.Second), "watchdog-interval (%s) must be at least 1s", s.WatchdogInterval)
 	u, err := url.Parse(s.WatchdogURL)
 	wrong(s.WatchdogURL != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https"),

@@ -58,7 +58,7 @@ func TestFlagsOverrideEnvironmentOverridesFile(t *testing.T) {
 
 // TestAllErrorsReportedTogether loads several invalid settings and expects one error with all of them.
 func TestAllErrorsReportedTogether(t *testing.T) {
-	path := writeSettingsFile(t, "listn: ':1'\nkeepalive-timeout: 5\nlog-level: loud\n")
+	path := writeSettingsFile(t, "listn: ':1'\nkeepalive-timeout: 5\nlog-level: loud\nseries-range: 5s\nseries-retention: 8s\n")
 	_, err := loadSettings(t, map[string]string{"MUSTER_NODE_STATES": "many"}, "--config", path, "--listen-plain", "0.0.0.0:1")
 	if model.ClassOf(err) != model.Invalid {
 		t.Fatalf("got %v", err)
@@ -67,6 +67,7 @@ func TestAllErrorsReportedTogether(t *testing.T) {
 		path + `:1: unknown setting "listn"; did you mean "listen"?`,
 		path + `:2: keepalive-timeout: duration "5" has no unit`,
 		`environment MUSTER_NODE_STATES: node-states: "many"`,
+		"series-range (5s) must be at least 1m", "series-retention (8s) must be at least twice",
 		"listen-plain", "loopback", `log-level "loud"`,
 	} {
 		if !strings.Contains(err.Error(), want) {

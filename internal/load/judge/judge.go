@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/play"
@@ -77,7 +76,7 @@ func Judge(p *plan.Plan, log []observe.Line, state *observe.State) []Finding {
 			continue
 		}
 		for of := range c.Items {
-			if c.Items[of].Kind == plan.Text {
+			if c.Items[of].Kind.IsText() {
 				continue // the series store has numbers alone
 			}
 			list.judgeSum(p, c, node, of, acked[node], sent[node], state)
@@ -106,7 +105,7 @@ func (f *findings) judgeSum(p *plan.Plan, c *plan.Class, node, of int, acked, se
 	}
 	sum := 0.0
 	for tick := range acked {
-		sum += number(p.Value(c, node, of, tick))
+		sum += p.Stored(c, node, of, tick)
 	}
 	if got := state.Sums[node][of]; math.Abs(got-sum) > 1e-9*math.Abs(sum) {
 		f.add(Wrong, 1, "%s: the sum of its values is %v, not %v", name, got, sum)
@@ -117,7 +116,7 @@ func (f *findings) judgeSum(p *plan.Plan, c *plan.Class, node, of int, acked, se
 // that each is looked for.
 func (f *findings) judgeRaw(p *plan.Plan, c *plan.Class, node int, acked, sent uint64, raw [][]float64) {
 	for of := range c.Items {
-		if c.Items[of].Kind == plan.Text {
+		if c.Items[of].Kind.IsText() {
 			continue
 		}
 		left := map[float64]int{}
@@ -125,7 +124,7 @@ func (f *findings) judgeRaw(p *plan.Plan, c *plan.Class, node int, acked, sent u
 			left[v]++
 		}
 		for tick := range sent {
-			v := number(p.Value(c, node, of, tick))
+			v := p.Stored(c, node, of, tick)
 			if left[v]--; left[v] < 0 && tick < acked {
 				f.add(Wrong, 1, "node %d, %s: value %v of tick %d is missing among %d", node, c.Items[of].Key, v, tick, len(raw[of]))
 				break
@@ -139,9 +138,6 @@ func (f *findings) judgeRaw(p *plan.Plan, c *plan.Class, node int, acked, sent u
 		}
 	}
 }
-
-// number returns a value as the series store keeps it.
-func number(v item.Value) float64 { return v.Float() }
 
 // judgeTrigger compares the problems of an item's trigger.
 func (f *findings) judgeTrigger(p *plan.Plan, c *plan.Class, node, of int, ticks uint64, state *observe.State) {

@@ -16,7 +16,7 @@ func planned(t *testing.T) (*plan.Plan, []observe.Line, *observe.State) {
 	t.Helper()
 	sc, err := scenario.Parse("x.yaml", []byte(`scenario: muster.load/v1
 seed: 7
-agents: [{name: a, count: 4, values: [{name: item, count: 20, interval: 1s, triggerEvery: 2}]}]
+agents: [{name: a, count: 4, values: [{name: item, count: 20, interval: 1s, triggerEvery: 2, scriptEvery: 4}]}]
 phases: [{steady: 10m}]
 `))
 	if err != nil {
@@ -35,7 +35,7 @@ phases: [{steady: 10m}]
 		counts, sums := make([]float64, len(c.Items)), make([]float64, len(c.Items))
 		for i := range c.Items {
 			for tick := range ticks {
-				v := p.Value(c, node, i, tick).Float()
+				v := p.Stored(c, node, i, tick)
 				counts[i]++
 				sums[i] += v
 				if node == 2 {

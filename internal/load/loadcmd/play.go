@@ -211,7 +211,7 @@ func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config
 	say("%s: %s", sc.FullTitle(), sc.Brief())
 	uids := withTLS(sc)
 	held := keptCertificates(uids, say)
-	start := subject.Options{Binary: o.binary, Flags: o.flags, Env: o.env, Cores: sc.Server.Cores, Say: say,
+	start := subject.Options{Binary: o.binary, Flags: append(slices.Clone(sc.Server.Flags), o.flags...), Env: o.env, Cores: sc.Server.Cores, Say: say,
 		Prepare: func(ctx context.Context, s *intent.Service) error { return simulated.PrepareScenario(ctx, s, sc) }}
 	if held != nil {
 		start.CA = held.Authority.CopyTo

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,7 +66,7 @@ func (o *options) playValues(ctx context.Context, cmd *cobra.Command, sc *scenar
 		return model.Errorf(model.Invalid, "make the folder of the report: %w", err).WithHint("name one with --out that can be made and written to")
 	}
 	say("%s: %s", sc.FullTitle(), sc.Brief())
-	r.server, err = subject.Start(ctx, subject.Options{Binary: o.binary, Flags: o.flags, Env: o.env, Cores: sc.Server.Cores, Say: say, Prepare: r.prepare})
+	r.server, err = subject.Start(ctx, subject.Options{Binary: o.binary, Flags: append(slices.Clone(sc.Server.Flags), o.flags...), Env: o.env, Cores: sc.Server.Cores, Say: say, Prepare: r.prepare})
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -41,7 +42,9 @@ type Class struct {
 type Item struct {
 	Key    string
 	Kind   Kind
-	Window int // its trigger is a problem when so many last values are high; zero: it has no trigger
+	Window int    // its trigger is a problem when so many last values are high; zero: it has no trigger
+	Script bool   // a step of JavaScript doubles its values
+	From   string // key of the document of which the server makes its values; empty: the agent sends them
 }
 
 // Kind is the shape of an item's values.
@@ -54,8 +57,12 @@ const (
 	Gauge
 	Percent
 	Text
+	Document // a JSON text with the values of the items that are made of it
 	Watched
 )
+
+// IsText reports whether the series store has no values of this kind.
+func (k Kind) IsText() bool { return k == Text || k == Document }
 
 // New computes the plan of a scenario.
 func New(sc *scenario.Scenario) (*Plan, error) {
@@ -72,6 +79,9 @@ func New(sc *scenario.Scenario) (*Plan, error) {
 			}
 			for n := range max(1, v.Count) {
 				class.Items = append(class.Items, newItem(&v, n))
+				for k := range v.Dependents {
+					class.Items = append(class.Items, Item{Key: fmt.Sprintf("%s.%02d[%03d]", v.Name, k, n), Kind: Percent, From: class.Items[len(class.Items)-1-k].Key})
+				}
 			}
 		}
 		slices.SortFunc(class.Items, func(a, b Item) int { return cmp.Compare(a.Key, b.Key) })
@@ -110,6 +120,8 @@ func refuse(sc *scenario.Scenario, why string) error {
 func newItem(v *scenario.Values, n int) Item {
 	of := Item{Key: fmt.Sprintf("%s[%03d]", v.Name, n), Kind: Kind(n % 4)}
 	switch {
+	case v.Dependents > 0:
+		of.Kind = Document
 	case v.Type == "text":
 		of.Kind = Text
 	case v.TriggerEvery > 0 && n%v.TriggerEvery == 0:
@@ -120,6 +132,7 @@ func newItem(v *scenario.Values, n int) Item {
 	case v.Type == "integer":
 		of.Kind = Counter
 	}
+	of.Script = v.ScriptEvery > 0 && (n+1)%v.ScriptEvery == 0 && of.Window == 0 && !of.Kind.IsText()
 	return of
 }
 
@@ -175,11 +188,47 @@ func (p *Plan) draw(node, of int, tick uint64) uint64 {
 	return outputs.Mix(p.seed ^ uint64(node)<<40 ^ uint64(of)<<28 ^ tick)
 }
 
-// Value returns the value of an item of a node at a tick.
+// Stored returns the number that the server stores of an item's value at a tick.
+func (p *Plan) Stored(c *Class, node, of int, tick uint64) float64 {
+	v := p.Value(c, node, of, tick).Float()
+	if c.Items[of].Script {
+		v *= 2
+	}
+	return v
+}
+
+// documentBytes is the least size of a document.
+const documentBytes = 1000
+
+// document returns a JSON text with the values of the items that are made of it, by their keys.
+func (p *Plan) document(c *Class, node, of int, tick uint64) string {
+	b := append(make([]byte, 0, documentBytes+16), '{')
+	for i := range c.Items {
+		if c.Items[i].From == c.Items[of].Key {
+			b = append(strconv.AppendQuote(b, c.Items[i].field()), ':')
+			b = append(strconv.AppendFloat(b, p.float(c.Items[i].Kind, node, i, tick), 'g', -1, 64), ',')
+		}
+	}
+	b = append(b, `"text":"`...)
+	for len(b) < documentBytes {
+		b = append(b, 'x')
+	}
+	return string(append(b, `"}`...))
+}
+
+// field returns the name under which a document has the value of an item.
+func (i *Item) field() string {
+	name, _, _ := strings.Cut(i.Key, "[")
+	return name[strings.LastIndexByte(name, '.')+1:]
+}
+
+// Value returns the value of an item of a node at a tick, as the agent sends it.
 func (p *Plan) Value(c *Class, node, of int, tick uint64) item.Value {
 	switch kind := c.Items[of].Kind; kind {
 	case Counter:
 		return item.FromUnsigned(p.draw(node, of, 0)%1_000_000 + tick*(uint64(node+of)%1000+1))
+	case Document:
+		return item.FromText(p.document(c, node, of, tick))
 	case Text:
 		return item.FromText(fmt.Sprintf("service-%d request %016x took %d ms and was answered with status 200 by worker %d", of, p.draw(node, of, tick), tick%977, node))
 	default:
@@ -211,8 +260,15 @@ const limit = 80
 func (c *Class) Template() *model.TemplateSpec {
 	spec := &model.TemplateSpec{Targets: &model.Targets{Groups: []string{c.Name}}}
 	for _, i := range c.Items {
-		typ := map[Kind]string{Counter: "unsigned", Text: "text"}[i.Kind]
-		spec.Items = append(spec.Items, model.Item{Key: i.Key, Type: typ, Interval: model.Duration(c.Interval)})
+		out := model.Item{Key: i.Key, Type: map[Kind]string{Counter: "unsigned", Text: "text", Document: "text"}[i.Kind], Interval: model.Duration(c.Interval)}
+		if i.From != "" {
+			out.From, out.Interval = i.From, 0
+			out.Steps = []model.Step{{Name: "jsonPath", Parameters: []string{"$['" + i.field() + "']"}}}
+		}
+		if i.Script {
+			out.Steps = []model.Step{{Name: "javascript", Parameters: []string{"return value * 2"}}}
+		}
+		spec.Items = append(spec.Items, out)
 		switch i.Window {
 		case 0:
 		case 1:

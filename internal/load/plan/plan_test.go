@@ -1,12 +1,15 @@
 package plan
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/prep"
+	"github.com/muster-fleet/muster/internal/prep/javascript"
 	"github.com/muster-fleet/muster/internal/trigger"
 )
 
@@ -92,6 +95,46 @@ func TestPlannedProblemsAreThoseOfTheExpression(t *testing.T) {
 	}
 	if total < 30*2 { // two periods of each of 30 triggers
 		t.Errorf("%d problems", total)
+	}
+}
+
+// What the plan says of stored values is what the steps of the Template make of the values that are sent.
+func TestPlannedValuesAreThoseOfTheSteps(t *testing.T) {
+	p, err := of(t, `seed: 5
+agents: [{name: a, count: 2, values: [{name: item, count: 12, interval: 1s, triggerEvery: 4, scriptEvery: 6}, {name: doc, count: 2, type: text, interval: 1s, dependents: 5}]}]
+phases: [{steady: 1m}]
+`)
+	if err != nil || p.Items() != 2*(12+2+10) {
+		t.Fatalf("%v: %d items", err, p.Items())
+	}
+	c := &p.Classes[0]
+	spec, made, scripts := c.Template(), 0, 0
+	for i := range spec.Items {
+		typ, _ := spec.Items[i].ValueType()
+		chain, err := prep.Compile(spec.Items[i].Steps, typ, javascript.Compile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent := i
+		if from := spec.Items[i].From; from != "" {
+			made++
+			sent = slices.IndexFunc(c.Items, func(of Item) bool { return of.Key == from })
+		} else if len(spec.Items[i].Steps) > 0 {
+			scripts++
+		}
+		for tick := range uint64(60) {
+			raw := p.Value(c, 1, sent, tick)
+			if c.Items[sent].Kind == Document && (len(raw.String()) < documentBytes || len(raw.String()) > documentBytes+2) {
+				t.Fatalf("document of %d bytes", len(raw.String()))
+			}
+			v, err := chain.Run(nil, item.Sample{Value: raw})
+			if err != nil || !c.Items[i].Kind.IsText() && v.Float() != p.Stored(c, 1, i, tick) {
+				t.Fatalf("%s, tick %d: %v, %v, planned %v", c.Items[i].Key, tick, v, err, p.Stored(c, 1, i, tick))
+			}
+		}
+	}
+	if made != 10 || scripts != 2 {
+		t.Errorf("%d items of documents, %d of scripts", made, scripts)
 	}
 }
 

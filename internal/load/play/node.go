@@ -135,6 +135,9 @@ func (n *node) encode(first, last uint64, room *scratch) []byte {
 	for tick := first; tick < last; tick++ {
 		room.values = room.values[:0]
 		for i := range n.class.Items {
+			if n.class.Items[i].From != "" {
+				continue // the server makes it
+			}
 			room.values = append(room.values, wire.BlockValue{Position: uint32(i), Value: n.Plan.Value(n.class, n.number, i, tick)})
 		}
 		at := time.Duration(n.start.Load()) + n.Plan.Due(n.class, n.number, tick) // on the boot clock

@@ -13,13 +13,14 @@ import (
 
 // What a scenario may ask for at most, where neither the protocol nor the model says it.
 const (
-	maxAgents   = 1_000_000
-	maxShare    = 1000 // agents on one connection
-	maxSteps    = 1000
-	maxWatches  = 10_000
-	minOutput   = 48 // the head of an output, which tells it from others
-	minInterval = model.Duration(time.Second)
-	maxTime     = model.Duration(366 * 24 * time.Hour)
+	maxAgents     = 1_000_000
+	maxDependents = 1_000 // items of a value
+	maxShare      = 1000  // agents on one connection
+	maxSteps      = 1000
+	maxWatches    = 10_000
+	minOutput     = 48 // the head of an output, which tells it from others
+	minInterval   = model.Duration(time.Second)
+	maxTime       = model.Duration(366 * 24 * time.Hour)
 )
 
 // MaxOutput is the longest output, in bytes: a frame of the protocol has room for it, whatever

@@ -74,6 +74,11 @@ func (v *checker) shape(at string, c *Class) {
 		v.whole(field+".count", item.Count, 0, maxAgents)
 		v.nought(field+".count", "leave count out for one value, or leave out the value", float64(item.Count), "want 1 to %d", maxAgents)
 		v.whole(field+".triggerEvery", item.TriggerEvery, 0, maxAgents)
+		v.whole(field+".scriptEvery", item.ScriptEvery, 0, maxAgents)
+		v.whole(field+".dependents", item.Dependents, 0, maxDependents)
+		if item.Dependents > 0 && item.Type != "text" {
+			v.flaw(field+".dependents", "write type: text", "items are made of a text alone")
+		}
 		v.interval(field, item.Interval)
 		if item.Type != "" {
 			v.oneOf(field+".type", "type of value", item.Type, []string{"float", "integer", "text"})

@@ -114,7 +114,11 @@ func (s *Scenario) describeClass(c *Class) string {
 		parts = append(parts, c.Checks[i].describe()+s.describeAbout(&c.Checks[i]))
 	}
 	for _, v := range c.Values {
-		parts = append(parts, fmt.Sprintf("%d values %s every %s", max(1, v.Count), v.Name, v.Interval))
+		text := fmt.Sprintf("%d values %s every %s", max(1, v.Count), v.Name, v.Interval)
+		if v.Dependents > 0 {
+			text += fmt.Sprintf(" with %d dependent items each", v.Dependents)
+		}
+		parts = append(parts, text)
 	}
 	for _, p := range c.Policies {
 		parts = append(parts, fmt.Sprintf("%s components of %s every %s", Grouped(p.Components), p.Name, p.Interval))

@@ -78,7 +78,7 @@ func (s *Scenario) Memory() int64 {
 			each = TLSAgent + TLSSession + AgentLedger
 		}
 		for _, v := range c.Values {
-			need += int64(c.Count*max(1, v.Count)) * ServerItem
+			need += int64(c.Count*v.Items()) * ServerItem
 		}
 		need += int64(c.Count) * each
 		if c.Recorded != nil && c.Recorded.head != nil {

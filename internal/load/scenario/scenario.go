@@ -42,7 +42,8 @@ type Scenario struct {
 
 // Server is how the server that the run starts is held short.
 type Server struct {
-	Cores int `json:"cores,omitempty"` // how many it may use at once (GOMAXPROCS); 0: all of the machine
+	Cores int      `json:"cores,omitempty"` // how many it may use at once (GOMAXPROCS); 0: all of the machine
+	Flags []string `json:"flags,omitempty"` // of muster server, such as --series-range=5m; those of --server-flag come behind them
 }
 
 // Stream is a handler with stream.results: all, whose lines the loader takes and holds against
@@ -102,6 +103,10 @@ type Values struct {
 	Type     string         `json:"type,omitempty"` // float (default), integer, text
 	// A trigger on every so many of them; zero: none.
 	TriggerEvery int `json:"triggerEvery,omitempty"`
+	// A step of JavaScript on every so many of them; zero: none.
+	ScriptEvery int `json:"scriptEvery,omitempty"`
+	// Items that the server makes of each by JSONPath: the value is a JSON text of 1 kB. Zero: none.
+	Dependents int `json:"dependents,omitempty"`
 }
 
 // Policy is policy runs of a class; needs policies.

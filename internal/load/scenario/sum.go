@@ -44,11 +44,14 @@ func (s *Scenario) Rate() (perSecond float64) {
 func (s *Scenario) ValueRate() (perSecond float64) {
 	for _, c := range s.Agents {
 		for _, k := range c.Values {
-			perSecond += float64(c.Count*max(1, k.Count)) / time.Duration(max(1, k.Interval)).Seconds()
+			perSecond += float64(c.Count*k.Items()) / time.Duration(max(1, k.Interval)).Seconds()
 		}
 	}
 	return perSecond
 }
+
+// Items returns how many items of an agent it stands for.
+func (v *Values) Items() int { return max(1, v.Count) * (1 + v.Dependents) }
 
 // ComponentRate is how many components of policies they report on per second.
 func (s *Scenario) ComponentRate() (perSecond float64) {

@@ -42,7 +42,6 @@ func (c *fleetCommit) Entries(s journal.Section, fn func([]byte) error) error {
 
 // Sizes of the fleet of BenchmarkRestart.
 const (
-	benchNodes  = 1000
 	benchItems  = 100 // of each node
 	benchWarmup = 60  // values of each item in the snapshot
 	benchReplay = 30  // values of each item behind it
@@ -78,10 +77,10 @@ func benchValue(i int, tick uint64) item.Value {
 	}
 }
 
-// fleetTick returns the commit of a tick.
-func fleetTick(number uint64) *fleetCommit {
+// fleetTick returns the commit of a tick of a number of nodes.
+func fleetTick(nodes int, number uint64) *fleetCommit {
 	c := &fleetCommit{testCommit: testCommit{number: number}, sections: make([][][]byte, model.Partitions)}
-	for node := range benchNodes {
+	for node := range nodes {
 		var list []wire.BlockValue
 		for i := range benchItems {
 			list = append(list, wire.BlockValue{Position: uint32(i), Value: benchValue(node*benchItems+i, number)})
@@ -121,67 +120,76 @@ func processTime(b *testing.B) time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// BenchmarkRestart measures the parts of a start behind kill -9, in CPU time per item and value: snapshots of 100,000 items are read,
-// and the values of 30 s behind them are applied again. It also reports what snapshots cost before, and the heap per item.
+// BenchmarkRestart measures the parts of a start behind kill -9, in CPU time per item and value: snapshots are read, and the values of
+// 30 s behind them are applied again. It also reports what snapshots cost before, and the heap per item.
 func BenchmarkRestart(b *testing.B) {
-	const items, values = benchNodes * benchItems, benchNodes * benchItems * benchReplay
-	for b.Loop() {
-		b.StopTimer()
-		dir := b.TempDir()
-		v, s := newFleetView(b, dir)
-		heap := func() float64 {
-			var m runtime.MemStats
-			runtime.GC()
-			runtime.ReadMemStats(&m)
-			return float64(m.HeapAlloc)
-		}
-		empty := heap()
-		for tick := range uint64(benchWarmup) {
-			if err := v.shard.Apply(fleetTick(tick + 1)); err != nil {
-				b.Fatal(err)
+	for _, nodes := range [...]int{1_000, 10_000} {
+		b.Run(fmt.Sprint(nodes*benchItems), func(b *testing.B) {
+			for b.Loop() {
+				benchmarkRestart(b, nodes)
 			}
-		}
-		b.ReportMetric((heap()-empty)/items, "heap-B/item")
-		var bodies [model.Partitions][]byte
-		var at [model.Partitions]journal.Position
-		size, began := 0, processTime(b)
-		for p := range model.Partitions {
-			bodies[p], at[p] = v.shard.Snapshot(model.Partition(p), nil)
-			size += len(bodies[p])
-			if err := s.Sync(model.Partition(p)); err != nil {
-				b.Fatal(err)
-			}
-		}
-		b.ReportMetric(float64(processTime(b)-began)/items, "encode-ns/item")
-		b.ReportMetric(float64(size)/items, "snapshot-B/item")
-		var commits []*fleetCommit
-		for tick := range uint64(benchReplay) {
-			commits = append(commits, fleetTick(benchWarmup+tick+1))
-		}
-		if err := s.Close(); err != nil {
-			b.Fatal(err)
-		}
-		v, s = newFleetView(b, dir)
-		runtime.GC()
-		b.StartTimer()
-		began = processTime(b)
-		for p := range model.Partitions {
-			if err := v.shard.Restore(model.Partition(p), at[p], bodies[p]); err != nil {
-				b.Fatal(err)
-			}
-		}
-		b.ReportMetric(float64(processTime(b)-began)/items, "decode-ns/item")
-		began = processTime(b)
-		for _, c := range commits {
-			if err := v.shard.Apply(c); err != nil {
-				b.Fatal(err)
-			}
-		}
-		b.ReportMetric(float64(processTime(b)-began)/values, "replay-ns/value")
-		b.StopTimer()
-		if err := s.Close(); err != nil {
-			b.Fatal(err)
-		}
-		b.StartTimer()
+		})
 	}
+}
+
+// benchmarkRestart stops and starts a fleet once.
+func benchmarkRestart(b *testing.B, nodes int) {
+	items := float64(nodes * benchItems)
+	b.StopTimer()
+	dir := b.TempDir()
+	v, s := newFleetView(b, dir)
+	heap := func() float64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapAlloc)
+	}
+	empty := heap()
+	for tick := range uint64(benchWarmup) {
+		if err := v.shard.Apply(fleetTick(nodes, tick+1)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric((heap()-empty)/items, "heap-B/item")
+	var bodies [model.Partitions][]byte
+	var at [model.Partitions]journal.Position
+	size, began := 0, processTime(b)
+	for p := range model.Partitions {
+		bodies[p], at[p] = v.shard.Snapshot(model.Partition(p), nil)
+		size += len(bodies[p])
+		if err := s.Sync(model.Partition(p)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(processTime(b)-began)/items, "encode-ns/item")
+	b.ReportMetric(float64(size)/items, "snapshot-B/item")
+	var commits []*fleetCommit
+	for tick := range uint64(benchReplay) {
+		commits = append(commits, fleetTick(nodes, benchWarmup+tick+1))
+	}
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	v, s = newFleetView(b, dir)
+	runtime.GC()
+	b.StartTimer()
+	began = processTime(b)
+	for p := range model.Partitions {
+		if err := v.shard.Restore(model.Partition(p), at[p], bodies[p]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(processTime(b)-began)/items, "decode-ns/item")
+	began = processTime(b)
+	for _, c := range commits {
+		if err := v.shard.Apply(c); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(processTime(b)-began)/items/benchReplay, "replay-ns/value")
+	b.StopTimer()
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	b.StartTimer()
 }

@@ -42,6 +42,7 @@ type headSeries struct {
 	open  openChunk
 	taken int64  // time of the newest value as it was stored, ms
 	moved uint16 // how much later that is than the time with which it came, ms: at most maxShift
+	limit uint8  // values at which open is full
 	gone  bool   // it has left the head
 
 	openMin    int64       // time of the first value of open
@@ -191,14 +192,22 @@ func (s *db) isTimely(p *headPartition, ms int64) bool {
 
 // add appends a value that is newer than all others of its series; the caller holds the mutex of the partition.
 func (s *db) add(p *headPartition, of *headSeries, ms int64, value float64) {
-	if of.open.count >= maxSamples || of.open.count > 0 && ms >= min(s.rangeEnd(of.open.last), of.open.last+maxDelta) {
+	inRange := of.open.count > 0 && ms < min(s.rangeEnd(of.open.last), of.open.last+maxDelta)
+	if of.open.count > 0 && (of.open.count >= of.limit || !inRange) {
 		s.cut(of)
 	}
 	if of.open.count == 0 {
-		of.openMin, p.oldest = ms, min(p.oldest, ms)
+		of.openMin, p.oldest, of.limit = ms, min(p.oldest, ms), maxSamples
+		if !inRange {
+			of.limit = firstLimit(of.labels)
+		}
 	}
 	of.open.append(ms, value)
 }
+
+// firstLimit returns the number of values of a series' first chunk in a range. It differs, so that series with equal intervals do not
+// fill their chunks at the same time: memory would grow and shrink with them.
+func firstLimit(l labels.Labels) uint8 { return uint8(maxSamples/4 + l.Hash()%(maxSamples*3/4+1)) }
 
 // cut closes the open chunk of a series, which becomes a full chunk; the caller holds the mutex of the partition.
 func (s *db) cut(of *headSeries) {

@@ -308,13 +308,17 @@ func TestMissingFile(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{})
 	points := fill(t, s, new(Series), 0, 500)
+	inFile := int(firstLimit(load))
+	for inFile+maxSamples < len(points) {
+		inFile += maxSamples
+	}
 	body := snapshot(t, s)
 	testenv.NoError(t, s.Close())
 	testenv.NoError(t, os.RemoveAll(filepath.Join(dir, headFolder)))
 	s = open(t, dir, Options{})
 	defer s.Close()
 	restore(t, s, body)
-	want(t, s, points[480:]...)
+	want(t, s, points[inFile:]...)
 }
 
 // TestDamagedBlockIsSetAside opens a store with a damaged block, and expects that block to be renamed and all other
@@ -557,5 +561,23 @@ func TestDenseValuesAreRefused(t *testing.T) {
 	got := read(t, s)[load.String()]
 	if last := got[len(got)-1]; last != (point{60_000, 5}) {
 		t.Errorf("the regular value is %v", last)
+	}
+}
+
+// TestSizeLimit fills a store whose blocks exceed their size limit, and expects the oldest values to be deleted and the newest to stay.
+func TestSizeLimit(t *testing.T) {
+	s := open(t, t.TempDir(), Options{Range: 5 * time.Minute, LateWindow: time.Hour, MaxBytes: 20 << 10})
+	defer s.Close()
+	var ref Series
+	points := fill(t, s, &ref, 0, 8*3600)
+	testenv.NoError(t, s.Sync(0))
+	maintain(t, s)
+	maintain(t, s)
+	got, size := read(t, s)[load.String()], int64(0)
+	for _, b := range s.view.blocks {
+		size += b.Size()
+	}
+	if size > 20<<10 || len(got) < 300 || len(got) == len(points) || !slices.Equal(got, points[len(points)-len(got):]) {
+		t.Errorf("blocks have %d bytes, %d of %d values", size, len(got), len(points))
 	}
 }

@@ -62,7 +62,7 @@ func (of *headSeries) encode(b []byte, files []*rangeFile, late []point) []byte 
 	b = binary.AppendVarint(b, of.taken)
 	b = binary.AppendUvarint(b, uint64(of.moved))
 	if b = of.open.encode(b); of.open.count > 0 {
-		b = binary.AppendVarint(b, of.openMin)
+		b = append(binary.AppendVarint(b, of.openMin), of.limit)
 	}
 	for _, f := range files {
 		b = binary.AppendUvarint(b, uint64(of.tail(f)))
@@ -104,7 +104,9 @@ func (c *openChunk) encode(b []byte) []byte {
 }
 
 // uvarintLen returns the length of a number as a uvarint.
-func uvarintLen(n int) int { return len(binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen64), uint64(n))) }
+func uvarintLen(n int) int {
+	return len(binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen64), uint64(n)))
+}
 
 // decodeOpen reads an open chunk from a snapshot.
 func decodeOpen(d Decoder) (c openChunk) {
@@ -219,7 +221,7 @@ func (s *db) decodeSeries(p *headPartition, d *snapshotReader) {
 	of.taken, of.moved = taken, uint16(moved)
 	open := decodeOpen(d)
 	if open.count > 0 {
-		of.openMin = d.Int()
+		of.openMin, of.limit = d.Int(), d.Byte()
 	}
 	var older [][]byte
 	for _, f := range d.files {
