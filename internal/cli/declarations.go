@@ -282,10 +282,10 @@ func importZabbixCommand(s *commandLine) *cobra.Command {
 			}
 			n := &result.Counts
 			text := importText{value: result, resources: result.Resources, lost: result.LostCount(), read: fmt.Sprintf(
-				"%s of Zabbix (%d of %s, %d of %s, %d of %s)", model.CountNoun(n.Templates, "template"), n.ImportedItems, model.CountNoun(n.Items, "item"),
-				n.ImportedSteps, model.CountNoun(n.Steps, "step"), n.ImportedTriggers, model.CountNoun(n.Triggers, "trigger"))}
-			if n.Collected < n.ImportedItems {
-				text.after = fmt.Sprintf("of the items, the agent collects %d, trappers send %d, %d have no values here (notCollected)\n", n.Collected, n.Trapper, n.Idle)
+				"%s of Zabbix (%d of %s, %d of %s, %d of %s, %d of %s)", model.CountNoun(n.Templates, "template"), n.ImportedItems, model.CountNoun(n.Items, "item"),
+				n.ImportedSteps, model.CountNoun(n.Steps, "step"), n.ImportedTriggers, model.CountNoun(n.Triggers, "trigger"), n.ImportedRules, model.CountNoun(n.Rules, "discovery rule"))}
+			if n.Collected < n.ImportedItems+n.ImportedRules {
+				text.after = fmt.Sprintf("of the items and rules, the agent collects %d, trappers send %d, %d have no values here (notCollected)\n", n.Collected, n.Trapper, n.Idle)
 			}
 			for _, n := range result.Notes {
 				text.notes = append(text.notes, importNote(n))

@@ -168,6 +168,20 @@ func TestRuleHasLimits(t *testing.T) {
 	}
 }
 
+// TestRuleWithoutItemsCounts expects a rule without prototypes to count the entities of its last list.
+func TestRuleWithoutItemsCounts(t *testing.T) {
+	r := compileRule(t, fileSystems(func(d *model.DefinitionRule) { d.Items, d.Triggers = nil, nil }))
+	s := r.Adopt(nil)
+	for list, want := range map[string]int{mounts: 4, `[{}]`: 1, `[]`: 0} {
+		var err error
+		s, _, err = r.Update(s, list, 1)
+		testenv.NoError(t, err)
+		if found, lost := s.Counts(); found != want || lost != 0 {
+			t.Errorf("%s: %d found, %d lost", list, found, lost)
+		}
+	}
+}
+
 // TestInstanceReplacesMacros expects the values of an entity in all texts of its items and triggers, escaped where needed.
 func TestInstanceReplacesMacros(t *testing.T) {
 	r := compileRule(t, fileSystems(func(d *model.DefinitionRule) {

@@ -174,7 +174,7 @@ func (r *Rule) Update(old *State, value string, at int64) (s *State, fault strin
 			}
 			e.Values[i] = strings.Clone(v)
 		}
-		if id := r.identity(&e); !seen[id] {
+		if id := r.identity(&e); !seen[id] || len(r.keys) == 0 { // a rule without items only counts entities
 			if len(s.Entities) == MaxEntities {
 				over++
 				return true
@@ -187,7 +187,9 @@ func (r *Rule) Update(old *State, value string, at int64) (s *State, fault strin
 	if err != nil {
 		return old, "", err
 	}
-	r.keepLost(s, old, seen, at)
+	if len(r.keys) > 0 {
+		r.keepLost(s, old, seen, at)
+	}
 	switch {
 	case over > 0:
 		fault = fmt.Sprintf("%d entities were found, at most %d have items: write a filter", MaxEntities+over, MaxEntities)

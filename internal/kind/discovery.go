@@ -19,7 +19,6 @@ func (t *templateParts) validateRule(at string, r *model.DiscoveryRule, keys map
 	item.Interval = r.Interval
 	item.Type = ""
 	t.validateItem(at, &item, keys)
-	v.MissingIf(len(r.Items) == 0, at+".items", "write a list such as [{key: \"vfs.fs.size[{#FSNAME},pused]\"}]", "missing")
 	v.FlawIf(len(r.Items) > maxItems, at+".items", "divide the rule", "%d items, at most %d", len(r.Items), maxItems)
 	v.FlawIf(len(r.Triggers) > maxItems, at+".triggers", "divide the rule", "%d triggers, at most %d", len(r.Triggers), maxItems)
 	v.FlawIf(len(r.Overrides) > maxRuleParts, at+".overrides", "", "%d overrides, at most %d", len(r.Overrides), maxRuleParts)

@@ -32,7 +32,7 @@ type DiscoveryRule struct {
 	// Changes for entities that match, in order.
 	Overrides []DiscoveryOverride `json:"overrides,omitempty"`
 	// Prototypes of items. Each key has a macro: vfs.fs.size[{#FSNAME},pused]. A disabled one is made only where an override
-	// says discover: true.
+	// says discover: true. A rule without prototypes counts entities.
 	Items []Item `json:"items,omitempty"`
 	// Prototypes of triggers over these items and the template's own items. Each name has a macro.
 	Triggers []Trigger `json:"triggers,omitempty"`

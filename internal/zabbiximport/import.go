@@ -42,9 +42,9 @@ type Result struct {
 
 // Counts has the numbers of parts in the files, and of those that were imported.
 type Counts struct {
-	Templates, Items, Steps, Triggers, Rules       int
-	ImportedItems, ImportedSteps, ImportedTriggers int
-	Collected, Trapper, Idle                       int // of the imported items, by the source of their values: agent, trapper, nobody
+	Templates, Items, Steps, Triggers, Rules                      int // with those of discovery rules
+	ImportedItems, ImportedSteps, ImportedTriggers, ImportedRules int
+	Collected, Trapper, Idle                                      int // of the imported items and rules, by the source of their values: agent, trapper, nobody
 }
 
 // LostCount returns the number of notes about parts that were not imported.
@@ -75,7 +75,7 @@ func Import(files []File, o Options) (*Result, error) {
 		}
 		exports = append(exports, export)
 		for _, e := range export.list("templates") {
-			im.addTemplate(e)
+			im.addTemplate(e, export.text("version"))
 		}
 	}
 	for _, export := range exports {
@@ -135,7 +135,9 @@ type template struct {
 	entity   *entity
 	name     string // technical name
 	spec     *model.TemplateSpec
+	version  string // of Zabbix
 	macros   *model.MacroValues
+	keys     map[string]bool      // of items, rules and prototypes
 	omitted  map[string]*omission // fields that have no form here, by kind and name
 	idle     map[string]*omission // items that nobody collects, by type
 	triggers map[string]bool      // names of triggers
@@ -170,10 +172,10 @@ func (t *template) omit(e *entity, what string) {
 }
 
 // addTemplate imports a template but the triggers that stand outside of it.
-func (im *importer) addTemplate(e *entity) {
+func (im *importer) addTemplate(e *entity, version string) {
 	im.result.Counts.Templates++
 	t := &template{
-		entity: e, name: e.text("template"), spec: &model.TemplateSpec{}, omitted: map[string]*omission{}, idle: map[string]*omission{}, triggers: map[string]bool{},
+		entity: e, name: e.text("template"), version: version, spec: &model.TemplateSpec{}, keys: map[string]bool{}, omitted: map[string]*omission{}, idle: map[string]*omission{}, triggers: map[string]bool{},
 	}
 	if t.name == "" {
 		t.name = e.text("name")
@@ -197,9 +199,7 @@ func (im *importer) addTemplate(e *entity) {
 		}
 	}
 	for _, one := range e.list("discovery_rules") {
-		im.result.Counts.Rules++
-		im.lose(one, "discovery rule "+one.text("key"), "discovery is not supported yet: %s and %s are left out",
-			model.CountNoun(len(one.list("item_prototypes")), "item prototype"), model.CountNoun(countPrototypes(one), "trigger prototype"))
+		im.importRule(t, one)
 	}
 	for _, one := range e.list("templates") {
 		im.lose(one, t.title(), "it includes template %s: link both to the same nodes", one.text("name"))
@@ -209,15 +209,6 @@ func (im *importer) addTemplate(e *entity) {
 	}
 	e.ignore("uuid", "name", "groups", "vendor")
 	t.omit(e, t.title())
-}
-
-// countPrototypes returns the number of trigger prototypes of a discovery rule.
-func countPrototypes(rule *entity) int {
-	n := len(rule.list("trigger_prototypes"))
-	for _, item := range rule.list("item_prototypes") {
-		n += len(item.list("trigger_prototypes"))
-	}
-	return n
 }
 
 // maxMacroValue bounds the value of a macro, in bytes.
@@ -326,6 +317,8 @@ func (im *importer) dropRefused(t *template, flaw *model.Flaw) bool {
 	case list == "triggers" && i < len(t.spec.Triggers):
 		what = "trigger " + t.spec.Triggers[i].Name
 		t.spec.Triggers = slices.Delete(t.spec.Triggers, i, i+1)
+	case list == "discovery" && i < len(t.spec.Discovery):
+		what = dropRefusedPart(t, i, flaw.Field)
 	case list == "valueMaps" && i < len(t.spec.ValueMaps):
 		what = "value map " + t.spec.ValueMaps[i].Name
 		t.spec.ValueMaps = slices.Delete(t.spec.ValueMaps, i, i+1)
@@ -353,7 +346,7 @@ func (im *importer) finish(t *template) {
 		return
 	}
 	im.names[name] = t.name
-	if len(t.spec.Items) == 0 {
+	if len(t.spec.Items)+len(t.spec.Discovery) == 0 {
 		im.lose(t.entity, t.title(), "left out: no items remain, so nothing would be collected")
 		return
 	}
@@ -367,12 +360,23 @@ func (im *importer) finish(t *template) {
 			return
 		}
 	}
-	collected, trapper, idle := t.spec.CountSources()
-	n := &im.result.Counts
-	n.ImportedItems, n.Collected, n.Trapper, n.Idle = n.ImportedItems+len(t.spec.Items), n.Collected+collected, n.Trapper+trapper, n.Idle+idle
-	im.result.Counts.ImportedTriggers += len(t.spec.Triggers)
-	for i := range t.spec.Items {
-		im.result.Counts.ImportedSteps += len(t.spec.Items[i].Steps)
-	}
+	im.result.Counts.addSpec(t.spec)
 	im.result.Resources = append(im.result.Resources, r)
+}
+
+// addSpec counts the parts of an imported template.
+func (n *Counts) addSpec(s *model.TemplateSpec) {
+	all := s.AllItems()
+	collected, trapper, idle := (&model.TemplateSpec{Items: all}).CountSources()
+	n.Collected, n.Trapper, n.Idle = n.Collected+collected, n.Trapper+trapper, n.Idle+idle
+	n.ImportedRules += len(s.Discovery)
+	n.ImportedItems -= len(s.Discovery) // AllItems has the items of rules
+	n.ImportedTriggers += len(s.Triggers)
+	for i := range s.Discovery {
+		n.ImportedTriggers += len(s.Discovery[i].Triggers)
+	}
+	n.ImportedItems += len(all)
+	for i := range all {
+		n.ImportedSteps += len(all[i].Steps)
+	}
 }

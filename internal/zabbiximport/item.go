@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/discovery"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/prep"
 	"github.com/muster-fleet/muster/internal/prep/javascript"
@@ -41,20 +42,23 @@ var connectionFields = []string{
 // importItem imports an item with its steps.
 func (im *importer) importItem(t *template, e *entity) {
 	im.result.Counts.Items++
-	of := model.Item{Key: e.text("key"), Unit: oneLine(e.text("units")), Disabled: e.word("status", "ENABLED") == "DISABLED"}
-	what := "item " + of.Key
+	if of, ok := im.newItem(t, e, "item "+e.text("key")); ok {
+		t.omit(e, "items")
+		t.spec.Items = append(t.spec.Items, of)
+	}
+}
+
+// newItem imports an item or a prototype of one.
+func (im *importer) newItem(t *template, e *entity, what string) (of model.Item, ok bool) {
+	of = model.Item{Key: e.text("key"), Unit: oneLine(e.text("units")), Disabled: isDisabled(e)}
 	word := e.word("value_type", "UNSIGNED")
 	valueType, known := valueTypes[word]
-	switch {
-	case !known:
+	if !known {
 		im.lose(e, what, "values of type %s are not supported", word)
-		return
-	case of.Key == "" || len(of.Key) > maxKey || model.HasControl(of.Key):
-		im.lose(e, what, "expected a key of one line and at most %d bytes", maxKey)
-		return
-	case slices.ContainsFunc(t.spec.Items, func(other model.Item) bool { return other.Key == of.Key }):
-		im.lose(e, what, "another item of the template has this key")
-		return
+		return of, false
+	}
+	if !im.claimKey(t, e, what, of.Key) {
+		return of, false
 	}
 	of.Type = valueType
 	if m := e.child("valuemap"); m != nil {
@@ -64,23 +68,41 @@ func (im *importer) importItem(t *template, e *entity) {
 			of.ValueMap = ""
 		}
 	}
-	im.importSource(t, e, &of)
-	im.importSteps(t, e, &of)
+	im.importSource(t, e, what, &of)
+	im.importSteps(t, e, what, &of)
 	im.importTags(e, what, &of)
-	e.ignore("uuid", "name", "triggers", "logtimefmt")
+	e.ignore("uuid", "name", "triggers", "trigger_prototypes", "logtimefmt")
 	if e.has("discovery_rule") {
 		im.lose(e, what, "field discovery_rule has no form here")
 	}
-	t.omit(e, "items")
-	t.spec.Items = append(t.spec.Items, of)
+	return of, true
+}
+
+// isDisabled reports whether an item, rule or trigger is disabled, or is a prototype of which nothing is made.
+func isDisabled(e *entity) bool {
+	status, discover := e.word("status", "ENABLED"), e.word("discover", "DISCOVER")
+	return status == "DISABLED" || discover == "NO_DISCOVER"
+}
+
+// claimKey notes the key of an item, rule or prototype, which the template has once.
+func (im *importer) claimKey(t *template, e *entity, what, key string) bool {
+	switch {
+	case key == "" || len(key) > maxKey || model.HasControl(key):
+		im.lose(e, what, "expected a key of one line and at most %d bytes", maxKey)
+	case t.keys[key]:
+		im.lose(e, what, "another item of the template has this key")
+	default:
+		t.keys[key] = true
+		return true
+	}
+	return false
 }
 
 // maxKey bounds the key of an item, in bytes.
 const maxKey = 2048
 
 // importSource imports the way in which the values of an item come.
-func (im *importer) importSource(t *template, e *entity, of *model.Item) {
-	what := "item " + of.Key
+func (im *importer) importSource(t *template, e *entity, what string, of *model.Item) {
 	switch word := e.word("type", "ZABBIX_PASSIVE"); word {
 	case "TRAP":
 		of.Trapper = true
@@ -99,10 +121,10 @@ func (im *importer) importSource(t *template, e *entity, of *model.Item) {
 			err = im.CheckKey(key)
 		}
 		if _, missing := err.(*model.MissingMacroError); err != nil && !missing {
-			im.setIdle(t, e, of, oneLine("the agent: "+err.Error()))
+			im.setIdle(e, what, of, oneLine("the agent: "+err.Error()))
 			return
 		}
-		im.importInterval(t, e, of)
+		im.importInterval(t, e, what, of)
 		e.ignore("timeout") // an agent has a limit of its own
 	default:
 		idle, known := idleTypes[word]
@@ -111,23 +133,22 @@ func (im *importer) importSource(t *template, e *entity, of *model.Item) {
 		if detail := e.text(idle.detail); idle.detail != "" && detail != "" {
 			text += " " + detail
 		}
-		im.setIdle(t, e, of, text)
+		im.setIdle(e, what, of, text)
 	}
 }
 
 // setIdle marks an item as not collected.
-func (im *importer) setIdle(t *template, e *entity, of *model.Item, reason string) {
+func (im *importer) setIdle(e *entity, what string, of *model.Item, reason string) {
 	e.ignore(connectionFields...)
 	of.From, of.Interval, of.NotCollected = "", 0, oneLine(reason)
 	if strings.HasPrefix(reason, "the agent: ") {
-		im.change(e, "item "+of.Key, "not collected: %s", strings.TrimPrefix(reason, "the agent: "))
+		im.change(e, what, "not collected: %s", strings.TrimPrefix(reason, "the agent: "))
 	}
 }
 
 // importInterval imports the interval of an item that the agent collects. Custom intervals have no form here.
-func (im *importer) importInterval(t *template, e *entity, of *model.Item) {
+func (im *importer) importInterval(t *template, e *entity, what string, of *model.Item) {
 	text := e.text("delay")
-	what := "item " + of.Key
 	expanded, err := t.macros.Expand(text)
 	first, custom, _ := strings.Cut(expanded, ";")
 	interval, ok := parseTime(first)
@@ -175,8 +196,7 @@ func parseTime(text string) (time.Duration, bool) {
 
 // importSteps imports the steps of an item. An item with a step that has no form here would have wrong values: it is
 // marked as not collected, with the steps before that one.
-func (im *importer) importSteps(t *template, e *entity, of *model.Item) {
-	what := "item " + of.Key
+func (im *importer) importSteps(t *template, e *entity, what string, of *model.Item) {
 	typ, _ := of.ValueType()
 	for i, one := range e.list("preprocessing") {
 		im.result.Counts.Steps++
@@ -185,7 +205,7 @@ func (im *importer) importSteps(t *template, e *entity, of *model.Item) {
 		if err == nil {
 			steps := append(slices.Clone(of.Steps), step)
 			if expanded, missing := t.macros.ExpandSteps(steps); missing == nil {
-				_, err = prep.Compile(expanded, typ, javascript.Compile)
+				_, err = prep.Compile(discovery.SampleSteps(expanded), typ, javascript.Compile)
 			}
 			if err == nil {
 				of.Steps = steps
@@ -195,7 +215,7 @@ func (im *importer) importSteps(t *template, e *entity, of *model.Item) {
 		im.lose(one, what, "step %d, %s: %s; later steps are left out too, and the item is not collected", i+1, word, oneLine(err.Error()))
 		if of.NotCollected == "" {
 			of.Trapper = false
-			im.setIdle(t, e, of, fmt.Sprintf("step %d, %s, has no form here", i+1, word))
+			im.setIdle(e, what, of, fmt.Sprintf("step %d, %s, has no form here", i+1, word))
 		}
 		for range e.list("preprocessing")[i+1:] {
 			im.result.Counts.Steps++
@@ -263,7 +283,7 @@ func (im *importer) dropOrphans(t *template) {
 	for dropped := true; dropped; {
 		dropped = false
 		t.spec.Items = slices.DeleteFunc(t.spec.Items, func(of model.Item) bool {
-			has := of.From == "" || of.From != of.Key && slices.ContainsFunc(t.spec.Items, func(other model.Item) bool { return other.Key == of.From })
+			has := of.From == "" || of.From != of.Key && hasItem(t.spec.Items, of.From)
 			if !has {
 				im.lose(t.entity, "item "+of.Key, "its master item %q is not in the template", of.From)
 				dropped = true
@@ -271,4 +291,9 @@ func (im *importer) dropOrphans(t *template) {
 			return !has
 		})
 	}
+}
+
+// hasItem reports whether a list has an item with a key.
+func hasItem(list []model.Item, key string) bool {
+	return slices.ContainsFunc(list, func(one model.Item) bool { return one.Key == key })
 }

@@ -21,14 +21,21 @@ const maxExpression = 8192
 
 // importTrigger imports a trigger. in is the template whose item it stands under; nil: the expression names the template.
 func (im *importer) importTrigger(in *template, e *entity) {
+	if of, t, ok := im.newTrigger(in, nil, e); ok {
+		t.spec.Triggers = append(t.spec.Triggers, of)
+	}
+}
+
+// newTrigger imports a trigger, or a prototype of one over the prototypes of items too.
+func (im *importer) newTrigger(in *template, prototypes []model.Item, e *entity) (of model.Trigger, t *template, ok bool) {
 	im.result.Counts.Triggers++
-	of := model.Trigger{Name: titleOf(e.text("name")), Disabled: e.word("status", "ENABLED") == "DISABLED"}
+	of = model.Trigger{Name: titleOf(e.text("name")), Disabled: isDisabled(e)}
 	what := "trigger " + of.Name
-	t := in
+	t = in
 	var err error
 	if of.Expression, t, err = im.localExpression(t, e.text("expression")); err != nil {
 		im.lose(e, what, "%s", reasonOf(err))
-		return
+		return of, t, false
 	}
 	word := e.word("priority", "NOT_CLASSIFIED")
 	severity, known := severities[word]
@@ -46,11 +53,11 @@ func (im *importer) importTrigger(in *template, e *entity) {
 		err = fmt.Errorf("unknown recovery mode %s", mode)
 	}
 	if err == nil {
-		err = t.checkExpressions(of.Expression, of.Recovery)
+		err = t.checkExpressions(prototypes, of.Expression, of.Recovery)
 	}
 	if err != nil {
 		im.lose(e, what, "%s", reasonOf(err))
-		return
+		return of, t, false
 	}
 	if e.word("type", "SINGLE") == "MULTIPLE" {
 		im.lose(e, what, "generation of multiple events has no form here: one problem is open at a time")
@@ -70,11 +77,20 @@ func (im *importer) importTrigger(in *template, e *entity) {
 	}
 	e.ignore("uuid", "correlation_tag", "manual_close")
 	t.omit(e, "triggers")
+	if prototypes != nil && len(model.EntityMacros(of.Name)) == 0 {
+		macros := model.EntityMacros(of.Expression)
+		if len(macros) == 0 {
+			im.lose(e, what, "neither name nor expression has a macro of an entity, so that all entities would have one trigger")
+			return of, t, false
+		}
+		of.Name = shorten(of.Name, model.MaxName-200) + " " + macros[0]
+		im.change(e, what, "a discovered trigger has a name of its own here: %s", of.Name)
+	}
 	for number, name := 2, of.Name; t.triggers[of.Name]; number++ {
 		of.Name = fmt.Sprintf("%s (%d)", name, number)
 	}
 	t.triggers[of.Name] = true
-	t.spec.Triggers = append(t.spec.Triggers, of)
+	return of, t, true
 }
 
 // titleOf returns the name of a trigger as one line. Macros of Zabbix in it have no value here.
@@ -122,9 +138,9 @@ func (im *importer) localExpression(in *template, expression string) (string, *t
 	return out, in, nil
 }
 
-// checkExpressions compiles the expressions of a trigger over the items of the template.
-func (t *template) checkExpressions(expressions ...string) error {
-	items := slices.Clone(t.spec.Items)
+// checkExpressions compiles the expressions of a trigger over the items of the template and the prototypes of a rule.
+func (t *template) checkExpressions(prototypes []model.Item, expressions ...string) error {
+	items := slices.Concat(t.spec.Items, prototypes)
 	slices.SortFunc(items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
 	for _, expression := range expressions {
 		if expression == "" {

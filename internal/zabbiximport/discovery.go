@@ -1,0 +1,446 @@
+package zabbiximport
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/discovery"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// ruleImport is a discovery rule on its way to a resource.
+type ruleImport struct {
+	*template
+	entity *entity
+	what   string
+	spec   model.DiscoveryRule
+	items  map[string][]string // keys of item prototypes by their names in the export
+	names  map[string][]string // names of trigger prototypes here by their names in the export
+}
+
+// importRule imports a discovery rule with its prototypes.
+func (im *importer) importRule(t *template, e *entity) {
+	im.result.Counts.Rules++
+	r := &ruleImport{template: t, entity: e, what: "discovery rule " + e.text("key"), items: map[string][]string{}, names: map[string][]string{}}
+	if !im.claimKey(t, e, r.what, e.text("key")) {
+		im.countPrototypes(e)
+		return
+	}
+	im.importRuleItem(r)
+	for _, one := range e.list("lld_macro_paths") {
+		if r.spec.Paths == nil {
+			r.spec.Paths = map[string]string{}
+		}
+		r.spec.Paths[one.text("lld_macro")] = one.text("path")
+	}
+	if err := compileRule(t, &model.DefinitionRule{Paths: r.spec.Paths}); err != nil {
+		im.lose(e, r.what, "paths of macros left out: %s", oneLine(err.Error()))
+		r.spec.Paths = nil
+	}
+	r.spec.Filter = im.importFilter(r, e.child("filter"), r.what)
+	im.importLifetime(r)
+	im.importPrototypes(r)
+	im.importOverrides(r)
+	for _, name := range []string{"graph_prototypes", "host_prototypes", "discovery_prototypes"} {
+		if n := len(e.list(name)); n > 0 {
+			count(t.omitted, e, "discovery rules", strings.ReplaceAll(name, "_", " ")+" have no form here", true)
+		}
+	}
+	e.ignore("uuid", "name")
+	t.omit(e, "discovery rules")
+	if len(r.spec.Items) == 0 {
+		im.change(e, r.what, "it has no prototypes of items: it counts entities")
+	}
+	t.spec.Discovery = append(t.spec.Discovery, r.spec)
+}
+
+// countPrototypes counts the prototypes of a rule that is left out.
+func (im *importer) countPrototypes(e *entity) {
+	list := e.list("item_prototypes")
+	im.result.Counts.Items += len(list)
+	im.result.Counts.Triggers += len(e.list("trigger_prototypes"))
+	for _, one := range list {
+		im.result.Counts.Triggers += len(one.list("trigger_prototypes"))
+		im.result.Counts.Steps += len(one.list("preprocessing"))
+	}
+}
+
+// importRuleItem imports the source and the steps of a rule's list.
+func (im *importer) importRuleItem(r *ruleImport) {
+	of := model.Item{Key: r.entity.text("key"), Type: "text"}
+	im.importSource(r.template, r.entity, r.what, &of)
+	im.importSteps(r.template, r.entity, r.what, &of)
+	if of.From != "" && !hasItem(r.template.spec.Items, of.From) {
+		im.setIdle(r.entity, r.what, &of, "its master item "+of.From+" is not in the template")
+		im.lose(r.entity, r.what, "its master item %q is not in the template: it discovers nothing", of.From)
+	}
+	switch {
+	case of.Collected() && of.Interval == 0:
+		of.Interval = model.DefaultItemInterval // the default of rules is another
+	case of.Interval == model.DefaultRuleInterval:
+		of.Interval = 0
+	}
+	r.spec = model.DiscoveryRule{
+		Key: of.Key, Interval: of.Interval, From: of.From, Trapper: of.Trapper, NotCollected: of.NotCollected, Steps: of.Steps, Disabled: isDisabled(r.entity),
+	}
+}
+
+// compileRule compiles parts of a rule. Macros without a value are no error.
+func compileRule(t *template, d *model.DefinitionRule) error {
+	_, err := discovery.Compile(d, t.macros)
+	if _, missing := err.(*model.MissingMacroError); missing {
+		return nil
+	}
+	return err
+}
+
+// importFilter imports a filter; nil: it keeps all entities.
+func (im *importer) importFilter(r *ruleImport, e *entity, what string) *model.DiscoveryFilter {
+	if e == nil {
+		return nil
+	}
+	f := &model.DiscoveryFilter{}
+	for _, one := range e.list("conditions") {
+		c := model.DiscoveryCondition{ID: one.text("formulaid"), Macro: one.text("macro")}
+		value := one.text("value")
+		var err error
+		switch operator := one.word("operator", "MATCHES_REGEX"); operator {
+		case "MATCHES_REGEX":
+			c.Matches = &value
+		case "NOT_MATCHES_REGEX":
+			c.NotMatches = &value
+		case "EXISTS":
+			c.Exists = new(true)
+		case "NOT_EXISTS":
+			c.Exists = new(false)
+		default:
+			err = fmt.Errorf("unknown operator %s", operator)
+		}
+		if strings.HasPrefix(value, "@") && c.Exists == nil {
+			err = fmt.Errorf("the global regular expression %s is not in the export", value)
+		}
+		if err == nil && !mentionsUnset(r.template, value) {
+			err = compileRule(r.template, &model.DefinitionRule{Filter: &model.DiscoveryFilter{Conditions: []model.DiscoveryCondition{c}}})
+		}
+		if err != nil {
+			im.lose(one, what, "condition on %s left out, so that more entities pass: %s", c.Macro, oneLine(err.Error()))
+			f.Formula = "" // it would name the condition
+			e.ignore("formula")
+			continue
+		}
+		f.Conditions = append(f.Conditions, c)
+	}
+	if len(f.Conditions) == 0 {
+		return nil
+	}
+	if e.word("evaltype", "AND_OR") == "FORMULA" && len(f.Conditions) == len(e.list("conditions")) {
+		f.Formula = e.text("formula")
+	} else {
+		f.Formula = joinConditions(f.Conditions, e.word("evaltype", "AND_OR"))
+	}
+	if err := compileRule(r.template, &model.DefinitionRule{Filter: &model.DiscoveryFilter{Formula: f.Formula, Conditions: withoutPatterns(f.Conditions)}}); err != nil {
+		im.lose(e, what, "formula %s left out: %s", f.Formula, oneLine(err.Error()))
+		f.Formula = ""
+	}
+	return f
+}
+
+// mentionsUnset reports whether a text has a macro without a default.
+func mentionsUnset(t *template, text string) bool {
+	_, err := t.macros.Expand(text)
+	return err != nil
+}
+
+// withoutPatterns returns conditions on the existence of macros alone, so that a formula over them compiles.
+func withoutPatterns(list []model.DiscoveryCondition) (out []model.DiscoveryCondition) {
+	for _, c := range list {
+		out = append(out, model.DiscoveryCondition{ID: c.ID, Macro: c.Macro, Exists: new(true)})
+	}
+	return out
+}
+
+// joinConditions returns the formula of conditions that all join by and, or by or; empty: the default.
+func joinConditions(list []model.DiscoveryCondition, how string) string {
+	if len(list) < 2 || how != "AND" && how != "OR" {
+		return ""
+	}
+	ids := make([]string, len(list))
+	for i := range list {
+		if list[i].ID == "" {
+			list[i].ID = string(rune('A' + i%26))
+		}
+		ids[i] = list[i].ID
+	}
+	return strings.Join(ids, " "+strings.ToLower(how)+" ")
+}
+
+// importLifetime imports the times after which lost entities are disabled and deleted. Before 7.0 they were never disabled.
+func (im *importer) importLifetime(r *ruleImport) {
+	before7 := r.version < "7"
+	deflt := "7d"
+	if before7 {
+		deflt = "30d"
+	}
+	r.spec.DeleteAfter = im.lostAfter(r, r.entity.word("lifetime_type", "DELETE_AFTER"), cmp.Or(r.entity.text("lifetime"), deflt))
+	kind := r.entity.word("enabled_lifetime_type", "DISABLE_IMMEDIATELY")
+	if before7 && !r.entity.has("enabled_lifetime_type") {
+		kind = "DISABLE_NEVER"
+	}
+	r.spec.DisableAfter = im.lostAfter(r, kind, cmp.Or(r.entity.text("enabled_lifetime"), "0"))
+	if r.spec.DeleteAfter == model.DefaultDeleteAfter {
+		r.spec.DeleteAfter = ""
+	}
+	if r.spec.DisableAfter == model.DefaultDisableAfter {
+		r.spec.DisableAfter = ""
+	}
+}
+
+// lostAfter returns a time after which lost entities are disabled or deleted.
+func (im *importer) lostAfter(r *ruleImport, kind, text string) string {
+	switch _, how, _ := strings.Cut(kind, "_"); how {
+	case "NEVER":
+		return "never"
+	case "IMMEDIATELY":
+		return "now"
+	}
+	expanded, err := r.macros.Expand(text)
+	d, ok := parseTime(expanded)
+	switch {
+	case err != nil || !ok:
+		im.lose(r.entity, r.what, "the time %s after which lost entities go cannot be read: it is %s", text, model.DefaultDeleteAfter)
+		return model.DefaultDeleteAfter
+	case d == 0:
+		return "now"
+	}
+	return model.Duration(d).String()
+}
+
+// importPrototypes imports the prototypes of items and triggers.
+func (im *importer) importPrototypes(r *ruleImport) {
+	list := r.entity.list("item_prototypes")
+	for _, one := range list {
+		im.result.Counts.Items++
+		what := "item prototype " + one.text("key")
+		if len(model.EntityMacros(one.text("key"))) == 0 {
+			im.result.Counts.Steps += len(one.list("preprocessing"))
+			im.lose(one, what, "the key has no macro of an entity, so that all entities would have one item")
+			continue
+		}
+		name := one.text("name")
+		of, ok := im.newItem(r.template, one, what)
+		if !ok {
+			continue
+		}
+		if reason := r.agentFault(); of.Collected() && reason != "" {
+			im.setIdle(one, what, &of, reason)
+			im.change(one, what, "not collected: %s", reason)
+		}
+		r.omit(one, "item prototypes")
+		r.spec.Items = append(r.spec.Items, of)
+		r.items[name] = append(r.items[name], of.Key)
+	}
+	for dropped := true; dropped; {
+		dropped = false
+		r.spec.Items = slices.DeleteFunc(r.spec.Items, func(of model.Item) bool {
+			has := of.From == "" || of.From == r.spec.Key || of.From != of.Key && (hasItem(r.spec.Items, of.From) || hasItem(r.template.spec.Items, of.From))
+			if !has {
+				im.lose(r.entity, "item prototype "+of.Key, "its master item %q is not in the template", of.From)
+				dropped = true
+			}
+			return !has
+		})
+	}
+	triggers := r.entity.list("trigger_prototypes")
+	for _, one := range list {
+		triggers = append(triggers, one.list("trigger_prototypes")...)
+	}
+	for _, one := range triggers {
+		name := one.text("name")
+		of, t, ok := im.newTrigger(r.template, r.spec.Items, one)
+		switch {
+		case ok && t != r.template:
+			im.lose(one, "trigger "+of.Name, "it reads items of another template")
+		case ok:
+			r.spec.Triggers = append(r.spec.Triggers, of)
+			r.names[name] = append(r.names[name], of.Name)
+		}
+	}
+}
+
+// agentFault returns the reason why agents cannot find the entities of the rule, and so collect no items of them; empty: they can.
+func (r *ruleImport) agentFault() string {
+	of := r.spec.Item()
+	for range r.template.spec.Items { // a chain of masters is not longer
+		if slices.ContainsFunc(of.Steps, func(s model.Step) bool { return s.Name == "javascript" }) {
+			return "the list of entities is made by JavaScript, which agents do not run"
+		}
+		at := slices.IndexFunc(r.template.spec.Items, func(one model.Item) bool { return one.Key == of.From })
+		if of.From == "" || at < 0 {
+			break
+		}
+		of = r.template.spec.Items[at]
+	}
+	if !of.Collected() {
+		return "the list of entities does not come from the agent"
+	}
+	return ""
+}
+
+// importOverrides imports the overrides of a rule, in the order of their steps.
+func (im *importer) importOverrides(r *ruleImport) {
+	list := r.entity.list("overrides")
+	step := func(e *entity) int { n, _ := strconv.Atoi(e.text("step")); return n }
+	slices.SortStableFunc(list, func(a, b *entity) int { return cmp.Compare(step(a), step(b)) })
+	for i, one := range list {
+		o := model.DiscoveryOverride{Name: cmp.Or(shorten(one.text("name"), model.MaxName-20), fmt.Sprintf("override %d", i+1))}
+		what := r.what + ", override " + o.Name
+		stop := one.word("stop", "NO")
+		o.Stop = stop == "YES" || stop == "STOP" || stop == "1"
+		filter := one.child("filter")
+		o.Filter = im.importFilter(r, filter, what)
+		if filter != nil && len(filter.list("conditions")) > 0 && (o.Filter == nil || len(o.Filter.Conditions) < len(filter.list("conditions"))) {
+			im.lose(one, what, "left out: it would apply to more entities")
+			continue
+		}
+		for _, operation := range one.list("operations") {
+			im.importOperation(r, operation, what, &o)
+		}
+		for _, name := range one.unread() {
+			im.lose(one, what, "field %s has no form here", name)
+		}
+		if !o.Stop && len(o.Items)+len(o.Triggers) == 0 {
+			continue
+		}
+		for slices.ContainsFunc(r.spec.Overrides, func(other model.DiscoveryOverride) bool { return other.Name == o.Name }) {
+			o.Name += " " + strconv.Itoa(i+1)
+		}
+		r.spec.Overrides = append(r.spec.Overrides, o)
+	}
+}
+
+// importOperation imports one operation of an override.
+func (im *importer) importOperation(r *ruleImport, e *entity, what string, o *model.DiscoveryOverride) {
+	object := e.word("operationobject", "")
+	prototypes := r.items
+	switch object {
+	case "ITEM_PROTOTYPE":
+	case "TRIGGER_PROTOTYPE":
+		prototypes = r.names
+	default:
+		im.lose(e, what, "operations on %s have no form here", strings.ToLower(strings.ReplaceAll(object, "_", " ")))
+		return
+	}
+	names, all, err := chosen(prototypes, e.word("operator", "EQUAL"), e.text("value"))
+	if err == nil && !all && len(names) == 0 {
+		err = fmt.Errorf("no prototype has such a name, as it is written in the rule")
+	}
+	if err != nil {
+		im.lose(e, what, "operation on names that %s %q left out: %s", strings.ToLower(e.word("operator", "EQUAL")), e.text("value"), oneLine(err.Error()))
+		return
+	}
+	var discover *bool
+	for _, name := range []string{"status", "discover"} {
+		switch e.word(name, "") {
+		case "ENABLED", "DISCOVER":
+			if discover == nil {
+				discover = new(true)
+			}
+		case "DISABLED", "NO_DISCOVER":
+			discover = new(false)
+		}
+	}
+	tags := map[string]string{}
+	for _, one := range e.list("tags") {
+		tags[oneLine(one.text("tag"))] = oneLine(one.text("value"))
+	}
+	if object == "TRIGGER_PROTOTYPE" {
+		change := model.TriggerOverride{Names: names, Discover: discover}
+		if word := e.word("severity", ""); word != "" {
+			change.Severity = cmp.Or(severities[word], "average")
+		}
+		if len(tags) > 0 {
+			im.lose(e, what, "tags of triggers have no form here")
+		}
+		o.Triggers = append(o.Triggers, change)
+	} else {
+		change := model.ItemOverride{Keys: names, Discover: discover}
+		if len(tags) > 0 {
+			change.Tags = tags
+		}
+		if text := e.text("delay"); text != "" {
+			expanded, err := r.macros.Expand(text)
+			if d, ok := parseTime(expanded); err == nil && ok && d > 0 {
+				change.Interval = model.Duration(d)
+			} else {
+				im.lose(e, what, "interval %s left out", text)
+			}
+		}
+		o.Items = append(o.Items, change)
+	}
+	for _, name := range e.unread() {
+		im.lose(e, what, "field %s has no form here", name)
+	}
+}
+
+// chosen returns the prototypes that an operation of an override changes. all: every one.
+func chosen(prototypes map[string][]string, operator, value string) (list []string, all bool, err error) {
+	match := func(name string) bool { return name == value }
+	switch operator {
+	case "EQUAL":
+	case "NOT_EQUAL":
+		match = func(name string) bool { return name != value }
+	case "LIKE", "NOT_LIKE":
+		match = func(name string) bool { return strings.Contains(name, value) == (operator == "LIKE") }
+	case "REGEXP", "NOT_REGEXP":
+		pattern, err := regexp.Compile(value)
+		if err != nil {
+			return nil, false, err
+		}
+		match = func(name string) bool { return pattern.MatchString(name) == (operator == "REGEXP") }
+	default:
+		return nil, false, fmt.Errorf("unknown operator")
+	}
+	all = true
+	for name, keys := range prototypes {
+		if match(name) {
+			list = append(list, keys...)
+		} else {
+			all = false
+		}
+	}
+	if all {
+		return nil, true, nil
+	}
+	slices.Sort(list)
+	return list, false, nil
+}
+
+// dropRefusedPart leaves out the part of a discovery rule that Muster refuses, and returns its name.
+func dropRefusedPart(t *template, i int, field string) string {
+	r := &t.spec.Discovery[i]
+	_, rest, _ := strings.Cut(field, "].")
+	list, rest, _ := strings.Cut(rest, "[")
+	digits, _, _ := strings.Cut(rest, "]")
+	k, err := strconv.Atoi(digits)
+	switch {
+	case err == nil && list == "items" && k < len(r.Items):
+		what := "item prototype " + r.Items[k].Key
+		r.Items = slices.Delete(r.Items, k, k+1)
+		return what
+	case err == nil && list == "triggers" && k < len(r.Triggers):
+		what := "trigger " + r.Triggers[k].Name
+		r.Triggers = slices.Delete(r.Triggers, k, k+1)
+		return what
+	case err == nil && list == "overrides" && k < len(r.Overrides):
+		what := "override " + r.Overrides[k].Name
+		r.Overrides = slices.Delete(r.Overrides, k, k+1)
+		return what
+	}
+	what := "discovery rule " + r.Key
+	t.spec.Discovery = slices.Delete(t.spec.Discovery, i, i+1)
+	return what
+}
