@@ -53,7 +53,7 @@ type Server struct {
 	JournalBudget    model.Size     `name:"journal-budget" default:"4GiB" doc:"Maximum size of the journal on disk. Near it the server slows down agents; it deletes nothing early."`
 	JournalReserve   model.Size     `name:"journal-reserve" default:"256MiB" doc:"Reserved disk space: a full disk still has space for snapshots and clean-up."`
 	SnapshotCycle    model.Duration `name:"snapshot-cycle" default:"60s" doc:"Time in which the server writes a snapshot of every partition."`
-	HistoryBudget    model.Size     `name:"history-budget" default:"4GiB" doc:"Maximum size of history in history.db; the oldest changes, closed problems and sent messages make room for new ones before their retention ends. On a disk with less free space than journal-reserve (at least 64MiB) the present size is the maximum. On PostgreSQL there is none."`
+	HistoryBudget    model.Size     `name:"history-budget" default:"4GiB" doc:"Maximum size of history, in history.db or PostgreSQL. Changes, closed problems and sent messages make room for new ones before their retention ends: the oldest of the node that holds the most, in the namespace that holds the most. A SQLite file does not grow while its disk has less free space than journal-reserve (at least 64MiB)."`
 	HistoryRetention model.Duration `name:"history-retention" default:"90d" doc:"Retention of history."`
 	AuditRetention   model.Duration `name:"audit-retention" default:"400d" doc:"Retention of recorded changes of intent. 0s: unlimited."`
 	SeriesBudget     model.Size     `name:"series-budget" default:"32GiB" doc:"Maximum size of the blocks with numbers of items; the oldest block makes room for new ones before its retention ends. 0B: unlimited."`

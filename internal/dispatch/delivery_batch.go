@@ -69,7 +69,7 @@ func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerR
 	}
 	d := history.Delivery{
 		Key:     list[0].Problem + "/" + note.Kind + "/" + ref.Namespace + "/" + ref.Name,
-		Problem: note.Problem, Handler: ref, Kind: note.Kind, Payload: payload, Created: o.now,
+		Problem: note.Problem, NodeID: list[0].NodeID, Namespace: note.Space, Node: note.Node, Handler: ref, Kind: note.Kind, Payload: payload, Created: o.now,
 		Route: list[0].Route, Tells: tells, Count: len(list),
 	}
 	if route := list[0].Route; route != "" || note.Kind != handler.Opened && note.Kind != handler.Closed { // the message may be repeated: its key needs a time

@@ -251,7 +251,7 @@ func (s *pipelineEvent) delivery(v *pipes.Verdict, now time.Time) (history.Deliv
 	}
 	d := history.Delivery{
 		Key:     fmt.Sprintf("%s/%s/%s", s.id, v.Pipeline, v.Workflow.Name),
-		Problem: note.Problem, Handler: history.HandlerRef(v.Handler()), Kind: handler.Event, Payload: payload, Created: now,
+		Problem: note.Problem, NodeID: s.event.NodeID, Namespace: s.event.Namespace, Node: s.event.Node, Handler: history.HandlerRef(v.Handler()), Kind: handler.Event, Payload: payload, Created: now,
 	}
 	if s.shadow {
 		d.State, d.Ended = history.Shadow, now

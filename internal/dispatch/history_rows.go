@@ -190,7 +190,7 @@ func (r *Dispatcher) deregister(t *event.Transition, b *recordedBatch) error {
 		if table := r.opts.Pipelines.Table; table != nil && table.Has(route.Name{Namespace: ns, Name: model.SensuPipeline(name)}) {
 			continue // gets Sensu's event: see eventPipeline.evaluate
 		}
-		d := history.Delivery{Key: id + "/" + ref, Problem: id, Handler: history.HandlerRef{Namespace: ns, Name: name}, Kind: handler.Deregistered, Payload: payload, Created: now}
+		d := history.Delivery{Key: id + "/" + ref, Problem: id, NodeID: t.Node, Namespace: namespace, Node: node, Handler: history.HandlerRef{Namespace: ns, Name: name}, Kind: handler.Deregistered, Payload: payload, Created: now}
 		if r.opts.Routing.Shadow != nil && r.opts.Routing.Shadow(namespace) {
 			d.State, d.Ended = history.Shadow, now
 		} else if r.router.mayHaveBeenSent(at) {
@@ -238,6 +238,8 @@ func (r *Dispatcher) isOpeningMissing(ctx context.Context, b *recordedBatch, t *
 func (o *deliveryBatch) recordUnnotified(t *problemChange) {
 	_, routes := o.chooseRoutes(t.Transition, &t.problem)
 	for _, to := range routes {
-		o.recordWithheld(escalationOf(t.problem.ID, to), t.unnotified)
+		e := escalationOf(t.problem.ID, to)
+		e.NodeID = t.problem.NodeID
+		o.recordWithheld(e, t.unnotified)
 	}
 }

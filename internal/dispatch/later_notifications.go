@@ -89,11 +89,12 @@ func (o *deliveryBatch) recordWithheld(e *escalation, why string) {
 	if to == nil || len(to.Steps) == 0 {
 		return
 	}
+	namespace, node, _ := o.names.NodeName(e.NodeID)
 	for _, name := range to.Steps[0].To {
 		ref := history.HandlerRef(name)
 		o.deliveries = append(o.deliveries, history.Delivery{
 			Key:     fmt.Sprintf("%s/withheld/%s/%s/%s", e.Problem, ref.Namespace, ref.Name, e.Route),
-			Problem: e.Problem, Handler: ref, Kind: handler.Opened, Payload: []byte("{}"), Created: o.now, State: history.Withheld, Ended: o.now, LastError: why,
+			Problem: e.Problem, NodeID: e.NodeID, Namespace: namespace, Node: node, Handler: ref, Kind: handler.Opened, Payload: []byte("{}"), Created: o.now, State: history.Withheld, Ended: o.now, LastError: why,
 		})
 	}
 }

@@ -204,7 +204,7 @@ func newMetrics(registerer prometheus.Registerer, lag func() Lag, use func() his
 		name, help string
 		value      func(history.Usage) float64
 	}{
-		{"bytes", "Bytes of rows in history.db. 0: history is on PostgreSQL.", func(u history.Usage) float64 { return float64(u.Bytes) }},
+		{"bytes", "Bytes of rows in history: pages of history.db in use; on PostgreSQL the bytes of rows and their indexes, without free pages.", func(u history.Usage) float64 { return float64(u.Bytes) }},
 		{"budget_bytes", "Maximum of these bytes: --history-budget, or the present size of the file on a full disk.", func(u history.Usage) float64 { return float64(u.Budget) }},
 	} {
 		factory.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "history", Name: g.name, Help: g.help}, func() float64 { return g.value(use()) })

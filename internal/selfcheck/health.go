@@ -168,7 +168,10 @@ func evictionText(use history.Usage) string {
 	if use.Evicted == 0 || use.Bytes < use.Budget-use.Budget/16 {
 		return ""
 	}
-	text := fmt.Sprintf("history.db is full: to free space, the server deleted %s up to %s", model.CountNoun(use.Evicted, "row"), use.Oldest.UTC().Format(time.DateTime+" UTC"))
+	text := fmt.Sprintf("%s is full: to free space, the server deleted %s up to %s", use.Store, model.CountNoun(use.Evicted, "row"), use.Latest.UTC().Format(time.DateTime+" UTC"))
+	if use.Node != "" {
+		text += ", the last ones mostly of node " + use.Node + ", which held more than its share"
+	}
 	if use.DiskFull {
 		return text + "; its disk is nearly full, so the file does not grow beyond " + model.Size(use.Budget).Approximate() + ". Free disk space"
 	}

@@ -216,7 +216,7 @@ func TestJournalEventNamesFullFilesAndClock(t *testing.T) {
 	m := New(Options{
 		Journal: func() journal.Stats { return st }, FullDisk: func() string { return "Largest here: history.db 439.0 MiB" }, Now: func() time.Time { return now },
 		Lag: func() dispatch.Lag { return dispatch.Lag{} }, Trouble: func() error { return nil }, History: func() history.Usage {
-			return history.Usage{Bytes: 4 << 30, Budget: 4 << 30, Evicted: 7, Oldest: now}
+			return history.Usage{Store: "history.db", Bytes: 4 << 30, Budget: 4 << 30, Evicted: 7, Latest: now, Node: "default/web01"}
 		},
 	})
 	st = journal.Stats{Ahead: time.Hour}
@@ -227,7 +227,7 @@ func TestJournalEventNamesFullFilesAndClock(t *testing.T) {
 	if status, text := m.journalHealth(); status != model.Critical || !strings.Contains(text, "history.db 439.0 MiB") || !strings.Contains(text, "when the disk has free space") {
 		t.Errorf("full: %s %q", status, text)
 	}
-	if status, text := m.historyHealth(); status != model.Warning || !strings.Contains(text, "deleted 7 rows up to 2026-03-01 12:00:00 UTC; raise --history-budget (now 4GiB)") {
+	if status, text := m.historyHealth(); status != model.Warning || !strings.Contains(text, "history.db is full: to free space, the server deleted 7 rows up to 2026-03-01 12:00:00 UTC, the last ones mostly of node default/web01, which held more than its share; raise --history-budget (now 4GiB)") {
 		t.Errorf("history: %s %q", status, text)
 	}
 }

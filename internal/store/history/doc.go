@@ -6,6 +6,6 @@
 // deliveries that are due. The package owns no goroutine; one lock serializes Record. Both
 // engines pass the suite in conformance_test.go.
 //
-// Start reading at store.go (the interface and its types), then sqlstore.go (one transaction), shelf.go (the tables that
-// grow), query.go (how lists are read), room.go (the bound of its size).
+// Start reading at store.go (the interface and its types), then sqlstore.go (one transaction), segmented_table.go (the tables that
+// grow), query.go (how lists are read), size_limit.go (the bound of its size), shares.go (which rows go first).
 package history

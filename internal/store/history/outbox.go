@@ -10,15 +10,36 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-const deliveryColumns = `id, key, problem, handler_ns, handler, kind, payload, created, state, attempts, next_at, last_error, ended, replayed, route, tells, problems, answer`
+const deliveryColumns = `id, key, problem, namespace, node, node_id, handler_ns, handler, kind, created, state, attempts, next_at, last_error, ended, replayed, route, tells, problems, answer, payload`
 
 // scanDelivery reads the columns of a delivery.
 func scanDelivery(scan sqldb.Scan) (d Delivery, err error) {
 	var created, next, ended, replayed int64
-	err = scan(&d.ID, &d.Key, &d.Problem, &d.Handler.Namespace, &d.Handler.Name, &d.Kind, &d.Payload,
-		&created, &d.State, &d.Attempts, &next, &d.LastError, &ended, &replayed, &d.Route, &d.Tells, &d.Count, &d.Answer)
+	err = scan(&d.ID, &d.Key, &d.Problem, &d.Namespace, &d.Node, &d.NodeID, &d.Handler.Namespace, &d.Handler.Name, &d.Kind,
+		&created, &d.State, &d.Attempts, &next, &d.LastError, &ended, &replayed, &d.Route, &d.Tells, &d.Count, &d.Answer, &d.Payload)
 	d.Created, d.NextAt, d.Ended, d.Replayed = sqldb.FromNanos(created), sqldb.FromNanos(next), sqldb.FromNanos(ended), sqldb.FromNanos(replayed)
 	return d, err
+}
+
+// newMessageTable returns the segments of the outbox; each has size rows.
+func newMessageTable(size int64) segments {
+	return segments{table: "history_outbox", id: "id", at: "created", size: size, holdings: holdings{
+		bytes:     rowBytes(deliveryBytes, "payload"),
+		removable: `e.ended > 0 AND NOT EXISTS (SELECT 1 FROM history_problems p WHERE p.id = e.problem AND p.closed = 0)`,
+		kept: `SELECT e.node_id, e.namespace, {bytes} AS bytes FROM history_outbox e WHERE e.state = 'pending'
+			UNION ALL SELECT e.node_id, e.namespace, {bytes} FROM history_problems p JOIN history_outbox e ON e.problem = p.id WHERE p.closed = 0 AND e.ended > 0`,
+	}}
+}
+
+// recordDeliveries inserts the deliveries of a batch.
+func (s *sqlStore) recordDeliveries(ctx context.Context, tx *sqldb.Tx, list []Delivery) error {
+	if len(list) == 0 {
+		return nil
+	}
+	if err := s.outbox.Insert(ctx, tx, list); err != nil {
+		return err
+	}
+	return s.messages.closeSegment(ctx, tx)
 }
 
 // deliveries returns the deliveries of the outbox selected by tail, the SQL text from WHERE on.

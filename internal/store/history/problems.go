@@ -63,7 +63,10 @@ func (s *sqlStore) KnownProblems(ctx context.Context, ids []string) (map[string]
 // has size rows.
 func newProblemTable(size int64) segmentedTable[Problem] {
 	return segmentedTable[Problem]{
-		table: "history_problems", id: "no", at: "opened", columns: problemColumns, size: size, scan: scanProblem,
+		segments: segments{table: "history_problems", id: "no", at: "opened", columns: problemColumns, size: size, holdings: holdings{
+			bytes: rowBytes(problemBytes, "output"), removable: `e.closed > 0`, kept: `SELECT e.node_id, e.namespace, {bytes} AS bytes FROM history_problems e WHERE e.closed = 0`,
+		}},
+		scan:    scanProblem,
 		time:    func(p *Problem) int64 { return sqldb.Nanos(p.Opened) },
 		compare: func(a, b *Problem) int { return cmp.Or(b.Opened.Compare(a.Opened), cmp.Compare(b.ID, a.ID)) },
 	}
@@ -125,7 +128,10 @@ const entryColumns = `partition_no, log, number, idx, at, executed, kind, namesp
 // newEntryTable returns the segmentedTable of history entries (event changes); each segment has size rows.
 func newEntryTable(size int64) segmentedTable[Entry] {
 	return segmentedTable[Entry]{
-		table: "history_entries", id: "id", at: "at", columns: `id, ` + entryColumns, size: size, scan: scanEntry,
+		segments: segments{table: "history_entries", id: "id", at: "at", columns: `id, ` + entryColumns, size: size, holdings: holdings{
+			bytes: rowBytes(entryBytes, "output"), removable: `1 = 1`,
+		}},
+		scan:    scanEntry,
 		time:    func(e *Entry) int64 { return sqldb.Nanos(e.At) },
 		compare: func(a, b *Entry) int { return cmp.Or(b.At.Compare(a.At), cmp.Compare(b.ID, a.ID)) },
 	}

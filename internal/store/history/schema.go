@@ -1,7 +1,8 @@
 package history
 
 // schema has one step for each version of the tables. A table that grows at its end has only indexes that do the same;
-// history_index finds the rows of a node and check (shelf.go).
+// history_index finds the rows of a node and check, and history_node_bytes has the size of a node's rows
+// (segmented_table.go). Long columns stand last: SQLite reads all pages of a long value to get at the columns behind it.
 var schema = []string{`
 	CREATE TABLE history_entries (
 		id {id}, partition_no BIGINT NOT NULL, log BIGINT NOT NULL, number BIGINT NOT NULL, idx BIGINT NOT NULL,
@@ -26,12 +27,15 @@ var schema = []string{`
 	CREATE TABLE history_names (
 		namespace {text} NOT NULL, node {text} NOT NULL, node_id BIGINT NOT NULL, last BIGINT NOT NULL, PRIMARY KEY (namespace, node, node_id)){clustered};
 	CREATE INDEX history_names_last ON history_names (last);
+	CREATE TABLE history_node_bytes (
+		shelf {text} NOT NULL, segment BIGINT NOT NULL, node_id BIGINT NOT NULL, namespace {text} NOT NULL, bytes BIGINT NOT NULL,
+		PRIMARY KEY (shelf, segment, node_id, namespace)){clustered};
 	CREATE TABLE history_outbox (
-		id {serial}, key {text} NOT NULL UNIQUE, problem {text} NOT NULL,
-		handler_ns {text} NOT NULL, handler {text} NOT NULL, kind {text} NOT NULL, payload {blob} NOT NULL,
+		id {serial}, key {text} NOT NULL UNIQUE, problem {text} NOT NULL, namespace {text} NOT NULL, node {text} NOT NULL, node_id BIGINT NOT NULL,
+		handler_ns {text} NOT NULL, handler {text} NOT NULL, kind {text} NOT NULL,
 		created BIGINT NOT NULL, state {text} NOT NULL, attempts BIGINT NOT NULL, next_at BIGINT NOT NULL,
 		last_error {text} NOT NULL, ended BIGINT NOT NULL, replayed BIGINT NOT NULL DEFAULT 0,
-		route {text} NOT NULL, tells {text} NOT NULL, problems BIGINT NOT NULL, answer {text} NOT NULL DEFAULT '');
+		route {text} NOT NULL, tells {text} NOT NULL, problems BIGINT NOT NULL, answer {text} NOT NULL DEFAULT '', payload {blob} NOT NULL);
 	CREATE INDEX history_outbox_problem ON history_outbox (problem, id);
 	CREATE INDEX history_outbox_due ON history_outbox (next_at) WHERE state = 'pending';
 	CREATE INDEX history_outbox_ended ON history_outbox (ended) WHERE ended > 0;

@@ -12,24 +12,30 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// segmentedTable is an append-only table that is divided into segments of rows, each with its own small index by node
-// and check. One index over all rows would cost a random page for each row, written twice. Instead the table closes a
-// segment every size rows: history_index then holds the nodes and checks of the segment, sorted, and grows at its
-// end, too. A query for a node looks into each segment whose time fits, the newest first, and scans the rows behind
-// the last segment, at most one segment's worth. See docs/decisions/0008-history-segments.md.
-type segmentedTable[T any] struct {
-	table   string // name in history_segments and history_index
+// segments divides an append-only table into segments of rows, each with its own small index by node and check. One index
+// over all rows would cost a random page for each row, written twice. Instead the table closes a segment every size
+// rows: history_index then holds the nodes and checks of the segment, sorted, and history_node_bytes the bytes of each
+// node; both grow at their ends, too. See docs/decisions/0008-history-segments.md.
+type segments struct {
+	table   string // name in history_segments, history_index and history_node_bytes
 	id, at  string // names of the columns with the row number and the time
-	columns string
-	size    int64 // rows of a segment
+	columns string // that lists read; empty: rows of a node are never listed, so they have no index
+	size    int64  // rows of a segment
+	holdings
+	ends *sql.Stmt // prepared query of the last numbers, for every batch
+}
+
+// segmentedTable is a table in segments, and how its rows are read. A query for a node looks into each segment whose time fits,
+// the newest first, and scans the rows behind the last segment, at most one segment's worth.
+type segmentedTable[T any] struct {
+	segments
 	scan    func(sqldb.Scan) (T, error)
 	compare func(a, b *T) int // order of lists, newest first; the column at has the same order
 	time    func(*T) int64
-	ends    *sql.Stmt // prepared query of the last numbers, for every batch
 }
 
 // prepare prepares the SQL query for the last row numbers, which every recorded batch needs.
-func (f *segmentedTable[T]) prepare(ctx context.Context, db *sqldb.DB) (err error) {
+func (f *segments) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 	f.ends, err = db.Prepare(ctx, f.sql(`SELECT (SELECT COALESCE(MAX(last), 0) FROM history_segments WHERE shelf = '{table}'), (SELECT COALESCE(MAX({id}), 0) FROM {table})`))
 	return err
 }
@@ -53,13 +59,13 @@ func numberRows[T any](next int64, list []T) []numberedRow[T] {
 	return out
 }
 
-// sql replaces {table}, {id}, {at} and {columns} in a query by the names of this table.
-func (f *segmentedTable[T]) sql(query string) string {
-	return strings.NewReplacer("{table}", f.table, "{id}", f.id, "{at}", f.at, "{columns}", f.columns).Replace(query)
+// sql replaces {table}, {id}, {at}, {columns}, {bytes} and {removable} in a query by the names and conditions of this table.
+func (f *segments) sql(query string) string {
+	return strings.NewReplacer("{table}", f.table, "{id}", f.id, "{at}", f.at, "{columns}", f.columns, "{bytes}", f.bytes, "{removable}", f.removable).Replace(query)
 }
 
 // lastNumbers returns the number of the last row in a complete segment, and the number of the next row to write.
-func (f *segmentedTable[T]) lastNumbers(ctx context.Context, tx *sqldb.Tx) (filed, next int64, err error) {
+func (f *segments) lastNumbers(ctx context.Context, tx *sqldb.Tx) (filed, next int64, err error) {
 	if err := tx.StmtContext(ctx, f.ends).QueryRowContext(ctx).Scan(&filed, &next); err != nil {
 		return 0, 0, err
 	}
@@ -70,51 +76,64 @@ func (f *segmentedTable[T]) lastNumbers(ctx context.Context, tx *sqldb.Tx) (file
 const nameDay = 24 * time.Hour
 
 // closeSegment completes a segment once enough rows were appended, and indexes its rows by node and check.
-func (f *segmentedTable[T]) closeSegment(ctx context.Context, tx *sqldb.Tx) error {
+func (f *segments) closeSegment(ctx context.Context, tx *sqldb.Tx) error {
 	filed, next, err := f.lastNumbers(ctx, tx)
 	if err != nil || next-1-filed < f.size {
 		return err
 	}
 	last := filed + f.size
-	for _, step := range []struct {
-		query string
-		args  []any
-	}{
-		{`INSERT INTO history_index (shelf, segment, node_id, source_name, row_id)
-			SELECT '{table}', CAST(? AS BIGINT), node_id, source_name, {id} FROM {table} WHERE {id} > ? AND {id} <= ? ORDER BY node_id, source_name, {id}`,
-			[]any{last, filed, last}},
+	steps := []segmentStep{
 		{`INSERT INTO history_segments (shelf, first, last, begun, ended)
 			SELECT '{table}', CAST(? AS BIGINT), CAST(? AS BIGINT), COALESCE(MIN({at}), 0), COALESCE(MAX({at}), 0) FROM {table} WHERE {id} > ? AND {id} <= ?`,
 			[]any{filed + 1, last, filed, last}},
-		{`INSERT INTO history_names (namespace, node, node_id, last)
+		{sumSegment, []any{last, filed, last}},
+	}
+	if f.columns != "" {
+		steps = append(steps, segmentStep{`INSERT INTO history_index (shelf, segment, node_id, source_name, row_id)
+			SELECT '{table}', CAST(? AS BIGINT), node_id, source_name, {id} FROM {table} WHERE {id} > ? AND {id} <= ? ORDER BY node_id, source_name, {id}`,
+			[]any{last, filed, last}},
+			segmentStep{`INSERT INTO history_names (namespace, node, node_id, last)
 			SELECT namespace, node, node_id, MAX({at}) FROM {table} WHERE {id} > ? AND {id} <= ? GROUP BY namespace, node, node_id
 			ON CONFLICT (namespace, node, node_id) DO UPDATE SET last = excluded.last WHERE excluded.last > history_names.last + ?`,
-			[]any{filed, last, int64(nameDay)}},
-	} {
+				[]any{filed, last, int64(nameDay)}})
+	}
+	return f.run(ctx, tx, "complete", steps)
+}
+
+// segmentStep is a statement about one segment, with its arguments.
+type segmentStep struct {
+	query string
+	args  []any
+}
+
+// run runs statements about a segment; verb names the work in errors.
+func (f *segments) run(ctx context.Context, tx *sqldb.Tx, verb string, steps []segmentStep) error {
+	for _, step := range steps {
 		if _, err := tx.Exec(ctx, f.sql(step.query), step.args...); err != nil {
-			return fmt.Errorf("complete a segment of table %s: %w", f.table, err)
+			return fmt.Errorf("%s a segment of table %s: %w", verb, f.table, err)
 		}
 	}
 	return nil
 }
 
 // deleteEmptySegment removes the oldest segment if all its rows were deleted.
-func (f *segmentedTable[T]) deleteEmptySegment(ctx context.Context, tx *sqldb.Tx, before time.Time) error {
+func (f *segments) deleteEmptySegment(ctx context.Context, tx *sqldb.Tx, before time.Time) error {
 	var segment int64
 	err := tx.QueryRow(ctx, f.sql(`SELECT COALESCE(MIN(s.last), 0) FROM history_segments s WHERE s.shelf = '{table}' AND s.ended < ?
 		AND NOT EXISTS (SELECT 1 FROM {table} e WHERE e.{id} >= s.first AND e.{id} <= s.last)`), sqldb.Nanos(before)).Scan(&segment)
 	if err != nil || segment == 0 {
 		return err
 	}
-	for _, query := range []string{
-		`DELETE FROM history_index WHERE shelf = '{table}' AND segment = ?`,
-		`DELETE FROM history_segments WHERE shelf = '{table}' AND last = ?`,
-	} {
-		if _, err := tx.Exec(ctx, f.sql(query), segment); err != nil {
-			return fmt.Errorf("remove a segment of table %s: %w", f.table, err)
-		}
-	}
-	return nil
+	return f.deleteSegment(ctx, tx, segment)
+}
+
+// deleteSegment removes a segment that has no rows.
+func (f *segments) deleteSegment(ctx context.Context, tx *sqldb.Tx, segment int64) error {
+	return f.run(ctx, tx, "remove", []segmentStep{
+		{`DELETE FROM history_index WHERE shelf = '{table}' AND segment = ?`, []any{segment}},
+		{`DELETE FROM history_node_bytes WHERE shelf = '{table}' AND segment = ?`, []any{segment}},
+		{`DELETE FROM history_segments WHERE shelf = '{table}' AND last = ?`, []any{segment}},
+	})
 }
 
 // selection is the WHERE clause of a query over a segmentedTable, with the node, check and times that select

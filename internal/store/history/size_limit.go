@@ -1,9 +1,12 @@
 package history
 
 import (
+	"cmp"
 	"context"
-	"database/sql"
 	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/store/sqldb"
@@ -13,11 +16,11 @@ import (
 // its opening.
 const MaxChangeOutput = 4 << 10
 
-// SizeLimit limits the size of history in a SQLite file: the oldest rows are removed before a batch is written. Open
-// problems stay, and messages that wait for their handler go last. Zero: no bound. PostgreSQL has none.
+// SizeLimit limits the size of history: before a batch is written, rows of the nodes that hold more than their share are
+// removed, the oldest first. Open problems stay, and messages that wait for their handler go last. Zero: no bound.
 type SizeLimit struct {
 	Budget   int64                 // bytes of rows
-	KeepFree int64                 // bytes of free disk space below which the file does not grow
+	KeepFree int64                 // bytes of free disk space below which a SQLite file does not grow
 	Free     func() (int64, error) // free disk space in bytes
 }
 
@@ -41,10 +44,12 @@ func (l *SizeLimit) limit(file int64) (limit int64, full bool) {
 
 // Usage is the size of history in bytes, its limit, and how many rows were removed early.
 type Usage struct {
+	Store         string    // the file, or PostgreSQL
 	Bytes, Budget int64     // of rows; zero budget: no bound
 	DiskFull      bool      // the bound is the file's present size
 	Evicted       uint64    // rows that were removed before their retention ended, since the server started
-	Oldest        time.Time // all rows before this time were removed to make room; zero: none were
+	Latest        time.Time // of the newest row that was removed; zero: none was
+	Node          string    // NAMESPACE/NODE of most of the rows that were removed last
 }
 
 // Use returns the size of history and its limit.
@@ -52,67 +57,80 @@ func (s *sqlStore) Use() Usage {
 	if use := s.use.Load(); use != nil {
 		return *use
 	}
-	return Usage{Budget: s.size.Budget}
+	return Usage{Store: s.storeName(), Budget: s.size.Budget}
 }
 
-// A step of makeRoom removes at most this share of all changes, and so many rows of a kind.
+// storeName returns the name of the file, or of the kind of database.
+func (s *sqlStore) storeName() string {
+	if s.db.Dialect == sqldb.SQLite {
+		return filepath.Base(s.db.Name())
+	}
+	return "history (PostgreSQL)"
+}
+
 const (
-	evictionShare = 64
-	evictionStep  = 1000
+	slackShare    = 32   // rows are removed until this part of the limit is free, so that one count of bytes serves many batches
+	removedAtOnce = 4096 // rows in one transaction
 )
 
-// makeRoom removes the oldest rows in small steps until history is within its size limit. The caller holds recording.
+// usedBytes returns the bytes that rows use, and in a SQLite file the file's size. PostgreSQL reuses the pages of deleted rows but
+// keeps them, so bytes of rows are counted there: anew when the rows written since the last count may exceed the budget.
+func (s *sqlStore) usedBytes(ctx context.Context) (file, used int64, err error) {
+	if s.db.Dialect == sqldb.SQLite {
+		return s.db.FileSize(ctx)
+	}
+	if s.counted < 0 || s.counted+s.written > s.size.Budget {
+		if s.counted, err = s.countBytes(ctx); err != nil {
+			s.counted = -1
+			return 0, 0, err
+		}
+		s.written = 0
+	}
+	return 0, s.counted + s.written, nil
+}
+
+// makeRoom removes rows in small steps until history is within its size limit. The caller holds recording.
 func (s *sqlStore) makeRoom(ctx context.Context) error {
-	if s.db.Dialect != sqldb.SQLite || s.size.Budget == 0 {
+	if s.size.Budget == 0 {
 		return nil
 	}
 	for {
-		file, used, err := s.db.FileSize(ctx)
+		file, used, err := s.usedBytes(ctx)
 		if err != nil {
 			return err
 		}
 		use := s.Use()
 		use.Bytes = used
-		use.Budget, use.DiskFull = s.size.limit(file)
+		if use.Budget = s.size.Budget; s.db.Dialect == sqldb.SQLite {
+			use.Budget, use.DiskFull = s.size.limit(file)
+		}
 		s.use.Store(&use)
 		if use.Bytes <= use.Budget {
 			return nil
 		}
-		before, found, err := endOfOldest(ctx, s.db)
-		removed := 0
-		switch {
-		case err != nil:
-		case found:
-			removed, err = s.Clean(ctx, before, evictionStep)
-		default:
-			removed, err = s.dropPayloads(ctx)
+		removed, err := s.removeOverShares(ctx, use.Bytes-use.Budget+use.Budget/slackShare)
+		if err == nil && removed.rows == 0 {
+			removed.rows, err = s.dropPayloads(ctx)
 		}
 		if err != nil {
 			return fmt.Errorf("make room in history: %w", err)
 		}
-		if removed == 0 {
+		if removed.rows == 0 {
 			return nil
 		}
+		s.counted = -1
 		after := use
-		if after.Evicted += uint64(removed); found {
-			after.Oldest = before
+		after.Evicted += uint64(removed.rows)
+		if len(removed.nodes) > 0 {
+			after.Node = slices.MaxFunc(slices.Collect(maps.Keys(removed.nodes)), func(a, b string) int {
+				return cmp.Or(cmp.Compare(removed.nodes[a], removed.nodes[b]), cmp.Compare(a, b))
+			})
+		}
+		if removed.latest.After(after.Latest) {
+			after.Latest = removed.latest
 		}
 		s.use.Store(&after)
 	}
-}
-
-// endOfOldest returns the time before which rows must be deleted so that a fixed share of the oldest entries is
-// removed.
-func endOfOldest(ctx context.Context, db *sqldb.DB) (end time.Time, found bool, err error) {
-	var at sql.NullInt64
-	err = db.QueryRow(ctx, `SELECT at FROM history_entries WHERE id >= (SELECT MIN(id) + (MAX(id) - MIN(id)) / ? FROM history_entries) ORDER BY id LIMIT 1`, evictionShare).Scan(&at)
-	if err == sql.ErrNoRows || err == nil && !at.Valid {
-		return end, false, nil
-	}
-	if err != nil {
-		return end, false, fmt.Errorf("find the oldest changes: %w", err)
-	}
-	return sqldb.FromNanos(at.Int64 + 1), true, nil // changes of one commit have the same time
 }
 
 // dropPayloads deletes the content of the oldest large messages that wait for their handler, and returns how many.
@@ -120,14 +138,23 @@ func endOfOldest(ctx context.Context, db *sqldb.DB) (end time.Time, found bool, 
 // a node sends the longest outputs, would fill the disk.
 func (s *sqlStore) dropPayloads(ctx context.Context) (dropped int, err error) {
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		result, err := tx.Exec(ctx, `UPDATE history_outbox SET payload = '' WHERE id IN
-			(SELECT id FROM history_outbox WHERE state = 'pending' AND LENGTH(payload) > ? ORDER BY id LIMIT ?)`, MaxChangeOutput, evictionStep)
-		if err != nil {
+		found, err := tx.Query(ctx, `SELECT id, 0, node_id, namespace, node, OCTET_LENGTH(payload) FROM history_outbox
+			WHERE state = 'pending' AND LENGTH(payload) > ? ORDER BY id LIMIT ?`, MaxChangeOutput, idsPerQuery)
+		rows, err := sqldb.Collect(found, err, scanRemovable)
+		if err != nil || len(rows) == 0 {
 			return err
 		}
-		n, err := result.RowsAffected()
-		dropped = int(n)
-		return err
+		w := &sqldb.Where{}
+		ids := make([]int64, len(rows))
+		for i := range rows {
+			ids[i] = rows[i].id
+		}
+		sqldb.AndIn(w, `id`, ids)
+		if _, err := tx.Exec(ctx, `UPDATE history_outbox SET payload = '' WHERE `+w.SQL(""), w.Args...); err != nil {
+			return err
+		}
+		dropped = len(rows)
+		return s.messages.subtract(ctx, tx, rows)
 	})
 	return dropped, err
 }

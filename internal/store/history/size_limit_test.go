@@ -10,7 +10,29 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/pgtest"
+	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
+
+// withLimit runs a test on SQLite and on PostgreSQL, with a size limit and segments of a number of rows. vacuum makes the pages of
+// deleted rows free, as PostgreSQL's autovacuum does after a while.
+func withLimit(t *testing.T, budget, segment int64, test func(t *testing.T, s *sqlStore, vacuum func())) {
+	t.Helper()
+	run := func(t *testing.T, dsn string, vacuum func()) {
+		s := noError(open(t.Context(), dsn, segment, SizeLimit{Budget: budget}))
+		defer s.Close()
+		test(t, s.(*sqlStore), vacuum)
+	}
+	t.Run("sqlite", func(t *testing.T) { run(t, filepath.Join(t.TempDir(), "history.db"), func() {}) })
+	t.Run("postgresql", func(t *testing.T) {
+		if testing.Short() {
+			t.Skip("starts a server")
+		}
+		server := pgtest.Start(t)
+		dsn := server.Database(t)
+		run(t, dsn, func() { server.Exec(t, dsn, "VACUUM") })
+	})
+}
 
 // fillHistory records, for a node, a problem with a long output that opens and closes each minute. The problem of the
 // first minute stays open.
@@ -21,11 +43,11 @@ func fillHistory(t *testing.T, s Store, minutes int) {
 		p := problem(fmt.Sprintf("p%06d", i), "web01", i)
 		p.Output = text
 		b := Batch{Entries: []Entry{entry(uint64(i+1), i)}, Opened: []Problem{p}, Places: map[model.Partition]Place{1: place(uint64(i+1), 0)}}
+		requireNoError(t, s.Record(t.Context(), b))
 		if i > 0 {
 			p.Closed = minutesAfterNoon(i)
-			b.Opened, b.Closed = nil, []Problem{p}
+			requireNoError(t, s.Record(t.Context(), Batch{Closed: []Problem{p}}))
 		}
-		requireNoError(t, s.Record(t.Context(), b))
 	}
 }
 
@@ -40,45 +62,192 @@ func requireNoError(t *testing.T, err error) {
 // When history reaches its size limit, the oldest rows are removed and counted, and open problems stay.
 func TestHistoryStaysWithinItsBudget(t *testing.T) {
 	const budget = 8 << 20
-	s := noError(open(t.Context(), filepath.Join(t.TempDir(), "history.db"), 16, SizeLimit{Budget: budget}))
-	defer s.Close()
-	fillHistory(t, s, 200)
-	use := s.Use()
-	if use.Bytes > budget+1<<20 || use.Budget != budget || use.DiskFull {
-		t.Errorf("history uses %+v", use)
+	withLimit(t, budget, 16, func(t *testing.T, s *sqlStore, _ func()) {
+		fillHistory(t, s, 200)
+		use := s.Use()
+		if use.Bytes > budget+1<<20 || use.Budget != budget || use.DiskFull || use.Node != "default/web01" {
+			t.Errorf("history uses %+v", use)
+		}
+		entries := noError(s.Entries(t.Context(), EntryQuery{}))
+		problems := noError(s.Problems(t.Context(), ProblemQuery{}))
+		if len(problems) < 20 || len(problems) > 60 || len(entries) < 10 || !entries[0].At.Equal(minutesAfterNoon(199)) {
+			t.Errorf("%d entries, the newest at %s, %d problems", len(entries), entries[0].At, len(problems))
+		}
+		if oldest := entries[len(entries)-1].At; oldest.After(use.Latest.Add(2 * time.Minute)) {
+			t.Errorf("the oldest entry is of %s, rows were removed up to %s", oldest, use.Latest)
+		}
+		if removed := uint64(400 - len(entries) - len(problems)); use.Evicted != removed {
+			t.Errorf("%d rows are counted, %d are missing", use.Evicted, removed)
+		}
+		if p := noError(s.Problem(t.Context(), "p000000")); p.ID == "" || !p.Closed.IsZero() {
+			t.Errorf("the open problem is %+v", p)
+		}
+		requireExactBytes(t, s)
+	})
+}
+
+// requireExactBytes fails the test if the bytes of nodes in segments differ from a sum over their rows.
+func requireExactBytes(t *testing.T, s *sqlStore) {
+	t.Helper()
+	for _, table := range s.tables() {
+		kept := noError(table.holderBytes(t.Context(), s.db, allRows))
+		real := noError(table.holderBytes(t.Context(), s.db, `SELECT e.node_id, e.namespace, {bytes} AS bytes FROM {table} e`))
+		equal(t, "bytes of nodes in "+table.table, kept, real)
+		left := noError(sqldb.QueryValue[int](t.Context(), s.db, "index", `SELECT COUNT(*) FROM history_index WHERE shelf = ?`, table.table))
+		rows := noError(sqldb.QueryValue[int](t.Context(), s.db, "rows", table.sql(`SELECT COUNT(*) FROM {table}`)))
+		if left > rows {
+			t.Errorf("the index of %s has %d rows, the table %d", table.table, left, rows)
+		}
 	}
-	entries := noError(s.Entries(t.Context(), EntryQuery{}))
-	if len(entries) < 20 || len(entries) > 60 || !entries[0].At.Equal(minutesAfterNoon(199)) {
-		t.Errorf("%d entries, the newest at %s", len(entries), entries[0].At)
+}
+
+// noisyBatch returns the rows of one change of a node: a change, a problem that has closed, and a message that was sent.
+func noisyBatch(number int, namespace, node string, id model.NodeID, output string) Batch {
+	e := entry(uint64(number), number)
+	p := problem(fmt.Sprintf("%s-%06d", node, number), node, number)
+	d := delivery(p.ID, "opened", pager, number)
+	d.State, d.Ended, d.Payload = Delivered, minutesAfterNoon(number), []byte(output)
+	e.Namespace, e.Node, e.NodeID, e.Output = namespace, node, id, output[:min(len(output), MaxChangeOutput)]
+	p.Namespace, p.Node, p.NodeID, p.Output, p.Closed = namespace, node, id, output, minutesAfterNoon(number)
+	d.Namespace, d.Node, d.NodeID = namespace, node, id
+	return Batch{Entries: []Entry{e}, Opened: []Problem{p}, Closed: []Problem{p}, Deliveries: []Delivery{d}, Places: map[model.Partition]Place{5: place(uint64(number), 0)}}
+}
+
+// TestNoisyNodeKeepsOthersHistory fills history many times over with the rows of one node, and of one namespace with many
+// nodes. The rows of a quiet node and of a quiet namespace all stay, and neither the tables nor their indexes grow.
+func TestNoisyNodeKeepsOthersHistory(t *testing.T) {
+	const budget, quiet, rounds = 16 << 20, 40, 500
+	withLimit(t, budget, 32, func(t *testing.T, s *sqlStore, vacuum func()) {
+		number := 0
+		record := func(namespace, node string, id model.NodeID, size int) {
+			number++
+			requireNoError(t, s.Record(t.Context(), noisyBatch(number, namespace, node, id, incompressible(size))))
+		}
+		for range quiet {
+			record("default", "quiet", 1, 1000)
+			record("apart", "alone", 2, 1000)
+		}
+		for i := range rounds {
+			record("default", "noisy", 3, 100_000)
+			record("many", fmt.Sprintf("noisy%02d", i%50), model.NodeID(100+i%50), 30_000)
+			if i%10 == 0 { // after a sixth of the budget was written
+				vacuum()
+			}
+			if i%50 == 0 {
+				record("default", "quiet", 1, 1000)
+				record("apart", "alone", 2, 1000)
+			}
+		}
+		const want = quiet + rounds/50
+		for _, node := range []string{"quiet", "alone"} {
+			entries := noError(s.Entries(t.Context(), EntryQuery{Node: node, Limit: 1000}))
+			problems := noError(s.Problems(t.Context(), ProblemQuery{Node: node, Limit: 1000}))
+			messages := 0
+			for _, p := range problems {
+				messages += len(noError(s.Deliveries(t.Context(), p.ID)))
+			}
+			if len(entries) != want || len(problems) != want || messages != want {
+				t.Errorf("%d of %d changes, %d problems and %d messages of node %s are left", len(entries), want, len(problems), messages, node)
+			}
+		}
+		if left := len(noError(s.Entries(t.Context(), EntryQuery{Node: "noisy", Limit: 2000}))); left == 0 || left > rounds/2 {
+			t.Errorf("%d changes of the noisy node are left", left)
+		}
+		use := s.Use()
+		if use.Bytes > budget+1<<20 || use.Evicted == 0 || !strings.Contains(use.Node, "/noisy") {
+			t.Errorf("history uses %+v", use)
+		}
+		requireExactBytes(t, s)
+		if disk := bytesOnDisk(t, s); disk > budget*3/2 {
+			t.Errorf("history uses %d bytes on disk", disk)
+		}
+	})
+}
+
+// TestHistoryOnPostgreSQLUsesDiskWithinItsBudget checks that the bytes of rows that are counted are about those of the tables, for
+// short rows and for long ones.
+func TestHistoryOnPostgreSQLUsesDiskWithinItsBudget(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server")
 	}
-	if oldest := entries[len(entries)-1].At; oldest.Before(use.Oldest) || oldest.After(use.Oldest.Add(2*time.Minute)) {
-		t.Errorf("the oldest entry is of %s, removed are those before %s", oldest, use.Oldest)
+	server := pgtest.Start(t)
+	for _, size := range []int{20, 1000, 100_000} {
+		s := noError(open(t.Context(), server.Database(t), 1<<10, SizeLimit{Budget: 1 << 40})).(*sqlStore)
+		for i := range min(10_000_000/(size+1000), 3000) {
+			requireNoError(t, s.Record(t.Context(), noisyBatch(i+1, "default", "web01", 7, incompressible(size))))
+		}
+		counted := noError(s.countBytes(t.Context()))
+		tables := bytesOnDisk(t, s)
+		t.Logf("outputs of %d bytes: %d bytes are counted, the tables have %d", size, counted, tables)
+		if tables > counted*5/4 || tables < counted/2 {
+			t.Errorf("outputs of %d bytes: %d bytes are counted, the tables have %d", size, counted, tables)
+		}
+		requireNoError(t, s.Close())
 	}
-	if removed := uint64(200-len(entries)) + uint64(200-len(noError(s.Problems(t.Context(), ProblemQuery{})))); use.Evicted != removed {
-		t.Errorf("%d rows are counted, %d are missing", use.Evicted, removed)
+}
+
+// bytesOnDisk returns the size of the SQLite file, or of PostgreSQL's tables with their indexes.
+func bytesOnDisk(t *testing.T, s *sqlStore) int64 {
+	t.Helper()
+	if s.db.Dialect == sqldb.SQLite {
+		file, _, err := s.db.FileSize(t.Context())
+		requireNoError(t, err)
+		return file
 	}
-	if p := noError(s.Problem(t.Context(), "p000000")); p.ID == "" || !p.Closed.IsZero() {
-		t.Errorf("the open problem is %+v", p)
+	return noError(sqldb.QueryValue[int64](t.Context(), s.db, "size of the tables",
+		`SELECT CAST(SUM(pg_total_relation_size(c.oid)) AS BIGINT) FROM pg_class c WHERE c.relkind = 'r' AND c.relname LIKE 'history_%'`))
+}
+
+// incompressible returns a text that compression hardly shortens.
+func incompressible(size int) string {
+	text := make([]byte, size)
+	state := uint64(size)
+	for i := range text {
+		state = state*6364136223846793005 + 1442695040888963407
+		text[i] = '!' + byte(state>>57)%90
 	}
+	return string(text)
 }
 
 // TestWaitingMessagesMakeRoomLast checks that waiting messages lose their content only if removing all other rows
 // frees too little space.
 func TestWaitingMessagesMakeRoomLast(t *testing.T) {
 	const budget = 8 << 20
-	s := noError(open(t.Context(), filepath.Join(t.TempDir(), "history.db"), 16, SizeLimit{Budget: budget}))
-	defer s.Close()
-	for i := range 100 {
-		d := delivery(fmt.Sprint("p", i), "opened", pager, i)
-		d.Payload = bytes.Repeat([]byte("x"), 200_000)
-		requireNoError(t, s.Record(t.Context(), Batch{Entries: []Entry{entry(uint64(i+1), i)}, Deliveries: []Delivery{d}, Places: map[model.Partition]Place{1: place(uint64(i+1), 0)}}))
+	withLimit(t, budget, 16, func(t *testing.T, s *sqlStore, _ func()) {
+		for i := range 100 {
+			d := delivery(fmt.Sprint("p", i), "opened", pager, i)
+			d.Payload = bytes.Repeat([]byte("x"), 200_000)
+			requireNoError(t, s.Record(t.Context(), Batch{Entries: []Entry{entry(uint64(i+1), i)}, Deliveries: []Delivery{d}, Places: map[model.Partition]Place{1: place(uint64(i+1), 0)}}))
+		}
+		due, _, err := s.Due(t.Context(), minutesAfterNoon(200), 1000, nil)
+		requireNoError(t, err)
+		dropped := slices.IndexFunc(due, func(d Delivery) bool { return len(d.Payload) > 0 })
+		if use := s.Use(); use.Bytes > budget+1<<20 || len(due) != 100 || dropped < 50 || dropped == 100 || slices.ContainsFunc(due[dropped:], func(d Delivery) bool { return len(d.Payload) == 0 }) {
+			t.Errorf("%d messages wait, the first %d without payload; history uses %+v", len(due), dropped, use)
+		}
+		requireExactBytes(t, s)
+	})
+}
+
+// TestFairShare computes the share of holders: those that hold less keep all.
+func TestFairShare(t *testing.T) {
+	for _, c := range []struct {
+		held  []int64
+		total int64
+		want  int64
+	}{
+		{[]int64{10, 10}, 10, 5},
+		{[]int64{100, 1, 2}, 53, 50},
+		{[]int64{100, 90, 2}, 52, 25},
+		{[]int64{5}, 0, 0},
+		{[]int64{5, 5}, -1, 0},
+	} {
+		if got := fairShare(slices.Clone(c.held), c.total); got != c.want {
+			t.Errorf("%v in %d: %d, want %d", c.held, c.total, got, c.want)
+		}
 	}
-	due, _, err := s.Due(t.Context(), minutesAfterNoon(200), 1000, nil)
-	requireNoError(t, err)
-	dropped := slices.IndexFunc(due, func(d Delivery) bool { return len(d.Payload) > 0 })
-	if use := s.Use(); use.Bytes > budget+1<<20 || len(due) != 100 || dropped < 50 || dropped == 100 || slices.ContainsFunc(due[dropped:], func(d Delivery) bool { return len(d.Payload) == 0 }) {
-		t.Errorf("%d messages wait, the first %d without payload; history uses %+v", len(due), dropped, use)
-	}
+	quotas := removalQuotas(map[holder]int64{{1, "a"}: 100, {2, "a"}: 10, {3, "b"}: 40, {4, "c"}: 60}, 150)
+	equal(t, "quotas", quotas, map[holder]int64{{1, "a"}: 55, {4, "c"}: 5})
 }
 
 // On a disk with little free space the history file stops growing, so that the journal's space stays free.

@@ -29,6 +29,7 @@ type sqlStore struct {
 	db       *sqldb.DB
 	entries  segmentedTable[Entry]
 	problems segmentedTable[Problem]
+	messages segments
 	inserters
 
 	size SizeLimit
@@ -37,6 +38,8 @@ type sqlStore struct {
 
 	recording sync.Mutex                // serializes Record
 	use       atomic.Pointer[Usage]     // nil: not measured yet
+	counted   int64                     // bytes of rows at the last count; -1: count anew. Guarded by recording, as is written
+	written   int64                     // bytes of the rows recorded since that count
 	recorded  map[model.Partition]Place // content of history_places; nil: not read yet. Guarded by recording
 }
 
@@ -54,8 +57,8 @@ func open(ctx context.Context, dsn string, segment int64, size SizeLimit) (Store
 	if err := db.Migrate(ctx, schema); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s := &sqlStore{db: db, size: size, entries: newEntryTable(segment), problems: newProblemTable(segment)}
-	err = errors.Join(s.prepare(ctx, db), s.entries.prepare(ctx, db), s.problems.prepare(ctx, db))
+	s := &sqlStore{db: db, size: size, counted: -1, entries: newEntryTable(segment), problems: newProblemTable(segment), messages: newMessageTable(segment)}
+	err = errors.Join(s.prepare(ctx, db), s.entries.prepare(ctx, db), s.problems.prepare(ctx, db), s.messages.prepare(ctx, db))
 	if err == nil {
 		s.identity, err = sqldb.Identity(ctx, db, "history_life", singleRow)
 	}
@@ -93,6 +96,8 @@ func (s *sqlStore) ForgetChanges(ctx context.Context, after [model.Partitions]jo
 			`DELETE FROM history_entries WHERE number > (SELECT p.number FROM history_places p WHERE p.partition_no = history_entries.partition_no)`,
 			`DELETE FROM history_places WHERE number = 0`,
 			`DELETE FROM history_index WHERE shelf = 'history_entries' AND NOT EXISTS (SELECT 1 FROM history_entries e WHERE e.id = history_index.row_id)`,
+			`DELETE FROM history_node_bytes WHERE shelf = 'history_entries' AND NOT EXISTS (SELECT 1 FROM history_segments s, history_entries e
+				WHERE s.shelf = history_node_bytes.shelf AND s.last = history_node_bytes.segment AND e.id >= s.first AND e.id <= s.last)`,
 			`DELETE FROM history_segments WHERE shelf = 'history_entries'
 				AND NOT EXISTS (SELECT 1 FROM history_entries e WHERE e.id >= history_segments.first AND e.id <= history_segments.last)`,
 		} {
@@ -123,7 +128,7 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 			func() error { return s.countTransaction(ctx, tx, &recorded) },
 			func() error { return s.recordEntries(ctx, tx, b.Entries) },
 			func() error { return s.recordProblems(ctx, tx, b.Opened, b.Closed) },
-			func() error { return s.outbox.Insert(ctx, tx, b.Deliveries) },
+			func() error { return s.recordDeliveries(ctx, tx, b.Deliveries) },
 			func() error { return s.recordEscalations(ctx, tx, &b) },
 			func() error { return s.rates.Insert(ctx, tx, b.Rates) },
 			func() error { return s.places.Insert(ctx, tx, sortedPositions(b.Places)) },
@@ -140,6 +145,7 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 		return fmt.Errorf("record a batch of changes in history: %w", err)
 	}
 	s.noteTransaction(recorded)
+	s.written += batchBytes(&b)
 	if s.recorded != nil {
 		maps.Copy(s.recorded, b.Places)
 	}
@@ -280,8 +286,8 @@ func (in *inserters) prepare(ctx context.Context, db *sqldb.DB) (err error) {
 	in.opened = prepareInsert(ctx, db, &err, problems, `ON CONFLICT (id) DO NOTHING`, appendOpenedRow)
 	in.closed = prepareInsert(ctx, db, &err, problems, `ON CONFLICT (id) DO UPDATE SET closed = excluded.closed,
 		status = excluded.status, severity = excluded.severity WHERE history_problems.closed = 0`, appendClosedRow)
-	in.outbox = prepareInsert(ctx, db, &err, `history_outbox (key, problem, handler_ns, handler, kind, payload, created,
-		state, attempts, next_at, last_error, ended, route, tells, problems)`, `ON CONFLICT DO NOTHING`, appendDeliveryRow)
+	in.outbox = prepareInsert(ctx, db, &err, `history_outbox (key, problem, namespace, node, node_id, handler_ns, handler, kind, created,
+		state, attempts, next_at, last_error, ended, route, tells, problems, payload)`, `ON CONFLICT DO NOTHING`, appendDeliveryRow)
 	in.also = prepareInsert(ctx, db, &err, `history_delivery_problems (key, problem)`, `ON CONFLICT DO NOTHING`,
 		func(args []any, r *deliveryProblem) []any { return append(args, r.key, r.problem) })
 	in.escalations = prepareInsert(ctx, db, &err, `history_escalations (problem, route, body)`,
@@ -349,9 +355,9 @@ func appendProblemRow(args []any, row *numberedRow[Problem], closed int64) []any
 
 // appendDeliveryRow appends the column values of a delivery to args.
 func appendDeliveryRow(args []any, d *Delivery) []any {
-	return append(args, d.Key, d.Problem, d.Handler.Namespace, d.Handler.Name, d.Kind, d.Payload, sqldb.Nanos(d.Created),
+	return append(args, d.Key, d.Problem, d.Namespace, d.Node, int64(d.NodeID), d.Handler.Namespace, d.Handler.Name, d.Kind, sqldb.Nanos(d.Created),
 		string(cmp.Or(d.State, Pending)), int64(0), sqldb.Nanos(d.Created), cleanText(d.LastError), sqldb.Nanos(d.Ended),
-		d.Route, d.Tells, int64(d.Count))
+		d.Route, d.Tells, int64(d.Count), d.Payload)
 }
 
 // appendPositionRow appends the column values of a journal position to args.
@@ -359,34 +365,32 @@ func appendPositionRow(args []any, r *partitionPosition) []any {
 	return append(args, int64(r.partition), int64(r.place.At.Log), int64(r.place.At.Number), int64(r.place.Index))
 }
 
-// endedDeliveries selects deliveries that ended before a time, except deliveries of open problems: they tell which handlers
-// must be notified of the closing.
-const endedDeliveries = `FROM history_outbox o WHERE ended > 0 AND ended < ?
-	AND NOT EXISTS (SELECT 1 FROM history_problems p WHERE p.id = o.problem AND p.closed = 0) ORDER BY id LIMIT ?`
-
-// Clean removes rows older than a time, at most n of each kind, and returns their number.
+// Clean removes rows older than a time, at most n of each kind, and returns their number. Deliveries of open problems stay:
+// they tell which handlers must be notified of the closing.
 func (s *sqlStore) Clean(ctx context.Context, before time.Time, n int) (int, error) {
 	removed := 0
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		removed = 0
-		for _, query := range []string{
-			`DELETE FROM history_entries WHERE id IN (SELECT id FROM history_entries WHERE at < ? ORDER BY at LIMIT ?)`,
-			`DELETE FROM history_delivery_problems WHERE key IN (SELECT key ` + endedDeliveries + `)`,
-			`DELETE FROM history_outbox WHERE id IN (SELECT id ` + endedDeliveries + `)`,
-			`DELETE FROM history_problems WHERE no IN (SELECT no FROM history_problems WHERE closed > 0 AND closed < ? LIMIT ?)`,
+		for _, old := range []struct {
+			*segments
+			ended string
+		}{
+			{&s.entries.segments, `e.at < ? ORDER BY e.at`},
+			{&s.messages, `e.ended < ? ORDER BY e.id`},
+			{&s.problems.segments, `e.closed < ?`},
 		} {
-			result, err := tx.Exec(ctx, query, sqldb.Nanos(before), n)
+			found, err := tx.Query(ctx, old.sql(selectRemovable+`{removable} AND `+old.ended+` LIMIT ?`), sqldb.Nanos(before), n)
+			rows, err := sqldb.Collect(found, err, scanRemovable)
 			if err != nil {
 				return err
 			}
-			count, _ := result.RowsAffected()
-			removed += int(count)
-		}
-		if err := s.entries.deleteEmptySegment(ctx, tx, before); err != nil {
-			return err
-		}
-		if err := s.problems.deleteEmptySegment(ctx, tx, before); err != nil {
-			return err
+			removed += len(rows)
+			if err := old.deleteRows(ctx, tx, rows); err != nil {
+				return err
+			}
+			if err := old.deleteEmptySegment(ctx, tx, before); err != nil {
+				return err
+			}
 		}
 		_, err := tx.Exec(ctx, `DELETE FROM history_names WHERE last < ?`, sqldb.Nanos(before.Add(-nameDay)))
 		return err

@@ -257,13 +257,17 @@ const (
 
 // Delivery is one notification to one handler, with its state and attempts.
 type Delivery struct {
-	ID      int64      `json:"id"`
-	Key     string     `json:"key"` // idempotency key: the same on every attempt
-	Problem string     `json:"problem"`
-	Also    []string   `json:"also,omitempty"` // ids of further problems that the message reports; Store.AlsoProblems reads them
-	Handler HandlerRef `json:"handler"`
-	Kind    string     `json:"kind"`            // the form: opened, closed, reminder, summary …
-	Route   string     `json:"route,omitempty"` // NAMESPACE/NAME; empty: handlers named without a route
+	ID      int64    `json:"id"`
+	Key     string   `json:"key"` // idempotency key: the same on every attempt
+	Problem string   `json:"problem"`
+	Also    []string `json:"also,omitempty"` // ids of further problems that the message reports; Store.AlsoProblems reads them
+	// Of the problem: the node, with its names at that time; node 0: the message is of no node.
+	NodeID    model.NodeID `json:"-"`
+	Namespace string       `json:"-"`
+	Node      string       `json:"-"`
+	Handler   HandlerRef   `json:"handler"`
+	Kind      string       `json:"kind"`            // the form: opened, closed, reminder, summary …
+	Route     string       `json:"route,omitempty"` // NAMESPACE/NAME; empty: handlers named without a route
 	// Tells is the meaning of the message for reports: opened, reminder, closed or acknowledged.
 	Tells     string        `json:"tells,omitempty"`
 	Count     int           `json:"count,omitempty"` // problems in the message

@@ -1,0 +1,354 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/sqldb"
+)
+
+// Bytes of a row without its text, with its part of the indexes, in PostgreSQL.
+const (
+	entryBytes    = 300
+	problemBytes  = 450
+	deliveryBytes = 600
+)
+
+// rowBytes returns the SQL term of a row's bytes; e is its table.
+func rowBytes(bytes int, text string) string {
+	return fmt.Sprintf("(%d + OCTET_LENGTH(e.%s))", bytes, text)
+}
+
+// batchBytes returns the bytes of the rows of a batch.
+func batchBytes(b *Batch) (n int64) {
+	for i := range b.Entries {
+		n += entryBytes + int64(len(b.Entries[i].Output))
+	}
+	for i := range b.Opened {
+		n += problemBytes + int64(len(b.Opened[i].Output))
+	}
+	for i := range b.Deliveries {
+		n += deliveryBytes + int64(len(b.Deliveries[i].Payload))
+	}
+	return n
+}
+
+// holdings has the SQL of a table about the bytes that nodes hold in it; e is the table.
+type holdings struct {
+	bytes     string // bytes of a row
+	removable string // condition of the rows that may be removed early
+	kept      string // query of all other rows, which are few: node_id, namespace, bytes
+}
+
+// sumSegment is the statement that records how many bytes each node holds in a segment.
+const sumSegment = `INSERT INTO history_node_bytes (shelf, segment, node_id, namespace, bytes)
+	SELECT '{table}', CAST(? AS BIGINT), e.node_id, e.namespace, SUM({bytes}) FROM {table} e WHERE e.{id} > ? AND e.{id} <= ? GROUP BY e.node_id, e.namespace`
+
+// holder is a node in the namespace that it had when its rows were written.
+type holder struct {
+	node      model.NodeID
+	namespace string
+}
+
+// holderBytes returns the bytes that each holder has in the table, by a query of node_id, namespace and bytes.
+func (f *segments) holderBytes(ctx context.Context, db *sqldb.DB, query string) (map[holder]int64, error) {
+	held := map[holder]int64{}
+	_, err := sqldb.List(ctx, db, "the bytes of nodes in "+f.table, func(scan sqldb.Scan) (h holder, err error) {
+		var bytes int64
+		err = scan(&h.node, &h.namespace, &bytes)
+		held[h] = bytes
+		return h, err
+	}, f.sql(`SELECT node_id, namespace, CAST(SUM(bytes) AS BIGINT) FROM (`+query+`) AS held GROUP BY node_id, namespace`))
+	return held, err
+}
+
+// allRows is the query of the bytes of all rows: those of the segments, and the rows behind the last segment.
+const allRows = `SELECT node_id, namespace, bytes FROM history_node_bytes WHERE shelf = '{table}'
+	UNION ALL SELECT e.node_id, e.namespace, {bytes} FROM {table} e WHERE e.{id} > (SELECT COALESCE(MAX(last), 0) FROM history_segments WHERE shelf = '{table}')`
+
+// tables returns the tables whose rows may be removed early.
+func (s *sqlStore) tables() []*segments {
+	return []*segments{&s.entries.segments, &s.problems.segments, &s.messages}
+}
+
+// countBytes returns the bytes of all rows.
+func (s *sqlStore) countBytes(ctx context.Context) (total int64, err error) {
+	for _, table := range s.tables() {
+		held, err := table.holderBytes(ctx, s.db, allRows)
+		if err != nil {
+			return 0, err
+		}
+		for _, bytes := range held {
+			total += bytes
+		}
+	}
+	return total, nil
+}
+
+// fairShare returns the most bytes that each of a list may keep so that all together keep at most total bytes: those that hold
+// less keep all.
+func fairShare(held []int64, total int64) int64 {
+	slices.Sort(held)
+	for i, bytes := range held {
+		share := total / int64(len(held)-i)
+		if bytes > share {
+			return max(share, 0)
+		}
+		total -= bytes
+	}
+	return total
+}
+
+// removalQuotas returns the bytes to remove of each holder so that all together keep at most keep bytes. Namespaces have equal
+// shares, and so have the nodes of a namespace; a holder within its share loses nothing.
+func removalQuotas(held map[holder]int64, keep int64) map[holder]int64 {
+	nodes, sums := map[string][]int64{}, map[string]int64{}
+	for h, bytes := range held {
+		nodes[h.namespace] = append(nodes[h.namespace], bytes)
+		sums[h.namespace] += bytes
+	}
+	share := fairShare(slices.Collect(maps.Values(sums)), keep)
+	quotas := map[holder]int64{}
+	for namespace, list := range nodes {
+		if sums[namespace] <= share {
+			continue
+		}
+		most := fairShare(list, share)
+		for h, bytes := range held {
+			if h.namespace == namespace && bytes > most {
+				quotas[h] = bytes - most
+			}
+		}
+	}
+	return quotas
+}
+
+// removal counts the rows that makeRoom removed.
+type removal struct {
+	rows   int
+	latest time.Time        // of the newest row
+	nodes  map[string]int64 // bytes by NAMESPACE/NODE
+}
+
+// removeOverShares removes the oldest rows of the nodes that hold more than their share, about as many bytes as excess.
+func (s *sqlStore) removeOverShares(ctx context.Context, excess int64) (out removal, err error) {
+	out.nodes = map[string]int64{}
+	var byTable []map[holder]int64
+	sums, keep := map[holder]int64{}, -excess
+	for _, table := range s.tables() {
+		held, err := table.holderBytes(ctx, s.db, allRows)
+		if err != nil {
+			return out, err
+		}
+		if table.kept != "" {
+			kept, err := table.holderBytes(ctx, s.db, table.kept)
+			if err != nil {
+				return out, err
+			}
+			for h, bytes := range kept {
+				held[h] -= bytes
+			}
+		}
+		for h, bytes := range held {
+			sums[h] += bytes
+			keep += bytes
+		}
+		byTable = append(byTable, held)
+	}
+	quotas := removalQuotas(sums, keep)
+	for i, table := range s.tables() {
+		part := map[holder]int64{} // of each table the same share, so that what remains begins at about the same time
+		for h, quota := range quotas {
+			if held := byTable[i][h]; held > 0 {
+				part[h] = int64(float64(quota) / float64(sums[h]) * float64(held))
+			}
+		}
+		if err := table.remove(ctx, s.db, part, &out); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// removableRow is a row that may be removed early.
+type removableRow struct {
+	id, at, bytes int64
+	holder
+	name string // of the node
+}
+
+// remove removes the oldest rows of holders until their quotas of bytes are used up.
+func (f *segments) remove(ctx context.Context, db *sqldb.DB, quotas map[holder]int64, out *removal) error {
+	spans, err := sqldb.List(ctx, db, "segments", func(scan sqldb.Scan) (s rowSpan, err error) {
+		err = scan(&s.after, &s.last)
+		return s, err
+	}, `SELECT first - 1, last FROM history_segments WHERE shelf = ? ORDER BY last`, f.table)
+	if err != nil {
+		return err
+	}
+	behind := rowSpan{last: math.MaxInt64, open: true}
+	for _, span := range append(spans, behind) {
+		if span.open {
+			span.after = behind.after
+		}
+		behind.after = span.last
+		if len(quotas) == 0 {
+			return nil
+		}
+		if err := f.removeFrom(ctx, db, span, quotas, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rowSpan is a segment, or the rows behind the last one.
+type rowSpan struct {
+	after, last int64
+	open        bool // behind the last segment
+}
+
+// removeFrom removes rows of one span.
+func (f *segments) removeFrom(ctx context.Context, db *sqldb.DB, span rowSpan, quotas map[holder]int64, out *removal) error {
+	rows, err := f.overQuota(ctx, db, span, quotas)
+	if err != nil {
+		return err
+	}
+	for some := range slices.Chunk(rows, removedAtOnce) {
+		err := db.Write(ctx, func(tx *sqldb.Tx) error {
+			if err := f.deleteRows(ctx, tx, some); err != nil || span.open {
+				return err
+			}
+			return f.shrinkSegment(ctx, tx, span)
+		})
+		if err != nil {
+			return fmt.Errorf("remove rows of table %s: %w", f.table, err)
+		}
+		for i := range some {
+			row := &some[i]
+			out.rows++
+			if at := sqldb.FromNanos(row.at); at.After(out.latest) {
+				out.latest = at
+			}
+			out.nodes[row.namespace+"/"+row.name] += row.bytes
+		}
+	}
+	return nil
+}
+
+// overQuota returns the oldest removable rows in a span of the holders with a quota, and lowers the quotas by their bytes.
+func (f *segments) overQuota(ctx context.Context, db *sqldb.DB, span rowSpan, quotas map[holder]int64) ([]removableRow, error) {
+	if !span.open {
+		inSegment, err := sqldb.List(ctx, db, "nodes of a segment", func(scan sqldb.Scan) (h holder, err error) {
+			err = scan(&h.node, &h.namespace)
+			return h, err
+		}, `SELECT node_id, namespace FROM history_node_bytes WHERE shelf = ? AND segment = ?`, f.table, span.last)
+		if err != nil || !slices.ContainsFunc(inSegment, func(h holder) bool { return quotas[h] > 0 }) {
+			return nil, err
+		}
+	}
+	w := &sqldb.Where{}
+	w.And(`e.{id} > ? AND e.{id} <= ? AND {removable}`, span.after, span.last)
+	if len(quotas) <= idsPerQuery {
+		var nodes []int64
+		for h := range quotas {
+			nodes = append(nodes, int64(h.node))
+		}
+		sqldb.AndIn(w, `e.node_id`, nodes)
+	}
+	all, err := sqldb.List(ctx, db, "rows of "+f.table, scanRemovable, f.sql(selectRemovable+w.SQL("")+` ORDER BY e.{id}`), w.Args...)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(all, func(r removableRow) bool {
+		left, over := quotas[r.holder]
+		switch {
+		case !over:
+			return true
+		case left <= r.bytes:
+			delete(quotas, r.holder)
+		default:
+			quotas[r.holder] = left - r.bytes
+		}
+		return false
+	}), nil
+}
+
+// selectRemovable selects the columns of scanRemovable.
+const selectRemovable = `SELECT e.{id}, e.{at}, e.node_id, e.namespace, e.node, {bytes} FROM {table} e WHERE `
+
+// scanRemovable reads the columns of a row that is to be removed.
+func scanRemovable(scan sqldb.Scan) (r removableRow, err error) {
+	err = scan(&r.id, &r.at, &r.node, &r.namespace, &r.name, &r.bytes)
+	return r, err
+}
+
+// deleteRows deletes rows by number, and which further problems the deliveries among them report.
+func (f *segments) deleteRows(ctx context.Context, tx *sqldb.Tx, rows []removableRow) error {
+	for some := range slices.Chunk(rows, idsPerQuery) {
+		w := &sqldb.Where{}
+		ids := make([]int64, len(some))
+		for i := range some {
+			ids[i] = some[i].id
+		}
+		sqldb.AndIn(w, f.id, ids)
+		if f.table == "history_outbox" {
+			if _, err := tx.Exec(ctx, `DELETE FROM history_delivery_problems WHERE key IN (SELECT key FROM history_outbox WHERE `+w.SQL("")+`)`, w.Args...); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.Exec(ctx, f.sql(`DELETE FROM {table} WHERE `+w.SQL("")), w.Args...); err != nil {
+			return err
+		}
+	}
+	return f.subtract(ctx, tx, rows)
+}
+
+// subtract lowers the bytes of nodes in segments by the bytes of rows.
+func (f *segments) subtract(ctx context.Context, tx *sqldb.Tx, rows []removableRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	found, err := tx.Query(ctx, `SELECT last FROM history_segments WHERE shelf = ? ORDER BY last`, f.table)
+	ends, err := sqldb.Collect(found, err, sqldb.ScanColumn[int64])
+	if err != nil {
+		return err
+	}
+	type part struct {
+		segment int64
+		holder
+	}
+	sums := map[part]int64{}
+	for i := range rows {
+		if at, _ := slices.BinarySearch(ends, rows[i].id); at < len(ends) { // else the row is behind the last segment
+			sums[part{ends[at], rows[i].holder}] += rows[i].bytes
+		}
+	}
+	for p, bytes := range sums {
+		if err := f.run(ctx, tx, "update", []segmentStep{{`UPDATE history_node_bytes SET bytes = bytes - ? WHERE shelf = '{table}' AND segment = ? AND node_id = ? AND namespace = ?`,
+			[]any{bytes, p.segment, int64(p.node), p.namespace}}}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shrinkSegment removes the index of deleted rows from a segment, and a segment that has no rows.
+func (f *segments) shrinkSegment(ctx context.Context, tx *sqldb.Tx, span rowSpan) error {
+	some := false
+	if err := tx.QueryRow(ctx, f.sql(`SELECT EXISTS (SELECT 1 FROM {table} WHERE {id} > ? AND {id} <= ?)`), span.after, span.last).Scan(&some); err != nil {
+		return err
+	}
+	if !some {
+		return f.deleteSegment(ctx, tx, span.last)
+	}
+	return f.run(ctx, tx, "update", []segmentStep{
+		{`DELETE FROM history_index WHERE shelf = '{table}' AND segment = ? AND NOT EXISTS (SELECT 1 FROM {table} e WHERE e.{id} = history_index.row_id)`, []any{span.last}},
+		{`DELETE FROM history_node_bytes WHERE shelf = '{table}' AND segment = ? AND bytes <= 0`, []any{span.last}},
+	})
+}
