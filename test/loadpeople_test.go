@@ -112,7 +112,7 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 	if want := map[bool]int{false: 0, true: 20}[starved > 0]; ran.Code != want || len(rep.Late()) != starved {
 		t.Fatalf("code %d, want %d; late is %q\n%s%s", ran.Code, want, rep.Late(), ran.Out, ran.Errors)
 	}
-	if told := rep.Told; told == nil || told.Due < 20 || told.Timed < 10 || told.Missing+told.Extra > 0 || told.Unclear > 0 || told.Latency.P50 <= 0 || len(told.Curve) == 0 {
+	if told := rep.Notifications; told == nil || told.Due < 20 || told.Timed < 10 || told.Missing+told.Extra > 0 || told.Unclear > 0 || told.Latency.P50 <= 0 || len(told.Curve) == 0 {
 		t.Errorf("messages: %+v", told)
 	}
 	expectNoTexts(t, string(readFile(t, filepath.Join(out, "server.log"))), "gave up a delivery")

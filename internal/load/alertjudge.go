@@ -185,7 +185,7 @@ func (b *blow) silence(w *witness, end int64) {
 	if len(opened) == 0 && !before {
 		if till-b.at > b.timeout+slack && !b.unsure {
 			b.alerts++
-			b.wrong(&b.missing, w, "silent for %d s, and nobody was told", (till-b.at)/1e9)
+			b.wrong(&b.missing, w, "silent for %d s, and nobody was notified", (till-b.at)/1e9)
 		}
 		return
 	}
@@ -194,7 +194,7 @@ func (b *blow) silence(w *witness, end int64) {
 		record(b.detected, opened[0].at-b.at, 1)
 	}
 	for range len(opened) - 1 {
-		b.wrong(&b.extra, w, "told %d times that it is silent", len(opened))
+		b.wrong(&b.extra, w, "notified %d times that it is silent", len(opened))
 	}
 	if b.until > 0 {
 		b.alerts++

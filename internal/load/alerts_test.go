@@ -315,7 +315,7 @@ func TestAlertsThatNobodyAskedFor(t *testing.T) {
 			al.post(w, httptest.NewRequest("POST", "/", strings.NewReader(c.body)))
 			al.judge(&faultScript{run: r})
 			told := al.messages()
-			if told == nil || told.Extra != c.extra || !strings.Contains(told.Example, c.example) || !(&report.Report{Balance: &report.Balance{}, Told: told}).Lost() {
+			if told == nil || told.Extra != c.extra || !strings.Contains(told.Example, c.example) || !(&report.Report{Balance: &report.Balance{}, Notifications: told}).Lost() {
 				t.Errorf("%d, %+v", w.Code, told)
 			}
 		})

@@ -370,7 +370,7 @@ func (r *run) hearStream(ctx context.Context) (*streamed.Peer, error) {
 	}
 	if err := k.Declare(ctx, s.Connections); err != nil {
 		k.End()
-		return nil, fmt.Errorf("set up the handler that is told of every result: %w", err)
+		return nil, fmt.Errorf("set up the handler that is notified of every result: %w", err)
 	}
 	return k, nil
 }

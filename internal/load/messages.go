@@ -23,7 +23,7 @@ type telling struct {
 	open    map[told]*outstanding // states of which a message is outstanding, on either side
 	unclear map[told]bool
 	took    *hdrhistogram.Histogram // µs
-	sum     report.Told
+	sum     report.Notifications
 }
 
 // told is the place of an event state, by names as they were when the run began.
@@ -161,7 +161,7 @@ func (t *telling) missing() (n int) {
 
 // report is what came of it all, once nobody waits any more. What machines that the script left
 // dead brought about last, nobody knows: the answer did not reach them.
-func (t *telling) report(gone map[string]bool) *report.Told {
+func (t *telling) report(gone map[string]bool) *report.Notifications {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	sum := t.sum
@@ -239,7 +239,7 @@ func (al *alarms) tellable(check string) bool { return al.telling != nil && al.t
 
 // messages is what came of messages; nil: none had to, and none came. Alerts of checks that nobody
 // asked about are among them where no fault is judged by its alerts.
-func (al *alarms) messages() *report.Told {
+func (al *alarms) messages() *report.Notifications {
 	if al == nil {
 		return nil
 	}
@@ -254,7 +254,7 @@ func (al *alarms) messages() *report.Told {
 	if al.telling == nil && n == 0 {
 		return nil
 	}
-	sum := &report.Told{}
+	sum := &report.Notifications{}
 	if al.telling != nil {
 		sum = al.messagesDue()
 	}
@@ -266,7 +266,7 @@ func (al *alarms) messages() *report.Told {
 }
 
 // messagesDue is what came of those that the scenario wants.
-func (al *alarms) messagesDue() *report.Told {
+func (al *alarms) messagesDue() *report.Notifications {
 	gone := map[string]bool{}
 	for _, a := range al.run.agents {
 		a.mu.Lock()

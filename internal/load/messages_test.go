@@ -33,7 +33,7 @@ func TestMessagesAreHeldAgainstResults(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		story func(x *alarmed)
-		want  report.Told // without its latency
+		want  report.Notifications // without its latency
 	}{
 		{"told of both", func(x *alarmed) {
 			x.result(0, ok)
@@ -44,46 +44,46 @@ func TestMessagesAreHeldAgainstResults(t *testing.T) {
 			x.result(0, ok)
 			time.Sleep(time.Second)
 			x.post(0, "closed", false)
-		}, report.Told{Due: 2, Timed: 2}},
+		}, report.Notifications{Due: 2, Timed: 2}},
 		{"the message is here before the acknowledgement", func(x *alarmed) {
 			x.post(1, "opened", false)
 			x.result(1, bad)
-		}, report.Told{Due: 1, Timed: 1}},
+		}, report.Notifications{Due: 1, Timed: 1}},
 		{"messages overtake each other", func(x *alarmed) {
 			x.result(0, bad)
 			x.result(0, ok)
 			x.post(0, "closed", false)
 			x.post(0, "opened", false)
-		}, report.Told{Due: 2, Timed: 2}},
+		}, report.Notifications{Due: 2, Timed: 2}},
 		{"one comes once more", func(x *alarmed) {
 			x.result(0, bad)
 			x.post(0, "opened", false)
 			x.post(0, "opened", true)
-		}, report.Told{Due: 1, Timed: 1, Again: 1}},
+		}, report.Notifications{Due: 1, Timed: 1, Again: 1}},
 		{"one is missing", func(x *alarmed) {
 			x.result(2, bad)
 			x.result(2, ok)
 			x.post(2, "opened", false)
-		}, report.Told{Due: 2, Timed: 1, Missing: 1, Example: "web-00002/web-http-000: no message that it is well again at 60.0 s"}},
+		}, report.Notifications{Due: 2, Timed: 1, Missing: 1, Example: "web-00002/web-http-000: no message that it is well again at 60.0 s"}},
 		{"one is too many", func(x *alarmed) {
 			x.result(0, bad)
 			x.post(0, "opened", false)
 			x.post(0, "opened", false)
-		}, report.Told{Due: 1, Timed: 1, Extra: 1, Example: "web-00000/web-http-000: a message at 60.0 s that it fails, which no result brought about"}},
+		}, report.Notifications{Due: 1, Timed: 1, Extra: 1, Example: "web-00000/web-http-000: a message at 60.0 s that it fails, which no result brought about"}},
 		{"one is made up, and the next one does not come", func(x *alarmed) {
 			x.post(0, "opened", false)
 			time.Sleep(time.Minute)
 			x.result(0, bad)
-		}, report.Told{Due: 1, Missing: 1, Extra: 1, Example: "web-00000/web-http-000: no message that it fails at 120.0 s"}},
+		}, report.Notifications{Due: 1, Missing: 1, Extra: 1, Example: "web-00000/web-http-000: no message that it fails at 120.0 s"}},
 		{"a state had a problem before", func(x *alarmed) {
 			x.al.telling.muddle(told{"web-00000", watchedCheck})
 			x.result(0, bad)
 			x.post(0, "closed", false)
-		}, report.Told{Unclear: 1}},
+		}, report.Notifications{Unclear: 1}},
 		{"a machine that the script left dead", func(x *alarmed) {
 			x.post(0, "opened", false)
 			x.agents[0].ledger.gone = true
-		}, report.Told{}},
+		}, report.Notifications{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestMessagesAreHeldAgainstResults(t *testing.T) {
 					got.Again != c.want.Again || got.Example != c.want.Example || x.al.strangers != 0 {
 					t.Errorf("%+v, want %+v; %d strangers", got, c.want, x.al.strangers)
 				}
-				if rep := (&report.Report{Told: &got, Valid: true, Balance: &report.Balance{}}); rep.Lost() != (c.want.Missing+c.want.Extra > 0) || rep.OK() == rep.Lost() {
+				if rep := (&report.Report{Notifications: &got, Valid: true, Balance: &report.Balance{}}); rep.Lost() != (c.want.Missing+c.want.Extra > 0) || rep.OK() == rep.Lost() {
 					t.Errorf("lost %t, well %t", rep.Lost(), rep.OK())
 				}
 			})

@@ -154,10 +154,10 @@ func (r *run) leftUndone() (list []string) {
 		list = append(list, "operators did nothing: there was no login")
 	}
 	if sc.HasAlerts() {
-		list = append(list, "nobody was told of problems: there was no login")
+		list = append(list, "nobody was notified of problems: there was no login")
 	}
 	if sc.Stream != nil {
-		list = append(list, "nobody was told of every result: there was no login")
+		list = append(list, "no handler was notified of every result: there was no login")
 	}
 	if stopping(sc) || len(failing(sc)) > 0 {
 		list = append(list, "alerts of the faults were not judged: there was no login")

@@ -303,7 +303,7 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 		}
 	}
 	r.alarms.conclude(ctx, p.script)
-	rep.Told = r.alarms.messages()
+	rep.Notifications = r.alarms.messages()
 	ending, over := r.cfg.ending(ctx)
 	rep.Streamed = r.lines.Conclude(ending)
 	over()

@@ -72,7 +72,7 @@ func TargetPlays(sc *scenario.Scenario, t Target) error {
 	why := "the system under test keeps the time, and its agents only answer"
 	if _, driven := t.(Driven); driven {
 		plays = append(plays, "rates", "phase-objectives", "churn", "faults", "recorded")
-		why = "it is told results, and nothing else"
+		why = "it receives results, and nothing else"
 	}
 	return sc.Refused(plays, "target "+t.Name(), why, "a scenario with a ramp, steady phases and a drain: muster load show sensu-4000x8x5s")
 }

@@ -44,7 +44,7 @@ func percentiles(rep *report.Report) (chart.Chart, bool) {
 	if rep.BeyondLinger.Max > 0 {
 		line("beyond linger", "teal", true, five(rep.BeyondLinger))
 	}
-	if t := rep.Told; t != nil && len(t.Curve) > 1 {
+	if t := rep.Notifications; t != nil && len(t.Curve) > 1 {
 		line("messages", "purple", false, t.Curve)
 	}
 	if s := rep.Streamed; s != nil && len(s.Curve) > 1 {

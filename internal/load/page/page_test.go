@@ -167,7 +167,7 @@ func TestVerdict(t *testing.T) {
 			r.Balance.Imbalances, r.Balance.Kinds = 1, map[string]uint64{"acknowledgements taken back": 1}
 		}, "failed", "differ"},
 		{"an alert too many", func(r *report.Report) { r.Faults = []report.Struck{{What: "stop 2", Alerts: 2, Extra: 1}} }, "failed", "Alerts of what went wrong: none of 2 missing, 1 too many"},
-		{"a message that did not come", func(r *report.Report) { r.Told = &report.Told{Due: 2000, Missing: 1} }, "failed", "Messages about problems: 1 of 2,000 missing, none too many"},
+		{"a message that did not come", func(r *report.Report) { r.Notifications = &report.Notifications{Due: 2000, Missing: 1} }, "failed", "Messages about problems: 1 of 2,000 missing, none too many"},
 		{"a line out of order", func(r *report.Report) { r.Streamed = &report.Streamed{Lines: 9, Disorder: 2} }, "failed", "Lines of the stream: none of 9 missing, 2 out of order"},
 		{"a turn that nobody took", func(r *report.Report) { r.Turns = &report.Turned{Due: 9, Ran: 8, Missed: 1} }, "failed", "Turns: 1 of 9 missed"},
 		{"called silent", func(r *report.Report) { r.Silent = &report.Silent{Machines: 9, Extra: 1} }, "failed", "Machines called silent: 1 of 9"},

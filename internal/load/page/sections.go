@@ -149,7 +149,7 @@ func faultSection(rep *report.Report) section {
 }
 
 func messageSection(rep *report.Report) section {
-	s := section{ID: "messages", Title: "Who was told"}
+	s := section{ID: "messages", Title: "Notifications"}
 	if k := rep.Streamed; k != nil {
 		t := newTable("", "lines", "missing", "out of order", "of no result", "of another state", "came again", "connections", "p50", "p99", "p99.9", "slowest", "'for example")
 		t.add(count(float64(k.Lines)), count(float64(k.Missing)), count(float64(k.Disorder)), count(float64(k.Extra)), count(float64(k.Other)), count(float64(k.Twice)), count(float64(k.Connections)),
@@ -157,14 +157,14 @@ func messageSection(rep *report.Report) section {
 		s.Text = append(s.Text, fmt.Sprintf("Each acknowledged result has to come as a line of the stream, those of a state in their order. Of %s that were meant while something was measured: from when the result was meant to be sent until its line was here.", count(float64(k.Timed))))
 		s.Tables = append(s.Tables, t.list()...)
 	}
-	if rep.Told == nil {
+	if rep.Notifications == nil {
 		return s
 	}
-	told := rep.Told
+	n := rep.Notifications
 	t := newTable("", "messages due", "missing", "extra", "came again", "states not judged", "p50", "p99", "p99.9", "slowest", "'for example")
-	t.add(count(float64(told.Due)), count(float64(told.Missing)), count(float64(told.Extra)), count(float64(told.Again)), count(float64(told.Unclear)),
-		maybe(told.Latency.P50, millis), maybe(told.Latency.P99, millis), maybe(told.Latency.P999, millis), maybe(told.Latency.Max, millis), told.Example)
-	s.Text = append(s.Text, fmt.Sprintf("Each acknowledged result that ends a row of good ones, or of bad ones, has to bring about one message to the loader's webhook. Of %s that were meant while something was measured: from when the result was meant to be sent until the message was here.", count(float64(told.Timed))))
+	t.add(count(float64(n.Due)), count(float64(n.Missing)), count(float64(n.Extra)), count(float64(n.Again)), count(float64(n.Unclear)),
+		maybe(n.Latency.P50, millis), maybe(n.Latency.P99, millis), maybe(n.Latency.P999, millis), maybe(n.Latency.Max, millis), n.Example)
+	s.Text = append(s.Text, fmt.Sprintf("Each acknowledged result that ends a row of good ones, or of bad ones, has to bring about one message to the loader's webhook. Of %s that were meant while something was measured: from when the result was meant to be sent until the message was here.", count(float64(n.Timed))))
 	s.Tables = append(s.Tables, t.list()...)
 	return s
 }
@@ -259,7 +259,7 @@ func ledgerSection(rep *report.Report) section {
 		say("%s are not sure: the server does not hold them, has refused results of the same checks, and its answer was lost with a connection.", count(float64(b.Unsure)))
 	}
 	if rep.Resent > 0 {
-		say("%s were sent again after a connection broke, and had to be told apart.", count(float64(rep.Resent)))
+		say("%s were sent again after a connection broke, and had to be distinguished.", count(float64(rep.Resent)))
 	}
 	if rep.SpoolFull > 0 {
 		say("%s results were not made: their agents' spools were full.", count(float64(rep.SpoolFull)))
@@ -363,7 +363,7 @@ func refusalSection(rep *report.Report) section {
 	add("Connections that were not opened", rep.Failures)
 	add("Sessions that ended", rep.Losses)
 	if rep.Slowed > 0 {
-		s.Text = append(s.Text, fmt.Sprintf("The server told agents %s to slow down.", plural(rep.Slowed, "time")))
+		s.Text = append(s.Text, fmt.Sprintf("The server asked agents %s to slow down.", plural(rep.Slowed, "time")))
 	}
 	return s
 }

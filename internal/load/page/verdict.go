@@ -185,7 +185,7 @@ func heard(rep *report.Report) (list []hearing) {
 	if s := rep.Silent; s != nil && s.Unjudged == "" {
 		list = append(list, hearing{"machines called silent", "none that had a session", fmt.Sprintf("%s of %s", none(uint64(s.Extra)), count(float64(s.Machines))), all.Of(report.WrongSilence) == 0})
 	}
-	if t := rep.Told; t != nil {
+	if t := rep.Notifications; t != nil {
 		add(report.WrongMessages, "messages about problems", "each, and no other", t.Due, wrong(t.Missing, t.Due, t.Extra, "too many"))
 	}
 	if s := rep.Streamed; s != nil {

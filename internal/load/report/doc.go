@@ -4,7 +4,7 @@
 //	report.go      the whole of it, and save.go its file
 //	phase.go       what a phase, a fault, an outage, a change of intent and people came to
 //	balance.go     what the ledger came to
-//	told.go        what came of messages, stream lines, silent machines and turns
+//	notifications.go  the results of notifications, stream lines, silent machines and turns
 //	sample.go      one second of it
 //	latency.go     latencies of a histogram
 //	used.go        what server and loader used, also from within

@@ -168,10 +168,10 @@ func found() map[string]func(*Report) (float64, bool) {
 		"run-p99":       operators("run"),
 		"fact-p99":      operators("fact"),
 		"tell-p99": positive(func(rep *Report) float64 {
-			if rep.Told == nil {
+			if rep.Notifications == nil {
 				return 0
 			}
-			return rep.Told.Latency.P99
+			return rep.Notifications.Latency.P99
 		}),
 		"stream-p99": positive(func(rep *Report) float64 {
 			if rep.Streamed == nil {

@@ -68,22 +68,22 @@ type Report struct {
 	SystemCalls []SystemCall `json:"systemCalls,omitempty"`
 
 	// Of a scenario.
-	Scenario    *scenario.Scenario `json:"scenario,omitempty"` // as it was played
-	Environment *Environment       `json:"environment,omitempty"`
-	Phases      []Played           `json:"phases,omitempty"`
-	Faults      []Struck           `json:"faults,omitempty"`
-	Silent      *Silent            `json:"silent,omitempty"`   // nil: not judged, as without a login
-	Told        *Told              `json:"told,omitempty"`     // nil: no messages were asked for, or there was no login
-	Streamed    *Streamed          `json:"streamed,omitempty"` // nil: nobody was told of every result
-	Turns       *Turned            `json:"turns,omitempty"`    // of checks with roundRobin; nil: there are none
-	Changes     []Held             `json:"intent,omitempty"`
-	Operators   []Worked           `json:"operators,omitempty"`
-	Curve       []Point            `json:"curve,omitempty"`           // of Latency
-	Goroutines  float64            `json:"agentGoroutines,omitempty"` // of the loader per agent, as AgentBytes
-	Logged      []LogLine          `json:"logged,omitempty"`          // by the server, most frequent first
-	Targeted    *Targeted          `json:"targeted,omitempty"`        // a system that is not Muster; nil: it is
-	Files       map[string]string  `json:"files,omitempty"`           // beside run.json: what they hold, by name
-	Label       []string           `json:"label,omitempty"`           // what must be said wherever its figures are shown: a scale, shared connections, an amplified stream
+	Scenario      *scenario.Scenario `json:"scenario,omitempty"` // as it was played
+	Environment   *Environment       `json:"environment,omitempty"`
+	Phases        []Played           `json:"phases,omitempty"`
+	Faults        []Struck           `json:"faults,omitempty"`
+	Silent        *Silent            `json:"silent,omitempty"`        // nil: not judged, as without a login
+	Notifications *Notifications     `json:"notifications,omitempty"` // nil: the scenario asks for no notifications, or there was no login
+	Streamed      *Streamed          `json:"streamed,omitempty"`      // nil: no handler is notified of every result
+	Turns         *Turned            `json:"turns,omitempty"`         // of checks with roundRobin; nil: there are none
+	Changes       []Held             `json:"intent,omitempty"`
+	Operators     []Worked           `json:"operators,omitempty"`
+	Curve         []Point            `json:"curve,omitempty"`           // of Latency
+	Goroutines    float64            `json:"agentGoroutines,omitempty"` // of the loader per agent, as AgentBytes
+	Logged        []LogLine          `json:"logged,omitempty"`          // by the server, most frequent first
+	Targeted      *Targeted          `json:"targeted,omitempty"`        // a system that is not Muster; nil: it is
+	Files         map[string]string  `json:"files,omitempty"`           // beside run.json: what they hold, by name
+	Label         []string           `json:"label,omitempty"`           // what must be said wherever its figures are shown: a scale, shared connections, an amplified stream
 
 	// Metrics are the server's counters over the measured span, by name.
 	Metrics  map[string]float64 `json:"metrics,omitempty"`

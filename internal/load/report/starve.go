@@ -159,7 +159,7 @@ func (b *Beside) who() string {
 	case "holds-p99":
 		return "agents that wait for intent"
 	case "tell-p99":
-		return "people who are told of problems"
+		return "people who are notified of problems"
 	case HistoryBehind:
 		return "history"
 	}

@@ -56,7 +56,7 @@ func TestEachPipelineCanStarveEachOther(t *testing.T) {
 	usual := []Beside{{"list-p99", "", 99, 20}, {"run-p99", "", 99, 20}, {"watch-p99", "", 99, 20}, {"holds-p99", "", 99, 20}, {"tell-p99", "", 99, 20}, {HistoryBehind, "", 9, 0.1}, {BeyondLinger, "", 999, 20}, {HeldShare, "", 999, 100}, {HeldShare, "web", 9, 100}, {HeldShare, "db", 9, 100}}
 	bad := []Beside{{"list-p99", "", 99, 9000}, {"run-p99", "", 99, 9000}, {"watch-p99", "", 99, 9000}, {"holds-p99", "", 99, 9000}, {"tell-p99", "", 99, 9000}, {HistoryBehind, "", 9, 90}, {BeyondLinger, "", 999, 9000}, {HeldShare, "", 999, 50}, {HeldShare, "web", 9, 50}, {HeldShare, "db", 9, 100}}
 	named := map[string][]string{
-		scenario.People: {"people who list", "people who run commands"}, scenario.Intent: {"agents that wait for intent"}, scenario.Alerts: {"people who are told of problems"},
+		scenario.People: {"people who list", "people who run commands"}, scenario.Intent: {"agents that wait for intent"}, scenario.Alerts: {"people who are notified of problems"},
 		scenario.Results: {"the results: 9,000 ms", "the results: 50.0 % of its rate"}, "": {"people who watch", "history", "class web"},
 	}
 	for _, hurried := range scenario.Pipelines() {

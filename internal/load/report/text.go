@@ -139,7 +139,7 @@ func (rep *Report) Text() string {
 		}
 		line("intent", "%s: held after p50 %.1f  p99 %.1f  max %.1f ms, %d times%s", h.What, h.Holds.P50, h.Holds.P99, h.Holds.Max, h.Agents, never)
 	}
-	if t := rep.Told; t != nil {
+	if t := rep.Notifications; t != nil {
 		more := ""
 		if t.Extra > 0 {
 			more = fmt.Sprintf(", %d too many", t.Extra)

@@ -55,7 +55,7 @@ func (rep *Report) Wrong() (list Wrongs) {
 	if s := rep.Silent; s != nil {
 		say(WrongSilence, uint64(s.Extra), "%s that machines are silent came while they had their sessions, such as %s", some(s.Extra, "alert"), s.Example)
 	}
-	if t := rep.Told; t != nil {
+	if t := rep.Notifications; t != nil {
 		say(WrongMessages, t.Missing+t.Extra, "%d of %d messages did not come, %d came that should not have; %s", t.Missing, t.Due, t.Extra, t.Example)
 	}
 	if s := rep.Streamed; s != nil {

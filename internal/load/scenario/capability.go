@@ -46,7 +46,7 @@ func Capabilities() []Capability {
 		waits("inventories", "inventories of machines", "the inventory pipeline"),
 		exists("proxy-checks", "results about things that have no agent"),
 		exists("round-robin", "checks that one of many agents runs in turn"),
-		exists("stream-handler", "a handler that is told of every result, by connections that stay open"),
+		exists("stream-handler", "a handler that is notified of every result, by connections that stay open"),
 		waits("fleet-of-servers", "agents shared out between several servers", "several servers for one fleet"),
 		waits("shared-connections", "several agents on one connection", "a protocol that allows it"),
 	}, waiting()...)

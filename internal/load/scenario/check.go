@@ -64,7 +64,7 @@ func (v *checker) server() {
 
 const maxCores = 1024
 
-// stream looks at the handler that is told of every result.
+// stream validates the handler that is notified of every result.
 func (v *checker) stream() {
 	if v.Stream == nil {
 		return

@@ -155,7 +155,7 @@ func (v *checker) output(field string, o Output) {
 		v.oneOf(field+".like", "plug-in", o.Like, Outputs())
 	}
 	if o.Bytes != 0 && (o.Bytes < minOutput || o.Bytes > MaxOutput) {
-		v.flaw(field+".bytes", "", "want %d to %s, not %s: shorter ones cannot be told apart, no frame has room for longer ones", minOutput, model.Size(MaxOutput), o.Bytes)
+		v.flaw(field+".bytes", "", "want %d to %s, not %s: shorter ones cannot be distinguished, no frame has room for longer ones", minOutput, model.Size(MaxOutput), o.Bytes)
 	}
 }
 

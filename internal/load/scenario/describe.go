@@ -50,7 +50,7 @@ func (s *Scenario) Describe() string {
 		say("Meanwhile %s.", o)
 	}
 	if s.Stream != nil {
-		say("Every result is told to a handler (%s connections), and comes back to the loader as a line.", Grouped(s.Stream.Connections))
+		say("A handler is notified of every result (%s connections), and comes back to the loader as a line.", Grouped(s.Stream.Connections))
 	}
 	if n := s.Server.Cores; n > 0 {
 		cores := "1 core"
@@ -164,7 +164,7 @@ func (k *Check) describe() string {
 		text = fmt.Sprintf("%d × %s", k.Count, text)
 	}
 	if k.Alert != "" {
-		text += ", told by " + k.Alert
+		text += ", notified by " + k.Alert
 	}
 	if k.Output.Length() != 100 {
 		text += fmt.Sprintf(" (%s)", k.Output.describe())

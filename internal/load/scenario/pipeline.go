@@ -20,7 +20,7 @@ const (
 // Pipelines are all of them: what a phase may speed up.
 func Pipelines() []string { return []string{Results, People, Intent, Alerts} }
 
-// Ways in which a check's problems are told.
+// Ways in which the loader is notified of a check's problems.
 const (
 	ByHandler = "handler" // the check names the handler: at once
 	ByRoute   = "route"   // the check names a route, which names the handler
@@ -84,7 +84,7 @@ func (v *checker) stormy(field string, times float64) {
 	}
 }
 
-// eachAlert is called with every check whose problems are told, for each class that holds it.
+// eachAlert is called with every check of whose problems the loader is notified, for each class that holds it.
 func (s *Scenario) eachAlert(f func(c *Class, k *Check)) {
 	for i := range s.Agents {
 		for _, k := range s.Held(&s.Agents[i]) {
@@ -95,7 +95,7 @@ func (s *Scenario) eachAlert(f func(c *Class, k *Check)) {
 	}
 }
 
-// HasAlerts says whether problems of any check are told.
+// HasAlerts reports whether the loader is notified of problems of any check.
 func (s *Scenario) HasAlerts() (found bool) {
 	s.eachAlert(func(*Class, *Check) { found = true })
 	return found

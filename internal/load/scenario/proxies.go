@@ -157,7 +157,7 @@ func (v *checker) about(field string, k *Check) {
 		}
 	}
 	if k.Proxy != nil && k.Alert != "" {
-		v.flaw(field+".alert", "leave it out: alerts of such checks are judged where a fault lets them fail", "the check is about proxy nodes, and is told by several agents")
+		v.flaw(field+".alert", "leave it out: alerts of such checks are judged where a fault lets them fail", "the check is about proxy nodes, and several agents report it")
 	}
 	switch {
 	case k.Timeout == 0:

@@ -34,7 +34,7 @@ type Scenario struct {
 	Faults     []Fault          `json:"faults,omitempty"`
 	Intent     []Change         `json:"intent,omitempty"`     // what people change meanwhile
 	Operators  Operators        `json:"operators,omitzero"`   // people who look and act meanwhile
-	Stream     *Stream          `json:"stream,omitempty"`     // a handler that is told of every result, with the loader as its peer; nil: none
+	Stream     *Stream          `json:"stream,omitempty"`     // a handler that is notified of every result, with the loader as its peer; nil: none
 	Objectives map[string]Limit `json:"objectives,omitempty"` // by the name of a figure; loss is always 0
 
 	Scale float64 `json:"scale,omitempty"` // that the number of agents had been brought to already; 0 and 1: whole. Set by Scaled, else shown in every title
@@ -82,7 +82,7 @@ type Check struct {
 	Status   map[string]float64 `json:"status,omitempty"`   // share of each status, by its name; the rest is OK
 	Changes  float64            `json:"changes,omitempty"`  // share of results that change the status, to another of Status, or without that to any; they leave at once
 	Flapping float64            `json:"flapping,omitempty"` // share of the states that change with every result
-	Alert    string             `json:"alert,omitempty"`    // its problems are told to a webhook of the loader's: by a handler (ByHandler), or by a route (ByRoute)
+	Alert    string             `json:"alert,omitempty"`    // a webhook of the loader's is notified of its problems: by a handler (ByHandler), or by a route (ByRoute)
 
 	Proxy      *About         `json:"proxy,omitempty"`      // it is about proxy nodes: each agent runs it for each of them …
 	RoundRobin bool           `json:"roundRobin,omitempty"` // … or one agent in turn, when the server says so

@@ -28,7 +28,7 @@ func Sentence(tries []Try) string {
 		}
 		b := fails.breaks()
 		if b.unsure {
-			return fmt.Sprintf("What this machine carries cannot be told: at %s already %s.", fails.size(), b.why)
+			return fmt.Sprintf("The size that this machine carries is unknown: at %s already %s.", fails.size(), b.why)
 		}
 		return fmt.Sprintf("This machine does not carry %s: %s.", fails.size(), b.says("breaks first"))
 	}

@@ -4,12 +4,11 @@ import (
 	"fmt"
 )
 
-// What came of whatever the run listened to.
+// The results of notifications, stream lines, silent machines and turns.
 
-// Told is what came of the messages about problems of checks that the scenario wants told
-// (Check.Alert): each acknowledged result that ends a row of good ones, or of bad ones, brings
-// about one.
-type Told struct {
+// Notifications counts the messages about problems of checks with Check.Alert. Each acknowledged result that ends a
+// row of good ones, or of bad ones, causes one.
+type Notifications struct {
 	Due     uint64  `json:"due"` // messages that had to come, warm-up and all
 	Missing uint64  `json:"missing,omitempty"`
 	Extra   uint64  `json:"extra,omitempty"`
@@ -21,8 +20,7 @@ type Told struct {
 	Curve   []Point `json:"curve,omitempty"`   // of Latency
 }
 
-// Streamed is what came of a handler that the scenario wants told of every result
-// (Scenario.Stream): each acknowledged result is a line, at least once, those of a state in their
+// Streamed counts the lines of a handler that is notified of every result (Scenario.Stream): each acknowledged result is a line, at least once, those of a state in their
 // order.
 type Streamed struct {
 	Connections int     `json:"connections"` // that were opened
