@@ -325,6 +325,18 @@ func holdText(c *commandCall, p *v1.OpenProblem) string {
 	return strings.Join(parts, "; ")
 }
 
+// maxHeldText bounds the column HELD of tables.
+const maxHeldText = 40
+
+// heldCell returns the text of the column HELD: the whole in wide tables, else its beginning.
+func heldCell(c *commandCall, p *v1.OpenProblem) string {
+	text := holdText(c, p)
+	if c.Format == screen.Wide {
+		return text
+	}
+	return screen.CutToWidth(text, maxHeldText)
+}
+
 // historyEntryText returns one entry of an event's history as a sentence.
 func historyEntryText(e v1.Entry) string {
 	output := screen.FirstLine(e.Output)

@@ -103,7 +103,7 @@ func eventList(c *commandCall, l v1.EventList, g *getFlags, notes ...string) lis
 			return []any{
 				e.Namespace, statusCell(e.Status), e.Node, e.Check, model.Age(c.Now(), since), model.Age(c.Now(), e.Received),
 				screen.ValueIf(e.Status != model.OK, e.Severity), e.Occurrences, screen.ValueIf(e.Duration != 0, e.Duration),
-				statusLetters(e.History), problem, holdText(c, e.Problem), outputText(c, e.Output),
+				statusLetters(e.History), problem, heldCell(c, e.Problem), outputText(c, e.Output),
 			}
 		},
 	}

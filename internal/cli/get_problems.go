@@ -85,7 +85,7 @@ func problemList(c *commandCall, value any, items []v1.Problem) listOutput[v1.Pr
 			}
 			return []any{
 				p.Namespace, p.ID, problemState(c, &p), p.Node, p.Source.String(), c.AgeText(p.Opened), model.TimeSpan(end.Sub(p.Opened)),
-				holdText(c, &p.OpenProblem), outputText(c, p.Output),
+				heldCell(c, &p.OpenProblem), outputText(c, p.Output),
 			}
 		},
 	}

@@ -203,6 +203,7 @@ type Placement struct {
 	Handlers      int            // of a secret or asset
 	Mutators      int            // of a secret or asset
 	Filters       int            // of an asset
+	Maintained    int            // nodes in maintenance at its times; a window
 	OverriddenBy  map[string]int // nodes where another directive of the technique runs instead, by its name (directive)
 	// Warnings for the operator.
 	Warnings []string `json:"-"`

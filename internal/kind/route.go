@@ -192,6 +192,15 @@ spec:
 			}
 			return []FieldTargets{{"spec.maintenance.targets", s.Maintenance.Targets}}
 		},
+		Effect: func(_ *model.Resource, s *model.WindowSpec, l Placement, _ bool) (note, warning string) {
+			switch {
+			case s.Maintenance == nil:
+				return "", ""
+			case l.Maintained == 0:
+				return "maintenance of no node", "no node matches spec.maintenance. List nodes: muster get nodes"
+			}
+			return "maintenance of " + model.CountNoun(l.Maintained, "node"), ""
+		},
 		Columns: []Column[*model.WindowSpec]{
 			{"ON NOW", 0, func(v View, _ *model.WindowSpec) string {
 				if !v.State.InForce {

@@ -119,6 +119,10 @@ func (c *traceBuilder) addAllLinks() error {
 	} else if c.check == model.KeepaliveCheck {
 		c.addPipelineLinks(c.Directory.Keepalive(c.node).Pipelines)
 	}
+	if st.Problem == nil && st.Status == model.OK && c.check == model.KeepaliveCheck {
+		c.out.Links = append(c.out.Links, c.nextKeepaliveProblem())
+		return c.addUnsentOfLastProblem()
+	}
 	if st.Problem == nil {
 		c.addTraceLink("problem", st.Status == model.OK, "%s", explainMissingProblem(&st, spec))
 		return c.addUnsentOfLastProblem()
@@ -275,6 +279,27 @@ func explainMissingProblem(st *event.State, spec *model.CheckSpec) string {
 		return fmt.Sprintf("none open: %d of %d consecutive results that are not OK (alert.failAfter)", st.Failing, spec.Alert.FailAfter)
 	}
 	return "none open: this status opens no problem"
+}
+
+// nextKeepaliveProblem returns the trace step about a keepalive that is OK: the time at which a problem opens if the agent
+// stays silent, or the reason why none does.
+func (c *traceBuilder) nextKeepaliveProblem() v1.Link {
+	link := v1.Link{Name: "problem", Holds: true}
+	node := c.Events.Summaries([]model.NodeID{c.node})[0]
+	fails := view.TimeOfNanoseconds(node.Heard + node.Silence)
+	switch {
+	case node.Stopped:
+		link.Text = "none open: a user stopped the agent, so the server expects no heartbeat"
+	case node.Silence == 0:
+		link.Text = "none open: the status is OK"
+	case !c.noAgent:
+		link.Text = "none open: a problem opens after " + model.TimeSpan(time.Duration(node.Silence)) + " without a heartbeat"
+	case fails.After(c.Now()):
+		link.Text, link.At = "none open: the agent is silent; without a heartbeat a problem opens", fails
+	default:
+		link.Text = "none open: the agent is silent; a problem opens unless the agent returns within the time that agents have after a start of the server (--reconnect-grace)"
+	}
+	return link
 }
 
 // addDeliveryLinks adds a trace step for each notification (delivery) about the problem, with its state

@@ -321,7 +321,7 @@ func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.
 			one.Note = "no longer declared; " + v.Kinds.Removal(o.Key.Kind, o.Landing)
 		case o.Op != intent.OpDeleted && byKey[o.Key] != nil:
 			var warning string
-			one.Note, warning = v.Kinds.Effect(byKey[o.Key], o.Landing, o.Op != intent.OpUnchanged)
+			one.Note, warning = effectOf(v, byKey[o.Key], o.Landing, o.Op != intent.OpUnchanged)
 			if warning != "" && len(v.Directory.Nodes("")) == 0 {
 				one.Note, warning = one.Note+" yet: no machine has joined", "" // on a new server this is normal, and no warning
 			}
@@ -332,6 +332,14 @@ func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.
 		out.Outcomes[i] = one
 	}
 	return out
+}
+
+// effectOf describes the effect of a resource on nodes, and warns if it has none (kind.Registry.Effect).
+func effectOf(v *view.View, r *model.Resource, l intent.Placement, changed bool) (note, warning string) {
+	if w, ok := r.Spec.(*model.WindowSpec); ok && w.Maintenance != nil {
+		l.Maintained, _, _, _ = notification.CoveredNodes(v, r.Metadata.Namespace, w.Maintenance) // valid: it was validated before
+	}
+	return v.Kinds.Effect(r, l, changed)
 }
 
 // mustRedact reports whether the answer must hide the secrets in these resources, because the caller may not change

@@ -414,7 +414,7 @@ func (s *resourceRequest) resourceState(r *model.Resource, held *notification.Ho
 	key := intent.KeyOf(r)
 	l := s.Directory.Placement(key)
 	out := v1.State{Nodes: l.Nodes, Checks: l.Checks}
-	out.Note, _ = s.Kinds.Effect(r, l, false)
+	out.Note, _ = effectOf(s.View, r, l, false)
 	if k, _ := s.Kinds.Of(key.Kind); k.Users {
 		out.UsedBy = l.UsedBy("")
 	}

@@ -1,6 +1,10 @@
 package event
 
-import "github.com/muster-fleet/muster/internal/model"
+import (
+	"cmp"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
 
 // Summary counts the event states of one node by status, and has its last heartbeat
 type Summary struct {
@@ -11,6 +15,7 @@ type Summary struct {
 	Stopped  bool           // it said goodbye: nothing is expected of it
 	Limited  bool           // it has the event that says that it met a limit
 	Heard    int64          // Unix ns of the last heartbeat; zero: never
+	Silence  int64          // ns without a heartbeat after which the keepalive fails; zero: the node never had a session
 }
 
 // CountedStates returns how many of the node's events count toward the limit statesPerNode: all but the event that
@@ -48,7 +53,7 @@ func (p *eventPartition) summarize(id model.NodeID, out *Summary) {
 		return
 	}
 	n := p.Node(at)
-	out.Heard, out.Stopped = n.LastSeen, n.Stopped
+	out.Heard, out.Stopped, out.Silence = n.LastSeen, n.Stopped, cmp.Or(n.Warning, n.Timeout)
 	for _, e := range p.nodes[at].states {
 		s := p.slots.slot(e.slot)
 		out.ByStatus[s.status&3]++
