@@ -71,14 +71,9 @@ func (f *segments) holderBytes(ctx context.Context, db *sqldb.DB, query string) 
 const allRows = `SELECT node_id, namespace, bytes FROM history_node_bytes WHERE shelf = '{table}'
 	UNION ALL SELECT e.node_id, e.namespace, {bytes} FROM {table} e WHERE e.{id} > (SELECT COALESCE(MAX(last), 0) FROM history_segments WHERE shelf = '{table}')`
 
-// tables returns the tables whose rows may be removed early.
-func (s *sqlStore) tables() []*segments {
-	return []*segments{&s.entries.segments, &s.problems.segments, &s.messages}
-}
-
 // countBytes returns the bytes of all rows.
-func (s *sqlStore) countBytes(ctx context.Context) (total int64, err error) {
-	for _, table := range s.tables() {
+func (s *evictor) countBytes(ctx context.Context) (total int64, err error) {
+	for _, table := range s.tables {
 		held, err := table.holderBytes(ctx, s.db, allRows)
 		if err != nil {
 			return 0, err
@@ -136,11 +131,11 @@ type removal struct {
 }
 
 // removeOverShares removes the oldest rows of the nodes that hold more than their share, about as many bytes as excess.
-func (s *sqlStore) removeOverShares(ctx context.Context, excess int64) (out removal, err error) {
+func (s *evictor) removeOverShares(ctx context.Context, excess int64) (out removal, err error) {
 	out.nodes = map[string]int64{}
 	var byTable []map[holder]int64
 	sums, keep := map[holder]int64{}, -excess
-	for _, table := range s.tables() {
+	for _, table := range s.tables {
 		held, err := table.holderBytes(ctx, s.db, allRows)
 		if err != nil {
 			return out, err
@@ -161,7 +156,7 @@ func (s *sqlStore) removeOverShares(ctx context.Context, excess int64) (out remo
 		byTable = append(byTable, held)
 	}
 	quotas := removalQuotas(sums, keep)
-	for i, table := range s.tables() {
+	for i, table := range s.tables {
 		part := map[holder]int64{} // of each table the same share, so that what remains begins at about the same time
 		for h, quota := range quotas {
 			if held := byTable[i][h]; held > 0 {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/store/sqldb"
@@ -52,20 +53,27 @@ type Usage struct {
 	Node          string    // NAMESPACE/NODE of most of the rows that were removed last
 }
 
+// evictor keeps history within its size limit. The caller of its methods holds sqlStore.recording, except for Use.
+type evictor struct {
+	db      *sqldb.DB
+	size    SizeLimit
+	tables  []*segments           // whose rows may be removed early
+	outbox  *segments             // one of them
+	use     atomic.Pointer[Usage] // nil: not measured yet
+	counted int64                 // bytes of rows at the last count; -1: count anew
+	written int64                 // bytes of the rows recorded since that count
+}
+
 // Use returns the size of history and its limit.
-func (s *sqlStore) Use() Usage {
+func (s *evictor) Use() Usage {
 	if use := s.use.Load(); use != nil {
 		return *use
 	}
-	return Usage{Store: s.storeName(), Budget: s.size.Budget}
-}
-
-// storeName returns the name of the file, or of the kind of database.
-func (s *sqlStore) storeName() string {
+	use := Usage{Store: "history (PostgreSQL)", Budget: s.size.Budget}
 	if s.db.Dialect == sqldb.SQLite {
-		return filepath.Base(s.db.Name())
+		use.Store = filepath.Base(s.db.Name())
 	}
-	return "history (PostgreSQL)"
+	return use
 }
 
 const (
@@ -75,7 +83,7 @@ const (
 
 // usedBytes returns the bytes that rows use, and in a SQLite file the file's size. PostgreSQL reuses the pages of deleted rows but
 // keeps them, so bytes of rows are counted there: anew when the rows written since the last count may exceed the budget.
-func (s *sqlStore) usedBytes(ctx context.Context) (file, used int64, err error) {
+func (s *evictor) usedBytes(ctx context.Context) (file, used int64, err error) {
 	if s.db.Dialect == sqldb.SQLite {
 		return s.db.FileSize(ctx)
 	}
@@ -89,8 +97,8 @@ func (s *sqlStore) usedBytes(ctx context.Context) (file, used int64, err error) 
 	return 0, s.counted + s.written, nil
 }
 
-// makeRoom removes rows in small steps until history is within its size limit. The caller holds recording.
-func (s *sqlStore) makeRoom(ctx context.Context) error {
+// makeRoom removes rows in small steps until history is within its size limit.
+func (s *evictor) makeRoom(ctx context.Context) error {
 	if s.size.Budget == 0 {
 		return nil
 	}
@@ -136,7 +144,7 @@ func (s *sqlStore) makeRoom(ctx context.Context) error {
 // dropPayloads deletes the content of the oldest large messages that wait for their handler, and returns how many.
 // The deliverer gives up a message without a payload. It is the last resort: a handler that is away for hours, while
 // a node sends the longest outputs, would fill the disk.
-func (s *sqlStore) dropPayloads(ctx context.Context) (dropped int, err error) {
+func (s *evictor) dropPayloads(ctx context.Context) (dropped int, err error) {
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		found, err := tx.Query(ctx, `SELECT id, 0, node_id, namespace, node, OCTET_LENGTH(payload) FROM history_outbox
 			WHERE state = 'pending' AND LENGTH(payload) > ? ORDER BY id LIMIT ?`, MaxChangeOutput, idsPerQuery)
@@ -154,7 +162,7 @@ func (s *sqlStore) dropPayloads(ctx context.Context) (dropped int, err error) {
 			return err
 		}
 		dropped = len(rows)
-		return s.messages.subtract(ctx, tx, rows)
+		return s.outbox.subtract(ctx, tx, rows)
 	})
 	return dropped, err
 }

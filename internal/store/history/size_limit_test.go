@@ -89,7 +89,7 @@ func TestHistoryStaysWithinItsBudget(t *testing.T) {
 // requireExactBytes fails the test if the bytes of nodes in segments differ from a sum over their rows.
 func requireExactBytes(t *testing.T, s *sqlStore) {
 	t.Helper()
-	for _, table := range s.tables() {
+	for _, table := range s.room.tables {
 		kept := noError(table.holderBytes(t.Context(), s.db, allRows))
 		real := noError(table.holderBytes(t.Context(), s.db, `SELECT e.node_id, e.namespace, {bytes} AS bytes FROM {table} e`))
 		equal(t, "bytes of nodes in "+table.table, kept, real)
@@ -176,7 +176,7 @@ func TestHistoryOnPostgreSQLUsesDiskWithinItsBudget(t *testing.T) {
 		for i := range min(10_000_000/(size+1000), 3000) {
 			requireNoError(t, s.Record(t.Context(), noisyBatch(i+1, "default", "web01", 7, incompressible(size))))
 		}
-		counted := noError(s.countBytes(t.Context()))
+		counted := noError(s.room.countBytes(t.Context()))
 		tables := bytesOnDisk(t, s)
 		t.Logf("outputs of %d bytes: %d bytes are counted, the tables have %d", size, counted, tables)
 		if tables > counted*5/4 || tables < counted/2 {

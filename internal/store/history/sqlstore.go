@@ -32,14 +32,11 @@ type sqlStore struct {
 	messages segments
 	inserters
 
-	size SizeLimit
+	room evictor
 
 	storeIdentity
 
 	recording sync.Mutex                // serializes Record
-	use       atomic.Pointer[Usage]     // nil: not measured yet
-	counted   int64                     // bytes of rows at the last count; -1: count anew. Guarded by recording, as is written
-	written   int64                     // bytes of the rows recorded since that count
 	recorded  map[model.Partition]Place // content of history_places; nil: not read yet. Guarded by recording
 }
 
@@ -57,7 +54,8 @@ func open(ctx context.Context, dsn string, segment int64, size SizeLimit) (Store
 	if err := db.Migrate(ctx, schema); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	s := &sqlStore{db: db, size: size, counted: -1, entries: newEntryTable(segment), problems: newProblemTable(segment), messages: newMessageTable(segment)}
+	s := &sqlStore{db: db, entries: newEntryTable(segment), problems: newProblemTable(segment), messages: newMessageTable(segment)}
+	s.room = evictor{db: db, size: size, tables: []*segments{&s.entries.segments, &s.problems.segments, &s.messages}, outbox: &s.messages, counted: -1}
 	err = errors.Join(s.prepare(ctx, db), s.entries.prepare(ctx, db), s.problems.prepare(ctx, db), s.messages.prepare(ctx, db))
 	if err == nil {
 		s.identity, err = sqldb.Identity(ctx, db, "history_life", singleRow)
@@ -115,11 +113,14 @@ func (s *sqlStore) Close() error { return s.db.Close() }
 // Trouble returns why the database's last request failed, or nil if the request succeeded.
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 
+// Use returns the size of history and its limit.
+func (s *sqlStore) Use() Usage { return s.room.Use() }
+
 // Record writes a batch, and the journal positions that it reaches, in one transaction.
 func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 	s.recording.Lock()
 	defer s.recording.Unlock()
-	if err := s.makeRoom(ctx); err != nil {
+	if err := s.room.makeRoom(ctx); err != nil {
 		return err
 	}
 	var recorded int64
@@ -145,7 +146,7 @@ func (s *sqlStore) Record(ctx context.Context, b Batch) error {
 		return fmt.Errorf("record a batch of changes in history: %w", err)
 	}
 	s.noteTransaction(recorded)
-	s.written += batchBytes(&b)
+	s.room.written += batchBytes(&b)
 	if s.recorded != nil {
 		maps.Copy(s.recorded, b.Places)
 	}
