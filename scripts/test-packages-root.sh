@@ -3,6 +3,8 @@
 set -euo pipefail
 export HOME=/root
 fail() { echo "FAILED: $*"; exit 1; }
+# shows PATTERN COMMAND…: whether the output of a command has the pattern. A pipe into grep -q would kill the command at its first line.
+shows() { local output; output=$("${@:2}") && grep -q "$1" <<<"$output"; }
 await() { local n=0; until eval "$1"; do n=$((n + 1)); [ $n -lt 60 ] || fail "after 60 s: $1"; sleep 1; done; }
 uid() { muster get node "$(hostname)" -o yaml | sed -n 's/^ *uid: *//p'; }
 
@@ -18,7 +20,7 @@ first_start() {
   muster apply -f /usr/share/doc/muster/examples/starter.yaml -m "the first checks"
   muster-agent join "$(muster node token | grep -o 'mj1\.[^ ]*')" --service
   [ ! -e /etc/systemd/system/muster-agent.service ] || fail "join --service shadows the unit of the package"
-  await "muster get events -o json | grep -q 'DISK '"
+  await "shows 'DISK ' muster get events -o json"
   uid >/root/uid
   [ -s /root/uid ] || fail "the node has no uid"
 }
@@ -26,11 +28,11 @@ first_start() {
 # first_start are there.
 running() {
   systemctl is-active muster muster-agent
-  await "muster version | grep -q '^server.* $1 '"
-  await "muster get agents -o json | grep -q '\"$1\"'"
+  await "shows '^server.* $1 ' muster version"
+  await "shows '\"$1\"' muster get agents -o json"
   [ "$(uid)" = "$(cat /root/uid)" ] || fail "node $(uid) instead of $(cat /root/uid)"
-  muster audit | grep -q 'the first checks' || fail "the audit is lost"
-  muster get events -o json | grep -q 'DISK '
+  shows 'the first checks' muster audit || fail "the audit is lost"
+  shows 'DISK ' muster get events -o json || fail "the events are lost"
   grep -q MUSTER_ADVERTISE=localhost /etc/muster/server.env || fail "the settings are lost"
   pid=$(systemctl show --property MainPID --value muster)
   [ "$(stat -c %U "/proc/$pid")" = muster ] || fail "the server runs as $(stat -c %U "/proc/$pid")"

@@ -67,7 +67,7 @@ WORK=$work unshare --net --mount --pid --fork --kill-child bash -euo pipefail <<
   await "muster login https://localhost:8443 --ca $WORK/muster.root/var/lib/muster/pki/ca.crt --password-file $WORK/password"
   muster apply -f docs/examples/starter.yaml -m "the first checks"
   start muster-agent "MUSTER_NAME=image MUSTER_TOKEN=$(muster node token | grep -o 'mj1\.[^ ]*')"
-  await "muster get events -o json | grep -q 'DISK '"
+  await "grep -q 'DISK ' <<<\"\$(muster get events -o json)\""
   muster get nodes
   for name in muster muster-agent; do [ "$(stat -c %u "$WORK/$name.root/var/lib/$name"/*  | sort -u)" = 65532 ]; done
 INSIDE
