@@ -131,7 +131,7 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 	}
 	assert(t, len(faster) == 3 && faster["operators"] == 4 && faster["intent"] == 4 && faster["alerts"] == 4,
 		"sped up: %v", faster)
-	expectTexts(t, string(readFile(t, filepath.Join(out, "report.html"))), "Who was told", "operators ×4")
+	expectTexts(t, string(readFile(t, filepath.Join(out, "report.html"))), "Notifications", "operators ×4")
 }
 
 // In a load run with checks of proxy nodes, a hanging agent is replaced in time and every interval has a run.
