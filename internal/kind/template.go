@@ -160,7 +160,7 @@ const (
 	maxMacroValue    = 2048
 	maxSteps         = 100
 	maxStepParameter = 64 << 10
-	maxParameters    = 16
+	maxParameters    = 100
 	maxExpression    = 8192
 	minItemInterval  = model.Duration(time.Second)
 )

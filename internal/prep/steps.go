@@ -18,7 +18,7 @@ type definition struct {
 	zabbix   string // in Zabbix's exports
 	min, max int    // number of parameters
 	flags    stepFlags
-	compile  compiler // nil: the step is not supported yet
+	compile  compiler
 }
 
 // definitions returns all types of steps in the order of Zabbix's codes. Steps with noHandler take no
@@ -45,16 +45,16 @@ func definitions(scripts ScriptCompiler) []definition {
 		{"checkRegexError", "CHECK_REGEX_ERROR", 1, 2, 0, compileCheckRegexError},
 		{"discardUnchanged", "DISCARD_UNCHANGED", 0, 0, remembers | noHandler, compileDiscardUnchanged},
 		{"discardUnchangedHeartbeat", "DISCARD_UNCHANGED_HEARTBEAT", 1, 1, remembers | noHandler, compileDiscardUnchangedHeartbeat},
-		{"javascript", "JAVASCRIPT", 1, 1, noHandler, scripts.compileStep},
+		{"javascript", "JAVASCRIPT", 1, 1, 0, scripts.compileStep},
 		{"prometheusPattern", "PROMETHEUS_PATTERN", 1, 3, 0, compilePrometheusPattern},
 		{"prometheusToJson", "PROMETHEUS_TO_JSON", 0, 1, 0, compilePrometheusToJSON},
 		{"csvToJson", "CSV_TO_JSON", 0, 3, 0, compileCSVToJSON},
 		{"replace", "STR_REPLACE", 1, 2, noHandler, compileReplace},
 		{"checkNotSupported", "CHECK_NOT_SUPPORTED", 0, 2, onlyErrors, compileCheckNotSupported},
 		{"xmlToJson", "XML_TO_JSON", 0, 0, 0, compileXMLToJSON},
-		{"snmpWalkValue", "SNMP_WALK_VALUE", 0, maxParams, 0, nil},
-		{"snmpWalkToJson", "SNMP_WALK_TO_JSON", 0, maxParams, 0, nil},
-		{"snmpGetValue", "SNMP_GET_VALUE", 0, maxParams, 0, nil},
+		{"snmpWalkValue", "SNMP_WALK_VALUE", 1, 2, 0, compileSNMPWalkValue},
+		{"snmpWalkToJson", "SNMP_WALK_TO_JSON", 3, maxParams, 0, compileSNMPWalkToJSON},
+		{"snmpGetValue", "SNMP_GET_VALUE", 1, 1, 0, compileSNMPGetValue},
 	}
 }
 
@@ -71,8 +71,6 @@ func compileStep(s model.Step, t item.Type, scripts ScriptCompiler) (step, error
 	switch {
 	case !ok:
 		return step{}, model.Errorf(model.Invalid, "unknown step").WithHint("known steps: %s", strings.Join(Names(), ", "))
-	case d.compile == nil:
-		return step{}, model.Errorf(model.Unsupported, "SNMP is not supported yet")
 	case len(params) < d.min || len(params) > d.max:
 		return step{}, model.Errorf(model.Invalid, "%d parameters, expected %s", len(params), countParams(d.min, d.max))
 	case s.OnFail != nil && d.flags&noHandler != 0:
@@ -102,19 +100,16 @@ func findDefinition(scripts ScriptCompiler, match func(*definition) bool) (defin
 	return definition{}, false
 }
 
-// Names returns the names of all supported preprocessing steps
+// Names returns the names of all preprocessing steps
 func Names() []string {
 	var names []string
 	for _, d := range definitions(nil) {
-		if d.compile != nil {
-			names = append(names, d.name)
-		}
+		names = append(names, d.name)
 	}
 	return names
 }
 
-// NameOfZabbix returns Muster's name of the step that Zabbix's exports call by this name, even if Compile does not
-// support it
+// NameOfZabbix returns Muster's name of the step that Zabbix's exports call by this name
 func NameOfZabbix(zabbix string) (string, bool) {
 	d, ok := findDefinition(nil, func(d *definition) bool { return d.zabbix == zabbix })
 	return d.name, ok

@@ -34,6 +34,15 @@ func TestScriptsNeedAnInterpreter(t *testing.T) {
 	}
 }
 
+// TestFailedScriptHasOnFail expects the value of onFail in place of the error of a script.
+func TestFailedScriptHasOnFail(t *testing.T) {
+	step := sampleStep("javascript", "throw 'no'")
+	step.OnFail = &model.OnFail{Value: new("7")}
+	if got := outcome(compileChain(t, item.Unsigned, step).Run(nil, item.Sample{Value: item.FromText("x")})); got != "7" {
+		t.Errorf("got %s", got)
+	}
+}
+
 // compileChain compiles a chain of steps and fails the test on an error
 func compileChain(t testing.TB, typ item.Type, steps ...model.Step) *Chain {
 	t.Helper()
@@ -260,7 +269,10 @@ func TestCompileRefuses(t *testing.T) {
 		steps []model.Step
 		want  string
 	}{
-		{[]model.Step{sampleStep("snmpWalkValue", "1.3.6")}, "SNMP is not supported yet"},
+		{[]model.Step{sampleStep("snmpWalkValue", "ifName.1")}, "no object identifier in digits"},
+		{[]model.Step{sampleStep("snmpWalkToJson", "{#A}", "1.3")}, "expected 3 to 100"},
+		{[]model.Step{sampleStep("snmpWalkToJson", "{#A}", "1.3", "0", "{#B}")}, "expected three for each field"},
+		{[]model.Step{sampleStep("snmpGetValue", "0")}, "expected 1 to 3"},
 		{[]model.Step{sampleStep("unknown")}, "unknown step"},
 		{[]model.Step{sampleStep("multiplier")}, "0 parameters, expected 1"},
 		{[]model.Step{sampleStep("multiplier", "abc")}, `"abc" is not a number`},
@@ -339,7 +351,7 @@ func TestNames(t *testing.T) {
 		}
 		seen[d.name] = true
 	}
-	if len(seen) != 30 || len(Names()) != 27 {
-		t.Errorf("%d steps, %d supported, expected 30 and 27", len(seen), len(Names()))
+	if len(seen) != 30 || len(Names()) != 30 {
+		t.Errorf("%d steps, %d names, expected 30", len(seen), len(Names()))
 	}
 }

@@ -832,7 +832,7 @@ func readStep(f *fields, x *model.Step) {
 		case 1:
 			x.Name = f.string("name", 255)
 		case 2:
-			x.Parameters = f.stringList("parameters", x.Parameters, 16, 65536)
+			x.Parameters = f.stringList("parameters", x.Parameters, 100, 65536)
 		case 3:
 			v := nested(f, "on_fail", "OnFail", readOnFail)
 			x.OnFail = &v

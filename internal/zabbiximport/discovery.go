@@ -74,9 +74,9 @@ func (im *importer) importRuleItem(r *ruleImport) {
 	of := model.Item{Key: r.entity.text("key"), Type: "text"}
 	im.importSource(r.template, r.entity, r.what, &of)
 	im.importSteps(r.template, r.entity, r.what, &of)
-	if of.From != "" && !hasItem(r.template.spec.Items, of.From) {
-		im.setIdle(r.entity, r.what, &of, "its master item "+of.From+" is not in the template")
-		im.lose(r.entity, r.what, "its master item %q is not in the template: it discovers nothing", of.From)
+	if master := of.From; master != "" && !hasItem(r.template.spec.Items, master) {
+		im.setIdle(r.entity, r.what, &of, "its master item "+master+" is not in the template")
+		im.lose(r.entity, r.what, "its master item %q is not in the template: it discovers nothing", master)
 	}
 	switch {
 	case of.Collected() && of.Interval == 0:

@@ -202,6 +202,11 @@ func (im *importer) importSteps(t *template, e *entity, what string, of *model.I
 		im.result.Counts.Steps++
 		word := one.word("type", "")
 		step, err := importStep(one, word)
+		if err == nil && step.Name == "checkNotSupported" && step.OnFail == nil {
+			im.result.Counts.Steps--
+			im.change(one, what, "step %d, %s, has no effect: the reason of the agent stays", i+1, word)
+			continue
+		}
 		if err == nil {
 			steps := append(slices.Clone(of.Steps), step)
 			if expanded, missing := t.macros.ExpandSteps(steps); missing == nil {

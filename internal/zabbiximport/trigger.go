@@ -146,7 +146,12 @@ func (t *template) checkExpressions(prototypes []model.Item, expressions ...stri
 		if expression == "" {
 			continue
 		}
-		if _, err := trigger.CompileForItems(items, expression, t.macros.ValueOrSample); err != nil {
+		if _, err := trigger.CompileForItems(items, expression, func(macro string) (string, error) {
+			if model.IsEntityMacro(macro) && prototypes != nil {
+				return "1", nil
+			}
+			return t.macros.ValueOrSample(macro)
+		}); err != nil {
 			return err
 		}
 	}
