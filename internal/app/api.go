@@ -44,7 +44,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// openAPI creates the HTTP handlers of all listeners.
+// openAPI creates the HTTP handlers (API, metrics, agents' sessions) of all listeners.
 func (s *Server) openAPI(context.Context) error {
 	addresses := agentAddresses(s.cfg, s.forAgents(), s.names)
 	tokens := intent.JoinTokens{Store: s.intent.Store()}
@@ -66,7 +66,7 @@ func (s *Server) openAPI(context.Context) error {
 			Routing: s.routes, Incarnation: s.journal.Incarnation().ID, Now: s.now, Series: s.series,
 		},
 		Live: view.Live{
-			Connected: s.sources.connected, Agent: s.agentSession, Limits: s.limitUses, Verdicts: s.dispatcher.Verdicts,
+			Connected: s.sources.connected, Agent: s.agentSession, Limits: s.limitUses, Verdicts: s.dispatcher.PipelineDecisions,
 			Stream: streamPosition(s.streams), Judgement: s.directory.Judgement, Assigned: s.assignedDefinition,
 		},
 		Access: s.access,
@@ -122,8 +122,8 @@ func (s *Server) openAPI(context.Context) error {
 	return nil
 }
 
-// assignedDefinition returns the compiled definition of a check in a node's assignment; nil: the node does not run the
-// check
+// assignedDefinition returns the compiled definition of a check in a node's assignment, or nil if the node does not
+// run the check.
 func (s *Server) assignedDefinition(node model.NodeID, check model.CheckID) *model.CheckDefinition {
 	a := s.directory.For(node)
 	if a == nil {
@@ -286,7 +286,8 @@ func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) 
 	return out, true
 }
 
-// streamPosition returns a function that looks up how far a handler that receives every result has read the journal
+// streamPosition returns a function that looks up how far the sending of every result to a handler is behind the
+// journal.
 func streamPosition(streams *follow.Set) func(route.Name) (v1.HandlerStream, bool) {
 	return func(handler route.Name) (v1.HandlerStream, bool) {
 		st, ok := streams.State(handler)
@@ -322,9 +323,10 @@ func (s *Server) statusLine() string {
 	return fmt.Sprintf("ready at %s; agents connected: %d", s.people.Addr(), s.connectedNodes())
 }
 
-// changeRouting returns a function that changes resources and then returns the open problems whose route has changed.
-func changeRouting(r *dispatch.Dispatcher, inForce func(context.Context)) func(context.Context, dispatch.RoutingChange, func() (*dispatch.ReceiverEdits, error)) ([]dispatch.RoutedProblems, bool, error) {
-	return func(ctx context.Context, c dispatch.RoutingChange, change func() (*dispatch.ReceiverEdits, error)) ([]dispatch.RoutedProblems, bool, error) {
+// changeRouting returns a function that changes resources, waits until the change is in force, and returns the open
+// problems whose routes it changed.
+func changeRouting(r *dispatch.Dispatcher, inForce func(context.Context)) func(context.Context, dispatch.RoutingChange, func() (*dispatch.ReceiverEdits, error)) ([]dispatch.AffectedProblems, bool, error) {
+	return func(ctx context.Context, c dispatch.RoutingChange, change func() (*dispatch.ReceiverEdits, error)) ([]dispatch.AffectedProblems, bool, error) {
 		return r.ChangeRouting(ctx, c, func() (*dispatch.ReceiverEdits, error) {
 			edits, err := change()
 			if err == nil {

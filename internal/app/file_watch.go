@@ -22,7 +22,7 @@ type openedFile struct {
 	info fs.FileInfo
 }
 
-// add records files that exist now, so that their deletion or replacement is detected later
+// add records files that exist now, so that changedFiles can report later that one was deleted or replaced.
 func (w *fileWatch) add(paths ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

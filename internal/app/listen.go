@@ -33,7 +33,7 @@ import (
 func listenOn(address, setting string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, model.Errorf(model.Unavailable, "another program uses address %s", address).
+		return nil, model.Errorf(model.Unavailable, "another program uses the address %s; stop it, or choose another address", address).
 			WithHint("find the program: ss -ltnp 'sport = :%s'; or choose another port: --%s :PORT", address[strings.LastIndexByte(address, ':')+1:], setting)
 	}
 	if errors.Is(err, syscall.EACCES) {
@@ -45,7 +45,7 @@ func listenOn(address, setting string) (net.Listener, error) {
 	return l, nil
 }
 
-// listeners has the server's network listeners; nil: not configured.
+// listeners has the server's network listeners; a listener that is not configured is nil.
 type listeners struct {
 	people, agents, plain, admin, sensu, zabbix net.Listener
 }
@@ -90,13 +90,13 @@ func (s *Server) listen(context.Context) error {
 		s.log.Warn("the admin listener serves metrics without a login to every machine that can reach it", "address", a.String())
 	}
 	s.task(front, "agents", s.serveAgents)
-	s.task(front, "people", s.servePeople)
+	s.task(front, "people", s.serveAPI)
 	s.task(front, "admin", s.serveAdmin)
 	s.task(front, "service manager", s.reportStatus)
 	return nil
 }
 
-// addressOf returns the TCP address of a listener; false: the listener is nil.
+// addressOf returns the TCP address of a listener; ok is false if the listener is nil.
 func addressOf(l net.Listener) (*net.TCPAddr, bool) {
 	if l == nil {
 		return nil, false
@@ -113,7 +113,7 @@ func (ls *listeners) forAgents() net.Listener {
 	return ls.people
 }
 
-// localAddress returns a loopback address at which programs on this machine reach a listener
+// localAddress returns the loopback address at which programs on this machine reach a listener.
 func localAddress(l net.Listener) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return net.JoinHostPort("127.0.0.1", port)
@@ -135,8 +135,9 @@ func (s *Server) serveAgents(ctx context.Context) error {
 	return g.Wait()
 }
 
-// servePeople serves people on the main listener, and also agents unless these have a listener of their own.
-func (s *Server) servePeople(ctx context.Context) error {
+// serveAPI serves the API (for people and programs) on the main listener, and agents too unless they have a separate
+// listener.
+func (s *Server) serveAPI(ctx context.Context) error {
 	listen := muster.Listen
 	if s.agents != nil {
 		listen = muster.ListenPeople
@@ -179,7 +180,7 @@ func (s *Server) serveSensu(ctx context.Context) error {
 	return s.bridge.Listen(ctx, s.sensu, config)
 }
 
-// maxConnections returns the number of connections that the limit of open files allows; 0: no limit.
+// maxConnections returns how many connections of agents the limit of open files allows, or 0 if nothing limits them.
 func maxConnections() int {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil || l.Cur > 1<<24 {
@@ -217,8 +218,8 @@ func serveHTTP(ctx context.Context, l net.Listener, connContext func(context.Con
 	return nil
 }
 
-// certificateNames returns the host names and addresses for the server's certificate: --advertise (by default those
-// of this machine) and --agent-servers.
+// certificateNames returns the host names and addresses that the server's certificate contains: --advertise (by
+// default those of this machine) and --agent-servers.
 func certificateNames(ctx context.Context, cfg *config.Server) []string {
 	names := []string{"localhost", "127.0.0.1", "::1"}
 	add := func(address string) {
@@ -255,8 +256,8 @@ func certificateNames(ctx context.Context, cfg *config.Server) []string {
 	return names
 }
 
-// fullHostName returns the full name of this machine from the hosts file or DNS, else its host name. A resolver that
-// does not answer delays the start by a second.
+// fullHostName returns the fully qualified name of this machine from the hosts file or DNS, or its short host name if
+// neither knows it. A resolver that does not answer delays the start by a second.
 func fullHostName(ctx context.Context, host string) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -396,8 +397,8 @@ func dialListener(ctx context.Context, l net.Listener, proxies []netip.Prefix) (
 	return conn, nil
 }
 
-// callDeadMan calls the URL of a dead-man's switch periodically: an outside service that raises the alarm when the
-// calls stop.
+// callDeadMan calls the URL of a dead man's switch periodically; a dead man's switch is an outside service that
+// raises an alarm when the calls stop.
 func callDeadMan(ctx context.Context, out *handler.Sender, url string, now time.Time) error {
 	note := &handler.Notification{Kind: handler.Beat, Node: model.ServerNodeName,
 		Space: model.DefaultNamespaceName, Status: model.OK.String(), Executed: now}

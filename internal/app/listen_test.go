@@ -19,11 +19,11 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestSeparateAgentListener sets --listen-agents and expects agents to be served only on that listener, and people
-// only on the main one
+// TestSeparateAgentListener sets --listen-agents, and expects agents to be served on that listener only, and the API
+// on the main listener only.
 func TestSeparateAgentListener(t *testing.T) {
-	together, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data")))
-	apart, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data"), "--listen-agents", "127.0.0.1:0"))
+	together, _ := startServer(t, testSettings(t, filepath.Join(t.TempDir(), "data")))
+	apart, _ := startServer(t, testSettings(t, filepath.Join(t.TempDir(), "data"), "--listen-agents", "127.0.0.1:0"))
 	anybody := &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13} // the test does not verify the server's certificate
 	client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{TLSClientConfig: anybody, DisableKeepAlives: true}}
 	ask := func(l net.Listener, path string) (int, string) {
@@ -104,7 +104,7 @@ func TestSortForAgents(t *testing.T) {
 }
 
 // TestWatchdogEndToEnd expects the watchdog's test result to pass through a session, an event and a notification, and
-// the dead-man's switch URL to be called
+// the URL of the dead man's switch (alarm service) to be called.
 func TestWatchdogEndToEnd(t *testing.T) {
 	for name, args := range map[string][]string{
 		"usual":    nil,
@@ -122,7 +122,7 @@ func TestWatchdogEndToEnd(t *testing.T) {
 				}
 			}))
 			defer outside.Close()
-			s, stop := start(t, settings(t, filepath.Join(t.TempDir(), "data"), append(args, "--watchdog-interval", "1s", "--watchdog-url", outside.URL)...))
+			s, stop := startServer(t, testSettings(t, filepath.Join(t.TempDir(), "data"), append(args, "--watchdog-interval", "1s", "--watchdog-url", outside.URL)...))
 			if body := <-called; !strings.HasPrefix(body, "POST ") || !strings.Contains(body, `"kind":"beat"`) {
 				t.Errorf("called with %s", body)
 			}

@@ -50,14 +50,14 @@ type pipeline struct {
 	replayed   replayGate
 }
 
-// replayGate delays new commits until the in-memory event state has replayed the journal. So the view gets each
-// commit once, and in order.
+// replayGate makes new journal commits wait until the in-memory event state has replayed the older ones. So the view
+// gets each commit once, and in order.
 type replayGate struct {
 	ended chan struct{} // closed when the replay ended or failed
 	last  uint64        // number of the last commit that the replay delivered. Written before ended is closed
 }
 
-// end lets new commits pass after the replay; `last` is the number of the last replayed commit
+// end ends the replay and lets the waiting commits pass; last is the number of the last replayed commit.
 func (r *replayGate) end(last uint64) {
 	select {
 	case <-r.ended:
@@ -112,11 +112,11 @@ type journalClock struct {
 // Wall returns the wall clock in nanoseconds since 1970.
 func (c journalClock) Wall() int64 { return c.now().UnixNano() }
 
-// Mono returns the time since the clock's start.
+// Mono returns the time since the clock's start, which never jumps (monotonic).
 func (c journalClock) Mono() time.Duration { return c.now().Sub(c.began) }
 
-// deliver passes a durable commit of the journal to the in-memory event state. The journal's committer waits here
-// until the replay has ended.
+// deliver passes a commit (a group of records) that is on disk in the journal to the in-memory event state. The
+// journal's committer waits here until the replay has ended.
 func (p *pipeline) deliver(c journal.Commit) {
 	<-p.replayed.ended
 	if c.Position().Number > p.replayed.last {
@@ -124,8 +124,8 @@ func (p *pipeline) deliver(c journal.Commit) {
 	}
 }
 
-// openReactions opens the dispatcher, which writes changes of events to history and notifies handlers
-func (s *Server) openReactions(ctx context.Context) error {
+// openDispatcher opens the dispatcher, which writes changes of events to history and notifies handlers
+func (s *Server) openDispatcher(ctx context.Context) error {
 	attempts, err := attempt.Open(s.path("attempts"))
 	if err != nil {
 		return err
@@ -277,7 +277,8 @@ const (
 	maxNamespaceSeries = 2_000_000
 )
 
-// openSeries opens the series store. It closes after the event view, whose workers append to it.
+// openSeries opens the series store, which keeps the numeric values of items. It closes after the event view, whose
+// workers append to it.
 func openSeries(s *Server) (o metric.SeriesOptions, err error) {
 	o.Store, err = series.Open(datadir.Series(s.cfg), series.Options{
 		Range: time.Duration(s.cfg.SeriesRange), Retention: time.Duration(s.cfg.SeriesRetention), MaxBytes: int64(s.cfg.SeriesBudget), LateWindow: seriesLateWindow, MaxSeries: maxNamespaceSeries, Logger: s.log, Registry: s.registry,
@@ -296,8 +297,8 @@ func openSeries(s *Server) (o metric.SeriesOptions, err error) {
 	return o, nil
 }
 
-// usedDefinitions returns the ids of the compiled definitions (checks, Templates, directives) to which event states,
-// items or runs of directives refer.
+// usedDefinitions returns the ids of the compiled definitions (checks, Templates, directives) that event states,
+// items or policy results still refer to.
 func (p *pipeline) usedDefinitions() map[model.DefinitionID]bool {
 	used := p.view.Definitions()
 	maps.Copy(used, p.metrics.Definitions())
@@ -305,8 +306,8 @@ func (p *pipeline) usedDefinitions() map[model.DefinitionID]bool {
 	return used
 }
 
-// runSnapshots saves the event state partition by partition, and deletes journal segments that no consumer needs any
-// more. At a planned stop it saves all partitions, so that the next start replays little.
+// runSnapshots saves the event state one partition of nodes after the other, and deletes journal segments that no
+// consumer needs any more. At a planned stop it saves all partitions, so that the next start replays little.
 func (s *Server) runSnapshots(ctx context.Context) error {
 	cycle := &snapshot.Cycle{
 		Store: s.snapshots, View: s.replays, Gates: []snapshot.Gate{{Reducer: "events", Wait: s.waitRecorded}, {Reducer: "metrics", Wait: s.syncSeries}}, Period: time.Duration(s.cfg.SnapshotCycle), Times: s.journal.Times, Logger: s.log, Queues: s.queues,
@@ -352,8 +353,9 @@ func (p *pipeline) syncSeries(_ context.Context, partition model.Partition, _ jo
 	return p.series.Sync(partition)
 }
 
-// openStreams opens the handlers that receive every result, each at its cursor in the journal.
-func (s *Server) openStreams(context.Context) (err error) {
+// openFollowers opens the followers: each sends every result to one handler, from its saved position in the journal
+// on.
+func (s *Server) openFollowers(context.Context) (err error) {
 	s.streams, err = follow.Open(follow.Options{
 		Journal: s.journal, View: s.view, Directory: s.directory, Dir: s.cfg.Data,
 		Dial: func(ctx context.Context, address string, secure bool, ca string) (net.Conn, error) {

@@ -49,7 +49,7 @@ type Server struct {
 	base
 	lifecycle
 	stores
-	compiled
+	planning
 	pipeline
 	sources
 	listeners
@@ -57,7 +57,7 @@ type Server struct {
 	handlers httpHandlers
 }
 
-// base has the values that every component uses: configuration, clock, log, metrics.
+// base has the values that every component of the server uses: configuration, clock, log, metrics.
 type base struct {
 	cfg      *config.Server
 	log      *slog.Logger
@@ -83,8 +83,9 @@ type stores struct {
 	secrets  *secret.Resolver
 }
 
-// compiled has the planner with everything that it compiles from declared resources: directory, routes and pipelines
-type compiled struct {
+// planning has the planner with everything that it compiles from declared resources: the directory of names and
+// assignments, routes and pipelines.
+type planning struct {
 	planner   *plan.Planner
 	directory *directory.Directory // published by the planner
 	routes    *route.Table         // windows, routes and silences in force
@@ -98,7 +99,7 @@ type selfWatch struct {
 	courier  *watchdog.ResultSender // sends the watchdog's results as an agent does
 }
 
-// httpHandlers has the HTTP handlers of all listeners.
+// httpHandlers has one http.Handler for each of the server's listeners.
 type httpHandlers struct {
 	people http.Handler // API
 	enrol  http.Handler // of agents, where they have a listener of their own
@@ -139,9 +140,9 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 		{"history", s.openHistory},       // the position of reactions: the journal cannot end before it
 		{"journal", s.openJournal},       // its incarnation: ids and positions of another incarnation are refused
 		{"planner", s.openPlanner},       // compiles intent: definitions that judge the results in the journal, names
-		{"reactions", s.openReactions},   // record transitions from the first commit on
+		{"reactions", s.openDispatcher},  // record transitions from the first commit on
 		{"event view", s.openView},       // from snapshots, then by replay
-		{"streams", s.openStreams},       // cursors of handlers of every result: the journal is not cut beyond them
+		{"streams", s.openFollowers},     // cursors of handlers of every result: the journal is not cut beyond them
 		{"assets", s.openArchives},       // archives that agents fetch
 		{"sessions", s.openSessions},     // certificates and sessions of agents
 		{"bridge", s.openSensuReceiver},  // sessions of Sensu agents
@@ -161,7 +162,8 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 	return s, nil
 }
 
-// openFolder locks the data folder. On a full disk it releases the journal's reserve, which the stores need to open.
+// openFolder locks the data folder, so that no second server uses it. On a full disk it releases the journal's
+// reserve, which the stores need to open.
 func (s *Server) openFolder(context.Context) error {
 	lock, err := datadir.Lock(s.cfg.Data)
 	if err != nil {
@@ -186,10 +188,10 @@ func (s *Server) Close() error {
 	return s.close()
 }
 
-// notReady sets the reason why the server is not ready, which /readyz shows.
+// notReady sets the reason why the server is not ready, which /readyz shows; an empty reason means ready.
 func (b *base) notReady(reason string) { b.ready.Store(&reason) }
 
-// NotReady returns the reasons why the server is not ready; none: it is ready.
+// NotReady returns the reasons why the server is not ready, or an empty list if it is ready.
 func (s *Server) NotReady() (reasons []string) {
 	if reason := s.ready.Load(); reason != nil {
 		reasons = append(reasons, *reason)
@@ -218,7 +220,7 @@ const drainTime = 5 * time.Second
 // Run runs the server until ctx ends, and then stops its components in order. The event view runs already, since
 // Open, and until Close.
 func (s *Server) Run(ctx context.Context) error {
-	st := newStages(ctx, s.tasks)
+	st := newStopStages(ctx, s.tasks)
 	defer st.stopBack()
 	defer st.stopFront()
 	st.start(reactions, s.tasks)
@@ -268,24 +270,24 @@ type component struct {
 	open func(context.Context) error
 }
 
-// stage is one of the three steps of the server's shutdown, in which background tasks stop
-type stage int
+// stopStage is one of the three steps in which the server stops its background tasks.
+type stopStage int
 
 // Stages of a stop, in the order in which their tasks end.
 const (
-	front     stage = iota // accepts connections and gives work: ends first
-	back                   // works off accepted data: ends when the agents have been sent away
-	reactions              // records transitions: ends when all tasks of back have ended, for the last snapshots wait for it
+	front     stopStage = iota // accepts connections and gives work: ends first
+	back                       // works off accepted data: ends when the agents have been sent away
+	reactions                  // records transitions: ends when all tasks of back have ended, for the last snapshots wait for it
 )
 
 // task is a named background function of the server, with the step of the shutdown in which it stops
 type task struct {
-	name  string
-	stage stage
-	run   func(context.Context) error
+	name      string
+	stopStage stopStage
+	run       func(context.Context) error
 }
 
-// lifecycle has the background tasks and close functions of all open components.
+// lifecycle has the background tasks of all open components, and the functions that close the components.
 type lifecycle struct {
 	tasks   []task
 	closers []func() error
@@ -293,7 +295,7 @@ type lifecycle struct {
 
 // task registers a background function that Server.Run starts, and that stops in the given step of the shutdown. It
 // must return when its context ends.
-func (l *lifecycle) task(at stage, name string, run func(context.Context) error) {
+func (l *lifecycle) task(at stopStage, name string, run func(context.Context) error) {
 	l.tasks = append(l.tasks, task{name, at, run})
 }
 
@@ -310,8 +312,8 @@ func (l *lifecycle) close() error {
 	return errors.Join(errs...)
 }
 
-// stages runs the server's background tasks and stops them in several steps.
-type stages struct {
+// stopStages runs the server's background tasks, and stops them in three steps at the shutdown.
+type stopStages struct {
 	group     *errgroup.Group
 	contexts  [3]context.Context
 	stopFront context.CancelFunc
@@ -319,12 +321,12 @@ type stages struct {
 	accepted  sync.WaitGroup // tasks of back that have not ended
 }
 
-// newStages creates one context for each step of the shutdown, which ends the tasks of that step. The front ends with
+// newStopStages creates one context for each step of the shutdown, which ends the tasks of that step. The front ends with
 // ctx; a task that fails ends the front and the back.
-func newStages(ctx context.Context, tasks []task) *stages {
-	s := &stages{}
+func newStopStages(ctx context.Context, tasks []task) *stopStages {
+	s := &stopStages{}
 	for _, t := range tasks {
-		if t.stage == back {
+		if t.stopStage == back {
 			s.accepted.Add(1)
 		}
 	}
@@ -344,9 +346,9 @@ func newStages(ctx context.Context, tasks []task) *stages {
 }
 
 // start starts the tasks that stop in one step of the shutdown, each in a goroutine
-func (s *stages) start(at stage, tasks []task) {
+func (s *stopStages) start(at stopStage, tasks []task) {
 	for _, t := range tasks {
-		if t.stage != at {
+		if t.stopStage != at {
 			continue
 		}
 		s.group.Go(func() error {
@@ -354,7 +356,7 @@ func (s *stages) start(at stage, tasks []task) {
 				defer s.accepted.Done()
 			}
 			if err := t.run(s.contexts[at]); err != nil && !errors.Is(err, context.Canceled) {
-				return fmt.Errorf("server task %s failed: %w", t.name, err)
+				return fmt.Errorf("the server's background task %s failed: %w", t.name, err)
 			}
 			return nil
 		})

@@ -26,8 +26,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// settings returns the configuration of a test server: all files in one folder, all ports chosen by the kernel.
-func settings(t *testing.T, dir string, args ...string) *config.Server {
+// testSettings returns the configuration of a test server, with all files in one folder and all ports chosen by the
+// kernel.
+func testSettings(t *testing.T, dir string, args ...string) *config.Server {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	config.Flags(flags)
@@ -38,8 +39,8 @@ func settings(t *testing.T, dir string, args ...string) *config.Server {
 	return cfg
 }
 
-// start starts a test server, waits until it is ready, and returns it with a function that stops it.
-func start(t *testing.T, cfg *config.Server) (s *Server, stop func()) {
+// startServer starts a test server, waits until it is ready, and returns it with a function that stops it.
+func startServer(t *testing.T, cfg *config.Server) (s *Server, stop func()) {
 	t.Helper()
 	s, err := Open(t.Context(), cfg, slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})))
 	testenv.NoError(t, err)
@@ -65,11 +66,11 @@ func start(t *testing.T, cfg *config.Server) (s *Server, stop func()) {
 	return s, stop
 }
 
-// TestOwnEventsSurviveRestart restarts the server and expects its built-in events to remain, and an error from a
-// second server on the same data folder
+// TestOwnEventsSurviveRestart restarts the server and expects the events about the server itself to remain, and an
+// error from a second server on the same data folder.
 func TestOwnEventsSurviveRestart(t *testing.T) {
-	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
-	s, stop := start(t, cfg)
+	cfg := testSettings(t, filepath.Join(t.TempDir(), "data"))
+	s, stop := startServer(t, cfg)
 	testenv.NoError(t, s.recorder.RecordServerResult(t.Context(), model.JournalCheck, model.Warning, "a word"))
 	before, ok := s.view.Get(model.ServerNode, model.CheckSource(model.JournalCheck))
 	if !ok || before.Status != model.Warning || before.Output != "a word" {
@@ -79,18 +80,18 @@ func TestOwnEventsSurviveRestart(t *testing.T) {
 		t.Fatal("a second server opened the same folder")
 	}
 	stop()
-	s, _ = start(t, cfg)
+	s, _ = startServer(t, cfg)
 	after, ok := s.view.Get(model.ServerNode, model.CheckSource(model.JournalCheck))
 	if !ok || after.Status != before.Status || after.Results < before.Results {
 		t.Fatalf("before %+v\nafter %+v", before, after)
 	}
 }
 
-// TestCollectOldDefinitions expects the server to delete old compiled checks to which neither event states nor the
-// journal refer
+// TestCollectOldDefinitions expects the server to delete old compiled checks that neither event states nor the
+// journal refer to.
 func TestCollectOldDefinitions(t *testing.T) {
 	began := time.Now()
-	s, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data")))
+	s, _ := startServer(t, testSettings(t, filepath.Join(t.TempDir(), "data")))
 	held, err := journal.OldestReceived(t.Context(), s.journal)
 	if err != nil || held.Before(began.Add(-time.Second)) || held.After(time.Now()) {
 		t.Errorf("the journal holds commits since %s, %v", held, err)
@@ -103,7 +104,7 @@ func TestCollectOldDefinitions(t *testing.T) {
 // TestAllQueuesListed compares the queues in muster get queues with docs/reference/queues.md, and expects configured
 // capacities to apply.
 func TestAllQueuesListed(t *testing.T) {
-	s, _ := start(t, settings(t, filepath.Join(t.TempDir(), "data"), "--sensu-listen", "127.0.0.1:0", "--queues", "reactions=block,requests=7,journal=9MiB,event-view=40,deliveries=11"))
+	s, _ := startServer(t, testSettings(t, filepath.Join(t.TempDir(), "data"), "--sensu-listen", "127.0.0.1:0", "--queues", "reactions=block,requests=7,journal=9MiB,event-view=40,deliveries=11"))
 	testenv.Until(t, "all parts run", func() bool {
 		return slices.ContainsFunc(s.queues.List(), func(q queue.Info) bool { return q.Name == "snapshots" })
 	})
@@ -136,8 +137,8 @@ func TestAllQueuesListed(t *testing.T) {
 // TestCloneEventSurvivesRestart restarts the server and expects the event about a cloned agent (two machines with one
 // identity) to remain. Package selfcheck tests that the next server continues the event.
 func TestCloneEventSurvivesRestart(t *testing.T) {
-	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
-	s, stop := start(t, cfg)
+	cfg := testSettings(t, filepath.Join(t.TempDir(), "data"))
+	s, stop := startServer(t, cfg)
 	member, err := s.intent.Register(t.Context(), "key of web01", pki.JoinToken{Namespace: model.DefaultNamespaceName}, pki.EnrolRequest{Name: "web01"})
 	testenv.NoError(t, err)
 	info, _ := s.intent.LookupNode(member.UID)
@@ -153,7 +154,7 @@ func TestCloneEventSurvivesRestart(t *testing.T) {
 	}
 	testenv.Until(t, "the event tells", critical)
 	stop()
-	s, _ = start(t, cfg)
+	s, _ = startServer(t, cfg)
 	if !critical() {
 		t.Error("the event is gone after a restart")
 	}
@@ -162,22 +163,22 @@ func TestCloneEventSurvivesRestart(t *testing.T) {
 // criticalCommit is a journal commit for tests that contains one CRITICAL keepalive event.
 type criticalCommit struct{}
 
-// Position returns position 1.
+// Position returns position 1 of the journal for the test commit.
 func (criticalCommit) Position() journal.Position { return journal.Position{Log: 1, Number: 1} }
 
-// Received returns a fixed time.
+// Received returns a fixed time at which the test commit was received.
 func (criticalCommit) Received() int64 { return int64(365 * 24 * time.Hour) }
 
 // Listening returns one second of listening time, in which the server could receive results
 func (criticalCommit) Listening() time.Duration { return time.Second }
 
-// Sections returns the only section (the records of one partition of nodes) of the commit
+// Sections returns the only section of the commit; a section has the records of one partition of nodes.
 func (criticalCommit) Sections() []journal.Section { return []journal.Section{1} }
 
-// Retain does nothing, because the test commit has no buffer to protect.
+// Retain does nothing: the buffer of the test commit is never reused.
 func (criticalCommit) Retain() {}
 
-// Release does nothing, because the test commit has no buffer to free.
+// Release does nothing: the buffer of the test commit is never reused.
 func (criticalCommit) Release() {}
 
 // Entries calls fn with the record of a keepalive event that is CRITICAL.
@@ -227,8 +228,8 @@ func TestSnapshotWaitsForRecordedTransitions(t *testing.T) {
 // TestLostProblemRestoredAtStart deletes an open problem from history, as a kill of the server may do, and expects it
 // in history after the next start
 func TestLostProblemRestoredAtStart(t *testing.T) {
-	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
-	s, stop := start(t, cfg)
+	cfg := testSettings(t, filepath.Join(t.TempDir(), "data"))
+	s, stop := startServer(t, cfg)
 	testenv.NoError(t, s.recorder.RecordServerResult(t.Context(), model.IdentityCheck, model.Critical, "two of them"))
 	var id string
 	testenv.Until(t, "history has the problem", func() bool {
@@ -247,7 +248,7 @@ func TestLostProblemRestoredAtStart(t *testing.T) {
 		t.Fatalf("%d problems deleted, %v", n, err)
 	}
 	testenv.NoError(t, db.Close())
-	s, _ = start(t, cfg)
+	s, _ = startServer(t, cfg)
 	testenv.Until(t, "history has it again", func() bool {
 		p, err := s.history.Problem(t.Context(), id)
 		return err == nil && p.Closed.IsZero() && p.Output == "two of them"

@@ -59,7 +59,7 @@ func (so *sources) connectedNodes() int {
 	return n
 }
 
-// agent returns the state of a node's session with an agent; false: no session
+// agent returns the state of a node's session with an agent; ok is false if the node has none.
 func (so *sources) agent(node model.NodeID) (core.Agent, bool) {
 	a, ok := so.sessions.Agent(node)
 	if !ok && so.bridge != nil {
@@ -71,19 +71,20 @@ func (so *sources) agent(node model.NodeID) (core.Agent, bool) {
 	return a, ok
 }
 
-// requestRoundRobinRun asks the agent of a node to run a round-robin check once; false: the node has no session.
+// requestRoundRobinRun asks the agent of a node to run a round-robin check once; it returns false if the node has no
+// session.
 func (so *sources) requestRoundRobinRun(node model.NodeID, g wire.RoundRobinRun) bool {
 	return so.sessions.RequestRoundRobinRun(node, g) || so.bridge != nil && so.bridge.RequestRoundRobinRun(node, g)
 }
 
-// runRequests sends requests to run a check or command to the agents of nodes.
+// runRequests asks the agents of nodes to run a check or command now, for muster run and the like.
 type runRequests struct {
 	*core.Runs
 	sessions *muster.Server
 	bridge   *sensu.Server
 }
 
-// Ask requests a run of a check or command from the agent of a node.
+// Ask asks the agent of a node to run a check or command now.
 func (r runRequests) Ask(node model.NodeID, run wire.Run) error {
 	if r.bridge != nil && r.bridge.Connected(node) {
 		return r.bridge.Ask(r.Runs, node, run)
@@ -91,8 +92,8 @@ func (r runRequests) Ask(node model.NodeID, run wire.Run) error {
 	return r.sessions.Ask(r.Runs, node, run)
 }
 
-// openSessions opens the certificate authority, the scheduler of round-robin checks, and the receiver of agent
-// sessions
+// openSessions opens the receiver of agents' sessions with its parts: the certificate authority and the scheduler of
+// round-robin checks.
 func (s *Server) openSessions(ctx context.Context) (err error) {
 	s.names = certificateNames(ctx, s.cfg)
 	if s.authority, err = pki.Open(s.path("pki"), s.names, s.now); err != nil {
@@ -146,7 +147,7 @@ func (s *Server) sourceConfig() core.Config {
 	}
 }
 
-// lastRun returns the time of the last result of a round-robin check on a node, from any agent
+// lastRun returns the time of the last result of a round-robin check, from whichever node ran it.
 func (s *Server) lastRun(node model.NodeID, check model.CheckID) (at time.Time, ok bool) {
 	st, ok := s.view.Get(node, model.CheckSource(check))
 	if !ok || st.Stream == 0 { // stream 0: results of the server itself
@@ -175,8 +176,8 @@ func (s *Server) recordMissedRuns(ctx context.Context, list []roundrobin.MissedR
 	return nil
 }
 
-// directoryWithFaults combines the planner's directory of nodes with the list of assignment errors. It adds a fault
-// for each round-robin check that no connected node can run.
+// directoryWithFaults combines the directory of nodes with the list of errors that keep checks from running. It adds
+// a fault for each round-robin check that no connected node can run.
 type directoryWithFaults struct {
 	*directory.Directory
 	*plan.Inspector
@@ -190,14 +191,15 @@ func (l directoryWithFaults) Faults(namespace string) (list []plan.Fault, nodes 
 	return append(idle, list...), nodes + about
 }
 
-// currentDirectory is the planner's directory for receivers that declare a node or check and need it in the directory
-// immediately
+// currentDirectory is the directory of nodes and checks for receivers that create a node or check and need it there
+// at once.
 type currentDirectory struct {
 	*directory.Directory
 	planner *plan.Planner
 }
 
-// CatchUp waits until the planner has compiled all committed changes of resources into the directory.
+// CatchUp waits until the planner has compiled all committed changes of resources into the directory of nodes and
+// checks.
 func (d currentDirectory) CatchUp(ctx context.Context) error { return d.planner.CatchUp(ctx) }
 
 // openSensuReceiver opens the receiver of Sensu agents' sessions, if a listener is configured for them.
@@ -247,7 +249,7 @@ func openZabbix(s *Server) func(context.Context) error {
 	}
 }
 
-// eventIndex tells the receiver of Sensu agent sessions whether an event exists
+// eventIndex tells the receiver of Sensu agents' sessions whether a check on a node has an event.
 type eventIndex struct{ *event.View }
 
 // HasEvent reports whether a check on a node has an event.
@@ -272,7 +274,8 @@ func (s *Server) openAlerts(context.Context) (err error) {
 	return err
 }
 
-// openSamples returns a function that opens the receiver of samples of a Prometheus.
+// openSamples returns a function that opens the receiver of Prometheus remote write, which takes samples from a
+// Prometheus.
 func openSamples(s *Server) func(context.Context) error {
 	return func(context.Context) (err error) {
 		s.samples, err = remotewrite.New(remotewrite.Config{
@@ -283,8 +286,8 @@ func openSamples(s *Server) func(context.Context) error {
 	}
 }
 
-// senderCharge returns a function that charges the bytes of a request to the limits of its namespace and user; it returns the
-// reason to refuse the request, or "".
+// senderCharge returns a function that counts the bytes of a request against the limits of its namespace and user;
+// the function returns the reason to refuse the request, or "" if it may pass.
 func senderCharge(s *Server) func(namespace, user string, bytes int) (reason string) {
 	return func(namespace, user string, bytes int) (reason string) {
 		id, _ := s.directory.NamespaceByName(namespace)
@@ -295,8 +298,8 @@ func senderCharge(s *Server) func(namespace, user string, bytes int) (reason str
 	}
 }
 
-// nodeChanged ends the session of a node whose key, name or keepalive changed, so that its agent reconnects with the
-// new values. The former machine of the node is refused.
+// nodeChanged ends the session of a node whose key, name or keepalive settings changed, so that its agent reconnects
+// with the new values. The former machine of the node is refused.
 func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 	restartBridge := func() {
 		if s.bridge != nil {
@@ -316,17 +319,18 @@ func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 	}
 }
 
-// absenceLeft returns how much longer a node must be silent before another machine may take over its name.
-func (s *Server) absenceLeft(node intent.NodeInfo) time.Duration {
+// remainingAbsenceOf returns for how long a node must still be silent before another machine may take over its name,
+// by the node's keepalive.
+func (s *Server) remainingAbsenceOf(node intent.NodeInfo) time.Duration {
 	need := cmp.Or(node.Timeout, time.Duration(s.cfg.KeepaliveTimeout)) + time.Duration(s.cfg.ReconnectGrace)
 	sum := s.view.Summaries([]model.NodeID{node.ID})[0]
 	return remainingAbsence(sum, need, s.started, node.Written, s.now())
 }
 
-// remainingAbsence returns how much longer a node must be silent before another machine may take over its name. The
-// absence counts from the last of: the start of the server, the write of the node's row (a machine that just joined
-// connects soon), the node's last heartbeat. A node that the listening clock does not call silent yet has at least
-// a second left, unless it stopped on purpose or never connected.
+// remainingAbsence computes for how long a node must still be silent before another machine may take over its name.
+// The absence counts from the last of: the start of the server, the write of the node's row (a machine that
+// just joined connects soon), the node's last heartbeat. A node that the listening clock does not call silent yet has
+// at least a second left, unless it stopped on purpose or never connected.
 func remainingAbsence(sum event.Summary, need time.Duration, started, written, now time.Time) time.Duration {
 	since := started
 	for _, at := range []time.Time{written, time.Unix(0, sum.Heard)} {
@@ -348,7 +352,8 @@ type agentNodes struct {
 	courier   **watchdog.ResultSender // points to nil until the watchdog is open
 }
 
-// Lookup returns the node with this uid. The uid of the watchdog belongs to the server's own node.
+// Lookup returns the node with this uid (the id that its agent has in its certificate). The uid of the watchdog
+// belongs to the server's own node.
 func (n agentNodes) Lookup(uid uuid.UUID) (core.Node, bool) {
 	if uid == watchdog.UID {
 		if *n.courier == nil {
@@ -363,7 +368,7 @@ func (n agentNodes) Lookup(uid uuid.UUID) (core.Node, bool) {
 	return core.Node{ID: info.ID, Name: info.Name, Namespace: info.NamespaceID, Key: info.Key, Keepalive: info.Interval, Timeout: info.Timeout, Warning: info.Warning, EveryKeepalive: info.Every}, true
 }
 
-// Retirement returns the reason why a node or its key was retired; empty: it was not.
+// Retirement returns the reason why a node or its key was retired, or "" if it was not.
 func (n agentNodes) Retirement(uid uuid.UUID, key string) muster.Retirement {
 	t, ok := n.intent.Tombstone(uid)
 	if !ok {
@@ -374,8 +379,8 @@ func (n agentNodes) Retirement(uid uuid.UUID, key string) muster.Retirement {
 	return muster.Retirement{Code: t.Why, Sentence: t.Sentence(), Type: t.Hint()}
 }
 
-// FirstKey stores the public key of a node at its first session, and returns the stored key. It returns the key on
-// record, and the other node that has the key already.
+// FirstKey stores the public key of a node at its first session, and returns the key that is stored for the node. It
+// returns the key on record, and the other node that has the key already.
 func (n agentNodes) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	return n.intent.RecordFirstKey(uid, key)
 }

@@ -38,7 +38,7 @@ func (s *Server) openIntent(ctx context.Context) error {
 	s.files.addDatabase(datadir.IntentDB(s.cfg))
 	s.intent = intent.NewService(intent.Options{
 		AuditRetention: time.Duration(s.cfg.AuditRetention),
-		Store:          store, Impact: s.previewImpact, NodeChanged: s.nodeChanged, Connected: s.sources.connected, Absent: s.absenceLeft, Full: s.recordLimitHit,
+		Store:          store, Impact: s.previewImpact, NodeChanged: s.nodeChanged, Connected: s.sources.connected, Absent: s.remainingAbsenceOf, Full: s.recordLimitHit,
 		Trusted:         func(ctx context.Context, node model.NodeID) (string, error) { return s.planner.TrustedGroup(ctx, node) },
 		CertificateLife: time.Duration(s.cfg.CertificateLife), Now: s.now, Logger: s.log,
 		Limits: model.Limits{
@@ -91,7 +91,7 @@ func (s *Server) recordLimitHit(namespace, limit, reason string) {
 	s.sessions.Limiter().Hit(&core.Node{ID: lowest, Name: name, Namespace: id}, limit, reason)
 }
 
-// openHistory opens the database of problems, event changes and deliveries
+// openHistory opens the history database: problems, changes of events, and deliveries.
 func (s *Server) openHistory(ctx context.Context) (err error) {
 	s.history, err = history.Open(ctx, datadir.HistoryDB(s.cfg), history.SizeLimit{
 		Budget: int64(s.cfg.HistoryBudget), KeepFree: max(int64(s.cfg.JournalReserve), leastFree),
@@ -108,12 +108,12 @@ func (s *Server) openHistory(ctx context.Context) (err error) {
 // leastFree is the least free disk space that history leaves to the journal, beside the journal's reserve.
 const leastFree = 64 << 20
 
-// intentMark returns the current revision of the declared resources and the ids of the open databases, to be recorded
-// in the journal
+// intentMark returns the revision of the declared resources and the ids of the open databases, which the journal
+// records so that a start notices an older backup of one.
 func intentMark(s *Server) wire.IntentMark { return s.beside.Mark(s.directory.Revision()) }
 
-// markRecorded writes to the journal up to which change the history is complete, before notifications about these
-// changes are sent. A journal that does not commit delays them by a short time.
+// markRecorded writes a record to the journal that says up to which change the history is complete, before messages
+// about these changes are sent. A journal that does not commit delays them by a short time.
 func markRecorded(ctx context.Context, s *Server) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -161,7 +161,7 @@ func (st *stores) secretValue(ctx context.Context, namespace, name string) (core
 	return core.SecretValue{Text: v.Text, Lease: v.Lease}, err
 }
 
-// secretText returns the value of a Secret for a handler on the server
+// secretText returns the value of a Secret for a handler that runs on the server.
 func (st *stores) secretText(ctx context.Context, namespace, name string) (string, error) {
 	v, err := st.secrets.Resolve(ctx, namespace, name)
 	return v.Text, err

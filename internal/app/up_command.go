@@ -134,8 +134,8 @@ const agentStopTime = 6 * time.Second
 // slowStart is the duration of a start after which its reason is shown.
 const slowStart = 3 * time.Second
 
-// awaitReady waits until the server is ready and prints the start page of muster up. After slowStart it prints the
-// reason why the server is not ready. It prints a new password in any case.
+// awaitReady waits until the server is ready, and prints the start page of muster up (addresses, paths and commands).
+// After slowStart it prints the reason why the server is not ready. It prints a new password in any case.
 func (u *Up) awaitReady(ctx context.Context, s *Server, password string) {
 	late, tick := time.After(slowStart), time.NewTicker(20*time.Millisecond)
 	defer tick.Stop()
@@ -157,8 +157,8 @@ func (u *Up) awaitReady(ctx context.Context, s *Server, password string) {
 	u.showStart(s, password)
 }
 
-// showPassword prints the password of the new administrator if the start page of muster up, which contains it, was
-// not printed
+// showPassword prints the password of the new administrator if the start page of muster up, which usually shows it,
+// was not printed.
 func (u *Up) showPassword(password string) {
 	if password != "" {
 		fmt.Fprintf(u.Out, "user admin, password %s (shown once)\n", password)
@@ -322,7 +322,8 @@ func (u *Up) saveContext(ctx context.Context, s *Server) error {
 	return client.SaveContext(u.Context, c)
 }
 
-// adminGrants returns the rights of the user admin, with the right to run commands if the user has it.
+// adminGrants returns the rights of the user admin; the right to run commands is among them if the user admin has it
+// already.
 func adminGrants(users *access.Service) access.Grants {
 	g := access.Grants{Role: access.Admin}
 	for _, u := range users.Users() {
@@ -331,9 +332,9 @@ func adminGrants(users *access.Service) access.Grants {
 	return g
 }
 
-// sameServer reports whether the context (saved login) c belongs to this server, whose own context is `now`. An equal
-// address is not enough: another data folder is another server. Equal CA and tokens are not enough: a copy of the
-// data folder has them, too.
+// sameServer reports whether a context (saved login) belongs to this server, whose own context is the parameter now.
+// An equal address is not enough: another data folder is another server. Equal CA and tokens are not enough: a copy
+// of the data folder has them, too.
 func sameServer(users *access.Service, c, now *client.Context) bool {
 	if c.Server != "" && c.Server != now.Server && c.Data != now.Data {
 		return false
@@ -345,8 +346,8 @@ func sameServer(users *access.Service, c, now *client.Context) bool {
 	return err == nil
 }
 
-// movedContext returns this server's saved login that another server's login had replaced; empty: none, or its token
-// is invalid.
+// movedContext returns this server's saved login that the login of another server had replaced, or an empty one if
+// there is none or its token is invalid.
 func movedContext(users *access.Service, path string, now *client.Context) client.Context {
 	for _, file := range client.ContextBackups(path, now.Server) {
 		c, err := client.LoadContext(file)
@@ -360,7 +361,7 @@ func movedContext(users *access.Service, path string, now *client.Context) clien
 	return client.Context{}
 }
 
-// reachText returns an address with the machines that can reach it.
+// reachText returns an address with words for the machines that can reach it, such as this machine only.
 func reachText(address string) string {
 	host, port, _ := net.SplitHostPort(address)
 	switch ip := net.ParseIP(host); {

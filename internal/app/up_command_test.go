@@ -20,8 +20,8 @@ import (
 // newTestUp returns a muster up without an agent, whose context file (address and login) is at this path
 func newTestUp(t *testing.T, context string) (*Up, *Server) {
 	t.Helper()
-	cfg := settings(t, filepath.Join(t.TempDir(), "data"))
-	s, _ := start(t, cfg)
+	cfg := testSettings(t, filepath.Join(t.TempDir(), "data"))
+	s, _ := startServer(t, cfg)
 	testenv.Value(createAdmin(t.Context(), s.access, ""))(t)
 	return &Up{Config: cfg, Context: context, Program: "muster", Out: io.Discard, Log: s.log}, s
 }

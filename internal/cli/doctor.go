@@ -44,7 +44,7 @@ func doctorCommand(s *commandLine) *cobra.Command {
 			if err := show(); err != nil {
 				return err
 			}
-			if slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.Verdict == doctor.Bad }) {
+			if slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.Rating == doctor.Bad }) {
 				return &exitError{model.Unavailable.Exit()}
 			}
 			return nil
@@ -134,18 +134,18 @@ func isSameFolder(x, y string) bool {
 	return a != nil && b != nil && os.SameFile(a, b)
 }
 
-// verdictOrder sorts findings, worst first.
-var verdictOrder = map[doctor.Verdict]int{doctor.Bad: 0, doctor.Warn: 1, doctor.Fine: 2}
+// ratingOrder sorts findings, worst first.
+var ratingOrder = map[doctor.Rating]int{doctor.Bad: 0, doctor.Warn: 1, doctor.Fine: 2}
 
-var verdictColours = map[doctor.Verdict]screen.Colour{doctor.Fine: screen.Green, doctor.Warn: screen.Yellow, doctor.Bad: screen.Red}
+var ratingColours = map[doctor.Rating]screen.Colour{doctor.Fine: screen.Green, doctor.Warn: screen.Yellow, doctor.Bad: screen.Red}
 
 // printFindings writes the findings of muster doctor as a table, worst first. On a terminal too narrow for the
 // commands, they stand below it, uncut: people copy them.
 func printFindings(s *screen.Screen, findings []doctor.Finding) error {
 	findings = slices.Clone(findings)
-	slices.SortStableFunc(findings, func(x, y doctor.Finding) int { return verdictOrder[x.Verdict] - verdictOrder[y.Verdict] })
+	slices.SortStableFunc(findings, func(x, y doctor.Finding) int { return ratingOrder[x.Rating] - ratingOrder[y.Rating] })
 	t := screen.NewTable(findings, screen.SplitColumns("STATUS|CHECKED|MEASURED|NEEDED|COMMAND"), func(f doctor.Finding) []any {
-		return []any{screen.Cell{Text: string(f.Verdict), Colour: verdictColours[f.Verdict]}, f.What, f.Measured, f.Needed, f.Mend}
+		return []any{screen.Cell{Text: string(f.Rating), Colour: ratingColours[f.Rating]}, f.What, f.Measured, f.Needed, f.Mend}
 	})
 	below := s.Width > 0 && t.Width() > s.Width
 	if below {
@@ -154,7 +154,7 @@ func printFindings(s *screen.Screen, findings []doctor.Finding) error {
 	if err := t.Write(s); err != nil {
 		return err
 	}
-	faults := slices.DeleteFunc(findings, func(f doctor.Finding) bool { return f.Verdict == doctor.Fine })
+	faults := slices.DeleteFunc(findings, func(f doctor.Finding) bool { return f.Rating == doctor.Fine })
 	if len(faults) == 0 {
 		s.Printf("no faults found\n")
 	}

@@ -41,7 +41,7 @@ type Client struct {
 	c             *connection
 }
 
-// connection has the address of a server with the CA to trust and the token to send.
+// connection has the address of a server, the CA to trust and the token to send with each request.
 type connection struct {
 	base    *url.URL
 	http    *http.Client
@@ -58,7 +58,7 @@ func newClient(c *connection) *Client {
 // New returns a client of the server in the given context (saved address and login). It does not connect yet.
 func New(c Context) (*Client, error) {
 	if c.Server == "" {
-		return nil, model.Errorf(model.Invalid, "no server is configured").
+		return nil, model.Errorf(model.Invalid, "no server is configured; log in: muster login https://HOST").
 			WithHint("start one: muster up, or log in to one: muster login https://HOST:8443")
 	}
 	server := c.Server
@@ -67,7 +67,7 @@ func New(c Context) (*Client, error) {
 	}
 	base, err := url.Parse(server)
 	if err != nil || base.Host == "" || base.Scheme != "https" && base.Scheme != "http" {
-		return nil, model.Errorf(model.Invalid, "server %q is not an address", c.Server).
+		return nil, model.Errorf(model.Invalid, "server %q is not an address such as https://monitor.example:4242", c.Server).
 			WithHint("write https://HOST:8443")
 	}
 	if base.Scheme == "http" && !isLoopback(base.Hostname()) {
@@ -116,10 +116,10 @@ func (c Context) loadRoots() (*x509.CertPool, string, error) {
 	return pool, pki.SumOfPEM(pem), nil
 }
 
-// Server returns the address of the server that the client calls.
+// Server returns the address (URL) of the server that the client calls.
 func (c *Client) Server() string { return c.c.base.String() }
 
-// Status returns the status of the server and its fleet; an empty namespace means all.
+// Status returns the status of the server and its nodes; an empty namespace means all namespaces.
 func (c *Client) Status(ctx context.Context, namespace string) (v1.Status, error) {
 	return getJSON[v1.Status](ctx, c.c, "/status", buildQuery("namespace", namespace))
 }
@@ -206,7 +206,8 @@ func (w *responseRecorder) Write(p []byte) (int, error) {
 	return w.body.Write(p)
 }
 
-// refusalError converts an HTTP answer with a status of 300 or more to an error of package model.
+// refusalError converts an HTTP answer with a status of 300 or more to an error of package model, with its class and
+// hint.
 func (c *connection) refusalError(answer *http.Response) error {
 	data, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<20))
 	problem := v1.Error{Status: answer.StatusCode}
@@ -253,12 +254,12 @@ func (c *connection) unreachableError(ctx context.Context, err error) error {
 	}
 	switch {
 	case strings.Contains(err.Error(), "Proxy Authentication Required"):
-		return model.Errorf(model.Unavailable, "the proxy of HTTPS_PROXY refuses user or password (407)").
+		return model.Errorf(model.Unavailable, "the proxy in the variable HTTPS_PROXY refuses its user or password (HTTP 407)").
 			WithHint("set HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT (write @ in a password as %%40), or bypass it: NO_PROXY=%s", name)
 	case c.base.Scheme == "http" && errors.Is(err, io.EOF):
-		return model.Errorf(model.Unavailable, "%s does not answer without TLS", host).WithHint("write https://%s", host)
+		return model.Errorf(model.Unavailable, "%s does not answer to http:// (without TLS)", host).WithHint("write https://%s", host)
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
-		return model.Errorf(model.Unavailable, "%s answers without TLS", host).
+		return model.Errorf(model.Unavailable, "%s answers without TLS, but its address begins with https://", host).
 			WithHint("the address is not the API: it is the admin listener or another program. Write https://HOST:8443")
 	}
 	var late net.Error

@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestContextBackupOverwritesNoOther backs up a context file (saved login) and expects the file to stay and earlier
-// backups of other contexts to remain
+// TestContextBackupOverwritesNoOther backs up a context file (saved login), and expects the file itself and earlier
+// backups of other contexts to remain.
 func TestContextBackupOverwritesNoOther(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "context.yaml")
 	c := Context{Server: "https://muster.example.org:8443", Token: "one"}
@@ -59,7 +59,8 @@ func TestContextBackupOverwritesNoOther(t *testing.T) {
 	}
 }
 
-// TestFileNameOfServerIsPortable converts addresses of servers to file names without special characters.
+// TestFileNameOfServerIsPortable converts addresses of servers to file names, and expects names without special
+// characters.
 func TestFileNameOfServerIsPortable(t *testing.T) {
 	for server, want := range map[string]string{
 		"https://host:8443/": "host-8443", "host": "host", "https://[::1]:8443/a/../b": "---1--8443-a-..-b", "": "earlier", "https://bücher.example": "b-cher.example",
@@ -91,7 +92,7 @@ func TestRefusedConnectionHintsAtThePort(t *testing.T) {
 // fixedAnswerTransport is an http.RoundTripper that gives the same answer to every request
 type fixedAnswerTransport http.Response
 
-// RoundTrip returns the fixed answer.
+// RoundTrip returns the fixed answer instead of a server's.
 func (p *fixedAnswerTransport) RoundTrip(*http.Request) (*http.Response, error) {
 	return (*http.Response)(p), nil
 }

@@ -42,7 +42,7 @@ func ContextPath(getenv func(string) string) (string, error) {
 			home = getenv("USERPROFILE")
 		}
 		if home == "" {
-			return "", model.Errorf(model.Invalid, "the context file has no folder: HOME is not set").
+			return "", model.Errorf(model.Invalid, "the folder of the context file (saved login) is unknown: set HOME or MUSTER_CONTEXT").
 				WithHint("set MUSTER_CONTEXT=FILE, or name the server: --server URL")
 		}
 		dir = filepath.Join(home, ".config")
@@ -61,7 +61,7 @@ func LoadContext(path string) (Context, error) {
 	}
 	c, err := decodeContext(data)
 	if err != nil {
-		return Context{}, model.Errorf(model.Invalid, "%s is not a context file: %v", path, err).
+		return Context{}, model.Errorf(model.Invalid, "%s is not a context file (saved login): %v", path, err).
 			WithHint("write one: muster login https://HOST:8443")
 	}
 	return c, nil
@@ -119,8 +119,8 @@ func (c Context) WithEnv(getenv func(string) string) Context {
 	return c
 }
 
-// ForServer returns the context (CA, token and namespace) to use for a server address. For another server it keeps
-// only the namespace of c.
+// ForServer returns the context (CA, token and namespace) to use with a server address: this one if it belongs to the
+// server, else a new one. For another server it keeps only the namespace of c.
 func (c Context) ForServer(server string) Context {
 	if server != c.Server {
 		c = Context{Server: server, Namespace: c.Namespace}
@@ -134,7 +134,7 @@ func (c Context) ForServer(server string) Context {
 func BackUpContext(path string, c Context) (backup string, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return "", fmt.Errorf("back up the context file of %s: %w", c.Server, err)
+		return "", fmt.Errorf("back up the saved login of %s: %w", c.Server, err)
 	}
 	base := path + "." + serverFileName(c.Server)
 	for n := 1; ; n++ {
@@ -146,7 +146,7 @@ func BackUpContext(path string, c Context) (backup string, err error) {
 			return backup, nil
 		}
 		if !errors.Is(err, fs.ErrExist) {
-			return "", model.Errorf(model.Invalid, "back up the context file of %s: %w", c.Server, err).
+			return "", model.Errorf(model.Invalid, "back up the saved login of %s: %w", c.Server, err).
 				WithHint("use another context file for this server: --context-file FILE")
 		}
 		if old, err := os.ReadFile(backup); err == nil && bytes.Equal(old, data) {
@@ -195,7 +195,7 @@ func Contexts(path string) (list []NamedContext, err error) {
 	}
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*"))
 	if err != nil {
-		return nil, fmt.Errorf("list contexts: %w", err)
+		return nil, fmt.Errorf("list saved contexts: %w", err)
 	}
 	for _, file := range files {
 		name, beside := strings.CutPrefix(filepath.Base(file), filepath.Base(path)+".")

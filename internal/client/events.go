@@ -14,7 +14,7 @@ import (
 // Events has the operations on events and their history.
 type Events struct{ c *connection }
 
-// eventQuery returns the URL query of a list of events.
+// eventQuery returns the URL query parameters of a list of events.
 func eventQuery(f v1.EventFilter) url.Values {
 	return buildQuery("namespace", f.Namespace, "node", f.Node, "check", f.Check, "status", f.Status, "group", f.Group,
 		"selector", f.Selector, "where", f.Where, "after", f.After, "problem", boolParam(f.Problem), "limit", intParam(f.Limit))
@@ -102,13 +102,13 @@ func (e Events) Watch(ctx context.Context, f v1.EventFilter, opened func() error
 	_, err := readStream(ctx, e.c, http.MethodGet, "/events/watch", eventQuery(f), nil, opened, func(event v1.Event) (bool, error) { return false, fn(event) })
 	switch {
 	case isStreamReadError(err):
-		return model.Errorf(model.Unavailable, "the connection of the watch broke: %w", err).WithHint("repeat the command")
+		return model.Errorf(model.Unavailable, "the connection that streams events (watch) broke: %w", err).WithHint("repeat the command")
 	case err != nil:
 		return err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	}
-	return model.Errorf(model.Unavailable, "the server ended the watch").WithHint("repeat the command")
+	return model.Errorf(model.Unavailable, "the server ended the stream of events (watch)").WithHint("repeat the command")
 }
 
 // Problems has the operations on problems.
@@ -161,7 +161,8 @@ func (n Notifications) EndSilence(ctx context.Context, namespace, name, note str
 	return postJSON[v1.Silenced](ctx, n.c, escapePath("silences", namespace, name, "end"), v1.Action{Note: note})
 }
 
-// TestRoute predicts the notifications about an assumed problem; status and severity may be empty, the time zero
+// TestRoute asks the server which notifications an assumed problem would cause; status and severity may be empty, and
+// the time zero.
 func (n Notifications) TestRoute(ctx context.Context, namespace, node, check string, at time.Time, status, severity string) (v1.RouteTest, error) {
 	query := buildQuery("status", status, "severity", severity, "at", timeParam(at.UTC()))
 	return getJSON[v1.RouteTest](ctx, n.c, escapePath("routetest", namespace, node, check), query)
@@ -189,7 +190,7 @@ func (n Notifications) ReplayHandler(ctx context.Context, namespace, name string
 // Reports has the API operations that return reports about a period of history
 type Reports struct{ c *connection }
 
-// reportQuery returns the URL query of a report.
+// reportQuery returns the URL query parameters of a report.
 func reportQuery(q v1.ReportQuery) url.Values {
 	return buildQuery("namespace", q.Namespace, "after", q.After, "where", q.Where, "since", timeParam(q.Since), "until", timeParam(q.Until))
 }
@@ -205,7 +206,7 @@ func (r Reports) Noise(ctx context.Context, q v1.ReportQuery) (v1.Noise, error) 
 	return getJSON[v1.Noise](ctx, r.c, "/reports/noise", reportQuery(q))
 }
 
-// availabilityQuery returns the URL query of an availability report.
+// availabilityQuery returns the URL query parameters of an availability report.
 func availabilityQuery(q v1.AvailabilityQuery) url.Values {
 	return buildQuery("namespace", q.Namespace, "node", q.Node, "check", q.Check, "group", q.Group, "selector", q.Selector,
 		"where", q.Where, "after", q.After, "since", timeParam(q.Since), "until", timeParam(q.Until))

@@ -66,7 +66,7 @@ func (c *connection) exchangeJSON(ctx context.Context, method, path string, quer
 	if in != nil {
 		data, err := json.Marshal(in)
 		if err != nil {
-			return nil, fmt.Errorf("encode request: %w", err)
+			return nil, fmt.Errorf("encode the body of the request: %w", err)
 		}
 		body = bytes.NewReader(data)
 	}
@@ -79,7 +79,7 @@ func (c *connection) exchangeJSON(ctx context.Context, method, path string, quer
 		return answer.Header, nil
 	}
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxAnswerBytes)).Decode(out); err != nil {
-		return nil, model.Errorf(model.Unavailable, "read the answer of %s: %w", c.base.Host, err)
+		return nil, model.Errorf(model.Unavailable, "read the answer of the server to %s: %w", c.base.Host, err)
 	}
 	return answer.Header, nil
 }
@@ -94,12 +94,12 @@ func (c *connection) sendRequest(ctx context.Context, method, path string, query
 	target.RawPath = c.base.EscapedPath() + path
 	plain, err := url.PathUnescape(target.RawPath)
 	if err != nil {
-		return nil, fmt.Errorf("create request: %w", err)
+		return nil, fmt.Errorf("create the HTTP request: %w", err)
 	}
 	target.Path, target.RawQuery = plain, query.Encode()
 	r, err := http.NewRequestWithContext(ctx, method, target.String(), body)
 	if err != nil {
-		return nil, fmt.Errorf("create request: %w", err)
+		return nil, fmt.Errorf("create the HTTP request: %w", err)
 	}
 	for name, values := range header {
 		r.Header[name] = values
@@ -130,15 +130,15 @@ func isStreamReadError(err error) bool {
 	return errors.As(err, &broken)
 }
 
-// readStream decodes Server-Sent Events as values of type T and passes them to fn; `complete` reports that the last
-// message was read. readStream calls opened, which may be nil, with the first line, which proves that the server
+// readStream decodes Server-Sent Events as values of type T and passes them to fn; complete reports that the stream's
+// last message was read. readStream calls opened, which may be nil, with the first line, which proves that the server
 // streams.
 func readStream[T any](ctx context.Context, c *connection, method, path string, query url.Values, in any, opened func() error, fn func(T) (last bool, err error)) (complete bool, err error) {
 	var body io.Reader
 	if in != nil {
 		data, err := json.Marshal(in)
 		if err != nil {
-			return false, fmt.Errorf("encode request: %w", err)
+			return false, fmt.Errorf("encode the body of the request: %w", err)
 		}
 		body = bytes.NewReader(data)
 	}
@@ -173,8 +173,8 @@ func readStream[T any](ctx context.Context, c *connection, method, path string, 
 	return false, nil
 }
 
-// Pages reads pages of a list, each of at most 500 items, until limit items are read (0: all). The result next is the
-// page token of the next page, empty at the end of the list.
+// Pages reads pages of a list, each of at most 500 items, until it has limit items; limit 0 means all. The result
+// next is the page token of the next page, empty at the end of the list.
 func Pages[T any](limit int, read func(size int, after string) (items []T, next string, err error)) (all []T, next string, err error) {
 	const most = 500
 	for {

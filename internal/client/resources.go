@@ -39,7 +39,7 @@ func (r Resources) Get(ctx context.Context, k model.KindInfo, namespace, name st
 	return out, header.Get("ETag"), err
 }
 
-// State returns the nodes to which a resource applies, with the status of their events
+// State returns the nodes to which a resource applies, with the status of their events.
 func (r Resources) State(ctx context.Context, k model.KindInfo, namespace, name string) (v1.State, error) {
 	return getJSON[v1.State](ctx, r.c, resourcePath(k, namespace, name)+"/state", nil)
 }
@@ -147,7 +147,7 @@ func (n Nodes) DeleteTombstone(ctx context.Context, id string) error {
 	return requestWithoutAnswer(ctx, n.c, http.MethodDelete, escapePath("tombstones", id), nil, nil)
 }
 
-// Access has the operations on sessions, users and API tokens.
+// Access has the API operations on logins, users and API tokens.
 type Access struct{ c *connection }
 
 // Login opens a session, whose token the client then uses.
@@ -242,7 +242,7 @@ func (e Enrolment) Accept(ctx context.Context, r v1.PendingAccept) (v1.Member, e
 	return postJSON[v1.Member](ctx, e.c, "/pending/accept", r)
 }
 
-// AcceptReturning accepts all pending machines that have a certificate of this server from an earlier enrolment.
+// AcceptReturning accepts all pending machines that were enrolled before: they have a certificate of this server.
 func (e Enrolment) AcceptReturning(ctx context.Context, r v1.PendingReturning) (v1.Returned, error) {
 	return postJSON[v1.Returned](ctx, e.c, "/pending/accept-returning", r)
 }
@@ -252,7 +252,7 @@ func (e Enrolment) Refuse(ctx context.Context, r v1.PendingRefuse) (v1.Member, e
 	return postJSON[v1.Member](ctx, e.c, "/pending/refuse", r)
 }
 
-// Authority returns the server's CA and its addresses for agents.
+// Authority returns the server's CA certificate and the addresses at which agents reach the server.
 func (e Enrolment) Authority(ctx context.Context) (v1.Authority, error) {
 	return getJSON[v1.Authority](ctx, e.c, "/ca", nil)
 }

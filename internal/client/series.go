@@ -32,7 +32,7 @@ func (c *Client) MetricNames(ctx context.Context, namespace string) ([]string, e
 	return a.Data, err
 }
 
-// querySeries sends a query and takes the result out of Prometheus' form of answers.
+// querySeries sends a PromQL query and returns the result out of the answer's JSON, which has Prometheus' form.
 func (c *Client) querySeries(ctx context.Context, path string, query url.Values) (v1.SeriesResult, error) {
 	a, err := getJSON[struct {
 		Data     v1.SeriesResult `json:"data"`

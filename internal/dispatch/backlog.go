@@ -36,21 +36,23 @@ type backlog struct {
 	wake         chan struct{} // capacity 1
 
 	before   [model.Partitions]history.Place // places up to which the store had transitions at the start
-	waiting  [model.Partitions]unrecorded
+	waiting  [model.Partitions]unrecordedCount
 	lag      overflowState
 	observed bool          // true: the backlog takes Observed transitions only; false: all others
 	moved    chan struct{} // closed and replaced each time that transitions were recorded
 }
 
-// unrecorded counts the transitions (changes of events) of one partition that are not in history yet
-type unrecorded struct {
+// unrecordedCount counts the transitions (changes of events) of one partition that are not in the history database
+// yet.
+type unrecordedCount struct {
 	count int // transitions that wait, or were taken and are not recorded yet
 	// first is the position of the oldest waiting transition, or of the last recorded one.
 	first journal.Position
 	since int64 // receive time of the transition at first, Unix ns
 }
 
-// newBacklog returns an empty backlog for the queue "reactions" or "pipelines"
+// newBacklog returns an empty queue named "reactions" (its consumer writes history) or "pipelines" (its consumer
+// evaluates Sensu's pipelines).
 func newBacklog(name string, capacity int64, queues *queue.Registry) *backlog {
 	preset, policy := queues.Bounds(name)
 	b := &backlog{
@@ -104,7 +106,8 @@ func (b *backlog) depth() (n int) {
 	return n
 }
 
-// fullness returns the used share of the queue's capacity, or zero for a queue that never makes add wait
+// fullness returns the used share of the queue's capacity, or zero for a queue that drops transitions instead of
+// making add wait.
 func (b *backlog) fullness() float64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -151,8 +154,8 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 	return repeated
 }
 
-// accepts reports whether transitions of this kind belong into this backlog: copies of events for pipelines, or all
-// others for history
+// accepts reports whether transitions of this kind belong into this queue: the queue for pipelines takes a copy of
+// every event, the queue for history takes all other kinds.
 func (b *backlog) accepts(kind event.TransitionKind) bool {
 	return (kind == event.Observed) == b.observed
 }
@@ -187,8 +190,8 @@ func (b *backlog) push(t *event.Transition) {
 	}
 }
 
-// wait returns when n transitions are queued, the queue is half full, transitions were dropped or (if opened is true)
-// a problem opened.
+// wait returns when n transitions are queued, the queue is half full, transitions were dropped, or a problem opened
+// (if the parameter opened is true).
 func (b *backlog) wait(ctx context.Context, n int, opened bool) error {
 	for {
 		b.mu.Lock()
@@ -238,16 +241,16 @@ func (b *backlog) release(ts []event.Transition) {
 	}
 	clear(ts) // the slice keeps no references
 	b.room.Broadcast()
-	b.announce()
+	b.wakeRecordedWaiters()
 }
 
-// announce wakes all callers that wait until transitions are recorded. The caller holds mu.
-func (b *backlog) announce() {
+// wakeRecordedWaiters wakes all callers that wait until transitions are recorded. The caller holds mu.
+func (b *backlog) wakeRecordedWaiters() {
 	close(b.moved)
 	b.moved = make(chan struct{})
 }
 
-// oldestUnrecorded returns the position and receive time (Unix ns) of the oldest unrecorded transition, and a channel that
+// oldestUnrecorded returns the position and receive time (Unix ns) of the oldest unrecordedCount transition, and a channel that
 // closes when these change
 func (b *backlog) oldestUnrecorded() (at journal.Position, since int64, waits bool, moved <-chan struct{}) {
 	b.mu.Lock()
@@ -263,10 +266,10 @@ func (b *backlog) oldestUnrecorded() (at journal.Position, since int64, waits bo
 	return at, since, waits, b.moved
 }
 
-// Lag has how far the history database is behind the journal: in commits, bytes and time
+// Lag has the distance of the history database from the journal's end: in commits, bytes and time.
 type Lag struct {
 	Changes int           // transitions that wait in memory
-	Age     time.Duration // time since the oldest unrecorded transition was received
+	Age     time.Duration // time since the oldest unrecordedCount transition was received
 	Commits uint64        // commits of the journal since that transition
 	Bytes   int64         // approximate bytes of the journal since that transition
 	Again   bool          // the queue overflowed: dropped transitions are derived from the journal again
@@ -275,7 +278,7 @@ type Lag struct {
 // Lag returns how far history is behind the journal now.
 func (r *Dispatcher) Lag() Lag {
 	oldest, since, waits, _ := r.backlog.oldestUnrecorded()
-	l := Lag{Changes: r.backlog.depth(), Again: r.backlog.isLagging()}
+	l := Lag{Changes: r.backlog.depth(), Again: r.backlog.needsReplay()}
 	if !waits {
 		return l
 	}
@@ -332,8 +335,8 @@ func (b *backlog) discard() {
 	}
 }
 
-// isLagging reports whether the queue has dropped transitions that a replay of the journal has not yet computed again
-func (b *backlog) isLagging() bool {
+// needsReplay reports whether the full queue dropped transitions that still have to be read again from the journal.
+func (b *backlog) needsReplay() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lag.on
@@ -348,7 +351,7 @@ func (b *backlog) beginReplay(at journal.Position) {
 	if at.Number < b.lag.from.Number {
 		b.lag.from = at
 	}
-	b.announce() // callers of awaitRecorded give up on positions far ahead of the replay
+	b.wakeRecordedWaiters() // callers of awaitRecorded give up on positions far ahead of the replay
 }
 
 // endReplay records that a replay of the journal has ended.
@@ -360,17 +363,18 @@ func (b *backlog) endReplay() {
 		b.lag.collects = false
 		b.discard()
 	}
-	b.announce()
+	b.wakeRecordedWaiters()
 }
 
-// setReplayRead records the last commit that the running replay has read.
+// setReplayRead records the last commit (group of journal records) that the running replay of the journal has read.
 func (b *backlog) setReplayRead(at journal.Position) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lag.reached = at
 }
 
-// setReplayRecorded records the last commit whose transitions the running replay has recorded, with its receive time.
+// setReplayRecorded records the last commit of the journal whose transitions the running replay has written to the
+// database, with the commit's receive time.
 func (b *backlog) setReplayRecorded(at journal.Position, received int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -378,32 +382,34 @@ func (b *backlog) setReplayRecorded(at journal.Position, received int64) {
 	if at.Number > b.lag.from.Number {
 		b.lag.from, b.lag.received = at, received
 	}
-	b.announce()
+	b.wakeRecordedWaiters()
 }
 
-// isBeyondReplay reports whether a commit lies after the position that the running replay has reached.
+// isBeyondReplay reports whether a commit (a group of journal records) lies after the position that the running
+// replay of the journal has reached.
 func (b *backlog) isBeyondReplay(at journal.Position) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.lag.replaying && at.Number > b.lag.reached.Number+1 // the replay may be reading the next commit now
 }
 
-// acceptAgain lets the queue take new transitions again, while a replay of the journal computes the dropped ones
-func (b *backlog) acceptAgain() {
+// acceptDuringReplay lets the queue take new transitions while a replay of the journal still computes the dropped
+// ones.
+func (b *backlog) acceptDuringReplay() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lag.collects = true
 }
 
-// endLag ends the overflow state after a replay, unless the queue has dropped another transition since acceptAgain.
-// The replay must have reached the end that the journal had after that call.
-func (b *backlog) endLag() bool {
+// endOverflow ends the overflow state after a replay of the journal, unless the queue has dropped another transition
+// since acceptDuringReplay. The replay must have reached the end that the journal had after that call.
+func (b *backlog) endOverflow() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.lag.collects {
 		return false
 	}
 	b.lag = overflowState{}
-	b.announce()
+	b.wakeRecordedWaiters()
 	return true
 }

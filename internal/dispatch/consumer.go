@@ -30,8 +30,8 @@ type consumer struct {
 type recorder interface {
 	// persist records transitions, and repeats a write that fails. It returns only the context's error.
 	persist(ctx context.Context, ts []event.Transition) error
-	// afterBatch sends due messages; the consumer calls it between the batches of a replay.
-	afterBatch(ctx context.Context) error
+	// sendDueMessages sends due messages; the consumer calls it between the batches of a replay.
+	sendDueMessages(ctx context.Context) error
 }
 
 // replayLimiter lets only one consumer at a time replay the journal, because each replay keeps a second copy of all
@@ -64,13 +64,13 @@ func (l *consumer) workOnce(ctx context.Context) (worked bool, err error) {
 		l.backlog.release(ts)
 		return true, nil
 	}
-	if l.backlog.isLagging() {
+	if l.backlog.needsReplay() {
 		return true, l.recomputeDropped(ctx)
 	}
 	return false, nil
 }
 
-// awaitRecorded waits until all transitions up to and including this commit are recorded
+// awaitRecorded waits until all transitions up to and including this journal commit are in the database.
 func (l *consumer) awaitRecorded(ctx context.Context, at journal.Position) error {
 	for {
 		oldest, _, waits, moved := l.backlog.oldestUnrecorded()
@@ -88,7 +88,7 @@ func (l *consumer) awaitRecorded(ctx context.Context, at journal.Position) error
 	}
 }
 
-// age returns how long ago the oldest unrecorded transition was received
+// age returns how long ago the oldest unrecordedCount transition was received
 func (l *consumer) age(now time.Time) time.Duration {
 	if _, since, waits, _ := l.backlog.oldestUnrecorded(); waits {
 		return max(0, now.Sub(time.Unix(0, since)))
@@ -96,8 +96,8 @@ func (l *consumer) age(now time.Time) time.Duration {
 	return 0
 }
 
-// retry repeats a failing function with growing pauses until it succeeds, and logs each failure. It returns only the
-// context's error.
+// retry calls a function until it returns no error, with growing pauses between the calls, and logs each error. It
+// returns only the context's error.
 func (l *consumer) retry(ctx context.Context, trouble string, transitions int, step func() error) error {
 	for attempt := 0; ; attempt++ {
 		err := step()
@@ -168,7 +168,7 @@ func (l *consumer) replay(ctx context.Context) error {
 	defer l.backlog.endReplay()
 	for last := false; ; {
 		if last {
-			l.backlog.acceptAgain()
+			l.backlog.acceptDuringReplay()
 		}
 		s := replayBatch{consumer: l, ctx: ctx, began: time.Now()}
 		if _, err := replay.Read(ctx, s.addCommit); err != nil {
@@ -177,7 +177,7 @@ func (l *consumer) replay(ctx context.Context) error {
 		if err := s.record(); err != nil {
 			return err
 		}
-		if last && l.backlog.endLag() {
+		if last && l.backlog.endOverflow() {
 			return nil
 		}
 		last = s.bytes <= l.backlog.capacity/2
@@ -223,7 +223,7 @@ func (s *replayBatch) addCommit(at journal.Position, received int64, ts []event.
 	return s.record()
 }
 
-// record writes the collected transitions to history, then sends due messages.
+// record writes the collected transitions to history, then gives messages that are due to the deliverer.
 func (s *replayBatch) record() error {
 	for ts := s.ts; len(ts) > 0; {
 		n := batchLength(ts, s.batch)
@@ -237,7 +237,7 @@ func (s *replayBatch) record() error {
 	}
 	clear(s.ts)
 	s.ts, s.bytes, s.waiting = s.ts[:0], s.bytes+s.waiting, 0
-	err := s.afterBatch(s.ctx)
+	err := s.sendDueMessages(s.ctx)
 	s.began = time.Now()
 	return err
 }

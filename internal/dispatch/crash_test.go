@@ -31,7 +31,7 @@ func logAfterCrashes(t *testing.T, key string, crashes int) *attempt.Log {
 func TestDeliveryUnderWayAtCrashesIsGivenUp(t *testing.T) {
 	for crashes, want := range map[int]history.DeliveryState{0: history.Delivered, attempt.MaxCrashes - 1: history.Delivered, attempt.MaxCrashes: history.Dead} {
 		n, _ := newWebhookDirectory(t, "pager", nil)
-		store := openSQLite(t)
+		store := openSQLiteStore(t)
 		log := logAfterCrashes(t, "delivery p1/opened/default/pager", crashes)
 		r := startDispatcher(t, Options{Store: store, Names: n, Delivery: DeliveryOptions{Retry: fastRetry, Attempts: log}})
 		r.Emit([]event.Transition{openingTransition("p1", 1)})
@@ -51,23 +51,23 @@ func TestDeliveryUnderWayAtCrashesIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestEventUnderWayAtCrashesIsADeadLetter expects an event whose filters ran at several server crashes to become a
-// dead letter per workflow, without running them again
+// TestEventUnderWayAtCrashesIsADeadLetter expects an event whose filters ran while the server crashed several times
+// to become one dead letter per workflow of its pipelines, without running the filters again.
 func TestEventUnderWayAtCrashesIsADeadLetter(t *testing.T) {
 	n, got := newWebhookDirectory(t, "slack", nil)
 	n.definition.Handlers, n.definition.Pipelines = nil, []string{"alerts"}
 	table := pipelineTable(t, map[string]model.Spec{"alerts": pipelineOf("slack", "", "never"), "never": allowFilter("false")})
-	store, subject := openSQLite(t), observedResult(1, 2)
-	probe := startDispatcher(t, Options{Store: openSQLite(t), Names: n, Pipelines: PipelineOptions{Table: table}})
+	store, subject := openSQLiteStore(t), pipelineInput(1, 2)
+	probe := startDispatcher(t, Options{Store: openSQLiteStore(t), Names: n, Pipelines: PipelineOptions{Table: table}})
 	id := probe.pipeline.newEvent(&subject, &n.definition, testTime).id
 	r := startDispatcher(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}, Delivery: DeliveryOptions{Retry: fastRetry, Attempts: logAfterCrashes(t, "event "+id, attempt.MaxCrashes)}})
-	r.Emit([]event.Transition{subject, observedResult(2, 2, 2)})
+	r.Emit([]event.Transition{subject, pipelineInput(2, 2, 2)})
 	r.waitRecorded(positionAt(2))
 	list, err := store.Deliveries(t.Context(), "event-10-1001")
 	if err != nil || len(list) != 1 || list[0].State != history.Dead || !strings.Contains(list[0].LastError, "crashed 3 times") || !strings.Contains(string(list[0].Payload), "result 1") {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if v, ok := r.Verdicts(10, 1001); !ok || v.List[0].Pass || v.List[0].Filter != "never" {
+	if v, ok := r.PipelineDecisions(10, 1001); !ok || v.List[0].Pass || v.List[0].Filter != "never" {
 		t.Errorf("the verdict of the next event: %+v", v)
 	}
 	select {

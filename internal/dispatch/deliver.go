@@ -60,7 +60,7 @@ func newDeliverer(o *Options, m *metrics) *deliverer {
 	return d
 }
 
-// countEnqueued counts new deliveries in the outbox and wakes the deliverer.
+// countEnqueued counts new rows of the outbox (messages to send), and wakes the goroutine that sends them.
 func (d *deliverer) countEnqueued(list []history.Delivery) {
 	d.outbox.add(list)
 	pause.Wake(d.wake)
@@ -69,7 +69,7 @@ func (d *deliverer) countEnqueued(list []history.Delivery) {
 // perSocket is the most messages at the same time to a handler that sends no answers (stream or UDP).
 const perSocket = 32
 
-// messageSlots returns how many messages may be sent to a handler at the same time
+// messageSlots returns how many messages may be sent to a handler at the same time.
 func (d *deliverer) messageSlots(ref history.HandlerRef) int {
 	if spec, ok := d.opts.Names.Handler(ref.Namespace, ref.Name); ok && (spec.Stream != nil || spec.UDP != nil) {
 		return max(perSocket, d.opts.Delivery.Retry.PerHandler)
@@ -178,7 +178,7 @@ type crashGuard struct {
 func (s *crashGuard) start(key string) (end func(), err error) {
 	switch crashes := s.log.Crashes(key); {
 	case crashes >= attempt.MaxCrashes:
-		return func() { s.log.Forget(key) }, fmt.Errorf("gave up: the server crashed %d times in a row during this delivery; check the handler, filters and mutator", crashes)
+		return func() { s.log.Forget(key) }, fmt.Errorf("gave up: the server crashed %d times in a row during this delivery; check the handler, its filters and its mutator", crashes)
 	case crashes == attempt.MaxCrashes-1:
 		s.mu.Lock()
 		end := s.log.Start(key)
@@ -229,7 +229,7 @@ func (d *deliverer) attemptDelivery(ctx context.Context, one *history.Delivery) 
 	}
 	spec, ok := d.opts.Names.Handler(one.Handler.Namespace, one.Handler.Name)
 	if !ok {
-		return handler.Receipt{}, fmt.Errorf("handler %s/%s does not exist; create it with muster apply -f, and this message is sent", one.Handler.Namespace, one.Handler.Name)
+		return handler.Receipt{}, fmt.Errorf("handler %s/%s does not exist; create it with muster apply -f, then the server sends this message", one.Handler.Namespace, one.Handler.Name)
 	}
 	payload, hidden, err := d.mutatedBody(ctx, note, one.Payload)
 	if err != nil {
@@ -269,14 +269,15 @@ func (d *deliverer) property(ctx context.Context, one *history.Delivery, name st
 func expandVariables(spec *model.HandlerSpec, values model.PropertyValues) (*model.HandlerSpec, error) {
 	out, err := spec.Expand(values)
 	if errors.As(err, new(*model.TemplateError)) {
-		return nil, handler.FinalError(fmt.Errorf("handler: %w", err))
+		return nil, handler.FinalError(fmt.Errorf("insert properties of the node into the settings of the handler: %w", err))
 	} else if err != nil {
-		return nil, fmt.Errorf("handler: %w", err)
+		return nil, fmt.Errorf("insert properties of the node into the settings of the handler: %w", err)
 	}
 	return out, nil
 }
 
-// openingOf returns the notification by which the handler was notified of the problem's opening; nil: none was sent
+// openingOf returns the notification by which the handler was notified of the problem's opening, or nil if it was not
+// notified.
 func (d *deliverer) openingOf(ctx context.Context, one *history.Delivery) (*handler.Notification, error) {
 	list, err := d.opts.Store.Deliveries(ctx, one.Problem)
 	if err != nil {
@@ -331,7 +332,8 @@ type shutdown struct {
 	end       func()
 }
 
-// newShutdown returns contexts that let running deliveries finish for a fixed time after ctx ends.
+// newShutdown returns two contexts, for sending and for recording: they end a fixed time after ctx, so that running
+// deliveries can finish.
 func (d *deliverer) newShutdown(ctx context.Context) shutdown {
 	sending, cut := context.WithCancel(context.WithoutCancel(ctx))
 	recording, give := context.WithCancel(context.WithoutCancel(ctx))

@@ -41,7 +41,7 @@ func TestStatusCodeDecidesAboutTheNextAttempt(t *testing.T) {
 		408: history.Pending, 429: history.Pending, 500: history.Pending, 503: history.Pending,
 	} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
-			s := openSQLite(t)
+			s := openSQLiteStore(t)
 			tries := 0
 			spec, got := newWebhook(t, func(webhookRequest) int {
 				if tries++; tries > 1 {
@@ -75,7 +75,7 @@ func TestStatusCodeDecidesAboutTheNextAttempt(t *testing.T) {
 // TestFailingHandlerIsLoggedOnce lets a message fail three times, and expects one warning in the log when the handler
 // begins to fail and one line when it works again
 func TestFailingHandlerIsLoggedOnce(t *testing.T) {
-	s := openSQLite(t)
+	s := openSQLiteStore(t)
 	tries := 0
 	spec, _ := newWebhook(t, func(webhookRequest) int {
 		if tries++; tries > 3 {
@@ -99,7 +99,7 @@ func TestFailingHandlerIsLoggedOnce(t *testing.T) {
 // Retry-After delays the next attempt, but never longer than the longest pause between two attempts.
 func TestRetryAfterDelaysTheNextAttempt(t *testing.T) {
 	for header, want := range map[string]time.Duration{"120": 120 * time.Second, "86400": 10 * time.Minute} {
-		s := openSQLite(t)
+		s := openSQLiteStore(t)
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", header)
 			w.WriteHeader(http.StatusTooManyRequests)
@@ -134,7 +134,7 @@ func TestTransportErrorsAreRetried(t *testing.T) {
 		"command":   {&model.HandlerSpec{Command: &model.Command{Shell: "yes | head -c 200000000; sleep 600"}, Timeout: model.Duration(500 * time.Millisecond)}, "timed out"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			s := openSQLite(t)
+			s := openSQLiteStore(t)
 			r := startDispatcher(t, Options{Store: s, Names: newTestDirectory(map[string]*model.HandlerSpec{"pager": c.spec})})
 			r.Emit([]event.Transition{openingTransition("p1", 1)})
 			if a := receiveFrom(t, "attempt", s.attempts); a.State != history.Pending || !strings.Contains(a.Error, c.want) || len(a.Error) > 2000 {
@@ -147,7 +147,7 @@ func TestTransportErrorsAreRetried(t *testing.T) {
 // TestClosingWaitsForItsFailedOpening fails the message about an opened problem three times, and expects the message
 // about its closing after it
 func TestClosingWaitsForItsFailedOpening(t *testing.T) {
-	s := openSQLite(t)
+	s := openSQLiteStore(t)
 	tries := 0
 	spec, got := newWebhook(t, func(webhookRequest) int {
 		if tries++; tries <= 3 {
@@ -167,7 +167,7 @@ func TestClosingWaitsForItsFailedOpening(t *testing.T) {
 // TestExpiredDeliveryIsADeadLetter checks that a delivery that fails until its retry time is over becomes a dead
 // letter with the last error.
 func TestExpiredDeliveryIsADeadLetter(t *testing.T) {
-	s := openSQLite(t)
+	s := openSQLiteStore(t)
 	spec, _ := newWebhook(t, func(webhookRequest) int { return 503 })
 	retry := fastRetry
 	retry.GiveUp = 20 * time.Millisecond
@@ -186,7 +186,7 @@ func TestExpiredDeliveryIsADeadLetter(t *testing.T) {
 func TestDeliveriesBeyondTheLimitAreDeadLetters(t *testing.T) {
 	settings, err := queue.ParseSettings([]string{"deliveries=3"})
 	testenv.NoError(t, err)
-	s := openSQLite(t)
+	s := openSQLiteStore(t)
 	release := make(chan struct{})
 	hangs, _ := newWebhook(t, func(webhookRequest) int { <-release; return 200 })
 	t.Cleanup(func() { close(release) })
@@ -219,7 +219,7 @@ func TestDeliveriesBeyondTheLimitAreDeadLetters(t *testing.T) {
 // TestHandlerAppliedLaterGetsItsMessages checks that messages for a missing handler are delivered once it is
 // declared.
 func TestHandlerAppliedLaterGetsItsMessages(t *testing.T) {
-	s := openSQLite(t)
+	s := openSQLiteStore(t)
 	n := newTestDirectory(map[string]*model.HandlerSpec{})
 	n.definition.Handlers = []string{"pager"}
 	r := startDispatcher(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: fastRetry}})
@@ -233,7 +233,7 @@ func TestHandlerAppliedLaterGetsItsMessages(t *testing.T) {
 // TestHangingHandlerBlocksNoOtherHandler checks that a handler that hangs with many waiting messages does not delay
 // other handlers.
 func TestHangingHandlerBlocksNoOtherHandler(t *testing.T) {
-	s := openSQLite(t)
+	s := openSQLiteStore(t)
 	release := make(chan struct{})
 	hangs, hanging := newWebhook(t, func(webhookRequest) int { <-release; return 200 })
 	t.Cleanup(func() { close(release) }) // before the server closes
@@ -271,7 +271,7 @@ func TestKilledServerRepeatsTheDeliveryWithItsKey(t *testing.T) {
 	testenv.NoError(t, cmd.Process.Signal(syscall.SIGKILL))
 	cmd.Wait() // its error reports the kill
 
-	s := openObservedStore(t, dsn)
+	s := openTestStore(t, dsn)
 	startDispatcher(t, Options{Store: s, Names: newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), Delivery: DeliveryOptions{Retry: fastRetry}})
 	if again := receiveFrom(t, "message from the next", got); again != first {
 		t.Errorf("told %+v, then %+v", first, again)
@@ -281,7 +281,7 @@ func TestKilledServerRepeatsTheDeliveryWithItsKey(t *testing.T) {
 
 // deliverUntilKilled sends a message without recording the attempt, until the parent process kills this process.
 func deliverUntilKilled(t *testing.T) {
-	s := openObservedStore(t, os.Getenv("MUSTER_REACT_CHILD"))
+	s := openTestStore(t, os.Getenv("MUSTER_REACT_CHILD"))
 	spec := &model.HandlerSpec{Webhook: &model.Webhook{URL: os.Getenv("MUSTER_REACT_URL")}}
 	n := newTestDirectory(map[string]*model.HandlerSpec{"pager": spec})
 	r := startDispatcher(t, Options{Store: stalledAttemptStore{s}, Names: n, Delivery: DeliveryOptions{Retry: fastRetry}})
@@ -289,7 +289,8 @@ func deliverUntilKilled(t *testing.T) {
 	select {}
 }
 
-// stalledAttemptStore is a history store whose RecordAttempts blocks.
+// stalledAttemptStore is a history store whose RecordAttempts hangs until its context ends, so that a test can stop
+// the server before it records a delivery.
 type stalledAttemptStore struct{ history.Store }
 
 // RecordAttempts blocks until ctx ends.
@@ -301,7 +302,7 @@ func (stalledAttemptStore) RecordAttempts(ctx context.Context, _ ...history.Deli
 // TestHandlersGetNodeProperties checks that properties of the problem's node replace variables in a webhook's URL and
 // headers.
 func TestHandlersGetNodeProperties(t *testing.T) {
-	s := openSQLite(t)
+	s := openSQLiteStore(t)
 	spec, got := newWebhook(t, nil)
 	spec.Webhook.URL += `/{{ .props.team }}?room={{ .props.room | default "a&b" }}`
 	spec.Webhook.Headers = map[string]string{"X-Team": "{{ .props.team }}"}
@@ -331,7 +332,7 @@ func TestCommandsGetQuotedProperties(t *testing.T) {
 // TestStopFinishesDeliveries checks that a planned stop waits for deliveries in progress and records them. A delivery
 // that takes longer is aborted and repeated.
 func TestStopFinishesDeliveries(t *testing.T) {
-	s := openSQLite(t)
+	s := openSQLiteStore(t)
 	taking, took := make(chan struct{}), false
 	spec, got := newWebhook(t, func(webhookRequest) int {
 		if !took {
@@ -375,7 +376,7 @@ func TestArrivedAssetReleasesItsMessages(t *testing.T) {
 			asked := 0
 			var r *runningDispatcher
 			began := make(chan struct{})
-			store := openSQLite(t)
+			store := openSQLiteStore(t)
 			n := newTestDirectory(map[string]*model.HandlerSpec{"page": {Command: &model.Command{Shell: "true"}, Assets: []string{"default/tools"}}})
 			assets := func(context.Context, []string) ([]model.AssetDir, func(), error) {
 				<-began
@@ -409,8 +410,8 @@ func TestArrivedAssetReleasesItsMessages(t *testing.T) {
 	}
 }
 
-// TestStreamDeliversEachProblemOnce checks that thousands of problems that open at once are delivered once each, over
-// few connections. MUSTER_STORM=20000 sets their number.
+// TestStreamDeliversEachProblemOnce expects thousands of problems that open at once to be delivered once each to a
+// handler, over few connections. MUSTER_STORM=20000 sets their number.
 func TestStreamDeliversEachProblemOnce(t *testing.T) {
 	n := 200
 	if testing.Short() {
@@ -446,7 +447,7 @@ func TestStreamDeliversEachProblemOnce(t *testing.T) {
 			}()
 		}
 	}()
-	s := openSQLite(t)
+	s := openSQLiteStore(t)
 	s.attempts = nil
 	spec := &model.HandlerSpec{Stream: &model.Stream{Address: l.Addr().String(), Connections: 3}}
 	r := startDispatcher(t, Options{Store: s, Names: newTestDirectory(map[string]*model.HandlerSpec{"pipeline": spec})})
@@ -481,7 +482,7 @@ func TestHandlerTestReportsTheAnswer(t *testing.T) {
 	spec.Webhook.URL += "/{{ .props.team }}"
 	names := newTestDirectory(map[string]*model.HandlerSpec{"pager": spec})
 	names.props = map[string]string{"10/team": `"ops"`}
-	r := startDispatcher(t, Options{Store: openSQLite(t), Names: names})
+	r := startDispatcher(t, Options{Store: openSQLiteStore(t), Names: names})
 	pager := history.HandlerRef{Namespace: "default", Name: "pager"}
 	if _, err := r.Try(t.Context(), pager, spec, "ann", 0); model.ClassOf(err) != model.Invalid || !strings.Contains(err.Error(), "--node NODE") {
 		t.Errorf("a variable without a node: %v", err)
@@ -501,7 +502,7 @@ func TestHandlerTestReportsTheAnswer(t *testing.T) {
 
 // TestReplayedDeadLetterIsDelivered checks that a replayed dead letter is tried again for as long as a new message.
 func TestReplayedDeadLetterIsDelivered(t *testing.T) {
-	s := openSQLite(t)
+	s := openSQLiteStore(t)
 	code := atomic.Int64{}
 	code.Store(404)
 	spec, got := newWebhook(t, func(webhookRequest) int { return int(code.Load()) })
@@ -538,7 +539,7 @@ func TestOpenProblemsAreRepeatedToAlertmanagers(t *testing.T) {
 		got <- list
 	}))
 	t.Cleanup(server.Close)
-	s := openSQLite(t)
+	s := openSQLiteStore(t)
 	spec := &model.HandlerSpec{Alertmanager: &model.Alertmanager{URLs: []string{server.URL}}}
 	names := newTestDirectory(map[string]*model.HandlerSpec{"am": spec})
 	r := startDispatcher(t, Options{Store: s, Names: names, Delivery: DeliveryOptions{Retry: fastRetry}})
@@ -580,7 +581,7 @@ func TestDeregistrationNotifiesEachHandlerOnce(t *testing.T) {
 	spec, got := newWebhook(t, nil)
 	n := newTestDirectory(map[string]*model.HandlerSpec{"cmdb": spec, "pager": {PagerDuty: &model.PagerDuty{RoutingKey: model.Secret{Text: "key"}}}})
 	n.gone = true
-	store := openSQLite(t)
+	store := openSQLiteStore(t)
 	left := event.Transition{
 		At: positionAt(1), Partition: 1, Kind: event.Deregistered, Node: 10, Source: model.CheckSource(model.KeepaliveCheck), Received: testTime.UnixNano(), Executed: testTime.UnixNano(), Output: "no session for 1h",
 		Deregistered: &wire.ForgetMark{Deleted: true, Deregistered: "default/web01", Handlers: "default/cmdb,default/pager", Reason: "no session for 1h"},

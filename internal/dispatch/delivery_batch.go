@@ -24,7 +24,7 @@ type deliveryBatch struct {
 	opened     map[string]*event.Transition    // openings of problems in this batch, by problem
 }
 
-// newDeliveryBatch returns an empty batch with this time as its present
+// newDeliveryBatch returns an empty batch; the given time counts as "now" for all its decisions.
 func newDeliveryBatch(r *router, now time.Time) *deliveryBatch {
 	return &deliveryBatch{router: r, now: now, written: map[history.EscalationKey]*escalation{}, finished: map[history.EscalationKey]bool{},
 		rates: map[groupKey]*history.RouteRate{}, opened: map[string]*event.Transition{}}
@@ -90,8 +90,8 @@ func (o *deliveryBatch) enqueueDelivery(list []*escalation, ref history.HandlerR
 	return nil
 }
 
-// EventState returns a function for RoutingOptions.Present, which reads the present state of a problem's check or
-// trigger from the event states in memory
+// EventState returns a function that reads the present state of a problem's check or trigger from the event states in
+// memory (for RoutingOptions.Present).
 func EventState(get func(model.NodeID, model.Source) (event.State, bool)) func(model.NodeID, model.Source) *event.Transition {
 	return func(node model.NodeID, source model.Source) *event.Transition {
 		s, ok := get(node, source)
@@ -105,8 +105,8 @@ func EventState(get func(model.NodeID, model.Source) (event.State, bool)) func(m
 	}
 }
 
-// problemNow returns the open problem of an event with its present status instead of its worst; nil: no problem is
-// open
+// problemNow returns the open problem of an event with its present status instead of its worst one, or nil if no
+// problem is open.
 func problemNow(state *event.Transition) *model.Problem {
 	if state == nil || state.Problem == nil {
 		return nil
@@ -116,7 +116,7 @@ func problemNow(state *event.Transition) *model.Problem {
 	return &now
 }
 
-// presentState returns the present state of an escalation's problem; nil: the problem has closed
+// presentState returns the present state of the problem of an escalation, or nil if the problem has closed.
 func (o *deliveryBatch) presentState(e *escalation) *event.Transition {
 	if t := o.opened[e.Problem]; t != nil {
 		return t

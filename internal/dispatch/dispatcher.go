@@ -35,7 +35,7 @@ type Dispatcher struct {
 // calls Emit.
 func New(o Options) *Dispatcher {
 	o = o.withDefaults()
-	r := &Dispatcher{opts: o, places: map[model.Partition]history.Place{}, router: newRouter(o), changes: routingChanges{requests: make(chan *rerouting, 1)}}
+	r := &Dispatcher{opts: o, places: map[model.Partition]history.Place{}, router: newRouter(o), changes: routingChanges{requests: make(chan *rerouteRequest, 1)}}
 	m := newMetrics(o.Registerer, r.Lag, func() history.Usage { return o.Store.Use() })
 	r.deliver = newDeliverer(&r.opts, m)
 	r.consumer = consumer{opts: &r.opts, metrics: m, backlog: newBacklog("reactions", o.Batches.Capacity, o.Queues), batch: o.Batches.Size,
@@ -46,7 +46,7 @@ func New(o Options) *Dispatcher {
 	return r
 }
 
-// Load reads the recorded positions and the waiting messages from history at a start.
+// Load reads the recorded journal positions and the waiting messages from the history database at a start.
 func (r *Dispatcher) Load(ctx context.Context, shared func(journal.Position) journal.Position) error {
 	return errors.Join(r.LoadPositions(ctx, shared), r.LoadOutbox(ctx, time.Time{}))
 }
@@ -100,9 +100,9 @@ func (r *Dispatcher) Emit(ts []event.Transition) {
 // position.
 var ErrFarBehind = errors.New("history lags far behind: the server reads its transitions from the journal again")
 
-// Recorded waits until history has all transitions up to and including this commit. Only then may the server keep a
-// snapshot at that commit, and cut the journal below it. It returns ErrFarBehind if the replay gives a
-// snapshot sooner.
+// Recorded waits until the history database has all transitions up to and including this journal commit. Only then
+// may the server keep a snapshot at that commit, and cut the journal below it. It returns ErrFarBehind if the replay
+// gives a snapshot sooner.
 func (r *Dispatcher) Recorded(ctx context.Context, at journal.Position) error {
 	for _, l := range r.consumers() {
 		if err := l.awaitRecorded(ctx, at); err != nil {
@@ -112,8 +112,8 @@ func (r *Dispatcher) Recorded(ctx context.Context, at journal.Position) error {
 	return nil
 }
 
-// Consumers returns history and pipelines as journal consumers, so that the journal keeps commits whose transitions
-// are not recorded
+// Consumers returns history and pipelines as readers of the journal, so that the journal deletes no commit whose
+// transitions they have not recorded.
 func (r *Dispatcher) Consumers() (list []journal.Consumer) {
 	for _, l := range r.consumers() {
 		if oldest, _, waits, _ := l.backlog.oldestUnrecorded(); waits && oldest.Number > 0 {
@@ -161,7 +161,7 @@ func (r *Dispatcher) run(ctx context.Context) error {
 		if worked {
 			last = began
 		}
-		if err := r.afterBatch(ctx); err != nil {
+		if err := r.sendDueMessages(ctx); err != nil {
 			return err
 		}
 	}
@@ -217,8 +217,9 @@ func (r *Dispatcher) gatherBatch(ctx context.Context, last time.Time) error {
 	return ctx.Err()
 }
 
-// afterBatch sends messages that are due and, if routes or silences changed, decides again about waiting messages
-func (r *Dispatcher) afterBatch(ctx context.Context) error {
+// sendDueMessages sends messages that are due and, if routes or silences changed, decides again whether waiting
+// messages may be sent.
+func (r *Dispatcher) sendDueMessages(ctx context.Context) error {
 	o := newDeliveryBatch(r.router, r.now())
 	if len(r.pendingEnds) > 0 && !o.now.Before(r.endRetry) {
 		r.endSilences(ctx, nil)
@@ -263,7 +264,8 @@ func (r *Dispatcher) clockStep() time.Duration {
 	return 0
 }
 
-// persist records transitions in one transaction, together with the escalations and deliveries that they cause
+// persist writes transitions to the database in one transaction, together with the escalations (progress of problems
+// on routes) and messages that they cause.
 func (r *Dispatcher) persist(ctx context.Context, ts []event.Transition) error {
 	var all recordedBatch
 	if err := r.retry(ctx, "cannot read history", len(ts), func() (err error) {
@@ -326,7 +328,7 @@ func (r *Dispatcher) record(ctx context.Context, b history.Batch, transitions in
 	return nil
 }
 
-// send passes recorded deliveries to the deliverer, after the journal has noted their transaction
+// send passes messages to the deliverer after their database transaction is committed and noted in the journal.
 func (r *Dispatcher) send(ctx context.Context, list []history.Delivery) {
 	if len(list) == 0 {
 		return

@@ -31,13 +31,13 @@ import (
 
 // TestDispatcherWithSQLite runs the dispatcher with a history on SQLite: deliveries, random failures and restarts.
 func TestDispatcherWithSQLite(t *testing.T) {
-	t.Run("a problem is notified", func(t *testing.T) { testProblemIsNotified(t, openSQLite(t)) })
+	t.Run("a problem is notified", func(t *testing.T) { testProblemIsNotified(t, openSQLiteStore(t)) })
 	seeds := 10
 	if testing.Short() {
 		seeds = 4
 	}
 	for seed := range seeds {
-		t.Run(fmt.Sprint("restarts, seed ", seed), func(t *testing.T) { testRestartsLoseNothing(t, seed, openSQLite(t)) })
+		t.Run(fmt.Sprint("restarts, seed ", seed), func(t *testing.T) { testRestartsLoseNothing(t, seed, openSQLiteStore(t)) })
 	}
 }
 
@@ -47,17 +47,17 @@ func TestDispatcherWithPostgreSQL(t *testing.T) {
 		t.Skip("starts a server")
 	}
 	server := pgtest.Start(t)
-	t.Run("a problem is notified", func(t *testing.T) { testProblemIsNotified(t, openObservedStore(t, server.Database(t))) })
+	t.Run("a problem is notified", func(t *testing.T) { testProblemIsNotified(t, openTestStore(t, server.Database(t))) })
 	for seed := range 2 {
 		t.Run(fmt.Sprint("restarts, seed ", seed), func(t *testing.T) {
-			testRestartsLoseNothing(t, seed, openObservedStore(t, server.Database(t)))
+			testRestartsLoseNothing(t, seed, openTestStore(t, server.Database(t)))
 		})
 	}
 }
 
 // testProblemIsNotified opens and closes a problem and expects both messages in order, with the node's name even
 // after its deletion
-func testProblemIsNotified(t *testing.T, s *observedStore) {
+func testProblemIsNotified(t *testing.T, s *testStore) {
 	n, got := newWebhookDirectory(t, "pager", nil)
 	r := startDispatcher(t, Options{Store: s, Names: n})
 	r.Emit([]event.Transition{openingTransition("p1", 4)})
@@ -83,7 +83,7 @@ func testProblemIsNotified(t *testing.T, s *observedStore) {
 // TestReplayOfARestoredJournalRecordsNothingTwice replays a journal that was restored from a copy, and expects no
 // second row for transitions that history has. History may also have transitions that the copy lacks.
 func TestReplayOfARestoredJournalRecordsNothingTwice(t *testing.T) {
-	s := openSQLite(t)
+	s := openSQLiteStore(t)
 	record := func(places map[model.Partition]history.Place) {
 		t.Helper()
 		testenv.NoError(t, s.Record(t.Context(), history.Batch{Places: places}))
@@ -149,7 +149,7 @@ func TestHandlersOfAProblem(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			n := newTestDirectory(nil)
 			n.definition.Namespace, n.definition.Handlers, n.defaults = c.owner, c.named, c.defaults
-			s := openSQLite(t)
+			s := openSQLiteStore(t)
 			r := startDispatcher(t, Options{Store: s, Names: n, Delivery: DeliveryOptions{Retry: fastRetry}})
 			r.Emit([]event.Transition{c.t})
 			r.waitRecorded(positionAt(1))
@@ -175,7 +175,7 @@ func randomTransitions(p model.Partition, commits int, rnd *rand.Rand) (ts []eve
 	return ts
 }
 
-// recordedOutputs returns the outputs of all recorded entries, sorted.
+// recordedOutputs returns the check outputs in all rows of the history, sorted.
 func recordedOutputs(t testing.TB, s history.Store) (list []string) {
 	t.Helper()
 	entries, err := s.Entries(context.Background(), history.EntryQuery{Limit: 100_000})
@@ -187,7 +187,7 @@ func recordedOutputs(t testing.TB, s history.Store) (list []string) {
 	return list
 }
 
-// outputsOf returns the sorted outputs of transitions.
+// outputsOf returns the check outputs of transitions, sorted.
 func outputsOf(streams ...[]event.Transition) (list []string) {
 	for _, ts := range streams {
 		for _, x := range ts {
@@ -200,7 +200,7 @@ func outputsOf(streams ...[]event.Transition) (list []string) {
 
 // testRestartsLoseNothing makes the store fail at random and restarts the dispatcher at earlier positions, and expects
 // every transition in history once
-func testRestartsLoseNothing(t *testing.T, seed int, s *observedStore) {
+func testRestartsLoseNothing(t *testing.T, seed int, s *testStore) {
 	rnd := rand.New(rand.NewPCG(uint64(seed), 1))
 	streams := [][]event.Transition{randomTransitions(1, 40, rnd), randomTransitions(2, 40, rnd)}
 	died := errors.New("the connection is lost")
@@ -248,10 +248,10 @@ func testRestartsLoseNothing(t *testing.T, seed int, s *observedStore) {
 	}
 }
 
-// TestStalledStoreLosesNoTransition checks that transitions dropped while the database does not answer are computed
-// again from the journal.
+// TestStalledStoreLosesNoTransition lets the queue overflow while the database does not answer, and expects the
+// dropped transitions to be computed again from the journal.
 func TestStalledStoreLosesNoTransition(t *testing.T) {
-	s := openSQLite(t)
+	s := openSQLiteStore(t)
 	stalled, resume := s.stallFirstWrite()
 	rnd := rand.New(rand.NewPCG(1, 1))
 	one, two := randomTransitions(1, 300, rnd), randomTransitions(2, 300, rnd)
@@ -327,7 +327,7 @@ type memoryJournal struct {
 	reading func() error // is called at the begin of each read
 }
 
-// add adds transitions to the commits of their positions.
+// add stores each transition under its journal position (number of the commit, and index in it).
 func (j *memoryJournal) add(ts ...event.Transition) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -344,26 +344,27 @@ func (j *memoryJournal) Head() journal.Position {
 	return positionAt(j.head)
 }
 
-// SizeAfter returns the number of commits after a position, as if each commit had one byte.
+// SizeAfter returns the number of commits after a position instead of bytes, because the tests count each commit as
+// one byte.
 func (j *memoryJournal) SizeAfter(p journal.Position) int64 { return int64(j.Head().Number - p.Number) }
 
 // beginReplay returns a Replay that reads this journal from its start
-func (j *memoryJournal) beginReplay() (Replay, error) { return &reader{j: j}, nil }
+func (j *memoryJournal) beginReplay() (Replay, error) { return &memoryReader{j: j}, nil }
 
-// reader reads a memoryJournal from its start.
-type reader struct {
+// memoryReader reads a memoryJournal (the test's journal in memory) from its start.
+type memoryReader struct {
 	j  *memoryJournal
 	at uint64
 }
 
 // At returns the position that the reader has reached.
-func (x *reader) At() journal.Position { return positionAt(x.at) }
+func (x *memoryReader) At() journal.Position { return positionAt(x.at) }
 
 // Close does nothing, because the reader holds no resources
-func (x *reader) Close() {}
+func (x *memoryReader) Close() {}
 
 // Read calls fn with the transitions of each commit up to the journal's head.
-func (x *reader) Read(_ context.Context, fn func(journal.Position, int64, []event.Transition) error) (journal.Position, error) {
+func (x *memoryReader) Read(_ context.Context, fn func(journal.Position, int64, []event.Transition) error) (journal.Position, error) {
 	head := x.j.Head()
 	if err := x.j.reading(); err != nil {
 		return positionAt(0), err
@@ -392,13 +393,13 @@ func queueInfo(t *testing.T, queues *queue.Registry, name string) queue.Info {
 	return queue.Info{}
 }
 
-// TestBlockingQueueLosesNoTransition stalls history with the queue policy block, and expects the workers that add
-// transitions to wait and no transition to be dropped. It does not wait before a consumer runs.
+// TestBlockingQueueLosesNoTransition makes writes of history hang with the queue policy "block", and expects the
+// workers that add transitions to wait, and no transition to be dropped. It does not wait before a consumer runs.
 func TestBlockingQueueLosesNoTransition(t *testing.T) {
 	settings, err := queue.ParseSettings([]string{"reactions=block"})
 	testenv.NoError(t, err)
 	queues := queue.NewRegistry(settings)
-	s := openSQLite(t)
+	s := openSQLiteStore(t)
 	stalled, resume := s.stallFirstWrite()
 	r := startDispatcher(t, Options{Store: s, Names: newTestDirectory(nil), Batches: BatchOptions{Capacity: 10 * 265, Size: 2}, Queues: queues})
 	testenv.Until(t, "somebody records", func() bool {
@@ -460,8 +461,8 @@ func TestBacklogIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-// TestFirstTransitionIsRecordedAtOnce checks that the first transition after a quiet time is recorded at once, and
-// the next ones in batches.
+// TestFirstTransitionIsRecordedAtOnce expects the first transition after a quiet time to be written at once, and the
+// next ones several in one transaction.
 func TestFirstTransitionIsRecordedAtOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -495,9 +496,9 @@ func TestFirstTransitionIsRecordedAtOnce(t *testing.T) {
 	}
 }
 
-// TestOpenedProblemEndsTheGathering expects an opened problem to shorten the wait for more transitions, so that its
+// TestOpenedProblemShortensTheWaitForABatch expects an opened problem to shorten the wait for more transitions, so that its
 // batch is recorded sooner
-func TestOpenedProblemEndsTheGathering(t *testing.T) {
+func TestOpenedProblemShortensTheWaitForABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Options{Batches: BatchOptions{Gather: 250 * time.Millisecond, GatherOpened: 50 * time.Millisecond, Size: 100}})
 		last := time.Now()
@@ -525,9 +526,9 @@ func TestOpenedProblemEndsTheGathering(t *testing.T) {
 	})
 }
 
-// TestGatheringEndsWithItsContext cancels the context of gatherBatch, and expects it to stop waiting for more
+// TestWaitForABatchEndsWithItsContext cancels the context of gatherBatch, and expects it to stop waiting for more
 // transitions
-func TestGatheringEndsWithItsContext(t *testing.T) {
+func TestWaitForABatchEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Options{Batches: BatchOptions{Gather: time.Minute, Size: 100}})
 		r.Emit([]event.Transition{statusTransition(1, 1, 0)})
@@ -539,11 +540,11 @@ func TestGatheringEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestMissingOpeningLeavesAWithheldDelivery closes a problem whose opening was lost: nothing is sent, and a withheld
-// (not sent) delivery per handler is recorded
+// TestMissingOpeningLeavesAWithheldDelivery closes a problem whose opening was lost, and expects no message but one
+// delivery with the state withheld (not sent) per handler.
 func TestMissingOpeningLeavesAWithheldDelivery(t *testing.T) {
 	spec, got := newWebhook(t, nil)
-	s, n := openSQLite(t), newTestDirectory(map[string]*model.HandlerSpec{"pager": spec})
+	s, n := openSQLiteStore(t), newTestDirectory(map[string]*model.HandlerSpec{"pager": spec})
 	r := startDispatcher(t, Options{Store: s, Names: n})
 	r.Emit([]event.Transition{closingTransition("lost", 3), openingTransition("both", 4), closingTransition("both", 5)})
 	r.waitRecorded(positionAt(5))
@@ -585,8 +586,8 @@ func TestNotificationGolden(t *testing.T) {
 	}
 }
 
-// TestOtherSourcesAreHandledLikeChecks expects a problem of a trigger or another source to be recorded, routed,
-// silenced and delivered like one of a check
+// TestOtherSourcesAreHandledLikeChecks expects a problem of a trigger or of another source than a check to be
+// recorded, routed, silenced and delivered like one of a check.
 func TestOtherSourcesAreHandledLikeChecks(t *testing.T) {
 	source := model.Source{Kind: 200, ID: 7, Instance: "/var"}
 	names, got := newWebhookDirectory(t, "pager", nil)
@@ -604,7 +605,7 @@ func TestOtherSourcesAreHandledLikeChecks(t *testing.T) {
 	set("rules", at(source))
 	set("quiet", &model.SilenceSpec{Selector: model.Selector{Where: `source.name == "rule7" && check == ""`}, Reason: "a test"})
 
-	store := openSQLite(t)
+	store := openSQLiteStore(t)
 	open := map[string]*model.Problem{}
 	present := func(node model.NodeID, of model.Source) *event.Transition {
 		if p := open["p"]; p != nil && of == source {
@@ -656,7 +657,7 @@ func TestOtherSourcesAreHandledLikeChecks(t *testing.T) {
 
 // BenchmarkRecord records 2,000 status changes in SQLite, fsync included.
 func BenchmarkRecord(b *testing.B) {
-	s := openSQLite(b)
+	s := openSQLiteStore(b)
 	r := startDispatcher(b, Options{Store: s, Names: newTestDirectory(nil)})
 	ts := make([]event.Transition, 2000)
 	var n uint64
@@ -690,7 +691,7 @@ func BenchmarkEmit(b *testing.B) {
 // TestHistoryKeepsLongOutputsOfOpeningsOnly expects history to store the whole output when a problem opens, and only
 // a few KiB with other changes
 func TestHistoryKeepsLongOutputsOfOpeningsOnly(t *testing.T) {
-	store, long := openSQLite(t), strings.Repeat("é", 100_000)
+	store, long := openSQLiteStore(t), strings.Repeat("é", 100_000)
 	r := startDispatcher(t, Options{Store: store, Names: newTestDirectory(nil)})
 	opened, status := openingTransition("p", 1), statusTransition(1, 1, 1)
 	opened.Problem.Output, opened.Output, status.Output = long, long, long

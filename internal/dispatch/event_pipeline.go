@@ -37,17 +37,18 @@ type eventPipeline struct {
 	moved   map[model.Partition]bool          // partitions whose place in reached is not recorded yet
 
 	mu   sync.Mutex
-	last map[eventRef]Verdicts
+	last map[nodeAndCheck]PipelineDecisions
 }
 
-// eventRef identifies an event by node and check.
-type eventRef struct {
+// nodeAndCheck is the pair of node and check that identifies an event.
+type nodeAndCheck struct {
 	node  model.NodeID
 	check model.CheckID
 }
 
-// Verdicts has the last decisions of pipelines to pass or drop one event, and the time of its result
-type Verdicts struct {
+// PipelineDecisions has the last decision of each pipeline to pass or drop one event, and the time of the event's
+// result.
+type PipelineDecisions struct {
 	At   time.Time // time at which the event's result was received
 	List []pipes.Verdict
 }
@@ -57,13 +58,13 @@ const pipelineBatch = 500
 
 // newEventPipeline returns the consumer that evaluates events by pipelines.
 func newEventPipeline(r *Dispatcher) *eventPipeline {
-	s := &eventPipeline{r: r, parallel: max(1, runtime.GOMAXPROCS(0)/2), reached: map[model.Partition]history.Place{}, moved: map[model.Partition]bool{}, last: map[eventRef]Verdicts{}}
+	s := &eventPipeline{r: r, parallel: max(1, runtime.GOMAXPROCS(0)/2), reached: map[model.Partition]history.Place{}, moved: map[model.Partition]bool{}, last: map[nodeAndCheck]PipelineDecisions{}}
 	s.consumer = consumer{opts: &r.opts, metrics: r.metrics, backlog: newBacklog("pipelines", r.opts.Batches.Capacity, r.opts.Queues), batch: pipelineBatch,
 		recorder: s, name: "pipelines", replays: r.replays, yields: true}
 	return s
 }
 
-// load reads the recorded positions, so that no event is evaluated twice.
+// load reads the journal positions up to which events were evaluated, so that no event is evaluated twice.
 func (s *eventPipeline) load(ctx context.Context, shared func(journal.Position) journal.Position) error {
 	places, err := s.opts.Store.PipelinePlaces(ctx)
 	if err != nil {
@@ -87,11 +88,11 @@ func (s *eventPipeline) run(ctx context.Context) {
 	}
 }
 
-// afterBatch does nothing, because evaluated events need no later work. Pipelines have no due messages to send.
-func (s *eventPipeline) afterBatch(context.Context) error { return nil }
+// sendDueMessages does nothing, because evaluated events need no later work. Pipelines have no due messages to send.
+func (s *eventPipeline) sendDueMessages(context.Context) error { return nil }
 
-// persist runs the filters of pipelines on events and records a delivery for each workflow that an event passes. It
-// returns only the context's error.
+// persist runs the filters of pipelines on events and records a message for each workflow (filters, mutator and
+// handler) whose filters pass the event. It returns only the context's error.
 func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) error {
 	began := s.opts.Now()
 	made := make([][]history.Delivery, len(ts))
@@ -141,8 +142,8 @@ func (s *eventPipeline) persist(ctx context.Context, ts []event.Transition) erro
 	return nil
 }
 
-// evaluate evaluates the workflows of one event's check, and returns a delivery for each workflow that the event
-// passes.
+// evaluate evaluates the workflows of an event's check, and returns one message for each workflow whose filters pass
+// the event.
 func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now time.Time) (list []history.Delivery) {
 	definition := definition(s.opts.Names, t)
 	if definition == nil || t.Observation == nil {
@@ -199,9 +200,9 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 	if len(s.last) >= maxVerdicts {
 		clear(s.last) // the next result of each event brings new verdicts
 	}
-	of, at := eventRef{t.Node, t.Source.Check()}, time.Unix(0, t.Received).UTC()
+	of, at := nodeAndCheck{t.Node, t.Source.Check()}, time.Unix(0, t.Received).UTC()
 	if !at.Before(s.last[of].At) { // several evaluations of one event may run at the same time
-		s.last[of] = Verdicts{at, verdicts}
+		s.last[of] = PipelineDecisions{at, verdicts}
 	}
 	return list
 }
@@ -225,23 +226,23 @@ func (s *eventPipeline) pipelinesOf(handlers ...string) (list []string) {
 // maxVerdicts is the most events whose verdicts are kept, more than a fleet has events with pipelines.
 const maxVerdicts = 1 << 17
 
-// Verdicts returns the last decisions of pipelines to pass or drop an event; ok is false if the server has made none
-// since its start
-func (r *Dispatcher) Verdicts(node model.NodeID, check model.CheckID) (v Verdicts, ok bool) {
+// PipelineDecisions returns the last decisions of pipelines to pass or drop an event; ok is false if the server has
+// made none since its start.
+func (r *Dispatcher) PipelineDecisions(node model.NodeID, check model.CheckID) (v PipelineDecisions, ok bool) {
 	if r.pipeline == nil {
 		return v, false
 	}
 	r.pipeline.mu.Lock()
 	defer r.pipeline.mu.Unlock()
-	v, ok = r.pipeline.last[eventRef{node, check}]
+	v, ok = r.pipeline.last[nodeAndCheck{node, check}]
 	return v, ok
 }
 
-// delivery returns the message about the event to the handler of a workflow
+// delivery returns the message about the event to the handler of a workflow, as a row of the outbox.
 func (s *pipelineEvent) delivery(v *pipes.Verdict, now time.Time) (history.Delivery, error) {
 	body, err := json.Marshal(s.sensu())
 	if err != nil {
-		return history.Delivery{}, fmt.Errorf("encode an event: %w", err)
+		return history.Delivery{}, fmt.Errorf("encode an event for Sensu's pipelines: %w", err)
 	}
 	note := s.notification()
 	note.Event, note.Pipeline, note.Mutator = body, v.Name(), v.Mutator()
@@ -315,17 +316,18 @@ func (s *eventPipeline) newEvent(t *event.Transition, definition *model.CheckDef
 	silenced := sync.OnceValue(func() []string { return s.silenced(t, now) })
 	out.Silenced = func() bool { return len(silenced()) > 0 }
 	subject := sync.OnceValue(func() *filter.Subject {
-		of := s.newSubject(t, definition, &x)
+		of := s.newSensuParts(t, definition, &x)
 		of.Event, of.ID, of.Silenced = &out.event, out.id, silenced()
 		return of
 	})
-	out.sensu = sync.OnceValue(func() map[string]any { return filter.Shape(subject()) })
+	out.sensu = sync.OnceValue(func() map[string]any { return filter.SensuEvent(subject()) })
 	out.Shape = sync.OnceValue(func() map[string]any { return filter.ForExpressions(subject(), out.sensu()) })
 	return out
 }
 
-// newSubject returns the parts of a Sensu event that are not in the result: entity, check and run
-func (s *eventPipeline) newSubject(t *event.Transition, definition *model.CheckDefinition, x *wire.Extra) *filter.Subject {
+// newSensuParts returns the parts of a Sensu event that are not in the result: its entity, its check, and the run of
+// the check.
+func (s *eventPipeline) newSensuParts(t *event.Transition, definition *model.CheckDefinition, x *wire.Extra) *filter.Subject {
 	of := &filter.Subject{
 		Entity: filter.Entity{Labels: map[string]string{}, Groups: s.opts.Names.NodeGroups(t.Node)}, Check: filter.Check{CheckDefinition: definition},
 		Sequence: t.Observation.Results, FlappingBegan: t.Observation.FlappingBegan, FlappingEnded: t.Observation.FlappingEnded,
@@ -372,7 +374,7 @@ func (s *eventPipeline) silenced(t *event.Transition, now time.Time) (names []st
 	return names
 }
 
-// notification returns the event as a notification, for handlers that notify people.
+// notification returns the event in the form of a notification, for handlers such as mail that notify people.
 func (s *pipelineEvent) notification() *handler.Notification {
 	e := &s.event
 	n := &handler.Notification{
@@ -391,13 +393,13 @@ func (s *pipelineEvent) notification() *handler.Notification {
 	return n
 }
 
-// eventKey returns a text for node and check that pipeline messages use in place of a problem id. By this id they
-// stay in order, and services keep one alert per event.
+// eventKey returns a text made of node and check, which messages of pipelines have in place of a problem id. By this
+// id they stay in order, and services keep one alert per event.
 func eventKey(node model.NodeID, check model.CheckID) string {
 	return fmt.Sprintf("event-%d-%d", node, check)
 }
 
-// nodeOfEventKey returns the node in a text that eventKey made
+// nodeOfEventKey returns the node of a text that eventKey made of node and check.
 func nodeOfEventKey(key string) (node model.NodeID, ok bool) {
 	var check uint32
 	_, err := fmt.Sscanf(key, "event-%d-%d", &node, &check)

@@ -18,9 +18,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// observedResult returns the transition by which pipelines get an event of check 1001 on node 10, with these statuses
-// as its history. The statuses are its history, oldest first.
-func observedResult(commit uint64, statuses ...model.Status) event.Transition {
+// pipelineInput returns the transition by which pipelines get an event of check 1001 on node 10; statuses are its
+// latest results, the newest last. The statuses are its history, oldest first.
+func pipelineInput(commit uint64, statuses ...model.Status) event.Transition {
 	t := statusTransition(1, commit, 0)
 	t.Kind, t.Output = event.Observed, ""
 	t.Observation = &event.Observation{State: event.State{Node: 10, Check: 1001, Definition: 3, Namespace: 1, Received: t.Received, Executed: t.Executed,
@@ -46,7 +46,7 @@ func pipelineTable(t *testing.T, specs map[string]model.Spec) *pipes.Table {
 	return table
 }
 
-// pipelineOf returns a pipeline with one workflow.
+// pipelineOf returns a test pipeline with one workflow (filters, mutator and handler).
 func pipelineOf(handler string, mutator string, filters ...string) *model.PipelineSpec {
 	return &model.PipelineSpec{Workflows: []model.Workflow{{Name: "w", Filters: filters, Mutator: mutator, Handler: handler}}}
 }
@@ -63,12 +63,12 @@ func TestHandlersGetEventsThatPassFilters(t *testing.T) {
 	n.definition.Handlers, n.definition.Pipelines, n.definition.Interval = nil, []string{"alerts"}, time.Minute
 	n.defaults = []string{"slack"}
 	table := pipelineTable(t, map[string]model.Spec{"alerts": pipelineOf("slack", "", "is_incident", "not_silenced", "odd"), "odd": allowFilter("event.check.occurrences % 2 == 1")})
-	store := openSQLite(t)
+	store := openSQLiteStore(t)
 	r := startDispatcher(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}})
 	x := wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "load", Value: 1.5}}})
-	first := observedResult(2, 0, 2)
+	first := pipelineInput(2, 0, 2)
 	first.Observation.Extra = x
-	r.Emit([]event.Transition{observedResult(1, 0), first, openingTransition("p1", 3), observedResult(4, 0, 2, 2), observedResult(5, 0, 2, 2, 2), observedResult(6, 0, 2, 2, 2, 0)})
+	r.Emit([]event.Transition{pipelineInput(1, 0), first, openingTransition("p1", 3), pipelineInput(4, 0, 2, 2), pipelineInput(5, 0, 2, 2, 2), pipelineInput(6, 0, 2, 2, 2, 0)})
 	for _, want := range []string{"result 2", "result 5", "result 6"} {
 		var e struct {
 			ID     string
@@ -87,7 +87,7 @@ func TestHandlersGetEventsThatPassFilters(t *testing.T) {
 		}
 	}
 	r.waitRecorded(positionAt(6))
-	v, ok := r.Verdicts(10, 1001)
+	v, ok := r.PipelineDecisions(10, 1001)
 	if !ok || len(v.List) != 1 || !v.List[0].Pass || !v.At.Equal(testTime.Add(6*time.Second)) {
 		t.Errorf("%+v", v)
 	}
@@ -104,7 +104,7 @@ func TestHandlersGetEventsThatPassFilters(t *testing.T) {
 	}
 	r.stop()
 	again := startDispatcher(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}})
-	again.Emit([]event.Transition{observedResult(1, 0), first, observedResult(4, 0, 2, 2), observedResult(5, 0, 2, 2, 2), observedResult(6, 0, 2, 2, 2, 0), observedResult(7, 0, 2, 2, 2, 0, 1)})
+	again.Emit([]event.Transition{pipelineInput(1, 0), first, pipelineInput(4, 0, 2, 2), pipelineInput(5, 0, 2, 2, 2), pipelineInput(6, 0, 2, 2, 2, 0), pipelineInput(7, 0, 2, 2, 2, 0, 1)})
 	if body := receiveFrom(t, "what came since", got).body; !strings.Contains(body, "result 7") {
 		t.Error(body)
 	}
@@ -116,13 +116,13 @@ func TestHandlersGetEventsThatPassFilters(t *testing.T) {
 	}
 }
 
-// TestMetricsWithoutCheckPassPipelines expects measured values that belong to no check to reach the pipelines that
-// they name
+// TestMetricsWithoutCheckPassPipelines sends values that belong to no check, with the names of pipelines to use, and
+// expects these pipelines to get them.
 func TestMetricsWithoutCheckPassPipelines(t *testing.T) {
 	n, got := newWebhookDirectory(t, "influx", nil)
 	table := pipelineTable(t, map[string]model.Spec{"sensu-influx": pipelineOf("influx", "", "has_metrics", "alone"), "alone": allowFilter("!event.check && !event.has_check")})
-	r := startDispatcher(t, Options{Store: openSQLite(t), Names: n, Pipelines: PipelineOptions{Table: table}})
-	x := observedResult(1, 0)
+	r := startDispatcher(t, Options{Store: openSQLiteStore(t), Names: n, Pipelines: PipelineOptions{Table: table}})
+	x := pipelineInput(1, 0)
 	x.Source, x.Definition, x.Observation.Check, x.Observation.Definition = model.CheckSource(model.MetricsCheck), model.BuiltinDefinition(model.MetricsCheck), model.MetricsCheck, model.BuiltinDefinition(model.MetricsCheck)
 	x.Observation.Extra = wire.AppendExtra(nil, &wire.Extra{Values: []model.Value{{Name: "load", Value: 1.5}}, Pipelines: []string{"sensu-influx", "sensu-gone"}})
 	r.Emit([]event.Transition{x})
@@ -132,13 +132,13 @@ func TestMetricsWithoutCheckPassPipelines(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	r.waitRecorded(positionAt(1))
-	if v, _ := r.Verdicts(10, model.MetricsCheck); len(v.List) != 2 || !v.List[0].Pass || v.List[1].Pass {
+	if v, _ := r.PipelineDecisions(10, model.MetricsCheck); len(v.List) != 2 || !v.List[0].Pass || v.List[1].Pass {
 		t.Errorf("%+v", v)
 	}
 }
 
-// TestFailedExpressionIsReported checks that a filter expression that fails or never returns delays neither history
-// nor routes. The verdict reports it, and the event passes.
+// TestFailedExpressionIsReported uses filter expressions that fail or never return, and expects an error for them,
+// and no delay of history and routes. The verdict reports it, and the event passes.
 func TestFailedExpressionIsReported(t *testing.T) {
 	n, got := newWebhookDirectory(t, "slack", nil)
 	n.definition.Handlers, n.definition.Pipelines = nil, []string{"loops", "throws", "gone"}
@@ -146,14 +146,14 @@ func TestFailedExpressionIsReported(t *testing.T) {
 		"loops": pipelineOf("slack", "", "loop"), "loop": allowFilter("for (;;) {}\ntrue"),
 		"throws": pipelineOf("slack", "", "throw", "never"), "throw": allowFilter("event.nothing.there"), "never": allowFilter("false"),
 	})
-	store := openSQLite(t)
+	store := openSQLiteStore(t)
 	r := startDispatcher(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}})
-	r.Emit([]event.Transition{observedResult(1, 2), openingTransition("p1", 2)})
+	r.Emit([]event.Transition{pipelineInput(1, 2), openingTransition("p1", 2)})
 	if body := receiveFrom(t, "the event that loops", got).body; !strings.Contains(body, "result 1") {
 		t.Error(body)
 	}
 	r.waitRecorded(positionAt(2))
-	v, _ := r.Verdicts(10, 1001)
+	v, _ := r.PipelineDecisions(10, 1001)
 	if len(v.List) != 3 || len(v.List[0].Failed) != 1 || !v.List[0].Pass || !strings.Contains(v.List[0].Failed[0], "longer than 100ms") ||
 		v.List[1].Pass || v.List[1].Filter != "never" || !strings.Contains(v.List[1].Failed[0], "Cannot read property") ||
 		v.List[2].Pass || !strings.Contains(v.List[2].Reason, "there is no pipeline default/gone") {
@@ -163,7 +163,7 @@ func TestFailedExpressionIsReported(t *testing.T) {
 	const many = 300
 	var ts []event.Transition
 	for i := range uint64(many) {
-		ts = append(ts, observedResult(3+2*i, 2, 2), statusTransition(1, 4+2*i, 0))
+		ts = append(ts, pipelineInput(3+2*i, 2, 2), statusTransition(1, 4+2*i, 0))
 	}
 	r.Emit(ts)
 	testenv.NoError(t, r.consumer.awaitRecorded(t.Context(), positionAt(3+2*many)))
@@ -183,16 +183,16 @@ func TestHandlersGetTheOutputOfMutators(t *testing.T) {
 		"upper": &model.MutatorSpec{Command: &model.Command{Shell: `tr a-z A-Z | head -c "$N"`}, Env: map[string]string{"N": "7"}},
 		"short": &model.MutatorSpec{Javascript: "if (event.check.status == 1) { throw 'no' }\nreturn event.entity.name + ':' + event.check.output"},
 	})
-	store := openSQLite(t)
+	store := openSQLiteStore(t)
 	r := startDispatcher(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}, Delivery: DeliveryOptions{Retry: Retry{First: time.Millisecond, Most: time.Millisecond}}})
-	r.Emit([]event.Transition{observedResult(1, 2)})
+	r.Emit([]event.Transition{pipelineInput(1, 2)})
 	for _, want := range []string{"result 1", `{"CHECK`, "web01:result 1"} {
 		if p := receiveFrom(t, want, got); p.body != want {
 			t.Errorf("%q, want %q", p.body, want)
 		}
 	}
 	n.change(func() { n.definition.Pipelines = []string{"javascript"} })
-	r.Emit([]event.Transition{observedResult(2, 1)})
+	r.Emit([]event.Transition{pipelineInput(2, 1)})
 	for a := receiveFrom(t, "the end of it", store.attempts); a.State != history.Dead; a = receiveFrom(t, "the end of it", store.attempts) {
 		if a.State == history.Pending {
 			t.Errorf("%+v", a)
@@ -209,9 +209,9 @@ func TestSlowMutatorIsRetried(t *testing.T) {
 	n, _ := newWebhookDirectory(t, "slack", nil)
 	n.definition.Handlers, n.definition.Pipelines = nil, []string{"slow"}
 	table := pipelineTable(t, map[string]model.Spec{"slow": pipelineOf("slack", "endless"), "endless": &model.MutatorSpec{Javascript: "for (;;) {}"}})
-	store := openSQLite(t)
+	store := openSQLiteStore(t)
 	r := startDispatcher(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}, Delivery: DeliveryOptions{Retry: Retry{First: 10 * time.Millisecond, Most: 10 * time.Millisecond}}})
-	r.Emit([]event.Transition{observedResult(1, 2)})
+	r.Emit([]event.Transition{pipelineInput(1, 2)})
 	for _, want := range []string{"stopped: it took longer than 100ms", "stopped: ", "stopped: ", "suspended: it took longer than 100ms 3 times in a row"} { // a slow mutator is suspended
 		store.expectAttempt(t, history.Pending, want)
 	}
@@ -227,12 +227,12 @@ func TestMutatorSecretsAreNotRecorded(t *testing.T) {
 		"keyed": pipelineOf("slack", "key"), "key": &model.MutatorSpec{Command: &model.Command{Shell: `echo "key $KEY"`}, Secrets: secret},
 		"broken": pipelineOf("slack", "break"), "break": &model.MutatorSpec{Command: &model.Command{Shell: `echo "key $KEY" >&2; exit 1`}, Secrets: secret},
 	})
-	store := openSQLite(t)
+	store := openSQLiteStore(t)
 	secretText := func(_ context.Context, namespace, name string) (string, error) {
 		return "s3cret-" + namespace + "-" + name, nil
 	}
 	r := startDispatcher(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: table}, Delivery: DeliveryOptions{Options: handler.Options{Secret: secretText}}})
-	r.Emit([]event.Transition{observedResult(1, 2)})
+	r.Emit([]event.Transition{pipelineInput(1, 2)})
 	if p := receiveFrom(t, "the event", got); p.body != "key s3cret-default-key\n" {
 		t.Errorf("%q", p.body)
 	}
@@ -260,15 +260,15 @@ func TestOverflowedPipelineQueueLosesNoEvent(t *testing.T) {
 	table := pipelineTable(t, map[string]model.Spec{"all": pipelineOf("slack", "only_check_output")})
 	var all []event.Transition
 	for i := range uint64(200) {
-		all = append(all, observedResult(1+i, 2))
+		all = append(all, pipelineInput(1+i, 2))
 	}
 	j := &memoryJournal{commits: map[uint64][]event.Transition{}, reading: func() error { return nil }}
 	j.add(all...)
-	r := startDispatcher(t, Options{Store: openSQLite(t), Names: n, Pipelines: PipelineOptions{Table: table}, Batches: BatchOptions{Capacity: 4000}, Rederive: j.beginReplay})
+	r := startDispatcher(t, Options{Store: openSQLiteStore(t), Names: n, Pipelines: PipelineOptions{Table: table}, Batches: BatchOptions{Capacity: 4000}, Rederive: j.beginReplay})
 	for i := range all {
 		r.Emit(all[i : i+1])
 	}
-	testenv.Until(t, "all is seen", func() bool { return r.pipeline.backlog.depth() == 0 && !r.pipeline.backlog.isLagging() })
+	testenv.Until(t, "all is seen", func() bool { return r.pipeline.backlog.depth() == 0 && !r.pipeline.backlog.needsReplay() })
 	r.waitRecorded(positionAt(200))
 	seen := map[string]bool{}
 	for range all {
@@ -285,7 +285,7 @@ func TestKeepalivesPassPipelinesOfTheirNode(t *testing.T) {
 	n, got := newWebhookDirectory(t, "slack", nil)
 	n.defaults = []string{"slack"}
 	n.keepalive = func(c *model.CheckDefinition) { c.Namespace, c.Pipelines = 1, []string{"alerts"} }
-	store := openSQLite(t)
+	store := openSQLiteStore(t)
 	r := startDispatcher(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: pipelineTable(t, map[string]model.Spec{"alerts": pipelineOf("slack", "", "is_incident")})}})
 	of := func(x event.Transition, number uint64) event.Transition {
 		x.At, x.Source, x.Definition = positionAt(number), model.CheckSource(model.KeepaliveCheck), model.BuiltinDefinition(model.KeepaliveCheck)
@@ -295,7 +295,7 @@ func TestKeepalivesPassPipelinesOfTheirNode(t *testing.T) {
 		}
 		return x
 	}
-	down, gone, back := of(observedResult(1, 0, 2), 1), of(openingTransition("p1", 1), 1), of(observedResult(2, 0, 2, 0), 2)
+	down, gone, back := of(pipelineInput(1, 0, 2), 1), of(openingTransition("p1", 1), 1), of(pipelineInput(2, 0, 2, 0), 2)
 	r.Emit([]event.Transition{gone, down, back})
 	for _, want := range []string{"result 1", "result 2"} {
 		if body := receiveFrom(t, want, got).body; !strings.Contains(body, want) || !strings.Contains(body, `"interval":60`) {
@@ -312,14 +312,14 @@ func TestKeepalivesPassPipelinesOfTheirNode(t *testing.T) {
 	})
 	other := of(openingTransition("p2", 3), 3)
 	other.Node, other.Problem.NodeID = 11, 11
-	seen := of(observedResult(3, 0, 2), 3)
+	seen := of(pipelineInput(3, 0, 2), 3)
 	seen.Node = 11
 	r.Emit([]event.Transition{other, seen})
 	if body := receiveFrom(t, "the node's handler", got).body; !strings.Contains(body, `"p2"`) {
 		t.Error(body)
 	}
 	r.waitRecorded(positionAt(3))
-	if v, ok := r.Verdicts(11, model.KeepaliveCheck); ok {
+	if v, ok := r.PipelineDecisions(11, model.KeepaliveCheck); ok {
 		t.Errorf("%+v", v)
 	}
 }
@@ -328,7 +328,7 @@ func TestKeepalivesPassPipelinesOfTheirNode(t *testing.T) {
 // of a deregistration, with the entity that the agent reported, and not Muster's notification too.
 func TestDeregistrationHandlersGetSensusEvent(t *testing.T) {
 	n, got := newWebhookDirectory(t, "cmdb", nil)
-	store := openSQLite(t)
+	store := openSQLiteStore(t)
 	r := startDispatcher(t, Options{Store: store, Names: n, Pipelines: PipelineOptions{Table: pipelineTable(t, map[string]model.Spec{"sensu-cmdb": pipelineOf("cmdb", "", "is_incident"), "sensu-registration": pipelineOf("cmdb", "")})}})
 	left := event.Transition{
 		At: positionAt(1), Partition: 1, Kind: event.Deregistered, Node: 10, Source: model.CheckSource(model.KeepaliveCheck), Definition: model.BuiltinDefinition(model.KeepaliveCheck), Received: testTime.UnixNano(), Executed: testTime.UnixNano(),

@@ -16,7 +16,7 @@ type failingHandlers struct {
 	byHandler map[history.HandlerRef]*failingHandler
 }
 
-// failingHandler is a handler whose last attempts failed.
+// failingHandler is a handler whose last attempts to send a message failed, with the time of the first failure.
 type failingHandler struct {
 	since    time.Time
 	messages map[int64]bool // ids of messages that failed and are tried again

@@ -91,7 +91,7 @@ func (n *testDirectory) NamespaceName(id model.NamespaceID) (string, bool) {
 // NamespaceHandlers returns the handlers that the test has set for the namespace
 func (n *testDirectory) NamespaceHandlers(string) []string { return n.defaults }
 
-// Judgement returns the definition of disk for every check, and nil for compiled definition 0
+// Judgement returns the definition of the check disk for every check, and nil for definition id 0 (unknown).
 func (n *testDirectory) Judgement(id model.DefinitionID, _ string) *model.CheckDefinition {
 	if id == 0 {
 		return nil
@@ -105,7 +105,7 @@ func (n *testDirectory) Judgement(id model.DefinitionID, _ string) *model.CheckD
 // testUnit is the record of the check disk.
 var testUnit = &directory.Unit{DisplayName: "Room on every mount", Runbook: "https://wiki.example.org/disk"}
 
-// SourceUnit returns the declared check that the test has set
+// SourceUnit returns the check that the test has declared.
 func (n *testDirectory) SourceUnit(s model.Source) *directory.Unit {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -141,24 +141,25 @@ func (n *testDirectory) NodeProperties(id model.NodeID) model.PropertyValues {
 	}
 }
 
-// change changes the directory while the dispatcher cannot read it.
+// change runs a function that changes the directory, under the lock that keeps the dispatcher from reading it
+// meanwhile.
 func (n *testDirectory) change(do func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	do()
 }
 
-// observedStore is a real history store whose writes a test can delay or fail, and which sends the test every
-// recorded attempt
-type observedStore struct {
+// testStore is a real history database whose writes a test can delay or fail, and which sends each recorded attempt
+// to the test.
+type testStore struct {
 	history.Store
 	beforeRecord func(history.Batch) error // its error replaces the write; nil: every write goes on
 	afterRecord  func(history.Batch) error // its error hides the success of a write; nil: none does
 	attempts     chan history.Attempt
 }
 
-// Record calls the test's hooks before and after.
-func (h *observedStore) Record(ctx context.Context, b history.Batch) error {
+// Record calls the functions that the test has set before and after a write, and writes the batch.
+func (h *testStore) Record(ctx context.Context, b history.Batch) error {
 	if h.beforeRecord != nil {
 		if err := h.beforeRecord(b); err != nil {
 			return err
@@ -172,7 +173,7 @@ func (h *observedStore) Record(ctx context.Context, b history.Batch) error {
 }
 
 // RecordAttempts passes the recorded attempts to the test.
-func (h *observedStore) RecordAttempts(ctx context.Context, list ...history.DeliveryAttempt) error {
+func (h *testStore) RecordAttempts(ctx context.Context, list ...history.DeliveryAttempt) error {
 	err := h.Store.RecordAttempts(ctx, list...)
 	for _, o := range list {
 		if err == nil && h.attempts != nil {
@@ -182,8 +183,9 @@ func (h *observedStore) RecordAttempts(ctx context.Context, list ...history.Deli
 	return err
 }
 
-// stallFirstWrite makes the first write wait until the test closes resume; stalled is closed when the write begins.
-func (h *observedStore) stallFirstWrite() (stalled, resume chan struct{}) {
+// stallFirstWrite makes the first write wait until the test closes the channel resume; the channel stalled is closed
+// when the write begins.
+func (h *testStore) stallFirstWrite() (stalled, resume chan struct{}) {
 	stalled, resume = make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	h.beforeRecord = func(history.Batch) error {
@@ -194,7 +196,7 @@ func (h *observedStore) stallFirstWrite() (stalled, resume chan struct{}) {
 }
 
 // expectAttempt waits for the next recorded attempt of a delivery, and checks its state and words of its error.
-func (h *observedStore) expectAttempt(t testing.TB, state history.DeliveryState, words ...string) {
+func (h *testStore) expectAttempt(t testing.TB, state history.DeliveryState, words ...string) {
 	t.Helper()
 	a := receiveFrom(t, "attempt", h.attempts)
 	for _, text := range words {
@@ -207,18 +209,18 @@ func (h *observedStore) expectAttempt(t testing.TB, state history.DeliveryState,
 	}
 }
 
-// openObservedStore opens a history store that a test can stall and observe.
-func openObservedStore(t testing.TB, dsn string) *observedStore {
+// openTestStore opens a history database whose writes a test can delay or fail.
+func openTestStore(t testing.TB, dsn string) *testStore {
 	t.Helper()
 	s, err := history.Open(context.Background(), dsn, history.SizeLimit{})
 	testenv.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
-	return &observedStore{Store: s, attempts: make(chan history.Attempt, 10_000)}
+	return &testStore{Store: s, attempts: make(chan history.Attempt, 10_000)}
 }
 
-// openSQLite opens an observed history store on SQLite.
-func openSQLite(t testing.TB) *observedStore {
-	return openObservedStore(t, filepath.Join(t.TempDir(), "history.db"))
+// openSQLiteStore opens a history database on SQLite whose writes a test can delay or fail.
+func openSQLiteStore(t testing.TB) *testStore {
+	return openTestStore(t, filepath.Join(t.TempDir(), "history.db"))
 }
 
 // runningDispatcher is a dispatcher that runs until the test ends.
@@ -264,7 +266,7 @@ func (r *runningDispatcher) waitRecorded(at journal.Position) {
 	}
 }
 
-// receiveFrom returns the next value of a channel, or fails the test after maxWait.
+// receiveFrom returns the next value of a channel, or fails the test if none comes within maxWait.
 func receiveFrom[T any](t testing.TB, what string, ch <-chan T) T {
 	t.Helper()
 	select {
@@ -276,7 +278,7 @@ func receiveFrom[T any](t testing.TB, what string, ch <-chan T) T {
 	}
 }
 
-// positionAt returns the position of a commit number in the test's journal.
+// positionAt returns the journal position of the commit with this number.
 func positionAt(number uint64) journal.Position { return journal.Position{Log: 9, Number: number} }
 
 var testTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -340,8 +342,8 @@ func newWebhookDirectory(t testing.TB, handler string, answer func(webhookReques
 	return newTestDirectory(map[string]*model.HandlerSpec{handler: spec}), requests
 }
 
-// newWebhook returns a webhook handler and the channel of requests that it receives; without an answer function it
-// answers 200
+// newWebhook returns a webhook handler and the channel of requests that it receives; the webhook answers with status
+// 200 if answer is nil.
 func newWebhook(t testing.TB, answer func(webhookRequest) int) (*model.HandlerSpec, chan webhookRequest) {
 	t.Helper()
 	got := make(chan webhookRequest, 10_000)

@@ -14,14 +14,15 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// recordedBatch has the history rows of a list of transitions, and the changes of problems that are still to be
-// routed to handlers
+// recordedBatch has the history rows of a list of transitions, and the changes of problems for which handlers are
+// still to be chosen.
 type recordedBatch struct {
 	history.Batch
 	changes []problemChange
 }
 
-// problemChange is one change of a problem (such as its opening), as input of the router
+// problemChange is one change of a problem, such as its opening, for which the router decides which handlers to
+// notify.
 type problemChange struct {
 	*event.Transition
 	problem history.Problem
@@ -42,8 +43,8 @@ func (b *recordedBatch) nodesSilentSince() (at []time.Time) {
 	return at
 }
 
-// composeBatch converts transitions to history rows and problem changes, and changes no state. It skips transitions
-// that are already recorded.
+// composeBatch converts transitions to history rows and changes of problems; it only computes, and writes nothing. It
+// skips transitions that are already recorded.
 func (r *Dispatcher) composeBatch(ctx context.Context, ts []event.Transition) (recordedBatch, error) {
 	b := recordedBatch{Batch: history.Batch{Places: map[model.Partition]history.Place{}}}
 	for i := range ts {

@@ -75,8 +75,8 @@ func (o *deliveryBatch) messagesFor(list []*escalation, ref history.HandlerRef) 
 	return out
 }
 
-// incidentFor returns the incident id for a handler's first message about a problem: an unacknowledged incident of
-// the group, or a new one
+// incidentFor returns the incident id for a handler's first message about a problem: an existing unacknowledged
+// incident of the message group, or a new id.
 func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalation, anew map[string]*message) string {
 	var calls []string
 	for _, m := range anew {
@@ -85,7 +85,7 @@ func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalat
 	asked := map[string]bool{}
 	for other := range g.members {
 		if k := other.notifiedHandler(ref); k != nil && !asked[k.Incident] {
-			if asked[k.Incident] = true; !o.incidentAcked(g, ref, k.Incident) {
+			if asked[k.Incident] = true; !o.isIncidentAcknowledged(g, ref, k.Incident) {
 				calls = append(calls, k.Incident)
 			}
 		}
@@ -98,16 +98,16 @@ func (o *deliveryBatch) incidentFor(g *group, ref history.HandlerRef, e *escalat
 		ids = append(ids, k.Incident)
 	}
 	for _, id := range append(ids, g.lead, e.Problem) {
-		if !o.incidentAcked(g, ref, id) {
+		if !o.isIncidentAcknowledged(g, ref, id) {
 			return id
 		}
 	}
 	return nextIncident(e.Problem, func(id string) bool { return g.usesIncident(ref, id) })
 }
 
-// incidentAcked reports whether the incident that a handler's service has for problems is acknowledged, in Muster or
+// isIncidentAcknowledged reports whether the incident that a handler's service has for problems is acknowledged, in Muster or
 // in that service
-func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id string) (acked bool) {
+func (o *deliveryBatch) isIncidentAcknowledged(g *group, ref history.HandlerRef, id string) (acked bool) {
 	for e := range g.members {
 		k := e.notifiedHandler(ref)
 		if k == nil || k.Incident != id {
@@ -124,8 +124,9 @@ func (o *deliveryBatch) incidentAcked(g *group, ref history.HandlerRef, id strin
 	return acked
 }
 
-// hasOtherUnacked reports whether a handler's incident covers another open problem that is not acknowledged
-func (o *deliveryBatch) hasOtherUnacked(e *escalation, k history.NotifiedHandler) bool {
+// coversOtherUnacknowledged reports whether the same incident (alert in an external service such as PagerDuty) covers
+// another open problem that nobody has acknowledged.
+func (o *deliveryBatch) coversOtherUnacknowledged(e *escalation, k history.NotifiedHandler) bool {
 	g := o.groups[e.groupKey()]
 	return g.anyNotified(k.HandlerRef, k.Incident, func(other *escalation) bool {
 		if other == e || other.Closing != nil {
@@ -136,8 +137,9 @@ func (o *deliveryBatch) hasOtherUnacked(e *escalation, k history.NotifiedHandler
 	})
 }
 
-// recordIncidentAcked records that the incident in a handler's service was acknowledged
-func (o *deliveryBatch) recordIncidentAcked(e *escalation, k history.NotifiedHandler) {
+// recordIncidentAcknowledged records that an incident (alert in an external service such as PagerDuty) was
+// acknowledged.
+func (o *deliveryBatch) recordIncidentAcknowledged(e *escalation, k history.NotifiedHandler) {
 	for other := range o.groups[e.groupKey()].members {
 		if its := other.notifiedHandler(k.HandlerRef); its != nil && its.Incident == k.Incident && !its.Acked {
 			its.Acked = true
@@ -146,8 +148,8 @@ func (o *deliveryBatch) recordIncidentAcked(e *escalation, k history.NotifiedHan
 	}
 }
 
-// anyNotified reports whether the condition `so` is true for any problem of the group of which the handler was
-// notified under this incident id
+// anyNotified reports whether any problem of the group meets a condition and was reported to the handler under this
+// incident id.
 func (g *group) anyNotified(ref history.HandlerRef, id string, so func(*escalation) bool) bool {
 	if g == nil {
 		return false
@@ -160,12 +162,14 @@ func (g *group) anyNotified(ref history.HandlerRef, id string, so func(*escalati
 	return false
 }
 
-// usesIncident reports whether a handler was notified of any problem of the group under this incident id
+// usesIncident reports whether the handler was notified of any problem of the group under this incident id (id of the
+// alert in an external service).
 func (g *group) usesIncident(ref history.HandlerRef, id string) bool {
 	return g.anyNotified(ref, id, func(*escalation) bool { return true })
 }
 
-// nextIncident returns the next unused incident id of a problem: PROBLEM.1, PROBLEM.2 and so on
+// nextIncident returns the next unused incident id of a problem, for a new alert in an external service: PROBLEM.1,
+// PROBLEM.2 and so on.
 func nextIncident(id string, taken func(string) bool) string {
 	problem, _, _ := strings.Cut(id, ".")
 	for n := 1; ; n++ {
@@ -175,7 +179,8 @@ func nextIncident(id string, taken func(string) bool) string {
 	}
 }
 
-// notifiedHandler returns the record of the notifications that a handler got about the problem; nil: it got none
+// notifiedHandler returns the record of the notifications that a handler got about the problem, or nil if it got
+// none.
 func (e *escalation) notifiedHandler(ref history.HandlerRef) *history.NotifiedHandler {
 	for i := range e.Notified {
 		if e.Notified[i].HandlerRef == ref {
@@ -185,7 +190,8 @@ func (e *escalation) notifiedHandler(ref history.HandlerRef) *history.NotifiedHa
 	return nil
 }
 
-// recordNotified records that a handler was notified of the problem under this incident id
+// recordNotified records that a handler was notified of the problem under this incident id (id of the alert in an
+// external service).
 func (e *escalation) recordNotified(ref history.HandlerRef, id string) {
 	if k := e.notifiedHandler(ref); k != nil {
 		k.Incident, k.Acked = id, false

@@ -16,9 +16,9 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// closeProblem ends the escalations (progress on routes) of a closed problem and notifies its handlers. Handlers that
-// were notified get a closing, together with the rest of the problem's group. For all other handlers a withheld
-// delivery records why they were not notified.
+// closeProblem ends the escalations (the progress on routes) of a closed problem, and notifies the handlers that know
+// of the problem. Handlers that were notified get a closing, together with the rest of the problem's group. For all
+// other handlers a withheld delivery records why they were not notified.
 func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) error {
 	var now []*escalation
 	o.dependencyClosed(p.ID, o.now)
@@ -60,7 +60,8 @@ func (o *deliveryBatch) closeProblem(t *event.Transition, p *history.Problem) er
 	return o.evaluate(o, now)
 }
 
-// withholdMessages records, for the handlers of a closed problem, the reason why they got no message.
+// withholdMessages records a delivery with the state withheld (not sent) and its reason, for the handlers of a closed
+// problem that got no message.
 func (o *deliveryBatch) withholdMessages(e *escalation) {
 	why := "the problem closed before the first step was due"
 	if h := e.Held; h != nil {
@@ -158,8 +159,8 @@ func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Probl
 			again = append(again, e) // held escalations are evaluated again: another hold may follow, or none
 		}
 		if p.Ack == nil {
-			o.recordUnackedBy(e, t.Output)
-			o.remindUnacked(e)
+			o.recordAcknowledgementRemover(e, t.Output)
+			o.remindUnacknowledged(e)
 			continue
 		}
 		for _, k := range e.Notified {
@@ -167,10 +168,10 @@ func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Probl
 			note.By, note.Note = p.Ack.By, p.Ack.Note
 			if setIncident(note, k.Incident); o.notifiesEachProblem(k.HandlerRef) {
 				setIncident(note, e.Problem)
-			} else if o.hasOtherUnacked(e, k) { // the incident has other open problems that nobody acknowledged
+			} else if o.coversOtherUnacknowledged(e, k) { // the incident has other open problems that nobody acknowledged
 				note.Kind, note.Count = handler.Summary, 1
 			} else {
-				o.recordIncidentAcked(e, k)
+				o.recordIncidentAcknowledged(e, k)
 			}
 			if err := o.enqueueDelivery([]*escalation{e}, k.HandlerRef, note, handler.Acknowledged); err != nil {
 				return err
@@ -183,8 +184,8 @@ func (o *deliveryBatch) notifyAcknowledged(t *event.Transition, p *history.Probl
 	return o.evaluate(o, again)
 }
 
-// remindUnacked schedules a reminder to the handlers of a problem whose acknowledgement has expired.
-func (o *deliveryBatch) remindUnacked(e *escalation) {
+// remindUnacknowledged schedules a reminder to the handlers of a problem whose acknowledgement has expired.
+func (o *deliveryBatch) remindUnacknowledged(e *escalation) {
 	e.AckEnds = time.Time{}
 	o.writeEscalation(e)
 	if to := o.routeOf(e); to != nil && e.Closing == nil && slices.ContainsFunc(e.Notified, func(k history.NotifiedHandler) bool { return k.Acked }) {
@@ -192,9 +193,10 @@ func (o *deliveryBatch) remindUnacked(e *escalation) {
 	}
 }
 
-// recordUnackedBy records which handler's service a person used to remove an acknowledgement, because that service
-// alerts again by itself. If several handlers use the service, the right handler is unknown, so nothing is recorded.
-func (r *router) recordUnackedBy(e *escalation, who string) {
+// recordAcknowledgementRemover records in which handler's service (such as PagerDuty) a person removed an
+// acknowledgement, because that service alerts again by itself. If several handlers use the service, the right
+// handler is unknown, so nothing is recorded.
+func (r *router) recordAcknowledgementRemover(e *escalation, who string) {
 	who, _, _ = strings.Cut(who, ": ") // cuts off the person's note
 	var by []int
 	for i := range e.Notified {
@@ -247,8 +249,8 @@ func (o *deliveryBatch) scheduleReminder(e *escalation, to *route.Route) {
 	o.writeEscalation(e)
 }
 
-// notifiedSeverity returns the highest severity of the problem of which a handler was notified; zero: the handler was
-// not notified
+// notifiedSeverity returns the highest severity of the problem that a handler was notified of, or zero if the handler
+// was not notified.
 func (e *escalation) notifiedSeverity(ref history.HandlerRef) model.Severity {
 	if e.notifiedHandler(ref) == nil {
 		return 0
@@ -256,8 +258,8 @@ func (e *escalation) notifiedSeverity(ref history.HandlerRef) model.Severity {
 	return cmp.Or(e.previousSeverity, e.Severity)
 }
 
-// worstNotified returns the highest severity of which a handler was notified under an incident; false: it was not
-// notified
+// worstNotified returns the highest severity that a handler was notified of under this incident id; ok is false if it
+// was not notified.
 func (g *group) worstNotified(ref history.HandlerRef, id string) (worst model.Severity, known bool) {
 	g.anyNotified(ref, id, func(e *escalation) bool {
 		worst, known = max(worst, e.notifiedSeverity(ref)), true

@@ -62,8 +62,8 @@ func TestEndedAcknowledgementNotifiesAgain(t *testing.T) {
 	})
 }
 
-// After a problem's acknowledgement expires, that problem gets a new incident and the other problems of its group
-// stay acknowledged.
+// TestEndedAcknowledgementConcernsItsProblemAlone expects a new incident for the problem whose acknowledgement
+// expired, and the other problems of its group to stay acknowledged.
 func TestEndedAcknowledgementConcernsItsProblemAlone(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}, Repeat: minutes(120)}}}})
 	p.describeIncidents()
@@ -139,8 +139,8 @@ func TestServiceThatRemovedItsAcknowledgementKeepsTheIncident(t *testing.T) {
 	}
 }
 
-// TestAcknowledgementAppliesToItsIncident acknowledges a problem again, and expects another incident of its group to
-// stay unacknowledged
+// TestAcknowledgementAppliesToItsIncident acknowledges a problem a second time, and expects another incident of its
+// message group to stay unacknowledged.
 func TestAcknowledgementAppliesToItsIncident(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.describeIncidents()
@@ -189,9 +189,9 @@ func TestHigherSeverityMovesNoLaterStep(t *testing.T) {
 	}
 }
 
-// TestNotifiedHandlersReadThePreviousSeverity expects each message about a higher severity to state the severity
+// TestMessagesStateThePreviousSeverity expects each message about a higher severity to state the severity
 // before
-func TestNotifiedHandlersReadThePreviousSeverity(t *testing.T) {
+func TestMessagesStateThePreviousSeverity(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": &model.RouteSpec{Steps: []model.RouteStep{{To: []string{"pager"}}, {To: []string{"lead"}, After: minutes(30)}}}})
 	var sent []history.Delivery
 	p.store.beforeRecord = func(b history.Batch) error {
@@ -232,8 +232,8 @@ func TestNotifiedHandlersReadThePreviousSeverity(t *testing.T) {
 	}
 }
 
-// TestOnlyTheWorstSeverityRaisesAnIncident expects that a service raises the severity of a group's incident only
-// above all earlier severities
+// TestOnlyTheWorstSeverityRaisesAnIncident expects a message about a higher severity of a group's incident only if it
+// is above all earlier severities of the incident.
 func TestOnlyTheWorstSeverityRaisesAnIncident(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	var sent []history.Delivery

@@ -16,7 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// notifyDue decides about all escalations (problems on routes) whose time has come, and notifies their handlers
+// notifyDue decides about all escalations (progress of problems on routes) whose time has come, and notifies their
+// handlers.
 func (r *router) notifyDue(o *deliveryBatch) error {
 	var due []*escalation
 	for len(r.due) > 0 && !r.due[0].at.After(o.now) {
@@ -25,8 +26,8 @@ func (r *router) notifyDue(o *deliveryBatch) error {
 	return r.evaluate(o, due)
 }
 
-// evaluate decides about escalations whose time has come, and adds one message per group and route step to the batch.
-// An error concerns one message, which is tried again in a minute.
+// evaluate decides about escalations (progress of problems on routes) whose time has come, and adds one message per
+// message group and route step to the batch. An error concerns one message, which is tried again in a minute.
 func (r *router) evaluate(o *deliveryBatch, due []*escalation) error {
 	open, over, closing := map[groupKey][]*escalation{}, map[groupKey][]*escalation{}, map[groupKey][]*escalation{}
 	for _, e := range due {
@@ -90,7 +91,7 @@ func (o *deliveryBatch) dueStep(e *escalation, to *route.Route) (step int, ready
 	}
 	e.route, e.Next = to, e.Next.Refit(to, e.Opened)
 	if !e.AckEnds.IsZero() && !e.AckEnds.After(o.now) {
-		o.remindUnacked(e)
+		o.remindUnacknowledged(e)
 	}
 	hold := mostImportantHold(o.holdsOf(e, to, is.Problem, o.now))
 	if hold == nil {
@@ -134,8 +135,8 @@ func (r *router) holdsOf(e *escalation, to *route.Route, p *model.Problem, now t
 	return list
 }
 
-// mostImportantHold returns the most important reason why a message waits: one that drops the message, else the one that
-// ends last.
+// mostImportantHold returns the reason that decides why a message is not sent now: first a reason that drops the
+// message, else the reason that lasts longest.
 func mostImportantHold(list []route.Hold) *route.Hold {
 	if len(list) == 0 {
 		return nil
@@ -160,8 +161,8 @@ func compareBools(more bool) int {
 	return -1
 }
 
-// notify sends one message about several problems to each handler of a step; the text why says why several groups
-// share a message.
+// notify adds one message about several problems for each handler of a route step; the parameter why explains to
+// readers why several message groups share it.
 func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
 	for _, name := range list[0].route.Steps[step].To {
 		ref := history.HandlerRef(name)
@@ -188,7 +189,7 @@ func (o *deliveryBatch) notify(list []*escalation, step int, why string) error {
 	return nil
 }
 
-// notifyHandler sends one message to one handler.
+// notifyHandler adds one message to one handler to the batch.
 func (o *deliveryBatch) notifyHandler(m *message, ref history.HandlerRef, why string) error {
 	kind := handler.Reminder
 	if slices.ContainsFunc(m.list, func(e *escalation) bool { return e.notifiedHandler(ref) == nil }) {
@@ -215,8 +216,8 @@ func (o *deliveryBatch) notifyHandler(m *message, ref history.HandlerRef, why st
 	return nil
 }
 
-// notifiesEachProblem reports whether a handler gets a message of its own for each problem, because an Alertmanager
-// groups alerts itself.
+// notifiesEachProblem reports whether a handler gets one message per problem instead of one per group, as an
+// Alertmanager does, which groups alerts itself.
 func (r *router) notifiesEachProblem(ref history.HandlerRef) bool {
 	spec, ok := r.names.Handler(ref.Namespace, ref.Name)
 	return ok && spec.Alertmanager != nil
@@ -292,7 +293,7 @@ func summarizeNotifications(notes []*handler.Notification, id, kind string) *han
 	return &n
 }
 
-// severityRank converts the name of a severity to a number for comparisons
+// severityRank converts the name of a severity to a number that grows with the severity.
 func severityRank(severity string) model.Severity {
 	s, _ := model.ParseSeverity(severity)
 	return s

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// Trial has the handler's answer to a test message, and the time until the answer
-type Trial struct {
+// HandlerTest has the handler's answer to a test message, and the time until the answer.
+type HandlerTest struct {
 	handler.Receipt
 	Took  time.Duration
 	Final bool  // another attempt would fail in the same way
@@ -24,7 +24,7 @@ type Trial struct {
 
 // Try sends a test message to a handler with the given spec at once, without the outbox. Variables in the spec are
 // replaced by properties of a node; if node is zero, by their defaults.
-func (r *Dispatcher) Try(ctx context.Context, ref history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (Trial, error) {
+func (r *Dispatcher) Try(ctx context.Context, ref history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (HandlerTest, error) {
 	now := r.opts.Now().UTC()
 	note := &handler.Notification{
 		Kind: handler.Test, Problem: "test-" + uuid.NewString(), Node: "no-node", Check: "test", Source: handler.Source{Name: "test"}, Space: ref.Namespace,
@@ -41,27 +41,27 @@ func (r *Dispatcher) Try(ctx context.Context, ref history.HandlerRef, spec *mode
 	}
 	payload, err := note.Encode()
 	if err != nil {
-		return Trial{}, err
+		return HandlerTest{}, err
 	}
 	spec.QualifyReferences(ref.Namespace)
 	spec, err = expandVariables(spec, values)
 	if err != nil {
-		return Trial{}, model.Errorf(model.Invalid, "%w", err).WithHint("the handler's variables need a node's properties: muster handler test %s --node NODE", ref.Name)
+		return HandlerTest{}, model.Errorf(model.Invalid, "%w", err).WithHint("the handler's variables need a node's properties: muster handler test %s --node NODE", ref.Name)
 	}
 	began := time.Now()
-	t := Trial{}
+	t := HandlerTest{}
 	t.Receipt, t.Err = r.deliver.out.Send(ctx, spec, &handler.Message{Key: note.Problem, Payload: payload, Note: note})
 	t.Took, t.Final = time.Since(began), handler.IsFinal(t.Err)
 	return t, nil
 }
 
-// Replay returns dead letters of a handler to the outbox, which sends them again, oldest first. Dead letters of
-// closed problems stay, because they would call people for nothing. With q.Ended they are sent too, followed by their
-// closings.
+// Replay puts dead letters (messages that were given up) of a handler back into the outbox, which sends them again,
+// oldest first. Dead letters of closed problems stay, because they would call people for nothing. With q.Ended they
+// are sent too, followed by their closings.
 func (r *Dispatcher) Replay(ctx context.Context, ref history.HandlerRef, q history.ReplayQuery) (history.ReplayCounts, error) {
 	if room := r.deliver.outbox.limit - r.deliver.outbox.undelivered(ref); q.Limit > room/2 {
 		if q.Limit = room / 2; q.Limit < 1 {
-			return history.ReplayCounts{}, model.Errorf(model.Limited, "the queue of handler %s is full", ref.Name).WithHint("see the reason: muster status; replay after the handler accepts messages again")
+			return history.ReplayCounts{}, model.Errorf(model.Limited, "the queue of handler %s is full; replay again when its waiting messages are sent", ref.Name).WithHint("see the reason: muster status; replay after the handler accepts messages again")
 		}
 	}
 	done, err := r.opts.Store.Revive(ctx, ref, r.opts.Now(), q)

@@ -91,7 +91,7 @@ type DeliveryOptions struct {
 	Attempts *attempt.Log
 }
 
-// BatchOptions limits the queue of transitions and its transactions.
+// BatchOptions limits the queue of transitions (changes of events) and the database transactions that write them.
 type BatchOptions struct {
 	Capacity     int64         // most bytes of waiting transitions; default: the capacity of the queue reactions
 	Size         int           // most transitions in one transaction; default 2000
@@ -99,7 +99,7 @@ type BatchOptions struct {
 	GatherOpened time.Duration // the same pause if a problem opened; default Gather
 }
 
-// withDefaults fills the fields that are zero.
+// withDefaults replaces zero values of the options by their defaults.
 func (o Options) withDefaults() Options {
 	o.Batches.Size = cmp.Or(max(o.Batches.Size, 0), 2000)
 	o.Retention = cmp.Or(max(o.Retention, 0), 90*24*time.Hour)
@@ -121,8 +121,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Names is the part of the directory that the dispatcher reads: names of nodes and checks, and the handlers that
-// resources name.
+// Names has the methods by which the dispatcher reads declared resources: names of nodes and checks, and the handlers
+// that resources name.
 type Names interface {
 	route.Directory
 	// NodeProperties returns the properties of a node, for variables in the spec of a handler.
@@ -140,7 +140,7 @@ type Names interface {
 }
 
 // definition returns the check definition by which a transition's status was computed, with the present handlers,
-// route and pipelines; nil: unknown
+// route and pipelines, or nil if it is unknown.
 func definition(names Names, t *event.Transition) *model.CheckDefinition {
 	if t.Source.Check() == model.KeepaliveCheck {
 		return names.Keepalive(t.Node)
@@ -158,7 +158,7 @@ type Replay interface {
 	Close()
 }
 
-// Journal is the part of *journal.Log by which the dispatcher measures how far history is behind
+// Journal has the methods of *journal.Log by which the dispatcher measures how far history is behind.
 type Journal interface {
 	Head() journal.Position
 	SizeAfter(p journal.Position) int64

@@ -76,8 +76,8 @@ func (o *outbox) undelivered(ref history.HandlerRef) int {
 	return o.pending[ref]
 }
 
-// prepare marks deliveries as dead letters that exceed the limit of undelivered messages of their handler. None is
-// sent before add.
+// prepare marks a delivery as a dead letter (given up) if its handler already has as many undelivered messages as its
+// limit allows. None is sent before add.
 func (o *outbox) prepare(list []history.Delivery) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -155,9 +155,9 @@ func (o *outbox) beginQuery() (full []history.HandlerRef, n int) {
 	return full, min(max(n, minDue), maxDue)
 }
 
-// reserve takes one of the handler's slots for concurrent deliveries for a message. It returns false if the message
-// has one already, if none is free, or if the journal does not have the transaction of the message yet. The caller
-// passes arrivals to release.
+// reserve takes one of the handler's sending slots for a message, if one is free. It returns false if the message has
+// one already, if none is free, or if the journal does not have the transaction of the message yet. The caller passes
+// arrivals to release.
 func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 	most := o.slots(one.Handler)
 	o.mu.Lock()
@@ -171,7 +171,7 @@ func (o *outbox) reserve(one *history.Delivery) (arrivals uint64, ok bool) {
 	return o.arrivals, true
 }
 
-// attemptEnd is the state of a message after an attempt: done, to be retried, or waiting for an asset
+// attemptEnd says how an attempt to send a message ended: done, to be retried, or waiting for an asset.
 type attemptEnd int
 
 const (
@@ -180,7 +180,7 @@ const (
 	missingAsset                   // the message is tried again, at once when its missing asset arrives
 )
 
-// release frees the handler's slot that a finished message used. If an asset arrived since reserve, a message that
+// release gives back the handler's sending slot after an attempt. If an asset arrived since reserve, a message that
 // lacked an asset is due at once.
 func (o *outbox) release(one *history.Delivery, as attemptEnd, arrivals uint64) {
 	o.mu.Lock()
@@ -197,7 +197,7 @@ func (o *outbox) release(one *history.Delivery, as attemptEnd, arrivals uint64) 
 	}
 }
 
-// addCount adds n to the number that a map has for a handler, and deletes the entry if the number becomes zero
+// addCount adds n to a handler's number in a map, and deletes the entry when the number becomes zero.
 func addCount(counts map[history.HandlerRef]int, ref history.HandlerRef, n int) {
 	if counts[ref] += n; counts[ref] == 0 {
 		delete(counts, ref)
@@ -234,8 +234,8 @@ func (d *deliverer) retryAssetWaits(ctx context.Context) {
 	}
 }
 
-// attemptWriter writes the results of attempts to the store, several in one transaction. Attempts that end during a
-// write share the next transaction, because one fsync costs the same for one attempt or many.
+// attemptWriter writes the results of attempts to the database, several in one transaction. Attempts that end during
+// a write share the next transaction, because one fsync costs the same for one attempt or many.
 type attemptWriter struct {
 	store   history.Store
 	mu      sync.Mutex

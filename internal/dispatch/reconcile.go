@@ -14,17 +14,17 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// reconciliation has the problems that are open only in history or only in memory at the server's start. Some of
-// their transitions were only late, and are recorded soon; the rest were lost.
+// reconciliation has the problems that, at the server's start, are open in the history database but not in memory, or
+// the other way round. Some of their transitions were only late, and are recorded soon; the rest were lost.
 type reconciliation struct {
 	at     journal.Position        // last position whose transitions the replay emits
 	opened []*model.Problem        // problems that are open in the view and not in history
 	closed map[string]sourceOnNode // problems that are open in history and not in the view
 }
 
-// Compare compares the open problems in memory with those in history, and stores the differences for Run to correct.
-// The view has applied all commits up to a position; each calls fn with each of its open problems. Call Compare after
-// Load and before Run, before new transitions are emitted.
+// Compare compares the open problems in memory with those in the history database, and stores the differences, which
+// Run corrects. The view has applied all commits up to a position; each calls fn with each of its open problems. Call
+// Compare after Load and before Run, before new transitions are emitted.
 func (r *Dispatcher) Compare(at journal.Position, each func(fn func(*model.Problem))) {
 	m := &reconciliation{at: at, closed: maps.Clone(r.router.open)}
 	each(func(p *model.Problem) {
@@ -100,7 +100,7 @@ func (r *Dispatcher) recordMissingOpenings(ctx context.Context, m *reconciliatio
 	return nil
 }
 
-// missingOpening creates the opening transition that history lacks, from the event's state in memory
+// missingOpening creates the opening of a problem that history lacks, from the event's state in memory.
 func (r *Dispatcher) missingOpening(p *model.Problem) *event.Transition {
 	t := event.Transition{Node: p.NodeID, Source: p.Source}
 	if s := r.opts.Routing.Present(p.NodeID, p.Source); s != nil {
@@ -147,8 +147,8 @@ func (r *Dispatcher) recordMissingClosings(ctx context.Context, m *reconciliatio
 	return r.routeAndRecord(ctx, b, 0)
 }
 
-// missingClosing creates the closing transition that history lacks, from the present state of the problem's check or
-// trigger. The time of the closing is known only if the source is OK.
+// missingClosing creates the closing of a problem that history lacks, from the present state of the problem's check
+// or trigger. The time of the closing is known only if the source is OK.
 func (r *Dispatcher) missingClosing(p history.Problem, state *event.Transition) problemChange {
 	t := &event.Transition{Kind: event.ProblemClosed, Node: p.NodeID, Source: p.Source, Definition: p.Definition, Status: model.OK,
 		Received: r.now().UnixNano()}

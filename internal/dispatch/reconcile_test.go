@@ -36,7 +36,7 @@ func (v *testView) openProblem(node model.NodeID, id string) {
 	v.open[node] = &model.Problem{ID: id, NodeID: node, Source: model.CheckSource(1001), Definition: 3, Status: model.Critical, Severity: model.High, Opened: testTime, Output: "as it opened"}
 }
 
-// present returns the present state of a check on a node as a transition
+// present returns the present state of a check on a node.
 func (v *testView) present(node model.NodeID, source model.Source) *event.Transition {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -65,12 +65,13 @@ func (v *testView) compareProblems(at uint64) func(*Dispatcher) {
 	return func(r *Dispatcher) { r.Compare(positionAt(at), v.eachOpen) }
 }
 
-// missedProblems returns the counter of missing openings or closings that the dispatcher has corrected.
+// missedProblems returns the value of the metric that counts missing openings or closings which the dispatcher has
+// corrected.
 func missedProblems(r *runningDispatcher, done string) float64 {
 	return testutil.ToFloat64(r.metrics.missed.WithLabelValues(done))
 }
 
-// decodeRequest decodes the notification that a webhook received.
+// decodeRequest decodes the notification in the body of a request that a webhook received.
 func decodeRequest(t *testing.T, p webhookRequest) *handler.Notification {
 	t.Helper()
 	n := &handler.Notification{}
@@ -82,7 +83,7 @@ func decodeRequest(t *testing.T, p webhookRequest) *handler.Notification {
 // and expects one message about each
 func TestStartNotifiesProblemsMissingInHistory(t *testing.T) {
 	spec, got := newWebhook(t, nil)
-	s, n, v := openSQLite(t), newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), &testView{}
+	s, n, v := openSQLiteStore(t), newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), &testView{}
 	o := Options{Store: s, Names: n, Routing: RoutingOptions{Present: v.present}}
 	r := startDispatcher(t, o)
 	other := openingTransition("over", 1)
@@ -150,8 +151,8 @@ func TestStartNotifiesProblemsMissingInHistory(t *testing.T) {
 	}
 }
 
-// unrelatedTransition returns a transition of another node; once history has it, all earlier transitions are recorded
-// as well
+// unrelatedTransition returns a transition of another node; a test waits for its row in history to know that all
+// earlier transitions were processed.
 func unrelatedTransition(commit uint64) event.Transition {
 	t := statusTransition(1, commit, 0)
 	t.Node = 9999
@@ -173,7 +174,7 @@ func TestOlderHistoryRecordsOpenProblemsWithoutMessage(t *testing.T) {
 		"many were":    {time.Time{}, 200, "opened"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, n, v := openSQLite(t), newTestDirectory(map[string]*model.HandlerSpec{}), &testView{}
+			s, n, v := openSQLiteStore(t), newTestDirectory(map[string]*model.HandlerSpec{}), &testView{}
 			n.definition.Handlers = []string{"pager"}
 			o := Options{Store: s, Names: n, Routing: RoutingOptions{Present: v.present}}
 			for i := range row.open {
@@ -201,11 +202,11 @@ func TestOlderHistoryRecordsOpenProblemsWithoutMessage(t *testing.T) {
 	}
 }
 
-// TestOlderHistoryNotifiesNobodyTwice checks that transitions replayed into a restored history database are recorded
-// but not sent again. Later ones are sent.
+// TestOlderHistoryNotifiesNobodyTwice restores an older history database and replays the journal, and expects the
+// transitions to be recorded and no message to be sent again. Later ones are sent.
 func TestOlderHistoryNotifiesNobodyTwice(t *testing.T) {
 	spec, got := newWebhook(t, nil)
-	s, v := openSQLite(t), &testView{}
+	s, v := openSQLiteStore(t), &testView{}
 	marks := 0
 	var r *runningDispatcher
 	o := Options{Store: s, Names: newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), Routing: RoutingOptions{Present: v.present},
@@ -251,8 +252,8 @@ func TestOlderHistoryNotifiesNobodyTwice(t *testing.T) {
 	}
 }
 
-// TestHeldProblemsAreNotMissing starts with silenced and waiting problems in history, and expects none to be treated
-// as a lost opening
+// TestHeldProblemsAreNotMissing starts with problems in history whose messages were silenced or still waited, and
+// expects none to be treated as a lost opening.
 func TestHeldProblemsAreNotMissing(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute(), "quiet": &model.SilenceSpec{Reason: "known"}})
 	p.openProblem("p1", 10, model.Critical, model.High)

@@ -91,8 +91,8 @@ func TestAddedRouteStepIsNotified(t *testing.T) {
 	p.script(`after 1h; expect lead opened p1`)
 }
 
-// TestEndsAreGroupedLikeOpenings checks that problems opened in one message are closed in one message.
-func TestEndsAreGroupedLikeOpenings(t *testing.T) {
+// TestClosingsAreGroupedLikeOpenings checks that problems opened in one message are closed in one message.
+func TestClosingsAreGroupedLikeOpenings(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.script(`open p1 10; open p2 11; open p3 12; open p4 13; after 1m; expect pager summary p1+p2+p3+p4`)
 	for _, id := range []string{"p1", "p2", "p3"} {
@@ -120,15 +120,15 @@ func TestSilenceDeletedWhileDownHoldsNoProblem(t *testing.T) {
 	p.script(`restart; after 0s; expect pager opened p1`)
 }
 
-// TestNewAcknowledgementReplacesTheEnd acknowledges a problem twice, and expects the expiry of the second
-// acknowledgement to count
+// TestNewAcknowledgementReplacesTheEnd acknowledges a problem twice with different expiry times, and expects the
+// second one to count.
 func TestNewAcknowledgementReplacesTheEnd(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.script(`open p1 10; after 1m; ack p1 ann; after 2h; expect pager opened p1 | pager acknowledged p1
 		ack p1 ann 1m; after 1h; expect pager acknowledged p1 | lead opened p1 | pager reminder p1`)
 }
 
-// TestClockSetBackDelaysNoStep checks that no escalation step waits for hours when the clock jumps back by hours.
+// TestClockSetBackDelaysNoStep sets the clock back by hours, and expects no step of a route to wait for hours.
 func TestClockSetBackDelaysNoStep(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute()})
 	p.script(`open p1 10; after 1m; expect pager opened p1`)
@@ -168,7 +168,7 @@ func TestSummaryHasALineForEachProblem(t *testing.T) {
 // TestWithheldDeliveriesAreNotQueued checks that a withheld delivery is not counted as a message waiting for its
 // handler.
 func TestWithheldDeliveriesAreNotQueued(t *testing.T) {
-	r := New(Options{Store: openSQLite(t)})
+	r := New(Options{Store: openSQLiteStore(t)})
 	ref := history.HandlerRef{Namespace: "default", Name: "pager"}
 	r.deliver.countEnqueued([]history.Delivery{{Handler: ref, State: history.Withheld}, {Handler: ref}, {Handler: ref, State: history.Dead}})
 	if n := r.deliver.outbox.undelivered(ref); n != 1 {
@@ -176,9 +176,9 @@ func TestWithheldDeliveriesAreNotQueued(t *testing.T) {
 	}
 }
 
-// TestMessageWaitsForItsMark expects the outbox to refuse a message until the journal has noted the message's
-// transaction
-func TestMessageWaitsForItsMark(t *testing.T) {
+// TestMessageWaitsForItsJournalRecord expects a message not to be sent before the journal has a record (mark) of its database
+// transaction.
+func TestMessageWaitsForItsJournalRecord(t *testing.T) {
 	o := newOutbox(&queue.Registry{}, func(history.HandlerRef) int { return 1 })
 	o.limit = 10
 	list := []history.Delivery{{ID: 1, Key: "p1/opened", Handler: history.HandlerRef{Namespace: "default", Name: "pager"}}}
@@ -192,8 +192,8 @@ func TestMessageWaitsForItsMark(t *testing.T) {
 	}
 }
 
-// TestReturnedRouteKeepsItsEscalation ends an escalation and creates the same escalation again in one batch, and
-// expects the database to keep it
+// TestReturnedRouteKeepsItsEscalation ends the progress of a problem on a route and starts it again in one
+// transaction, and expects the database to keep the row.
 func TestReturnedRouteKeepsItsEscalation(t *testing.T) {
 	e := &escalation{Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: "p1", Route: "default/a"}}}
 	o := newDeliveryBatch(nil, testTime)
@@ -242,7 +242,7 @@ func TestSilenceUntilResolvedEndsWithItsProblem(t *testing.T) {
 func TestFailedEndOfSilencesIsRetried(t *testing.T) {
 	fails := true
 	var ended []route.Name
-	r := New(Options{Store: openSQLite(t), Now: func() time.Time { return testTime }, Routing: RoutingOptions{EndSilences: func(_ context.Context, ends []SilenceEnd) error {
+	r := New(Options{Store: openSQLiteStore(t), Now: func() time.Time { return testTime }, Routing: RoutingOptions{EndSilences: func(_ context.Context, ends []SilenceEnd) error {
 		if fails {
 			return errors.New("no database")
 		}

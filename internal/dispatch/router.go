@@ -30,7 +30,7 @@ type router struct {
 	unknownUntil time.Time               // history does not know the messages to handlers up to here; zero: it does
 }
 
-// sourceOnNode identifies the source of a problem on its node.
+// sourceOnNode identifies a problem by its node and by its source (such as a check) on this node.
 type sourceOnNode struct {
 	node   model.NodeID
 	source model.Source
@@ -48,7 +48,8 @@ type escalation struct {
 	previousSeverity model.Severity    // severity notified before Severity, until all steps were sent with Severity
 }
 
-// group has the problems of one route that have equal values of its groupBy fields and so share messages
+// group has the problems of one route that have equal values of the route's groupBy fields, and so are reported in
+// common messages.
 type group struct {
 	lead    string
 	flush   time.Time // time of the group's next message; in the past: no message waits
@@ -56,7 +57,7 @@ type group struct {
 	members map[*escalation]bool
 }
 
-// groupKey identifies problems that share messages, a rate limit, or one route step of either. Fields that do not
+// groupKey identifies the problems that share messages, a rate limit, or one step of a route. Fields that do not
 // matter are zero. Problems of a shadow namespace share neither messages nor a rate with other problems.
 type groupKey struct {
 	route, group string
@@ -64,15 +65,15 @@ type groupKey struct {
 	step         int
 }
 
-// compare orders two keys by route, group, shadow and step
+// compare orders two keys by route, groupBy values, shadow mode and step.
 func (k groupKey) compare(o groupKey) int {
 	return cmp.Or(cmp.Compare(k.route, o.route), cmp.Compare(k.group, o.group), compareBools(k.shadow)-compareBools(o.shadow), cmp.Compare(k.step, o.step))
 }
 
-// groupKey returns the key of the message group to which the escalation belongs.
+// groupKey returns the key of the message group (problems reported together) to which the escalation belongs.
 func (e *escalation) groupKey() groupKey { return groupKey{route: e.Route, group: e.Group} }
 
-// rateKey returns the key of the rate limit that applies to the escalation.
+// rateKey returns the key of the rate limit that applies to messages of the escalation.
 func (e *escalation) rateKey() groupKey { return groupKey{route: e.Route, shadow: e.Shadow} }
 
 // newRouter returns a router without escalations (problems on routes)
@@ -84,8 +85,8 @@ func newRouter(o Options) *router {
 	}
 }
 
-// mayHaveBeenSent reports whether a message that was due at this time may have been sent before the history database
-// was restored
+// mayHaveBeenSent reports whether a message with this due time may have been sent already, because the history
+// database was restored from a backup later.
 func (r *router) mayHaveBeenSent(due time.Time) bool {
 	return !due.IsZero() && !due.After(r.unknownUntil)
 }
@@ -158,7 +159,7 @@ func (r *router) removeEscalation(e *escalation) {
 	}
 }
 
-// leaveGroup removes an escalation from its message group
+// leaveGroup removes an escalation (the progress of one problem on one route) from its message group.
 func (r *router) leaveGroup(e *escalation) {
 	key := e.groupKey()
 	if g := r.groups[key]; g != nil {
@@ -197,7 +198,7 @@ func (r *router) apply(o *deliveryBatch, t *problemChange) error {
 	}
 }
 
-// reevaluateAll schedules all waiting escalations for now, because a silence may have ended or a window changed. It
+// reevaluateAll lets the router decide now about all waiting messages, because a silence or window may have ended. It
 // also evaluates escalations whose route has other steps.
 func (r *router) reevaluateAll(now time.Time) {
 	for _, e := range r.all {
@@ -215,7 +216,8 @@ func (r *router) reevaluateAll(now time.Time) {
 	}
 }
 
-// reevaluate makes a waiting escalation due now, unless its messages are to be dropped
+// reevaluate lets the router decide now about the waiting messages of an escalation, unless the problem's messages
+// are dropped for good.
 func (r *router) reevaluate(e *escalation, now time.Time) {
 	if e.Held != nil && !e.Held.Drop && e.Closing == nil {
 		e.Due = now
@@ -271,8 +273,8 @@ func (r *router) shiftTimes(o *deliveryBatch, by time.Duration) {
 	}
 }
 
-// schedule sorts an escalation into the heap by the time of its next message or decision. An escalation without due
-// time waits for a change.
+// schedule puts an escalation (the progress of one problem on one route) into the heap, ordered by the time of its
+// next message or decision. An escalation without due time waits for a change.
 func (r *router) schedule(e *escalation) {
 	at := e.Due
 	if e.Closing == nil && e.Held == nil {
@@ -283,7 +285,7 @@ func (r *router) schedule(e *escalation) {
 	r.scheduleAt(e, at)
 }
 
-// scheduleAt sets the time at which an escalation is evaluated next; zero: never
+// scheduleAt sets the time at which the router decides about an escalation next; zero means never.
 func (r *router) scheduleAt(e *escalation, at time.Time) {
 	if e.index >= 0 {
 		heap.Remove(&r.due, e.index)
@@ -293,7 +295,8 @@ func (r *router) scheduleAt(e *escalation, at time.Time) {
 	}
 }
 
-// nextDue returns the earliest time at which an escalation must be evaluated; zero: none is scheduled
+// nextDue returns the earliest time at which the router must decide about an escalation, or zero if none is
+// scheduled.
 func (r *router) nextDue() time.Time {
 	if len(r.due) == 0 {
 		return time.Time{}
@@ -301,7 +304,7 @@ func (r *router) nextDue() time.Time {
 	return r.due[0].at
 }
 
-// directRoute returns an unnamed route to the handlers that a check or namespace names directly
+// directRoute returns a route without a name, which notifies the handlers that a check or namespace names directly.
 func directRoute(handlers []history.HandlerRef) *route.Route {
 	names := make([]route.Name, len(handlers))
 	for i, h := range handlers {
@@ -362,7 +365,8 @@ func (r *router) openEscalations(t *event.Transition, p *history.Problem, now ti
 	return list
 }
 
-// escalationOf returns a new escalation of a problem on a route, which may be unnamed
+// escalationOf returns a new escalation: the progress of a problem on a route, or on a list of handlers without a
+// route.
 func escalationOf(problem string, to *route.Route) *escalation {
 	e := &escalation{index: -1, Escalation: history.Escalation{EscalationKey: history.EscalationKey{Problem: problem}}}
 	if to.Name != (route.Name{}) {
@@ -375,9 +379,9 @@ func escalationOf(problem string, to *route.Route) *escalation {
 	return e
 }
 
-// inShadow reports whether messages about a problem are only recorded, because its namespace has notifications:
-// shadow. A problem keeps the mode of its opening until it closes, so that no handler gets a closing without an
-// opening.
+// inShadow reports whether messages about a problem are recorded but never sent, because its namespace sets
+// notifications: shadow. A problem keeps the mode of its opening until it closes, so that no handler gets a closing
+// without an opening.
 func (r *router) inShadow(problem, namespace string) bool {
 	if of := r.of[problem]; len(of) > 0 {
 		return of[0].Shadow
@@ -396,13 +400,14 @@ func (r *router) nextGroupMessage(e *escalation, to *route.Route, now time.Time)
 	return g.flush
 }
 
-// dueHeap is a heap of escalations, ordered by the time of their next evaluation, then by problem and route
+// dueHeap is a heap of escalations (the progress of problems on routes), the one with the earliest next decision
+// first.
 type dueHeap []*escalation
 
 // Len returns the number of escalations (heap.Interface)
 func (h dueHeap) Len() int { return len(h) }
 
-// Less orders escalations by time, then by problem and route
+// Less orders escalations by the time of their next decision, then by problem and route.
 func (h dueHeap) Less(i, j int) bool {
 	a, b := h[i], h[j]
 	return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.Problem, b.Problem), cmp.Compare(a.Route, b.Route)) < 0

@@ -23,7 +23,7 @@ type routerScenario struct {
 	t             *testing.T
 	names         *testDirectory
 	table         *route.Table
-	store         *observedStore
+	store         *testStore
 	r             *router
 	massOutage    *route.Hold
 	now           time.Time
@@ -36,10 +36,10 @@ type routerScenario struct {
 	incidents bool // describe messages by their incidents
 }
 
-// newRouterScenario returns a scenario with a router on an SQLite store and these declared routes, silences and
-// calendars
+// newRouterScenario returns a test with a router on an SQLite database and these declared routes, silences and
+// windows.
 func newRouterScenario(t *testing.T, resources map[string]model.Spec) *routerScenario {
-	p := &routerScenario{t: t, names: newTestDirectory(nil), table: route.NewTable(), store: openSQLite(t), now: testTime, open: map[string]*model.Problem{}}
+	p := &routerScenario{t: t, names: newTestDirectory(nil), table: route.NewTable(), store: openSQLiteStore(t), now: testTime, open: map[string]*model.Problem{}}
 	for ref, spec := range resources {
 		p.apply(ref, spec)
 	}
@@ -107,7 +107,7 @@ func (p *routerScenario) problemChange(kind event.TransitionKind, id string, cha
 	return &problemChange{Transition: t, problem: history.Problem{Problem: problem, Namespace: ns, Node: node, SourceName: "disk"}}
 }
 
-// recordBatch runs a step of the router and records its batch, as the dispatcher does.
+// recordBatch runs one decision of the router and writes the resulting rows to the database, as the dispatcher does.
 func (p *routerScenario) recordBatch(do func(*deliveryBatch) error) {
 	p.t.Helper()
 	o := newDeliveryBatch(p.r, p.now)
@@ -134,8 +134,8 @@ func (p *routerScenario) recordBatch(do func(*deliveryBatch) error) {
 	}
 }
 
-// script runs steps that are separated by ; such as "open p1 10; after 1m; ack p1 ann; expect pager opened p1". The
-// rest of a line behind # is a comment.
+// script runs the steps of a test script, separated by semicolons, such as "open p1 10; after 1m; ack p1 ann; expect
+// pager opened p1". The rest of a line behind # is a comment.
 func (p *routerScenario) script(text string) {
 	p.t.Helper()
 	for line := range strings.Lines(text) {
@@ -153,7 +153,7 @@ func (p *routerScenario) script(text string) {
 	}
 }
 
-// runStep runs one step of the script.
+// runStep runs one step of the test script, such as "open p1 10".
 func (p *routerScenario) runStep(verb string, args []string) {
 	p.t.Helper()
 	duration := func(text string) time.Duration {
@@ -223,7 +223,7 @@ func (p *routerScenario) removeResource(kind, name string) {
 	_ = p.table.Apply([]route.Declaration{{Kind: kind, Name: routeName(name)}})
 	p.r.reevaluateAll(p.now)
 	if kind == "Route" {
-		p.routeOpen(&rerouting{})
+		p.chooseRoutesAgain(&rerouteRequest{})
 	}
 }
 
@@ -237,7 +237,7 @@ func (p *routerScenario) closeProblem(id string) {
 	delete(p.open, id)
 }
 
-// acknowledge sets the acknowledgement of a problem; nil removes it
+// acknowledge sets the acknowledgement of a problem, or removes it if ack is nil.
 func (p *routerScenario) acknowledge(id string, ack *model.Ack) {
 	p.t.Helper()
 	p.open[id].Ack = ack
@@ -248,7 +248,8 @@ func (p *routerScenario) acknowledge(id string, ack *model.Ack) {
 	p.applyTransition(kind, id, nil)
 }
 
-// advance moves the clock and evaluates everything that becomes due, in order.
+// advance moves the clock of the test forward, and lets the router decide about everything that becomes due, in
+// order.
 func (p *routerScenario) advance(d time.Duration) {
 	p.t.Helper()
 	end := p.now.Add(d)
@@ -264,7 +265,8 @@ func (p *routerScenario) advance(d time.Duration) {
 // describeIncidents makes expectMessages compare the incident ids of messages as well
 func (p *routerScenario) describeIncidents() { p.incidents = true }
 
-// describeIncident formats the handler, kind and incident id of a message, and the incident id that it replaces
+// describeIncident formats the handler, kind and incident id of a message, and the id of the earlier incident that
+// this one replaces.
 func (p *routerScenario) describeIncident(d *history.Delivery) string {
 	n, err := handler.Decode(d.Payload)
 	testenv.NoError(p.t, err)

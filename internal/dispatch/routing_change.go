@@ -17,15 +17,16 @@ import (
 // the escalations that open problems lack on their present routes, so that no problem stays without notification because
 // it opened before its route.
 
-// RoutingChange has the author of a change of routes or handler lists, and says whether handlers are notified of
-// already open problems
+// RoutingChange has the author of a change of routes or handler lists, and whether it notifies handlers of problems
+// that are already open.
 type RoutingChange struct {
 	OnlyNew bool   // handlers are not notified of them
 	By      string // author of the change
 }
 
-// RoutedProblems describes the open problems for which a change selected one route or handler list.
-type RoutedProblems struct {
+// AffectedProblems counts the open problems that a change moved to one route or handler list, and of how many of them
+// handlers are notified.
+type AffectedProblems struct {
 	Route    string // NAMESPACE/NAME; empty: a check, node or namespace names the handlers
 	Handlers []history.HandlerRef
 	Problems int
@@ -37,25 +38,25 @@ type RoutedProblems struct {
 // routingChanges lets only one change of routes run at a time, and passes each to the goroutine of Run
 type routingChanges struct {
 	sync.Mutex // held by the change under way, or by Run while it routes open problems without a request
-	requests   chan *rerouting
+	requests   chan *rerouteRequest
 }
 
-// rerouting is a request to Run to determine the routes of one or all open problems again
-type rerouting struct {
+// rerouteRequest asks the goroutine of Run to choose the routes of one or all open problems again.
+type rerouteRequest struct {
 	RoutingChange
-	edits   *ReceiverEdits        // nil: unknown
-	preview bool                  // the change is not applied, and nothing is written
-	problem string                // id of the only problem; empty: all
-	done    chan []RoutedProblems // capacity 1
+	edits   *ReceiverEdits          // nil: unknown
+	preview bool                    // the change is not applied, and nothing is written
+	problem string                  // id of the only problem; empty: all
+	done    chan []AffectedProblems // capacity 1
 }
 
 // rerouteWait is the longest time that a change waits for its effect on open problems.
 const rerouteWait = 5 * time.Second
 
-// ChangeRouting runs a function that may change routes or handler lists and returns its edits, which may be nil. It
-// returns the open problems that the edits concern, and those that notify other handlers now. late is true if history is
-// behind: the problems follow, and their number is unknown.
-func (r *Dispatcher) ChangeRouting(ctx context.Context, c RoutingChange, change func() (*ReceiverEdits, error)) (taken []RoutedProblems, late bool, err error) {
+// ChangeRouting calls a function that may change routes or handler lists, then chooses the routes of open problems
+// again if it returned edits. It returns the open problems that the edits concern, and those that notify other
+// handlers now. late is true if history is behind: the problems follow, and their number is unknown.
+func (r *Dispatcher) ChangeRouting(ctx context.Context, c RoutingChange, change func() (*ReceiverEdits, error)) (taken []AffectedProblems, late bool, err error) {
 	r.changes.Lock()
 	defer r.changes.Unlock()
 	table := r.opts.Routing.Table
@@ -64,23 +65,24 @@ func (r *Dispatcher) ChangeRouting(ctx context.Context, c RoutingChange, change 
 	if err != nil || table.ReceiversVersion() == before {
 		return nil, false, err
 	}
-	taken, late = r.changes.await(ctx, table, &rerouting{RoutingChange: c, edits: edits})
+	taken, late = r.changes.await(ctx, table, &rerouteRequest{RoutingChange: c, edits: edits})
 	return taken, late, nil
 }
 
 // NotifyOpen notifies the handlers of an open problem on routes that were created after the problem opened. The
 // result is empty if there are none.
-func (r *Dispatcher) NotifyOpen(ctx context.Context, problem, by string) (taken []RoutedProblems, late bool) {
+func (r *Dispatcher) NotifyOpen(ctx context.Context, problem, by string) (taken []AffectedProblems, late bool) {
 	r.changes.Lock()
 	defer r.changes.Unlock()
-	return r.changes.await(ctx, r.opts.Routing.Table, &rerouting{RoutingChange: RoutingChange{By: by}, problem: problem})
+	return r.changes.await(ctx, r.opts.Routing.Table, &rerouteRequest{RoutingChange: RoutingChange{By: by}, problem: problem})
 }
 
-// await asks Run to route the open problems again and waits for the result. The caller holds the lock.
-func (c *routingChanges) await(ctx context.Context, table *route.Table, request *rerouting) (taken []RoutedProblems, late bool) {
+// await asks the goroutine of Run to choose the routes of open problems again, and waits for the result. The caller
+// holds the lock.
+func (c *routingChanges) await(ctx context.Context, table *route.Table, request *rerouteRequest) (taken []AffectedProblems, late bool) {
 	ctx, cancel := context.WithTimeout(ctx, rerouteWait)
 	defer cancel()
-	request.done = make(chan []RoutedProblems, 1)
+	request.done = make(chan []AffectedProblems, 1)
 	select {
 	case c.requests <- request:
 		table.Announce(false)
@@ -95,9 +97,9 @@ func (c *routingChanges) await(ctx context.Context, table *route.Table, request 
 	}
 }
 
-// routeAfterChange determines the routes of all open problems again, after routes or handler lists changed. It also
-// does so after the start, and if routes or handler lists changed otherwise, unless a change is under way. finish
-// must be called when the batch is recorded.
+// routeAfterChange chooses the routes of all open problems again after routes or handler lists changed. It also does
+// so after the start, and if routes or handler lists changed otherwise, unless a change is under way. finish must be
+// called when the batch is recorded.
 func (r *Dispatcher) routeAfterChange(o *deliveryBatch) (finish func()) {
 	receivers := r.opts.Routing.Table.ReceiversVersion()
 	select {
@@ -115,7 +117,7 @@ func (r *Dispatcher) routeAfterChange(o *deliveryBatch) (finish func()) {
 	}
 	if r.receivers != receivers && r.reconciliation == nil && r.changes.TryLock() {
 		r.receivers = receivers
-		o.routeOpenProblems(&rerouting{})
+		o.routeOpenProblems(&rerouteRequest{})
 		r.changes.Unlock()
 	}
 	return func() {}
@@ -123,7 +125,7 @@ func (r *Dispatcher) routeAfterChange(o *deliveryBatch) (finish func()) {
 
 // routeOpenProblems adds open problems to routes that newly match them, and notifies handlers that were added to
 // steps already sent. The problems of one route become one group, so that one message tells all of them.
-func (o *deliveryBatch) routeOpenProblems(c *rerouting) []RoutedProblems {
+func (o *deliveryBatch) routeOpenProblems(c *rerouteRequest) []AffectedProblems {
 	ids := []string{c.problem}
 	if c.problem == "" {
 		ids = slices.Sorted(maps.Keys(o.open))
@@ -151,7 +153,7 @@ func (o *deliveryBatch) routeOpenProblems(c *rerouting) []RoutedProblems {
 			of(e).present = append(of(e).present, e)
 		}
 	}
-	var out []RoutedProblems
+	var out []AffectedProblems
 	for _, key := range slices.Sorted(maps.Keys(byRoute)) {
 		if one := o.joinRoute(c, byRoute[key].changed, byRoute[key].present); len(one.Handlers) > 0 {
 			out = append(out, one)
@@ -174,7 +176,7 @@ func (e *escalation) routeKey() string {
 
 // escalationsToNotify returns the escalations of an open problem whose handlers may have to be notified since a change,
 // and its other escalations on edited routes.
-func (o *deliveryBatch) escalationsToNotify(c *rerouting, t *event.Transition) (changed, present []*escalation) {
+func (o *deliveryBatch) escalationsToNotify(c *rerouteRequest, t *event.Transition) (changed, present []*escalation) {
 	p := &history.Problem{Problem: *t.Problem}
 	changed = o.openEscalations(t, p, o.now)
 	o.leaveDeletedRoutes(p.ID, changed)
@@ -229,7 +231,7 @@ func (o *deliveryBatch) leaveDeletedRoutes(problem string, opened []*escalation)
 	}
 }
 
-// inheritNotified adds the handlers that a deleted route notified of the problem.
+// inheritNotified takes over from a deleted route which handlers were notified of the problem.
 func (e *escalation) inheritNotified(deleted *escalation) {
 	for _, k := range deleted.Notified {
 		if e.notifiedHandler(k.HandlerRef) != nil {
@@ -243,14 +245,14 @@ func (e *escalation) inheritNotified(deleted *escalation) {
 	}
 }
 
-// notifiedStep reports whether all handlers of a step were notified of the problem.
+// notifiedStep reports whether all handlers of a route's step were notified of the problem.
 func (e *escalation) notifiedStep(step route.Step) bool {
 	return !slices.ContainsFunc(step.To, func(name route.Name) bool { return e.notifiedHandler(history.HandlerRef(name)) == nil })
 }
 
-// addStepHandlers makes sent steps of an escalation due again if handlers were added to these steps. false: there is
-// no such step.
-func (o *deliveryBatch) addStepHandlers(c *rerouting, e *escalation, to *route.Route) (added bool) {
+// addStepHandlers makes sent steps of a route due again for a problem if handlers were added to these steps. false:
+// there is no such step.
+func (o *deliveryBatch) addStepHandlers(c *rerouteRequest, e *escalation, to *route.Route) (added bool) {
 	if e.Route == "" {
 		e.Direct = escalationOf(e.Problem, to).Direct
 	}
@@ -272,11 +274,11 @@ func (o *deliveryBatch) addStepHandlers(c *rerouting, e *escalation, to *route.R
 	return added
 }
 
-// joinRoute adds already open problems to one message group of a route, and schedules or holds their message. It counts
-// them and the problems that the route had before.
-func (o *deliveryBatch) joinRoute(c *rerouting, list, present []*escalation) RoutedProblems {
+// joinRoute adds open problems to one message group of a route that was created later, and schedules or holds back
+// their message. It counts them and the problems that the route had before.
+func (o *deliveryBatch) joinRoute(c *rerouteRequest, list, present []*escalation) AffectedProblems {
 	first := slices.Concat(list, present)[0]
-	out := RoutedProblems{Route: first.Route}
+	out := AffectedProblems{Route: first.Route}
 	to := o.routeOf(first)
 	if to == nil {
 		return out // the route was deleted a moment ago: each escalation is moved at its evaluation
@@ -307,7 +309,7 @@ func (o *deliveryBatch) joinRoute(c *rerouting, list, present []*escalation) Rou
 }
 
 // count adds an open problem to the counts. False: its handlers get a message about it now.
-func (p *RoutedProblems) count(e *escalation, to *route.Route, held bool) bool {
+func (p *AffectedProblems) count(e *escalation, to *route.Route, held bool) bool {
 	p.Problems++
 	switch {
 	case e.notifiedStep(to.Steps[0]) && !e.onlyAdded:
@@ -320,8 +322,8 @@ func (p *RoutedProblems) count(e *escalation, to *route.Route, held bool) bool {
 	return true
 }
 
-// holdUnnotified records an open problem without notifying its handlers, and holds its escalations until its status
-// changes.
+// holdUnnotified adds an open problem to a changed route without notifying handlers: its messages wait until its
+// status changes.
 func (o *deliveryBatch) holdUnnotified(t *problemChange) {
 	o.open[t.problem.ID] = sourceOnNode{t.Node, t.Source}
 	for _, e := range o.openEscalations(t.Transition, &t.problem, o.now) {
@@ -341,7 +343,7 @@ func (r *router) notifyChangedProblem(e *escalation, now time.Time) {
 }
 
 // receivers returns the check definition whose handlers, route and pipelines apply to a problem: as declared now or,
-// if deleted, as at its last result
+// if the check was deleted, as at its last result.
 func receivers(names Names, t *event.Transition) *model.CheckDefinition {
 	if unit := names.SourceUnit(t.Source); unit != nil {
 		if c := unit.Definition.Judgement(t.Source.Instance); c != nil {

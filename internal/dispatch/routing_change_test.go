@@ -13,8 +13,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// routeOpen routes the open problems of a scenario, as the dispatcher does after a change.
-func (p *routerScenario) routeOpen(c *rerouting) (taken []RoutedProblems) {
+// chooseRoutesAgain chooses the routes of the open problems of a test again, as the dispatcher does after a change of
+// routes.
+func (p *routerScenario) chooseRoutesAgain(c *rerouteRequest) (taken []AffectedProblems) {
 	p.t.Helper()
 	p.recordBatch(func(o *deliveryBatch) error {
 		taken = o.routeOpenProblems(c)
@@ -23,9 +24,9 @@ func (p *routerScenario) routeOpen(c *rerouting) (taken []RoutedProblems) {
 	return taken
 }
 
-// TestNewRouteTakesOpenProblems creates a route while problems are open, and expects one message about them, or none
+// TestNewRouteNotifiesOfOpenProblems creates a route while problems are open, and expects one message about them, or none
 // with --only-new
-func TestNewRouteTakesOpenProblems(t *testing.T) {
+func TestNewRouteNotifiesOfOpenProblems(t *testing.T) {
 	p := newRouterScenario(t, nil)
 	p.names.handlers = map[string]*model.HandlerSpec{"pager": {}}
 	for id, node := range map[string]model.NodeID{"p1": 10, "p2": 11, "p3": 12} {
@@ -38,12 +39,12 @@ func TestNewRouteTakesOpenProblems(t *testing.T) {
 		sent = append(sent, b.Deliveries...)
 		return nil
 	}
-	taken := p.routeOpen(&rerouting{})
+	taken := p.chooseRoutesAgain(&rerouteRequest{})
 	if len(taken) != 1 || taken[0].Route != "default/default" || taken[0].Problems != 3 || taken[0].Held != 0 || !taken[0].At.Equal(p.now.Add(route.DefaultGroupWait)) ||
 		taken[0].Handlers[0].Name != "pager" {
 		t.Fatalf("%+v", taken)
 	}
-	if again := p.routeOpen(&rerouting{}); len(again) != 0 {
+	if again := p.chooseRoutesAgain(&rerouteRequest{}); len(again) != 0 {
 		t.Errorf("taken twice: %+v", again)
 	}
 	p.script(`restart; after 1m; expect pager summary p1+p2+p3`)
@@ -55,7 +56,7 @@ func TestNewRouteTakesOpenProblems(t *testing.T) {
 		p.r.open[id] = sourceOnNode{problem.NodeID, problem.Source}
 	}
 	p.apply("default", routeTo("lead", nil)) // another handler in a step that was sent
-	if taken = p.routeOpen(&rerouting{}); len(taken) != 1 || taken[0].Problems != 3 || taken[0].Handlers[0].Name != "lead" {
+	if taken = p.chooseRoutesAgain(&rerouteRequest{}); len(taken) != 1 || taken[0].Problems != 3 || taken[0].Handlers[0].Name != "lead" {
 		t.Errorf("%+v", taken)
 	}
 	p.script(`after 1m; expect lead summary p1+p2+p3`)
@@ -69,14 +70,14 @@ func TestPreviewOfRoutesCountsOpenProblems(t *testing.T) {
 	for id, node := range map[string]model.NodeID{"p1": 10, "p2": 11, "p3": 12} {
 		p.openProblem(id, node, model.Critical, model.High)
 	}
-	preview := func(c *ReceiverEdits, onlyNew bool, want ...RoutedProblems) {
+	preview := func(c *ReceiverEdits, onlyNew bool, want ...AffectedProblems) {
 		t.Helper()
 		if c.Sees == nil {
 			c.Sees = func(string) bool { return true }
 		}
-		var taken []RoutedProblems
+		var taken []AffectedProblems
 		p.recordBatch(func(o *deliveryBatch) error {
-			taken = o.previewOpenProblems(&rerouting{RoutingChange: RoutingChange{OnlyNew: onlyNew}, edits: c, preview: true})
+			taken = o.previewOpenProblems(&rerouteRequest{RoutingChange: RoutingChange{OnlyNew: onlyNew}, edits: c, preview: true})
 			if !o.empty() {
 				t.Error("a preview writes")
 			}
@@ -93,30 +94,30 @@ func TestPreviewOfRoutesCountsOpenProblems(t *testing.T) {
 	declared := func(spec model.Spec) []route.Declaration {
 		return []route.Declaration{{Kind: "Route", Name: name, Spec: spec}}
 	}
-	preview(&ReceiverEdits{Routes: declared(routeTo("pager", nil))}, false, RoutedProblems{Route: "default/default", Problems: 3})
-	preview(&ReceiverEdits{Routes: declared(routeTo("pager", nil))}, true, RoutedProblems{Route: "default/default", Problems: 3, Held: 3})
+	preview(&ReceiverEdits{Routes: declared(routeTo("pager", nil))}, false, AffectedProblems{Route: "default/default", Problems: 3})
+	preview(&ReceiverEdits{Routes: declared(routeTo("pager", nil))}, true, AffectedProblems{Route: "default/default", Problems: 3, Held: 3})
 	preview(&ReceiverEdits{Routes: declared(routeTo("pager", nil)), Sees: func(string) bool { return false }}, false)
-	preview(&ReceiverEdits{Namespaces: map[string]*model.NamespaceSpec{"default": {Handlers: []string{"pager"}}}}, false, RoutedProblems{Problems: 3})
+	preview(&ReceiverEdits{Namespaces: map[string]*model.NamespaceSpec{"default": {Handlers: []string{"pager"}}}}, false, AffectedProblems{Problems: 3})
 	namespace, check, _ := p.names.SourceName(model.CheckSource(1001))
-	preview(&ReceiverEdits{Checks: map[route.Name]*model.CheckSpec{{Namespace: namespace, Name: check}: {Alert: &model.Alert{Handlers: []string{"pager"}}}}}, false, RoutedProblems{Problems: 3})
+	preview(&ReceiverEdits{Checks: map[route.Name]*model.CheckSpec{{Namespace: namespace, Name: check}: {Alert: &model.Alert{Handlers: []string{"pager"}}}}}, false, AffectedProblems{Problems: 3})
 	p.script(`after 1h; expect`)
 	p.apply("default", routeTo("pager", nil))
-	preview(&ReceiverEdits{Routes: declared(routeTo("pager", nil))}, false, RoutedProblems{Route: "default/default", Problems: 3}) // not taken yet
-	p.routeOpen(&rerouting{})
+	preview(&ReceiverEdits{Routes: declared(routeTo("pager", nil))}, false, AffectedProblems{Route: "default/default", Problems: 3}) // not taken yet
+	p.chooseRoutesAgain(&rerouteRequest{})
 	p.script(`after 1m; expect pager summary p1+p2+p3`)
 	for id, problem := range p.open { // history knows them
 		p.r.open[id] = sourceOnNode{problem.NodeID, problem.Source}
 	}
-	preview(&ReceiverEdits{Routes: declared(routeTo("pager", nil))}, false, RoutedProblems{Route: "default/default", Problems: 3, Notified: 3})
+	preview(&ReceiverEdits{Routes: declared(routeTo("pager", nil))}, false, AffectedProblems{Route: "default/default", Problems: 3, Notified: 3})
 	preview(&ReceiverEdits{Routes: declared(nil)}, false)
-	preview(&ReceiverEdits{Routes: declared(routeTo("lead", nil))}, false, RoutedProblems{Route: "default/default", Problems: 3})
-	if again := p.routeOpen(&rerouting{}); len(again) != 0 {
+	preview(&ReceiverEdits{Routes: declared(routeTo("lead", nil))}, false, AffectedProblems{Route: "default/default", Problems: 3})
+	if again := p.chooseRoutesAgain(&rerouteRequest{}); len(again) != 0 {
 		t.Errorf("a preview changed the escalations: %+v", again)
 	}
 }
 
-// TestRouteInPlaceOfADeletedOneCountsNotifiedProblems checks that a route which takes problems from a deleted route
-// counts them, notifies only handlers that were not notified, and sends one closing.
+// TestRouteInPlaceOfADeletedOneCountsNotifiedProblems replaces a route, and expects the new one to notify of open
+// problems only handlers that were not notified before, and of each closing once.
 func TestRouteInPlaceOfADeletedOneCountsNotifiedProblems(t *testing.T) {
 	for _, order := range []string{"create, delete", "delete, create"} {
 		p := newRouterScenario(t, map[string]model.Spec{"a": routeTo("pager", &model.Selector{})})
@@ -127,17 +128,17 @@ func TestRouteInPlaceOfADeletedOneCountsNotifiedProblems(t *testing.T) {
 		if order == "delete, create" {
 			p.script("remove Route a; after 1m; expect")
 		}
-		want := []RoutedProblems{{Route: "default/b", Handlers: []history.HandlerRef{{Namespace: "default", Name: "pager"}}, Problems: 2, Notified: 2}}
-		if would := newDeliveryBatch(p.r, p.now).previewOpenProblems(&rerouting{edits: edits, preview: true}); !reflect.DeepEqual(would, want) {
+		want := []AffectedProblems{{Route: "default/b", Handlers: []history.HandlerRef{{Namespace: "default", Name: "pager"}}, Problems: 2, Notified: 2}}
+		if would := newDeliveryBatch(p.r, p.now).previewOpenProblems(&rerouteRequest{edits: edits, preview: true}); !reflect.DeepEqual(would, want) {
 			t.Errorf("%s: preview %+v, want %+v", order, would, want)
 		}
 		testenv.NoError(t, p.table.Apply(edits.Routes))
 		p.r.reevaluateAll(p.now)
 		p.advance(0) // the dispatcher may send a due message before it reads the change
-		if taken := p.routeOpen(&rerouting{edits: edits}); !reflect.DeepEqual(taken, want) {
+		if taken := p.chooseRoutesAgain(&rerouteRequest{edits: edits}); !reflect.DeepEqual(taken, want) {
 			t.Errorf("%s: %+v, want %+v", order, taken, want)
 		}
-		if again := p.routeOpen(&rerouting{edits: edits}); !reflect.DeepEqual(again, want) {
+		if again := p.chooseRoutesAgain(&rerouteRequest{edits: edits}); !reflect.DeepEqual(again, want) {
 			t.Errorf("%s: the same route applied again: %+v, want %+v", order, again, want)
 		}
 		p.script(`after 20m; expect; after 10m; expect lead summary p1+p2; close p1; close p2; after 1m
@@ -145,40 +146,41 @@ func TestRouteInPlaceOfADeletedOneCountsNotifiedProblems(t *testing.T) {
 	}
 }
 
-// With --only-new nobody is notified of a problem that is open already, until its status changes or a person asks for it.
-func TestOnlyNewLeavesOpenProblems(t *testing.T) {
+// TestOnlyNewNotifiesNobodyOfOpenProblems changes routes with --only-new, and expects no message about a problem that
+// is already open, until its status changes or a person asks for it.
+func TestOnlyNewNotifiesNobodyOfOpenProblems(t *testing.T) {
 	p := newRouterScenario(t, nil)
 	p.openProblem("p1", 10, model.Critical, model.High)
 	p.openProblem("p2", 11, model.Critical, model.High)
 	p.apply("default", routeTo("pager", nil))
-	taken := p.routeOpen(&rerouting{RoutingChange: RoutingChange{OnlyNew: true, By: "ann"}})
+	taken := p.chooseRoutesAgain(&rerouteRequest{RoutingChange: RoutingChange{OnlyNew: true, By: "ann"}})
 	if len(taken) != 1 || taken[0].Problems != 2 || taken[0].Held != 2 || !taken[0].At.IsZero() {
 		t.Fatalf("%+v", taken)
 	}
-	if again := p.routeOpen(&rerouting{}); len(again) != 0 { // another route changed
+	if again := p.chooseRoutesAgain(&rerouteRequest{}); len(again) != 0 { // another route changed
 		t.Errorf("taken again: %+v", again)
 	}
 	p.script(`restart; after 1h; expect`)
 	p.r.open["p1"] = sourceOnNode{10, model.CheckSource(1001)} // history knows it
-	if taken = p.routeOpen(&rerouting{problem: "p1"}); len(taken) != 1 || taken[0].Problems != 1 || taken[0].Held != 0 {
+	if taken = p.chooseRoutesAgain(&rerouteRequest{problem: "p1"}); len(taken) != 1 || taken[0].Problems != 1 || taken[0].Held != 0 {
 		t.Errorf("%+v", taken)
 	}
 	p.script(`after 1m; expect pager opened p1`)
 	p.apply("default", routeTo("lead", nil))
-	if taken = p.routeOpen(&rerouting{RoutingChange: RoutingChange{OnlyNew: true}}); len(taken) != 1 || taken[0].Problems != 1 {
+	if taken = p.chooseRoutesAgain(&rerouteRequest{RoutingChange: RoutingChange{OnlyNew: true}}); len(taken) != 1 || taken[0].Problems != 1 {
 		t.Errorf("%+v", taken)
 	}
-	if again := p.routeOpen(&rerouting{}); len(again) != 0 {
+	if again := p.chooseRoutesAgain(&rerouteRequest{}); len(again) != 0 {
 		t.Errorf("the added handler is notified: %+v", again)
 	}
 	p.script(`after 1h; expect`)
 }
 
-// A change of routes returns only after the new escalations of open problems are recorded; after a crash before that,
-// the next start routes these problems.
+// TestChangeOfRoutesIsRecordedBeforeItReturns expects a change of routes to return only after its effect on open
+// problems is in the database, and the next start to redo a change that a crash interrupted.
 func TestChangeOfRoutesIsRecordedBeforeItReturns(t *testing.T) {
 	spec, got := newWebhook(t, nil)
-	s, n, v := openSQLite(t), newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), &testView{}
+	s, n, v := openSQLiteStore(t), newTestDirectory(map[string]*model.HandlerSpec{"pager": spec}), &testView{}
 	n.definition.Handlers = nil
 	table := route.NewTable()
 	o := Options{Store: s, Names: n, Routing: RoutingOptions{Table: table, Present: v.present}}

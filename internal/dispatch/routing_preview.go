@@ -34,19 +34,19 @@ func (p *ReceiverEdits) concern(m *route.Problem, to *route.Route) bool {
 // PreviewRouting returns the open problems for which a planned change would select other routes or handler lists; it
 // changes nothing. Problems count as held while a silence, a window or an acknowledgement holds them. late is true if
 // history is behind.
-func (r *Dispatcher) PreviewRouting(ctx context.Context, c RoutingChange, edits *ReceiverEdits) (taken []RoutedProblems, late bool) {
+func (r *Dispatcher) PreviewRouting(ctx context.Context, c RoutingChange, edits *ReceiverEdits) (taken []AffectedProblems, late bool) {
 	r.changes.Lock()
 	defer r.changes.Unlock()
-	return r.changes.await(ctx, r.opts.Routing.Table, &rerouting{RoutingChange: c, edits: edits, preview: true})
+	return r.changes.await(ctx, r.opts.Routing.Table, &rerouteRequest{RoutingChange: c, edits: edits, preview: true})
 }
 
-// previewOpenProblems returns the open problems that routeOpenProblems would count after the change of a preview.
-func (o *deliveryBatch) previewOpenProblems(c *rerouting) (out []RoutedProblems) {
+// previewOpenProblems returns the open problems that a previewed change of routes would move to another route.
+func (o *deliveryBatch) previewOpenProblems(c *rerouteRequest) (out []AffectedProblems) {
 	table, err := o.Table.WithRoutes(c.edits.Routes)
 	if err != nil {
 		return nil // intent refuses such a route
 	}
-	byRoute := map[string]*RoutedProblems{}
+	byRoute := map[string]*AffectedProblems{}
 	for _, id := range slices.Sorted(maps.Keys(o.open)) {
 		at := o.open[id]
 		t := o.Present(at.node, at.source)
@@ -78,7 +78,7 @@ func (o *deliveryBatch) previewOpenProblems(c *rerouting) (out []RoutedProblems)
 			}
 			one := byRoute[e.routeKey()]
 			if one == nil {
-				one = &RoutedProblems{Route: e.Route}
+				one = &AffectedProblems{Route: e.Route}
 				for _, name := range to.Steps[0].To {
 					one.Handlers = append(one.Handlers, history.HandlerRef(name))
 				}
@@ -93,7 +93,8 @@ func (o *deliveryBatch) previewOpenProblems(c *rerouting) (out []RoutedProblems)
 	return out
 }
 
-// inheritFromDeleted copies to a new escalation the handlers that were notified through routes which are deleted now.
+// inheritFromDeleted takes over from deleted routes, for a problem on a new route, which handlers were notified
+// already.
 func (o *deliveryBatch) inheritFromDeleted(e *escalation, table *route.Table) {
 	for _, old := range o.of[e.Problem] {
 		namespace, name := model.SplitRef("", old.Route)
@@ -103,8 +104,8 @@ func (o *deliveryBatch) inheritFromDeleted(e *escalation, table *route.Table) {
 	}
 }
 
-// receivers returns the definition whose handlers, route and pipelines decide about a problem after the change; c is the
-// present one.
+// receivers returns the definition whose handlers, route and pipelines a problem would have after the change; the
+// parameter c is the present definition.
 func (p *ReceiverEdits) receivers(m *route.Problem, t *event.Transition, c *model.CheckDefinition) *model.CheckDefinition {
 	if c == nil || t.Source.Kind != model.SourceCheck {
 		return c
@@ -123,7 +124,8 @@ func (p *ReceiverEdits) receivers(m *route.Problem, t *event.Transition, c *mode
 	return &after
 }
 
-// previewNamespaces is a Names in which namespaces have the handlers that a previewed change gives them
+// previewNamespaces is a Names with the handlers that namespaces would have after a previewed change, and all other
+// names as they are.
 type previewNamespaces struct {
 	Names
 	changed map[string]*model.NamespaceSpec

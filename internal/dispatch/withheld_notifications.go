@@ -18,8 +18,8 @@ type SilenceEnd struct {
 	At      time.Time
 }
 
-// endedSilences returns the silences with untilResolved that held a problem when the problem closed. History may be
-// late, so silences created after that time are left out.
+// endedSilences returns the silences with untilResolved that ended because the problem that they silenced closed.
+// History may be late, so silences created after that time are left out.
 func (r *router) endedSilences(changes []problemChange) (ends []SilenceEnd) {
 	if r.EndSilences == nil {
 		return nil
@@ -66,8 +66,8 @@ func (r *Dispatcher) endSilences(ctx context.Context, ends []SilenceEnd) {
 	}
 }
 
-// dependencyHold returns the reason to hold messages because a check or node on which the problem depends fails or
-// has just recovered; nil: none
+// dependencyHold returns the reason to hold messages back because a check or node on which the problem depends fails
+// or has just recovered, or nil if none does.
 func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) *route.Hold {
 	if r.Dependencies == nil {
 		return nil
@@ -119,7 +119,7 @@ func (r *router) twoIntervals(p *model.Problem) time.Duration {
 	return 2 * time.Minute // the check has a calendar instead of an interval
 }
 
-// waitForDependency lets an escalation wait until the problem of the check or node on which it depends closes
+// waitForDependency makes messages wait until the problem closes of the check or node on which their problem depends.
 func (r *router) waitForDependency(e *escalation, dependency string) {
 	if e.dependency == dependency {
 		return
@@ -131,7 +131,7 @@ func (r *router) waitForDependency(e *escalation, dependency string) {
 	r.dependents[dependency][e] = true
 }
 
-// releaseDependency ends the waiting of an escalation for the problem on which it depends
+// releaseDependency ends the waiting of messages for the problem of a check or node on which theirs depends.
 func (r *router) releaseDependency(e *escalation) {
 	if delete(r.dependents[e.dependency], e); len(r.dependents[e.dependency]) == 0 {
 		delete(r.dependents, e.dependency)
@@ -157,7 +157,7 @@ func (r *router) dependencyClosed(dependency string, now time.Time) {
 	}
 }
 
-// heldByRate reports whether the route's rate limit holds the escalation.
+// heldByRate reports whether the route's rate limit holds messages of the escalation back.
 func (e *escalation) heldByRate() bool { return e.Held != nil && e.Held.Kind == route.OverRate }
 
 // countOpeningMessage counts a first message about new problems against the route's rate limit, and reports whether
@@ -176,8 +176,8 @@ func (o *deliveryBatch) countOpeningMessage(of groupKey, rate *model.RouteRate) 
 	return p.Sent <= rate.Messages
 }
 
-// holdRateExcess holds the escalations that exceed the route's rate limit, and returns the others. It holds the
-// others until the span of the rate ends, and then one message tells all of them.
+// holdRateExcess holds back messages of the escalations that exceed the route's rate limit, and returns the other
+// escalations. It holds the others until the span of the rate ends, and then one message tells all of them.
 func (o *deliveryBatch) holdRateExcess(list []*escalation) []*escalation {
 	to := list[0].route
 	known := func(e *escalation) bool { return len(e.Notified) > 0 }
@@ -198,8 +198,9 @@ func (o *deliveryBatch) holdRateExcess(list []*escalation) []*escalation {
 	})
 }
 
-// rateHoldLasts reports whether the route's rate limit still holds an escalation, which is then scheduled for the end
-// of the hold. Other problems may have begun the next span of the rate meanwhile.
+// rateHoldLasts reports whether the route's rate limit still holds messages of an escalation back; if so, it
+// schedules the next decision for the end of the limit. Other problems may have begun the next span of the rate
+// meanwhile.
 func (r *router) rateHoldLasts(e *escalation, now time.Time) bool {
 	to := r.routeOf(e)
 	if !e.heldByRate() || !now.Before(e.Held.Until) || to == nil || to.Rate == nil {
@@ -210,8 +211,8 @@ func (r *router) rateHoldLasts(e *escalation, now time.Time) bool {
 	return true
 }
 
-// notifyRateExcess sends one message about all problems, open or closed, that the route's rate limit has held. The
-// open problems become one group.
+// notifyRateExcess sends one message about all problems, open or closed, whose messages the route's rate limit has
+// held back. The open problems become one group.
 func (o *deliveryBatch) notifyRateExcess(list []*escalation, step int) error {
 	slices.SortFunc(list, func(a, b *escalation) int {
 		return cmp.Or(compareBools(a.Closing != nil)-compareBools(b.Closing != nil), cmp.Compare(a.Problem, b.Problem))
@@ -227,7 +228,7 @@ func (o *deliveryBatch) notifyRateExcess(list []*escalation, step int) error {
 	return o.notify(list, step, why)
 }
 
-// moveToGroup moves an escalation to another message group
+// moveToGroup moves an escalation (the progress of one problem on one route) to another message group.
 func (r *router) moveToGroup(e *escalation, name, lead string) {
 	r.leaveGroup(e)
 	e.Group, e.Lead = name, lead

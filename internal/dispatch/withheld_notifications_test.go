@@ -21,9 +21,9 @@ func limitedRoute(steps ...model.RouteStep) *model.RouteSpec {
 	return &model.RouteSpec{GroupBy: []string{"node", "check"}, GroupWait: &at, Rate: &model.RouteRate{Messages: 2}, Steps: append([]model.RouteStep{{To: []string{"pager"}}}, steps...)}
 }
 
-// TestRateExcessIsOneMessage checks that problems above the rate limit are sent in one message at the end of the
+// TestProblemsAboveTheRateLimitShareOneMessage checks that problems above the rate limit are sent in one message at the end of the
 // hour, and their closings in one message too.
-func TestRateExcessIsOneMessage(t *testing.T) {
+func TestProblemsAboveTheRateLimitShareOneMessage(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
 	p.script(`open p1 10; after 1m; open p2 11; expect pager opened p1 | pager opened p2`)
 	for i, id := range []string{"p3", "p4", "p5"} {
@@ -61,9 +61,9 @@ func TestRateLimitsOpeningsOnly(t *testing.T) {
 		after 1h; expect pager opened p3`)
 }
 
-// TestRateExcessIsNotDelayedByTheNextHour opens a problem just after a rate limit's hour, and expects the held
+// TestProblemsAboveTheRateLimitWaitOneHourOnly opens a problem just after a rate limit's hour, and expects the held
 // problems not to wait another hour
-func TestRateExcessIsNotDelayedByTheNextHour(t *testing.T) {
+func TestProblemsAboveTheRateLimitWaitOneHourOnly(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
 		p.script(`open p1 10; open p2 11; open p3 12; open p4 13; expect pager opened p1 | pager opened p2`)
@@ -88,9 +88,9 @@ func TestClockSetBackExtendsNoRateHold(t *testing.T) {
 	p.script(`after 31m; expect pager opened p3`)
 }
 
-// TestRateExcessStatesItsReason checks that a message delayed by the rate limit names the route and its limit.
+// TestMessageAfterTheRateLimitStatesItsReason checks that a message delayed by the rate limit names the route and its limit.
 // Messages of a shadow namespace have a rate of their own.
-func TestRateExcessStatesItsReason(t *testing.T) {
+func TestMessageAfterTheRateLimitStatesItsReason(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
 	p.script(`open p1 10; open p2 11; open p3 12; open p4 13`)
 	p.shadow = true
@@ -119,7 +119,7 @@ func TestRateSurvivesRestart(t *testing.T) {
 		after 51m; expect pager opened p3; restart; open p4 13; open p5 14; expect pager opened p4  # p3 was the first of this hour`)
 }
 
-// dependOn makes all other nodes depend on the node front, whose failures are detected within a minute
+// dependOn makes all other nodes depend on the node front, whose failures the server detects within a minute.
 func (p *routerScenario) dependOn(front model.NodeID) {
 	p.dependencies = func(node model.NodeID, source model.Source) []route.Dependency {
 		if node == front {

@@ -4,5 +4,5 @@ package doctor
 
 import "context"
 
-// examineDatabases finds nothing: this build has no server, so the machine has no databases.
+// examineDatabases does nothing: this build has no server, so the machine has no databases to check.
 func examineDatabases(context.Context, Target) []Finding { return nil }

@@ -29,30 +29,30 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// Verdict is the rating of a finding: fine, warning or bad.
-type Verdict string
+// Rating is the rating of a finding: fine, warning or bad.
+type Rating string
 
 // The verdicts.
 const (
-	Fine Verdict = "ok"
-	Warn Verdict = "warn" // works, but slowly, or not for long
-	Bad  Verdict = "bad"  // does not work
+	Fine Rating = "ok"
+	Warn Rating = "warn" // works, but slowly, or not for long
+	Bad  Rating = "bad"  // does not work
 )
 
 // Finding is one result of an examination: its name, measured value, rating and the command that repairs a fault.
 type Finding struct {
-	Verdict  Verdict `json:"verdict"`
-	What     string  `json:"what"`
-	Measured string  `json:"measured"`
-	Needed   string  `json:"needed,omitempty"`
-	Mend     string  `json:"mend,omitempty"` // command to type
+	Rating   Rating `json:"verdict"`
+	What     string `json:"what"`
+	Measured string `json:"measured"`
+	Needed   string `json:"needed,omitempty"`
+	Mend     string `json:"mend,omitempty"` // command to type
 }
 
-// failUnless returns the finding unchanged if `well` is true, else with this rating and the command that repairs the
-// fault
-func (f Finding) failUnless(well bool, verdict Verdict, mend string) []Finding {
+// failUnless returns the finding unchanged if well is true, else with this rating and the command that repairs the
+// fault.
+func (f Finding) failUnless(well bool, verdict Rating, mend string) []Finding {
 	if !well {
-		f.Verdict, f.Mend = verdict, mend
+		f.Rating, f.Mend = verdict, mend
 	}
 	return []Finding{f}
 }
@@ -183,14 +183,14 @@ func examineDisk(p Target, m machineReader) []Finding {
 	f := Finding{Fine, "free disk", formatSize(free) + " in " + folder, formatSize(max(need, 0)) + ": the rest of the journal's budget and 1 GiB", ""}
 	out := f.failUnless(free >= need, Warn, fmt.Sprintf("free disk space, or start with --journal-budget %dMiB", max(free/2>>20, 64)))
 	if free < fullDisk {
-		out[0].Verdict, out[0].Mend = Bad, FullDiskText(p.Data, folder)
+		out[0].Rating, out[0].Mend = Bad, FullDiskText(p.Data, folder)
 	}
 	k := Finding{Fine, "file system", kind, "local: ext4, xfs, btrfs, zfs", ""}
 	switch kind {
 	case "nfs", "cifs", "fuse":
-		k.Verdict, k.Mend = Bad, "put --data on a local disk: locks and fsync are not reliable here"
+		k.Rating, k.Mend = Bad, "put --data on a local disk: locks and fsync are not reliable here"
 	case "tmpfs", "overlay":
-		k.Verdict, k.Mend = Warn, "put --data on a disk that survives a restart"
+		k.Rating, k.Mend = Warn, "put --data on a disk that survives a restart"
 	}
 	return append(out, k)
 }
@@ -239,19 +239,19 @@ func rateCertificateLife(cert *x509.Certificate, file string, now time.Time) Fin
 	f := Finding{Fine, "certificate " + file, "until " + cert.NotAfter.UTC().Format(time.DateOnly), "", ""}
 	switch {
 	case left <= 0:
-		f.Verdict, f.Measured = Bad, "ended "+cert.NotAfter.UTC().Format(time.DateOnly)
+		f.Rating, f.Measured = Bad, "ended "+cert.NotAfter.UTC().Format(time.DateOnly)
 	case left < 48*time.Hour:
-		f.Verdict, f.Measured = Warn, f.Measured+fmt.Sprintf(", %d hours", int(left.Hours()))
+		f.Rating, f.Measured = Warn, f.Measured+fmt.Sprintf(", %d hours", int(left.Hours()))
 	default:
 		f.Measured += fmt.Sprintf(", %d days", int(left.Hours()/24))
 		if cert.IsCA && left < 365*24*time.Hour || !cert.IsCA && left < 7*24*time.Hour {
-			f.Verdict = Warn
+			f.Rating = Warn
 		}
 	}
 	switch {
-	case f.Verdict == Fine && cert.IsCA:
+	case f.Rating == Fine && cert.IsCA:
 		f.Needed = "more than a year"
-	case f.Verdict == Fine:
+	case f.Rating == Fine:
 		f.Needed = "the server renews the certificate automatically"
 	case cert.IsCA:
 		f.Needed, f.Mend = "more than a year: all agents trust it", "plan a new enrolment of all agents: a new data folder makes a new CA"
@@ -341,7 +341,8 @@ func folderSize(path string) (total int64) {
 // formatSize formats a size in bytes for people: 1.5 GiB.
 func formatSize(bytes int64) string { return model.Size(bytes).Approximate() }
 
-// openAdminPage opens a page of the admin listener; nil: it is not configured or does not answer.
+// openAdminPage opens a page of the admin listener, or returns nil if the listener is not configured or does not
+// answer.
 func openAdminPage(ctx context.Context, p Target, path string, timeout time.Duration) io.ReadCloser {
 	if p.Admin == "" {
 		return nil

@@ -40,7 +40,7 @@ func TestFaultsOnThisMachineHaveCommands(t *testing.T) {
 	p := Target{Data: filepath.Join(t.TempDir(), "not", "yet"), Budget: 1 << 60, Agents: 100_000_000, URL: "https://127.0.0.1:1"}
 	findings := Examine(t.Context(), p)
 	for _, what := range []string{"open files", "free disk", "memory", "server"} {
-		if f := requireFinding(t, findings, what); f.Verdict == Fine || f.Mend == "" {
+		if f := requireFinding(t, findings, what); f.Rating == Fine || f.Mend == "" {
 			t.Errorf("%s: %+v: want a complaint with the command that mends it", what, f)
 		}
 	}
@@ -53,7 +53,7 @@ func TestFaultsOnThisMachineHaveCommands(t *testing.T) {
 func TestUnknownHostIsNotAStoppedServer(t *testing.T) {
 	list := examineAddresses(t.Context(), Target{URL: "https://nosuch..invalid:8443"})
 	f := requireFinding(t, list, "server")
-	if f.Verdict != Bad || f.Measured != "cannot find the host nosuch..invalid" || !strings.Contains(f.Mend, "getent hosts nosuch..invalid") {
+	if f.Rating != Bad || f.Measured != "cannot find the host nosuch..invalid" || !strings.Contains(f.Mend, "getent hosts nosuch..invalid") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -64,7 +64,7 @@ func TestHealthyMachineHasNoFaults(t *testing.T) {
 		t.Skip("measured on Linux")
 	}
 	findings := Examine(t.Context(), Target{Data: t.TempDir(), Budget: 1 << 20, Agents: 10})
-	if f := requireFinding(t, findings, "open files"); f.Verdict != Fine {
+	if f := requireFinding(t, findings, "open files"); f.Rating != Fine {
 		t.Errorf("%+v", f)
 	}
 }
@@ -75,7 +75,7 @@ func TestCertificateLifeIsRated(t *testing.T) {
 	for _, c := range []struct {
 		ca       bool
 		left     time.Duration
-		verdict  Verdict
+		verdict  Rating
 		measured string
 	}{
 		{false, 396 * 24 * time.Hour, Fine, "until 2027-04-01, 396 days"}, {false, 3 * 24 * time.Hour, Warn, "until 2026-03-04, 3 days"},
@@ -83,7 +83,7 @@ func TestCertificateLifeIsRated(t *testing.T) {
 		{true, 7300 * 24 * time.Hour, Fine, "until 2046-02-24, 7300 days"}, {true, 300 * 24 * time.Hour, Warn, "until 2026-12-26, 300 days"},
 	} {
 		f := rateCertificateLife(&x509.Certificate{IsCA: c.ca, NotAfter: now.Add(c.left)}, "x.crt", now)
-		if f.Verdict != c.verdict || f.Measured != c.measured || f.Verdict != Fine && (f.Mend == "" || f.Needed == "") {
+		if f.Rating != c.verdict || f.Measured != c.measured || f.Rating != Fine && (f.Mend == "" || f.Needed == "") {
 			t.Errorf("%+v: %+v", c, f)
 		}
 	}
@@ -117,7 +117,7 @@ func TestEachFaultIsOneFindingWithCommand(t *testing.T) {
 		what     string
 		examine  func(Target, machineReader) []Finding
 		spoil    func(m *machineReader, files map[string]string)
-		verdict  Verdict
+		verdict  Rating
 		measured string
 		mend     string
 	}{
@@ -158,11 +158,11 @@ func TestEachFaultIsOneFindingWithCommand(t *testing.T) {
 	} {
 		m, files := healthyMachine()
 		p := Target{Data: t.TempDir(), Budget: 4 << 30, Agents: 1000}
-		if f := requireFinding(t, c.examine(p, m), healthyFindingName(c.what, "disk", "free disk")); f.Verdict != Fine || f.Mend != "" {
+		if f := requireFinding(t, c.examine(p, m), healthyFindingName(c.what, "disk", "free disk")); f.Rating != Fine || f.Mend != "" {
 			t.Errorf("a healthy machine: %+v", f)
 		}
 		c.spoil(&m, files)
-		if f := requireFinding(t, c.examine(p, m), c.what); f.Verdict != c.verdict || !strings.Contains(f.Measured, c.measured) || !strings.Contains(f.Mend, c.mend) {
+		if f := requireFinding(t, c.examine(p, m), c.what); f.Rating != c.verdict || !strings.Contains(f.Measured, c.measured) || !strings.Contains(f.Mend, c.mend) {
 			t.Errorf("%s: %+v, want %s, %q and %q", c.what, f, c.verdict, c.measured, c.mend)
 		}
 	}
@@ -176,8 +176,8 @@ func healthyFindingName(what, failure, instead string) string {
 	return what
 }
 
-// TestSyncTimesAreRatedByPercentile expects few measured fdatasync times to be rated by the slowest one, and many by
-// the 99th percentile
+// TestSyncTimesAreRatedByPercentile expects few measured times of fdatasync to be rated by the slowest one, and many
+// by the 99th percentile.
 func TestSyncTimesAreRatedByPercentile(t *testing.T) {
 	if got := rateSyncTimes(nil); got != nil {
 		t.Errorf("nothing measured: %+v", got)
@@ -193,24 +193,24 @@ func TestSyncTimesAreRatedByPercentile(t *testing.T) {
 	}
 	for _, c := range []struct {
 		times    []time.Duration
-		verdict  Verdict
+		verdict  Rating
 		measured string
 	}{
 		{times(ms, 1, 1), Fine, "p50 1 ms, worst 1 ms of 1"}, {times(80*ms, 1, 100), Warn, "p50 1 ms, worst 80 ms of 100"},
 		{times(80*ms, 1, 1000), Fine, "p50 1 ms, p99 1 ms of 1000"}, {times(60*ms, 20, 1000), Warn, "p50 1 ms, p99 60 ms of 1000"},
 	} {
-		if f := rateSyncTimes(c.times)[0]; f.Verdict != c.verdict || f.Measured != c.measured {
+		if f := rateSyncTimes(c.times)[0]; f.Rating != c.verdict || f.Measured != c.measured {
 			t.Errorf("%+v, want %s %s", f, c.verdict, c.measured)
 		}
 	}
 }
 
-// TestHistoryLagIsReported reads metrics of a server whose history is up to date, behind, or being rebuilt from the
-// journal, and expects the finding.
+// TestHistoryLagIsReported reads metrics of a server whose history is up to date, behind or being rebuilt from the
+// journal, and expects the right finding for each.
 func TestHistoryLagIsReported(t *testing.T) {
 	for _, c := range []struct {
 		name, metrics string
-		verdict       Verdict
+		verdict       Rating
 		measured      string
 	}{
 		{"keeps up", "muster_dispatch_behind_seconds 2.5\nmuster_dispatch_behind_bytes 4096\nmuster_dispatch_rederiving 0\n", Fine, "keeps up"},
@@ -233,15 +233,15 @@ func TestHistoryLagIsReported(t *testing.T) {
 				}
 				return
 			}
-			if len(got) != 1 || got[0].Verdict != c.verdict || !strings.Contains(got[0].Measured, c.measured) || (got[0].Mend == "") != (c.verdict == Fine) {
+			if len(got) != 1 || got[0].Rating != c.verdict || !strings.Contains(got[0].Measured, c.measured) || (got[0].Mend == "") != (c.verdict == Fine) {
 				t.Errorf("found %+v, want %s: %s", got, c.verdict, c.measured)
 			}
 		})
 	}
 }
 
-// TestUnusableArchivesAreReported reads pages about archives and expects a finding for each one that agents cannot
-// get.
+// TestUnusableArchivesAreReported reads the server's page about Asset archives, and expects a finding for each
+// archive that agents cannot get.
 func TestUnusableArchivesAreReported(t *testing.T) {
 	wrong := func(n int) string {
 		one := `{"asset":"default/tools","for":"linux amd64","trouble":"nobody has uploaded it","mend":"muster asset add tools FILE -n default"}`
@@ -253,10 +253,10 @@ func TestUnusableArchivesAreReported(t *testing.T) {
 		last       Finding
 	}{
 		{"none", `{"archives":0}`, 0, Finding{}},
-		{"whole", `{"archives":3}`, 1, Finding{Verdict: Fine, What: "assets", Measured: "3 archives, all complete"}},
-		{"many bytes", `{"archives":3,"unread":2}`, 1, Finding{Verdict: Fine, What: "assets", Measured: "3 archives, all present; 2 not verified within the time limit"}},
-		{"one", wrong(1), 1, Finding{Verdict: Warn, What: "asset default/tools for linux amd64", Measured: "nobody has uploaded it", Mend: "muster asset add tools FILE -n default"}},
-		{"many", wrong(25), 21, Finding{Verdict: Warn, What: "assets", Measured: "5 more unusable archives", Mend: "muster asset list"}},
+		{"whole", `{"archives":3}`, 1, Finding{Rating: Fine, What: "assets", Measured: "3 archives, all complete"}},
+		{"many bytes", `{"archives":3,"unread":2}`, 1, Finding{Rating: Fine, What: "assets", Measured: "3 archives, all present; 2 not verified within the time limit"}},
+		{"one", wrong(1), 1, Finding{Rating: Warn, What: "asset default/tools for linux amd64", Measured: "nobody has uploaded it", Mend: "muster asset add tools FILE -n default"}},
+		{"many", wrong(25), 21, Finding{Rating: Warn, What: "assets", Measured: "5 more unusable archives", Mend: "muster asset list"}},
 		{"another server", "404 page not found", 0, Finding{}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -307,16 +307,16 @@ func TestSeriesFolder(t *testing.T) {
 	}
 	testenv.NoError(t, os.Mkdir(p.journalFolder(), 0o700))
 	folder := filepath.Join(p.Data, "series")
-	if got := examineSeries(p); len(got) != 1 || got[0].Verdict != Warn || !strings.Contains(got[0].Measured, folder) || !strings.Contains(got[0].Mend, "anew") {
+	if got := examineSeries(p); len(got) != 1 || got[0].Rating != Warn || !strings.Contains(got[0].Measured, folder) || !strings.Contains(got[0].Mend, "anew") {
 		t.Errorf("missing: %v", got)
 	}
 	block := filepath.Join(folder, "01ARZ3NDEKTSV4RRFFQ69G5FAV.damaged")
 	testenv.NoError(t, os.MkdirAll(block, 0o700))
-	if got := examineSeries(p); len(got) != 2 || got[0].Verdict != Warn || !strings.Contains(got[0].Measured, block) || !strings.Contains(got[0].Mend, "rm -r "+block) || got[1].Verdict != Fine {
+	if got := examineSeries(p); len(got) != 2 || got[0].Rating != Warn || !strings.Contains(got[0].Measured, block) || !strings.Contains(got[0].Mend, "rm -r "+block) || got[1].Rating != Fine {
 		t.Errorf("damaged: %v", got)
 	}
 	testenv.NoError(t, os.Remove(block))
-	if got := examineSeries(p); len(got) != 1 || got[0].Verdict != Fine {
+	if got := examineSeries(p); len(got) != 1 || got[0].Rating != Fine {
 		t.Errorf("whole: %v", got)
 	}
 }

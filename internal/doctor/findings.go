@@ -140,7 +140,7 @@ func examineHistoryLag(ctx context.Context, p Target) []Finding {
 	return []Finding{f}
 }
 
-// readGauges reads the values of the named gauges from a page of Prometheus metrics
+// readGauges reads the values of the named gauges from Prometheus metrics in text form.
 func readGauges(page io.Reader, names ...string) map[string]float64 {
 	out := map[string]float64{}
 	lines := bufio.NewScanner(io.LimitReader(page, 16<<20))
@@ -182,14 +182,14 @@ func examineSeries(p Target) (out []Finding) {
 // AssetsPath is the page of the admin listener with the faults of Asset archives.
 const AssetsPath = "/debug/assets"
 
-// Assets is the JSON page on which the server lists archives that agents cannot download
+// Assets is the admin listener's JSON page with the Assets whose archives agents cannot download.
 type Assets struct {
 	Archives int          `json:"archives"` // that Assets name
 	Unread   int          `json:"unread"`   // archives among them that the time did not allow to read
 	Wrong    []WrongAsset `json:"wrong"`
 }
 
-// WrongAsset is an archive of an Asset that agents cannot get, with the reason.
+// WrongAsset is an Asset whose archive agents cannot get, with the reason.
 type WrongAsset struct {
 	Asset   string `json:"asset"` // NAMESPACE/NAME
 	For     string `json:"for"`   // the machines; empty: all

@@ -51,7 +51,7 @@ func (d *Decoder) Field(t *Tree, name string, v any) {
 	}
 }
 
-// FieldPlaces returns line and column of each decoded field, for the positions of later errors
+// FieldPlaces returns line and column of each decoded field, so that later errors about a field can point to it.
 func (d *Decoder) FieldPlaces(from int) FieldPlaces {
 	w := FieldPlaces{File: d.file, places: d.places}
 	for _, f := range d.Flaws[min(from, len(d.Flaws)):] {

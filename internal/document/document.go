@@ -60,8 +60,8 @@ type FieldPlaces struct {
 	flawed []string         // fields that could not be decoded
 }
 
-// Place sets file, line and column of validation errors to the position of the field, or of the nearest enclosing
-// field. It drops flaws that only follow from a field that could not be decoded.
+// Place sets file, line and column of validation errors to the position of the field that they name, or of the
+// nearest field around it. It drops flaws that only follow from a field that could not be decoded.
 func (w *FieldPlaces) Place(flaws model.Flaws) model.Flaws {
 	flaws = slices.DeleteFunc(flaws, w.followsFromUndecodedField)
 	for _, f := range flaws {
@@ -70,7 +70,7 @@ func (w *FieldPlaces) Place(flaws model.Flaws) model.Flaws {
 	return flaws
 }
 
-// Locate sets file, line and column of an error to the position of the field that it names
+// Locate sets file, line and column of one error to the position of the field that it names.
 func (w *FieldPlaces) Locate(f *model.Flaw) *model.Flaw {
 	at := w.nearestPlace(f.Field)
 	f.File, f.Line, f.Column = w.File, at.line, at.column
@@ -108,7 +108,7 @@ func (w *FieldPlaces) nearestPlace(field string) place {
 	}
 }
 
-// Sort sorts errors by their line and column in the file
+// Sort sorts errors about a file by their line and column.
 func Sort(flaws model.Flaws) {
 	slices.SortStableFunc(flaws, func(a, b *model.Flaw) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 }
@@ -130,7 +130,7 @@ func explainYAMLError(message string, line []byte) (text, hint string) {
 	return text, hint
 }
 
-// lineOfText returns the line with this number (from 1) of a text; nil: the text has fewer lines
+// lineOfText returns the line with this number (from 1) of a text, or nil if the text has fewer lines.
 func lineOfText(data []byte, number int) []byte {
 	for line := range bytes.Lines(data) {
 		if number--; number == 0 {
@@ -198,7 +198,8 @@ func (d *Decoder) spellingHint(t reflect.Type, word, at string) string {
 	return "fields here: " + strings.Join(names, ", ")
 }
 
-// findFieldPath returns the path of the field with this name that is nearest to the root of a spec; empty: none.
+// findFieldPath returns the path of the field with this name that is nearest to the root of a spec, or "" if no field
+// has the name.
 func findFieldPath(t reflect.Type, word, path string, depth int) string {
 	if t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
@@ -274,7 +275,7 @@ var errNotOneDocument = errors.New("not one document")
 // yaml11Booleans lists words that parsers of YAML 1.1 read as true or false.
 var yaml11Booleans = map[string]bool{"y": true, "n": true, "yes": true, "no": true, "on": true, "off": true}
 
-// toYAML converts the tree to a node of the YAML library.
+// toYAML converts the parsed tree to a node of the YAML library.
 func (t *Tree) toYAML() *yaml.Node {
 	scalar := func(tag string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: t.text} }
 	switch t.kind {

@@ -23,7 +23,7 @@ func (r *Reader) Documents(data []byte) []*Tree {
 	return r.parseYAMLDocuments(data)
 }
 
-// looksLikeJSON reports whether a file is JSON ({"kind": …), not YAML in braces ({kind: … or {).
+// looksLikeJSON reports whether a file is JSON ({"kind": …) and not YAML that begins with a brace ({kind: … or {{).
 func looksLikeJSON(data []byte) bool {
 	rest, object := bytes.CutPrefix(bytes.TrimLeft(data, " \t\r\n"), []byte("{"))
 	return object && bytes.HasPrefix(bytes.TrimLeft(rest, " \t\r\n"), []byte(`"`))
@@ -108,8 +108,8 @@ func (r *Reader) parseYAMLDocuments(data []byte) (docs []*Tree) {
 	}
 }
 
-// textFromNextDocument returns the text from the first "---" after a line, and the number of lines before it; nil: no
-// document follows.
+// textFromNextDocument returns the text from the first "---" after a line, and the number of lines before it; the
+// text is nil if no document follows.
 func textFromNextDocument(data []byte, line int) (rest []byte, lines int) {
 	for len(data) > 0 {
 		if lines >= line && bytes.HasPrefix(data, []byte("---")) {
@@ -170,10 +170,10 @@ func (r *Reader) parseYAMLUntilError(data []byte) (docs []*Tree, line int) {
 // placeOf returns line and column of a YAML node.
 func (r *Reader) placeOf(n *yaml.Node) place { return place{n.Line + r.skipped, n.Column} }
 
-// treeFromYAML converts a node of the YAML library to a tree.
+// treeFromYAML converts a node of the YAML library to a Tree.
 func (r *Reader) treeFromYAML(n *yaml.Node, depth int) (*Tree, error) {
 	t := &Tree{place: r.placeOf(n)}
-	if err := r.countValue(t.place, depth); err != nil {
+	if err := r.checkSize(t.place, depth); err != nil {
 		return nil, err
 	}
 	switch n.Kind {
@@ -245,7 +245,7 @@ func (r *Reader) readYAMLMapping(t *Tree, n *yaml.Node, depth int) error {
 	return nil
 }
 
-// readYAMLScalar converts a YAML scalar to a tree with its type and text.
+// readYAMLScalar converts a YAML scalar (text, number, boolean or null) to a tree with its type and text.
 func (r *Reader) readYAMLScalar(t *Tree, n *yaml.Node) {
 	switch tag := n.ShortTag(); tag {
 	case "!!null":

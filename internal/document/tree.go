@@ -41,7 +41,7 @@ func (k valueType) String() string {
 	return [...]string{"nothing", "text", "a number", "true or false", "a list", "a mapping"}[k]
 }
 
-// Get returns the value of a key in a mapping; nil: the key is absent.
+// Get returns the value of a key in a mapping, or nil if the key is absent.
 func (t *Tree) Get(name string) *Tree {
 	for _, k := range t.keys {
 		if k.name == name {
@@ -51,7 +51,7 @@ func (t *Tree) Get(name string) *Tree {
 	return nil
 }
 
-// Text returns a scalar as text; null, lists and mappings give an empty text.
+// Text returns a scalar (text, number or boolean) as text; null, lists and mappings give an empty text.
 func (t *Tree) Text() string { return t.text }
 
 // IsMapping reports whether the value is a mapping.
@@ -131,12 +131,12 @@ type Reader struct {
 // NewReader returns a reader for a file of this name, which its errors mention.
 func NewReader(file string) *Reader { return &Reader{file: file} }
 
-// Flaw records an error about a field, with the line and column of its value. The hint is the text to write.
+// Flaw records an error (flaw) about a field, with the line and column of its value. The hint is the text to write.
 func (r *Reader) Flaw(t *Tree, field, hint, format string, args ...any) {
 	r.recordFlaw(t.place, field, hint, format, args...)
 }
 
-// recordFlaw records an error, up to a maximum of model.MaxFlaws errors
+// recordFlaw records an error (flaw) of the file, up to a maximum of model.MaxFlaws errors.
 func (r *Reader) recordFlaw(at place, field, hint, format string, args ...any) {
 	if !r.Full() {
 		r.Flaws = append(r.Flaws, &model.Flaw{File: r.file, Line: at.line, Column: at.column,
@@ -149,8 +149,9 @@ func (r *Reader) Full() bool { return len(r.Flaws) >= model.MaxFlaws }
 
 var errTooBig = errors.New("too big")
 
-// countValue counts the parsed values of a file, and returns an error for too many or too deeply nested values.
-func (r *Reader) countValue(at place, depth int) error {
+// checkSize counts the parsed values of a file, and returns an error if the file has too many values or nests them
+// too deeply.
+func (r *Reader) checkSize(at place, depth int) error {
 	if r.aliases > 0 {
 		r.aliased++
 	}

@@ -110,8 +110,8 @@ func parseSource(source string, before int) (*ast.Program, error) {
 	return nil, model.Errorf(model.Invalid, "the expression is wrong: %w", err)
 }
 
-// errorAt returns an error about an expression with line and column. idx counts from 1 in functionHead and the
-// expression.
+// errorAt returns an error about a JavaScript expression with its line and column. idx counts from 1 in functionHead
+// and the expression.
 func errorAt(expression string, idx file.Idx, format string, args ...any) error {
 	offset := min(max(int(idx)-1-len(functionHead), 0), len(expression))
 	line, column := 1, 1
@@ -141,8 +141,8 @@ func lastStatement(body *ast.BlockStatement) (*ast.Statement, bool) {
 // notSpace has the characters of \S as ranges of a class.
 const notSpace = `\u0000-\u0008\u000e-\u001f!-\u009f\u00a1-\u167f\u1681-\u1fff\u200b-\u2027\u202a-\u202e\u2030-\u205e\u2060-\u2fff\u3001-\ufefe\uff00-\uffff`
 
-// expandNotSpace replaces \S within character classes of a regular expression by its characters, because the
-// interpreter's linear-time engine supports it only outside of them
+// expandNotSpace replaces \S in character classes of a regular expression by the characters that it means, because
+// the interpreter's linear-time engine knows \S only outside of classes.
 func expandNotSpace(pattern string) string {
 	if !strings.Contains(pattern, `\S`) {
 		return pattern
@@ -197,14 +197,14 @@ type Library struct {
 // MaxLibraries bounds the libraries of one program together, in bytes.
 const MaxLibraries = 256 << 10
 
-// withLibraries returns the source of an expression with the sources of its libraries before it. Each library is
-// checked alone by the rules of expressions, so that errors name it.
+// withLibraries returns the JavaScript source of an expression with the sources of its libraries in front of it. Each
+// library is checked alone by the rules of expressions, so that errors name it.
 func withLibraries(libraries []Library, expression string) (string, error) {
 	var b strings.Builder
 	size := 0
 	for _, l := range libraries {
 		if size += len(l.Source); size > MaxLibraries {
-			return "", model.Errorf(model.TooLarge, "the libraries have more than %d bytes together", MaxLibraries)
+			return "", model.Errorf(model.TooLarge, "the JavaScript libraries have more than %d bytes together", MaxLibraries)
 		}
 		alone, err := parseSource(l.Source, 0)
 		if err == nil {
@@ -319,7 +319,7 @@ func lengthCheckCall(right ast.Expression) ast.Expression {
 	return &ast.CallExpression{Callee: &ast.Identifier{Name: addend, Idx: at}, LeftParenthesis: at, ArgumentList: []ast.Expression{right}, RightParenthesis: at}
 }
 
-// isLogical reports whether an expression is &&, || or ??.
+// isLogical reports whether a JavaScript expression is a logical one: &&, || or ??
 func isLogical(x ast.Expression) bool {
 	b, ok := x.(*ast.BinaryExpression)
 	return ok && (b.Operator == token.LOGICAL_AND || b.Operator == token.LOGICAL_OR || b.Operator == token.COALESCE)

@@ -1,6 +1,6 @@
 // Package filter evaluates Sensu's event filters and mutators (run.go): JavaScript (ES5 and a little more) over an
 // event, in a sandbox; and Zabbix's preprocessing scripts (script.go) over a value. It knows no pipelines: a caller compiles a Filter once and calls it with events in Sensu's shape
-// (Shape converts an event of Muster's).
+// (SensuEvent converts an event of Muster's).
 //
 // An expression is parsed, checked against an allow-list of syntax, and run in an interpreter whose built-ins are pruned to
 // an allow-list, bounded and frozen. It reaches nothing of the host: no require, no eval, no Function, no console. Each

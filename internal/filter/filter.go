@@ -49,8 +49,8 @@ func New(action Action, expressions []string, when func(time.Time) bool, librari
 	return f, nil
 }
 
-// Verdict is the decision of a filter about one event: whether the event passes, and the reason.
-type Verdict struct {
+// Decision is the decision of a filter about one event: whether the event passes, and the reason.
+type Decision struct {
 	Pass   bool
 	Reason string   // reason why the event was dropped, or the error; else empty
 	Failed []string // of each expression that could not be evaluated: which, and why; belongs on the event
@@ -58,11 +58,11 @@ type Verdict struct {
 
 // Decide returns whether the filter lets a Sensu event pass, with the reason. An expression that fails is left out:
 // the other expressions decide, and without any the event passes; the verdict holds the error.
-func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time) Verdict {
+func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time) Decision {
 	if v, decided := f.DecideByTime(now); decided {
 		return v
 	}
-	v := Verdict{Pass: true}
+	v := Decision{Pass: true}
 	for i, p := range f.programs {
 		answer, err := p.Run(ctx, event, now)
 		if err != nil {
@@ -83,14 +83,14 @@ func (f *Filter) Decide(ctx context.Context, event map[string]any, now time.Time
 
 // DecideByTime decides about all events by the filter's time windows: an allow filter drops them outside its windows,
 // a deny filter inside. False: the expressions decide.
-func (f *Filter) DecideByTime(now time.Time) (v Verdict, decided bool) {
+func (f *Filter) DecideByTime(now time.Time) (v Decision, decided bool) {
 	switch {
 	case f.when == nil || f.when(now) == (f.action == Allow):
 		return v, false
 	case f.action == Allow:
-		return Verdict{Reason: "the filter allows events only at certain times, not now"}, true
+		return Decision{Reason: "the filter allows events only at certain times, not now"}, true
 	}
-	return Verdict{Reason: "the filter denies all events at certain times, such as now"}, true
+	return Decision{Reason: "the filter denies all events at certain times, such as now"}, true
 }
 
 // shortenSource shortens the source of an expression to one line of at most 60 characters.

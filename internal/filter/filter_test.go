@@ -23,7 +23,7 @@ func failingEvent() map[string]any {
 		Entity: Entity{Labels: map[string]string{"env": "production", "region": "eu-west-1"}, Groups: []string{"linux", "web"}},
 		Check:  Check{CheckDefinition: &model.CheckDefinition{Interval: time.Minute}, Labels: map[string]string{"team": "storage"}},
 	}
-	return ForExpressions(s, Shape(s))
+	return ForExpressions(s, SensuEvent(s))
 }
 
 // TestCommonExpressionsEvaluate evaluates filter expressions that are common in Sensu installations, and expects
@@ -153,8 +153,8 @@ func TestSandboxReachesNoHost(t *testing.T) {
 	}
 }
 
-// TestEvaluationLeavesNoTraceForNextEvent evaluates an expression that assigns variables and expects none of them in
-// the next evaluation.
+// TestEvaluationLeavesNoTraceForNextEvent evaluates an expression that assigns variables, and expects the next
+// evaluation to see none of them.
 func TestEvaluationLeavesNoTraceForNextEvent(t *testing.T) {
 	p, err := Compile("var seen; var before = seen; seen = true; event.check.status = 0; event.entity.labels.x = 'y'; before === undefined")
 	if err != nil {
@@ -176,8 +176,8 @@ func TestEvaluationLeavesNoTraceForNextEvent(t *testing.T) {
 	}
 }
 
-// TestDecideFollowsActionAndTime expects that filters allow or deny events by their action, their expressions and
-// their time window.
+// TestDecideFollowsActionAndTime expects filters to let events pass or to drop them by their action (allow or deny),
+// their expressions and their time window.
 func TestDecideFollowsActionAndTime(t *testing.T) {
 	never, always := func(time.Time) bool { return false }, func(time.Time) bool { return true }
 	for _, c := range []struct {
@@ -332,8 +332,8 @@ func TestUndeclaredLibraryVariablesEndWithEvent(t *testing.T) {
 	}
 }
 
-// TestMutationReturnsHandlerInput runs mutators that return texts, objects or nothing, and expects the resulting
-// input of the handler
+// TestMutationReturnsHandlerInput runs mutators (scripts that change an event) that return texts, objects or nothing,
+// and expects the resulting input of the handler.
 func TestMutationReturnsHandlerInput(t *testing.T) {
 	for _, c := range []struct{ body, want, wrong string }{
 		{"return event.check.output", "CRITICAL: 97% used\n", ""},

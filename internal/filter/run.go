@@ -32,8 +32,8 @@ func (p *Program) Run(ctx context.Context, event map[string]any, now time.Time) 
 	return answer, err
 }
 
-// run evaluates the program with an event or the value of a script as input, then calls `take` with the result and
-// the input. An interpreter in which an evaluation failed is not used again.
+// run evaluates the program with an event or a script's value as input, then calls the function take with the result
+// and the input. An interpreter in which an evaluation failed is not used again.
 func (p *Program) run(ctx context.Context, event any, now time.Time, take func(s *sandbox, result, event goja.Value) error) (err error) {
 	if err := ctx.Err(); err != nil {
 		return model.Errorf(model.Unavailable, "the expression was not evaluated: %w", err)
@@ -49,7 +49,7 @@ func (p *Program) run(ctx context.Context, event any, now time.Time, take func(s
 	}
 	defer func() {
 		if r := recover(); r != nil { // a fault of the interpreter must not take the server along
-			err = model.Errorf(model.Internal, "the expression crashed its interpreter: %v", r)
+			err = model.Errorf(model.Internal, "the expression crashed the JavaScript interpreter: %v", r)
 		}
 	}()
 	s.now, s.seed = now, uint64(now.UnixNano())
@@ -119,7 +119,7 @@ func explainFailure(err error) error {
 	return model.Errorf(model.Invalid, "the expression failed: %w", err)
 }
 
-// copyIn copies a Go value into the interpreter, so that expressions cannot change the event.
+// copyIn copies a Go value into the JavaScript interpreter, so that expressions cannot change the event itself.
 func (s *sandbox) copyIn(v any, depth int) (goja.Value, error) {
 	if depth > maxEventDepth {
 		return nil, model.Errorf(model.Invalid, "the event has more than %d levels, or contains itself", maxEventDepth)
@@ -150,7 +150,7 @@ func (s *sandbox) copyIn(v any, depth int) (goja.Value, error) {
 	case []string:
 		return s.newArray(len(v), func(i int) (goja.Value, error) { return s.runtime.ToValue(v[i]), nil })
 	}
-	return nil, model.Errorf(model.Internal, "the event has a %T, which expressions do not support", v)
+	return nil, model.Errorf(model.Internal, "the event has a value of the Go type %T, which expressions do not support", v)
 }
 
 // aliasMetadata makes the metadata of entity and check readable without the word metadata, as in Sensu:
@@ -205,8 +205,8 @@ const (
 	suspensionTime = time.Minute // duration of a suspension
 )
 
-// suspension counts consecutive evaluations above the time limit, and suspends a program that is repeatedly too slow.
-// Its events are treated as events of an expression that fails.
+// suspension counts consecutive evaluations that exceed the time limit, and suspends a program that is too slow again
+// and again. Its events are treated as events of an expression that fails.
 type suspension struct {
 	mu         sync.Mutex
 	slowInARow int       // in a row
@@ -292,8 +292,8 @@ func (s *sandbox) encodeJSON(v goja.Value) ([]byte, error) {
 	return text, nil
 }
 
-// copyOut copies a value of the interpreter to Go as JSON.stringify would, without calling toJSON. room is the
-// approximate number of bytes that the output may still have.
+// copyOut copies a value of the JavaScript interpreter to Go in the form of JSON.stringify, but without calling the
+// script's toJSON. room is the approximate number of bytes that the output may still have.
 func (s *sandbox) copyOut(v goja.Value, depth int, room *int) (any, error) {
 	if depth > maxEventDepth {
 		return nil, model.Errorf(model.Invalid, "the value has more than %d levels, or contains itself", maxEventDepth)

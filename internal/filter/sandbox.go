@@ -15,7 +15,7 @@ import (
 
 const maxCalls = 128 // JavaScript calls inside each other
 
-// sandbox is one restricted JavaScript interpreter with a program loaded.
+// sandbox is a JavaScript interpreter with restricted functions, into which one program is loaded.
 type sandbox struct {
 	runtime *goja.Runtime
 	decide  goja.Callable
@@ -68,7 +68,7 @@ func newSandbox(code *goja.Program, script bool) (*sandbox, error) {
 	s.runtime.SetTimeSource(func() time.Time { return s.now })
 	s.runtime.SetParserOptions()
 	if err := s.restrictBuiltins(script); err != nil {
-		return nil, model.Errorf(model.Internal, "close the sandbox: %w", err)
+		return nil, model.Errorf(model.Internal, "restrict the JavaScript interpreter: %w", err)
 	}
 	fn, err := s.runtime.RunProgram(code)
 	if err != nil {
@@ -76,7 +76,7 @@ func newSandbox(code *goja.Program, script bool) (*sandbox, error) {
 	}
 	decide, ok := goja.AssertFunction(fn)
 	if !ok {
-		return nil, model.Errorf(model.Internal, "the expression did not compile to a function")
+		return nil, model.Errorf(model.Internal, "the expression did not compile to a JavaScript function")
 	}
 	s.decide = decide
 	return s, nil

@@ -25,8 +25,8 @@ const scriptHead = `(function(value){"use strict";`
 // Script is a compiled Zabbix preprocessing script: the body of a JavaScript function of a value
 type Script struct{ program *Program }
 
-// CompileScript compiles a Zabbix preprocessing script: the body of a JavaScript function with the parameter value.
-// Variables may be undeclared. Errors say line and column.
+// CompileScript compiles a Zabbix preprocessing script: the body of a JavaScript function whose parameter is named
+// value. Variables may be undeclared. Errors say line and column.
 func CompileScript(body string) (*Script, error) {
 	if len(body) > MaxScript {
 		return nil, model.Errorf(model.TooLarge, "the script has %d bytes, the limit is %d", len(body), MaxScript)

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Subject has an event together with the data from which Sensu's version of the event is built
+// Subject has an event of Muster with everything else that the same event in Sensu's form contains.
 type Subject struct {
 	Event         *model.Event
 	ID            string // id of this event
@@ -55,28 +55,28 @@ type Check struct {
 // Run is one past run of a check in the history of an event: time and exit code
 type Run struct{ Executed, Status uint32 } // s since 1970, exit code
 
-// Shape converts an event to the JSON object of a Sensu event, as handlers and mutators receive it, with times and
+// SensuEvent converts an event to the JSON object of a Sensu event, as handlers and mutators receive it, with times and
 // durations in seconds. Node and groups are entity and subscriptions.
-func Shape(s *Subject) map[string]any {
+func SensuEvent(s *Subject) map[string]any {
 	e := s.Event
 	event := map[string]any{
 		"metadata": map[string]any{"namespace": e.Namespace}, "id": s.ID, "timestamp": seconds(e.Received), "sequence": s.Sequence,
-		"entity": entityShape(s), "pipelines": nil,
+		"entity": sensuEntity(s), "pipelines": nil,
 	}
 	if e.CheckID != model.MetricsCheck { // an event with metrics alone has no check in Sensu
-		check := checkShape(s)
+		check := sensuCheck(s)
 		event["check"] = check
 		if list := check["pipelines"].([]any); len(list) > 0 {
 			event["pipelines"] = list
 		}
 	}
 	if len(e.Values) > 0 {
-		event["metrics"] = map[string]any{"handlers": orNil(metricHandlers(s.Check.Pipelines)), "points": PointsShape(e)}
+		event["metrics"] = map[string]any{"handlers": orNil(metricHandlers(s.Check.Pipelines)), "points": SensuPoints(e)}
 	}
 	return event
 }
 
-// ForExpressions adds to a Sensu event the fields that only filter expressions read, such as is_incident
+// ForExpressions adds to a Sensu event the fields that only filter expressions read, such as is_incident.
 func ForExpressions(s *Subject, event map[string]any) map[string]any {
 	out := maps.Clone(event)
 	out["metadata"] = map[string]any{"namespace": s.Event.Namespace, "labels": map[string]string{}, "annotations": map[string]string{}}
@@ -93,7 +93,7 @@ func ForExpressions(s *Subject, event map[string]any) map[string]any {
 // defaultRedact lists the keys of labels and annotations whose values Sensu hides by default.
 var defaultRedact = []string{"password", "passwd", "pass", "api_key", "api_token", "access_key", "secret_key", "private_key", "secret"}
 
-// redactedPairs returns labels or annotations with the values of secret keys redacted; nil: there are none
+// redactedPairs returns labels or annotations with the values of secret keys redacted, or nil if there are none.
 func redactedPairs(pairs map[string]string, keys []string) any {
 	if len(pairs) == 0 {
 		return nil
@@ -115,9 +115,9 @@ type reportedEntity struct {
 	Labels, Annotations map[string]string
 }
 
-// entityShape converts an event's node to a Sensu entity: the entity that the agent reported, with declared labels,
+// sensuEntity converts an event's node to a Sensu entity: the entity that the agent reported, with declared labels,
 // annotations and groups
-func entityShape(s *Subject) map[string]any {
+func sensuEntity(s *Subject) map[string]any {
 	n := &s.Entity
 	var reported reportedEntity
 	out := map[string]any{}
@@ -127,7 +127,7 @@ func entityShape(s *Subject) map[string]any {
 	name := n.name(s.Event)
 	delete(out, "labels")
 	delete(out, "annotations")
-	metadata := metadataShape(name, s.Event.Namespace)
+	metadata := sensuMetadata(name, s.Event.Namespace)
 	keys := reported.Redact
 	if len(keys) == 0 {
 		keys = defaultRedact
@@ -181,8 +181,8 @@ func plainEntity(n *Entity) map[string]any {
 	}
 }
 
-// checkShape converts an event's check, with its result, to the JSON object of a Sensu check
-func checkShape(s *Subject) map[string]any {
+// sensuCheck converts an event's check, with its result, to the JSON object of a Sensu check
+func sensuCheck(s *Subject) map[string]any {
 	e, c := s.Event, &s.Check
 	definition := c.CheckDefinition
 	if definition == nil {
@@ -193,15 +193,15 @@ func checkShape(s *Subject) map[string]any {
 		issued = e.Executed
 	}
 	name := cmp.Or(c.DisplayName, e.Check)
-	out := configShape(definition, s.subscriptionsOf(s.Check.Groups))
-	metadata := metadataShape(name, e.Namespace)
+	out := sensuCheckConfig(definition, s.subscriptionsOf(s.Check.Groups))
+	metadata := sensuMetadata(name, e.Namespace)
 	if len(c.Labels) > 0 {
 		metadata["labels"] = c.Labels
 	}
 	if len(c.Annotations) > 0 {
 		metadata["annotations"] = c.Annotations
 	}
-	history := historyShape(s)
+	history := sensuHistory(s)
 	status := uint32(e.Status)
 	if n := len(s.Runs); n > 0 {
 		status = s.Runs[n-1].Status
@@ -217,7 +217,7 @@ func checkShape(s *Subject) map[string]any {
 	setNonZero(out, "duration", time.Duration(e.Duration).Seconds())
 	setNonZero(out, "processed_by", s.ProcessedBy)
 	setNonEmpty(out, "silenced", s.Silenced)
-	setNonEmpty(out, "hooks", HooksShape(e, definition))
+	setNonEmpty(out, "hooks", SensuHooks(e, definition))
 	switch {
 	case e.CheckID == model.KeepaliveCheck:
 		out["scheduler"], out["publish"] = "etcd", false
@@ -244,8 +244,8 @@ func (s *Subject) subscriptionsOf(groups []string) (list []string) {
 	return list
 }
 
-// configShape converts the definition of a check to the JSON object of Sensu's CheckConfig
-func configShape(c *model.CheckDefinition, groups []string) map[string]any {
+// sensuCheckConfig converts the definition of a check to the JSON object of Sensu's CheckConfig
+func sensuCheckConfig(c *model.CheckDefinition, groups []string) map[string]any {
 	var handlers, pipelines []string
 	for _, name := range c.Pipelines {
 		name = name[strings.IndexByte(name, '/')+1:]
@@ -265,7 +265,7 @@ func configShape(c *model.CheckDefinition, groups []string) map[string]any {
 		"interval": wholeSeconds(c.Interval), "ttl": wholeSeconds(c.TTL), "timeout": wholeSeconds(c.Timeout), "stdin": c.StdinEvent, "subdue": nil,
 		"high_flap_threshold": c.FlapStart, "low_flap_threshold": c.FlapEnd, "proxy_entity_name": "", "scheduler": "memory",
 		"output_metric_format": "", "output_metric_handlers": orNil(metricHandlers(c.Pipelines)), "env_vars": orNil(environment(c.Env)),
-		"runtime_assets": orNil(assetNames(c)), "secrets": orNil(secretsShape(c)), "check_hooks": orNil(hookListsShape(c)),
+		"runtime_assets": orNil(assetNames(c)), "secrets": orNil(sensuSecrets(c)), "check_hooks": orNil(sensuHookLists(c)),
 	}
 	if c.RoundRobin {
 		out["scheduler"] = "etcd"
@@ -290,9 +290,9 @@ func configShape(c *model.CheckDefinition, groups []string) map[string]any {
 	setNonZero(out, "discard_output", c.DiscardOutput)
 	if m := c.Metrics; m != nil {
 		out["output_metric_format"] = metricFormats[m.Format]
-		setNonEmpty(out, "output_metric_tags", tagsShape(m.Tags))
+		setNonEmpty(out, "output_metric_tags", sensuTags(m.Tags))
 	}
-	setNonEmpty(out, "output_metric_thresholds", thresholdsShape(c.Thresholds))
+	setNonEmpty(out, "output_metric_thresholds", sensuThresholds(c.Thresholds))
 	return out
 }
 
@@ -330,8 +330,8 @@ func assetNames(c *model.CheckDefinition) (list []string) {
 	return list
 }
 
-// secretsShape returns the references to a check's secrets for Sensu's check, without values
-func secretsShape(c *model.CheckDefinition) (list []any) {
+// sensuSecrets returns the names of a check's secrets in Sensu's form, without their values.
+func sensuSecrets(c *model.CheckDefinition) (list []any) {
 	for _, s := range c.Secrets {
 		_, name := model.SplitRef("", s.Name)
 		list = append(list, map[string]any{"name": s.Env, "secret": name})
@@ -339,8 +339,8 @@ func secretsShape(c *model.CheckDefinition) (list []any) {
 	return list
 }
 
-// hookListsShape returns a check's hooks as Sensu's lists by result type, such as critical or non-zero
-func hookListsShape(c *model.CheckDefinition) (lists []any) {
+// sensuHookLists returns a check's hooks as Sensu's lists by result type, such as critical or non-zero
+func sensuHookLists(c *model.CheckDefinition) (lists []any) {
 	byType := map[string][]string{}
 	var types []string
 	for i := range c.Hooks {
@@ -360,8 +360,8 @@ func hookListsShape(c *model.CheckDefinition) (lists []any) {
 	return lists
 }
 
-// thresholdsShape converts the thresholds of a check to Sensu's JSON format
-func thresholdsShape(thresholds []model.Threshold) (list []any) {
+// sensuThresholds converts the thresholds of a check to Sensu's JSON format
+func sensuThresholds(thresholds []model.Threshold) (list []any) {
 	text := func(n *float64) string {
 		if n == nil {
 			return ""
@@ -377,22 +377,22 @@ func thresholdsShape(thresholds []model.Threshold) (list []any) {
 			}
 		}
 		missing, _ := model.ParseStatus(t.Missing)
-		list = append(list, map[string]any{"name": t.Metric, "tags": orNil(tagsShape(t.Tags)), "thresholds": rules, "null_status": int(missing)})
+		list = append(list, map[string]any{"name": t.Metric, "tags": orNil(sensuTags(t.Tags)), "thresholds": rules, "null_status": int(missing)})
 	}
 	return list
 }
 
-// tagsShape converts metric tags to Sensu's JSON format
-func tagsShape(tags map[string]string) (list []any) {
+// sensuTags converts metric tags to Sensu's JSON format
+func sensuTags(tags map[string]string) (list []any) {
 	for _, name := range slices.Sorted(maps.Keys(tags)) {
 		list = append(list, map[string]any{"name": name, "value": tags[name]})
 	}
 	return list
 }
 
-// historyShape converts the past results of an event to Sensu's JSON format. Entries without a recorded run have no
+// sensuHistory converts the past results of an event to Sensu's JSON format. Entries without a recorded run have no
 // time.
-func historyShape(s *Subject) []any {
+func sensuHistory(s *Subject) []any {
 	history := make([]any, len(s.Event.History))
 	unrecorded := len(history) - len(s.Runs)
 	for i, status := range s.Event.History {
@@ -408,7 +408,7 @@ func historyShape(s *Subject) []any {
 	return history
 }
 
-// statusBefore returns the status before the event's last result; false: unknown.
+// statusBefore returns the status before the event's last result; ok is false if it is unknown.
 func statusBefore(s *Subject) (model.Status, bool) {
 	if s.Before != nil {
 		return *s.Before, true
@@ -419,27 +419,27 @@ func statusBefore(s *Subject) (model.Status, bool) {
 	return model.OK, false
 }
 
-// metadataShape returns name and namespace as Sensu's metadata object
-func metadataShape(name, namespace string) map[string]any {
+// sensuMetadata returns name and namespace as Sensu's metadata object
+func sensuMetadata(name, namespace string) map[string]any {
 	return map[string]any{"name": name, "namespace": namespace}
 }
 
-// PointsShape converts the measured values of an event to Sensu's metric points.
-func PointsShape(e *model.Event) []any {
+// SensuPoints converts the measured values of an event to Sensu's metric points.
+func SensuPoints(e *model.Event) []any {
 	points := make([]any, len(e.Values))
 	for i, v := range e.Values {
 		at := v.At
 		if at.IsZero() {
 			at = e.Executed
 		}
-		points[i] = map[string]any{"name": v.Name, "value": v.Value, "timestamp": seconds(at), "tags": orNil(tagsShape(v.Tags))}
+		points[i] = map[string]any{"name": v.Name, "value": v.Value, "timestamp": seconds(at), "tags": orNil(sensuTags(v.Tags))}
 	}
 	return points
 }
 
-// HooksShape converts hook results to Sensu's form, with the definitions of the hooks. An output ends with a line end, as
+// SensuHooks converts hook results to Sensu's form, with the definitions of the hooks. An output ends with a line end, as
 // nearly all commands write one.
-func HooksShape(e *model.Event, c *model.CheckDefinition) (list []any) {
+func SensuHooks(e *model.Event, c *model.CheckDefinition) (list []any) {
 	for _, h := range e.Hooks {
 		output, code := h.Output, h.ExitCode
 		if code == 0 {
@@ -452,7 +452,7 @@ func HooksShape(e *model.Event, c *model.CheckDefinition) (list []any) {
 			output += "\n"
 		}
 		hook := map[string]any{
-			"metadata": metadataShape(h.Name, e.Namespace), "command": "", "timeout": 0, "stdin": false, "runtime_assets": nil,
+			"metadata": sensuMetadata(h.Name, e.Namespace), "command": "", "timeout": 0, "stdin": false, "runtime_assets": nil,
 			"duration": time.Duration(h.Duration).Seconds(), "executed": seconds(e.Executed), "issued": 0, "output": output, "status": code,
 		}
 		if i := slices.IndexFunc(c.Hooks, func(of model.Hook) bool { return of.Title() == h.Name }); i >= 0 {
@@ -478,14 +478,14 @@ func seconds(t time.Time) int64 {
 // wholeSeconds converts a duration to whole seconds.
 func wholeSeconds(d time.Duration) int64 { return int64(d / time.Second) }
 
-// setNonZero sets a field unless the value is zero, because Sensu omits such fields
+// setNonZero sets a field of a JSON object unless the value is zero, because Sensu omits such fields.
 func setNonZero[T comparable](out map[string]any, name string, value T) {
 	if value != *new(T) {
 		out[name] = value
 	}
 }
 
-// setNonEmpty sets a list unless it is empty, because Sensu omits empty lists
+// setNonEmpty sets a list in a JSON object unless it is empty, because Sensu omits empty lists.
 func setNonEmpty[T any](out map[string]any, name string, list []T) {
 	if len(list) > 0 {
 		out[name] = list

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// recordedEvents returns events that a real sensu-backend gave a handler, by the name of their check.
+// recordedEvents returns events that a real sensu-backend sent to a handler, keyed by the name of their check.
 func recordedEvents(t *testing.T) map[string]map[string]any {
 	t.Helper()
 	f := testenv.Value(os.Open("testdata/sensu-events.jsonl"))(t)
@@ -27,7 +27,7 @@ func recordedEvents(t *testing.T) map[string]map[string]any {
 	return events
 }
 
-// pathOf returns the value at a path of nested objects; nil: there is none
+// pathOf returns the value at a path of nested objects, or nil if an object on the path is missing.
 func pathOf(v any, names ...string) any {
 	for _, name := range names {
 		object, _ := v.(map[string]any)
@@ -50,9 +50,9 @@ func reportedEntityOf(t *testing.T, event map[string]any) []byte {
 	return testenv.Value(json.Marshal(entity))(t)
 }
 
-// TestShapeIsSensusEvent compares the events of Shape with events of a real sensu-backend 6.9.2, key by key. The keys that
+// TestSensuEventEqualsTheBackends compares the events of SensuEvent with events of a real sensu-backend 6.9.2, key by key. The keys that
 // differ on purpose stand in docs/parity/sensu.md.
-func TestShapeIsSensusEvent(t *testing.T) {
+func TestSensuEventEqualsTheBackends(t *testing.T) {
 	recorded := recordedEvents(t)
 	at := func(e map[string]any) time.Time { return time.Unix(int64(pathOf(e, "timestamp").(float64)), 0) }
 	thirty := 30.0
@@ -107,7 +107,7 @@ func TestShapeIsSensusEvent(t *testing.T) {
 				subject.Entity = Entity{Reported: reportedEntityOf(t, want), Name: "Web_01", Groups: []string{"linux", "web", "all"}}
 			}
 			var got map[string]any
-			testenv.NoError(t, json.Unmarshal(testenv.Value(json.Marshal(Shape(subject)))(t), &got))
+			testenv.NoError(t, json.Unmarshal(testenv.Value(json.Marshal(SensuEvent(subject)))(t), &got))
 			for _, difference := range compareJSON(nil, "event", got, want) {
 				t.Error(difference)
 			}

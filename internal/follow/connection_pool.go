@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Dial opens a connection to a handler, as handler.Dial does.
+// Dial opens a network connection to a handler, as handler.Dial does.
 type Dial func(ctx context.Context, address string, secure bool, ca string) (net.Conn, error)
 
 const (
@@ -28,19 +28,19 @@ const (
 	closeTimeout = time.Second
 )
 
-// connPool has the parallel connections of a follower to one handler. Only its follower uses it, except for
-// interruptWrite.
+// connPool has the parallel connections of a follower (a reader of every result in the journal) to one handler. Only
+// its follower uses it, except for interruptWrite.
 type connPool struct {
 	spec         *model.Stream
 	timeout      time.Duration // of a write of at most sendBuffer bytes
 	dial         Dial
-	lanes        []connLane
-	waitingBytes int // bytes of lines in the buffers of all lanes that are not written yet
+	conns        []pooledConn
+	waitingBytes int // bytes of lines in the buffers of all conns that are not written yet
 	writingConn  atomic.Pointer[net.Conn]
 }
 
-// connLane is one connection of a pool with its buffered lines; all lines of one event use the same connection.
-type connLane struct {
+// pooledConn is one connection of a pool with its buffered lines; all lines of one event use the same connection.
+type pooledConn struct {
 	conn       net.Conn      // nil: none is open
 	peerClosed chan struct{} // closed when the peer has closed the connection
 	buf        []byte        // lines that were not written yet
@@ -54,51 +54,51 @@ func newConnPool(spec *model.Stream, timeout time.Duration, dial Dial) *connPool
 	if count <= 0 {
 		count = 2
 	}
-	return &connPool{spec: spec, timeout: timeout, dial: dial, lanes: make([]connLane, min(count, model.MaxStreamConnections))}
+	return &connPool{spec: spec, timeout: timeout, dial: dial, conns: make([]pooledConn, min(count, model.MaxStreamConnections))}
 }
 
-// laneOf returns the connection of the pool that carries all lines of an event, chosen by a hash.
-func (p *connPool) laneOf(node model.NodeID, check model.CheckID) *connLane {
+// connOf returns the connection of the pool that carries all lines of an event, chosen by a hash.
+func (p *connPool) connOf(node model.NodeID, check model.CheckID) *pooledConn {
 	h := (uint64(node)<<32 | uint64(check)) * 0x9e3779b97f4a7c15
-	return &p.lanes[(h>>33)%uint64(len(p.lanes))]
+	return &p.conns[(h>>33)%uint64(len(p.conns))]
 }
 
 // addLine adds the line of a result to the buffer of one of the pool's connections.
-func (p *connPool) addLine(l *connLane, r *streamedResult) {
+func (p *connPool) addLine(l *pooledConn, r *streamedResult) {
 	before := len(l.buf)
 	l.buf = appendLine(l.buf, r)
 	l.lineCount++
 	p.waitingBytes += len(l.buf) - before
 }
 
-// flushLanes writes the buffered lines of all reopened connections (broken is true) or of all others, and returns the
-// number of written lines. After an error the lane is broken, or could not be opened and keeps its lines.
-func (p *connPool) flushLanes(ctx context.Context, broken bool) (lines uint64, err error) {
+// flushConns writes the buffered lines of all reopened connections (if broken is true) or of all others, and returns
+// the number of written lines. After an error the connection is broken, or could not be opened and keeps its lines.
+func (p *connPool) flushConns(ctx context.Context, broken bool) (lines uint64, err error) {
 	if p.waitingBytes == 0 {
 		return 0, nil
 	}
-	for i := range p.lanes {
-		l := &p.lanes[i]
+	for i := range p.conns {
+		l := &p.conns[i]
 		if len(l.buf) == 0 || l.broken != broken {
 			continue
 		}
 		if l.conn == nil {
-			if err := p.openLane(ctx, l); err != nil {
+			if err := p.openConn(ctx, l); err != nil {
 				return lines, err
 			}
 		}
-		if err := p.writeLane(ctx, l); err != nil {
-			p.breakLane(l)
-			return lines, fmt.Errorf("write to the peer %s: %w", p.spec.Address, err)
+		if err := p.writeConn(ctx, l); err != nil {
+			p.breakConn(l)
+			return lines, fmt.Errorf("write results to %s: %w", p.spec.Address, err)
 		}
 		lines += uint64(l.lineCount)
-		p.clearLane(l)
+		p.clearConn(l)
 	}
 	return lines, nil
 }
 
-// writeLane writes the buffered lines of one connection of the pool.
-func (p *connPool) writeLane(ctx context.Context, l *connLane) error {
+// writeConn writes the buffered lines (JSON, one per result) of one connection of the pool.
+func (p *connPool) writeConn(ctx context.Context, l *pooledConn) error {
 	conn := l.conn
 	for rest := l.buf; len(rest) > 0; {
 		if err := conn.SetWriteDeadline(time.Now().Add(p.timeout)); err != nil {
@@ -119,16 +119,16 @@ func (p *connPool) writeLane(ctx context.Context, l *connLane) error {
 	return nil
 }
 
-// interruptWrite ends a running write to the peer with an error, by a deadline that has passed. Any goroutine may
-// call it.
+// interruptWrite makes a running write to the peer fail at once, by a deadline in the past. Any goroutine may call
+// it.
 func (p *connPool) interruptWrite() {
 	if conn := p.writingConn.Load(); conn != nil {
 		_ = (*conn).SetWriteDeadline(time.Unix(1, 0))
 	}
 }
 
-// openLane opens one of the pool's connections to the handler.
-func (p *connPool) openLane(ctx context.Context, l *connLane) error {
+// openConn opens one of the pool's connections to the handler.
+func (p *connPool) openConn(ctx context.Context, l *pooledConn) error {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, err := p.dial(ctx, p.spec.Address, p.spec.TLS, p.spec.CA)
@@ -155,16 +155,16 @@ func (p *connPool) openLane(ctx context.Context, l *connLane) error {
 	return nil
 }
 
-// breakLane closes one connection of the pool and drops its buffered lines; the follower later reads them again from
+// breakConn closes one connection of the pool and drops its buffered lines; the follower later reads them again from
 // the journal.
-func (p *connPool) breakLane(l *connLane) {
+func (p *connPool) breakConn(l *pooledConn) {
 	l.conn.Close()
 	l.conn, l.broken = nil, true
-	p.clearLane(l)
+	p.clearConn(l)
 }
 
-// clearLane drops the buffered lines of one connection of the pool.
-func (p *connPool) clearLane(l *connLane) {
+// clearConn drops the buffered lines of one connection of the pool.
+func (p *connPool) clearConn(l *pooledConn) {
 	p.waitingBytes -= len(l.buf)
 	l.lineCount = 0
 	if l.buf = l.buf[:0]; cap(l.buf) > 2<<20 {
@@ -172,14 +172,15 @@ func (p *connPool) clearLane(l *connLane) {
 	}
 }
 
-// findBroken marks the connections that the peer has closed as broken, and reports whether any connection is broken.
+// findBroken looks for connections that the peer has closed, marks them as broken, and reports whether any connection
+// is broken.
 func (p *connPool) findBroken() (broken bool) {
-	for i := range p.lanes {
-		l := &p.lanes[i]
+	for i := range p.conns {
+		l := &p.conns[i]
 		if l.conn != nil {
 			select {
 			case <-l.peerClosed:
-				p.breakLane(l)
+				p.breakConn(l)
 			default:
 			}
 		}
@@ -188,18 +189,18 @@ func (p *connPool) findBroken() (broken bool) {
 	return broken
 }
 
-// reopen opens the broken connections of the pool again and returns how many succeeded. Lanes stay broken until
+// reopen opens the broken connections of the pool again and returns how many succeeded. Connections stay broken until
 // clearBroken.
 func (p *connPool) reopen(ctx context.Context) (n int, err error) {
-	for i := range p.lanes {
-		l := &p.lanes[i]
+	for i := range p.conns {
+		l := &p.conns[i]
 		if !l.broken {
 			continue
 		}
 		n++
-		p.clearLane(l)
+		p.clearConn(l)
 		if l.conn == nil {
-			if err := p.openLane(ctx, l); err != nil {
+			if err := p.openConn(ctx, l); err != nil {
 				return n, err
 			}
 		}
@@ -207,17 +208,17 @@ func (p *connPool) reopen(ctx context.Context) (n int, err error) {
 	return n, nil
 }
 
-// clearBroken marks all connections of the pool as intact after their lines were sent again.
+// clearBroken marks all reopened connections of the pool as intact, after their lines were sent again.
 func (p *connPool) clearBroken() {
-	for i := range p.lanes {
-		p.lanes[i].broken = false
+	for i := range p.conns {
+		p.conns[i].broken = false
 	}
 }
 
 // countOpen returns the number of open connections.
 func (p *connPool) countOpen() (n int) {
-	for i := range p.lanes {
-		if p.lanes[i].conn != nil {
+	for i := range p.conns {
+		if p.conns[i].conn != nil {
 			n++
 		}
 	}
@@ -226,24 +227,24 @@ func (p *connPool) countOpen() (n int) {
 
 // dropLines drops the buffered lines of all connections of the pool.
 func (p *connPool) dropLines() {
-	for i := range p.lanes {
-		p.clearLane(&p.lanes[i])
+	for i := range p.conns {
+		p.clearConn(&p.conns[i])
 	}
 }
 
 // close closes all connections and reports whether every peer had read all lines.
 func (p *connPool) close() (read bool) {
 	read = true
-	for i := range p.lanes {
-		if half, ok := p.lanes[i].conn.(interface{ CloseWrite() error }); ok {
+	for i := range p.conns {
+		if half, ok := p.conns[i].conn.(interface{ CloseWrite() error }); ok {
 			_ = half.CloseWrite()
 		}
 	}
 	late := time.NewTimer(closeTimeout)
 	defer late.Stop()
 	over := false
-	for i := range p.lanes {
-		l := &p.lanes[i]
+	for i := range p.conns {
+		l := &p.conns[i]
 		read = read && !l.broken && len(l.buf) == 0
 		if l.conn == nil {
 			continue

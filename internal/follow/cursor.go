@@ -57,7 +57,7 @@ func loadCursors(fsys disk.FS, dir string) ([]cursor, error) {
 	return list, nil
 }
 
-// saveCursors replaces the file of cursors in a folder.
+// saveCursors replaces the file of cursors (saved journal positions of the handlers) in a folder.
 func saveCursors(fsys disk.FS, dir string, list []cursor) error {
 	if err := disk.WriteFile(fsys, dir, cursorFile, appendCursors(nil, list)); err != nil {
 		return fmt.Errorf("write cursors in %q: %w", dir, err)
@@ -65,7 +65,7 @@ func saveCursors(fsys disk.FS, dir string, list []cursor) error {
 	return nil
 }
 
-// appendCursors encodes the file of cursors and appends it to dst.
+// appendCursors appends the encoded file of cursors (saved journal positions of the handlers) to dst.
 func appendCursors(dst []byte, list []cursor) []byte {
 	begin := len(dst)
 	dst = append(dst, cursorMagic...)
@@ -83,13 +83,13 @@ func appendCursors(dst []byte, list []cursor) []byte {
 	return dst
 }
 
-// parseCursors decodes the file of cursors.
+// parseCursors decodes the file of cursors (saved journal positions of the handlers).
 func parseCursors(data []byte) (list []cursor, err error) {
 	if len(data) < cursorHeader || string(data[:8]) != cursorMagic {
 		return nil, errDamagedCursors
 	}
 	if v := binary.LittleEndian.Uint16(data[8:]); v != cursorVersion {
-		return nil, fmt.Errorf("the file has version %d, this program reads version %d", v, cursorVersion)
+		return nil, fmt.Errorf("the file of cursors (saved journal positions) has version %d, this program reads version %d", v, cursorVersion)
 	}
 	rest := data[cursorHeader:]
 	if binary.LittleEndian.Uint32(data[12:]) != cursorChecksum(rest) {
@@ -114,7 +114,7 @@ func parseCursors(data []byte) (list []cursor, err error) {
 	return list, nil
 }
 
-// cursorChecksum returns the CRC-32C of the file of cursors.
+// cursorChecksum returns the CRC-32C checksum that the file of cursors (saved journal positions) ends with.
 func cursorChecksum(data []byte) uint32 {
 	return crc32.Checksum(data, crc32.MakeTable(crc32.Castagnoli))
 }

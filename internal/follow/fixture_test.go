@@ -64,7 +64,7 @@ func (d *testDirectory) SourceName(s model.Source) (string, string, bool) {
 	return "default", fmt.Sprint("c", s.Check()-model.CheckID(firstTestDefinition)), true
 }
 
-// Revision returns the revision, which each call of change increases
+// Revision returns the revision of the declared resources, which each call of change increases.
 func (d *testDirectory) Revision() int64 { d.mu.Lock(); defer d.mu.Unlock(); return d.revision }
 
 // Judgement returns a check definition with one result per minute for any id
@@ -82,14 +82,14 @@ func (d *testDirectory) Shadow(namespace string) bool {
 	return d.shadow[namespace]
 }
 
-// Streams returns the declared handlers that receive every result.
+// Streams returns the handlers that receive every result (stream.results: all).
 func (d *testDirectory) Streams() map[route.Name]*model.HandlerSpec {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return maps.Clone(d.streams)
 }
 
-// change runs fn under the lock and increases the revision.
+// change calls fn under the lock, and increases the revision of the declared resources.
 func (d *testDirectory) change(fn func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -179,7 +179,7 @@ func (r *testServer) appendResults(nodes, checks, count int) {
 	testenv.NoError(r.t, r.view.WaitApplied(context.Background(), r.log.Head()))
 }
 
-// randomText returns a text that does not compress.
+// randomText returns random text, which the journal cannot compress.
 func (r *testServer) randomText() string {
 	text := make([]byte, r.noise)
 	for i := range text {
@@ -188,14 +188,14 @@ func (r *testServer) randomText() string {
 	return string(text)
 }
 
-// commitWaiter is a channel that receives the result of an append to the journal
+// commitWaiter is a channel on which a test waits until its append to the journal is durable.
 type commitWaiter chan error
 
-// Committed sends the result of an append to the journal to the waiting test
+// Committed sends the result of an append to the journal to the waiting test.
 func (w commitWaiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
 
-// receivingPeer is a test peer of a handler: it listens at the handler's address, reads the lines and counts them. It
-// stores the lines that it receives.
+// receivingPeer is the receiver of a handler's lines in a test: it listens at the handler's address, reads the lines
+// and counts them. It stores the lines that it receives.
 type receivingPeer struct {
 	t             testing.TB
 	listener      net.Listener

@@ -68,8 +68,8 @@ func TestPlannedServerStopRepeatsNoLine(t *testing.T) {
 	}
 }
 
-// TestBrokenConnectionRepeatsUnsettledLines breaks one of four connections and expects the lines again that this
-// connection carried less than `Settle` ago
+// TestBrokenConnectionRepeatsUnsettledLines breaks one of four connections, and expects the lines again that it
+// carried less than the time Settle ago, because the peer may not have received them.
 func TestBrokenConnectionRepeatsUnsettledLines(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.addHandler(peer.address(), 4)
@@ -109,8 +109,9 @@ func TestReconnectedPeerGetsMissedLines(t *testing.T) {
 	}
 }
 
-// If a peer does not read, the follower skips and counts the oldest results above its lag limit, and later sends the
-// newer ones. Then the oldest results are skipped and counted, and the later ones are sent.
+// TestResultsBeyondTheLagLimitAreSkipped uses a peer that does not read, and expects the follower to skip and count
+// the oldest results above its limit, and to send the newer ones later. Then the oldest results are skipped and
+// counted, and the later ones are sent.
 func TestResultsBeyondTheLagLimitAreSkipped(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	peer.hangs.Store(true)
@@ -206,10 +207,10 @@ func TestFollowerStartsAtItsSavedCursor(t *testing.T) {
 	}
 }
 
-// foreignJournal is a test journal in which no saved position exists
+// foreignJournal is a test journal that holds none of the saved positions.
 type foreignJournal struct{ *journal.Log }
 
-// Resolve returns ErrTrimmed for every position.
+// Resolve returns ErrTrimmed (the journal no longer has this position) for every position.
 func (foreignJournal) Resolve(journal.Position) (journal.Position, error) {
 	return journal.Position{}, journal.ErrTrimmed
 }
@@ -244,8 +245,8 @@ func TestResultsOfServerAndProxyNodesAreSent(t *testing.T) {
 	}
 }
 
-// A peer whose TLS certificate comes from an unknown CA gets no lines; with a certificate of the handler's CA it gets
-// every line. Another one gets none, and the state has the reason.
+// TestPeerWithAnUnknownCertificateGetsNoLines expects no line for a peer with a TLS certificate of an unknown CA, and
+// every line for one with a certificate of the handler's CA. Another one gets none, and the state has the reason.
 func TestPeerWithAnUnknownCertificateGetsNoLines(t *testing.T) {
 	certificate := httptest.NewUnstartedServer(nil)
 	certificate.StartTLS()
@@ -270,8 +271,8 @@ func TestPeerWithAnUnknownCertificateGetsNoLines(t *testing.T) {
 	r.waitState("nothing is wrong", func(s State) bool { return s.Trouble == "" && s.BehindBytes == 0 && s.Connections > 0 })
 }
 
-// TestLinesKeepTheirOrderOverManyConnections sends 20,000 results over 100 connections and expects every line once
-// and in order.
+// TestLinesKeepTheirOrderOverManyConnections sends 20,000 results over 100 connections, and expects each line once,
+// and the lines of each event in order.
 func TestLinesKeepTheirOrderOverManyConnections(t *testing.T) {
 	r, peer := newTestServer(t), newReceivingPeer(t)
 	r.addHandler(peer.address(), 100)
@@ -285,7 +286,8 @@ func TestLinesKeepTheirOrderOverManyConnections(t *testing.T) {
 	}
 }
 
-// A peer that neither reads nor closes its connection delays neither other handlers nor the stop of the server.
+// TestHangingPeerDelaysNoOtherHandler uses a peer that neither reads nor closes its connection, and expects no delay
+// of other handlers and of the server's stop.
 func TestHangingPeerDelaysNoOtherHandler(t *testing.T) {
 	r, hanging, peer := newTestServer(t), newReceivingPeer(t), newReceivingPeer(t)
 	hanging.hangs.Store(true)

@@ -19,7 +19,7 @@ const (
 	lastRetry    = 5 * time.Second
 )
 
-// Journal is the part of *journal.Log that followers use.
+// Journal has the methods of *journal.Log that followers use.
 type Journal interface {
 	Read(ctx context.Context, from journal.Position, fn func(journal.Commit) error) error
 	Head() journal.Position
@@ -47,7 +47,7 @@ type Follower struct {
 	savedLines uint64 // state.Lines at the last Set.linesWritten
 }
 
-// State is the present state of a follower, as pages and metrics show it.
+// State is the present state of a follower (a reader of every result for one handler), as tables and metrics show it.
 type State struct {
 	Handler     route.Name
 	Address     string
@@ -67,7 +67,7 @@ type State struct {
 	settled  journal.Position
 }
 
-// newFollower returns a follower of a handler that starts at a position.
+// newFollower returns a follower, which sends every result after a journal position to one handler.
 func newFollower(o *Options, name route.Name, spec *model.HandlerSpec, from journal.Position, was State) (*Follower, error) {
 	w, err := newNameCache(o.Directory, name.Namespace, spec.Stream.Only)
 	if err != nil {
@@ -132,7 +132,7 @@ func (f *Follower) sendNew(ctx context.Context) error {
 	}
 	to := f.opts.View.Applied() // not further: each line has the state of its event, which the view knows
 	if to.Number > f.position.Number {
-		f.reader.handleResult = func(r *streamedResult) { f.pool.addLine(f.pool.laneOf(r.nodeID, r.check.id), r) }
+		f.reader.handleResult = func(r *streamedResult) { f.pool.addLine(f.pool.connOf(r.nodeID, r.check.id), r) }
 		err := f.readCommits(ctx, f.position, to, func(c journal.Commit) error {
 			f.position = c.Position()
 			f.recordCommit(c)
@@ -177,7 +177,7 @@ func (f *Follower) readCommits(ctx context.Context, from, to journal.Position, d
 
 // flushLines writes the waiting lines of all connections, and counts them.
 func (f *Follower) flushLines(ctx context.Context) error {
-	lines, err := f.pool.flushLanes(ctx, false)
+	lines, err := f.pool.flushConns(ctx, false)
 	if lines > 0 {
 		f.updateState(func(s *State) { s.Lines += lines })
 	}
@@ -197,8 +197,8 @@ func (f *Follower) markLinesWritten() {
 	})
 }
 
-// resendBroken opens broken connections again and repeats the lines of their last seconds, which the peer may not
-// have received
+// resendBroken opens broken connections again and repeats their lines of the last seconds, which the peer may not
+// have received.
 func (f *Follower) resendBroken(ctx context.Context) error {
 	f.settled.reset(f.opts.Now(), f.settled.position())
 	broken, err := f.pool.reopen(ctx)
@@ -206,7 +206,7 @@ func (f *Follower) resendBroken(ctx context.Context) error {
 		return err
 	}
 	f.reader.handleResult = func(r *streamedResult) {
-		if l := f.pool.laneOf(r.nodeID, r.check.id); l.broken {
+		if l := f.pool.connOf(r.nodeID, r.check.id); l.broken {
 			f.pool.addLine(l, r)
 		}
 	}
@@ -234,7 +234,7 @@ func (f *Follower) resendBroken(ctx context.Context) error {
 
 // flushBroken writes the waiting lines of connections that were reopened after a failure.
 func (f *Follower) flushBroken(ctx context.Context) error {
-	lines, err := f.pool.flushLanes(ctx, true)
+	lines, err := f.pool.flushConns(ctx, true)
 	f.updateState(func(s *State) { s.Lines += lines })
 	return err
 }
@@ -295,25 +295,24 @@ func (f *Follower) State() State {
 // connection breaks. TCP does not report how much its peer has read.
 const Settle = 15 * time.Second
 
-// settledPosition computes the settled position: every line up to it was written at least `Settle` ago, so a
-// reconnection does not send it again
+// settledPosition computes the journal position up to which all lines were written at least the time Settle ago, so a
+// reconnection does not send them again.
 type settledPosition struct {
 	marks []writtenMark // ascending; the first is settled
 }
 
-// writtenMark records the time at which all lines up to a journal position were written.
+// writtenMark is a journal position and the time at which all lines up to it were written.
 type writtenMark struct {
 	writtenAt time.Time
 	at        journal.Position
 }
 
-// reset sets the settled position, up to which lines need not be repeated, and deletes the later positions that were
-// recorded
+// reset sets the position up to which lines need not be sent again, and forgets the later positions.
 func (s *settledPosition) reset(now time.Time, at journal.Position) {
 	s.marks = append(s.marks[:0], writtenMark{now, at})
 }
 
-// add records that all lines up to a journal position were written now.
+// add records that all lines up to this journal position have now been written.
 func (s *settledPosition) add(now time.Time, at journal.Position) {
 	if now.Sub(s.marks[len(s.marks)-1].writtenAt) < time.Second {
 		return
@@ -326,8 +325,8 @@ func (s *settledPosition) add(now time.Time, at journal.Position) {
 	s.marks = append(s.marks[:0], s.marks[old:]...)
 }
 
-// settleOldest moves the settled position forward before `Settle` has passed, so that the journal can delete more;
-// false: no later position is recorded. It returns false if no mark is left.
+// settleOldest counts the oldest written position as settled before the time Settle has passed, so that the journal
+// can delete more; ok is false if there is none. It returns false if no mark is left.
 func (s *settledPosition) settleOldest() bool {
 	if len(s.marks) < 2 {
 		return false
@@ -336,15 +335,15 @@ func (s *settledPosition) settleOldest() bool {
 	return true
 }
 
-// position returns the settled position: every line up to this position was written at least `Settle` ago. It does
-// not advance while no lines can be written, because nobody calls add.
+// position returns the journal position up to which lines need not be sent again: they were written at least the time
+// Settle ago. It does not advance while no lines can be written, because nobody calls add.
 func (s *settledPosition) position() journal.Position { return s.marks[0].at }
 
 // Share is the largest part of the journal's budget that one follower may keep from being cut.
 const Share = 0.25
 
-// lagsBeyondShare reports whether the follower is so far behind that its unread part of the journal exceeds the
-// allowed share of the journal's size limit.
+// lagsBeyondShare reports whether the follower's unread part of the journal exceeds its allowed share of the
+// journal's size limit.
 func (f *Follower) lagsBeyondShare() bool {
 	f.mu.Lock()
 	at := f.state.at
@@ -385,8 +384,8 @@ func (f *Follower) skipOldest(ctx context.Context) error {
 	return nil
 }
 
-// restartAtTail continues with the journal's oldest commit, because a repair has removed the commits at the
-// follower's position. The lost results cannot be counted.
+// restartAtTail continues at the oldest commit of the journal, because a repair of the journal has removed the
+// commits at the follower's position. The lost results cannot be counted.
 func (f *Follower) restartAtTail() error {
 	f.position = f.opts.Journal.Tail()
 	f.position.Number--

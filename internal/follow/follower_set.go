@@ -111,7 +111,7 @@ func (s *Set) Run(ctx context.Context) error {
 	}
 }
 
-// followers returns the running followers.
+// followers returns the running followers (readers of every result, one per handler).
 func (s *Set) followers() []*Follower {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,8 +148,8 @@ func (s *Set) reconcile(ctx context.Context) {
 	}
 }
 
-// startFollower starts a follower at the saved cursor of its handler. A handler without a cursor, with one of another
-// address or of another incarnation of the journal, begins at stream.from.
+// startFollower starts a follower (a reader of every result) at the saved journal position of its handler. A handler
+// without a cursor, with one of another address or of another incarnation of the journal, begins at stream.from.
 func (s *Set) startFollower(ctx context.Context, name route.Name, spec *model.HandlerSpec) {
 	s.mu.Lock()
 	c, known := s.saved[name]
@@ -192,7 +192,8 @@ func (s *Set) startFollower(ctx context.Context, name route.Name, spec *model.Ha
 	}
 }
 
-// cursorOf returns a follower's entry in the file of cursors: its handler, address and settled journal position
+// cursorOf returns a follower's entry in the file of cursors: its handler, address, and the journal position up to
+// which lines need not be sent again.
 func cursorOf(st *State) cursor {
 	return cursor{Namespace: st.Handler.Namespace, Name: st.Handler.Name, Address: st.Address, At: st.settled, Skipped: st.Skipped}
 }
@@ -226,7 +227,8 @@ func (s *Set) saveCursors(always bool) {
 	s.saved, s.savedAt = want, now
 }
 
-// linesWritten reports whether any follower has written lines since the last call. The caller holds mu.
+// linesWritten reports whether any follower (reader of every result for one handler) has written lines since the last
+// call. The caller holds mu.
 func (s *Set) linesWritten() (any bool) {
 	for _, f := range s.list {
 		f.mu.Lock()
@@ -259,7 +261,7 @@ func (s *Set) States() (list []State) {
 	return list
 }
 
-// State returns the state of one follower.
+// State returns the state of the follower of one handler.
 func (s *Set) State(handler route.Name) (State, bool) {
 	s.mu.Lock()
 	f := s.list[handler]
@@ -273,14 +275,15 @@ func (s *Set) State(handler route.Name) (State, bool) {
 // stateCollector is a prometheus.Collector of the states of all followers.
 type stateCollector struct{ set *Set }
 
-// stateMetric is one metric of a follower's state.
+// stateMetric is one Prometheus metric of a follower, with the function that reads its value from the follower's
+// state.
 type stateMetric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
 	value func(*State) float64
 }
 
-// metrics returns the metrics of a follower's state.
+// metrics returns the Prometheus metrics that show a follower's state.
 func (*stateCollector) metrics() []stateMetric {
 	newMetric := func(name, help string, kind prometheus.ValueType, value func(*State) float64) stateMetric {
 		return stateMetric{prometheus.NewDesc("muster_stream_"+name, help, []string{"namespace", "handler"}, nil), kind, value}

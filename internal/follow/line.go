@@ -117,7 +117,7 @@ func appendLine(dst []byte, r *streamedResult) []byte {
 	return append(dst, "}\n"...)
 }
 
-// appendEvent appends the state of the event after the result to a JSON line.
+// appendEvent appends the state of the event (one check on one node) after the result to a JSON line.
 func appendEvent(dst []byte, s *event.Verdict) []byte {
 	state := "passing"
 	switch {
@@ -139,7 +139,7 @@ func appendEvent(dst []byte, s *event.Verdict) []byte {
 	return append(dst, '}')
 }
 
-// appendValues appends the values in a result's Extra to dst as JSON; the results of hooks are left out.
+// appendValues appends the measured values in a result's field Extra to dst as JSON, without the results of hooks.
 func appendValues(dst []byte, extra []byte) []byte {
 	x, err := wire.DecodeExtra(extra)
 	if err != nil || len(x.Values) == 0 {
@@ -216,7 +216,7 @@ func appendText[T string | []byte](dst []byte, text T) []byte {
 	return append(append(dst, text[done:]...), '"')
 }
 
-// runeLen returns the length in bytes of the first UTF-8 character of a text; zero: it is invalid.
+// runeLen returns the length in bytes of the first UTF-8 character of a text, or zero if it is invalid.
 func runeLen[T string | []byte](text T) int {
 	var b [utf8.UTFMax]byte
 	r, size := utf8.DecodeRune(b[:copy(b[:], text)])
@@ -238,7 +238,7 @@ type Directory interface {
 	Streams() map[route.Name]*model.HandlerSpec
 }
 
-// nameCache caches the encoded names of nodes and checks for the lines, until a declared resource changes.
+// nameCache caches the JSON texts that describe nodes and checks in lines, until a declared resource changes.
 type nameCache struct {
 	directory Directory
 	namespace string                    // of the handler
@@ -248,7 +248,7 @@ type nameCache struct {
 	checks    map[model.DefinitionID]*checkText
 }
 
-// nodeText has the encoded fields of a line that describe the node.
+// nodeText has the JSON fields of a line that describe the node, encoded once and cached.
 type nodeText struct {
 	name     string // with the namespace in front, if that is not the handler's
 	text     []byte // "namespace":…,"node":…,"labels":…
@@ -257,7 +257,7 @@ type nodeText struct {
 	problem  *route.Problem
 }
 
-// checkText has the encoded fields of a line that describe the check.
+// checkText has the JSON fields of a line that describe the check, encoded once and cached.
 type checkText struct {
 	id         model.CheckID
 	name       route.Name
@@ -265,7 +265,8 @@ type checkText struct {
 	severities [4]model.Severity
 }
 
-// newNameCache returns an empty cache for a handler's selector.
+// newNameCache returns an empty cache of node and check texts for the lines of one handler, which its selector
+// limits.
 func newNameCache(d Directory, namespace string, only *model.Selector) (*nameCache, error) {
 	w := &nameCache{directory: d, namespace: namespace}
 	if only != nil {
@@ -278,7 +279,7 @@ func newNameCache(d Directory, namespace string, only *model.Selector) (*nameCac
 	return w, nil
 }
 
-// clear empties the cache and stores the revision of the declared resources from which it will be filled again
+// clear empties the cache and stores the revision of the declared resources that the next texts belong to.
 func (w *nameCache) clear() {
 	w.revision = w.directory.Revision()
 	w.nodes, w.checks = map[model.NodeID]*nodeText{}, map[model.DefinitionID]*checkText{}
@@ -291,7 +292,7 @@ func (w *nameCache) refresh() {
 	}
 }
 
-// nodeText returns the encoded fields of a line that describe a node; nil: the node was deleted.
+// nodeText returns the JSON fields of a line that describe a node, or nil if the node was deleted.
 func (w *nameCache) nodeText(id model.NodeID) *nodeText {
 	if n, ok := w.nodes[id]; ok {
 		return n
@@ -315,7 +316,7 @@ func (w *nameCache) nodeText(id model.NodeID) *nodeText {
 	return n
 }
 
-// checkText returns the encoded fields of a line that describe a check; nil: the check is unknown.
+// checkText returns the JSON fields of a line that describe a check, or nil if the check is unknown.
 func (w *nameCache) checkText(id model.DefinitionID) *checkText {
 	if c, ok := w.checks[id]; ok {
 		return c

@@ -103,7 +103,8 @@ func BenchmarkLine(b *testing.B) {
 	b.SetBytes(int64(len(buf)))
 }
 
-// BenchmarkRead measures reading results from the journal and buffering their lines for 100 connections.
+// BenchmarkRead measures reading results from the journal and formatting their lines for 100 connections, without
+// writing them.
 func BenchmarkRead(b *testing.B) {
 	r := newTestServer(b)
 	r.appendResults(500, 8, 5)
@@ -112,7 +113,7 @@ func BenchmarkRead(b *testing.B) {
 	testenv.NoError(b, err)
 	lines := 0
 	f.reader.handleResult = func(r *streamedResult) {
-		f.pool.addLine(f.pool.laneOf(r.nodeID, r.check.id), r)
+		f.pool.addLine(f.pool.connOf(r.nodeID, r.check.id), r)
 		lines++
 	}
 	b.ReportAllocs()
@@ -134,8 +135,8 @@ const goldenCursorBytes = "4d5553544355525301000000ae397b90" +
 	"0764656661756c74046c616b65156c616b652e6578616d706c652e6f72673a39303030" + "0700000000000000" + "87d6120000000000" + "0000000000000000" +
 	"036f707304636f7079075b3a3a315d3a39" + "0000000000000080" + "0100000000000000" + "6300000000000000"
 
-// TestCursorFileHasTheGoldenBytes compares the file of saved positions with golden bytes, and expects an error for
-// another version of the file.
+// TestCursorFileHasTheGoldenBytes compares the file of saved journal positions with golden bytes, and expects an
+// error for another version of the file.
 func TestCursorFileHasTheGoldenBytes(t *testing.T) {
 	data := appendCursors(nil, goldenCursors)
 	if got := hex.EncodeToString(data); got != goldenCursorBytes {

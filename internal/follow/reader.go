@@ -31,7 +31,7 @@ type resultReader struct {
 	shadow       uint64                // results that are not sent, of namespaces with notifications: shadow
 }
 
-// readCommit passes each result of a commit to handle, in order.
+// readCommit passes each result in a journal commit to a function, in order.
 func (x *resultReader) readCommit(c journal.Commit) error {
 	x.result = streamedResult{at: c.Position(), received: c.Received()}
 	for _, section := range c.Sections() {
@@ -42,7 +42,7 @@ func (x *resultReader) readCommit(c journal.Commit) error {
 	return nil
 }
 
-// readEntry reads the results in one journal entry. It skips malformed entries, which the view logs.
+// readEntry reads the results in one journal record. It skips malformed entries, which the view logs.
 func (x *resultReader) readEntry(data []byte) error {
 	if kind := wire.RecordKind(data[0]); kind != wire.RecordBatch && kind != wire.RecordServerResult && kind != wire.RecordProxyResult {
 		return nil
@@ -101,8 +101,8 @@ func (x *resultReader) readResultSignal(nowMs uint64) {
 	x.selectResult(s.Definition)
 }
 
-// selectResult adds node, check and event state to the current result, and passes the result on if the handler's
-// selector matches
+// selectResult completes the current result with its node, check and event state, and passes it on if the handler's
+// selector matches.
 func (x *resultReader) selectResult(definition model.DefinitionID) {
 	r := &x.result
 	r.node, r.check = x.names.nodeText(r.nodeID), x.names.checkText(definition)

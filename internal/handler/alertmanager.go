@@ -29,7 +29,7 @@ type alert struct {
 	GeneratorURL string            `json:"generatorURL,omitempty"`
 }
 
-// alertmanager posts one alert to each member of an Alertmanager cluster, as Prometheus does.
+// alertmanager posts one alert to every member of an Alertmanager cluster, as Prometheus does.
 func (o *Sender) alertmanager(ctx context.Context, a *model.Alertmanager, m *Message, w *messageText) (Receipt, error) {
 	opened := m.Note
 	if m.Note.Kind != Opened && m.Opened != nil {
@@ -96,7 +96,7 @@ func (o *Sender) newAlert(a *model.Alertmanager, n, opened *Notification, w *mes
 	return out
 }
 
-// postAlerts sends alerts to all members of an Alertmanager cluster. It succeeds if one member accepts them, because
+// postAlerts posts alerts to all members of an Alertmanager cluster. It succeeds if one member accepts them, because
 // that member passes them to the others.
 func (o *Sender) postAlerts(ctx context.Context, m *Message, a *model.Alertmanager, list []alert) (Receipt, error) {
 	var receipt Receipt

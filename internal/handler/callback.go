@@ -14,7 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Callback is a person's action in a service such as PagerDuty, which the service reported to the server.
+// Callback is a person's action in an external service, such as an acknowledgement in PagerDuty, which the service
+// reported to the server.
 type Callback struct {
 	Verb     string // acknowledge, unacknowledge or resolve; empty: Muster does nothing
 	Problem  string // id of the problem
@@ -26,8 +27,8 @@ type Callback struct {
 // maxPersonName is the longest name of a person, in bytes.
 const maxPersonName = 200
 
-// CallbackSecret returns the key that signs or authorises callbacks to a handler; zero: the service sends no
-// callbacks.
+// CallbackSecret returns the secret with which a service signs or authorises its callbacks; it is zero if the service
+// sends none.
 func CallbackSecret(spec *model.HandlerSpec) model.Secret {
 	switch {
 	case spec.PagerDuty != nil:
@@ -77,7 +78,8 @@ func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, te
 	return c, nil
 }
 
-// Service returns the display name of the service from which a handler gets callbacks, such as PagerDuty; empty: none
+// Service returns the display name of the service that sends callbacks to a handler, such as PagerDuty, or "" if none
+// does.
 func Service(spec *model.HandlerSpec) string {
 	switch {
 	case spec == nil:
@@ -148,7 +150,7 @@ func parseOpsgenie(text []byte) (c Callback, err error) {
 // cutNote cuts the note of a person's action in a callback to 1,000 bytes of valid UTF-8.
 func cutNote(text string) string { return body.Cut(strings.ToValidUTF8(text, ""), 1000) }
 
-// unreadableCallback returns the error of a callback whose body cannot be parsed.
+// unreadableCallback returns the error for a callback whose body cannot be parsed.
 func unreadableCallback(err error) error {
-	return model.Errorf(model.Invalid, "read the request: %w", err)
+	return model.Errorf(model.Invalid, "read the body of the callback: %w", err)
 }

@@ -102,7 +102,8 @@ func escapeMarkdown(s string) string {
 	return strings.NewReplacer("\\", "\\\\", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]").Replace(s)
 }
 
-// teamsRefused returns an error if a successful answer of a Teams workflow contains a refusal.
+// teamsRefused returns an error if the answer of a Teams workflow contains a refusal although its HTTP status is
+// success.
 func teamsRefused(answer string) error {
 	if strings.Contains(answer, "HTTP error") {
 		return errors.New("teams answered: " + answer)
@@ -161,7 +162,7 @@ func ntfy(t *model.Ntfy, m *Message, w *messageText) *request {
 		header: authorization(t.Username, t.Password.Text, t.Token.Text)}
 }
 
-// ntfyPriority returns the priority of a message for ntfy, from 1 (silent) to 5 (long ring).
+// ntfyPriority returns the priority of a message on ntfy, from 1 (silent) to 5 (long ring).
 func ntfyPriority(n *Notification, w *messageText) int {
 	if w.color == good || w.color == plain {
 		return 3
@@ -169,7 +170,8 @@ func ntfyPriority(n *Notification, w *messageText) int {
 	return rankSeverity(n, [5]int{2, 3, 3, 4, 5})
 }
 
-// authorization returns the Authorization header for a bearer token or for user and password; none if all are empty.
+// authorization returns the value of the HTTP header Authorization for a bearer token or for user and password, or ""
+// if all are empty.
 func authorization(username, password, token string) [][2]string {
 	switch {
 	case token != "":

@@ -59,7 +59,7 @@ func (o *Sender) execute(ctx context.Context, argv, env []string, stdin io.Reade
 	case ctx.Err() != nil:
 		return state, fmt.Errorf("command timed out after %s: %s", timeout, stderr)
 	default:
-		return state, fmt.Errorf("command: %w: %s", err, stderr)
+		return state, fmt.Errorf("the command failed: %w: %s", err, stderr)
 	}
 }
 
@@ -91,7 +91,7 @@ func (o *Sender) Mutate(ctx context.Context, spec *model.MutatorSpec, event []by
 	return made, hidden, redactError(err, h)
 }
 
-// mutate runs a mutator's command with its assets and secrets.
+// mutate runs a mutator's command after it has fetched the command's assets and secrets.
 func (o *Sender) mutate(ctx context.Context, spec *model.MutatorSpec, event []byte, h *hide.Hider) ([]byte, error) {
 	timeout := time.Duration(spec.Timeout)
 	if timeout <= 0 {
@@ -114,8 +114,8 @@ func (o *Sender) mutate(ctx context.Context, spec *model.MutatorSpec, event []by
 	return made.buf, nil
 }
 
-// outputCapture keeps the first or, with tail, the last bytes of a command's output. It hides secrets before it cuts
-// the output.
+// outputCapture keeps the first bytes of a command's output, or the last ones if tail is true. It hides secrets
+// before it cuts the output.
 type outputCapture struct {
 	buf   []byte
 	limit int // most bytes that buf may have
@@ -130,7 +130,7 @@ func (c *outputCapture) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// add appends a part of the output with secrets redacted, up to the size limit; last marks the final part.
+// add appends a part of the output with secrets redacted, up to the size limit; last is true for the final part.
 func (c *outputCapture) add(p []byte, last bool) {
 	if c.hider != nil {
 		p = c.hider.Next(p, last)
@@ -175,8 +175,8 @@ func commandArgs(c *model.Command) []string {
 	return c.Argv
 }
 
-// withAssetPath returns the arguments of a shell that puts the assets into PATH and then replaces itself by the
-// command.
+// withAssetPath returns the arguments of a shell that puts the assets' folders into PATH and then replaces itself by
+// the command.
 func withAssetPath(argv []string, assets []model.AssetDir) []string {
 	if len(assets) == 0 || len(argv) == 0 || argv[0] == "/bin/sh" {
 		return argv

@@ -26,8 +26,8 @@ import (
 // mailSubject is the longest subject of a mail, in bytes.
 const mailSubject = 200
 
-// email sends a message as a mail, in an SMTP session of its own. If the server refuses one of several recipients,
-// each recipient gets a separate mail.
+// email sends a message as a mail, over an SMTP connection that is used for this mail only. If the server refuses one
+// of several recipients, each recipient gets a separate mail.
 func (o *Sender) email(ctx context.Context, e *model.Email, m *Message, w *messageText) (Receipt, error) {
 	all := append(slices.Clone(e.To), e.CC...)
 	some := o.mailed.progressOf(m.Key)
@@ -75,11 +75,11 @@ func refusesRecipients(err error) bool {
 func (o *Sender) sendMail(ctx context.Context, e *model.Email, m *Message, w *messageText) (Receipt, error) {
 	msg, err := o.composeMail(e, m, w)
 	if err != nil {
-		return Receipt{}, FinalError(fmt.Errorf("email: %w", err))
+		return Receipt{}, FinalError(fmt.Errorf("compose the mail: %w", err))
 	}
 	var text bytes.Buffer
 	if _, err := msg.WriteTo(&text); err != nil {
-		return Receipt{}, FinalError(fmt.Errorf("email: %w", err))
+		return Receipt{}, FinalError(fmt.Errorf("compose the mail: %w", err))
 	}
 	receipt := Receipt{Sent: fmt.Sprintf("smtp %s\n%s", e.Server, text.Bytes())}
 	conns := mailConns{dialer: o.opts.Dialer}
@@ -87,7 +87,7 @@ func (o *Sender) sendMail(ctx context.Context, e *model.Email, m *Message, w *me
 	defer context.AfterFunc(ctx, conns.close)()
 	client, err := mailClient(ctx, e, &conns)
 	if err != nil {
-		return receipt, fmt.Errorf("email: %w", err)
+		return receipt, fmt.Errorf("compose the mail: %w", err)
 	}
 	err = client.DialAndSendWithContext(ctx, msg)
 	switch {
@@ -95,9 +95,9 @@ func (o *Sender) sendMail(ctx context.Context, e *model.Email, m *Message, w *me
 		receipt.Answer = strings.TrimSpace(msg.ServerResponse())
 		return receipt, nil
 	case isPermanent(err):
-		return receipt, FinalError(fmt.Errorf("email by %s: %w", e.Server, err))
+		return receipt, FinalError(fmt.Errorf("send the mail by %s: %w", e.Server, err))
 	}
-	return receipt, fmt.Errorf("email by %s: %w", e.Server, err)
+	return receipt, fmt.Errorf("send the mail by %s: %w", e.Server, err)
 }
 
 // isPermanent reports whether an error of a mail server is permanent (5xx).
@@ -247,7 +247,8 @@ func (w *messageText) htmlText() string {
 	return b.String()
 }
 
-// headerToken replaces all characters except letters, digits, - and _, so that the text can be part of a mail id.
+// headerToken replaces all characters except letters, digits, - and _ in a text, so that the text can be part of a
+// Message-ID.
 func headerToken(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' {
@@ -286,14 +287,14 @@ type mailRetries struct {
 
 const maxMails = 1000
 
-// progressOf returns the stored results of the recipients of a mail, by message key; nil: none are stored.
+// progressOf returns the stored results of a mail's recipients by message key, or nil if none are stored.
 func (m *mailRetries) progressOf(key string) *mailProgress {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.by[key]
 }
 
-// storeProgress stores the results of a mail's recipients for the next attempt; nil deletes them.
+// storeProgress stores the results of a mail's recipients for the next attempt, or deletes them if p is nil.
 func (m *mailRetries) storeProgress(key string, one *mailProgress) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

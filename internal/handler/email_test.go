@@ -168,8 +168,8 @@ func (e *exim) receivedMails(t *testing.T, n int) (list []*mail.Message) {
 	return list
 }
 
-// A real mail server accepts mail by STARTTLS and by TLS; a permanent refusal ends the attempts, a temporary one does
-// not. A permanent refusal is final, a temporary one is tried again.
+// TestMailServerAcceptsOrRefuses sends mails to a real mail server by STARTTLS and by TLS, and expects a permanent
+// refusal to end the attempts and a temporary one not. A permanent refusal is final, a temporary one is tried again.
 func TestMailServerAcceptsOrRefuses(t *testing.T) {
 	e := startExim(t)
 	out := newTestSender(t, Options{})
@@ -242,7 +242,8 @@ func TestMailUsesTheDialerOfHandlers(t *testing.T) {
 	}
 }
 
-// If the mail server temporarily refuses one recipient, the retry sends the mail to this recipient only.
+// TestEachMailRecipientIsRetriedAlone lets the mail server refuse one recipient temporarily, and expects the retry to
+// send the mail to this recipient only.
 func TestEachMailRecipientIsRetriedAlone(t *testing.T) {
 	e := startExim(t)
 	out := newTestSender(t, Options{})

@@ -55,10 +55,11 @@ func (n *Notification) message(t testing.TB) *Message {
 	return &Message{Key: n.Problem + "/" + n.Kind + "/default/x", Payload: payload, Note: n}
 }
 
-// secret returns a secret with its value in the resource itself.
+// secret returns a Secret reference with its value written in the handler itself.
 func secret(s string) model.Secret { return model.Secret{Text: s} }
 
-// httpServices returns one handler for each kind of HTTP service, all with this address.
+// httpServices returns one handler for each kind of external HTTP service, such as Slack, all with the address of the
+// test.
 func httpServices(address string) map[string]*model.HandlerSpec {
 	return map[string]*model.HandlerSpec{
 		"webhook": {Webhook: &model.Webhook{URL: address + "/hook", Secret: secret("s3cret-key"), Headers: map[string]string{"X-Team": "ops"}}},
@@ -202,8 +203,8 @@ func requestBodies(t *testing.T, n *Notification, showLabels []string) map[strin
 	return bodies
 }
 
-// TestLabelsFitLimitsOfServices sends more labels than a service accepts, and expects the message to omit and count
-// the rest
+// TestLabelsFitLimitsOfServices sends more labels than a service accepts, and expects the message to leave out the
+// rest and to give their number.
 func TestLabelsFitLimitsOfServices(t *testing.T) {
 	many := *testNotifications()[Opened]
 	many.Labels = map[string]string{}
@@ -327,7 +328,7 @@ func TestSecretsAreReadForEachMessage(t *testing.T) {
 		}
 	}
 	delete(env, "SLACK_URL")
-	if _, err := try(model.Secret{FromEnv: "SLACK_URL"}); err == nil || !strings.Contains(err.Error(), "environment has no SLACK_URL") {
+	if _, err := try(model.Secret{FromEnv: "SLACK_URL"}); err == nil || !strings.Contains(err.Error(), "environment has no variable SLACK_URL") {
 		t.Errorf("%v", err)
 	}
 	// A service that repeats the secret in its answer does not bring it into the log.

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Failure is the error of an attempt to send a message, with details for the next attempt, such as the delay that the
+// Failure is the error of an attempt to send a message, with details for the next attempt, such as the pause that the
 // service asks for. After any other error the message is sent again.
 type Failure struct {
 	Err   error
@@ -36,10 +36,10 @@ func (e *Failure) Error() string { return e.Err.Error() }
 // Unwrap returns the wrapped error.
 func (e *Failure) Unwrap() error { return e.Err }
 
-// FinalError marks an error as final: no attempt to send the message may follow.
+// FinalError marks an error as final: the message is given up, without another attempt.
 func FinalError(err error) error { return &Failure{Err: err, Final: true} }
 
-// IsFinal reports whether an error is final, so that another attempt is useless.
+// IsFinal reports whether an error is final: the message is given up, without another attempt.
 func IsFinal(err error) bool { return FailureOf(err).Final }
 
 // FailureOf returns the Failure that an error wraps, or the zero Failure.
@@ -207,13 +207,13 @@ func readSecretFile(path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxSecret))
 }
 
-// secret returns the value of a secret in a Secret resource, an environment variable or a file. A missing secret may
-// exist later, so the error is not final.
+// secret returns the value of a secret: of a Secret resource, of an environment variable or of a file. A missing
+// secret may exist later, so the error is not final.
 func (o *Sender) secret(ctx context.Context, s model.Secret) (string, error) {
 	if s.Named != "" {
 		namespace, name, _ := strings.Cut(s.Named, "/")
 		if o.opts.Secret == nil {
-			return "", fmt.Errorf("read secret %s: secrets are not available to this handler", s.Named)
+			return "", fmt.Errorf("read secret %s: this handler cannot use Secret resources", s.Named)
 		}
 		value, err := o.opts.Secret(ctx, namespace, name)
 		if err != nil {
@@ -224,7 +224,7 @@ func (o *Sender) secret(ctx context.Context, s model.Secret) (string, error) {
 	if s.FromEnv != "" {
 		value, ok := o.opts.Getenv(s.FromEnv)
 		if !ok || value == "" {
-			return "", fmt.Errorf("the server's environment has no %s: set it where the service is declared and restart the server, or keep the secret in a file (fromFile)", s.FromEnv)
+			return "", fmt.Errorf("the server's environment has no variable %s: set it where the service is declared and restart the server, or keep the secret in a file (fromFile)", s.FromEnv)
 		}
 		return value, nil
 	}
@@ -236,7 +236,7 @@ func (o *Sender) secret(ctx context.Context, s model.Secret) (string, error) {
 	return value, err
 }
 
-// secretReader returns a function that returns the values of secrets.
+// secretReader returns a function that returns the values of secrets, and collects them for redaction.
 func (o *Sender) secretReader(ctx context.Context) func(model.Secret) (string, error) {
 	return func(s model.Secret) (string, error) { return o.secret(ctx, s) }
 }
@@ -244,7 +244,7 @@ func (o *Sender) secretReader(ctx context.Context) func(model.Secret) (string, e
 // redactText redacts secrets in a text.
 func redactText(text string, h *hide.Hider) string { return string(h.Redact([]byte(text))) }
 
-// redactError redacts secrets in the text of an error, which stays a Failure.
+// redactError redacts secrets in the text of an error, and keeps its type Failure.
 func redactError(err error, h *hide.Hider) error {
 	if err == nil {
 		return nil

@@ -27,7 +27,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// request is an HTTP request of a handler to its service, optionally with the request to send after it
+// request is an HTTP request of a handler to its service; the field next is a second request that follows it.
 type request struct {
 	kind        string // kind of handler, whose rules judge the answer
 	method      string // empty: POST
@@ -199,7 +199,7 @@ func (o *Sender) client(ca string) (*http.Client, error) {
 	if ca != "" {
 		info, err := os.Stat(ca)
 		if err != nil {
-			return nil, fmt.Errorf("read CA: %w", err)
+			return nil, fmt.Errorf("read the CA file: %w", err)
 		}
 		key += "\x00" + info.ModTime().String()
 	}
@@ -229,15 +229,15 @@ func (o *Sender) client(ca string) (*http.Client, error) {
 	return c, nil
 }
 
-// trustConfig returns a TLS configuration that trusts the CAs in a file; nil for an empty name, which means the
-// system's CAs.
+// trustConfig returns a TLS configuration that trusts the CAs in a file, or nil for an empty file name, which means
+// the system's CAs.
 func trustConfig(ca string) (*tls.Config, error) {
 	if ca == "" {
 		return nil, nil
 	}
 	pem, err := os.ReadFile(ca)
 	if err != nil {
-		return nil, fmt.Errorf("read CA: %w", err)
+		return nil, fmt.Errorf("read the CA file: %w", err)
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(pem) {
@@ -309,7 +309,7 @@ func (o *Sender) webhook(ctx context.Context, hook *model.Webhook, m *Message) (
 	if hook.Template != "" {
 		made, err := body.Render(ctx, hook.Template, m.Payload)
 		if err != nil {
-			return Receipt{}, FinalError(fmt.Errorf("webhook: %w", err))
+			return Receipt{}, FinalError(fmt.Errorf("fill in the webhook's template: %w", err))
 		}
 		r.body = made
 	}

@@ -154,7 +154,7 @@ type messageText struct {
 	color    colorClass
 }
 
-// colorClass classifies a message as good, mild, bad, unclear or neither (plain), which selects its colour and symbol
+// colorClass is the class of a message (good, mild, bad, unclear or plain) by which its colour and symbol are chosen.
 type colorClass int
 
 const (
@@ -230,8 +230,8 @@ func (n *Notification) runbooks() (links []string) {
 	return links
 }
 
-// addProblemFacts passes the node, subject, status, severity and times of the problem to the function fact, as facts
-// to show in a message
+// addProblemFacts calls fact with each line about the problem that a message shows: node, subject, status, severity
+// and times.
 func (n *Notification) addProblemFacts(fact func(name, format string, args ...any)) {
 	fact("node", "%s", n.Node)
 	fact(n.Source.Kind.String(), "%s", n.SubjectWithTitle())
@@ -376,7 +376,7 @@ func firstLines(output string) string {
 	return text
 }
 
-// firstLine returns the first line of a check's output without performance data, in at most maxSummary bytes.
+// firstLine returns the first line of a check's output without performance data, cut to maxSummary bytes.
 func firstLine(s string) string {
 	if i := strings.IndexAny(s, "\n|"); i >= 0 {
 		s = s[:i]
@@ -412,9 +412,9 @@ func problemLink(address string, n *Notification) string {
 		"{check}", url.QueryEscape(n.Source.Name), "{namespace}", url.QueryEscape(n.Space)).Replace(address)
 }
 
-// boundedFacts returns the facts of the problem by name, cut to the limits of a service. A value has at most each
-// bytes, and all facts together at most all bytes. It leaves out facts from the end, where the labels are, and adds
-// their number.
+// boundedFacts returns the lines about the problem (name and value) that a message shows, cut to the limits of a
+// service. A value has at most each bytes, and all facts together at most all bytes. It leaves out facts from the
+// end, where the labels are, and adds their number.
 func boundedFacts(facts [][2]string, each, all int) map[string]string {
 	const more = "and more"
 	out := map[string]string{}

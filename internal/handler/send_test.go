@@ -49,7 +49,7 @@ func sendOneMessage(ctx context.Context, spec *model.HandlerSpec, m *Message) er
 	return err
 }
 
-// receiveFrom returns the next value of a channel, and fails the test if none arrives in time.
+// receiveFrom returns the next value of a channel, or fails the test if none arrives in time.
 func receiveFrom[T any](t testing.TB, what string, ch <-chan T) T {
 	t.Helper()
 	select {
@@ -61,7 +61,7 @@ func receiveFrom[T any](t testing.TB, what string, ch <-chan T) T {
 	}
 }
 
-// TestRetryAfterIsParsed parses Retry-After headers with seconds, times and nonsense.
+// TestRetryAfterIsParsed parses Retry-After headers with seconds, with times and with invalid texts.
 func TestRetryAfterIsParsed(t *testing.T) {
 	for _, c := range []struct {
 		header string
@@ -150,7 +150,8 @@ func TestCommandTimeoutKillsChildren(t *testing.T) {
 	})
 }
 
-// Recorded errors hide the address of a webhook, because its path may be a secret.
+// TestWebhookErrorsHideTheAddress expects recorded errors not to contain the address of a webhook, because its path
+// may be a secret.
 func TestWebhookErrorsHideTheAddress(t *testing.T) {
 	for _, url := range []string{
 		"http://127.0.0.1:1/services/s3cret", "http://ann:s3cret@127.0.0.1:1/", "http://127.0.0.1:1/?key=s3cret", "http://[::1/s3cret", "http://127.0.0.1:s3cret/",
@@ -162,7 +163,8 @@ func TestWebhookErrorsHideTheAddress(t *testing.T) {
 	}
 }
 
-// The command of a handler gets neither the server's settings nor other variables of its environment, which may be secrets.
+// TestCommandEnvironmentExcludesSettings expects a handler's command to get neither the server's settings nor other
+// variables of its environment, which may be secrets.
 func TestCommandEnvironmentExcludesSettings(t *testing.T) {
 	t.Setenv("PAGER_KEY", "s3cret")
 	t.Setenv("TZ", "UTC")
@@ -236,7 +238,8 @@ func TestMutatorSecretsReachOnlyTheHandler(t *testing.T) {
 	}
 }
 
-// Secrets are redacted before an output is cut, so that no part of a secret remains at the cut.
+// TestCutOutputHidesSecrets expects secrets to be redacted before an output is cut, so that no part of a secret
+// remains at the cut.
 func TestCutOutputHidesSecrets(t *testing.T) {
 	const secret = "s3cret-token-0123456789"
 	out := newTestSender(t, Options{Secret: func(context.Context, string, string) (string, error) { return secret, nil }})

@@ -57,7 +57,7 @@ func checkRequest(c *capturedRequest, method, path, typ string) error {
 	return nil
 }
 
-// readObject decodes the JSON body of a captured request. It fails if a required field is missing, or a field exceeds
+// readObject decodes the JSON body of a recorded request. It fails if a required field is missing, or a field exceeds
 // its limit (in characters).
 func readObject(c *capturedRequest, required []string, limits map[string]int) (map[string]any, error) {
 	var v map[string]any
@@ -277,8 +277,8 @@ func ntfyRules(c *capturedRequest) error {
 	return checkRequest(c, "POST", "^/$", "application/json")
 }
 
-// If the severity of a problem rises, a second request raises the priority of the Opsgenie alert. The message is
-// taken when both requests are.
+// TestOpsgenieRaisesThePriority raises the severity of a problem, and expects a second request that raises the
+// priority of the Opsgenie alert. The message is taken when both requests are.
 func TestOpsgenieRaisesThePriority(t *testing.T) {
 	worse := *testNotifications()[Reminder]
 	worse.Raised = true
@@ -330,8 +330,9 @@ const (
 	opsgenieCalls  = `{"action":"Acknowledge","alert":{"alertId":"052652ac","message":"disk","tags":["muster"],"tinyId":"23","entity":"web01","alias":"p1234","userId":"daed1180","username":"ada@example.org"},"source":{"name":"web","type":"web"},"integrationName":"muster","integrationId":"d3bf6b1f"}`
 )
 
-// TestCallbacksNeedTheirProof sends callbacks with right, wrong and missing signatures: only right ones are accepted.
-func TestCallbacksNeedTheirProof(t *testing.T) {
+// TestCallbacksNeedAValidSignature sends callbacks with right, wrong and missing signatures, and expects only right ones
+// to be accepted.
+func TestCallbacksNeedAValidSignature(t *testing.T) {
 	pagerduty := &model.HandlerSpec{PagerDuty: &model.PagerDuty{}}
 	opsgenie := &model.HandlerSpec{Opsgenie: &model.Opsgenie{}}
 	sign := func(text string) string {
@@ -405,8 +406,8 @@ func FuzzCallback(f *testing.F) {
 	})
 }
 
-// A message to an Alertmanager cluster is delivered if one member accepts it, and is given up only if all members
-// refuse it permanently.
+// TestAlertmanagerClusterRetriesUnlessAllRefuse expects a message to an Alertmanager cluster to be delivered if one
+// member accepts it, and to be given up only if all members refuse it permanently.
 func TestAlertmanagerClusterRetriesUnlessAllRefuse(t *testing.T) {
 	member := func(status int) string {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))

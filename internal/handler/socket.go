@@ -28,7 +28,7 @@ func (o *Sender) tcp(ctx context.Context, t *model.TCP, m *Message) (Receipt, er
 	receipt := Receipt{Sent: fmt.Sprintf("tcp %s\n%s", t.Address, text)}
 	conn, err := Dial(ctx, o.opts.Dialer, t.Address, t.TLS, t.CA)
 	if err != nil {
-		return receipt, fmt.Errorf("tcp: %w", err)
+		return receipt, fmt.Errorf("connect by TCP: %w", err)
 	}
 	_, err = writeInTime(ctx, conn, text)
 	return receipt, errors.Join(err, conn.Close())
@@ -43,11 +43,11 @@ func (o *Sender) udp(ctx context.Context, u *model.UDP, m *Message) (Receipt, er
 	}
 	conn, err := o.opts.Dialer.DialContext(ctx, "udp", u.Address)
 	if err != nil {
-		return receipt, fmt.Errorf("udp: %w", err)
+		return receipt, fmt.Errorf("send by UDP: %w", err)
 	}
 	defer conn.Close()
 	if _, err := writeInTime(ctx, conn, text); err != nil {
-		return receipt, fmt.Errorf("udp: %w", err)
+		return receipt, fmt.Errorf("send by UDP: %w", err)
 	}
 	return receipt, nil
 }
@@ -65,7 +65,7 @@ func encodeDatagram(m *Message) ([]byte, error) {
 		if len(m.Payload) <= maxEvent {
 			return m.Payload, nil
 		}
-		return nil, fmt.Errorf("udp: the event has %d bytes, the limit of a datagram is %d", len(m.Payload), maxEvent)
+		return nil, fmt.Errorf("the event has %d bytes, the limit of a datagram is %d", len(m.Payload), maxEvent)
 	}
 	n := *m.Note
 	for size := maxDatagram / 2; ; size /= 2 {
@@ -78,7 +78,7 @@ func encodeDatagram(m *Message) ([]byte, error) {
 			return text, err
 		}
 		if size == 0 {
-			return nil, fmt.Errorf("udp: the notification has %d bytes, the limit of a datagram is %d", len(text), maxDatagram)
+			return nil, fmt.Errorf("the notification has %d bytes, the limit of a datagram is %d", len(text), maxDatagram)
 		}
 	}
 }
@@ -128,8 +128,8 @@ type streamConn struct {
 	conn   atomic.Pointer[net.Conn] // nil: no connection is open
 }
 
-// stream writes a message as one line to one of the handler's open connections. All messages about a problem use the
-// same connection, which keeps their order.
+// stream writes a message as one line to one of the open connections of a handler of kind stream. All messages about
+// a problem use the same connection, which keeps their order.
 func (o *Sender) stream(ctx context.Context, s *model.Stream, m *Message) (Receipt, error) {
 	text := jsonLine(m)
 	receipt := Receipt{Sent: fmt.Sprintf("stream %s\n%s", s.Address, text)}
@@ -144,15 +144,15 @@ func (o *Sender) stream(ctx context.Context, s *model.Stream, m *Message) (Recei
 	case c.busy <- struct{}{}:
 		defer func() { <-c.busy }()
 	case <-ctx.Done():
-		return receipt, fmt.Errorf("stream: %s does not read; earlier lines are waiting: %w", s.Address, ctx.Err())
+		return receipt, fmt.Errorf("%s does not read its stream; earlier lines are waiting: %w", s.Address, ctx.Err())
 	}
 	if err := c.write(ctx, text); err != nil {
-		return receipt, fmt.Errorf("stream: %w", err)
+		return receipt, fmt.Errorf("write to the stream: %w", err)
 	}
 	return receipt, nil
 }
 
-// streamConn returns the connection object for a stream's key, and creates it, still unconnected, if the key is new.
+// streamConn returns the connection with a stream's key; for a new key it creates one that is not open yet.
 func (o *Sender) streamConn(key streamKey) *streamConn {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -183,7 +183,7 @@ func (c *streamConn) write(ctx context.Context, text []byte) error {
 	}
 }
 
-// open returns the present connection, or opens one if none is open.
+// open returns the open connection, or opens one first.
 func (c *streamConn) open(ctx context.Context) (conn *net.Conn, fresh bool, err error) {
 	if conn := c.conn.Load(); conn != nil {
 		return conn, false, nil

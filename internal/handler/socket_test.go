@@ -64,7 +64,7 @@ func (p *lineReceiver) read(t *testing.T, conn net.Conn) {
 	}
 }
 
-// closeConnections closes all connections and returns their number.
+// closeConnections closes all connections of the receiver and returns how many they were.
 func (p *lineReceiver) closeConnections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,7 +135,8 @@ func TestUDPDatagramFitsItsLimit(t *testing.T) {
 	}
 }
 
-// A stream keeps its connections, keeps the order of each problem, and reconnects after the peer closed.
+// TestStreamKeepsOrderAndReconnects expects a stream handler to use its connections again, to keep the order of each
+// problem's messages, and to reconnect after the peer has closed.
 func TestStreamKeepsOrderAndReconnects(t *testing.T) {
 	p := newLineReceiver(t, nil)
 	out := newTestSender(t, Options{})

@@ -7,7 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestCommandsNameTriggers checks that the commands of a message about a trigger can be pasted into a shell.
+// TestCommandsNameTriggers expects the muster commands in a message about a trigger to be valid when pasted into a
+// shell.
 func TestCommandsNameTriggers(t *testing.T) {
 	n := Notification{Kind: Opened, Node: "db1", Space: model.DefaultNamespaceName}
 	n.SetSource(model.TriggerSource(7, "it's up"), "linux")

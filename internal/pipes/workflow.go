@@ -18,7 +18,7 @@ type Event struct {
 	Metrics    bool  // the event has values
 	Unfiltered error // reason why no filter may see the event; nil: all see it
 	Silenced   func() bool
-	Shape      func() map[string]any // returns the event in Sensu's form for expressions: see filter.Shape
+	Shape      func() map[string]any // returns the event in Sensu's form for expressions: see filter.SensuEvent
 }
 
 // Verdict is a workflow's decision to pass an event to its handler or to drop it

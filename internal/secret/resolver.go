@@ -126,7 +126,7 @@ func (r *Resolver) readValue(ctx context.Context, spec *model.SecretSpec) (Value
 	case spec.Env != "":
 		text, ok := r.o.Getenv(spec.Env)
 		if !ok {
-			return v, fmt.Errorf("the server's environment has no %s: set it where the service is declared and restart the server, or keep the secret in a file", spec.Env)
+			return v, fmt.Errorf("the server's environment has no variable %s: set it where the service is declared and restart the server, or keep the secret in a file", spec.Env)
 		}
 		v.Text = text
 	case spec.File != "":

@@ -60,7 +60,7 @@ func TestSecretValuesComeFromDeclaredSource(t *testing.T) {
 	}{
 		"env":               {spec: &model.SecretSpec{Env: "THERE"}, value: "from THERE"},
 		"env lease":         {spec: &model.SecretSpec{Env: "THERE", Lease: model.Duration(time.Hour)}, value: "from THERE", lease: time.Hour},
-		"no env":            {spec: &model.SecretSpec{Env: "GONE"}, err: "the server's environment has no GONE"},
+		"no env":            {spec: &model.SecretSpec{Env: "GONE"}, err: "the server's environment has no variable GONE"},
 		"file":              {spec: &model.SecretSpec{File: write("f", " two words \r\n")}, value: " two words "},
 		"no file":           {spec: &model.SecretSpec{File: filepath.Join(dir, "none")}, err: "no such file"},
 		"empty":             {spec: &model.SecretSpec{File: write("e", "\n")}, err: "it is empty"},

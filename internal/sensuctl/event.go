@@ -104,10 +104,10 @@ func eventForm(r *request, e v1.Event) (object, error) {
 		} else if m != nil {
 			definition.Hooks = m.Spec.(*model.CheckSpec).Hooks
 		}
-		check["hooks"] = filter.HooksShape(&e.Event, definition)
+		check["hooks"] = filter.SensuHooks(&e.Event, definition)
 	}
 	if len(e.Values) > 0 {
-		out["metrics"] = object{"handlers": nil, "points": filter.PointsShape(&e.Event)}
+		out["metrics"] = object{"handlers": nil, "points": filter.SensuPoints(&e.Event)}
 	}
 	return out, nil
 }

@@ -131,7 +131,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 		Live: view.Live{
 			Connected: r.connected, Agent: r.agentSession, Judgement: r.Directory.Judgement, Assigned: r.assignedDefinition,
 			Limits:   func(string) []v1.LimitUse { return nil },
-			Verdicts: func(model.NodeID, model.CheckID) (dispatch.Verdicts, bool) { return dispatch.Verdicts{}, false },
+			Verdicts: func(model.NodeID, model.CheckID) (dispatch.PipelineDecisions, bool) { return dispatch.PipelineDecisions{}, false },
 			Stream:   func(route.Name) (v1.HandlerStream, bool) { return v1.HandlerStream{}, false },
 		},
 		Access: r.Access, Events: events.Options{Actions: r}, Routing: routing.Options{Handlers: r.Dispatcher, InForce: func(ctx context.Context) {

@@ -144,7 +144,7 @@ func Definition(v *view.View, node model.NodeID, source model.Source) *model.Che
 
 // ShowRoutedProblems converts the open problems that a change of routes affects to the API type TakenProblems. Those
 // of namespaces that the caller may not see are left out.
-func ShowRoutedProblems(v *view.View, list []dispatch.RoutedProblems) (out []v1.TakenProblems) {
+func ShowRoutedProblems(v *view.View, list []dispatch.AffectedProblems) (out []v1.TakenProblems) {
 	for _, one := range list {
 		if _, ok := v.Directory.NamespaceByName(one.Handlers[0].Namespace); !ok {
 			continue

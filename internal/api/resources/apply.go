@@ -120,7 +120,7 @@ func (s *resourceRequest) changeResources(
 		applied, err = change()
 	} else {
 		by := dispatch.RoutingChange{OnlyNew: onlyNew, By: access.CallerOf(ctx).User}
-		var taken []dispatch.RoutedProblems
+		var taken []dispatch.AffectedProblems
 		taken, routed.TakenLate, err = s.ChangeRouting(ctx, by, func() (_ *dispatch.ReceiverEdits, err error) {
 			applied, err = change()
 			return s.receiverEdits(applied, resources), err

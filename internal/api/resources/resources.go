@@ -318,9 +318,9 @@ type Options struct {
 	Archives Archives // nil: none
 	// ChangeRouting runs a change that may change routes, and returns the open problems that it concerns; nil: no dispatcher
 	// runs. See dispatch.Dispatcher.ChangeRouting.
-	ChangeRouting func(ctx context.Context, c dispatch.RoutingChange, change func() (*dispatch.ReceiverEdits, error)) (taken []dispatch.RoutedProblems, late bool, err error)
+	ChangeRouting func(ctx context.Context, c dispatch.RoutingChange, change func() (*dispatch.ReceiverEdits, error)) (taken []dispatch.AffectedProblems, late bool, err error)
 	// PreviewRouting is dispatch.Dispatcher.PreviewRouting; nil where ChangeRouting is.
-	PreviewRouting func(ctx context.Context, c dispatch.RoutingChange, edits *dispatch.ReceiverEdits) (taken []dispatch.RoutedProblems, late bool)
+	PreviewRouting func(ctx context.Context, c dispatch.RoutingChange, edits *dispatch.ReceiverEdits) (taken []dispatch.AffectedProblems, late bool)
 }
 
 // resourceRequest is one request about resources.

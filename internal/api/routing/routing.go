@@ -149,8 +149,8 @@ func (s *routingRequest) endSilence(ctx context.Context, in *struct {
 // Handlers is the interface that sends test notifications, notifies handlers of open problems, and sends dead letters
 // again; *dispatch.Dispatcher implements it
 type Handlers interface {
-	Try(ctx context.Context, handler history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (dispatch.Trial, error)
-	NotifyOpen(ctx context.Context, problem, by string) (taken []dispatch.RoutedProblems, late bool)
+	Try(ctx context.Context, handler history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (dispatch.HandlerTest, error)
+	NotifyOpen(ctx context.Context, problem, by string) (taken []dispatch.AffectedProblems, late bool)
 	Replay(ctx context.Context, handler history.HandlerRef, q history.ReplayQuery) (history.ReplayCounts, error)
 }
 

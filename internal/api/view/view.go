@@ -67,7 +67,7 @@ type Live struct {
 	// Limits returns the limits of a namespace with their use.
 	Limits func(namespace string) []v1.LimitUse
 	// Verdicts returns the last verdicts of pipelines (kept from Sensu) on an event.
-	Verdicts func(model.NodeID, model.CheckID) (dispatch.Verdicts, bool)
+	Verdicts func(model.NodeID, model.CheckID) (dispatch.PipelineDecisions, bool)
 	// Stream returns the progress of a handler that receives every result; false: the handler receives no results.
 	Stream func(route.Name) (v1.HandlerStream, bool)
 	// Judgement finds the rules that judged an event, by its definition and instance; nil: no definition has them any more.

@@ -25,13 +25,13 @@ const (
 	maxTime      = time.Second // of one rendering
 )
 
-// Check returns an error if a webhook's body template is invalid.
+// Check parses a webhook's body template and returns an error if it is invalid.
 func Check(text string) error {
 	_, err := parseTemplate(text, new(outputLimit))
 	return err
 }
 
-// outputLimit counts and limits the bytes of text that the functions in a template produce
+// outputLimit counts the text that the functions in a template produce, and ends the rendering when it is too much.
 type outputLimit struct{ used int }
 
 // countText counts the bytes of values as text and returns an error when the template has used more than maxFormatted
@@ -171,19 +171,19 @@ func rangesOverField(pipe *parse.PipeNode) bool {
 func Render(ctx context.Context, text string, payload []byte) ([]byte, error) {
 	t, err := parseTemplate(text, new(outputLimit))
 	if err != nil {
-		return nil, fmt.Errorf("template: %w", err)
+		return nil, fmt.Errorf("fill in the body template: %w", err)
 	}
 	d := json.NewDecoder(bytes.NewReader(payload))
 	d.UseNumber() // keeps numbers as text, so that a template cannot loop over a number
 	fields := map[string]any{}
 	if err := d.Decode(&fields); err != nil {
-		return nil, fmt.Errorf("read notification: %w", err)
+		return nil, fmt.Errorf("decode the notification: %w", err)
 	}
 	limited, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()
 	out := &boundedBuffer{ctx: limited, limit: maxRendered}
 	if err := t.Execute(out, fields); err != nil {
-		return nil, fmt.Errorf("template: %w", err)
+		return nil, fmt.Errorf("fill in the body template: %w", err)
 	}
 	// The text of a missing field is empty.
 	return bytes.ReplaceAll(out.Bytes(), []byte("<no value>"), nil), nil
@@ -199,10 +199,10 @@ type boundedBuffer struct {
 // Write fails if the output would exceed its size limit or takes too long
 func (b *boundedBuffer) Write(p []byte) (int, error) {
 	if b.ctx.Err() != nil {
-		return 0, fmt.Errorf("the rendering takes longer than %s", maxTime)
+		return 0, fmt.Errorf("filling in the template takes longer than %s", maxTime)
 	}
 	if b.Len()+len(p) > b.limit {
-		return 0, fmt.Errorf("the output has more than %d bytes", b.limit)
+		return 0, fmt.Errorf("the output of the template has more than %d bytes", b.limit)
 	}
 	return b.Buffer.Write(p)
 }
@@ -213,7 +213,7 @@ func (b *boundedBuffer) WriteString(s string) (int, error) { return b.Write([]by
 // Mark ends a text that was cut.
 const Mark = "… (cut)"
 
-// Cut returns a text in at most n bytes, with Mark at its end if it was longer.
+// Cut shortens a text to at most n bytes, with a mark at its end that shows the cut.
 func Cut(text string, n int) string {
 	if len(text) <= n {
 		return text
