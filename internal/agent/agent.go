@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Agent runs the checks of one node.
+// Agent is the program on one node that runs checks and sends their results to the server.
 type Agent struct {
 	cfg         Config
 	ready       chan struct{}          // closed when Run has read its state folder
@@ -41,7 +41,7 @@ type Agent struct {
 	lastSession savedSession
 	stop        context.CancelFunc
 
-	units       assignedUnits
+	units       assignedDefinitions
 	checks      checks
 	templates   templates
 	directives  directives
@@ -71,7 +71,7 @@ func New(cfg Config) (*Agent, error) {
 		Nice: cfg.Commands.Nice, Guard: cfg.Commands.Guard, Allow: allow,
 	}
 	a.requests.agent, a.requests.ready = a, make(chan struct{}, 1)
-	a.units = assignedUnits{log: cfg.Log, runners: map[model.DefinitionKind]definitionRunner{
+	a.units = assignedDefinitions{log: cfg.Log, runners: map[model.DefinitionKind]definitionRunner{
 		model.DefinitionCheck: &a.checks, model.DefinitionTemplate: &a.templates, model.DefinitionDirective: &a.directives,
 	}}
 	return a, nil
@@ -96,7 +96,8 @@ func (a *Agent) Run(ctx context.Context) error {
 	return ErrForgotten
 }
 
-// runOnStateFolder locks the state folder, loads or enrols the identity, opens the spool and runs until ctx ends.
+// runOnStateFolder locks the state folder, loads or enrols the identity, opens the spool (the log of unsent results)
+// and runs until ctx ends.
 func (a *Agent) runOnStateFolder(ctx context.Context) error {
 	ctx, a.stop = context.WithCancel(ctx)
 	defer a.stop()
@@ -262,7 +263,7 @@ func ThisMachine() Machine {
 	}
 }
 
-// firstLineOfFile returns the trimmed first line of the first readable file; empty: no file is readable.
+// firstLineOfFile returns the trimmed first line of the first readable file, or "" if no file is readable.
 func firstLineOfFile(files ...string) string {
 	for _, f := range files {
 		if data, err := os.ReadFile(f); err == nil {
@@ -305,7 +306,7 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// spoolClock adapts a Machine to spool.Clock.
+// spoolClock reads the clocks of a Machine for the spool, as the interface spool.Clock requires.
 type spoolClock struct{ m *Machine }
 
 // BootMs returns the milliseconds since the boot of the machine.

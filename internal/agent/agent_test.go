@@ -195,7 +195,7 @@ func TestChecksRunAndSpoolWithoutServer(t *testing.T) {
 	s.awaitCondition("what was spooled", func() bool { return len(s.resultsOf(1)) >= had+5 })
 }
 
-// TestRefusedMachineSuspendsItsChecks expects that no check runs while the server refuses the machine as retired or
+// TestRefusedMachineSuspendsItsChecks expects no check to run while the server refuses the machine as retired or
 // unknown.
 func TestRefusedMachineSuspendsItsChecks(t *testing.T) {
 	s := newTestServer(t)
@@ -285,8 +285,8 @@ func TestSecondAgentAndInvalidTokenAreRefused(t *testing.T) {
 	}
 }
 
-// TestDamagedAssignmentIsSentAgain damages the stored assignment, restarts the agent and expects the whole assignment
-// from the server.
+// TestDamagedAssignmentIsSentAgain damages the stored assignment, restarts the agent, and expects the server to send
+// the whole assignment again.
 func TestDamagedAssignmentIsSentAgain(t *testing.T) {
 	s := newTestServer(t)
 	s.assign(nil, shellCheck(1, "echo fine", time.Hour))
@@ -303,9 +303,9 @@ func TestDamagedAssignmentIsSentAgain(t *testing.T) {
 	s.awaitCondition("a result of the restarted agent", func() bool { return len(s.resultsOf(1)) == 2 })
 }
 
-// TestLargeAssignmentRunsWithoutItsRefusedUnit sends an assignment of 10 MB with one invalid check and expects that
-// the agent runs all other checks
-func TestLargeAssignmentRunsWithoutItsRefusedUnit(t *testing.T) {
+// TestLargeAssignmentRunsWithoutItsInvalidCheck sends an assignment of 10 MB with one invalid check, and expects the
+// agent to run all other checks.
+func TestLargeAssignmentRunsWithoutItsInvalidCheck(t *testing.T) {
 	s := newTestServer(t)
 	const units, bodyBytes = 45, 230 << 10
 	var definitions []*model.CheckDefinition
@@ -344,26 +344,26 @@ func TestLargeAssignmentRunsWithoutItsRefusedUnit(t *testing.T) {
 	}
 }
 
-// countingDefinitionRunner is a definitionRunner that runs nothing and only counts its definitions (the compiled checks and
-// Templates of an assignment)
-type countingDefinitionRunner struct{ definitions int }
+// definitionCounter is a definitionRunner for tests that runs nothing, and only counts the definitions (compiled
+// checks and Templates) of an assignment.
+type definitionCounter struct{ definitions int }
 
 // applyDefinitions stores the number of definitions (compiled checks and Templates) in an assignment
-func (p *countingDefinitionRunner) applyDefinitions(_ *link.Assignment, definitions []*model.Definition) error {
+func (p *definitionCounter) applyDefinitions(_ *link.Assignment, definitions []*model.Definition) error {
 	p.definitions = len(definitions)
 	return nil
 }
 
-// suspendDefinitions sets the count of definitions to zero.
-func (p *countingDefinitionRunner) suspendDefinitions() { p.definitions = 0 }
+// suspendDefinitions sets the number of definitions to zero, as if all were suspended.
+func (p *definitionCounter) suspendDefinitions() { p.definitions = 0 }
 
-// TestEachKindOfDefinitionRunsInItsDefinitionRunner expects the agent to list in Hello the kinds of definitions (compiled checks,
-// Templates) that it can run, to run these and to refuse all others
+// TestEachKindOfDefinitionRunsInItsDefinitionRunner expects the agent to tell the server which kinds of definitions
+// (compiled checks, Templates) it can run, to run these and to refuse all others.
 func TestEachKindOfDefinitionRunsInItsDefinitionRunner(t *testing.T) {
 	a, err := New(Config{StateDir: t.TempDir()})
 	testenv.NoError(t, err)
 	const toyKind, otherKind model.DefinitionKind = 77, 78
-	toy := &countingDefinitionRunner{}
+	toy := &definitionCounter{}
 	a.units.runners = map[model.DefinitionKind]definitionRunner{toyKind: toy}
 	if got := a.units.definitionFeatures(); !slices.Equal(got, []string{wire.DefinitionFeature(toyKind)}) {
 		t.Errorf("features %q", got)
@@ -405,7 +405,8 @@ func TestRequestedCheckRunsAtOnce(t *testing.T) {
 	s.awaitCondition("the run asked for", func() bool { return len(s.resultsOf(1)) == 2 })
 }
 
-// TestShippedAgentStaysSmall bounds the size of the binary, and its resident memory with 40 checks.
+// TestShippedAgentStaysSmall expects the size of the binary, and its resident memory with 40 checks, to stay below
+// limits.
 func TestShippedAgentStaysSmall(t *testing.T) {
 	if testing.Short() || runtime.GOOS != "linux" {
 		t.Skip("builds and runs the real binary")

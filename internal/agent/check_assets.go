@@ -73,7 +73,7 @@ func (c *checks) assetDirs(ctx context.Context, x *check) (list []run.Asset, pro
 	return list, ""
 }
 
-// retryWithAsset runs all checks again that failed because this archive was missing.
+// retryWithAsset runs all checks again that could not run because this archive was missing.
 func (c *checks) retryWithAsset(asset.Sum) {
 	var keys []schedule.Key
 	c.mu.Lock()

@@ -16,8 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// runCheck runs one check once, with its hooks, and spools the result. A result with another status than
-// before leaves at once.
+// runCheck runs one check once, with its hooks, and appends the result to the spool (the log of unsent results). A
+// result with another status than before leaves at once.
 func (c *checks) runCheck(ctx context.Context, x *check) {
 	var stream func([]byte)
 	if x.proxyNode == 0 {
@@ -101,7 +101,7 @@ func (c *checks) runProbeOrCommand(ctx context.Context, x *check, stream func([]
 	})
 }
 
-// runProbe runs the built-in probe of a check and truncates its output to `keep` bytes
+// runProbe runs the built-in probe of a check and shortens its output to at most keep bytes.
 func (c *checks) runProbe(ctx context.Context, x *check, keep int) run.Result {
 	if x.definition.Timeout > 0 {
 		var cancel context.CancelFunc
@@ -109,7 +109,7 @@ func (c *checks) runProbe(ctx context.Context, x *check, keep int) run.Result {
 		defer cancel()
 	}
 	start := time.Now()
-	env := probe.Env{Now: c.agent.cfg.Machine.Now, ServerOffset: c.agent.ServerOffset, Self: c.agent.probeCounters, Memory: &x.state.memory}
+	env := probe.Env{Now: c.agent.cfg.Machine.Now, ServerOffset: c.agent.ServerOffset, AgentCounters: c.agent.probeCounters, Memory: &x.state.memory}
 	status, text := probe.Run(ctx, &env, x.command.Probe, x.command.Args)
 	text, cut := run.Cut(text, keep)
 	return run.Result{Status: status, Code: int(status), Output: text, Cut: cut, Duration: time.Since(start)}
@@ -232,8 +232,8 @@ func (c *checks) commandInput(x *check) string {
 	return c.eventText(x, last)
 }
 
-// hookInput returns the check's result as a Sensu event in JSON, for the standard input of a hook; empty: the hook
-// declares no stdin.
+// hookInput returns a hook's standard input: the check's result as a Sensu event in JSON, or "" if the hook declares
+// no stdin.
 func (c *checks) hookInput(x *check, h *model.Hook, result *run.Result) string {
 	if !h.Stdin {
 		return ""

@@ -110,8 +110,8 @@ func TestThresholdsRaiseTheStatus(t *testing.T) {
 	}
 }
 
-// TestDiscardOutputKeepsTheNotesOfTheAgent runs a check with discardOutput: values and hooks still read its output,
-// and notes of the agent stay.
+// TestDiscardOutputKeepsTheNotesOfTheAgent runs a check with discardOutput, and expects its output to be read for
+// values and hooks and then dropped, and messages of the agent to stay.
 func TestDiscardOutputKeepsTheNotesOfTheAgent(t *testing.T) {
 	s := newTestServer(t)
 	most := 10.0

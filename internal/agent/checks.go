@@ -27,8 +27,8 @@ import (
 // unknown time zone. Each result reports the fault.
 const fallbackInterval = 5 * time.Minute
 
-// checks schedules the checks of the assignment, fetches their assets and spools their results. mu guards the two
-// maps and is never held during a run.
+// checks schedules the checks of the assignment, downloads their assets and appends their results to the spool (the
+// log of unsent results). mu guards the two maps and is never held during a run.
 type checks struct {
 	agent       *Agent
 	runner      *run.Runner
@@ -74,11 +74,14 @@ func (c *checks) openSchedulerAndAssets(node uuid.UUID) (err error) {
 	return err
 }
 
-// firstWithin returns the longest delay before the first run of a new check or item.
-func (c *checks) firstWithin() time.Duration { return cmp.Or(c.agent.cfg.FirstWithin, 10*time.Second) }
+// maxFirstDelay returns the longest delay before the first run of a new check or item, over which a fleet's first
+// runs are spread.
+func (c *checks) maxFirstDelay() time.Duration {
+	return cmp.Or(c.agent.cfg.FirstWithin, 10*time.Second)
+}
 
-// findCheck returns the check with this definition id (the id of the check's compiled definition). own is false for a
-// proxy check, which runs for other nodes.
+// findCheck returns the check whose compiled definition has this id. own is false for a proxy check, which runs for
+// other nodes.
 func (c *checks) findCheck(definition model.DefinitionID) (check model.CheckID, own, assigned bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -131,7 +134,7 @@ func (c *checks) applyDefinitions(a *link.Assignment, definitions []*model.Defin
 	return nil
 }
 
-// suspendDefinitions removes all checks from the schedule until the next applyDefinitions.
+// suspendDefinitions removes all checks from the schedule until applyDefinitions sets them again.
 func (c *checks) suspendDefinitions() { _ = c.scheduler.Set(nil) } // an empty list has no error
 
 // scheduleJob returns the job for the scheduler: the times of a check, with the function that runs the check. An

@@ -13,7 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// directives runs the directives of the assignment, one at a time, and spools their reports.
+// directives runs the directives (policy rules) of the assignment, one at a time, and appends their reports to the
+// spool.
 type directives struct {
 	agent       *Agent
 	executor    policy.Executor
@@ -21,7 +22,7 @@ type directives struct {
 	definitions map[model.UnitID]model.DefinitionID // in force
 }
 
-// openScheduler makes the executor and the scheduler of directives.
+// openScheduler makes the executor and the scheduler of directives (policy rules).
 func (d *directives) openScheduler(a *Agent, node uuid.UUID) {
 	cfg := &a.cfg
 	d.agent = a
@@ -32,8 +33,8 @@ func (d *directives) openScheduler(a *Agent, node uuid.UUID) {
 	})
 }
 
-// applyDefinitions schedules the directives of a new assignment in place of the present ones. A new or changed
-// directive runs soon, at its splay within Config.FirstWithin.
+// applyDefinitions schedules the directives (policy rules) of a new assignment in place of the present ones. A new or
+// changed directive runs soon, at its splay within Config.FirstWithin.
 func (d *directives) applyDefinitions(a *link.Assignment, definitions []*model.Definition) error {
 	values := wire.PropertyLookup(a.Properties)
 	var jobs, unchanged []schedule.Job
@@ -53,13 +54,14 @@ func (d *directives) applyDefinitions(a *link.Assignment, definitions []*model.D
 	return d.scheduler.Set(jobs)
 }
 
-// suspendDefinitions removes all directives from the schedule until the next applyDefinitions.
+// suspendDefinitions removes all directives (policy rules) from the schedule until applyDefinitions sets them again.
 func (d *directives) suspendDefinitions() {
 	d.definitions = nil
 	_ = d.scheduler.Set(nil) // an empty list has no error
 }
 
-// runDirective runs a directive once and spools its report. A run that the end of the agent interrupted reports nothing.
+// runDirective runs a directive (policy rule) once and appends its report to the spool. A run that the end of the
+// agent interrupted reports nothing.
 func (d *directives) runDirective(ctx context.Context, c *model.DirectiveDefinition, values model.PropertyValues) {
 	report, ok := d.executor.Run(ctx, c, values)
 	if !ok {

@@ -125,7 +125,7 @@ func Join(ctx context.Context, c Config, trusted func(ca [32]byte)) (id *pki.Ide
 	return id, false, err
 }
 
-// checkSameServer returns an error if the stored identity belongs to another server than the settings name.
+// checkSameServer returns an error if the stored identity was issued by another server than the settings name.
 func (c *Config) checkSameServer(id *pki.Identity) error {
 	wanted := c.CA
 	if c.Token != "" {
@@ -165,7 +165,8 @@ func (c *credentials) setIdentity(id *pki.Identity, now func() time.Time) {
 	c.tls.Store(link.TLSConfig(id, now))
 }
 
-// checkRefusal starts the renewal of the certificate if the server refused it as expired, or the node as unknown.
+// checkRefusal starts the renewal of the certificate if the server refused the session because the certificate has
+// expired or the node is unknown.
 func (c *credentials) checkRefusal(err error) {
 	var refused *link.RefusedError
 	if !pki.Expired(err) && !(errors.As(err, &refused) && refused.Code == "unknown") {
@@ -174,10 +175,10 @@ func (c *credentials) checkRefusal(err error) {
 	pause.Wake(c.renewNow)
 }
 
-// keepCertificateValid renews the certificate until ctx ends: when two thirds of its life are over, and when a
-// server refuses it as expired, whatever this machine's clock shows. The present session continues; the
-// next one uses the new certificate. A server restored from an old backup does not know the node: the agent
-// asks it again until a person accepts the node, which keeps its id and its spool.
+// keepCertificateValid renews the certificate until ctx ends: when two thirds of its life are over, and when a server
+// refuses it as expired. The present session continues; the next one uses the new certificate. A server restored from
+// an old backup does not know the node: the agent asks it again until a person accepts the node, which keeps its id
+// and its spool.
 func (a *Agent) keepCertificateValid(ctx context.Context) {
 	c := &a.credentials
 	timer := time.NewTimer(0)

@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// bootMs returns a function that counts milliseconds since the start of the process: boot clocks are read on Linux
-// only, so ages elsewhere omit the time asleep.
+// bootMs returns a function that counts milliseconds since the start of the process, because only Linux has a clock
+// that also counts the time asleep.
 func bootMs() func() uint64 {
 	began := time.Now()
 	return func() uint64 { return uint64(time.Since(began).Milliseconds()) }

@@ -40,7 +40,7 @@ type requestedRuns struct {
 	running        sync.WaitGroup
 }
 
-// requestedRun is one run that a person requested through the server; requestedRuns.mu guards it.
+// requestedRun is one run that a person requested through the server, with its output; requestedRuns.mu guards it.
 type requestedRun struct {
 	id             uint64
 	check          model.CheckID           // zero: the run is a command
@@ -121,7 +121,7 @@ func (k *requestedRuns) runCommand(ctx context.Context, x *requestedRun, r *wire
 	k.finishRun(x, result)
 }
 
-// runsOfCheckLocked returns the unfinished requests for a check; the lock must be held.
+// runsOfCheckLocked returns the unfinished requests for a run of a check; the caller must hold the lock.
 func (k *requestedRuns) runsOfCheckLocked(check model.CheckID) (list []*requestedRun) {
 	for _, x := range k.runsByID {
 		if x.check == check && x.endMessage == nil {
@@ -131,8 +131,8 @@ func (k *requestedRuns) runsOfCheckLocked(check model.CheckID) (list []*requeste
 	return list
 }
 
-// outputReceiver returns a function that streams a check's output to the people who requested the run; nil: nobody
-// did.
+// outputReceiver returns a function that sends a check's output to everybody with a request for the run, or nil if
+// there is no request.
 func (k *requestedRuns) outputReceiver(check model.CheckID) func([]byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -147,7 +147,7 @@ func (k *requestedRuns) outputReceiver(check model.CheckID) func([]byte) {
 	}
 }
 
-// finishRunsOfCheck ends all requests for a check with the result of its run.
+// finishRunsOfCheck ends all requests for a run of a check with the result of the run.
 func (k *requestedRuns) finishRunsOfCheck(check model.CheckID, result run.Result) {
 	k.mu.Lock()
 	list := k.runsOfCheckLocked(check)

@@ -125,7 +125,7 @@ func TestRequestedCommandEndsWithItsCause(t *testing.T) {
 	}
 	gone := func(t *testing.T) {
 		t.Helper()
-		testenv.Until(t, "its processes are gone", func() bool { return len(processesNaming(dir)) == 0 })
+		testenv.Until(t, "its processes are gone", func() bool { return len(processesWithArgument(dir)) == 0 })
 	}
 	t.Run("by a cancel", func(t *testing.T) {
 		a, _ := newRequestTest(t, nil)
@@ -165,8 +165,8 @@ func TestRequestedCommandEndsWithItsCause(t *testing.T) {
 	})
 }
 
-// processesNaming returns the ids of the processes whose command line contains the path of this folder
-func processesNaming(dir string) (pids []string) {
+// processesWithArgument returns the ids of processes whose command line contains the path of this folder.
+func processesWithArgument(dir string) (pids []string) {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
 		if data, err := os.ReadFile(f); err == nil && strings.Contains(string(data), dir) {
@@ -247,8 +247,8 @@ func TestRequestedCheckReturnsItsResult(t *testing.T) {
 	}
 }
 
-// TestOutputGathersBeforeItIsSent writes small pieces of output and expects one message, sent after a delay or when
-// it is long enough.
+// TestOutputGathersBeforeItIsSent writes small pieces of output, and expects them in one message, sent after a delay
+// or when it is long enough.
 func TestOutputGathersBeforeItIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := newRequestTest(t, nil)

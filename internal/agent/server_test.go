@@ -205,7 +205,7 @@ func (s *testServer) resultsOf(definition model.DefinitionID) (list []decodedRes
 
 // Nodes.
 
-// Retirement returns the reason for the node's retirement that the test has set; empty: the node is not retired
+// Retirement returns the reason for the node's retirement that the test has set, or "" if the node is not retired.
 func (s *testServer) Retirement(uuid.UUID, string) muster.Retirement {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,7 +222,7 @@ func (s *testServer) FirstKey(_ uuid.UUID, key string) (onRecord, holder string)
 	return s.machineKey, ""
 }
 
-// Lookup returns the test server's only node; false: the node is retired or has another uid.
+// Lookup returns the test server's only node; ok is false if the node is retired or has another uid.
 func (s *testServer) Lookup(uid uuid.UUID) (core.Node, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -243,7 +243,7 @@ func (s *testServer) RecordAgent(_ core.Node, hello *wire.Hello) (limit, reason 
 
 // View.
 
-// LastNumbers returns the last sequence number of each agent stream that is durable in the journal
+// LastNumbers returns the last sequence number of each agent's stream that is on disk in the journal.
 func (s *testServer) LastNumbers(context.Context, model.NodeID, journal.Position) (list []wire.StreamLast, _ error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -253,12 +253,12 @@ func (s *testServer) LastNumbers(context.Context, model.NodeID, journal.Position
 	return list, nil
 }
 
-// Admit admits every result.
+// Admit accepts every result: the test server has no rate limits.
 func (s *testServer) Admit(model.NodeID, *model.CheckDefinition) (code, reason string) { return "", "" }
 
 // Assignments.
 
-// For returns the assignment of the test server's only node
+// For returns the assignment (the compiled checks) of the test server's only node.
 func (s *testServer) For(model.NodeID) *directory.Assignment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -286,7 +286,7 @@ func (s *testServer) Subscribe(fn func(directory.Change)) {
 
 // Enrolment.
 
-// Find returns a join token by its id.
+// Find returns the join token with this id.
 func (s *testServer) Find(_ context.Context, id string) (pki.JoinToken, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -297,13 +297,13 @@ func (s *testServer) Find(_ context.Context, id string) (pki.JoinToken, error) {
 	return t, nil
 }
 
-// NodeOfKey returns no node, so that each machine key enrols as a new node.
+// NodeOfKey returns no node, so that each key of a machine enrols as a new node.
 func (s *testServer) NodeOfKey(string) (pki.Member, bool) { return pki.Member{}, false }
 
-// RefuseKey reports that no machine key is refused.
+// RefuseKey returns no reason to refuse the key of a machine.
 func (s *testServer) RefuseKey(string) error { return nil }
 
-// UnknownNode reports false: the test server has not forgotten any node.
+// UnknownNode returns false: the test server knows every node.
 func (s *testServer) UnknownNode(uuid.UUID) bool { return false }
 
 // Register records an enrolment and names the node web01.

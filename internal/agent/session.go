@@ -98,9 +98,9 @@ func (a *Agent) currentFacts() wire.Facts {
 }
 
 // probeCounters returns the spool's size and the counters that the built-in probe "agent" reports.
-func (a *Agent) probeCounters() probe.Self {
+func (a *Agent) probeCounters() probe.AgentCounters {
 	plan, spool := a.checks.scheduler.Stats(), a.spool.Stats()
-	return probe.Self{
+	return probe.AgentCounters{
 		Waiting: spool.Held, SpoolBytes: spool.Bytes, SpoolMost: spool.Most, Blocked: spool.Blocked,
 		Evicted: spool.Evicted, Refused: spool.Refused, Lost: a.checks.lostResults.Load(),
 		Runs: plan.Started, Skipped: plan.Skipped, Late: plan.Late, Forks: a.checks.runner.Forks(),
@@ -121,11 +121,11 @@ func (a *Agent) statsMessage() wire.Stats {
 	return x
 }
 
-// linkEvents makes the Agent a receiver of session events: connected, disconnected, new assignment. The link calls it
-// from one goroutine at a time.
+// linkEvents receives the events of the agent's session with the server: connected, disconnected, new assignment. The
+// link calls it from one goroutine at a time.
 type linkEvents Agent
 
-// Connected records that a session is open: it stores the server's time and name of the node, and resumes the checks.
+// Connected records that a session is open: it stores the server's time and the node's name, and resumes the checks.
 func (e *linkEvents) Connected(server string, w *wire.Welcome) {
 	a := (*Agent)(e)
 	a.clock.setTimes(w.ServerUnixMs, a.cfg.Machine.BootMs())
@@ -200,8 +200,8 @@ func (e *linkEvents) Reply(_ *link.Session, x *wire.Exchange) { (*Agent)(e).secr
 // RunNow starts or cancels a run that the server requests.
 func (e *linkEvents) RunNow(_ *link.Session, r *wire.Run) { (*Agent)(e).requests.handleRequest(r) }
 
-// definitionRunner is the interface that runs all assigned definitions of one kind, such as the compiled checks.
-// assignedUnits makes one call at a time, with its lock held.
+// definitionRunner runs all assigned definitions of one kind, such as the compiled checks. assignedDefinitions makes
+// one call at a time, with its lock held.
 type definitionRunner interface {
 	// applyDefinitions puts the definitions of the runner's kind in force and ends all other units. a has the node's
 	// properties.
@@ -210,10 +210,10 @@ type definitionRunner interface {
 	suspendDefinitions()
 }
 
-// assignedUnits holds the agent's current assignment, and passes each definition (a compiled check or Template) to the
-// definitionRunner of its kind. The table runners has the kinds of definitions that this agent runs: the table decides the
-// features in Hello, the refused definitions and the definitionRunner of each other definition.
-type assignedUnits struct {
+// assignedDefinitions has the agent's current assignment, and passes each definition (a compiled check or Template)
+// to the part of the agent that runs its kind. The table runners has the kinds of definitions that this agent runs:
+// the table decides the features in Hello, the refused definitions and the definitionRunner of each other definition.
+type assignedDefinitions struct {
 	runners map[model.DefinitionKind]definitionRunner
 	log     *slog.Logger
 
@@ -224,7 +224,7 @@ type assignedUnits struct {
 
 // definitionFeatures returns the kinds of definitions (compiled checks, Templates) that this agent can run, as features for the
 // message Hello
-func (u *assignedUnits) definitionFeatures() (list []string) {
+func (u *assignedDefinitions) definitionFeatures() (list []string) {
 	for _, kind := range slices.Sorted(maps.Keys(u.runners)) {
 		list = append(list, wire.DefinitionFeature(kind))
 	}
@@ -233,7 +233,7 @@ func (u *assignedUnits) definitionFeatures() (list []string) {
 
 // supportedDefinition decodes one definition (a compiled check or Template), or returns the reason why this agent cannot run
 // it. An error refuses only this definition: it is malformed, or no definitionRunner runs its kind.
-func (u *assignedUnits) supportedDefinition(id model.DefinitionID, data []byte) (*model.Definition, error) {
+func (u *assignedDefinitions) supportedDefinition(id model.DefinitionID, data []byte) (*model.Definition, error) {
 	definition, err := wire.DecodeDefinition(id, data)
 	if err == nil && u.runners[definition.Kind] == nil {
 		return nil, fmt.Errorf("this agent does not support definitions of kind %d: update the agent", definition.Kind)
@@ -241,17 +241,17 @@ func (u *assignedUnits) supportedDefinition(id model.DefinitionID, data []byte) 
 	return definition, err
 }
 
-// applyAssignment replaces the running checks by those of a new assignment. An error of one definitionRunner leaves the
-// units of the others running.
-func (u *assignedUnits) applyAssignment(a *link.Assignment) error {
+// applyAssignment stops the running checks and starts the checks of a new assignment. An error of one
+// definitionRunner leaves the units of the others running.
+func (u *assignedDefinitions) applyAssignment(a *link.Assignment) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.current, u.suspended = a, false
 	return u.applyCurrentLocked()
 }
 
-// applyCurrentLocked starts the checks of the current assignment; the lock must be held.
-func (u *assignedUnits) applyCurrentLocked() (err error) {
+// applyCurrentLocked starts the checks of the current assignment; the caller must hold the lock.
+func (u *assignedDefinitions) applyCurrentLocked() (err error) {
 	byKind := map[model.DefinitionKind][]*model.Definition{}
 	for _, definition := range u.current.Definitions {
 		byKind[definition.Kind] = append(byKind[definition.Kind], definition)
@@ -269,7 +269,7 @@ var suspendingCodes = []string{"retired", "deleted", "replaced", "refused", "clo
 
 // suspendChecks stops all checks until the server accepts this machine again or sends a new assignment. code is the
 // server's refusal.
-func (u *assignedUnits) suspendChecks(code string) {
+func (u *assignedDefinitions) suspendChecks(code string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.suspended {
@@ -283,7 +283,7 @@ func (u *assignedUnits) suspendChecks(code string) {
 }
 
 // resumeChecks runs the checks of the suspended assignment again.
-func (u *assignedUnits) resumeChecks() {
+func (u *assignedDefinitions) resumeChecks() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if !u.suspended {
@@ -303,7 +303,7 @@ const (
 	resolveTimeout = 5 * time.Second
 )
 
-// factWatcher measures the machine's facts periodically.
+// factWatcher measures the machine's facts periodically and reports changes.
 type factWatcher struct {
 	measured atomic.Pointer[map[string]string] // the map is never changed
 	changed  chan struct{}                     // capacity 1: the facts differ from before

@@ -25,7 +25,7 @@ const (
 	spoolFolder    = "spool"
 )
 
-// savedSession has the data of the last session that the agent keeps on disk for its next start.
+// savedSession has the data of the last session with the server that the agent keeps on disk for its next start.
 type savedSession struct {
 	Incarnation       uint64   `json:"incarnation"`
 	Servers           []string `json:"servers,omitempty"` // of its Welcome
@@ -65,7 +65,7 @@ func loadAssignment(dir string, id *pki.Identity, decode link.DecodeDefinition) 
 	return a, nil
 }
 
-// decodeAssignment decodes the stored assignment, a sequence of frames with one part each.
+// decodeAssignment decodes the stored assignment, which is a sequence of frames (messages of the protocol).
 func decodeAssignment(data []byte, id *pki.Identity, decode link.DecodeDefinition) (*link.Assignment, error) {
 	var parts wire.PartialAssignment
 	for {
@@ -78,7 +78,7 @@ func decodeAssignment(data []byte, id *pki.Identity, decode link.DecodeDefinitio
 			return nil, err
 		}
 		if kind != wire.KindAssignment {
-			return nil, fmt.Errorf("stored assignment has a frame of kind %d, expected an assignment frame (kind %d)", kind, wire.KindAssignment)
+			return nil, fmt.Errorf("the stored assignment has a frame of kind %d, expected an assignment frame (kind %d)", kind, wire.KindAssignment)
 		}
 		var a wire.Assignment
 		if err := a.Decode(body); err != nil {

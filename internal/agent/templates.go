@@ -11,13 +11,13 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// templates collects the items of the assignment's Templates and spools their values.
+// templates collects the items (metrics) of the assignment's Templates and appends their values to the spool.
 type templates struct{ wheel *collect.Wheel }
 
 // openWheel creates the Wheel, which collects the items of Templates at their due times
 func (t *templates) openWheel(a *Agent, node uuid.UUID) {
 	t.wheel = collect.New(collect.Config{
-		Node: node, Host: a.cfg.Machine.Host, FirstWithin: a.checks.firstWithin(),
+		Node: node, Host: a.cfg.Machine.Host, FirstWithin: a.checks.maxFirstDelay(),
 		Boot: func() time.Duration { return time.Duration(a.cfg.Machine.BootMs()) * time.Millisecond },
 		Emit: func(signal *wire.Signal) {
 			if err := a.spool.Append(signal, false); err != nil {
@@ -28,7 +28,7 @@ func (t *templates) openWheel(a *Agent, node uuid.UUID) {
 	})
 }
 
-// applyDefinitions collects the items of a new assignment's Templates in place of the present ones.
+// applyDefinitions collects the items of a new assignment's Templates in place of the present items.
 func (t *templates) applyDefinitions(a *link.Assignment, definitions []*model.Definition) error {
 	list := make([]*model.TemplateDefinition, len(definitions))
 	for i, c := range definitions {
@@ -38,5 +38,5 @@ func (t *templates) applyDefinitions(a *link.Assignment, definitions []*model.De
 	return nil
 }
 
-// suspendDefinitions stops the collection of all items until the next applyDefinitions.
+// suspendDefinitions stops the collection of all items until applyDefinitions sets them again.
 func (t *templates) suspendDefinitions() { t.wheel.Set(nil, nil) }

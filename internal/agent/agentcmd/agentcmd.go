@@ -88,7 +88,7 @@ func parseFlags(args []string, getenv func(string) string, helpOut io.Writer, c 
 	return o, nil
 }
 
-// convertTexts converts the raw texts of flags and stores them in the options; it returns all errors together.
+// convertTexts converts the raw texts of flags and stores the values in the options; it returns all errors together.
 func (w *rawValues) convertTexts(o *Options, getenv func(string) string) (errs []error) {
 	check := func(flag string, err error) {
 		if err != nil {
@@ -163,7 +163,7 @@ func (o *Options) fillFromEnvironment(set *flag.FlagSet, getenv func(string) str
 	return errs
 }
 
-// Env has the process environment of the command line: program name, variables, input and outputs.
+// Env has the surroundings of the agent's command line: program name, environment variables, input and outputs.
 type Env struct {
 	Program  string // as it is typed: muster-agent, or muster agent
 	Getenv   func(string) string
@@ -308,7 +308,7 @@ func pathForUser(getenv func(string) string, system, xdg, folder, name string) s
 	return filepath.Join(getenv("HOME"), folder, name)
 }
 
-// trustedCA returns the SHA-256 of the CA that --ca-hash or --ca-file names; zero: neither is set.
+// trustedCA returns the SHA-256 of the CA that --ca-hash or --ca-file names, or zero if neither is set.
 func (w *rawValues) trustedCA() (sum [32]byte, err error) {
 	switch {
 	case w.caHash != "" && w.caFile != "":
@@ -318,7 +318,7 @@ func (w *rawValues) trustedCA() (sum [32]byte, err error) {
 	case w.caFile != "":
 		data, err := os.ReadFile(w.caFile)
 		if err != nil {
-			return sum, fmt.Errorf("read --ca-file: %w", err)
+			return sum, fmt.Errorf("read the file of --ca-file: %w", err)
 		}
 		if sum, err = pki.SumOf(data); err != nil {
 			return sum, fmt.Errorf("--ca-file %s: %w", w.caFile, err)

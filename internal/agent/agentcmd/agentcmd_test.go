@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestFlagsOverEnvironmentOverDefaults sets the same options in several places: flags win over the environment, which
-// wins over defaults.
+// TestFlagsOverEnvironmentOverDefaults sets the same options in several places, and expects flags to win over the
+// environment, and both over defaults.
 func TestFlagsOverEnvironmentOverDefaults(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	testenv.NoError(t, os.WriteFile(file, []byte("mj1.x\n"), 0o600))
@@ -39,7 +39,8 @@ func TestInvalidSettingsAreReportedTogether(t *testing.T) {
 	}
 }
 
-// TestUnknownFlagSuggestsTheNearest expects a short error with a suggestion, without the list of flags.
+// TestUnknownFlagSuggestsTheNearest passes a misspelled flag, and expects a short error with the nearest flag,
+// without the list of all flags.
 func TestUnknownFlagSuggestsTheNearest(t *testing.T) {
 	for _, c := range []struct{ arg, want string }{
 		{"--stat-dir=x", "muster-agent: unknown flag --stat-dir\n  did you mean --state-dir? all settings: muster-agent --help\n"},
@@ -109,7 +110,7 @@ func TestInvalidSettingsFileIsRefused(t *testing.T) {
 	if err == nil {
 		t.Fatal("parseSettingsFile accepts an invalid file")
 	}
-	for _, want := range []string{"agent.env", "line 1: unknown setting MUSTER_LABLES; did you mean MUSTER_LABELS?", `line 2: "hello"`, "line 3: unknown setting MUSTER_CONFIG", "line 4"} {
+	for _, want := range []string{"agent.env", "line 1: unknown setting MUSTER_LABLES; did you mean MUSTER_LABELS?", `line 2 is "hello"`, "line 3: unknown setting MUSTER_CONFIG", "line 4"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\ndoes not speak of %q", err, want)
 		}

@@ -38,7 +38,7 @@ type joiner struct {
 	env Env
 }
 
-// declareFlags declares the flags of join.
+// declareFlags declares the flags of the subcommand join.
 func (j *joiner) declareFlags(set *flag.FlagSet) {
 	set.BoolVar(&j.service, "service", false, "install the program and a systemd unit, start it, and wait until it is connected")
 	set.BoolVar(&j.printUnit, "print-unit", false, "print the unit that --service would write, and do nothing")
@@ -59,7 +59,7 @@ func (j *joiner) runJoin(ctx context.Context, o *Options, env Env) (err error) {
 		return err
 	}
 	if j.keepToken && o.Agent.Token == "" {
-		return model.Errorf(model.Invalid, "--keep-token needs a join token as argument").WithHint("muster-agent join TOKEN --keep-token")
+		return model.Errorf(model.Invalid, "--keep-token needs a join token: muster-agent join TOKEN --keep-token").WithHint("muster-agent join TOKEN --keep-token")
 	}
 	if j.service {
 		if err := s.checkSystemd(ctx); err != nil {
@@ -97,8 +97,8 @@ func readToken(word string) (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// join asks the server to accept this machine until a person has accepted or refused it. With --service it asks once,
-// and the service continues.
+// join asks the server to accept this machine, again and again until a person has accepted or refused it. With
+// --service it asks once, and the service continues.
 func (j *joiner) join(ctx context.Context) (*pki.Identity, error) {
 	announced := false
 	for wait := time.Second; ; wait = min(2*wait, time.Minute) {
@@ -175,7 +175,7 @@ run; settings stay. Takes --state-dir and --config as the agent does, and:
 // from this machine
 type identityReset struct{ yes bool }
 
-// declareFlags declares the flags of reset-identity.
+// declareFlags declares the flags of the subcommand reset-identity.
 func (r *identityReset) declareFlags(set *flag.FlagSet) {
 	set.BoolVar(&r.yes, "yes", false, "do not ask for confirmation")
 }

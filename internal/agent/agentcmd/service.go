@@ -69,13 +69,13 @@ func (s *systemdService) withConfig(command string) string {
 
 // startHint returns the command that a person types after join to start the agent, with or without a systemd unit
 func (s *systemdService) startHint() string {
-	if exists(s.unitFile()) && s.config == "" {
+	if fileExists(s.unitFile()) && s.config == "" {
 		return "\nStart the service:  " + s.commandForOwner("systemctl start muster-agent", "systemctl --user start muster-agent") + "\n"
 	}
 	return fmt.Sprintf("\nStart the agent:  %s\nAs a service:     %s\n", s.withConfig(s.env.Program), s.withConfig(s.env.Program+" join --service"))
 }
 
-// execWords returns the command line for ExecStart of the unit, as words.
+// execWords returns the words of the command line that the systemd unit starts (ExecStart).
 func (s *systemdService) execWords() []string {
 	words := []string{s.installedPath()}
 	if strings.Contains(s.env.Program, " ") { // muster agent
@@ -161,14 +161,14 @@ func (s *systemdService) unitFile() string {
 		return filepath.Join(s.root+filepath.Dir(filepath.Dir(defaultConfig(s.env.Getenv))), "systemd", "user", unitName)
 	}
 	file := s.root + "/etc/systemd/system/" + unitName
-	if s.program == packagedProgram && s.config == "" && s.stateDir == defaultStateDir && exists(s.root+packagedUnit) && !exists(file) {
+	if s.program == packagedProgram && s.config == "" && s.stateDir == defaultStateDir && fileExists(s.root+packagedUnit) && !fileExists(file) {
 		return s.root + packagedUnit
 	}
 	return file
 }
 
-// exists reports whether a file exists.
-func exists(file string) bool {
+// fileExists reports whether a file exists at this path.
+func fileExists(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil
 }
@@ -181,7 +181,7 @@ func (s *systemdService) copyBinary() error {
 	}
 	from, err := os.Open(s.program)
 	if err != nil {
-		return fmt.Errorf("install %s: %w", to, err)
+		return fmt.Errorf("install the agent as %s: %w", to, err)
 	}
 	defer from.Close()
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
@@ -189,7 +189,7 @@ func (s *systemdService) copyBinary() error {
 	}
 	beside, err := os.CreateTemp(filepath.Dir(to), ".muster-agent-")
 	if err != nil {
-		return fmt.Errorf("install %s: %w", to, err)
+		return fmt.Errorf("install the agent as %s: %w", to, err)
 	}
 	defer os.Remove(beside.Name())
 	_, err = io.Copy(beside, from)
@@ -198,7 +198,7 @@ func (s *systemdService) copyBinary() error {
 		err = os.Rename(beside.Name(), to)
 	}
 	if err != nil {
-		return fmt.Errorf("install %s: %w", to, err)
+		return fmt.Errorf("install the agent as %s: %w", to, err)
 	}
 	fmt.Fprintf(s.env.Out, "  %-9s %s\n", "program", to)
 	return nil
@@ -227,7 +227,7 @@ func (s *systemdService) awaitConnection(ctx context.Context, joined bool) error
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			return s.withLastLogLines(ctx, fmt.Errorf("the service is not connected after %s: its state is %s, %q", s.connectTimeout, systemdProperty(state, "ActiveState"), text))
+			return s.withLastLogLines(ctx, fmt.Errorf("the agent's service has no connection to the server after %s: its state is %s, %q", s.connectTimeout, systemdProperty(state, "ActiveState"), text))
 		case <-ctx.Done():
 			return s.withLastLogLines(context.WithoutCancel(ctx), errors.New("interrupted before the service connected; the service continues"))
 		}
@@ -255,7 +255,8 @@ func (s *systemdService) withLastLogLines(ctx context.Context, err error) error 
 	return model.Errorf(model.Unavailable, "%w", err).WithHint("see %s", follow)
 }
 
-// commandForOwner returns one of two commands: the first for a system service, the second for a user service.
+// commandForOwner returns one of two commands: the first if this is a system service, the second if it is a user's
+// service.
 func (s *systemdService) commandForOwner(machine, user string) string {
 	if s.user {
 		return user
@@ -271,7 +272,7 @@ func (s *systemdService) systemctl(ctx context.Context, words ...string) (string
 	return s.runCommand(ctx, "systemctl", words...)
 }
 
-// runCommand runs a command of systemd for at most two minutes, so that a hanging systemd does not block join.
+// runCommand runs a command of systemd for at most two minutes, because a systemd that hangs must not block join.
 func (s *systemdService) runCommand(ctx context.Context, name string, words ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()

@@ -109,8 +109,8 @@ func TestServiceInstallCopiesBinaryAndWritesUnit(t *testing.T) {
 	}
 }
 
-// TestServiceOfThePackageUsesItsUnit expects that join --service writes no unit to /etc if the package has installed
-// one.
+// TestServiceOfThePackageUsesItsUnit expects join --service to write no unit file to /etc if the package has
+// installed one.
 func TestServiceOfThePackageUsesItsUnit(t *testing.T) {
 	root, asked := fakeSystemd(t, "connected to a:1 as web01")
 	packaged, own := filepath.Join(root, packagedUnit), filepath.Join(root, "etc/systemd/system", unitName)
@@ -120,11 +120,11 @@ func TestServiceOfThePackageUsesItsUnit(t *testing.T) {
 	s := exampleServices(packagedProgram)["machine"]
 	s.root, s.env.Out, s.connectTimeout = root, &out, time.Minute
 	testenv.NoError(t, s.install(t.Context(), true))
-	if got := asked(); exists(own) || !strings.Contains(got, "enable "+unitName+"\nrestart "+unitName+"\n") || !strings.Contains(out.String(), packaged) {
+	if got := asked(); fileExists(own) || !strings.Contains(got, "enable "+unitName+"\nrestart "+unitName+"\n") || !strings.Contains(out.String(), packaged) {
 		t.Errorf("asked\n%s\n%s", got, out.String())
 	}
 	s.config = "/srv/agent.env" // the package's unit does not name it
-	if err := s.install(t.Context(), true); err != nil || !exists(own) {
+	if err := s.install(t.Context(), true); err != nil || !fileExists(own) {
 		t.Errorf("%v: no unit with --config", err)
 	}
 }

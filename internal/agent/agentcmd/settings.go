@@ -59,7 +59,7 @@ func agentFlags(o *Options, w *rawValues) *flag.FlagSet {
 	return set
 }
 
-// variableOfFlag returns the name of the environment variable that sets a flag; empty: the flag has none.
+// variableOfFlag returns the name of the environment variable that sets a flag, or "" if the flag has none.
 func variableOfFlag(f *flag.Flag) string {
 	switch f.Name {
 	case "probe", "version", "service", "print-unit", "keep-token", "yes":
@@ -146,7 +146,7 @@ Built-in checks: [probes](../probes.md). Capacity and overflow of the agent's sp
 	return b.String()
 }
 
-// settingLine is one line of the settings file.
+// settingLine is one line of the settings file: a comment, or a name with its value.
 type settingLine struct {
 	name  string // MUSTER_STATE_DIR
 	value string
@@ -161,7 +161,7 @@ func readSettings(path string, set *flag.FlagSet) ([]settingLine, error) {
 	}
 	settings, err := parseSettings(data, set)
 	if err != nil {
-		said := model.Errorf(model.Invalid, "settings in %s: %w", path, err)
+		said := model.Errorf(model.Invalid, "read the settings in %s: %w", path, err)
 		return nil, said.WithHint("all settings: muster-agent --help")
 	}
 	return settings, nil
@@ -188,7 +188,7 @@ func parseSettings(data []byte, set *flag.FlagSet) ([]settingLine, error) {
 		name, value, ok := strings.Cut(text, "=")
 		name = strings.TrimSpace(name)
 		if !ok {
-			errs = append(errs, fmt.Errorf("line %d: %q: expected NAME=value", number, text))
+			errs = append(errs, fmt.Errorf("line %d is %q, expected NAME=value", number, text))
 			continue
 		}
 		f := known[name]
@@ -311,7 +311,7 @@ func (c subcommand) help() string {
 	return b.String()
 }
 
-// usage prints the help of the subcommand, or of the agent where the name is empty.
+// usage prints the help of the subcommand, or of the agent itself if the subcommand has no name.
 func (c subcommand) usage(set *flag.FlagSet, w io.Writer) {
 	if c.name == "" {
 		printUsage(set, w)

@@ -3,6 +3,6 @@
 // the least recently used archives above a limit.
 //
 // One goroutine (Cache.Run) fetches and extracts, one archive after the other; its lock
-// guards the table and is not held meanwhile. Start at cache.go; extract.go extracts one archive;
-// fetch.go downloads one archive and finds changed files of an extracted archive.
+// guards the table and is not held meanwhile. Start at archive_cache.go; extract_archive.go extracts one archive;
+// download.go downloads one archive and finds changed files of an extracted archive.
 package asset

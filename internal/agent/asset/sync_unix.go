@@ -4,7 +4,7 @@ package asset
 
 import "os"
 
-// syncDir syncs the names in a folder to the disk.
+// syncDir syncs the names of the files in a folder to the disk.
 func syncDir(root *os.Root, at string) error {
 	f, err := root.Open(at)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestParseKey parses Zabbix item keys with parameters, and expects errors for invalid keys
+// TestParseKey parses Zabbix item keys with parameters, and expects errors for invalid keys.
 func TestParseKey(t *testing.T) {
 	for text, want := range map[string][]string{
 		"agent.ping": nil, "system.cpu.load[]": {""}, "system.cpu.load[all,avg1]": {"all", "avg1"},
@@ -44,7 +44,7 @@ func FuzzParseKey(f *testing.F) {
 	})
 }
 
-// testMachine writes simulated /proc files into a temporary folder and returns the folder
+// testMachine writes simulated files of /proc into a temporary folder, and returns a machine that reads them.
 func testMachine(t *testing.T) string {
 	root := t.TempDir()
 	for name, text := range map[string]string{
@@ -61,8 +61,8 @@ func testMachine(t *testing.T) string {
 	return root
 }
 
-// TestWheelCollectsItemsOfOneTimeTogether expects items with the same due time in one block of values, repeated each
-// interval, with a reason for each unsupported item
+// TestWheelCollectsItemsOfOneTimeTogether expects the values of items with the same due time in one message, again in
+// each interval, with a reason for each unsupported item.
 func TestWheelCollectsItemsOfOneTimeTogether(t *testing.T) {
 	root := testMachine(t)
 	keys := map[string]item.Value{
@@ -167,5 +167,5 @@ func FuzzCountLogins(f *testing.F) {
 	})
 }
 
-// noProperties is a node without properties.
+// noProperties has no property values, for tests of items without macros.
 func noProperties(string) ([]byte, string, bool) { return nil, "", false }

@@ -39,10 +39,12 @@ func fileSystemInodes(_ context.Context, _ *machine, k *Key) (item.Value, error)
 }
 
 // noPath returns the error for an item key without a path as its first parameter
-func noPath(k *Key) error { return fmt.Errorf("%s: write a path: %s[/]", k.Name, k.Name) }
+func noPath(k *Key) error {
+	return fmt.Errorf("%s: the path is missing; write for example %s[/]", k.Name, k.Name)
+}
 
-// sizeOf returns the amount that the second parameter of an item key selects: total, free, used, or a percentage of
-// free or used
+// sizeOf returns the amount that the second parameter of an item key selects: total, free or used, or a percentage of
+// free or used.
 func sizeOf(k *Key, total, free, used float64) (item.Value, error) {
 	share := func(part float64) (item.Value, error) {
 		if used+free == 0 {

@@ -6,5 +6,5 @@
 //
 // Goroutines: the caller's of Run, one for each group that is being collected, and one for each item that waits for a disk,
 // a program or the network: it has a time limit. Locks guard the list of items, the counters of the last collection and the
-// items that do not answer; none is held while another is taken. Start reading at Wheel.Run; table.go has the collectors.
+// items that do not answer; none is held while another is taken. Start reading at Wheel.Run; collector_table.go has the collectors.
 package collect

@@ -45,7 +45,8 @@ func fileType(mode fs.FileMode) string {
 	return "other"
 }
 
-// typeSet parses a list of file types in parameter i of an item key, such as "file,dir"; an empty set means none
+// typeSet parses a list of file types, such as "file,dir", in parameter i of an item key; an empty set means that the
+// parameter is empty.
 func typeSet(k *Key, i int) (map[string]bool, error) {
 	set := map[string]bool{}
 	text := k.Parameter(i, "")
@@ -89,12 +90,13 @@ func (m *machine) openFile(k *Key) (*os.File, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", path)
+		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
 	return os.Open(path)
 }
 
-// contextReader is an io.Reader that fails when its context ends
+// contextReader is an io.Reader of a file that fails when its context ends, so that a slow file does not block the
+// agent.
 type contextReader struct {
 	ctx  context.Context
 	from io.Reader
@@ -244,8 +246,8 @@ func fileChecksum(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromText(hex.EncodeToString(sum.Sum(nil))), nil
 }
 
-// posixChecksum computes the checksum of cksum(1): a CRC with the polynomial 0x04c11db7, highest bit first, of the bytes
-// and their number. hash/crc32 has the lowest bit first only.
+// posixChecksum computes the checksum that the program cksum(1) prints: a CRC over the bytes and their number.
+// hash/crc32 has the lowest bit first only.
 type posixChecksum struct {
 	crc    uint32
 	length uint64
@@ -287,26 +289,27 @@ var posixTable = func() (table [256]uint32) {
 	return table
 }()
 
-// fileMatch collects vfs.file.regexp[PATH,REGEXP,ENCODING,START,END,OUTPUT] and vfs.file.regmatch[PATH,REGEXP,ENCODING,START,END].
+// fileMatch collects vfs.file.regexp and vfs.file.regmatch[PATH,REGEXP,ENCODING,START,END]: the text in a file that
+// matches, or 1 if some text does.
 func fileMatch(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	pattern := k.Parameter(1, "")
 	if pattern == "" {
-		return item.Value{}, fmt.Errorf("%s: write a regular expression: %s[PATH,REGEXP]", k.Name, k.Name)
+		return item.Value{}, fmt.Errorf("%s: the regular expression is missing; write %s[PATH,REGEXP]", k.Name, k.Name)
 	}
 	expression, err := regexp.Compile(pattern)
 	if err != nil {
 		return item.Value{}, fmt.Errorf("%s: %w", k.Name, err)
 	}
 	if encoding := k.Parameter(2, "UTF-8"); !strings.EqualFold(encoding, "UTF-8") {
-		return item.Value{}, fmt.Errorf("%s: agents read UTF-8 only, not %s", k.Name, encoding)
+		return item.Value{}, fmt.Errorf("%s: agents read files in UTF-8 only, not in the encoding %s", k.Name, encoding)
 	}
 	first, err := strconv.ParseUint(k.Parameter(3, "0"), 10, 32)
 	if err != nil {
-		return item.Value{}, fmt.Errorf("%s: the first line %q is no number", k.Name, k.Parameter(3, ""))
+		return item.Value{}, fmt.Errorf("%s: the first line %q is not a number", k.Name, k.Parameter(3, ""))
 	}
 	last, err := strconv.ParseUint(k.Parameter(4, strconv.Itoa(math.MaxUint32)), 10, 32)
 	if err != nil || first > last {
-		return item.Value{}, fmt.Errorf("%s: the last line %q is no number from the first line on", k.Name, k.Parameter(4, ""))
+		return item.Value{}, fmt.Errorf("%s: the last line %q is not a number, or is less than the first line", k.Name, k.Parameter(4, ""))
 	}
 	f, err := m.openFile(k)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// fileID identifies a file with several names.
+// fileID identifies a file independently of its name, so that a file with several names is counted once.
 type fileID struct{ device, inode, links uint64 }
 
 // fileBlocks returns the identity of a file and its space on disk in bytes.

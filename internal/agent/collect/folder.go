@@ -32,7 +32,7 @@ func newFolderWalk(k *Key, depth, excludeFolder int) (w folderWalk, err error) {
 		}
 	}
 	if w.depth, err = strconv.Atoi(k.Parameter(depth, "-1")); err != nil || w.depth < -1 {
-		return w, fmt.Errorf("%s: the depth %q is no number from -1 on", k.Name, k.Parameter(depth, ""))
+		return w, fmt.Errorf("%s: the depth %q is not a number of -1 or more", k.Name, k.Parameter(depth, ""))
 	}
 	return w, nil
 }
@@ -77,7 +77,7 @@ func (m *machine) folder(k *Key) (string, fs.FileInfo, error) {
 	}
 	info, err := os.Lstat(path)
 	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is no folder", path)
+		err = fmt.Errorf("%s is not a folder", path)
 	}
 	return path, info, err
 }
@@ -144,7 +144,7 @@ func folderCount(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	for i := range limits {
 		units := [2]string{"KMGT", "smhdw"}[i/2]
 		if text := k.Parameter(6+i, ""); text != "" {
-			if limits[i], err = scaled(text, units); err != nil {
+			if limits[i], err = scaledNumber(text, units); err != nil {
 				return item.Value{}, fmt.Errorf("%s: %w", k.Name, err)
 			}
 		}
@@ -160,8 +160,9 @@ func folderCount(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromUnsigned(count), err
 }
 
-// scaled parses a number with a unit suffix, such as 10K (bytes) or 5m (seconds); `units` lists the allowed suffixes
-func scaled(text, units string) (int64, error) {
+// scaledNumber parses a number with a unit suffix, such as 10K (bytes) or 5m (seconds); the parameter units has the allowed
+// suffixes.
+func scaledNumber(text, units string) (int64, error) {
 	factors := map[byte]int64{'K': 1 << 10, 'M': 1 << 20, 'G': 1 << 30, 'T': 1 << 40, 's': 1, 'm': 60, 'h': 3600, 'd': 86400, 'w': 604800}
 	number, factor := text, int64(1)
 	if last := len(text) - 1; last > 0 && strings.IndexByte(units, text[last]) >= 0 {

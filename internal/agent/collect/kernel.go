@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// agentPing collects the item agent.ping: its value is always 1
+// agentPing collects the item agent.ping, whose value is always 1.
 func agentPing(context.Context, *machine, *Key) (item.Value, error) { return item.FromUnsigned(1), nil }
 
 // agentVersion collects the item agent.version
@@ -41,8 +41,8 @@ func hostname(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.FromText(name), nil
 }
 
-// kernelNumber returns a function that collects the first number in a kernel file such as /proc/sys/fs/file-max
-func kernelNumber(path string) measure {
+// kernelNumber returns a function that collects the first number in a kernel file such as /proc/sys/fs/file-max.
+func kernelNumber(path string) measureFunc {
 	return func(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 		text, err := m.read(path)
 		if err != nil {
@@ -55,17 +55,17 @@ func kernelNumber(path string) measure {
 // unsignedField parses field i of a line from a /proc file as an unsigned item value
 func unsignedField(path string, fields []string, i int) (item.Value, error) {
 	if i >= len(fields) {
-		return item.Value{}, fmt.Errorf("%s has %d fields, expected more than %d", path, len(fields), i)
+		return item.Value{}, fmt.Errorf("%s has a line with %d fields, expected more than %d", path, len(fields), i)
 	}
 	n, err := strconv.ParseUint(fields[i], 10, 64)
 	if err != nil {
-		return item.Value{}, fmt.Errorf("%s cannot be read: %q", path, fields[i])
+		return item.Value{}, fmt.Errorf("%s has an unexpected content: %q", path, fields[i])
 	}
 	return item.FromUnsigned(n), nil
 }
 
 // kernelStat returns a function that collects one counter of /proc/stat, such as "ctxt"
-func kernelStat(name string) measure {
+func kernelStat(name string) measureFunc {
 	return func(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 		fields, err := m.fields("/proc/stat", name)
 		if err != nil {
@@ -86,7 +86,7 @@ func (m *machine) fields(path, word string) ([]string, error) {
 			return fields, nil
 		}
 	}
-	return nil, fmt.Errorf("%s has no %s", path, word)
+	return nil, fmt.Errorf("%s has no line %s", path, word)
 }
 
 // localTime collects the item system.localtime[utc|local]
@@ -101,7 +101,7 @@ func localTime(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	return item.Value{}, unknownMode(k, 0, "utc", "local")
 }
 
-// uname collects the item system.uname
+// uname collects the item system.uname: the kernel's name, release and architecture.
 func uname(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	var parts []string
 	for _, name := range []string{"ostype", "hostname", "osrelease", "version"} {
@@ -121,7 +121,7 @@ func architecture(context.Context, *machine, *Key) (item.Value, error) {
 	return item.FromText(arch), err
 }
 
-// operatingSystem collects the item system.sw.os[full|short|name]
+// operatingSystem collects the item system.sw.os[full|short|name]: the name and version of the operating system.
 func operatingSystem(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	path := ""
 	switch k.Parameter(0, "full") {
@@ -149,7 +149,7 @@ func operatingSystem(_ context.Context, m *machine, k *Key) (item.Value, error) 
 
 // swapTraffic returns the function that collects system.swap.in or system.swap.out[all|DEVICE,pages|count|sectors].
 // pages is the counter of the kernel, column the place of the operations in /proc/diskstats.
-func swapTraffic(pages string, column int) measure {
+func swapTraffic(pages string, column int) measureFunc {
 	return func(_ context.Context, m *machine, k *Key) (item.Value, error) {
 		device, column := k.Parameter(0, "all"), column
 		switch k.Parameter(1, "pages") {
@@ -186,7 +186,7 @@ func swapTraffic(pages string, column int) measure {
 			sum, found = sum+counters[column], true
 		}
 		if !found {
-			return item.Value{}, fmt.Errorf("%s is no swap device of this machine; see /proc/swaps", device)
+			return item.Value{}, fmt.Errorf("%s is not a swap device of this machine; see /proc/swaps", device)
 		}
 		return item.FromUnsigned(sum), nil
 	}
@@ -227,7 +227,7 @@ func (m *machine) isRunning(pid uint32) bool {
 	return err == nil
 }
 
-// textUntilZero returns the text before the first zero byte.
+// textUntilZero returns the bytes before the first zero byte as text.
 func textUntilZero(data []byte) string {
 	text, _, _ := bytes.Cut(data, []byte{0})
 	return string(text)

@@ -4,5 +4,6 @@ package collect
 
 import "runtime"
 
-// machineName returns the architecture of the program.
+// machineName returns the architecture for which the program was built, because only Linux is asked for the
+// machine's.
 func machineName() (string, error) { return runtime.GOARCH, nil }

@@ -35,7 +35,7 @@ func (m *machine) networkLines() (lines []networkLine, err error) {
 func (m *machine) networkLine(k *Key) ([]string, error) {
 	name := k.Parameter(0, "")
 	if name == "" {
-		return nil, fmt.Errorf("%s: write the name of an interface: %s[eth0]", k.Name, k.Name)
+		return nil, fmt.Errorf("%s: the name of an interface is missing; write for example %s[eth0]", k.Name, k.Name)
 	}
 	lines, err := m.networkLines()
 	for _, line := range lines {
@@ -44,13 +44,13 @@ func (m *machine) networkLine(k *Key) ([]string, error) {
 		}
 	}
 	if err == nil {
-		err = fmt.Errorf("this machine has no interface %s", name)
+		err = fmt.Errorf("this machine has no network interface %s", name)
 	}
 	return nil, err
 }
 
 // networkTraffic returns the function that collects net.if.in, net.if.out or net.if.total[INTERFACE,MODE]
-func networkTraffic(in, out bool) measure {
+func networkTraffic(in, out bool) measureFunc {
 	columns := map[string][]int{}
 	for i, name := range []string{"bytes", "packets", "errors", "dropped", "overruns", "frame", "compressed", "multicast"} {
 		if in {
@@ -78,7 +78,7 @@ func networkTraffic(in, out bool) measure {
 		for _, column := range list {
 			n, err := strconv.ParseUint(counters[column], 10, 64)
 			if err != nil {
-				return item.Value{}, fmt.Errorf("/proc/net/dev cannot be read: %q", counters[column])
+				return item.Value{}, fmt.Errorf("/proc/net/dev has an unexpected line: %q", counters[column])
 			}
 			sum += n
 		}
@@ -86,7 +86,7 @@ func networkTraffic(in, out bool) measure {
 	}
 }
 
-// networkCollisions collects the item net.if.collisions[INTERFACE]
+// networkCollisions collects the item net.if.collisions[INTERFACE]: the number of collisions on a network interface.
 func networkCollisions(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	counters, err := m.networkLine(k)
 	if err != nil {

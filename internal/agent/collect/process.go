@@ -66,8 +66,8 @@ func (m *machine) processes(f processFilter, each func(status map[string]string)
 	return nil
 }
 
-// isNamed reports whether a process matches the name and the command line of the filter. The kernel keeps 15 bytes of
-// a name, so that the program of the command line counts as well.
+// isNamed reports whether a process has the name and the command line that the filter asks for. The kernel keeps 15
+// bytes of a name, so that the program of the command line counts as well.
 func (m *machine) isNamed(pid, name string, f *processFilter) bool {
 	if (f.name == "" || f.name == name) && f.commandLine == nil {
 		return true

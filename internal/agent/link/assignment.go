@@ -38,10 +38,10 @@ var (
 	ErrStaleGeneration = errors.New("the assignment is older than the present assignment")
 )
 
-// Apply verifies the server's assignment message and returns this assignment with the changes in the message. It
-// verifies the signature, which covers node, generation and hash, before anything else, and at the end computes the
-// hash of all definitions and properties. A definition that decode cannot read stays in the assignment, as received, and is
-// refused alone. h may be nil. With an empty key the signature is not verified.
+// Apply verifies the signature of the server's assignment message and returns this assignment with the changes in the
+// message. It verifies the signature, which covers node, generation and hash, before anything else, and at the end
+// computes the hash of all definitions and properties. A definition that decode cannot read stays in the assignment,
+// as received, and is refused alone. h may be nil. With an empty key the signature is not verified.
 func (h *Assignment) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.PublicKey, decode DecodeDefinition) (*Assignment, error) {
 	if len(key) > 0 && !ed25519.Verify(key, wire.SignedBytes(node, a.Generation, a.Hash), a.Signature) {
 		return nil, ErrBadSignature
@@ -86,7 +86,7 @@ func (h *Assignment) Apply(a *wire.Assignment, node uuid.UUID, key ed25519.Publi
 		next.ProxyChecks = a.ProxyChecks.Clone()
 	}
 	if wire.AssignmentHash(next.Definitions, next.Properties, &next.ProxyChecks) != a.Hash {
-		return nil, fmt.Errorf("verify the assignment: %w: the signed hash differs from the hash of the received content", ErrBadSignature)
+		return nil, fmt.Errorf("verify the assignment: %w: the signed hash differs from the hash of the received definitions", ErrBadSignature)
 	}
 	return next, nil
 }
@@ -99,7 +99,7 @@ func (h *Assignment) refuse(definition model.DefinitionID, reason string) {
 	}
 }
 
-// Message returns the whole assignment as one signed message, the content of the agent's assignment file
+// Message returns the whole assignment as one signed message, as the agent stores it on disk.
 func (h *Assignment) Message() *wire.Assignment {
 	a := &wire.Assignment{Generation: h.Generation, Hash: h.Hash, Properties: h.Properties, HasProperties: true, ProxyChecks: h.ProxyChecks, HasProxyChecks: !h.ProxyChecks.Empty(), Signature: h.Signature}
 	for _, c := range h.Definitions {

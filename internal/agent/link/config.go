@@ -44,8 +44,7 @@ type Config struct {
 	hasDefaults bool // defaults are filled in
 }
 
-// Shared holds buffer pools that all sessions of one process share, such as the sessions of a load tester's simulated
-// agents
+// Shared has buffer pools that all sessions of one process share, for a load tester with many simulated agents.
 type Shared struct {
 	ws     wsconn.Buffers
 	frames sync.Pool // *[]byte, for frames on their way out
@@ -91,8 +90,8 @@ func (c *Config) withDefaults() *Config {
 	return c
 }
 
-// Complete returns a copy of the configuration with defaults for unset fields, which many sessions of a process can
-// share.
+// Complete returns a copy of the configuration with defaults for unset fields; many sessions of a process can share
+// it.
 func (c Config) Complete() *Config { return c.withDefaults() }
 
 // Handler is the interface that receives the server's messages in a session. Messages and their slices are valid
@@ -115,7 +114,7 @@ type Handler interface {
 	ServerStops(s *Session, retry time.Duration, reason string)
 }
 
-// RefusedError is the error of a session that the server refused, with code, message and hint.
+// RefusedError is the error of a session that the server refused, with the server's code, message and hint.
 type RefusedError struct{ wire.Refuse }
 
 // Error returns the server's reason for the refusal, with code and message.

@@ -33,7 +33,7 @@ func TLSConfig(id *pki.Identity, now func() time.Time) *tls.Config {
 	return TLSFor(wire.Subprotocol, id, now)
 }
 
-// TLSFor returns the same client TLS configuration as TLSConfig, for another ALPN protocol.
+// TLSFor returns the client TLS configuration of TLSConfig for another ALPN protocol.
 func TLSFor(protocol string, id *pki.Identity, now func() time.Time) *tls.Config {
 	if now == nil {
 		now = time.Now
@@ -53,7 +53,7 @@ func TLSFor(protocol string, id *pki.Identity, now func() time.Time) *tls.Config
 					&tls.CertificateVerificationError{UnverifiedCertificates: state.PeerCertificates, Err: err}}
 			}
 			if state.NegotiatedProtocol != protocol {
-				return fmt.Errorf("server does not support the TLS application protocol (ALPN) %s", protocol)
+				return fmt.Errorf("the server does not support the TLS application protocol (ALPN) %s, so it is not a Muster server, or an older one", protocol)
 			}
 			return nil
 		},
@@ -83,7 +83,7 @@ func tlsHandshake(ctx context.Context, nc net.Conn, config *tls.Config, addr str
 }
 
 // withServerName returns the TLS configuration with the host of addr as server name (SNI), by which load balancers
-// route.
+// choose a server.
 func withServerName(config *tls.Config, addr string) *tls.Config {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil || config.ServerName != "" || net.ParseIP(host) != nil {
@@ -137,7 +137,7 @@ func CheckProxy(proxy string) error {
 		}
 		fault = fmt.Sprintf("has the scheme %q: agents need a proxy with CONNECT (http)", u.Scheme)
 	}
-	return model.Errorf(model.Invalid, "the proxy URL in HTTPS_PROXY %s", fault).
+	return model.Errorf(model.Invalid, "invalid proxy: the URL in HTTPS_PROXY %s", fault).
 		WithHint("write the URL as http://USER:PASSWORD@HOST:PORT, with @ : / in a password as %%40 %%3A %%2F")
 }
 
@@ -183,7 +183,7 @@ func openTunnel(nc net.Conn, user *url.Userinfo, addr string) (status int, err e
 	return response.StatusCode, nil
 }
 
-// noProxyHint returns the hint that NO_PROXY lets the agent connect without the proxy.
+// noProxyHint returns a hint for the operator: the variable NO_PROXY lets the agent connect without the proxy.
 func noProxyHint(addr string) string { return "or connect without it: NO_PROXY=" + model.HostOf(addr) }
 
 // proxyUnreachable returns the error of an unreachable proxy, without its password, with a hint.
@@ -208,13 +208,13 @@ func tunnelRefused(proxy *url.URL, addr string, status int) error {
 		return model.Errorf(model.Unavailable, "the proxy %s %s (%s)", proxy.Redacted(), demand, answer).
 			WithHint("set HTTPS_PROXY=http://USER:PASSWORD@%s in the agent's settings (/etc/muster/agent.env; @ : / in a password are %%40 %%3A %%2F) and restart the agent; %s", proxy.Host, noProxyHint(addr))
 	case http.StatusForbidden, http.StatusMethodNotAllowed:
-		return model.Errorf(model.Unavailable, "the proxy %s refuses a tunnel to %s (%s)", proxy.Redacted(), addr, answer).
+		return model.Errorf(model.Unavailable, "the proxy %s refuses to connect to %s (%s)", proxy.Redacted(), addr, answer).
 			WithHint("allow CONNECT to this host and port on the proxy (squid: add the port to SSL_ports), %s", noProxyHint(addr))
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return model.Errorf(model.Unavailable, "the proxy %s cannot reach %s (%s)", proxy.Redacted(), addr, answer).
 			WithHint("check that the server runs and that the proxy's machine can reach it; %s", noProxyHint(addr))
 	}
-	return model.Errorf(model.Unavailable, "the proxy %s refuses a tunnel to %s: it answers %s", proxy.Redacted(), addr, answer).
+	return model.Errorf(model.Unavailable, "the proxy %s refuses to connect to %s: it answers %s", proxy.Redacted(), addr, answer).
 		WithHint("use a proxy that supports CONNECT; HTTPS_PROXY in the agent's settings (/etc/muster/agent.env) or environment names it; %s", noProxyHint(addr))
 }
 
@@ -250,10 +250,10 @@ func explainConnect(addr string, err error) error {
 	if explained := explainUnreachable(addr, err); explained != nil {
 		return explained
 	}
-	return fmt.Errorf("open session at server %s: %w", addr, err)
+	return fmt.Errorf("open a session with the server %s: %w", addr, err)
 }
 
-// explainUnreachable returns an error with a hint if err means that the server is unreachable; nil: err means
+// explainUnreachable returns an error with a hint if err means that the server is unreachable, or nil if it means
 // something else.
 func explainUnreachable(addr string, err error) error {
 	var op *net.OpError
@@ -265,7 +265,7 @@ func explainUnreachable(addr string, err error) error {
 		WithHint("check the connection: nc -vz %s %s; on the server: muster status", host, port)
 }
 
-// explainLostConnection returns the error of a connection that ended without Bye, with a hint.
+// explainLostConnection returns the error of a connection that ended without the message Bye, with a hint.
 func explainLostConnection(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
 		lost := &model.Error{Class: model.Unavailable, Message: "the connection was lost", Cause: err}

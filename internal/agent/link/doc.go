@@ -3,7 +3,7 @@
 //
 // Two layers. Session (session.go) is one connection as a state machine without
 // goroutine or timer of its own: its owner reads, sends and ticks. The load tester
-// holds tens of thousands of them. Run (run.go) serves a real agent: one
+// holds tens of thousands of them. Run (keep_connected.go) serves a real agent: one
 // Session after another with reconnects, lingering, keepalives and resending from a
 // Source. Start reading at session.go.
 //

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// TestServersOfWelcomeAreTriedBeforeConfiguredOnes expects the agent to try the servers in the last Welcome first,
-// then the servers in its settings.
+// TestServersOfWelcomeAreTriedBeforeConfiguredOnes expects the agent to try the servers in the last message Welcome
+// first, then the servers in its settings.
 func TestServersOfWelcomeAreTriedBeforeConfiguredOnes(t *testing.T) {
 	for _, c := range []struct{ welcome, own, want []string }{
 		{nil, []string{"a:1", "b:1"}, []string{"a:1", "b:1"}},
@@ -39,8 +39,8 @@ func awaitReceive(t *testing.T, came <-chan struct{}, what string) {
 	}
 }
 
-// TestWrongServerListKeepsConfiguredServers sends unreachable servers in Welcome and expects the agent to return to
-// its configured server.
+// TestWrongServerListKeepsConfiguredServers names unreachable servers in the message Welcome, and expects the agent
+// to return to its configured server.
 func TestWrongServerListKeepsConfiguredServers(t *testing.T) {
 	came := make(chan struct{}, 10)
 	nobody, either := testenv.Port(t), testenv.Port(t)
@@ -80,8 +80,8 @@ func TestSessionReturnsToThePreferredServer(t *testing.T) {
 	awaitReceive(t, home, "a session at the first server")
 }
 
-// TestSessionMovesToTheServerThatWelcomeNamesFirst names another server first in Welcome and expects the agent to
-// move its session there.
+// TestSessionMovesToTheServerThatWelcomeNamesFirst names another server first in the message Welcome, and expects the
+// agent to move its session there.
 func TestSessionMovesToTheServerThatWelcomeNamesFirst(t *testing.T) {
 	home := make(chan struct{}, 10)
 	better := startServer(t, func(p *serverConn) {

@@ -58,8 +58,8 @@ var (
 	ErrSessionEnded = errors.New("session has ended")
 )
 
-// LeavingError is the error of Session.Read after the server has announced its stop, with the delay before the next
-// attempt
+// LeavingError is the error of Session.Read after the server has announced that it stops, with the delay before the
+// next connection attempt.
 type LeavingError struct {
 	Retry  time.Duration
 	Reason string
@@ -161,7 +161,7 @@ func (s *Session) readWelcome() error {
 	}
 }
 
-// decodeRefuse returns the server's Refuse as an error.
+// decodeRefuse converts the server's message Refuse (it refuses the session) to an error.
 func decodeRefuse(body []byte) error {
 	e := new(RefusedError)
 	if err := e.Refuse.Decode(body); err != nil {
@@ -293,14 +293,15 @@ func (s *Session) handleAssignment(body []byte) error {
 	return s.writeMessage(func(dst []byte) []byte { return wire.AppendAssignmentStatus(dst, &status) })
 }
 
-// Assignment returns the current assignment (checks and Templates) of the session; nil: none yet
+// Assignment returns the current assignment (checks and Templates) of the session, or nil if the server has sent none
+// yet.
 func (s *Session) Assignment() *Assignment {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.assignment
 }
 
-// MaxBatch returns the maximum size in bytes of a batch that the server accepts
+// MaxBatch returns the size in bytes of the largest batch that the server accepts.
 func (s *Session) MaxBatch() int { return s.maxFrame }
 
 // Send encodes and sends one batch of results, with the time of sending. After ErrWindowFull send it again when Acked
@@ -322,7 +323,7 @@ func (s *Session) Send(b *wire.Batch) error {
 func (s *Session) SendFrame(key wire.StreamKey, last uint64, frame []byte) error {
 	size := len(frame) - wsconn.Headroom
 	if size > s.maxFrame {
-		return fmt.Errorf("send a batch of signals: the batch has %d bytes, the server allows %d", size, s.maxFrame)
+		return fmt.Errorf("send a batch of results: the batch has %d bytes, the server allows %d", size, s.maxFrame)
 	}
 	s.mu.Lock()
 	if s.unacked > 0 && s.unacked+size > s.maxUnacked {
@@ -361,8 +362,8 @@ func (s *Session) writeMessage(encode func([]byte) []byte) error {
 // outputWindow bounds the bytes of RunOutputs in flight: results on a slow connection wait for no more.
 const outputWindow = 64 << 10
 
-// outputWindowOpen reports whether the agent may send more output of requested runs: the unacknowledged output is
-// below the limit
+// outputWindowOpen reports whether the agent may send more output of requested runs, because the unacknowledged
+// output is below the limit.
 func (s *Session) outputWindowOpen() bool { return s.outputBytes.Load() < outputWindow }
 
 // SendRunOutput sends a piece of a requested run's output. Send pending results first.
@@ -387,7 +388,7 @@ func (s *Session) closeAfterError(err error) error {
 	return fmt.Errorf("%w: %w", ErrSessionEnded, err)
 }
 
-// Exchange sends a request of an optional protocol feature, such as a request for secrets
+// Exchange sends a request that not every server knows, such as one for secrets.
 func (s *Session) Exchange(x *wire.Exchange) error {
 	return s.writeMessage(func(dst []byte) []byte { return wire.AppendExchange(dst, x) })
 }
@@ -397,7 +398,7 @@ func (s *Session) Stats(x *wire.Stats) error {
 	return s.writeMessage(func(dst []byte) []byte { return wire.AppendStats(dst, x) })
 }
 
-// Sent returns the bytes of all frames sent in this session, counted before TLS.
+// Sent returns the number of bytes in all frames that this session has sent, counted before TLS.
 func (s *Session) Sent() uint64 { return s.sentBytes.Load() }
 
 // Tick sends a ping after silence and closes a session whose server does not answer. Call it every few seconds.
@@ -423,8 +424,8 @@ func (s *Session) Unacked() int {
 // byeTimeout bounds the wait of Read for the server's close after Bye.
 const byeTimeout = 2 * time.Second
 
-// Bye tells the server that the agent closes the session on purpose. Nothing is written after it; Read returns when
-// the server closes, or after byeTimeout.
+// Bye tells the server (by the message Bye) that the agent closes the session on purpose. Nothing is written after
+// it; Read returns when the server closes, or after byeTimeout.
 func (s *Session) Bye(reason string) {
 	_ = s.writeMessage(func(dst []byte) []byte { return wire.AppendBye(dst, &wire.Bye{Reason: reason}) })
 	_ = s.conn.WriteClose(1000, "")

@@ -22,8 +22,7 @@ const (
 	frameFull  = 200             // signals that fill a frame: it is sent at once
 )
 
-// sessionRunner is the state of one call of Run, which opens one session after another and handles the server's
-// messages.
+// sessionRunner keeps the agent connected: it opens one session after another and handles the server's messages.
 type sessionRunner struct {
 	cfg    RunConfig
 	base   *Config
@@ -73,7 +72,7 @@ func (r *sessionRunner) runSession(ctx context.Context, server string) (welcomed
 	watchCtx, stop := context.WithCancel(ctx)
 	var watcher sync.WaitGroup
 	watcher.Go(func() { r.watchPreferred(watchCtx, server, preferred) })
-	err = r.pumpSignals(ctx, s, ended, preferred)
+	err = r.sendUntilEnd(ctx, s, ended, preferred)
 	stop()
 	watcher.Wait()
 	if errors.Is(err, errPreferredAnswers) {
@@ -97,12 +96,12 @@ func (r *sessionRunner) runSession(ctx context.Context, server string) (welcomed
 	return true, err
 }
 
-// pumpSignals sends results, keepalives, run outputs, requests, facts and Stats messages until the session ends. It
-// returns nil when the reader has ended, and leaves its error in ended.
-func (r *sessionRunner) pumpSignals(ctx context.Context, s *Session, ended chan error, preferred <-chan struct{}) error {
+// sendUntilEnd sends results, keepalives, outputs of requested runs, requests, facts and Stats messages until the
+// session ends. It returns nil when the reader has ended, and leaves its error in ended.
+func (r *sessionRunner) sendUntilEnd(ctx context.Context, s *Session, ended chan error, preferred <-chan struct{}) error {
 	now := r.base.Now()
 	sent, tick := now, now.Add(tickEvery)
-	stats := r.firstStats(now)
+	stats := r.newStatsSchedule(now)
 	var oldest time.Time // arrival of the oldest unsent signal; zero: no signal is unsent
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -216,8 +215,8 @@ func (r *sessionRunner) sendFacts(s *Session) error {
 	return s.SendFacts(&now)
 }
 
-// sendTime returns the latest time to send the next batch, given the arrival time of the oldest unsent result; zero:
-// nothing is unsent. slowed reports back-pressure, which delays urgent signals, too.
+// sendTime returns the latest time to send the next batch, from the arrival time of the oldest unsent result, or zero
+// if nothing is unsent. slowed reports back-pressure, which delays urgent signals, too.
 func (r *sessionRunner) sendTime(now, oldest time.Time) (due time.Time, slowed bool) {
 	r.paceMu.Lock()
 	defer r.paceMu.Unlock()
@@ -227,8 +226,8 @@ func (r *sessionRunner) sendTime(now, oldest time.Time) (due time.Time, slowed b
 	return due, r.pace.Slow(now.Sub(r.began))
 }
 
-// setPace applies the server's BackPressure message and wakes the goroutine that sends results. slowed: it was under
-// back-pressure before.
+// setPace applies the server's message BackPressure (send more slowly) and wakes the goroutine that sends results.
+// slowed: it was under back-pressure before.
 func (r *sessionRunner) setPace(m *wire.BackPressure) (slowed bool) {
 	now := r.base.Now().Sub(r.began)
 	r.paceMu.Lock()
@@ -309,7 +308,7 @@ func shortenResult(b *wire.Batch, most int) {
 	b.Signals[0] = wire.ResultSignal(b.Signals[0], r)
 }
 
-// OpenedSession stores the settings in the server's Welcome for the new session.
+// OpenedSession stores the settings that the server's message Welcome has for the new session.
 func (r *sessionRunner) OpenedSession(_ *Session, w *wire.Welcome) {
 	r.keepalive = time.Duration(w.KeepaliveMs) * time.Millisecond
 	r.setPace(&wire.BackPressure{})

@@ -70,8 +70,8 @@ func runDisk(ctx context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// judgeDisk adds one file system to the report and compares its free space, free inodes and predicted days until full
-// with the thresholds
+// judgeDisk adds one file system to the report, with a status by its free space, its free inodes and the predicted
+// days until it is full.
 func judgeDisk(env *Env, a argValues, r *report, path string, u diskUsage) {
 	space := a.freeThresholdsOf("warn", "crit")
 	status := space.status(u.avail, u.total)
@@ -138,10 +138,10 @@ func (e *Env) localMounts() ([]string, error) {
 	return slices.Sorted(maps.Values(byDevice)), nil
 }
 
-// readOnly reports whether mount options contain ro.
+// readOnly reports whether mount options contain ro (read-only).
 func readOnly(options string) bool { return slices.Contains(strings.Split(options, ","), "ro") }
 
-// unescapeMount decodes the octal escapes in mountinfo, such as \040 for a blank.
+// unescapeMount decodes the octal escapes in a path of mountinfo, such as \040 for a blank.
 func unescapeMount(s string) string {
 	return strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\043`, "#", `\134`, `\`).Replace(s)
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// runLoad reports the load averages over 1, 5 and 15 minutes and compares them, on request divided by the number of
-// CPUs, with thresholds
+// runLoad reports the load averages over 1, 5 and 15 minutes, per CPU if asked for, with a status by thresholds.
 func runLoad(_ context.Context, env *Env, a argValues, r *report) error {
 	warn, errWarn := parseLoadThresholds(a.list("warn"))
 	crit, errCrit := parseLoadThresholds(a.list("crit"))
@@ -38,7 +37,7 @@ func runLoad(_ context.Context, env *Env, a argValues, r *report) error {
 		text := append(f, "", "", "")[i]
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil {
-			return fmt.Errorf("/proc/loadavg has an unexpected content: %q", data)
+			return fmt.Errorf("/proc/loadavg has unexpected content: %q", data)
 		}
 		most := thresholds{rangeAtMost(warn[i] * share), rangeAtMost(crit[i] * share)}
 		status = worseStatus(status, most.status(v))

@@ -96,7 +96,7 @@ func statusInList(list []string, status int) (bool, error) {
 	return false, nil
 }
 
-// runTCP connects to an address and compares the response time, and optionally the answer, with the arguments.
+// runTCP connects to an address, and compares the response time and, if asked for, the answer with the expected ones.
 func runTCP(ctx context.Context, env *Env, a argValues, r *report) error {
 	address := a.text("address")
 	began := env.now()

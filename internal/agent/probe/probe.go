@@ -28,15 +28,15 @@ type Probe struct {
 	run     func(ctx context.Context, env *Env, a argValues, r *report) error // an error makes the result UNKNOWN
 }
 
-// Env is the environment of a probe: file root, clock, network and agent counters, which tests replace. Zero fields
-// have sensible defaults.
+// Env is the machine as a probe sees it: root folder, clock, network and the agent's counters, which tests replace.
+// Zero fields have sensible defaults.
 type Env struct {
-	Root         string                                 // folder before /proc, /sys, /run and /boot in paths: for tests
-	Now          func() time.Time                       // default time.Now
-	ServerOffset func() (offset time.Duration, ok bool) // this machine's clock minus the Muster server's clock
-	Dial         func(ctx context.Context, network, addr string) (net.Conn, error)
-	Self         func() Self // returns the counters of the agent; nil: no agent runs
-	Memory       *Memory     // state of one check between runs; nil: the probe keeps no state
+	Root          string                                 // folder before /proc, /sys, /run and /boot in paths: for tests
+	Now           func() time.Time                       // default time.Now
+	ServerOffset  func() (offset time.Duration, ok bool) // this machine's clock minus the Muster server's clock
+	Dial          func(ctx context.Context, network, addr string) (net.Conn, error)
+	AgentCounters func() AgentCounters // returns the counters of the agent; nil: no agent runs
+	Memory        *Memory              // state of one check between runs; nil: the probe keeps no state
 }
 
 // now returns the current time, or the time of Env.Now in tests
@@ -62,7 +62,7 @@ func (e *Env) dial(ctx context.Context, network, addr string) (net.Conn, error) 
 	return d.DialContext(ctx, network, addr)
 }
 
-// Find returns a probe by name; the error suggests the nearest.
+// Find returns the probe with this name; the error for an unknown name suggests the nearest one.
 func Find(name string) (Probe, error) {
 	var names []string
 	for _, p := range All() {
@@ -78,8 +78,8 @@ func Find(name string) (Probe, error) {
 	return Probe{}, err.WithHint("probes: %v", names)
 }
 
-// Lint returns the errors in the name and the arguments of a probe. Values with a variable are known on the node
-// only, and are not checked.
+// Lint checks the name and the arguments of a probe, and returns the errors. Values with a variable are known on the
+// node only, and are not checked.
 func Lint(name string, values map[string]string) []error {
 	p, err := Find(name)
 	if err != nil {
@@ -133,7 +133,7 @@ func countWithNoun(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// Type is the syntax of a probe argument, such as a duration, size or list.
+// Type is the type of a probe's argument, such as a duration, size or list.
 type Type string
 
 const (
@@ -181,7 +181,7 @@ func (f freeThreshold) usedRange(total float64) *model.Range {
 	return &model.Range{End: max(0, float64(int64(total-left)))}
 }
 
-// argValues has the parsed arguments of a run by name; an argument without a value is absent.
+// argValues has the arguments of a probe's run by name; an argument without a value is absent.
 type argValues map[string]any
 
 // text returns the value of an argument that is a text.
@@ -193,10 +193,10 @@ func (a argValues) list(name string) []string { v, _ := a[name].([]string); retu
 // bool returns the value of a yes-or-no argument.
 func (a argValues) bool(name string) bool { v, _ := a[name].(bool); return v }
 
-// size returns the value of an argument in bytes; false: none.
+// size returns the value of an argument in bytes; ok is false if it has no value.
 func (a argValues) size(name string) (int64, bool) { v, ok := a[name].(int64); return v, ok }
 
-// regexp returns the value of an argument that is a regular expression; nil: none.
+// regexp returns the value of an argument that is a regular expression, or nil if it has no value.
 func (a argValues) regexp(name string) *regexp.Regexp { v, _ := a[name].(*regexp.Regexp); return v }
 
 // freeThresholdsOf returns the warning and critical thresholds for a minimum free amount, such as 10% or 5GiB.

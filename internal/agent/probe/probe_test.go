@@ -283,9 +283,9 @@ func TestDiskProbeReadsLocalMounts(t *testing.T) {
 // TestAgentProbeReportsSpoolAndCounters runs the probe "agent" and expects counters and spool size in its output, and
 // WARNING for a full spool.
 func TestAgentProbeReportsSpoolAndCounters(t *testing.T) {
-	self := Self{Waiting: 3, SpoolBytes: 1 << 20, SpoolMost: 32 << 20, Runs: 70, Late: 2}
+	self := AgentCounters{Waiting: 3, SpoolBytes: 1 << 20, SpoolMost: 32 << 20, Runs: 70, Late: 2}
 	offset := time.Duration(0)
-	env := &Env{Memory: &Memory{}, Self: func() Self { return self }, ServerOffset: func() (time.Duration, bool) { return offset, true }}
+	env := &Env{Memory: &Memory{}, AgentCounters: func() AgentCounters { return self }, ServerOffset: func() (time.Duration, bool) { return offset, true }}
 	assertProbe(t, env, "agent", nil, model.OK, "3 signals in the spool, 1.0 MiB of 32.0 MiB (half of the spool's size)", "runs=70c", "late=2c", "spool=1048576B;")
 	self.SpoolBytes = 20 << 20
 	assertProbe(t, env, "agent", nil, model.Warning, "20.0 MiB of 32.0 MiB")
@@ -299,7 +299,7 @@ func TestAgentProbeReportsSpoolAndCounters(t *testing.T) {
 	assertProbe(t, env, "agent", nil, model.Critical, "cannot write to its disk: permission denied")
 	self.Blocked, offset = nil, -time.Hour
 	assertProbe(t, env, "agent", nil, model.Warning, "the clock is 60 minutes behind, compared with the Muster server")
-	assertProbe(t, &Env{}, "agent", nil, model.Unknown, "the probe agent works only in a running agent")
+	assertProbe(t, &Env{}, "agent", nil, model.Unknown, "the probe \"agent\" works only in a running agent")
 }
 
 // TestDiskExtrapolatesDaysUntilFull adds samples of shrinking free space and expects the days until the disk is full.
@@ -336,7 +336,8 @@ func TestDiskExtrapolatesDaysUntilFull(t *testing.T) {
 	}
 }
 
-// TestLintFindsFaultsOfArguments passes invalid names and arguments to Lint and expects an error with a suggestion.
+// TestLintFindsFaultsOfArguments passes invalid names and arguments of probes to Lint, and expects an error with a
+// suggestion.
 func TestLintFindsFaultsOfArguments(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -372,7 +373,7 @@ func TestLintFindsFaultsOfArguments(t *testing.T) {
 // page.
 func TestProbesPageIsUpToDate(t *testing.T) {
 	path := "../../../docs/probes.md"
-	want := Markdown()
+	want := ReferencePage()
 	testenv.Golden(t, path, want)
 }
 
@@ -386,7 +387,8 @@ func BenchmarkDisk(b *testing.B) {
 	}
 }
 
-// FuzzArgs passes random arguments to every probe: Lint accepts them exactly if the probe runs
+// FuzzArgs passes random arguments to every probe, and expects Lint to accept exactly those with which the probe
+// runs.
 func FuzzArgs(f *testing.F) {
 	for _, value := range []string{"", "10%", "5GiB", "-1", "1e400", "NaN", "~:10", "@1:2", "30s", "true", "a,b,,c", "(", "(?i)x", "{{ .props.x }}", "101%"} {
 		f.Add("warn", value)

@@ -63,7 +63,7 @@ func judgeReboot(env *Env, r *report, pending model.Status, running string) {
 	}
 }
 
-// kernelFlavour returns the last part of a kernel release: amd64 in 6.1.0-9-amd64.
+// kernelFlavour returns the last part of a kernel release, such as amd64 in 6.1.0-9-amd64.
 func kernelFlavour(release string) string {
 	for i := range len(release) {
 		if release[i] == '-' && i+1 < len(release) && (release[i+1] < '0' || release[i+1] > '9') {
@@ -187,8 +187,8 @@ func runClock(ctx context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// Self has the gauges and counters of the agent itself, for the probe "agent".
-type Self struct {
+// AgentCounters has the state and counters of the agent itself, which the probe "agent" reports.
+type AgentCounters struct {
 	Waiting    uint64 // signals that no server has acknowledged
 	SpoolBytes int64  // bytes of the waiting signals
 	SpoolMost  int64  // limit of SpoolBytes
@@ -206,10 +206,10 @@ const MaxClockOffset = 5 * time.Second
 
 // runAgent reports the spool and counters of the agent itself.
 func runAgent(_ context.Context, env *Env, a argValues, r *report) error {
-	if env.Self == nil {
-		return fmt.Errorf("the probe agent works only in a running agent")
+	if env.AgentCounters == nil {
+		return fmt.Errorf("the probe \"agent\" works only in a running agent")
 	}
-	s := env.Self()
+	s := env.AgentCounters()
 	free := a.freeThresholdsOf("warn", "crit")
 	used, most := float64(s.SpoolBytes), float64(s.SpoolMost)
 	r.addFinding(free.status(most-used, most), "%s, %s of %s (half of the spool's size)", countWithNoun(int(s.Waiting), "signal in the spool", "signals in the spool"), bytesText(used), bytesText(most))

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Allow is the list of programs that may run on this machine, from the setting --allow-commands. No server can add to
-// it. A nil Allow allows all. It is immutable.
+// Allow is the list of programs that may run on this machine (setting --allow-commands). No server can add to it. A
+// nil Allow allows all. It is immutable.
 //
 // Of a program with arguments only the program is checked: its absolute path, or its name as the agent's
 // own PATH resolves it. The arguments are free: do not list programs that run other programs (sh, env,
@@ -27,8 +27,8 @@ type Allow struct {
 // envEntry begins an entry that is the pattern of a variable's name.
 const envEntry = "env:"
 
-// ParseAllow parses the list of allowed programs: PATTERN, a whole shell line (with a blank in it), or env:PATTERN.
-// It returns nil for an empty list.
+// ParseAllow parses the list of allowed programs, of which each is a PATTERN, a whole shell line (with a blank in
+// it), or env:PATTERN. It returns nil for an empty list.
 func ParseAllow(entries []string) (*Allow, error) {
 	if len(entries) == 0 {
 		return nil, nil
@@ -54,10 +54,10 @@ func ParseAllow(entries []string) (*Allow, error) {
 	return a, nil
 }
 
-// admitCommand resolves the path of a command's program, and returns the reason if the program is not in the list of
-// allowed programs. ownPath is the agent's PATH: a check's own PATH must not change the program that a name resolves
+// checkAllowed resolves the path of a command's program, and returns an error text unless the program is in the list
+// of allowed ones. ownPath is the agent's PATH: a check's own PATH must not change the program that a name resolves
 // to.
-func (a *Allow) admitCommand(c Command, ownPath string) (_ Command, refused string) {
+func (a *Allow) checkAllowed(c Command, ownPath string) (_ Command, refused string) {
 	if a == nil {
 		return c, ""
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestAllowAdmitsOnlyListedPrograms runs listed and unlisted programs and expects the agent's PATH, not the check's,
-// to decide which file a program name means
+// TestAllowAdmitsOnlyListedPrograms runs programs that are listed as allowed and others, and expects the agent's
+// PATH, not the check's, to decide which file a name means.
 func TestAllowAdmitsOnlyListedPrograms(t *testing.T) {
 	dir, evil := t.TempDir(), t.TempDir()
 	script := func(path, text string) {

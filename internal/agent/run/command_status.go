@@ -17,8 +17,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// verdict is the result of a finished command: status, exit code, and the cause if the command did not exit normally
-type verdict struct {
+// exitStatus is the result of a finished command: status, exit code, and the cause if the command did not exit
+// normally.
+type exitStatus struct {
 	status    model.Status
 	cause     string // printed before the output
 	note      string // printed after it
@@ -27,15 +28,15 @@ type verdict struct {
 	refused   bool // by Allow
 }
 
-// unknownVerdict returns a verdict with status UNKNOWN and its cause, for a command without an exit code.
-func unknownVerdict(cause string) verdict {
-	return verdict{status: model.Unknown, code: -1, cause: cause}
+// unknownStatus returns the result UNKNOWN with its cause, for a command without an exit code.
+func unknownStatus(cause string) exitStatus {
+	return exitStatus{status: model.Unknown, code: -1, cause: cause}
 }
 
 // judgeExit converts a command's exit code to a status by the conventions of Nagios plug-ins, with the cause if the
 // command did not exit normally
-func (r *Runner) judgeExit(state *os.ProcessState, argv []string, c Command, path string, kept []byte) verdict {
-	v := unknownVerdict("the end of the command is unknown: the agent did not see it")
+func (r *Runner) judgeExit(state *os.ProcessState, argv []string, c Command, path string, kept []byte) exitStatus {
+	v := unknownStatus("the end of the command is unknown: the agent did not see it")
 	if state == nil {
 		return v
 	}
@@ -62,7 +63,7 @@ func (r *Runner) judgeExit(state *os.ProcessState, argv []string, c Command, pat
 	return v
 }
 
-// onNodeText returns " on NODE" with the name of this node, for error messages.
+// onNodeText returns the words " on NODE" with the name of this node, for error messages.
 func (r *Runner) onNodeText() string {
 	if r.Node == nil {
 		return ""
@@ -98,7 +99,7 @@ func (r *Runner) startFailedMessage(name, runAs string, err error) string {
 	return fmt.Sprintf("%s: cannot start%s%s: %v", name, as, r.onNodeText(), err)
 }
 
-// notFoundName returns the name of the missing program in a shell's error message "name: not found".
+// notFoundName returns the program's name out of a shell's error message "name: not found".
 func notFoundName(kept []byte) string {
 	for line := range bytes.Lines(kept) {
 		text := strings.TrimSuffix(strings.TrimSpace(string(line)), ": command not found")
@@ -109,9 +110,9 @@ func notFoundName(kept []byte) string {
 	return ""
 }
 
-// composeOutput joins the agent's error text, the command's output and the note about cut bytes, within `keep` bytes.
-// It cuts the output at the end of a character, and marks the cut.
-func (v verdict) composeOutput(kept []byte, total uint64, keep int) (composeOutput []byte, cut uint64) {
+// composeOutput joins the agent's error text, the command's output and the note about bytes that were cut, in at most
+// keep bytes. It cuts the output at the end of a character, and marks the cut.
+func (v exitStatus) composeOutput(kept []byte, total uint64, keep int) (composeOutput []byte, cut uint64) {
 	body := bytes.TrimRight(kept, " \t\r\n")
 	whole := total == uint64(len(kept))
 	composeOutput = make([]byte, 0, min(len(body)+len(v.cause)+len(v.note)+40, keep))
@@ -160,7 +161,7 @@ func appendClean(dst, text []byte) []byte {
 }
 
 // lookPath finds a program as a shell does: a name with a slash is a path, any other name is searched in the folders
-// of `path`
+// of the variable PATH.
 func lookPath(name, path string) (string, error) {
 	if strings.ContainsRune(name, filepath.Separator) {
 		return name, executable(name)
@@ -186,7 +187,7 @@ func lookPath(name, path string) (string, error) {
 
 // Cut shortens a text to a maximum length and appends a note with the number of bytes removed.
 func Cut(text []byte, keep int) (_ []byte, cut uint64) {
-	return verdict{}.composeOutput(text, uint64(len(text)), keep)
+	return exitStatus{}.composeOutput(text, uint64(len(text)), keep)
 }
 
 // outputBuffer stores the first bytes of a command's output and only counts the rest, to limit the memory.
@@ -249,14 +250,15 @@ func (o *outputBuffer) redactBytes(p []byte, last bool) []byte {
 	return p
 }
 
-// flushHider appends the bytes that were held back because they could have been the start of a secret
+// flushHider appends the bytes at the end of an output that were held back because they could have been the start of
+// a secret.
 func (o *outputBuffer) flushHider() {
 	if o.hider != nil && o.maxKept > len(o.kept) {
 		o.keepBytes(o.redactBytes(nil, true))
 	}
 }
 
-// keepBytes appends output up to the limit, and passes it to the live stream of a requested run
+// keepBytes appends output up to the limit, and passes it on to the requesters of the run.
 func (o *outputBuffer) keepBytes(p []byte) {
 	if room := o.maxKept - len(o.kept); room > 0 {
 		p = p[:min(room, len(p))]

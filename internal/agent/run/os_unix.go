@@ -39,7 +39,7 @@ func executable(file string) error {
 	return nil
 }
 
-// setUser puts the command into its own process group, and runs it as another user.
+// setUser prepares the command to run in its own process group, and as another user if runAs asks for one.
 func setUser(cmd *exec.Cmd, runAs string) error {
 	if runAs == "" {
 		return nil
@@ -93,7 +93,7 @@ func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 // setNice sets the nice value of a process group.
 func setNice(pid, nice int) { _ = unix.Setpriority(unix.PRIO_PGRP, pid, nice) }
 
-// signalOf returns the signal that ended a process; ok is false if none did.
+// signalOf returns the signal that ended a process; ok is false if it exited normally.
 func signalOf(state *os.ProcessState) (name string, number int, ok bool) {
 	status, isUnix := state.Sys().(syscall.WaitStatus)
 	if !isUnix || !status.Signaled() {

@@ -56,5 +56,5 @@ func killGroup(pid int) {
 // setNice does nothing: Windows has no nice value.
 func setNice(int, int) {}
 
-// signalOf reports that no signal ended the process: Windows has none.
+// signalOf returns no signal: Windows processes have none.
 func signalOf(*os.ProcessState) (string, int, bool) { return "", 0, false }

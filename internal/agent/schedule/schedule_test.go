@@ -136,8 +136,8 @@ func TestCheckStartsSpreadAndKeepTheirPhase(t *testing.T) {
 	})
 }
 
-// TestChecksKeepTheirPhaseAfterAgentRestart restarts the scheduler and expects each check to start at the same second
-// of the minute as before
+// TestChecksKeepTheirPhaseAfterAgentRestart restarts the scheduler, and expects each check to start at the same
+// second of the minute as before.
 func TestChecksKeepTheirPhaseAfterAgentRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		booted := time.Now()

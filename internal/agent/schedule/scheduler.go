@@ -32,7 +32,7 @@ type Config struct {
 	Grace         time.Duration        // running commands may take this long to end at a stop; default 5 s
 }
 
-// Key identifies a scheduled check by its id and proxy node; no proxy node means this node.
+// Key identifies a scheduled check by its id and proxy node (none means this node).
 type Key struct {
 	Check     model.CheckID
 	ProxyNode model.NodeID
@@ -61,7 +61,7 @@ type Stats struct {
 	Jobs    int
 }
 
-// scheduledJob is a Job with its next due time and run state. Scheduler.mu guards it.
+// scheduledJob is a check in the schedule, with its next due time and whether it runs. Scheduler.mu guards it.
 type scheduledJob struct {
 	job             Job
 	location        *time.Location // cron
@@ -116,8 +116,8 @@ func (s *Scheduler) wallOffset() time.Duration {
 	return time.Duration(s.cfg.Now().UnixNano()) - s.cfg.Boot()
 }
 
-// Set replaces the list of scheduled checks. Those whose id and times stay keep their next run; one whose times
-// changed keeps its phase; a run that is going on ends undisturbed.
+// Set replaces the list of scheduled checks by another one. Those whose id and times stay keep their next run; one
+// whose times changed keeps its phase; a run that is going on ends undisturbed.
 func (s *Scheduler) Set(jobs []Job) error {
 	locations := make([]*time.Location, len(jobs))
 	for i, j := range jobs {
@@ -369,8 +369,8 @@ func (s *Scheduler) Stats() Stats {
 	return out
 }
 
-// phaseOf returns the time offset of a check within its interval, computed by a hash so that checks do not all start
-// at the same time.
+// phaseOf returns the offset of a check's runs within its interval, computed by a hash so that checks do not all
+// start at the same time.
 func (s *Scheduler) phaseOf(k Key, interval time.Duration) time.Duration {
 	node := s.cfg.Node
 	for i := range 4 {

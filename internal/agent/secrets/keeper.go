@@ -39,7 +39,7 @@ type Options struct {
 	Getenv func(string) (string, bool) // default os.LookupEnv
 }
 
-// Keeper finds the secrets that checks need: in the environment, in files, or on the server, which grants them for a
+// Keeper finds the secrets that checks need: in the environment, in files, or on the server, which lends them for a
 // limited time (lease). Many goroutines may use one Keeper.
 type Keeper struct {
 	o     Options
@@ -105,7 +105,7 @@ func (k *Keeper) Find(ctx context.Context, list []model.DefinitionSecret) (map[s
 	return values, nil
 }
 
-// readLocal reads a secret from the agent's environment or from the folder of secrets.
+// readLocal reads a secret from the agent's environment, or from a file in its folder of secrets.
 func (k *Keeper) readLocal(s *model.DefinitionSecret) (value string, err error) {
 	if s.AgentEnv != "" {
 		name := model.SecretVariable + s.AgentEnv
@@ -182,7 +182,7 @@ func (k *Keeper) requestFromServer(ctx context.Context, list []model.DefinitionS
 	for _, name := range missing {
 		i := slices.IndexFunc(a.values, func(g wire.SecretValue) bool { return g.Name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("secret %s is not available: the server's answer does not contain it", name)
+			return nil, fmt.Errorf("secret %s is not available: the server's answer does not contain its value", name)
 		}
 		g := &a.values[i]
 		err := model.CheckSecretValue(string(g.Value))
@@ -202,8 +202,8 @@ var (
 	errOldServer = errors.New("the server does not support secrets: update the server")
 )
 
-// unavailableLocked returns an error if the server cannot deliver secrets now, such as without a session; nil: the
-// server can.
+// unavailableLocked returns an error if the server cannot deliver secrets now, such as without a session, or nil if
+// it can.
 func (k *Keeper) unavailableLocked() error {
 	switch {
 	case k.hasSession && !k.serverAnswers:
@@ -313,7 +313,7 @@ func (k *Keeper) keepValueLocked(name, value string, lease time.Duration) {
 	k.leasedValues[name] = now
 }
 
-// Retain deletes cached secrets that no check of the current assignment uses
+// Retain removes the cached secrets that no check of the current assignment uses.
 func (k *Keeper) Retain(definitions []*model.CheckDefinition) {
 	named := map[string]bool{}
 	for _, c := range definitions {

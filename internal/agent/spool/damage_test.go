@@ -63,8 +63,8 @@ func TestDeletedSpoolIsReported(t *testing.T) {
 	}
 }
 
-// TestRestoredMachineStartsANewStream restores a virtual machine from an old snapshot and expects a new stream of
-// sequence numbers, because the server has higher ones
+// TestRestoredMachineStartsANewStream restores a virtual machine from an old snapshot, and expects a new stream of
+// sequence numbers, because the server already has higher ones.
 func TestRestoredMachineStartsANewStream(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -162,8 +162,8 @@ func TestRestartsWithoutServerLoseNothing(t *testing.T) {
 	}
 }
 
-// TestDamageOfTheLogLosesOneCommit damages the middle of the log, while it is open and before a restart, and expects
-// only the results of one commit to be lost
+// TestDamageOfTheLogLosesOneCommit damages the middle of the log while it is open and before a restart, and expects
+// only the results of one write (commit) to be lost.
 func TestDamageOfTheLogLosesOneCommit(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		t.Run(fmt.Sprint("restart ", restart), func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestDamageOfTheLogLosesOneCommit(t *testing.T) {
 	}
 }
 
-// damageFile changes one byte of a log file, in the longest commit, so that its checksum is wrong.
+// damageFile changes one byte of a log file, in the longest write, so that its checksum is wrong.
 func damageFile(t *testing.T, path string) {
 	t.Helper()
 	data, err := os.ReadFile(path)

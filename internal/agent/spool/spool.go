@@ -32,7 +32,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Clock reads the clocks of the agent's machine: boot id, boot clock and wall clock.
+// Clock reads the clocks of the agent's machine: boot id, time since boot and wall clock.
 type Clock interface {
 	// BootMs is milliseconds since the machine's start, time asleep included: the
 	// clock of Signal.AtMs.
@@ -107,7 +107,7 @@ type Stats struct {
 	Stream  wire.StreamID
 }
 
-// Open opens the spool in dir, or makes one with a new random stream. It repairs a damaged spool; lost
+// Open opens the spool in a folder, or makes one with a new random stream id. It repairs a damaged spool; lost
 // signals become a gap.
 func Open(dir string, o Options) (*Spool, error) {
 	o = o.withDefaults()
@@ -162,8 +162,8 @@ func (s *Spool) Close() error {
 	return log.Close()
 }
 
-// reportEntry returns an index entry that reports a deleted result to the server
-// or restored
+// reportEntry returns an index entry by which the spool reports to the server that it was deleted, or restored from
+// an older copy.
 func reportEntry(nowMs int64, why lossReason) indexEntry {
 	return indexEntry{at: wholeSeconds(nowMs), definition: keepaliveDefinition, lossReason: why}
 }
@@ -177,8 +177,8 @@ func newStreamID(random io.Reader) (wire.StreamID, error) {
 	return wire.StreamID(binary.LittleEndian.Uint64(b[:]) | 1), nil
 }
 
-// Append adds a result or other signal to the spool with the next sequence number. An urgent signal is sent at once.
-// Append never waits.
+// Append adds a result or other message for the server to the spool, with the next sequence number. An urgent signal
+// is sent at once. Append never waits.
 func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +233,7 @@ func elapsedMs(nowMs, atMs uint64) int64 {
 // wholeSeconds converts milliseconds to whole seconds, never negative.
 func wholeSeconds(ms int64) uint32 { return uint32(max(0, ms/1000)) }
 
-// storeEntries writes signals that are only in memory to the log, oldest first, until the log's queue is full.
+// storeEntries writes the results that are only in memory to the log, oldest first, until the log's queue is full.
 func (s *Spool) storeEntries() {
 	s.storeDelayed = false
 	defer func() { s.unlimitedMemory = s.unlimitedMemory && s.storeDelayed }()
@@ -276,7 +276,7 @@ const (
 	tokenNumber = 1<<56 - 1
 )
 
-// tokenOf returns the token of a signal, which the log passes back when the record of the signal is on disk
+// tokenOf returns a number for a signal, which the log passes back when the record of the signal is on disk.
 func (s *Spool) tokenOf(p laneNumber) uint64 {
 	return uint64(p.lane)<<tokenLane | (s.streamState.epoch&0x3f)<<tokenEpoch | p.number
 }
@@ -317,7 +317,7 @@ func (s *Spool) saveState() {
 	_ = s.writeRecord(s.streamState.append(nil), tokenState)
 }
 
-// Offline records that the session with the server has ended
+// Offline records that the session with the server has ended, so that new results belong to the backlog.
 func (s *Spool) Offline() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -32,7 +32,7 @@ type manualClock struct {
 // BootMs returns the boot clock in milliseconds.
 func (h *manualClock) BootMs() uint64 { return h.boot }
 
-// BootID returns the id of the boot.
+// BootID returns the id of the simulated machine's present boot.
 func (h *manualClock) BootID() string { return h.id }
 
 // WallMs returns the wall clock in milliseconds since 1970.
@@ -119,7 +119,7 @@ func (v *recordingServer) resumeSpool(t *testing.T, s *Spool) {
 	testenv.NoError(t, s.Resume(last))
 }
 
-// receiveBatch receives one batch of at most maxSignals results; false: the spool has nothing to send
+// receiveBatch receives one batch of at most maxSignals results; it returns false if the spool has nothing to send.
 func (v *recordingServer) receiveBatch(t *testing.T, s *Spool, maxSignals int, ack bool) bool {
 	t.Helper()
 	var b wire.Batch
@@ -241,8 +241,8 @@ func TestSpooledBacklogSurvivesRestart(t *testing.T) {
 	v.expectSignals(t, 20)
 }
 
-// TestEvictionLeavesEachCheckTheSameShare fills the spool with results of a chatty and a rare check and expects that
-// the rare check loses none
+// TestEvictionLeavesEachCheckTheSameShare fills the spool with results of a check that sends many and of one that
+// sends few, and expects the second check to lose none.
 func TestEvictionLeavesEachCheckTheSameShare(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 1<<20) // half of it holds signals
@@ -405,8 +405,8 @@ func TestDeletedSpoolStartsANewStream(t *testing.T) {
 	}
 }
 
-// TestSignalsThatTheServerLostBecomeAGap restores the server from an old backup and expects a report about the
-// acknowledged results that the server no longer has
+// TestSignalsThatTheServerLostBecomeAGap restores the server from an old backup, and expects the agent to report the
+// acknowledged results that the server has lost (a gap).
 func TestSignalsThatTheServerLostBecomeAGap(t *testing.T) {
 	fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -446,8 +446,8 @@ func TestRefusedSignalIsDroppedAndCounted(t *testing.T) {
 	}
 }
 
-// TestUnwritableDiskKeepsSignalsInMemory fills the disk and expects new results to be kept in memory, without waiting
-// and up to a limit
+// TestUnwritableDiskKeepsSignalsInMemory fills the disk, and expects new results to be kept in memory up to a limit,
+// and no caller to wait.
 func TestUnwritableDiskKeepsSignalsInMemory(t *testing.T) {
 	fs, clock, v := faultfs.New(memfs.New()), newManualClock(), newRecordingServer()
 	s := openSpool(t, fs, clock, 0)
@@ -558,8 +558,8 @@ func TestCrashAnywhereLosesNoSyncedSignal(t *testing.T) {
 	}
 }
 
-// TestSpoolMatchesModel compares the spool with a simple model over random operations: each result arrives once and
-// in order, or its loss is reported
+// TestSpoolMatchesModel compares the spool with a simple in-memory model over random operations: each result arrives
+// once and in order, or its loss is reported.
 func TestSpoolMatchesModel(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		fs, clock, v := memfs.New(), newManualClock(), newRecordingServer()

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// containerRuntime returns the container runtime, from the same sources as systemd-detect-virt; empty: none.
+// containerRuntime returns the container runtime, from the same sources as systemd-detect-virt, or "" if the machine
+// is not a container.
 func (t machineFS) containerRuntime() string {
 	release := t.firstLine("proc/sys/kernel/osrelease")
 	switch {
@@ -55,8 +56,8 @@ var firmwareVendors = [...]struct{ word, is string }{
 	{"Hyper-V", "hyper-v"}, {"Apple Virtualization", "apple"}, {"Google Compute Engine", "kvm"},
 }
 
-// hypervisor returns the name of the hypervisor that the machine runs on; empty: none. Clock sources of the kernel
-// distinguish KVM, Hyper-V and Xen where the firmware names only QEMU, or nothing.
+// hypervisor returns the name of the hypervisor that the machine runs on, or "" if there is none. Clock sources of
+// the kernel distinguish KVM, Hyper-V and Xen where the firmware names only QEMU, or nothing.
 func (t machineFS) hypervisor() string {
 	if strings.Contains(t.fileText("proc/xen/capabilities"), "control_d") {
 		return "none" // the machine's own system, beside its guests
@@ -124,7 +125,8 @@ func (t machineFS) hypervisorWithoutDMI() string {
 	return ""
 }
 
-// dmiField returns one field of the DMI tables, such as the vendor name; empty: the field is missing or unreadable.
+// dmiField returns one field of the firmware's DMI tables, such as the vendor name, or "" if it is missing or
+// unreadable.
 func (t machineFS) dmiField(field string) string { return t.firstLine("sys/class/dmi/id/" + field) }
 
 // setCloudFacts sets the facts about the cloud provider: name, region, instance. cloud-init has the most exact facts,

@@ -11,14 +11,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// measure is a function that measures one item and returns its value. Kind None without error is no value yet, such
-// as the first of two that are compared.
-type measure func(ctx context.Context, m *machine, k *Key) (item.Value, error)
+// measureFunc is a function that measures one item on this machine and returns its value. Kind None without error is
+// no value yet, such as the first of two that are compared.
+type measureFunc func(ctx context.Context, m *machine, k *Key) (item.Value, error)
 
 // collector describes an item key that the agent can collect: its parameters, measuring function and documentation
 type collector struct {
 	parameters string // of the key, as in the reference page; empty: none
-	measure    measure
+	measure    measureFunc
 	summary    string // of its value, for the reference page
 	// It waits for a disk, a program or the network: it runs with a time limit, in a goroutine of its own.
 	waits bool
@@ -36,7 +36,7 @@ func (c *collector) check(k *Key) error {
 	return nil
 }
 
-// collectors returns the table of all collectors, by the name of the item key
+// collectors returns the table of all collectors, keyed by the name of the item key.
 func collectors() map[string]collector {
 	return map[string]collector{
 		"agent.hostname": {"", hostname, "the host name of the machine", false},
@@ -102,7 +102,7 @@ func collectors() map[string]collector {
 	}
 }
 
-// Check returns the reason why agents of this version cannot collect an item key on any machine; nil: they can
+// Check returns the reason why agents of this version cannot collect an item key on any machine, or nil if they can.
 func Check(key string) error {
 	k, err := ParseKey(key)
 	if err != nil {
@@ -114,7 +114,7 @@ func Check(key string) error {
 	}
 	names := slices.Sorted(maps.Keys(known))
 	if near := model.Nearest(k.Name, names); near != "" {
-		return fmt.Errorf("unknown key %s: did you mean %s?", k.Name, near)
+		return fmt.Errorf("unknown item key %s: did you mean %s?", k.Name, near)
 	}
-	return fmt.Errorf("unknown key %s; agents know %s", k.Name, strings.Join(names, ", "))
+	return fmt.Errorf("unknown item key %s; agents know the keys %s", k.Name, strings.Join(names, ", "))
 }

@@ -10,7 +10,7 @@ import (
 
 // The methods of link.Source, in the order of their use.
 
-// streamKey returns the name of one lane (live or backlog) of this spool's numbered stream
+// streamKey returns the id of the spool's stream together with one of its lanes (live or backlog).
 func (s *Spool) streamKey(l wire.Lane) wire.StreamKey {
 	return wire.StreamKey{Stream: s.streamState.stream, Lane: l}
 }
@@ -136,10 +136,10 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 	return nil
 }
 
-// Notify returns the channel that receives a value when a signal is appended
+// Notify returns the channel that receives a value when a message for the server is appended.
 func (s *Spool) Notify() <-chan struct{} { return s.notify }
 
-// Unsent returns the number of unsent signals, and whether one of them must be sent at once
+// Unsent returns the number of unsent messages, and whether one of them must be sent at once.
 func (s *Spool) Unsent() (signals int, urgent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,8 +150,8 @@ func (s *Spool) Unsent() (signals int, urgent bool) {
 	return signals, urgent
 }
 
-// Next fills the batch b with the next unsent results, or with a report of lost ones; false: all is sent, or no
-// session is open. maxBytes bounds the outputs and a little for each signal; one signal is always given.
+// Next fills the batch b with the next unsent results, or with a report of lost ones; it returns false if all is sent
+// or no session is open. maxBytes bounds the outputs and a little for each signal; one signal is always given.
 func (s *Spool) Next(b *wire.Batch, maxBytes, maxSignals int) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,12 +29,12 @@ type Config struct {
 	Emit        func(signal *wire.Signal) // takes a value block, from several goroutines; it may block for a short time
 }
 
-// Wheel collects the items of Templates (Zabbix-style metrics) at their due times
+// Wheel is the scheduler of items (metrics of Zabbix-style Templates): it collects each at its due times.
 type Wheel struct {
 	cfg        Config
 	collectors map[string]collector
 	machine    machine
-	waits      waits
+	slow       slowCollectors
 	wake       chan struct{} // capacity 1: the groups have changed
 
 	mu          sync.Mutex
@@ -44,7 +44,7 @@ type Wheel struct {
 	properties  model.PropertyValues
 }
 
-// group holds the items of one Template with the same interval, which are collected together
+// group has the items of one Template with the same interval, which are collected together.
 type group struct {
 	definition model.DefinitionID
 	macros     string // those that Properties set, as the value blocks have them
@@ -66,12 +66,12 @@ type groupItem struct {
 	fault     string // why it cannot be collected; empty: it can
 }
 
-// New returns a Wheel that has no items to collect yet
+// New returns a Wheel (scheduler of items) that has no items to collect yet.
 func New(cfg Config) *Wheel {
 	return &Wheel{
 		cfg: cfg, collectors: collectors(), wake: make(chan struct{}, 1),
 		machine: machine{root: cfg.Root, host: cfg.Host, boot: cfg.Boot, memory: map[string][]float64{}},
-		waits:   waits{slots: semaphore.NewWeighted(maxWaiting), pending: map[string]*answer{}},
+		slow:    slowCollectors{slots: semaphore.NewWeighted(maxWaiting), pending: map[string]*answer{}},
 	}
 }
 
@@ -83,7 +83,7 @@ func (w *Wheel) Set(definitions []*model.TemplateDefinition, properties model.Pr
 	w.replace(definitions, properties)
 }
 
-// replace replaces the groups and the discovery rules. Call it with the mutex.
+// replace replaces the groups of items and the discovery rules after a new assignment. Call it with the mutex.
 func (w *Wheel) replace(definitions []*model.TemplateDefinition, properties model.PropertyValues) {
 	var groups []*group
 	var rules []*ruleRun
@@ -106,7 +106,7 @@ func (w *Wheel) replace(definitions []*model.TemplateDefinition, properties mode
 	pause.Wake(w.wake)
 }
 
-// newGroups divides the items of a Template, and the discovered ones, by interval.
+// newGroups divides the items of a Template, declared and discovered ones, into groups with equal intervals.
 func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.PropertyValues) (groups []*group, rules []*ruleRun) {
 	set := c.PropertyMacros(properties)
 	values, macros := c.MacroValues(set), wire.EncodeMacros(set)
@@ -175,7 +175,7 @@ func (w *Wheel) Run(ctx context.Context) {
 	}
 }
 
-// takeDue returns a group of items that is due and schedules its next collection; nil: no group is due
+// takeDue returns a group of items that is due and schedules its next collection, or returns nil if none is due.
 func (w *Wheel) takeDue() *group {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -204,7 +204,7 @@ func (w *Wheel) delay() time.Duration {
 	return max(delay, 0)
 }
 
-// collect measures the items of a group and emits their values in blocks of at most blockBytes bytes
+// collect measures the items of a group and passes their values to the spool in blocks of at most blockBytes bytes.
 func (w *Wheel) collect(ctx context.Context, g *group) {
 	began := w.cfg.Boot()
 	var values []wire.BlockValue
@@ -249,7 +249,7 @@ func (w *Wheel) collect(ctx context.Context, g *group) {
 	}
 	if ctx.Err() == nil {
 		flush()
-		w.noteLists(g, answers, int64(began))
+		w.updateRules(g, answers, int64(began))
 	}
 }
 
@@ -262,7 +262,7 @@ func (w *Wheel) measure(ctx context.Context, g *group) []answer {
 		switch {
 		case one.fault != "":
 		case one.collector.waits:
-			waiting.Go(func() { a.value, a.err = w.waits.measure(ctx, &w.machine, one) })
+			waiting.Go(func() { a.value, a.err = w.slow.measure(ctx, &w.machine, one) })
 		default:
 			a.value, a.err = one.collector.measure(ctx, &w.machine, &one.key)
 		}

@@ -179,7 +179,7 @@ func TestCancelledContextEndsTheCommand(t *testing.T) {
 	}
 }
 
-// TestDistributionPluginsRun runs plug-ins of the Linux distribution, and expects status and output.
+// TestDistributionPluginsRun runs Nagios plug-ins of the Linux distribution, and expects status and output.
 func TestDistributionPluginsRun(t *testing.T) {
 	for _, c := range []struct{ plugin, args, summary, label string }{
 		{"check_disk", "-w 0 -c 0 -p /", "DISK OK", "/"},
@@ -260,7 +260,7 @@ func FuzzOutput(f *testing.F) {
 		o := outputBuffer{maxKept: keep}
 		o.addBytes(printed)
 		o.addBytes(make([]byte, beyond))
-		text, cut := verdict{cause: cause, note: note}.composeOutput(o.kept, o.total, keep)
+		text, cut := exitStatus{cause: cause, note: note}.composeOutput(o.kept, o.total, keep)
 		if len(text) == 0 || len(text) > keep || !utf8.Valid(text) || bytes.IndexByte(text, 0) >= 0 {
 			t.Errorf("%d bytes of text: %q", len(text), text)
 		}

@@ -1,6 +1,6 @@
 package probe
 
-// All returns all probes, sorted by name.
+// All returns all probes (checks that are built into the agent), sorted by name.
 func All() []Probe {
 	return []Probe{
 		{Name: "agent", run: runAgent, Summary: "The agent itself: signals in its spool, results dropped or refused since the run before, its clock (a warning when it differs from the Muster server's by more than 5 s), and counts of runs.", Args: []Arg{

@@ -84,13 +84,13 @@ func (r *Runner) Run(ctx context.Context, c Command) Result {
 	return Result{Status: v.status, Code: v.code, Output: text, Cut: cut, Duration: time.Since(began), Note: strings.TrimSuffix(note, "\n"), Unheard: out.total - uint64(len(out.kept)), Refused: v.refused}
 }
 
-// run runs a command and returns its verdict: status, exit code, and the cause if the command did not end normally.
-func (r *Runner) run(ctx context.Context, c Command, out *outputBuffer) verdict {
+// run runs a command and returns its status, exit code, and the cause if the command did not end normally.
+func (r *Runner) run(ctx context.Context, c Command, out *outputBuffer) exitStatus {
 	env, path, own := r.environment(c)
 	if r.Allow != nil {
 		var why string
-		if c, why = r.Allow.admitCommand(c, own); why != "" {
-			v := unknownVerdict("refused" + r.onNodeText() + ": the agent runs only the programs in its setting --allow-commands; " + why)
+		if c, why = r.Allow.checkAllowed(c, own); why != "" {
+			v := unknownStatus("refused" + r.onNodeText() + ": the agent runs only the programs in its setting --allow-commands; " + why)
 			v.refused = true
 			return v
 		}
@@ -101,11 +101,11 @@ func (r *Runner) run(ctx context.Context, c Command, out *outputBuffer) verdict 
 		argv = shellArgv(c.Shell)
 	}
 	if len(argv) == 0 || argv[0] == "" {
-		return unknownVerdict("the command is empty")
+		return unknownStatus("the command is empty")
 	}
 	program, err := lookPath(argv[0], path)
 	if err != nil {
-		return unknownVerdict(r.notFoundMessage(argv[0], path, err))
+		return unknownStatus(r.notFoundMessage(argv[0], path, err))
 	}
 	parent := ctx
 	if c.Timeout > 0 {
@@ -121,7 +121,7 @@ func (r *Runner) run(ctx context.Context, c Command, out *outputBuffer) verdict 
 		cmd.Stdin = strings.NewReader(c.Stdin)
 	}
 	if err := setUser(cmd, c.RunAs); err != nil {
-		return unknownVerdict(err.Error())
+		return unknownStatus(err.Error())
 	}
 	var kill *time.Timer
 	cmd.Cancel = func() error {
@@ -131,7 +131,7 @@ func (r *Runner) run(ctx context.Context, c Command, out *outputBuffer) verdict 
 	// Wait returns this time after the command's end, although a child process keeps the output open.
 	cmd.WaitDelay = grace + time.Second
 	if err := r.Guard.Start(cmd); err != nil {
-		return unknownVerdict(r.startFailedMessage(argv[0], c.RunAs, err))
+		return unknownStatus(r.startFailedMessage(argv[0], c.RunAs, err))
 	}
 	r.forks.Add(1)
 	if r.Nice != 0 {

@@ -42,7 +42,7 @@ func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h 
 	return append(dst, h.signal.Body...)
 }
 
-// appendLossRecord encodes a log record about a range of lost signals, with kind, check and size of each
+// appendLossRecord encodes the log record about a range of lost results, with kind, check and size of each.
 func appendLossRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, items []indexEntry) []byte {
 	dst = appendRecord(dst, recordGone, epoch, uint64(l), number, uint64(items[0].lossReason))
 	for i := range items {
@@ -53,7 +53,8 @@ func appendLossRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, item
 	return dst
 }
 
-// streamState holds the id of the spool's stream and its next sequence numbers, as stored in the log
+// streamState has the id of the spool's stream (its series of sequence numbers) and the next numbers, as stored in
+// the log.
 type streamState struct {
 	epoch  uint64
 	stream wire.StreamID
@@ -73,7 +74,7 @@ func (st *streamState) append(dst []byte) []byte {
 	return append(dst, st.bootID...)
 }
 
-// logRecord is one decoded record of the spool's log; its type decides which fields are set
+// logRecord is one decoded record of the spool's log; its type decides which fields are set.
 type logRecord struct {
 	kind        byte
 	epoch       uint64
@@ -138,7 +139,7 @@ func (r *logRecord) decode(data []byte) error {
 	return nil
 }
 
-// recoveredNumber is one sequence number that was found in the log when the spool was opened
+// recoveredNumber is one sequence number that Open found in the log, with the place of its record.
 type recoveredNumber struct {
 	epoch, number uint64
 	boot, atMs    uint64 // of a signal
@@ -215,8 +216,8 @@ func (s *Spool) recoverIndex() error {
 	return nil
 }
 
-// rebuildLane builds the index of one numbered sequence (live or backlog) from the log; missing numbers count as lost
-// signals
+// rebuildLane builds the index of one numbered sequence (live results or backlog) from the log; missing numbers count
+// as lost results.
 func (s *Spool) rebuildLane(l wire.Lane, list []recoveredNumber) {
 	ln := &s.lanes[l]
 	if s.streamState.epoch > 0 {

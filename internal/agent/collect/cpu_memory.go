@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// machine is the computer whose items are measured, with the counters of earlier collections
+// machine reads the values of items from this computer, and keeps the counters of the previous collection.
 type machine struct {
 	root string // of /proc; empty: /
 	host string
@@ -24,8 +24,9 @@ type machine struct {
 	memory map[string][]float64 // counters of the last collection, by key, for collectors that compare two
 }
 
-// exchange stores the current counters of an item key and returns those of its previous collection; nil: none
-func (m *machine) exchange(k *Key, now []float64) (before []float64) {
+// swapCounters stores the present counters of an item and returns those of its previous collection, or nil if there
+// are none yet.
+func (m *machine) swapCounters(k *Key, now []float64) (before []float64) {
 	id := k.Name + " " + strings.Join(k.Parameters, ",")
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -37,7 +38,7 @@ func (m *machine) exchange(k *Key, now []float64) (before []float64) {
 func (m *machine) readNames(path string) (names []string, err error) {
 	list, err := os.ReadDir(filepath.Join("/", m.root, path))
 	if err != nil {
-		return nil, fmt.Errorf("this machine has no %s", path)
+		return nil, fmt.Errorf("this machine has no file %s", path)
 	}
 	for _, one := range list {
 		names = append(names, one.Name())
@@ -49,14 +50,14 @@ func (m *machine) readNames(path string) (names []string, err error) {
 func (m *machine) read(path string) (string, error) {
 	data, err := os.ReadFile(filepath.Join("/", m.root, path))
 	if errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("this machine has no %s", path)
+		return "", fmt.Errorf("this machine has no file %s", path)
 	}
 	return string(data), err
 }
 
-// unknownMode returns the error for an item-key parameter that its collector does not know
+// unknownMode returns the error for a parameter of an item key that has none of the allowed values.
 func unknownMode(k *Key, i int, allowed ...string) error {
-	return fmt.Errorf("%s: unknown parameter %q; write one of %s", k.Name, k.Parameter(i, ""), strings.Join(allowed, ", "))
+	return fmt.Errorf("%s: the parameter %q is unknown; write one of %s", k.Name, k.Parameter(i, ""), strings.Join(allowed, ", "))
 }
 
 // uptime collects the item system.uptime, in seconds
@@ -67,12 +68,12 @@ func uptime(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	}
 	f, err := strconv.ParseFloat(strings.Fields(text + " x")[0], 64)
 	if err != nil {
-		return item.Value{}, fmt.Errorf("/proc/uptime cannot be read: %q", text)
+		return item.Value{}, fmt.Errorf("/proc/uptime has an unexpected content: %q", text)
 	}
 	return item.FromUnsigned(uint64(f)), nil
 }
 
-// cpuLoad collects the item system.cpu.load[all|percpu,avg1|avg5|avg15]
+// cpuLoad collects the item system.cpu.load[all|percpu,avg1|avg5|avg15]: the load average.
 func cpuLoad(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	text, err := m.read("/proc/loadavg")
 	if err != nil {
@@ -85,7 +86,7 @@ func cpuLoad(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	f := append(strings.Fields(text), "", "", "")
 	load, err := strconv.ParseFloat(f[column], 64)
 	if err != nil {
-		return item.Value{}, fmt.Errorf("/proc/loadavg cannot be read: %q", text)
+		return item.Value{}, fmt.Errorf("/proc/loadavg has an unexpected content: %q", text)
 	}
 	switch k.Parameter(0, "all") {
 	case "all":
@@ -115,7 +116,7 @@ func (m *machine) cpuLines() (lines [][]float64, err error) {
 		counters := make([]float64, 8)
 		for i := range min(len(fields)-1, len(counters)) {
 			if counters[i], err = strconv.ParseFloat(fields[i+1], 64); err != nil {
-				return nil, fmt.Errorf("/proc/stat cannot be read: %q", line)
+				return nil, fmt.Errorf("/proc/stat has an unexpected line: %q", line)
 			}
 		}
 		lines = append(lines, counters)
@@ -164,7 +165,7 @@ func cpuUtil(_ context.Context, m *machine, k *Key) (item.Value, error) {
 		return item.Value{}, unknownMode(k, 1, cpuStates...)
 	}
 	now := lines[line]
-	before := m.exchange(k, now)
+	before := m.swapCounters(k, now)
 	if before == nil {
 		return item.Value{}, nil
 	}
@@ -198,7 +199,7 @@ func (m *machine) meminfo() (map[string]float64, error) {
 	return info, nil
 }
 
-// memorySize collects the item vm.memory.size[MODE]
+// memorySize collects the item vm.memory.size[MODE]: an amount of memory, such as total or available, in bytes.
 func memorySize(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	info, err := m.meminfo()
 	if err != nil {
@@ -234,7 +235,7 @@ func memorySize(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	return item.Value{}, unknownMode(k, 0, "total", "free", "available", "pavailable", "used", "pused", "buffers", "cached", "active", "inactive", "slab", "anon")
 }
 
-// swapSize collects the item system.swap.size[,MODE]
+// swapSize collects the item system.swap.size[,MODE]: an amount of swap space, such as free or used.
 func swapSize(_ context.Context, m *machine, k *Key) (item.Value, error) {
 	info, err := m.meminfo()
 	if err != nil {

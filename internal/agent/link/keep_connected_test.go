@@ -86,7 +86,7 @@ func (p *serverConn) writeFrame(frame []byte) {
 	_ = p.conn.Write(append(make([]byte, wsconn.Headroom), frame...))
 }
 
-// readMessage returns the next message of the agent; kind 0: the connection has ended.
+// readMessage returns the next message of the agent, or kind 0 if the connection has ended.
 func (p *serverConn) readMessage() (wire.Kind, []byte) {
 	for {
 		op, frame, err := p.conn.Read(wire.MaxFrame)
@@ -103,7 +103,7 @@ func (p *serverConn) readMessage() (wire.Kind, []byte) {
 	}
 }
 
-// answerHello reads Hello and answers with Welcome.
+// answerHello reads the agent's first message (Hello) and answers with Welcome, which opens the session.
 func (p *serverConn) answerHello(w wire.Welcome) wire.Hello {
 	var h wire.Hello
 	if kind, body := p.readMessage(); kind != wire.KindHello || h.Decode(body) != nil {
@@ -117,7 +117,7 @@ func (p *serverConn) answerHello(w wire.Welcome) wire.Hello {
 	return h
 }
 
-// readBatch returns the next batch of the agent; nil: the connection has ended.
+// readBatch returns the next batch of the agent, or nil if the connection has ended.
 func (p *serverConn) readBatch() *wire.Batch {
 	for {
 		kind, body := p.readMessage()
@@ -142,14 +142,15 @@ func (p *serverConn) ackBatches(receive func(*wire.Batch)) {
 	}
 }
 
-// sendAck acknowledges all signals with sequence numbers up to `last`
+// sendAck acknowledges all messages of the agent with sequence numbers up to last.
 func (p *serverConn) sendAck(last uint64) {
 	p.writeFrame(wire.AppendAck(nil, &wire.Ack{Last: []wire.StreamLast{{StreamKey: testStream, Last: last}}}))
 }
 
 var testStream = wire.StreamKey{Stream: 9}
 
-// memorySource is a Source (the queue of results to send) that keeps its signals in memory
+// memorySource is a test's queue of signals to send (numbered messages such as results), in memory instead of on
+// disk.
 type memorySource struct {
 	mu              sync.Mutex
 	first           uint64 // number of signals[0]
@@ -178,7 +179,7 @@ func (s *memorySource) add(n int, urgent bool) {
 	pause.Wake(s.notify)
 }
 
-// Streams returns the first and last sequence number of the signals in memory
+// Streams returns the first and last sequence number of the messages in memory.
 func (s *memorySource) Streams() []wire.StreamRange {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -192,7 +193,7 @@ func (s *memorySource) Backlog() uint64 {
 	return uint64(len(s.signals))
 }
 
-// Resume marks all signals up to the last number that the server has as sent and drops them
+// Resume drops all messages up to the last sequence number that the server already has.
 func (s *memorySource) Resume(last []wire.StreamLast) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +202,7 @@ func (s *memorySource) Resume(last []wire.StreamLast) error {
 	return nil
 }
 
-// dropThrough removes all signals with sequence numbers up to `last`
+// dropThrough drops all messages with sequence numbers up to last.
 func (s *memorySource) dropThrough(last uint64) {
 	for s.first <= last && len(s.signals) > 0 {
 		s.first++
@@ -224,17 +225,17 @@ func (s *memorySource) Next(b *wire.Batch, _, most int) (bool, error) {
 	return true, nil
 }
 
-// Unsent returns the number of unsent signals, and whether one of them must be sent at once
+// Unsent returns the number of unsent messages, and whether one of them must be sent at once.
 func (s *memorySource) Unsent() (int, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return int(s.first + uint64(len(s.signals)) - 1 - max(s.sent, s.first-1)), s.urgent
 }
 
-// Notify returns the channel that receives a value when a signal is added
+// Notify returns the channel that receives a value when a message for the server is added.
 func (s *memorySource) Notify() <-chan struct{} { return s.notify }
 
-// Keepalive appends a keepalive signal and counts it.
+// Keepalive appends a keepalive message and counts it.
 func (s *memorySource) Keepalive() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,7 +275,7 @@ func (ignoredEvents) RoundRobinRuns(*Session, *wire.RoundRobinRuns) {}
 // Reply ignores the server's answer to a request.
 func (ignoredEvents) Reply(*Session, *wire.Exchange) {}
 
-// startRun starts Run and returns the channel with the error that ends it.
+// startRun starts Run (which keeps an agent connected) and returns the channel with the error that ends it.
 func startRun(t *testing.T, source Source, change func(*RunConfig), servers ...string) chan error {
 	cfg := RunConfig{Servers: servers, Hello: func() wire.Hello { return wire.Hello{} }, Linger: 50 * time.Millisecond,
 		Backoff: Backoff{First: 5 * time.Millisecond, Max: 20 * time.Millisecond}}
@@ -301,9 +302,9 @@ func (s *memorySource) waitAck(t *testing.T, want uint64) {
 	}
 }
 
-// TestSignalsLingerUnlessUrgent expects ordinary results to wait and share one batch, and urgent ones to be sent at
-// once
-func TestSignalsLingerUnlessUrgent(t *testing.T) {
+// TestOrdinaryResultsWaitAndShareOneBatch expects ordinary results to wait for others and share one batch, and urgent ones to
+// be sent at once.
+func TestOrdinaryResultsWaitAndShareOneBatch(t *testing.T) {
 	got := make(chan *wire.Batch, 10)
 	s := startServer(t, func(p *serverConn) {
 		p.answerHello(wire.Welcome{})
@@ -427,8 +428,8 @@ func TestSilentSessionSendsKeepalives(t *testing.T) {
 	source.waitAck(t, 3)
 }
 
-// TestFullWindowWaitsForAcknowledgement limits unacknowledged bytes to one batch and expects the second batch only
-// after the acknowledgement of the first
+// TestFullWindowWaitsForAcknowledgement limits the unacknowledged bytes to one batch, and expects the second batch
+// only after the acknowledgement of the first.
 func TestFullWindowWaitsForAcknowledgement(t *testing.T) {
 	step := make(chan struct{})
 	s := startServer(t, func(p *serverConn) {
@@ -449,8 +450,8 @@ func TestFullWindowWaitsForAcknowledgement(t *testing.T) {
 	source.waitAck(t, 2)
 }
 
-// TestBackoffGrowsAndHonoursTheServersRetry expects delays that double up to the maximum, and never less than the
-// server's RetryMs.
+// TestBackoffGrowsAndHonoursTheServersRetry expects delays between connection attempts that double up to a maximum,
+// and are never shorter than the server's RetryMs.
 func TestBackoffGrowsAndHonoursTheServersRetry(t *testing.T) {
 	b := Backoff{First: time.Second, Max: time.Minute}
 	for _, c := range []struct {
@@ -526,9 +527,9 @@ func TestDialerSendsCredentialsToTheProxyAndHonoursNoProxy(t *testing.T) {
 	}
 }
 
-// TestStatsLeaveSoonAfterEachSessionOpens expects a Stats message soon after each session opens, with byte counters
+// TestStatsAreSentSoonAfterEachSessionOpens expects a Stats message soon after each session opens, with byte counters
 // that do not restart at zero
-func TestStatsLeaveSoonAfterEachSessionOpens(t *testing.T) {
+func TestStatsAreSentSoonAfterEachSessionOpens(t *testing.T) {
 	received := make(chan wire.Stats, 100)
 	s := startServer(t, func(p *serverConn) {
 		p.answerHello(wire.Welcome{})
@@ -553,12 +554,12 @@ func TestStatsLeaveSoonAfterEachSessionOpens(t *testing.T) {
 	}
 }
 
-// TestStatsAfterTheFirstLeaveWithABatch expects the first Stats message soon after the session opens, and each later
-// one together with a batch of results
-func TestStatsAfterTheFirstLeaveWithABatch(t *testing.T) {
+// TestLaterStatsAreSentTogetherWithABatch expects the first Stats message (the agent's counters) soon after the
+// session opens, and each later one together with a batch of results.
+func TestLaterStatsAreSentTogetherWithABatch(t *testing.T) {
 	r := &sessionRunner{cfg: RunConfig{Rand: func() float64 { return 0.5 }}}
 	opened := time.Now()
-	first := r.firstStats(opened) // due after 2.5 s
+	first := r.newStatsSchedule(opened) // due after 2.5 s
 	later := statsSchedule{at: opened.Add(time.Minute)}
 	for _, c := range []struct {
 		stats     statsSchedule

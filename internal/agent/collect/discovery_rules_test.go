@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestWheelCollectsDiscoveredItems expects the items of interfaces that a rule finds, by their keys, soon after the list, and none of
-// an interface that went.
+// TestWheelCollectsDiscoveredItems expects values of items for the interfaces that a discovery rule finds, soon after
+// it found them, and none for an interface that has disappeared.
 func TestWheelCollectsDiscoveredItems(t *testing.T) {
 	root := testMachine(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -28,7 +28,7 @@ func (m *machine) diskCounters(name string) (sums [11]uint64, err error) {
 		for i := range sums {
 			n, err := strconv.ParseUint(fields[3+i], 10, 64)
 			if err != nil {
-				return sums, fmt.Errorf("/proc/diskstats cannot be read: %q", line)
+				return sums, fmt.Errorf("/proc/diskstats has an unexpected line: %q", line)
 			}
 			sums[i] += n
 		}
@@ -41,7 +41,7 @@ func (m *machine) diskCounters(name string) (sums [11]uint64, err error) {
 
 // deviceTraffic returns the function that collects vfs.dev.read or vfs.dev.write[DEVICE,ops|sps|operations|sectors].
 // column is the place of the operations among the counters.
-func deviceTraffic(column int) measure {
+func deviceTraffic(column int) measureFunc {
 	return func(_ context.Context, m *machine, k *Key) (item.Value, error) {
 		name := k.Parameter(0, "all")
 		if path := name; strings.HasPrefix(path, "/dev/") {
@@ -66,7 +66,7 @@ func deviceTraffic(column int) measure {
 			return item.FromUnsigned(counters[column]), nil
 		}
 		now := []float64{m.boot().Seconds(), float64(counters[column])}
-		before := m.exchange(k, now)
+		before := m.swapCounters(k, now)
 		if before == nil || now[0] <= before[0] || now[1] < before[1] {
 			return item.Value{}, nil
 		}
@@ -74,7 +74,8 @@ func deviceTraffic(column int) measure {
 	}
 }
 
-// discoverDevices collects vfs.dev.discovery: the block devices in Zabbix's JSON format for low-level discovery
+// discoverDevices collects vfs.dev.discovery, the list of block devices in Zabbix's JSON format for low-level
+// discovery.
 func discoverDevices(_ context.Context, m *machine, _ *Key) (item.Value, error) {
 	names, err := m.readNames("/sys/class/block")
 	if err != nil {

@@ -17,12 +17,12 @@ import (
 func portParameter(k *Key, i int, otherwise string) (string, error) {
 	port := k.Parameter(i, otherwise)
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-		return "", fmt.Errorf("%s: the port %q is no number from 1 to 65535", k.Name, port)
+		return "", fmt.Errorf("%s: the port %q is not a number from 1 to 65535", k.Name, port)
 	}
 	return port, nil
 }
 
-// truth converts a Go bool to the item value 1 or 0
+// truth converts true to the item value 1, and false to 0.
 func truth(ok bool) item.Value {
 	if ok {
 		return item.FromUnsigned(1)
@@ -39,7 +39,7 @@ func tcpPort(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 	return truth(askService(ctx, net.JoinHostPort(k.Parameter(0, "127.0.0.1"), port), greeting{}) == nil), nil
 }
 
-// greeting describes the first line that a service such as SMTP sends on a new connection
+// greeting describes the first line that a service such as SMTP sends on a new connection, as askService expects it.
 type greeting struct {
 	port   string
 	starts []string // of its first line, any of them; nil: it does not speak first
@@ -53,7 +53,7 @@ var greetings = map[string]greeting{
 	"ssh": {"22", []string{"SSH-"}, false}, "tcp": {},
 }
 
-// askService connects to a service and checks its greeting; nil: the service answers as expected
+// askService connects to a service and checks its greeting; it returns nil if the service answers as expected.
 func askService(ctx context.Context, address string, g greeting) error {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
@@ -77,7 +77,7 @@ func askService(ctx context.Context, address string, g greeting) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s greets with %q, expected %s", address, line, strings.Join(g.starts, " or "))
+	return fmt.Errorf("%s sent the first line %q, expected %s", address, line, strings.Join(g.starts, " or "))
 }
 
 // tcpService collects the items net.tcp.service[SERVICE,ADDRESS,PORT] and net.tcp.service.perf, the response time in
@@ -104,7 +104,7 @@ func tcpService(ctx context.Context, _ *machine, k *Key) (item.Value, error) {
 
 // socketListens returns the function that collects net.tcp.listen or net.udp.listen[PORT]. state is the socket's
 // state in /proc/net.
-func socketListens(protocol, state string) measure {
+func socketListens(protocol, state string) measureFunc {
 	return func(_ context.Context, m *machine, k *Key) (item.Value, error) {
 		port, err := portParameter(k, 0, "")
 		if err != nil {

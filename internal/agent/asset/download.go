@@ -51,7 +51,7 @@ func (c *Cache) downloadArchive(ctx context.Context, sum Sum, f *os.File) error 
 		watch.Reset(stallTimeout)
 		if at += int64(n); at > model.MaxAssetBytes {
 			_ = f.Truncate(0)
-			return invalidArchive{fmt.Errorf("download of the archive: the server sent more than %s, the limit", model.Size(model.MaxAssetBytes))}
+			return invalidArchive{fmt.Errorf("download the archive: the server sent more than %s, the limit", model.Size(model.MaxAssetBytes))}
 		}
 		if _, err := c.freeSpace(); err != nil {
 			return err
@@ -68,7 +68,7 @@ func (c *Cache) downloadArchive(ctx context.Context, sum Sum, f *os.File) error 
 	}
 }
 
-// verifySum returns an error unless the SHA-512 of a file is the expected sum.
+// verifySum computes the SHA-512 of a file, and returns an error unless it is the expected one.
 func verifySum(f *os.File, sum Sum) (size int64, err error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return 0, err
@@ -128,8 +128,8 @@ func writeList(dir string) error {
 	return os.WriteFile(dir+listSuffix, b.Bytes(), 0o600)
 }
 
-// findChangedFile describes the first file that differs from the archive's file list; empty: no file differs. A
-// folder without a list is not checked.
+// findChangedFile describes the first file that differs from the archive's file list, or returns "" if none differs.
+// A folder without a list is not checked.
 func findChangedFile(dir string) (difference string, err error) {
 	if info, err := os.Stat(dir + listSuffix); errors.Is(err, fs.ErrNotExist) || err == nil && info.Size() > maxListed {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {

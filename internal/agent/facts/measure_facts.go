@@ -38,7 +38,7 @@ const (
 	AgentVersion        = "agentVersion" // the server takes it from the session
 )
 
-// Fact is the description of one fact for the reference page.
+// Fact describes one fact, such as os or arch, for the reference page.
 type Fact struct{ Name, Example, Meaning string }
 
 // All returns every fact that the agent reports, in the order of the reference page.
@@ -194,13 +194,13 @@ func interfacePrefixes() (list []netip.Prefix) {
 	return list
 }
 
-// machineFS is the file system of the measured machine.
+// machineFS is the file system of the machine whose facts are measured.
 type machineFS struct{ fs.FS }
 
 // maxFileBytes is the number of bytes that are read of a file.
 const maxFileBytes = 1 << 20
 
-// fileText returns the content of a file; empty: the file cannot be read.
+// fileText returns the content of a file, or "" if the file cannot be read.
 func (t machineFS) fileText(path string) string {
 	f, err := t.Open(path)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// maintainLog limits the size of the log: it deletes old segments and moves the few records that are still needed.
-// Where few old records prevent a cut, it appends them again.
+// maintainLog limits the size of the log on disk: it deletes old segments (files) and moves the few records in them
+// that are still needed. Where few old records prevent a cut, it appends them again.
 func (s *Spool) maintainLog() {
 	if boot := s.opts.Clock.BootMs(); elapsedMs(boot, s.folderChecked) >= folderCheckEvery.Milliseconds() {
 		s.folderChecked = boot
@@ -69,7 +69,7 @@ func (s *Spool) reopen() {
 	s.saveState()
 }
 
-// cutLog deletes log segments whose records are no longer needed.
+// cutLog deletes segments (files) of the log that have no needed record.
 func (s *Spool) cutLog() {
 	needed := s.stateAt
 	for _, it := range s.indexEntries() {
@@ -87,7 +87,8 @@ func (s *Spool) cutLog() {
 	s.cutSize = s.log.Stats().SizeBytes
 }
 
-// rewriteOldest copies the oldest needed records to the end of the log, so that old segments can be deleted.
+// rewriteOldest copies the oldest records that are still needed to the end of the log, so that old segments (files)
+// can be deleted.
 func (s *Spool) rewriteOldest(bytes int64) {
 	var durable []laneNumber
 	for p, it := range s.indexEntries() {
@@ -114,7 +115,7 @@ const pageBytes = 128 << 10
 
 var errPageFull = errors.New("page is full")
 
-// loadRecord reads the log record of a signal; nil: the record is missing or damaged
+// loadRecord reads the log record of a signal, or returns nil if the record is missing or damaged.
 func (s *Spool) loadRecord(p laneNumber) []byte {
 	ln := &s.lanes[p.lane]
 	if data := ln.recentRecord(p.number); data != nil {
@@ -151,8 +152,8 @@ func (s *Spool) loadRecord(p laneNumber) []byte {
 	return s.readAhead[token]
 }
 
-// budget returns the bytes of disk that signals may use: half of MaxBytes, because a rewrite of the log needs the
-// other half
+// budget returns how many bytes of disk signals may use: half of MaxBytes, because a rewrite of the log needs the
+// other half.
 func (o *Options) budget() int64 { return o.MaxBytes / 2 }
 
 // evictExcess deletes results that are too old or exceed the limits of disk or memory
@@ -192,8 +193,8 @@ func (s *Spool) evictSignal(p laneNumber, why lossReason) {
 	}
 }
 
-// evictFairly deletes the oldest results of the checks with the most data, until at most `target` bytes are left.
-// Every check keeps at most the same number of bytes; a check with more loses its oldest results.
+// evictFairly deletes the oldest results of those checks that have the most data, until at most target bytes are
+// left. Every check keeps at most the same number of bytes; a check with more loses its oldest results.
 func (s *Spool) evictFairly(target int64) {
 	shares := map[model.DefinitionID]int64{}
 	for _, it := range s.indexEntries() {

@@ -12,14 +12,14 @@ import (
 // lanes is the number of lanes of a stream.
 const lanes = 2
 
-// laneNumber identifies a signal (a result or keepalive) by its lane (live or backlog) and its sequence number
+// laneNumber identifies a signal (a message such as a result) by its lane (live or backlog) and its sequence number.
 type laneNumber struct {
 	lane   wire.Lane
 	number uint64
 }
 
-// indexEntries iterates over the index entries of both lanes (live results and backlog), by ascending sequence
-// number. The loop must not add or drop entries.
+// indexEntries iterates over the entries of the spool's index for both lanes (live results and backlog), by ascending
+// sequence number. The loop must not add or drop entries.
 func (s *Spool) indexEntries() iter.Seq2[laneNumber, *indexEntry] {
 	return func(yield func(laneNumber, *indexEntry) bool) {
 		for l := range s.lanes {
@@ -33,7 +33,7 @@ func (s *Spool) indexEntries() iter.Seq2[laneNumber, *indexEntry] {
 	}
 }
 
-// lossReason is the reason why a result was lost before the server stored it, such as too old
+// lossReason is the reason why a result was lost before the server stored it, such as its age.
 type lossReason uint8
 
 const (
@@ -69,10 +69,11 @@ func (r lossReason) String() string {
 	}[r]
 }
 
-// budgetBytes returns the bytes that a result counts for in the disk budget of the spool
+// budgetBytes returns how many bytes of the spool's disk limit a result uses.
 func (it *indexEntry) budgetBytes() int64 { return int64(it.size) + entryOverhead }
 
-// indexEntry is the entry of one sequence number in the spool's in-memory index
+// indexEntry describes the signal with one sequence number in the spool's in-memory index: its size, age and place in
+// the log.
 type indexEntry struct {
 	commit     uint64 // number of its commit in the log; zero: not yet durable
 	at         uint32 // time of the signal in seconds, see Spool.nowMs
@@ -84,11 +85,11 @@ type indexEntry struct {
 	logged     bool // the log has the record; of a lost number: it has the loss and size
 }
 
-// olderMayBeUnlogged reports whether records of signals older than this one may still be missing in the log
+// olderMayBeUnlogged reports whether records of older signals than this one may still be missing in the log on disk.
 func (it *indexEntry) olderMayBeUnlogged() bool { return !it.logged || it.lossReason != notLost }
 
-// signalOrigin is the type of a signal (such as result) and the check that produced it; lost signals are counted by
-// origin
+// signalOrigin is the type of a signal (such as result) and the check that produced it, by which lost signals are
+// counted.
 type signalOrigin struct {
 	kind       wire.SignalKind
 	definition model.DefinitionID
@@ -118,8 +119,8 @@ type lane struct {
 	recentBytes int
 }
 
-// lossGroup is the key by which lost results are counted, so that one report to the server covers all results of a
-// group
+// lossGroup is the key by which lost results are counted: one report to the server covers all results with the same
+// key.
 type lossGroup struct {
 	signalOrigin
 	reason lossReason
@@ -130,13 +131,13 @@ func newLane() lane {
 	return lane{firstUnacknowledged: 1, first: 1, cursor: 1, reportingNumbers: map[lossGroup]uint64{}}
 }
 
-// nextNumber returns the sequence number that the next appended signal gets
+// nextNumber returns the sequence number that the next new signal gets.
 func (l *lane) nextNumber() uint64 { return l.first + uint64(len(l.entries)) }
 
-// unacknowledged returns how many sequence numbers the server has not acknowledged
+// unacknowledged returns how many signals of the lane the server has not acknowledged.
 func (l *lane) unacknowledged() uint64 { return l.nextNumber() - l.firstUnacknowledged }
 
-// entryOf returns the index entry of a sequence number
+// entryOf returns the description of the signal with this sequence number.
 func (l *lane) entryOf(number uint64) *indexEntry { return &l.entries[number-l.first] }
 
 // containsNumber reports whether the lane (numbered sequence of results) has a signal with this sequence number
@@ -155,7 +156,7 @@ func (l *lane) serverIsAhead(last uint64) bool {
 	return false
 }
 
-// addNumber appends a signal to the lane (numbered sequence) under the next sequence number
+// addNumber appends a signal to the lane (numbered sequence of results) with the next sequence number.
 func (l *lane) addNumber(it indexEntry, data []byte) {
 	l.entries = append(l.entries, it)
 	l.recent = append(l.recent, data)
@@ -165,7 +166,7 @@ func (l *lane) addNumber(it indexEntry, data []byte) {
 	}
 }
 
-// recentRecord returns the log record of a sequence number from memory; nil: the record is only on disk
+// recentRecord returns the log record of a sequence number from memory, or nil if it is only on disk.
 func (l *lane) recentRecord(number uint64) []byte {
 	start := l.nextNumber() - uint64(len(l.recent))
 	if number < start || number >= l.nextNumber() {
@@ -208,7 +209,8 @@ func (l *lane) forgetOldestRecord() {
 	l.recent = l.recent[1:]
 }
 
-// dropThrough removes all sequence numbers up to `last` and returns the bytes that this frees in the disk budget
+// dropThrough removes all signals up to sequence number last, and returns how many bytes of the spool's disk limit
+// become free.
 func (l *lane) dropThrough(last uint64) (bytes int64) {
 	if last < l.first {
 		l.firstUnacknowledged = max(l.firstUnacknowledged, min(last+1, l.first))
@@ -236,15 +238,15 @@ func (l *lane) dropThrough(last uint64) (bytes int64) {
 	return bytes
 }
 
-// endFrontGap removes the record of lost signals before the first number, because the server has acknowledged the
-// report about them
+// endFrontGap deletes the counts of lost signals before the lane's first number, because the server has acknowledged
+// the report about them.
 func (l *lane) endFrontGap() {
 	l.firstUnacknowledged, l.frontReason, l.counts = l.first, notLost, nil
 	l.cursor = max(l.cursor, l.first)
 }
 
-// collapseOldest removes the oldest n sequence numbers, whose signals are all lost, from the index and adds them to
-// the counts of losses
+// collapseOldest removes the oldest n signals, which are all lost, from the index and adds them to the counts of lost
+// signals.
 func (l *lane) collapseOldest(n int) {
 	if l.counts == nil {
 		l.counts = map[signalOrigin]uint64{}
@@ -274,7 +276,7 @@ func (l *lane) frontGap() *wire.Gap {
 	return gap
 }
 
-// moveCursorBehind makes the sequence number after `last` the next one to send
+// moveCursorBehind makes the signal after sequence number last the next one to send.
 func (l *lane) moveCursorBehind(last uint64) {
 	l.sent = max(l.sent, last)
 	for l.cursor = max(l.cursor, l.first); l.cursor <= last; l.cursor++ {
@@ -284,7 +286,8 @@ func (l *lane) moveCursorBehind(last uint64) {
 	}
 }
 
-// rewindCursor makes the first unacknowledged sequence number the next one to send, so that all are sent again
+// rewindCursor makes the first unacknowledged signal the next one to send, so that all unacknowledged ones are sent
+// again.
 func (l *lane) rewindCursor() {
 	l.cursor, l.urgent = l.firstUnacknowledged, 0
 	for i := range l.entries {

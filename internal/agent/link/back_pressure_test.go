@@ -17,7 +17,7 @@ import (
 )
 
 // TestPaceDelaysBatchesUnderBackPressure expects the agent to collect results for longer before it sends them while
-// the server asks for back-pressure
+// the server asks for back-pressure (slower sending).
 func TestPaceDelaysBatchesUnderBackPressure(t *testing.T) {
 	const usual, at = 500 * time.Millisecond, 100 * time.Second
 	for _, c := range []struct {
@@ -56,8 +56,8 @@ func TestPaceDelaysBatchesUnderBackPressure(t *testing.T) {
 	}
 }
 
-// TestBackPressureKeepsTheFleetSpread sends BackPressure to 4,000 agents at once and expects a steady rate of frames
-// at the server, without pauses or peaks.
+// TestBackPressureKeepsTheFleetSpread sends BackPressure to 4,000 agents at once, and expects a steady rate of
+// messages at the server, without pauses or peaks.
 func TestBackPressureKeepsTheFleetSpread(t *testing.T) {
 	const agents, every, usual = 4000, 125 * time.Millisecond, 500 * time.Millisecond
 	random := rand.New(rand.NewPCG(1, 1)).Float64

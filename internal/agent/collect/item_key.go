@@ -34,28 +34,29 @@ func ParseKey(text string) (k Key, err error) {
 	for {
 		var one string
 		if one, rest, err = cutParameter(rest); err != nil {
-			return k, fmt.Errorf("key %s: %w", text, err)
+			return k, fmt.Errorf("item key %s: %w", text, err)
 		}
 		k.Parameters = append(k.Parameters, one)
 		if rest == "]" {
 			return k, nil
 		}
 		if !strings.HasPrefix(rest, ",") {
-			return k, fmt.Errorf("key %s: expected , or ] at the end of parameter %d, and nothing behind ]", text, len(k.Parameters))
+			return k, fmt.Errorf("item key %s: expected a comma or ] at the end of parameter %d, and nothing behind ]", text, len(k.Parameters))
 		}
 		rest = rest[1:]
 	}
 }
 
-// checkKeyName returns an error unless a text is a name: letters, digits, and . _ -.
+// checkKeyName returns an error unless a text is a valid name of an item key: letters, digits, dots, underscores and
+// hyphens. _ -.
 func checkKeyName(name string) error {
 	for i := range len(name) {
 		if c := name[i]; (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
-			return fmt.Errorf("key %s: %q is not allowed in its name", name, c)
+			return fmt.Errorf("item key %s: %q is not allowed in its name", name, c)
 		}
 	}
 	if name == "" {
-		return fmt.Errorf("the key has no name")
+		return fmt.Errorf("the item key has no name")
 	}
 	return nil
 }
@@ -77,7 +78,7 @@ func cutParameter(text string) (one, rest string, err error) {
 		if end := strings.IndexByte(text, ']'); end > 0 {
 			return text[1:end], strings.TrimLeft(text[end+1:], " "), nil
 		}
-		return "", "", fmt.Errorf("a list is not closed")
+		return "", "", fmt.Errorf("a list in brackets is not closed")
 	}
 	end := strings.IndexAny(text, ",]")
 	if end < 0 {

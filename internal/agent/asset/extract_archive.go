@@ -112,7 +112,7 @@ func (x *extraction) unpackTar(r io.Reader) error {
 			return fmt.Errorf("incomplete or invalid archive (tar, tar.gz, tar.bz2, zip): %w", err)
 		case h.Typeflag == tar.TypeXGlobalHeader:
 			if heads++; heads > x.limits.Files { // global headers have no content but cost time
-				return fmt.Errorf("the tar archive has more than %d headers that belong to no file", x.limits.Files)
+				return fmt.Errorf("the tar archive has more than %d headers (entries with metadata) that belong to no file", x.limits.Files)
 			}
 			continue
 		}
@@ -138,7 +138,7 @@ func (x *extraction) unpackZip(archive io.ReaderAt, size int64) error {
 	list := &boundedReaderAt{ReaderAt: archive, left: int64(x.limits.Files)*maxListBytes + 128<<10}
 	z, err := zip.NewReader(list, size)
 	if list.left < 0 {
-		return fmt.Errorf("the zip archive has a too long list of files: more than %d files", x.limits.Files)
+		return fmt.Errorf("the zip archive has a list of files that is too long: more than %d files", x.limits.Files)
 	}
 	list.left = math.MaxInt64 // the content of each file has its own bound
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) {
@@ -155,8 +155,8 @@ func (x *extraction) unpackZip(archive io.ReaderAt, size int64) error {
 	return nil
 }
 
-// boundedReaderAt is an io.ReaderAt that fails after a number of bytes, to limit the memory for the list of files of
-// a zip archive.
+// boundedReaderAt is an io.ReaderAt that fails after a number of bytes, to limit the memory for a zip archive's list
+// of files.
 type boundedReaderAt struct {
 	io.ReaderAt
 	left int64
@@ -259,7 +259,7 @@ func (x *extraction) makeFolder(at string) error {
 		return memberError(at, err)
 	}
 	if !info.IsDir() {
-		return fmt.Errorf("the archive has %q twice, as a folder and as another type", shortName(at))
+		return fmt.Errorf("the archive contains %q twice: as a folder and as a file or link", shortName(at))
 	}
 	x.dirs[at] = true
 	return memberError(at, x.root.Chmod(at, 0o755)) // independent of the umask
@@ -299,7 +299,7 @@ func (x *extraction) makeSymlink(at, target string) error {
 	return memberError(at, x.root.Symlink(filepath.FromSlash(target), at))
 }
 
-// makeHardlink makes a hard link: a second name of an earlier file in the archive.
+// makeHardlink makes a hard link, which is another name of an earlier file in the archive.
 func (x *extraction) makeHardlink(at, target string) error {
 	to, err := localPath(target)
 	if err != nil {
@@ -326,13 +326,13 @@ func (x *extraction) verifyLinksAndSync() error {
 	return nil
 }
 
-// memberError adds the name of the archived file to an error
+// memberError adds the name of the file, folder or link in the archive to an error.
 func memberError(at string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrExist):
-		return fmt.Errorf("the archive has %q twice", shortName(at))
+		return fmt.Errorf("the archive contains %q twice", shortName(at))
 	}
 	return fmt.Errorf("%q: %w", shortName(at), err)
 }

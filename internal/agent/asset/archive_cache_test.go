@@ -54,7 +54,7 @@ func (d *assetServer) storeArchive(data []byte) Sum {
 	return sum
 }
 
-// open opens the cache again, as a restart of the agent does.
+// open closes the cache and opens it again, as a restart of the agent does.
 func (d *assetServer) open() {
 	d.t.Helper()
 	var err error
@@ -96,7 +96,7 @@ func (d *assetServer) archiveSource(sum Sum, from int64) (*Source, error) {
 	return &Source{Body: io.NopCloser(bytes.NewReader(d.archives[sum][from:])), From: from}, nil
 }
 
-// wantArchives calls Cache.Want with the archives that checks need.
+// wantArchives tells the cache which archives the checks need.
 func (d *assetServer) wantArchives(sums ...Sum) {
 	all := map[Sum]bool{}
 	for _, sum := range sums {
@@ -105,7 +105,7 @@ func (d *assetServer) wantArchives(sums ...Sum) {
 	d.cache.Want(all)
 }
 
-// requestFolder requests the folder of an archive from the cache, as a run of a check does.
+// requestFolder asks the cache for the folder of an archive, as a run of a check does.
 func (d *assetServer) requestFolder(sum Sum) (dir string, err error) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), 10*time.Second)
 	defer cancel()
@@ -146,7 +146,7 @@ func (d *assetServer) expectStoredFiles(want ...string) {
 	}
 }
 
-// runInBubble runs a test in a testing/synctest bubble, in which time is simulated.
+// runInBubble runs a test with simulated time (in a bubble of testing/synctest).
 func runInBubble(t *testing.T, fn func(d *assetServer), change ...func(d *assetServer)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newAssetServer(t)
@@ -194,8 +194,8 @@ func (h hangingBody) Read(p []byte) (int, error) {
 // Close does nothing, because the download has no connection.
 func (hangingBody) Close() error { return nil }
 
-// TestInterruptedDownloadContinues interrupts a download: the next attempt continues at the last byte, also after a
-// restart.
+// TestInterruptedDownloadContinues interrupts a download, and expects the next attempt to continue at the last byte,
+// also after a restart.
 func TestInterruptedDownloadContinues(t *testing.T) {
 	runInBubble(t, func(d *assetServer) {
 		sum := d.addArchive("x", strings.Repeat("abc", 5000))
@@ -280,7 +280,7 @@ func TestInvalidArchiveLeavesNoFile(t *testing.T) {
 		d.advanceClock(time.Minute)
 		d.waitForError(bomb, `the archive is invalid: "x": the archive is too large`)
 		d.waitForError(escape, `the archive is invalid: "../escaped" is outside`)
-		d.waitForError(odd, `the archive is invalid: the archive has "b\xefn" twice`)
+		d.waitForError(odd, `the archive is invalid: the archive contains "b\xefn" twice`)
 		d.expectFile(fine, "b\xefn/x", "not UTF-8")
 		if d.requestCount() != 4 {
 			t.Errorf("fetched %d times within a minute", d.requestCount())
@@ -384,7 +384,7 @@ func TestUnusedAssetsAreEvicted(t *testing.T) {
 	}, func(d *assetServer) { d.cacheLimit = 250 })
 }
 
-// sortedSums returns two SHA-512 sums in ascending order
+// sortedSums returns the SHA-512 sums of two archives in ascending order.
 func sortedSums(a, b Sum) []string { return []string{min(a, b), max(a, b)} }
 
 // TestDownloadOfUnneededAssetStops removes the check during the download and expects the download to stop and its

@@ -18,9 +18,9 @@ const (
 	maxWaiting = 8
 )
 
-// waits runs the collectors that may block on a disk, a program or the network, each in its own goroutine with a time
-// limit
-type waits struct {
+// slowCollectors runs collectors that may wait for a disk, a program or the network, each in its own goroutine with a
+// time limit.
+type slowCollectors struct {
 	slots *semaphore.Weighted // maxWaiting
 
 	mu      sync.Mutex
@@ -35,7 +35,7 @@ type answer struct {
 }
 
 // measure runs a collector in a goroutine of its own and waits for its answer, at most itemTimeout.
-func (w *waits) measure(ctx context.Context, m *machine, of *groupItem) (item.Value, error) {
+func (w *slowCollectors) measure(ctx context.Context, m *machine, of *groupItem) (item.Value, error) {
 	if err := w.slots.Acquire(ctx, 1); err != nil {
 		return item.Value{}, err
 	}
@@ -52,7 +52,7 @@ func (w *waits) measure(ctx context.Context, m *machine, of *groupItem) (item.Va
 }
 
 // startCollector returns the running collection of an item, or starts one if none is running
-func (w *waits) startCollector(ctx context.Context, m *machine, of *groupItem) *answer {
+func (w *slowCollectors) startCollector(ctx context.Context, m *machine, of *groupItem) *answer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if a := w.pending[of.text]; a != nil {

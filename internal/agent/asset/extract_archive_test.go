@@ -50,12 +50,12 @@ func makeTar(t testing.TB, zipped bool, headers ...tar.Header) []byte {
 	return b.Bytes()
 }
 
-// fileHeader returns the tar header of a regular file.
+// fileHeader returns the tar header (entry with name and mode) of a regular file.
 func fileHeader(name, text string) tar.Header {
 	return tar.Header{Name: name, Typeflag: tar.TypeReg, PAXRecords: map[string]string{"text": text}}
 }
 
-// linkHeader returns the tar header of a symbolic or hard link.
+// linkHeader returns the tar header (entry with name and target) of a symbolic or hard link.
 func linkHeader(kind byte, name, target string) tar.Header {
 	return tar.Header{Name: name, Typeflag: kind, Linkname: target}
 }
@@ -150,8 +150,8 @@ func makeLongZip(t testing.TB, count int) []byte {
 // smallLimits returns limits low enough that the small archives of tests exceed them.
 func smallLimits() Limits { return Limits{Bytes: 1 << 20, Free: 100, Ratio: 2, Files: 10} }
 
-// TestInvalidArchivesAreRefused extracts invalid archives, archives beyond the limits and links out of the folder:
-// each is refused with its reason.
+// TestInvalidArchivesAreRefused extracts invalid archives, archives beyond the limits and links out of the folder,
+// and expects an error with the reason for each.
 func TestInvalidArchivesAreRefused(t *testing.T) {
 	many := []tar.Header{}
 	for _, c := range "abcdefghijk" {
@@ -194,7 +194,7 @@ func TestInvalidArchivesAreRefused(t *testing.T) {
 		"long name":             {makeTar(t, true, fileHeader(strings.Repeat("a/", 400)+"x", "x")), "too long"},
 		"long part":             {makeTar(t, true, fileHeader(strings.Repeat("\xef", 256), "x")), "too long"},
 		"endless headers":       {makeTar(t, true, heads...), "more than 10 headers"},
-		"endless list":          {makeLongZip(t, 2000), "too long list of files"},
+		"endless list":          {makeLongZip(t, 2000), "list of files that is too long"},
 		"too many zipped":       {makeLongZip(t, 11), "more than 10 files"},
 		"too many":              {makeTar(t, true, many...), "more than 10 files"},
 		"too many folders":      {makeTar(t, true, fileHeader("a/b/c/d/e/f/g/h/i/j/k/l", "")), "more than 10 folders"},

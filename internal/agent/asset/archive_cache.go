@@ -56,8 +56,8 @@ type Config struct {
 	Log   *slog.Logger
 }
 
-// Source is the download stream of an archive; it starts at byte From, which may be lower than requested. The reader
-// closes Body.
+// Source is the download of an archive; it starts at byte From, which may be lower than requested. The reader closes
+// Body.
 type Source struct {
 	Body io.ReadCloser
 	From int64
@@ -139,7 +139,7 @@ func folderBytes(dir string) (n int64) {
 	return n
 }
 
-// Want sets the archives that checks need: the cache fetches missing ones and may evict all others.
+// Want sets the archives that checks need; the cache downloads missing ones and may delete all others.
 func (c *Cache) Want(sums map[Sum]bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -185,7 +185,7 @@ func (c *Cache) fetchTime() time.Time {
 	return time.Now().Add(rand.N(fetchSpread))
 }
 
-// wakeWaitersLocked wakes the calls of Use that wait for this archive; the lock must be held.
+// wakeWaitersLocked wakes the callers of Use that wait for this archive; the caller must hold the lock.
 func (c *Cache) wakeWaitersLocked() {
 	close(c.changed)
 	c.changed = make(chan struct{})
@@ -245,7 +245,7 @@ func (c *Cache) releaseArchive(e *cachedArchive) {
 	}
 }
 
-// Run downloads and extracts the archives that checks need, until ctx ends.
+// Run downloads and extracts archives that checks need, until ctx ends.
 func (c *Cache) Run(ctx context.Context) {
 	for {
 		sum, wait := c.nextFetch()
@@ -457,7 +457,7 @@ func (c *Cache) extractArchive(sum Sum, f *os.File, size int64) (bytes int64, er
 	return bytes, disk.OS{}.SyncDir(c.cfg.Dir)
 }
 
-// freeSpace returns the bytes of disk space that the cache may still use.
+// freeSpace returns how many bytes of disk space the cache may still use.
 func (c *Cache) freeSpace() (int64, error) {
 	if c.cfg.Reserve <= 0 {
 		return math.MaxInt64, nil
@@ -469,7 +469,7 @@ func (c *Cache) freeSpace() (int64, error) {
 	return free - c.cfg.Reserve, err
 }
 
-// diskFullError returns the error of a download that would use the reserve of free disk space.
+// diskFullError returns the error of a download that would use the disk space that the agent keeps free.
 func (c *Cache) diskFullError(free int64) error {
 	return fmt.Errorf("cannot extract the archive into %s: the disk has only %s free, and the agent reserves %s", c.cfg.Dir, model.Size(free), model.Size(c.cfg.Reserve))
 }

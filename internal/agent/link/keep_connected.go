@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Source is the agent's queue on disk (spool) of results and other numbered signals to send. Run calls its methods
-// from one goroutine at a time, except Acked (from the reader) and Notify.
+// Source is the agent's queue on disk (spool) of signals to send: numbered messages such as results. Run calls its
+// methods from one goroutine at a time, except Acked (from the reader) and Notify.
 type Source interface {
 	// Streams and Backlog fill Hello.
 	Streams() []wire.StreamRange
@@ -35,8 +35,8 @@ type Source interface {
 	Acked(ack *wire.Ack)
 }
 
-// Events is the interface by which Run tells the agent about the start and end of a session, and about messages of
-// the server. Run calls one at a time.
+// Events has the functions by which Run tells the agent that a session starts or ends, and that messages of the
+// server have arrived. Run calls one at a time.
 type Events interface {
 	Connected(server string, w *wire.Welcome)
 	Disconnected(server string, err error)
@@ -156,8 +156,8 @@ const defaultHomeAfter = 10 * time.Minute
 // errPreferredAnswers ends a session because the first server of the order answers again.
 var errPreferredAnswers = errors.New("the preferred server is available again")
 
-// watchPreferred tests periodically whether the preferred server is reachable again, and then sends on the channel
-// preferred.
+// watchPreferred tests periodically whether the preferred server can be reached again, and then sends a value on the
+// channel preferred.
 func (r *sessionRunner) watchPreferred(ctx context.Context, server string, preferred chan<- struct{}) {
 	for {
 		if pause.For(ctx, time.Duration((0.5+r.randomShare())*float64(r.cfg.HomeAfter))) != nil {
@@ -196,8 +196,9 @@ const (
 	maxSlow   = 5 * time.Minute
 )
 
-// Pace computes how long the agent collects results before it sends a batch, longer under back-pressure. Times count
-// from any start of the owner's clock. The zero Pace is the usual one. It is not safe for concurrent use.
+// Pace computes for how long the agent collects results before it sends a batch; this is longer while the server asks
+// for back-pressure. Times count from any start of the owner's clock. The zero Pace is the usual one. It is not safe
+// for concurrent use.
 type Pace struct{ linger, first, until time.Duration }
 
 // ApplyBackPressure stores a BackPressure message of the server, received at now; the newest message replaces earlier
@@ -218,15 +219,15 @@ func (p *Pace) ApplyBackPressure(now time.Duration, m *wire.BackPressure, share 
 // Slow reports whether the server's back-pressure is active, in which case urgent results are delayed too.
 func (p *Pace) Slow(now time.Duration) bool { return p.lingerAt(now) > 0 }
 
-// lingerAt returns how long a result that arrived at this time waits for more results before the batch is sent, under
-// back-pressure
+// lingerAt returns for how long a result that arrived at this time waits for more results before the batch is sent,
+// under back-pressure.
 func (p *Pace) lingerAt(arrival time.Duration) time.Duration {
 	return max(0, p.linger-max(0, arrival-p.until)/wire.BackPressureEasing)
 }
 
-// Due returns the latest time to send a result, computed from its arrival time and the usual waiting time. A linger
-// that began under back-pressure outlasts the back-pressure, so that the agents of a fleet do not send at the same
-// moment.
+// Due returns the time at which a result must be sent at the latest, from its arrival time and the usual waiting
+// time. A linger that began under back-pressure outlasts the back-pressure, so that the agents of a fleet do not send
+// at the same moment.
 func (p *Pace) Due(arrival, usual time.Duration) time.Duration {
 	due := arrival + p.lingerAt(arrival)
 	if arrival <= p.first {
@@ -240,15 +241,15 @@ const (
 	statsEvery = time.Minute     // mean period
 )
 
-// statsSchedule holds the due time of the session's next Stats message, which carries the agent's counters
+// statsSchedule has the due time of the session's next Stats message, which carries the agent's counters.
 type statsSchedule struct {
 	at    time.Time
 	first bool // no Stats were sent in this session
 }
 
-// firstStats returns the schedule of the first Stats message in a new session, at a random time so that a fleet does
-// not send at once
-func (r *sessionRunner) firstStats(now time.Time) statsSchedule {
+// newStatsSchedule returns the schedule of Stats messages in a new session; the first is due at a random time, so
+// that a fleet does not send at once.
+func (r *sessionRunner) newStatsSchedule(now time.Time) statsSchedule {
 	return statsSchedule{now.Add(time.Second + time.Duration(r.randomShare()*float64(statsDelay-time.Second))), true}
 }
 
@@ -257,7 +258,7 @@ func (a statsSchedule) due(now time.Time, batchSent bool) bool {
 	return (batchSent || a.first) && !now.Before(a.at)
 }
 
-// wakeTime returns the time of the first Stats message of the session, or `other` if that is earlier
+// wakeTime returns the time of the session's first Stats message (the agent's counters), or other if that is earlier.
 func (a statsSchedule) wakeTime(other time.Time) time.Time {
 	if !a.first {
 		return other

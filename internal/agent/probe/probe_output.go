@@ -40,7 +40,8 @@ func (r *report) addFinding(status model.Status, format string, a ...any) {
 	r.findings = append(r.findings, reportLine{status, strings.ReplaceAll(fmt.Sprintf(format, a...), "|", "/")})
 }
 
-// addPerformanceData adds one value to the performance data of the report. An unknown bound is NaN.
+// addPerformanceData adds one value to the performance data (the numbers behind the bar) of the report. An unknown
+// bound is NaN.
 func (r *report) addPerformanceData(label string, value float64, unit string, l thresholds, low, high float64) {
 	if len(r.perf) > 0 {
 		r.perf = append(r.perf, ' ')
@@ -119,7 +120,7 @@ func rangeAtLeast(v float64) *model.Range { return &model.Range{Start: v, End: m
 // rangeAround returns the range from -v to v.
 func rangeAround(v float64) *model.Range { return &model.Range{Start: -v, End: v} }
 
-// noBound returns NaN, which stands for a missing minimum or maximum of a performance value
+// noBound returns NaN, which stands for a missing minimum or maximum in performance data.
 func noBound() float64 { return math.NaN() }
 
 // bytesText formats a size in bytes for people, such as 1.0 MiB.
@@ -142,8 +143,8 @@ func ageText(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d)/1e6)
 }
 
-// Markdown returns the reference page of all probes, docs/probes.md.
-func Markdown() []byte {
+// ReferencePage returns the text of the reference page of all probes, docs/probes.md.
+func ReferencePage() []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Probes
 
@@ -191,7 +192,7 @@ const (
 	minTrend    = time.Hour // shorter trends are not extrapolated
 )
 
-// Memory stores values of one check between its runs, such as the previous counters for a rate. The zero value is
+// Memory keeps values of one check from run to run, such as the previous counters for a rate. The zero value is
 // ready.
 type Memory struct {
 	mu       sync.Mutex
@@ -217,8 +218,8 @@ func (m *Memory) counterGrowth(counter string, now uint64) uint64 {
 	return now - before
 }
 
-// trend holds samples of a free amount over time, such as free disk space, to predict when nothing is left. The probe
-// extrapolates them to the time at which nothing is free.
+// trend has samples of a free amount over time, such as free disk space, to predict when nothing will be left. The
+// probe extrapolates them to the time at which nothing is free.
 type trend struct {
 	sampleTimes []time.Duration // of each sample, since the time zero
 	freeAmounts []float64       // the amount of each sample

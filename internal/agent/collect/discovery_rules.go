@@ -19,8 +19,9 @@ type ruleRun struct {
 	state  *discovery.State
 }
 
-// newRules returns the rules of a Template whose items the agent collects, with the entities that the rules before an edit had found.
-// A rule that does not compile here, for example because of JavaScript, has none: the server shows its items as waiting.
+// newRules returns the discovery rules of a Template whose items the agent collects; a rule keeps the entities that
+// it had found before an edit of the Template. A rule that does not compile here, for example because of JavaScript,
+// has none: the server shows its items as waiting.
 func newRules(c *model.TemplateDefinition, values *model.MacroValues, before []*ruleRun) (list []*ruleRun) {
 	for i := range c.Rules {
 		d := &c.Rules[i]
@@ -67,7 +68,8 @@ func newRules(c *model.TemplateDefinition, values *model.MacroValues, before []*
 	return list
 }
 
-// update applies a value of the root, at a time in ns, and reports whether the rule has other entities now.
+// update applies a new value of the item that a discovery rule depends on, and reports whether the rule now finds
+// other entities.
 func (r *ruleRun) update(value item.Value, at int64) bool {
 	for i, chain := range r.chains {
 		var err error
@@ -95,9 +97,9 @@ func (r *ruleRun) items() (list []model.Item) {
 	return list
 }
 
-// noteLists applies the values of a group to the rules that are made from them. If a rule has found other entities, the wheel gets
-// their items.
-func (w *Wheel) noteLists(g *group, answers []answer, at int64) {
+// updateRules passes the new values of a group of items to the discovery rules that depend on these items. If a rule
+// has found other entities, the wheel gets their items.
+func (w *Wheel) updateRules(g *group, answers []answer, at int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	changed := false
