@@ -130,9 +130,11 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 		Stores: view.Stores{Kinds: kinds, Intent: r.Intent, Rows: store, Events: r.View, Directory: explainedDirectory{r.Directory, r.Planner.Inspector()}, History: r.History, Series: r.Series, Routing: r.Routes, Now: r.Now},
 		Live: view.Live{
 			Connected: r.connected, Agent: r.agentSession, Judgement: r.Directory.Judgement, Assigned: r.assignedDefinition,
-			Limits:   func(string) []v1.LimitUse { return nil },
-			Verdicts: func(model.NodeID, model.CheckID) (dispatch.PipelineDecisions, bool) { return dispatch.PipelineDecisions{}, false },
-			Stream:   func(route.Name) (v1.HandlerStream, bool) { return v1.HandlerStream{}, false },
+			Limits: func(string) []v1.LimitUse { return nil },
+			Verdicts: func(model.NodeID, model.CheckID) (dispatch.PipelineDecisions, bool) {
+				return dispatch.PipelineDecisions{}, false
+			},
+			Stream: func(route.Name) (v1.HandlerStream, bool) { return v1.HandlerStream{}, false },
 		},
 		Access: r.Access, Events: events.Options{Actions: r}, Routing: routing.Options{Handlers: r.Dispatcher, InForce: func(ctx context.Context) {
 			testenv.NoError(t, r.Planner.CatchUp(ctx))

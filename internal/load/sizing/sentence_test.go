@@ -75,7 +75,9 @@ func TestSentence(t *testing.T) {
 		{"others and late", []Try{try(1, ran(1000), nil), try(2, ran(2000, late, func(r *report.Report) { r.Others = 1.2 }), nil)}, "This machine carries at least 1× (1,000 agents, 833 results/s); " + at1 +
 			"at 2× (2,000 agents, 1,666 results/s) something else used the machine (server 0.20, simulated agents 0.10, others 1.20 of 2 cores)."},
 		{"the ledger", []Try{try(1, ran(1000, func(r *report.Report) { r.Balance.Missing = 3 }), nil)}, "This machine does not carry 1× (1,000 agents, 833 results/s): the ledger breaks first: 3 results were sent and neither acknowledged nor refused."},
-		{"a message", []Try{try(1, ran(1000), nil), try(2, ran(2000, func(r *report.Report) { r.Notifications = &report.Notifications{Due: 9, Missing: 1, Example: "web-1/disk"} }), nil)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 +
+		{"a message", []Try{try(1, ran(1000), nil), try(2, ran(2000, func(r *report.Report) {
+			r.Notifications = &report.Notifications{Due: 9, Missing: 1, Example: "web-1/disk"}
+		}), nil)}, "This machine carries 1× (1,000 agents, 833 results/s); " + at1 +
 			"at 2× (2,000 agents, 1,666 results/s) the alerts break first: 1 of 9 messages did not come, 0 came that should not have; web-1/disk."},
 		{"spools", []Try{try(1, ran(1000, late, func(r *report.Report) { r.SpoolFull = 4000 }), nil)}, "This machine does not carry 1× (1,000 agents, 833 results/s): the objective breaks first: the server took less than was offered, and agents' spools were full (4,000 results not made)."},
 		{"the start", []Try{try(1, nil, model.Errorf(model.Unavailable, "7 of 9 agents have a session; the others: no answer"))}, "This machine does not carry 1× (1,000 agents, 833 results/s): the start breaks first: 7 of 9 agents have a session; the others: no answer."},
