@@ -281,7 +281,7 @@ const (
 // workers append to it.
 func openSeries(s *Server) (o metric.SeriesOptions, err error) {
 	o.Store, err = series.Open(datadir.Series(s.cfg), series.Options{
-		Range: time.Duration(s.cfg.SeriesRange), Retention: time.Duration(s.cfg.SeriesRetention), MaxBytes: int64(s.cfg.SeriesBudget), LateWindow: seriesLateWindow, MaxSeries: maxNamespaceSeries, Logger: s.log, Registry: s.registry,
+		Range: time.Duration(s.cfg.SeriesRange), Retention: time.Duration(s.cfg.SeriesRetention), MaxBytes: int64(s.cfg.SeriesBudget), TrendRetention: time.Duration(s.cfg.TrendRetention), LateWindow: seriesLateWindow, MaxSeries: maxNamespaceSeries, Logger: s.log, Registry: s.registry,
 	})
 	if err != nil {
 		return o, err

@@ -58,6 +58,7 @@ type Server struct {
 	AuditRetention   model.Duration `name:"audit-retention" default:"400d" doc:"Retention of recorded changes of intent. 0s: unlimited."`
 	SeriesBudget     model.Size     `name:"series-budget" default:"32GiB" doc:"Maximum size of the blocks with numbers of items; the oldest block makes room for new ones before its retention ends. 0B: unlimited."`
 	SeriesRetention  model.Duration `name:"series-retention" default:"31d" doc:"Retention of numbers of items."`
+	TrendRetention   model.Duration `name:"trend-retention" default:"400d" doc:"Retention of hourly trends (average, count, maximum, minimum), which the server keeps of numbers that it deletes. 0s: it keeps none."`
 	SeriesRange      model.Duration `name:"series-range" default:"2h" doc:"Time whose numbers are in memory and in files of the head before they become a block. Shorter ranges make smaller blocks, and the same values take more space."`
 
 	KeepaliveInterval model.Duration `name:"keepalive-interval" default:"20s" doc:"Interval of keepalives of an idle agent."`

@@ -310,12 +310,14 @@ func TestSeriesFolder(t *testing.T) {
 	if got := examineSeries(p); len(got) != 1 || got[0].Rating != Warn || !strings.Contains(got[0].Measured, folder) || !strings.Contains(got[0].Mend, "anew") {
 		t.Errorf("missing: %v", got)
 	}
-	block := filepath.Join(folder, "01ARZ3NDEKTSV4RRFFQ69G5FAV.damaged")
-	testenv.NoError(t, os.MkdirAll(block, 0o700))
-	if got := examineSeries(p); len(got) != 2 || got[0].Rating != Warn || !strings.Contains(got[0].Measured, block) || !strings.Contains(got[0].Mend, "rm -r "+block) || got[1].Rating != Fine {
-		t.Errorf("damaged: %v", got)
+	for _, of := range []string{folder, filepath.Join(folder, "head"), filepath.Join(folder, "trends")} {
+		block := filepath.Join(of, "01ARZ3NDEKTSV4RRFFQ69G5FAV.damaged")
+		testenv.NoError(t, os.MkdirAll(block, 0o700))
+		if got := examineSeries(p); len(got) != 2 || got[0].Rating != Warn || !strings.Contains(got[0].Measured, block) || !strings.Contains(got[0].Mend, "rm -r "+block) || got[1].Rating != Fine {
+			t.Errorf("damaged: %v", got)
+		}
+		testenv.NoError(t, os.Remove(block))
 	}
-	testenv.NoError(t, os.Remove(block))
 	if got := examineSeries(p); len(got) != 1 || got[0].Rating != Fine {
 		t.Errorf("whole: %v", got)
 	}

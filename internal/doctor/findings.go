@@ -172,7 +172,8 @@ func examineSeries(p Target) (out []Finding) {
 	}
 	damaged, _ := filepath.Glob(filepath.Join(folder, "*.damaged")) // the pattern is valid
 	heads, _ := filepath.Glob(filepath.Join(folder, "head", "*.damaged"))
-	for _, path := range append(damaged, heads...) {
+	trends, _ := filepath.Glob(filepath.Join(folder, "trends", "*.damaged"))
+	for _, path := range slices.Concat(damaged, heads, trends) {
 		out = append(out, Finding{Warn, "series store", "cannot read " + path + ": its values are missing in queries", "undamaged blocks",
 			"stop the server and restore the block from a backup, without .damaged in its name; or delete the block: rm -r " + path})
 	}

@@ -63,6 +63,7 @@ type db struct {
 	maintaining sync.Mutex
 	compactor   *tsdb.LeveledCompactor
 	end         context.CancelFunc // of the compactor
+	trends      *db                // hourly aggregates of values that are deleted; nil: none
 
 	mu   sync.Mutex
 	view *blockView
@@ -96,6 +97,9 @@ func Open(dir string, o Options) (Store, error) {
 		life, end := context.WithCancel(context.Background())
 		s.end = end
 		s.compactor, err = tsdb.NewLeveledCompactor(life, nil, o.Logger, o.levels(), nil, nil)
+	}
+	if err == nil {
+		s.trends, err = openTrends(filepath.Join(dir, trendsFolder), o)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open series store %q: %w", dir, errors.Join(err, s.closeFiles()))
@@ -224,7 +228,12 @@ func (s *db) reportDamage(f *rangeFile, offset int64, err error) {
 
 // Run writes, merges and deletes blocks until ctx ends.
 func (s *db) Run(ctx context.Context) {
-	stop := context.AfterFunc(ctx, s.end) // a block that is being written is given up
+	stop := context.AfterFunc(ctx, func() { // a block that is being written is given up
+		s.end()
+		if s.trends != nil {
+			s.trends.end()
+		}
+	})
 	defer stop()
 	for pause.For(ctx, maintainPause) == nil {
 		err := s.maintain()
@@ -389,6 +398,9 @@ func (s *db) retain(newest int64) error {
 	if len(old) == 0 {
 		return nil
 	}
+	if err := s.keepTrends(old, newest); err != nil {
+		return err
+	}
 	return s.replaceBlocks(old, nil)
 }
 
@@ -410,7 +422,11 @@ func (s *db) Close() error {
 	s.maintaining.Lock()
 	defer s.maintaining.Unlock()
 	s.view.readers.Wait()
-	return s.closeFiles()
+	err := s.closeFiles()
+	if s.trends != nil {
+		err = errors.Join(err, s.trends.Close())
+	}
+	return err
 }
 
 // Querier returns a querier over head and blocks between two times.
@@ -431,6 +447,12 @@ func (s *db) Querier(from, to int64) (storage.Querier, error) {
 	for _, b := range v.blocks {
 		if err == nil && b.OverlapsClosedInterval(from, to) {
 			err = add(b)
+		}
+	}
+	if err == nil && s.trends.overlaps(from, to) {
+		var q storage.Querier
+		if q, err = s.trends.Querier(from, to); err == nil {
+			list = append(list, trendQuerier{q})
 		}
 	}
 	if err != nil {

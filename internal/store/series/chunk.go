@@ -32,7 +32,7 @@ func (c *openChunk) bytes() []byte {
 	return b
 }
 
-// append appends a value whose time is later than that of the last one, by at most maxDelta.
+// append appends a value with a time later than the last one, by at most maxDelta.
 func (c *openChunk) append(ms int64, value float64) {
 	v, delta := math.Float64bits(value), ms-c.last
 	switch c.count {

@@ -99,14 +99,15 @@ func register(s Store, r prometheus.Registerer) (err error) {
 
 // Options are the settings of a store.
 type Options struct {
-	FS         disk.FS       // of the head; default disk.OS{}
-	Range      time.Duration // of a block of the head; default 2h
-	Retention  time.Duration // blocks that are older are deleted; zero: none is
-	MaxBytes   int64         // the oldest blocks are deleted beyond this size; zero: none is
-	LateWindow time.Duration // how much older than the newest value of its partition a value may be
-	MaxSeries  int           // in the head, per namespace; zero: no limit
-	Logger     *slog.Logger
-	Registry   prometheus.Registerer // nil: no metrics
+	FS             disk.FS       // of the head; default disk.OS{}
+	Range          time.Duration // of a block of the head; default 2h
+	Retention      time.Duration // blocks that are older are deleted; zero: none is
+	MaxBytes       int64         // the oldest blocks are deleted beyond this size; zero: none is
+	TrendRetention time.Duration // of hourly trends of deleted blocks; zero: none are kept
+	LateWindow     time.Duration // how much older than the newest value of its partition a value may be
+	MaxSeries      int           // in the head, per namespace; zero: no limit
+	Logger         *slog.Logger
+	Registry       prometheus.Registerer // nil: no metrics
 }
 
 // Labels returns the labels of the series of an item.
