@@ -17,6 +17,9 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/load/simulated"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/pgtest"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/test/harness"
@@ -106,6 +109,48 @@ func TestNodeCannotFillDisk(t *testing.T) {
 	h.endureFlood(2, h.receivedBytes)
 	h.Try("status").Expect(harness.AnyCode, limitOfBytes+"load")
 	unharmed(5*time.Second, 200)
+}
+
+// A node that changes all the time with long outputs fills the budget of history many times over. History removes its rows, keeps
+// all rows of a quiet node, and names the noisy one.
+func TestNoisyNodeKeepsOthersHistory(t *testing.T) {
+	for name, args := range map[string]func(t *testing.T) []string{
+		"sqlite":     func(*testing.T) []string { return nil },
+		"postgresql": func(t *testing.T) []string { return []string{"--history-db", pgtest.Start(t).Database(t)} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHostile(t, 2, nil, append(args(t), "--history-budget", "64MiB", "--node-byte-rate", "16MiB")...)
+			api := h.Client()
+			changes := func() (n int) {
+				page := testenv.Value(api.Events.Entries(t.Context(), v1.HistoryQuery{Namespace: simulated.Namespace, Node: simulated.NodeName(0), Limit: 1000}))(t)
+				for _, e := range page.Items {
+					if e.Check != model.KeepaliveCheckName {
+						n++
+					}
+				}
+				return n
+			}
+			quiet := h.startNeighbour(0, 50*time.Millisecond)
+			quiet.flipStatus()
+			harness.Until(t, time.Minute, "a hundred changes of the quiet node", func() (string, bool) { return "", changes() >= 100 })
+			quiet.expectFast(time.Minute)
+			awaitHistory(t, api)
+			before := changes()
+			noisy := h.startNeighbour(1, time.Millisecond)
+			noisy.setOutputSize(240_000)
+			noisy.flipStatus()
+			const evicted = "muster_history_evicted_total"
+			harness.Until(t, 3*time.Minute, "the removal of rows of the noisy node", func() (string, bool) {
+				return fmt.Sprint(h.Metric(evicted), " rows"), h.Metric(evicted) > 2000
+			})
+			equal(t, "changes of the quiet node", changes(), before)
+			assert(t, h.Metric("muster_history_bytes") <= 72<<20, "history has %.0f bytes", h.Metric("muster_history_bytes"))
+			harness.Until(t, time.Minute, "the noisy node in status", func() (string, bool) {
+				said := h.Try("status")
+				return said.Out, strings.Contains(said.Out, "mostly of node load/"+simulated.NodeName(1))
+			})
+		})
+	}
 }
 
 // A Sensu agent that sends long outputs with changing statuses, and keepalives of an entity that always differs, neither
