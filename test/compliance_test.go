@@ -83,6 +83,8 @@ func TestPolicyAuditsTellsAndRepairs(t *testing.T) {
 	harness.Run(t, s.Env(), "explain", "technique.methods.fileContent").Expect(0, "exactly this content")
 	harness.Run(t, s.Env(), "get", "policies").Expect(0, "baseline")
 
+	drifted := time.Now().UTC().Format(time.RFC3339)
+
 	s.Apply(fmt.Sprintf(motdPolicy, hook.URL, file, "enforce"))
 	s.AwaitOutput("get compliance db1/motd", "enforce", "100.00 %")
 	if data, err := os.ReadFile(file); err != nil || string(data) != "no unauthorised use: here\n" {
@@ -92,6 +94,12 @@ func TestPolicyAuditsTellsAndRepairs(t *testing.T) {
 		kinds := hook.kindsOf(problems.Items[0].ID)
 		return fmt.Sprint(kinds), len(kinds) == 2
 	})
+
+	// History has the runs before the repair, and the repair.
+	harness.Run(t, s.Env(), "get", "compliance", "db1/motd", "--at", drifted).Expect(0, "audit", "33.33 %", "non-compliant (2 of 3)")
+	harness.Run(t, s.Env(), "report", "compliance", "--by", "directive", "--at", drifted).Expect(0, "33.33 %", "2 non-compliant", "1 not applicable")
+	harness.Run(t, s.Env(), "report", "compliance", "--by", "day", "-o", "csv").Expect(0, time.Now().UTC().Format(time.DateOnly)+",3,100.00,")
+	harness.Run(t, s.Env(), "get", "compliance", "--at", "9d").Expect(3, "history has no directive runs at", "ask for a time from")
 
 	// The second node forbids changes.
 	s.StartAgent("db2")

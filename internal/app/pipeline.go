@@ -196,11 +196,11 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	}
 	s.series = values.Store
 	s.metrics = metric.New(s.view.Shard, metric.Options{Definitions: s.directory.Definition, Registerer: s.registry, Series: values})
-	s.compliance = compliance.New(s.view.Shard)
+	s.compliance = compliance.New(s.view.Shard, s.runs)
 	s.recorder.Applied = s.view.WaitApplied
 	s.replays = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workerCount(), AddReducers: func(to *shard.Shard) {
 		metric.New(to, metric.Options{Definitions: s.directory.Definition, Series: metric.SeriesOptions{Live: s.metrics}})
-		compliance.New(to)
+		compliance.New(to, nil) // the live view makes the entries of history
 	}}
 	s.consumers.Add(s.snapshots.Consumers) // before the replays, which begin at snapshots
 	s.consumers.Add(s.replays.Consumers)
@@ -217,6 +217,11 @@ func (s *Server) openView(ctx context.Context) (err error) {
 		end()
 		running.Wait()
 		return nil
+	})
+	running.Go(func() { // before the replay, whose entries it writes
+		if err := s.runs.Run(life); err != nil {
+			s.log.Error("the history of compliance lacks the last runs; the next start adds them", "err", err)
+		}
 	})
 	began := time.Now()
 	from, restored, err := s.snapshots.Restore(workerCount(), s.view.Restore)
@@ -302,7 +307,7 @@ func openSeries(s *Server) (o metric.SeriesOptions, err error) {
 func (p *pipeline) usedDefinitions() map[model.DefinitionID]bool {
 	used := p.view.Definitions()
 	maps.Copy(used, p.metrics.Definitions())
-	maps.Copy(used, p.compliance.Definitions())
+	maps.Copy(used, p.compliance.Definitions()) // with those of history
 	return used
 }
 
@@ -310,7 +315,7 @@ func (p *pipeline) usedDefinitions() map[model.DefinitionID]bool {
 // consumer needs any more. At a planned stop it saves all partitions, so that the next start replays little.
 func (s *Server) runSnapshots(ctx context.Context) error {
 	cycle := &snapshot.Cycle{
-		Store: s.snapshots, View: s.replays, Gates: []snapshot.Gate{{Reducer: "events", Wait: s.waitRecorded}, {Reducer: "metrics", Wait: s.syncSeries}}, Period: time.Duration(s.cfg.SnapshotCycle), Times: s.journal.Times, Logger: s.log, Queues: s.queues,
+		Store: s.snapshots, View: s.replays, Gates: []snapshot.Gate{{Reducer: "events", Wait: s.waitRecorded}, {Reducer: "metrics", Wait: s.syncSeries}, {Reducer: "compliance", Wait: s.flushCompliance}}, Period: time.Duration(s.cfg.SnapshotCycle), Times: s.journal.Times, Logger: s.log, Queues: s.queues,
 		Pressure: func() float64 { st := s.journal.Stats(); return st.Pressure() },
 		Saved: func() {
 			if lowest, ok := s.consumers.Floor(); ok {
@@ -351,6 +356,11 @@ func (p *pipeline) waitRecorded(ctx context.Context, _ model.Partition, at journ
 // syncSeries syncs the files of the series store that a new snapshot names.
 func (p *pipeline) syncSeries(_ context.Context, partition model.Partition, _ journal.Position) error {
 	return p.series.Sync(partition)
+}
+
+// flushCompliance writes the history of directive runs up to the position of a new snapshot.
+func (p *pipeline) flushCompliance(ctx context.Context, _ model.Partition, at journal.Position) error {
+	return p.compliance.FlushHistory(ctx, at)
 }
 
 // openFollowers opens the followers: each sends every result to one handler, from its saved position in the journal

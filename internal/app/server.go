@@ -38,6 +38,7 @@ import (
 	"github.com/muster-fleet/muster/internal/sdnotify"
 	"github.com/muster-fleet/muster/internal/secret"
 	"github.com/muster-fleet/muster/internal/selfcheck"
+	"github.com/muster-fleet/muster/internal/store/compliancelog"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/tools"
 	"github.com/muster-fleet/muster/internal/watchdog"
@@ -78,8 +79,9 @@ type stores struct {
 	intent   *intent.Service
 	access   *access.Service
 	history  history.Store
-	archives *archive.Archive // of Assets
-	tools    *tools.Extractor // Assets of handlers' commands
+	runs     *compliancelog.Store // history of directive runs
+	archives *archive.Archive     // of Assets
+	tools    *tools.Extractor     // Assets of handlers' commands
 	secrets  *secret.Resolver
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/secret"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/store/asset"
+	"github.com/muster-fleet/muster/internal/store/compliancelog"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 	"github.com/muster-fleet/muster/internal/tools"
@@ -91,7 +92,7 @@ func (s *Server) recordLimitHit(namespace, limit, reason string) {
 	s.sessions.Limiter().Hit(&core.Node{ID: lowest, Name: name, Namespace: id}, limit, reason)
 }
 
-// openHistory opens the history database: problems, changes of events, and deliveries.
+// openHistory opens the history databases: problems, changes of events and deliveries, and runs of directives.
 func (s *Server) openHistory(ctx context.Context) (err error) {
 	s.history, err = history.Open(ctx, datadir.HistoryDB(s.cfg), history.SizeLimit{
 		Budget: int64(s.cfg.HistoryBudget), KeepFree: max(int64(s.cfg.JournalReserve), leastFree),
@@ -102,6 +103,14 @@ func (s *Server) openHistory(ctx context.Context) (err error) {
 	}
 	s.onClose(s.history.Close)
 	s.files.addDatabase(datadir.HistoryDB(s.cfg))
+	s.runs, err = compliancelog.Open(ctx, datadir.ComplianceDB(s.cfg), compliancelog.Options{
+		Retention: time.Duration(s.cfg.ComplianceRetention), Budget: int64(s.cfg.HistoryBudget), Now: s.now, Logger: s.log,
+	})
+	if err != nil {
+		return err
+	}
+	s.onClose(s.runs.Close)
+	s.files.addDatabase(datadir.ComplianceDB(s.cfg))
 	return nil
 }
 

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"cmp"
+	"encoding/csv"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -23,6 +25,9 @@ func getCompliance(c *commandCall, names []string, g *getFlags) error {
 		return err
 	}
 	filter := v1.ComplianceFilter{Namespace: namespace, Node: g.node, Directive: g.directive, Policy: g.policy, Status: g.status}
+	if filter.At, err = parsePastTime(c.commandLine, "at", g.at); err != nil {
+		return err
+	}
 	if len(names) > 1 {
 		return model.Errorf(model.Invalid, "expected one name, NODE or NODE/DIRECTIVE, got %d", len(names)).WithHint("muster get compliance --policy POLICY")
 	}
@@ -46,7 +51,9 @@ func getCompliance(c *commandCall, names []string, g *getFlags) error {
 	}
 	slices.SortStableFunc(items, func(a, b v1.Compliance) int { return cmp.Compare(percentOf(a.Percent), percentOf(b.Percent)) })
 	empty := "no directive is on a node. Declare a Technique, a Directive and a Policy: muster explain policy"
-	if g.hasFilter() || filter.Node+filter.Directive+filter.Policy+filter.Status != "" {
+	if !filter.At.IsZero() {
+		empty = "history has no directive runs of these nodes at this time"
+	} else if g.hasFilter() || filter.Node+filter.Directive+filter.Policy+filter.Status != "" {
 		empty = "no directives match"
 	}
 	return listOutput[v1.Compliance]{
@@ -140,27 +147,51 @@ func describeCompliance(c *commandCall, name string) error {
 }
 
 // complianceUnits are the units of a row in muster report compliance.
-var complianceUnits = []string{"policy", "directive", "node", "group"}
+var complianceUnits = []string{"policy", "directive", "node", "group", "day"}
 
 // complianceCommand makes the command muster report compliance.
 func complianceCommand(s *commandLine) *cobra.Command {
-	var by string
+	var by, at string
+	var period timeRange
 	c := s.buildCommand(command{
-		use: "compliance", short: "Report compliance by policy, directive, node or group, least compliant first",
-		args: cobra.NoArgs,
+		use: "compliance", short: "Report compliance by policy, directive, node or group, least compliant first, or by day",
+		args: cobra.NoArgs, formats: []string{"csv"},
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&by, "by", "policy", "unit of a row: "+strings.Join(complianceUnits, ", "))
+			flags.StringVar(&at, "at", "", "the last runs up to this time: "+pastTimes+"; default now")
+			period.registerFlags(flags, "", "--by day: ")
 		},
 		check: func(*commandCall) error {
 			if !slices.Contains(complianceUnits, by) {
 				return model.Errorf(model.Invalid, "--by: unknown value %q", by).WithHint("one of: %s", strings.Join(complianceUnits, ", "))
 			}
+			if by != "day" && period != (timeRange{}) {
+				return model.Errorf(model.Invalid, "--since and --until need --by day").WithHint("muster report compliance --by day --since 30d; one time: --at 2d")
+			}
+			if by == "day" && at != "" {
+				return model.Errorf(model.Invalid, "--at excludes --by day").WithHint("muster report compliance --by day --since 30d")
+			}
 			return nil
 		},
 		run: func(c *commandCall) error {
-			report, err := c.api.Reports.Compliance(c.ctx, c.listNamespace(), by)
+			if by == "day" {
+				return reportComplianceDays(c, &period)
+			}
+			past, err := parsePastTime(c.commandLine, "at", at)
 			if err != nil {
 				return err
+			}
+			report, err := c.api.Reports.Compliance(c.ctx, c.listNamespace(), by, past)
+			if err != nil {
+				return err
+			}
+			if c.Format == "csv" {
+				rows := [][]string{{"namespace", by, "nodes", "components", "percent", "node percent", "compliant", "not compliant"}}
+				for _, i := range report.Items {
+					kept, missed := sumCounts(i.Counts)
+					rows = append(rows, []string{i.Namespace, i.Name, strconv.Itoa(i.Nodes), strconv.Itoa(i.Components), i.Percent, i.NodePercent, strconv.Itoa(kept), strconv.Itoa(missed)})
+				}
+				return writeCSV(c, rows)
 			}
 			var notes []string
 			if t := report.Total; t.Components > 0 {
@@ -179,4 +210,61 @@ func complianceCommand(s *commandLine) *cobra.Command {
 	})
 	_ = c.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(complianceUnits, cobra.ShellCompDirectiveNoFileComp))
 	return c
+}
+
+// sumCounts returns how many components count as compliant and how many do not, without pending ones.
+func sumCounts(counts map[string]int) (compliant, other int) {
+	for name, n := range counts {
+		switch name {
+		case "not applicable", "compliant", "success", "repaired":
+			compliant += n
+		case "pending":
+		default:
+			other += n
+		}
+	}
+	return compliant, other
+}
+
+// writeCSV writes rows as CSV. A spreadsheet executes none of their texts.
+func writeCSV(c *commandCall, rows [][]string) error {
+	w := csv.NewWriter(c.Out)
+	for _, row := range rows {
+		for i := range row {
+			row[i] = escapeFormula(row[i])
+		}
+		_ = w.Write(row) // Error returns its errors
+	}
+	w.Flush()
+	return w.Error()
+}
+
+// reportComplianceDays prints the compliance of each day of a period.
+func reportComplianceDays(c *commandCall, period *timeRange) error {
+	since, until, err := period.parseTimes(c.commandLine)
+	if err != nil {
+		return err
+	}
+	report, err := c.api.Reports.ComplianceDays(c.ctx, c.listNamespace(), since, until)
+	if err != nil {
+		return err
+	}
+	if c.Format == "csv" {
+		rows := [][]string{{"day", "components", "percent", "drifted", "repaired", "remediated", "remediation seconds", "intended"}}
+		for _, i := range report.Items {
+			rows = append(rows, []string{i.Day, strconv.Itoa(i.Components), i.Percent, strconv.Itoa(i.Drifted), strconv.Itoa(i.Repaired), strconv.Itoa(i.Remediated),
+				strconv.FormatFloat(i.RemediationSeconds, 'f', 0, 64), strconv.Itoa(i.Intended)})
+		}
+		return writeCSV(c, rows)
+	}
+	return listOutput[v1.ComplianceDay]{
+		value: report, items: report.Items,
+		empty:   "history has no directive runs in this period",
+		columns: screen.SplitColumns("DAY|COMPONENTS|COMPLIANCE|DRIFTED|REPAIRED|REMEDIATED|AFTER|INTENDED"),
+		row: func(i v1.ComplianceDay) []any {
+			after := textWhen(i.Remediated > 0, model.Duration(time.Duration(i.RemediationSeconds)*time.Second).String())
+			return []any{i.Day, i.Components, percentText(i.Percent), i.Drifted, i.Repaired, i.Remediated, cmp.Or(after, "-"), i.Intended}
+		},
+		notes: []string{"days are UTC. Drifted: no longer compliant under the same declaration; after: the mean time until remediated; intended: changed with its declaration or mode"},
+	}.print(c)
 }

@@ -49,7 +49,7 @@ func (g *getFlags) registerFlags(flags *pflag.FlagSet) {
 	g.period.registerFlags(flags, "", "history: ")
 	flags.BoolVar(&g.noHeaders, "no-headers", false, "leave the heads of tables out")
 	flags.StringVar(&g.sortBy, "sort-by", "", "sort all rows by a field of -o json: .metadata.name, .received")
-	flags.StringVar(&g.at, "at", "", "events: their state at this time: "+pastTimes)
+	flags.StringVar(&g.at, "at", "", "events, compliance: their state at this time: "+pastTimes)
 	flags.StringVar(&g.version, "version", "", "agents: with this version; 1.2 also means 1.2.x")
 	flags.BoolVar(&g.spooling, "spooling", false, "agents: only agents with results that wait longer than a minute")
 	flags.BoolVar(&g.disconnected, "disconnected", false, "agents: only agents that should have a session and have none")
@@ -145,7 +145,7 @@ var listOwnFlags = map[string][]string{
 	"problems":   {"watch", "node", "check", "open"},
 	"history":    {"node", "check", "since", "until", "problem"},
 	"items":      {"node"},
-	"compliance": {"node", "directive", "policy", "status"},
+	"compliance": {"node", "directive", "policy", "status", "at"},
 	"agents":     {"version", "spooling", "disconnected"},
 	"nodes":      {"watch", "group"},
 }

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"cmp"
-	"encoding/csv"
 	"fmt"
 	"slices"
 	"strconv"
@@ -224,17 +223,11 @@ func printShadowMessages(c *commandCall, f *shadowReportFlags, items []v1.Shadow
 
 // printShadowCSV writes each notification that a shadow namespace did not send as a CSV row, oldest first.
 func printShadowCSV(c *commandCall, items []v1.ShadowMessage) error {
-	w := csv.NewWriter(c.Out)
-	_ = w.Write([]string{"at", "handler", "route", "tells", "namespace", "node", "check", "status", "severity", "count", "problem", "opened", "summary"})
+	rows := [][]string{{"at", "handler", "route", "tells", "namespace", "node", "check", "status", "severity", "count", "problem", "opened", "summary"}}
 	for _, m := range slices.Backward(items) {
-		row := []string{m.At.UTC().Format(time.RFC3339), m.Handler, m.Route, m.Tells, m.Namespace, m.Node, m.Check, m.Status, m.Severity, strconv.Itoa(m.Count), m.Problem, m.Opened.UTC().Format(time.RFC3339), m.Summary}
-		for i := range row {
-			row[i] = escapeFormula(row[i])
-		}
-		_ = w.Write(row)
+		rows = append(rows, []string{m.At.UTC().Format(time.RFC3339), m.Handler, m.Route, m.Tells, m.Namespace, m.Node, m.Check, m.Status, m.Severity, strconv.Itoa(m.Count), m.Problem, m.Opened.UTC().Format(time.RFC3339), m.Summary})
 	}
-	w.Flush()
-	return w.Error()
+	return writeCSV(c, rows)
 }
 
 // escapeFormula quotes a text that a spreadsheet would execute as a formula, such as a check output that begins with

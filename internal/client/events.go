@@ -123,7 +123,7 @@ func (c *Client) Items(ctx context.Context, f v1.ItemFilter, limit int, after st
 // Compliance returns a page of directives on nodes with the outcome of their last runs, sorted by node and directive
 func (c *Client) Compliance(ctx context.Context, f v1.ComplianceFilter, limit int, after string, narrow ...v1.RowFilter) (v1.ComplianceList, error) {
 	query := buildQuery("namespace", f.Namespace, "node", f.Node, "directive", f.Directive, "policy", f.Policy, "status", f.Status, "details", boolParam(f.Details),
-		"after", after, "limit", intParam(limit))
+		"at", timeParam(f.At), "after", after, "limit", intParam(limit))
 	return getJSON[v1.ComplianceList](ctx, c.c, "/compliance", addRowFilter(query, narrow))
 }
 
@@ -217,9 +217,15 @@ func (r Reports) Availability(ctx context.Context, q v1.AvailabilityQuery) (v1.A
 	return getJSON[v1.AvailabilityList](ctx, r.c, "/availability", availabilityQuery(q))
 }
 
-// Compliance returns compliance by policy, directive, node or group, least compliant first
-func (r Reports) Compliance(ctx context.Context, namespace, by string) (v1.ComplianceReport, error) {
-	return getJSON[v1.ComplianceReport](ctx, r.c, "/reports/compliance", buildQuery("namespace", namespace, "by", by))
+// Compliance returns compliance by policy, directive, node or group, least compliant first,
+// up to a time (zero: now)
+func (r Reports) Compliance(ctx context.Context, namespace, by string, at time.Time) (v1.ComplianceReport, error) {
+	return getJSON[v1.ComplianceReport](ctx, r.c, "/reports/compliance", buildQuery("namespace", namespace, "by", by, "at", timeParam(at)))
+}
+
+// ComplianceDays returns the compliance of each day of a period
+func (r Reports) ComplianceDays(ctx context.Context, namespace string, since, until time.Time) (v1.ComplianceDays, error) {
+	return getJSON[v1.ComplianceDays](ctx, r.c, "/reports/compliance/days", buildQuery("namespace", namespace, "since", timeParam(since), "until", timeParam(until)))
 }
 
 // GroupAvailability returns the percentage of a period in which the nodes of each group were up

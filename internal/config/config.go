@@ -50,16 +50,17 @@ type Server struct {
 	IntentDB  string `name:"intent-db" doc:"Database of intent: a postgres:// address. Default: intent.db (SQLite) in the data folder."`
 	HistoryDB string `name:"history-db" doc:"Database of history and the outbox: a postgres:// address. Default: history.db (SQLite) in the data folder."`
 
-	JournalBudget    model.Size     `name:"journal-budget" default:"4GiB" doc:"Maximum size of the journal on disk. Near it the server slows down agents; it deletes nothing early."`
-	JournalReserve   model.Size     `name:"journal-reserve" default:"256MiB" doc:"Reserved disk space: a full disk still has space for snapshots and clean-up."`
-	SnapshotCycle    model.Duration `name:"snapshot-cycle" default:"60s" doc:"Time in which the server writes a snapshot of every partition."`
-	HistoryBudget    model.Size     `name:"history-budget" default:"4GiB" doc:"Maximum size of history, in history.db or PostgreSQL. Changes, closed problems and sent messages make room for new ones before their retention ends: the oldest of the node that holds the most, in the namespace that holds the most. A SQLite file does not grow while its disk has less free space than journal-reserve (at least 64MiB)."`
-	HistoryRetention model.Duration `name:"history-retention" default:"90d" doc:"Retention of history."`
-	AuditRetention   model.Duration `name:"audit-retention" default:"400d" doc:"Retention of recorded changes of intent. 0s: unlimited."`
-	SeriesBudget     model.Size     `name:"series-budget" default:"32GiB" doc:"Maximum size of the blocks with numbers of items; the oldest block makes room for new ones before its retention ends. 0B: unlimited."`
-	SeriesRetention  model.Duration `name:"series-retention" default:"31d" doc:"Retention of numbers of items."`
-	TrendRetention   model.Duration `name:"trend-retention" default:"400d" doc:"Retention of hourly trends (average, count, maximum, minimum), which the server keeps of numbers that it deletes. 0s: it keeps none."`
-	SeriesRange      model.Duration `name:"series-range" default:"2h" doc:"Time whose numbers are in memory and in files of the head before they become a block. Shorter ranges make smaller blocks, and the same values take more space."`
+	JournalBudget       model.Size     `name:"journal-budget" default:"4GiB" doc:"Maximum size of the journal on disk. Near it the server slows down agents; it deletes nothing early."`
+	JournalReserve      model.Size     `name:"journal-reserve" default:"256MiB" doc:"Reserved disk space: a full disk still has space for snapshots and clean-up."`
+	SnapshotCycle       model.Duration `name:"snapshot-cycle" default:"60s" doc:"Time in which the server writes a snapshot of every partition."`
+	HistoryBudget       model.Size     `name:"history-budget" default:"4GiB" doc:"Maximum size of history, in history.db or PostgreSQL. Changes, closed problems and sent messages make room for new ones before their retention ends: the oldest of the node that holds the most, in the namespace that holds the most. A SQLite file does not grow while its disk has less free space than journal-reserve (at least 64MiB)."`
+	HistoryRetention    model.Duration `name:"history-retention" default:"90d" doc:"Retention of history."`
+	ComplianceRetention model.Duration `name:"compliance-retention" default:"400d" doc:"Retention of directive runs in compliance.db, which may become as large as history-budget. 0s: unlimited."`
+	AuditRetention      model.Duration `name:"audit-retention" default:"400d" doc:"Retention of recorded changes of intent. 0s: unlimited."`
+	SeriesBudget        model.Size     `name:"series-budget" default:"32GiB" doc:"Maximum size of the blocks with numbers of items; the oldest block makes room for new ones before its retention ends. 0B: unlimited."`
+	SeriesRetention     model.Duration `name:"series-retention" default:"31d" doc:"Retention of numbers of items."`
+	TrendRetention      model.Duration `name:"trend-retention" default:"400d" doc:"Retention of hourly trends (average, count, maximum, minimum), which the server keeps of numbers that it deletes. 0s: it keeps none."`
+	SeriesRange         model.Duration `name:"series-range" default:"2h" doc:"Time whose numbers are in memory and in files of the head before they become a block. Shorter ranges make smaller blocks, and the same values take more space."`
 
 	KeepaliveInterval model.Duration `name:"keepalive-interval" default:"20s" doc:"Interval of keepalives of an idle agent."`
 	KeepaliveTimeout  model.Duration `name:"keepalive-timeout" default:"120s" doc:"Time without a message after which a node is down."`
@@ -121,7 +122,7 @@ func (s *Server) validate() []error {
 	wrong(s.JournalBudget < 64<<20, "journal-budget (%s) must be at least 64MiB", s.JournalBudget)
 	wrong(s.HistoryBudget < 64<<20, "history-budget (%s) must be at least 64MiB", s.HistoryBudget)
 	wrong(s.JournalReserve >= s.JournalBudget, "journal-reserve (%s) must be smaller than journal-budget (%s)", s.JournalReserve, s.JournalBudget)
-	for name, d := range map[string]model.Duration{"history-retention": s.HistoryRetention, "audit-retention": s.AuditRetention} {
+	for name, d := range map[string]model.Duration{"history-retention": s.HistoryRetention, "compliance-retention": s.ComplianceRetention, "audit-retention": s.AuditRetention} {
 		wrong(d < model.Duration(24*time.Hour) && (d != 0 || name == "history-retention"), "%s (%s) must be at least 1d", name, d)
 	}
 	wrong(s.MaxFrame < 64<<10, "max-frame (%s) must be at least 64KiB", s.MaxFrame)

@@ -154,6 +154,14 @@ func HistoryDB(cfg *config.Server) string {
 	return cmp.Or(cfg.HistoryDB, filepath.Join(cfg.Data, "history.db"))
 }
 
+// ComplianceDB returns the data source name of the history of directive runs: a file of its own, or the PostgreSQL database of history.
+func ComplianceDB(cfg *config.Server) string {
+	if strings.Contains(cfg.HistoryDB, "://") {
+		return cfg.HistoryDB
+	}
+	return filepath.Join(cfg.Data, "compliance.db")
+}
+
 // JournalOptions returns the options with which the server, and the commands that repair its journal, open the journal.
 func JournalOptions(cfg *config.Server) journal.Options {
 	return journal.Options{

@@ -139,7 +139,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 		Access: r.Access, Events: events.Options{Actions: r}, Routing: routing.Options{Handlers: r.Dispatcher, InForce: func(ctx context.Context) {
 			testenv.NoError(t, r.Planner.CatchUp(ctx))
 		}},
-		Compliance: compliance.Options{Runs: func(node model.NodeID) []reducer.Run { return r.Runs[node] }, Definition: r.Directory.Definition,
+		Compliance: compliance.Options{Runs: func(node model.NodeID) []reducer.Run { return r.Runs[node] }, History: newRunHistory(r), Definition: r.Directory.Definition,
 			Mode:       func(id model.NodeID) model.NodeMode { return directory.NodeMode(r.Directory, id) },
 			Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(r.Directory, id) }},
 		Items:    items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }},

@@ -32,6 +32,8 @@ type Options struct {
 	Definition func(model.DefinitionID) *model.Definition
 	// Mode returns the mode of the directives on a node.
 	Mode func(model.NodeID) model.NodeMode
+	// History answers about past runs.
+	History History
 	// Overridden returns the directives of a node that others override, ascending.
 	Overridden func(model.NodeID) []directory.Override
 }
@@ -41,6 +43,7 @@ type complianceRequest struct {
 	op.Request
 	Options
 	begins map[model.UnitID]time.Time // when the present definition of each directive was declared; nil: not read yet
+	past   pastRuns                   // at the time that the request asks for; nil: it asks for the present
 }
 
 // Register adds the operations about compliance.
@@ -48,6 +51,7 @@ func Register(r *op.Routes, o Options) {
 	at := op.NewOperationSet(r, func(q op.Request) *complianceRequest { return &complianceRequest{Request: q, Options: o} })
 	op.Handle(at, op.Get("listCompliance", "/api/v1/compliance", "compliance", "List directives on nodes with the outcome of their last runs, by node and directive", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).listCompliance)
 	op.Handle(at, op.Get("reportCompliance", "/api/v1/reports/compliance", "reports", "Report compliance by policy, directive, node or group, least compliant first", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).reportCompliance)
+	op.Handle(at, op.Get("reportComplianceDays", "/api/v1/reports/compliance/days", "reports", "Report compliance by day (UTC), with drift, remediation and changes of declarations", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).reportDays)
 }
 
 // nodeDirective is the state of one directive on one node.
@@ -106,6 +110,9 @@ func (s *complianceRequest) readDeclarationTimes(ctx context.Context) error {
 
 // directivesOf returns the directives of a node, ascending by id, each with the statuses that count now.
 func (s *complianceRequest) directivesOf(node model.NodeID) (found []nodeDirective) {
+	if s.past != nil {
+		return s.past[node]
+	}
 	var runs []reducer.Run
 	for _, id := range s.Directory.NodeUnits(node) {
 		unit := s.Directory.SourceUnit(model.DirectiveSource(id))
@@ -190,6 +197,7 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 	Policy    string `query:"policy" maxLength:"510" doc:"Of the directives and nodes of this Policy: NAME or NAMESPACE/NAME; needs namespace."`
 	Status    string `query:"status" maxLength:"32" doc:"With this status."`
 	Details   bool   `query:"details" doc:"With all components."`
+	AtTime
 	list.OfNode
 	Limit int    `query:"limit" minimum:"1" maximum:"1000" default:"100"`
 	After string `query:"after" maxLength:"4096" doc:"The field next of the page before."`
@@ -199,7 +207,7 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 	}
 	filter, err := list.NewNodeRowFilter(s.View, in.OfNode)
 	if err == nil {
-		err = s.readDeclarationTimes(ctx)
+		err = s.prepare(ctx, in.AtTime, in.Namespace, in.Node)
 	}
 	if err != nil {
 		return nil, err
@@ -241,7 +249,7 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 				for _, d := range s.directivesOf(node) {
 					add(d.definition.Unit, s.show(&d, in.Details))
 				}
-				for _, o := range s.Overridden(node) {
+				for _, o := range s.overriddenOf(node) {
 					add(o.Unit, s.showOverridden(node, o))
 				}
 				slices.SortFunc(ofNode, func(a, b row) int { return cmp.Compare(a.shown.Directive, b.shown.Directive) })
@@ -269,7 +277,7 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 	if d.run != nil {
 		out.Mode = modeName(d.run.Enforced)
 		switch {
-		case d.run.Definition != d.definition.ID || d.run.Enforced || out.Reason != "":
+		case d.run.Definition != d.definition.ID || d.run.Enforced || out.Reason != "" || s.past != nil:
 		case enforces:
 			out.Reason = "the directive enforces, but the agent only audits: start the agent with --policy-enforce"
 		case d.definition.Mode == model.ModeEnforce:
@@ -382,6 +390,7 @@ func (s *complianceRequest) directiveByName(namespace, name string) (model.UnitI
 type reportInput struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	By        string `query:"by" enum:"policy,directive,node,group" default:"policy" doc:"Unit of a row."`
+	AtTime
 }
 
 // sums sums up the compliance of directives on nodes.
@@ -436,7 +445,7 @@ func (x *sums) show() v1.ComplianceSum {
 func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInput) (*op.Body[v1.ComplianceReport], error) {
 	err := s.RequireNamespace(ctx, in.Namespace)
 	if err == nil {
-		err = s.readDeclarationTimes(ctx)
+		err = s.prepare(ctx, in.AtTime, "", "")
 	}
 	var policies []*placedPolicy
 	if err == nil && in.By == "policy" {
@@ -477,7 +486,7 @@ func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInpu
 			}
 		}
 	}
-	out := v1.ComplianceReport{By: in.By, Items: []v1.ComplianceSum{}, Total: total.show()}
+	out := v1.ComplianceReport{By: in.By, At: in.At, Items: []v1.ComplianceSum{}, Total: total.show()}
 	worst := slices.SortedFunc(maps.Values(rows), func(a, b *sums) int {
 		x, _ := share(&a.total)
 		y, _ := share(&b.total)

@@ -39,6 +39,8 @@ type ComplianceList struct {
 type ComplianceFilter struct {
 	Namespace, Node, Directive, Policy, Status string
 	Details                                    bool // with components
+
+	At time.Time // the last runs up to this time; zero: now
 }
 
 // ComplianceSum is the compliance of all directives on the nodes of a policy, directive, node or group
@@ -55,6 +57,26 @@ type ComplianceSum struct {
 // ComplianceReport is the compliance of a namespace or of the whole fleet, summed up
 type ComplianceReport struct {
 	By    string          `json:"by"`
-	Items []ComplianceSum `json:"items"` // least compliant first
+	At    time.Time       `json:"at,omitzero"` // the past time of the runs
+	Items []ComplianceSum `json:"items"`       // least compliant first
 	Total ComplianceSum   `json:"total"`
+}
+
+// ComplianceDays is the compliance of a namespace or of the whole fleet by day (UTC), oldest first.
+type ComplianceDays struct {
+	Items []ComplianceDay `json:"items"`
+}
+
+// ComplianceDay is the compliance at the end of a day, and how components changed in it.
+type ComplianceDay struct {
+	Day        string         `json:"day"`
+	Components int            `json:"components"`
+	Percent    string         `json:"percent,omitempty" doc:"Compliant components of all."`
+	Counts     map[string]int `json:"counts" doc:"Components by status."`
+	Drifted    int            `json:"drifted" doc:"Components that stopped being compliant under the same declaration and mode."`
+	Repaired   int            `json:"repaired" doc:"Components that an agent repaired under the same declaration and mode."`
+	Remediated int            `json:"remediated" doc:"Components that became compliant again."`
+	// RemediationSeconds is the mean time for which remediated components had not been compliant.
+	RemediationSeconds float64 `json:"remediationSeconds,omitempty"`
+	Intended           int     `json:"intended" doc:"Components that changed with their declaration or mode."`
 }

@@ -33,7 +33,7 @@ func BenchmarkUnchangedRun(b *testing.B) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	events := event.New(shard.New(shard.Options{Definitions: func(model.DefinitionID) *model.Definition { return sealed }}), event.Options{Emit: func([]event.Transition) {}})
-	view := New(events.Shard)
+	view := New(events.Shard, nil)
 	r := wire.Report{Components: components, Codes: policy.NewCodes(components)}
 	for i := range components {
 		policy.Codes(r.Codes).Set(i, policy.Compliant)

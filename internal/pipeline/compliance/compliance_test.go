@@ -50,7 +50,7 @@ type testView struct {
 func newTestView() *testView {
 	v := &testView{}
 	v.events = event.New(shard.New(shard.Options{Definitions: testDefinition}), event.Options{Emit: func(list []event.Transition) { v.transitions = append(v.transitions, list...) }})
-	v.View = New(v.events.Shard)
+	v.View = New(v.events.Shard, nil)
 	return v
 }
 

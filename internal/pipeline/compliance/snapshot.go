@@ -3,6 +3,7 @@ package compliance
 import (
 	"encoding/binary"
 
+	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/policy"
@@ -17,6 +18,8 @@ func (p *partition) encode(b []byte) []byte {
 	for _, n := range p.Order() {
 		count += len(p.nodes[n])
 	}
+	b = binary.LittleEndian.AppendUint64(b, p.changed.Log)
+	b = binary.AppendUvarint(b, p.changed.Number)
 	b = binary.AppendUvarint(b, uint64(count))
 	for _, n := range p.Order() {
 		for i := range p.nodes[n] {
@@ -49,6 +52,7 @@ func (r *Run) append(b []byte) []byte {
 
 // decode reads the partition's section of a snapshot; the partition is empty and the shard has decoded its nodes.
 func (p *partition) decode(d *shard.Decoder) {
+	p.changed = journal.Position{Log: d.Fixed64(), Number: d.Uint()}
 	for range d.Count() {
 		n, known := p.Find(model.NodeID(d.Uint32()))
 		r := decodeRun(d)

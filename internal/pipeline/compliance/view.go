@@ -7,22 +7,27 @@ import (
 	"strings"
 
 	"github.com/muster-fleet/muster/internal/expect"
+	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/store/compliancelog"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // View has the last run of each directive on each node, computed from the journal. Any goroutine may call its methods.
 type View struct {
 	shard      *shard.Shard
+	history    *compliancelog.Store // nil: none
 	partitions [model.Partitions]partition
 }
 
 // partition has the runs of the nodes in one partition, guarded by the mutex of the shard's partition.
 type partition struct {
 	*shard.Partition
-	nodes [][]Run // by the shard's index of the node; ascending by unit
+	nodes   [][]Run          // by the shard's index of the node; ascending by unit
+	changed journal.Position // of the last commit with an entry of history
+	logged  journal.Position // of the last entry that history has
 }
 
 // Run is the last run of a directive on a node.
@@ -50,9 +55,9 @@ func (r *Run) Message(position int) string {
 }
 
 // New returns an empty view and registers it as a reducer of a shard. The shard needs the event reducer, too, which reads
-// each report first.
-func New(s *shard.Shard) *View {
-	v := &View{shard: s}
+// each report first. Runs that differ from the ones before them become entries of history; nil: they do not.
+func New(s *shard.Shard, history *compliancelog.Store) *View {
+	v := &View{shard: s, history: history}
 	s.Add(reducer{v})
 	return v
 }
@@ -74,9 +79,12 @@ func (v *View) Runs(node model.NodeID) []Run {
 	return slices.Clone(p.nodes[n])
 }
 
-// Definitions returns the ids of the definitions that the stored runs are of.
+// Definitions returns the ids of the definitions that runs of the view and of history are of.
 func (v *View) Definitions() map[model.DefinitionID]bool {
 	named := map[model.DefinitionID]bool{}
+	if v.history != nil {
+		named = v.history.Definitions()
+	}
 	for i := range v.partitions {
 		p := &v.partitions[i]
 		p.Lock()
@@ -94,7 +102,7 @@ func (v *View) Definitions() map[model.DefinitionID]bool {
 type reducer struct{ *View }
 
 // SectionVersion is the version of the compliance view's section in snapshots.
-const SectionVersion = 1
+const SectionVersion = 2
 
 // Section implements shard.Reducer: it returns the name and version of this reducer's part of a snapshot
 func (reducer) Section() shard.Section {
@@ -108,7 +116,11 @@ func (reducer) Claims() shard.Claims {
 
 // Reset implements shard.Reducer: it empties a partition.
 func (v reducer) Reset(p *shard.Partition, _ *expect.Engine) {
-	v.partitions[p.ID] = partition{Partition: p}
+	of := partition{Partition: p}
+	if v.history != nil {
+		of.logged = v.history.Last(p.ID)
+	}
+	v.partitions[p.ID] = of
 }
 
 // AddNode implements shard.Reducer: it makes room for the runs of a new node.
@@ -140,11 +152,18 @@ type complianceApplier struct {
 	*shard.Worker
 	view   *View
 	p      *partition // being applied
+	logged bool       // history has the entries of this commit in the partition already
 	report wire.Report
+	// changes are the entries of history in the partition.
+	changes []compliancelog.Change
 }
 
 // EnterPartition implements shard.Applier: it selects the partition of the entries that follow.
-func (w *complianceApplier) EnterPartition(p *shard.Partition) { w.p = &w.view.partitions[p.ID] }
+func (w *complianceApplier) EnterPartition(p *shard.Partition) {
+	w.leaveHistory()
+	w.p = &w.view.partitions[p.ID]
+	w.enterHistory()
+}
 
 // Signal implements shard.Applier: it keeps a run unless it knows a newer one. The event reducer has tested the report.
 func (w *complianceApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
@@ -163,6 +182,7 @@ func (w *complianceApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival
 	if found && executed < run.Executed {
 		return shard.Late
 	}
+	before := *run
 	if !found || run.Definition != c.ID || !bytes.Equal(run.Codes, r.Codes) {
 		run.Definition, run.Codes, run.Components, run.Changed = c.ID, bytes.Clone(r.Codes), len(c.Components), w.Received
 	}
@@ -170,6 +190,7 @@ func (w *complianceApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival
 	if run.Ended != r.Ended || !slices.Equal(run.Exceptions, r.Exceptions) {
 		run.Ended, run.Exceptions = strings.Clone(r.Ended), cloneExceptions(r.Exceptions)
 	}
+	w.recordChange(w.p.Node(n).ID, &before, run)
 	return shard.Applied
 }
 
@@ -196,11 +217,14 @@ func (*complianceApplier) Gap(uint32, *wire.Gap) {}
 // Forget implements shard.Applier: it deletes the runs of a directive, or of all, on one or all nodes
 func (w *complianceApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 	for _, n := range w.p.MarkedNodes(id, n) {
-		if m.Check == 0 {
-			w.p.nodes[n] = nil
-		} else if at, found := findRun(w.p.nodes[n], m.Check); found {
-			w.p.nodes[n] = slices.Delete(w.p.nodes[n], at, at+1)
+		runs := w.p.nodes[n]
+		for at := len(runs) - 1; at >= 0; at-- {
+			if m.Check == 0 || runs[at].Unit == m.Check {
+				w.recordChange(w.p.Node(n).ID, &runs[at], &Run{Unit: runs[at].Unit, Executed: w.Received})
+				runs = slices.Delete(runs, at, at+1)
+			}
 		}
+		w.p.nodes[n] = runs
 	}
 }
 
@@ -213,5 +237,10 @@ func (*complianceApplier) Period(uint32) int64 { return 0 }
 // Expire implements shard.Applier and does nothing.
 func (*complianceApplier) Expire([]uint32) {}
 
-// EndCommit implements shard.Applier and does nothing.
-func (*complianceApplier) EndCommit() {}
+// EndCommit implements shard.Applier: it hands on the entries of history, and waits while too many are not written.
+func (w *complianceApplier) EndCommit() {
+	w.leaveHistory()
+	if w.view.history != nil {
+		w.view.history.AwaitCapacity()
+	}
+}

@@ -1,0 +1,62 @@
+package apitest
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/compliancelog"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// runHistory is a store with the runs of a test server, which it writes at the first request. All of them are in partition 0.
+type runHistory struct {
+	server *Server
+	store  *compliancelog.Store
+	once   sync.Once
+}
+
+// newRunHistory opens a store that closes with the test.
+func newRunHistory(r *Server) *runHistory {
+	store := testenv.Value(compliancelog.Open(r.T.Context(), filepath.Join(r.T.TempDir(), "compliance.db"), compliancelog.Options{Now: r.Now, Logger: slog.New(slog.DiscardHandler)}))(r.T)
+	r.T.Cleanup(func() { testenv.NoError(r.T, store.Close()) })
+	return &runHistory{server: r, store: store}
+}
+
+// written returns the store with the server's runs.
+func (h *runHistory) written() *compliancelog.Store {
+	h.once.Do(func() {
+		var changes []compliancelog.Change
+		for node, runs := range h.server.Runs {
+			for _, r := range runs {
+				changes = append(changes, compliancelog.Change{After: compliancelog.State{
+					Node: node, Unit: r.Unit, Definition: r.Definition, Executed: r.Executed / int64(time.Millisecond), Changed: r.Changed / int64(time.Millisecond),
+					Enforced: r.Enforced, Components: r.Components, Codes: r.Codes,
+				}})
+			}
+		}
+		if len(changes) > 0 {
+			h.store.Append(0, journal.Position{Log: 1, Number: 1}, changes)
+		}
+	})
+	return h.store
+}
+
+// RunsAt implements compliance.History.
+func (h *runHistory) RunsAt(ctx context.Context, node model.NodeID, at time.Time) ([]compliancelog.State, error) {
+	return h.written().At(ctx, compliancelog.Selection{Node: node}, at)
+}
+
+// Changes implements compliance.History.
+func (h *runHistory) Changes(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error {
+	return h.written().Changes(ctx, compliancelog.Selection{Node: node}, since, until, visit)
+}
+
+// HistoryBegin implements compliance.History.
+func (h *runHistory) HistoryBegin(ctx context.Context) (time.Time, error) {
+	return h.written().OldestEntry(ctx)
+}

@@ -1,0 +1,238 @@
+package compliance
+
+import (
+	"context"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/api/op"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/model"
+	reducer "github.com/muster-fleet/muster/internal/pipeline/compliance"
+	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/store/compliancelog"
+)
+
+// History answers about past runs of directives; compliance.View implements it.
+type History interface {
+	// RunsAt returns the last runs of a node, or of all nodes (zero), up to a time, ascending by node and directive.
+	RunsAt(ctx context.Context, node model.NodeID, at time.Time) ([]compliancelog.State, error)
+	// Changes calls visit for each change of runs up to a time, from a checkpoint before since on.
+	Changes(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error
+	// HistoryBegin returns the time of the oldest entry; zero: there is none.
+	HistoryBegin(ctx context.Context) (time.Time, error)
+}
+
+// AtTime is the time that a request asks for.
+type AtTime struct {
+	At time.Time `query:"at" doc:"The last runs up to this time (RFC 3339), as they were reported; default now. Names, groups and policies are those of now."`
+}
+
+// pastRuns has the directives of each node with the last run up to a time.
+type pastRuns map[model.NodeID][]nodeDirective
+
+// prepare reads the times of the declarations, which decide about present runs, or the runs at a past time, of one node or of all.
+func (s *complianceRequest) prepare(ctx context.Context, of AtTime, namespace, node string) error {
+	if of.At.IsZero() {
+		return s.readDeclarationTimes(ctx)
+	}
+	var id model.NodeID
+	if node != "" {
+		known := false
+		if id, known = s.Directory.NodeByName(namespace, node); !known {
+			return s.NodeNotFoundError(ctx, namespace, node)
+		}
+	}
+	if err := s.requireHistory(ctx, of.At); err != nil {
+		return err
+	}
+	states, err := s.History.RunsAt(ctx, id, of.At)
+	if err != nil {
+		return err
+	}
+	s.past = pastRuns{}
+	for i := range states {
+		if d := s.pastDirective(&states[i]); d != nil {
+			s.past[d.node] = append(s.past[d.node], *d)
+		}
+	}
+	return nil
+}
+
+// requireHistory returns an error unless history reaches back to a time.
+func (s *complianceRequest) requireHistory(ctx context.Context, at time.Time) error {
+	begin, err := s.History.HistoryBegin(ctx)
+	if err != nil {
+		return err
+	}
+	if begin.IsZero() || at.Before(begin) {
+		e := model.Errorf(model.NotFound, "history has no directive runs at %s", at.UTC().Format(time.RFC3339))
+		if begin.IsZero() {
+			return e.WithHint("no node has reported a run yet: muster get compliance")
+		}
+		return e.WithHint("ask for a time from %s on", begin.UTC().Format(time.RFC3339))
+	}
+	return nil
+}
+
+// pastDirective returns the state of a directive on a node in the past; nil: no definition with the names of its components is left.
+func (s *complianceRequest) pastDirective(state *compliancelog.State) *nodeDirective {
+	definition := s.Definition(state.Definition).AsDirective()
+	if definition == nil || len(definition.Components) != state.Components {
+		return nil
+	}
+	d := &nodeDirective{node: state.Node, definition: definition, codes: make([]policy.Status, state.Components), run: &reducer.Run{
+		Unit: state.Unit, Definition: state.Definition, Components: state.Components, Codes: state.Codes, Enforced: state.Enforced,
+		Executed: state.Executed * int64(time.Millisecond), Changed: state.Changed * int64(time.Millisecond),
+	}}
+	for i := range d.codes {
+		d.codes[i] = state.Codes.At(i)
+	}
+	if state.Ended {
+		d.why = "the run ended before its last component"
+	}
+	return d
+}
+
+// overriddenOf returns the directives of a node that others override now. History has no overridden directives of the past.
+func (s *complianceRequest) overriddenOf(node model.NodeID) []directory.Override {
+	if s.past != nil {
+		return nil
+	}
+	return s.Overridden(node)
+}
+
+// maxReportDays bounds the days of a report.
+const maxReportDays = 400
+
+// daySums has the changes of one day.
+type daySums struct {
+	counts                                  policy.Counts // added and removed
+	drifted, repaired, remediated, intended int           // components
+	unfulfilled                             time.Duration // of remediated components, together
+}
+
+// component identifies a component of a directive on a node.
+type component struct {
+	node     model.NodeID
+	unit     model.UnitID
+	position int
+}
+
+// dayReport computes a report by day from the changes of runs.
+type dayReport struct {
+	since int64 // Unix ms
+	first policy.Counts
+	days  []daySums
+	wrong map[component]int64 // when each component became unfulfilled, Unix ms
+}
+
+// add adds one change of a run.
+func (r *dayReport) add(c *compliancelog.Change) {
+	before, _ := c.Before.Codes.Counts(c.Before.Components)
+	after, _ := c.After.Codes.Counts(c.After.Components)
+	day := &daySums{}
+	sums := &r.first
+	if c.After.Executed > r.since {
+		day = &r.days[(c.After.Executed-r.since-1)/(24*time.Hour).Milliseconds()]
+		sums = &day.counts
+	}
+	sums.Add(&after)
+	for s, n := range before {
+		sums[s] -= n
+	}
+	intended := c.Intended()
+	for i := range max(c.Before.Components, c.After.Components) {
+		at := component{c.After.Node, c.After.Unit, i}
+		was, is := policy.Missing, policy.Missing
+		had, has := i < c.Before.Components, i < c.After.Components
+		if had {
+			was = c.Before.Codes.At(i)
+		}
+		if has {
+			is = c.After.Codes.At(i)
+		}
+		if intended && c.Before.Definition != c.After.Definition || !has {
+			delete(r.wrong, at) // position i is another component now
+		}
+		since, wrong := r.wrong[at]
+		switch {
+		case has && !is.Fulfilled() && !wrong:
+			r.wrong[at] = c.After.Changed
+		case is.Fulfilled() && wrong:
+			delete(r.wrong, at)
+			day.remediated++
+			day.unfulfilled += time.Duration(c.After.Executed-since) * time.Millisecond
+		}
+		switch {
+		case had == has && was == is:
+		case intended:
+			day.intended++
+		case is == policy.Repaired:
+			day.repaired++
+		case was.Fulfilled() && !is.Fulfilled():
+			day.drifted++
+		}
+	}
+}
+
+// reportDays reports the compliance of each day.
+func (s *complianceRequest) reportDays(ctx context.Context, in *struct {
+	Namespace string    `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
+	Since     time.Time `query:"since" doc:"Start (RFC 3339), rounded down to a day; default 30 days ago."`
+	Until     time.Time `query:"until" doc:"End (RFC 3339); default now."`
+}) (*op.Body[v1.ComplianceDays], error) {
+	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
+		return nil, err
+	}
+	const day = 24 * time.Hour
+	until := in.Until
+	if now := s.Now(); until.IsZero() || until.After(now) {
+		until = now
+	}
+	since := in.Since
+	if since.IsZero() {
+		since = until.Add(-30 * day)
+	}
+	begin, err := s.History.HistoryBegin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if since.Before(begin) {
+		since = begin
+	}
+	if since = since.UTC().Truncate(day); until.Sub(since) > maxReportDays*day {
+		return nil, model.Errorf(model.Invalid, "%d days are more than %d", until.Sub(since)/day, maxReportDays).WithHint("ask for a shorter period: since and until")
+	}
+	if begin.IsZero() || !since.Before(until) {
+		return op.Answer(v1.ComplianceDays{Items: []v1.ComplianceDay{}}), nil
+	}
+	nodes := map[model.NodeID]bool{}
+	for _, id := range s.Directory.Nodes(in.Namespace) {
+		nodes[id] = true
+	}
+	r := dayReport{since: since.UnixMilli(), days: make([]daySums, (until.Sub(since)-1)/day+1), wrong: map[component]int64{}}
+	err = s.History.Changes(ctx, 0, since, until, func(c *compliancelog.Change) {
+		if nodes[c.After.Node] {
+			r.add(c)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := v1.ComplianceDays{Items: []v1.ComplianceDay{}}
+	counts := r.first
+	for i := range r.days {
+		d := &r.days[i]
+		counts.Add(&d.counts)
+		row := v1.ComplianceDay{
+			Day: since.Add(time.Duration(i) * day).Format(time.DateOnly), Components: counts.Total(), Percent: counts.Compliance(2), Counts: showCounts(&counts),
+			Drifted: d.drifted, Repaired: d.repaired, Remediated: d.remediated, Intended: d.intended,
+		}
+		if d.remediated > 0 {
+			row.RemediationSeconds = (d.unfulfilled / time.Duration(d.remediated)).Seconds()
+		}
+		out.Items = append(out.Items, row)
+	}
+	return op.Answer(out), nil
+}

@@ -1,0 +1,108 @@
+package compliance
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/compliancelog"
+)
+
+// enterHistory prepares the entries of a commit. A replay leaves out those that history has. Where the entries of history do not
+// lead to the runs of the view, because the store is new or older than the snapshot, or has entries of a journal that was replaced
+// since, a checkpoint comes first.
+func (w *complianceApplier) enterHistory() {
+	p, log := w.p, w.view.history
+	if log == nil {
+		return
+	}
+	w.logged = p.logged.Log == w.Position.Log && w.Position.Number <= p.logged.Number
+	again := !w.logged && p.logged != p.changed
+	if !again && !log.CheckpointDue(p.ID) {
+		return
+	}
+	var states []compliancelog.State
+	for _, n := range p.Order() {
+		for i := range p.nodes[n] {
+			states = append(states, p.nodes[n][i].state(p.Node(n).ID))
+		}
+	}
+	log.Checkpoint(p.ID, p.changed, w.Received/int64(time.Millisecond), states, again)
+	p.logged = p.changed
+}
+
+// recordChange makes an entry of a run that differs from the one before it.
+func (w *complianceApplier) recordChange(node model.NodeID, before, after *Run) {
+	if before.Definition == after.Definition && before.Enforced == after.Enforced && (before.Ended == "") == (after.Ended == "") && bytes.Equal(before.Codes, after.Codes) {
+		return
+	}
+	w.p.changed = w.Position
+	if w.view.history == nil || w.logged {
+		return
+	}
+	w.p.logged = w.Position
+	w.changes = append(w.changes, compliancelog.Change{Before: before.state(node), After: after.state(node)})
+}
+
+// leaveHistory hands the entries of a commit in a partition to history, all at once: history never has a part of them.
+func (w *complianceApplier) leaveHistory() {
+	if len(w.changes) > 0 {
+		w.view.history.Append(w.p.ID, w.Position, w.changes)
+		clear(w.changes)
+		w.changes = w.changes[:0]
+	}
+}
+
+// state converts a run to a state of history.
+func (r *Run) state(node model.NodeID) compliancelog.State {
+	return compliancelog.State{
+		Node: node, Unit: r.Unit, Definition: r.Definition, Executed: r.Executed / int64(time.Millisecond), Changed: r.Changed / int64(time.Millisecond),
+		Enforced: r.Enforced, Ended: r.Ended != "", Components: r.Components, Codes: r.Codes,
+	}
+}
+
+// selectNode returns the selection of a node, zero for all; ok is false if the view does not know the node.
+func (v *View) selectNode(node model.NodeID) (of compliancelog.Selection, ok bool) {
+	if node == 0 {
+		return of, true
+	}
+	p := v.shard.PartitionOf(node)
+	if p == nil {
+		return of, false
+	}
+	return compliancelog.Selection{Node: node, Partition: p.ID}, true
+}
+
+// RunsAt returns the last runs of a node, or of all nodes (zero), up to a time, ascending by node and directive, as history has
+// them.
+func (v *View) RunsAt(ctx context.Context, node model.NodeID, at time.Time) ([]compliancelog.State, error) {
+	of, ok := v.selectNode(node)
+	if !ok {
+		return nil, nil
+	}
+	return v.history.At(ctx, of, at)
+}
+
+// Changes calls visit for the changes of runs that compliancelog.Store.Changes returns.
+func (v *View) Changes(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error {
+	of, ok := v.selectNode(node)
+	if !ok {
+		return nil
+	}
+	return v.history.Changes(ctx, of, since, until, visit)
+}
+
+// FlushHistory writes the entries of history up to a position of the journal.
+func (v *View) FlushHistory(ctx context.Context, at journal.Position) error {
+	if err := v.shard.WaitApplied(ctx, at); err != nil {
+		return err
+	}
+	return v.history.Flush(ctx)
+}
+
+// HistoryBegin returns the time of the oldest entry of history; zero: there is none.
+func (v *View) HistoryBegin(ctx context.Context) (time.Time, error) {
+	return v.history.OldestEntry(ctx)
+}

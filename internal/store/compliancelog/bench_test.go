@@ -1,0 +1,111 @@
+//go:build unix
+
+package compliancelog
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/policy"
+)
+
+// BenchmarkHistory writes 30 days of 12,000 nodes with a directive of 1,100 components, of which 1 % change each day, each in a run
+// of its own: the most expensive way. It reports the bytes on disk, the processor time of a change, and the time to read a node and
+// the fleet on the day that lies longest behind a checkpoint.
+func BenchmarkHistory(b *testing.B) {
+	const nodes, components, days = 12000, 1100, 30
+	for b.Loop() {
+		s := openStore(b, filepath.Join(b.TempDir(), "compliance.db"), Options{})
+		random := rand.New(rand.NewPCG(1, 1))
+		states := make([]State, nodes)
+		number, day := uint64(0), (24 * time.Hour).Milliseconds()
+		began := cpuTime()
+		record := func(after State) {
+			n := after.Node - 1
+			p := model.Partition(n % model.Partitions)
+			number++
+			at := journal.Position{Log: 1, Number: number}
+			if s.CheckpointDue(p) {
+				var all []State
+				for i := int(p); i < nodes; i += model.Partitions {
+					all = append(all, states[i])
+				}
+				s.Checkpoint(p, at, after.Executed-1, all, false)
+			}
+			s.Append(p, at, []Change{{states[n], after}})
+			states[n] = after
+		}
+		flush := func() {
+			if err := s.Flush(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for n := range nodes {
+			codes := policy.NewCodes(components)
+			for i := range components {
+				codes.Set(i, policy.Compliant)
+			}
+			record(State{Node: model.NodeID(n + 1), Unit: 1000, Definition: 5, Executed: 1000, Changed: 1000, Components: components, Codes: codes})
+		}
+		flush()
+		_, first, err := s.db.FileSize(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		const changes = nodes * components / 100
+		for d := range days {
+			for i := range changes {
+				after := states[random.IntN(nodes)]
+				after.Codes = slices.Clone(after.Codes)
+				k := random.IntN(components)
+				after.Codes.Set(k, policy.Compliant+policy.NonCompliant-after.Codes.At(k))
+				after.Executed = int64(d)*day + int64(i)*day/changes + 2000
+				after.Changed = after.Executed
+				record(after)
+				if i%(changes/24) == 0 { // the server writes each minute: the bytes on disk are the same
+					flush()
+				}
+			}
+		}
+		flush()
+		spent := cpuTime() - began
+		_, used, err := s.db.FileSize(b.Context())
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(used-first)/days/changes, "B/change")
+		b.ReportMetric(float64(used-first)/days/nodes, "B/node-day")
+		b.ReportMetric(float64(used-first)/days*365/1e6, "MB/year")
+		b.ReportMetric(float64(spent.Nanoseconds())/days/changes, "cpu-ns/change")
+		read := func(of Selection, metric string) {
+			worst := time.Duration(0)
+			for _, d := range []int64{3, 12, 17, 22, 29} {
+				began := cpuTime()
+				found, err := s.At(b.Context(), of, time.UnixMilli(d*day))
+				if err != nil || len(found) == 0 {
+					b.Fatal(len(found), err)
+				}
+				worst = max(worst, cpuTime()-began)
+			}
+			b.ReportMetric(float64(worst.Microseconds())/1000, metric)
+		}
+		read(Selection{Node: 7, Partition: 6}, "ms/node")
+		read(Selection{}, "ms/fleet")
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// cpuTime returns the processor time that the process has used.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail for the own process
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

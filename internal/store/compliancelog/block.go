@@ -1,0 +1,345 @@
+package compliancelog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// State is the last run of a directive on a node at some time.
+type State struct {
+	Node       model.NodeID
+	Unit       model.UnitID
+	Definition model.DefinitionID
+	Executed   int64 // end of the first run in this state, Unix ms
+	Changed    int64 // end of the first run with these codes, Unix ms
+	Enforced   bool
+	Ended      bool // the run ended before its last component
+	Components int
+	Codes      policy.Codes
+}
+
+// Change is one entry: the states of a directive on a node before and after a run. Before.Definition is zero where no run was
+// before; After.Definition is zero where the directive left the node.
+type Change struct{ Before, After State }
+
+// Intended reports whether the declaration or the mode changed, so that other codes are no drift.
+func (c *Change) Intended() bool {
+	return c.Before.Definition != c.After.Definition || c.Before.Enforced != c.After.Enforced
+}
+
+// key identifies a state.
+type key struct {
+	node model.NodeID
+	unit model.UnitID
+}
+
+// Flags of an entry.
+const (
+	flagRemoved    = 1 << iota // the directive left the node
+	flagDefinition             // another definition: its id follows
+	flagWhole                  // the number of components and all codes follow, instead of the codes that changed
+	flagOne                    // one code changed: their number is left out
+	flagEnforced
+	flagEnded
+
+	knownFlags = flagEnded<<1 - 1
+)
+
+// encoder appends entries to a block. An entry names node and directive by the number of the first entry of the block that has them
+// (from 1), or by 0 and their ids; its time is the difference to the entry before.
+type encoder struct {
+	data     []byte
+	keys     map[key]int
+	executed int64 // of the last entry
+	begun    int64 // earliest Executed of the block; 0: no entry
+}
+
+// append appends an entry.
+func (e *encoder) append(c *Change) {
+	a := &c.After
+	k := key{a.Node, a.Unit}
+	if number, known := e.keys[k]; known {
+		e.data = binary.AppendUvarint(e.data, uint64(number))
+	} else {
+		if e.keys == nil {
+			e.keys = map[key]int{}
+		}
+		e.keys[k] = len(e.keys) + 1
+		e.data = binary.AppendUvarint(append(e.data, 0), uint64(a.Node))
+		e.data = binary.AppendUvarint(e.data, uint64(a.Unit))
+	}
+	e.data = binary.AppendVarint(e.data, a.Executed-e.executed)
+	if e.executed = a.Executed; e.begun == 0 || a.Executed < e.begun {
+		e.begun = a.Executed
+	}
+	if a.Definition == 0 {
+		e.data = append(e.data, flagRemoved)
+		return
+	}
+	flags, count, changes := byte(0), 0, []byte(nil)
+	if c.Before.Definition != a.Definition {
+		flags |= flagDefinition | flagWhole
+	} else if count, changes = differenceOf(c.Before.Codes, a.Codes, a.Components); len(changes) >= len(a.Codes) && len(changes) > 0 {
+		flags |= flagWhole
+	} else if count == 1 {
+		flags |= flagOne
+	}
+	if a.Enforced {
+		flags |= flagEnforced
+	}
+	if a.Ended {
+		flags |= flagEnded
+	}
+	e.data = append(e.data, flags)
+	if flags&flagDefinition != 0 {
+		e.data = binary.AppendUvarint(e.data, uint64(a.Definition))
+	}
+	switch {
+	case flags&flagWhole != 0:
+		e.data = append(binary.AppendUvarint(e.data, uint64(a.Components)), a.Codes...)
+	case flags&flagOne != 0:
+		e.data = append(e.data, changes...)
+	default:
+		e.data = append(binary.AppendUvarint(e.data, uint64(count)), changes...)
+	}
+}
+
+// differenceOf returns how many codes differ, and encodes for each the components since the last one and its new code.
+func differenceOf(before, after policy.Codes, components int) (count int, changes []byte) {
+	next := 0
+	for i := range components {
+		if code := after.At(i); code != before.At(i) {
+			changes = binary.AppendUvarint(changes, uint64(i-next)<<3|uint64(code))
+			count, next = count+1, i+1
+		}
+	}
+	return count, changes
+}
+
+// errBlock reports a block that is damaged.
+var errBlock = errors.New("the block is damaged")
+
+// reading selects the entries that decode applies.
+type reading struct {
+	states map[key]*State // by node and directive
+	until  int64          // Unix ms; the reader leaves out later entries
+	wanted func(model.NodeID) bool
+	visit  func(*Change) // nil: nobody asks. The change and its codes are valid until it returns
+	before policy.Codes  // of the change
+}
+
+// decode applies the entries of a block to the states.
+func (r *reading) decode(data []byte) error {
+	d := decoder{rest: data}
+	executed := int64(0)
+	for len(d.rest) > 0 {
+		k := d.key()
+		executed += d.varint()
+		flags := d.byte()
+		removed, relevant := flags&flagRemoved != 0, executed <= r.until && r.wanted(k.node)
+		if d.failed || flags > knownFlags || removed && flags != flagRemoved || flags&(flagDefinition|flagWhole) == flagDefinition || flags&(flagOne|flagWhole) == flagOne|flagWhole {
+			return errBlock
+		}
+		c := Change{After: State{Node: k.node, Unit: k.unit}}
+		state := r.states[k]
+		if state != nil {
+			c.Before, c.After = *state, *state
+		}
+		a := &c.After
+		a.Executed, a.Enforced, a.Ended = executed, flags&flagEnforced != 0, flags&flagEnded != 0
+		if flags&flagDefinition != 0 {
+			a.Definition = model.DefinitionID(d.uvarint(math.MaxUint32))
+		}
+		same := false
+		switch {
+		case removed:
+			*a = State{Node: k.node, Unit: k.unit, Executed: executed}
+		case flags&flagWhole != 0:
+			a.Components = int(d.uvarint(wire.MaxComponents))
+			codes := policy.Codes(d.bytes((a.Components + 1) / 2))
+			if d.failed || codes.Check(a.Components) != nil {
+				return errBlock
+			}
+			a.Codes = slices.Clone(codes)
+			same = bytes.Equal(codes, c.Before.Codes)
+		case !relevant:
+			d.skipDifferences(flags)
+		default:
+			if r.visit != nil {
+				r.before = append(r.before[:0], c.Before.Codes...)
+				c.Before.Codes = r.before
+			}
+			same = d.applyDifferences(a, flags) == 0
+		}
+		if d.failed || relevant && !removed && a.Definition == 0 {
+			return errBlock
+		}
+		if !relevant {
+			continue
+		}
+		if a.Changed = executed; same && a.Definition == c.Before.Definition {
+			a.Changed = c.Before.Changed
+		}
+		if r.visit != nil {
+			r.visit(&c)
+		}
+		switch {
+		case removed:
+			delete(r.states, k)
+		case state != nil:
+			*state = *a
+		default:
+			r.states[k] = &State{}
+			*r.states[k] = *a
+		}
+	}
+	return nil
+}
+
+// decoder reads the parts of entries of a block.
+type decoder struct {
+	rest   []byte
+	failed bool
+	keys   []key // of the entries before
+}
+
+// key reads node and directive of an entry.
+func (d *decoder) key() (k key) {
+	number := d.uvarint(math.MaxUint32)
+	switch {
+	case number == 0:
+		k = key{model.NodeID(d.uvarint(math.MaxUint32)), model.UnitID(d.uvarint(math.MaxUint32))}
+		d.keys = append(d.keys, k)
+	case number <= uint64(len(d.keys)):
+		return d.keys[number-1]
+	}
+	if k.node == 0 || k.unit == 0 {
+		d.failed = true
+	}
+	return k
+}
+
+// changedCodes returns the number of codes that follow.
+func (d *decoder) changedCodes(flags byte) uint64 {
+	if flags&flagOne != 0 {
+		return 1
+	}
+	return d.uvarint(wire.MaxComponents)
+}
+
+// skipDifferences skips the codes that changed.
+func (d *decoder) skipDifferences(flags byte) {
+	for range d.changedCodes(flags) {
+		d.uvarint(wire.MaxComponents << 3)
+	}
+}
+
+// applyDifferences changes the codes of a state in place, and returns how many.
+func (d *decoder) applyDifferences(a *State, flags byte) (changed int) {
+	next := uint64(0)
+	for range d.changedCodes(flags) {
+		change := d.uvarint(wire.MaxComponents << 3)
+		if next += change >> 3; d.failed || next >= uint64(a.Components) {
+			d.failed = true
+			return changed
+		}
+		if code := policy.Status(change & 7); code != a.Codes.At(int(next)) {
+			a.Codes.Set(int(next), code)
+			changed++
+		}
+		next++
+	}
+	return changed
+}
+
+// varint reads a signed number.
+func (d *decoder) varint() int64 {
+	v, n := binary.Varint(d.rest)
+	if n <= 0 {
+		d.failed, d.rest = true, nil
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+// uvarint reads a number up to a limit.
+func (d *decoder) uvarint(most uint64) uint64 {
+	v, n := binary.Uvarint(d.rest)
+	if n <= 0 || v > most {
+		d.failed, d.rest = true, nil
+		return 0
+	}
+	d.rest = d.rest[n:]
+	return v
+}
+
+// byte reads one byte.
+func (d *decoder) byte() byte {
+	if b := d.bytes(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+// bytes reads n bytes.
+func (d *decoder) bytes(n int) []byte {
+	if n > len(d.rest) {
+		d.failed, d.rest = true, nil
+		return nil
+	}
+	b := d.rest[:n]
+	d.rest = d.rest[n:]
+	return b
+}
+
+// Forms of a stored block: its first byte.
+const (
+	formPlain byte = 1 // the entries
+	formZstd  byte = 2 // compressed entries
+)
+
+// compression compresses complete blocks.
+type compression struct {
+	writer *zstd.Encoder
+	reader *zstd.Decoder
+}
+
+// maxBlock bounds a block in memory: a checkpoint of a partition with 4,000 nodes of 10,000 components.
+const maxBlock = 64 << 20
+
+// newCompression returns a compression.
+func newCompression() (c compression, err error) {
+	if c.writer, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true)); err == nil {
+		c.reader, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxBlock))
+	}
+	return c, err
+}
+
+// seal returns a complete block in its stored form.
+func (c *compression) seal(data []byte) []byte { return c.writer.EncodeAll(data, []byte{formZstd}) }
+
+// open returns the entries of a stored block.
+func (c *compression) open(stored []byte) ([]byte, error) {
+	switch {
+	case len(stored) > 0 && stored[0] == formPlain:
+		return stored[1:], nil
+	case len(stored) > 0 && stored[0] == formZstd:
+		data, err := c.reader.DecodeAll(stored[1:], nil)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errBlock, err)
+		}
+		return data, nil
+	}
+	return nil, errBlock
+}

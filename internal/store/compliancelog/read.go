@@ -1,0 +1,166 @@
+package compliancelog
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/sqldb"
+)
+
+// storedBlock is a block as a reader gets it.
+type storedBlock struct {
+	kind int
+	body []byte
+}
+
+// read applies to r the entries of a partition from the last checkpoint up to since (Unix ms) on.
+func (s *Store) read(ctx context.Context, p model.Partition, since int64, r *reading) error {
+	low, high := int64(p)<<idShift, (int64(p)+1)<<idShift-1
+	first, err := sqldb.QueryValue[int64](ctx, s.db, "the last checkpoint",
+		`SELECT COALESCE(MAX(id), 0) FROM compliance_blocks WHERE id >= ? AND id <= ? AND checkpoint > 0 AND ended <= ?`, low, high, since)
+	if err != nil {
+		return err
+	}
+	blocks, err := sqldb.List(ctx, s.db, "blocks", func(scan sqldb.Scan) (b storedBlock, err error) {
+		err = scan(&b.kind, &b.body)
+		return b, err
+	}, `SELECT checkpoint, body FROM compliance_blocks WHERE id IN (SELECT id FROM compliance_blocks WHERE id >= ? AND id <= ? AND begun <= ?) ORDER BY id`,
+		max(first, low), high, r.until)
+	if err != nil {
+		return err
+	}
+	for i, b := range blocks {
+		switch {
+		case i == 0 || b.kind == differences:
+			if b.body, err = s.open(b.body); err == nil {
+				err = r.decode(b.body)
+			}
+			if err != nil {
+				return fmt.Errorf("read the history of compliance in %s, partition %d: %w", s.db.Name(), p, err)
+			}
+		case b.kind == restart:
+			return nil
+		}
+	}
+	return nil
+}
+
+// Selection selects a node, of the partition that it is in. The zero value selects all nodes.
+type Selection struct {
+	Node      model.NodeID
+	Partition model.Partition
+}
+
+// partitions returns the partitions that have selected nodes.
+func (w Selection) partitions() []model.Partition {
+	if w.Node != 0 {
+		return []model.Partition{w.Partition}
+	}
+	all := make([]model.Partition, model.Partitions)
+	for p := range all {
+		all[p] = model.Partition(p)
+	}
+	return all
+}
+
+// At returns the last runs of the selected nodes up to a time, ascending by node and directive.
+func (s *Store) At(ctx context.Context, of Selection, at time.Time) ([]State, error) {
+	states := map[key]*State{}
+	err := s.changes(ctx, of, at, at, states, nil)
+	out := make([]State, 0, len(states))
+	for _, state := range states {
+		out = append(out, *state)
+	}
+	slices.SortFunc(out, func(a, b State) int { return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Unit, b.Unit)) })
+	return out, err
+}
+
+// Changes calls visit for each entry of the selected nodes up to a time, from the last checkpoint before since on: an entry up to
+// since belongs to the states at since. The entries of one node come in their order. visit keeps neither
+// the change nor its codes.
+func (s *Store) Changes(ctx context.Context, of Selection, since, until time.Time, visit func(*Change)) error {
+	return s.changes(ctx, of, since, until, map[key]*State{}, visit)
+}
+
+// changes reads the entries of the selected nodes into states.
+func (s *Store) changes(ctx context.Context, of Selection, since, until time.Time, states map[key]*State, visit func(*Change)) error {
+	if err := s.Flush(ctx); err != nil {
+		return err
+	}
+	for _, p := range of.partitions() {
+		r := reading{states: states, until: until.UnixMilli(), wanted: func(id model.NodeID) bool { return of.Node == 0 || id == of.Node }, visit: visit}
+		if err := s.read(ctx, p, since.UnixMilli(), &r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// OldestEntry returns the time of the oldest entry; zero: there is none.
+func (s *Store) OldestEntry(ctx context.Context) (time.Time, error) {
+	ms, err := sqldb.QueryValue[int64](ctx, s.db, "the oldest entry", `SELECT COALESCE(MIN(begun), 0) FROM compliance_blocks`)
+	if err != nil || ms == 0 {
+		return time.Time{}, err
+	}
+	return time.UnixMilli(ms), nil
+}
+
+// Clean removes entries that only lead to states before the retention began, and in a SQLite file above its budget the oldest ones.
+func (s *Store) Clean(ctx context.Context, now time.Time) error {
+	if s.opts.Retention > 0 {
+		if _, err := s.removeBefore(ctx, now.Add(-s.opts.Retention).UnixMilli()); err != nil {
+			return err
+		}
+	}
+	for s.opts.Budget > 0 && s.db.Dialect == sqldb.SQLite {
+		_, used, err := s.db.FileSize(ctx)
+		if err != nil || used <= s.opts.Budget {
+			return err
+		}
+		oldest, err := sqldb.QueryValue[int64](ctx, s.db, "the oldest checkpoint after the first blocks",
+			`SELECT COALESCE(MIN(ended), 0) FROM compliance_blocks b WHERE checkpoint > 0
+				AND EXISTS (SELECT 1 FROM compliance_blocks o WHERE o.id < b.id AND o.id >= (b.id >> 40) << 40)`)
+		if err != nil || oldest == 0 {
+			return err
+		}
+		// A sixteenth of the time at once, so that a full store is not cleaned for each block.
+		cut := oldest + (now.UnixMilli()-oldest)/16
+		removed, err := s.removeBefore(ctx, cut)
+		if err != nil || removed == 0 {
+			return err
+		}
+		s.opts.Logger.Warn("the history of compliance is full: removed the oldest entries", "before", time.UnixMilli(cut).UTC(), "budget", model.Size(s.opts.Budget))
+	}
+	return nil
+}
+
+// removeBefore removes the blocks before the last checkpoint of each partition up to a time, and definitions that no entry after it
+// names. It returns how many blocks were removed.
+func (s *Store) removeBefore(ctx context.Context, before int64) (removed int64, err error) {
+	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		result, err := tx.Exec(ctx, `DELETE FROM compliance_blocks WHERE EXISTS (SELECT 1 FROM compliance_blocks c
+			WHERE c.checkpoint > 0 AND c.ended <= ? AND c.id > compliance_blocks.id AND c.id < ((compliance_blocks.id >> 40) + 1) << 40)`, before)
+		if err == nil {
+			removed, err = result.RowsAffected()
+		}
+		if err == nil {
+			_, err = tx.Exec(ctx, `DELETE FROM compliance_definitions WHERE last < ?`, before)
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("remove old entries of the history of compliance: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, last := range s.definitions {
+		if last < before && !s.renamed[id] {
+			delete(s.definitions, id)
+		}
+	}
+	return removed, nil
+}

@@ -1,0 +1,384 @@
+package compliancelog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/sqldb"
+)
+
+// schema has one step for each version of the tables. The id of a block is its partition and its number in it, so that the blocks
+// of a partition lie together. The index has all that a reader needs to choose blocks without reading them.
+var schema = []string{`
+	CREATE TABLE compliance_blocks (
+		id {id}, checkpoint BIGINT NOT NULL, begun BIGINT NOT NULL, ended BIGINT NOT NULL, log BIGINT NOT NULL, number BIGINT NOT NULL, body {blob} NOT NULL);
+	CREATE INDEX compliance_blocks_times ON compliance_blocks (id, checkpoint, begun, ended);
+	CREATE TABLE compliance_definitions (definition BIGINT PRIMARY KEY, last BIGINT NOT NULL);
+	CREATE TABLE compliance_life (one BIGINT PRIMARY KEY, identity BIGINT NOT NULL);
+`}
+
+// singleRow writes the row of compliance_life.
+const singleRow = `INSERT INTO compliance_life (one, identity) VALUES (1, 0) ON CONFLICT DO NOTHING`
+
+// Kinds of blocks.
+const (
+	differences = 0
+	checkpoint  = 1 // all runs of the partition
+	restart     = 2 // a checkpoint: the blocks before it miss entries, or have too many
+)
+
+// Sizes of blocks in bytes, before compression.
+const (
+	blockSize       = 4 << 10  // a block of so many bytes is complete
+	leastCheckpoint = 64 << 10 // a checkpoint follows so many bytes of differences,
+	checkpointShare = 2        // and so many times the bytes of the last checkpoint
+	maxPending      = 16 << 20 // bytes of complete blocks that wait for the database; appliers wait beyond it
+	idShift         = 40       // of the partition in the id of a block
+	flushEvery      = time.Minute
+	cleanEvery      = time.Hour
+)
+
+// Options configures a Store.
+type Options struct {
+	Retention time.Duration // entries are kept so long; zero: for ever
+	Budget    int64         // bytes in a SQLite file; zero: no bound
+	Now       func() time.Time
+	Logger    *slog.Logger
+}
+
+// Store is the history of directive runs. It is safe for concurrent use; entries of a partition come in their order.
+type Store struct {
+	db     *sqldb.DB
+	insert *sqldb.Inserter[block]
+	named  *sqldb.Inserter[namedDefinition]
+	opts   Options
+	compression
+
+	flushing sync.Mutex // serializes Flush
+
+	mu          sync.Mutex
+	room        sync.Cond // signals that pending has become smaller, or that the store closes
+	partitions  [model.Partitions]partitionBlocks
+	definitions map[model.DefinitionID]int64 // that entries name, with the time of the last one, Unix ms
+	renamed     map[model.DefinitionID]bool  // those whose time is not written yet
+	pending     int                          // bytes of complete blocks that are not written
+	closed      bool
+}
+
+// partitionBlocks has the entries of one partition that are not written yet.
+type partitionBlocks struct {
+	full            []block // complete and not written
+	open            block   // without its body
+	entries         encoder // of open
+	written         int     // bytes of entries that are written
+	last            journal.Position
+	differences     int // bytes of entries since the last checkpoint
+	checkpointBytes int // of the last checkpoint
+}
+
+// block is a row of compliance_blocks.
+type block struct {
+	id           int64
+	kind         int
+	begun, ended int64            // earliest and latest time of an entry, Unix ms
+	last         journal.Position // of its last entry
+	body         []byte           // entries, not compressed
+	stored       []byte           // form of the row
+}
+
+// namedDefinition is a row of compliance_definitions.
+type namedDefinition struct {
+	id   model.DefinitionID
+	last int64
+}
+
+// Open opens the store at dsn (see sqldb.Open) and creates its tables.
+func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
+	db, err := sqldb.Open(ctx, dsn, "compliance")
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{db: db, opts: o, definitions: map[model.DefinitionID]int64{}, renamed: map[model.DefinitionID]bool{}}
+	s.room.L = &s.mu
+	if err := s.load(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+// Repair copies the readable rows of a damaged store into a new file, and returns the losses as sentences.
+func Repair(ctx context.Context, dsn string) (losses []string, err error) {
+	return sqldb.Repair(ctx, dsn, "compliance", schema, singleRow)
+}
+
+// load prepares the statements, and reads where each partition ends.
+func (s *Store) load(ctx context.Context) (err error) {
+	if err = s.db.Migrate(ctx, schema); err != nil {
+		return err
+	}
+	if _, err = sqldb.Identity(ctx, s.db, "compliance_life", singleRow); err != nil {
+		return err
+	}
+	if s.compression, err = newCompression(); err != nil {
+		return err
+	}
+	s.insert, err = sqldb.NewInserter(ctx, s.db, "compliance_blocks (id, checkpoint, begun, ended, log, number, body)",
+		"ON CONFLICT (id) DO UPDATE SET begun = excluded.begun, ended = excluded.ended, log = excluded.log, number = excluded.number, body = excluded.body",
+		func(args []any, b *block) []any {
+			return append(args, b.id, b.kind, b.begun, b.ended, int64(b.last.Log), int64(b.last.Number), b.stored)
+		})
+	if err != nil {
+		return err
+	}
+	s.named, err = sqldb.NewInserter(ctx, s.db, "compliance_definitions (definition, last)", "ON CONFLICT (definition) DO UPDATE SET last = excluded.last",
+		func(args []any, d *namedDefinition) []any { return append(args, int64(d.id), d.last) })
+	if err != nil {
+		return err
+	}
+	definitions, err := sqldb.List(ctx, s.db, "definitions", func(scan sqldb.Scan) (d namedDefinition, err error) {
+		err = scan(&d.id, &d.last)
+		return d, err
+	}, `SELECT definition, last FROM compliance_definitions`)
+	if err != nil {
+		return err
+	}
+	for _, d := range definitions {
+		s.definitions[d.id] = d.last
+	}
+	blocks, err := sqldb.List(ctx, s.db, "last blocks", func(scan sqldb.Scan) (b block, err error) {
+		var log, number int64
+		err = scan(&b.id, &log, &number)
+		b.last = journal.Position{Log: uint64(log), Number: uint64(number)}
+		return b, err
+	}, `SELECT id, log, number FROM compliance_blocks WHERE id IN (SELECT MAX(id) FROM compliance_blocks GROUP BY id >> `+fmt.Sprint(idShift)+`)`)
+	if err != nil {
+		return err
+	}
+	for p := range s.partitions {
+		s.partitions[p].open.id = int64(p)<<idShift | 1
+	}
+	for _, b := range blocks {
+		p := &s.partitions[b.id>>idShift]
+		p.last, p.open.id = b.last, b.id+1
+	}
+	return nil
+}
+
+// Last returns the position of the last entry of a partition; zero: none.
+func (s *Store) Last(p model.Partition) journal.Position {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.partitions[p].last
+}
+
+// Append adds the entries of a commit in a partition, in their order.
+func (s *Store) Append(id model.Partition, at journal.Position, changes []Change) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &s.partitions[id]
+	for i := range changes {
+		c := &changes[i]
+		before := len(p.entries.data)
+		p.entries.append(c)
+		p.differences += len(p.entries.data) - before
+		p.open.ended = max(p.open.ended, c.After.Executed)
+		if c.Before.Definition != c.After.Definition {
+			s.noteDefinitions(c)
+		}
+	}
+	if p.last = at; len(p.entries.data) >= blockSize {
+		s.completeBlock(p, differences)
+	}
+}
+
+// noteDefinitions records that an entry names definitions. The caller holds mu.
+func (s *Store) noteDefinitions(c *Change) {
+	for _, id := range [...]model.DefinitionID{c.Before.Definition, c.After.Definition} {
+		if id != 0 {
+			s.definitions[id] = max(s.definitions[id], c.After.Executed)
+			s.renamed[id] = true
+		}
+	}
+}
+
+// completeBlock completes the open block of a partition. The caller holds mu.
+func (s *Store) completeBlock(p *partitionBlocks, kind int) {
+	if len(p.entries.data) == 0 {
+		return
+	}
+	b := p.open
+	b.kind, b.begun, b.last, b.body = kind, p.entries.begun, p.last, p.entries.data
+	p.full = append(p.full, b)
+	s.pending += len(b.body)
+	p.open, p.entries, p.written = block{id: b.id + 1}, encoder{}, 0
+}
+
+// CheckpointDue reports whether the next entry of a partition should follow a checkpoint.
+func (s *Store) CheckpointDue(id model.Partition) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &s.partitions[id]
+	return p.differences > max(leastCheckpoint, checkpointShare*p.checkpointBytes)
+}
+
+// Checkpoint adds all runs of a partition, as they were before a commit that was received at a time (Unix ms). again says that
+// the entries before it do not lead to them: entries are missing, or come from a journal that was replaced.
+func (s *Store) Checkpoint(id model.Partition, at journal.Position, received int64, runs []State, again bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &s.partitions[id]
+	s.completeBlock(p, differences)
+	p.last = at
+	for i := range runs {
+		c := Change{After: runs[i]}
+		c.After.Executed = c.After.Changed
+		p.entries.append(&c)
+		s.noteDefinitions(&c)
+	}
+	if p.entries.begun == 0 { // without entries
+		p.entries.data, p.entries.begun = []byte{}, received
+	}
+	p.open.ended, p.differences, p.checkpointBytes = received, 0, len(p.entries.data)
+	kind := checkpoint
+	if again {
+		kind = restart
+	}
+	s.completeCheckpoint(p, kind)
+}
+
+// completeCheckpoint completes the open block, also without entries. The caller holds mu.
+func (s *Store) completeCheckpoint(p *partitionBlocks, kind int) {
+	b := p.open
+	b.kind, b.begun, b.last, b.body = kind, p.entries.begun, p.last, p.entries.data
+	p.full = append(p.full, b)
+	s.pending += len(b.body)
+	p.open, p.entries, p.written = block{id: b.id + 1}, encoder{}, 0
+}
+
+// AwaitCapacity waits while too many entries wait for the database.
+func (s *Store) AwaitCapacity() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.pending > maxPending && !s.closed {
+		s.room.Wait()
+	}
+}
+
+// Definitions returns the ids of the definitions that entries name.
+func (s *Store) Definitions() map[model.DefinitionID]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[model.DefinitionID]bool, len(s.definitions))
+	for id := range s.definitions {
+		out[id] = true
+	}
+	return out
+}
+
+// unwritten returns the blocks that are not written yet, with the number of bytes of their entries, and definitions.
+func (s *Store) unwritten() (blocks []block, definitions []namedDefinition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.partitions {
+		p := &s.partitions[i]
+		blocks = append(blocks, p.full...)
+		if len(p.entries.data) > p.written {
+			b := p.open
+			b.begun, b.last, b.body = p.entries.begun, p.last, p.entries.data
+			blocks = append(blocks, b)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(s.renamed)) {
+		definitions = append(definitions, namedDefinition{id, s.definitions[id]})
+	}
+	return blocks, definitions
+}
+
+// noteWritten records that blocks and definitions are in the database.
+func (s *Store) noteWritten(blocks []block, definitions []namedDefinition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, b := range blocks {
+		p := &s.partitions[b.id>>idShift]
+		if b.id == p.open.id {
+			p.written = len(b.body)
+		} else if len(p.full) > 0 && p.full[0].id == b.id && len(p.full[0].body) == len(b.body) {
+			s.pending -= len(b.body)
+			p.full = slices.Delete(p.full, 0, 1)
+		}
+	}
+	for _, d := range definitions {
+		if s.definitions[d.id] == d.last {
+			delete(s.renamed, d.id)
+		}
+	}
+	s.room.Broadcast()
+}
+
+// Flush writes all entries that were appended before, in one transaction.
+func (s *Store) Flush(ctx context.Context) error {
+	s.flushing.Lock()
+	defer s.flushing.Unlock()
+	blocks, definitions := s.unwritten()
+	if len(blocks)+len(definitions) == 0 {
+		return nil
+	}
+	for i := range blocks {
+		b := &blocks[i]
+		if b.kind == differences && len(b.body) < blockSize {
+			b.stored = append([]byte{formPlain}, b.body...)
+		} else {
+			b.stored = s.seal(b.body)
+		}
+	}
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		return errors.Join(s.insert.Insert(ctx, tx, blocks), s.named.Insert(ctx, tx, definitions))
+	})
+	if err != nil {
+		return fmt.Errorf("write the history of compliance: %w", err)
+	}
+	s.noteWritten(blocks, definitions)
+	return nil
+}
+
+// Run writes entries once a minute, or as soon as many wait, and removes old ones, until ctx ends.
+func (s *Store) Run(ctx context.Context) error {
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
+	cleaned := s.opts.Now()
+	for {
+		err := s.Flush(ctx)
+		if now := s.opts.Now(); err == nil && now.Sub(cleaned) >= cleanEvery {
+			cleaned = now
+			err = s.Clean(ctx, now)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.opts.Logger.Error("cannot write the history of compliance; the server tries again in a minute", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+			defer cancel()
+			return s.Flush(last)
+		case <-tick.C:
+		}
+	}
+}
+
+// Close closes the database, and lets waiting appliers go on.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	s.closed = true
+	s.room.Broadcast()
+	s.mu.Unlock()
+	s.reader.Close()
+	return errors.Join(s.writer.Close(), s.db.Close())
+}

@@ -1,0 +1,293 @@
+//go:build unix
+
+package compliancelog
+
+import (
+	"encoding/hex"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/store/pgtest"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// openStore opens a store.
+func openStore(t testing.TB, dsn string, o Options) *Store {
+	t.Helper()
+	o.Now, o.Logger = time.Now, slog.New(slog.DiscardHandler)
+	return testenv.Value(Open(t.Context(), dsn, o))(t)
+}
+
+// testFleet makes random runs of directives on nodes, and remembers all changes.
+type testFleet struct {
+	random  *rand.Rand
+	states  map[key]State
+	changes []Change
+	number  uint64
+	now     int64
+}
+
+// partition returns the partition that test nodes are in.
+func partition(node model.NodeID) model.Partition { return model.Partition(node % 3) }
+
+// nextRun makes one changed run, or removes a directive, and appends it.
+func (f *testFleet) nextRun(s *Store) {
+	k := key{model.NodeID(1 + f.random.IntN(5)), model.UnitID(1 + f.random.IntN(3))}
+	before := f.states[k]
+	f.now += int64(f.random.IntN(1000))
+	f.number++
+	after := before
+	after.Node, after.Unit, after.Executed, after.Changed = k.node, k.unit, f.now, f.now
+	switch what := f.random.IntN(20); {
+	case before.Definition != 0 && what == 0:
+		after = State{Node: k.node, Unit: k.unit, Executed: f.now}
+	case before.Definition == 0 || what == 1:
+		after.Definition, after.Components = model.DefinitionID(f.number), f.random.IntN(50)
+		after.Codes = policy.NewCodes(after.Components)
+	case what == 2:
+		after.Enforced, after.Changed = !before.Enforced, before.Changed
+	default:
+		after.Ended = what == 3
+		after.Codes = slices.Clone(before.Codes)
+		for range f.random.IntN(5) {
+			if after.Components > 0 {
+				after.Codes.Set(f.random.IntN(after.Components), policy.Status(f.random.IntN(8)))
+			}
+		}
+		if string(after.Codes) == string(before.Codes) {
+			after.Changed = before.Changed
+		}
+	}
+	p := partition(k.node)
+	if s.CheckpointDue(p) || f.random.IntN(100) == 0 {
+		s.Checkpoint(p, s.Last(p), f.now-1, f.of(p), false)
+	}
+	c := Change{before, after}
+	s.Append(p, journal.Position{Log: 1, Number: f.number}, []Change{c})
+	f.changes = append(f.changes, c)
+	if f.states[k] = after; after.Definition == 0 {
+		delete(f.states, k)
+	}
+}
+
+// of returns the states of a partition.
+func (f *testFleet) of(p model.Partition) (list []State) {
+	for _, s := range f.states {
+		if partition(s.Node) == p {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// at returns the states of a node (zero: of all nodes) at a time, as text.
+func (f *testFleet) at(node model.NodeID, ms int64) string {
+	states := map[key]State{}
+	for _, c := range f.changes {
+		if k := (key{c.After.Node, c.After.Unit}); c.After.Executed <= ms && (node == 0 || node == k.node) {
+			if states[k] = c.After; c.After.Definition == 0 {
+				delete(states, k)
+			}
+		}
+	}
+	var lines []string
+	for _, s := range states {
+		lines = append(lines, stateText(&s))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// stateText returns a state as text, without the time of its first run, which a checkpoint does not have.
+func stateText(s *State) string {
+	return fmt.Sprint(s.Node, s.Unit, s.Definition, s.Changed, s.Enforced, s.Ended, s.Components, s.Codes)
+}
+
+// expectAt compares the states that a store has at random times with those of the fleet.
+func (f *testFleet) expectAt(t *testing.T, s *Store) {
+	t.Helper()
+	for range 40 {
+		ms, node := f.random.Int64N(f.now+2), model.NodeID(f.random.IntN(6))
+		states, err := s.At(t.Context(), Selection{node, partition(node)}, time.UnixMilli(ms))
+		testenv.NoError(t, err)
+		var lines []string
+		for i := range states {
+			lines = append(lines, stateText(&states[i]))
+		}
+		slices.Sort(lines)
+		if got, want := strings.Join(lines, "\n"), f.at(node, ms); got != want {
+			t.Fatalf("node %d at %d:\n%s\nwant\n%s", node, ms, got, want)
+		}
+	}
+}
+
+// TestStatesAreThoseOfTheirTime makes random runs with checkpoints, flushes and restarts, and expects at any time the states that
+// the runs up to it lead to, on both engines.
+func TestStatesAreThoseOfTheirTime(t *testing.T) {
+	t.Run("SQLite", func(t *testing.T) { testStatesOfTheirTime(t, filepath.Join(t.TempDir(), "compliance.db")) })
+	t.Run("PostgreSQL", func(t *testing.T) { testStatesOfTheirTime(t, pgtest.Start(t).Database(t)) })
+}
+
+func testStatesOfTheirTime(t *testing.T, dsn string) {
+	f := &testFleet{random: rand.New(rand.NewPCG(1, 1)), states: map[key]State{}, now: 1}
+	s := openStore(t, dsn, Options{})
+	for round := range 30 {
+		for range 200 {
+			f.nextRun(s)
+		}
+		switch {
+		case round%10 == 9:
+			f.expectAt(t, s) // flushes
+			last := s.Last(1)
+			testenv.NoError(t, s.Close())
+			s = openStore(t, dsn, Options{})
+			if s.Last(1) != last {
+				t.Fatalf("after a restart the last entry is of %v, want %v", s.Last(1), last)
+			}
+		case round%3 == 0:
+			testenv.NoError(t, s.Flush(t.Context()))
+		}
+	}
+	f.expectAt(t, s)
+	since := f.now / 2
+	var got, want int
+	testenv.NoError(t, s.Changes(t.Context(), Selection{}, time.UnixMilli(since), time.UnixMilli(f.now-1000), func(c *Change) {
+		if c.After.Executed > since {
+			got++
+		}
+	}))
+	for _, c := range f.changes {
+		if c.After.Executed > since && c.After.Executed <= f.now-1000 {
+			want++
+		}
+	}
+	if got != want {
+		t.Errorf("%d changes, want %d", got, want)
+	}
+	if used := s.Definitions(); len(used) < 100 {
+		t.Errorf("%d definitions are named", len(used))
+	}
+
+	// Entries before the retention go, and all states after its begin stay.
+	all := blocks(t, s)
+	s.opts.Retention = time.Duration(f.now-since) * time.Millisecond
+	testenv.NoError(t, s.Clean(t.Context(), time.UnixMilli(f.now)))
+	if left := blocks(t, s); left >= all {
+		t.Errorf("%d blocks of %d are left", left, all)
+	}
+	for range 20 {
+		ms := since + f.random.Int64N(f.now-since)
+		states, err := s.At(t.Context(), Selection{}, time.UnixMilli(ms))
+		if want := f.at(0, ms); err != nil || len(states) != strings.Count(want, "\n")+1 {
+			t.Fatalf("after cleaning %d states at %d, %v, want %s", len(states), ms, err, want)
+		}
+	}
+	testenv.NoError(t, s.Close())
+}
+
+// blocks returns the number of rows.
+func blocks(t *testing.T, s *Store) (n int) {
+	t.Helper()
+	testenv.NoError(t, s.Flush(t.Context()))
+	testenv.NoError(t, s.db.QueryRow(t.Context(), `SELECT COUNT(*) FROM compliance_blocks`).Scan(&n))
+	return n
+}
+
+// TestRestartsEndAnOlderHistory expects that entries before a restart do not lead to states after it.
+func TestRestartsEndAnOlderHistory(t *testing.T) {
+	s := openStore(t, filepath.Join(t.TempDir(), "compliance.db"), Options{})
+	first := State{Node: 1, Unit: 1, Definition: 1, Executed: 100, Components: 2, Codes: policy.Codes{0x22}}
+	other := State{Node: 1, Unit: 2, Definition: 2, Executed: 300, Changed: 300, Components: 2, Codes: policy.Codes{0x52}}
+	s.Append(0, journal.Position{Log: 1, Number: 1}, []Change{{After: first}})
+	s.Checkpoint(0, journal.Position{Log: 2, Number: 7}, 400, []State{other}, true)
+	for ms, want := range map[int64]int{99: 0, 100: 1, 350: 1, 400: 1} {
+		states, err := s.At(t.Context(), Selection{}, time.UnixMilli(ms))
+		if err != nil || len(states) != want || want > 0 && states[0].Unit != map[bool]model.UnitID{false: 1, true: 2}[ms >= 400] {
+			t.Errorf("at %d: %+v, %v", ms, states, err)
+		}
+	}
+	if s.Last(0) != (journal.Position{Log: 2, Number: 7}) {
+		t.Errorf("last entry of %v", s.Last(0))
+	}
+	testenv.NoError(t, s.Close())
+}
+
+// TestABudgetRemovesTheOldestEntries fills a store beyond its budget.
+func TestABudgetRemovesTheOldestEntries(t *testing.T) {
+	s := openStore(t, filepath.Join(t.TempDir(), "compliance.db"), Options{Budget: 128 << 10})
+	f := &testFleet{random: rand.New(rand.NewPCG(2, 2)), states: map[key]State{}, now: 1}
+	for range 40 {
+		for range 500 {
+			f.nextRun(s)
+		}
+		testenv.NoError(t, s.Flush(t.Context()))
+		testenv.NoError(t, s.Clean(t.Context(), time.UnixMilli(f.now)))
+	}
+	if _, used, err := s.db.FileSize(t.Context()); err != nil || used > 256<<10 {
+		t.Errorf("%d bytes, %v", used, err)
+	}
+	begin, err := s.OldestEntry(t.Context())
+	if err != nil || begin.UnixMilli() < f.now/4 {
+		t.Errorf("the oldest entry is of %v, %v; now is %d", begin, err, f.now)
+	}
+	testenv.NoError(t, s.Close())
+}
+
+// goldenBlock returns the entries of a block with each kind of entry.
+func goldenBlock() []byte {
+	var e encoder
+	first := State{Node: 7, Unit: 1000, Definition: 5, Executed: 1_800_000_000_000, Components: 40, Codes: policy.NewCodes(40), Enforced: true}
+	second := first
+	second.Executed, second.Ended, second.Codes = first.Executed+300_000, true, slices.Clone(first.Codes)
+	second.Codes.Set(39, policy.Error)
+	e.append(&Change{After: first})
+	e.append(&Change{first, second})
+	third := second
+	third.Executed, third.Codes = second.Executed+300_000, slices.Clone(second.Codes)
+	third.Codes.Set(0, policy.Success)
+	third.Codes.Set(30, policy.Repaired)
+	e.append(&Change{second, third})
+	e.append(&Change{third, State{Node: 7, Unit: 1000, Executed: third.Executed + 1}})
+	return e.data
+}
+
+// TestBlockMatchesGoldenFile compares encoded entries with golden bytes.
+func TestBlockMatchesGoldenFile(t *testing.T) {
+	testenv.Golden(t, "testdata/block-v1.hex", hex.Dump(append([]byte{formPlain}, goldenBlock()...)), "another form of blocks")
+}
+
+// FuzzDecodeBlock decodes arbitrary bytes: an error, or changes that encode to a block with the same changes.
+func FuzzDecodeBlock(f *testing.F) {
+	f.Add(append([]byte{formPlain}, goldenBlock()...))
+	c := testenv.Value(newCompression())(f)
+	f.Add(c.seal(goldenBlock()))
+	f.Fuzz(func(t *testing.T, stored []byte) {
+		data, err := c.open(stored)
+		if err != nil {
+			return
+		}
+		var again encoder
+		var first, second []string
+		r := reading{states: map[key]*State{}, until: 1 << 62, wanted: func(model.NodeID) bool { return true }, visit: func(c *Change) {
+			again.append(c)
+			first = append(first, fmt.Sprint(*c))
+		}}
+		if r.decode(data) != nil {
+			return
+		}
+		r.states = map[key]*State{}
+		r.visit = func(c *Change) { second = append(second, fmt.Sprint(*c)) }
+		if err := r.decode(again.data); err != nil || !slices.Equal(first, second) {
+			t.Fatalf("%v: %v, then %v", err, first, second)
+		}
+	})
+}
