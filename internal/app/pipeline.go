@@ -307,7 +307,7 @@ func openSeries(s *Server) (o metric.SeriesOptions, err error) {
 func (p *pipeline) usedDefinitions() map[model.DefinitionID]bool {
 	used := p.view.Definitions()
 	maps.Copy(used, p.metrics.Definitions())
-	maps.Copy(used, p.compliance.Definitions()) // with those of history
+	maps.Copy(used, p.compliance.Definitions()) // also of history
 	return used
 }
 
