@@ -4,13 +4,53 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
+
+// TestOpenChunk appends random values of the usual kinds at regular and irregular times, and expects the bytes of an XORChunk.
+func TestOpenChunk(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	kinds := []func(i int) float64{
+		func(int) float64 { return 4 },
+		func(i int) float64 { return float64(1_000_000 + i*977) },
+		func(int) float64 { return float64(r.IntN(100)) },
+		func(int) float64 { return float64(r.IntN(10_000)) / 100 },
+		func(int) float64 { return math.Float64frombits(r.Uint64()) },
+		func(i int) float64 { return float64(i % 2) },
+	}
+	steps := []func() int64{
+		func() int64 { return 1000 },
+		func() int64 { return 990 + r.Int64N(20) },
+		func() int64 { return 1 + r.Int64N(200_000) },
+		func() int64 { return 1 + r.Int64N(maxDelta) },
+	}
+	for _, value := range kinds {
+		for _, step := range steps {
+			for range 50 {
+				want := chunkenc.NewXORChunk()
+				to, err := want.Appender()
+				testenv.NoError(t, err)
+				var got openChunk
+				for i, ms := 0, start; i < maxSamples; i++ {
+					v := value(i)
+					got.append(ms, v)
+					to.Append(0, ms, v)
+					ms += step()
+				}
+				if !bytes.Equal(got.bytes(), want.Bytes()) {
+					t.Fatalf("%x, want %x", got.bytes(), want.Bytes())
+				}
+			}
+		}
+	}
+}
 
 // FuzzOpenChunk appends values to an open chunk, which goes through a snapshot in between, and expects the bytes of an XORChunk.
 func FuzzOpenChunk(f *testing.F) {

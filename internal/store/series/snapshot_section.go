@@ -221,7 +221,9 @@ func (s *db) decodeSeries(p *headPartition, d *snapshotReader) {
 	of.taken, of.moved = taken, uint16(moved)
 	open := decodeOpen(d)
 	if open.count > 0 {
-		of.openMin, of.limit = d.Int(), d.Byte()
+		if of.openMin, of.limit = d.Int(), d.Byte(); of.limit == 0 || of.limit > maxSamples {
+			d.Fail("limit of an open chunk")
+		}
 	}
 	var older [][]byte
 	for _, f := range d.files {
