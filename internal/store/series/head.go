@@ -157,7 +157,7 @@ func (s *db) Insert(id model.Partition, ref *Series, l labels.Labels, ms int64, 
 		p.counts.Doubled++
 		return
 	case late || ms < s.sealed.Load():
-		if _, taken := p.lateIndex(of, ms); taken || of.hasInOrder(ms) {
+		if _, taken := p.lateIndex(of, ms); taken || (&inOrder{of: of}).has(ms) {
 			p.counts.Doubled++
 			return
 		}
@@ -221,7 +221,8 @@ func (s *db) cut(of *headSeries) {
 func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (moved, ok bool) {
 	list := p.late[of]
 	at, taken := p.lateIndex(of, ms)
-	for shift := 0; taken || of.hasInOrder(ms); shift++ {
+	values := inOrder{of: of}
+	for shift := 0; taken || values.has(ms); shift++ {
 		if shift == maxShift {
 			return false, false
 		}
@@ -239,17 +240,33 @@ func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (moved,
 	return moved, true
 }
 
-// hasInOrder reports whether the chunks of a series in memory have a value at a time. A query and a block would take one of two.
-func (of *headSeries) hasInOrder(ms int64) bool {
-	if of.open.count > 0 && ms >= of.openMin && ms <= of.open.last {
-		return chunkHas(of.open.bytes(), ms)
-	}
-	for i := range of.full {
-		if c := &of.full[i]; ms >= c.min && ms <= c.max {
-			return chunkHas(c.data, ms)
+// inOrder looks for values in order of a series: a query and a block would take one of two values at a time. It reads the chunks in memory and the
+// newest one in a file, once; older ones would cost a read for each.
+type inOrder struct {
+	of    *headSeries
+	read  bool
+	saved chunkRecord // newest in a file
+}
+
+// has reports whether the series has a value in order at a time.
+func (x *inOrder) has(ms int64) bool {
+	of, oldest := x.of, int64(math.MaxInt64)
+	if of.open.count > 0 {
+		if oldest = of.openMin; ms >= oldest {
+			return ms <= of.open.last && chunkHas(of.open.bytes(), ms)
 		}
 	}
-	return false
+	for _, c := range slices.Backward(of.full) {
+		if oldest = c.min; ms >= oldest {
+			return ms <= c.max && chunkHas(c.data, ms)
+		}
+	}
+	if !x.read && len(of.saved) > 0 {
+		newest := of.saved[len(of.saved)-1]
+		x.saved, _, _ = newest.file.read(newest.offset, firstRead) // a query reports the damage
+		x.read = true
+	}
+	return x.saved.data != nil && ms >= x.saved.min && ms <= x.saved.max && chunkHas(x.saved.data, ms)
 }
 
 // chunkHas reports whether a chunk has a value at a time.

@@ -581,3 +581,22 @@ func TestSizeLimit(t *testing.T) {
 		t.Errorf("blocks have %d bytes, %d of %d values", size, len(got), len(points))
 	}
 }
+
+// TestLateValueBesideChunkInFile stores a late value at the time of a value in order whose chunk is in the file alone, before and behind a restart.
+// It expects both values.
+func TestLateValueBesideChunkInFile(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{LateWindow: time.Hour}
+	s := open(t, dir, o)
+	defer func() { testenv.NoError(t, s.Close()) }()
+	var ref Series
+	points := fill(t, s, &ref, 0, int(firstLimit(load))+10)
+	s = restart(t, s, func() Store { return open(t, dir, o) }).(*db)
+	ref = Series{}
+	late := int64(firstLimit(load)) - 5
+	add(t, s, &ref, load, late*1e9, -1)
+	wanted := slices.Insert(points, int(late)+1, point{late*1000 + 1, -1})
+	want(t, s, wanted...)
+	s = restart(t, s, func() Store { return open(t, dir, o) }).(*db)
+	want(t, s, wanted...)
+}

@@ -268,8 +268,16 @@ func (s *db) decodeSeries(p *headPartition, d *snapshotReader) {
 			s.cut(of)
 		}
 	}
-	for _, v := range late {
-		p.addLate(of, v.ms, v.value)
+	switch sorted := slices.IsSortedFunc(late, func(a, b point) int { return cmp.Compare(a.ms, b.ms) }); {
+	case !sorted:
+		d.Fail("late values of a series")
+	case p.late[of] != nil: // of another range
+		for _, v := range late {
+			p.addLate(of, v.ms, v.value)
+		}
+	case len(late) > 0: // they have found their places before
+		p.late[of] = late
+		p.lates += len(late)
 	}
 	p.noteOldest(of)
 }
