@@ -113,10 +113,10 @@ func (s *faultScript) strike(ctx context.Context, x *strike) {
 		r.trouble.storm(r, x.agents, &s.beside)
 	case f.Fail != nil:
 		for _, a := range x.agents {
-			a.force(x.checks[a.class], x.status)
+			a.force(x.checks[a.class], x.status, x.at)
 		}
 		for _, p := range x.pairs {
-			p.force(x.status)
+			p.force(x.status, x.at)
 		}
 	case f.Wrong != nil:
 		for _, a := range x.agents {
@@ -154,10 +154,10 @@ func (s *faultScript) undo(_ context.Context, x *strike) {
 		}
 	case f.Fail != nil:
 		for _, a := range x.agents {
-			a.release(x.checks[a.class])
+			a.release(x.checks[a.class], x.until)
 		}
 		for _, p := range x.pairs {
-			p.release()
+			p.release(x.until)
 		}
 	case f.Wrong != nil:
 		for _, a := range x.agents {

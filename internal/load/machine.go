@@ -23,11 +23,12 @@ type fate struct {
 	forced  map[int16]forced // statuses that a fault gives to checks
 }
 
-// forced is a status that a fault gives to a state.
+// forced is the status that a fault gives to the results of a state. The intended time of a result decides, as it does
+// when alerts are judged: a sender that is behind makes results of the time before the fault after it began.
 type forced struct {
-	status model.Status
-	told   bool // a result had it
-	over   bool // the next result has the state's own again
+	status      model.Status
+	from, until int64 // ns since the run was made; until zero: the fault lasts
+	sent        bool  // a result had the status
 }
 
 // cable is the connection of one agent. Where the network is gone, what is written is lost.
@@ -211,52 +212,55 @@ func (a *agent) hang(hangs bool) {
 	a.fate.hung = hangs
 }
 
-// force gives checks a status until it is taken back.
-func (a *agent) force(checks []int, status model.Status) {
+// force gives a status to the results of checks that are intended at a time or later, until release.
+func (a *agent) force(checks []int, status model.Status, from int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.fate.forced == nil {
 		a.fate.forced = map[int16]forced{}
 	}
 	for _, c := range checks {
-		a.fate.forced[int16(c)] = forced{status: status}
+		a.fate.forced[int16(c)] = forced{status: status, from: from}
 	}
 }
 
-// release takes it back with each check's next result.
-func (a *agent) release(checks []int) {
+// release ends force: results that are intended at a time or later have their own status.
+func (a *agent) release(checks []int, until int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, c := range checks {
 		if f, ok := a.fate.forced[int16(c)]; ok {
-			f.over = true
+			f.until = until
 			a.fate.forced[int16(c)] = f
 		}
 	}
 }
 
-// told is the status that a result of check c has instead of its own, and whether that
-// is another than the one before. Caller holds the lock.
-func (f *fate) told(c int, own model.Status, changed bool) (model.Status, bool) {
+// status returns the status of a result of check c, which a fault may have forced, and whether the result before had another.
+// own and changed are the same without faults. Caller holds the lock.
+func (f *fate) status(c int, own model.Status, changed bool, intended int64) (model.Status, bool) {
 	x, ok := f.forced[int16(c)]
 	if !ok {
 		return own, changed
 	}
-	status, turned := x.say(own)
-	if x.over {
+	status, changed, ended := x.apply(own, changed, intended)
+	if ended {
 		delete(f.forced, int16(c))
 	} else {
 		f.forced[int16(c)] = x
 	}
-	return status, turned
+	return status, changed
 }
 
-// say is the status of the next result, and whether that is another than the one before;
-// one that is over is done with then.
-func (x *forced) say(own model.Status) (status model.Status, changed bool) {
-	if x.over {
-		return own, true
+// apply returns the status of the next result, whether the result before had another, and whether the fault is over for this
+// state.
+func (x *forced) apply(own model.Status, changed bool, intended int64) (status model.Status, differs, ended bool) {
+	switch {
+	case intended < x.from:
+		return own, changed, false
+	case x.until > 0 && intended >= x.until:
+		return own, changed || x.sent, true
 	}
-	changed, x.told = !x.told, true
-	return x.status, changed
+	differs, x.sent = !x.sent, true
+	return x.status, differs, false
 }

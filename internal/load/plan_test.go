@@ -73,7 +73,7 @@ func planOf(t *testing.T, sc *scenario.Scenario) string {
 		for c, k := range class.checks {
 			for seq := range uint64(9) {
 				for i := 0; k.robin != nil && k.about != nil && i < len(k.about.pairs); i++ {
-					status, changed := k.about.pairs[i].next(k.says, c, nil, seq)
+					status, changed := k.about.pairs[i].next(k.says, c, nil, seq, 0)
 					fmt.Fprintln(&b, "turn", k.full, k.about.pairs[i].name, seq, status, changed)
 				}
 			}

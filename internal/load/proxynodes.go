@@ -134,7 +134,7 @@ func (s *checkSet) thingsOf(check int) []model.NodeID {
 
 // next is the status of the next result, and whether that is another than the one before. A
 // number that came already, as of a turn that another agent takes over, says the same again.
-func (p *pair) next(says outputs.Generator, c int, definition *model.CheckDefinition, seq uint64) (model.Status, bool) {
+func (p *pair) next(says outputs.Generator, c int, definition *model.CheckDefinition, seq uint64, intended int64) (model.Status, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	before := p.status
@@ -145,25 +145,26 @@ func (p *pair) next(says outputs.Generator, c int, definition *model.CheckDefini
 	if p.forced == nil {
 		return p.status, p.status != before
 	}
-	status, changed := p.forced.say(p.status)
-	if p.forced.over {
+	status, changed, ended := p.forced.apply(p.status, p.status != before, intended)
+	if ended {
 		p.forced = nil
 	}
 	return status, changed
 }
 
-// force gives it a status until that is taken back with the next result.
-func (p *pair) force(status model.Status) {
+// force gives a status to the results that are intended at a time or later, until release.
+func (p *pair) force(status model.Status, from int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.forced = &forced{status: status}
+	p.forced = &forced{status: status, from: from}
 }
 
-func (p *pair) release() {
+// release ends force: results that are intended at a time or later have their own status.
+func (p *pair) release(until int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.forced != nil {
-		p.forced.over = true
+		p.forced.until = until
 	}
 }
 

@@ -144,13 +144,13 @@ func (a *agent) add(what item, intended, at int64) (leaves, began bool) {
 	if what.about > 0 {
 		p := &a.class.checks[c].about.pairs[what.about-1]
 		who, node = p.thing, a.set.things[c][what.about-1]
-		status, changed = p.next(says, c, definition, what.seq)
+		status, changed = p.next(says, c, definition, what.seq, intended)
 	} else {
 		own := says.Status(who, c, definition, what.seq, a.status[c], what.first)
 		if a.class.checks[c].tells && !what.first {
 			own = a.storm(c, own, intended, what.seq)
 		}
-		status, changed = a.fate.told(c, own, own != a.status[c])
+		status, changed = a.fate.status(c, own, own != a.status[c], intended)
 		a.status[c] = own
 	}
 	buf := a.run.scratch.Get().(*[]byte)
