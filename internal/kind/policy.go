@@ -249,6 +249,44 @@ func validateArguments(v *Validator, at string, arguments any) {
 		v.validatePath(at+".path", a.Path)
 		v.MissingIf(a.Key == "", at+".key", "", "missing")
 		v.FlawIf(strings.ContainsAny(a.Key+a.Value+a.Separator, "\r\n"), at, "", "key, value and separator are parts of one line")
+	case *model.FileBlockMethod:
+		v.validatePath(at+".path", a.Path)
+		v.MissingIf(a.Name == "", at+".name", "write a name such as muster proxy", "missing")
+		v.FlawIf(strings.ContainsAny(a.Name+a.Comment, "\r\n"), at, "", "name and comment are parts of one line")
+		v.FlawIf(a.Absent && a.Content != "", at+".content", "leave it out", "an absent block has no content")
+	case *model.FileIniMethod:
+		v.validatePath(at+".path", a.Path)
+		v.MissingIf(a.Key == "", at+".key", "", "missing")
+		v.FlawIf(strings.ContainsAny(a.Section+a.Key+a.Value, "\r\n"), at, "", "section, key and value are parts of one line")
+		v.FlawIf(strings.ContainsAny(a.Section, "[]"), at+".section", "leave the brackets out", "%q has brackets", a.Section)
+		v.FlawIf(strings.ContainsAny(a.Key, "=["), at+".key", "", "%q is no key of an ini file", a.Key)
+	case *model.SymlinkMethod:
+		v.validatePath(at+".path", a.Path)
+		v.MissingIf(a.Target == "", at+".target", "write the path that the link leads to", "missing")
+	case *model.UserMethod:
+		v.MissingIf(a.Name == "", at+".name", "", "missing")
+		v.requireOneOf(at+".state", a.State, "present", "absent")
+		v.FlawIf(a.State == "absent" && a.UID+a.Group+a.Home+a.Shell != "", at, "leave the other fields out", "an absent user has only a name")
+		validateNumber(v, at+".uid", a.UID)
+		v.FlawIf(strings.ContainsAny(a.Home+a.Shell, ":\r\n"), at, "", "home and shell are paths without a colon")
+	case *model.UserGroupMethod:
+		v.MissingIf(a.Name == "", at+".name", "", "missing")
+		v.requireOneOf(at+".state", a.State, "present", "absent")
+		v.FlawIf(a.State == "absent" && a.GID != "", at+".gid", "leave it out", "an absent group has only a name")
+		validateNumber(v, at+".gid", a.GID)
+	case *model.CronMethod:
+		v.MissingIf(a.Name == "", at+".name", "", "missing")
+		v.requireOneOf(at+".state", a.State, "present", "absent")
+		v.FlawIf(a.State == "absent" && a.Schedule+a.User+a.Command != "", at, "leave the other fields out", "an absent job has only a name")
+		v.MissingIf(a.State != "absent" && a.Schedule == "", at+".schedule", `write five fields such as "15 3 * * *", or a word such as @daily`, "missing")
+		v.MissingIf(a.State != "absent" && a.Command == "", at+".command", "", "missing")
+		v.FlawIf(a.Schedule != "" && !strings.Contains(a.Schedule, "{{") && !strings.HasPrefix(a.Schedule, "@") && len(strings.Fields(a.Schedule)) != 5, at+".schedule",
+			"minute, hour, day of the month, month, day of the week", "%q has not five fields", a.Schedule)
+		v.FlawIf(strings.ContainsAny(a.Schedule+a.User+a.Command, "\r\n"), at, "", "schedule, user and command are parts of one line")
+	case *model.HTTPMethod:
+		v.MissingIf(a.URL == "", at+".url", "write a URL such as http://localhost:8080/health", "missing")
+		v.FlawIf(a.URL != "" && !strings.Contains(a.URL, "{{") && !strings.HasPrefix(a.URL, "http://") && !strings.HasPrefix(a.URL, "https://"), at+".url", "write http://… or https://…", "%q is no URL of HTTP", a.URL)
+		v.FlawIf(a.Status != 0 && (a.Status < 100 || a.Status > 599), at+".status", "", "%d is no status code", a.Status)
 	case *model.FilePermissionsMethod:
 		v.validatePath(at+".path", a.Path)
 		v.MissingIf(a.Mode+a.Owner+a.Group == "", at, "write at least one of mode, owner and group", "nothing to compare")
@@ -272,6 +310,12 @@ func validateArguments(v *Validator, at string, arguments any) {
 		v.MissingIf(a.Value == "", at+".value", "", "missing")
 		v.FlawIf(strings.ContainsAny(a.Key+a.Value, "\r\n"), at, "", "key and value are parts of one line")
 	}
+}
+
+// validateNumber validates the number of a user or group, as far as it has no variable.
+func validateNumber(v *Validator, at, text string) {
+	_, err := strconv.ParseUint(text, 10, 31)
+	v.FlawIf(text != "" && !strings.Contains(text, "{{") && err != nil, at, "write a number", "%q is no number", text)
 }
 
 // octalMode matches permission bits in octal.

@@ -197,7 +197,7 @@ func EachMethodText(method string, arguments []byte, edit func(text string, shel
 		return value, nil
 	}
 	for name, value := range fields {
-		edited, err := walk(value, method == "command")
+		edited, err := walk(value, method == "command" || method == "cron" && name == "command")
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

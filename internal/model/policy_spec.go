@@ -58,6 +58,12 @@ type Method struct {
 	FileLines *FileLinesMethod `json:"fileLines,omitempty"`
 	// One setting of a file: its key and value on one line.
 	FileKeyValue *FileKeyValueMethod `json:"fileKeyValue,omitempty"`
+	// A block of lines between two marks in a file.
+	FileBlock *FileBlockMethod `json:"fileBlock,omitempty"`
+	// One setting in a section of an ini file.
+	FileIni *FileIniMethod `json:"fileIni,omitempty"`
+	// A symbolic link.
+	Symlink *SymlinkMethod `json:"symlink,omitempty"`
 	// Mode, owner and group of a file or folder.
 	FilePermissions *FilePermissionsMethod `json:"filePermissions,omitempty"`
 	// A folder that exists.
@@ -70,6 +76,14 @@ type Method struct {
 	Service *ServiceMethod `json:"service,omitempty"`
 	// A kernel parameter.
 	Sysctl *SysctlMethod `json:"sysctl,omitempty"`
+	// A user of the machine.
+	User *UserMethod `json:"user,omitempty"`
+	// A group of users.
+	UserGroup *UserGroupMethod `json:"userGroup,omitempty"`
+	// A job of cron.
+	Cron *CronMethod `json:"cron,omitempty"`
+	// An HTTP answer, which only a person or another component can repair.
+	HTTP *HTTPMethod `json:"http,omitempty"`
 }
 
 // PathMethod names a file or folder.
@@ -107,6 +121,92 @@ type FileKeyValueMethod struct {
 	Value string `json:"value"`
 	// The text between key and value; default =. White space around it is not compared.
 	Separator string `json:"separator,omitempty"`
+}
+
+// FileBlockMethod is a block of lines in a file, after the line "# BEGIN NAME" and before "# END NAME". Other lines stay. A missing
+// block is appended.
+type FileBlockMethod struct {
+	// The absolute path.
+	Path string `json:"path"`
+	// The name in the two marks, such as muster proxy.
+	Name string `json:"name"`
+	// The lines of the block.
+	Content string `json:"content,omitempty"`
+	// The beginning of a comment in the file; default #.
+	Comment string `json:"comment,omitempty"`
+	// The file must not have the block.
+	Absent bool `json:"absent,omitempty"`
+}
+
+// FileIniMethod is a line KEY = VALUE in a section of an ini file. Another value is replaced; a missing key is added to the end of its
+// section, and a missing section to the end of the file.
+type FileIniMethod struct {
+	// The absolute path.
+	Path string `json:"path"`
+	// The name of the section, without brackets; default: the lines before the first section.
+	Section string `json:"section,omitempty"`
+	// The key.
+	Key string `json:"key"`
+	// The value.
+	Value string `json:"value"`
+}
+
+// SymlinkMethod is a symbolic link. Anything else at its path is an error.
+type SymlinkMethod struct {
+	// The absolute path of the link.
+	Path string `json:"path"`
+	// The path that it leads to, as the link says it.
+	Target string `json:"target"`
+}
+
+// UserMethod is a user in /etc/passwd, whom useradd, usermod and userdel change. A home directory is neither made nor removed.
+type UserMethod struct {
+	// The name.
+	Name string `json:"name"`
+	// present (default) or absent.
+	State string `json:"state,omitempty"`
+	// The number of the user; default not compared.
+	UID string `json:"uid,omitempty"`
+	// The name or number of the primary group; default not compared.
+	Group string `json:"group,omitempty"`
+	// The path of the home directory; default not compared.
+	Home string `json:"home,omitempty"`
+	// The login shell; default not compared.
+	Shell string `json:"shell,omitempty"`
+}
+
+// UserGroupMethod is a group in /etc/group, which groupadd, groupmod and groupdel change.
+type UserGroupMethod struct {
+	// The name.
+	Name string `json:"name"`
+	// present (default) or absent.
+	State string `json:"state,omitempty"`
+	// The number of the group; default not compared.
+	GID string `json:"gid,omitempty"`
+}
+
+// CronMethod is the file /etc/cron.d/NAME with one job.
+type CronMethod struct {
+	// The name of the file: letters, digits, _ and -, because cron reads no other names.
+	Name string `json:"name"`
+	// present (default) or absent.
+	State string `json:"state,omitempty"`
+	// The five fields of cron, such as "15 3 * * *", or a word such as @daily.
+	Schedule string `json:"schedule,omitempty"`
+	// The user that runs the job; default root.
+	User string `json:"user,omitempty"`
+	// The command, on one line, for the shell. Cron reads % as a line break: write \%.
+	Command string `json:"command,omitempty"`
+}
+
+// HTTPMethod is the answer of a URL to GET, within ten seconds.
+type HTTPMethod struct {
+	// The URL, http or https.
+	URL string `json:"url"`
+	// The status code; default 200.
+	Status int `json:"status,omitempty"`
+	// A text that the first MiB of the answer contains.
+	Contains string `json:"contains,omitempty"`
 }
 
 // FilePermissionsMethod is the mode, owner and group of a file or folder; empty ones are not compared.

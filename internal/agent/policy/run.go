@@ -21,6 +21,8 @@ type Executor struct {
 
 	ProcSys      string // default /proc/sys
 	SysctlFolder string // default /etc/sysctl.d
+	CronFolder   string // default /etc/cron.d
+	UserRoot     string // folder with etc/passwd and etc/group; default /
 }
 
 // method is one thing that a component holds the node to.
@@ -151,6 +153,20 @@ func (r *directiveRun) newMethod(m *model.Method) method {
 		return &fileLines{m.FileLines}
 	case m.FileKeyValue != nil:
 		return &fileKeyValue{m.FileKeyValue}
+	case m.FileBlock != nil:
+		return &fileBlock{m.FileBlock}
+	case m.FileIni != nil:
+		return &fileIni{m.FileIni}
+	case m.Symlink != nil:
+		return &symlink{m.Symlink}
+	case m.User != nil:
+		return &localUser{r.Executor, m.User}
+	case m.UserGroup != nil:
+		return &localGroup{r.Executor, m.UserGroup}
+	case m.Cron != nil:
+		return &cron{r.Executor, m.Cron}
+	case m.HTTP != nil:
+		return &httpAnswer{m.HTTP}
 	case m.FilePermissions != nil:
 		return &filePermissions{m.FilePermissions}
 	case m.Directory != nil:

@@ -6,6 +6,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,12 +37,13 @@ func newTestNode(t *testing.T) *testNode {
 		"case \"$*\" in *remove*) rm "+n.folder+"/dpkg/$name;; *) echo installed $version >"+n.folder+"/dpkg/$name;; esac\n")
 	n.write("bin/systemctl", "#!/bin/sh\ncase $1 in is-*) cat "+n.folder+"/systemd/$1.$3 || echo unknown;; start) echo active >"+n.folder+"/systemd/is-active.$3;;"+
 		" stop) echo inactive >"+n.folder+"/systemd/is-active.$3;; enable|disable) echo ${1}d >"+n.folder+"/systemd/is-enabled.$3;; esac\n")
-	for _, folder := range []string{"dpkg", "systemd", "sysctl.d"} {
+	for _, folder := range []string{"dpkg", "systemd", "sysctl.d", "cron.d"} {
 		testenv.NoError(t, os.MkdirAll(n.path(folder), 0o755))
 	}
 	n.Runner = &run.Runner{Environ: []string{"PATH=" + bin + ":/usr/bin:/bin"}}
 	n.Facts = func() map[string]string { return map[string]string{"os": "linux"} }
 	n.ProcSys, n.SysctlFolder = n.path("proc"), n.path("sysctl.d")
+	n.CronFolder = n.path("cron.d")
 	return n
 }
 
@@ -175,6 +178,73 @@ func TestMethodsAuditRepairAndKeep(t *testing.T) {
 				}
 			},
 		},
+		"fileBlock": {
+			`"fileBlock": {"path": "$N/f", "name": "proxy", "content": "a\n{{ .params.word }}\n"}`, "block proxy has other lines",
+			func(n *testNode) { n.write("f", "first\n# BEGIN proxy\nold\n# END proxy\nlast\n") },
+			func(n *testNode) {
+				if n.read("f") != "first\n# BEGIN proxy\na\nhello\n# END proxy\nlast\n" {
+					n.t.Errorf("%q", n.read("f"))
+				}
+			},
+		},
+		"fileBlock of a new file": {
+			`"fileBlock": {"path": "$N/f", "name": "x", "content": "a", "comment": "//"}`, "has no block x", nil,
+			func(n *testNode) {
+				if n.read("f") != "// BEGIN x\na\n// END x\n" {
+					n.t.Errorf("%q", n.read("f"))
+				}
+			},
+		},
+		"fileBlock absent": {
+			`"fileBlock": {"path": "$N/f", "name": "x", "absent": true}`, "has the block x", func(n *testNode) { n.write("f", "a\n# BEGIN x\nb\n# END x\nc\n") },
+			func(n *testNode) {
+				if n.read("f") != "a\nc\n" {
+					n.t.Errorf("%q", n.read("f"))
+				}
+			},
+		},
+		"fileIni": {
+			`"fileIni": {"path": "$N/f", "section": "b", "key": "k", "value": "{{ .params.word }}"}`, `k is "1", not "hello"`,
+			func(n *testNode) { n.write("f", "k=0\n[a]\nk=0\n[b]\n; k = 2\n k=1\n[c]\nk=0\n") },
+			func(n *testNode) {
+				if n.read("f") != "k=0\n[a]\nk=0\n[b]\n; k = 2\nk = hello\n[c]\nk=0\n" {
+					n.t.Errorf("%q", n.read("f"))
+				}
+			},
+		},
+		"fileIni of no key": {
+			`"fileIni": {"path": "$N/f", "section": "a", "key": "k", "value": "1"}`, "has no key k in section [a]", func(n *testNode) { n.write("f", "[a]\nb = 2\n\n[c]\n") },
+			func(n *testNode) {
+				if n.read("f") != "[a]\nb = 2\nk = 1\n\n[c]\n" {
+					n.t.Errorf("%q", n.read("f"))
+				}
+			},
+		},
+		"fileIni of no section": {
+			`"fileIni": {"path": "$N/f", "section": "a", "key": "k", "value": "1"}`, "has no section [a]", func(n *testNode) { n.write("f", "k = 0\n") },
+			func(n *testNode) {
+				if n.read("f") != "k = 0\n[a]\nk = 1\n" {
+					n.t.Errorf("%q", n.read("f"))
+				}
+			},
+		},
+		"symlink": {
+			`"symlink": {"path": "$N/l", "target": "$N/f"}`, "leads to elsewhere, not ", func(n *testNode) { testenv.NoError(n.t, os.Symlink("elsewhere", n.path("l"))) },
+			func(n *testNode) {
+				if to, err := os.Readlink(n.path("l")); err != nil || to != n.path("f") {
+					n.t.Errorf("the link is %q, %v", to, err)
+				}
+			},
+		},
+		"cron": {
+			`"cron": {"name": "backup", "schedule": "15 3 * * *", "command": "backup {{ .params.word }}"}`, "backup does not exist", nil,
+			func(n *testNode) {
+				if n.read("cron.d/backup") != "15 3 * * * root backup 'hello'\n" {
+					n.t.Errorf("%q", n.read("cron.d/backup"))
+				}
+			},
+		},
+		"cron absent": {`"cron": {"name": "backup", "state": "absent"}`, "backup exists", func(n *testNode) { n.write("cron.d/backup", "") }, nil},
 		"filePermissions": {
 			`"filePermissions": {"path": "$N/f", "mode": "0640", "owner": "` + fmt.Sprint(os.Getuid()) + `"}`, "mode 0755, not 0640", func(n *testNode) { n.write("f", "") },
 			func(n *testNode) {
@@ -238,6 +308,7 @@ func TestMethodsAuditRepairAndKeep(t *testing.T) {
 func TestFailuresAreToldApart(t *testing.T) {
 	n := newTestNode(t)
 	n.write("dpkg/held", "installed 1.0")
+	n.write("open", "# BEGIN x\nline\n")
 	for _, c := range []struct{ method, audit, enforce, message string }{
 		{`"fileContent": {"path": "$N/bin", "content": "x"}`, "could not check", "could not check", "is no regular file, but a folder"},
 		{`"fileContent": {"path": "$N/no/f", "content": "x"}`, "non-compliant", "error", "the repair failed: open "},
@@ -253,6 +324,12 @@ func TestFailuresAreToldApart(t *testing.T) {
 		{`"command": {"apply": "echo broken; exit 4"}`, "not applicable", "error", "exit code 4: broken"},
 		{`"package": {"name": "--force"}`, "could not check", "could not check", "is no name"},
 		{`"service": {"name": "odd", "state": "running"}`, "non-compliant", "repaired", "odd is unknown"},
+		{`"fileBlock": {"path": "$N/open", "name": "x"}`, "could not check", "could not check", "not \"# END x\" after it"},
+		{`"fileIni": {"path": "$N/f.ini", "key": "a", "value": "1\n2"}`, "could not check", "could not check", "line break"},
+		{`"symlink": {"path": "$N/bin", "target": "/"}`, "non-compliant", "error", "symlink replaces links only"},
+		{`"cron": {"name": "a.b", "schedule": "@daily", "command": "true"}`, "could not check", "could not check", "no name of a file that cron reads"},
+		{`"user": {"name": "-x"}`, "could not check", "could not check", "is no name of a user"},
+		{`"http": {"url": "http://127.0.0.1:1/"}`, "non-compliant", "error", "http only checks"},
 		{`"sysctl": {"key": "no.such.key", "value": "1"}`, "could not check", "could not check", "no such file"},
 		{`"sysctl": {"key": "..", "value": "1"}`, "could not check", "could not check", "is no kernel parameter"},
 	} {
@@ -331,5 +408,71 @@ func TestReportsAreBounded(t *testing.T) {
 	var back wire.Report
 	if err := back.Decode(body); err != nil || len(body) > wire.MaxFrame/4 || len(back.Exceptions) == 0 {
 		t.Errorf("%d bytes, %v", len(body), err)
+	}
+}
+
+// TestHTTPComparesAnswers asks a real server.
+func TestHTTPComparesAnswers(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/down" {
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+		fmt.Fprint(w, "all is well")
+	}))
+	defer server.Close()
+	n := newTestNode(t)
+	for arguments, want := range map[string]string{
+		`"url": "$U/", "contains": "is well"`:       "compliant",
+		`"url": "$U/down", "status": 503`:           "compliant",
+		`"url": "$U/down"`:                          "non-compliant: 0 $U/down answers 503, not 200",
+		`"url": "$U/", "contains": "all is broken"`: `non-compliant: 0 the answer of $U/ does not contain "all is broken"`,
+	} {
+		status, messages := n.run(false, strings.ReplaceAll(`{"component": "a", "http": {`+arguments+`}}`, "$U", server.URL))
+		if got := strings.TrimRight(status+": "+messages, ": \n"); got != strings.ReplaceAll(want, "$U", server.URL) {
+			t.Errorf("%s: %s", arguments, got)
+		}
+	}
+}
+
+// TestUsersAndGroupsRun runs the real programs of Debian's package passwd on the files of a folder.
+func TestUsersAndGroupsRun(t *testing.T) {
+	if os.Geteuid() != 0 {
+		testenv.Skip(t, "useradd needs root", "run the tests as root")
+	}
+	testenv.Program(t, "useradd", "passwd", "/usr/sbin")
+	n := newTestNode(t)
+	n.Runner.Environ = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
+	n.UserRoot = n.path("root")
+	for name, content := range map[string]string{"passwd": "root:x:0:0:root:/root:/bin/sh\n", "group": "root:x:0:\nstaff:x:50:\n", "shadow": "root:*:19000:0:99999:7:::\n", "gshadow": "root:*::\nstaff:*::\n"} {
+		n.write("root/etc/"+name, content)
+	}
+	for _, c := range []struct{ method, audit, line string }{
+		{`"userGroup": {"name": "app", "gid": "7001"}`, "group app does not exist", "app:x:7001:"},
+		{`"userGroup": {"name": "app", "gid": "7002"}`, "group app has gid 7001, not 7002", "app:x:7002:"},
+		{`"user": {"name": "web", "uid": "7100", "group": "app", "home": "/srv/web", "shell": "/usr/sbin/nologin"}`, "user web does not exist", "web:x:7100:7002::/srv/web:/usr/sbin/nologin"},
+		{`"user": {"name": "web", "group": "staff", "shell": "/bin/sh"}`, "user web has group 7002, not 50, shell /usr/sbin/nologin, not /bin/sh", "web:x:7100:50::/srv/web:/bin/sh"},
+		{`"user": {"name": "web", "state": "absent"}`, "user web exists", ""},
+		{`"userGroup": {"name": "app", "state": "absent"}`, "group app exists", ""},
+	} {
+		methods := `{"component": "a", ` + c.method + `}`
+		before := n.read("root/etc/passwd") + n.read("root/etc/group")
+		if status, messages := n.run(false, methods); status != "non-compliant" || messages != "0 "+c.audit+"\n" {
+			t.Fatalf("%s: audit: %s: %s", c.method, status, messages)
+		}
+		if n.read("root/etc/passwd")+n.read("root/etc/group") != before {
+			t.Fatalf("%s: the audit changed the files", c.method)
+		}
+		if status, messages := n.run(true, methods); status != "repaired" {
+			t.Fatalf("%s: enforce: %s: %s", c.method, status, messages)
+		}
+		if status, messages := n.run(true, methods); status != "success" {
+			t.Errorf("%s: enforce again: %s: %s", c.method, status, messages)
+		}
+		if lines := n.read("root/etc/passwd") + n.read("root/etc/group"); !strings.Contains(lines, c.line+"\n") || c.line == "" && strings.Contains(lines, "app:") && strings.Contains(lines, "web:") {
+			t.Errorf("%s: %s", c.method, lines)
+		}
+	}
+	if status, messages := n.run(true, `{"component": "a", "user": {"name": "staff"}}`); status != "error" || !strings.Contains(messages, "a group staff exists") {
+		t.Errorf("a user whose name a group has: %s: %s", status, messages)
 	}
 }

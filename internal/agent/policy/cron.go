@@ -1,0 +1,57 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// cron is a file of /etc/cron.d with one job.
+type cron struct {
+	*Executor
+	*model.CronMethod
+}
+
+// cronName matches names of files that cron reads.
+var cronName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// path returns the path of the file.
+func (m *cron) path() string { return filepath.Join(cmp.Or(m.CronFolder, "/etc/cron.d"), m.Name) }
+
+// file returns the method that holds the file.
+func (m *cron) file() (method, error) {
+	if !cronName.MatchString(m.Name) {
+		return nil, fmt.Errorf("%q is no name of a file that cron reads", m.Name)
+	}
+	if m.State == "absent" {
+		return &fileAbsent{m.path()}, nil
+	}
+	if strings.ContainsAny(m.Schedule+m.CronMethod.User+m.Command, "\r\n") {
+		return nil, fmt.Errorf("the job %s has a line break", m.Name)
+	}
+	line := fmt.Sprintf("%s %s %s", m.Schedule, cmp.Or(m.CronMethod.User, "root"), m.Command)
+	return &fileContent{&model.FileContentMethod{Path: m.path(), Content: line + "\n"}}, nil
+}
+
+// check compares the file.
+func (m *cron) check(ctx context.Context) (string, error) {
+	file, err := m.file()
+	if err != nil {
+		return "", err
+	}
+	return file.check(ctx)
+}
+
+// apply writes or removes the file; cron sees it within a minute.
+func (m *cron) apply(ctx context.Context) error {
+	file, err := m.file()
+	if err != nil {
+		return err
+	}
+	return file.apply(ctx)
+}

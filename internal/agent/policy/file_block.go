@@ -1,0 +1,82 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// fileBlock is a block of lines between two marks in a file.
+type fileBlock struct{ *model.FileBlockMethod }
+
+// marks returns the lines before and after the block.
+func (m *fileBlock) marks() (begin, end string) {
+	comment := cmp.Or(m.Comment, "#")
+	return comment + " BEGIN " + m.Name, comment + " END " + m.Name
+}
+
+// find returns the lines of the file, and the indexes of the marks; begin is -1 where the file has no block. A block without an end is
+// an error: nobody knows which lines belong to it.
+func (m *fileBlock) find() (lines []string, begin, end int, err error) {
+	data, err := readRegular(m.Path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, 0, err
+	}
+	lines = splitLines(data)
+	first, last := m.marks()
+	if begin = slices.Index(lines, first); begin < 0 {
+		return lines, -1, -1, nil
+	}
+	length := slices.Index(lines[begin:], last)
+	if length < 0 {
+		return nil, 0, 0, fmt.Errorf("%s has the line %q, but not %q after it: add that line", m.Path, first, last)
+	}
+	return lines, begin, begin + length, nil
+}
+
+// content returns the lines that the block has to have.
+func (m *fileBlock) content() []string { return splitLines([]byte(m.Content)) }
+
+// check compares the block.
+func (m *fileBlock) check(context.Context) (string, error) {
+	lines, begin, end, err := m.find()
+	switch {
+	case err != nil:
+		return "", err
+	case m.Absent && begin >= 0:
+		return fmt.Sprintf("%s has the block %s", m.Path, m.Name), nil
+	case m.Absent:
+		return "", nil
+	case begin < 0:
+		return fmt.Sprintf("%s has no block %s", m.Path, m.Name), nil
+	case !slices.Equal(lines[begin+1:end], m.content()):
+		return fmt.Sprintf("%s: block %s has other lines", m.Path, m.Name), nil
+	}
+	return "", nil
+}
+
+// apply replaces, appends or removes the block with its marks.
+func (m *fileBlock) apply(context.Context) error {
+	lines, begin, end, err := m.find()
+	if err != nil {
+		return err
+	}
+	first, last := m.marks()
+	var block []string
+	if !m.Absent {
+		block = slices.Concat([]string{first}, m.content(), []string{last})
+	}
+	if begin < 0 {
+		begin, end = len(lines), len(lines)-1
+	}
+	if slices.ContainsFunc(m.content(), func(line string) bool { return line == first || line == last }) {
+		return fmt.Errorf("the content has a mark of the block itself: %s", strings.Join([]string{first, last}, ", "))
+	}
+	return writeAtomically(m.Path, joinLines(slices.Concat(lines[:begin], block, lines[end+1:])))
+}
