@@ -51,12 +51,14 @@ spec:
     - {key: trap.n, type: unsigned, trapper: true, steps: [{multiplier: "10"}]}
     - {key: "trap.text[a,b]", type: text, trapper: true}
     - {key: agent.ping, interval: 1h}
+  discovery:
+    - {key: trap.found, trapper: true, items: [{key: "trap.item[{#A}]", type: unsigned, trapper: true, steps: [{multiplier: "11"}]}]}
   triggers:
     - {name: high, expression: "last(//trap.n)>1000000", severity: high}
 `
 
-// TestZabbixSenderSendsValues sends values with a real zabbix_sender, from a forbidden address, of unknown items and
-// hosts, and across a kill of the server, and expects each accepted value once. Each value that was answered as
+// TestZabbixSenderSendsValues sends values with a real zabbix_sender, from a forbidden address, of unknown and discovered items and
+// unknown hosts, and across a kill of the server, and expects each accepted value once. Each value that was answered as
 // processed is there once, with its time, and its trigger opens a problem.
 func TestZabbixSenderSendsValues(t *testing.T) {
 	t.Parallel()
@@ -80,6 +82,10 @@ func TestZabbixSenderSendsValues(t *testing.T) {
 	s.Apply("{kind: Namespace, metadata: {name: default}, spec: {zabbixFrom: [127.0.0.1]}}")
 	send(0, "processed: 1; failed: 0; total: 1", one...)
 	send(0, "processed: 1; failed: 0; total: 1", "-s", "db1", "-k", "trap.text[a,b]", "-o", "fine words")
+	send(0, "processed: 1; failed: 0; total: 1", "-s", "web1", "-k", "trap.found", "-o", `[{"{#A}":"x y"}]`)
+	s.AwaitOutput("get items", "trap.item[x y]")
+	send(0, "processed: 1; failed: 0; total: 1", "-s", "web1", "-k", "trap.item[x y]", "-o", "8")
+	s.AwaitOutput("get items", "88")
 	send(2, "first failed: web1 trap.m: no Template of the node has this item", "-s", "web1", "-k", "trap.m", "-o", "42")
 	send(2, "first failed: nosuch trap.n: no node has this name", "-s", "nosuch", "-k", "trap.n", "-o", "42")
 	send(2, "first failed: web1 agent.ping: the item has no trapper: true", "-s", "web1", "-k", "agent.ping", "-o", "1")

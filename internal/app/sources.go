@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/metric"
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/recorder"
@@ -240,12 +241,23 @@ func openZabbix(s *Server) func(context.Context) error {
 		s.trapper, err = zabbix.New(zabbix.Config{
 			Journal: s.journal, Nodes: currentDirectory{s.directory, s.planner}, View: s.view, Intent: s.intent, Limiter: s.sessions.Limiter(), Admission: s.sessions.Admission(),
 			Namespaces: func(from netip.Addr) []string { return directory.ZabbixNamespaces(s.directory, from) },
+			Discovered: discoveredItems(s.metrics),
 			Now:        s.now, Log: s.log, Registerer: s.registry,
 		})
 		if err == nil {
 			s.task(front, "Zabbix senders and agents", func(ctx context.Context) error { return s.trapper.Listen(ctx, s.zabbix) })
 		}
 		return err
+	}
+}
+
+// discoveredItems returns a function that finds the items of a node with a key that discovery rules made.
+func discoveredItems(v *metric.View) func(model.NodeID, string) []zabbix.DiscoveredItem {
+	return func(node model.NodeID, key string) (list []zabbix.DiscoveredItem) {
+		v.Discovered(node, key, func(definition model.DefinitionID, macros string, own int, of *model.Item) {
+			list = append(list, zabbix.DiscoveredItem{Definition: definition, Macros: macros, Own: own, Trapper: of.Trapper})
+		})
+		return list
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/muster-fleet/muster/internal/discovery"
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
@@ -34,7 +35,7 @@ type itemTestFlags struct {
 func itemTestCommand(s *commandLine) *cobra.Command {
 	f := &itemTestFlags{}
 	return s.buildCommand(command{
-		use: "test -f FILE --item KEY --value TEXT", short: "Show each step of an item for a value, and its triggers", args: cobra.NoArgs, offline: true, noFormat: true,
+		use: "test -f FILE --item KEY --value TEXT", short: "Show each step of an item for a value, its triggers, and what a discovery rule makes of it", args: cobra.NoArgs, offline: true, noFormat: true,
 		flags: func(flags *pflag.FlagSet) {
 			registerFileFlag(flags, &f.files)
 			flags.StringVar(&f.key, "item", "", "key of the item")
@@ -104,7 +105,9 @@ func (f *itemTestFlags) findTemplate(c *commandCall) (*model.TemplateSpec, error
 
 // itemTest has the compiled items and triggers of a Template, and the state that they keep between values.
 type itemTest struct {
-	items    []model.Item // sorted by key
+	items    []model.Item // sorted by key, with those of discovery rules
+	rules    map[string]*discovery.Rule
+	found    map[string]*discovery.State // by key of the rule
 	macros   *model.MacroValues
 	chains   map[int]*prep.Chain
 	states   map[int]*prep.State
@@ -132,12 +135,21 @@ func newItemTest(spec *model.TemplateSpec, macros []string) (*itemTest, error) {
 		}
 		values[name+"}"] = value
 	}
-	t := &itemTest{chains: map[int]*prep.Chain{}, states: map[int]*prep.State{}}
+	t := &itemTest{chains: map[int]*prep.Chain{}, states: map[int]*prep.State{}, rules: map[string]*discovery.Rule{}, found: map[string]*discovery.State{}}
 	var err error
 	if t.macros, err = model.NewMacroValues(values); err != nil {
 		return nil, model.Errorf(model.Invalid, "%w", err)
 	}
-	t.items = slices.SortedFunc(slices.Values(spec.Items), func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
+	t.items = slices.Clone(spec.Items)
+	for i := range spec.Discovery {
+		rule := &spec.Discovery[i]
+		t.items = append(t.items, rule.Item())
+		if t.rules[rule.Key], err = discovery.Compile(new(rule.Definition()), t.macros); err != nil {
+			return nil, model.Errorf(model.Invalid, "discovery rule %s: %w", rule.Key, err)
+		}
+		t.found[rule.Key] = t.rules[rule.Key].Adopt(nil)
+	}
+	slices.SortFunc(t.items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
 	for i := range spec.Triggers {
 		one := itemTestTrigger{Trigger: &spec.Triggers[i]}
 		if one.problem, err = trigger.CompileForItems(t.items, one.Expression, t.macros.Value); err == nil && one.Recovery != "" {
@@ -195,6 +207,9 @@ func (t *itemTest) apply(c *commandCall, at int, in *prep.Parsed, now int64, abo
 		return nil
 	}
 	c.printField("  result", "%s", value)
+	if rule := t.rules[of.Key]; rule != nil {
+		return t.discover(c, rule, value.String(), now)
+	}
 	for i := range t.triggers {
 		one := &t.triggers[i]
 		if one.problemWindows == nil {
@@ -221,6 +236,67 @@ func (t *itemTest) apply(c *commandCall, at int, in *prep.Parsed, now int64, abo
 		}
 	}
 	return nil
+}
+
+// discover applies a list of entities to a rule, and prints the entities with their items and triggers.
+func (t *itemTest) discover(c *commandCall, rule *discovery.Rule, list string, now int64) error {
+	traced, err := rule.Trace(list)
+	if err != nil {
+		c.printField("  entities", "unsupported: no list of entities: %v", err)
+		return nil
+	}
+	for i := range traced {
+		if e := &traced[i]; !e.Kept {
+			c.printField("left out", "%s  (by the filter)", entityText(e.Macros, e.Values))
+		}
+	}
+	state, fault, err := rule.Update(t.found[rule.Key], list, now)
+	if err != nil {
+		return err
+	}
+	t.found[rule.Key] = state
+	for i := range state.Entities {
+		e := &state.Entities[i]
+		text := entityText(state.Macros, e.Values)
+		if e.Lost != 0 {
+			text += "  (lost)"
+		}
+		c.printField("entity", "%s", text)
+		for _, one := range rule.Items(state, e) {
+			c.printField("  item", "%s  %s", one.Key, sourceText(&one))
+		}
+		for _, one := range rule.Triggers(state, e) {
+			c.printField("  trigger", "%s  %s  (%s)", one.Name, one.Expression, one.Severity)
+		}
+	}
+	if fault != "" {
+		c.printField("fault", "%s", fault)
+	}
+	return nil
+}
+
+// entityText formats the macros of an entity.
+func entityText(macros, values []string) string {
+	var list []string
+	for i, macro := range macros {
+		if values[i] != macro { // else the entity does not have it
+			list = append(list, macro+"="+values[i])
+		}
+	}
+	return strings.Join(list, " ")
+}
+
+// sourceText formats the source of an item's values.
+func sourceText(i *model.Item) string {
+	switch {
+	case i.From != "":
+		return "from " + i.From
+	case i.Trapper:
+		return "trapper"
+	case i.NotCollected != "":
+		return "not collected: " + i.NotCollected
+	}
+	return "every " + i.Interval.String()
 }
 
 // stepText formats the output of a preprocessing step.

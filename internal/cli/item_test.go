@@ -14,6 +14,17 @@ spec:
     - {key: status, type: text, trapper: true, steps: [{trim: " "}]}
     - {key: requests, type: float, from: status, steps: [{jsonPath: $.requests}, {changePerSecond: [], onFail: {error: no requests}}]}
     - {key: up, type: boolean, from: status, steps: [{jsonPath: $.up, onFail: {value: "0"}}]}
+  discovery:
+    - key: pages
+      from: status
+      steps: [{jsonPath: $.pages}]
+      paths: {"{#PAGE}": $.name}
+      filter: {conditions: [{macro: "{#KIND}", notMatches: "^old$"}]}
+      items:
+        - {key: "page.load[{#PAGE}]", interval: 5m}
+        - {key: "page.hits[{#PAGE}]", from: status, steps: [{jsonPath: "$.hits['{#PAGE}']"}]}
+      triggers: [{name: "{#PAGE} is busy", expression: "last(//page.hits[{#PAGE}])>{$MAX}"}]
+      overrides: [{name: root, filter: {conditions: [{macro: "{#PAGE}", matches: "^/$"}]}, triggers: [{severity: disaster}]}]
   triggers:
     - {name: busy, expression: "last(//requests)>{$MAX}", recovery: "last(//requests)<1"}
     - {name: down, expression: "last(//up)=0"}
@@ -33,8 +44,13 @@ func TestItemTestShowsEachStep(t *testing.T) {
 			"no data matches the specified path", `onFail: "0"`, "down: true",
 		}},
 		{[]string{"--item", "status", "--value", `{"requests": 0}`, "--value", `{"requests": 660}`, "--macro", "{$MAX}=50"}, 0, []string{"busy: false"}},
+		{[]string{"--item", "status", "--value", `{"pages": [{"name": "/", "{#KIND}": "new"}, {"name": "/a", "{#KIND}": "old"}]}`, "--value", `{"pages": []}`}, 0, []string{
+			"left out", "{#KIND}=old {#PAGE}=/a  (by the filter)", "entity", "{#PAGE}=/", "page.load[/]  every 5m", "page.hits[/]  from status",
+			"/ is busy  last(//page.hits[/])>{$MAX}  (disaster)", "{#PAGE}=/  (lost)",
+		}},
+		{[]string{"--item", "pages", "--value", `{"pages": 5}`}, 0, []string{"unsupported: no list of entities"}},
 		{[]string{"--item", "requests", "--value", "broken"}, 0, []string{"jsonPath $.requests: failed: ", "unsupported: "}},
-		{[]string{"--item", "nosuch", "--value", "1"}, 3, []string{"the template has no item nosuch", "requests, status, up"}},
+		{[]string{"--item", "nosuch", "--value", "1"}, 3, []string{"the template has no item nosuch", "pages, requests, status, up"}},
 		{[]string{"--item", "status"}, 2, []string{"the item or a value is missing"}},
 		{[]string{"--item", "status", "--value", "1", "--template", "other"}, 3, []string{"the files have no such Template"}},
 		{[]string{"--item", "status", "--value", "1", "--macro", "MAX=5"}, 2, []string{"is not {$NAME}=VALUE"}},

@@ -203,6 +203,36 @@ func (r *Rule) Update(old *State, value string, at int64) (s *State, fault strin
 	return s, fault, nil
 }
 
+// TracedEntity is an entity of a list, with the decision of the filter, for tests of a rule.
+type TracedEntity struct {
+	Macros, Values []string // those that the filter, the prototypes and the overrides read; absent ones are left out
+	Kept           bool
+}
+
+// Trace returns the entities in a list, with the decisions of the filter.
+func (r *Rule) Trace(list string) (entities []TracedEntity, err error) {
+	macros := slices.Clone(r.macros)
+	if r.Filter != nil {
+		for i := range r.Filter.Conditions {
+			macros = append(macros, r.Filter.Conditions[i].Macro)
+		}
+	}
+	slices.Sort(macros)
+	macros = slices.Compact(macros)
+	err = r.reader.Read(list, func(macro func(string) (string, bool)) bool {
+		e := TracedEntity{}
+		e.Kept, _, _ = r.filter.match(macro)
+		for _, name := range macros {
+			if v, ok := macro(name); ok {
+				e.Macros, e.Values = append(e.Macros, name), append(e.Values, strings.Clone(v))
+			}
+		}
+		entities = append(entities, e)
+		return true
+	})
+	return entities, err
+}
+
 // keepLost adds to a new state the entities of the old one that were not found, unless they were lost for too long. Where found
 // and lost ones exceed the limit, the ones that were lost last stay.
 func (r *Rule) keepLost(s, old *State, seen map[string]bool, at int64) {

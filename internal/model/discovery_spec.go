@@ -156,6 +156,40 @@ func (r *DiscoveryRule) Item() Item {
 	return i
 }
 
+// Definition returns the compiled form of the rule.
+func (r *DiscoveryRule) Definition() DefinitionRule {
+	out := DefinitionRule{Key: r.Key, Paths: r.Paths, Filter: r.Filter, Overrides: r.Overrides}
+	for i := range r.Items {
+		out.Items = append(out.Items, r.Items[i].WithInterval())
+	}
+	for i := range r.Triggers {
+		out.Triggers = append(out.Triggers, r.Triggers[i].Definition())
+	}
+	slices.SortFunc(out.Items, func(a, b Item) int { return strings.Compare(a.Key, b.Key) })
+	slices.SortFunc(out.Triggers, func(a, b DefinitionTrigger) int { return strings.Compare(a.Name, b.Name) })
+	out.DisableAfter, _ = ParseLostAfter(cmp.Or(r.DisableAfter, DefaultDisableAfter))
+	out.DeleteAfter, _ = ParseLostAfter(cmp.Or(r.DeleteAfter, DefaultDeleteAfter))
+	return out
+}
+
+// WithInterval returns an item with its interval, if the agent collects it.
+func (i Item) WithInterval() Item {
+	if i.Collected() {
+		i.Interval = cmp.Or(i.Interval, DefaultItemInterval)
+	}
+	return i
+}
+
+// Definition returns the compiled form of a trigger.
+func (t *Trigger) Definition() DefinitionTrigger {
+	severity, _ := ParseSeverity(t.SeverityName())
+	out := DefinitionTrigger{Name: t.Name, Expression: t.Expression, Recovery: t.Recovery, Severity: severity, Runbook: t.Runbook, Disabled: t.Disabled}
+	if t.Alert != nil {
+		out.Handlers, out.Route = t.Alert.Handlers, t.Alert.Route
+	}
+	return out
+}
+
 // AllItems returns the items of a Template, then the items of its discovery rules, then the rules' prototypes.
 func (s *TemplateSpec) AllItems() []Item {
 	list := s.Items[:len(s.Items):len(s.Items)]

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -18,7 +17,7 @@ func compileTemplate(c *unitCompiler, d *declaredResource) (*unit, error) {
 	named := references{}
 	for _, item := range spec.Items {
 		if !item.Disabled {
-			definition.Items = append(definition.Items, withInterval(item))
+			definition.Items = append(definition.Items, item.WithInterval())
 		}
 	}
 	definition.Triggers = compileTriggers(spec.Triggers, named)
@@ -53,41 +52,30 @@ func compileTemplate(c *unitCompiler, d *declaredResource) (*unit, error) {
 	return u, nil
 }
 
-// withInterval returns an item with its interval, if the agent collects it.
-func withInterval(item model.Item) model.Item {
-	if item.Collected() {
-		item.Interval = cmp.Or(item.Interval, model.DefaultItemInterval)
-	}
-	return item
-}
-
 // compileTriggers compiles triggers or their prototypes, and adds the handlers and routes that they name to named.
 func compileTriggers(triggers []model.Trigger, named references) (list []model.DefinitionTrigger) {
 	for i := range triggers {
-		t := &triggers[i]
-		severity, _ := model.ParseSeverity(t.SeverityName())
-		out := model.DefinitionTrigger{Name: t.Name, Expression: t.Expression, Recovery: t.Recovery, Severity: severity, Runbook: t.Runbook, Disabled: t.Disabled}
-		if t.Alert != nil {
-			out.Handlers, out.Route = t.Alert.Handlers, t.Alert.Route
-			named["Handler"] = append(named["Handler"], out.Handlers...)
-			if out.Route != "" {
-				named["Route"] = append(named["Route"], out.Route)
-			}
-		}
+		out := triggers[i].Definition()
+		named.addReceivers(&out)
 		list = append(list, out)
 	}
 	slices.SortFunc(list, func(a, b model.DefinitionTrigger) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 
+// addReceivers adds the handlers and the route of a trigger.
+func (named references) addReceivers(t *model.DefinitionTrigger) {
+	named["Handler"] = append(named["Handler"], t.Handlers...)
+	if t.Route != "" {
+		named["Route"] = append(named["Route"], t.Route)
+	}
+}
+
 // compileRule compiles a discovery rule. Disabled prototypes stay: an override may ask for them.
 func compileRule(rule *model.DiscoveryRule, named references) model.DefinitionRule {
-	out := model.DefinitionRule{Key: rule.Key, Paths: rule.Paths, Filter: rule.Filter, Overrides: rule.Overrides, Triggers: compileTriggers(rule.Triggers, named)}
-	for _, item := range rule.Items {
-		out.Items = append(out.Items, withInterval(item))
+	out := rule.Definition()
+	for i := range out.Triggers {
+		named.addReceivers(&out.Triggers[i])
 	}
-	slices.SortFunc(out.Items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
-	out.DisableAfter, _ = model.ParseLostAfter(cmp.Or(rule.DisableAfter, model.DefaultDisableAfter))
-	out.DeleteAfter, _ = model.ParseLostAfter(cmp.Or(rule.DeleteAfter, model.DefaultDeleteAfter))
 	return out
 }

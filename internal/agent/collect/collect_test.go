@@ -67,7 +67,7 @@ func TestWheelCollectsItemsOfOneTimeTogether(t *testing.T) {
 	root := testMachine(t)
 	keys := map[string]item.Value{
 		"net.if.in[eth0]": item.FromUnsigned(1<<64 - 1), "net.if.in[{$IF}]": item.FromUnsigned(1<<64 - 1), "net.if.out[eth0,packets]": item.FromUnsigned(6), "proc.num[worker]": item.FromUnsigned(2),
-		"proc.num[,,run]": item.FromUnsigned(1), "system.cpu.load[percpu,avg5]": item.FromFloat(0.75), "system.cpu.num": item.FromUnsigned(1),
+		"proc.num[,,run]": item.FromUnsigned(1), "system.cpu.load[percpu,avg5]": item.FromFloat(0.75), "system.cpu.num": item.FromUnsigned(1), "system.cpu.discovery": item.FromText(`[{"{#CPU.NUMBER}":0,"{#CPU.STATUS}":"online"}]`),
 		"system.uptime": item.FromUnsigned(12345), "vm.memory.size[pavailable]": item.FromFloat(25),
 	}
 	definition := &model.TemplateDefinition{Definition: model.Definition{ID: 5, Unit: 1000}}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -100,6 +101,34 @@ func cpuLoad(_ context.Context, m *machine, k *Key) (item.Value, error) {
 		return item.Value{}, unknownMode(k, 0, "all", "percpu")
 	}
 	return item.FromFloat(load), nil
+}
+
+// discoverCPUs collects system.cpu.discovery: the CPUs in Zabbix's JSON format for low-level discovery. A CPU without counters is offline.
+func discoverCPUs(_ context.Context, m *machine, _ *Key) (item.Value, error) {
+	text, err := m.read("/proc/stat")
+	if err != nil {
+		return item.Value{}, err
+	}
+	type cpu struct {
+		Number int    `json:"{#CPU.NUMBER}"`
+		Status string `json:"{#CPU.STATUS}"`
+	}
+	var list []cpu
+	for line := range strings.Lines(text) {
+		name, _, _ := strings.Cut(line, " ")
+		if n, err := strconv.Atoi(strings.TrimPrefix(name, "cpu")); err == nil && strings.HasPrefix(name, "cpu") {
+			list = append(list, cpu{n, "online"})
+		}
+	}
+	names, _ := m.readNames("/sys/devices/system/cpu") // none: those with counters
+	for _, name := range names {
+		n, err := strconv.Atoi(strings.TrimPrefix(name, "cpu"))
+		if err == nil && strings.HasPrefix(name, "cpu") && !slices.ContainsFunc(list, func(one cpu) bool { return one.Number == n }) {
+			list = append(list, cpu{n, "offline"})
+		}
+	}
+	slices.SortFunc(list, func(a, b cpu) int { return a.Number - b.Number })
+	return jsonValue(list)
 }
 
 // cpuLines returns the counters in the cpu lines of /proc/stat: first the sum of all CPUs, then each CPU

@@ -129,6 +129,16 @@ func TestRuleMakesItemsAndTriggers(t *testing.T) {
 			t.Errorf("step %d: verdicts %q, want %q", i+1, verdicts, c.verdicts)
 		}
 	}
+	var places []string
+	d.v.Discovered(7, "disk.used[sda]", func(definition model.DefinitionID, _ string, own int, of *model.Item) {
+		places = append(places, fmt.Sprintf("%d %d %s", definition, own, of.Key))
+	})
+	d.v.Discovered(7, "disks", func(model.DefinitionID, string, int, *model.Item) {
+		t.Error("an item of the Template is no discovered one")
+	})
+	if fmt.Sprint(places) != "[21 3 disk.used[sda]]" {
+		t.Errorf("places of a discovered item: %s", places)
+	}
 	for range 10 {
 		d.apply(21, nil, wire.BlockValue{Position: 1, Value: disks("sda", "51").Value})
 	}

@@ -62,6 +62,30 @@ func (v *View) Items(node model.NodeID) (list []ItemState) {
 	return list
 }
 
+// Discovered calls each for the items of a node with a key that discovery rules made: with the definition that their value blocks name,
+// the macros that Properties set, the number of the definition's own items, and the item.
+func (v *View) Discovered(node model.NodeID, key string, each func(definition model.DefinitionID, macros string, own int, of *model.Item)) {
+	of := v.shard.PartitionOf(node)
+	if of == nil {
+		return
+	}
+	p := &v.partitions[of.ID]
+	p.Lock()
+	defer p.Unlock()
+	n, ok := p.Find(node)
+	if !ok {
+		return
+	}
+	for _, u := range p.nodes[n].units {
+		if _, own := u.base.Item(key); own {
+			continue
+		}
+		if i, ok := u.Item(key); ok {
+			each(u.ID, u.macros, len(u.base.Items), &u.Items[i])
+		}
+	}
+}
+
 // itemState returns a copy of the state of one item.
 func (u *unitState) itemState(i int) ItemState {
 	of, s := &u.Items[i], &u.slots[i]

@@ -28,6 +28,31 @@ type itemLocation struct {
 	definition model.DefinitionID
 	macros     string // as in wire.ValueBlock
 	position   uint32
+	key        string // of a discovered item, whose position is the number of the Template's own items; empty: it is one of those
+}
+
+// DiscoveredItem is an item that a discovery rule of a Template made on a node.
+type DiscoveredItem struct {
+	Definition model.DefinitionID
+	Macros     string // as in wire.ValueBlock
+	Own        int    // number of items in the definition
+	Trapper    bool
+}
+
+// discovered returns the items with a key that discovery rules made on a node; nil: there are none.
+func (s *Server) discovered(node model.NodeID, key string) (n *nodeItem) {
+	if s.cfg.Discovered == nil {
+		return nil
+	}
+	for _, one := range s.cfg.Discovered(node, key) {
+		if n == nil {
+			n = &nodeItem{trapper: one.Trapper}
+		}
+		if n.trapper == one.Trapper {
+			n.places = append(n.places, itemLocation{one.Definition, one.Macros, uint32(one.Own), key})
+		}
+	}
+	return n
 }
 
 // itemIndexes caches the item indexes of recently used assignments.
@@ -83,7 +108,7 @@ func newItemIndex(a *directory.Assignment) itemIndex {
 				}
 			}
 			if n.trapper == of.Trapper {
-				n.places = append(n.places, itemLocation{c.ID, macros, uint32(i)})
+				n.places = append(n.places, itemLocation{definition: c.ID, macros: macros, position: uint32(i)})
 			}
 		}
 	}

@@ -39,6 +39,8 @@ type Config struct {
 	// Namespaces returns the namespaces that allow an address to send values of their nodes.
 	Namespaces func(from netip.Addr) []string
 	View       View
+	// Discovered returns the items with a key that discovery rules made on a node; nil: there are none.
+	Discovered func(node model.NodeID, key string) []DiscoveredItem
 	Intent     Intent
 	Limiter    *core.Limiter
 	Admission  *admission.Admission

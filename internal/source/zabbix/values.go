@@ -48,7 +48,9 @@ type valueNode struct {
 
 // valueBlock collects values of one Template on one node, as a block for the journal.
 type valueBlock struct {
-	place  itemLocation // the position is zero
+	place  itemLocation // without position and key
+	keys   []string     // of discovered items
+	keyAt  map[string]int
 	times  []int64      // ns since 1970
 	values []wire.BlockValue
 	bytes  int
@@ -100,6 +102,9 @@ func (b *valueBatch) add(ctx context.Context, r *row, i int) outcome {
 		return n.out
 	}
 	of := n.items.byKey[r.Key]
+	if of == nil {
+		of = b.srv.discovered(n.ID, r.Key)
+	}
 	switch {
 	case of == nil:
 		return unknownKey
@@ -135,15 +140,26 @@ func (b *valueBatch) timeOf(r *row, i int) (at int64, ok bool) {
 
 // add adds a value to the block of the item's Template.
 func (n *valueNode) add(place itemLocation, at int64, v wire.BlockValue) {
-	v.Position, place.position = place.position, 0
+	position, key := place.position, place.key
+	place.position, place.key = 0, ""
 	block := n.blocks[place]
 	if block == nil || block.bytes >= blockBytes {
 		if block != nil {
 			n.full = append(n.full, block)
 		}
-		block = &valueBlock{place: place}
+		block = &valueBlock{place: place, keyAt: map[string]int{}}
 		n.blocks[place] = block
 	}
+	if key != "" {
+		at, known := block.keyAt[key]
+		if !known {
+			at, block.keys = len(block.keys), append(block.keys, key)
+			block.keyAt[key] = at
+			block.bytes += len(key)
+		}
+		position += uint32(at)
+	}
+	v.Position = position
 	if len(block.times) == 0 || block.times[len(block.times)-1] != at {
 		block.times = append(block.times, at)
 	}
@@ -160,7 +176,7 @@ func (block *valueBlock) signal() wire.Signal {
 	}
 	slices.SortStableFunc(block.values, func(x, y wire.BlockValue) int { return cmp.Compare(x.Position, y.Position) })
 	return wire.Signal{Kind: wire.SignalValueBlock, Definition: block.place.definition, Body: wire.AppendValueBlock(nil, &wire.ValueBlock{
-		Rows: uint32(len(block.values)), Columns: wire.AppendColumns(nil, block.times, block.values), Macros: block.place.macros, UnixNs: uint64(base),
+		Rows: uint32(len(block.values)), Columns: wire.AppendColumns(nil, block.times, block.values), Macros: block.place.macros, Keys: block.keys, UnixNs: uint64(base),
 	})}
 }
 

@@ -318,6 +318,35 @@ func TestSenderValuesBecomeBlocks(t *testing.T) {
 	}
 }
 
+// TestSenderSendsDiscoveredItems sends values of items that a rule discovered, and expects a block that names them by key.
+func TestSenderSendsDiscoveredItems(t *testing.T) {
+	x := newTestServer(t)
+	x.cfg.Discovered = func(node model.NodeID, key string) []DiscoveredItem {
+		if node != 7 || !strings.HasPrefix(key, "found[") {
+			return nil
+		}
+		return []DiscoveredItem{{Definition: 30, Macros: `{"{$X}":"2"}`, Own: 4, Trapper: key != "found[agent]"}}
+	}
+	answer := x.ask(t, appendFrame(nil, 3, []byte(`{"request":"sender data","data":[{"host":"web1","key":"found[a]","value":"1"},{"host":"web1","key":"found[b]","value":"2"},
+		{"host":"web1","key":"found[a]","value":"3"},{"host":"web1","key":"found[agent]","value":"1"},{"host":"web1","key":"lost[a]","value":"1"}]}`)))
+	if !strings.Contains(answer, "processed: 3; failed: 2; total: 5") || len(x.records) != 1 {
+		t.Fatalf("answer %s, %d records", answer, len(x.records))
+	}
+	var signal wire.Signal
+	testenv.NoError(t, signal.Decode(x.records[0].ProxyResult.Signal))
+	var block wire.ValueBlock
+	testenv.NoError(t, block.Decode(signal.Body))
+	var columns wire.ColumnReader
+	testenv.NoError(t, columns.Reset(&block))
+	var got []string
+	for v := (wire.BlockValue{}); columns.Next(&v); {
+		got = append(got, fmt.Sprint(v.Position, "=", v.Value))
+	}
+	if signal.Definition != 30 || fmt.Sprint(block.Keys, got) != "[found[a] found[b]] [4=1 4=3 5=2]" || columns.Err() != nil {
+		t.Errorf("definition %d, keys and values %s %s, %v", signal.Definition, block.Keys, got, columns.Err())
+	}
+}
+
 // TestRequestsAreRefused sends requests that the server cannot handle, and expects the reason as answer, or no answer
 // if a request is not in Zabbix' protocol.
 func TestRequestsAreRefused(t *testing.T) {
