@@ -133,13 +133,15 @@ spec:
     - {key: system.uptime, type: unsigned, interval: 1s, unit: s}
     - {key: "vfs.fs.size[{$FS},pused]", interval: 2s, unit: "%%"}
     - {key: "nosuch.key[x]", interval: 1s}
+  discovery:
+    - {key: net.if.discovery, interval: 1s, items: [{key: "net.if.in[{#IFNAME}]", type: unsigned, interval: 1s}]}
   macros: {"{$FS}": /nosuch}
   triggers:
     - {name: up, expression: "min(//system.uptime,#3)>0", severity: high, alert: {handlers: [hook]}}
 `
 
 // TestZabbixAgentSendsValues runs a real zabbix_agentd for a declared node, and a real zabbix_agent2 for a new node,
-// and expects their values. Both get the items of the Template, a trigger opens a problem that a handler gets, the
+// and expects their values, also of a discovered item. Both get the items of the Template, a trigger opens a problem that a handler gets, the
 // server is killed while values come, and a killed agent becomes a keepalive problem.
 func TestZabbixAgentSendsValues(t *testing.T) {
 	t.Parallel()
@@ -173,6 +175,7 @@ func TestZabbixAgentSendsValues(t *testing.T) {
 	const seconds = `count_over_time(system_uptime{node="zabbix-one"}[1h])`
 	s.AwaitOutput("query "+seconds+">5", "zabbix-one")
 	harness.Run(t, s.Env(), "query", seconds+" <= 1 + max_over_time(system_uptime[1h]) - min_over_time(system_uptime[1h])").Expect(0, "zabbix-one") // none twice
+	s.AwaitOutput(`query net_if_in{node="zabbix-one"}`, "net.if.in[lo]")                                                                            // with its next request for active checks
 
 	one.kill()
 	s.AwaitOutput("get problems --node zabbix-one", "keepalive")

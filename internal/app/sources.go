@@ -251,11 +251,11 @@ func openZabbix(s *Server) func(context.Context) error {
 	}
 }
 
-// discoveredItems returns a function that finds the items of a node with a key that discovery rules made.
+// discoveredItems returns a function that finds the items of a node that discovery rules made.
 func discoveredItems(v *metric.View) func(model.NodeID, string) []zabbix.DiscoveredItem {
 	return func(node model.NodeID, key string) (list []zabbix.DiscoveredItem) {
 		v.Discovered(node, key, func(definition model.DefinitionID, macros string, own int, of *model.Item) {
-			list = append(list, zabbix.DiscoveredItem{Definition: definition, Macros: macros, Own: own, Trapper: of.Trapper})
+			list = append(list, zabbix.DiscoveredItem{Key: of.Key, Interval: time.Duration(of.Interval), Trapper: of.Trapper, Definition: definition, Macros: macros, Own: own})
 		})
 		return list
 	}

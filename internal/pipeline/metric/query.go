@@ -62,8 +62,8 @@ func (v *View) Items(node model.NodeID) (list []ItemState) {
 	return list
 }
 
-// Discovered calls each for the items of a node with a key that discovery rules made: with the definition that their value blocks name,
-// the macros that Properties set, the number of the definition's own items, and the item.
+// Discovered calls each for the items of a node that discovery rules made, with a key or, if that is empty, for all: with the definition
+// that their value blocks name, the macros that Properties set, the number of the definition's own items, and the item.
 func (v *View) Discovered(node model.NodeID, key string, each func(definition model.DefinitionID, macros string, own int, of *model.Item)) {
 	of := v.shard.PartitionOf(node)
 	if of == nil {
@@ -77,13 +77,24 @@ func (v *View) Discovered(node model.NodeID, key string, each func(definition mo
 		return
 	}
 	for _, u := range p.nodes[n].units {
-		if _, own := u.base.Item(key); own {
-			continue
-		}
-		if i, ok := u.Item(key); ok {
-			each(u.ID, u.macros, len(u.base.Items), &u.Items[i])
+		for i, end := u.itemsWith(key); i < end; i++ {
+			if _, own := u.base.Item(u.Items[i].Key); !own {
+				each(u.ID, u.macros, len(u.base.Items), &u.Items[i])
+			}
 		}
 	}
+}
+
+// itemsWith returns the range of the items with a key; empty: of all.
+func (u *unitState) itemsWith(key string) (first, end int) {
+	if key == "" {
+		return 0, len(u.Items)
+	}
+	i, ok := u.Item(key)
+	if !ok {
+		return 0, 0
+	}
+	return i, i + 1
 }
 
 // itemState returns a copy of the state of one item.

@@ -44,6 +44,7 @@ type agent struct {
 	uid       uuid.UUID
 	heartbeat time.Duration            // interval of its heartbeats; zero: it sends none
 	numbers   map[wire.StreamID]uint64 // last number of each run of the program
+	found     map[uint64]string        // keys of the discovered items that it collects, by number
 
 	// Guarded by agents.mu.
 	state   core.Agent
@@ -233,19 +234,27 @@ func (s *Server) assignChecks(ctx context.Context, namespaces []string, r *reque
 		return nil, err
 	}
 	list := []activeCheck{}
+	add := func(key string, of *nodeItem) {
+		if of == nil || of.trapper || isLogKey(key) {
+			return
+		}
+		seconds := max(int(of.interval/time.Second), 1)
+		c := activeCheck{Key: key, Delay: seconds}
+		if r.Version != "" { // of an agent that names items by number
+			c.ItemID, c.Delay, c.Timeout = itemNumber(key), fmt.Sprintf("%ds", seconds), "3s"
+		}
+		list = append(list, c)
+	}
 	if assignment := s.cfg.Nodes.For(a.node.ID); assignment != nil {
 		index := s.items.forAssignment(assignment)
 		for _, key := range slices.Sorted(maps.Keys(index.byKey)) {
-			of := index.byKey[key]
-			if of.trapper || isLogKey(key) {
-				continue
+			add(key, index.byKey[key])
+		}
+		a.found = s.discoveredByNumber(a.node.ID)
+		for _, key := range slices.Sorted(maps.Values(a.found)) {
+			if index.byKey[key] == nil {
+				add(key, s.discovered(a.node.ID, key))
 			}
-			seconds := max(int(of.interval/time.Second), 1)
-			c := activeCheck{Key: key, Delay: seconds}
-			if r.Version != "" { // of an agent that names items by number
-				c.ItemID, c.Delay, c.Timeout = itemNumber(key), fmt.Sprintf("%ds", seconds), "3s"
-			}
-			list = append(list, c)
 		}
 	}
 	return &reply{Response: "success", Data: &list}, nil
@@ -335,6 +344,7 @@ type agentBatch struct {
 	valueBatch
 	agent   *agent
 	host    string
+	asked   bool      // agent.found is that of this request
 	own     valueNode // its blocks have values of a key that a second Template of the node has, too
 	batch   wire.Batch
 	last    uint64 // number in the stream
@@ -371,6 +381,9 @@ func (b *agentBatch) signalOf(r *row, i int) (wire.Signal, outcome) {
 	if r.Key == "" {
 		of = b.own.items.byNumber[r.ItemID]
 	}
+	if of == nil {
+		of = b.discovered(r)
+	}
 	switch {
 	case of == nil:
 		return keepalive, unknownKey
@@ -390,9 +403,29 @@ func (b *agentBatch) signalOf(r *row, i int) (wire.Signal, outcome) {
 		b.own.add(place, at, v)
 	}
 	place := of.places[0]
-	v.Position, place.position = place.position, 0
-	block := valueBlock{place: place, times: []int64{at}, values: []wire.BlockValue{v}}
+	block := valueBlock{times: []int64{at}}
+	if place.key != "" {
+		block.keys = []string{place.key}
+	}
+	v.Position, place.position, place.key = place.position, 0, ""
+	block.place, block.values = place, []wire.BlockValue{v}
 	return block.signal(), kept
+}
+
+// discovered returns the discovered items that a value is for; nil: there are none. After a start of the server the numbers of an agent's
+// items are unknown until the first value of one of them.
+func (b *agentBatch) discovered(r *row) *nodeItem {
+	key := r.Key
+	if key == "" {
+		if key = b.agent.found[r.ItemID]; key == "" && !b.asked {
+			b.asked, b.agent.found = true, b.srv.discoveredByNumber(b.agent.node.ID)
+			key = b.agent.found[r.ItemID]
+		}
+	}
+	if key == "" {
+		return nil
+	}
+	return b.srv.discovered(b.agent.node.ID, key)
 }
 
 // flush ends the current batch, so that the next value starts another one.

@@ -1,6 +1,7 @@
 package zabbix
 
 import (
+	"strings"
 	"sync"
 	"time"
 
@@ -33,10 +34,26 @@ type itemLocation struct {
 
 // DiscoveredItem is an item that a discovery rule of a Template made on a node.
 type DiscoveredItem struct {
+	Key        string
+	Interval   time.Duration // zero: agents do not collect it
+	Trapper    bool
 	Definition model.DefinitionID
 	Macros     string // as in wire.ValueBlock
 	Own        int    // number of items in the definition
-	Trapper    bool
+}
+
+// discoveredByNumber returns the keys of the discovered items of a node that agents collect, by the agent's number. Keys with user
+// macros are left out: agents do not know these.
+func (s *Server) discoveredByNumber(node model.NodeID) map[uint64]string {
+	byNumber := map[uint64]string{}
+	if s.cfg.Discovered != nil {
+		for _, one := range s.cfg.Discovered(node, "") {
+			if !one.Trapper && one.Interval > 0 && !strings.Contains(one.Key, "{$") && !isLogKey(one.Key) {
+				byNumber[itemNumber(one.Key)] = one.Key
+			}
+		}
+	}
+	return byNumber
 }
 
 // discovered returns the items with a key that discovery rules made on a node; nil: there are none.
@@ -45,8 +62,11 @@ func (s *Server) discovered(node model.NodeID, key string) (n *nodeItem) {
 		return nil
 	}
 	for _, one := range s.cfg.Discovered(node, key) {
+		if !one.Trapper && one.Interval <= 0 {
+			continue // the server makes its values
+		}
 		if n == nil {
-			n = &nodeItem{trapper: one.Trapper}
+			n = &nodeItem{trapper: one.Trapper, interval: one.Interval}
 		}
 		if n.trapper == one.Trapper {
 			n.places = append(n.places, itemLocation{one.Definition, one.Macros, uint32(one.Own), key})

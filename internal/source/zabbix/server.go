@@ -39,7 +39,7 @@ type Config struct {
 	// Namespaces returns the namespaces that allow an address to send values of their nodes.
 	Namespaces func(from netip.Addr) []string
 	View       View
-	// Discovered returns the items with a key that discovery rules made on a node; nil: there are none.
+	// Discovered returns the items that discovery rules made on a node: those with a key or, if it is empty, all; nil: there are none.
 	Discovered func(node model.NodeID, key string) []DiscoveredItem
 	Intent     Intent
 	Limiter    *core.Limiter

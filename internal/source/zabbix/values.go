@@ -51,7 +51,7 @@ type valueBlock struct {
 	place  itemLocation // without position and key
 	keys   []string     // of discovered items
 	keyAt  map[string]int
-	times  []int64      // ns since 1970
+	times  []int64 // ns since 1970
 	values []wire.BlockValue
 	bytes  int
 }

@@ -325,7 +325,11 @@ func TestSenderSendsDiscoveredItems(t *testing.T) {
 		if node != 7 || !strings.HasPrefix(key, "found[") {
 			return nil
 		}
-		return []DiscoveredItem{{Definition: 30, Macros: `{"{$X}":"2"}`, Own: 4, Trapper: key != "found[agent]"}}
+		one := DiscoveredItem{Key: key, Definition: 30, Macros: `{"{$X}":"2"}`, Own: 4, Trapper: key != "found[agent]"}
+		if !one.Trapper {
+			one.Interval = time.Minute
+		}
+		return []DiscoveredItem{one}
 	}
 	answer := x.ask(t, appendFrame(nil, 3, []byte(`{"request":"sender data","data":[{"host":"web1","key":"found[a]","value":"1"},{"host":"web1","key":"found[b]","value":"2"},
 		{"host":"web1","key":"found[a]","value":"3"},{"host":"web1","key":"found[agent]","value":"1"},{"host":"web1","key":"lost[a]","value":"1"}]}`)))
@@ -344,6 +348,64 @@ func TestSenderSendsDiscoveredItems(t *testing.T) {
 	}
 	if signal.Definition != 30 || fmt.Sprint(block.Keys, got) != "[found[a] found[b]] [4=1 4=3 5=2]" || columns.Err() != nil {
 		t.Errorf("definition %d, keys and values %s %s, %v", signal.Definition, block.Keys, got, columns.Err())
+	}
+}
+
+// TestAgentCollectsDiscoveredItems expects the items that rules discovered on the node of an agent in its list of active checks, and their
+// values, by number and by key, in blocks that name the key, also after a restart of the server.
+func TestAgentCollectsDiscoveredItems(t *testing.T) {
+	all := []DiscoveredItem{
+		{Key: "found[a]", Interval: time.Minute, Definition: 30, Own: 4}, {Key: "found[b]", Interval: time.Hour, Definition: 30, Own: 4},
+		{Key: "made[a]", Definition: 30, Own: 4}, {Key: "sent[a]", Trapper: true, Definition: 30, Own: 4}, {Key: "{$X}[a]", Interval: time.Hour, Definition: 30, Own: 4},
+	}
+	server := func() *testServer {
+		x := newTestServer(t)
+		x.cfg.Discovered = func(_ model.NodeID, key string) (list []DiscoveredItem) {
+			for _, one := range all {
+				if key == "" || key == one.Key {
+					list = append(list, one)
+				}
+			}
+			return list
+		}
+		return x
+	}
+	x := server()
+	answer := x.ask(t, appendFrame(nil, 1, []byte(`{"request":"active checks","host":"Zab1","version":"6.0"}`)))
+	for key, want := range map[string]bool{"found[a]": true, "found[b]": true, "agent.ping": true, "made[a]": false, "sent[a]": false, "{$X}[a]": false} {
+		if got := strings.Contains(answer, fmt.Sprintf(`{"key":%q,"itemid":%d,`, key, itemNumber(key))); got != want {
+			t.Errorf("active checks have %s: %v, want %v\n%s", key, got, want, answer)
+		}
+	}
+	for i, x := range []*testServer{x, server()} { // the second one has just started
+		data := fmt.Sprintf(`{"id":1,"itemid":%d,"value":"7"},{"id":2,"key":"found[b]","value":"8"},{"id":3,"itemid":5,"value":"8"}`, itemNumber("found[a]"))
+		answer := x.ask(t, appendFrame(nil, 3, []byte(`{"request":"agent data","session":"c909","host":"Zab1","version":"6.0","data":[`+data+`]}`)))
+		if !strings.Contains(answer, "processed: 2; failed: 1") {
+			t.Errorf("server %d: %s", i, answer)
+		}
+		var got []string
+		for _, r := range x.records {
+			if r.Kind != wire.RecordBatch {
+				continue
+			}
+			var batch wire.Batch
+			testenv.NoError(t, batch.Decode(r.Batch))
+			for _, s := range batch.Signals {
+				if s.Kind != wire.SignalValueBlock {
+					continue
+				}
+				var block wire.ValueBlock
+				testenv.NoError(t, block.Decode(s.Body))
+				var columns wire.ColumnReader
+				testenv.NoError(t, columns.Reset(&block))
+				for v := (wire.BlockValue{}); columns.Next(&v); {
+					got = append(got, fmt.Sprint(s.Definition, block.Keys, v.Position, v.Value))
+				}
+			}
+		}
+		if want := "[30 [found[a]] 4 7 30 [found[b]] 4 8]"; fmt.Sprint(got) != want {
+			t.Errorf("server %d: %s, want %s", i, got, want)
+		}
 	}
 }
 
