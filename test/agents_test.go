@@ -27,15 +27,16 @@ func eventOf(t testing.TB, api *client.Client, node, check string) v1.Event {
 	return e
 }
 
-// awaitAllResults pauses a counting check until the server has applied the result of each of its runs exactly once.
+// awaitAllResults stops a check that counts its runs, and waits until the server has applied the result of each run
+// exactly once.
 func awaitAllResults(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
 	awaitLastResult(t, api, node, check, c)
 	c.Unblock()
 }
 
-// awaitLastResult pauses a counting check and waits until the server has applied the result of each of its runs
-// exactly once. The check stays blocked.
+// awaitLastResult stops a check that counts its runs, and waits until the server has applied the result of the last
+// run exactly once. The check stays blocked.
 func awaitLastResult(t *testing.T, api *client.Client, node, check string, c *harness.Counter) {
 	t.Helper()
 	c.Block()
@@ -47,8 +48,9 @@ func awaitLastResult(t *testing.T, api *client.Client, node, check string, c *ha
 	})
 }
 
-// No result is lost or applied twice when agents with unacknowledged results are killed. The agent that returns
-// within its keepalive timeout raises no problem, the other agent raises one. No result is lost or applied twice.
+// TestAgentKillLosesNoResult kills agents that have unacknowledged results, and expects no result to be lost or
+// applied twice. The agent that returns within its keepalive timeout raises no problem, the other agent raises one.
+// No result is lost or applied twice.
 func TestAgentKillLosesNoResult(t *testing.T) {
 	t.Parallel()
 	const timeout = 5 * time.Second
@@ -168,8 +170,9 @@ func awaitSession(t *testing.T, a *harness.Agent, n int, where string) {
 	require(t, list[n-1] == where, "the agent is connected at %v, want the last at %s", list, where)
 }
 
-// When an agent's server stops, the agent connects to the next server of its list. A list from the server takes
-// precedence and survives a restart of the agent; a wrong list does not lock the agent out.
+// TestAgentTakesNextServer stops an agent's server, and expects the agent to connect to the next server of its list.
+// A list from the server takes precedence and survives a restart of the agent; a wrong list does not lock the agent
+// out.
 func TestAgentTakesNextServer(t *testing.T) {
 	skipIfShort(t, "an agent looks for its server eight times")
 	t.Parallel()
@@ -223,8 +226,8 @@ func applyText(t *testing.T, s *harness.Server, text string) {
 	s.CLI("apply", "--yes", "-f", file)
 }
 
-// A node with more checks than its limit of events gets the further checks' results refused and reported. A new limit
-// of the namespace is in force at once.
+// TestStateLimitRefusesChecks gives a node more checks than its limit of events, and expects the results of the
+// surplus checks to be refused and reported. A new limit of the namespace is in force at once.
 func TestStateLimitRefusesChecks(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--node-states", "6")

@@ -131,7 +131,8 @@ func runPrometheus(t *testing.T, program, config string) {
 	})
 }
 
-// Alerts from a Prometheus whose clock is ten minutes late still fire, and their events name the wrong clock.
+// TestSlowPrometheusClockIsReported sends alerts from a Prometheus whose clock is ten minutes late, and expects
+// events that name the wrong clock.
 func TestSlowPrometheusClockIsReported(t *testing.T) {
 	t.Parallel()
 	program := testenv.Program(t, "prometheus", "prometheus")

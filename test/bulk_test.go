@@ -179,7 +179,8 @@ func (b *bulk) resolve(i int) {
 // delete deletes the events of the checks whose name ends in 3.
 func (b *bulk) delete(i int) { b.endProblems(i, "delete", `event.check.endsWith("3")`) }
 
-// endProblems runs a bulk action that closes problems, and records the problems that were open before.
+// endProblems runs a bulk action (one request for many events) that closes problems, and records the problems that
+// were open before.
 func (b *bulk) endProblems(i int, verb, where string) {
 	open := openEvents(b.t, b.api, where)
 	note := b.actOn(i, verb, where)
@@ -188,7 +189,7 @@ func (b *bulk) endProblems(i int, verb, where string) {
 	}
 }
 
-// silencedNode reports whether the test's silence, for names that end in 7, applies to a node.
+// silencedNode reports whether the test's silence (for names that end in 7) applies to a node.
 func silencedNode(name string) bool { return strings.HasSuffix(name, "7") }
 
 // silence silences every node whose name ends in 7, and kills the server during the request.
@@ -265,7 +266,7 @@ func collectPages[T any](read func(after string) (items []T, next string)) (all 
 	}
 }
 
-// compare fails the test if the answers to bulk actions differ from history, the events or the webhook's messages.
+// compare compares the answers to all bulk actions with history, events and the webhook's messages.
 func (b *bulk) compare() {
 	b.t.Helper()
 	wrong := 0

@@ -54,9 +54,9 @@ func TestWallClockJumps(t *testing.T) {
 	assert(t, passed >= 0 && passed <= time.Minute, "the monotonic clock moved by %s", passed)
 }
 
-// When the clocks of agent and server jump by an hour, no session ends, no node is reported as down, schedules continue,
-// and the clock check names the machine that is off. Server and agent run in this process because only there the test
-// sets their clocks.
+// TestClockJumpsEndNoSession sets the clocks of agent and server by an hour, and expects no session to end, no node
+// to be down, and the clock check to name the wrong machine. Server and agent run in this process because only there
+// the test sets their clocks.
 func TestClockJumpsEndNoSession(t *testing.T) {
 	skipIfShort(t, "half a minute")
 	t.Parallel()

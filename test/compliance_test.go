@@ -35,10 +35,10 @@ spec:
 {kind: Policy, metadata: {name: baseline}, spec: {directives: [motd], targets: {groups: [all]}, alert: {route: compliance}}}
 `
 
-// TestPolicyAuditsTellsAndRepairs declares a policy about a file, and expects a notified problem for a wrong file,
+// TestPolicyAuditsNotifiesAndRepairs declares a policy about a file, and expects a notified problem for a wrong file,
 // the same compliance after kill -9, and a repaired file with a directive that enforces. An agent that does not allow
 // changes audits all the same.
-func TestPolicyAuditsTellsAndRepairs(t *testing.T) {
+func TestPolicyAuditsNotifiesAndRepairs(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")
 	s.Login()

@@ -44,7 +44,7 @@ func segments(t *testing.T, s *harness.Server) (paths []string, contents [][]byt
 // that were never made because spools were full while the server was down.
 func lostNothing(rep *report.Report) bool { return rep.Valid && !rep.Lost() }
 
-// killedAfterLoad runs load on a server and kills the server, so that only its journal has the newest results.
+// killedAfterLoad sends load to a server and kills it, so that only its journal (no snapshot) has the newest results.
 func killedAfterLoad(t *testing.T, fleet harness.Fleet, span time.Duration, change func(*load.Config), args ...string) (s *harness.Server, states map[harness.StateKey]load.Kept) {
 	t.Helper()
 	s = harness.StartFleet(t, fleet, args...)
@@ -59,7 +59,7 @@ func killedAfterLoad(t *testing.T, fleet harness.Fleet, span time.Duration, chan
 	return s, states
 }
 
-// startRefused starts a server that the test expects to refuse its start, and returns its log.
+// startRefused starts a server whose start must fail, and returns its log.
 func startRefused(t *testing.T, s *harness.Server) string {
 	t.Helper()
 	s.Launch()
@@ -87,7 +87,8 @@ func compareStates(t *testing.T, before, after map[harness.StateKey]load.Kept) {
 	}
 }
 
-// countOlderStates counts the event states that are older than in an earlier list, and fails the test if one is newer.
+// countOlderStates counts the event states that are older than those in an earlier list, and fails the test if one is
+// newer.
 func countOlderStates(t *testing.T, before, after map[harness.StateKey]load.Kept) (n int) {
 	t.Helper()
 	for place, was := range before {
@@ -212,7 +213,8 @@ func newestSnapshots(files []string) (list []string) {
 	return list
 }
 
-// Instead of a damaged snapshot the server uses an older one or the journal, and logs the damage.
+// TestUnusableSnapshotsAreReplaced damages snapshots, and expects the server to use an older one or the journal, and
+// to log the damage.
 func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 4, Interval: 200 * time.Millisecond}
@@ -303,8 +305,8 @@ func TestLostSnapshotsStopStart(t *testing.T) {
 	s.Stop()
 }
 
-// A lost history is computed again from the oldest snapshots and the rest of the journal, and the repair prints the
-// time from which it is complete.
+// TestHistoryIsMadeAgainFromTheRestOfTheJournal deletes the history, and expects it to be computed again from the
+// oldest snapshots and the journal, and the repair to print from when on it is complete.
 func TestHistoryIsMadeAgainFromTheRestOfTheJournal(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 400 * time.Millisecond}
@@ -449,8 +451,8 @@ func matchFiles(dir, patterns string) (files []string) {
 	return files
 }
 
-// damage damages a server's folder as the case describes; older is an earlier copy of the folder, foreign the folder of
-// another server.
+// damage damages a server's data folder as the case describes; older is an earlier copy of the folder, foreign is
+// another server's folder.
 func (c damageCase) damage(t *testing.T, data, older, foreign string) {
 	t.Helper()
 	files, olders, others := matchFiles(data, c.patterns), matchFiles(older, c.patterns), matchFiles(foreign, c.patterns)
@@ -493,7 +495,7 @@ spec:
   triggers: [{name: machine is up, expression: "min(//system.uptime,#3)>0", severity: high}]
 `
 
-// installationRecord is the content of an installation before its damage.
+// installationRecord has the states, history and items of an installation before a test damages it.
 type installationRecord struct {
 	states  map[harness.StateKey]load.Kept
 	history map[string]int          // number of entries by their text, always 1
@@ -681,8 +683,8 @@ func (r *installationRecord) compareItems(t *testing.T, items map[string]v1.Item
 	}
 }
 
-// compareAPIWithView fails the test if the number of results in the API differs from the number in the event states.
-// With incomplete, the API may not know some events, because their resources are lost.
+// compareAPIWithView fails the test if the API counts other results than the event states in memory. With incomplete,
+// the API may not know some events, because their resources are lost.
 func compareAPIWithView(t *testing.T, api *client.Client, states map[harness.StateKey]load.Kept, incomplete bool) {
 	t.Helper()
 	applied := map[harness.StateKey]uint64{}

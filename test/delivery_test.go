@@ -96,7 +96,7 @@ type webhook struct {
 	got    int
 }
 
-// newWebhook starts a webhook that refuses every n-th message; n = 0: it refuses none.
+// newWebhook starts a webhook that refuses every n-th message, or none if n is 0.
 func newWebhook(t *testing.T, refuse int) *webhook {
 	w := &webhook{refuse: refuse, kinds: map[string][]string{}, bodies: map[string]string{}}
 	w.Server = httptest.NewServer(w)
@@ -104,7 +104,7 @@ func newWebhook(t *testing.T, refuse int) *webhook {
 	return w
 }
 
-// ServeHTTP records a message, or refuses it. A repetition must have the same key and body.
+// ServeHTTP records a message, or refuses it if it is the n-th one. A repetition must have the same key and body.
 func (w *webhook) ServeHTTP(answer http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -182,8 +182,8 @@ func (w *webhook) compare(t *testing.T, api *client.Client) {
 	assert(t, len(problems) >= 20, "only %d problems: the test shows nothing", len(problems))
 }
 
-// Each result reaches the receiver of the result stream at least once and in order although server and receiver are
-// killed.
+// TestStreamSurvivesKills kills server and receiver, and expects each result to reach the receiver of every result at
+// least once and in order.
 func TestStreamSurvivesKills(t *testing.T) {
 	skipIfShort(t, "25 s")
 	t.Parallel()

@@ -24,9 +24,9 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// The server acknowledges no result that failed writes or syncs of the journal have lost, and recovers by itself. The
-// server does not sync a failed descriptor again (the kernel may have dropped its pages), acknowledges nothing that
-// is not stored, and recovers by itself.
+// TestDiskErrorsLoseNoAcknowledgedResult makes writes and syncs of the journal fail, and expects no acknowledgement
+// of a lost result, and a recovery without help. The server does not sync a failed descriptor again (the kernel may
+// have dropped its pages), acknowledges nothing that is not stored, and recovers by itself.
 func TestDiskErrorsLoseNoAcknowledgedResult(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -88,8 +88,8 @@ var (
 	thread    = regexp.MustCompile(`^\d+`)
 )
 
-// syncAfterFailure counts the journal segments with a failed system call in a trace, and returns a segment that was
-// synced after a failure.
+// syncAfterFailure counts the journal segments whose system calls failed in a trace, and returns a segment that was
+// synced after its failure.
 func syncAfterFailure(lines []string) (again string, failed int) {
 	calling, bad := map[string]string{}, map[string]bool{} // segment by thread; failed segments
 	for _, line := range lines {
@@ -213,7 +213,8 @@ func mountSmallDisk(t *testing.T, s *harness.Server, size string) {
 	})
 }
 
-// A new server on a too small disk reports that it waits for free space, and starts when the disk has enough.
+// TestFirstStartWaitsForRoom starts a new server on a disk that is too small, and expects it to report that it waits
+// for free space, and to start when there is enough.
 func TestFirstStartWaitsForRoom(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()
@@ -304,7 +305,8 @@ func TestDiskProbeReportsFullDisk(t *testing.T) {
 	becomes(model.OK, false)
 }
 
-// serialAgent is a test agent that waits for each acknowledgement before it sends the next result.
+// serialAgent is a test agent that sends one result at a time: it waits for each acknowledgement before the next
+// result.
 type serialAgent struct {
 	link.Handler // nil: the test expects no other call
 	assigned     chan *link.Assignment
@@ -320,8 +322,8 @@ func (o *serialAgent) Assigned(_ *link.Session, held *link.Assignment) { o.assig
 // Acked passes the acknowledged sequence number to the test.
 func (o *serialAgent) Acked(_ *link.Session, ack *wire.Ack) { o.acked <- ack.Last[0].Last }
 
-// TestJournalIsSyncedBeforeAcknowledgement traces the server's system calls: between two acknowledgements to an agent, the
-// journal is written and then synced.
+// TestJournalIsSyncedBeforeAcknowledgement traces the server's system calls, and expects a write and a sync of the
+// journal between any two acknowledgements to an agent.
 func TestJournalIsSyncedBeforeAcknowledgement(t *testing.T) {
 	t.Parallel()
 	strace := testenv.Program(t, "strace", "strace")

@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// startUp prepares a server that the command muster up will start in an empty folder, with an empty home directory.
+// startUp prepares a server that muster up will start in an empty folder, with an empty home directory.
 func startUp(t *testing.T) (s *harness.Server, home string) {
 	t.Helper()
 	s = harness.NewServer(t)
@@ -233,7 +233,8 @@ func TestSmokeFirstRun(t *testing.T) {
 	}
 }
 
-// The command muster up keeps the context file of another server under a new name.
+// TestUpKeepsForeignContext expects muster up to keep the saved login (context file) of another server under a new
+// name.
 func TestUpKeepsForeignContext(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)
@@ -258,8 +259,8 @@ func TestUpKeepsForeignContext(t *testing.T) {
 	s.Stop()
 }
 
-// After a restart of a server with simulated nodes, these nodes count as stopped, not as down. `--demo 0` removes
-// them.
+// TestDemoStopsItsNodes restarts a server that had simulated nodes, and expects these nodes to count as stopped, not
+// as down. `--demo 0` removes them.
 func TestDemoStopsItsNodes(t *testing.T) {
 	t.Parallel()
 	s, _ := startUp(t)

@@ -116,7 +116,8 @@ func TestAgentJoinsOnlyOpenGroups(t *testing.T) {
 	a.Stop()
 }
 
-// Shell code in a property is treated as text in all places where a check may use the property.
+// TestPropertiesAreNotExecuted puts shell code into a property, and expects it to be treated as text wherever a check
+// uses the property.
 func TestPropertiesAreNotExecuted(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

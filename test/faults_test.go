@@ -81,8 +81,8 @@ func TestFaultsAlertExactlyOnce(t *testing.T) {
 	}
 }
 
-// startSubject starts the server that a load run measures, with the nodes and checks of a scenario. The caller stops
-// it.
+// startSubject starts the server that a load run measures (its subject), with the nodes and checks of a scenario. The
+// caller stops it.
 func startSubject(t *testing.T, dir string, sc *scenario.Scenario) *subject.Subject {
 	t.Helper()
 	return testenv.Value(subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: dir, Flags: []string{"--journal-reserve", "1MiB"},
@@ -177,8 +177,8 @@ func TestFaultsLoseNoResult(t *testing.T) {
 	t.Logf("\n%s\nlosses %v\nfailures %v", rep.Text(), rep.Losses, rep.Failures)
 }
 
-// A load run against a server that loses, repeats, swaps or changes one result ends with exit code 21 and names the
-// wrong event state. The same build without a fault passes.
+// TestFaultyServersFailTheRun runs load against servers that lose, repeat, swap or change one result, and expects
+// exit code 21 and the name of the wrong event state. The same build without a fault passes.
 func TestFaultyServersFailTheRun(t *testing.T) {
 	skipIfShort(t, "short: another server is built")
 	t.Parallel()
@@ -235,8 +235,8 @@ func buildFaultyServer(t *testing.T) string {
 	return binary
 }
 
-// TestSubjectLeavesNoFileOrProcess checks that the server under load test can be prepared, killed and restarted, and
-// leaves no file or process.
+// TestSubjectLeavesNoFileOrProcess prepares, kills and restarts the server of a load run (its subject), and expects
+// no file or process to be left.
 func TestSubjectLeavesNoFileOrProcess(t *testing.T) {
 	t.Parallel()
 	sc := &scenario.Scenario{Name: "tiny", Agents: []scenario.Class{{Name: "web", Count: 3, Checks: []scenario.Check{{Name: "ping", Count: 2, Interval: model.Duration(time.Second)}}}}}
@@ -305,8 +305,8 @@ func TestSubjectCountsSystemCalls(t *testing.T) {
 	assert(t, err == nil, "the server afterwards: %v", err)
 }
 
-// TestFailedSubjectStartNamesReason checks that the error of a load run whose server cannot start contains the
-// server's reason.
+// TestFailedSubjectStartNamesReason expects the error of a load run whose server (its subject) cannot start to
+// contain the server's reason.
 func TestFailedSubjectStartNamesReason(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()

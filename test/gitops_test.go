@@ -198,7 +198,7 @@ func TestGitOpsPipelinesApplyTheirRepository(t *testing.T) {
 	}
 }
 
-// follow plays a review, an apply, a manual change and a deletion, and runs the pipelines for each.
+// follow plays a review, an apply, a manual change and a deletion, and runs the CI jobs for each.
 func (p *gitOps) follow() {
 	guarded, invalid := model.Guarded.Exit(), model.Invalid.Exit()
 	nodes := func(from, to int) string {

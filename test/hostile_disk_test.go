@@ -39,8 +39,8 @@ func newSmallDisk(t *testing.T, nodes int, args ...string) *hostileAgents {
 	return newHostile(t, nodes, prepare, append(args, "--journal-reserve", "32MiB", "--snapshot-cycle", "3s")...)
 }
 
-// endureFlood floods the server for twenty seconds, and fails the test if it is not ready all the time, accepts more
-// bytes than the senders may send, or lets a database grow too large.
+// endureFlood floods the server for twenty seconds, and fails the test if the server is ever not ready, accepts more
+// bytes than the limit, or lets a database grow too large.
 func (h *hostileAgents) endureFlood(senders int, accepted func() float64) {
 	h.t.Helper()
 	began, before := time.Now(), accepted()

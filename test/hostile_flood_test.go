@@ -32,7 +32,8 @@ func openDescriptors(t *testing.T, pid int) int {
 	return len(list)
 }
 
-// A server whose connections are all taken by idle clients still accepts new agents.
+// TestIdleConnectionsCloseFirst takes all connections of a server by idle clients, and expects new agents still to be
+// accepted, because idle connections are closed first.
 func TestIdleConnectionsCloseFirst(t *testing.T) {
 	const limit = 300
 	h := newHostile(t, 10, func(s *harness.Server) {

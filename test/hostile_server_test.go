@@ -96,8 +96,8 @@ func varint(n int) (b []byte) {
 	return append(b, byte(n))
 }
 
-// manyPacked returns a malicious Assignment with many compressed fields, each of which decompresses to the size of a
-// frame.
+// manyPacked returns a malicious message (an Assignment) with many compressed fields, each of which decompresses to
+// the size of a frame.
 func manyPacked() []byte {
 	definition := append(append([]byte{0x22}, varint(256<<10+4)...), append([]byte{0x12}, append(varint(256<<10), make([]byte, 256<<10)...)...)...)
 	one := s2.Encode(nil, definition)
@@ -180,8 +180,9 @@ func TestHandlersReachNoOwnListener(t *testing.T) {
 	s.Stop()
 }
 
-// The admin listener still answers when idle clients hold as many connections as it allows.
-func TestIdleConnectionsLeaveTheAdminListener(t *testing.T) {
+// TestAdminListenerAnswersDespiteIdleConnections opens as many idle connections as the admin listener allows, and
+// expects it still to answer.
+func TestAdminListenerAnswersDespiteIdleConnections(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	for range 100 {

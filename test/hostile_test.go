@@ -60,7 +60,8 @@ func (h *hostileAgents) tls(i int) *tls.Config {
 	return cfg
 }
 
-// neighbour is a well-behaved agent that runs beside misbehaving ones and measures how fast the server acknowledges.
+// neighbour is a well-behaved agent that runs beside misbehaving ones, and measures how fast the server acknowledges
+// its results.
 type neighbour struct {
 	h       *hostileAgents
 	session *link.Session
@@ -154,7 +155,8 @@ func (g *neighbour) run(ctx context.Context, every time.Duration) {
 	}
 }
 
-// batchLocked returns a batch of a block of values, of one result, or of four with changing statuses.
+// batchLocked returns a batch with a block of values, with one result, or with four results of changing statuses; the
+// caller holds the lock.
 func (g *neighbour) batchLocked(first uint64) *wire.Batch {
 	if g.block != nil && g.items != 0 {
 		block := wire.Signal{Kind: wire.SignalValueBlock, Definition: g.items, Body: wire.AppendValueBlock(nil, g.block(first))}
@@ -184,7 +186,7 @@ func (g *neighbour) sendValues(block func(n uint64) *wire.ValueBlock) {
 	g.mu.Unlock()
 }
 
-// awaitState waits until the function ok returns true; false: ctx ended or sending failed.
+// awaitState waits until ok returns true; it returns false if ctx has ended or sending has failed.
 func (g *neighbour) awaitState(ctx context.Context, ok func() bool) bool {
 	for {
 		g.mu.Lock()
@@ -222,7 +224,7 @@ func (g *neighbour) setOutputSize(n int) {
 	g.mu.Unlock()
 }
 
-// wakeRun wakes the sending goroutine, for example after an acknowledgement.
+// wakeRun wakes the goroutine that sends results, for example after an acknowledgement.
 func (g *neighbour) wakeRun() {
 	select {
 	case g.wake <- struct{}{}:
@@ -305,15 +307,15 @@ func (g *neighbour) BackPressure(*link.Session, *wire.BackPressure) {}
 // ServerStops ignores the announced stop of the server.
 func (g *neighbour) ServerStops(*link.Session, time.Duration, string) {}
 
-// attacker is a connection with which a test sends arbitrary bytes to the server.
+// attacker is a connection over which a test sends arbitrary bytes to the server.
 type attacker struct {
 	t testing.TB
 	net.Conn
 	ws *wsconn.Conn
 }
 
-// dial opens a TLS connection. Its error is that of the handshake or, as TLS 1.3 reports a refused client afterwards, of the
-// first read.
+// dial opens a TLS connection to the server as a misbehaving agent. Its error is that of the handshake or, as TLS 1.3
+// reports a refused client afterwards, of the first read.
 func (h *hostileAgents) dial(cfg *tls.Config) (*attacker, error) {
 	nc, err := net.Dial("tcp", h.Listen)
 	if err != nil {
@@ -328,7 +330,7 @@ func (h *hostileAgents) dial(cfg *tls.Config) (*attacker, error) {
 	return &attacker{t: h.t, Conn: conn}, nil
 }
 
-// open opens a TLS connection with a WebSocket on it.
+// open opens a TLS connection to the server and a WebSocket on it.
 func (h *hostileAgents) open(cfg *tls.Config) (*attacker, error) {
 	e, err := h.dial(cfg)
 	if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// Results that waited while the server's process was stopped keep the time of their run.
+// TestFrozenServerKeepsTimesOfResults stops the server's process for a while, and expects the results that waited to
+// keep the time of their run.
 func TestFrozenServerKeepsTimesOfResults(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -29,7 +29,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// joiner is a simulated machine that can join the fleet: its folders, and methods that run muster on it.
+// joiner is a simulated machine that joins the fleet: its folders, and methods that run muster agent on it.
 type joiner struct {
 	t      *testing.T
 	state  string
@@ -82,7 +82,7 @@ func (m *joiner) expectRefusal(code int, want string, words ...string) {
 	}
 }
 
-// joinWords returns the arguments of the join command that `muster node token` prints.
+// joinWords returns the words of the join command that muster node token prints.
 func joinWords(t *testing.T, s *harness.Server, flags ...string) []string {
 	t.Helper()
 	return joinWordsIn(t, s.CLI(append([]string{"node", "token"}, flags...)...))
@@ -228,7 +228,7 @@ func TestLostAnswerMakesNoSecondNode(t *testing.T) {
 	assert(t, id.Name == "once" && len(names) == 1, "it is %s, and there are %v", id.Name, names)
 }
 
-// startAnswerLossProxy starts a proxy that drops the server's answers after the client's request.
+// startAnswerLossProxy starts a proxy that forwards the client's request and drops the server's answers.
 func startAnswerLossProxy(t *testing.T, server string) string {
 	l := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var lines sync.WaitGroup

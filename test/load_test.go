@@ -103,7 +103,8 @@ func expectJSONMembers(t *testing.T, path, members string) {
 	}
 }
 
-// The benchmark script refuses the old environment variable SCALE, because the option --scale has another meaning.
+// TestFormerScaleVariableIsRefused sets the old environment variable SCALE for the benchmark script, and expects a
+// refusal, because the option --scale has another meaning.
 func TestFormerScaleVariableIsRefused(t *testing.T) {
 	t.Parallel()
 	run := exec.Command("bash", filepath.Join(harness.Root(), "bench", "run.sh"), "rate-1k")

@@ -23,7 +23,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// tinyScenario writes a load scenario of a few seconds, for agents with and without TLS, and returns its path.
+// tinyScenario writes a load scenario that takes a few seconds, for agents with and without TLS, and returns its
+// path.
 func tinyScenario(t *testing.T, more string) string {
 	t.Helper()
 	return tempFile(t, "tiny.yaml", `scenario: muster.load/v1
@@ -68,7 +69,7 @@ func loadWords(file, out string, more ...string) []string {
 	return append([]string{"load", "run", file, "--out", out, "--max-lag", "1h", "--server-flag=--journal-reserve=1MiB"}, more...)
 }
 
-// loadRun is a running load run with its folders.
+// loadRun is a load run that a test has started, with its folders.
 type loadRun struct {
 	*harness.Process
 	temp, cache, out string

@@ -144,7 +144,7 @@ func (x *transcript) server(node string, args ...string) *harness.Agent {
 	return a
 }
 
-// heading adds a heading that says where the following text appears.
+// heading adds a heading that says where the text below it appears, such as in the agent's log.
 func (x *transcript) heading(format string, args ...any) {
 	if x.text.Len() > 0 {
 		x.text.WriteByte('\n')

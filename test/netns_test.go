@@ -55,7 +55,7 @@ func (b *lanMachine) awaitLog(within time.Duration, words ...string) {
 	})
 }
 
-// lan is a server and machines in network namespaces.
+// lan is a server and machines in network namespaces, as in a local network.
 type lan struct {
 	t      *testing.T
 	net    *harness.Network

@@ -53,9 +53,9 @@ func (n *notificationFile) awaitKinds(check string, want ...string) {
 	awaitEqual(n.t, "messages about "+check, strings.Join(want, ", "), func() string { return strings.Join(n.kinds(check), ", ") })
 }
 
-// A silenced check still runs and shows its problem, but sends no notification. A problem that is open at the
-// silence's end is notified then. A silence until resolution ends with its problem. The command line shows all of it
-// in advance.
+// TestSilenceHoldsNotifications silences a check, and expects the check to run and to show its problem, and no
+// notification. A problem that is open at the silence's end is notified then. A silence until resolution ends with
+// its problem. The command line shows all of it in advance.
 func TestSilenceHoldsNotifications(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -96,7 +96,8 @@ func TestSilenceHoldsNotifications(t *testing.T) {
 	s.Try("audit", "silence/known").Expect(0, "the silenced problem has closed", "known")
 }
 
-// While a new problem waits for its group, muster why names the hold that outlasts the wait, and no earlier time.
+// TestWhyNamesHoldDuringGroupWait asks muster why while a new problem waits for others of its group, and expects the
+// reason (hold) that lasts longest and no earlier time.
 func TestWhyNamesHoldDuringGroupWait(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
@@ -275,9 +276,9 @@ func TestBulkRequestAcknowledgesMatchingEvents(t *testing.T) {
 	s.Try("report", "availability", "web01/disk", "--since", "1h").Expect(0, "web01 (gone)  disk   0.000 %")
 }
 
-// TestNotificationHoldsHooksAndThresholds checks that event and notification of a failed check contain the exceeded
+// TestNotificationContainsHooksAndThresholds expects event and notification of a failed check to contain the exceeded
 // threshold and the output of its hook.
-func TestNotificationHoldsHooksAndThresholds(t *testing.T) {
+func TestNotificationContainsHooksAndThresholds(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.StartAgent("web01")

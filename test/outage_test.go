@@ -22,8 +22,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestSmokeKillUnderLoad kills the server at random times under load and expects each acknowledged result to be
-// applied once, by senders, view, API and history.
+// TestSmokeKillUnderLoad kills the server at random times under load, and expects each acknowledged result once in
+// event states, API and history.
 func TestSmokeKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	kills := inShort(5, 20)

@@ -109,7 +109,8 @@ func startPaged(t *testing.T, service *pagingService, tells string) *pagedServer
 	return p
 }
 
-// nextKey waits for the paging service's next message and returns its deduplication key.
+// nextKey waits for the next message to the paging service (PagerDuty or Opsgenie), and returns its deduplication
+// key.
 func (p *pagedServer) nextKey(of chan string) string { p.t.Helper(); return receive(p.t, of) }
 
 // fireAlert sends a firing alert for each of these nodes.
@@ -240,7 +241,7 @@ func TestEndedAcknowledgementPagesAgain(t *testing.T) {
 	}
 }
 
-// TestPagerResolvesItsIncident checks that a PagerDuty handler with a key file opens and resolves its incident, also
+// TestPagerResolvesItsIncident expects a PagerDuty handler with a key file to open and resolve its incident, also
 // after a refused delivery.
 func TestPagerResolvesItsIncident(t *testing.T) {
 	t.Parallel()

@@ -27,7 +27,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// secretFinder searches data for secret values, plain, in base64 and in hex, also within gzip.
+// secretFinder searches data for secret values: plain, in base64, in hex, and within gzip.
 type secretFinder struct {
 	t      *testing.T
 	values map[string]string // by name

@@ -169,8 +169,8 @@ func connectSensuAgent(t *testing.T, address, name string) (say func(kind, check
 	return say, alive
 }
 
-// A passive result from a Sensu agent creates a check with the result's TTL. Names over the limit are reported as an
-// event.
+// TestSensuPassiveResultsMakeChecks sends a result of a check that nobody declared from a Sensu agent, and expects a
+// check with the result's TTL. Names over the limit are reported as an event.
 func TestSensuPassiveResultsMakeChecks(t *testing.T) {
 	t.Parallel()
 	listen := harness.Port(t)

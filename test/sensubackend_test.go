@@ -20,7 +20,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// sensuSide is one side of a comparison: a real sensu-backend or the Muster server in its place, with a real agent.
+// sensuSide is one of two compared installations: a real sensu-backend, or the Muster server in its place, with a
+// real agent.
 type sensuSide struct {
 	name string
 	dir  string // handlers write a file for each event; checks count their runs
@@ -166,7 +167,7 @@ spec: {command: "%secho 'run '$n' | used=41;80;90'", interval: 5, timeout: 5, su
 	return b.String()
 }
 
-// handled is an event that a handler got.
+// handled is an event that a handler of Sensu or of Muster has received.
 type handled struct {
 	text  string
 	event map[string]any // nil: a mutator wrote the text
@@ -206,7 +207,7 @@ func (s *sensuSide) events(t *testing.T, runs int) map[string]handled {
 	return out
 }
 
-// jsonField returns the field at a path within nested JSON objects; nil: it does not exist.
+// jsonField returns the field at a path within nested JSON objects, or nil if it does not exist.
 func jsonField(v any, names ...string) any {
 	for _, name := range names {
 		object, _ := v.(map[string]any)
@@ -320,7 +321,7 @@ var explained = []string{
 	".check.hooks.metadata.created_by", ".metrics.points.timestamp",
 }
 
-// differences appends the paths at which two JSON values differ, except for differences with a listed explanation.
+// differences appends the paths at which two JSON values differ, without those differences that a list explains.
 func differences(list []string, path string, got, want any) []string {
 	if slices.Contains(explained, path) {
 		return list

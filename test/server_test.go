@@ -255,7 +255,7 @@ func TestUnusableDataFolderStopsStart(t *testing.T) {
 	}
 }
 
-// runAsOther makes the server run as another user than root, with access to its data folder.
+// runAsOther makes the server run as another user than root, who may read its data folder.
 func runAsOther(t *testing.T, s *harness.Server) {
 	t.Helper()
 	data := filepath.Join(openFolder(t), "data")
@@ -264,7 +264,7 @@ func runAsOther(t *testing.T, s *harness.Server) {
 	s.Wrap = []string{testenv.Program(t, "setpriv", "util-linux"), "--reuid=4000002", "--regid=4000002", "--clear-groups"}
 }
 
-// outputBesideLog returns the output of a server without its log lines.
+// outputBesideLog returns the lines of a server's output that are not log lines.
 func outputBesideLog(s *harness.Server) string {
 	var b strings.Builder
 	for line := range strings.Lines(s.Log()) {

@@ -136,7 +136,8 @@ func awaitNewestResult(t *testing.T, api *client.Client, node, check string, c *
 	c.Unblock()
 }
 
-// Results over the server's limits in the middle of a spool are refused once, and the later results arrive.
+// TestRefusedResultLetsLaterOnesThrough puts results over the server's limits into the middle of a spool, and expects
+// them to be refused once and the later results to arrive.
 func TestRefusedResultLetsLaterOnesThrough(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -259,7 +260,8 @@ func oldestSegmentSize(t *testing.T, a *harness.Agent) int64 {
 	return testenv.Value(os.Stat(oldestSegment(t, a)))(t).Size()
 }
 
-// damageSpool flips a bit in the oldest segment of an agent's spool, in the middle of the bytes after its first acked ones.
+// damageSpool flips a bit in the oldest segment (file) of an agent's spool, in the middle of the bytes after its
+// first acked ones.
 func damageSpool(t *testing.T, a *harness.Agent, acked int64) {
 	t.Helper()
 	f := testenv.Value(os.OpenFile(oldestSegment(t, a), os.O_RDWR, 0))(t)

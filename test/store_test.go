@@ -26,7 +26,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// Repeated stalls of the history store delay no acknowledgement and lose no result.
+// TestStallingStoreDelaysNoAcknowledgement stops the history database repeatedly, and expects no delay of
+// acknowledgements and no lost result.
 func TestStallingStoreDelaysNoAcknowledgement(t *testing.T) {
 	skipIfShort(t, "half a minute of load")
 	t.Parallel()
@@ -85,8 +86,8 @@ const (
 	stallCount              = 3
 )
 
-// stallObservations holds measurements of the server during stalls of a store: queue size, lost changes, slowest
-// request.
+// stallObservations has measurements of the server while a database does not answer: queue size, lost changes,
+// slowest request.
 type stallObservations struct {
 	deepest int64         // bytes of changes that waited for history
 	dropped uint64        // changes for which there was no room
@@ -94,8 +95,7 @@ type stallObservations struct {
 	failed  error         // error of a reader
 }
 
-// stallRepeatedly stalls the history store again and again and returns observations of the server near the end of
-// each stall.
+// stallRepeatedly stops the history database again and again, and measures the server near the end of each stop.
 func stallRepeatedly(ctx context.Context, api *client.Client, freeze func() (thaw func())) (seen stallObservations) {
 	for range stallCount {
 		sleep(ctx, stallPause)
@@ -127,7 +127,7 @@ func stallingPostgreSQL(t *testing.T) (*harness.Server, []string, func() func())
 	return s, []string{"--intent-db", dsn}, func() func() { pg.Pause(); return pg.Resume }
 }
 
-// overflowingSQLite starts a server whose queue to history is so small that history must catch up from the journal.
+// overflowingSQLite starts a server whose queue of history is so small that history has to catch up from the journal.
 func overflowingSQLite(t *testing.T) (*harness.Server, []string, func() func()) {
 	s, prepare, freeze := stallingSQLite(t)
 	s.Args = append(s.Args, "--queues", "reactions=1048576")
@@ -140,7 +140,7 @@ func stallingSQLite(t *testing.T) (*harness.Server, []string, func() func()) {
 	return s, nil, func() func() { return holdHistory(t, s) }
 }
 
-// holdHistory locks the history database against writes until release is called.
+// holdHistory locks the history database against writes until release is called, as a backup program does.
 func holdHistory(t *testing.T, s *harness.Server) (release func()) {
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(s.Data, "history.db")+"?_txlock=immediate&_pragma=busy_timeout(10000)")
 	if err != nil {

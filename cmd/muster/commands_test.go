@@ -74,7 +74,7 @@ var commandLine = regexp.MustCompile(`\bmuster(-agent)?((?: [^\s;|)` + "`" + `]+
 // quoted matches a quoted word.
 var quoted = regexp.MustCompile(`'[^']*'|"[^"]*"`)
 
-// commandChecker checks that commands and flags in documents and messages exist in the tree of commands.
+// commandChecker reports muster commands and flags in documents and messages that do not exist.
 type commandChecker struct {
 	root  *cobra.Command
 	agent map[string]bool
@@ -121,7 +121,7 @@ func (c *commandChecker) reportUnknownCommands(t *testing.T, path, text string) 
 // commandGroups are the commands that only contain others.
 var commandGroups = map[string]bool{"auth": true, "completion": true, "debug": true, "event": true, "load": true, "node": true}
 
-// subcommand finds a direct subcommand of a command by its name; nil: none.
+// subcommand returns the direct subcommand of a command with this name, or nil if there is none.
 func subcommand(c *cobra.Command, word string) *cobra.Command {
 	for _, sub := range c.Commands() {
 		if sub.Name() == word || sub.HasAlias(word) {

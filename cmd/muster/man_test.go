@@ -59,7 +59,7 @@ func TestManPagesHaveEveryCommand(t *testing.T) {
 	}
 }
 
-// newAgentTree returns muster-agent and its subcommands as cobra commands.
+// newAgentTree returns muster-agent and its subcommands as cobra commands, for their man pages.
 func newAgentTree() *cobra.Command {
 	run := func(*cobra.Command, []string) {}
 	root := &cobra.Command{Use: "muster-agent", Short: "Run an agent on this machine", Long: agentcmd.Usage(), DisableFlagParsing: true, Run: run}

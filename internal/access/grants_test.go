@@ -39,8 +39,8 @@ func TestContradictoryGrantsAreRefused(t *testing.T) {
 	}
 }
 
-// TestGrantsCoverOnlyPermittedRights checks for every pair of grants that one covers the other only if it permits
-// every operation of the other
+// TestGrantsCoverOnlyPermittedRights compares every pair of grants (rights of users), and expects one to cover the
+// other only if it permits every operation of the other.
 func TestGrantsCoverOnlyPermittedRights(t *testing.T) {
 	var all []access.Grants
 	roles := []string{"", access.Viewer, access.Operator, access.Admin}
@@ -85,8 +85,8 @@ func TestGrantsCoverOnlyPermittedRights(t *testing.T) {
 	}
 }
 
-// TestNewGrantsReachSessionsAndEndTokens changes the grants of a user and expects the user's sessions to have them at
-// once, and tokens with more rights to be deleted. The last administrator stays one.
+// TestNewGrantsReachSessionsAndEndTokens changes a user's rights, and expects the user's sessions to have them at
+// once and tokens with more rights to be deleted. The last administrator stays one.
 func TestNewGrantsReachSessionsAndEndTokens(t *testing.T) {
 	w, ctx := newTestAccounts(t), t.Context()
 	create := func(name string, g access.Grants) {

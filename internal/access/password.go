@@ -33,7 +33,7 @@ func HashPassword(password string) (plain, hash string, err error) {
 	if password == "" {
 		secret := make([]byte, 15)
 		if _, err := rand.Read(secret); err != nil {
-			return "", "", fmt.Errorf("create password: %w", err)
+			return "", "", fmt.Errorf("generate a password: %w", err)
 		}
 		password = base64.RawURLEncoding.EncodeToString(secret)
 	}
@@ -85,7 +85,7 @@ func (s *Service) checkPassword(ctx context.Context, user, password string) (use
 	return row, nil
 }
 
-// errBadLogin returns the error about a wrong user name or password.
+// errBadLogin returns the error of a login with a wrong user name or password.
 func errBadLogin() error {
 	return model.Errorf(model.Unauthenticated, "user name or password is wrong").
 		WithHint("set a new password, on the server: muster auth reset-password --data DIR")
@@ -158,8 +158,8 @@ const (
 	wrongPasswordMemory = 10 * time.Second
 )
 
-// Admit is a function that waits until a program's password may be compared with its hash, or refuses the comparison,
-// to slow down guesses. The caller then passes to done whether the password was wrong.
+// Admit is a function that is called before a program's password is compared; it waits or refuses, to slow down
+// guesses. The caller then passes to done whether the password was wrong.
 type Admit func(ctx context.Context) (done func(wrong bool), err error)
 
 // programPasswordCache remembers which passwords of programs (agents, alert sources) were right or wrong, because a

@@ -21,7 +21,7 @@ const (
 	tokenKind = "token"
 )
 
-// Options has the dependencies of a Service: database, clock and limits.
+// Options has the database, clock and limits that a Service uses.
 type Options struct {
 	Store  intent.Store
 	Now    func() time.Time // nil: time.Now
@@ -71,7 +71,7 @@ func (s *Service) Load(ctx context.Context) error {
 	return nil
 }
 
-// commitRows writes rows of users and tokens to the database, then to the in-memory index. No other function writes
+// commitRows writes changed users and tokens to the database, then to the in-memory index. No other function writes
 // either.
 func (s *Service) commitRows(ctx context.Context, by intent.Actor, writes []intent.Write) error {
 	s.writeMu.Lock()
@@ -207,11 +207,12 @@ const (
 // isProgramRole reports whether a role is for programs, not for people.
 func isProgramRole(role string) bool { return role == Agent || role == Alerts || role == RemoteWrite }
 
-// roleRank returns the rank of a role of people (viewer 1, higher roles more); 0 for a role without rights in the
+// roleRank returns the rank of a role for people (viewer 1, higher roles more), or 0 for a role without rights in the
 // API.
 func roleRank(role string) int { return slices.Index([]string{Viewer, Operator, Admin}, role) + 1 }
 
-// Grants are the rights of a user or a token.
+// Grants are the rights of a user or a token: its role, its roles in single namespaces, and the right to run
+// commands.
 type Grants struct {
 	// Role holds in every namespace; empty: only Bindings count.
 	Role string `json:"role,omitempty"`
@@ -260,7 +261,7 @@ func (g *Grants) Validate() error {
 	return nil
 }
 
-// unknownRoleError returns the error about an unknown role, with the known ones.
+// unknownRoleError returns the error about an unknown role, with a list of the known ones.
 func unknownRoleError(role string) error {
 	return model.Errorf(model.Invalid, "unknown role %q: expected %s, %s or %s", role, Admin, Operator, Viewer)
 }

@@ -18,7 +18,7 @@ type Subject struct {
 	Grants
 }
 
-// Owner returns the user that answers for the subject: the maker of its token, or else the user itself
+// Owner returns the user that is responsible for the subject: the maker of its token, or else the user itself.
 func (s *Subject) Owner() string { return cmp.Or(s.Maker, s.User) }
 
 // May reports whether the subject may use the verb in a namespace.
@@ -138,7 +138,7 @@ func (c *Caller) ViewerGrants() Grants {
 	return g
 }
 
-// Verb is the class of an operation for access: read, operate or change.
+// Verb is the class of an operation by which access is decided: read, operate or change.
 type Verb uint8
 
 // Verbs, each of which takes the role of the same rank.
@@ -148,8 +148,7 @@ const (
 	Change                  // admin
 )
 
-// Scope is the part of the server on which an operation needs a role: none, one namespace, any namespace, or the whole
-// cluster.
+// Scope says where an operation needs a role: nowhere, in one namespace, in any namespace, or in the whole cluster.
 type Scope uint8
 
 // Scopes of operations.
@@ -166,8 +165,8 @@ const (
 	Namespaced
 )
 
-// Need declares the permission that an API operation needs: a verb, a kind of resource and a scope. Each operation
-// declares its need. The zero value is no declaration.
+// Need is the permission that an API operation needs: a verb, a kind of resource and a scope. Each operation declares
+// its need. The zero value is no declaration.
 type Need struct {
 	Verb  Verb
 	Kind  string // a kind of resources, or a singular noun: event, problem, queue
@@ -188,7 +187,7 @@ func NeedAnybody(kind string) Need { return Need{Read, kind, Anybody} }
 // NeedNoToken returns the permission (Need) of an operation that callers may use without a token
 func NeedNoToken(kind string) Need { return Need{Read, kind, Public} }
 
-// Declared reports whether the operation has declared its permission: verb, kind and scope are set
+// Declared reports whether an operation has declared the permission that it needs (verb, kind and scope).
 func (n Need) Declared() bool { return n.Verb != 0 && n.Kind != "" && n.Scope != 0 }
 
 // Program is an authenticated user with the role of a program (agent, alerts, remote-write), as it was when its

@@ -211,7 +211,8 @@ const (
 	maxExpiredPerToken = 100
 )
 
-// AccessToken describes a login session of a person, or an API token of a program. It never holds the secret.
+// AccessToken describes a login session of a person, or an API token of a program, without its secret. It never holds
+// the secret.
 type AccessToken struct {
 	ID   string `json:"id"`
 	User string `json:"user"` // name in the record of changes
@@ -272,7 +273,7 @@ func (s *Service) CreateToken(ctx context.Context, by intent.Actor, t AccessToke
 func (s *Service) storeNewToken(ctx context.Context, by intent.Actor, t AccessToken) (string, AccessToken, error) {
 	secret := make([]byte, 32)
 	if _, err := rand.Read(secret); err != nil {
-		return "", t, fmt.Errorf("create token: %w", err)
+		return "", t, fmt.Errorf("generate the secret of a token: %w", err)
 	}
 	token := "mt1." + base64.RawURLEncoding.EncodeToString(secret)
 	sum := sha256.Sum256([]byte(token))
@@ -290,8 +291,8 @@ func (s *Service) storeNewToken(ctx context.Context, by intent.Actor, t AccessTo
 	return token, t, err
 }
 
-// deletionsOfObsoleteTokens returns the database deletions of expired tokens and of the user's oldest sessions above
-// the limit.
+// deletionsOfObsoleteTokens returns the database changes that delete expired tokens, and the user's oldest sessions
+// above the limit.
 func (s *Service) deletionsOfObsoleteTokens(made AccessToken) (writes []intent.Write) {
 	var sessions []AccessToken // oldest first
 	remove := func(t AccessToken) {

@@ -66,7 +66,7 @@ type apiHandler struct {
 	vouch         func(context.Context)
 }
 
-// New returns the HTTP handler for a listener that serves people and agents
+// New returns the HTTP handler of a listener that serves the API and also the enrolment of agents.
 func New(o Options) http.Handler {
 	h := newHandler(o)
 	if o.Enrol != nil {
@@ -75,7 +75,8 @@ func New(o Options) http.Handler {
 	return h.peopleHandler()
 }
 
-// NewSplit returns two HTTP handlers: one for the API, and one for a separate listener on which machines only enrol
+// NewSplit returns two HTTP handlers: one for people and programs, and one for a separate listener on which agents
+// only enrol.
 func NewSplit(o Options) (people, agents http.Handler) {
 	h := newHandler(o)
 	mux := http.NewServeMux()
@@ -84,7 +85,8 @@ func NewSplit(o Options) (people, agents http.Handler) {
 	return h.peopleHandler(), h.observeRequests(mux, mux)
 }
 
-// peopleHandler returns the HTTP handler for people's requests, with logging, authentication and limits.
+// peopleHandler returns the HTTP handler for requests of people and programs, with logging, authentication and
+// limits.
 func (h *apiHandler) peopleHandler() http.Handler {
 	return h.observeRequests(h.Mux, h.authenticate(h.limitRequests(h.Mux)))
 }
@@ -259,7 +261,7 @@ func answerUnknownPath(routes *http.ServeMux) http.HandlerFunc {
 	}
 }
 
-// refusePeople answers requests of people on the agents' listener with an error.
+// refusePeople answers API requests on the listener for agents with an error.
 func refusePeople(w http.ResponseWriter, _ *http.Request) {
 	op.WriteError(w, model.Errorf(model.NotFound, "this address is the listener for agents only: use the address for people").WithHint("the address for people is the server's --listen"))
 }

@@ -163,8 +163,8 @@ func TestLoginTokensAndRoles(t *testing.T) {
 	}
 }
 
-// TestTokensEndWithTheirMaker deletes the user who created an API token and expects the token to be deleted too, and
-// the audit to show that user
+// TestTokensEndWithTheirMaker deletes the user who created an API token, and expects the token to be deleted too and
+// the audit to show that user.
 func TestTokensEndWithTheirMaker(t *testing.T) {
 	r := apitest.NewServer(t)
 	ctx := t.Context()
@@ -575,7 +575,7 @@ func TestWrongMethodListsAllowedOnes(t *testing.T) {
 	}
 }
 
-// documentedStatuses returns the error statuses that the OpenAPI document lists for a request; nil: the document
+// documentedStatuses returns the error statuses that the OpenAPI document lists for a request, or nil if the document
 // lacks the path.
 func documentedStatuses(t testing.TB, r *apitest.Server) func(*http.Request) []string {
 	t.Helper()

@@ -260,7 +260,7 @@ func TestAgentsAreSortedAndFiltered(t *testing.T) {
 	assertRefused(t, model.Invalid, "")(c.Nodes.Agents(t.Context(), v1.AgentFilter{After: "bm9wZQ", Limit: 1}))
 }
 
-// TestAgentsOfALargeFleetArriveQuickly requests the first page of agents of a large fleet and expects the answer
+// TestAgentsOfALargeFleetArriveQuickly requests the first page of agents of a large fleet, and expects the answer
 // within a time limit.
 func TestAgentsOfALargeFleetArriveQuickly(t *testing.T) {
 	if testing.Short() {
@@ -291,8 +291,8 @@ func TestAgentsOfALargeFleetArriveQuickly(t *testing.T) {
 	}
 }
 
-// TestEnrolmentGrantsAreValidated expects labels and groups from join tokens and acceptances to be validated like
-// those of an applied Node
+// TestEnrolmentGrantsAreValidated expects labels and groups that a join token or a person's acceptance gives to a
+// node to be validated like those of an applied Node.
 func TestEnrolmentGrantsAreValidated(t *testing.T) {
 	r, ctx := apitest.NewServer(t), context.Background()
 	c := newTestClient(t, r, r.Token)
@@ -341,8 +341,8 @@ func TestEnrolmentGrantsAreValidated(t *testing.T) {
 	}
 }
 
-// TestTrustedGroupNeedsNoCompiledAssignment expects a declared node to be in its trusted group before the planner has
-// compiled its assignment
+// TestTrustedGroupNeedsNoCompiledAssignment expects a declared node to be in its trusted group (one that only people
+// may give) before the planner has compiled its assignment.
 func TestTrustedGroupNeedsNoCompiledAssignment(t *testing.T) {
 	r, ctx := apitest.NewServer(t), context.Background()
 	trusted := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "payment"}, Spec: &model.GroupSpec{Trusted: true, Where: `node.labels.role == "payment"`}}

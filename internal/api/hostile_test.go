@@ -261,7 +261,7 @@ func TestUserHasShareOfWatches(t *testing.T) {
 	}
 }
 
-// slowRequests sends the heads of requests whose bodies never arrive, and returns the statuses of the answers.
+// slowRequests sends the headers of requests whose bodies never arrive, and returns the statuses of the answers.
 func slowRequests(t *testing.T, r *apitest.Server, n int, path, token string) <-chan int {
 	t.Helper()
 	statuses := make(chan int, n)
@@ -334,8 +334,8 @@ func TestResourcesAreCountedFirst(t *testing.T) {
 	assertAnswer(t, r, 413, "more than 10000 resources", "POST", "/api/v1/apply", r.Token, body, nil)
 }
 
-// FuzzRequest sends random requests as an administrator and expects that no answer is an internal server error, and
-// that every error is RFC 9457 JSON.
+// FuzzRequest sends random requests as an administrator, and expects no internal server error and every error as RFC
+// 9457 JSON.
 func FuzzRequest(f *testing.F) {
 	r := apitest.NewServer(f)
 	r.DeclareNodes("default", map[string]string{"env": "prod"}, "web01", "web02")
@@ -382,8 +382,9 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// newServerWithReplacedProblem returns a test server where a problem is replaced by a newer one during an action.
-// Before an action on it is written, the problem closes and another one opens; problem returns the open one.
+// newServerWithReplacedProblem returns a test server on which a newer problem replaces an older one of the same event
+// during an action. Before an action on it is written, the problem closes and another one opens; problem returns the
+// open one.
 func newServerWithReplacedProblem(t *testing.T) (r *apitest.Server, problem func() *model.Problem) {
 	r = apitest.NewServer(t)
 	r.Apply("kind: Check\nmetadata: {name: disk}\nspec: {command: check_disk, interval: 1m, targets: {nodes: [web01]}}\n")

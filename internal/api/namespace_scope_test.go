@@ -111,7 +111,7 @@ spec: {workflows: [{name: zzmarkerzz, handler: hush-pager}]}
 `
 )
 
-// fillHiddenNamespace fills a namespace, which the tested caller may not see, with every kind of stored data.
+// fillHiddenNamespace fills a namespace that the tested caller may not see with every kind of stored data.
 func fillHiddenNamespace(t *testing.T, r *apitest.Server) {
 	t.Helper()
 	ctx, by := t.Context(), intent.Actor{User: "ada", Whence: "10.9.9.9", Why: marker}
@@ -288,8 +288,8 @@ func hiddenNamespaceQueries(name, ns string) []string {
 	return out
 }
 
-// newBoundServer returns a test server with resources in namespace alpha, and a token with the role admin in that
-// namespace only
+// newBoundServer returns a test server with resources in namespace alpha, and a token whose role is bound to this
+// namespace.
 func newBoundServer(t *testing.T) (r *apitest.Server, token string) {
 	r = apitest.NewServer(t)
 	r.Apply(alpha)

@@ -45,8 +45,9 @@ type Options struct {
 	Log      *slog.Logger
 }
 
-// Archive stores the archives (programs for checks and handlers) that Assets name, and downloads missing ones. It
-// fetches those with an address, and removes those that no Asset names any more. Safe for concurrent use.
+// Archive stores the archives of Assets (programs for checks and handlers) on the server's disk, and downloads
+// missing ones. It fetches those with an address, and removes those that no Asset names any more. Safe for concurrent
+// use.
 type Archive struct {
 	o     Options
 	store *asset.Store
@@ -58,7 +59,7 @@ type Archive struct {
 	failed           map[asset.Sum]fetchFailure
 }
 
-// fetchFailure holds the error of an archive's last failed download, and the time of the next attempt
+// fetchFailure has the error of an archive's last failed download, and the time of the next attempt.
 type fetchFailure struct {
 	text  string
 	wait  time.Duration
@@ -319,7 +320,7 @@ func (a *Archive) examineArchives(ctx context.Context) (out doctor.Assets, err e
 // notRead is the trouble of an archive that examineArchives had no time to read.
 const notRead = "not read"
 
-// archiveTrouble returns the reason why agents cannot download an archive; empty: they can, or a fetch is running.
+// archiveTrouble returns the reason why agents cannot get an archive, or "" if they can or a download is running.
 // fetched means that an Asset has an address for the archive. read means to compare a stored archive with its sum.
 func (a *Archive) archiveTrouble(sum asset.Sum, fetched, read bool) string {
 	if _, here := a.store.Size(sum); here {
@@ -343,7 +344,8 @@ func (a *Archive) archiveTrouble(sum asset.Sum, fetched, read bool) string {
 	return "nobody has uploaded it"
 }
 
-// machinesOfBuild formats the platform of an Asset's build, such as "linux amd64"; empty: all platforms.
+// machinesOfBuild formats the platform of an Asset's archive, such as "linux amd64", or returns "" if it is for all
+// platforms.
 func machinesOfBuild(b *model.AssetBuild) string {
 	return strings.Join(strings.Fields(strings.Join([]string{b.OS, b.Arch, b.Distribution, b.DistributionVersion}, " ")), " ")
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Attempts from all addresses of one network (an IPv4 address or an IPv6 /64) share one limit.
+// TestAttemptsAreCountedByNetwork expects attempts from all addresses of one network (an IPv4 address or an IPv6 /64)
+// to share one limit.
 func TestAttemptsAreCountedByNetwork(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	l := New(func() time.Time { return now })
@@ -50,7 +51,8 @@ func TestAttemptsAreCountedByNetwork(t *testing.T) {
 	}
 }
 
-// An attacker with very many networks neither fills the memory nor gets a full bucket again.
+// TestTableOfNetworksIsBounded expects that attempts from very many networks neither fill the memory nor give any
+// network a full limit again.
 func TestTableOfNetworksIsBounded(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	l := New(func() time.Time { return now })
@@ -75,8 +77,8 @@ func TestTableOfNetworksIsBounded(t *testing.T) {
 	}
 }
 
-// TestConcurrentAttemptsAreLimitedLikeSequentialOnes sends ten thousand wrong secrets at once and expects ten to be
-// checked, then Acquire to report the exhausted network once. Other networks do not wait.
+// TestConcurrentAttemptsAreLimitedLikeSequentialOnes sends ten thousand wrong secrets at once, and expects ten of
+// them to be checked and one report of the exhausted network. Other networks do not wait.
 func TestConcurrentAttemptsAreLimitedLikeSequentialOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(time.Now)
@@ -123,8 +125,8 @@ func TestConcurrentAttemptsAreLimitedLikeSequentialOnes(t *testing.T) {
 	})
 }
 
-// TestRightSecretsAreNeverRefused checks that concurrent right secrets wait for each other and none is refused. A
-// caller whose context ends stops waiting.
+// TestRightSecretsAreNeverRefused sends right secrets concurrently, and expects them to wait for each other and none
+// to be refused. A caller whose context ends stops waiting.
 func TestRightSecretsAreNeverRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := New(time.Now)
@@ -164,8 +166,8 @@ func TestRightSecretsAreNeverRefused(t *testing.T) {
 	})
 }
 
-// TestAttemptOfTheOverflowBucket checks that an attempt taken from the overflow bucket, shared by surplus networks,
-// is returned to the same bucket.
+// TestAttemptOfTheOverflowBucket reserves an attempt in the limit that all surplus networks share, and expects it to
+// be returned to the same limit.
 func TestAttemptOfTheOverflowBucket(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	l := New(func() time.Time { return now })

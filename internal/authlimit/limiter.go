@@ -17,7 +17,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limiter limits the attempts with wrong secrets per network (an IPv4 address or an IPv6 /64) by a token bucket.
+// Limiter limits attempts with wrong secrets (passwords, tokens) per network, which is an IPv4 address or an IPv6
+// /64.
 type Limiter struct {
 	now      func() time.Time
 	mu       sync.Mutex // guards the fields below and all networks
@@ -26,7 +27,8 @@ type Limiter struct {
 	swept    time.Time      // time of the last sweep
 }
 
-// networkBucket holds the token bucket of a network and the number of its attempts that are being checked.
+// networkBucket has the remaining attempts of a network (a token bucket) and the number of its attempts that are
+// being checked.
 type networkBucket struct {
 	*rate.Limiter
 	checking int           // attempts between Acquire and release
@@ -42,12 +44,12 @@ const (
 	maxNetworks = 10_000
 )
 
-// New returns a Limiter with a full bucket for every network.
+// New returns a Limiter in which no network has used an attempt yet.
 func New(now func() time.Time) *Limiter {
 	return &Limiter{now: now, networks: map[netip.Prefix]*networkBucket{}, overflow: newBucket()}
 }
 
-// newBucket returns a token bucket that is full.
+// newBucket returns a token bucket with all attempts left.
 func newBucket() *networkBucket {
 	return &networkBucket{Limiter: rate.NewLimiter(rate.Every(Interval), Burst)}
 }

@@ -221,8 +221,8 @@ func printResourceChanges(c *commandCall, applied v1.Applied) error {
 	return nil
 }
 
-// printNewlyNotifiedProblems prints which handlers are notified about problems that were already open before a change
-// of routes
+// printNewlyNotifiedProblems prints which handlers are notified of problems that were already open before a change of
+// routes.
 func printNewlyNotifiedProblems(c *commandCall, applied v1.Applied) {
 	for _, t := range applied.Taken {
 		var handlers []string
@@ -324,8 +324,8 @@ func printApplyRefusal(c *commandCall, applied v1.Applied) {
 	}
 }
 
-// previewExitError returns the exit code of muster plan or diff: that of the error if apply would be refused, else 20
-// if apply would change something
+// previewExitError returns the exit code of muster plan or diff: the one of the error if apply would be refused, else
+// 20 if apply would change something.
 func previewExitError(applied v1.Applied) error {
 	if r := applied.Refused; r != nil {
 		for class := model.Internal; class <= model.Stale; class++ {

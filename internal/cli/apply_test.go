@@ -81,8 +81,8 @@ func TestApplyOwnedFolder(t *testing.T) {
 	x.expectOutput("", "get checks", 0, "no checks")
 }
 
-// TestLintListsFlawsAsJSON expects muster lint -o json to list each error with file, line and column, and an empty
-// list for valid files
+// TestLintListsFlawsAsJSON expects muster lint -o json to list each error (flaw) with file, line and column, and an
+// empty list for valid files.
 func TestLintListsFlawsAsJSON(t *testing.T) {
 	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)

@@ -173,7 +173,7 @@ func assetListCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// archiveText returns the size of an archive, or the reason why the server does not have it.
+// archiveText returns the size of an archive, or the reason why the server does not have the archive.
 func archiveText(a *v1.Archive) string {
 	switch {
 	case a.Stored:

@@ -77,7 +77,7 @@ func auditCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// noChangesText returns the line to print if no changes are recorded
+// noChangesText returns the line that muster audit prints if no changes are recorded.
 func noChangesText(kind, namespace, name string) string {
 	return "no recorded changes" + textWhen(kind != "", " of "+strings.TrimSuffix(resourceRefText(kind, "", name), "/")) +
 		textWhen(namespace != "", " in namespace "+namespace)
@@ -147,7 +147,7 @@ func changeActionText(c v1.Change) string {
 	return verb + " " + resourceRefText(c.Kind, c.Namespace, c.Name) + textWhen(c.More > 0, fmt.Sprintf(" and %d more", c.More))
 }
 
-// printPatch prints a unified diff in colours, without the lines that name the files
+// printPatch prints the differences of a change (a unified diff) in colours, without the lines that name the files.
 func printPatch(c *commandCall, patch string) {
 	for line := range strings.Lines(patch) {
 		cell := screen.Cell{Text: strings.TrimRight(line, "\n")}

@@ -40,8 +40,8 @@ func availabilityOf(results []journaledResult, since, until time.Time) (seconds 
 	return seconds, nothing
 }
 
-// TestAvailabilityAgreesWithJournal compares the availability report with seconds per status computed from the
-// results in the journal
+// TestAvailabilityAgreesWithJournal compares the availability report with the seconds per status that the test
+// computes from the results in the journal.
 func TestAvailabilityAgreesWithJournal(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.RunDispatcher()

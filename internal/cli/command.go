@@ -124,8 +124,8 @@ func (c *commandCall) printValue(value any, people func()) error {
 	return nil
 }
 
-// fetchAndPrint returns the run function of a command that fetches one value, and writes it as JSON or YAML for
-// programs or calls print for people
+// fetchAndPrint returns the run function of a command that reads one value from the server, and prints it as JSON or
+// YAML for programs or as text for people.
 func fetchAndPrint[T any](fetch func(*commandCall) (T, error), print func(*commandCall, T)) func(*commandCall) error {
 	return func(c *commandCall) error {
 		value, err := fetch(c)
@@ -136,7 +136,7 @@ func fetchAndPrint[T any](fetch func(*commandCall) (T, error), print func(*comma
 	}
 }
 
-// readAndPrintList returns the run function of a command that fetches and prints one list
+// readAndPrintList returns the run function of a command that reads one list from the server and prints it.
 func readAndPrintList[T any](read func(*commandCall) (listOutput[T], error)) func(*commandCall) error {
 	return func(c *commandCall) error {
 		l, err := read(c)
@@ -147,8 +147,8 @@ func readAndPrintList[T any](read func(*commandCall) (listOutput[T], error)) fun
 	}
 }
 
-// forEachArgument returns the run function of a command that handles its arguments one by one, and prints the line
-// `done` after each
+// forEachArgument returns the run function of a command that handles its arguments one by one, and prints the text
+// done after each.
 func forEachArgument(do func(*commandCall, string) error, done string) func(*commandCall) error {
 	return func(c *commandCall) error {
 		for _, arg := range c.args {
@@ -161,7 +161,7 @@ func forEachArgument(do func(*commandCall, string) error, done string) func(*com
 	}
 }
 
-// textWhen returns the text if `show` is true, else an empty text
+// textWhen returns the text if show is true, else an empty text.
 func textWhen(show bool, text string) string {
 	if show {
 		return text
@@ -255,7 +255,7 @@ type listFlags struct {
 	limit int
 }
 
-// registerLimit adds the flag --limit to a command, with the default `rows`
+// registerLimit adds the flag --limit to a command, with the default number of rows.
 func (f *listFlags) registerLimit(flags *pflag.FlagSet, rows int) {
 	flags.IntVar(&f.limit, "limit", rows, "maximum number of rows (0: all)")
 }
@@ -336,7 +336,7 @@ func (s *commandLine) clientContext() (client.Context, error) {
 	return c, nil
 }
 
-// contextPath returns the path of the context file, which stores server address and login
+// contextPath returns the path of the context file, which has the server address and the login.
 func (s *commandLine) contextPath() (string, error) {
 	if s.contextFile != "" {
 		return s.contextFile, nil
@@ -363,7 +363,7 @@ func (s *commandLine) connect() (*client.Client, error) {
 	return client.New(c)
 }
 
-// objectNamespace returns the namespace in which a command about one object looks for the object.
+// objectNamespace returns the namespace in which a command looks for the one object that it is about.
 func (s *commandLine) objectNamespace() string {
 	return cmp.Or(s.namespace, model.DefaultNamespaceName)
 }
@@ -376,8 +376,8 @@ func (s *commandLine) listNamespace() string {
 	return s.objectNamespace()
 }
 
-// kindNamespace returns the namespace in which a command lists objects of a kind; empty: all namespaces, or the kind
-// has none
+// kindNamespace returns the namespace in which a command lists objects of a kind, or "" for all namespaces and for a
+// kind without namespaces.
 func (s *commandLine) kindNamespace(k model.KindInfo) string {
 	if !k.Namespaced {
 		return ""

@@ -66,7 +66,7 @@ func getCompliance(c *commandCall, names []string, g *getFlags) error {
 	}.print(c)
 }
 
-// percentOf returns a percentage as a number, for sorting; without counted components the value sorts last.
+// percentOf returns a percentage as a number for sorting; a directive without counted components sorts last.
 func percentOf(text string) float64 {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -105,7 +105,7 @@ func complianceCell(worst string, counts map[string]int) screen.Cell {
 	return cell
 }
 
-// countsText formats the numbers of components by status, such as "3 compliant, 1 error".
+// countsText formats the number of components with each status, such as "3 compliant, 1 error".
 func countsText(counts map[string]int) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(counts)) {

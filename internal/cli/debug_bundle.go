@@ -242,8 +242,8 @@ type bundleFile struct {
 // maxPart limits one file, in bytes. The rest is cut off, and the part is listed as missing.
 const maxPart = 64 << 20
 
-// writeArchive fetches all files of a bundle at the same time and writes them as folder/NAME into one tar.gz, a
-// README first. It returns an error only if writing to w fails.
+// writeArchive reads all files of a debug bundle at the same time, and writes them with a README into one tar.gz
+// archive. It returns an error only if writing to w fails.
 func writeArchive(ctx context.Context, w io.Writer, folder, title string, at time.Time, parts []bundleFile) error {
 	var all sync.WaitGroup
 	for i := range parts {
@@ -301,7 +301,7 @@ func (p *bundleFile) fetchContent(ctx context.Context) {
 	p.content = r.data[:min(len(r.data), maxPart)]
 }
 
-// bundleReadme returns the README of a bundle: the files, and the missing files with their reasons.
+// bundleReadme returns the README of a debug bundle: its files, and the missing files with the reasons.
 func bundleReadme(title string, at time.Time, parts []bundleFile) []byte {
 	missing, here := "", ""
 	for _, p := range parts {

@@ -178,7 +178,7 @@ func (s *commandLine) decodeDocuments(name string, data []byte) ([]declaredResou
 	return docs, nil
 }
 
-// separateFlaws returns the list of file errors that an error contains, or any other error unchanged
+// separateFlaws returns the errors about files (flaws) that an error contains, or any other error unchanged.
 func separateFlaws(err error) (model.Flaws, error) {
 	var flaws model.Flaws
 	if errors.As(err, &flaws) {
@@ -198,7 +198,7 @@ func findOtherOwners(docs []declaredResource, owner string) (flaws model.Flaws) 
 	return flaws
 }
 
-// sensuNotes returns one note per file with resources of kinds that Muster keeps only for Sensu users
+// sensuNotes returns one note per file that has resources of kinds which exist for users of Sensu only.
 func (s *commandLine) sensuNotes(docs []declaredResource) (notes []string) {
 	parts, files := map[string][]string{}, []string{}
 	for _, d := range docs {
@@ -295,7 +295,7 @@ func importZabbixCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// readImportFiles reads the files to import; hint says how to make smaller ones if they are too large.
+// readImportFiles reads the files to import; hint says how to make smaller files if they are too large.
 func readImportFiles(c *commandCall, hint string) (files []sensuimport.File, err error) {
 	for _, path := range c.args {
 		name, data, err := c.readFile(path)
@@ -375,7 +375,7 @@ func printImport(c *commandCall, result *importText, out string, strict bool) er
 	return strictError(result, strict)
 }
 
-// strictError returns the error of --strict: a part was not imported.
+// strictError returns the error of the flag --strict: a part of the files could not be imported.
 func strictError(result *importText, strict bool) error {
 	if strict && result.lost > 0 {
 		return &exitError{20}

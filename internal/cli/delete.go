@@ -27,7 +27,7 @@ func (f *deleteFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&f.cascade, "cascade", false, "namespaces: delete everything in them, too")
 }
 
-// validate refuses ambiguous combinations of flags and arguments.
+// validate returns an error for combinations of flags and arguments that contradict each other.
 func (f *deleteFlags) validate(c *commandCall) error {
 	path := c.cmd.CommandPath()
 	switch {
@@ -71,7 +71,7 @@ func deleteCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// eventsToDelete returns the events that the arguments of muster delete event name; empty: the command deletes
+// eventsToDelete returns the events that the arguments of muster delete event name, or none if the command deletes
 // resources.
 func eventsToDelete(c *commandCall, f *deleteFlags) ([]string, error) {
 	if len(f.files) > 0 || !f.selectsByName() {

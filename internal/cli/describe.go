@@ -192,8 +192,8 @@ func printDeclaration(c *commandCall, k kind.Kind, r *model.Resource) error {
 	return nil
 }
 
-// handlersWithFaults formats handler names, each followed by the reason, if any, why the handler cannot notify about
-// a removed node
+// handlersWithFaults formats names of handlers; a handler that cannot notify of a removed node is followed by the
+// reason.
 func handlersWithFaults(c *commandCall, namespace string, refs []string) (string, error) {
 	notes := make([]string, len(refs))
 	for i, ref := range refs {
@@ -314,8 +314,8 @@ func printHooks(c *commandCall, e *v1.Event) {
 	}
 }
 
-// printHolds prints why notifications of a problem wait: its acknowledgement, silences and other reasons, each with
-// its end
+// printHolds prints why messages about a problem are not sent now: its acknowledgement, silences and other reasons,
+// each with its end.
 func printHolds(c *commandCall, ack *model.Ack, holds []v1.NotificationHold) {
 	if ack != nil {
 		text := ack.By + ", " + c.TimeAndAge(ack.At) + textWhen(ack.Note != "", ": "+ack.Note)
@@ -333,18 +333,19 @@ func printHolds(c *commandCall, ack *model.Ack, holds []v1.NotificationHold) {
 	}
 }
 
-// fieldNameOfFirst returns the field name for the first of several values, and an empty text for the values in the
-// lines below.
+// fieldNameOfFirst returns the field name for the first of several values, and "" for the values in the lines below
+// it.
 func fieldNameOfFirst(i int, name string) string { return textWhen(i == 0, name) }
 
-// printDefinition prints the texts for people that a check or trigger declares.
+// printDefinition prints the display name, runbook and other texts that a check or trigger declares for people.
 func printDefinition(c *commandCall, d *v1.Definition) {
 	for _, text := range definitionTexts(d) {
 		c.printNonEmptyField(text[0], text[1])
 	}
 }
 
-// definitionTexts returns the names and values of the fields of a definition; values may be empty.
+// definitionTexts returns the display name, runbook and other texts that a check or trigger declares, with their
+// field names.
 func definitionTexts(d *v1.Definition) [][2]string {
 	if d == nil {
 		return nil

@@ -102,8 +102,8 @@ func usualDataFolder() string {
 	return up
 }
 
-// takeServerSettings fills in unset settings of muster doctor from the server on this machine, if the server answers
-// and uses the same data folder. isSet reports settings that the user chose.
+// takeServerSettings fills in unset settings of muster doctor from the running server on this machine, if it uses the
+// same data folder. isSet reports settings that the user chose.
 func takeServerSettings(ctx context.Context, admin string, p *doctor.Target, isSet func(setting string) bool) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// eventAction is one action on events, such as acknowledge or resolve.
+// eventAction is one action of people on events, such as acknowledge or resolve.
 type eventAction struct {
 	use, alias, short string
 	bulk              string // its name in the API
@@ -153,7 +153,7 @@ func (f *eventFlags) resultText(verb eventAction, n int) string {
 	return "acknowledged until their problems close"
 }
 
-// untilTime returns the end of an acknowledgement; zero: it has no end.
+// untilTime returns the end of an acknowledgement, or zero if it has none.
 func (f *eventFlags) untilTime(c *commandCall) (until time.Time) {
 	if f.length > 0 {
 		until = c.Now().Add(time.Duration(f.length))
@@ -285,7 +285,7 @@ func outputSummary(output string) string {
 	return strings.TrimSpace(text)
 }
 
-// outputText returns the summary of an output, or with -o wide its whole first line.
+// outputText returns the first line of a check's output, without performance data unless -o wide is set.
 func outputText(c *commandCall, output string) string {
 	if c.Format == screen.Wide {
 		return screen.FirstLine(output)
@@ -304,7 +304,8 @@ func statusLetters(statuses []int) string {
 	return screen.DashIfEmpty(b.String())
 }
 
-// holdText returns the reasons why notifications of an open problem wait now, such as a silence; empty: none.
+// holdText returns the reasons why messages about an open problem are not sent now, such as a silence, or "" if there
+// is none.
 func holdText(c *commandCall, p *v1.OpenProblem) string {
 	if p == nil || !p.Closed.IsZero() {
 		return ""

@@ -55,7 +55,7 @@ func (g *getFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&g.disconnected, "disconnected", false, "agents: only agents that should have a session and have none")
 }
 
-// selectsAllEvents reports whether the flags select all events of a namespace.
+// selectsAllEvents reports whether the flags of muster get select all events of a namespace.
 func (g *getFlags) selectsAllEvents() bool {
 	return g.node+g.check+g.status+g.group == "" && !g.hasFilter() && !g.problem
 }
@@ -303,7 +303,7 @@ func printDocuments(c *commandCall, items []json.RawMessage) error {
 	return nil
 }
 
-// newResourceView decodes a resource, and adds the current time and time zone that its table columns need
+// newResourceView decodes a resource for a table, with the present time and the time zone that its columns need.
 func newResourceView(c *commandCall, data []byte) (kind.View, error) {
 	r, err := c.Kinds.DecodeResource(data)
 	return kind.View{Resource: r, Now: c.Now(), Zone: c.Zone}, err

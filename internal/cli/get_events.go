@@ -76,7 +76,8 @@ func printEvents(c *commandCall, list v1.EventList, g *getFlags) error {
 	return eventList(c, list, g, eventsLeftOutText(list, g), others).print(c)
 }
 
-// eventList returns the table of events, with the column HELD only if notifications of an event wait
+// eventList returns the table of events; the column HELD is shown only if messages about some event are held back,
+// such as by a silence.
 func eventList(c *commandCall, l v1.EventList, g *getFlags, notes ...string) listOutput[v1.Event] {
 	wide := c.Format == screen.Wide
 	empty := "no events match"
@@ -123,8 +124,8 @@ func eventsLeftOutText(list v1.EventList, g *getFlags) string {
 	return "more events match: --limit 0 shows all"
 }
 
-// otherNamespacesText returns a line with the namespaces whose events are not in the list, because the user did not
-// choose a namespace.
+// otherNamespacesText returns a line that names the namespaces whose events are not in the list, because the user did
+// not choose a namespace.
 func otherNamespacesText(others []v1.NamespaceEvents) string {
 	if len(others) == 0 {
 		return ""
@@ -260,7 +261,7 @@ func (w *eventWatch) printList(list v1.EventList) error {
 	return nil
 }
 
-// storeEventState stores the current state of an event and returns the previous state, if one is known
+// storeEventState stores the present state of an event and returns its previous state; ok is false if none is known.
 func (w *eventWatch) storeEventState(e v1.Event) (before eventState, known bool) {
 	key := eventKey{uint32(e.NodeID), uint32(e.CheckID)}
 	now := eventState{status: e.Status}

@@ -72,7 +72,8 @@ func readProblems(c *commandCall, namespace string, g *getFlags, open bool) ([]v
 	})
 }
 
-// problemList returns the table of problems, with the column HELD only if notifications of a problem wait
+// problemList returns the table of problems; the column HELD is shown only if messages about some problem are held
+// back, such as by a silence.
 func problemList(c *commandCall, value any, items []v1.Problem) listOutput[v1.Problem] {
 	held := slices.ContainsFunc(items, func(p v1.Problem) bool { return holdText(c, &p.OpenProblem) != "" })
 	return listOutput[v1.Problem]{
@@ -91,8 +92,8 @@ func problemList(c *commandCall, value any, items []v1.Problem) listOutput[v1.Pr
 	}
 }
 
-// problemState returns the state of a problem for a table: OPEN, ACK, closed, or why its notifications wait, such as
-// silenced
+// problemState returns the state of a problem for a table: OPEN, ACK, closed, or the reason why its messages are held
+// back, such as silenced.
 func problemState(c *commandCall, p *v1.Problem) screen.Cell {
 	word := "OPEN"
 	switch {

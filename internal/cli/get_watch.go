@@ -48,7 +48,7 @@ func watchProblems(c *commandCall, namespace string, g *getFlags, printList func
 	})
 }
 
-// problemOfEvent returns the open problem of an event; a zero problem: none is open
+// problemOfEvent returns the open problem of an event, or an empty one if no problem is open.
 func problemOfEvent(e *v1.Event) v1.Problem {
 	if e.Problem == nil {
 		return v1.Problem{}
@@ -95,7 +95,7 @@ func watchNodes(c *commandCall, filter v1.NodeFilter, printList func() error) er
 	})
 }
 
-// beginWatch prints the whole list before a watch prints its changes, if the output is for people
+// beginWatch prints the whole list before a watch prints its changes; output for programs has only the changes.
 func beginWatch(c *commandCall, printList func() error) error {
 	if c.Format.IsForPrograms() {
 		return nil

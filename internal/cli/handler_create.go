@@ -56,7 +56,7 @@ func handlerCreateCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// spec returns the handler specification that the flags describe
+// spec returns the settings of the handler that the flags describe.
 func (f *handlerCreateFlags) spec() *model.HandlerSpec {
 	s := &model.HandlerSpec{}
 	secret := func(text string) model.Secret { return model.Secret{Text: text} }

@@ -171,7 +171,7 @@ func (t *itemTest) keys() (keys []string) {
 	return keys
 }
 
-// find returns the index of the item with this key, in which macros may be expanded or not.
+// find returns the index of the item with this key, which may contain macros or their values.
 func (t *itemTest) find(key string) (int, bool) {
 	i := slices.IndexFunc(t.items, func(i model.Item) bool {
 		expanded, err := t.macros.Expand(i.Key)
@@ -316,7 +316,7 @@ func stepText(r *prep.StepResult) string {
 	return output
 }
 
-// judge evaluates the triggers whose items have a new value, and prints the results.
+// judge evaluates the triggers that read an item with a new value, and prints the results.
 func (t *itemTest) judge(c *commandCall, now int64) {
 	for i := range t.triggers {
 		one := &t.triggers[i]

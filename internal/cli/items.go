@@ -59,8 +59,8 @@ func getItems(c *commandCall, names []string, g *getFlags) error {
 	}.print(c)
 }
 
-// itemRank returns the position of an item in a list: unsupported items first, then items without a value, all
-// others, and items that no program collects.
+// itemRank returns the place of an item in a list: unsupported items first, then items without a value, then all
+// others.
 func itemRank(i *v1.ItemState) int {
 	return slices.Index([]string{"unsupported", "waiting", "ok", "notCollected"}, i.State)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// serverStateList is a list of state that the server computes, such as events, as opposed to declared resources.
+// serverStateList is a list that muster get shows but nobody declares, such as events: the server computes it.
 type serverStateList string
 
 const (
@@ -31,13 +31,14 @@ var stateWords = map[string]serverStateList{
 	"queue": queues, "queues": queues, "agent": agents, "agents": agents, "item": items, "items": items, "compliance": compliance,
 }
 
-// findServerStateList finds a list of server state by its plural, singular or short name, in any case.
+// findServerStateList finds a list that the server computes, such as events, by its plural, singular or short name,
+// in any case.
 func findServerStateList(word string) (serverStateList, bool) {
 	list, known := stateWords[strings.ToLower(word)]
 	return list, known
 }
 
-// isServerStateList reports whether a word names a list of server state, such as events or agents
+// isServerStateList reports whether a word names a list that the server computes, such as events or agents.
 func isServerStateList(word string) bool {
 	_, ok := findServerStateList(word)
 	return ok
@@ -104,8 +105,8 @@ var foreignKinds = []foreignWordHint{
 	{"result results", "the latest result of each check: muster get events"},
 }
 
-// hintForForeignWord returns the hint with the Muster command for a word of another program, such as host or alert;
-// empty: no hint exists.
+// hintForForeignWord returns a hint with the Muster command for a word of another program, such as host or alert, or
+// "" if there is none.
 func hintForForeignWord(word string, hints []foreignWordHint) string {
 	for _, h := range hints {
 		if slices.Contains(strings.Fields(h.words), word) {
@@ -255,7 +256,7 @@ func (s *commandLine) parseTime(text string, after time.Time) (time.Time, error)
 // maxLifetime is the longest lifetime of a token that ends at all.
 const maxLifetime = 3650 * 24 * time.Hour
 
-// parseLifetime parses a lifetime such as 30d and returns it in seconds; 0: no end
+// parseLifetime parses a lifetime such as 30d and returns it in seconds, or 0 if it has no end.
 func parseLifetime(flag, text string) (int64, error) {
 	if text == "0" || text == "" {
 		return 0, nil

@@ -15,8 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// ExtraCommand is a command that package main adds, because the command needs packages that package cli must not
-// import.
+// ExtraCommand is a command that package main adds, because it needs packages that package cli must not import.
 type ExtraCommand struct {
 	Under   string // the parent, for example "auth"; empty: the root
 	Command func(*Env) *cobra.Command

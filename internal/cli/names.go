@@ -109,7 +109,7 @@ func (c *commandCall) checkNamespaceFlag(namespace, text string) error {
 // problemID matches the ids of problems.
 var problemID = regexp.MustCompile(`^[2-9a-km-np-z]{16}$`)
 
-// findProblem returns the problem that an argument names by its id; false: the argument is no id of a problem.
+// findProblem returns the problem whose id is this argument; ok is false if the argument is no id of a problem.
 func (c *commandCall) findProblem(text string) (p v1.Problem, found bool, err error) {
 	if !problemID.MatchString(text) {
 		return p, false, nil

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// newNamedFleet returns a test server with objects of equal names in several namespaces, and objects with unique
-// names
+// newNamedFleet returns a test server that has objects with the same name in several namespaces, and objects with
+// unique names.
 func newNamedFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 	rig, x := openLoggedInTerminal(t)
 	rig.Apply("kind: Namespace\nmetadata: {name: team-a}\nspec: {}\n")
@@ -241,7 +241,7 @@ func TestIDsOfProblemsNameEvents(t *testing.T) {
 }
 
 // TestNamesOfSeveralParts expects NAME/NAME to mean NODE/CHECK if such a node exists, and an error if -n contradicts
-// a namespace in the name
+// a namespace in the name.
 func TestNamesOfSeveralParts(t *testing.T) {
 	_, x := newNamedFleet(t)
 	for _, c := range []struct {

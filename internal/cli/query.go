@@ -92,8 +92,8 @@ var notMetrics = regexp.MustCompile("\"[^\"]*\"|'[^']*'|`[^`]*`|\\{[^}]*\\}|\\[[
 // metricName matches a name of a metric.
 var metricName = regexp.MustCompile(`[a-zA-Z_:][a-zA-Z0-9_:]*`)
 
-// unknownMetricHint returns a hint with the name nearest to a metric that the expression reads but no series has;
-// empty: no hint is needed or possible.
+// unknownMetricHint returns a hint with the name nearest to a metric that no series has, or "" if no hint is needed
+// or possible.
 func unknownMetricHint(c *commandCall, expression string) (hint string, err error) {
 	names, err := c.api.MetricNames(c.ctx, c.listNamespace())
 	for _, name := range metricName.FindAllString(notMetrics.ReplaceAllString(expression, " "), -1) {
@@ -113,7 +113,7 @@ func parsePositiveDuration(flag, text string) (time.Duration, error) {
 	return time.Duration(d), nil
 }
 
-// printQueryResult prints a result as -o requests, with warnings below the table.
+// printQueryResult prints the result of a PromQL query in the format of -o, with warnings below the table.
 func printQueryResult(c *commandCall, result *v1.SeriesResult, people func([]v1.SeriesRow) error) error {
 	if c.Format.IsForPrograms() {
 		return c.WriteValue(result)
@@ -149,8 +149,9 @@ func printSeriesTable(c *commandCall, rows []v1.SeriesRow) error {
 	}).Write(c.Screen)
 }
 
-// seriesNames returns a function that names the series of a result. The label template stands in the name only where
-// two series differ in nothing else, or where the result has no label node.
+// seriesNames returns a function that formats the name of each series in a result, with the label template only where
+// it is needed. The label template stands in the name only where two series differ in nothing else, or where the
+// result has no label node.
 func seriesNames(rows []v1.SeriesRow) func(metric map[string]string) string {
 	count := map[string]int{}
 	short := func(metric map[string]string) string { return seriesName(metric, metric["node"] == "") }

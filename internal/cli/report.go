@@ -322,7 +322,7 @@ func printReportSection[T any](c *commandCall, f *reportFlags, title string, row
 	return listOutput[T]{items: shown, columns: columns.HideUnless(c.allNamespaces, "NAMESPACE"), row: row, notes: []string{cutRowsText(more)}}.print(c)
 }
 
-// countOrEmpty formats a count; zero gives an empty text.
+// countOrEmpty formats a count for a table cell; zero gives an empty cell.
 func countOrEmpty(n int) any { return screen.ValueIf(n != 0, n) }
 
 // countsByWeek formats one count per week, separated by blanks.

@@ -210,7 +210,8 @@ func (p *runPrinter) printServerLine(l v1.RunLine) error {
 	return nil
 }
 
-// progressOfNode returns the state of the run on the node that a line is about; nil: the line names no node
+// progressOfNode returns the state of the run on the node that a line of the answer is about, or nil if the line
+// names no node.
 func (p *runPrinter) progressOfNode(name string) *nodeRunProgress {
 	n := p.nodes[name]
 	if n == nil && name != "" {
@@ -229,8 +230,8 @@ func (p *runPrinter) printNodeLine(node, format string, args ...any) {
 	p.Printf("%s%s  %s\n", screen.Cell{Text: node, Colour: screen.Faint}, screen.PadToColumn(screen.Clean(node), p.nameWidth), p.Sprintf(format, args...))
 }
 
-// runEndText returns a text about the end of a run on one node, such as an exit code or a time-out; empty: the status
-// is OK and the output was printed.
+// runEndText returns a text about the end of a run on one node, such as an exit code or a time-out, or "" if the run
+// was OK and its output was printed.
 func (p *runPrinter) runEndText(l *v1.RunLine, printed, duration bool) screen.PaintedText {
 	switch {
 	case l.Type == v1.RunRefused || l.Type == v1.RunLost:
@@ -318,8 +319,8 @@ func (p *runPrinter) nodesStillRunning() []string {
 // targetsHelp is the grammar of --on and --except.
 const targetsHelp = "NODE, group:NAME, where:CONDITION or all; several with commas, or repeat the flag"
 
-// parseTargets parses the values of a flag such as --on, and returns the nodes that they select together; nil: no
-// values. A comma within quotes or brackets belongs to a condition.
+// parseTargets parses the values of a flag such as --on and returns the nodes that they select together, or nil if
+// there are no values. A comma within quotes or brackets belongs to a condition.
 func parseTargets(flag string, values []string) (*model.Targets, error) {
 	t, found := &model.Targets{}, false
 	for _, value := range values {
@@ -332,7 +333,7 @@ func parseTargets(flag string, values []string) (*model.Targets, error) {
 			case !prefixed:
 				t.Nodes = append(t.Nodes, part)
 			case rest == "":
-				return nil, model.Errorf(model.Invalid, "--%s: %q has no value after the colon", flag, part).WithHint("%s", targetsHelp)
+				return nil, model.Errorf(model.Invalid, "--%s: %q has no value after the colon; write for example group:web", flag, part).WithHint("%s", targetsHelp)
 			case kind == "group":
 				t.Groups = append(t.Groups, rest)
 			case kind == "where":

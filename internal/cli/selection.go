@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// resourceSelection holds the flags that choose resources of one kind; without any of them, the arguments name the
-// resources (KIND NAME and further names). or KIND/NAME...
+// resourceSelection has the flags that select resources of one kind; without any of them, the arguments name the
+// resources. or KIND/NAME...
 type resourceSelection struct {
 	selector string
 	all      bool

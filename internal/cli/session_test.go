@@ -35,7 +35,7 @@ metadata: {name: notebook}
 spec: {command: 'cat >> /tmp/notebook'}
 `
 
-// testTerminal runs command lines against a test server and records their input and output as a transcript
+// testTerminal runs muster commands against a test server, and records commands and output as a transcript.
 type testTerminal struct {
 	t     *testing.T
 	rig   *apitest.Server
@@ -49,12 +49,13 @@ type testTerminal struct {
 	program string // the name of the program; empty: muster
 }
 
-// newTerminal returns a test terminal for a server, with an empty working folder.
+// newTerminal returns a helper that runs muster commands against a test server, in an empty working folder.
 func newTerminal(t *testing.T, rig *apitest.Server) *testTerminal {
 	return &testTerminal{t: t, rig: rig, dir: t.TempDir(), env: map[string]string{}, edit: func(string) error { return nil }}
 }
 
-// openLoggedInTerminal returns a test server, and a terminal that is logged in to it.
+// openLoggedInTerminal returns a test server, and a helper that runs muster commands as a user who is logged in to
+// it.
 func openLoggedInTerminal(t *testing.T) (*apitest.Server, *testTerminal) {
 	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)
@@ -156,7 +157,7 @@ func (x *testTerminal) writeFile(name, text string) {
 	testenv.NoError(x.t, os.WriteFile(filepath.Join(x.dir, name), []byte(text), 0o600))
 }
 
-// TestTranscriptOfADay runs a sequence of everyday commands and compares their output with a golden file
+// TestTranscriptOfADay runs the commands of an operator's ordinary day, and compares their output with a golden file.
 func TestTranscriptOfADay(t *testing.T) {
 	rig := apitest.NewServer(t)
 	x := newTerminal(t, rig)

@@ -45,7 +45,8 @@ func statusCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// statusExitCode returns the exit code of muster status --exit-code: 0, exitNearlyWell or exitNotWell.
+// statusExitCode returns the exit code of muster status --exit-code, which tells programs whether the fleet is well,
+// nearly well or not well.
 func statusExitCode(s v1.Status) int {
 	switch {
 	case len(s.NotReady) > 0 || s.Silent+s.Unhandled.Critical+s.Unhandled.Unknown > 0:
@@ -188,7 +189,7 @@ func notificationWarnings(c *commandCall, s v1.Status) (list []string) {
 	return list
 }
 
-// problemRows returns the table rows of open problems that nobody handles: first silent nodes, then one row per check
+// problemRows returns the table rows of open problems that need attention: first silent nodes, then one row per check
 // with the number of its failing nodes.
 func problemRows(c *commandCall, s v1.Status) (rows [][]any) {
 	for _, n := range s.SilentNow {
@@ -331,8 +332,8 @@ func printServerStatus(c *commandCall, s v1.Status) {
 	c.printStatusLine("server", "%s, %s, up %s", c.api.Server(), s.Server, model.Age(s.Now, s.Started))
 }
 
-// namespaceFlagOfStatus returns the flag -A or -n NAMESPACE with which a suggested command covers the same namespaces
-// as this muster status
+// namespaceFlagOfStatus returns the flag -A or -n NAMESPACE that a suggested command needs to cover the same
+// namespaces as this muster status.
 func namespaceFlagOfStatus(c *commandCall) string {
 	if c.namespace == "" {
 		return " -A"
@@ -346,7 +347,7 @@ type setupAdvice struct {
 	next [][2]string // command and purpose
 }
 
-// adviseSetup returns suggestions for the next steps on a new server; nil: the server already checks machines
+// adviseSetup returns suggestions for the next steps on a new server, or nil if the server already checks machines.
 func adviseSetup(c *commandCall, s v1.Status) *setupAdvice {
 	var next [][2]string
 	const starter, starterPurpose = "muster apply -f docs/examples/starter.yaml", "declares eight checks, and a route into a log file"

@@ -150,7 +150,7 @@ func TestStatusWarnsWithoutRoute(t *testing.T) {
 }
 
 // TestStatusCountsHandledProblemsApart expects muster status to count acknowledged, silenced and maintained problems
-// separately from those that need attention
+// apart from those that need attention.
 func TestStatusCountsHandledProblemsApart(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	x.wide = 100

@@ -28,7 +28,7 @@ type ToySpec struct {
 // Kind returns the name of the resource kind, Toy.
 func (*ToySpec) Kind() string { return "Toy" }
 
-// toyKind returns the kind of resource Toy, which exists only in tests.
+// toyKind returns a kind of resource that exists only in tests, to prove that one file is enough for a new kind.
 func toyKind() kind.Kind {
 	return kind.Define(kind.Definition[*ToySpec]{
 		KindInfo: model.KindInfo{Name: "Toy", Plural: "toys", Short: "to", Namespaced: true},

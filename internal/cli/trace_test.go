@@ -141,8 +141,8 @@ func nodeID(t *testing.T, rig *apitest.Server, name string) model.NodeID {
 	return id
 }
 
-// recordFailedDelivery records a notification of this age with one failed attempt; the next attempt follows after the
-// duration `retry`
+// recordFailedDelivery records a message of this age whose one attempt failed; the next attempt follows after the
+// duration retry.
 func recordFailedDelivery(t *testing.T, rig *apitest.Server, problem string, age, retry time.Duration, failure string) {
 	t.Helper()
 	d := history.Delivery{Key: "d", Problem: problem, Handler: history.HandlerRef{Namespace: "default", Name: "pager"}, Kind: "opened",

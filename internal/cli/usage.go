@@ -77,8 +77,8 @@ var foreignCommands = []foreignWordHint{
 	{"whoami", "did you mean: muster auth whoami"},
 }
 
-// commandForForeignWord returns the Muster command to suggest for a word that is a command of another program, such
-// as kubectl or sensuctl, or a kind.
+// commandForForeignWord returns the Muster command to suggest for a command or kind of another program, such as
+// kubectl or sensuctl.
 func (s *commandLine) commandForForeignWord(word string, args []string) string {
 	rest := strings.Join(append([]string{""}, args...), " ")
 	if hint := hintForForeignWord(word, foreignCommands); hint != "" {

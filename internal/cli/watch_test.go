@@ -99,8 +99,8 @@ func TestWatchesPrintChanges(t *testing.T) {
 	x.expectOutput("", "get problems -w --where row.open", 2, "--where does not apply to a watch of problems")
 }
 
-// TestSilenceNamesAllMissingFlags expects one error with the nodes, the reason and the end of a silence that lacks all
-// of them, and one of its own for each alone
+// TestSilenceNamesAllMissingFlags runs muster silence without nodes, reason and end, and expects one error that names
+// all of them, and one for each that is missing alone.
 func TestSilenceNamesAllMissingFlags(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")

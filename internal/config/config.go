@@ -100,7 +100,7 @@ func (s *Server) Proxies() []netip.Prefix {
 	return list
 }
 
-// validate returns the errors about settings that contradict each other.
+// validate returns an error for each group of settings that contradict each other.
 func (s *Server) validate() []error {
 	var problems []error
 	wrong := func(is bool, format string, args ...any) {

@@ -129,8 +129,8 @@ func TestDefaultsEqualModelLimits(t *testing.T) {
 	}
 }
 
-// TestMisspeltVariablesAreFound expects a suggestion for the misspelt variable MUSTER_LISTN, and none for variables
-// of other programs.
+// TestMisspeltVariablesAreFound sets the misspelt variable MUSTER_LISTN and variables of other programs, and expects
+// a suggestion for the first only.
 func TestMisspeltVariablesAreFound(t *testing.T) {
 	got := Misspelt([]string{"MUSTER_LISTN=:1", "MUSTER_LISTEN=:2", "MUSTER_ADVERTISED=a", "MUSTER_TOKEN=x", "MUSTER_SERVER=x", "MUSTER_LEFT_OUT=x", "LISTN=x", "HOME=/"})
 	want := map[string]string{"MUSTER_LISTN": "MUSTER_LISTEN", "MUSTER_ADVERTISED": "MUSTER_ADVERTISE"}
@@ -139,8 +139,8 @@ func TestMisspeltVariablesAreFound(t *testing.T) {
 	}
 }
 
-// FuzzSettingsFile parses random bytes as a settings file and expects the settings in force, or an error that names
-// the wrong line
+// FuzzSettingsFile parses random bytes as a settings file, and expects valid settings or an error that names the
+// wrong line.
 func FuzzSettingsFile(f *testing.F) {
 	for _, text := range []string{
 		"", "listen: ':1'\nnode-states: 7\nadvertise: [a, b]\n", "listn: x", "keepalive-timeout: 5", "- a\n- b", "a: &x [*x]",

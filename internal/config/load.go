@@ -56,8 +56,8 @@ func Flags(flags *pflag.FlagSet, only ...string) {
 	}
 }
 
-// Load merges settings by precedence: flags, environment, the file of --config or MUSTER_CONFIG, defaults. The error
-// names every problem with its place.
+// Load merges the settings from all sources: flags win over the environment, this over the file of --config or
+// MUSTER_CONFIG, and this over defaults. The error names every problem with its place.
 func Load(flags *pflag.FlagSet, getenv func(string) string) (*Server, error) {
 	s := &Server{}
 	var problems []error
@@ -131,7 +131,7 @@ func parseSettingsFile(path string, data []byte, set func(f Field, text, where s
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return []error{fmt.Errorf("%s:%d: expected lines of the form name: value", path, root.Line)}
+		return []error{fmt.Errorf("%s:%d: expected lines such as listen: 127.0.0.1:4242 (name: value)", path, root.Line)}
 	}
 	byName, names := map[string]Field{}, []string(nil)
 	for _, f := range Fields() {
@@ -191,13 +191,13 @@ func setFieldFromText(v reflect.Value, text string) error {
 	case *int:
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 0 {
-			return fmt.Errorf("%q: expected a whole number, 0 or more", text)
+			return fmt.Errorf("%q is invalid: expected a whole number, 0 or more", text)
 		}
 		*p = n
 	case *float64:
 		n, err := strconv.ParseFloat(text, 64)
 		if err != nil || n < 0 {
-			return fmt.Errorf("%q: expected a number, 0 or more", text)
+			return fmt.Errorf("%q is invalid: expected a number, 0 or more", text)
 		}
 		*p = n
 	default:
@@ -229,7 +229,7 @@ func redactDatabaseAddress(text string) string {
 	return "postgres://…@" + u.Host + u.Path
 }
 
-// Reference returns the page docs/reference/configuration.md.
+// Reference returns the text of the reference page of all settings, docs/reference/configuration.md.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString("# Configuration of the server\n\nFlags override the environment, the environment overrides the file (`--config FILE`, YAML, `name: value`),\nand the file overrides the defaults. Unknown names are errors. This page is generated from the code.\n\n")

@@ -43,8 +43,8 @@ func Lock(dir string) (io.Closer, error) {
 	return held, err
 }
 
-// LockStopped locks the data folder of a stopped server; a folder that is missing or empty gives an error of class
-// NotFound.
+// LockStopped locks the data folder of a stopped server, for a command that repairs it; a folder that is missing or
+// empty gives an error.
 func LockStopped(dir string) (io.Closer, error) {
 	names, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(names) == 0 {
@@ -89,7 +89,7 @@ func Explain(err error, data string) error {
 	case errors.Is(err, fs.ErrPermission):
 		owner, info := nearestExisting(path.Path)
 		self := userName(os.Geteuid())
-		refused := model.Errorf(model.Forbidden, "%w: %q belongs to %s, this process runs as %s", err, owner, userOf(info), self)
+		refused := model.Errorf(model.Forbidden, "%w: %q belongs to user %s, this process runs as user %s", err, owner, userOf(info), self)
 		if folder, _ := os.Stat(data); userOf(folder) == self { // root has copied files into a folder of the server's user
 			return refused.WithHint("change the owner of the folder to %s: chown -R %s: %s", self, self, data)
 		}
@@ -133,7 +133,7 @@ func userName(uid int) string {
 // Snapshots returns the path of the folder of snapshots
 func Snapshots(cfg *config.Server) string { return filepath.Join(cfg.Data, "snapshots") }
 
-// Series returns the folder of the series store.
+// Series returns the path of the folder with the series store (numeric values of items).
 func Series(cfg *config.Server) string { return filepath.Join(cfg.Data, "series") }
 
 // Journal returns the folder of the journal.
@@ -144,12 +144,13 @@ func Journal(cfg *config.Server) string {
 	return filepath.Join(cfg.Data, "journal")
 }
 
-// IntentDB returns the data source name of the database of declared resources (intent)
+// IntentDB returns the address of the database of declared resources (intent): a file in the data folder or a
+// PostgreSQL server.
 func IntentDB(cfg *config.Server) string {
 	return cmp.Or(cfg.IntentDB, filepath.Join(cfg.Data, "intent.db"))
 }
 
-// HistoryDB returns the data source name of the history database
+// HistoryDB returns the address of the history database: a file in the data folder or a PostgreSQL server.
 func HistoryDB(cfg *config.Server) string {
 	return cmp.Or(cfg.HistoryDB, filepath.Join(cfg.Data, "history.db"))
 }
@@ -186,8 +187,8 @@ func DoctorCommand(cfg *config.Server, verb string) string {
 	return command
 }
 
-// BecomeOwner switches a process of user root to the user that owns the data folder, so that the server can later
-// read the files that the process writes. A process of another user stays unchanged.
+// BecomeOwner switches a process that root has started to the user that owns the data folder, so that the server can
+// later read the files that the process writes. A process of another user stays unchanged.
 func BecomeOwner(data string) error {
 	info, err := os.Stat(data)
 	if err != nil || os.Geteuid() != 0 {

@@ -98,9 +98,9 @@ func (s *Stores) Refuse(ctx context.Context, last wire.IntentMark) error {
 		WithHint("put the right file back, or restore the whole data folder from a backup; to continue with these files: %s", DoctorCommand(s.Config, "repair"))
 }
 
-// RecordIncarnation stores the id of the journal (a new one after a restore) in the databases when the server starts.
-// With a new incarnation the intent passes over ids and revisions of the last mark, and a history that is older than
-// the mark withholds what may have been sent before unknownUntil.
+// RecordIncarnation stores the id of the journal in the databases at a start of the server; a restored journal has a
+// new id. With a new incarnation the intent passes over ids and revisions of the last mark, and a history that is
+// older than the mark withholds what may have been sent before unknownUntil.
 func (s *Stores) RecordIncarnation(ctx context.Context, last wire.IntentMark) (unknownUntil time.Time, err error) {
 	incarnation := s.Journal.Incarnation().ID
 	if err := s.Intent.RecordIncarnation(ctx, incarnation, intent.KnownIntent{Revision: last.Revision, LastID: last.LastID}); err != nil {

@@ -50,7 +50,7 @@ type nodeAndCheck struct {
 // result.
 type PipelineDecisions struct {
 	At   time.Time // time at which the event's result was received
-	List []pipes.Verdict
+	List []pipes.Decision
 }
 
 // pipelineBatch is the most events in one batch: the batch is evaluated, then its deliveries are recorded.
@@ -173,7 +173,7 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 	end, crashed := s.r.deliver.suspects.start("event " + subject.id)
 	defer end()
 	subject.Unfiltered = crashed
-	verdicts := s.opts.Pipelines.Table.Judge(ctx, ns, definition.Pipelines, &subject.Event, now)
+	verdicts := s.opts.Pipelines.Table.Decide(ctx, ns, definition.Pipelines, &subject.Event, now)
 	if ctx.Err() != nil {
 		return nil
 	}
@@ -239,7 +239,7 @@ func (r *Dispatcher) PipelineDecisions(node model.NodeID, check model.CheckID) (
 }
 
 // delivery returns the message about the event to the handler of a workflow, as a row of the outbox.
-func (s *pipelineEvent) delivery(v *pipes.Verdict, now time.Time) (history.Delivery, error) {
+func (s *pipelineEvent) delivery(v *pipes.Decision, now time.Time) (history.Delivery, error) {
 	body, err := json.Marshal(s.sensu())
 	if err != nil {
 		return history.Delivery{}, fmt.Errorf("encode an event for Sensu's pipelines: %w", err)

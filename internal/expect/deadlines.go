@@ -6,8 +6,8 @@
 // (slots of the view). Start at Engine.
 package expect
 
-// Engine keeps at most one deadline per id and returns the ids whose deadline has passed. Times are nanoseconds of
-// listening time; zero means none.
+// Engine keeps one deadline per id (such as a node's next keepalive), and returns the ids whose deadline has passed.
+// Times are nanoseconds of listening time; zero means none.
 //
 // Deadlines are refreshed far more often than they pass, so a refresh to a later time is one store: the id's heap
 // entry keeps its old time, and Expired pushes it again when that time comes. Invariant: an id with a deadline has a
@@ -18,13 +18,13 @@ type Engine struct {
 	heap       []heapEntry // a binary min-heap by time
 }
 
-// heapEntry is an entry of the deadline heap: an id, and the time at which its deadline is compared with the clock
+// heapEntry is an id with the time at which the engine compares the id's deadline with the clock.
 type heapEntry struct {
 	at int64
 	id uint32
 }
 
-// Set sets or replaces the deadline of an id; `at` must be positive
+// Set sets or replaces the deadline of an id; the parameter at must be positive.
 func (e *Engine) Set(id uint32, at int64) {
 	if int(id) >= len(e.deadlines) {
 		e.growIDs(int(id) + 1)
@@ -44,7 +44,7 @@ func (e *Engine) Clear(id uint32) {
 	}
 }
 
-// Due returns the deadline of an id; zero: none.
+// Due returns the deadline of an id, or zero if it has none.
 func (e *Engine) Due(id uint32) int64 {
 	if int(id) >= len(e.deadlines) {
 		return 0
@@ -52,7 +52,7 @@ func (e *Engine) Due(id uint32) int64 {
 	return e.deadlines[id]
 }
 
-// Next returns a time before which no deadline expires; zero: there is no deadline. The earliest deadline may be
+// Next returns a time before which no deadline expires, or zero if there is no deadline. The earliest deadline may be
 // later.
 func (e *Engine) Next() int64 {
 	if len(e.heap) == 0 {

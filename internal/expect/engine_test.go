@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestEngineAgreesWithScan makes random changes in an Engine and in a simple map, and expects the same expired
-// deadlines from both
+// TestEngineAgreesWithScan makes random changes in an Engine and in a simple map of deadlines, and expects the same
+// expired deadlines from both.
 func TestEngineAgreesWithScan(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var e Engine

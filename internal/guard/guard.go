@@ -14,8 +14,9 @@ import (
 	"time"
 )
 
-// Guard starts commands that die with this program. The zero value is ready; a nil Guard starts commands without guarding
-// them. One Guard serves a whole program.
+// Guard starts commands in a way that they die with this program, even after kill -9: a shell outlives the program
+// and kills them. The zero value is ready; a nil Guard starts commands without guarding them. One Guard serves a
+// whole program.
 type Guard struct {
 	Log *slog.Logger // gets one warning if no shell starts; nil: no log
 
@@ -62,8 +63,8 @@ func (g *Guard) Start(cmd *exec.Cmd) error {
 	return nil
 }
 
-// Release ends the guarding of a command. Call it as soon as Wait has returned, because then the system may reuse the
-// command's process id.
+// Release ends the guarding of a command: it is no longer killed when this program dies. Call it as soon as Wait has
+// returned, because then the system may reuse the command's process id.
 func (g *Guard) Release(cmd *exec.Cmd) {
 	if g == nil {
 		return
@@ -88,8 +89,8 @@ func (g *Guard) Close() {
 	g.stopShell()
 }
 
-// reportGroup tells the guarding shell that a process group began (+) or ended (-). If the shell has ended or does
-// not read, reportGroup starts another shell with all live groups. The caller holds mu.
+// reportGroup tells the guarding shell that a process group has begun (+) or ended (-). If the shell has ended or
+// does not read, reportGroup starts another shell with all live groups. The caller holds mu.
 func (g *Guard) reportGroup(change string, group int) {
 	if g.pipe != nil && g.writeToShell(fmt.Sprintln(change, group)) == nil {
 		return

@@ -21,9 +21,9 @@ import (
 // victim is the environment variable that makes the test binary a process to be killed; its value is the shell.
 const victim = "MUSTER_GUARD_VICTIM"
 
-// TestMain runs the tests or, if the environment variable victim is set, the program that a test kills. That process
-// reads orders from its input, one line with a word and the name of a command ("start", "end", "shell", "close"), and
-// answers each with a number.
+// TestMain runs the tests; if the environment variable victim is set, it runs the program that a test kills instead.
+// That process reads orders from its input, one line with a word and the name of a command ("start", "end", "shell",
+// "close"), and answers each with a number.
 func TestMain(m *testing.M) {
 	program, ok := os.LookupEnv(victim)
 	if !ok {
@@ -90,8 +90,7 @@ func startProgram(t *testing.T, program string) *guardedProgram {
 	return v
 }
 
-// order sends the program a one-line order, such as to start a command, and returns the number in the program's
-// answer
+// order sends the program a line that says what to do, such as start a command, and returns the number in its answer.
 func (v *guardedProgram) order(order string) int {
 	v.t.Helper()
 	if _, err := fmt.Fprintln(v.in, order); err != nil {
@@ -190,8 +189,8 @@ func TestKilledShellIsReplaced(t *testing.T) {
 	v.waitForExit("the second command", two)
 }
 
-// A signal that a service manager sends to all processes of the service does not stop the guarding shell before the
-// program.
+// TestShellOutlivesSignalsToAllProcesses sends the signals that a service manager sends to all processes of a
+// service, and expects the guarding shell not to end before the program.
 func TestShellOutlivesSignalsToAllProcesses(t *testing.T) {
 	v := startProgram(t, "/bin/sh")
 	one := v.startCommand("one")
@@ -238,8 +237,8 @@ func TestShellHoldsNoResources(t *testing.T) {
 	v.waitForExit("the guard", guard)
 }
 
-// TestMissingShellLeavesCommandsUnguarded starts commands with a path of a shell that does not exist, and expects
-// that they still run.
+// TestMissingShellLeavesCommandsUnguarded names a shell that does not exist, and expects commands to run all the
+// same.
 func TestMissingShellLeavesCommandsUnguarded(t *testing.T) {
 	g := &Guard{program: "/no/such/shell"}
 	defer g.Close()

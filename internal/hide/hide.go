@@ -24,7 +24,7 @@ type Hider struct {
 	pending []byte   // the end of the input so far, which may be the beginning of a word
 }
 
-// New returns a Hider of these secrets; nil: there are none.
+// New returns a Hider of these secrets, or nil if there are none.
 func New(secrets []string) *Hider {
 	if len(secrets) == 0 {
 		return nil
@@ -88,11 +88,11 @@ func (h *Hider) Redact(text []byte) []byte {
 	return h.NewText().Next(text, true)
 }
 
-// Buffered returns the number of bytes that are not yet returned because a secret may begin in them.
+// Buffered returns how many bytes are held back because a secret may begin in them.
 func (h *Hider) Buffered() int { return len(h.pending) }
 
-// Next adds the next part of the text and returns the redacted text in which no secret can begin; last marks the
-// final part. The result is valid until the next call.
+// Next adds the next part of the text and returns the part in which no secret can begin, redacted; last is true for
+// the final part. The result is valid until the next call.
 func (h *Hider) Next(p []byte, last bool) []byte {
 	text := append(h.pending, p...)
 	h.pending = nil

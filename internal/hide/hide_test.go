@@ -51,8 +51,8 @@ func TestSecretEncodingsAreHidden(t *testing.T) {
 	}
 }
 
-// TestSecretsAreHiddenInAnyText redacts random texts in random pieces: no part of a secret remains, except bits that
-// base64 mixes with a neighbouring byte.
+// TestSecretsAreHiddenInAnyText redacts random texts in random pieces, and expects no part of a secret in the result,
+// except bits that base64 mixes with a neighbouring byte.
 func TestSecretsAreHiddenInAnyText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		secret := rapid.StringMatching(`[a-zA-Z0-9+/_=-]{8,40}`).Draw(t, "secret")

@@ -19,7 +19,7 @@ const (
 	Boolean              // true or false, stored as 1 or 0
 )
 
-// Kind is the representation of a Value in memory: float, unsigned integer or text. An item's type decides the kind
+// Kind is the Go representation of an item's value: float, unsigned integer or text. An item's type decides the kind
 // of its stored values; between two steps of preprocessing a value has any kind.
 type Kind uint8
 
@@ -31,7 +31,7 @@ const (
 	TextValue                 // text
 )
 
-// Value is one value of an item. It is immutable; the zero Value has kind None.
+// Value is one value of an item (a metric): a number or a text. It is immutable; the zero Value has kind None.
 type Value struct {
 	kind Kind
 	bits uint64 // float: math.Float64bits; unsigned: the integer
@@ -44,7 +44,7 @@ func FromFloat(f float64) Value { return Value{kind: FloatValue, bits: math.Floa
 // FromUnsigned returns an unsigned value.
 func FromUnsigned(n uint64) Value { return Value{kind: UnsignedValue, bits: n} }
 
-// FromText returns a text value, which keeps s.
+// FromText returns a text value.
 func FromText(s string) Value { return Value{kind: TextValue, text: s} }
 
 // Kind returns the representation of the value.
@@ -80,7 +80,7 @@ func (v Value) String() string {
 	return v.text
 }
 
-// Sample is one value of an item with its time.
+// Sample is one value of an item (a metric) with its time.
 type Sample struct {
 	At    int64 // time of the value, in nanoseconds since 1970
 	Value Value
@@ -89,10 +89,10 @@ type Sample struct {
 // typeNames has the names of the types in resources, by Type.
 var typeNames = [...]string{"float", "unsigned", "text", "log", "boolean"}
 
-// String returns the name of the type in resources.
+// String returns the name of the type as resources write it, such as float.
 func (t Type) String() string { return typeNames[t] }
 
-// ParseType returns the type with a name that resources use
+// ParseType returns the type with this name, as resources write it.
 func ParseType(name string) (Type, bool) {
 	i := slices.Index(typeNames[:], name)
 	return Type(max(i, 0)), i >= 0

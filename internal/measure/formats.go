@@ -8,7 +8,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// parseGraphite parses a line "path value time", with the time in seconds (absent or -1: now) and tags in the path.
+// parseGraphite parses a line "path value time" with tags in the path; the time is in seconds, and absent or -1 means
+// now.
 func (s *valueScan) parseGraphite(line string) bool {
 	words := strings.Fields(line)
 	if len(words) != 2 && len(words) != 3 {
@@ -93,7 +94,7 @@ func influxValue(text string) (value float64, number, ok bool) {
 	return value, true, err == nil
 }
 
-// splitBeforeAny splits a text before the first character in ends that is neither quoted nor escaped.
+// splitBeforeAny splits a text before the first character of the set ends that is neither quoted nor escaped.
 func splitBeforeAny(text, ends string) (head, rest string) {
 	quoted := false
 	for i := 0; i < len(text); i++ {
@@ -109,7 +110,7 @@ func splitBeforeAny(text, ends string) (head, rest string) {
 	return text, ""
 }
 
-// unescapeInflux removes the backslashes of InfluxDB's line protocol.
+// unescapeInflux removes the backslashes that InfluxDB's line protocol puts before special characters.
 func unescapeInflux(text string) string {
 	if strings.IndexByte(text, '\\') < 0 {
 		return text

@@ -15,7 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// TestFormatsGolden parses each output in testdata and compares its values with the golden part of the file.
+// TestFormatsGolden parses each output in the folder testdata, and compares its values with the expected values in
+// the same file.
 func TestFormatsGolden(t *testing.T) {
 	for _, format := range model.MetricFormats {
 		files, err := filepath.Glob("testdata/" + format + "*.txt")

@@ -73,16 +73,16 @@ func (s *valueScan) add(name string, value float64, at time.Time, own map[string
 	return ok
 }
 
-// parseAndAdd parses a number and its time, and adds the value; perSecond is the unit of the time, such as 1000 for
-// milliseconds
+// parseAndAdd parses a number and its time, and adds the value; perSecond says how many units of the time make a
+// second, such as 1000 for milliseconds.
 func (s *valueScan) parseAndAdd(name, number, when string, perSecond float64, tags map[string]string) bool {
 	value, err := strconv.ParseFloat(number, 64)
 	at, ok := parseTime(when, perSecond)
 	return ok && err == nil && s.add(name, value, at, tags)
 }
 
-// Value returns a measured value with its own and the common tags; an own tag replaces a common one with the same
-// key. ok is false for NaN, infinity and names or tags beyond the limits of the protocol.
+// Value returns a measured value with its own tags and those that all values of the output have in common; a tag of
+// its own wins. ok is false for NaN, infinity and names or tags beyond the limits of the protocol.
 func Value(name string, value float64, at time.Time, own, others map[string]string) (v model.Value, ok bool) {
 	if name == "" || len(name) > maxText || math.IsNaN(value) || math.IsInf(value, 0) {
 		return v, false
@@ -121,7 +121,7 @@ func parseTime(text string, perSecond float64) (at time.Time, ok bool) {
 	return time.UnixMilli(int64(ms)).UTC(), true
 }
 
-// Judge compares measured values with thresholds and returns the worst status, and a line for each exceeded
+// Judge compares measured values with thresholds, and returns the worst status with a line for each exceeded
 // threshold. It returns the worst of status and all exceeded thresholds, and a line for each exceeded threshold.
 func Judge(status model.Status, values []model.Value, thresholds []model.Threshold) (_ model.Status, lines []string) {
 	for i := range thresholds {
@@ -176,7 +176,7 @@ func containsTags(tags, want map[string]string) bool {
 	return true
 }
 
-// violatedBound describes the minimum or maximum that a value violates; empty: the value is within both.
+// violatedBound describes the minimum or maximum that a value violates, or returns "" if the value is within both.
 func violatedBound(v float64, b *model.Bounds) string {
 	switch {
 	case b == nil:

@@ -74,7 +74,7 @@ func TestJournalMetrics(t *testing.T) {
 	}
 }
 
-// ackWaiter is a Waiter that sends a value for each committed entry.
+// ackWaiter waits in a test until entries of the journal are committed.
 type ackWaiter chan struct{}
 
 // Committed sends a value to the test for the committed entry

@@ -43,7 +43,8 @@ sent a second time.`,
 	}, repairData)
 }
 
-// RestoredCommand returns the command `muster doctor restored`.
+// RestoredCommand returns the command `muster doctor restored`, which prepares a data folder that was restored from a
+// backup.
 func RestoredCommand() *cobra.Command {
 	return commandForStoppedServer(&cobra.Command{
 		Use:   "restored --data DIR",
@@ -56,7 +57,8 @@ page tokens and ETags. You can safely repeat the command.`,
 	}, beginNewIncarnation)
 }
 
-// commandForStoppedServer returns a command that locks the data folder of a stopped server and runs a function on it
+// commandForStoppedServer returns a command that locks the data folder of a stopped server, and then runs a function
+// on it.
 func commandForStoppedServer(c *cobra.Command, do func(ctx context.Context, cfg *config.Server, out io.Writer) error) *cobra.Command {
 	c.Args = cobra.NoArgs
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -125,7 +127,7 @@ func repairData(ctx context.Context, cfg *config.Server, out io.Writer) error {
 	return nil
 }
 
-// repairAuthority renames a damaged certificate authority, so that the server creates a new one
+// repairAuthority renames the folder of a damaged certificate authority, so that the next start creates a new one.
 func repairAuthority(dir string, say func(string, ...any)) error {
 	err := pki.Verify(dir)
 	if err == nil {
@@ -202,7 +204,7 @@ func repairWithJournal(ctx context.Context, cfg *config.Server, say func(string,
 }
 
 // remakeHistory removes from history the changes that the next start will compute again from the journal, and returns
-// a text about which ones. A start replays the journal from the snapshots: from its first commit without any, else
+// a sentence that names them. A start replays the journal from the snapshots: from its first commit without any, else
 // from the oldest ones.
 func remakeHistory(ctx context.Context, log *journal.Log, snapshots *snapshot.Store, past history.Store, whole bool) (again string, err error) {
 	if whole {
@@ -229,8 +231,8 @@ func remakeHistory(ctx context.Context, log *journal.Log, snapshots *snapshot.St
 		since.UTC().Format(time.RFC3339), first), past.ForgetChanges(ctx, kept)
 }
 
-// lastIntentMark returns the newest record of the intent revision and database ids in snapshots and journal; zero:
-// none was found. whole reports that the journal has all commits since the first.
+// lastIntentMark returns the newest record in snapshots and journal about the revision of declared resources and the
+// ids of the databases, or zero if there is none. whole reports that the journal has all commits since the first.
 func lastIntentMark(ctx context.Context, log *journal.Log, snapshots *snapshot.Store) (last wire.IntentMark, whole bool, err error) {
 	at := uint64(0)
 	for p := range model.Partitions {
@@ -308,8 +310,8 @@ func repairSnapshots(log *journal.Log, store *snapshot.Store) (emptied int, from
 	return emptied, from, nil
 }
 
-// beginNewIncarnation gives the journal of a stopped server a new random id, after its data folder was restored from
-// a backup
+// beginNewIncarnation gives the journal of a stopped server a new random id, because its data folder was restored
+// from a backup.
 func beginNewIncarnation(ctx context.Context, cfg *config.Server, out io.Writer) error {
 	o, err := recordedPositions(ctx, cfg)
 	if err != nil {

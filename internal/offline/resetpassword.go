@@ -80,7 +80,7 @@ func ReadPassword(file string, stdin io.Reader) (string, error) {
 		data, err = os.ReadFile(file)
 	}
 	if err != nil {
-		return "", model.Errorf(model.Invalid, "password file: %w", err)
+		return "", model.Errorf(model.Invalid, "read the password file: %w", err)
 	}
 	password := strings.TrimSpace(string(data))
 	if password == "" {
@@ -122,13 +122,13 @@ func ResetPassword(ctx context.Context, cfg *config.Server, user, password strin
 	return password, service.ResetPassword(ctx, resetActor(), user, hash, mayRun)
 }
 
-// resetActor returns the author of a password reset for the audit.
+// resetActor returns the author that the audit shows for a password reset.
 func resetActor() intent.Actor {
 	return intent.Actor{User: "local", Whence: "local", Why: "muster auth reset-password"}
 }
 
-// passwordRequest is the request file of a password reset for a running server. It holds the hash that the store
-// keeps, not the password.
+// passwordRequest is the file by which muster auth reset-password asks a running server to reset a password. It holds
+// the hash that the store keeps, not the password.
 type passwordRequest struct {
 	User string `json:"user"`
 	Hash string `json:"hash"`
@@ -142,7 +142,8 @@ const (
 	passwordAnswerTimeout = 15 * time.Second // a running server handles a request within passwordTick
 )
 
-// requestPasswordReset writes a request into the data folder and waits for the running server's answer.
+// requestPasswordReset writes the file with the request into the data folder, and waits for the running server's
+// answer.
 func requestPasswordReset(ctx context.Context, data, user, password string, mayRun bool) (string, error) {
 	password, hash, err := access.HashPassword(password)
 	if err != nil {
@@ -178,7 +179,8 @@ func requestPasswordReset(ctx context.Context, data, user, password string, mayR
 	}
 }
 
-// refusalOfRequest returns the reason why the server refused a request to reset a password; nil: accepted.
+// refusalOfRequest returns the reason why the server refused a request to reset a password, or nil if the server
+// accepted it.
 func refusalOfRequest(path string) error {
 	body, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -189,7 +191,7 @@ func refusalOfRequest(path string) error {
 		err = json.Unmarshal(body, said)
 	}
 	if err != nil {
-		return fmt.Errorf("read the refusal of the server: %w", err)
+		return fmt.Errorf("read the running server's answer: %w", err)
 	}
 	return said
 }
@@ -230,7 +232,7 @@ func (p *PasswordRequests) applyRequest(ctx context.Context) error {
 	}
 	var r passwordRequest
 	if err := json.Unmarshal(body, &r); err != nil || r.User == "" || r.Hash == "" {
-		return errors.Join(fmt.Errorf("%s is not a password request: %w", path, err), os.Remove(path))
+		return errors.Join(fmt.Errorf("%s is not a request to reset a password: %w", path, err), os.Remove(path))
 	}
 	err = p.Access.ResetPassword(ctx, resetActor(), r.User, r.Hash, r.Run)
 	if said := (*model.Error)(nil); errors.As(err, &said) && (said.Class == model.NotFound || said.Class == model.Invalid) {

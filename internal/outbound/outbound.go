@@ -41,7 +41,8 @@ func Parse(exceptions []string, listeners func() []net.Addr) (*Policy, error) {
 	return p, nil
 }
 
-// Dialer returns a dialer that refuses addresses after their names are resolved, so that no name can hide an address.
+// Dialer returns a dialer that checks addresses after names are resolved, so that a name cannot hide a forbidden
+// address.
 func (p *Policy) Dialer() *net.Dialer {
 	d := &net.Dialer{}
 	if p != nil {
@@ -50,7 +51,7 @@ func (p *Policy) Dialer() *net.Dialer {
 	return d
 }
 
-// check returns the reason why no connection to an address is allowed.
+// check returns the reason why the server may not connect to an address, or "" if it may.
 func (p *Policy) check(network, address string) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {

@@ -47,7 +47,7 @@ func TestFilterAndMutatorUseScriptsOfAssets(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	event := func() (map[string]any, error) { return map[string]any{"n": 1}, nil }
 	shape := func() map[string]any { e, _ := event(); return e }
-	judge := func() []Verdict { return table.Judge(t.Context(), "team", []string{"p"}, &Event{Shape: shape}, now) }
+	judge := func() []Decision { return table.Decide(t.Context(), "team", []string{"p"}, &Event{Shape: shape}, now) }
 	if v := judge(); !v[0].Pass || len(v[0].Failed) != 1 || !strings.Contains(v[0].Failed[0], "filter f: this server has no archive of asset team/scripts") || v[1].Pass || v[1].Failed != nil {
 		t.Errorf("%+v", v)
 	}

@@ -1,7 +1,7 @@
 // Package pipes compiles the resources kept from Sensu (filters, mutators, pipelines) and decides by them about
 // events. Package react passes events to it and delivers those that a workflow lets through.
 //
-// The server calls Table.Apply with changed declarations; Table.Judge uses the resources in force at its start.
+// The server calls Table.Apply with changed declarations; Table.Decide uses the resources in force at its start.
 // No lock is held while JavaScript runs, because a change replaces the immutable state. No goroutines. Start
 // reading at judge.go.
 package pipes
@@ -31,8 +31,8 @@ type Table struct {
 	state atomic.Pointer[compiledState]
 }
 
-// compiledState is one immutable version of a Table: all compiled filters, mutators, pipelines and windows. It is
-// immutable.
+// compiledState is one version of a Table, which never changes: all compiled filters, mutators, pipelines and
+// windows. It is immutable.
 type compiledState struct {
 	filters   map[route.Name]*assetScript[*filter.Filter]
 	mutators  map[route.Name]*Mutator
@@ -145,8 +145,8 @@ func (t *Table) Mutator(name route.Name) (*Mutator, bool) {
 	return m, ok
 }
 
-// filterTimes returns a function that reports whether a filter is active at a time; nil: always active. The function
-// looks up a Window for each event, because the Window may change.
+// filterTimes returns a function that reports whether a filter is active at a time, or nil if the filter is always
+// active. The function looks up a Window for each event, because the Window may change.
 func (t *Table) filterTimes(name route.Name, zone string, w *model.FilterWhen) (func(time.Time) bool, error) {
 	if w == nil {
 		return nil, nil
@@ -172,7 +172,7 @@ func (t *Table) filterTimes(name route.Name, zone string, w *model.FilterWhen) (
 	}, nil
 }
 
-// FindScripts is a function that returns the JavaScript in Assets, by their names. key identifies the content; if it
+// FindScripts returns the JavaScript files in Assets, by the names of the Assets. key identifies the content; if it
 // still equals known, FindScripts reads no file.
 type FindScripts func(assets []string, known string) (list []filter.Library, key string, err error)
 
@@ -219,7 +219,7 @@ func (s *assetScript[T]) program() (T, error) {
 // findLibraries returns the JavaScript of the named Assets, if the server has an asset store.
 func (t *Table) findLibraries(assets []string, known string) ([]filter.Library, string, error) {
 	if t.Libraries == nil {
-		return nil, "", model.Errorf(model.Unavailable, "this server has no store of assets")
+		return nil, "", model.Errorf(model.Unavailable, "this server cannot read JavaScript in Assets: it has no store of assets")
 	}
 	return t.Libraries(assets, known)
 }

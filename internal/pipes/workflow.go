@@ -21,8 +21,8 @@ type Event struct {
 	Shape      func() map[string]any // returns the event in Sensu's form for expressions: see filter.SensuEvent
 }
 
-// Verdict is a workflow's decision to pass an event to its handler or to drop it
-type Verdict struct {
+// Decision is a workflow's decision to pass an event to its handler or to drop it, with the reason.
+type Decision struct {
 	Pipeline route.Name
 	Workflow *model.Workflow // nil: the pipeline does not exist
 	Pass     bool
@@ -31,13 +31,13 @@ type Verdict struct {
 	Failed   []string // name and error of each expression that failed
 }
 
-// Handler returns the workflow's handler, which gets an event that passes.
-func (v *Verdict) Handler() route.Name {
+// Handler returns the handler of the workflow, which gets the event if it passes.
+func (v *Decision) Handler() route.Name {
 	return qualifiedName(v.Pipeline.Namespace, v.Workflow.Handler)
 }
 
-// Mutator returns the workflow's mutator, json by default.
-func (v *Verdict) Mutator() string {
+// Mutator returns the mutator of the workflow, which is "json" by default.
+func (v *Decision) Mutator() string {
 	if v.Workflow.Mutator == "" {
 		return model.MutatorJSON
 	}
@@ -48,27 +48,27 @@ func (v *Verdict) Mutator() string {
 }
 
 // Name returns the names of pipeline and workflow as PIPELINE/WORKFLOW, for people.
-func (v *Verdict) Name() string {
+func (v *Decision) Name() string {
 	if v.Workflow == nil {
 		return v.Pipeline.Name
 	}
 	return v.Pipeline.Name + "/" + v.Workflow.Name
 }
 
-// Judge evaluates the filters of each workflow in the pipelines that a check names, and returns one decision per
+// Decide evaluates the filters of each workflow in the pipelines that a check names, and returns one decision per
 // workflow. Filters run in order, up to the first that drops the event. A failing expression is skipped
 // (filter.Decide) and listed in the verdict.
-func (t *Table) Judge(ctx context.Context, ns string, pipelines []string, e *Event, now time.Time) (list []Verdict) {
+func (t *Table) Decide(ctx context.Context, ns string, pipelines []string, e *Event, now time.Time) (list []Decision) {
 	in := t.state.Load()
 	for _, name := range pipelines {
 		pipeline := qualifiedName(ns, name)
 		spec := in.pipelines[pipeline]
 		if spec == nil {
-			list = append(list, Verdict{Pipeline: pipeline, Reason: fmt.Sprintf("there is no pipeline %s", pipeline)})
+			list = append(list, Decision{Pipeline: pipeline, Reason: fmt.Sprintf("there is no pipeline %s", pipeline)})
 			continue
 		}
 		for i := range spec.Workflows {
-			v := Verdict{Pipeline: pipeline, Workflow: &spec.Workflows[i], Pass: true}
+			v := Decision{Pipeline: pipeline, Workflow: &spec.Workflows[i], Pass: true}
 			if e.Unfiltered != nil {
 				v.Reason = e.Unfiltered.Error()
 				list = append(list, v)
@@ -88,9 +88,9 @@ func (t *Table) Judge(ctx context.Context, ns string, pipelines []string, e *Eve
 	return list
 }
 
-// applyFilter applies one filter to an event and records in the Verdict (the workflow's decision) whether the filter
-// drops the event. Built-in filters need no JavaScript.
-func (s *compiledState) applyFilter(ctx context.Context, v *Verdict, name string, e *Event, now time.Time) {
+// applyFilter applies one filter to an event, and records in the workflow's decision whether the filter drops the
+// event. Built-in filters need no JavaScript.
+func (s *compiledState) applyFilter(ctx context.Context, v *Decision, name string, e *Event, now time.Time) {
 	drop := func(reason string) { v.Pass, v.Filter, v.Reason = false, name, reason }
 	switch name {
 	case model.FilterIncident:
@@ -151,7 +151,7 @@ func (t *Table) Mutate(ctx context.Context, mutator string, event func() (map[st
 	m, ok := t.Mutator(route.Name{Namespace: ns, Name: name})
 	switch {
 	case !ok:
-		return nil, nil, model.Errorf(model.NotFound, "mutator %s does not exist; create it with muster apply -f, and this message is sent", mutator)
+		return nil, nil, model.Errorf(model.NotFound, "mutator %s does not exist; create it with muster apply -f, then the server sends this message", mutator)
 	case m.Javascript == nil:
 		return nil, m.Spec, nil
 	}

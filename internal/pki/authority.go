@@ -91,8 +91,8 @@ func Open(dir string, names []string, now func() time.Time) (*Authority, error) 
 	return a, err
 }
 
-// FolderIdentity returns a number that identifies the CA and signing key in a folder; zero: a file is missing or
-// malformed, which Open would report
+// FolderIdentity returns a number that identifies the CA and the signing key in a folder, or zero if a file is
+// missing or malformed.
 func FolderIdentity(dir string) (uint64, error) {
 	sum := sha256.New()
 	for _, name := range []string{caFile, caKeyFile, signKeyFile} {
@@ -108,8 +108,8 @@ func FolderIdentity(dir string) (uint64, error) {
 	return binary.LittleEndian.Uint64(sum.Sum(nil)) | 1, nil
 }
 
-// Verify checks a CA's folder and returns the error that Open would return; nil: the folder is valid, missing or
-// empty
+// Verify checks the folder of a CA: it returns the error that Open would return, or nil if the folder is valid,
+// missing or empty.
 func Verify(dir string) error {
 	for _, path := range Files(dir) {
 		if _, err := os.Stat(path); err == nil {
@@ -282,8 +282,8 @@ func (a *Authority) isServing() bool {
 	return a.server != nil && a.now().Before(a.server.Leaf.NotAfter)
 }
 
-// isFresh reports whether a server certificate needs no renewal yet: this CA signed it for the present names, and
-// less than two thirds of its lifetime have passed
+// isFresh reports whether a server certificate needs no renewal: this CA signed it, its names are right, and less
+// than two thirds of its life have passed.
 func (a *Authority) isFresh(cert *x509.Certificate) bool {
 	left := cert.NotAfter.Sub(a.now())
 	return cert.CheckSignatureFrom(a.ca) == nil && slices.Equal(namesOf(cert), a.names) &&
@@ -330,14 +330,14 @@ func (a *Authority) IssueNode(csr []byte, uid uuid.UUID) ([]byte, error) {
 func requestKey(csr []byte) (*ecdsa.PublicKey, error) {
 	request, err := x509.ParseCertificateRequest(csr)
 	if err != nil {
-		return nil, model.Errorf(model.Invalid, "certificate request: %w", err)
+		return nil, model.Errorf(model.Invalid, "read the certificate request: %w", err)
 	}
 	if err := request.CheckSignature(); err != nil {
-		return nil, model.Errorf(model.Invalid, "certificate request: %w", err)
+		return nil, model.Errorf(model.Invalid, "read the certificate request: %w", err)
 	}
 	key, ok := request.PublicKey.(*ecdsa.PublicKey)
 	if !ok || key.Curve != elliptic.P256() {
-		return nil, model.Errorf(model.Invalid, "certificate request: expected an ECDSA key on P-256")
+		return nil, model.Errorf(model.Invalid, "the certificate request has a wrong key: expected an ECDSA key on P-256")
 	}
 	return key, nil
 }
@@ -354,7 +354,7 @@ func (a *Authority) issueNode(key *ecdsa.PublicKey, uid uuid.UUID) ([]byte, erro
 	return certPEM(der), nil
 }
 
-// nodeURI returns the URI that names a node in its certificate.
+// nodeURI returns the URI by which a certificate names its node.
 func nodeURI(uid uuid.UUID) *url.URL {
 	return &url.URL{Scheme: "muster", Opaque: nodePrefix + uid.String()}
 }
@@ -390,14 +390,14 @@ func (a *Authority) CopyTo(dir string) error {
 	return nil
 }
 
-// Until returns the time at which the CA expires.
+// Until returns the time at which the CA's certificate expires.
 func (a *Authority) Until() time.Time { return a.ca.NotAfter }
 
 // ticketDays is the lifetime of a TLS session ticket, in days.
 const ticketDays = 3
 
-// TicketKeys returns the keys of TLS session tickets: today's first, for new tickets, then the keys of
-// the days before. They derive from the CA's key, so tickets survive a restart.
+// TicketKeys returns the keys that encrypt TLS session tickets: today's first, for new tickets, then those of the
+// days before. They derive from the CA's key, so tickets survive a restart.
 func (a *Authority) TicketKeys(now time.Time) [][32]byte {
 	secret, err := a.caKey.Bytes()
 	if err != nil {

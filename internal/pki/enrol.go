@@ -59,14 +59,14 @@ type Pending struct {
 	AgainMs int64 `json:"againMs"` // milliseconds until the next request
 }
 
-// Member is an enrolled machine's node: its id, name and namespace
+// Member is the node of an enrolled machine: its id, name and namespace.
 type Member struct {
 	UID       uuid.UUID
 	Name      string
 	Namespace string
 }
 
-// Registrar finds and creates the nodes of machines, by the Fingerprint of the machines' keys
+// Registrar finds and creates the nodes of machines by the fingerprint of the machines' keys.
 type Registrar interface {
 	// NodeOfKey returns the node of a key, from memory.
 	NodeOfKey(key string) (Member, bool)
@@ -104,10 +104,10 @@ type problemBody struct {
 	Hint   string `json:"hint,omitempty"`
 }
 
-// ServeHTTP calls Serve.
+// ServeHTTP enrols a machine by an HTTP request.
 func (e *Enroller) ServeHTTP(w http.ResponseWriter, r *http.Request) { e.Serve(w, r, countNoGuess) }
 
-// countNoGuess accepts any number of wrong join tokens, in place of a function that limits guesses
+// countNoGuess does nothing: it replaces the function that limits guesses of join tokens where there is no limit.
 func countNoGuess(string) error { return nil }
 
 // Serve enrols one machine. An unknown token may be a guess: Serve then calls guessed with its id, and answers with the error
@@ -144,7 +144,7 @@ func serveRequest(w http.ResponseWriter, r *http.Request, name string, limit int
 		case errors.As(err, &large):
 			err = model.Errorf(model.TooLarge, "%s request is longer than %d bytes", name, limit)
 		case err != nil:
-			err = model.Errorf(model.Invalid, "%s request: %w", name, err)
+			err = model.Errorf(model.Invalid, "read the %s request: %w", name, err)
 		default:
 			answer, pending, err = do()
 		}
@@ -174,7 +174,8 @@ func writeRefusal(w http.ResponseWriter, title string, err error) {
 	_ = json.NewEncoder(w).Encode(p)
 }
 
-// admitRequest calls the callback Admit, which may refuse or delay the request; without Admit every request proceeds
+// admitRequest asks the function Admit, which may refuse or delay the request; without that function every request
+// proceeds.
 func (e *Enroller) admitRequest(ctx context.Context) (leave func(), err error) {
 	if e.Admit == nil {
 		return func() {}, nil
@@ -303,8 +304,8 @@ type RenewAnswer struct {
 	Pending     *Pending `json:"pending,omitempty"`     // set alone: a person has to admit the machine again
 }
 
-// LostNode describes a node with a certificate of this CA that the server's data lacks, for example after the restore
-// of an old backup
+// LostNode describes a node that has a certificate of this CA but is missing in the server's data, as after the
+// restore of an old backup.
 type LostNode struct {
 	UID       uuid.UUID
 	Certified time.Time // issue time of the certificate
@@ -365,7 +366,7 @@ const (
 func (e *Enroller) Renew(request RenewRequest) (RenewAnswer, string, error) {
 	cert, err := x509.ParseCertificate(request.Certificate)
 	if err != nil {
-		return RenewAnswer{}, RenewMalformed, model.Errorf(model.Invalid, "certificate: %w", err)
+		return RenewAnswer{}, RenewMalformed, model.Errorf(model.Invalid, "read the agent's certificate: %w", err)
 	}
 	public, err := requestKey(request.CSR)
 	if err != nil {

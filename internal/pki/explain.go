@@ -20,7 +20,7 @@ const CAName = "Muster CA"
 // ShortSum returns the start of a certificate's SHA-256, long enough for people to compare.
 func ShortSum(sum [32]byte) string { return fmt.Sprintf("sha256:%x…", sum[:8]) }
 
-// SumOfPEM returns ShortSum of the first certificate in a PEM text; empty if there is none.
+// SumOfPEM returns the start of the SHA-256 of the first certificate in a PEM text, or "" if it has none.
 func SumOfPEM(data []byte) string {
 	cert, err := parseCert(data)
 	if err != nil {
@@ -127,7 +127,8 @@ func (s RefusedCertificate) host() string {
 	return strings.Trim(s.Server, "[]")
 }
 
-// issuerOf returns the name of the CA that issued a refused certificate; ours is true for another CA of Muster
+// issuerOf returns the name of the CA that issued a refused certificate; ours is true if it is a CA of another Muster
+// server.
 func issuerOf(err error) (whose string, ours bool) {
 	var failed *tls.CertificateVerificationError
 	if !errors.As(err, &failed) || len(failed.UnverifiedCertificates) == 0 {
@@ -141,7 +142,7 @@ func issuerOf(err error) (whose string, ours bool) {
 	return fmt.Sprintf("%q", chain[0].Issuer.String()), false
 }
 
-// Advertise returns the server setting --advertise that adds one name to the names in its certificate
+// Advertise returns the server setting --advertise that adds one name to the names in the server's certificate.
 func Advertise(names []string, more string) []string {
 	list := slices.Clone(names)
 	list = slices.DeleteFunc(list, func(name string) bool {

@@ -80,8 +80,8 @@ func FuzzIdentity(f *testing.F) {
 	})
 }
 
-// FuzzEnrol sends random enrolment requests, and random certificate requests with a valid token: invalid ones are
-// refused as client errors, and each node has a certificate.
+// FuzzEnrol sends random enrolment requests and certificate requests, and expects invalid ones to be refused as
+// client errors and each node to have a certificate.
 func FuzzEnrol(f *testing.F) {
 	a, _, _ := sampleEnrolment(f)
 	token, keep, err := a.NewToken([]string{"127.0.0.1:8443"}, JoinToken{Namespace: "default"})

@@ -30,7 +30,7 @@ import (
 // machine a node.
 const IdentityFile = "identity.json"
 
-// Identity is the identity of an enrolled agent.
+// Identity is the identity of an enrolled agent: the id and name of its node, its certificate and its key.
 type Identity struct {
 	Node        uuid.UUID
 	Name        string
@@ -88,7 +88,7 @@ func (s *storedIdentity) identity() (*Identity, error) {
 	}
 	ca, err := parseCert(s.CA)
 	if err != nil {
-		return nil, fmt.Errorf("CA certificate: %w", err)
+		return nil, fmt.Errorf("read the CA certificate: %w", err)
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(ca)
@@ -101,8 +101,8 @@ func (s *storedIdentity) identity() (*Identity, error) {
 	}, nil
 }
 
-// ValidAt returns the time for verifying a server's certificate: now, but not before the
-// certificate was issued. A machine without a battery clock boots in 1970 and must reach the server
+// ValidAt returns the time at which a server's certificate is verified: now, but not before the certificate was
+// issued, because this clock may be wrong. A machine without a battery clock boots in 1970 and must reach the server
 // all the same; expired certificates stay expired.
 func ValidAt(now time.Time, cert *x509.Certificate) time.Time {
 	if now.Before(cert.NotBefore) {

@@ -36,7 +36,7 @@ type EnrolConfig struct {
 	Trusted  func(ca [32]byte) // called with a CA that is trusted on first use; may be nil
 }
 
-// Dial opens a connection to a server.
+// Dial is a function that opens a network connection to a server.
 type Dial = func(ctx context.Context, network, addr string) (net.Conn, error)
 
 // PendingError reports that the server stored the join request until a person accepts the machine
@@ -143,8 +143,8 @@ func Enrol(ctx context.Context, cfg EnrolConfig) (*Identity, error) {
 	return nil, none.WithHint("check that the server runs and that no firewall blocks its port; use another address: --server HOST:PORT")
 }
 
-// pinnedTLS returns a TLS configuration that accepts a server under any name if its chain has the CA certificate with
-// this sum. Without a sum, trust decides about the server's CA before anything is sent.
+// pinnedTLS returns a TLS configuration that accepts a server with any name if its certificate chain has the CA
+// certificate with this sum. Without a sum, trust decides about the server's CA before anything is sent.
 func pinnedTLS(shown RefusedCertificate, sum [32]byte, trust func(ca [32]byte) error) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
@@ -213,7 +213,7 @@ func postRequest(ctx context.Context, dial Dial, config *tls.Config, where strin
 	return data, answerError(response.StatusCode, data)
 }
 
-// answerError returns the error that an HTTP answer of the server contains; nil: the request succeeded
+// answerError returns the error that the server's HTTP answer contains, or nil if the request succeeded.
 func answerError(status int, data []byte) error {
 	if status == http.StatusOK || status == http.StatusAccepted {
 		return nil
@@ -312,12 +312,12 @@ func (id *Identity) storeRenewed(dir string, answer *RenewAnswer) (*Identity, er
 	path := filepath.Join(dir, IdentityFile)
 	kept, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("read identity: %w", err)
+		return nil, fmt.Errorf("read the agent's identity: %w", err)
 	}
 	// Other fields of the file stay, also fields of later versions.
 	var file map[string]json.RawMessage
 	if err := json.Unmarshal(kept, &file); err != nil {
-		return nil, fmt.Errorf("read identity %s: %w", path, err)
+		return nil, fmt.Errorf("read the agent's identity in %s: %w", path, err)
 	}
 	if file["certificate"], err = json.Marshal(answer.Certificate); err != nil {
 		return nil, err

@@ -54,7 +54,7 @@ func (m *memoryTokens) use(id string) error {
 	return nil
 }
 
-// memoryRegistrar is a Registrar that keeps nodes in memory.
+// memoryRegistrar is a Registrar (it finds and creates nodes) that keeps the nodes in memory, for tests.
 type memoryRegistrar struct {
 	got        []uuid.UUID
 	nodesByKey map[string]Member
@@ -194,8 +194,8 @@ func TestEnrolmentIsIdempotentByKey(t *testing.T) {
 	}
 }
 
-// TestTokenOfOtherNodeIsRefusedToNode presents tokens from an enrolled machine: one for another node is refused and
-// not used up, one for its own node is accepted
+// TestTokenOfOtherNodeIsRefusedToNode presents join tokens from an enrolled machine, and expects one for another node
+// to be refused and not used up, and one for its own node to be accepted.
 func TestTokenOfOtherNodeIsRefusedToNode(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil)
 	tokens := &memoryTokens{rows: map[string]JoinToken{}}
@@ -230,8 +230,8 @@ func TestTokenOfOtherNodeIsRefusedToNode(t *testing.T) {
 	}
 }
 
-// TestEnrolWithWrongClock enrols machines with a wrong clock: only the server's clock decides whether a token has
-// expired
+// TestEnrolWithWrongClock enrols machines with a wrong clock, and expects only the server's clock to decide whether a
+// token has expired.
 func TestEnrolWithWrongClock(t *testing.T) {
 	a := openAuthority(t, t.TempDir(), nil, "127.0.0.1")
 	tokens, _, addr := serveEnrolment(t, a)

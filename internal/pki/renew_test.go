@@ -232,8 +232,8 @@ func TestRenewalsAreSpread(t *testing.T) {
 	}
 }
 
-// TestServerCertificateOnFullDisk renews the server certificate at run time: on a full disk the old certificate stays
-// in use until it expires
+// TestServerCertificateOnFullDisk renews the server certificate on a full disk, and expects the old certificate to
+// stay in use until it expires.
 func TestServerCertificateOnFullDisk(t *testing.T) {
 	dir, clock := t.TempDir(), time.Now()
 	a := openAuthority(t, dir, func() time.Time { return clock }, "127.0.0.1")
@@ -253,8 +253,8 @@ func TestServerCertificateOnFullDisk(t *testing.T) {
 	}
 }
 
-// FuzzRenew sends arbitrary bytes to the renewal address, and reads them as a server's answer: only nodes get a
-// certificate, and the client accepts only a certificate of its own node.
+// FuzzRenew sends random bytes to the renewal address, and reads them as a server's answer: only nodes get a
+// certificate, and a client accepts only one of its own node.
 func FuzzRenew(f *testing.F) {
 	a := openAuthority(f, f.TempDir(), nil)
 	nodes, dir := &memoryRegistrar{}, f.TempDir()

@@ -20,8 +20,8 @@ import (
 
 const tokenPrefix = "mj1."
 
-// Token is a join token, with which machines enrol; its text form is mj1.<base64url>. It tells the agent the server
-// and the trusted CA before anything is sent.
+// Token is a join token, with which machines enrol; its text begins with mj1. and contains CA, secret and addresses.
+// It tells the agent the server and the trusted CA before anything is sent.
 type Token struct {
 	Addresses []string // host:port, in order of preference
 	CA        [32]byte // SHA-256 of the CA certificate
@@ -29,8 +29,7 @@ type Token struct {
 	Expiry    time.Time // zero: never
 }
 
-// String returns the text that people copy: CA, secret, expiry (Unix seconds, 8 bytes) and the
-// addresses separated by commas.
+// String returns the text of a join token that people copy: CA, secret, expiry and the addresses of the server.
 func (t Token) String() string {
 	b := append(t.CA[:len(t.CA):len(t.CA)], t.Secret[:]...)
 	var expiry int64
@@ -149,7 +148,7 @@ func errUnknownToken() error {
 	return e
 }
 
-// Tokens finds join tokens. Registrar.Register counts a use together with the node, so a failed
+// Tokens finds join tokens by their id. Registrar.Register counts a use together with the node, so a failed
 // registration uses nothing.
 type Tokens interface {
 	// Find returns the token with this id, with Stored set, or a model.NotFound error.

@@ -15,7 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Handle registers the profile handlers in mux. refuse answers a request for a profile that is being taken already.
+// Handle registers the HTTP handlers that record Go profiles (CPU, heap, locks) in mux. refuse answers a request for
+// a profile that is being taken already.
 func Handle(mux *http.ServeMux, refuse func(http.ResponseWriter, *model.Error)) {
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
 	// No cmdline: it may contain the URL of a database with its password.

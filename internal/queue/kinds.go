@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Kind describes one kind of queue in the server: its unit, its default capacity and its allowed policies
+// Kind describes one kind of queue in the server: its name, its default capacity and the policies that it allows.
 type Kind struct {
 	Name     string
 	Unit     string   // items or bytes
@@ -144,7 +144,7 @@ func (k Kind) parseCapacity(text string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < 1 {
-		return 0, fmt.Errorf("%q is not a number of items", text)
+		return 0, fmt.Errorf("%q is not a number of items, such as 1000", text)
 	}
 	return n, nil
 }
@@ -166,7 +166,7 @@ func (k Kind) policyNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Reference returns the text of the documentation page about queues, docs/reference/queues.md.
+// Reference returns the text of the reference page of all queues, docs/reference/queues.md.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString(`# Queues

@@ -56,8 +56,8 @@ type Registry struct {
 // NewRegistry returns a Registry whose queues have the given settings.
 func NewRegistry(s Settings) *Registry { return &Registry{settings: s} }
 
-// Bounds returns the capacity and policy of the queue with this name, as set by the operator or by default. It panics
-// for an unknown name.
+// Bounds returns the capacity and policy of the queue with this name: those that the operator has set, or the
+// defaults. It panics for an unknown name.
 func (r *Registry) Bounds(name string) (capacity int64, policy Policy) {
 	k, ok := findKind(name)
 	if !ok {
@@ -158,7 +158,8 @@ func (q *Queue[T]) Info() Info {
 	}
 }
 
-// Slots is a counting semaphore that limits concurrent work; it has the name, capacity and policy of a queue.
+// Slots is a counting semaphore that limits concurrent work; it is listed among the queues and has a name, capacity
+// and policy like them.
 type Slots struct{ taken *Queue[struct{}] }
 
 // NewSlots creates a semaphore with the name and capacity of a queue kind, and registers it. It panics for an unknown
@@ -172,5 +173,5 @@ func NewSlots(r *Registry, name string) *Slots {
 // ctx ends (Block) or returns ErrFull. Every successful Enter needs one Leave.
 func (s *Slots) Enter(ctx context.Context) error { return s.taken.Put(ctx, struct{}{}) }
 
-// Leave returns a slot.
+// Leave frees a slot, which the caller took by Enter.
 func (s *Slots) Leave() { <-s.taken.Items() }

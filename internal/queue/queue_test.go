@@ -11,7 +11,7 @@ import (
 )
 
 // TestFullQueueFollowsItsPolicy puts items into full queues with the policies drop and rederive, and expects ErrFull
-// and a counted overflow
+// and a counter that shows the overflow.
 func TestFullQueueFollowsItsPolicy(t *testing.T) {
 	for _, policy := range []Policy{Drop, Rederive} {
 		q := New[int](nil, "q", 1, policy)
@@ -97,7 +97,8 @@ func TestQueueSettings(t *testing.T) {
 	}
 }
 
-// TestSlots enters more callers than a semaphore has slots, and expects them to wait or fail by its policy
+// TestSlots lets more callers enter than a semaphore has slots, and expects them to wait or to get an error by its
+// policy.
 func TestSlots(t *testing.T) {
 	s, err := ParseSettings([]string{"requests=1", "enrolments=1", "enrolments=block"})
 	testenv.NoError(t, err)
@@ -125,7 +126,7 @@ func TestSlots(t *testing.T) {
 	}
 }
 
-// TestQueueUnits compares the unit (items or bytes) of each queue's depth
+// TestQueueUnits compares the unit of each queue's depth (items or bytes) with the expected one.
 func TestQueueUnits(t *testing.T) {
 	for name, want := range map[string]string{"journal": "bytes", "reactions": "bytes", "event-view": "items", "event-view-13": "items", "run-output": "bytes", "journal-x": "items", "-1": "items", "": "items"} {
 		if got := Unit(name); got != want {

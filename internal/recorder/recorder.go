@@ -43,7 +43,7 @@ type Result struct {
 	Output     string
 }
 
-// commitWaiter is a channel on which the journal reports the position or error of one entry's commit
+// commitWaiter is a channel on which the journal reports that an entry is on disk, with its position, or the error.
 type commitWaiter chan commitOutcome
 
 // commitOutcome is the journal position of a commit, or its error.
@@ -84,7 +84,7 @@ func (r *Recorder) Append(ctx context.Context, section journal.Section, record *
 	return r.Applied(ctx, at)
 }
 
-// append appends entries to the journal and waits until they are applied to the event states in memory
+// append appends entries to the journal, and waits until they are applied to the event states in memory.
 func (r *Recorder) append(ctx context.Context, entries ...journal.Entry) error {
 	if err := r.Journal.Append(ctx, entries...); err != nil {
 		return fmt.Errorf("append to the journal: %w", err)
@@ -137,7 +137,7 @@ func (r *Recorder) RecordResults(ctx context.Context, results []Result) (durable
 	return func(ctx context.Context) error { _, err := w.wait(ctx); return err }, nil
 }
 
-// RecordVerdicts appends verdicts (changed states of triggers) to the journal and returns when they are durable.
+// RecordVerdicts appends changed states of triggers (verdicts) to the journal, and returns when they are on disk.
 // After an error none of them is in the journal.
 func (r *Recorder) RecordVerdicts(ctx context.Context, list []metric.Verdict, partitions []model.Partition) error {
 	entries := make([]journal.Entry, len(list))
@@ -185,9 +185,9 @@ func (r *Recorder) RecordIntent(ctx context.Context, mark wire.IntentMark) error
 	return r.Append(ctx, journal.All, &wire.Record{Kind: wire.RecordIntent, Intent: &mark})
 }
 
-// MarkIntent records the revision and the highest id of the declared resources in the journal whenever they change,
-// checked once a second. So a start after a crash knows from which revision on it must look for results to forget,
-// and which stores belong to the journal.
+// MarkIntent records the revision and the highest id of the declared resources in the journal, once a second if they
+// have changed. So a start after a crash knows from which revision on it must look for results to forget, and which
+// stores belong to the journal.
 func (r *Recorder) MarkIntent(ctx context.Context, mark func() wire.IntentMark) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -210,7 +210,7 @@ func (r *Recorder) MarkIntent(ctx context.Context, mark func() wire.IntentMark) 
 	}
 }
 
-// Act writes an action of a person on an event to the journal, such as an acknowledgement. It implements api.Actions.
+// Act writes a person's action on an event, such as an acknowledgement, to the journal. It implements api.Actions.
 func (r *Recorder) Act(ctx context.Context, node model.NodeID, action wire.Action) error {
 	return r.Append(ctx, r.section(node), &wire.Record{Kind: wire.RecordAction, Node: node, Action: &action})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// BenchmarkCatchUp measures computing all transitions (changes of events) of a journal again, for all partitions
+// BenchmarkCatchUp measures computing all changes of events again from a journal, for all partitions of nodes
 // together and one by one. Recording the transitions costs nothing in this benchmark.
 func BenchmarkCatchUp(b *testing.B) {
 	fs := memfs.New()
@@ -56,7 +56,7 @@ func BenchmarkCatchUp(b *testing.B) {
 	}
 }
 
-// partitionCommit is a journal commit of which only the entries of one partition are visible
+// partitionCommit is a journal commit (a group of records) that shows only the records of one partition of nodes.
 type partitionCommit struct {
 	journal.Commit
 	section journal.Section

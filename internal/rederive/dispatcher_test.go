@@ -95,8 +95,8 @@ type testServer struct {
 	expected   []event.Transition // transitions of a view that never falls behind
 }
 
-// newTestServer starts a test server; the parameter budget limits its journal, and queued its queue of transitions,
-// both in bytes.
+// newTestServer starts a test server; budget limits its journal, and queued limits its queue of transitions, both in
+// bytes.
 func newTestServer(t *testing.T, budget, queued int64) *testServer {
 	t.Helper()
 	db := testenv.Value(history.Open(t.Context(), filepath.Join(t.TempDir(), "history.db"), history.SizeLimit{}))(t)

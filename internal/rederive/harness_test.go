@@ -44,14 +44,14 @@ func (h *manualClock) Wall() int64 {
 // Mono returns the monotonic time that the test has set.
 func (h *manualClock) Mono() time.Duration { return time.Duration(h.ns.Load()) }
 
-// journalLife has a test journal and its snapshots, as one run of a server uses them
+// journalLife is one run of a server in a test, with its journal and its snapshots.
 type journalLife struct {
 	*Source
 	log   *journal.Log
 	store *snapshot.Store
 }
 
-// openJournalLife opens a journal and its snapshots on a test file system.
+// openJournalLife opens a journal and its snapshots on a test file system, as a start of the server does.
 func openJournalLife(t testing.TB, fs disk.FS, o journal.Options) *journalLife {
 	t.Helper()
 	log := testenv.Value(journal.Open("/journal", o))(t)
@@ -247,7 +247,7 @@ func (f *testFleet) write(t testing.TB, log *journal.Log, count int) {
 	}
 }
 
-// floor returns the position below which no consumer needs the journal any more.
+// floor returns the journal position before which no consumer needs the journal any more.
 func (l *journalLife) floor() journal.Position {
 	var c journal.Consumers
 	c.Add(l.store.Consumers)

@@ -25,8 +25,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 )
 
-// Replay is one replay of the journal, which computes dropped transitions again with a second copy of the event
-// states. Only one goroutine uses it.
+// Replay reads the journal again and computes transitions (changes of events) that were dropped, with a second copy
+// of the event states. Only one goroutine uses it.
 type Replay struct {
 	source  *Source
 	view    *event.View
@@ -85,7 +85,7 @@ func (p *Replay) Read(ctx context.Context, fn func(at journal.Position, received
 // Close ends the replay and frees its copy of the event states.
 func (p *Replay) Close() { p.source.setReplay(nil) }
 
-// Journal is the part of *journal.Log that a replay reads.
+// Journal has the methods of *journal.Log that a replay calls.
 type Journal interface {
 	Read(ctx context.Context, from journal.Position, fn func(journal.Commit) error) error
 	Head() journal.Position
@@ -124,7 +124,7 @@ func (s *Source) Snapshot(p model.Partition, dst []byte) (body []byte, at journa
 // Revision returns the revision of the declared resources (intent) that the live event states have.
 func (s *Source) Revision() int64 { return s.Live.Revision() }
 
-// Underway reports whether a replay of the journal runs.
+// Underway reports whether a replay of the journal is running.
 func (s *Source) Underway() bool { return s.currentReplay() != nil }
 
 // Consumers returns the running replay as a journal consumer, so that the journal keeps the segments that the replay
@@ -136,14 +136,14 @@ func (s *Source) Consumers() []journal.Consumer {
 	return nil
 }
 
-// currentReplay returns the running replay; nil: none runs.
+// currentReplay returns the running replay of the journal, or nil if none runs.
 func (s *Source) currentReplay() *Replay {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.replay
 }
 
-// setReplay sets the running replay; nil: none runs.
+// setReplay sets the running replay of the journal; nil means that none runs.
 func (s *Source) setReplay(p *Replay) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

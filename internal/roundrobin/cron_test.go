@@ -65,7 +65,8 @@ func TestEachDueTimeRunsOncePerProxyNode(t *testing.T) {
 	}
 }
 
-// Cron due times are right at both changes of daylight saving time, also those that the clock skips.
+// TestDueTimesAcrossSummerTime expects the right due times of cron expressions at both changes of daylight saving
+// time, also for times that the clock skips.
 func TestDueTimesAcrossSummerTime(t *testing.T) {
 	for _, c := range []struct {
 		start, cron string
@@ -94,7 +95,8 @@ func TestDueTimesAcrossSummerTime(t *testing.T) {
 	}
 }
 
-// Another member gets a cron run at once when the assigned member's session ends, and after the timeout when it hangs.
+// TestOtherMemberTakesOverCronRun expects another node to run a check at once when the assigned node's session ends,
+// and after the timeout when it hangs.
 func TestOtherMemberTakesOverCronRun(t *testing.T) {
 	f := simulateMembersAt(t, parseTime("2026-11-21T02:59:00Z"), cronRoundRobin(7, "0 3 * * *", "UTC", 10*time.Second, 3, 1))
 	f.hanging[1], f.hanging[2], f.hanging[3] = true, true, true
@@ -129,7 +131,8 @@ func TestOtherMemberTakesOverCronRun(t *testing.T) {
 	}
 }
 
-// A due time at which no member is connected is reported once, after a minute.
+// TestMissedDueTimeIsReportedOnce expects one report, after a minute, of a due time at which no member (node that
+// shares the check) is connected.
 func TestMissedDueTimeIsReportedOnce(t *testing.T) {
 	f := simulateMembersAt(t, parseTime("2026-11-21T02:00:00Z"), cronRoundRobin(7, "0 3 * * *", "UTC", time.Second, 2, 2), cronRoundRobin(8, "0 3 * * *", "UTC", time.Second, 2, 1))
 	f.robins[1].Definition.Except = []model.Span{{Zone: "UTC", Spans: []model.WindowSpan{{During: "04:00-06:00"}}}}
@@ -153,7 +156,8 @@ func TestMissedDueTimeIsReportedOnce(t *testing.T) {
 	}
 }
 
-// After a restart, recent due times without a result are run again, and older ones are not.
+// TestRestartMakesUpForDueTimes expects recent due times without a result to be run again after a restart, and older
+// ones not.
 func TestRestartMakesUpForDueTimes(t *testing.T) {
 	for _, c := range []struct {
 		what string
@@ -197,7 +201,8 @@ func TestRestartMakesUpForDueTimes(t *testing.T) {
 	}
 }
 
-// After the wall clock is set, a skipped due time runs once and a completed one does not run again.
+// TestClockChangeRepeatsNoRun sets the wall clock, and expects a skipped due time to be run once and a completed one
+// not to be run again.
 func TestClockChangeRepeatsNoRun(t *testing.T) {
 	f := simulateMembersAt(t, parseTime("2026-11-21T01:00:00Z"), cronRoundRobin(7, "*/30 * * * *", "UTC", time.Second, 2, 1), cronRoundRobin(8, "* * * * *", "UTC", time.Second, 2, 1))
 	f.advance(10 * time.Minute)

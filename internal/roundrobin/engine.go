@@ -21,7 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Options holds the clocks and functions by which an Engine reads round-robin checks and asks nodes to run them.
+// Options has the clocks and functions by which an Engine reads round-robin checks and asks nodes to run them.
 type Options struct {
 	Revision    func() int64                  // of the result of RoundRobins
 	RoundRobins func() []directory.RoundRobin // all checks with roundRobin
@@ -46,8 +46,8 @@ type MissedRun struct {
 	Text       string
 }
 
-// Engine distributes the runs of round-robin checks in rotation over the connected members (the nodes that share a
-// check). RecordResult, SessionEnded and Faults are safe for concurrent use.
+// Engine decides, for each round-robin check, which of the connected nodes that share the check (its members) runs it
+// next. RecordResult, SessionEnded and Faults are safe for concurrent use.
 type Engine struct {
 	o     Options
 	began time.Time // time of New with its monotonic reading: setting the clock moves no interval, only cron
@@ -63,7 +63,7 @@ type Engine struct {
 	revision int64
 }
 
-// New returns an Engine that Run starts.
+// New returns an Engine, whose work starts with Run.
 func New(o Options) *Engine {
 	if o.Wall == nil {
 		o.Wall = o.Now
@@ -131,8 +131,8 @@ func (e *Engine) assignDueRuns(now time.Duration) (missed []MissedRun, wait time
 	return missed, wait
 }
 
-// RecordResult records that a member has run a check for a proxy node, which ends the pending run. A result that is
-// older than the turn belongs to an earlier turn and ends nothing.
+// RecordResult records that a member (a node that shares the check) has run a check for a proxy node, which ends the
+// pending run. A result that is older than the turn belongs to an earlier turn and ends nothing.
 func (e *Engine) RecordResult(check model.CheckID, about model.NodeID, age time.Duration) {
 	now := e.engineTime()
 	e.mu.Lock()
@@ -149,8 +149,7 @@ func (e *Engine) RecordResult(check model.CheckID, about model.NodeID, age time.
 // agentTimePrecision is the precision of times from agents.
 const agentTimePrecision = 2 * time.Millisecond
 
-// SessionEnded takes the unfinished runs away from a node whose session ended, so that other members get them
-// immediately.
+// SessionEnded takes the unfinished runs away from a node whose session ended, so that other nodes get them at once.
 func (e *Engine) SessionEnded(node model.NodeID) {
 	e.mu.Lock()
 	any := false

@@ -36,14 +36,14 @@ type simulatedMembers struct {
 	lastResults    map[model.NodeID]time.Time
 }
 
-// pendingAnswer is the result that a simulated member will send at a time.
+// pendingAnswer is a result that a simulated member node will send at a certain time.
 type pendingAnswer struct {
 	at    time.Duration
 	by    model.NodeID
 	given wire.RoundRobinRun
 }
 
-// simulateMembers starts an engine with simulated members at a fixed time.
+// simulateMembers starts an Engine with simulated member nodes, at a fixed simulated time.
 func simulateMembers(t *testing.T, robins ...directory.RoundRobin) *simulatedMembers {
 	return simulateMembersAt(t, time.Unix(1_800_000_000, 0), robins...)
 }
@@ -85,7 +85,7 @@ func roundRobinOf(check model.CheckID, interval, timeout time.Duration, members,
 	return r
 }
 
-// requestRoundRobinRun takes a run for a simulated member and schedules its result.
+// requestRoundRobinRun receives a request to run a check for a simulated member node, and schedules its result.
 func (f *simulatedMembers) requestRoundRobinRun(node model.NodeID, g wire.RoundRobinRun) bool {
 	if f.disconnected[node] {
 		return false
@@ -127,7 +127,8 @@ func (f *simulatedMembers) disconnect(node model.NodeID) {
 	f.engine.SessionEnded(node)
 }
 
-// Each proxy node gets one run in each interval as long as one member answers.
+// TestEachIntervalRunsOncePerProxyNode expects one run per interval for each proxy node, as long as one member (node
+// that shares the check) answers.
 func TestEachIntervalRunsOncePerProxyNode(t *testing.T) {
 	const interval = time.Minute
 	f := simulateMembers(t, roundRobinOf(7, interval, 10*time.Second, 4, 20), roundRobinOf(8, interval, 5*time.Second, 3, 0))
@@ -187,7 +188,8 @@ func TestMembersAreUsedEvenly(t *testing.T) {
 	}
 }
 
-// Checks with the same members do not all start with the same member.
+// TestChecksBeginAtDifferentMembers expects checks with the same members (nodes that share them) to start with
+// different ones.
 func TestChecksBeginAtDifferentMembers(t *testing.T) {
 	var robins []directory.RoundRobin
 	for check := range model.CheckID(40) {
@@ -251,7 +253,8 @@ func TestTimeoutOfRunsWithoutTimeout(t *testing.T) {
 	}
 }
 
-// A hanging member does not get the same proxy node again before the other members have been tried.
+// TestTakeoverSkipsHangingMember expects a node that hangs to get a run for the same proxy node again only after all
+// other members were tried.
 func TestTakeoverSkipsHangingMember(t *testing.T) {
 	f := simulateMembers(t, roundRobinOf(7, 2*time.Second, time.Second, 2, 2))
 	f.hanging[2] = true
@@ -265,7 +268,8 @@ func TestTakeoverSkipsHangingMember(t *testing.T) {
 	}
 }
 
-// An interval in which no member is connected is reported once, but not during the grace period after a start.
+// TestMissedIntervalIsReportedOnce expects one report of an interval in which no member node is connected, but none
+// in the grace period after a start.
 func TestMissedIntervalIsReportedOnce(t *testing.T) {
 	f := simulateMembers(t, roundRobinOf(7, 2*time.Second, time.Second, 2, 3), roundRobinOf(8, 2*time.Second, time.Second, 2, 0))
 	f.disconnected[1], f.disconnected[2] = true, true
@@ -293,7 +297,8 @@ func TestMissedIntervalIsReportedOnce(t *testing.T) {
 	}
 }
 
-// Changed and deleted checks take effect, and late results of earlier runs do not end the present run.
+// TestChangedChecksTakeEffect changes and deletes checks, and expects the changes to apply and late results of
+// earlier runs not to end the present run.
 func TestChangedChecksTakeEffect(t *testing.T) {
 	f := simulateMembers(t, roundRobinOf(7, time.Minute, 10*time.Second, 1, 2))
 	f.hanging[1] = true

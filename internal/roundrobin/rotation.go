@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/window"
 )
 
-// rotation holds a round-robin check, its members (the nodes that share it), and the member that ran it last.
+// rotation has a round-robin check, its members (the nodes that share it), and the member that ran it last.
 type rotation struct {
 	definition    *model.CheckDefinition
 	namespace     string
@@ -30,8 +30,8 @@ type rotation struct {
 	noMemberUntil time.Duration // end of the pause after a search that found no connected member
 }
 
-// timeout returns how long a member may take for a run before another member gets it. A check without a time-out is
-// given the default of checks.
+// timeout returns how long a member (a node that shares the check) may take for a run before another member gets it.
+// A check without a time-out is given the default of checks.
 func (r *rotation) timeout() time.Duration {
 	const most = 5 * time.Second
 	if r.location != nil {
@@ -92,8 +92,9 @@ func (e *Engine) reloadChecks(now time.Duration) {
 	}
 }
 
-// memberBeforeFirstRun returns the member after which a new check's rotation begins. It differs from check to check,
-// so that checks with the same members do not all begin with the same member.
+// memberBeforeFirstRun returns the member (node) after which the rotation of a new check starts; a hash chooses it,
+// so that checks start at different members. It differs from check to check, so that checks with the same members do
+// not all begin with the same member.
 func memberBeforeFirstRun(r directory.RoundRobin) model.NodeID {
 	n := r.Members.GetCardinality()
 	if n == 0 {
@@ -108,7 +109,7 @@ func memberBeforeFirstRun(r directory.RoundRobin) model.NodeID {
 	return model.NodeID(id)
 }
 
-// isScheduled reports whether the planned next run still agrees with the schedule of its check.
+// isScheduled reports whether the next planned run still agrees with the check's present interval or cron expression.
 func (e *Engine) isScheduled(t *recurringRun, about uuid.UUID, now time.Duration) bool {
 	c := t.robin.definition
 	if t.cron != cronOf(c) {
@@ -159,7 +160,7 @@ func (e *Engine) removeRun(k runKey) {
 // faultExamples bounds the nodes named in a fault.
 const faultExamples = 3
 
-// Faults returns the round-robin checks of a namespace (empty: all) without a connected member node, and how many
+// Faults returns the round-robin checks of a namespace (empty: all) that no connected node can run, and how many
 // nodes have no event because of that.
 func (e *Engine) Faults(namespace string) (list []plan.Fault, nodes int) {
 	e.mu.Lock()

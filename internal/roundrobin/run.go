@@ -10,14 +10,14 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// runKey is the key of a recurring run: the round-robin check and the proxy node on which it reports.
+// runKey identifies a recurring run by the round-robin check and the proxy node that the result is about.
 type runKey struct {
 	check model.CheckID
 	about model.NodeID // zero: a check without proxy nodes
 }
 
-// recurringRun is the repeated run of a round-robin check for one proxy node; the members of the check take turns.
-// Durations are times of the engine's clock.
+// recurringRun is the repeated run of a round-robin check for one proxy node; the members (nodes that share the
+// check) take turns. Durations are times of the engine's clock.
 type recurringRun struct {
 	runKey
 	robin            *rotation
@@ -38,8 +38,8 @@ type recurringRun struct {
 	missReported  bool          // the open run was reported as missed
 }
 
-// startInterval starts the next interval of a recurring run, and reports the previous one as missed if no member was
-// connected. An interval that ends without an assignee was missed.
+// startInterval starts the next interval of a recurring run, and reports the previous one as missed if no member node
+// was connected. An interval that ends without an assignee was missed.
 func (e *Engine) startInterval(t *recurringRun, now time.Duration) (m MissedRun, missed bool) {
 	r := t.robin
 	began := t.next - r.definition.Interval
@@ -70,8 +70,8 @@ func (e *Engine) startInterval(t *recurringRun, now time.Duration) (m MissedRun,
 	return m, missed && t.about != 0
 }
 
-// assignRun assigns a run to the next member and sets the time limit for its result. Without a result by then another
-// member gets the turn; a single member keeps it.
+// assignRun assigns a run to the next member node, and sets the time limit for its result. Without a result by then
+// another member gets the turn; a single member keeps it.
 func (e *Engine) assignRun(t *recurringRun, now time.Duration) {
 	r, was := t.robin, t.assignee
 	if t.cron != "" && was == 0 && now > t.openRunDue {
@@ -139,7 +139,7 @@ func (e *Engine) chooseMember(t *recurringRun, now time.Duration) model.NodeID {
 	return 0
 }
 
-// withdrawRun takes an unfinished run away from the member node to which it was assigned.
+// withdrawRun takes an unfinished run away from the node to which it was assigned.
 func (e *Engine) withdrawRun(t *recurringRun) {
 	if t.assignee == 0 {
 		return
@@ -156,7 +156,7 @@ func (r *rotation) noMemberText() string {
 	return fmt.Sprintf("no member of %s's targets is connected", r.definition.Name)
 }
 
-// runHeap is a heap of recurring runs, ordered by the time at which the engine has to look at them next.
+// runHeap is a heap of recurring runs; the first one is the run about which the engine must decide next.
 type runHeap []*recurringRun
 
 // Len returns the number of recurring runs (heap.Interface).
@@ -209,7 +209,7 @@ const (
 	neverDue = 365 * 24 * time.Hour
 )
 
-// cronOf returns a check's cron expression with its time zone; empty for an interval.
+// cronOf returns a check's cron expression with its time zone, or "" if the check has an interval.
 func cronOf(c *model.CheckDefinition) string {
 	if c.Cron == "" {
 		return ""
@@ -217,7 +217,7 @@ func cronOf(c *model.CheckDefinition) string {
 	return c.Cron + " " + c.TimeZone
 }
 
-// locationOf returns the time zone of a check's cron expression; nil for an interval.
+// locationOf returns the time zone of a check's cron expression, or nil if the check has an interval.
 func (e *Engine) locationOf(c *model.CheckDefinition) *time.Location {
 	if c.Cron == "" {
 		return nil
@@ -285,7 +285,8 @@ func (e *Engine) reportOverdue(t *recurringRun, now time.Duration) (m MissedRun,
 	return MissedRun{t.about, t.robin.definition, t.robin.noMemberText()}, t.about != 0
 }
 
-// resumeDueTimes repeats runs that were due before the server's start and have no result, after their timeout.
+// resumeDueTimes runs checks again that were due before the server's start and have no result, once their timeout has
+// passed.
 func (e *Engine) resumeDueTimes(r *rotation, now time.Duration) {
 	if e.o.Last == nil {
 		return

@@ -12,19 +12,19 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// drawOne returns a random element of a list.
-func drawOne[T any](t *rapid.T, label string, from ...T) T {
+// randomElement returns a random element of a list.
+func randomElement[T any](t *rapid.T, label string, from ...T) T {
 	return rapid.SampledFrom(from).Draw(t, label)
 }
 
-// drawProblem returns a random problem for a property test.
-func drawProblem(t *rapid.T) *Problem {
-	ns := drawOne(t, "namespace", "default", "team", "shared")
+// randomProblem returns a random problem for the comparison of the index with a plain search.
+func randomProblem(t *rapid.T) *Problem {
+	ns := randomElement(t, "namespace", "default", "team", "shared")
 	m := &Problem{
-		Node:   Name{ns, drawOne(t, "node", "a", "b", "c")},
-		Source: Source{Name: Name{drawOne(t, "check's namespace", ns, "shared"), drawOne(t, "check", "disk", "load")}},
-		Labels: map[string]string{"env": drawOne(t, "env", "prod", "test")},
-		Status: drawOne(t, "status", model.Warning, model.Critical, model.Unknown), Severity: drawOne(t, "severity", model.Severity(2), model.Severity(4)),
+		Node:   Name{ns, randomElement(t, "node", "a", "b", "c")},
+		Source: Source{Name: Name{randomElement(t, "check's namespace", ns, "shared"), randomElement(t, "check", "disk", "load")}},
+		Labels: map[string]string{"env": randomElement(t, "env", "prod", "test")},
+		Status: randomElement(t, "status", model.Warning, model.Critical, model.Unknown), Severity: randomElement(t, "severity", model.Severity(2), model.Severity(4)),
 	}
 	for _, g := range []Name{{ns, "web"}, {ns, "db"}, {"shared", "all"}} {
 		if rapid.Bool().Draw(t, "in group") {
@@ -34,8 +34,9 @@ func drawProblem(t *rapid.T) *Problem {
 	return m
 }
 
-// drawTargets returns random targets (nodes, groups, a condition); inner allows an except clause.
-func drawTargets(t *rapid.T, inner bool) *model.Targets {
+// randomTargets returns random targets (nodes, groups and a condition); inner is true for targets within an except
+// clause, which has none itself.
+func randomTargets(t *rapid.T, inner bool) *model.Targets {
 	x := &model.Targets{}
 	for _, n := range []string{"a", "b"} {
 		if rapid.Bool().Draw(t, "names node") {
@@ -47,44 +48,45 @@ func drawTargets(t *rapid.T, inner bool) *model.Targets {
 			x.Groups = append(x.Groups, g)
 		}
 	}
-	x.Where = drawOne(t, "where", "", "", `node.labels.env == "prod"`, `"web" in node.groups`, `"shared/all" in node.groups && "prod" == node.labels["env"]`,
+	x.Where = randomElement(t, "where", "", "", `node.labels.env == "prod"`, `"web" in node.groups`, `"shared/all" in node.groups && "prod" == node.labels["env"]`,
 		`node.name == "b" && has(node.labels.env)`, `node.name == "a" || node.labels.env == "test"`, `!(node.labels.env == "prod")`, `node.labels.site == ""`)
 	if inner && rapid.Bool().Draw(t, "except") {
-		x.Except = drawTargets(t, false)
+		x.Except = randomTargets(t, false)
 	}
 	return x
 }
 
-// drawSelector returns a random selector for a property test.
-func drawSelector(t *rapid.T) *model.Selector {
-	s := &model.Selector{Severity: drawOne(t, "from severity", "", "", "high")}
+// randomSelector returns a random selector for the comparison of the index with a plain search.
+func randomSelector(t *rapid.T) *model.Selector {
+	s := &model.Selector{Severity: randomElement(t, "from severity", "", "", "high")}
 	if rapid.Bool().Draw(t, "targets") {
-		s.Targets = drawTargets(t, true)
+		s.Targets = randomTargets(t, true)
 	}
-	s.Checks = drawOne(t, "checks", nil, []string{"disk"}, []string{"shared/disk", "load"})
-	s.Statuses = drawOne(t, "statuses", nil, []string{"critical"})
-	s.Labels = drawOne(t, "labels", nil, map[string]string{"env": "prod"}, map[string]string{"env": "test", "site": "b"}, map[string]string{"site": ""})
+	s.Checks = randomElement(t, "checks", nil, []string{"disk"}, []string{"shared/disk", "load"})
+	s.Statuses = randomElement(t, "statuses", nil, []string{"critical"})
+	s.Labels = randomElement(t, "labels", nil, map[string]string{"env": "prod"}, map[string]string{"env": "test", "site": "b"}, map[string]string{"site": ""})
 	return s
 }
 
-// TestIndexFindsAllMatchingSelectors compares the index with a walk over all selectors, after random changes.
+// TestIndexFindsAllMatchingSelectors changes selectors at random, and compares those that the index finds with those
+// that a search through all selectors finds.
 func TestIndexFindsAllMatchingSelectors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x, all := newIndex[int](), map[Name]*selector{}
 		for i := range rapid.IntRange(1, 30).Draw(t, "changes") {
-			name := Name{drawOne(t, "owner", "default", "team", "shared"), fmt.Sprint("s", rapid.IntRange(0, 9).Draw(t, "name"))}
+			name := Name{randomElement(t, "owner", "default", "team", "shared"), fmt.Sprint("s", rapid.IntRange(0, 9).Draw(t, "name"))}
 			if rapid.IntRange(0, 4).Draw(t, "remove") == 0 {
 				x.remove(name)
 				delete(all, name)
 				continue
 			}
-			selector := drawSelector(t)
+			selector := randomSelector(t)
 			s, err := compileSelector(name.Namespace, selector)
 			testenv.NoError(t, err)
 			testenv.NoError(t, x.set(name, selector, i))
 			all[name] = s
 		}
-		m := drawProblem(t)
+		m := randomProblem(t)
 		var want []Name
 		for name, s := range all {
 			if s.matches(m) {

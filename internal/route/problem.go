@@ -31,8 +31,8 @@ type Source struct {
 	Instance string
 }
 
-// Problem is a problem with the fields that the conditions of routes, silences and windows can read. Only one
-// goroutine may use it, because conditions cache their results in it.
+// Problem is an open problem with the fields that routes, silences and windows compare: node, source, status,
+// severity. Only one goroutine may use it, because conditions cache their results in it.
 type Problem struct {
 	Node     Name
 	Groups   []Name // groups of the node
@@ -77,7 +77,7 @@ func (p *Problem) conditionNode() *where.Node {
 	return p.node
 }
 
-// Check returns the name of the problem's check, or the zero Name for another kind of source.
+// Check returns the name of the problem's check, or the zero Name if the problem is not about a check.
 func (p *Problem) Check() Name {
 	if p.Source.Kind != model.SourceCheck {
 		return Name{}
@@ -85,12 +85,13 @@ func (p *Problem) Check() Name {
 	return p.Source.Name
 }
 
-// title returns the name of the problem's source as tables show it: CHECK, or TEMPLATE:TRIGGER.
+// title returns the name of the problem's source as tables show it, CHECK or TEMPLATE:TRIGGER.
 func (p *Problem) title() string {
 	return model.Source{Kind: p.Source.Kind, Instance: p.Source.Instance}.Title(p.Source.Name.Name)
 }
 
-// hasCheck reports whether the problem is of the named check or trigger: its title in any namespace, or NAMESPACE/TITLE.
+// hasCheck reports whether a name in a selector means the problem's check or trigger: CHECK, TEMPLATE:TRIGGER, or
+// either with NAMESPACE/ before it.
 func (p *Problem) hasCheck(check string) bool {
 	namespace, name := model.SplitRef(p.Source.Name.Namespace, check)
 	return p.Source.Name != (Name{}) && namespace == p.Source.Name.Namespace && name == p.title()
@@ -98,7 +99,7 @@ func (p *Problem) hasCheck(check string) bool {
 
 var _ interpreter.Activation = (*Problem)(nil)
 
-// ResolveName returns the value of a variable in a selector's CEL condition.
+// ResolveName returns the value of a variable in a selector's CEL condition, such as node or severity.
 func (p *Problem) ResolveName(name string) (any, bool) {
 	switch name {
 	case "source.kind":
@@ -115,10 +116,10 @@ func (p *Problem) ResolveName(name string) (any, bool) {
 	return p.conditionNode().ResolveName(name)
 }
 
-// Parent returns nil: a problem has no outer scope.
+// Parent returns nil, because a problem has no outer scope of variables.
 func (p *Problem) Parent() interpreter.Activation { return nil }
 
-// Directory looks up the names of nodes and of problem sources, and the labels, facts and groups of nodes.
+// Directory looks up nodes and problem sources: their names, and the labels, facts and groups of nodes.
 type Directory interface {
 	NodeName(id model.NodeID) (namespace, name string, ok bool)
 	NodeLabels(id model.NodeID) map[string]string
@@ -180,7 +181,7 @@ type Dependency struct {
 	Settle time.Duration // the longest time until a failure of the check is detected
 }
 
-// Hold returns a hold, the reason why messages about a dependent problem wait while this dependency fails.
+// Hold returns the reason (hold) not to send messages about a dependent problem while this dependency fails.
 func (m *Dependency) Hold(reason string, until time.Time) *Hold {
 	h := &Hold{Kind: Dependent, By: m.Name, Reason: reason, Until: until}
 	if m.Behind {
@@ -189,8 +190,9 @@ func (m *Dependency) Hold(reason string, until time.Time) *Hold {
 	return h
 }
 
-// DependencyHold returns a hold because of the first dependency that is CRITICAL or UNKNOWN, and the problem of that
-// dependency; nil: none. problem returns the open problem of an event with its present status.
+// DependencyHold returns the reason (hold) not to send a message because a dependency is CRITICAL or UNKNOWN, with
+// that dependency's problem; both are nil if no dependency fails. problem returns the open problem of an event with
+// its present status.
 func DependencyHold(dependencies []Dependency, problem func(model.NodeID, model.CheckID) *model.Problem) (*Hold, *model.Problem) {
 	for i := range dependencies {
 		m := &dependencies[i]
@@ -202,7 +204,7 @@ func DependencyHold(dependencies []Dependency, problem func(model.NodeID, model.
 	return nil, nil
 }
 
-// Declaration is a declared or deleted resource that the planner passes to routing, such as a route or a window.
+// Declaration is a declared or deleted resource that the planner passes to this package, such as a route or a window.
 type Declaration struct {
 	Kind string
 	Name

@@ -34,7 +34,7 @@ type Step struct {
 	After, Repeat time.Duration
 }
 
-// mute is a compiled mute of a route: a selector of problems and the times at which their messages wait.
+// mute is the compiled mute of a route: a selector of problems, and the times at which messages about them wait.
 type mute struct {
 	selector *selector
 	calendar *window.Calendar // nil: the mute names a Window, whose calendar applies
@@ -77,7 +77,7 @@ func newRoute(name Name, zone string, spec *model.RouteSpec) (*Route, error) {
 	return r, nil
 }
 
-// Group returns the key of a problem's message group: one message reports all problems with the same key.
+// Group returns the key of a problem's message group; one message reports all problems with the same key.
 func (r *Route) Group(m *Problem) string {
 	parts := make([]string, len(r.groupBy))
 	for i, by := range r.groupBy {
@@ -99,19 +99,20 @@ func (r *Route) Group(m *Problem) string {
 	return strings.Join(parts, "\x00")
 }
 
-// GroupBy returns the problem fields that form the route's group key.
+// GroupBy returns the names of the fields by which the route groups problems into one message.
 func (r *Route) GroupBy() []string { return r.groupBy }
 
-// Direct returns an unnamed route that notifies handlers at once, one message per problem.
+// Direct returns a route without a name, which notifies handlers at once with one message per problem.
 func Direct(handlers []Name) *Route {
 	return &Route{Steps: []Step{{To: handlers}}, groupBy: []string{"node", "check"}}
 }
 
-// Escalation holds the time at which each step of a route is due for one problem; zero: the step sends nothing more.
+// Escalation has the time at which each step of a route is due for one problem; zero means that the step sends
+// nothing more.
 type Escalation []time.Time
 
-// Escalate returns the due times of all steps for a problem opened at opened; none is before first, the time of its
-// group's first message.
+// Escalate returns the due times of all steps for a problem that opened at this time; no step is due before first,
+// the time of its group's first message.
 func (r *Route) Escalate(opened, first time.Time) Escalation {
 	c := make(Escalation, len(r.Steps))
 	for i, s := range r.Steps {
@@ -122,7 +123,7 @@ func (r *Route) Escalate(opened, first time.Time) Escalation {
 	return c
 }
 
-// Due returns the next step and its due time; false if no step is left.
+// Due returns the next step and its due time; ok is false if no step is left.
 func (c Escalation) Due() (step int, at time.Time, ok bool) {
 	for i, t := range c {
 		if !t.IsZero() && (!ok || t.Before(at)) {
@@ -140,7 +141,8 @@ func (c Escalation) MarkSent(r *Route, step int, now time.Time) {
 	}
 }
 
-// Refit adapts an escalation to a changed route: it schedules new steps at their regular time and drops removed ones.
+// Refit adapts the due times of a problem to a changed route: new steps get their regular time, and removed steps are
+// dropped.
 func (c Escalation) Refit(r *Route, opened time.Time) Escalation {
 	if len(c) >= len(r.Steps) {
 		return slices.Clip(c[:len(r.Steps)])
@@ -148,7 +150,8 @@ func (c Escalation) Refit(r *Route, opened time.Time) Escalation {
 	return append(c, r.Escalate(opened, time.Time{})[len(c):]...)
 }
 
-// Choice is the rule by which the routes of a problem were chosen, such as a check's handlers or a default route.
+// Choice is the rule by which the routes of a problem were chosen: the handlers of its check, a matching route, or a
+// default.
 type Choice int
 
 const (
@@ -161,7 +164,7 @@ const (
 	ByPipelines               // no route and no handler: the check's pipelines notify
 )
 
-// Namespaces is the part of the directory that returns the names and handlers of namespaces.
+// Namespaces returns the names of namespaces and the handlers that they name.
 type Namespaces interface {
 	NamespaceName(id model.NamespaceID) (name string, ok bool)
 	// NamespaceHandlers returns the handlers for problems on the namespace's nodes that no route
@@ -169,7 +172,7 @@ type Namespaces interface {
 	NamespaceHandlers(namespace string) []string
 }
 
-// Routes is the part of Table that finds routes.
+// Routes finds the routes of a problem; Table implements it.
 type Routes interface {
 	Routes(m *Problem, ref string) []*Route
 	Matching(m *Problem) []*Route
@@ -209,7 +212,8 @@ func Choose(t Routes, namespaces Namespaces, m *Problem, c *model.CheckDefinitio
 	return routes, ByMatch
 }
 
-// directRoute returns a Direct route to handlers; a handler without a namespace is one of the given namespace.
+// directRoute returns a route without a name to handlers; a handler without a namespace belongs to the given
+// namespace.
 func directRoute(namespace string, handlers []string) *Route {
 	names := make([]Name, len(handlers))
 	for i, h := range handlers {

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// selector is a compiled model.Selector; its names are relative to one namespace. A problem must meet all of its
-// criteria.
+// selector is a compiled model.Selector, which selects problems; its names belong to one namespace. A problem must
+// meet all of its criteria.
 type selector struct {
 	namespace string
 	targets   *targets // nil: all nodes (of the namespace; of all namespaces in shared)
@@ -127,7 +127,7 @@ type index[T any] struct {
 	byKey   map[indexKey][]*entry[T]
 }
 
-// entry is one element of the index: a name, its selector and value, and the index keys under which it is stored.
+// entry is one selector in the index, with its name, its value and the index keys under which it is stored.
 type entry[T any] struct {
 	name     Name
 	selector *selector // nil: the entry matches no problem
@@ -174,13 +174,13 @@ func (x *index[T]) set(name Name, selects *model.Selector, value T) error {
 	return nil
 }
 
-// put stores a compiled selector and its value under a name, in place of the former entry.
+// put stores a compiled selector with its value under a name, in place of the former entry of this name.
 func (x *index[T]) put(name Name, selects *selector, value T) {
 	e := &entry[T]{name: name, selector: selects, value: value}
 	x.remove(name)
 	x.entries[name] = e
 	if e.selector != nil {
-		e.keys = x.narrowestCriterion(e.selector)
+		e.keys = x.rarestCriterion(e.selector)
 	}
 	for _, p := range e.keys {
 		x.byKey[p] = append(x.byKey[p], e)
@@ -233,9 +233,9 @@ func (x *index[T]) find(m *Problem) []*entry[T] {
 	return slices.Compact(found)
 }
 
-// narrowestCriterion returns the index keys of the selector's criterion under which the index holds the fewest
-// selectors so far.
-func (x *index[T]) narrowestCriterion(s *selector) []indexKey {
+// rarestCriterion returns the keys of one criterion of the selector: the one under whose keys the index has the
+// fewest selectors so far.
+func (x *index[T]) rarestCriterion(s *selector) []indexKey {
 	best, fewest := []indexKey{{by: byNamespace, namespace: s.namespace}}, math.MaxInt
 	for _, posts := range s.criteria() {
 		n := 0
@@ -249,7 +249,7 @@ func (x *index[T]) narrowestCriterion(s *selector) []indexKey {
 	return best
 }
 
-// criteria returns one list of index keys per criterion, such as checks or labels; a matching problem has at least
+// criteria returns one list of index keys per criterion, such as checks or labels; each matching problem has at least
 // one key of every list.
 func (s *selector) criteria() (kinds [][]indexKey) {
 	if s.targets != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/window"
 )
 
-// Table holds the compiled routes, silences and windows that apply now. It is safe for concurrent use.
+// Table has the compiled routes, silences and windows that apply now. It is safe for concurrent use.
 type Table struct {
 	mu      sync.RWMutex
 	changed chan struct{}
@@ -22,7 +22,7 @@ type Table struct {
 	windows   *index[namedWindow] // indexed by spec.maintenance of the window
 }
 
-// namedWindow is a compiled Window.
+// namedWindow is a compiled Window (a calendar) with its name.
 type namedWindow struct {
 	calendar *window.Calendar
 	reason   string
@@ -47,8 +47,8 @@ func (t *Table) ReceiversVersion() uint64 {
 	return t.receivers
 }
 
-// Announce wakes goroutines that wait on Changed after a change outside the table, such as a change of a check's
-// handlers. receivers says that handler lists changed.
+// Announce wakes goroutines that wait for a change of routes, after a change that is not in the table, such as one of
+// a check's handlers. receivers says that handler lists changed.
 func (t *Table) Announce(receivers bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -144,8 +144,8 @@ func (t *Table) Route(name Name) (*Route, bool) {
 	return nil, false
 }
 
-// Routes returns a problem's routes: the route ref that its check names, else all that match, else the default of the
-// node's namespace, else the default of shared.
+// Routes returns a problem's routes: the route that its check names, else all matching ones, else the default of the
+// node's namespace, else the default of the namespace shared.
 func (t *Table) Routes(m *Problem, ref string) (list []*Route) {
 	if ref != "" {
 		ns, name := model.SplitRef(m.Source.Name.Namespace, ref)
@@ -172,7 +172,7 @@ func (t *Table) Matching(m *Problem) (list []*Route) {
 	return list
 }
 
-// HoldKind is the kind of a hold (a reason to delay messages), such as a silence or maintenance.
+// HoldKind is the kind of a hold (a reason why a message is not sent now), such as silence or maintenance.
 type HoldKind string
 
 const (
@@ -189,7 +189,7 @@ const (
 	ManySilent   HoldKind = "one of many nodes that became silent at once" // a mass outage holds the keepalive problem
 )
 
-// Hold is a reason why the message about a problem waits, such as a silence.
+// Hold is a reason why a message about a problem is not sent now, such as a silence.
 type Hold struct {
 	Kind          HoldKind  `json:"kind"`
 	By            Name      `json:"by"` // name of the silence, window or route
@@ -201,8 +201,8 @@ type Hold struct {
 	UntilResolved bool      `json:"untilResolved,omitempty"`
 }
 
-// Holds returns all reasons why messages about a problem wait now: silences, then maintenance windows, then the mutes
-// of a route.
+// Holds returns all reasons (holds) why messages about a problem are not sent now: silences, then maintenance
+// windows, then mutes of the route.
 func (t *Table) Holds(m *Problem, r *Route, now time.Time) (list []Hold) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -244,14 +244,14 @@ func (t *Table) MayHold() bool {
 	return len(t.silences.entries)+len(t.windows.entries) > 0
 }
 
-// WindowState tells whether a Window is open at an instant, when it ends, and when it next begins.
+// WindowState says whether a Window (calendar) is open at a time, when it ends, and when it begins next.
 type WindowState struct {
 	Inside bool
 	Ends   time.Time // end of the current span; zero: no span is on
 	Begins time.Time // begin of the next span; zero: there is none
 }
 
-// Window returns the state of a window at an instant: open or closed, with begin and end; false: the window does not
+// Window returns whether a window is open at a time, and when it begins or ends; ok is false if the window does not
 // exist.
 func (t *Table) Window(name Name, now time.Time) (WindowState, bool) {
 	t.mu.RLock()
@@ -267,8 +267,8 @@ func (t *Table) Window(name Name, now time.Time) (WindowState, bool) {
 	return at, true
 }
 
-// Maintained returns a function that reports whether a maintenance window applies to a problem; nil: the window is
-// not for maintenance.
+// Maintained returns a function that reports whether a maintenance window applies to a problem, or nil if the window
+// is not for maintenance.
 func (t *Table) Maintained(name Name) func(*Problem) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

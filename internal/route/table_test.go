@@ -67,7 +67,7 @@ func TestRoutesOfAProblem(t *testing.T) {
 	}
 }
 
-// TestHoldsOfAProblem checks which silences, maintenance windows and mutes delay the messages about a problem.
+// TestHoldsOfAProblem checks which silences, maintenance windows and mutes hold back the messages about a problem.
 func TestHoldsOfAProblem(t *testing.T) {
 	nights := model.RouteMute{Selector: model.Selector{Targets: &model.Targets{Where: `node.labels.env == "staging"`}}, During: "22:00-07:00 Europe/Paris"}
 	all := []model.WindowSpan{{During: "22:00-23:00"}}

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Manager is the service manager of this process. The zero Manager drops all messages.
+// Manager is the connection to the service manager (systemd) that started this process. The zero Manager drops all
+// messages.
 type Manager struct {
 	Socket string // NOTIFY_SOCKET of the environment
 }

@@ -40,7 +40,7 @@ type Value struct {
 	Lease time.Duration // time for which an agent may keep the value
 }
 
-// Resolver reads and caches the values of Secrets. Safe for concurrent use.
+// Resolver reads the values of Secrets from their sources and caches them. Safe for concurrent use.
 type Resolver struct {
 	o Options
 
@@ -48,7 +48,8 @@ type Resolver struct {
 	answers map[string]*cachedAnswer // by the encoded source of the value (file, variable, Vault path), not by the Secret's name
 }
 
-// cachedAnswer holds the value or error read from a secret's source; the reader closes done afterwards.
+// cachedAnswer has the value or the error that was read from a secret's source; its channel done is closed when the
+// read has ended.
 type cachedAnswer struct {
 	done  chan struct{}
 	value Value

@@ -86,8 +86,8 @@ func vaultURL(at *model.Vault) string {
 	return strings.TrimSuffix(at.Address, "/") + "/v1/" + strings.Join(parts, "/")
 }
 
-// pathParts returns the path segments of a secret in Vault's HTTP API, with data after the mount for a KV engine of
-// version 2.
+// pathParts returns the path of a secret in Vault's HTTP API as segments; engines of version 2 have data after the
+// mount.
 func pathParts(at *model.Vault) []string {
 	parts := strings.Split(cmp.Or(at.Mount, "secret"), "/")
 	if at.Engine != "v1" {
@@ -167,7 +167,7 @@ func vaultError(at *model.Vault, status int, body []byte) error {
 	return fmt.Errorf("Vault at %s answers %d%s", model.RedactURL(at.Address), status, words)
 }
 
-// oneLine returns Vault's error text as one line; the text may be a list under the line "2 errors occurred:".
+// oneLine joins the lines of Vault's error text to one line.
 func oneLine(text string) string {
 	var parts []string
 	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {

@@ -14,8 +14,9 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// episodes maintains one built-in event per node: it opens at the first occurrence of a fault and closes ten minutes
-// after the last. It counts ticks, none of which pass while the server is stopped or hangs.
+// episodes has the built-in events of one check about faults of nodes; an event opens at the first occurrence of a
+// fault and closes ten minutes after the last. It counts ticks, none of which pass while the server is stopped or
+// hangs.
 type episodes struct {
 	write  func(node model.NodeID, status model.Status, text string) error
 	status model.Status // of an open event
@@ -36,8 +37,7 @@ const (
 	episodeLength = 120 // ticks without an occurrence after which the event closes
 )
 
-// newEpisodes creates the episodes of a built-in check and loads the events that the last run of the server left
-// open, so that they can close.
+// newEpisodes loads the events of a built-in check that the last run of the server left open, so that they can close.
 func (m *Monitor) newEpisodes(ctx context.Context, check model.CheckID, status model.Status, closed string) (*episodes, error) {
 	e := &episodes{status: status, closed: closed, open: map[model.NodeID]*episode{}}
 	e.write = func(node model.NodeID, status model.Status, text string) error {
@@ -66,7 +66,7 @@ func (m *Monitor) newEpisodes(ctx context.Context, check model.CheckID, status m
 	}
 }
 
-// recordOccurrence writes a failing result for the node, unless a recent result already has the same subject. It
+// recordOccurrence records a failing result for the node, unless a recent result already reports the same fault. It
 // reports whether the event opens.
 func (e *episodes) recordOccurrence(node model.NodeID, subject, text string) (first bool) {
 	current := e.open[node]
@@ -204,7 +204,7 @@ var limitFields = [...][2]string{
 	{"node_bytes_rate", "nodeBytesPerSec"}, {"namespace_bytes_rate", "bytesPerSec"}, {"namespace_rate", "resultsPerSec"}, {"namespace_nodes", "nodes"}, {"labels", "labels"}, {"node_passive", "passivePerNode"},
 }
 
-// LimitField returns the field in a Namespace's spec.limits that raises a limit; empty: no field does.
+// LimitField returns the field in a Namespace's spec.limits that raises a limit, or "" if no field does.
 func LimitField(limit string) string {
 	for _, f := range limitFields {
 		if f[0] == limit {

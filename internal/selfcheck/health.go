@@ -28,7 +28,7 @@ const (
 // clockAheadWarning is the lead of the journal's time over the clock from which on the event journal is a warning.
 const clockAheadWarning = time.Minute
 
-// serverReport is a built-in event about the server and the function that computes its status and text.
+// serverReport is a built-in event about the server, with the function that computes its status and text.
 type serverReport struct {
 	check   model.CheckID
 	examine func() (model.Status, string)
@@ -162,8 +162,8 @@ func (m *Monitor) historyHealth() (model.Status, string) {
 	return model.OK, "history is up to date"
 }
 
-// evictionText returns the reason why history removed rows before their retention ended, with the command to type;
-// empty: no row was removed early, or space is free again.
+// evictionText returns the reason why history removed rows before their retention ended, with the command to type, or
+// "" if no row is missing or space is free again.
 func evictionText(use history.Usage) string {
 	if use.Evicted == 0 || use.Bytes < use.Budget-use.Budget/16 {
 		return ""
@@ -235,8 +235,8 @@ func streamHealth(st *follow.State, now time.Time) (model.Status, string) {
 	return model.OK, text
 }
 
-// ReportOlderData reports an agent to which the server has acknowledged more results than its journal holds, such as
-// after a restore of old data. It is muster.Config.OnOlderData.
+// ReportOlderData reports an agent that has acknowledgements for more results than the journal holds, as after a
+// restore of older data on the server. It is muster.Config.OnOlderData.
 func (m *Monitor) ReportOlderData(node core.Node) {
 	m.mu.Lock()
 	first := m.ahead == 0

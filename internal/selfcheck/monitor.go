@@ -62,7 +62,7 @@ type Monitor struct {
 	firstAhead string                      // the first one's node
 }
 
-// New returns a monitor. Its reporting methods may be called before Run.
+// New returns a Monitor, whose work starts with Run. Its reporting methods may be called before Run.
 func New(o Options) *Monitor {
 	return &Monitor{o: o, outages: outageDetector{timeout: o.KeepaliveTimeout}, clones: map[model.NodeID]core.Clone{}, cloned: make(chan struct{}, 1), lost: make(chan string, 1)}
 }
@@ -75,7 +75,7 @@ func (m *Monitor) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
-// outageDetector detects mass outages: it counts how many nodes fall silent within one keepalive time-out. A mass
+// outageDetector detects mass outages: it counts how many nodes become silent within one keepalive timeout. A mass
 // outage is a large share of the fleet within one keepalive time-out; messages about each of its nodes wait for two
 // time-outs.
 type outageDetector struct {
@@ -130,7 +130,7 @@ func (o *outageDetector) startOrExtend(now time.Time, reason string) (first bool
 	return first
 }
 
-// currentHold returns a hold, the reason to delay messages during the present mass outage; nil: no mass outage.
+// currentHold returns the reason (hold) to delay messages during the present mass outage, or nil if there is none.
 func (o *outageDetector) currentHold(now time.Time) *route.Hold {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -140,11 +140,11 @@ func (o *outageDetector) currentHold(now time.Time) *route.Hold {
 	return &route.Hold{Kind: route.ManySilent, Reason: o.reason, Until: o.until}
 }
 
-// MassOutage returns a hold, the reason to delay messages during a mass outage; nil: no mass outage. It is
-// dispatch.Options.MassOutage.
+// MassOutage returns the reason (hold) to delay messages about silent nodes during a mass outage, or nil if there is
+// none. It is dispatch.Options.MassOutage.
 func (m *Monitor) MassOutage(now time.Time) *route.Hold { return m.outages.currentHold(now) }
 
-// ReportSessionLoss reports that many sessions ended at once, before their nodes count as silent. It is
+// ReportSessionLoss reports that many sessions ended at the same time, before their nodes count as silent. It is
 // muster.Config.OnSessionLoss.
 func (m *Monitor) ReportSessionLoss(loss muster.SessionLoss) {
 	text := fmt.Sprintf("%d of %d agents lost their sessions within %s: check the network of this server first", loss.Lost, loss.Before, loss.Window)

@@ -25,14 +25,14 @@ func Skip(t testing.TB, why, command string) {
 	t.Skip("left out: " + recordSkip(t, why, "To run it: "+command))
 }
 
-// Shortened records that the test covers less than it could, with the command for the full test, and lets the test
-// continue.
+// Shortened records that the test covers less than it could here, with the command for the full test, and lets the
+// test continue.
 func Shortened(t testing.TB, how, command string) {
 	t.Helper()
 	t.Log("shortened: " + recordSkip(t, how, "In full: "+command))
 }
 
-// recordSkip appends the skipped test and the reason to the file named by MUSTER_LEFT_OUT, and returns the line.
+// recordSkip appends the skipped test and the reason to the file that MUSTER_LEFT_OUT names, and returns the line.
 func recordSkip(t testing.TB, what, command string) string {
 	line := fmt.Sprintf("%s: %s. %s", t.Name(), what, command)
 	if path := os.Getenv("MUSTER_LEFT_OUT"); path != "" {
@@ -74,8 +74,8 @@ func Root(t testing.TB) {
 	}
 }
 
-// Port returns a loopback address reserved for the test until its end, even while nothing listens. The port lies
-// below the range from which the kernel takes ports, and no other process can take it.
+// Port returns a loopback address that no other test gets until the end of this test, even while nothing listens
+// there. The port lies below the range from which the kernel takes ports, and no other process can take it.
 func Port(t testing.TB) string {
 	t.Helper()
 	for range 1000 {
@@ -104,7 +104,8 @@ func Until(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// Value returns a function that returns v, or ends the test if err is not nil: f := testenv.Value(os.Open(name))(t).
+// Value returns a function that returns v, or ends the test if err is not nil; use it as
+// testenv.Value(os.Open(name))(t).
 func Value[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
 		t.Helper()

@@ -46,7 +46,7 @@ func NewVault(t testing.TB, token string) *Vault {
 	return v
 }
 
-// Put writes values at a path of the fake Vault.
+// Put stores values at a path of the fake Vault.
 func (v *Vault) Put(path string, values map[string]any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -61,7 +61,7 @@ func (v *Vault) Delete(path string) {
 	v.deleted[path] = true
 }
 
-// Seal seals or unseals the fake Vault.
+// Seal seals or unseals the fake Vault (a sealed Vault answers no request for secrets).
 func (v *Vault) Seal(sealed bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -121,8 +121,8 @@ func (v *Vault) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Bao is a real OpenBao (or HashiCorp Vault) server on loopback with TLS, two KV secret engines, and a policy muster
-// that may read both.
+// Bao is a real OpenBao (or HashiCorp Vault) server for tests on loopback with TLS, with two KV secret engines and a
+// policy muster that may read both.
 type Bao struct {
 	URL, CA string // CA is a PEM file
 	Root    string // root token
@@ -210,7 +210,7 @@ func (b *Bao) Stop() {
 	}
 }
 
-// Unseal unseals OpenBao.
+// Unseal unseals OpenBao, so that it answers requests for secrets.
 func (b *Bao) Unseal() {
 	b.t.Helper()
 	b.MustRequest("PUT", "sys/unseal", "", map[string]string{"key": b.key}, nil)

@@ -34,7 +34,7 @@ const (
 	reservedDisk = 512 << 20
 )
 
-// Options holds the folder, machine facts and functions of an Extractor.
+// Options has the folder, the machine's facts and the functions of an Extractor.
 type Options struct {
 	Dir   string            // folder of extracted files; created if it does not exist
 	Facts map[string]string // of the server's machine
@@ -58,7 +58,7 @@ type Extractor struct {
 	named  []string               // Assets that handlers name
 }
 
-// assetUser identifies a Filter or Mutator that uses assets.
+// assetUser identifies a Filter or Mutator that uses Assets by its kind and name.
 type assetUser struct {
 	kind string
 	name route.Name
@@ -132,8 +132,8 @@ func (b *Extractor) SetHandlerAssets(handlers []string) {
 	b.requestNamedArchives()
 }
 
-// requestNamedArchives tells the cache which archives handlers, filters and mutators need on this machine, so that it
-// extracts them. The caller holds the lock.
+// requestNamedArchives asks the cache to extract the archives that handlers, filters and mutators need on this
+// machine. The caller holds the lock.
 func (b *Extractor) requestNamedArchives() {
 	sums := map[asset.Sum]bool{}
 	for _, list := range append(slices.Collect(maps.Values(b.users)), b.named) {
@@ -153,13 +153,13 @@ func (b *Extractor) archiveSum(ref string) (asset.Sum, error) {
 	return b.archiveSumLocked(ref)
 }
 
-// archiveSumLocked returns the SHA-512 of the asset's archive that fits this machine, like archiveSum. The caller
-// holds the lock.
+// archiveSumLocked returns the SHA-512 of the asset's archive that fits this machine, for callers that hold the lock.
+// The caller holds the lock.
 func (b *Extractor) archiveSumLocked(ref string) (asset.Sum, error) {
 	ns, name := model.SplitRef("", ref)
 	spec := b.assets[route.Name{Namespace: ns, Name: name}]
 	if spec == nil {
-		return "", model.Errorf(model.NotFound, "asset %s does not exist or was deleted", ref)
+		return "", model.Errorf(model.NotFound, "asset %s does not exist; declare it with muster apply -f", ref)
 	}
 	build := model.SelectBuild(spec.Builds, b.opts.Facts)
 	if build == nil {

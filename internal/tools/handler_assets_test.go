@@ -96,7 +96,8 @@ func (w *testExtractor) assertFile(dirs []model.AssetDir, file, text string) {
 	}
 }
 
-// The function Arrived is called when an asset is extracted, and when a declared asset is already extracted.
+// TestExtractedAssetIsReported expects a call of the function Arrived when an asset is extracted, and when a declared
+// asset is already extracted.
 func TestExtractedAssetIsReported(t *testing.T) {
 	w := newTestExtractor(t)
 	data, sum := makeArchive(t, "bin/x", "x")
@@ -157,7 +158,8 @@ func TestCommandKeepsFilesOfReplacedAsset(t *testing.T) {
 	done()
 }
 
-// The error for a missing asset names the reason, and the asset can be used after its upload.
+// TestMissingAssetErrorNamesReason expects the error for a missing asset to contain the reason, and the asset to be
+// usable after its upload.
 func TestMissingAssetErrorNamesReason(t *testing.T) {
 	w := newTestExtractor(t)
 	data, sum := makeArchive(t, "bin/x", "text")
@@ -167,7 +169,7 @@ func TestMissingAssetErrorNamesReason(t *testing.T) {
 	for ref, want := range map[string]string{
 		"default/x":         "this server has no archive of asset default/x: nobody has uploaded it: muster asset add NAME FILE",
 		"default/elsewhere": "asset default/elsewhere has no archive for the server's machine (linux amd64)\n  muster asset add -n default elsewhere FILE --os linux --arch amd64",
-		"default/gone":      "asset default/gone does not exist or was deleted",
+		"default/gone":      "asset default/gone does not exist; declare it with muster apply -f",
 	} {
 		if _, _, err := w.UseAssets(t.Context(), []string{ref}); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", ref, err, want)

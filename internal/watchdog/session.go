@@ -25,8 +25,8 @@ import (
 // UID identifies model.ServerNode when it connects as an agent. Its partition has the server's results about itself.
 var UID = uuid.UUID{6: 0x80, 8: 0x80, 15: 0xff}
 
-// ResultSender sends a synthetic result as an agent does: in a new session, until the server acknowledges the result.
-// Its key lives as long as the process.
+// ResultSender sends a synthetic (test) result as an agent does: it opens a session and waits until the server
+// acknowledges the result. Its key lives as long as the process.
 type ResultSender struct {
 	authority *pki.Authority
 	key       *ecdsa.PrivateKey
@@ -103,7 +103,7 @@ func (c *ResultSender) issueIdentity() (*pki.Identity, error) {
 	return &pki.Identity{Node: UID, Certificate: cert, CA: c.authority.Pool(), CAPEM: c.authority.CAPEM(), CASum: c.authority.CASum()}, nil
 }
 
-// senderSession is the link.Handler of the session that sends one result.
+// senderSession handles the server's messages in the session that sends one synthetic result.
 type senderSession struct {
 	stream         wire.StreamKey
 	lastAcked      uint64 // as the server has it
@@ -119,7 +119,7 @@ func (d *senderSession) finish(err error) {
 	}
 }
 
-// OpenedSession sends the result.
+// OpenedSession sends the synthetic result as soon as the session is open.
 func (d *senderSession) OpenedSession(_ *link.Session, w *wire.Welcome) {
 	for _, s := range w.Last {
 		if s.StreamKey == d.stream {

@@ -34,8 +34,8 @@ type Options struct {
 	Registerer prometheus.Registerer
 }
 
-// Watchdog sends a synthetic result at intervals through the server and checks that a notification about it is
-// delivered.
+// Watchdog sends a synthetic (test) result through the server at intervals, and checks that a notification about it
+// is delivered.
 type Watchdog struct {
 	opts      Options
 	delay     prometheus.Gauge
@@ -45,7 +45,7 @@ type Watchdog struct {
 	delivered chan struct{} // closed after its delivery
 }
 
-// New returns a Watchdog that Run starts. ConfirmDelivery may be called from now on.
+// New returns a Watchdog, whose work starts with Run. ConfirmDelivery may be called from now on.
 func New(o Options) *Watchdog {
 	if o.Every <= 0 {
 		o.Every = time.Minute
@@ -78,8 +78,8 @@ func (w *Watchdog) Run(ctx context.Context) error {
 	}
 }
 
-// roundFailure describes why a synthetic result was not delivered, as a metric label and as status and text of an
-// event.
+// roundFailure describes why the notification about a synthetic result was not delivered: as a metric label, and as
+// status and text of an event.
 type roundFailure struct {
 	outcome string
 	text    string

@@ -54,9 +54,9 @@ func ParseCron(expr, zone string) (*time.Location, error) {
 	return location, nil
 }
 
-// Next returns the time of an agent's next run of a check by interval or cron; zero: never. An interval counts from
-// the start of the last run on the boot clock. A cron expression follows the machine's wall clock, which is ahead of
-// the caller's clock by skew.
+// Next returns the time of an agent's next run of a check by interval or cron expression, or zero if it never runs.
+// An interval counts from the start of the last run on the boot clock. A cron expression follows the machine's wall
+// clock, which is ahead of the caller's clock by skew.
 func Next(interval time.Duration, cron, zone string, last, now time.Time, skew time.Duration) time.Time {
 	if cron == "" {
 		if interval <= 0 || last.IsZero() {
@@ -75,7 +75,7 @@ func Next(interval time.Duration, cron, zone string, last, now time.Time, skew t
 	return next.Add(-skew)
 }
 
-// NextCron returns the first time after now that a cron expression matches, on the wall clock of location. Ticks in
+// NextCron returns the first time after now that a cron expression matches on the wall clock of a time zone. Ticks in
 // an hour that daylight saving skips do not occur. In an hour that daylight saving repeats, ticks occur in the first
 // pass, and in the second one only if the expression does not name the hour (*, */2).
 func NextCron(expr string, location *time.Location, now time.Time) (time.Time, error) {
@@ -108,7 +108,7 @@ func NextCron(expr string, location *time.Location, now time.Time) (time.Time, e
 	}
 }
 
-// isRepeatedTime reports whether the wall clock shows a time for the second time, because the clock was set back for
+// isRepeatedTime reports whether the wall clock shows a time for the second time, because the clock was set back at
 // the end of summer time.
 func isRepeatedTime(t time.Time) bool {
 	start, _ := t.ZoneBounds()

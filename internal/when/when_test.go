@@ -7,7 +7,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// The next time of a cron expression is right, also when daylight saving skips or repeats an hour.
+// TestNextCronTick computes the next times of cron expressions, also where daylight saving skips or repeats an hour,
+// and compares them with the expected ones.
 func TestNextCronTick(t *testing.T) {
 	paris, err := ParseCron("30 2 * * *", "Europe/Paris")
 	testenv.NoError(t, err)
@@ -44,7 +45,7 @@ func TestNextCronTick(t *testing.T) {
 	}
 }
 
-// FuzzCron parses arbitrary cron expressions: each is refused, or its next tick is found quickly.
+// FuzzCron parses random cron expressions, and expects an error or a next time that is found quickly.
 func FuzzCron(f *testing.F) {
 	for _, c := range [][2]string{
 		{"*/5 8-18 * * 1-5", ""}, {"0 0 30 2 *", "UTC"}, {"@daily", "Europe/Berlin"}, {"@every 5m", ""}, {"30 2 29 2 *", "America/New_York"},

@@ -17,7 +17,8 @@ func webNode() *Node {
 	return n
 }
 
-// Conditions with labels, facts, groups and the name match the test node or not, as CEL defines.
+// TestConditionMatchesNode evaluates conditions with labels, facts, groups and names on a test node, and expects the
+// result that CEL defines.
 func TestConditionMatchesNode(t *testing.T) {
 	for expr, want := range map[string]bool{
 		`node.labels.env == "prod"`:                               true,
@@ -55,7 +56,8 @@ func TestConditionMatchesNode(t *testing.T) {
 	}
 }
 
-// The error for a wrong condition names the column of the fault and a correction.
+// TestWrongConditionNamesColumnAndHint compiles wrong conditions, and expects an error with the column of the fault
+// and a correction.
 func TestWrongConditionNamesColumnAndHint(t *testing.T) {
 	for expr, want := range map[string]string{
 		``:                       "empty",
@@ -80,7 +82,7 @@ func TestWrongConditionNamesColumnAndHint(t *testing.T) {
 	}
 }
 
-// ReadsGroups is true exactly for conditions that use node.groups.
+// TestReadsGroupsReportsGroupConditions expects ReadsGroups to be true exactly for conditions that use node.groups.
 func TestReadsGroupsReportsGroupConditions(t *testing.T) {
 	for expr, want := range map[string]bool{`"a" in node.groups`: true, `node.name == "node.groups"`: false} {
 		if w, err := Compile(expr); err != nil || w.ReadsGroups() != want {
@@ -102,7 +104,8 @@ func BenchmarkWhere(b *testing.B) {
 	}
 }
 
-// FuzzCompile compiles arbitrary texts as conditions: each is refused with a reason or can be evaluated.
+// FuzzCompile compiles random texts as conditions, and expects an error with a reason or a condition that can be
+// evaluated.
 func FuzzCompile(f *testing.F) {
 	for _, expr := range []string{
 		``, `true`, `node.labels.env == "prod"`, `"web" in node.groups && node.facts.os != ""`, `node.labels.exists(k, k == "a")`,

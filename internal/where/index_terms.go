@@ -8,7 +8,8 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// IndexTerm is a node name, group, label or fact that a node must have so that the condition can be true.
+// IndexTerm is a node name, group, label or fact without which a node cannot match the condition; an index finds
+// nodes by it.
 type IndexTerm struct {
 	Of    IndexTermKind
 	Key   string // of a label or fact
@@ -26,12 +27,12 @@ const (
 	Fact                          // a fact of this key and value
 )
 
-// IndexTerms returns the names, groups, labels or facts that every matching node must have, for look-ups in an index.
-// Empty: the condition has none.
+// IndexTerms returns the names, groups, labels or facts without which a node cannot match, for a search in an index
+// of nodes. Empty: the condition has none.
 func (c *Condition) IndexTerms() []IndexTerm { return c.compiled.needs }
 
-// extractIndexTerms returns the index terms (necessary names, groups, labels or facts) of all operands joined by &&.
-// whole reports that the needs are the entire condition.
+// extractIndexTerms returns the names, groups, labels or facts that all expressions joined by && require. whole
+// reports that the needs are the entire condition.
 func extractIndexTerms(a *ast.AST, e ast.Expr) (needs []IndexTerm, whole bool) {
 	if e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.LogicalAnd {
 		left, wholeLeft := extractIndexTerms(a, e.AsCall().Args()[0])
@@ -44,8 +45,8 @@ func extractIndexTerms(a *ast.AST, e ast.Expr) (needs []IndexTerm, whole bool) {
 	return nil, false
 }
 
-// extractIndexTerm returns the index term (necessary name, group, label or fact) of one expression; ok: the term
-// alone decides the expression.
+// extractIndexTerm returns the name, group, label or fact that one expression requires; ok is true if this alone
+// decides the expression.
 func extractIndexTerm(a *ast.AST, e ast.Expr) (n IndexTerm, ok bool) {
 	if e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() {
 		return IndexTerm{Of: HasLabel, Key: e.AsSelect().FieldName()}, variableName(a, e.AsSelect().Operand()) == "node.labels"
@@ -72,7 +73,7 @@ func extractIndexTerm(a *ast.AST, e ast.Expr) (n IndexTerm, ok bool) {
 	return n, false
 }
 
-// indexTermOfComparison returns the index term (necessary name, group, label or fact) of a comparison with ==.
+// indexTermOfComparison returns the name, group, label or fact that a comparison with == requires.
 func indexTermOfComparison(a *ast.AST, of, with ast.Expr) (n IndexTerm, ok bool) {
 	if n.Value, ok = stringLiteral(with); !ok {
 		return n, false
@@ -126,7 +127,8 @@ func (n *Node) satisfies(need IndexTerm) bool {
 	panic("BUG: a need without a kind")
 }
 
-// variableName returns the qualified name of the CEL variable that an expression is; empty: it is no variable.
+// variableName returns the name of the CEL variable that an expression consists of, or "" if the expression is
+// something else.
 func variableName(a *ast.AST, e ast.Expr) string {
 	if ref := a.ReferenceMap()[e.ID()]; ref != nil {
 		return ref.Name

@@ -59,7 +59,8 @@ func TestIndexTermsAreExtractedFromConditions(t *testing.T) {
 	}
 }
 
-// Matching by index terms alone gives the same result as the CEL program on random nodes.
+// TestIndexTermsMatchSameNodesAsProgram compares matching by index terms alone with the full condition on random
+// nodes, and expects equal results.
 func TestIndexTermsMatchSameNodesAsProgram(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.SampledFrom([]string{"a", "b", "", "web1"})

@@ -90,7 +90,7 @@ func (n *Node) ResolveName(name string) (any, bool) {
 	return nil, false
 }
 
-// Parent returns nil: a node has no outer scope.
+// Parent returns nil, because a node has no outer scope of variables.
 func (n *Node) Parent() interpreter.Activation { return nil }
 
 // pairMap shows labels or facts to CEL as a map of strings, in which a missing key has the value "". pairMap does not
@@ -115,7 +115,7 @@ func (m *pairMap) Get(index celref.Val) celref.Val {
 	return types.String(value)
 }
 
-// IsSet evaluates has(node.labels.x).
+// IsSet evaluates an expression such as has(node.labels.x): it reports whether the key exists.
 func (m *pairMap) IsSet(field celref.Val) celref.Val { return m.Contains(field) }
 
 // Contains evaluates "x" in node.labels.
@@ -145,7 +145,7 @@ func (m *pairMap) keys() []string {
 	return keys
 }
 
-// ConvertToNative converts to a Go map.
+// ConvertToNative converts labels or facts to a Go map.
 func (m *pairMap) ConvertToNative(t reflect.Type) (any, error) {
 	if t == reflect.TypeFor[map[string]string]() {
 		return m.pairs.Map(), nil
@@ -169,13 +169,14 @@ func (m *pairMap) Equal(other celref.Val) celref.Val {
 	return types.DefaultTypeAdapter.NativeToValue(m.pairs.Map()).Equal(other)
 }
 
-// Type returns the CEL type map.
+// Type returns the CEL type of labels and facts: a map.
 func (m *pairMap) Type() celref.Type { return types.MapType }
 
-// Value returns the pairs as a Go value.
+// Value returns labels or facts as a Go value, for CEL.
 func (m *pairMap) Value() any { return m.pairs.Map() }
 
-// readsPairs reports whether the text of a condition mentions labels or facts, to choose a hint for its error.
+// readsPairs reports whether the text of a condition mentions labels or facts, so that its error gets a hint about
+// them.
 func readsPairs(expr string) bool {
 	return strings.Contains(expr, "node.facts") || strings.Contains(expr, "node.labels")
 }
@@ -221,7 +222,7 @@ func (l *Language) refuseQuotedNumbers(checked *cel.Ast) error {
 // machines costs 16 bytes per label.
 type Pair struct{ Key, Value unique.Handle[string] }
 
-// Pairs is a list of labels or facts, ascending by unique key. Immutable.
+// Pairs is a list of labels or facts, sorted by key. Immutable.
 type Pairs []Pair
 
 // MakePairs converts a map of labels or facts to a sorted list of pairs with shared strings.

@@ -33,8 +33,8 @@ const (
 	assumedBytes   = 256 // of a string
 )
 
-// Language declares the variables and the maximum cost of one kind of CEL conditions. Compile checks the cost of the
-// worst input once, so evaluation needs no counting.
+// Language is one kind of conditions (CEL expressions): the variables that they may read, and their maximum cost.
+// Compile checks the cost of the worst input once, so evaluation needs no counting.
 type Language struct {
 	Of      string         // the subject of a condition in messages: node, event
 	Reads   string         // its variables, for messages
@@ -160,7 +160,8 @@ func typeName(t *cel.Type) string {
 	return "a " + name
 }
 
-// sizeEstimator tells CEL's cost estimator how long variables may be.
+// sizeEstimator tells the CEL library how long the values of variables may be, so that it can estimate the cost of a
+// condition.
 type sizeEstimator struct{ language *Language }
 
 // EstimateSize returns the assumed size of a variable, for CEL's estimate of the cost of a condition.

@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Calendar is a union of time spans in one time zone. Safe for concurrent use.
+// Calendar is a set of time spans in one time zone, such as weekly maintenance hours. Safe for concurrent use.
 type Calendar struct {
 	zone  *time.Location
 	spans []span
@@ -55,7 +55,7 @@ func SpanOfLine(text, zone string) model.Span {
 	return model.Span{Zone: zone, Spans: []model.WindowSpan{{During: strings.Join(words, " ")}}}
 }
 
-// Set is a union of calendars, each in its own time zone. Safe for concurrent use.
+// Set is several calendars together, each in its own time zone. Safe for concurrent use.
 type Set []*Calendar
 
 // NewSet returns the union of calendars.
@@ -132,7 +132,7 @@ func (c *Calendar) Active(t time.Time) (until time.Time, active bool) {
 	return until, until.After(t)
 }
 
-// Next returns the first start of a time span after t; zero: none.
+// Next returns the first start of a time span after t, or zero if there is none.
 func (c *Calendar) Next(t time.Time) (next time.Time) {
 	for _, s := range c.spans {
 		if at := s.next(t, c.zone); !at.IsZero() && (next.IsZero() || at.Before(next)) {

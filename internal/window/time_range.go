@@ -13,7 +13,7 @@ import (
 // maxFor limits the length of a span that begins with a cron tick.
 const maxFor = 31 * 24 * time.Hour
 
-// parseSpan parses a span of a Window: a weekly span, a cron span or a fixed span.
+// parseSpan parses a time span of a Window resource: weekly, by cron expression, or from one date to another.
 func parseSpan(s model.WindowSpan, zone *time.Location) (span, error) {
 	forms := 0
 	for _, text := range []string{s.During, s.Cron, s.From + s.To} {
@@ -283,10 +283,10 @@ func (c cronSpan) next(t time.Time, zone *time.Location) (tick time.Time) {
 	return tick
 }
 
-// hourly reports whether the cron expression's hour field is *, so that it matches in every hour.
+// hourly reports whether the cron expression matches in every hour, because its hour field is *.
 func (c cronSpan) hourly() bool { return strings.Fields(c.expr)[1] == "*" }
 
-// wallOf returns the wall-clock time of a zone at t as a UTC time, in which no hour is skipped or repeated.
+// wallOf returns the wall-clock time of a zone at t as a UTC time, because UTC skips and repeats no hour.
 func wallOf(t time.Time, zone *time.Location) time.Time {
 	l := t.In(zone)
 	return time.Date(l.Year(), l.Month(), l.Day(), l.Hour(), l.Minute(), l.Second(), 0, time.UTC)
@@ -298,7 +298,7 @@ func instantOf(wall time.Time, zone *time.Location) time.Time {
 	return first
 }
 
-// fixedZone converts t to a zone that always has the UTC offset that the given zone has at t.
+// fixedZone converts t to a zone that always has the UTC offset which the given zone has at t.
 func fixedZone(t time.Time, zone *time.Location) time.Time {
 	_, offset := t.In(zone).Zone()
 	return t.In(time.FixedZone("", offset))
@@ -327,10 +327,9 @@ func (d calendarDate) weekday() time.Weekday {
 	return time.Date(d.year, d.month, d.day, 0, 0, 0, 0, time.UTC).Weekday()
 }
 
-// spanInstants converts a minute of the date to the instant at which a span beginning then begins, and the one at
-// which a span ending then ends. They differ in a repeated hour: a span begins in the first pass and ends in the
-// second, unless clocks are set back to exactly that minute, because then no earlier minute repeats. In a skipped
-// hour both are the instant of the change.
+// spanInstants converts the start and the end of a span, given as minutes of the date, to points in time. They differ
+// in a repeated hour: a span begins in the first pass and ends in the second, unless clocks are set back to exactly
+// that minute, because then no earlier minute repeats. In a skipped hour both are the instant of the change.
 func (d calendarDate) spanInstants(minute int, zone *time.Location) (begin, end time.Time) {
 	wall := time.Date(d.year, d.month, d.day, 0, minute, 0, 0, time.UTC)
 	at := func(day time.Time) time.Time {

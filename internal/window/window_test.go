@@ -26,7 +26,7 @@ func zonedTime(t *testing.T, text, zone string) time.Time {
 	return parsed
 }
 
-// Active returns whether a calendar is active at a time, and until when.
+// TestCalendarActive expects Active to return whether a calendar is active at a time, and until when.
 func TestCalendarActive(t *testing.T) {
 	nights := []model.WindowSpan{{During: "22:00-07:00"}}
 	weekend := []model.WindowSpan{{During: "sat,sun"}}
@@ -65,7 +65,7 @@ func TestCalendarActive(t *testing.T) {
 	}
 }
 
-// A time span in the hour that a clock change repeats is active during both passes of the hour.
+// TestWindowInRepeatedHour expects a time span to be active both times when a clock change repeats its hour.
 func TestWindowInRepeatedHour(t *testing.T) {
 	c, err := ParseDuring("02:00-03:00 Europe/Paris", "")
 	testenv.NoError(t, err)
@@ -79,7 +79,8 @@ func TestWindowInRepeatedHour(t *testing.T) {
 	}
 }
 
-// In a night of a clock change, a span at a skipped time keeps its length and a span at a repeated time starts once.
+// TestCronSpansWhenClocksChange expects a span at a time that a clock change skips to keep its length, and one at a
+// repeated time to start once.
 func TestCronSpansWhenClocksChange(t *testing.T) {
 	for _, c := range []struct {
 		what, zone, cron string
@@ -158,7 +159,7 @@ func TestWeeklySpansFollowTheWallClock(t *testing.T) {
 	}
 }
 
-// activeByWalk reports whether a weekly span is active at t, computed slowly minute by minute as a reference.
+// activeByWalk reports whether a weekly span is active at t, computed slowly minute by minute, for comparison.
 func activeByWalk(w weeklySpan, t time.Time, zone *time.Location) bool {
 	for back := range 4 {
 		d := dateOf(t.In(zone)).plusDays(1 - back)
@@ -187,7 +188,7 @@ func activeByWalk(w weeklySpan, t time.Time, zone *time.Location) bool {
 	return false
 }
 
-// Next returns the start of the calendar's next time span.
+// TestNextStartOfAWindow expects Next to return the start of the calendar's next time span.
 func TestNextStartOfAWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SampledFrom([]string{"22:00-07:00", "sat,sun", "mon-fri 12:00-13:00", "02:30-02:45"}).Draw(t, "during")
@@ -237,7 +238,7 @@ func TestMistypedWindows(t *testing.T) {
 	}
 }
 
-// FuzzParseDuring parses arbitrary texts as weekly times: each is refused or gives a calendar with consistent times.
+// FuzzParseDuring parses random texts as weekly times, and expects an error or a calendar with consistent times.
 func FuzzParseDuring(f *testing.F) {
 	for _, text := range []string{"22:00-07:00 Europe/Paris", "sat,sun", "mon-fri 12:00-13:00 UTC", "-", "00:00-24:00"} {
 		f.Add(text)

@@ -21,7 +21,7 @@ const (
 	idleBufferBytes = 1024
 )
 
-// Op is the kind of a WebSocket frame: binary, ping, pong or close.
+// Op is the kind (opcode) of a WebSocket frame: binary, ping, pong or close.
 type Op = ws.OpCode
 
 // Kinds of messages that Read returns. A close frame ends Read with a *CloseError.
@@ -97,7 +97,7 @@ func (c *Conn) Write(frame []byte) error { return c.write(ws.OpBinary, frame) }
 // Ping sends a ping. The peer's pong returns the payload (at most 125 bytes).
 func (c *Conn) Ping(payload []byte) error { return c.writeControl(ws.OpPing, payload) }
 
-// Pong sends an unsolicited pong, which proves to the peer that this end is alive.
+// Pong sends a pong without a ping before, which proves to the peer that this end is alive.
 func (c *Conn) Pong() error { return c.writeControl(ws.OpPong, nil) }
 
 // WriteClose sends a close frame. The connection stays open for the peer's answer.
@@ -145,7 +145,7 @@ func AppendFrame(dst []byte, parts ...[]byte) []byte {
 	return dst
 }
 
-// Send writes frames that AppendFrame has encoded, in one write.
+// Send writes one or more frames that AppendFrame has encoded, in one system call.
 func (c *Conn) Send(frames []byte) error {
 	c.writeLock.Lock()
 	defer c.writeLock.Unlock()
@@ -156,7 +156,7 @@ func (c *Conn) Send(frames []byte) error {
 	return err
 }
 
-// moveDeadline moves the write deadline forward, but at most once per timeout, to save system calls.
+// moveDeadline extends the write deadline, but at most once per timeout, to save system calls.
 func (c *Conn) moveDeadline() error {
 	now := time.Now() // its monotonic reading ignores changes of the wall clock
 	if c.deadline.Sub(now) > c.timeout {

@@ -49,7 +49,8 @@ func newTestMessage(n int) []byte {
 	return append(make([]byte, Headroom), bytes.Repeat([]byte{'m'}, n)...)
 }
 
-// Messages of every encoded length arrive unchanged in both directions, also several at once.
+// TestMessagesOfAllSizesArrive sends messages of all lengths that are encoded differently, and expects them unchanged
+// in both directions, also several at once.
 func TestMessagesOfAllSizesArrive(t *testing.T) {
 	server, client := newConnPair(t)
 	sizes := []int{0, 1, 125, 126, 127, idleBufferBytes - 8, idleBufferBytes - 1, idleBufferBytes, idleBufferBytes + 1, 4095, 65535, 65536, 1 << 20, 3, 900, 900, 900, 0}
@@ -70,7 +71,7 @@ func TestMessagesOfAllSizesArrive(t *testing.T) {
 	}
 }
 
-// A ping is answered with a pong, and a close frame with a close frame.
+// TestPingAndCloseAreAnswered sends a ping and a close frame, and expects a pong and a close frame as answers.
 func TestPingAndCloseAreAnswered(t *testing.T) {
 	server, client := newConnPair(t)
 	testenv.NoError(t, client.Ping(nil))
@@ -124,7 +125,8 @@ func encodeFrame(h ws.Header) []byte {
 	return b.Bytes()
 }
 
-// A message in several frames is joined if the option Fragments allows it, even with pings between the frames.
+// TestFragmentedMessagesAreJoined sends a message in several frames with pings in between, and expects one message if
+// the option Fragments allows it.
 func TestFragmentedMessagesAreJoined(t *testing.T) {
 	part := func(op ws.OpCode, fin bool, text string) []byte {
 		f := ws.NewFrame(op, fin, []byte(text))
@@ -164,7 +166,7 @@ func TestFragmentedMessagesAreJoined(t *testing.T) {
 	}
 }
 
-// A handshake with a wrong path or subprotocol is refused.
+// TestInvalidHandshakesAreRefused sends handshakes with a wrong path or subprotocol, and expects a refusal.
 func TestInvalidHandshakesAreRefused(t *testing.T) {
 	for _, c := range []struct{ name, path, sub string }{{"path", "/other", "sub.v1"}, {"subprotocol", "/path", "sub.v2"}} {
 		t.Run(c.name, func(t *testing.T) {
@@ -183,7 +185,7 @@ func TestInvalidHandshakesAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzRead reads arbitrary bytes as frames, as server and as client: no message is longer than the limit.
+// FuzzRead reads random bytes as frames, as server and as client, and expects no message above the length limit.
 func FuzzRead(f *testing.F) {
 	f.Add(encodeFrame(ws.Header{Fin: true, Masked: true, OpCode: ws.OpBinary, Length: 5}), true)
 	f.Add(encodeFrame(ws.Header{Fin: true, OpCode: ws.OpBinary, Length: 2000}), false)
@@ -203,7 +205,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzHandshake sends arbitrary handshakes: the server accepts only those with the right path and subprotocol.
+// FuzzHandshake sends random handshakes, and expects the server to accept only those with the right path and
+// subprotocol.
 func FuzzHandshake(f *testing.F) {
 	const request = "GET /path HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n" +
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: sub.v1\r\n\r\n"
@@ -224,7 +227,7 @@ func FuzzHandshake(f *testing.F) {
 	})
 }
 
-// replayConn is a connection whose Read returns bytes from memory.
+// replayConn is a connection in memory whose Read returns given bytes.
 type replayConn struct {
 	net.Conn
 	r io.Reader
@@ -302,7 +305,8 @@ func TestMessagesSentTogetherAreReadAtOnce(t *testing.T) {
 	}
 }
 
-// A client that still sends a too large message can read the reason in the server's close frame.
+// TestPeerThatStillSendsReadsTheCloseReason sends a message that is too large, and expects the client to read the
+// reason in the server's close frame while it still sends.
 func TestPeerThatStillSendsReadsTheCloseReason(t *testing.T) {
 	for range 5 {
 		server, client := newConnPair(t)

@@ -12,8 +12,8 @@ import (
 // readAheadBytes bounds the bytes that one system call reads, which may be several messages.
 const readAheadBytes = 8 << 10
 
-// rawReader reads from the socket below a net.Conn without an idle buffer. It takes a pooled buffer only when bytes
-// have arrived, so that an idle connection holds none.
+// rawReader reads from the socket below a net.Conn, so that an idle connection needs no buffer. It takes a pooled
+// buffer only when bytes have arrived, so that an idle connection holds none.
 type rawReader struct {
 	conn syscall.RawConn
 	read func(fd uintptr) bool // made once, for all reads
@@ -48,7 +48,8 @@ func newRawReader(nc net.Conn, c *Conn) *rawReader {
 	return r
 }
 
-// waitAndReadRaw waits for readable bytes by the raw socket and reads them into the window.
+// waitAndReadRaw waits until the socket has bytes and reads them into the receive buffer, without a buffer while it
+// waits.
 func (c *Conn) waitAndReadRaw() error {
 	if err := c.raw.conn.Read(c.raw.read); err != nil {
 		return err

@@ -4,10 +4,10 @@ package wsconn
 
 import "net"
 
-// rawReader does not exist on this system: connections read by net.Conn.
+// rawReader is unused on this system: connections read by net.Conn.
 type rawReader struct{}
 
-// newRawReader returns nil, so that connections read by net.Conn.
+// newRawReader returns nil, so that connections read by net.Conn on this system.
 func newRawReader(net.Conn, *Conn) *rawReader { return nil }
 
 // waitAndReadRaw is never called on this system.

@@ -49,7 +49,7 @@ func (c *Conn) readFrame(limit int, continued bool) (h ws.Header, payload []byte
 		return h, nil, fmt.Errorf("%w: %s", ErrProtocol, violation)
 	}
 	if !h.OpCode.IsControl() && h.Length > int64(limit) {
-		return h, nil, fmt.Errorf("%w: %d bytes, at most %d", ErrTooLarge, h.Length, limit)
+		return h, nil, fmt.Errorf("%w: the message has %d bytes, at most %d are allowed", ErrTooLarge, h.Length, limit)
 	}
 	if payload, err = c.readPayload(int(h.Length)); err != nil {
 		return h, nil, err
@@ -95,7 +95,8 @@ func (c *Conn) handleControl(op Op, payload []byte) error {
 	return nil
 }
 
-// findFrameViolation returns a text that says how a frame breaks RFC 6455; empty: the frame is valid.
+// findFrameViolation describes how a frame breaks the WebSocket standard (RFC 6455), or returns "" if the frame is
+// valid.
 func (c *Conn) findFrameViolation(h *ws.Header, continued bool) string {
 	switch {
 	case h.Rsv != 0:
@@ -211,7 +212,7 @@ func (c *Conn) HasFrame() bool {
 	return len(b) >= size+n
 }
 
-// windowReader is an io.Reader over the received bytes of a connection.
+// windowReader is an io.Reader of the bytes that a connection has received.
 type windowReader Conn
 
 // Read returns received bytes and waits for new ones if all have been read.
@@ -227,7 +228,7 @@ func (r *windowReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Buffers holds pools of buffers for long messages, one pool for each power of two. The zero value is ready.
+// Buffers has pools of buffers for long messages, one pool for each power of two. The zero value is ready.
 type Buffers struct{ pools [21]sync.Pool } // 2^0 … 2^20
 
 // get returns a pooled buffer of at least n bytes.

@@ -74,7 +74,7 @@ func (a *Agent) RestoreState(copied string) {
 	CopyFolder(a.t, copied, a.State)
 }
 
-// Clone returns a second agent with a copy of this agent's state folder, as on another machine.
+// Clone returns a second agent with a copy of this agent's state folder, as if somebody had cloned the machine.
 func (a *Agent) Clone() *Agent {
 	a.t.Helper()
 	return &Agent{t: a.t, Name: a.Name, State: a.CopyState(), Token: a.Token, Args: a.Args}
@@ -107,7 +107,7 @@ func (s *Server) Counter(name string, node string, more ...string) *Counter {
 	return c
 }
 
-// Runs returns the number of runs.
+// Runs returns how often the counting check has run.
 func (c *Counter) Runs() uint64 {
 	c.t.Helper()
 	info, err := os.Stat(filepath.Join(c.dir, "runs"))
@@ -117,10 +117,10 @@ func (c *Counter) Runs() uint64 {
 	return uint64(info.Size() / 2)
 }
 
-// Block makes the next runs of the check wait until Unblock.
+// Block makes the next runs of the counting check wait until Unblock is called.
 func (c *Counter) Block() { c.t.Helper(); c.writeControlFile("hold", "") }
 
-// Unblock lets blocked runs continue.
+// Unblock lets the runs of the counting check that Block has stopped continue.
 func (c *Counter) Unblock() { _ = os.Remove(filepath.Join(c.dir, "hold")) }
 
 // SetExitCode sets the exit code of the check's later runs.

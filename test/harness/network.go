@@ -25,8 +25,9 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// Network is a switch with machines: network namespaces that are connected by veth pairs. Processes of the test hold the
-// namespaces, so that they end with it, also when it is killed; the machine itself shows none of them.
+// Network is a virtual switch with simulated machines: network namespaces that are connected by veth pairs. Processes
+// of the test hold the namespaces, so that they end with it, also when it is killed; the machine itself shows none of
+// them.
 type Network struct {
 	t      testing.TB
 	holder *Process
@@ -85,7 +86,7 @@ func (n *Network) Machine(name string) *Machine {
 	return m
 }
 
-// boot creates the machine's namespaces, host name, ids and network interface.
+// boot creates the simulated machine: its namespaces, host name, ids and network interface.
 func (m *Machine) boot() {
 	m.t.Helper()
 	m.boots++
@@ -148,10 +149,10 @@ func (m *Machine) Launch(env []string, args ...string) *Process {
 	return LaunchCommand(m.t, env, append(append(m.Command(), Binary()), args...)...)
 }
 
-// Pull disconnects the machine's network cable, so that both ends see the link down.
+// Pull pulls the machine's network cable out, so that both ends see the link down.
 func (m *Machine) Pull() { m.t.Helper(); m.network.runOnSwitch("link", "set", m.port, "down") }
 
-// Plug reconnects the machine's network cable.
+// Plug plugs the machine's network cable in again.
 func (m *Machine) Plug() { m.t.Helper(); m.network.runOnSwitch("link", "set", m.port, "up") }
 
 // MachineID returns the content of the machine's /etc/machine-id.

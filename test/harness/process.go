@@ -30,8 +30,8 @@ type Process struct {
 	done chan struct{}
 }
 
-// Launch starts a muster process with these arguments. The process is killed at the end of the test, and if the test
-// itself is killed.
+// Launch starts a muster process with these arguments, and does not wait for it. The process is killed at the end of
+// the test, and if the test itself is killed.
 func Launch(t testing.TB, env []string, args ...string) *Process {
 	t.Helper()
 	return LaunchCommand(t, env, append([]string{Binary()}, args...)...)
@@ -143,7 +143,7 @@ func (p *Process) Stop() {
 	}
 }
 
-// buffer collects the output of a process.
+// buffer collects the output of a process, for tests that read it while the process runs.
 type buffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

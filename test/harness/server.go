@@ -120,7 +120,7 @@ func (s *Server) WaitReady(within time.Duration) {
 	})
 }
 
-// Ready returns the answer of readyz, and whether the server is ready.
+// Ready returns the answer of /readyz, and whether the server is ready.
 func (s *Server) Ready() (string, bool) {
 	code, body, err := s.GetAdmin("/readyz")
 	if err != nil {
@@ -187,7 +187,7 @@ func (s *Server) Pause() { s.t.Helper(); s.Signal(syscall.SIGSTOP) }
 // Resume continues the server by SIGCONT.
 func (s *Server) Resume() { s.t.Helper(); s.Signal(syscall.SIGCONT) }
 
-// Try runs a command against the server and returns its result.
+// Try runs a muster command against the server and returns its exit code and output.
 func (s *Server) Try(args ...string) Result {
 	s.t.Helper()
 	if s.On != nil {
@@ -202,7 +202,7 @@ func (s *Server) Login() {
 	s.CLI("login", "https://"+s.Listen, "--ca", filepath.Join(s.Data, "pki", "ca.crt"), "--password-file", filepath.Join(filepath.Dir(s.Context), "password"))
 }
 
-// CLI runs a command against the server and fails the test unless it succeeds.
+// CLI runs a muster command against the server, and fails the test unless it succeeds.
 func (s *Server) CLI(args ...string) string {
 	s.t.Helper()
 	r := s.Try(args...)
@@ -302,7 +302,7 @@ func (s *Server) LoadConfigTLS(f Fleet, duration time.Duration) load.Config {
 // View returns a reader of the server's event states, with which the load tester compares its sent results.
 func (s *Server) View() load.View { return load.HTTPView("http://" + s.Admin + "/debug/states") }
 
-// StateKey is the key of an event state: node id and check id.
+// StateKey is the node id and check id of an event state, as the key of a map.
 type StateKey struct{ Node, Check uint64 }
 
 // States returns all event states of the server by node and check.

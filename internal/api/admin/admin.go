@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Options has the dependencies of the admin listener.
+// Options has the parts of the server that the admin listener shows: metrics, profiles, log level, settings.
 type Options struct {
 	Gatherer prometheus.Gatherer
 	NotReady func() []string
@@ -31,7 +31,8 @@ type Options struct {
 	Log      func() []byte     // returns the newest lines of the log; nil: no log
 }
 
-// Handler returns the handler of the admin listener. It needs no token: wrap it in Local.
+// Handler returns the HTTP handler of the admin listener, with metrics, profiles, settings and internal states. It
+// needs no token: wrap it in Local.
 func Handler(o Options) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(o.Gatherer, promhttp.HandlerOpts{EnableOpenMetrics: true}))
@@ -49,9 +50,10 @@ func Handler(o Options) http.Handler {
 	return mux
 }
 
-// LocalOnly is middleware that admits only local processes of the server's user or root to profiles, log, settings
-// and states. Metrics and health need neither. A page in a browser is refused: its request has the name of another
-// host, or a header with another origin. The listener's http.Server must have WithConn as its ConnContext.
+// LocalOnly is middleware for profiles, log, settings and states: it admits only programs of this machine that run as
+// root or as the server's user. Metrics and health need neither. A page in a browser is refused: its request has the
+// name of another host, or a header with another origin. The listener's http.Server must have WithConn as its
+// ConnContext.
 func LocalOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestProfilesNeedALocalCaller requests profiles from local and remote addresses, by name and through browsers: only
-// local programs get them.
+// TestProfilesNeedALocalCaller requests profiles from local and remote addresses, by name and through browsers, and
+// expects only local programs to get them.
 func TestProfilesNeedALocalCaller(t *testing.T) {
 	h := LocalOnly(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }))
 	admitted := context.WithValue(t.Context(), admittedKey{}, func() bool { return true })

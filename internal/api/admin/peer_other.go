@@ -4,5 +4,5 @@ package admin
 
 import "net/netip"
 
-// isOwnUserOrRoot admits every program of the machine: systems other than Linux have no readable table of sockets.
+// isOwnUserOrRoot returns true, because only Linux has a readable table of sockets with their users.
 func isOwnUserOrRoot(netip.AddrPort, netip.AddrPort) bool { return true }

@@ -205,7 +205,7 @@ func (r *Server) AwaitHistory() {
 	testenv.NoError(r.T, r.Dispatcher.Recorded(ctx, at))
 }
 
-// emit passes changes of events to the dispatcher (which writes history and notifications) if the test runs one
+// emit passes changes of events to the dispatcher, which writes history and notifications, if the test runs one.
 func (r *Server) emit(ts []event.Transition) {
 	if r.reacts.Load() {
 		r.Dispatcher.Emit(ts)
@@ -243,7 +243,7 @@ func (r *Server) connected(id model.NodeID) bool {
 	return ok
 }
 
-// SetSession sets the session data of a node in namespace default; nil: not connected.
+// SetSession sets the session data of a node in namespace default; nil means that the node is not connected.
 func (r *Server) SetSession(node string, a *v1.AgentSession) {
 	r.T.Helper()
 	id := r.nodeID(model.DefaultNamespaceName, node)
@@ -265,8 +265,8 @@ func (r *Server) previewChange(ctx context.Context, writes []intent.Write) ([]in
 	return r.Planner.Preview(ctx, writes)
 }
 
-// assignedDefinition returns the compiled definition of a check in a node's assignment; nil: the node does not run the
-// check
+// assignedDefinition returns the compiled definition of a check in a node's assignment, or nil if the node does not
+// run the check.
 func (r *Server) assignedDefinition(node model.NodeID, check model.CheckID) *model.CheckDefinition {
 	for _, c := range r.Directory.For(node).Definitions {
 		if c.Unit == check {

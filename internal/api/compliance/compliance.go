@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/policy"
 )
 
-// Options has the dependencies of package compliance.
+// Options has the parts of the server from which this package reads directives and their runs.
 type Options struct {
 	// Runs returns the last runs of a node, ascending by directive.
 	Runs func(model.NodeID) []reducer.Run
@@ -63,7 +63,7 @@ type nodeDirective struct {
 	why        string                     // why the run does not count; empty: it does
 }
 
-// counts returns how many components have each status, and the worst.
+// counts returns how many components of the directive have each status, and the worst of these statuses.
 func (d *nodeDirective) counts() (counts policy.Counts, worst policy.Status) {
 	worst = policy.NotApplicable
 	for _, s := range d.codes {
@@ -73,8 +73,8 @@ func (d *nodeDirective) counts() (counts policy.Counts, worst policy.Status) {
 	return counts, worst
 }
 
-// readDeclarationTimes reads when the present definition of each directive was declared: the last change of the directive, its
-// technique or one of its policies.
+// readDeclarationTimes finds the time since which each directive is declared as it is now: the last change of the
+// directive, its technique or one of its policies.
 func (s *complianceRequest) readDeclarationTimes(ctx context.Context) error {
 	s.begins = map[model.UnitID]time.Time{}
 	techniques, directives := map[string]time.Time{}, map[string]model.UnitID{}
@@ -132,8 +132,7 @@ func (s *complianceRequest) directivesOf(node model.NodeID) (found []nodeDirecti
 	return found
 }
 
-// decide computes the statuses of a directive's components from its last run, by the decision table of package
-// policy.
+// decide computes the statuses of a directive's components from its last run.
 func (s *complianceRequest) decide(d *nodeDirective) {
 	current := &policy.Expectation{Begin: s.begins[d.definition.Unit], Interval: d.definition.Interval}
 	var run *policy.Run
@@ -173,7 +172,8 @@ func (s *complianceRequest) decide(d *nodeDirective) {
 	}
 }
 
-// keepUnchanged copies the statuses of the last run for components whose declaration has not changed since.
+// keepUnchanged copies the statuses of the last run for those components whose declaration has not changed since that
+// run.
 func keepUnchanged(d *nodeDirective, old *model.DirectiveDefinition) {
 	if !maps.Equal(old.Parameters, d.definition.Parameters) {
 		return
@@ -297,7 +297,8 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 	return out
 }
 
-// showOverridden converts a directive that another one overrides on a node to the API's type.
+// showOverridden converts a directive that has no effect on a node, because another one overrides it there, to the
+// API type.
 func (s *complianceRequest) showOverridden(id model.NodeID, o directory.Override) v1.Compliance {
 	namespace, node, _ := s.Directory.NodeName(id)
 	out := v1.Compliance{Namespace: namespace, Node: node, Directive: s.directiveName(namespace, o.Unit), Status: overridden, Counts: map[string]int{}}
@@ -313,7 +314,7 @@ func (s *complianceRequest) showOverridden(id model.NodeID, o directory.Override
 // overridden is the status of a directive that another one overrides. It counts nowhere.
 const overridden = "overridden"
 
-// modeName returns the name of a mode.
+// modeName returns the name of a policy mode, audit or enforce.
 func modeName(enforce bool) string {
 	if enforce {
 		return model.ModeEnforce
@@ -342,7 +343,7 @@ func showCounts(c *policy.Counts) map[string]int {
 	return out
 }
 
-// placedPolicy is a policy with its nodes and its directives.
+// placedPolicy is a policy with the nodes that it applies to and its directives.
 type placedPolicy struct {
 	namespace, name string
 	nodes           map[model.NodeID]bool
@@ -360,7 +361,7 @@ func (s *complianceRequest) policyNamed(ctx context.Context, namespace, text str
 	return s.placePolicy(ns, name, r.Spec.(*model.PolicySpec))
 }
 
-// placePolicy finds the nodes and directives of a policy.
+// placePolicy finds the nodes that a policy applies to, and its directives.
 func (s *complianceRequest) placePolicy(namespace, name string, spec *model.PolicySpec) (*placedPolicy, error) {
 	p := &placedPolicy{namespace, name, map[model.NodeID]bool{}, map[model.UnitID]bool{}}
 	if spec.Disabled || spec.Targets == nil {
@@ -381,19 +382,19 @@ func (s *complianceRequest) placePolicy(namespace, name string, spec *model.Poli
 	return p, nil
 }
 
-// directiveByName returns the id of a directive.
+// directiveByName returns the id of the directive with this name.
 func (s *complianceRequest) directiveByName(namespace, name string) (model.UnitID, bool) {
 	return s.Directory.UnitByName(directory.DirectiveKind, namespace, name)
 }
 
-// reportInput has the parameters of a report on compliance.
+// reportInput has the query parameters of a compliance report.
 type reportInput struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	By        string `query:"by" enum:"policy,directive,node,group" default:"policy" doc:"Unit of a row."`
 	AtTime
 }
 
-// sums sums up the compliance of directives on nodes.
+// sums adds up the numbers of components per status over directives and nodes.
 type sums struct {
 	namespace, name string
 	byNode          map[model.NodeID]*policy.Counts
@@ -414,7 +415,8 @@ func (x *sums) add(node model.NodeID, counts *policy.Counts) {
 	x.total.Add(counts)
 }
 
-// share returns the share of compliant components, without pending ones; ok is false if no component counts.
+// share returns the share of components that are as declared; pending ones do not count, and ok is false if none
+// counts.
 func share(c *policy.Counts) (of float64, ok bool) {
 	counted := c.WithoutPending()
 	fulfilled, total := 0, counted.Total()
@@ -441,7 +443,7 @@ func (x *sums) show() v1.ComplianceSum {
 	return out
 }
 
-// reportCompliance sums the compliance of a namespace up.
+// reportCompliance answers with the compliance of a namespace, summed up by policy, directive, node or group.
 func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInput) (*op.Body[v1.ComplianceReport], error) {
 	err := s.RequireNamespace(ctx, in.Namespace)
 	if err == nil {

@@ -71,7 +71,7 @@ func registerBulk(at eventOperations) {
 	}
 }
 
-// bulkEvent is the node, check and status of one event of a bulk action
+// bulkEvent is the node, check and status of one event that a bulk action (one action on many events) selects.
 type bulkEvent struct {
 	node     model.NodeID
 	source   model.Source
@@ -181,7 +181,7 @@ func (s *eventRequest) selectEvents(ctx context.Context, v *bulkVerb, in *v1.Bul
 	return list, nil
 }
 
-// openProblemID returns the id of the open problem of an event; empty: none.
+// openProblemID returns the id of the open problem of an event, or "" if there is none.
 func openProblemID(st *event.State) string {
 	if st.Problem == nil {
 		return ""
@@ -189,7 +189,7 @@ func openProblemID(st *event.State) string {
 	return st.Problem.ID
 }
 
-// showBulkEvent converts an event of a bulk action to the API type BulkEvent
+// showBulkEvent converts an event of a bulk action (one action on many events) to the API type BulkEvent.
 func (s *eventRequest) showBulkEvent(e bulkEvent) v1.BulkEvent {
 	named := NameEvent(s.View, &event.State{Node: e.node, Check: model.CheckID(e.source.ID), Instance: e.source.Instance})
 	return v1.BulkEvent{Namespace: named.Namespace, Node: named.Node, Check: named.Check, Status: e.status, StatusName: e.status.String()}

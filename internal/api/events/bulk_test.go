@@ -11,7 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-// queryRecorder is a test reader of events that records the query and returns two events, the less severe one first
+// queryRecorder is a test replacement of the events in memory: it records the query and returns two events, the less
+// severe one first.
 type queryRecorder struct {
 	event.Reader
 	query event.Query

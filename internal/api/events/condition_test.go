@@ -34,12 +34,12 @@ func (oneNodeDirectory) SourceName(model.Source) (string, string, bool) {
 	return "default", "disk", true
 }
 
-// newOneNodeView returns the API's state with one node and no events
+// newOneNodeView returns the server's state as an API request sees it, with one node and no events.
 func newOneNodeView() *view.View {
 	return view.New(view.Stores{Directory: oneNodeDirectory{}, Now: func() time.Time { return time.Unix(1_800_000_000, 0) }}, view.Live{})
 }
 
-// BenchmarkWhere measures the evaluation of CEL conditions on one event
+// BenchmarkWhere measures the evaluation of conditions (CEL expressions) on one event.
 func BenchmarkWhere(b *testing.B) {
 	for _, expr := range []string{
 		`event.status == CRITICAL && event.occurrences > 3`,

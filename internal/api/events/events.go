@@ -183,13 +183,13 @@ func (s *eventRequest) recordAction(ctx context.Context, st *event.State, a wire
 	return s.Actions.Act(ctx, st.Node, a)
 }
 
-// Actions is the interface that writes people's actions on events, such as acknowledgements, to the journal. Act
-// returns once the action is durable and applied to the event view.
+// Actions writes people's actions on events, such as acknowledgements, to the journal. Act returns once the action is
+// durable and applied to the event view.
 type Actions interface {
 	Act(ctx context.Context, node model.NodeID, action wire.Action) error
 }
 
-// Options has the dependencies of package events.
+// Options has the parts of the server that the operations on events use.
 type Options struct {
 	Actions Actions
 }
@@ -244,7 +244,7 @@ func ShowEvent(v *view.View, st *event.State) v1.Event {
 	return e
 }
 
-// NameEvent returns an API event with only namespace, node name and check name filled in.
+// NameEvent returns an API event with only its namespace, node name and check name filled in.
 func NameEvent(v *view.View, st *event.State) (e v1.Event) {
 	var ok bool
 	if e.Namespace, e.Node, ok = v.Directory.NodeName(st.Node); !ok { // the node is being deleted
@@ -271,7 +271,8 @@ func ShowProblem(v *view.View, p model.Problem, source string) *v1.OpenProblem {
 	return &v1.OpenProblem{Problem: p, Names: v1.NamesOf(p.Status, p.Severity), Source: ShowSource(p.Source, source), Holds: notification.ActiveHolds(v, &p)}
 }
 
-// unpackStatusHistory returns the last statuses of an event, oldest first, from their packed bits.
+// unpackStatusHistory decodes the last statuses of an event, which are packed into the bits of a number, oldest
+// first.
 func unpackStatusHistory(st *event.State) []int {
 	n := min(int(st.HistoryLen), model.HistoryDepth)
 	out := make([]int, n)

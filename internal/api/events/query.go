@@ -177,7 +177,7 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 	return event.State{}, e.WithHint("list events: muster get events -n %s --node %s", in.Namespace, in.Node)
 }
 
-// firstResultText returns a text with the due time of the first result of a check on a node.
+// firstResultText returns a text about the time at which the first result of a check on a node is due.
 func firstResultText(v *view.View, node model.NodeID, source model.Source) string {
 	definition := v.Assigned(node, source.Check())
 	switch {
@@ -193,8 +193,8 @@ func firstResultText(v *view.View, node model.NodeID, source model.Source) strin
 	return "the check runs on this node, its first result is due within " + model.Duration(definition.Interval).String()
 }
 
-// FindSourceOn finds the check or trigger that an event path names: first among those on the node, else in the node's
-// namespace
+// FindSourceOn finds the check or trigger that an event path names: among those on the node, else in the node's
+// namespace.
 func FindSourceOn(ctx context.Context, v *view.View, node model.NodeID, in Path) (model.Source, error) {
 	sources := slices.DeleteFunc(v.FindSourcesByName([]string{in.Namespace}, in.Check), func(source model.Source) bool {
 		_, ok := v.Events.Get(node, source) // of a trigger that its Template no longer has
@@ -268,8 +268,7 @@ func conditionVariables() []cel.EnvOption {
 	return options
 }
 
-// conditionActivation provides the values of one event's variables to a CEL condition. It is not safe for concurrent
-// use.
+// conditionActivation gives a CEL condition the values of one event's variables. It is not safe for concurrent use.
 type conditionActivation struct {
 	where     *where.CompiledCondition
 	variables map[string]eventVariable

@@ -79,8 +79,8 @@ type traceBuilder struct {
 	noAgent, stopped bool // no agent is connected; the agent was stopped on purpose
 }
 
-// addTraceLink adds a step with a name and a text to the trace; holds is false if this step is the reason why nothing
-// follows
+// addTraceLink adds a step with a name and a text to the trace; the parameter holds is false if this step is the
+// reason why nothing follows.
 func (c *traceBuilder) addTraceLink(name string, holds bool, format string, args ...any) *v1.Link {
 	c.out.Links = append(c.out.Links, v1.Link{Name: name, Holds: holds, Text: fmt.Sprintf(format, args...)})
 	return &c.out.Links[len(c.out.Links)-1]
@@ -345,7 +345,7 @@ func (c *traceBuilder) addDeliveryLink(d *history.Delivery) {
 	}
 }
 
-// handlerArgument returns the name of a handler as an argument of a command line, with -n outside namespace default.
+// handlerArgument returns the name of a handler as one writes it in a command, with -n outside namespace default.
 func (c *traceBuilder) handlerArgument(h history.HandlerRef) string {
 	if h.Namespace == model.DefaultNamespaceName {
 		return h.Name
@@ -422,7 +422,8 @@ func (c *traceBuilder) addEscalationLink(problem *model.Problem, e *history.Esca
 	}
 }
 
-// holdAt returns a hold that is in force now and still will be when a message of a route about the problem is due; nil: none.
+// holdAt returns a reason why a message of a route about the problem waits now and still will when it is due, or nil
+// if there is none.
 func (c *traceBuilder) holdAt(problem *model.Problem, routeName string, due time.Time) *v1.NotificationHold {
 	for _, h := range notification.ActiveHolds(c.View, problem) {
 		if (h.Until.IsZero() || h.Until.After(due)) && !h.Drop && (h.Kind != string(route.Muted) || h.By == routeName) {
@@ -467,7 +468,8 @@ func (c *traceBuilder) notifiedText(e *history.Escalation, deliveries []history.
 	return strings.Join(parts, ", "), all
 }
 
-// unsentText describes why a handler has accepted none of the deliveries; empty: it accepted one, or has none
+// unsentText describes why a handler has accepted none of the deliveries, or returns "" if it accepted one or has
+// none.
 func unsentText(handler history.HandlerRef, deliveries []history.Delivery) (text string) {
 	for _, d := range deliveries {
 		switch {
@@ -572,7 +574,7 @@ func (c *traceBuilder) eventCommand(verb string) string {
 	return text
 }
 
-// handlerNames converts the handler references that history stores to names with namespace
+// handlerNames converts references to handlers in history rows to names with namespace.
 func handlerNames(refs []history.HandlerRef) (names []route.Name) {
 	for _, ref := range refs {
 		names = append(names, route.Name(ref))

@@ -31,7 +31,7 @@ const (
 	samplesEnd   = "/api/v1/write"
 )
 
-// Options has the dependencies of package inbound.
+// Options has the parts of the server that receive alerts, samples and callbacks.
 type Options struct {
 	// Secret reads the secret of a handler, with which its service signs callbacks; nil: no callbacks.
 	Secret func(context.Context, model.Secret) (string, error)
@@ -63,7 +63,7 @@ func Register(r *op.Routes, o Options) {
 	}
 }
 
-// ignoreHeader returns an answer that sets no header.
+// ignoreHeader returns an answer to an HTTP request without headers of its own.
 func ignoreHeader(answer func(*http.Request, string) error) func(http.Header, *http.Request, string) error {
 	return func(_ http.Header, r *http.Request, address string) error { return answer(r, address) }
 }
@@ -118,7 +118,7 @@ func (c *callbackReceiver) answerCallback(r *http.Request, address string) error
 		spec, ok = c.Directory.Handler(namespace, name)
 	}
 	if !ok || handler.CallbackSecret(spec).IsZero() {
-		return model.Errorf(model.Unauthenticated, "no handler has this callback path").WithHint("use %sNAMESPACE/HANDLER of a handler with pagerduty.callback or opsgenie.callback: docs/handlers.md", callbackPath)
+		return model.Errorf(model.Unauthenticated, "no handler has this callback path; see the URL in muster describe handler").WithHint("use %sNAMESPACE/HANDLER of a handler with pagerduty.callback or opsgenie.callback: docs/handlers.md", callbackPath)
 	}
 	if r.Method != http.MethodPost {
 		return model.Errorf(model.Invalid, "callbacks must use the method POST")

@@ -14,19 +14,19 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/metric"
 )
 
-// Options has the dependencies of package items.
+// Options has the parts of the server from which this package reads items (metrics of Templates).
 type Options struct {
 	// Items returns the items of a node for which values came, by Template and key.
 	Items func(model.NodeID) []metric.ItemState
 }
 
-// itemRequest is one request about items.
+// itemRequest is one API request about items (metrics of Templates).
 type itemRequest struct {
 	op.Request
 	Options
 }
 
-// Register adds the operations about items.
+// Register adds the API operations about items (metrics of Templates).
 func Register(r *op.Routes, o Options) {
 	at := op.NewOperationSet(r, func(q op.Request) *itemRequest { return &itemRequest{q, o} })
 	op.Handle(at, op.Get("listItems", "/api/v1/items", "items", "List items with their last values, by node and key", model.NotFound), access.NeedOn(access.Read, "item"), (*itemRequest).listItems)

@@ -31,18 +31,19 @@ const SearchTimeLimit = 200 * time.Millisecond
 // searchPageRows is the number of rows that a search reads from a store at a time.
 const searchPageRows = 500
 
-// Cursor is the position of a row in a sorted list, stored in page tokens. The zero Cursor is the beginning.
+// Cursor is the place of a row in a sorted list, at which the next page of the list starts. The zero Cursor is the
+// beginning.
 type Cursor struct {
 	Number int64
 	ID     string
 }
 
-// TimeCursor returns the cursor of a row in a list that is sorted by time and then by id.
+// TimeCursor returns the place (cursor) of a row in a list that is sorted by time and then by id.
 func TimeCursor(at time.Time, id int64) Cursor {
 	return Cursor{at.UnixNano(), strconv.FormatInt(id, 10)}
 }
 
-// Time returns the cursor's number as a time: nanoseconds since 1970.
+// Time returns the number in the cursor as a time: nanoseconds since 1970.
 func (c Cursor) Time() time.Time { return time.Unix(0, c.Number) }
 
 // IsZero reports whether the cursor is the start of a list.
@@ -60,7 +61,7 @@ func (c Cursor) IntID() (int64, error) {
 	return id, nil
 }
 
-// String returns the cursor as ParseCursor reads it.
+// String returns the cursor as text, which ParseCursor reads.
 func (c Cursor) String() string { return strconv.FormatInt(c.Number, 10) + "." + c.ID }
 
 // ParseCursor parses a cursor from the text in a page token.
@@ -73,7 +74,7 @@ func ParseCursor(place string) (c Cursor, err error) {
 	return c, nil
 }
 
-// PagedRows describes how to read one page of a list from a store: limit, page token, filter and read function
+// PagedRows describes how to read one page of a list from a database: limit, page token, filter and read function.
 type PagedRows[R any] struct {
 	Limit  int     // rows of a page
 	After  string  // page token of the request
@@ -193,8 +194,8 @@ func (p Period) Validate() error {
 	return nil
 }
 
-// Complete sets a missing end of the period to now and a missing start to a default duration before the end, and
-// validates the period
+// Complete sets a missing end of the period to now and a missing start to a default time before the end, and checks
+// that the start is before the end.
 func (p *Period) Complete(now time.Time, length time.Duration) error {
 	if p.Until.IsZero() || p.Until.After(now) {
 		p.Until = now
@@ -279,7 +280,7 @@ func NewNodeRowFilter(v *view.View, in OfNode) (*Filter, error) {
 	return newFilter(v, &nodeRowConditions, in)
 }
 
-// newFilter compiles the selector and the condition of a request; nil: both are empty.
+// newFilter compiles the label selector and the condition of a request, or returns nil if both are empty.
 func newFilter(v *view.View, l *where.Language, in OfNode) (*Filter, error) {
 	if in.Selector == "" && in.Where == "" {
 		return nil, nil

@@ -118,7 +118,7 @@ type agentState struct {
 	spooling     bool
 }
 
-// agentStateOf returns the state of a node's agent; false: the node has never had one.
+// agentStateOf returns the state of a node's agent; ok is false if the node has never had one.
 func (s *nodeRequest) agentStateOf(id model.NodeID, sum *event.Summary) (a agentState, ok bool) {
 	a.summary, a.id = sum, id
 	a.session, a.connected = s.Agent(id)
@@ -214,7 +214,7 @@ func parseAgentSortKey(text string) (p agentSortKey, err error) {
 	return p, nil
 }
 
-// isWithinVersion reports whether a version matches a version prefix: 1.2.3 matches 1.2.
+// isWithinVersion reports whether a version begins with a version prefix: 1.2.3 begins with 1.2.
 func isWithinVersion(version, wanted string) bool {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(version, "v"), strings.TrimPrefix(wanted, "v"))
 	return ok && (rest == "" || rest[0] == '.')
@@ -257,7 +257,7 @@ func compareVersions(a, b string) int {
 	return cmp.Compare(len(a), len(b))
 }
 
-// countLeadingDigits returns the length of the leading run of digits.
+// countLeadingDigits returns the number of digits at the start of a text.
 func countLeadingDigits(text string) int {
 	n := 0
 	for n < len(text) && text[n] >= '0' && text[n] <= '9' {
@@ -371,7 +371,7 @@ func describeSystem(facts map[string]string) string {
 	return name
 }
 
-// ReasonLinks converts the planner's explanations to steps of a trace, as muster why shows them.
+// ReasonLinks converts the planner's explanations of an assignment to steps of a trace, as muster why shows them.
 func ReasonLinks(list []plan.Explanation) (out []v1.Link) {
 	for _, w := range list {
 		out = append(out, v1.Link{Holds: w.Lands, Text: w.Text, Under: ReasonLinks(w.Under)})
@@ -379,7 +379,7 @@ func ReasonLinks(list []plan.Explanation) (out []v1.Link) {
 	return out
 }
 
-// explainNodeOrigins returns the origins of a node's labels, groups and properties; nil for the server's own node,
+// explainNodeOrigins returns the origins of a node's labels, groups and properties, or nil for the server's own node,
 // which is not declared.
 func (s *nodeRequest) explainNodeOrigins(ctx context.Context, id model.NodeID, n *v1.NodeState) (*v1.NodeOrigins, error) {
 	r, err := s.Intent.Get(ctx, intent.Key{Kind: "Node", Namespace: n.Namespace, Name: n.Name})

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// Options has the dependencies of package nodes.
+// Options has the parts of the server that the operations on nodes and agents use.
 type Options struct {
 	// JoinTokens keeps join tokens; NewJoinToken makes one (pki.Authority.NewToken with the server's addresses).
 	JoinTokens   intent.JoinTokens

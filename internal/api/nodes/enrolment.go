@@ -57,7 +57,7 @@ func HandleEnrolment(r *op.Routes, mux *http.ServeMux, enrol *pki.Enroller) {
 	}))
 }
 
-// boundEnrolment is middleware that limits concurrent enrolment requests and wrong join tokens per network. A right
+// boundEnrolment is middleware that limits concurrent enrolment requests, and wrong join tokens per network. A right
 // token or certificate is cheap to check and never refused, whoever guesses at the same address. name begins the
 // reasons of refusals in the metrics, wrongReason is the one of a wrong attempt. serve calls guessed with the name of
 // a wrong secret, empty where it has none.
@@ -146,7 +146,8 @@ func (s *nodeRequest) createJoinToken(ctx context.Context, in *struct{ Body v1.J
 	return s.newJoinToken(ctx, keep, r.ExpiresIn)
 }
 
-// newJoinToken creates a join token in the name of the caller, which expires after seconds; 0: never.
+// newJoinToken creates a join token in the name of the caller; it expires after this many seconds, or never if
+// seconds is 0.
 func (s *nodeRequest) newJoinToken(ctx context.Context, keep pki.JoinToken, seconds int64) (*op.Body[v1.JoinToken], error) {
 	if err := model.NoteError(keep.Note); err != nil {
 		return nil, err
@@ -174,7 +175,7 @@ func (s *nodeRequest) deleteJoinToken(ctx context.Context, in *op.IDPath) (*op.N
 	if err != nil {
 		return nil, err
 	}
-	err = model.Errorf(model.NotFound, "join token does not exist in the namespaces of the caller")
+	err = model.Errorf(model.NotFound, "this join token does not exist, or belongs to a namespace that you may not see")
 	if !slices.ContainsFunc(list, func(t pki.JoinToken) bool { return t.ID == in.ID && !s.SeesNamespace(t.Namespace) }) {
 		err = s.JoinTokens.Delete(ctx, access.AuthorOf(ctx, "join token deleted"), in.ID)
 	}

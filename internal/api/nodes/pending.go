@@ -75,7 +75,7 @@ func NewPending(r *queue.Registry, now func() time.Time) *Pending {
 	return p
 }
 
-// Ask adds a machine that asks to join to the list of pending machines, or refuses it if the list is full. again is
+// Ask adds a machine that asks to join to the list of waiting machines, or refuses it if the list is full. again is
 // the time until it should ask again.
 func (p *Pending) Ask(key string, request pki.EnrolRequest) (again time.Duration, err error) {
 	if countRequestBytes(&request) > maxMachineBytes {
@@ -141,7 +141,7 @@ func (p *Pending) removeMachine(key string) {
 	delete(p.machines, key)
 }
 
-// listMachines returns the waiting machines, the longest waiting one first; nil: none waits.
+// listMachines returns the waiting machines, the longest waiting one first, or nil if none waits.
 func (p *Pending) listMachines() (out []pendingMachine) {
 	if p == nil {
 		return nil
@@ -172,8 +172,8 @@ func (p *Pending) Len() int {
 // nobody can make a key with the same beginning while one waits, and few enough to compare by eye.
 const minFingerprint = 16
 
-// findMachine returns the pending machine with this name or with this beginning of its key. A name that two machines
-// have is an error.
+// findMachine returns the waiting machine with this name, or with a key that begins with this text. A name that two
+// machines have is an error.
 func (p *Pending) findMachine(which string) (pendingMachine, error) {
 	digits := strings.ToLower(strings.TrimPrefix(which, "sha256:"))
 	var found []pendingMachine
@@ -250,7 +250,7 @@ func (s *nodeRequest) acceptPending(ctx context.Context, in *struct{ Body v1.Pen
 	r.Namespace = cmp.Or(r.Namespace, model.DefaultNamespaceName)
 	if r.Name != "" {
 		if name := intent.NodeName(r.Name); name != r.Name {
-			return nil, model.Errorf(model.Invalid, "%q is not a valid node name: lower-case letters, digits and . _ - between them", r.Name).WithHint("repeat with --name %s", name)
+			return nil, model.Errorf(model.Invalid, "%q is not a valid node name: use lower-case letters and digits, with . _ - between them", r.Name).WithHint("repeat with --name %s", name)
 		}
 		if s.Intent.HasMachine(r.Namespace, r.Name) {
 			return nil, model.Errorf(model.Conflict, "node %s already exists", r.Name).
@@ -321,8 +321,8 @@ func (s *nodeRequest) refusePending(ctx context.Context, in *struct{ Body v1.Pen
 	return op.Answer(v1.Member{Name: name, Key: w.key}), nil
 }
 
-// wrongSecretThrottle limits the number of different wrong tokens and certificates per network. A hundred agents
-// behind one address whose join token was deleted are one attempt.
+// wrongSecretThrottle limits how many different wrong join tokens and certificates one network may send. A hundred
+// agents behind one address whose join token was deleted are one attempt.
 type wrongSecretThrottle struct {
 	*authlimit.Limiter
 	now func() time.Time

@@ -28,7 +28,8 @@ func newTestPending(t *testing.T, settings ...string) (p *Pending, list func() q
 // machineKey returns the key of the n-th test machine.
 func machineKey(n int) string { return fmt.Sprintf("%064x", n) }
 
-// TestPendingMachinesAreBounded sends requests of 10,000 machines from one network: only a bounded number may wait.
+// TestPendingMachinesAreBounded sends requests of 10,000 machines from one network, and expects only a limited number
+// of them to wait.
 func TestPendingMachinesAreBounded(t *testing.T) {
 	p, info, pass := newTestPending(t, "pending=100")
 	refused := 0
@@ -92,8 +93,8 @@ func TestNewPendingMachinesAreThrottled(t *testing.T) {
 	}
 }
 
-// TestPendingMachinesAreFoundByNameOrKey finds waiting machines by name or by the beginning of the key; an ambiguous
-// one is refused.
+// TestPendingMachinesAreFoundByNameOrKey finds waiting machines by name or by the beginning of the key, and expects
+// an error if several match.
 func TestPendingMachinesAreFoundByNameOrKey(t *testing.T) {
 	p, _, pass := newTestPending(t)
 	ask := func(key, name, whence string) time.Duration {

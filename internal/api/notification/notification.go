@@ -100,7 +100,7 @@ func SilenceActive(s *model.SilenceSpec, now time.Time) bool {
 // maxNamedNodes is the number of covered nodes that an answer names.
 const maxNamedNodes = 10
 
-// CoveredNodes counts the nodes of a namespace that a label selector matches, and returns the first names.
+// CoveredNodes counts the nodes of a namespace that a label selector matches, and returns the first names among them.
 func CoveredNodes(v *view.View, namespace string, selector *model.Selector) (covered, all int, first []string, err error) {
 	names, err := route.NodeFunc(namespace, selector)
 	if err != nil {
@@ -128,7 +128,7 @@ func CoveredNodes(v *view.View, namespace string, selector *model.Selector) (cov
 }
 
 // Definition returns the check definition whose handlers, route and pipelines apply now to problems of a source on a
-// node; nil: the source is unknown
+// node, or nil if the source is unknown.
 func Definition(v *view.View, node model.NodeID, source model.Source) *model.CheckDefinition {
 	if source.Check() == model.KeepaliveCheck {
 		return v.Directory.Keepalive(node)
@@ -142,14 +142,14 @@ func Definition(v *view.View, node model.NodeID, source model.Source) *model.Che
 	return nil
 }
 
-// ShowRoutedProblems converts the open problems that a change of routes affects to the API type TakenProblems. Those
-// of namespaces that the caller may not see are left out.
-func ShowRoutedProblems(v *view.View, list []dispatch.AffectedProblems) (out []v1.TakenProblems) {
+// ShowAffectedProblems converts the open problems that go to another route or handler list after a change of routes
+// to the API type AffectedProblems. Those of namespaces that the caller may not see are left out.
+func ShowAffectedProblems(v *view.View, list []dispatch.AffectedProblems) (out []v1.AffectedProblems) {
 	for _, one := range list {
 		if _, ok := v.Directory.NamespaceByName(one.Handlers[0].Namespace); !ok {
 			continue
 		}
-		shown := v1.TakenProblems{Route: one.Route, Problems: one.Problems, Notified: one.Notified, Held: one.Held, At: one.At}
+		shown := v1.AffectedProblems{Route: one.Route, Problems: one.Problems, Notified: one.Notified, Held: one.Held, At: one.At}
 		for _, ref := range one.Handlers {
 			shown.Handlers = append(shown.Handlers, ref.Namespace+"/"+ref.Name)
 		}
@@ -158,8 +158,7 @@ func ShowRoutedProblems(v *view.View, list []dispatch.AffectedProblems) (out []v
 	return out
 }
 
-// DeclaringResource returns the words "the node" or "the check", for the resource that declares the handlers of an
-// event
+// DeclaringResource returns the words "the node" or "the check": the resource that names the handlers of an event.
 func DeclaringResource(check model.CheckID) string {
 	if check == model.KeepaliveCheck {
 		return "the node"

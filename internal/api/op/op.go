@@ -28,7 +28,8 @@ import (
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// Options has the dependencies of Routes. A nil Registry registers no metrics, a nil Logger logs nothing.
+// Options has the parts of the server that all API operations need: access control, audit, limits and metrics. A nil
+// Registry registers no metrics, a nil Logger logs nothing.
 type Options struct {
 	View     *view.View // view that is bound to no namespace
 	Access   *access.Service
@@ -37,7 +38,7 @@ type Options struct {
 	Logger   *slog.Logger
 }
 
-// Routes is the registry of all API operations, with the role that each requires.
+// Routes is the list of all API operations (HTTP routes), with the role that each requires.
 type Routes struct {
 	Access  *access.Service
 	Queues  *queue.Registry
@@ -50,7 +51,7 @@ type Routes struct {
 	needs       map[string]access.Need // by operation id; not written after the last registration
 }
 
-// NewRoutes returns Routes without operations.
+// NewRoutes returns a list of API operations that is empty at first.
 func NewRoutes(o Options) *Routes {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -62,11 +63,11 @@ func NewRoutes(o Options) *Routes {
 	}
 }
 
-// View returns the server's state of all namespaces, without a caller's limits, for alerts and callbacks from other
-// systems
+// View returns the server's state of all namespaces, for alerts and callbacks from other systems, which act for no
+// single caller.
 func (r *Routes) View() *view.View { return r.unboundView }
 
-// Needs returns the permission that each API operation requires, by operation id
+// Needs returns the permission that each API operation requires, keyed by operation id.
 func (r *Routes) Needs() map[string]access.Need { return r.needs }
 
 // Request is one API request, with the part of the server's state that its caller may see. The request type of every
@@ -82,8 +83,8 @@ type OperationSet[R any] struct {
 	make func(Request) R
 }
 
-// NewOperationSet returns an OperationSet, in which the function `make` creates the request value of each call. make
-// creates the R of one request.
+// NewOperationSet returns a set of operations; the function make creates the request value of each call. make creates
+// the R of one request.
 func NewOperationSet[R any](r *Routes, make func(Request) R) OperationSet[R] {
 	return OperationSet[R]{r, make}
 }
@@ -209,7 +210,8 @@ func newOperation(method, id, path, tag, summary string, classes []model.Class) 
 	return o
 }
 
-// ChangesResources adds the HTTP errors of resource changes, such as conflict, to the description of an operation.
+// ChangesResources adds the HTTP errors that a change of resources can have, such as a conflict, to the description
+// of an operation.
 func ChangesResources(o huma.Operation) huma.Operation {
 	for _, class := range []model.Class{model.Conflict, model.Limited, model.Guarded} {
 		o.Errors = append(o.Errors, class.HTTP())
@@ -217,7 +219,7 @@ func ChangesResources(o huma.Operation) huma.Operation {
 	return o
 }
 
-// Body is an answer with a JSON body and no special headers.
+// Body is an answer of an API operation: a JSON body without special headers.
 type Body[T any] struct{ Body T }
 
 // Answer wraps a value as an answer with this JSON body
@@ -269,8 +271,8 @@ func NewUserQuota(queues *queue.Registry, queueName string) *Quota[string] {
 	return NewQuota[string](max(1, int(capacity)/share), 0)
 }
 
-// Enter waits until the request may run; the caller calls `leave` afterwards. Enter refuses the request if the queue
-// is full or ctx ends.
+// Enter waits until the request may run; the caller must call leave at the end of the request. Enter refuses the
+// request if the queue is full or ctx ends.
 func (t *RequestLimiter) Enter(ctx context.Context) (leave func(), refusal *model.Error) {
 	leaveBody, refusal := t.AwaitBody(ctx)
 	if refusal != nil {
@@ -284,7 +286,7 @@ func (t *RequestLimiter) Enter(ctx context.Context) (leave func(), refusal *mode
 	return func() { ended(); leaveBody() }, nil
 }
 
-// AwaitBody waits until the server may read the request's body; the caller calls `leave` at the end of the request.
+// AwaitBody waits until the server may read the request's body; the caller must call leave at the end of the request.
 // The request takes no turn yet, so that a slow body delays nobody.
 func (t *RequestLimiter) AwaitBody(ctx context.Context) (leave func(), refusal *model.Error) {
 	c := access.CallerOf(ctx)
@@ -306,7 +308,7 @@ func (t *RequestLimiter) AwaitBody(ctx context.Context) (leave func(), refusal *
 	return func() { leaveBody(); t.waiting.Leave(); leaveShare() }, nil
 }
 
-// Run waits until a request whose body has been read may run; the caller calls `ended` afterwards
+// Run waits until a request whose body has been read may run; the caller must call ended at its end.
 func (t *RequestLimiter) Run(ctx context.Context) (ended func(), refusal *model.Error) {
 	select {
 	case t.running <- struct{}{}:
@@ -339,14 +341,15 @@ func NewQuota[K comparable](limit, total int) *Quota[K] {
 	return &Quota[K]{limit: limit, total: total, requests: map[K]int{}}
 }
 
-// Enter counts a running request of a key until `leave` is called; ok is false if the key has reached its limit
+// Enter counts a running request of a key (such as a user) until leave is called; ok is false if the key has reached
+// its limit.
 func (q *Quota[K]) Enter(key K) (leave func(), ok bool) {
 	leave, _ = q.enter(key)
 	return leave, leave != nil
 }
 
-// Wait counts a request of a key until `leave` is called, and blocks while the key has too many. It returns the error
-// of ctx.
+// Wait counts a request of a key (such as a user) until leave is called, and blocks while the key has too many
+// requests. It returns the error of ctx.
 func (q *Quota[K]) Wait(ctx context.Context, key K) (leave func(), err error) {
 	for {
 		leave, left := q.enter(key)
@@ -467,7 +470,8 @@ func (q Request) RecordAction(ctx context.Context, action string) error {
 	return nil
 }
 
-// BeginAction writes the start of a longer action to the audit; the returned function `ended` writes its result
+// BeginAction writes the start of a longer action to the audit; the caller calls the returned function ended to add
+// its result.
 func (q Request) BeginAction(ctx context.Context, action, picked, note string) (ended func(outcome string), err error) {
 	end, err := q.Intent.BeginRun(ctx, access.AuthorOf(ctx, action), picked, note)
 	if err != nil {
@@ -481,8 +485,8 @@ func (q Request) BeginAction(ctx context.Context, action, picked, note string) (
 	}, nil
 }
 
-// recordFailedError logs that the audit cannot be written, and returns the error for the caller, whose action is
-// refused.
+// recordFailedError logs that the audit record cannot be written, and returns the error for the caller, whose action
+// is refused.
 func (q Request) recordFailedError(action string, err error) error {
 	q.Logger.Error("refused an action, because the server cannot record the action", "action", action, "err", err)
 	return model.Errorf(model.Unavailable, "%s failed: the server cannot write the audit record now", action).WithHint("see the reason in the server's log; try again")
@@ -494,8 +498,8 @@ func (q Request) logAction(ctx context.Context, action string) {
 	q.Logger.Info("action by hand", "user", c.User, "from", c.Address, "action", action)
 }
 
-// StillAllowed returns a function that reports whether a long request's token still has the rights that it had at the
-// beginning
+// StillAllowed returns a function that reports whether the token of a long request still has the rights that it had
+// at the start.
 func (r *Routes) StillAllowed(request *http.Request) func() bool {
 	token := strings.TrimPrefix(request.Header.Get("Authorization"), "Bearer ")
 	c := access.CallerOf(request.Context())

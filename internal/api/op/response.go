@@ -140,7 +140,8 @@ func TokenRefusalError(err error) *model.Error {
 	return model.Errorf(model.Unauthenticated, "the server cannot check the API token").WithHint("log in: muster login")
 }
 
-// convertHumaError converts huma's own errors, such as a parameter out of range, to the API's JSON error format
+// convertHumaError converts an error of huma (the HTTP framework), such as a parameter out of range, to the API's
+// JSON error format.
 func convertHumaError(_ huma.Context, _ string, v any) (any, error) {
 	theirs, ok := v.(*huma.ErrorModel)
 	if !ok {
@@ -180,7 +181,7 @@ func NewEventStream(w http.ResponseWriter) *EventStream {
 	return &EventStream{w, http.NewResponseController(w)}
 }
 
-// Send writes one message of a type (empty: the default type) with v as JSON.
+// Send writes one message with v as JSON; an empty type means the default type of Server-Sent Events.
 func (e *EventStream) Send(kind string, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// inMemoryListener is a net.Listener for connections within the test process.
+// inMemoryListener is a network listener whose connections stay within the test process.
 type inMemoryListener chan net.Conn
 
-// Accept returns the next connection.
+// Accept returns the next connection that the test has opened.
 func (p inMemoryListener) Accept() (net.Conn, error) {
 	if c, ok := <-p; ok {
 		return c, nil
@@ -29,8 +29,8 @@ func (p inMemoryListener) Close() error { return nil }
 // Addr returns an empty address.
 func (p inMemoryListener) Addr() net.Addr { return &net.UnixAddr{} }
 
-// TestQuietStreamStaysOpen expects a stream without messages to stay open beyond the deadline of one write, also over
-// HTTP/2, where an expired deadline would end it
+// TestQuietStreamStaysOpen expects a stream without messages to stay open for longer than the time limit of one
+// write, also over HTTP/2.
 func TestQuietStreamStaysOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var h2 http.Protocols

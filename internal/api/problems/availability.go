@@ -117,7 +117,7 @@ func statusBefore(changes []history.Entry) pastStatus {
 	return pastStatus{known: true, status: changes[0].Previous, changed: changes[0].Since}
 }
 
-// readOutputAt returns the output that an event had at a past time; empty: it is unknown.
+// readOutputAt returns the output that an event had at a past time, or "" if it is unknown.
 func (s *problemRequest) readOutputAt(ctx context.Context, e *pastEvent, at time.Time) (string, error) {
 	if e.state != nil && !view.TimeOfNanoseconds(e.state.Received).After(at) {
 		return e.state.Output, nil
@@ -287,15 +287,14 @@ func addStatusSeconds(out *v1.Availability, spans []statusSpan) {
 // maxGroupEvents bounds the events of one answer: each one that changed costs a few milliseconds of history.
 const maxGroupEvents = 10_000
 
-// uptimeEdge is a time at which the number of events with known status changes by `known`, and the number of down
-// events by `down`
+// uptimeEdge is a time at which the number of events with a known status, or the number of down events, changes.
 type uptimeEdge struct {
 	at          time.Time
 	known, down int
 }
 
-// eachUptimeInterval calls fn with each time interval, the number of events with a known status in it, and the number
-// of down ones
+// eachUptimeInterval calls fn for each interval of time with the number of events whose status is known in it, and
+// the number of down ones.
 func eachUptimeInterval(edges []uptimeEdge, fn func(from, until time.Time, known, down int)) {
 	slices.SortStableFunc(edges, func(a, b uptimeEdge) int { return a.at.Compare(b.at) })
 	known, down := 0, 0
@@ -394,7 +393,7 @@ func (s *problemRequest) readNodeUptimes(ctx context.Context, filter *events.Fil
 	return nodes, nil
 }
 
-// downCount returns 1 for a status that counts as down (CRITICAL, UNKNOWN), else 0.
+// downCount returns 1 for a status that counts as down (CRITICAL or UNKNOWN), and 0 for any other.
 func downCount(status model.Status) int {
 	if status == model.OK || status == model.Warning {
 		return 0

@@ -32,7 +32,7 @@ func (s *problemRequest) newDeletedPageToken(behind list.Cursor) string {
 	return s.NewPageToken(deletedPagePrefix + behind.String())
 }
 
-// parseDeletedPageToken parses a page token for deleted nodes; false: the token is of another kind.
+// parseDeletedPageToken parses a page token for deleted nodes; ok is false if the token is of another kind.
 func (s *problemRequest) parseDeletedPageToken(token string) (behind list.Cursor, ok bool) {
 	place, err := s.ParsePageToken(token)
 	if place, ok = strings.CutPrefix(place, deletedPagePrefix); !ok || err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// timeline collects everything that happened to one problem, in order of time.
+// timeline collects everything that happened to one problem (status changes, messages, silences), in order of time.
 type timeline struct {
 	*problemRequest
 	problem history.Problem
@@ -138,7 +138,7 @@ func (t *timeline) addDeliveries(ctx context.Context) error {
 	return nil
 }
 
-// textOfOthers returns the text " (with N others)" for a message about several problems.
+// textOfOthers returns the text " (with N others)", which a message about several problems gets in a timeline.
 func textOfOthers(count int) string {
 	if count > 1 {
 		return fmt.Sprintf(" (with %d others)", count-1)

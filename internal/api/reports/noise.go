@@ -44,7 +44,8 @@ type checkNoise struct {
 	lengths []time.Duration
 }
 
-// acknowledgedSource is the key of an acknowledged problem: its node and its source (the check or trigger)
+// acknowledgedSource is the node and the source (the check or trigger) of an acknowledged problem, as the key of a
+// map.
 type acknowledgedSource struct {
 	node   model.NodeID
 	source model.Source
@@ -125,8 +126,8 @@ func (n *noiseReport) countMessages() error {
 	}, n.countMessage)
 }
 
-// countMessage counts a notification as a page to people unless it is about the end or the acknowledgement of a
-// problem
+// countMessage counts a message as one that paged people, unless it is about the end or the acknowledgement of a
+// problem.
 func (n *noiseReport) countMessage(m *history.Message) {
 	again := m.Tells == handler.Reminder
 	if !again && m.Tells != handler.Opened && m.Tells != handler.Summary {
@@ -254,7 +255,7 @@ func (n *noiseReport) findStaleSilences() error {
 	return nil
 }
 
-// missingChecksNote returns a note if none of the checks that a silence names exists; empty: at least one exists.
+// missingChecksNote returns a note if none of the checks that a silence names exists, or "" if at least one exists.
 func (n *noiseReport) missingChecksNote(namespace string, checks []string) string {
 	if len(checks) == 0 {
 		return ""

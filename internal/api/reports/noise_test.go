@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// endlessHistory is a test history store with infinitely many rows, in which each page is full
+// endlessHistory is a test history with infinitely many rows: every page that is read is full.
 type endlessHistory struct {
 	view.History
 	rows map[string]int
@@ -49,7 +49,7 @@ func (a *endlessHistory) Messages(_ context.Context, q history.MessageQuery) ([]
 	return out, nil
 }
 
-// Marks returns a full page of generated history entries.
+// Marks returns a full page of generated history entries about flapping and acknowledgements.
 func (a *endlessHistory) Marks(_ context.Context, q history.EntryQuery) ([]history.Entry, error) {
 	out := make([]history.Entry, q.Limit)
 	for i, from := 0, a.countPageRows("marks", q.Limit, q.Before, fmt.Sprint(q.BeforeID)); i < len(out); i++ {

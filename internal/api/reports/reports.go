@@ -53,7 +53,7 @@ func (s *reportRequest) completePeriod(ctx context.Context, in *ReportInput, len
 	return in.Period.Complete(s.Now(), length)
 }
 
-// reportShadow returns the notifications that shadow namespaces (which notify nobody) would have sent.
+// reportShadow returns the notifications that namespaces in shadow mode (which notify nobody) would have sent.
 func (s *reportRequest) reportShadow(ctx context.Context, in *struct {
 	ReportInput
 	list.Where
@@ -128,7 +128,7 @@ func (s *reportRequest) showShadowMessage(m *history.Message) v1.ShadowMessage {
 // handlerName formats the name of a handler as NAMESPACE/NAME.
 func handlerName(h history.HandlerRef) string { return strings.TrimPrefix(h.Namespace+"/"+h.Name, "/") }
 
-// Options has the dependencies of package reports.
+// Options has the parts of the server from which reports are made.
 type Options struct {
 	Retention time.Duration // time for which history is kept; 0: unknown
 }

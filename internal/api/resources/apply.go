@@ -93,7 +93,7 @@ func (s *resourceRequest) applyResources(ctx context.Context, in *struct{ RawBod
 		resources[i] = s.setDefaultNamespace(resources[i], r.Namespace)
 	}
 	if len(resources) == 0 && !r.Prune {
-		return nil, model.Errorf(model.Invalid, "field resources: the list is empty").WithHint("expected at least one")
+		return nil, model.Errorf(model.Invalid, "field resources: the list is empty, expected at least one resource").WithHint("expected at least one")
 	}
 	expect, err := s.expectedRevisions(r.Expect, resources)
 	if err != nil {
@@ -125,22 +125,22 @@ func (s *resourceRequest) changeResources(
 			applied, err = change()
 			return s.receiverEdits(applied, resources), err
 		})
-		routed.Taken = notification.ShowRoutedProblems(s.View, taken)
+		routed.Taken = notification.ShowAffectedProblems(s.View, taken)
 	}
 	if err != nil {
 		return v1.Applied{}, err
 	}
 	if edits := s.receiverEdits(applied, resources); dryRun && edits != nil && s.PreviewRouting != nil {
 		taken, late := s.PreviewRouting(ctx, dispatch.RoutingChange{OnlyNew: onlyNew}, edits)
-		routed = v1.RoutingEffect{Taken: notification.ShowRoutedProblems(s.View, taken), TakenLate: late}
+		routed = v1.RoutingEffect{Taken: notification.ShowAffectedProblems(s.View, taken), TakenLate: late}
 	}
 	out := Applied(s.View, applied, dryRun, resources)
 	out.RoutingEffect = routed
 	return out, nil
 }
 
-// receiverEdits returns the routes and the handler lists (of checks, nodes and namespaces) that a change has edited;
-// nil: none.
+// receiverEdits returns the routes and the handler lists (of checks, nodes and namespaces) that a change has edited,
+// or nil if it edited none.
 func (s *resourceRequest) receiverEdits(applied intent.ApplyResult, resources []model.Resource) *dispatch.ReceiverEdits {
 	byKey := map[intent.Key]model.Spec{}
 	for i := range resources {
@@ -191,7 +191,7 @@ func (s *resourceRequest) expectedRevisions(list []v1.Expected, resources []mode
 			return nil, err
 		}
 		if !applied[key] {
-			return nil, model.Errorf(model.Invalid, "field expect: %s is not one of the applied resources", key)
+			return nil, model.Errorf(model.Invalid, "field expect: %s is not one of the resources in this request", key)
 		}
 		out[key] = e.Revision
 	}
@@ -343,7 +343,7 @@ func effectOf(v *view.View, r *model.Resource, l intent.Placement, changed bool)
 }
 
 // mustRedact reports whether the answer must hide the secrets in these resources, because the caller may not change
-// all of them
+// all of them.
 func mustRedact(ctx context.Context, resources []model.Resource) bool {
 	return slices.ContainsFunc(resources, func(r model.Resource) bool { return !access.MayChange(ctx, intent.KeyOf(&r).Namespace) })
 }
@@ -488,21 +488,21 @@ func splitETags(header string) (list []string) {
 	return list
 }
 
-// ifMatchHolds reports whether the header If-Match contains a resource's ETag. The comparison is strong: a weak tag
-// never matches.
+// ifMatchHolds reports whether the header If-Match (change only this version) contains the ETag of the resource's
+// present version. The comparison is strong: a weak tag never matches.
 func ifMatchHolds(header, tag string) bool {
 	list := splitETags(header)
 	return slices.Contains(list, "*") || slices.Contains(list, tag)
 }
 
-// ifNoneMatchHolds reports whether the header If-None-Match does not contain a resource's ETag. The comparison is
-// weak: W/ is ignored.
+// ifNoneMatchHolds reports whether the header If-None-Match (only if another version) does not contain the ETag of
+// the resource's present version. The comparison is weak: W/ is ignored.
 func ifNoneMatchHolds(header, tag string) bool {
 	return !slices.ContainsFunc(splitETags(header), func(t string) bool { return t == "*" || strings.TrimPrefix(t, "W/") == tag })
 }
 
-// expectedRevision returns the revision that a resource must have according to If-Match and If-None-Match; 0: it must
-// not exist. conditional is false where the request has no condition.
+// expectedRevision returns the revision that a resource must have by the headers If-Match and If-None-Match; 0 means
+// that it must not exist. conditional is false where the request has no condition.
 func (s *resourceRequest) expectedRevision(ctx context.Context, key intent.Key, in ChangeInput) (revision int64, conditional bool, err error) {
 	if in.IfMatch == "" && in.IfNoneMatch == "" {
 		return 0, false, nil

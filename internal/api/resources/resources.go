@@ -61,7 +61,7 @@ func jsonContent(schema *huma.Schema) map[string]*huma.MediaType {
 // maxApplyBodyBytes bounds the body of an apply, in bytes.
 const maxApplyBodyBytes = 32 << 20
 
-// registerResources registers the operations apply, delete, list of kinds and audit.
+// registerResources registers the operations apply, delete, list of kinds, and audit.
 func registerResources(at resourceOperations, limiters applyLimiters) {
 	apply := op.Post("apply", "/api/v1/apply", "resources", "Create or change many resources in one transaction")
 	apply.MaxBodyBytes = maxApplyBodyBytes
@@ -162,7 +162,8 @@ type NameGet struct {
 	IfNoneMatch string `header:"If-None-Match"`
 }
 
-// ChangeInput has the parameters of every change of one resource.
+// ChangeInput has the parameters that every change of one resource accepts: reason, dry run, and limit of affected
+// nodes.
 type ChangeInput struct {
 	Message     string `query:"message" maxLength:"1000" doc:"Reason for the change, for the record."`
 	DryRun      bool   `query:"dryRun" doc:"Report the effect without changing anything."`
@@ -172,7 +173,8 @@ type ChangeInput struct {
 	IfNoneMatch string `header:"If-None-Match" doc:"*: the resource must not exist; ETags: the resource must have none of them."`
 }
 
-// changeOptions converts the parameters of a change request to options for the store of declared resources (intent)
+// changeOptions converts the parameters of a change request to options for the database of declared resources
+// (intent).
 func (s *resourceRequest) changeOptions(ctx context.Context, key intent.Key, in ChangeInput) (intent.ApplyOptions, error) {
 	o := intent.ApplyOptions{DryRun: in.DryRun, Yes: in.Yes, MaxAffected: in.MaxAffected}
 	revision, conditional, err := s.expectedRevision(ctx, key, in)
@@ -289,7 +291,7 @@ func (s *resourceRequest) listResources(ctx context.Context, k kind.Kind, in *li
 	return op.Answer(out), nil
 }
 
-// selectableLabels returns the labels of a resource against which a label selector is compared.
+// selectableLabels returns the labels of a resource that a label selector compares.
 func (s *resourceRequest) selectableLabels(r *model.Resource) map[string]string {
 	if r.Kind == "Node" && r.Status != nil {
 		return s.Directory.NodeLabels(model.NodeID(r.Status.ID))
@@ -306,14 +308,14 @@ func (s *resourceRequest) listKinds(context.Context, *op.NoParameters) (*op.Body
 	return op.Answer(out), nil
 }
 
-// Archives is the interface to the stored archives of Assets (programs that checks and handlers use)
+// Archives stores the archives of Assets (programs that checks and handlers use) on the server.
 type Archives interface {
 	// Put stores the bytes of r if sum is their SHA-512. They are durable when it returns.
 	Put(sum [64]byte, r io.Reader) (size int64, err error)
 	State(sum [64]byte) v1.Archive
 }
 
-// Options has the dependencies of package resources.
+// Options has the parts of the server that the operations on declared resources use.
 type Options struct {
 	Archives Archives // nil: none
 	// ChangeRouting runs a change that may change routes, and returns the open problems that it concerns; nil: no dispatcher

@@ -146,15 +146,15 @@ func (s *routingRequest) endSilence(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// Handlers is the interface that sends test notifications, notifies handlers of open problems, and sends dead letters
-// again; *dispatch.Dispatcher implements it
+// Handlers sends test notifications, notifies handlers of open problems, and sends dead letters again;
+// *dispatch.Dispatcher implements it.
 type Handlers interface {
 	Try(ctx context.Context, handler history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (dispatch.HandlerTest, error)
 	NotifyOpen(ctx context.Context, problem, by string) (taken []dispatch.AffectedProblems, late bool)
 	Replay(ctx context.Context, handler history.HandlerRef, q history.ReplayQuery) (history.ReplayCounts, error)
 }
 
-// Options has the dependencies of package routing.
+// Options has the parts of the server that the operations on handlers, silences and routes use.
 type Options struct {
 	Handlers Handlers
 	// InForce waits until the server uses all stored resources, so that an answer about a silence describes what comes
@@ -323,5 +323,5 @@ func (s *routingRequest) notifyEvent(ctx context.Context, in *struct {
 		return nil, err
 	}
 	taken, late := s.Handlers.NotifyOpen(ctx, st.Problem.ID, access.CallerOf(ctx).User)
-	return op.Answer(v1.RoutingEffect{Taken: notification.ShowRoutedProblems(s.View, taken), TakenLate: late}), nil
+	return op.Answer(v1.RoutingEffect{Taken: notification.ShowAffectedProblems(s.View, taken), TakenLate: late}), nil
 }

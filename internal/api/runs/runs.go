@@ -37,7 +37,7 @@ const (
 	turnGrace       = time.Minute      // a check may wait this long for its turn on the node
 )
 
-// runTask is a validated request to run a check or a command on nodes now.
+// runTask is a request, already validated, to run a check or a command on nodes now.
 type runTask struct {
 	nodes             []model.NodeID
 	check             model.CheckID // check to run; zero: the task runs a command
@@ -164,7 +164,7 @@ func (s *runRequest) selectTaskNodes(ctx context.Context, o *runTask, ns string,
 		most = max(50, len(s.Directory.Nodes(""))/5)
 	}
 	if len(o.nodes) > most && !r.Yes {
-		return model.Errorf(model.Guarded, "the run would start on %d nodes; more than %d need --yes", len(o.nodes), most).
+		return model.Errorf(model.Guarded, "the check or command would run on %d nodes; more than %d need --yes", len(o.nodes), most).
 			WithHint("list the nodes: muster get nodes; then repeat the command with --yes or --max-affected %d", len(o.nodes))
 	}
 	return nil
@@ -225,8 +225,8 @@ func targetsText(t *model.Targets) string {
 	return strings.Join(list, ", ")
 }
 
-// Runs is the interface that starts the runs of one request on agents and receives their answers. Close cancels the
-// runs that have not ended.
+// Runs starts the runs of one request on the agents, and receives their answers. Close cancels the runs that have not
+// ended.
 type Runs interface {
 	Ask(node model.NodeID, run wire.Run) error
 	Wake() <-chan struct{}
@@ -235,7 +235,7 @@ type Runs interface {
 	Close()
 }
 
-// Options has the dependencies of package runs.
+// Options has the parts of the server that run checks and commands on nodes.
 type Options struct {
 	New func() Runs // creates the runs of one request
 }

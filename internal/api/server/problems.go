@@ -24,7 +24,7 @@ type problemSummary struct {
 	routed map[string]bool // namespaces in which every problem has a recipient
 }
 
-// problemGroup is the check or trigger, and the status, by which muster status groups problems into one line.
+// problemGroup is a check or trigger with a status; muster status shows all problems of both in one line.
 type problemGroup struct {
 	source model.Source
 	status model.Status
@@ -113,8 +113,8 @@ func (p *problemSummary) add(st *event.State) {
 	c.examples = c.examples[:min(len(c.examples), maxExamples)]
 }
 
-// countHandled counts a problem that is acknowledged, silenced, in maintenance or caused by another one; false: it is
-// none of these
+// countHandled counts a problem that is acknowledged, silenced, in maintenance or caused by another one; it returns
+// false for any other problem.
 func (p *problemSummary) countHandled(st *event.State) bool {
 	if st.Problem.Ack.Active(p.Now()) {
 		p.out.Handled.Acknowledged++
@@ -138,7 +138,7 @@ func (p *problemSummary) countHandled(st *event.State) bool {
 	return false
 }
 
-// addUnnotified counts a problem of which no handler is notified.
+// addUnnotified counts an open problem that no handler is notified of.
 func (p *problemSummary) addUnnotified(st *event.State) {
 	namespace, _ := p.Directory.NamespaceName(st.Namespace)
 	all, known := p.routed[namespace]

@@ -145,7 +145,7 @@ func (s *serverRequest) countBuiltinEvents() (sum uint64) {
 // maxRecentChanges is the greatest number of changes that the status counts for the last hour.
 const maxRecentChanges = 200
 
-// Options has the dependencies of package server.
+// Options has the parts of the server whose state muster status shows.
 type Options struct {
 	// Describe fills in the state of the server itself: Server, Started, Connected, Journal, Reactions and Warnings.
 	Describe func() v1.Status
@@ -183,7 +183,7 @@ func (s *serverRequest) nodeNames(ids []model.NodeID, asked string) []string {
 	return names
 }
 
-// addStoppedNodes adds to the status the nodes whose agent was stopped intentionally and has not connected again
+// addStoppedNodes adds to the status the nodes whose agent was stopped on purpose and has not connected again.
 func (s *serverRequest) addStoppedNodes(namespace string, out *v1.Status) {
 	away := slices.DeleteFunc(s.Directory.Nodes(namespace), s.Connected)
 	mayGo := map[model.NodeID]bool{}

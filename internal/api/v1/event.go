@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Names has the names of a status and a severity, which answers contain in addition to the numbers
+// Names has the names of a status and a severity, which answers contain in addition to the numbers.
 type Names struct {
 	StatusName   string `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN" doc:"Names of status 0, 1, 2 and 3."`
 	SeverityName string `json:"severityName" enum:"not classified,information,warning,average,high,disaster" doc:"Names of severity 0 to 5."`
@@ -81,7 +81,7 @@ type EventFilter struct {
 	After     string
 }
 
-// RowFilter selects the rows of a list by a label selector and a CEL condition
+// RowFilter selects the rows of a list by a label selector and a condition (CEL expression).
 type RowFilter struct {
 	Selector string // label selector, over the labels of the row's node or of the row
 	Where    string // CEL over row, and over node where the row has one
@@ -113,7 +113,7 @@ type ProblemList struct {
 	Next  string    `json:"next,omitempty"`
 }
 
-// Entry is one entry in the history of an event.
+// Entry is one entry in the history of an event, such as a change of its status.
 type Entry struct {
 	At         time.Time     `json:"at"`
 	Executed   time.Time     `json:"executed"`
@@ -452,7 +452,7 @@ type Timeline struct {
 	Definition *Definition `json:"definition,omitempty" doc:"Texts of the check or trigger for people, as declared now."`
 }
 
-// Moment is one entry in the timeline of a problem, such as a notification
+// Moment is one entry in the timeline of a problem, such as a notification, with its time.
 type Moment struct {
 	At   time.Time `json:"at"`
 	Kind string    `json:"kind" doc:"In words: opened, notified, escalated, reminded, not notified, waits, silenced, silence ended, acknowledged, closed, …"`

@@ -33,7 +33,7 @@ type AgentSession struct {
 	Stats              *AgentStats `json:"stats,omitempty" doc:"Last statistics of the agent; the first arrive some seconds after the session's start."`
 }
 
-// IdleUnit is a check or Template that is assigned to a node but does not run on it
+// IdleUnit is a check or Template that is assigned to a node but does not run on it, with the reason.
 type IdleUnit struct {
 	ID     model.UnitID `json:"id"`
 	Name   string       `json:"name"`
@@ -105,7 +105,8 @@ type Pending struct {
 	Returns   *Returning        `json:"returns,omitempty" doc:"Former node of the machine, from a certificate of this server."`
 }
 
-// Returning identifies a pending machine as a former node that the server lost when an older backup was restored
+// Returning identifies a waiting machine as a former node, which the server has lost because an older backup was
+// restored.
 type Returning struct {
 	UID       string    `json:"uid"`
 	Namespace string    `json:"namespace" doc:"Namespace that the machine reports."`
@@ -132,7 +133,7 @@ type PendingReturning struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// Returned is the outcome of accepting all machines that were nodes before
+// Returned is the result of accepting all waiting machines that were nodes of this server before.
 type Returned struct {
 	Items []Member      `json:"items"`
 	Left  []NotAccepted `json:"left" doc:"Machines that still wait."`
@@ -152,7 +153,7 @@ type PendingRefuse struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Reason, which the machine gets too."`
 }
 
-// Member is a machine that a person has accepted as a node or refused. A refused machine has no UID.
+// Member is a machine that a person has accepted as a node, or refused. A refused machine has no UID.
 type Member struct {
 	Name      string `json:"name"`
 	Namespace string `json:"namespace,omitempty"`

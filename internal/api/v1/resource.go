@@ -23,7 +23,7 @@ type ApplyRequest struct {
 	Expect      []Expected        `json:"expect,omitempty" maxItems:"10000" doc:"Refuse the whole change (412) if one of these resources has changed: If-Match for many."`
 }
 
-// Expected is the revision that a resource must have for an apply to succeed
+// Expected is the revision that a resource must have, so that an apply changes it.
 type Expected struct {
 	Ref
 	Revision int64 `json:"revision" minimum:"0" doc:"status.revision at the time of reading; 0: the resource must not exist."`
@@ -55,14 +55,14 @@ type Applied struct {
 	RoutingEffect
 }
 
-// RoutingEffect lists the open problems that get another route or handler list by a change of resources
+// RoutingEffect lists the open problems that get another route or handler list by a change of resources.
 type RoutingEffect struct {
-	Taken     []TakenProblems `json:"taken,omitempty" doc:"Open problems that the changed routes and handler lists concern, or would concern after a dry run."`
-	TakenLate bool            `json:"takenLate,omitempty" doc:"History is behind: open problems are notified when it has caught up, and their number is unknown."`
+	Taken     []AffectedProblems `json:"taken,omitempty" doc:"Open problems that the changed routes and handler lists concern, or would concern after a dry run."`
+	TakenLate bool               `json:"takenLate,omitempty" doc:"History is behind: open problems are notified when it has caught up, and their number is unknown."`
 }
 
-// TakenProblems counts the open problems that a change of resources moved to one route or handler list
-type TakenProblems struct {
+// AffectedProblems counts the open problems that a change of resources moved to one route or handler list.
+type AffectedProblems struct {
 	Route    string    `json:"route,omitempty" doc:"NAMESPACE/NAME; absent: a check, node or namespace names the handlers."`
 	Handlers []string  `json:"handlers" doc:"NAMESPACE/NAME of the handlers of the first step."`
 	Problems int       `json:"problems"`
@@ -71,14 +71,14 @@ type TakenProblems struct {
 	At       time.Time `json:"at,omitzero" doc:"Time of the one message about the others; absent: there is none, or the change is a dry run."`
 }
 
-// Refused is the reason for which the server would refuse an apply that was sent as a dry run
+// Refused is the reason for which the server would refuse an apply that was sent as a dry run.
 type Refused struct {
 	Class  string `json:"class" doc:"Class as in type of an error: guarded, conflict."`
 	Detail string `json:"detail"`
 	Hint   string `json:"hint,omitempty"`
 }
 
-// Outcome is the result of an apply or a deletion for one resource
+// Outcome is the result of an apply or a deletion for one resource: created, changed, unchanged or deleted.
 type Outcome struct {
 	Kind      string   `json:"kind"`
 	Namespace string   `json:"namespace,omitempty"`
@@ -177,7 +177,7 @@ const (
 	RunSummary = "summary" // the counts over all nodes; the last line
 )
 
-// RunLine is one line of the streamed answer to a RunRequest: a piece of output or the final result of one node
+// RunLine is one line of the streamed answer to a RunRequest: a piece of output, or the result of one node.
 type RunLine struct {
 	Type       string        `json:"type" enum:"started,output,done,refused,lost,summary"`
 	Node       string        `json:"node,omitempty"`
@@ -189,7 +189,7 @@ type RunLine struct {
 	Summary    *RunCounts    `json:"summary,omitempty"`
 }
 
-// RunCounts counts the nodes by the result of their run
+// RunCounts counts the nodes of a run by their result.
 type RunCounts struct {
 	Nodes    int `json:"nodes"`
 	OK       int `json:"ok"`

@@ -9,14 +9,14 @@ type SeriesResult struct {
 	Warnings   []string        `json:"warnings,omitempty"`
 }
 
-// SeriesRow is one series of a result.
+// SeriesRow is one series (labels with values) of a query's result.
 type SeriesRow struct {
 	Metric map[string]string `json:"metric"`
 	Value  SeriesPoint       `json:"value,omitzero"`   // at one time
 	Values []SeriesPoint     `json:"values,omitempty"` // over a period
 }
 
-// SeriesPoint is a value with its time.
+// SeriesPoint is one value of a series with its time.
 type SeriesPoint struct {
 	Seconds float64
 	Value   string

@@ -47,8 +47,8 @@ type Status struct {
 	Warnings    []string          `json:"warnings,omitempty"`
 }
 
-// Handled counts open problems that need no attention: acknowledged, silenced, in maintenance, or caused by another
-// problem. They do not make the fleet unwell.
+// Handled counts open problems that need nobody's attention: acknowledged, silenced, in maintenance, or caused by
+// another problem. They do not make the fleet unwell.
 type Handled struct {
 	Acknowledged uint64 `json:"acknowledged,omitempty"`
 	Silenced     uint64 `json:"silenced,omitempty"`
@@ -56,7 +56,7 @@ type Handled struct {
 	Dependent    uint64 `json:"dependent,omitempty" doc:"A dependency has a problem, such as the switch in front of the node."`
 }
 
-// Sum returns the number of acknowledged, silenced, maintained and dependent problems together
+// Sum returns the sum of acknowledged, silenced, maintained and dependent problems.
 func (h Handled) Sum() uint64 { return h.Acknowledged + h.Silenced + h.Maintenance + h.Dependent }
 
 // Unnotified counts open problems about which no route and no handler notifies anybody
@@ -94,7 +94,7 @@ type NodeFault struct {
 	Examples []string `json:"examples" doc:"Some of the nodes."`
 }
 
-// Unsent has the number of notifications that wait to be sent by one handler
+// Unsent has the number of messages to one handler that wait to be sent.
 type Unsent struct {
 	Namespace string    `json:"namespace"`
 	Handler   string    `json:"handler"`
@@ -112,7 +112,7 @@ type LastHour struct {
 	Changes int `json:"changes" doc:"Number of changes of resources by people."`
 }
 
-// ByStatus counts events by status, such as OK and CRITICAL
+// ByStatus has one number of events for each status, such as OK and CRITICAL.
 type ByStatus struct {
 	OK       uint64 `json:"ok"`
 	Warning  uint64 `json:"warning"`
@@ -125,7 +125,7 @@ func ByStatusOf(n [4]uint64) ByStatus {
 	return ByStatus{OK: n[model.OK], Warning: n[model.Warning], Critical: n[model.Critical], Unknown: n[model.Unknown]}
 }
 
-// Journal is the state of the journal, as muster status shows it.
+// Journal is the state of the journal (the server's append-only log), as muster status shows it.
 type Journal struct {
 	SizeBytes     int64  `json:"sizeBytes"`
 	FreeBytes     int64  `json:"freeBytes,omitempty" doc:"Free space on the journal's disk."`
@@ -136,7 +136,7 @@ type Journal struct {
 	Blocked       string `json:"blocked,omitempty"`
 }
 
-// Reactions is the delay of the dispatcher (which writes history and notifications) behind the journal
+// Reactions is the delay of the dispatcher (which writes history and notifications) behind the journal.
 type Reactions struct {
 	Waiting       int64   `json:"waiting" doc:"Changes in memory that history has not recorded yet."`
 	BehindSeconds float64 `json:"behindSeconds,omitempty" doc:"Age of the oldest change that history has not recorded."`
@@ -281,7 +281,7 @@ type Error struct {
 	Errors []FieldError `json:"errors,omitempty"`
 }
 
-// FieldError is one invalid field of a request.
+// FieldError is the error in one field of a request.
 type FieldError struct {
 	Message  string `json:"message"`
 	Location string `json:"location,omitempty" doc:"For example query.limit or body.resources."`
@@ -296,7 +296,7 @@ func (e *Error) GetStatus() int { return e.Status }
 // ContentType returns the media type of errors.
 func (e *Error) ContentType(string) string { return "application/problem+json" }
 
-// AsModel converts an API error to an error of package model with the same class, such as NotFound
+// AsModel converts an API error to an error of package model with the same class, such as NotFound.
 func (e *Error) AsModel() *model.Error {
 	class := model.ClassOfHTTP(e.Status)
 	text := e.Detail

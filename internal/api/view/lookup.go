@@ -96,7 +96,8 @@ func (v *View) DeclaresSource(s model.Source) bool {
 	return unit != nil && unit.Definition.AsTemplate() != nil && unit.Definition.AsTemplate().Trigger(s.Instance) != nil
 }
 
-// Definition returns the texts for people that the check or trigger of an event declares now; nil: it has none.
+// Definition returns the display name and texts that the check or trigger of an event declares now, or nil if it has
+// none.
 func (v *View) Definition(s model.Source) *v1.Definition {
 	unit := v.Directory.SourceUnit(s)
 	if unit == nil {
@@ -124,8 +125,8 @@ func (v *View) SourceTitle(s model.Source) string {
 	return s.Title(name)
 }
 
-// RelativeName returns a node's name, preceded by the node's namespace if that is not the namespace in the argument;
-// #ID: the node is being deleted
+// RelativeName returns a node's name, with its namespace in front if that is not the given namespace, or #ID while
+// the node is being deleted.
 func (v *View) RelativeName(namespace string, id model.NodeID) string {
 	own, name, ok := v.Directory.NodeName(id)
 	switch {
@@ -298,7 +299,7 @@ func (v *View) Namespaces(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// OpenProblem returns the open problem of a check on a node, with its current severity; nil: none
+// OpenProblem returns the open problem of a check on a node, with its present severity, or nil if there is none.
 func (v *View) OpenProblem(node model.NodeID, check model.CheckID) *model.Problem {
 	st, _ := v.Events.Get(node, model.CheckSource(check))
 	return st.ProblemNow()

@@ -15,8 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// namespaceScope is the set of namespaces that a caller may see whose roles are bound to single namespaces. View.For
-// wraps every store with a scope.
+// namespaceScope is the set of namespaces that the caller may see; a caller with a role in all namespaces has none.
+// View.For wraps every store with a scope.
 //
 // Resources of namespace shared reach all nodes, so definitions of its checks and members of its
 // groups are visible, as far as nodes of the scope have them; resources of namespace shared are not.
@@ -31,8 +31,8 @@ func (x *namespaceScope) includesNamespace(namespace string) bool {
 	return slices.Contains(x.namespaces, namespace)
 }
 
-// showsDefinitionsOf reports whether the caller may see the checks and groups of a namespace: a namespace of the
-// caller, or "shared"
+// showsDefinitionsOf reports whether the caller may see the checks and groups of a namespace: one of the caller's, or
+// "shared".
 func (x *namespaceScope) showsDefinitionsOf(namespace string) bool {
 	return namespace == model.SharedNamespaceName || x.includesNamespace(namespace)
 }
@@ -94,8 +94,8 @@ func (d scopedDirectory) visibleNodes(ids []model.NodeID) []model.NodeID {
 	return slices.DeleteFunc(ids, func(id model.NodeID) bool { return d.visibleNode(id) == 0 })
 }
 
-// nodesInScope calls fn with a namespace, or with each namespace that the caller may see, and returns the collected
-// nodes, sorted
+// nodesInScope calls fn with a namespace, or with each one that the caller may see, and returns the nodes that fn
+// returned, sorted.
 func (d scopedDirectory) nodesInScope(namespace string, fn func(string) []model.NodeID) (ids []model.NodeID) {
 	for _, one := range d.namespaces {
 		if namespace == "" || namespace == one {
@@ -197,7 +197,7 @@ func (d scopedDirectory) Select(namespace string, t *model.Targets) ([]model.Nod
 	return d.visibleNodes(ids), err
 }
 
-// CheckByName finds a check that the caller may see by name, but no built-in check
+// CheckByName finds a check by name that the caller may see, but no built-in check.
 func (d scopedDirectory) CheckByName(namespace, name string) (model.CheckID, bool) {
 	if !d.showsDefinitionsOf(namespace) {
 		return 0, false
@@ -205,7 +205,7 @@ func (d scopedDirectory) CheckByName(namespace, name string) (model.CheckID, boo
 	return d.all.CheckByName(namespace, name)
 }
 
-// UnitByName finds a Template or Directive that the caller may see by name
+// UnitByName finds a Template or Directive by name that the caller may see.
 func (d scopedDirectory) UnitByName(kind, namespace, name string) (model.UnitID, bool) {
 	if !d.showsDefinitionsOf(namespace) {
 		return 0, false
@@ -263,7 +263,7 @@ func (d scopedDirectory) Faults(namespace string) (list []plan.Fault, nodes int)
 	return list, nodes
 }
 
-// Keepalive returns the keepalive check of a node that the caller may see; nil: none
+// Keepalive returns the keepalive check of a node that the caller may see, or nil if it has none.
 func (d scopedDirectory) Keepalive(id model.NodeID) *model.CheckDefinition {
 	if d.visibleNode(id) == 0 {
 		return nil

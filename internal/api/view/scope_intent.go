@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// scopedIntent reads and changes resources, limited to the namespaces that the caller may see.
+// scopedIntent reads and changes declared resources, limited to the namespaces that the caller may see.
 type scopedIntent struct {
 	all Intent
 	*namespaceScope
@@ -69,7 +69,7 @@ func (i scopedIntent) checkWritable(r *model.Resource) error {
 }
 
 // fieldReachingBeyondNamespace returns the first field of a resource that affects more than its namespace, such as a
-// command on the server; empty: none.
+// command on the server, or "" if there is none.
 func fieldReachingBeyondNamespace(r *model.Resource) string {
 	switch spec := r.Spec.(type) {
 	case *model.PropertySpec:
@@ -141,7 +141,8 @@ func (i scopedIntent) ListTombstones() []intent.TombstoneEntry {
 	return slices.DeleteFunc(i.all.ListTombstones(), func(g intent.TombstoneEntry) bool { return !i.includesNamespace(g.Namespace) })
 }
 
-// LiftTombstone deletes the record of a retired or refused machine of a namespace that the caller may see
+// LiftTombstone deletes the record (tombstone) of a retired or refused machine, which may then join again, in a
+// namespace that the caller may see.
 func (i scopedIntent) LiftTombstone(ctx context.Context, by intent.Actor, id string) error {
 	if !slices.ContainsFunc(i.ListTombstones(), func(g intent.TombstoneEntry) bool { return g.ID == id }) {
 		return intent.ErrNoTombstone(id)
@@ -286,7 +287,7 @@ func (h scopedHistory) Entries(ctx context.Context, q history.EntryQuery) ([]his
 	return h.all.Entries(ctx, q)
 }
 
-// Marks returns the history entries about flapping and acknowledgements in the namespaces that the caller may see
+// Marks returns the history entries about flapping and acknowledgements in the namespaces that the caller may see.
 func (h scopedHistory) Marks(ctx context.Context, q history.EntryQuery) ([]history.Entry, error) {
 	q.Namespaces = h.namespaces
 	return h.all.Marks(ctx, q)
@@ -324,7 +325,7 @@ func (h scopedHistory) Deliveries(ctx context.Context, problem string) ([]histor
 	return h.all.Deliveries(ctx, problem)
 }
 
-// EscalationsOf returns the escalations of a problem that the caller may see
+// EscalationsOf returns the escalations (progress on routes) of a problem that the caller may see.
 func (h scopedHistory) EscalationsOf(ctx context.Context, problem string) ([]history.Escalation, error) {
 	if ok, err := h.isProblemInScope(ctx, problem); !ok {
 		return nil, err
@@ -333,7 +334,7 @@ func (h scopedHistory) EscalationsOf(ctx context.Context, problem string) ([]his
 }
 
 // AlsoProblems returns nothing, because only callbacks of other systems use it, and these are not limited to
-// namespaces
+// namespaces.
 func (h scopedHistory) AlsoProblems(context.Context, string) ([]string, error) { return nil, nil }
 
 // CountProblems counts the problems that opened and closed since a time, in the namespaces that the caller may see

@@ -34,8 +34,8 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 )
 
-// View gives an API request access to the part of the server's state that its caller may see. View.For creates the
-// view of a request, and a request reaches stores only through its view. It is safe for concurrent use.
+// View is the part of the server's state that an API request's caller may see. View.For creates the view of a
+// request, and a request reaches stores only through its view. It is safe for concurrent use.
 type View struct {
 	Stores
 	Live
@@ -57,8 +57,8 @@ type Stores struct {
 	Now         func() time.Time
 }
 
-// Live has functions that return the current state of running components, such as sessions. Every function must be
-// set.
+// Live has functions that return the present state of running parts of the server, such as sessions. Every function
+// must be set.
 type Live struct {
 	// Connected reports whether a node has a session.
 	Connected func(model.NodeID) bool
@@ -76,7 +76,7 @@ type Live struct {
 	Assigned func(model.NodeID, model.CheckID) *model.CheckDefinition
 }
 
-// Intent is the part of the store of declared resources (intent) that the API calls
+// Intent has the methods of the database of declared resources (intent) that the API calls.
 type Intent interface {
 	Apply(ctx context.Context, by intent.Actor, resources []model.Resource, o intent.ApplyOptions) (intent.ApplyResult, error)
 	Delete(ctx context.Context, by intent.Actor, keys []intent.Key, o intent.ApplyOptions) (intent.ApplyResult, error)
@@ -98,14 +98,14 @@ type Intent interface {
 	BlockKey(ctx context.Context, by intent.Actor, key string, t intent.Tombstone) error
 }
 
-// Rows is the interface to declared resources and audit records in the SQL database
+// Rows reads rows of declared resources and of the audit from the SQL database.
 type Rows interface {
 	List(ctx context.Context, q intent.ListQuery) ([]intent.Row, error)
 	ChangesBefore(ctx context.Context, q intent.ChangeQuery) ([]intent.Change, error)
 	Revision(ctx context.Context) (int64, error)
 }
 
-// History is the part of the history store that the API calls.
+// History has the methods of the history database that the API calls.
 type History interface {
 	Problems(ctx context.Context, q history.ProblemQuery) ([]history.Problem, error)
 	Problem(ctx context.Context, id string) (history.Problem, error)
@@ -135,7 +135,7 @@ func (v *View) UnsentMessages(ctx context.Context) (out []v1.Unsent, err error) 
 	return out, err
 }
 
-// Routing is the interface to the current maintenance windows, routes and silences; *route.Table implements it
+// Routing reads the present maintenance windows, routes and silences; *route.Table implements it.
 type Routing interface {
 	Route(name route.Name) (*route.Route, bool)
 	Routes(m *route.Problem, ref string) []*route.Route
@@ -181,7 +181,7 @@ func (v *View) For(ctx context.Context, need access.Need) *View {
 	return &bound
 }
 
-// IsBound reports whether the caller has roles in single namespaces only, and so sees only these.
+// IsBound reports whether the caller's roles are bound to single namespaces, so that the caller sees only these.
 func (v *View) IsBound() bool { return v.scope != nil }
 
 // SeesNamespace reports whether the caller may see that a namespace exists.
@@ -219,8 +219,8 @@ func allEvents(ctx context.Context, r event.Reader, q event.Query) iter.Seq2[*ev
 	}
 }
 
-// Directory is the interface to the planner's in-memory directory: names, nodes, checks, Templates, and explanations
-// of assignments
+// Directory reads the planner's in-memory index of names, nodes, checks and Templates, and its explanations of
+// assignments.
 type Directory interface {
 	directory.Reader
 	Explainer

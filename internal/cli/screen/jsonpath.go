@@ -29,7 +29,7 @@ func newJSONPath(template string) (*jsonpath.JSONPath, error) {
 	return path, nil
 }
 
-// plainValue converts a Go value to generic JSON types: maps, lists, texts and numbers
+// plainValue converts a Go value to the maps, lists, texts and numbers that JSON has.
 func plainValue(v any) (plain any, err error) {
 	data, err := json.Marshal(v)
 	if err != nil {

@@ -68,7 +68,7 @@ type PaintedText string
 // shownCommand matches the program's name before a command in a text.
 var shownCommand = regexp.MustCompile(`(^|[^\w/.-])muster ([a-z])`)
 
-// Commands replaces the word muster in the commands within a text by the name by which the user called the program
+// Commands replaces the word muster in commands within a text by the name by which the user called the program.
 func (s *Screen) Commands(text string) string {
 	if s.Program == "" || !strings.Contains(text, "muster ") {
 		return text
@@ -123,15 +123,15 @@ func (s *Screen) Wrapf(indent int, format string, args ...any) {
 	fmt.Fprintln(s.Out, strings.TrimRight(text, " "))
 }
 
-// Field writes the name of a field and its value, which starts at a fixed column and wraps there.
+// Field writes the name of a field and its value; all values start at the same column and wrap there.
 func (s *Screen) Field(columns int, name, format string, args ...any) {
 	name = Clean(name)
 	head := name + PadToColumn(name, columns) + " "
 	s.Wrapf(TextWidth(head), "%s%s", PaintedText(head), s.Sprintf(format, args...))
 }
 
-// findLineBreak returns the index of the last blank at which a line of this width may be wrapped; -1: none. With
-// whole it never breaks within a command to type.
+// findLineBreak returns the index of the last blank at which a line of this width may be wrapped, or -1 if there is
+// none. With whole it never breaks within a command to type.
 func findLineBreak(text string, indent, columns int, whole bool) int {
 	at := -1
 	for i := range text {

@@ -16,7 +16,7 @@ type Columns []string
 // SplitColumns splits a text with the names of table columns at bars, such as NODE|CHECK|BY WEEK
 func SplitColumns(names string) Columns { return strings.Split(names, "|") }
 
-// HideUnless hides the columns with these names if `show` is false, and returns all columns
+// HideUnless hides the columns with these names if show is false, and returns all columns.
 func (c Columns) HideUnless(show bool, names ...string) Columns {
 	for i, name := range c {
 		if !show && slices.Contains(names, name) {
@@ -26,7 +26,7 @@ func (c Columns) HideUnless(show bool, names ...string) Columns {
 	return c
 }
 
-// ValueIf returns the value for a table cell if `show` is true, else nil
+// ValueIf returns the value for a table cell if show is true, else nil (an empty cell).
 func ValueIf(show bool, value any) any {
 	if show {
 		return value
@@ -178,7 +178,7 @@ func Clean(text string) string { return cleanText(text, false) }
 // CleanLines makes a text of several lines safe for a terminal as Clean does, and keeps its line ends.
 func CleanLines(text string) string { return cleanText(text, true) }
 
-// cleanText replaces characters that are not safe for a terminal; `lines` keeps the line ends
+// cleanText replaces characters that are not safe for a terminal; line ends stay if lines is true.
 func cleanText(text string, lines bool) string {
 	safe := func(r rune) bool {
 		return !unicode.IsControl(r) && r != utf8.RuneError && !unicode.Is(unicode.Bidi_Control, r) || lines && r == '\n'
