@@ -86,7 +86,7 @@ func newRouter(o Options) *router {
 }
 
 // mayHaveBeenSent reports whether a message with this due time may have been sent already, because the history
-// database was restored from a backup later.
+// database was restored from an older backup.
 func (r *router) mayHaveBeenSent(due time.Time) bool {
 	return !due.IsZero() && !due.After(r.unknownUntil)
 }

@@ -93,8 +93,7 @@ func (e *Engine) reloadChecks(now time.Duration) {
 }
 
 // memberBeforeFirstRun returns the member (node) after which the rotation of a new check starts; a hash chooses it,
-// so that checks start at different members. It differs from check to check, so that checks with the same members do
-// not all begin with the same member.
+// so that checks with the same members start at different ones.
 func memberBeforeFirstRun(r directory.RoundRobin) model.NodeID {
 	n := r.Members.GetCardinality()
 	if n == 0 {
