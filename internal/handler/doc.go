@@ -6,7 +6,7 @@
 // and answer without secrets, and an error: a *Failure if another attempt cannot succeed or has to wait,
 // any other if the message is sent again. The package keeps no message: package dispatch's outbox does.
 //
-// Start reading at handler.go, then incidents.go as an example.
+// Start reading at handler.go, then incident_services.go as an example.
 //
 // Goroutines: one per connection of a stream, which waits for its end. Locks: Out's, one per connection of a stream, one per
 // mail in progress; no lock is held while another one is acquired, except by Close, which holds Out's.

@@ -369,7 +369,7 @@ func answersTable() string {
 	return b.String()
 }
 
-// TestDocumentedAnswersAreCurrent compares the table of answers in docs/handlers.md with answers.go.
+// TestDocumentedAnswersAreCurrent compares the table of answers in docs/handlers.md with http_answer_rules.go.
 func TestDocumentedAnswersAreCurrent(t *testing.T) {
 	const file, begin, end = "../../docs/handlers.md", "-update -->\n", "<!-- answers end -->"
 	page, err := os.ReadFile(file)

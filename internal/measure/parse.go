@@ -1,8 +1,8 @@
-// Package measure parses the metrics in a check's output, in the formats of formats.go, and compares them with the
-// check's thresholds. It skips and counts lines that do not have the format, because plug-ins also print text for
-// people; it also skips NaN and infinity. Agents use this package for their checks, the server for the checks of Sensu
-// agents. In: output and thresholds. Out: values, status and messages. Pure functions: no goroutines, no locks. Start
-// reading at parse.go.
+// Package measure parses the metrics in a check's output, in the formats of metric_formats.go, and compares them with
+// the check's thresholds. It skips and counts lines that do not have the format, because plug-ins also print text for
+// people; it also skips NaN and infinity. Agents use this package for their checks, the server for the checks of
+// Sensu agents. In: output and thresholds. Out: values, status and messages. Pure functions: no goroutines, no locks.
+// Start reading at parse.go.
 package measure
 
 import (

@@ -2,5 +2,5 @@
 // doctor repair, doctor restored, auth reset-password. All but the last need a stopped server; the
 // last leaves a request in the folder for a running server (PasswordRequests).
 //
-// Start reading at repair.go.
+// Start reading at repair_data_folder.go.
 package offline
