@@ -273,7 +273,7 @@ func redactValues(m map[string]string) map[string]string {
 	return out
 }
 
-// Bounds of a spec. The protocol (internal/wire/definition.go) and the assignment of one node bound specs of agents, too.
+// Bounds of a spec. The protocol (internal/wire/compiled_definition.go) and the assignment of one node bound specs of agents, too.
 const (
 	maxNote          = 1024     // of a reason
 	maxAnnotation    = 64 << 10 // bytes

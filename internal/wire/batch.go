@@ -36,7 +36,7 @@ func AppendBatchHeader(dst []byte, key StreamKey, first, nowMs uint64, signalByt
 
 // appendBatchFields appends the fields of a batch before its signals.
 func appendBatchFields(dst []byte, key StreamKey, first, nowMs uint64) []byte {
-	dst = appendKey(dst, key)
+	dst = appendStreamKey(dst, key)
 	dst = appendUint(dst, 3, first)
 	return appendUint(dst, 4, nowMs)
 }
@@ -92,7 +92,7 @@ func (r *BatchReader) Reset(body []byte) error {
 		i = len(body) - len(f.rest)
 		switch f.num {
 		case 1, 2:
-			f.key(&r.StreamKey)
+			f.streamKey(&r.StreamKey)
 		case 3:
 			r.First = f.uint("first", maxNumber)
 		case 4:

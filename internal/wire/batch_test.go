@@ -20,7 +20,7 @@ func newHundredSignalBatch() *Batch {
 	return b
 }
 
-// reportTimePerSignal reports the benchmark's time per signal in nanoseconds.
+// reportTimePerSignal adds the nanoseconds per signal (result or other numbered message) to the benchmark's output.
 func reportTimePerSignal(b *testing.B, n int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/signal")
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// AppendHello appends the Hello frame that holds x.
+// AppendHello appends the frame Hello (agent to server, first message of a session).
 func AppendHello(dst []byte, x *Hello) []byte {
 	return appendMessage(dst, uint32(KindHello), x, appendHello)
 }
@@ -165,7 +165,7 @@ func readStreamLast(f *fields, x *StreamLast) {
 	}
 }
 
-// AppendWelcome appends the Welcome frame that holds x.
+// AppendWelcome appends the frame Welcome (server to agent: the session is open).
 func AppendWelcome(dst []byte, x *Welcome) []byte {
 	return appendMessage(dst, uint32(KindWelcome), x, appendWelcome)
 }
@@ -233,7 +233,7 @@ func readWelcome(f *fields, x *Welcome) {
 	}
 }
 
-// AppendRefuse appends the Refuse frame that holds x.
+// AppendRefuse appends the frame Refuse (server to agent: the server refuses or ends the session).
 func AppendRefuse(dst []byte, x *Refuse) []byte {
 	return appendMessage(dst, uint32(KindRefuse), x, appendRefuse)
 }
@@ -1171,7 +1171,7 @@ func readBounds(f *fields, x *model.Bounds) {
 	}
 }
 
-// AppendAssignmentStatus appends the AssignmentStatus frame that holds x.
+// AppendAssignmentStatus appends the frame AssignmentStatus (agent to server: the assignment is verified, stored and in force).
 func AppendAssignmentStatus(dst []byte, x *AssignmentStatus) []byte {
 	return appendMessage(dst, uint32(KindAssignmentStatus), x, appendAssignmentStatus)
 }
@@ -1408,7 +1408,7 @@ func readGapCount(f *fields, x *GapCount) {
 	}
 }
 
-// AppendAck appends the Ack frame that holds x.
+// AppendAck appends the frame Ack (server to agent, after the commit: every signal up to last is on disk or permanently refused).
 func AppendAck(dst []byte, x *Ack) []byte {
 	return appendMessage(dst, uint32(KindAck), x, appendAck)
 }
@@ -1468,7 +1468,7 @@ func readRefusedSignal(f *fields, x *RefusedSignal) {
 	}
 }
 
-// AppendRun appends the Run frame that holds x.
+// AppendRun appends the frame Run (server to agent: run a check or a command now).
 func AppendRun(dst []byte, x *Run) []byte {
 	return appendMessage(dst, uint32(KindRun), x, appendRun)
 }
@@ -1515,7 +1515,7 @@ func readRun(f *fields, x *Run) {
 	}
 }
 
-// AppendRunOutput appends the RunOutput frame that holds x.
+// AppendRunOutput appends the frame RunOutput (agent to server: a piece of the output of a Run with an id).
 func AppendRunOutput(dst []byte, x *RunOutput) []byte {
 	return appendMessage(dst, uint32(KindRunOutput), x, appendRunOutput)
 }
@@ -1562,7 +1562,7 @@ func readRunOutput(f *fields, x *RunOutput) {
 	}
 }
 
-// AppendFacts appends the Facts frame that holds x.
+// AppendFacts appends the frame Facts (agent to server: all labels, facts and groups of the machine, which have changed since Hello).
 func AppendFacts(dst []byte, x *Facts) []byte {
 	return appendMessage(dst, uint32(KindFacts), x, appendFacts)
 }
@@ -1597,7 +1597,7 @@ func readFacts(f *fields, x *Facts) {
 	}
 }
 
-// AppendStats appends the Stats frame that holds x.
+// AppendStats appends the frame Stats (agent to server, about once a minute: statistics of the agent).
 func AppendStats(dst []byte, x *Stats) []byte {
 	return appendMessage(dst, uint32(KindStats), x, appendStats)
 }
@@ -1662,7 +1662,7 @@ func readStats(f *fields, x *Stats) {
 	}
 }
 
-// AppendBackPressure appends the BackPressure frame that holds x.
+// AppendBackPressure appends the frame BackPressure (server to agent: send larger, rarer batches).
 func AppendBackPressure(dst []byte, x *BackPressure) []byte {
 	return appendMessage(dst, uint32(KindBackPressure), x, appendBackPressure)
 }
@@ -1697,7 +1697,7 @@ func readBackPressure(f *fields, x *BackPressure) {
 	}
 }
 
-// AppendBye appends the Bye frame that holds x.
+// AppendBye appends the frame Bye (either direction: a planned end of the session).
 func AppendBye(dst []byte, x *Bye) []byte {
 	return appendMessage(dst, uint32(KindBye), x, appendBye)
 }
@@ -1729,7 +1729,7 @@ func readBye(f *fields, x *Bye) {
 	}
 }
 
-// AppendRoundRobinRuns appends the RoundRobinRuns frame that holds x.
+// AppendRoundRobinRuns appends the frame RoundRobinRuns (server to agent: run these round-robin checks now, once).
 func AppendRoundRobinRuns(dst []byte, x *RoundRobinRuns) []byte {
 	return appendMessage(dst, uint32(KindRoundRobinRuns), x, appendRoundRobinRuns)
 }
@@ -1777,7 +1777,7 @@ func readRoundRobinRun(f *fields, x *RoundRobinRun) {
 	}
 }
 
-// AppendExchange appends the Exchange frame that holds x.
+// AppendExchange appends the frame Exchange (either direction: an agent's request during a session, such as for secrets, or the server's answer with the same id).
 func AppendExchange(dst []byte, x *Exchange) []byte {
 	return appendMessage(dst, uint32(KindExchange), x, appendExchange)
 }

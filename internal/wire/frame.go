@@ -114,7 +114,7 @@ type Generation struct {
 	Revision uint64
 }
 
-// Less reports whether a generation is older than another.
+// Less reports whether this version of an assignment is older than another.
 func (g Generation) Less(h Generation) bool {
 	return g.Epoch < h.Epoch || g.Epoch == h.Epoch && g.Revision < h.Revision
 }
@@ -137,7 +137,7 @@ type Welcome struct {
 	Features      uint32 // bits: the requests that this server answers
 }
 
-// Refuse is the last message of the server: it tells why the server rejects or ends a session.
+// Refuse is the server's last message in a session: the reason why the server rejects or ends it.
 type Refuse struct {
 	Code    string // one word: revoked, duplicate, limited, protocol, malformed, hole, …
 	Message string // the cause, for people

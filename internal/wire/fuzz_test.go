@@ -225,8 +225,8 @@ func FuzzValueBlock(f *testing.F) {
 	fuzzBody(f, AppendValueBlock)
 }
 
-// FuzzReport decodes arbitrary bytes as a run of a directive: each gives ErrMalformed or a report that encodes and decodes
-// to the same.
+// FuzzReport decodes arbitrary bytes as the report of a policy run: each gives ErrMalformed or a report that encodes
+// and decodes to the same.
 func FuzzReport(f *testing.F) {
 	f.Add(AppendReport(nil, &Report{Components: 1, Codes: []byte{2}, Exceptions: []ReportException{{Message: "x"}}}))
 	fuzzBody(f, AppendReport)
@@ -295,7 +295,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzDecodeMacros decodes random macros; what decodes is encoded equally.
+// FuzzDecodeMacros decodes random bytes as macros: those without an error encode and decode to the same.
 func FuzzDecodeMacros(f *testing.F) {
 	f.Add(EncodeMacros(map[string]string{"{$A}": "1"}))
 	f.Fuzz(func(t *testing.T, text string) {

@@ -60,8 +60,11 @@ func generate() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	compiler := protocompile.Compiler{Resolver: protocompile.WithStandardImports(
-		&protocompile.SourceResolver{ImportPaths: []string{definition}})}
+	compiler := protocompile.Compiler{
+		Resolver: protocompile.WithStandardImports(
+			&protocompile.SourceResolver{ImportPaths: []string{definition}}),
+		SourceInfoMode: protocompile.SourceInfoStandard,
+	}
 	files, err := compiler.Compile(context.Background(), "muster.proto", "records.proto")
 	if err != nil {
 		return nil, err
@@ -144,14 +147,14 @@ func readStruct(prefix, name string, s *ast.StructType) *goStruct {
 			}
 		}
 		for _, n := range f.Names {
-			r.fields[n.Name] = typeText(prefix, f.Type)
+			r.fields[n.Name] = typeSource(prefix, f.Type)
 		}
 	}
 	return r
 }
 
-// typeText returns a Go type as source text for package wire, with the package name if needed.
-func typeText(prefix string, e ast.Expr) string {
+// typeSource returns a Go type as source text for package wire, with the package name if needed.
+func typeSource(prefix string, e ast.Expr) string {
 	switch t := e.(type) {
 	case *ast.Ident:
 		if t.IsExported() {
@@ -161,14 +164,14 @@ func typeText(prefix string, e ast.Expr) string {
 	case *ast.SelectorExpr:
 		return t.X.(*ast.Ident).Name + "." + t.Sel.Name
 	case *ast.StarExpr:
-		return "*" + typeText(prefix, t.X)
+		return "*" + typeSource(prefix, t.X)
 	case *ast.ArrayType:
 		if n, ok := t.Len.(*ast.BasicLit); ok {
-			return "[" + n.Value + "]" + typeText(prefix, t.Elt)
+			return "[" + n.Value + "]" + typeSource(prefix, t.Elt)
 		}
-		return "[]" + typeText(prefix, t.Elt)
+		return "[]" + typeSource(prefix, t.Elt)
 	case *ast.MapType:
-		return "map[" + typeText(prefix, t.Key) + "]" + typeText(prefix, t.Value)
+		return "map[" + typeSource(prefix, t.Key) + "]" + typeSource(prefix, t.Value)
 	}
 	return "?"
 }

@@ -16,13 +16,13 @@ const (
 	maxItems = 1024
 )
 
-// generator generates the codec, one message after the other.
+// generator generates Go code that encodes and decodes the messages of the .proto files, one after the other.
 type generator struct {
 	bytes.Buffer
 	structs map[string]*goStruct
 }
 
-// line adds one line to the generated source text.
+// line adds one line to the generated Go source.
 func (g *generator) line(format string, args ...any) { fmt.Fprintf(g, format+"\n", args...) }
 
 // message generates the functions that encode and decode one message.
@@ -47,7 +47,7 @@ func (g *generator) message(m protoreflect.MessageDescriptor, inFrame bool) erro
 		}
 	}
 	if inFrame {
-		g.line("\n// Append%s appends the %s frame that holds x.", name, name)
+		g.line("\n// Append%s appends the frame %s (%s).", name, name, firstSentence(m))
 		g.line("func Append%s(dst []byte, x *%s) []byte {", name, to.name)
 		g.line("return appendMessage(dst, uint32(Kind%s), x, append%s)\n}", name, name)
 		g.line("\n// Decode decodes the body of the %s frame into x. It reuses lists of x; byte slices alias body.", name)
@@ -61,7 +61,7 @@ func (g *generator) message(m protoreflect.MessageDescriptor, inFrame bool) erro
 	return nil
 }
 
-// field pairs a field of the .proto definition with the Go struct field that holds it.
+// field pairs a field of a message in the .proto file with the Go struct field that holds it.
 type field struct {
 	protoreflect.FieldDescriptor
 	goName, goType string
@@ -69,7 +69,7 @@ type field struct {
 	others         []string // Go fields of the same oneof
 }
 
-// field finds the Go struct field for a field of the .proto definition and returns the pair.
+// field finds the Go struct field for a field of a message in the .proto file and returns the pair.
 func (g *generator) field(to *goStruct, f protoreflect.FieldDescriptor) (*field, error) {
 	goName, goType := g.find(to, string(f.Name()))
 	if goName == "" {
@@ -256,6 +256,13 @@ func (f *field) scalar(x string, enc, dec func(string, ...any)) error {
 	return nil
 }
 
+// firstSentence returns the first sentence of a message's comment in the .proto file, to be put into brackets.
+func firstSentence(m protoreflect.MessageDescriptor) string {
+	text := m.ParentFile().SourceLocations().ByDescriptor(m).LeadingComments
+	sentence, _, _ := strings.Cut(strings.Join(strings.Fields(text), " ")+" ", ". ")
+	return strings.ToLower(sentence[:1]) + sentence[1:]
+}
+
 // convert returns a Go expression that converts another expression to a type, if its type differs.
 func convert(to, from, expression string) string {
 	if to == from {
@@ -264,7 +271,8 @@ func convert(to, from, expression string) string {
 	return to + "(" + expression + ")"
 }
 
-// limit returns the value of a numeric option of a .proto field, such as max; zero: not set.
+// limit returns the value of a numeric option of a .proto field, such as max, or zero if the field does not set the
+// option.
 func limit(f protoreflect.FieldDescriptor, option protoreflect.Name) (value uint64) {
 	f.Options().ProtoReflect().Range(func(x protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if x.IsExtension() && x.Name() == option {

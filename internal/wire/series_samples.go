@@ -16,7 +16,8 @@ type Sample struct {
 	Value float64
 }
 
-// SampleBlock collects samples of series for one record. docs/protocol/samples.md has the format. The zero value is empty.
+// SampleBlock encodes series with their samples (time and value) for one journal record. docs/protocol/samples.md has
+// the format. The zero value is empty.
 type SampleBlock struct {
 	texts  []byte
 	number map[string]uint64 // of each text, from 0
@@ -30,8 +31,8 @@ const samplesVersion = 1
 func (b *SampleBlock) Add(labels []SeriesLabel, samples []Sample) {
 	b.series = binary.AppendUvarint(b.series, uint64(len(labels)))
 	for i := range labels {
-		b.series = binary.AppendUvarint(b.series, b.numberOf(labels[i].Name))
-		b.series = binary.AppendUvarint(b.series, b.numberOf(labels[i].Value))
+		b.series = binary.AppendUvarint(b.series, b.stringIndex(labels[i].Name))
+		b.series = binary.AppendUvarint(b.series, b.stringIndex(labels[i].Value))
 	}
 	b.series = binary.AppendUvarint(b.series, uint64(len(samples)))
 	last := int64(0)
@@ -42,8 +43,9 @@ func (b *SampleBlock) Add(labels []SeriesLabel, samples []Sample) {
 	}
 }
 
-// numberOf returns the number of a text, which it adds if the block does not have it.
-func (b *SampleBlock) numberOf(text string) uint64 {
+// stringIndex returns the index of a label name or value in the block's table of strings, and adds a missing string
+// to the table.
+func (b *SampleBlock) stringIndex(text string) uint64 {
 	n, ok := b.number[text]
 	if !ok {
 		if b.number == nil {
@@ -65,7 +67,7 @@ func (b *SampleBlock) Append(dst []byte) []byte {
 	return append(append(dst, b.texts...), b.series...)
 }
 
-// SampleReader reads a block of samples, series by series. Its texts are parts of the block.
+// SampleReader decodes a block of samples, series by series. Its texts are parts of the block.
 type SampleReader struct {
 	Labels  []SeriesLabel // of the present series
 	Samples []Sample      // of the present series
@@ -94,14 +96,15 @@ func (r *SampleReader) Reset(block []byte) error {
 	return r.err
 }
 
-// Next reads the next series; false: the block has ended or is malformed, see Err.
+// Next reads the labels and samples of the next series; it returns false at the end of the block, or if the block is
+// malformed: see Err.
 func (r *SampleReader) Next() bool {
 	r.Labels, r.Samples = r.Labels[:0], r.Samples[:0]
 	if r.err != nil || r.at == len(r.data) {
 		return false
 	}
 	for range r.count(2) {
-		r.Labels = append(r.Labels, SeriesLabel{r.text(), r.text()})
+		r.Labels = append(r.Labels, SeriesLabel{r.labelString(), r.labelString()})
 	}
 	last := int64(0)
 	for range r.count(9) {
@@ -119,8 +122,8 @@ func (r *SampleReader) Next() bool {
 // Err returns the reason why the block is malformed.
 func (r *SampleReader) Err() error { return r.err }
 
-// text reads the number of a text and returns the text.
-func (r *SampleReader) text() string {
+// labelString reads an index in the table of strings and returns that label name or value.
+func (r *SampleReader) labelString() string {
 	n := r.uvarint()
 	if n >= uint64(len(r.texts)) {
 		_ = r.fail("text number")
@@ -129,7 +132,8 @@ func (r *SampleReader) text() string {
 	return r.texts[n]
 }
 
-// count reads the number of elements that have at least a number of bytes each; zero after an error.
+// count reads the length of a list, and fails if the rest of the block is too short for that many elements of at
+// least `bytes` bytes.
 func (r *SampleReader) count(bytes int) int {
 	n := r.uvarint()
 	if r.err == nil && n > uint64((len(r.data)-r.at)/bytes) {
@@ -141,7 +145,7 @@ func (r *SampleReader) count(bytes int) int {
 	return int(n)
 }
 
-// uvarint reads a varint; zero after an error.
+// uvarint reads an unsigned varint, and returns zero after an error.
 func (r *SampleReader) uvarint() uint64 {
 	if r.err != nil {
 		return 0

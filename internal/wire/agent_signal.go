@@ -361,7 +361,8 @@ func DecodeExtra(data []byte) (x Extra, err error) {
 	return x, f.err
 }
 
-// SensuRunOf decodes the SensuRun in the extra fields of a result; nil: the result is not from a Sensu agent.
+// SensuRunOf decodes the SensuRun in the extra fields of a result, or returns nil if the result is not from a Sensu
+// agent.
 func SensuRunOf(extra []byte) *SensuRun {
 	f := fields{message: "Result", rest: extra}
 	for f.next() {
@@ -373,8 +374,8 @@ func SensuRunOf(extra []byte) *SensuRun {
 	return nil
 }
 
-// extraFieldsLen returns how many bytes at the start of data are fields of the message Extra; negative: they are
-// malformed.
+// extraFieldsLen returns how many bytes at the start of data are fields of the message Extra, or a negative number if
+// they are malformed.
 func extraFieldsLen(data []byte) int {
 	i := 0
 	for i < len(data) && (data[i] == tagHook || data[i] == tagValue || data[i] == tagPipeline || data[i] == tagSensu) {
@@ -432,7 +433,8 @@ func (b *ValueBlock) Decode(body []byte) error {
 	return f.err
 }
 
-// Report is the body of a SignalReport: one run of a directive. Start is Signal.AtMs less the duration.
+// Report is the body of a signal of kind report: the outcome of one run of a directive (policy) on a node. Start is
+// Signal.AtMs less the duration.
 type Report struct {
 	Components uint32
 	Codes      []byte // see package policy
@@ -442,7 +444,7 @@ type Report struct {
 	Ended      string            // why the run ended before its last component; empty: it did not
 }
 
-// ReportException has the text of one component of a report, for people.
+// ReportException is the message, for people, that one component of a report gave.
 type ReportException struct {
 	Position uint32
 	Message  string

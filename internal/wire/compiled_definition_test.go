@@ -151,22 +151,22 @@ func codecs() []messageCodec {
 	}
 }
 
-// drawText returns a random short text for a property test.
-func drawText(t *rapid.T) string {
+// randomText returns a random short text for a property test.
+func randomText(t *rapid.T) string {
 	return rapid.StringN(0, 20, 60).Draw(t, "text")
 }
 
-// drawUint32 returns a random 32-bit number for a property test.
-func drawUint32(t *rapid.T) uint32 { return rapid.Uint32().Draw(t, "u32") }
+// randomUint32 returns a random 32-bit number for a property test.
+func randomUint32(t *rapid.T) uint32 { return rapid.Uint32().Draw(t, "u32") }
 
-// drawUint64 returns a random 64-bit number for a property test.
-func drawUint64(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "u64") }
+// randomUint64 returns a random 64-bit number for a property test.
+func randomUint64(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "u64") }
 
-// drawBool returns a random boolean for a property test.
-func drawBool(t *rapid.T) bool { return rapid.Bool().Draw(t, "bool") }
+// randomBool returns a random boolean for a property test.
+func randomBool(t *rapid.T) bool { return rapid.Bool().Draw(t, "bool") }
 
-// drawBytes returns at most `most` random bytes for a property test.
-func drawBytes(t *rapid.T, most int) []byte {
+// randomBytes returns at most `most` random bytes for a property test.
+func randomBytes(t *rapid.T, most int) []byte {
 	return rapid.SliceOfN(rapid.Byte(), 0, most).Draw(t, "bytes")
 }
 
@@ -196,7 +196,7 @@ func TestCodecFollowsDefinition(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			desc := find(c.name)
 			rapid.Check(t, func(t *rapid.T) {
-				want := drawMessage(t, desc)
+				want := randomMessage(t, desc)
 				canonical := strings.HasSuffix(c.name, "Definition")
 				theirs := marshal(t, want, canonical)
 				v, err := c.decode(theirs)
@@ -240,20 +240,20 @@ var requiredFields = map[protoreflect.FullName]bool{
 	"muster.v1.ValueBlock.rows": true, "muster.v1.ValueBlock.columns": true, "muster.v1.CheckDefinition.severities": true,
 }
 
-// drawMessage returns a message with random fields, or all fields, set to random values within the limits.
-func drawMessage(t *rapid.T, desc protoreflect.MessageDescriptor) *dynamicpb.Message {
+// randomMessage returns a message with random fields, or all fields, set to random values within the limits.
+func randomMessage(t *rapid.T, desc protoreflect.MessageDescriptor) *dynamicpb.Message {
 	m := dynamicpb.NewMessage(desc)
 	oneof := map[string]bool{}
-	all, gap := drawBool(t), desc.FullName() == "muster.v1.Batch" && drawBool(t)
+	all, gap := randomBool(t), desc.FullName() == "muster.v1.Batch" && randomBool(t)
 	for i := range desc.Fields().Len() {
 		f := desc.Fields().Get(i)
 		if o := f.ContainingOneof(); o != nil && !o.IsSynthetic() {
 			last := o.Fields().Get(o.Fields().Len()-1) == f
-			if oneof[string(o.Name())] || !last && drawBool(t) {
+			if oneof[string(o.Name())] || !last && randomBool(t) {
 				continue
 			}
 			oneof[string(o.Name())] = true
-		} else if !all && !requiredFields[f.FullName()] && drawBool(t) {
+		} else if !all && !requiredFields[f.FullName()] && randomBool(t) {
 			continue
 		}
 		if desc.FullName() == "muster.v1.Batch" && (f.Name() == "gap" && !gap || f.Name() == "signals" && gap) {
@@ -266,18 +266,18 @@ func drawMessage(t *rapid.T, desc protoreflect.MessageDescriptor) *dynamicpb.Mes
 			}
 		case f.IsList():
 			for range rapid.IntRange(1, 3).Draw(t, "len") {
-				m.Mutable(f).List().Append(drawField(t, f))
+				m.Mutable(f).List().Append(randomField(t, f))
 			}
 		default:
-			if v := drawField(t, f); f.HasPresence() || !isZero(v) {
+			if v := randomField(t, f); f.HasPresence() || !isZero(v) {
 				m.Set(f, v)
 			}
 		}
 	}
-	if f := desc.Fields(); desc.FullName() == "muster.v1.Definition" && drawBool(t) { // of a known kind
+	if f := desc.Fields(); desc.FullName() == "muster.v1.Definition" && randomBool(t) { // of a known kind
 		check := desc.ParentFile().Messages().ByName("CheckDefinition")
 		m.Set(f.ByName("kind"), protoreflect.ValueOfUint32(uint32(model.DefinitionCheck)))
-		m.Set(f.ByName("body"), protoreflect.ValueOfBytes(marshal(t, drawMessage(t, check), true)))
+		m.Set(f.ByName("body"), protoreflect.ValueOfBytes(marshal(t, randomMessage(t, check), true)))
 	}
 	return m
 }
@@ -288,28 +288,28 @@ func isZero(v protoreflect.Value) bool {
 	return isBytes && len(b) == 0 || !isBytes && reflect.ValueOf(v.Interface()).IsZero()
 }
 
-// drawField returns a random value for a field of the .proto definition.
-func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
+// randomField returns a random value for a field of the .proto definition.
+func randomField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 	switch f.Kind() {
 	case protoreflect.MessageKind:
 		if f.Message().FullName() == "muster.v1.Generation" { // absent and empty are one to us
 			g := dynamicpb.NewMessage(f.Message())
-			g.Set(f.Message().Fields().ByName("epoch"), protoreflect.ValueOfUint64(drawUint64(t)|1))
+			g.Set(f.Message().Fields().ByName("epoch"), protoreflect.ValueOfUint64(randomUint64(t)|1))
 			return protoreflect.ValueOfMessage(g)
 		}
-		return protoreflect.ValueOfMessage(drawMessage(t, f.Message()))
+		return protoreflect.ValueOfMessage(randomMessage(t, f.Message()))
 	case protoreflect.EnumKind:
 		return protoreflect.ValueOfEnum(protoreflect.EnumNumber(rapid.IntRange(0, f.Enum().Values().Len()-1).Draw(t, "enum")))
 	case protoreflect.BoolKind:
-		return protoreflect.ValueOfBool(drawBool(t))
+		return protoreflect.ValueOfBool(randomBool(t))
 	case protoreflect.StringKind:
-		return protoreflect.ValueOfString(drawText(t))
+		return protoreflect.ValueOfString(randomText(t))
 	case protoreflect.DoubleKind:
 		return protoreflect.ValueOfFloat64(rapid.Float64().Draw(t, "double"))
 	case protoreflect.Int64Kind:
-		return protoreflect.ValueOfInt64(int64(drawUint64(t) >> 1))
+		return protoreflect.ValueOfInt64(int64(randomUint64(t) >> 1))
 	case protoreflect.Uint32Kind:
-		v := drawUint32(t)
+		v := randomUint32(t)
 		switch f.FullName() {
 		case "muster.journal.v1.ServerResultRecord.status":
 			v %= 4
@@ -341,7 +341,7 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 			"muster.journal.v1.ProxyResultRecord.number":
 			return protoreflect.ValueOfUint64(rapid.Uint64Range(0, maxNumber).Draw(t, "number"))
 		}
-		return protoreflect.ValueOfUint64(drawUint64(t))
+		return protoreflect.ValueOfUint64(randomUint64(t))
 	case protoreflect.BytesKind:
 		switch f.FullName() {
 		case "muster.v1.Hello.node":
@@ -355,11 +355,11 @@ func drawField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value {
 		case "muster.v1.Assignment.packed": // has a test of its own
 			return protoreflect.ValueOfBytes(nil)
 		case "muster.v1.ValueBlock.columns", "muster.v1.Definition.body": // not empty
-			return protoreflect.ValueOfBytes(append(drawBytes(t, 40), 1))
+			return protoreflect.ValueOfBytes(append(randomBytes(t, 40), 1))
 		case "muster.v1.CheckDefinition.severities":
 			return protoreflect.ValueOfBytes(rapid.SliceOfN(rapid.ByteRange(0, byte(model.Disaster)), 4, 4).Draw(t, "severities"))
 		}
-		return protoreflect.ValueOfBytes(drawBytes(t, 40))
+		return protoreflect.ValueOfBytes(randomBytes(t, 40))
 	}
 	panic(fmt.Sprintf("BUG: no way to draw %s", f.FullName()))
 }

@@ -45,12 +45,12 @@ func frameBody(t testing.TB, frame []byte) []byte {
 	return body
 }
 
-// A random assignment that is compressed and decoded again is unchanged.
+// TestPackedAssignmentDecodesEqual compresses and decodes random assignments, and expects them unchanged.
 func TestPackedAssignmentDecodesEqual(t *testing.T) {
 	assignment := compileDefinition(t)("muster.v1.Assignment")
 	rapid.Check(t, func(t *rapid.T) {
 		want := new(Assignment)
-		if err := want.Decode(marshal(t, drawMessage(t, assignment), false)); err != nil {
+		if err := want.Decode(marshal(t, randomMessage(t, assignment), false)); err != nil {
 			t.Fatal(err)
 		}
 		for range rapid.IntRange(0, 30).Draw(t, "more") {
@@ -74,8 +74,8 @@ func TestPackedAssignmentDecodesEqual(t *testing.T) {
 	}
 }
 
-// A compressed assignment that an earlier version has encoded can still be decoded. It compares no encoded bytes,
-// because compressors may differ.
+// TestGoldenPackedAssignment decodes a compressed assignment that an earlier version has encoded. It compares no
+// encoded bytes, because compressors may differ.
 func TestGoldenPackedAssignment(t *testing.T) {
 	path := filepath.Join("testdata", "golden", "14-assignment-packed.txt")
 	if testenv.Updating() {

@@ -52,17 +52,17 @@ func TestColumnsKeepEachValue(t *testing.T) {
 				v := BlockValue{Position: position, Row: uint32(row)}
 				switch kind {
 				case 0:
-					v.Value = item.FromUnsigned(drawUint64(t))
+					v.Value = item.FromUnsigned(randomUint64(t))
 				case 1:
 					v.Value = item.FromFloat(rapid.Float64().Draw(t, "float"))
 				case 2:
-					v.Value = item.FromFloat(math.Float64frombits(drawUint64(t)))
+					v.Value = item.FromFloat(math.Float64frombits(randomUint64(t)))
 				case 3:
 					v.Value = item.FromFloat(float64(rapid.Int64Range(-1e9, 1e9).Draw(t, "mantissa")) / math.Pow10(exponent))
 				case 4:
-					v.Value = item.FromText(drawText(t))
+					v.Value = item.FromText(randomText(t))
 				case 5:
-					v.Value, v.Unsupported = item.FromText(drawText(t)), true
+					v.Value, v.Unsupported = item.FromText(randomText(t)), true
 				}
 				values = append(values, v)
 			}

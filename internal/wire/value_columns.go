@@ -189,7 +189,7 @@ func (r *ColumnReader) Reset(b *ValueBlock) error {
 // Times returns the times of the rows, in nanoseconds after the signal's time, until the next Reset.
 func (r *ColumnReader) Times() []int64 { return r.times }
 
-// Err returns the error at which Next stopped; nil: it decoded all values.
+// Err returns the error that ended Next early, or nil after all values were decoded.
 func (r *ColumnReader) Err() error { return r.err }
 
 // fail records an error and ends the reading of the block.
@@ -228,7 +228,8 @@ func (r *ColumnReader) readBytes(n uint64) []byte {
 	return b
 }
 
-// Next decodes the next value; false: the block has ended or is malformed, see Err. A text in v is a part of the block.
+// Next decodes the next value; it returns false at the end of the block, or at a malformed value: then Err is not
+// nil. A text in v is a part of the block.
 func (r *ColumnReader) Next(v *BlockValue) bool {
 	if r.err != nil {
 		return false
@@ -269,7 +270,7 @@ func (r *ColumnReader) Next(v *BlockValue) bool {
 	return r.err == nil
 }
 
-// nextRow moves to the next row that has a value in the present column; false: the column has ended.
+// nextRow moves to the next row that has a value in this column; it returns false at the end of the column.
 func (r *ColumnReader) nextRow() bool {
 	for int(r.next) < len(r.times) {
 		if r.rows == nil || r.rows[r.next/8]&(1<<(r.next%8)) != 0 {

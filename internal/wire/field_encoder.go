@@ -145,8 +145,8 @@ func uintFieldBytes(v uint64) int {
 	return 1 + varintBytes(v)
 }
 
-// appendKey appends the stream id and the lane (live or backlog) as fields 1 and 2 of a message.
-func appendKey(dst []byte, k StreamKey) []byte {
+// appendStreamKey appends the stream id and the lane (live or backlog) as fields 1 and 2 of a message.
+func appendStreamKey(dst []byte, k StreamKey) []byte {
 	dst = appendFixed64(dst, 1, uint64(k.Stream))
 	return appendUint(dst, 2, uint64(k.Lane))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// AppendAssignment appends an uncompressed Assignment frame, as agents store it.
+// AppendAssignment appends an Assignment frame (all checks of one agent) without compression, as agents store it.
 func AppendAssignment(dst []byte, a *Assignment) []byte {
 	dst, start := openMessage(dst, uint32(KindAssignment))
 	dst = appendAssignmentHead(dst, a)
@@ -25,7 +25,8 @@ func AppendAssignment(dst []byte, a *Assignment) []byte {
 // minPackedBytes is the least content in bytes that is compressed.
 const minPackedBytes = 512
 
-// AppendPackedAssignment appends an Assignment frame as servers send it, compressed if that is shorter.
+// AppendPackedAssignment appends an Assignment frame (all checks of one agent) as servers send it, compressed if that
+// is shorter.
 func AppendPackedAssignment(dst []byte, a *Assignment) []byte {
 	dst, start := openMessage(dst, uint32(KindAssignment))
 	dst = appendAssignmentHead(dst, a)
@@ -211,7 +212,7 @@ func hashProperties(h hash.Hash, list []Property) {
 	}
 }
 
-// hashCount adds a 32-bit count to a hash.
+// hashCount adds the length of a list, as 32 bits, to a hash.
 func hashCount(h hash.Hash, n int) {
 	var buf [4]byte
 	binary.BigEndian.PutUint32(buf[:], uint32(n))
@@ -316,8 +317,8 @@ type ProxyNode struct {
 	Properties []Property // ascending by name
 }
 
-// ProxySet has a list of checks and a list of proxy nodes: the agent runs each check for each proxy node. Both
-// ascend.
+// ProxySet has a list of checks and a list of proxy nodes (nodes without an agent): the agent runs each check for
+// each proxy node. Both ascend.
 type ProxySet struct {
 	Definitions []model.DefinitionID
 	Nodes       []model.NodeID
@@ -343,7 +344,8 @@ func equalProperty(a, b Property) bool {
 	return a.Name == b.Name && a.Error == b.Error && string(a.Value) == string(b.Value)
 }
 
-// CloneProperties returns a deep copy of properties that no longer refers to the read buffer; nil for an empty list.
+// CloneProperties returns a deep copy of properties that no longer refers to the read buffer, or nil for an empty
+// list.
 func CloneProperties(list []Property) []Property {
 	if len(list) == 0 {
 		return nil

@@ -71,7 +71,7 @@ type fields struct {
 	err     error
 }
 
-// next decodes the tag and value of the next field; false: the message has ended or is malformed.
+// next decodes the tag and value of the next field; it returns false at the end of the message or after an error.
 func (f *fields) next() bool {
 	if len(f.rest) == 0 || f.err != nil {
 		return false
@@ -247,8 +247,8 @@ func (f *fields) entry(name string, m *map[string]string, limit int) {
 	(*m)[key] = value
 }
 
-// key reads the stream id or the lane (live or backlog), fields 1 and 2 of a message.
-func (f *fields) key(k *StreamKey) {
+// streamKey reads the stream id or the lane (live or backlog), fields 1 and 2 of a message.
+func (f *fields) streamKey(k *StreamKey) {
 	if f.num == 1 {
 		k.Stream = StreamID(f.fixed64("stream"))
 	} else {

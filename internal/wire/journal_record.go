@@ -7,7 +7,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// RecordKind is the kind of a journal entry: its first byte.
+// RecordKind is the kind of a journal record, such as a batch of results: the record's first byte.
 type RecordKind uint8
 
 const (
@@ -34,7 +34,7 @@ const (
 	RecordSamples RecordKind = 10
 )
 
-// Record is one decoded journal entry of any kind. Which fields are set depends on Kind.
+// Record is one decoded journal record of any kind. Which fields are set depends on Kind.
 type Record struct {
 	Kind  RecordKind
 	Node  model.NodeID // Batch, Session, Forget (zero: all nodes), Action, Own, ProxyChecks (that it speaks of)
@@ -53,8 +53,9 @@ type Record struct {
 // Samples is the journal record of samples of series. A SampleReader reads the block.
 type Samples struct{ Block []byte }
 
-// Verdict is the journal record of a trigger that became true or false. Commit and Index tell the values that changed
-// it: a replay computes the verdict from them again and finds here that it is recorded.
+// Verdict is the journal record of a change of a trigger (alert rule on values): it became true (a problem) or false.
+// Commit and Index tell the values that changed it: a replay computes the verdict from them again and finds here that
+// it is recorded.
 type Verdict struct {
 	Commit     uint64             // number of the commit of the values
 	Index      uint32             // among the verdicts of that commit and partition

@@ -35,14 +35,14 @@ func AppendDefinition(dst []byte, c *model.Definition) []byte {
 	return closeMessage(dst, in)
 }
 
-// OpaqueDefinition wraps the bytes of a definition that this build cannot decode as a definition of kind 0. It encodes to the same
-// bytes, so that its hash is the same.
+// OpaqueDefinition wraps the bytes of a compiled check or template that this build cannot decode as a definition of
+// kind 0. It encodes to the same bytes, so that its hash is the same.
 func OpaqueDefinition(id model.DefinitionID, data []byte) *model.Definition {
 	return (&model.Definition{ID: id, Hash: DefinitionHash(data)}).Seal(0, slices.Clone(data))
 }
 
-// DefinitionFeature returns the feature name by which an agent announces in Hello that it understands a kind of definition
-// (compiled check).
+// DefinitionFeature returns the name by which an agent announces in Hello that it understands a kind of compiled
+// definition.
 func DefinitionFeature(kind model.DefinitionKind) string { return fmt.Sprintf("definition.%d", kind) }
 
 // Features returns the features that an agent of this build lists in Hello.

@@ -16,27 +16,27 @@ func goldenSamples() []byte {
 	return b.Append(nil)
 }
 
-// samplesOf is a series with its samples.
-type samplesOf struct {
+// seriesSamples is a series with its samples.
+type seriesSamples struct {
 	labels  []SeriesLabel
 	samples []Sample
 }
 
 // readSamples returns all series of a block.
-func readSamples(block []byte) (list []samplesOf, err error) {
+func readSamples(block []byte) (list []seriesSamples, err error) {
 	var r SampleReader
 	if err := r.Reset(block); err != nil {
 		return nil, err
 	}
 	for r.Next() {
-		list = append(list, samplesOf{slices.Clone(r.Labels), slices.Clone(r.Samples)})
+		list = append(list, seriesSamples{slices.Clone(r.Labels), slices.Clone(r.Samples)})
 	}
 	return list, r.Err()
 }
 
 // equalSamples compares lists of series; values are equal if their bits are.
-func equalSamples(a, b []samplesOf) bool {
-	return slices.EqualFunc(a, b, func(x, y samplesOf) bool {
+func equalSamples(a, b []seriesSamples) bool {
+	return slices.EqualFunc(a, b, func(x, y seriesSamples) bool {
 		return slices.Equal(x.labels, y.labels) && slices.EqualFunc(x.samples, y.samples, func(x, y Sample) bool {
 			return x.Ms == y.Ms && math.Float64bits(x.Value) == math.Float64bits(y.Value)
 		})
@@ -47,14 +47,14 @@ func equalSamples(a, b []samplesOf) bool {
 func TestSamplesKeepEachValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b SampleBlock
-		var want []samplesOf
+		var want []seriesSamples
 		for range rapid.IntRange(0, 5).Draw(t, "series") {
-			var x samplesOf
+			var x seriesSamples
 			for range rapid.IntRange(0, 4).Draw(t, "labels") {
-				x.labels = append(x.labels, SeriesLabel{drawText(t), drawText(t)})
+				x.labels = append(x.labels, SeriesLabel{randomText(t), randomText(t)})
 			}
 			for range rapid.IntRange(0, 4).Draw(t, "samples") {
-				x.samples = append(x.samples, Sample{rapid.Int64().Draw(t, "ms"), math.Float64frombits(drawUint64(t))})
+				x.samples = append(x.samples, Sample{rapid.Int64().Draw(t, "ms"), math.Float64frombits(randomUint64(t))})
 			}
 			b.Add(x.labels, x.samples)
 			want = append(want, x)
@@ -69,7 +69,7 @@ func TestSamplesKeepEachValue(t *testing.T) {
 	})
 }
 
-// FuzzSamples reads any bytes as a block of samples; what it reads is equal after encoding it again.
+// FuzzSamples decodes random bytes as a block of samples: those without an error encode and decode to the same.
 func FuzzSamples(f *testing.F) {
 	f.Add(goldenSamples())
 	f.Add([]byte{1, 0})
