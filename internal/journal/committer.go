@@ -31,9 +31,8 @@ func (l *Log) runCommitter() {
 	l.commitEmptyEnd()
 }
 
-// awaitBatch waits for the next batch of the queue and returns it; nil: an empty commit is due, or the log closes. It
-// returns nil and true when an empty commit (a tick) is due, nil and false when the log closes and the queue is
-// empty.
+// awaitBatch waits for the next batch of the queue and returns it and true. It returns nil and true when an
+// empty commit (a tick) is due, nil and false when the log closes and the queue is empty.
 func (l *Log) awaitBatch(tick *time.Timer) (b *batch, open bool) {
 	if l.opts.Linger > 0 && !l.queue.empty() {
 		lingerUntilFull(l)
@@ -63,7 +62,8 @@ func (l *Log) awaitBatch(tick *time.Timer) (b *batch, open bool) {
 	}
 }
 
-// lingerUntilFull waits until a batch is full, at most Options.Linger, so that more appends share one commit.
+// lingerUntilFull waits until a batch of entries is full, at most Options.Linger, so that more appends share one
+// commit.
 func lingerUntilFull(l *Log) {
 	timer := time.NewTimer(l.opts.Linger)
 	defer timer.Stop()
@@ -122,9 +122,10 @@ func (l *Log) commitBatch(b *batch) bool {
 	return err == nil
 }
 
-// noticeStall notes a pause of the process or the disk that is so long that entries which were read before it state a wrong age.
-// Time in which the views are too busy to take a commit is none: refused entries would only come again. A stall right behind
-// another is none, so that a disk which takes long for each commit accepts something.
+// noticeStall detects a long pause of the process or the disk; entries that were received before the pause contain
+// their age, which is then wrong. Time in which the views are too busy to take a commit is none: refused entries
+// would only come again. A stall right behind another is none, so that a disk which takes long for each commit
+// accepts something.
 func (w *segmentWriter) noticeStall(mono time.Duration, stalled *atomic.Pointer[time.Time]) {
 	switch step := mono - w.mono - w.delivering; {
 	case step <= listeningStep:
@@ -213,8 +214,9 @@ func (w *segmentWriter) nextCommitTimes(o *Options, before checkpoint, mono time
 	return received, before.listening + min(step, listeningStep)
 }
 
-// commit implements Commit for one commit in memory. The committer fills the field raw with entries; a commit from a
-// file has compressed entries in the field packed, which are uncompressed into raw when a section is requested.
+// commit is a group of journal entries that are synced to disk together, in memory; it implements Commit. The
+// committer fills the field raw with entries; a commit from a file has compressed entries in the field packed, which
+// are uncompressed into raw when a section is requested.
 type commit struct {
 	head  commitHeader
 	log   uint64        // present incarnation of its log
@@ -354,6 +356,6 @@ func (c *commit) encode(dst []byte) []byte {
 		packed := s2.Encode(dst[len(dst):cap(dst)], c.raw)
 		dst = dst[:len(dst)+len(packed)]
 	}
-	c.head.sealCommit(dst)
+	c.head.encodeHeader(dst)
 	return dst
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 )
 
-// journalFixture opens and reopens the log of one conformance test on one disk.
+// journalFixture opens and reopens the log on one disk, in memory or real, for one conformance test.
 type journalFixture struct {
 	*testing.T
 	fs   disk.FS
@@ -64,7 +64,7 @@ func awaitAcksInOrder(t *testing.T, a *journaltest.Acks, n int) {
 	}
 }
 
-// ignoreCommit does nothing with a commit.
+// ignoreCommit is a function for readers that do nothing with the commits.
 func ignoreCommit(journal.Commit) error { return nil }
 
 // TestConformance runs the same tests of the interface journal.Journal with files in memory and with files on disk.

@@ -195,7 +195,7 @@ func TestSyncPrecedesAcknowledgement(t *testing.T) {
 // waiterFunc is a Waiter that calls a function with the token.
 type waiterFunc func(token uint64)
 
-// Committed calls the function when the entry with its token is committed.
+// Committed calls the test's function when the entry with this token is committed.
 func (w waiterFunc) Committed(token uint64, _ journal.Position, err error) {
 	if err == nil {
 		w(token)

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 )
 
-// writtenLog has the files and entries of a small log, to damage them.
+// writtenLog has the files and entries of a small log, which tests then damage.
 type writtenLog struct {
 	files   map[string][]byte
 	names   []string // of the segments
@@ -78,7 +78,8 @@ func readJournalFiles(t *testing.T, fs disk.FS) (segments []string, files map[st
 	return segments, files
 }
 
-// withChangedFile returns a file system with the log, in which one file has other content (nil: it is removed).
+// withChangedFile returns a file system with the log, in which one file has other content, or is removed if the
+// content is nil.
 func (w writtenLog) withChangedFile(t *testing.T, name string, data []byte) *memfs.FS {
 	t.Helper()
 	fs := memfs.New()
@@ -125,9 +126,9 @@ func (w writtenLog) lastCommitOffset(t *testing.T) (name string, offset int) {
 	}
 }
 
-// TestTornLastCommitIsCut damages the last commit at every byte: it is removed and counted, and the log accepts new
+// TestIncompleteLastCommitIsRemoved damages the last commit at every byte: it is removed and counted, and the log accepts new
 // entries.
-func TestTornLastCommitIsCut(t *testing.T) {
+func TestIncompleteLastCommitIsRemoved(t *testing.T) {
 	w := writeSmallLog(t)
 	name, start := w.lastCommitOffset(t)
 	data := w.files[name]
@@ -209,9 +210,9 @@ func TestClosedLogRecordsItsEnd(t *testing.T) {
 	}
 }
 
-// TestCloseLeavesAnotherLogAlone replaces the file FORMAT of an open log by another log's, and expects Close not to
+// TestCloseKeepsFormatFileOfAnotherLog replaces the file FORMAT of an open log by another log's, and expects Close not to
 // overwrite the file.
-func TestCloseLeavesAnotherLogAlone(t *testing.T) {
+func TestCloseKeepsFormatFileOfAnotherLog(t *testing.T) {
 	w := writeSmallLog(t)
 	o := smallSegmentOptions
 	fs := memfs.New()

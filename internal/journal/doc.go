@@ -10,8 +10,8 @@
 // when batchQueue.mu is taken, never the other way round. Neither is held during a disk operation, a
 // Deliver or a Waiter.
 //
-// Start reading at journal.go (the interface), then log.go (Append, Cut), queue.go, committer.go and
-// writer.go (the way to the disk), open.go and segment_reader.go (verification), format.go (the bytes;
+// Start reading at journal.go (the interface), then segmented_log.go (Append, Cut), append_queue.go, committer.go and
+// segment_writer.go (the way to the disk), open_and_verify.go and segment_reader.go (verification), commit_format.go (the bytes;
 // docs/journal-format.md describes them), repair.go.
 //
 // Sub-packages: disk is the injected file system, memfs one that crashes, faultfs one that fails, stalls

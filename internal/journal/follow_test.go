@@ -65,7 +65,7 @@ func TestFollowReadsOpenLogCompletely(t *testing.T) {
 
 // Follow returns the same error as Open for a damaged log, and no error for a half-written last commit. A torn end
 // after a crash is no error.
-func TestFollowReportsDamageAndNotTornEnd(t *testing.T) {
+func TestFollowReportsDamageButNoIncompleteEnd(t *testing.T) {
 	w := writeSmallLog(t)
 	first, middle, last := w.names[0], w.names[1], w.names[len(w.names)-1]
 	flip := func(name string) []byte {

@@ -244,7 +244,7 @@ type segmentRewriter struct {
 	cut     bool // no whole commit follows the damaged bytes
 }
 
-// copyCommit copies an undamaged commit into the new segment, and records the commits missing before it.
+// copyCommit copies an undamaged commit into the repaired segment, and records the commits missing before it.
 func (w *segmentRewriter) copyCommit(h commitHeader, raw []byte) error {
 	first, chain, err := h.firstNumberAndChain(raw[commitHeaderSize:])
 	if err != nil {
@@ -285,7 +285,7 @@ func appendLostCommit(dst []byte, incarnation uint64, before checkpoint, last ui
 		chain: before.chain, incarnation: incarnation, number: last,
 		received: before.received, listening: before.listening, flags: flagLost,
 	}
-	h.sealCommit(b)
+	h.encodeHeader(b)
 	before.number, before.chain = last, chain
 	return append(dst, b...), before
 }

@@ -37,7 +37,7 @@ type recomputation struct {
 	oversized []string // nodes whose assignment would be too large, for people
 }
 
-// apply applies edits of definitions and recomputes the members of groups and the nodes of checks, but not the
+// apply applies edits of compiled resources and recomputes the members of groups and the nodes of checks, but not the
 // assignments. From top to bottom:
 //
 //  1. definitions, and the indexes of names, conditions and readers
@@ -75,7 +75,7 @@ func (f *fleet) apply(edits []definitionEdit) *recomputation {
 	p.moved.AndNot(p.nodes)
 	for id := range bitmapIDs(roaring.And(p.moved, f.all)) {
 		n := f.nodes[model.NodeID(id)]
-		f.assignUnits(p, n, candidates(n.units))
+		f.assignUnits(p, n, selectingUnits(n.units))
 	}
 	p.dropUnmoved(f)
 	p.build.Or(p.nodes)
@@ -145,7 +145,8 @@ func (f *fleet) applyEdit(p *recomputation, e definitionEdit) {
 	}
 }
 
-// newestDefinition returns the new definition of an edit, or the old one if the edit removes the resource.
+// newestDefinition returns the compiled resource after an edit, or the one before it if the edit removes the
+// resource.
 func newestDefinition(a, b any) any {
 	if a != nil {
 		return a
@@ -153,10 +154,12 @@ func newestDefinition(a, b any) any {
 	return b
 }
 
-// oldDefinition returns the old definition of an edit as type D, or nil for another type.
+// oldDefinition returns the compiled resource before an edit (a change of one resource), or nil if that is not of
+// type D.
 func oldDefinition[D any](e definitionEdit) D { d, _ := e.old.(D); return d }
 
-// newDefinition returns the new definition of an edit as type D, or nil for another type.
+// newDefinition returns the compiled resource after an edit (a change of one resource), or nil if that is not of type
+// D.
 func newDefinition[D any](e definitionEdit) D { d, _ := e.new.(D); return d }
 
 // defineNode replaces the definition of a node and marks its groups and checks to recompute.
@@ -209,7 +212,7 @@ func (f *fleet) defineNode(p *recomputation, old, new *nodeDef) {
 	p.nodes.Add(id)
 }
 
-// removeNode removes a deleted node from its groups and checks, and records the checks that it ran.
+// removeNode removes a deleted node from its groups and checks, and records the checks that ran on it.
 func (f *fleet) removeNode(p *recomputation, id model.NodeID) {
 	n := f.nodes[id]
 	for _, g := range n.groups.ids {

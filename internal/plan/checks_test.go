@@ -254,9 +254,9 @@ func TestAssetsReachTheNodes(t *testing.T) {
 	held("cpu")
 }
 
-// TestRolloutMovesNodesToTheSecondBody expects that a gradual rollout changes the assignment of a node only when that
+// TestRolloutMovesNodesToTheNewVersion expects that a gradual rollout changes the assignment of a node only when that
 // node moves to the check's new version
-func TestRolloutMovesNodesToTheSecondBody(t *testing.T) {
+func TestRolloutMovesNodesToTheNewVersion(t *testing.T) {
 	h := newTestPlanner(t)
 	a, b, c := h.node("a", nil, "web"), h.node("b", nil, "web"), h.node("c", nil)
 	spec := func(line string) *model.CheckSpec {
@@ -268,7 +268,7 @@ func TestRolloutMovesNodesToTheSecondBody(t *testing.T) {
 
 	compile := func(line string) *unit {
 		t.Helper()
-		def, err := h.p.decode(key, uint32(id), encode(t, key.Kind, key.Namespace, key.Name, nil, spec(line)))
+		def, err := h.p.decode(key, uint32(id), encodeSpec(t, key.Kind, key.Namespace, key.Name, nil, spec(line)))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func (k definitionKey) row() intent.Key {
 	return intent.Key{Kind: definitionKind, Name: fmt.Sprintf("%s-%d", hex.EncodeToString(k.hash[:]), k.unit)}
 }
 
-// definitionRow is the JSON of a database row that stores a compiled check
+// definitionRow is the JSON of the database row that stores a compiled check, with the time since which it is unused.
 type definitionRow struct {
 	Unit    model.UnitID `json:"check"`
 	Name    string       `json:"name"` // name of the unit, for people
@@ -62,7 +62,7 @@ func newDefinitionStore(store intent.Store, draft *directory.Draft) *definitionS
 func (s *definitionStore) load(ctx context.Context, log *slog.Logger) (broken uint64, err error) {
 	rows, err := s.store.List(ctx, intent.ListQuery{Kind: definitionKind})
 	if err != nil {
-		return 0, fmt.Errorf("load intent: list compiled checks: %w", err)
+		return 0, fmt.Errorf("load the compiled checks from the database: %w", err)
 	}
 	for _, row := range rows {
 		if err := s.addStored(row); err != nil {
@@ -111,8 +111,8 @@ func (s *definitionStore) hash(units []*unit) (fresh []*body) {
 	return fresh
 }
 
-// assignIDs assigns ids to compiled checks that are not stored yet, and stores them. It takes new ids from the intent
-// store, in one commit.
+// assignIDs assigns permanent ids to compiled checks that are not stored yet, and stores them. It takes new ids from
+// the intent store, in one commit.
 func (s *definitionStore) assignIDs(ctx context.Context, units []*unit) error {
 	fresh := s.hash(units)
 	if len(fresh) == 0 {
@@ -261,8 +261,7 @@ func (s *definitionStore) remove(ctx context.Context, definitions []*model.Defin
 // collectEvery is the period of a Collector.
 const collectEvery = time.Hour
 
-// Collector removes compiled check definitions that no check, event state, spool or journal record can refer to any
-// more.
+// Collector deletes compiled checks that no check, event state, spool or journal record can refer to any more.
 type Collector struct {
 	Planner *Planner
 	Used    func() map[model.DefinitionID]bool           // returns the definitions that event states name

@@ -1,4 +1,4 @@
-// Package plan compiles intent into assignments: the definitions and property values of each node. It keeps
+// Package plan compiles the intent (all declared resources) into assignments: the definitions and property values of each node. It keeps
 // group membership and assignments in memory, shared between nodes that run the same set. Its work is in
 // proportion to a change: a changed unit touches its targets, a changed node touches itself.
 //
@@ -6,11 +6,11 @@
 // subscribers, and reports removed results (Options.Removed). Preview compiles without keeping anything;
 // the Inspector explains to people.
 //
-// The way of a change: translation.go decodes resources and compiles units (compiler.go, check.go for
-// checks) and numbers their definitions (definition_store.go). pass.go brings the definitions of the fleet (fleet.go)
-// up to date, then conditions and groups (groups.go) and nodes of units (placement.go). build.go
-// composes the assignments of the touched nodes with their properties (properties.go). Start reading at
-// planner.go, which publishes the changed records.
+// The way of a change: changed_resources.go decodes resources and compiles units (resource_compiler.go,
+// check_compiler.go for checks) and numbers their definitions (definition_store.go). apply_changes.go brings the
+// definitions of the fleet (compiled_fleet.go) up to date, then conditions and groups (group_members.go) and the nodes
+// of units (target_selection.go). assignment_build.go composes the assignments of the affected nodes with their
+// properties (property_values.go). Start reading at planner.go, which publishes the changed records.
 //
 // The package starts no goroutine. One goroutine compiles at a time, under one mutex; readers of the
 // directory take no lock.

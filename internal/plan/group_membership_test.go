@@ -84,9 +84,9 @@ func TestTrustedConditionsSeeTheServersLabels(t *testing.T) {
 	}
 }
 
-// TestChangedFactsOfAFleetCostTheChanges changes facts of many nodes and expects each condition to be evaluated once
+// TestChangedFactsEvaluateConditionsOnce changes facts of many nodes and expects each condition to be evaluated once
 // per changed node, and no other work
-func TestChangedFactsOfAFleetCostTheChanges(t *testing.T) {
+func TestChangedFactsEvaluateConditionsOnce(t *testing.T) {
 	const nodes, batch = 2000, 250
 	h := newTestFleet(t, nodes)
 	h.apply("Group", "default", "new-kernel", nil, &model.GroupSpec{Where: `node.facts.kernel == "6.13"`})
@@ -103,7 +103,7 @@ func TestChangedFactsOfAFleetCostTheChanges(t *testing.T) {
 			spec := &model.NodeSpec{Groups: []string{"all", fmt.Sprint("rack", i/10)}, AgentGroups: []string{"canary"},
 				Facts: map[string]string{"os": "linux", "arch": "amd64", "hostname": name, "kernel": "6.13"}}
 			writes = append(writes, intent.Write{Key: key, Expect: -1,
-				Body: encode(t, "Node", "default", name, map[string]string{"env": []string{"prod", "staging"}[i%2], "site": fmt.Sprint("s", i%20)}, spec)})
+				Body: encodeSpec(t, "Node", "default", name, map[string]string{"env": []string{"prod", "staging"}[i%2], "site": fmt.Sprint("s", i%20)}, spec)})
 		}
 		h.write(writes...)
 		for _, id := range h.changed {
@@ -144,7 +144,7 @@ func TestPreviewWarnsOfTokensInTrustedGroups(t *testing.T) {
 	h.apply("Group", "default", "plain", nil, &model.GroupSpec{Where: `node.labels.rack == "a"`})
 
 	write := func(kind, name string, labels map[string]string, spec model.Spec) intent.Write {
-		return intent.Write{Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: encode(t, kind, "default", name, labels, spec)}
+		return intent.Write{Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: encodeSpec(t, kind, "default", name, labels, spec)}
 	}
 	role := map[string]string{"role": "pay"}
 	wider := &model.GroupSpec{Trusted: true, Where: `node.labels.role == "pay" || node.labels.rack == "a"`}
@@ -201,7 +201,7 @@ func TestPreviewWarnsOfAKeyInTwoTemplates(t *testing.T) {
 	h.apply("Template", "default", "linux", nil, template("web", "agent.ping", "system.uptime"))
 	for role, want := range map[string]string{"web": "1 node would collect 1 key also from template default/linux, such as agent.ping", "db": ""} {
 		landings, _, err := h.p.Preview(t.Context(), []intent.Write{{Key: intent.Key{Kind: "Template", Namespace: "default", Name: "other"},
-			Body: encode(t, "Template", "default", "other", nil, template(role, "agent.ping", "system.cpu.load"))}})
+			Body: encodeSpec(t, "Template", "default", "other", nil, template(role, "agent.ping", "system.cpu.load"))}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -361,9 +361,9 @@ func TestSensuAgentsHaveADefaultKeepalive(t *testing.T) {
 	is("declared", "web01", nil, []string{"alerts"})
 }
 
-// TestEditOfATriggerAnnouncesReceivers edits a trigger and expects the directory to report changed receivers after an
-// edit of its handlers or route, not of its runbook
-func TestEditOfATriggerAnnouncesReceivers(t *testing.T) {
+// TestTriggerEditReportsChangedReceivers expects an edit of a trigger's handlers or route to be reported as a change
+// of those who are notified of its problems, and an edit of its runbook not.
+func TestTriggerEditReportsChangedReceivers(t *testing.T) {
 	h := newTestPlanner(t)
 	announced := false
 	h.p.directory.Subscribe(func(c directory.Change) { announced = c.Receivers })

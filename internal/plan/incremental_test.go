@@ -26,7 +26,7 @@ func TestIncrementalPlanEqualsFullPlan(t *testing.T) {
 			var writes []intent.Write
 			seen := map[intent.Key]bool{}
 			for range rapid.IntRange(1, 4).Draw(rt, "writes") {
-				if w := h.drawRename(rt, drawWrite(rt)); !seen[w.Key] && !seen[w.Source()] {
+				if w := h.randomRename(rt, randomWrite(rt)); !seen[w.Key] && !seen[w.Source()] {
 					seen[w.Key], seen[w.Source()] = true, true
 					if _, known := h.rows[w.Key]; known || w.Body != nil {
 						writes = append(writes, w)
@@ -69,8 +69,8 @@ func TestIncrementalPlanEqualsFullPlan(t *testing.T) {
 	})
 }
 
-// drawRename replaces some random writes of a node by the rename of an existing node to an unused name
-func (h *testPlanner) drawRename(rt *rapid.T, w intent.Write) intent.Write {
+// randomRename replaces some of the random changes of a node by a rename of an existing node to an unused name.
+func (h *testPlanner) randomRename(rt *rapid.T, w intent.Write) intent.Write {
 	if w.Kind != "Node" || w.Body == nil || rapid.IntRange(0, 2).Draw(rt, "move") > 0 {
 		return w
 	}
@@ -119,8 +119,8 @@ var (
 	trustedWheres = []string{"", `node.labels.a == "1"`, `node.labels.a != "1"`, `has(node.labels.b)`}
 )
 
-// drawWrite returns a random write of a resource
-func drawWrite(rt *rapid.T) intent.Write {
+// randomWrite returns a random change of a random resource, such as a check or a node.
+func randomWrite(rt *rapid.T) intent.Write {
 	pick := func(label string, from []string) string { return rapid.SampledFrom(from).Draw(rt, label) }
 	some := func(label string, from []string) []string {
 		return rapid.SliceOfNDistinct(rapid.SampledFrom(from), 0, 2, rapid.ID[string]).Draw(rt, label)
@@ -343,7 +343,7 @@ func newTestFleet(t testing.TB, n int) *testPlanner {
 	var writes []intent.Write
 	put := func(kind, name string, labels map[string]string, spec model.Spec) {
 		writes = append(writes, intent.Write{
-			Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: encode(t, kind, "default", name, labels, spec), Expect: -1,
+			Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: encodeSpec(t, kind, "default", name, labels, spec), Expect: -1,
 		})
 	}
 	for i := range n {

@@ -69,7 +69,7 @@ func New(o Options) *Planner {
 	p.definitions = newDefinitionStore(o.Store, p.draft)
 	p.fleet = newFleet(p.groups)
 	if o.Registry != nil {
-		o.Registry.MustRegister(collector{p})
+		o.Registry.MustRegister(metricsCollector{p})
 	}
 	return p
 }
@@ -81,7 +81,7 @@ func (p *Planner) Directory() *directory.Directory { return p.directory }
 func (p *Planner) Load(ctx context.Context) error {
 	revision, err := p.o.Store.Revision(ctx)
 	if err != nil {
-		return fmt.Errorf("load intent: %w", err)
+		return fmt.Errorf("load the declared resources from the database: %w", err)
 	}
 	broken, err := p.definitions.load(ctx, p.o.Logger)
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *Planner) Load(ctx context.Context) error {
 	for _, kind := range compiledKinds() {
 		rows, err := p.o.Store.List(ctx, intent.ListQuery{Kind: kind})
 		if err != nil {
-			return fmt.Errorf("load intent: list %s: %w", kind, err)
+			return fmt.Errorf("load the declared resources from the database: list %s: %w", kind, err)
 		}
 		for _, row := range rows {
 			changes = append(changes, intent.Change{Revision: revision, Key: row.Key, ID: row.ID, After: row.Body})
@@ -131,7 +131,7 @@ func (p *Planner) CatchUp(ctx context.Context) error {
 	for {
 		changes, err := p.o.Store.Changes(ctx, p.Revision(), catchUpChanges)
 		if err != nil {
-			return fmt.Errorf("read changes: %w", err)
+			return fmt.Errorf("read changes of declared resources from the database: %w", err)
 		}
 		if len(changes) == 0 {
 			return nil
@@ -198,8 +198,8 @@ func (p *Planner) commit(t *translation, revision int64) []model.NodeID {
 func (p *Planner) Revision() int64 { return p.directory.Revision() }
 
 // TrustedGroup returns the name of a trusted group that contains the node, after all changes committed before the
-// call; empty: none does. An unknown node, and anything else that makes the answer uncertain, is an error
-// (model.Unavailable).
+// call, or an empty name if no trusted group contains it. An unknown node, and anything else that makes the answer
+// uncertain, is an error (model.Unavailable).
 func (p *Planner) TrustedGroup(ctx context.Context, id model.NodeID) (string, error) {
 	if err := p.CatchUp(ctx); err != nil {
 		return "", model.Errorf(model.Unavailable, "cannot determine now whether node %d is in a trusted group: %w", id, err).WithHint("the machine can try again in a moment")
@@ -263,8 +263,7 @@ func (f *fleet) publish(draft *directory.Draft, p *recomputation, t *translation
 	draft.SetGroupNames(f.groupNumbers.list())
 }
 
-// declarations returns the changed resources that parts of the server other than the planner use, such as routes and
-// pipelines
+// declarations returns the changed resources that other parts of the server read, such as routes and pipelines.
 func (f *fleet) declarations(t *translation) (list []route.Declaration) {
 	rezoned := map[string]bool{} // namespaces whose time zone changed
 	for _, e := range t.edits {
@@ -353,7 +352,7 @@ func receiversOf(def any) (list []string) {
 	return list
 }
 
-// upstreamOf returns the upstream node in a node's definition; zero: the definition has none.
+// upstreamOf returns the upstream node (such as a router) in a node's definition, or zero if the definition has none.
 func upstreamOf(def any) directory.Upstream {
 	if n, ok := def.(*nodeDef); ok && n.Upstream != nil {
 		return *n.Upstream
@@ -361,7 +360,7 @@ func upstreamOf(def any) directory.Upstream {
 	return directory.Upstream{}
 }
 
-// dependsOn returns the names of the checks that a check depends on; nil for other resources.
+// dependsOn returns the names of the checks that a check depends on, or nil for other resources.
 func dependsOn(def any) []route.Name {
 	if u, ok := def.(*unit); ok {
 		return u.DependsOn
@@ -369,9 +368,9 @@ func dependsOn(def any) []route.Name {
 	return nil
 }
 
-// collector exports the planner's counts as metrics. It reads them under the planner's lock when Prometheus asks,
-// so counting costs the passes nothing.
-type collector struct{ p *Planner }
+// metricsCollector exports the planner's counters as Prometheus metrics. It reads them under the planner's lock when
+// Prometheus asks, so counting costs the passes nothing.
+type metricsCollector struct{ p *Planner }
 
 var (
 	passesDesc     = newDesc("passes_total", "Lists of changes compiled.")
@@ -391,11 +390,11 @@ func newDesc(name, help string) *prometheus.Desc {
 	return prometheus.NewDesc("muster_plan_"+name, help, nil, nil)
 }
 
-// Describe sends the descriptions of all metrics to Prometheus.
-func (c collector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
+// Describe sends the descriptions of all planner metrics to Prometheus.
+func (c metricsCollector) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(c, ch) }
 
 // Collect sends the planner's counters to Prometheus.
-func (c collector) Collect(ch chan<- prometheus.Metric) {
+func (c metricsCollector) Collect(ch chan<- prometheus.Metric) {
 	p := c.p
 	p.mu.RLock()
 	counts, broken, f := p.fleet.counts, p.broken, p.fleet

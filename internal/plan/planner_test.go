@@ -119,9 +119,9 @@ func TestDefinitionDefaultsAndIdentity(t *testing.T) {
 	}
 }
 
-// TestPropertiesComeThroughTheChain expects the value of a property to come from the narrowest scope that sets it:
+// TestNarrowestScopeSetsTheProperty expects the value of a property to come from the narrowest scope that sets it:
 // node, group, namespace or global
-func TestPropertiesComeThroughTheChain(t *testing.T) {
+func TestNarrowestScopeSetsTheProperty(t *testing.T) {
 	h := newTestPlanner(t)
 	raw := func(s string) json.RawMessage { return json.RawMessage(s) }
 	h.apply("Property", "shared", "disk", nil, &model.PropertySpec{Scope: "global", Value: raw(`{"warn": 20, "crit": 10}`)})
@@ -222,7 +222,7 @@ func TestPreviewChangesNothing(t *testing.T) {
 	write := func(kind, name string, spec model.Spec) intent.Write {
 		w := intent.Write{Key: intent.Key{Kind: kind, Namespace: "default", Name: name}}
 		if spec != nil {
-			w.Body = encode(t, kind, "default", name, nil, spec)
+			w.Body = encodeSpec(t, kind, "default", name, nil, spec)
 		}
 		return w
 	}
@@ -315,7 +315,7 @@ func TestGroupCyclesAreRefused(t *testing.T) {
 	h.apply("Group", "default", "b", nil, &model.GroupSpec{Groups: []string{"c"}})
 	for _, name := range []string{"a", "b", "c", "d"} {
 		key := intent.Key{Kind: "Group", Namespace: "default", Name: name}
-		w := intent.Write{Key: key, Body: encode(t, "Group", "default", name, nil, &model.GroupSpec{Groups: []string{"a", "x"}})}
+		w := intent.Write{Key: key, Body: encodeSpec(t, "Group", "default", name, nil, &model.GroupSpec{Groups: []string{"a", "x"}})}
 		_, _, err := h.p.Preview(t.Context(), []intent.Write{w})
 		if name == "d" {
 			if err != nil {
@@ -371,11 +371,11 @@ func TestRenamedNodeKeepsItsAssignment(t *testing.T) {
 	h.forgotten = nil
 	to := intent.Write{
 		Key: intent.Key{Kind: "Node", Namespace: "default", Name: "new"}, From: "old",
-		Body: encode(t, "Node", "default", "new", nil, &model.NodeSpec{Groups: []string{"web"}}),
+		Body: encodeSpec(t, "Node", "default", "new", nil, &model.NodeSpec{Groups: []string{"web"}}),
 	}
 	named := intent.Write{
 		Key:  intent.Key{Kind: "Check", Namespace: "default", Name: "d"},
-		Body: encode(t, "Check", "default", "d", nil, commandCheck("true", &model.Targets{Nodes: []string{"new"}})),
+		Body: encodeSpec(t, "Check", "default", "d", nil, commandCheck("true", &model.Targets{Nodes: []string{"new"}})),
 	}
 	if _, affected, err := h.p.Preview(t.Context(), []intent.Write{to, named}); err != nil || affected != 0 {
 		t.Fatalf("preview: %d nodes, %v", affected, err)
@@ -400,7 +400,7 @@ func TestRenamedNodeKeepsItsAssignment(t *testing.T) {
 	// Without the rewritten check it is another matter: that one is lost.
 	h.forgotten = nil
 	h.write(intent.Write{Key: intent.Key{Kind: "Node", Namespace: "default", Name: "third"}, From: "new",
-		Body: encode(t, "Node", "default", "third", nil, &model.NodeSpec{Groups: []string{"web"}})})
+		Body: encodeSpec(t, "Node", "default", "third", nil, &model.NodeSpec{Groups: []string{"web"}})})
 	want := []Removal{{Node: id, Mark: wire.ForgetMark{Check: d}}}
 	if !reflect.DeepEqual(h.forgotten, want) {
 		t.Errorf("forgotten %+v, want %+v", h.forgotten, want)

@@ -24,7 +24,7 @@ func scaleFleet(tb testing.TB, putUnits func(put func(kind, name string, spec mo
 	var writes []intent.Write
 	put := func(kind, name string, labels map[string]string, spec model.Spec) {
 		writes = append(writes, intent.Write{
-			Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: encode(tb, kind, "default", name, labels, spec), Expect: -1,
+			Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: encodeSpec(tb, kind, "default", name, labels, spec), Expect: -1,
 		})
 	}
 	number := func(v int) json.RawMessage { return json.RawMessage(fmt.Sprint(v)) }
@@ -170,7 +170,7 @@ func cpuSeconds() float64 {
 	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
 }
 
-// benchmarkCold measures compiling the fleet from scratch: processor time, and the memory that the planner keeps.
+// benchmarkCold measures the processor time and memory of compiling the fleet from scratch.
 func (h *testPlanner) benchmarkCold(b *testing.B) {
 	var before, after runtime.MemStats
 	var cpu float64

@@ -255,8 +255,8 @@ func (f *machineFile) SyncData() error { return syncData(f.File) }
 // Allocate reserves disk space for the file.
 func (f *machineFile) Allocate(size int64) error { return allocate(f.File, size) }
 
-// fill reserves disk space for a file by writing zeros, on systems without a system call for it
-func fill(f *os.File, size int64) error {
+// writeZeros reserves disk space for a file by writing zeros, on systems without a system call for it.
+func writeZeros(f *os.File, size int64) error {
 	zeros := make([]byte, 1<<20)
 	for at := int64(0); at < size; at += int64(len(zeros)) {
 		if _, err := f.WriteAt(zeros[:min(int64(len(zeros)), size-at)], at); err != nil {

@@ -25,7 +25,7 @@ func syncData(f *os.File) error {
 func allocate(f *os.File, size int64) error {
 	err := unix.Fallocate(int(f.Fd()), 0, 0, size)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
-		return fill(f, size)
+		return writeZeros(f, size)
 	}
 	if err != nil {
 		return &os.PathError{Op: "fallocate", Path: f.Name(), Err: err}

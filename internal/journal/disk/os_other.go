@@ -8,4 +8,4 @@ import "os"
 func syncData(f *os.File) error { return f.Sync() }
 
 // allocate reserves disk space for a file by writing zeros.
-func allocate(f *os.File, size int64) error { return fill(f, size) }
+func allocate(f *os.File, size int64) error { return writeZeros(f, size) }

@@ -58,7 +58,7 @@ func (a *Acks) Results() []Ack {
 	return slices.Clone(a.list)
 }
 
-// Contents reads all commits after a position and returns their entries as Texts does.
+// Contents reads all commits after a position and returns their entries in the form "number/section entry".
 func Contents(t *testing.T, j journal.Journal, from journal.Position) (list []string) {
 	t.Helper()
 	err := j.Read(context.Background(), from, func(c journal.Commit) error {
@@ -97,13 +97,13 @@ type Commit struct {
 
 var _ journal.Commit = (*Commit)(nil)
 
-// Position returns the field At.
+// Position returns the position that the test has set in the field At.
 func (c *Commit) Position() journal.Position { return c.At }
 
-// Received returns the field Time.
+// Received returns the receive time that the test has set in the field Time.
 func (c *Commit) Received() int64 { return c.Time }
 
-// Listening returns the field Listened.
+// Listening returns the listening time (time able to receive results) that the test has set in the field Listened.
 func (c *Commit) Listening() time.Duration { return c.Listened }
 
 // Sections returns the sections (partitions) that have entries in the commit

@@ -16,8 +16,8 @@ import (
 
 // Log is a Journal in segment files.
 //
-// Append copies entries into the last batch of the queue (queue.go). The committer, one goroutine
-// (committer.go), takes the first batch, makes a commit of it, writes and syncs it (writer.go),
+// Append copies entries into the last batch of the queue (append_queue.go). The committer, one goroutine
+// (committer.go), takes the first batch, makes a commit of it, writes and syncs it (segment_writer.go),
 // publishes the new head, calls Deliver and then the Waiters. Meanwhile the next batch fills: that is
 // the group commit.
 //
@@ -168,7 +168,7 @@ func (f *folderFormat) resolvePosition(p Position) (Position, error) {
 }
 
 // CommonPosition converts a position from before a restore or repair to the last commit at or before it that the
-// present log has; zero: the log has none
+// present log has, or returns the zero position if the log has none.
 func (l *Log) CommonPosition(p Position) Position {
 	if now, err := l.folder.resolvePosition(p); err == nil {
 		return now
@@ -250,7 +250,7 @@ func (l *Log) Close() error {
 // was stopped, or waited for its disk, accepted nothing.
 const listeningStep = 2 * time.Second
 
-// OldestReceived returns the receive time of the oldest commit in a journal; zero: the journal is empty.
+// OldestReceived returns the receive time of the oldest commit in a journal, or zero if the journal is empty.
 func OldestReceived(ctx context.Context, l *Log) (at time.Time, err error) {
 	first := l.Tail()
 	first.Number--

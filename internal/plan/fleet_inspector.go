@@ -98,7 +98,8 @@ func (f inspection) evaluateOnce(c *condition, namespace string) *roaring.Bitmap
 	return found
 }
 
-// Fault is an error that keeps nodes from doing all their work, such as a missing property, with the number of nodes
+// Fault is an error that keeps nodes from running all their checks, such as a missing property, with the number of
+// nodes.
 type Fault struct {
 	Check    model.CheckID // zero: the fault concerns the whole node
 	Text     string
@@ -112,7 +113,7 @@ type fault struct {
 	text string
 }
 
-// tooLargeText describes the fault of a node that has no assignment, because it would be too large (see build.go).
+// tooLargeText describes the fault of a node that has no assignment, because it would be too large (see assignment_build.go).
 const tooLargeText = "the assignment is too large: the agent keeps its last assignment"
 
 // faultExamples is the number of nodes that a Fault names as examples.
@@ -156,7 +157,7 @@ func (i *Inspector) Faults(namespace string) (list []Fault, nodes int) {
 	return list, nodes
 }
 
-// NodeFaults lists the errors that keep one node from doing all its work, such as missing properties
+// NodeFaults lists the errors that keep one node from running all its checks, such as missing properties.
 func (i *Inspector) NodeFaults(node model.NodeID) (list []Fault) {
 	i.withFleet(func(f inspection) {
 		if n := f.nodes[node]; n != nil {
@@ -168,7 +169,7 @@ func (i *Inspector) NodeFaults(node model.NodeID) (list []Fault) {
 	return list
 }
 
-// faultsOfNode lists the errors that keep one node from doing all its work, such as missing properties
+// faultsOfNode lists the errors that keep one node from running all its checks, such as missing properties.
 func (f inspection) faultsOfNode(n *node) []fault {
 	if n.excess > 0 {
 		return []fault{{text: tooLargeText}}

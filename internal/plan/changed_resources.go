@@ -159,7 +159,7 @@ func (t *translation) set(key intent.Key, def any) {
 	t.defs[key] = def
 }
 
-// units returns the new definitions of checks and other resources that run on nodes
+// units returns the new definitions of checks and other resources that agents run.
 func (t *translation) units() (list []*unit) {
 	for _, key := range t.keys {
 		if u, ok := t.defs[key].(*unit); ok {
@@ -204,14 +204,14 @@ func (t *translation) compare(present map[intent.Key]any) {
 	}
 }
 
-// identity is the id of a node, group or check that a rename does not change; zero: the resource has no id
+// identity is the id of a node, group or check, which a rename does not change, or zero if the resource has no id.
 type identity struct {
 	kind string
 	id   uint32
 }
 
-// resourceIdentityOf returns the kind and permanent id of the resource that a definition was compiled from; zero: its
-// kind has no id.
+// resourceIdentityOf returns the kind and permanent id of the resource that a definition was compiled from, or zero
+// if its kind has no id.
 func resourceIdentityOf(def any) identity {
 	switch d := def.(type) {
 	case *nodeDef:
@@ -242,7 +242,7 @@ func (p *Planner) changesSince(ctx context.Context, revision int64) (all []inten
 	for revision < until {
 		changes, err := p.o.Store.Changes(ctx, revision, catchUpChanges)
 		if err != nil {
-			return nil, fmt.Errorf("read changes: %w", err)
+			return nil, fmt.Errorf("read changes of declared resources from the database: %w", err)
 		}
 		if len(changes) == 0 {
 			break

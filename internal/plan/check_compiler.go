@@ -143,7 +143,7 @@ func setSeverities(c *model.CheckDefinition, declared map[string]string) error {
 	for from, to := range declared {
 		status, ok := model.ParseStatus(from)
 		if !ok {
-			return model.Errorf(model.Invalid, "severity: unknown status %q", from).
+			return model.Errorf(model.Invalid, "severity: unknown status %q: use ok, warning, critical or unknown", from).
 				WithHint("write ok, warning, critical or unknown")
 		}
 		severity, ok := model.ParseSeverity(to)
@@ -244,8 +244,8 @@ func changedNodes(old, new *unit) *roaring.Bitmap {
 	return roaring.Xor(nodes(old), nodes(new))
 }
 
-// targetLists returns the targets of a check: one list for the nodes that run the check, one for its proxy nodes;
-// nil: the check runs nowhere
+// targetLists returns the targets of a check: one list for the nodes that run the check, one for its proxy nodes; a
+// list is nil if the check has no such targets.
 func (u *unit) targetLists() (list []*targets) {
 	if u == nil || u.targets == nil {
 		return nil

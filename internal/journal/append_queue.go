@@ -109,7 +109,7 @@ func (q *batchQueue) openBatchLocked(raw int) *batch {
 	return b
 }
 
-// takeBatch removes and returns the first batch of the queue; nil: the queue is empty.
+// takeBatch removes and returns the first batch of the queue, or returns nil if the queue is empty.
 func (q *batchQueue) takeBatch() *batch {
 	q.mu.Lock()
 	defer q.mu.Unlock()

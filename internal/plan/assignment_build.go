@@ -91,19 +91,19 @@ type builder struct {
 	f            *fleet
 	p            *recomputation
 	resolver     *resolver
-	compositions map[*unitSet]*composition
+	compositions map[*unitSet]*compiledSet
 	made         []*content
 }
 
 // builder returns a builder of the assignments that the applied edits affect
 func (f *fleet) builder(p *recomputation) *builder {
-	return &builder{f: f, p: p, resolver: f.resolver(), compositions: map[*unitSet]*composition{}}
+	return &builder{f: f, p: p, resolver: f.resolver(), compositions: map[*unitSet]*compiledSet{}}
 }
 
 // content returns the content of a node's assignment: its compiled checks with the node's property values. Nodes with
 // the same units and values share it.
 func (b *builder) content(n *node) *content {
-	c := b.compositionOf(n.units)
+	c := b.compiledSetOf(n.units)
 	var properties []wire.Property
 	var key string
 	var hash [32]byte
@@ -120,7 +120,7 @@ func (b *builder) content(n *node) *content {
 		hash = wire.PropertiesHash(properties)
 	}
 	made := &content{
-		composition: c, key: key, propertiesHash: hash, size: c.size,
+		compiledSet: c, key: key, propertiesHash: hash, size: c.size,
 		Content: directory.Content{Hash: wire.JoinHashes(c.hash, hash), Definitions: c.definitions, Properties: properties, Proxied: c.proxied},
 	}
 	for i := range properties {
@@ -133,14 +133,14 @@ func (b *builder) content(n *node) *content {
 
 // keepsProperties reports whether the edits leave a node's property values unchanged, so that its old ones are used
 // again
-func (b *builder) keepsProperties(n *node, c *composition) bool {
+func (b *builder) keepsProperties(n *node, c *compiledSet) bool {
 	return n.content != nil && len(b.p.revalued) == 0 && b.p.nodes != nil && !b.p.nodes.Contains(uint32(n.def.ID)) &&
-		(n.content.composition == c || slices.Equal(n.content.names, c.names))
+		(n.content.compiledSet == c || slices.Equal(n.content.names, c.names))
 }
 
-// compositionOf returns the compiled checks for a set of checks, from the cache if possible. It composes the set
-// again if the pass changed the definition of one of its units.
-func (b *builder) compositionOf(s *unitSet) *composition {
+// compiledSetOf returns the compiled checks of nodes with these assigned checks, from the cache if possible. It
+// composes the set again if the pass changed the definition of one of its units.
+func (b *builder) compiledSetOf(s *unitSet) *compiledSet {
 	if c := b.compositions[s]; c != nil {
 		return c
 	}
@@ -148,7 +148,7 @@ func (b *builder) compositionOf(s *unitSet) *composition {
 	if c == nil {
 		c = b.compose(s)
 	} else if slices.ContainsFunc(s.ids, func(id model.UnitID) bool { _, redefined := b.p.redefined[id]; return redefined }) {
-		if c = b.recompose(s); c == nil {
+		if c = b.updateCompiledSet(s); c == nil {
 			c = b.compose(s)
 		}
 	}
@@ -158,8 +158,8 @@ func (b *builder) compositionOf(s *unitSet) *composition {
 
 // compose builds the list of compiled checks, and the names of the properties that they read, for nodes that run the
 // same set of checks
-func (b *builder) compose(s *unitSet) *composition {
-	c := &composition{contents: map[string]*content{}}
+func (b *builder) compose(s *unitSet) *compiledSet {
+	c := &compiledSet{contents: map[string]*content{}}
 	for _, id := range s.ids {
 		def := b.f.units[id].def
 		body := def.bodyOn(s)
@@ -178,14 +178,14 @@ func (b *builder) compose(s *unitSet) *composition {
 	return c
 }
 
-// recompose replaces only the changed checks in an existing list of compiled checks. It returns nil if more than
+// updateCompiledSet replaces only the changed checks in an existing list of compiled checks. It returns nil if more than
 // definitions differs.
-func (b *builder) recompose(s *unitSet) *composition {
+func (b *builder) updateCompiledSet(s *unitSet) *compiledSet {
 	old := s.composed
 	if old.proxied != nil {
 		return nil
 	}
-	c := &composition{contents: map[string]*content{}, names: old.names, size: old.size, definitions: slices.Clone(old.definitions)}
+	c := &compiledSet{contents: map[string]*content{}, names: old.names, size: old.size, definitions: slices.Clone(old.definitions)}
 	for _, id := range s.ids {
 		was, redefined := b.p.redefined[id]
 		if !redefined {
@@ -280,7 +280,7 @@ func oversizedReason(n *node, c *content) string {
 // kibibytes formats a number of bytes as KiB for messages.
 func kibibytes(n int) string { return fmt.Sprintf("%.1f KiB", float64(n)/1024) }
 
-// oversizedError returns the error for a change that makes an assignment too large; nil if every node's assignment
+// oversizedError returns the error for a change that makes an assignment too large, or nil if every node's assignment
 // fits.
 func oversizedError(nodes []string) error {
 	if len(nodes) == 0 {

@@ -21,15 +21,15 @@ func (f *fleet) updateTargets(p *recomputation, id model.UnitID) {
 	if u.def != nil {
 		nodes = f.landingNodes(u.def)
 	}
-	for n := range bitmapIDs(roaring.Xor(nodes, u.candidates())) {
+	for n := range bitmapIDs(roaring.Xor(nodes, u.selectedNodes())) {
 		if p.nodes.Contains(n) && u.def != nil {
 			continue // updateUnitsOfNode computes all units of this node at once
 		}
 		at := f.nodes[model.NodeID(n)]
 		if nodes.Contains(n) {
-			f.assignUnits(p, at, insert(candidates(at.units), id))
+			f.assignUnits(p, at, insert(selectingUnits(at.units), id))
 		} else {
-			f.assignUnits(p, at, remove(candidates(at.units), id))
+			f.assignUnits(p, at, remove(selectingUnits(at.units), id))
 		}
 	}
 	if u.def == nil {
@@ -68,7 +68,7 @@ func (f *fleet) updateUnitsOfNode(p *recomputation, n *node) {
 // assignUnits sets the checks that a node runs, of those that select it, and the version of each check in a gradual rollout
 func (f *fleet) assignUnits(p *recomputation, n *node, selected []model.UnitID) {
 	id := n.def.ID
-	units, lost := p.overrule(f, selected)
+	units, lost := p.splitOverridden(f, selected)
 	difference(n.units.lost, lost,
 		func(u model.UnitID) { f.units[u].overridden.Remove(uint32(id)) },
 		func(u model.UnitID) { f.units[u].overridden.Add(uint32(id)) })
@@ -301,8 +301,8 @@ func (f *fleet) skipProxies(p *recomputation) {
 	p.build.AndNot(f.proxies)
 }
 
-// proxyTargets lists, for each proxy check in a set of checks, the proxy nodes whose results it sends; nil: the set
-// has no proxy check
+// proxyTargets lists, for each proxy check in a set of checks, the proxy nodes whose results it sends, or returns nil
+// if the set has no proxy check.
 func (b *builder) proxyTargets(s *unitSet, definitions []*model.Definition) *directory.ProxyTargets {
 	var list wire.ProxyChecks
 	names := map[model.NodeID][]string{} // names of the properties that the checks about each proxy node read

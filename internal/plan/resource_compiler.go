@@ -82,7 +82,7 @@ func (c *compiler) decode(key intent.Key, id uint32, data []byte) (*declaredReso
 	return d, nil
 }
 
-// define compiles a resource that does not run on nodes itself, such as a group or a namespace
+// define compiles a resource that agents do not run, such as a group or a namespace.
 func (c *compiler) define(d *declaredResource) (def any, err error) {
 	switch spec := d.spec.(type) {
 	case *model.NamespaceSpec:
@@ -149,8 +149,8 @@ func (c *unitCompiler) use(key intent.Key) any {
 	return c.lookup(key)
 }
 
-// unit compiles a resource that runs on nodes, such as a check; lookup and policies return the definitions of other
-// resources after the edit
+// unit compiles a resource that agents run, such as a check; lookup and policies return the definitions of other
+// resources after the edit.
 func (c *compiler) unit(d *declaredResource, lookup func(intent.Key) any, policies func() map[intent.Key][]*resourceDef) (*unit, error) {
 	in := &unitCompiler{compiler: c, lookup: lookup, policies: policies}
 	u, err := unitCompilers[d.key.Kind](in, d)
@@ -216,7 +216,8 @@ type (
 		scope    scope
 		value    json.RawMessage
 	}
-	// resourceDef is a resource that does not run on nodes; its spec stays as declared.
+	// resourceDef is a resource that only the server uses, such as a handler or a route; it stays as declared,
+	// without compilation.
 	resourceDef struct {
 		directory.Resource
 		spec model.Spec
@@ -249,7 +250,7 @@ const (
 	nodeLevel
 )
 
-// values is a list of property names with values, sorted by name.
+// values is a list of property names and their values, sorted by name.
 type values []namedValue
 
 // namedValue is a property name with its JSON value.
@@ -267,7 +268,7 @@ func newPropertyValues(m map[string]json.RawMessage) values {
 	return v
 }
 
-// get returns the value of a name.
+// get returns the value of the property with this name.
 func (v values) get(name string) (json.RawMessage, bool) {
 	i, ok := slices.BinarySearchFunc(v, name, func(x namedValue, name string) int { return strings.Compare(x.name, name) })
 	if !ok {
@@ -289,7 +290,7 @@ func (c *compiler) node(d *declaredResource, spec *model.NodeSpec) *nodeDef {
 			Annotations: d.meta.Annotations, Proxy: spec.Proxy, External: !spec.Proxy && intent.IsExternalAgent(uid), Entity: spec.AgentEntity,
 		},
 		properties: newPropertyValues(spec.Properties), entityName: model.EntityName(d.meta, spec), policyMode: spec.PolicyMode,
-		groups:   c.groupList(d.key.Namespace, spec.AssignedGroups()),
+		groups:   c.groupIDs(d.key.Namespace, spec.AssignedGroups()),
 		requests: c.joinRequests(d.key.Namespace, spec),
 	}
 	n.operatorLabels = n.Labels
@@ -300,7 +301,7 @@ func (c *compiler) node(d *declaredResource, spec *model.NodeSpec) *nodeDef {
 		n.Upstream = &directory.Upstream{Node: splitName(d.key.Namespace, b.Node), Check: splitName(d.key.Namespace, b.CheckName())}
 	}
 	if spec.JoinGrant != nil {
-		n.grant = &joinGrant{spec.JoinGrant.Token, spec.JoinGrant.Source(), c.groupList(d.key.Namespace, spec.JoinGrant.Groups)}
+		n.grant = &joinGrant{spec.JoinGrant.Token, spec.JoinGrant.Source(), c.groupIDs(d.key.Namespace, spec.JoinGrant.Groups)}
 	}
 	if k, fromAgent := spec.KeepaliveReceivers(); k != nil {
 		n.Keepalive = &directory.Keepalive{KeepaliveReceivers: k, FromAgent: fromAgent}
@@ -311,9 +312,9 @@ func (c *compiler) node(d *declaredResource, spec *model.NodeSpec) *nodeDef {
 	return n
 }
 
-// groupList returns the numbers of the named groups, sorted. It skips groups that a resource of the namespace must
-// not name.
-func (c *compiler) groupList(ns string, names []string) (list []directory.GroupID) {
+// groupIDs returns the sorted ids of the groups with these names. It skips groups that a resource of the namespace
+// must not name.
+func (c *compiler) groupIDs(ns string, names []string) (list []directory.GroupID) {
 	for _, name := range names {
 		if group, ok := groupName(ns, name); ok {
 			list = insert(list, c.groups.number(group))
@@ -328,8 +329,8 @@ func (c *compiler) joinRequests(ns string, spec *model.NodeSpec) (list []joinReq
 	if len(spec.AgentGroups) == 0 {
 		return nil
 	}
-	allowed := c.groupList(ns, spec.JoinableGroups())
-	for _, g := range c.groupList(ns, spec.AgentGroups) {
+	allowed := c.groupIDs(ns, spec.JoinableGroups())
+	for _, g := range c.groupIDs(ns, spec.AgentGroups) {
 		_, vouched := slices.BinarySearch(allowed, g)
 		list = append(list, joinRequest{g, vouched})
 	}

@@ -21,7 +21,7 @@ import (
 func (h *testPlanner) preview(kind, name string, spec model.Spec) error {
 	h.t.Helper()
 	_, _, err := h.p.Preview(h.t.Context(), []intent.Write{{
-		Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: encode(h.t, kind, "default", name, nil, spec),
+		Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: encodeSpec(h.t, kind, "default", name, nil, spec),
 	}})
 	return err
 }
@@ -319,10 +319,10 @@ func (m *memoryStore) ForgetChanges(context.Context, time.Time, int) (int, error
 // Close does nothing, because the store in memory holds no files.
 func (m *memoryStore) Close() error { return nil }
 
-// Trouble returns nil: the store in memory always works.
+// Trouble returns nil, because the store in memory always works.
 func (m *memoryStore) Trouble() error { return nil }
 
-// Identity returns 1, the same store id always.
+// Identity returns the store id 1, because all stores in memory have the same id.
 func (m *memoryStore) Identity() uint64 { return 1 }
 
 // LastID returns zero, because the planner does not call it.
@@ -365,8 +365,8 @@ func (h *testPlanner) start() {
 	h.p.directory.Subscribe(func(c directory.Change) { h.changed = append(h.changed, c.Assignments...) })
 }
 
-// encode returns the JSON of a resource as the store has it, for tests
-func encode(t testing.TB, kind, ns, name string, labels map[string]string, spec model.Spec) []byte {
+// encodeSpec returns the JSON of a resource as the store has it, for tests.
+func encodeSpec(t testing.TB, kind, ns, name string, labels map[string]string, spec model.Spec) []byte {
 	t.Helper()
 	data, err := json.Marshal(model.Resource{
 		APIVersion: model.APIVersion, Kind: kind, Spec: spec,
@@ -383,7 +383,7 @@ func (h *testPlanner) apply(kind, ns, name string, labels map[string]string, spe
 	h.t.Helper()
 	w := intent.Write{Key: intent.Key{Kind: kind, Namespace: ns, Name: name}, Expect: -1}
 	if spec != nil {
-		w.Body = encode(h.t, kind, ns, name, labels, spec)
+		w.Body = encodeSpec(h.t, kind, ns, name, labels, spec)
 	}
 	h.write(w)
 }

@@ -23,7 +23,7 @@ func Open(dir string, o Options) (*Log, error) {
 		dir: dir, opts: o, queue: newBatchQueue(&o),
 		cuts: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{}),
 	}
-	l.writer.reserve = reserve{fs: o.FS, dir: dir, size: o.Reserve, margin: 2 * int64(o.MaxCommit), log: o.Logger}
+	l.writer.reserve = reservedSpace{fs: o.FS, dir: dir, size: o.Reserve, margin: 2 * int64(o.MaxCommit), log: o.Logger}
 	if err := l.openFolderAndSegments(); err != nil {
 		if l.lock != nil {
 			_ = l.lock.Close()
@@ -284,7 +284,7 @@ func (v *logVerification) verifySegment(s *segment, follows bool) error {
 	case err != nil || s.limit != ToEnd:
 		return err
 	case torn:
-		v.reportTornCommit(s, w, why)
+		v.reportIncompleteCommit(s, w, why)
 		return nil
 	}
 	// A process that was killed between write and sync left commits that can be read but are not
@@ -296,10 +296,10 @@ func (v *logVerification) verifySegment(s *segment, follows bool) error {
 	return nil
 }
 
-// reportTornCommit logs a warning about the incomplete commit that a crash left at the end of the log, and that
+// reportIncompleteCommit logs a warning about the incomplete commit that a crash left at the end of the log, and that
 // readers ignore. The next commit starts a new segment, whose number ends the present segment, so that readers ignore
 // these bytes.
-func (v *logVerification) reportTornCommit(s *segment, w *commitWalker, reason error) {
+func (v *logVerification) reportIncompleteCommit(s *segment, w *commitWalker, reason error) {
 	v.torn++
 	entries := "unknown"
 	if b, err := w.peekBytes(w.offset, commitHeaderSize); err == nil {

@@ -152,9 +152,9 @@ type commitHeader struct {
 	flags       uint16
 }
 
-// sealCommit encodes the commit's header, with lengths and checksums, into the first commitHeaderSize bytes of b. b
+// encodeHeader encodes the commit's header, with lengths and checksums, into the first commitHeaderSize bytes of b. b
 // is a whole commit.
-func (h *commitHeader) sealCommit(b []byte) {
+func (h *commitHeader) encodeHeader(b []byte) {
 	le := binary.LittleEndian
 	h.body = uint32(len(b) - commitHeaderSize)
 	le.PutUint32(b, commitMagic)

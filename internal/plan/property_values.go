@@ -47,7 +47,7 @@ func newPropertyIndex() *propertyIndex {
 	return &propertyIndex{declared: map[propertyPlace][]*propertyDef{}, sources: map[string]*propertySources{}, readers: map[string][]model.UnitID{}}
 }
 
-// indexKey returns the key of a Property resource in the index: the property's name and its scope
+// indexKey returns the key of a Property resource in the index: the property's name and its scope.
 func (d *propertyDef) indexKey() propertyPlace { return propertyPlace{d.property, d.scope} }
 
 // add adds a Property resource to the index and returns 1, the change of their number. Like remove, it returns the
@@ -174,11 +174,11 @@ func (r *resolver) properties(n *node, names []string) []wire.Property {
 	return list
 }
 
-// property returns the value of a node's property; nil: it has none
+// property returns the value of a node's property, or nil if no scope declares one.
 func (r *resolver) property(n *node, name string) *wire.Property {
 	switch name {
 	case model.EntityProperty:
-		return r.entity(n)
+		return r.sensuEntity(n)
 	case model.NodeModeProperty:
 		return r.nodeMode(n)
 	}
@@ -258,7 +258,8 @@ type jsonLeaf struct {
 // jsonObject is a JSON object in a merged property value, by member name
 type jsonObject map[string]any // values are of type object, leaf or clash
 
-// resolve merges the declared values of a property from all levels (global to node); nil: none is declared
+// resolve merges the declared values of a property from all levels (global to node), or returns nil if no level
+// declares one.
 func resolve(name string, levels [][]source) *wire.Property {
 	value := mergeLevels(name, levels)
 	if value == nil {
@@ -354,7 +355,8 @@ func originOf(v any) string {
 	return "an empty object"
 }
 
-// findConflict returns the first key for which two scopes of one level set different values; nil: none
+// findConflict returns the first key for which two scopes of one level set different values, or nil if there is no
+// conflict.
 func findConflict(v any) *valueConflict {
 	switch v := v.(type) {
 	case valueConflict:

@@ -10,9 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// entity converts a node to an entity of Sensu, with which checks kept from Sensu expand their tokens. It is nil for
+// sensuEntity converts a node to an entity of Sensu, with which checks kept from Sensu expand their tokens. It is nil for
 // the node of a Sensu agent, which expands tokens by itself.
-func (r *resolver) entity(n *node) *wire.Property {
+func (r *resolver) sensuEntity(n *node) *wire.Property {
 	if n.def.External {
 		return nil
 	}

@@ -192,7 +192,8 @@ type conditionKey struct {
 	operatorLabels bool
 }
 
-// condition is a compiled CEL condition with the key of its entry in conditionIndex
+// condition is a compiled CEL condition (a boolean expression over nodes) with the key of its entry in
+// conditionIndex.
 type condition struct {
 	key conditionKey
 	*where.Condition
@@ -261,10 +262,10 @@ func (x *conditionIndex) inNamespace(ns string, fn func(*conditionState)) {
 	}
 }
 
-// matches returns the nodes that a condition in the index selects
+// matches returns the nodes for which a condition in the index is true.
 func (x *conditionIndex) matches(c *condition) *roaring.Bitmap { return x.byKey[c.key].matches }
 
-// setNode sets the node for the next calls of match
+// setNode sets the node on which the next calls of match evaluate conditions.
 func (x *conditionIndex) setNode(n *nodeDef, groups func() []string) {
 	x.all.Set(n.Namespace, n.Name.Name, n.Labels, n.Facts)
 	x.operators.Set(n.Namespace, "", n.operatorLabels, nil)
@@ -287,7 +288,7 @@ func (x *conditionIndex) match(s *conditionState, id uint32) {
 	}
 }
 
-// joinRequest is one group that a node's agent asks to join. The group accepts the request if the group says
+// joinRequest is the request of a node's agent to join one group. The group accepts the request if the group says
 // selfJoin, or if an operator or the join token vouches for the node (mayJoin). A trusted group never accepts one.
 type joinRequest struct {
 	group   directory.GroupID
@@ -335,7 +336,8 @@ func (g *group) decide(r joinRequest) (accepted bool, reason string) {
 	return accepted, "neither the group (selfJoin: true) nor the node (mayJoin) allows it"
 }
 
-// acceptedNodes returns the nodes that the group accepts of those whose agents ask to join; nil: none
+// acceptedNodes returns the nodes whose agents ask to join the group and that the group accepts, or nil if it accepts
+// none.
 func (g *group) acceptedNodes() *roaring.Bitmap {
 	switch {
 	case g.accepts(joinRequest{}):
@@ -366,7 +368,7 @@ func (f *fleet) permittedTargets(def *groupDef) *targets {
 	return &t
 }
 
-// JoinRequest is one group that a node's agent asks to join, with the decision and its reason
+// JoinRequest is the request of a node's agent to join one group, with the decision and its reason.
 type JoinRequest struct {
 	Group    string // name of the group; shared groups with their namespace
 	Accepted bool

@@ -159,9 +159,9 @@ func TestLabelsHaveOwners(t *testing.T) {
 	}
 }
 
-// TestFaultsNameResourceAndReason expects the errors that keep nodes from running a check to be listed per node and
+// TestFaultsListResourceAndReason expects the errors that keep nodes from running a check to be listed per node and
 // counted over all nodes
-func TestFaultsNameResourceAndReason(t *testing.T) {
+func TestFaultsListResourceAndReason(t *testing.T) {
 	h := newTestPlanner(t)
 	for i := range 5 {
 		h.node(fmt.Sprintf("web%d", i), nil, "web")

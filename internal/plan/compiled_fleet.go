@@ -15,9 +15,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// fleet has all compiled definitions and the results computed from them: the members of groups and the nodes of
-// checks. It has no lock and does no input or output. Only apply changes it (pass.go). A test computes all derived
-// fields from the definitions and compares.
+// fleet has all compiled resources and the results computed from them: the members of groups and the nodes of checks.
+// It has no lock and does no input or output. Only apply changes it (pass.go). A test computes all derived fields
+// from the definitions and compares.
 type fleet struct {
 	definitions map[intent.Key]any
 	resources   map[directory.Resource]model.Spec // specs of resources that land on no node
@@ -77,7 +77,7 @@ type group struct {
 	units    []model.UnitID // units that target the group
 }
 
-// dependents has the groups and checks that refer to one node name or to one condition
+// dependents has the groups and checks whose targets refer to one node name or to one condition.
 type dependents struct {
 	groups []directory.GroupID
 	units  []model.UnitID
@@ -91,7 +91,7 @@ type placedUnit struct {
 }
 
 // candidates returns the nodes that the targets of the unit select, also those on which another directive runs instead.
-func (u *placedUnit) candidates() *roaring.Bitmap { return roaring.Or(u.nodes.Bitmap, u.overridden) }
+func (u *placedUnit) selectedNodes() *roaring.Bitmap { return roaring.Or(u.nodes.Bitmap, u.overridden) }
 
 // sharedSet is a copy-on-write set of nodes. After share, a reader of the directory uses the same bitmap, so the next
 // change copies it first.
@@ -128,7 +128,7 @@ func (s *sharedSet) share() *roaring.Bitmap {
 	return s.Bitmap
 }
 
-// newFleet returns a fleet without definitions.
+// newFleet returns a fleet without nodes, groups and checks.
 func newFleet(numbers *groupNumbers) *fleet {
 	return &fleet{
 		definitions: map[intent.Key]any{}, resources: map[directory.Resource]model.Spec{}, namespaces: map[string]*directory.Namespace{},
@@ -250,7 +250,7 @@ type set[T ~uint32] struct {
 	key  string
 	refs int // number of nodes with this set; 0: sweep removes it after the pass
 
-	composed *composition // only in a unit set: its composition at present
+	composed *compiledSet // only in a unit set: its compiledSet at present
 	names    []string     // only in a group set: the names as conditions see them
 }
 
@@ -334,9 +334,9 @@ func (s *sets[T]) removeUnused() {
 	s.unused = s.unused[:0]
 }
 
-// composition has the compiled checks of one set of checks, and the names of the properties that these checks read.
-// Only its contents change after its creation.
-type composition struct {
+// compiledSet has the compiled checks that nodes with the same assigned checks share, and the names of the properties
+// that these checks read. Only its contents change after its creation.
+type compiledSet struct {
 	definitions []*model.Definition // ascending by id
 	names       []string            // ascending
 	proxied     *directory.ProxyTargets
@@ -345,19 +345,19 @@ type composition struct {
 	contents    map[string]*content
 }
 
-// content is the part of an assignment that nodes with the same checks and property values share.
+// content is the part of an assignment that nodes with the same checks and the same property values share.
 type content struct {
-	*composition
+	*compiledSet
 	directory.Content
 	propertiesHash [32]byte
 	size           int    // bytes of the encoded assignment, at most wire.MaxAssignment
-	key            string // propertiesKey of the values, as in composition.contents
+	key            string // propertiesKey of the values, as in compiledSet.contents
 	refs           int
 	faults         atomic.Pointer[[]fault] // faults of the content; nil: not computed yet
 }
 
-// bytesOverLimit returns by how many bytes an assignment with this content exceeds the size limit; zero: the
-// assignment fits.
+// bytesOverLimit returns by how many bytes an assignment with this content exceeds the size limit, or zero if it
+// fits.
 func (c *content) bytesOverLimit() int {
 	most := max(len(c.definitions), len(c.Properties))
 	if c.proxied != nil {

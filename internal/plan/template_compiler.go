@@ -71,7 +71,8 @@ func (named references) addReceivers(t *model.DefinitionTrigger) {
 	}
 }
 
-// compileRule compiles a discovery rule. Disabled prototypes stay: an override may ask for them.
+// compileRule compiles a discovery rule of a Template, by which agents find entities such as disks. Disabled
+// prototypes stay: an override may ask for them.
 func compileRule(rule *model.DiscoveryRule, named references) model.DefinitionRule {
 	out := rule.Definition()
 	for i := range out.Triggers {

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// policyTargets are the nodes that one Policy puts a directive on.
+// policyTargets has the nodes on which one Policy puts a directive.
 type policyTargets struct {
 	*targets
 	policy route.Name
@@ -114,7 +114,7 @@ func (c *unitCompiler) policiesOf(directive intent.Key) []*resourceDef {
 	return c.policies()[directive]
 }
 
-// directivesOf returns the directives that a definition names; nil: it is no policy.
+// directivesOf returns the directives that a policy names, or nil if the definition is no policy.
 func directivesOf(def any) (list []intent.Key) {
 	r, _ := def.(*resourceDef)
 	if r == nil {

@@ -168,7 +168,7 @@ func FuzzCommit(f *testing.F) {
 				entries: uint32(data[56]), sections: uint16(data[60]), flags: uint16(data[62]) & flagsKnown,
 			}
 			data = bytes.Clone(data)
-			h.sealCommit(data)
+			h.encodeHeader(data)
 		}
 	})
 }

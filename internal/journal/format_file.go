@@ -124,7 +124,7 @@ func parseFolder(data []byte) (*folderFormat, error) {
 	return f, nil
 }
 
-// readFolder reads the file FORMAT of a journal folder; nil without an error: the file does not exist.
+// readFolder reads the file FORMAT of a journal folder; it returns nil without an error if the file does not exist.
 func readFolder(fsys disk.FS, dir string) (*folderFormat, error) {
 	path := filepath.Join(dir, formatFile)
 	data, err := disk.ReadFile(fsys, path)
@@ -146,7 +146,7 @@ func readFolder(fsys disk.FS, dir string) (*folderFormat, error) {
 
 // newerError returns the error about a file that a newer version of the program wrote.
 func newerError(path string) error {
-	return model.Errorf(model.Conflict, "journal file %q was %w", path, errNewerVersion).
+	return model.Errorf(model.Conflict, "cannot read journal file %q: it was %w", path, errNewerVersion).
 		WithHint("install the version of Muster that wrote it, or a later one")
 }
 
@@ -200,7 +200,7 @@ func newFolder(o *Options) *folderFormat {
 }
 
 // startIncarnation gives the journal a new random id and records that it shares the commits up to number last with
-// the former id (zero: the folder is new)
+// the former id (zero if the folder is new).
 func (f *folderFormat) startIncarnation(o *Options, last uint64) error {
 	var id [8]byte
 	if _, err := io.ReadFull(o.Rand, id[:]); err != nil {

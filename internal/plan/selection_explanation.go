@@ -121,8 +121,8 @@ func (w *explainer) targets(name string, t *targets, owner string) Explanation {
 	return Explanation{Lands: true, Text: name + " is assigned to this node", Under: yes}
 }
 
-// selectionHint returns a hint with the one change that makes the targets select the node; empty: no single change
-// does.
+// selectionHint returns a hint with the one change that makes the targets select the node, or an empty text if no
+// single change does.
 func (w *explainer) selectionHint(name string, t *targets) string {
 	for _, g := range t.groups {
 		r := w.f.groupNumbers.name(g)

@@ -22,12 +22,12 @@ type precedence struct {
 	name      string
 }
 
-// compare is negative if the precedence wins over another of the same technique.
+// compare returns a negative number if this precedence wins over another of the same technique.
 func (a *precedence) compare(b *precedence) int {
 	return cmp.Or(cmp.Compare(a.priority, b.priority), strings.Compare(a.policy, b.policy), strings.Compare(a.name, b.name))
 }
 
-// reason says why this precedence wins over another.
+// reason returns, as a text for people, why this precedence wins over another.
 func (a *precedence) reason(b *precedence) string {
 	switch {
 	case a.priority != b.priority:
@@ -38,7 +38,8 @@ func (a *precedence) reason(b *precedence) string {
 	return fmt.Sprintf("both have priority %d and policy %s, and its name comes first", a.priority, a.policy)
 }
 
-// precedenceOf returns the precedence of a unit's definition; nil: it has none.
+// precedenceOf returns the precedence of a compiled directive, or nil if the unit is no directive or its technique
+// may run several times.
 func precedenceOf(u *unit) *precedence {
 	if u == nil {
 		return nil
@@ -46,8 +47,8 @@ func precedenceOf(u *unit) *precedence {
 	return u.precedence
 }
 
-// updatePrecedence counts the directives of techniques that run once, after an edit, and marks the nodes of a directive
-// whose precedence changed.
+// updatePrecedence counts, after an edit, the directives of each technique that may run only once on a node, and
+// marks the nodes of a directive whose precedence changed.
 func (p *recomputation) updatePrecedence(f *fleet, u *placedUnit, old, new *unit) {
 	was, is := precedenceOf(old), precedenceOf(new)
 	if was == is || was != nil && is != nil && *was == *is {
@@ -65,19 +66,20 @@ func (p *recomputation) updatePrecedence(f *fleet, u *placedUnit, old, new *unit
 			f.contested++
 		}
 	}
-	p.moved.Or(u.candidates())
+	p.moved.Or(u.selectedNodes())
 }
 
-// candidates returns a new list of all units that select the nodes of a set, also of those that are overridden.
-func candidates(s *unitSet) []model.UnitID {
+// selectingUnits returns the ids of all checks and directives that select nodes with this set of checks, also of the
+// directives that others override.
+func selectingUnits(s *unitSet) []model.UnitID {
 	list := slices.Concat(s.ids, s.lost)
 	slices.Sort(list)
 	return list
 }
 
-// overrule divides the units that select a node into those that run and those that others override. It computes each
-// list of units once in a pass.
-func (p *recomputation) overrule(f *fleet, selected []model.UnitID) (units, lost []model.UnitID) {
+// splitOverridden splits the units (checks, directives) that select a node into those that run there and those that
+// others override. It computes each list of units once in a pass.
+func (p *recomputation) splitOverridden(f *fleet, selected []model.UnitID) (units, lost []model.UnitID) {
 	if f.contested == 0 {
 		return selected, nil
 	}
@@ -102,7 +104,8 @@ func (p *recomputation) overrule(f *fleet, selected []model.UnitID) (units, lost
 	return units, lost
 }
 
-// dropUnmoved removes the placements of directives that a pass both lost and gained again, while it computed one unit after another.
+// dropUnmoved removes the placements of a directive on a node that were lost and gained again in the same
+// recomputation, and so have not changed.
 func (p *recomputation) dropUnmoved(f *fleet) {
 	if len(p.overruled) == 0 || len(p.lost) == 0 || len(p.gained) == 0 {
 		return
@@ -121,7 +124,8 @@ func (p *recomputation) dropUnmoved(f *fleet) {
 	p.lost, p.gained = slices.DeleteFunc(p.lost, settled), slices.DeleteFunc(p.gained, settled)
 }
 
-// overriderOf returns the directive that runs on a node in place of another; nil: the other one is not overridden there.
+// overriderOf returns the directive that runs on a node in place of another, or nil if the other one is not
+// overridden there.
 func (f inspection) overriderOf(n *node, u *unit) *unit {
 	if _, lost := slices.BinarySearch(n.units.lost, u.ID); !lost {
 		return nil

@@ -24,7 +24,7 @@ type segmentWriter struct {
 
 	file               disk.File // open segment; nil: the next commit opens one
 	offset             int64     // where its next commit goes
-	reserve            reserve
+	reserve            reservedSpace
 	batchWaitsForSpace bool      // a batch waits for disk space, while ticks go on
 	blocked            time.Time // start of the present failure; zero: none
 	broken             error     // acknowledged commits are lost: nothing is written until a restart
@@ -269,10 +269,10 @@ func (l *Log) updateStats(change func(*Stats)) {
 
 const reserveFile = "RESERVE"
 
-// reserve is a file that reserves disk space. It is deleted when the disk is full, so that snapshots can be written and
+// reservedSpace is a file that keeps disk space free. It is deleted when the disk is full, so that snapshots can be written and
 // the log be cut; commits wait until it can be allocated again. A disk with less free space than the reserve counts as
 // full. The committer owns it.
-type reserve struct {
+type reservedSpace struct {
 	fs     disk.FS
 	dir    string
 	size   int64 // bytes; zero: there is no reserve
@@ -282,7 +282,7 @@ type reserve struct {
 }
 
 // allocate creates the reserve file, unless it exists. An error reports that the disk is full.
-func (r *reserve) allocate() error {
+func (r *reservedSpace) allocate() error {
 	if r.size == 0 || r.held {
 		return nil
 	}
@@ -315,7 +315,7 @@ func (r *reserve) allocate() error {
 }
 
 // release deletes the reserve file if the cause of an error is a full disk.
-func (r *reserve) release(cause error) {
+func (r *reservedSpace) release(cause error) {
 	if !r.held || !disk.IsFull(cause) {
 		return
 	}

@@ -14,20 +14,21 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// motd returns a technique with one component, whose content is a parameter.
-func motd(name string) *model.TechniqueSpec {
+// motdTechnique returns a technique with one component, which writes its parameter into the file /etc/motd.
+func motdTechnique(name string) *model.TechniqueSpec {
 	return &model.TechniqueSpec{
 		Parameters: []model.Parameter{{Name: "text"}},
 		Methods:    []model.Method{{Component: name, FileContent: &model.FileContentMethod{Path: "/etc/motd", Content: "{{ .params.text }}\n"}}},
 	}
 }
 
-// directive returns a directive of technique motd.
-func directive(text string) *model.DirectiveSpec {
+// motdDirective returns a directive of the technique motd that writes this text.
+func motdDirective(text string) *model.DirectiveSpec {
 	return &model.DirectiveSpec{Technique: "motd", Parameters: map[string]model.Scalar{"text": model.Scalar(text)}}
 }
 
-// directiveOn returns the compiled directive in a node's assignment; nil: none.
+// directiveOn returns the compiled directive in a node's assignment, or nil if the assignment does not have the
+// directive.
 func (h *testPlanner) directiveOn(node, name string) *model.DirectiveDefinition {
 	for _, c := range h.p.directory.For(h.id(node)).Definitions {
 		if d := c.AsDirective(); d != nil && d.Name == name {
@@ -37,8 +38,8 @@ func (h *testPlanner) directiveOn(node, name string) *model.DirectiveDefinition 
 	return nil
 }
 
-// holders returns the names of the nodes to which a directive is assigned.
-func (h *testPlanner) holders(name string, nodes ...string) string {
+// nodesWithDirective returns the names of the nodes to which a directive is assigned.
+func (h *testPlanner) nodesWithDirective(name string, nodes ...string) string {
 	return strings.Join(slices.DeleteFunc(nodes, func(n string) bool { return h.directiveOn(n, name) == nil }), " ")
 }
 
@@ -50,11 +51,11 @@ func TestPoliciesSelectNodesOfDirectives(t *testing.T) {
 	h.node("web02", nil, "web", "lab")
 	h.node("db01", map[string]string{"tier": "db"})
 	nodes := []string{"web01", "web02", "db01"}
-	h.apply("Technique", "default", "motd", nil, motd("message"))
-	h.apply("Directive", "default", "hello", nil, directive("{{ .props.greeting | default \"hello\" }}"))
+	h.apply("Technique", "default", "motd", nil, motdTechnique("message"))
+	h.apply("Directive", "default", "hello", nil, motdDirective("{{ .props.greeting | default \"hello\" }}"))
 	expect := func(step, want string) {
 		t.Helper()
-		if got := h.holders("hello", slices.Clone(nodes)...); got != want {
+		if got := h.nodesWithDirective("hello", slices.Clone(nodes)...); got != want {
 			t.Errorf("%s: it is on %q, want %q", step, got, want)
 		}
 	}
@@ -74,10 +75,10 @@ func TestPoliciesSelectNodesOfDirectives(t *testing.T) {
 	if err := h.preview("Directive", "hello", &model.DirectiveSpec{Technique: "motd"}); err == nil || !strings.Contains(err.Error(), "parameter text has no value") {
 		t.Errorf("a missing parameter: %v", err)
 	}
-	if err := h.preview("Technique", "motd", &model.TechniqueSpec{Methods: motd("x").Methods}); err == nil || !strings.Contains(err.Error(), `no parameter "text"`) {
+	if err := h.preview("Technique", "motd", &model.TechniqueSpec{Methods: motdTechnique("x").Methods}); err == nil || !strings.Contains(err.Error(), `no parameter "text"`) {
 		t.Errorf("a technique without the parameter that a directive gives: %v", err)
 	}
-	h.apply("Technique", "default", "motd", nil, motd("greeting"))
+	h.apply("Technique", "default", "motd", nil, motdTechnique("greeting"))
 	if d := h.directiveOn("web01", "hello"); d.Components[0].Name != "greeting" {
 		t.Error("the technique changed and its directive did not")
 	}
@@ -105,10 +106,10 @@ func TestOneDirectiveOfATechniqueRuns(t *testing.T) {
 	h.node("n1", nil, "web")
 	h.node("n2", nil, "web", "db")
 	nodes := []string{"n1", "n2"}
-	technique := motd("message")
+	technique := motdTechnique("message")
 	h.apply("Technique", "default", "motd", nil, technique)
 	put := func(name string, priority int) {
-		d := directive(name)
+		d := motdDirective(name)
 		d.Priority = &priority
 		h.apply("Directive", "default", name, nil, d)
 	}
@@ -118,7 +119,7 @@ func TestOneDirectiveOfATechniqueRuns(t *testing.T) {
 	expect := func(step string, want ...string) {
 		t.Helper()
 		for i, name := range []string{"a", "b", "c"} {
-			if got := h.holders(name, slices.Clone(nodes)...); got != want[i] {
+			if got := h.nodesWithDirective(name, slices.Clone(nodes)...); got != want[i] {
 				t.Errorf("%s: directive %s is on %q, want %q", step, name, got, want[i])
 			}
 		}
@@ -170,8 +171,8 @@ func TestOneDirectiveOfATechniqueRuns(t *testing.T) {
 // the mode of the directive, of the node, of the namespace. A change gives the nodes a new assignment, and no new definition.
 func TestModesOfNamespaceNodeAndDirective(t *testing.T) {
 	h := newTestPlanner(t)
-	h.apply("Technique", "default", "motd", nil, motd("message"))
-	h.apply("Directive", "default", "hello", nil, directive("hello"))
+	h.apply("Technique", "default", "motd", nil, motdTechnique("message"))
+	h.apply("Directive", "default", "hello", nil, motdDirective("hello"))
 	h.apply("Policy", "default", "all", nil, &model.PolicySpec{Directives: []string{"hello"}, Targets: &model.Targets{Groups: []string{"all"}}})
 	audit, enforce, none := model.ModeAudit, model.ModeEnforce, ""
 	h.node("n1", nil, "all")
@@ -218,10 +219,10 @@ func TestModesOfNamespaceNodeAndDirective(t *testing.T) {
 func TestIncrementalPoliciesEqualFullPlan(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newTestPlanner(t)
-		h.apply("Technique", "default", "motd", nil, motd("message"))
+		h.apply("Technique", "default", "motd", nil, motdTechnique("message"))
 		name := func(kind string) string { return fmt.Sprintf("%s%d", kind, rapid.IntRange(0, 2).Draw(rt, kind)) }
 		for i := range 3 {
-			h.apply("Directive", "default", fmt.Sprintf("d%d", i), nil, directive("a"))
+			h.apply("Directive", "default", fmt.Sprintf("d%d", i), nil, motdDirective("a"))
 		}
 		var batch []intent.Write
 		put := func(kind, name string, labels map[string]string, spec model.Spec) {
@@ -230,7 +231,7 @@ func TestIncrementalPoliciesEqualFullPlan(t *testing.T) {
 				w.Namespace = ""
 			}
 			if spec != nil {
-				w.Body = encode(t, kind, w.Namespace, name, labels, spec)
+				w.Body = encodeSpec(t, kind, w.Namespace, name, labels, spec)
 			}
 			batch = slices.DeleteFunc(batch, func(o intent.Write) bool { return o.Key == w.Key })
 			batch = append(batch, w)
@@ -241,11 +242,11 @@ func TestIncrementalPoliciesEqualFullPlan(t *testing.T) {
 				mode := rapid.SampledFrom([]string{"", "audit", "enforce"}).Draw(rt, "namespace mode")
 				put("Namespace", "default", nil, &model.NamespaceSpec{PolicyMode: &model.NamespacePolicyMode{Mode: mode, Fixed: rapid.Bool().Draw(rt, "fixed")}})
 			case 0:
-				technique := motd(name("component"))
+				technique := motdTechnique(name("component"))
 				technique.MultiInstance = rapid.IntRange(0, 3).Draw(rt, "multi-instance") == 0
 				put("Technique", "motd", nil, technique)
 			case 1:
-				d := directive(name("text") + " {{ .props." + name("p") + " | default 1 }}")
+				d := motdDirective(name("text") + " {{ .props." + name("p") + " | default 1 }}")
 				d.Disabled = rapid.IntRange(0, 3).Draw(rt, "disabled") == 0
 				priority := rapid.IntRange(4, 6).Draw(rt, "priority")
 				d.Priority = &priority
