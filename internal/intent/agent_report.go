@@ -111,7 +111,7 @@ const (
 	maxReportBytes  = 32 << 10 // of facts or of labels, keys and values
 )
 
-// labelRejection returns the reason to reject the labels in an agent's report; empty: accepted.
+// labelRejection returns the reason to reject the labels in an agent's report, or an empty text if they are accepted.
 func (r *repository) labelRejection(namespace string, labels map[string]string) (reason string) {
 	if most := r.namespaces.limitsByName(namespace).Labels; most > 0 && len(labels) > most {
 		return fmt.Sprintf("the agent sent %d labels, namespace %s allows %d", len(labels), namespace, most)
@@ -129,7 +129,8 @@ func (r *repository) labelRejection(namespace string, labels map[string]string) 
 	return ""
 }
 
-// groupRejection returns the reason to reject the groups that an agent requests; empty: accepted.
+// groupRejection returns the reason to reject the groups that an agent requests, or an empty text if they are
+// accepted.
 func groupRejection(namespace string, groups []string) (reason string) {
 	if len(groups) > maxReportGroups {
 		return fmt.Sprintf("the agent requests %d groups, the limit is %d", len(groups), maxReportGroups)
@@ -146,7 +147,7 @@ func groupRejection(namespace string, groups []string) (reason string) {
 	return ""
 }
 
-// factRejection returns the reason to reject the facts in an agent's report; empty: accepted.
+// factRejection returns the reason to reject the facts in an agent's report, or an empty text if they are accepted.
 func factRejection(facts map[string]string) (reason string) {
 	if len(facts) > maxFacts {
 		return fmt.Sprintf("the agent sent %d facts, the limit is %d", len(facts), maxFacts)

@@ -21,7 +21,7 @@ type Enrolment struct {
 	queue joinQueue
 }
 
-// NodeOfKey returns the node whose machine has the key with this fingerprint; false: none.
+// NodeOfKey returns the node whose machine has the key with this fingerprint, and false if no node has this key.
 func (s *Enrolment) NodeOfKey(key string) (pki.Member, bool) {
 	info, ok := s.nodes.lookupKey(key)
 	return info.member(), ok
@@ -42,7 +42,7 @@ func (s *Enrolment) UnknownNode(node uuid.UUID) bool {
 	return !exists && !removed
 }
 
-// Register creates the node of a machine that joins (pki.Registrar).
+// Register creates the node of a joining machine; it implements pki.Registrar.
 func (s *Enrolment) Register(ctx context.Context, key string, token pki.JoinToken, request pki.EnrolRequest) (pki.Member, error) {
 	return s.Accept(ctx, Actor{User: "token:" + token.ID, Why: "joined"}, key, token, request, false)
 }
@@ -203,7 +203,8 @@ func (s *Enrolment) CheckJoinGrant(ctx context.Context, token pki.JoinToken) err
 	return nil
 }
 
-// newJoinGrant returns the groups, labels and lifecycle that a join token gives to a node; nil: the token gives none
+// newJoinGrant returns the groups, labels and lifecycle that a join token gives to a node, or nil if the token gives
+// none.
 func newJoinGrant(token pki.JoinToken) *model.JoinGrant {
 	g := &model.JoinGrant{Token: token.ID, Groups: token.Groups, Labels: token.Labels, Lifecycle: token.Lifecycle}
 	if g.Empty() {

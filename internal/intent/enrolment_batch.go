@@ -45,9 +45,9 @@ func (j *joinRequest) report() AgentReport {
 	return AgentReport{Facts: j.request.Facts, Labels: j.request.Labels, Groups: sortedGroups(j.request.Groups), Entity: j.request.Entity}
 }
 
-// joinQueue has the waiting join requests, oldest first. One commit follows the other, so that no two machines get
-// one name, one key or the last use of a token. The next commit writes all machines that came while a commit ran: a
-// fleet that joins at once costs a few commits, not one for each machine.
+// joinQueue has the join requests of machines that wait for the next commit, oldest first. One commit follows the
+// other, so that no two machines get one name, one key or the last use of a token. The next commit writes all
+// machines that came while a commit ran: a fleet that joins at once costs a few commits, not one for each machine.
 type joinQueue struct {
 	mu    sync.Mutex
 	waits []*joinRequest
@@ -248,8 +248,8 @@ func (s JoinTokens) find(ctx context.Context, id string) (t pki.JoinToken, revis
 	return t, row.Revision, nil
 }
 
-// tokenUseWrites returns the database write that counts one use of a join token; nil: the token is not stored. The
-// commit that creates the node contains them, so that no use is counted without a node. The caller holds
+// tokenUseWrites returns the database write that counts one use of a join token, or nil if the token is not stored.
+// The commit that creates the node contains them, so that no use is counted without a node. The caller holds
 // nodeIndex.enrolling.
 func (s JoinTokens) tokenUseWrites(ctx context.Context, token pki.JoinToken) ([]Write, error) {
 	if !token.Stored {

@@ -366,9 +366,9 @@ func TestDeclaredNodeGetsItsMachine(t *testing.T) {
 	}
 }
 
-// TestUnknownTrustRefusesEnrolment expects that no machine may become a node while the server cannot determine
+// TestEnrolmentIsRefusedIfTrustIsUnknown expects that no machine may become a node while the server cannot determine
 // whether the node is in a trusted group
-func TestUnknownTrustRefusesEnrolment(t *testing.T) {
+func TestEnrolmentIsRefusedIfTrustIsUnknown(t *testing.T) {
 	w := newTestService(t)
 	pay := func(role string) model.Resource {
 		return model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "pay01", Labels: map[string]string{"role": role}}, Spec: &model.NodeSpec{}}

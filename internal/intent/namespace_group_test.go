@@ -14,7 +14,7 @@ func allGroupKey(namespace string) intent.Key {
 	return intent.Key{Kind: "Group", Namespace: namespace, Name: "all"}
 }
 
-// allGroup returns the group "all" of a namespace; nil: none.
+// allGroup returns the group "all" of a namespace, or nil if there is no such group.
 func (w *testService) allGroup(t *testing.T, namespace string) *model.Resource {
 	t.Helper()
 	r, err := w.Get(t.Context(), allGroupKey(namespace))

@@ -160,7 +160,8 @@ func effectOfCheck(r *model.Resource, s *model.CheckSpec, l Placement, changed b
 	return "runs on " + nodes, ""
 }
 
-// timeoutText returns the timeout that a check has by default, after a semicolon; empty: the check declares one.
+// timeoutText returns the timeout that a check has by default, after a semicolon, or an empty text if the check
+// declares one.
 func timeoutText(s *model.CheckSpec) string {
 	switch d := s.DefaultTimeout(); {
 	case s.Timeout != 0:

@@ -49,7 +49,7 @@ func (r *Registry) Explain(kind, path string) (*Explanation, error) {
 	return at, nil
 }
 
-// findField returns the field with this name in any case; nil: none.
+// findField returns the field with this name in any case, or nil if there is no such field.
 func (e *Explanation) findField(name string) *Explanation {
 	for i := range e.Fields {
 		if strings.EqualFold(e.Fields[i].Name(), name) {

@@ -179,7 +179,7 @@ func (r *Registry) Of(word string) (Kind, bool) {
 	return Kind{}, false
 }
 
-// findKind returns the kind with a name, plural or short name in any case; nil: none.
+// findKind returns the kind with a name, plural or short name in any case, or nil if there is no such kind.
 func (r *Registry) findKind(word string) *Kind {
 	for i := range r.kinds {
 		if k := &r.kinds[i]; strings.EqualFold(word, k.Name) || strings.EqualFold(word, k.Plural) || strings.EqualFold(word, k.Short) {

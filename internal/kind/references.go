@@ -209,8 +209,8 @@ type Placement struct {
 	Warnings []string `json:"-"`
 }
 
-// UsedBy returns a text that counts the checks, routes and other resources which use a resource; empty: none. where
-// is a text to write behind the number of checks.
+// UsedBy returns a text that counts the checks, routes and other resources which use a resource, or an empty text if
+// nothing uses it. where is a text to write behind the number of checks.
 func (l Placement) UsedBy(where string) string {
 	var by []string
 	for _, users := range []struct {
@@ -241,7 +241,8 @@ func (l Placement) nodesText() string {
 	return nodes
 }
 
-// overriddenText formats the number of nodes on which each other directive runs instead; empty: none.
+// overriddenText formats the number of nodes on which each other directive runs instead, or an empty text if no
+// directive is overridden.
 func (l Placement) overriddenText() string {
 	var parts []string
 	for _, by := range slices.Sorted(maps.Keys(l.OverriddenBy)) {

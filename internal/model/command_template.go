@@ -63,7 +63,7 @@ func (c *CheckDefinition) TemplateTexts() TemplateTexts {
 	return TemplateTexts{Command: c.Command, Probe: c.Probe, Env: c.Env, RunAs: c.RunAs, Stdin: c.Stdin, Hooks: c.Hooks, Tags: c.Metrics.templateTags(), Bounds: c.Thresholds, Sensu: c.Sensu}
 }
 
-// templateTags returns the tags of a check's metrics; nil: it has none.
+// templateTags returns the tags of a check's metrics, or nil if it has no tags.
 func (m *Metrics) templateTags() map[string]string {
 	if m == nil {
 		return nil

@@ -76,7 +76,7 @@ func (f *DiscoveryFilter) conditions() []DiscoveryCondition {
 	return f.Conditions
 }
 
-// Pattern returns the regular expression of a condition; empty: it has none.
+// Pattern returns the regular expression of a condition, or an empty text if it has no pattern.
 func (c *DiscoveryCondition) Pattern() string {
 	for _, text := range []*string{c.Matches, c.NotMatches} {
 		if text != nil {
@@ -221,8 +221,8 @@ type DefinitionRule struct {
 	DeleteAfter  Duration            // likewise
 }
 
-// EntityMacroLength returns the length of the macro of an entity, such as {#FSNAME}, at the start of a text; zero: the text begins
-// with none.
+// EntityMacroLength returns the length of the macro of an entity, such as {#FSNAME}, at the start of a text, or zero
+// if the text begins with no macro.
 func EntityMacroLength(text string) int {
 	if !strings.HasPrefix(text, "{#") {
 		return 0

@@ -161,7 +161,7 @@ type Flaws []*Flaw
 // Shorten cuts a text that came from users or other programs to 500 bytes, for use in messages
 func Shorten(text string) string { return Truncate(text, 500) }
 
-// Err joins the errors to one of class Invalid with one line each; nil: there are none.
+// Err joins the errors to one of class Invalid with one line each, or nil if there is none.
 func (f Flaws) Err() error {
 	if len(f) == 0 {
 		return nil

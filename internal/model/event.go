@@ -286,7 +286,7 @@ func InstanceSource(unit UnitID, instance string) Source {
 	return TriggerSource(unit, instance)
 }
 
-// Check returns the id of the check; zero: the source is no check.
+// Check returns the id of the check, or zero if the source is no check.
 func (s Source) Check() CheckID {
 	if s.Kind != SourceCheck {
 		return 0
@@ -393,7 +393,7 @@ type RunAnswer struct {
 // sensuMetricFormats has Sensu's names of MetricFormats, in the same order.
 var sensuMetricFormats = [...]string{"nagios_perfdata", "graphite_plaintext", "influxdb_line", "opentsdb_line", "prometheus_text"}
 
-// SensuMetricFormat returns Sensu's name of a metric format; empty: Sensu has none.
+// SensuMetricFormat returns Sensu's name of a metric format, or an empty text if Sensu has no such format.
 func SensuMetricFormat(format string) string {
 	if i := slices.Index(MetricFormats[:], format); i >= 0 {
 		return sensuMetricFormats[i]
@@ -401,7 +401,7 @@ func SensuMetricFormat(format string) string {
 	return ""
 }
 
-// MetricFormatOfSensu returns the metric format that Sensu calls by this name; empty: there is none.
+// MetricFormatOfSensu returns the metric format that Sensu calls by this name, or an empty text if there is none.
 func MetricFormatOfSensu(name string) string {
 	if i := slices.Index(sensuMetricFormats[:], name); i >= 0 {
 		return MetricFormats[i]

@@ -73,7 +73,7 @@ const (
 // KeepaliveCheckName is the name of KeepaliveCheck.
 const KeepaliveCheckName = "keepalive"
 
-// BuiltinCheckName returns the name of the built-in check with this id; empty: unknown.
+// BuiltinCheckName returns the name of the built-in check with this id, or an empty text if the name is unknown.
 func BuiltinCheckName(id CheckID) string {
 	switch id {
 	case KeepaliveCheck:
@@ -100,7 +100,7 @@ func BuiltinCheckName(id CheckID) string {
 	return ""
 }
 
-// BuiltinCheck returns the id of the built-in check with this name; zero: unknown.
+// BuiltinCheck returns the id of the built-in check with this name, or zero if the name is unknown.
 func BuiltinCheck(name string) CheckID {
 	for id := KeepaliveCheck; id < FirstCheck && BuiltinCheckName(id) != ""; id++ {
 		if BuiltinCheckName(id) == name {
@@ -121,8 +121,8 @@ func BuiltinDefinition(check CheckID) DefinitionID {
 	return firstBuiltinDefinition + DefinitionID(check)
 }
 
-// BuiltinDefinitionOf returns the compiled definition of the built-in check with this definition id; nil: the id is not of a
-// built-in check. The caller owns the definition.
+// BuiltinDefinitionOf returns the compiled definition of the built-in check with this definition id, or nil if the id
+// is not of a built-in check. The caller owns the definition.
 func BuiltinDefinitionOf(id DefinitionID) *CheckDefinition {
 	if id < firstBuiltinDefinition {
 		return nil

@@ -33,7 +33,8 @@ const (
 	MaxPassives = 1000
 )
 
-// DefaultTimeout returns the time-out of a check that declares none; zero: its runs may take any time, as in Sensu.
+// DefaultTimeout returns the time-out of a check that declares none, or zero if its runs may take any time, as in
+// Sensu.
 func (s *CheckSpec) DefaultTimeout() time.Duration {
 	switch {
 	case s.Sensu || s.Passive:

@@ -38,7 +38,8 @@ func (m Macro) String() string {
 	return "{$" + m.Name + "}"
 }
 
-// ParseMacro parses the macro at the start of a text and returns its length; zero: the text begins with none.
+// ParseMacro parses the macro at the start of a text and returns its length, or zero if the text begins with no
+// macro.
 func ParseMacro(text string) (m Macro, length int) {
 	if !strings.HasPrefix(text, "{$") {
 		return m, 0
@@ -309,8 +310,8 @@ func (c *TemplateDefinition) MacroNames() (names []string) {
 	return slices.Compact(names)
 }
 
-// PropertyMacros returns the values of a Template's macros that Properties set on a node; nil: none does. It leaves out a
-// Property with a conflict, so that the macro keeps the value of the Template.
+// PropertyMacros returns the values of a Template's macros that Properties set on a node, or nil if no macro does. It
+// leaves out a Property with a conflict, so that the macro keeps the value of the Template.
 func (c *TemplateDefinition) PropertyMacros(properties PropertyValues) (set map[string]string) {
 	for _, name := range c.MacroNames() {
 		value, conflict, ok := properties(name)
@@ -337,7 +338,7 @@ func (c *TemplateDefinition) MacroValues(set map[string]string) *MacroValues {
 }
 
 // MacroError returns an error about a macro without a value, or with two contradictory values, among a node's
-// properties; nil: each macro has one value.
+// properties, or nil if each macro has one value.
 func (c *TemplateDefinition) MacroError(properties PropertyValues) error {
 	values := c.MacroValues(c.PropertyMacros(properties))
 	for _, name := range c.MacroNames() {

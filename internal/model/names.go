@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// NameError returns the error in the name of a resource; nil: the name is valid.
+// NameError returns the error in the name of a resource, or nil if the name is valid.
 func NameError(text string) error {
 	if text == "" {
 		return fmt.Errorf("the name is missing")
@@ -50,7 +50,7 @@ func EntityName(meta Metadata, spec *NodeSpec) string {
 	return meta.Name
 }
 
-// LabelError returns the error in a label; nil: the label is valid.
+// LabelError returns the error in a label, or nil if the label is valid.
 func LabelError(key, value string) error {
 	switch {
 	case !IsLabelName(key):
@@ -162,8 +162,8 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// CheckHostPort returns the error in an address HOST:PORT; nil: it is valid. HOST is a name, an IPv4 address or an
-// IPv6 address in brackets.
+// CheckHostPort returns the error in an address HOST:PORT, or nil if it is valid. HOST is a name, an IPv4 address or
+// an IPv6 address in brackets.
 func CheckHostPort(text string) error {
 	bad := func(format string, args ...any) error {
 		return Errorf(Invalid, "server address "+format, args...).WithHint("write HOST:PORT: muster.example.org:8443, 10.0.0.7:8443 or [fd00::7]:8443")

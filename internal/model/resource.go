@@ -414,10 +414,10 @@ type Bounds struct {
 	MaxToken string `json:"maxToken,omitempty"`
 }
 
-// MinText returns the smallest good value as text; empty: there is none.
+// MinText returns the smallest good value as text, or an empty text if there is none.
 func (b *Bounds) MinText() string { return boundText(b.Min, b.MinToken) }
 
-// MaxText returns the largest good value as text; empty: there is none.
+// MaxText returns the largest good value as text, or an empty text if there is none.
 func (b *Bounds) MaxText() string { return boundText(b.Max, b.MaxToken) }
 
 // boundText returns a bound of a threshold as text: the number, or the template token that stands for it

@@ -131,7 +131,8 @@ const (
 	MaxForgetAfter     = 365 * 24 * time.Hour
 )
 
-// ForgetDelay returns the time without a session after which an ephemeral node is removed; zero: never.
+// ForgetDelay returns the time without a session after which an ephemeral node is removed, or zero if the node is
+// never forgotten.
 func (l *Lifecycle) ForgetDelay() time.Duration {
 	switch {
 	case l == nil || !l.Ephemeral:
@@ -154,8 +155,8 @@ func (k *Keepalive) EffectiveTimes() (interval, timeout Duration) {
 	return interval, timeout
 }
 
-// KeepaliveReceivers returns the handlers and pipelines that get the node's keepalive event; nil: none. fromAgent is
-// true if the node's agent names them: some may not exist.
+// KeepaliveReceivers returns the handlers and pipelines that get the node's keepalive event, or nil if the node names
+// none. fromAgent is true if the node's agent names them: some may not exist.
 func (s *NodeSpec) KeepaliveReceivers() (h *KeepaliveReceivers, said bool) {
 	if k := s.Keepalive; k != nil && len(k.Handlers)+len(k.Pipelines) > 0 {
 		return &KeepaliveReceivers{k.Handlers, k.Pipelines}, false

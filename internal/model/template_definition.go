@@ -50,7 +50,8 @@ func (c *TemplateDefinition) Item(key string) (int, bool) {
 	return slices.BinarySearchFunc(c.Items, key, func(i Item, key string) int { return strings.Compare(i.Key, key) })
 }
 
-// NotCollected returns the reason why no program collects an item or its master item; empty: the agent collects it.
+// NotCollected returns the reason why no program collects an item or its master item, or an empty text if the agent
+// collects it.
 func (c *TemplateDefinition) NotCollected(i *Item) string {
 	if i.NotCollected != "" {
 		return i.NotCollected
@@ -65,8 +66,8 @@ func (c *TemplateDefinition) NotCollected(i *Item) string {
 	return i.NotCollected
 }
 
-// Trigger returns the trigger with a name, or the prototype that a discovered trigger with this name was made of; nil: there is
-// none. Of several prototypes the one with the most fixed text counts.
+// Trigger returns the trigger with a name, or the prototype that a discovered trigger with this name was made of, or
+// nil if there is no such trigger. Of several prototypes the one with the most fixed text counts.
 func (c *TemplateDefinition) Trigger(name string) (found *DefinitionTrigger) {
 	i, ok := slices.BinarySearchFunc(c.Triggers, name, func(t DefinitionTrigger, name string) int { return strings.Compare(t.Name, name) })
 	if ok {

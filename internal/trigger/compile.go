@@ -122,7 +122,7 @@ func (c *compiler) expand(n *node, text string) string {
 	return out.String()
 }
 
-// argument returns the constant text of a call's i-th argument; empty: the argument was left out.
+// argument returns the constant text of a call's i-th argument, or an empty text if the argument was left out.
 func (c *compiler) argument(n *node, i int) string {
 	if i >= len(n.args) {
 		return ""

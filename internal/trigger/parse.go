@@ -161,7 +161,7 @@ func (p *parser) skipSpace() {
 	}
 }
 
-// peek returns the next byte without reading it; 0: the text has ended.
+// peek returns the next byte without reading it, or 0 at the end of the text.
 func (p *parser) peek() byte {
 	if p.at < len(p.source) {
 		return p.source[p.at]
@@ -308,7 +308,7 @@ func (p *parser) macro() string {
 	return p.source[p.at-length : p.at]
 }
 
-// macroLength returns the length of the macro at the start of a text; 0: the text does not start with a macro.
+// macroLength returns the length of the macro at the start of a text, or 0 if the text does not start with a macro.
 func macroLength(text string) int {
 	depth, quoted := 0, false
 	for i := range len(text) {

@@ -149,7 +149,8 @@ func (p *Program) Value(w *Windows, now int64) (item.Value, error) {
 	return o.Value, nil
 }
 
-// Deadline returns the next time at which a time function changes the result without a new value; 0: never.
+// Deadline returns the next time at which a time function changes the result without a new value, or 0 if that never
+// happens.
 func (p *Program) Deadline(w *Windows) int64 {
 	var next int64
 	for _, t := range p.timers {

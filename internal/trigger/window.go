@@ -502,9 +502,9 @@ func (w *window) textBytes() (n int) {
 // grains are the times over which long windows combine values.
 var grains = []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour}
 
-// grainOf returns the grain of a period: the time slot in nanoseconds whose values are combined to one entry; 0:
-// none. A period up to an hour, moved by up to an hour, has none; that of a longer one is about a hundredth of the
-// period.
+// grainOf returns the grain of a period: the time slot in nanoseconds whose values are combined to one entry, or 0 if
+// there is none. A period up to an hour, moved by up to an hour, has none; that of a longer one is about a hundredth
+// of the period.
 func grainOf(p *period) int64 {
 	reach := p.span + p.delay()
 	if p.span <= time.Hour && p.delay() <= time.Hour {

@@ -324,8 +324,8 @@ type Verdict struct {
 	Acked       bool
 }
 
-// VerdictOn returns the state of an event after a result; false: a newer result has already changed the state. It
-// allocates nothing.
+// VerdictOn returns the state of an event after a result, and false if a newer result has already changed the state.
+// It allocates nothing.
 func (v *View) VerdictOn(node model.NodeID, check model.CheckID, stream, number uint64, received int64) (at Verdict, ok bool) {
 	p := v.partitionOf(node)
 	if p == nil {

@@ -105,7 +105,7 @@ func (v eventReducer) Decode(p *shard.Partition, d *shard.Decoder) { v.partition
 // NewApplier returns the eventApplier of one worker goroutine
 func (v eventReducer) NewApplier(w *shard.Worker) shard.Applier { return newEventApplier(v.View, w) }
 
-// partitionOf returns the partition of a node; nil: the node is unknown.
+// partitionOf returns the partition of a node, or nil if the node is unknown.
 func (v *View) partitionOf(node model.NodeID) *eventPartition {
 	if p := v.PartitionOf(node); p != nil {
 		return v.partitions[p.ID]

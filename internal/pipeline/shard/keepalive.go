@@ -191,7 +191,7 @@ func (w *Worker) RestartKeepalive(p *Partition, n uint32) {
 }
 
 // nextDeadline returns the time, on the clock of listening time (time able to receive results), before which no
-// deadline in the partition expires; zero: no deadline is set. It may be earlier than the earliest deadline.
+// deadline in the partition expires, or zero if no deadline is set. It may be earlier than the earliest deadline.
 func (p *Partition) nextDeadline() int64 {
 	next := p.keepalives.Next()
 	for _, e := range p.deadlines {
@@ -267,7 +267,7 @@ const (
 )
 
 // Postpone returns the time, on the clock of listening time, until which an expired deadline of the node must wait,
-// and the reason; zero: no wait. Appliers call it from Expire.
+// and the reason, or zero if it need not wait. Appliers call it from Expire.
 func (w *Worker) Postpone(p *Partition, n uint32) (until int64, why Postponement) {
 	node := &p.nodes[n]
 	switch {

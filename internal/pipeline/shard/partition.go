@@ -167,8 +167,8 @@ func (n *Node) keepaliveTimeout() int64 {
 // millisToNanos converts milliseconds to nanoseconds.
 func millisToNanos(ms uint32) int64 { return int64(ms) * int64(time.Millisecond) }
 
-// NodesOf returns the indexes of a namespace's nodes in this partition, sorted by node id; nil: none. The slice
-// belongs to the partition and must not be kept.
+// NodesOf returns the indexes of a namespace's nodes in this partition, sorted by node id, or nil if there is none.
+// The slice belongs to the partition and must not be kept.
 func (p *Partition) NodesOf(ns model.NamespaceID) []uint32 { return p.namespaces[ns] }
 
 // MoveNode moves a node to another namespace.

@@ -170,9 +170,9 @@ func (p *Partition) resetPartition() {
 	}
 }
 
-// IntentMark returns the newest journal record that states the revision and highest id of the declared resources;
-// zero: none. All partitions have the same one unless commits of the journal are lost: then that of the partition
-// furthest ahead counts.
+// IntentMark returns the newest journal record that states the revision and highest id of the declared resources, or
+// zero if there is none. All partitions have the same one unless commits of the journal are lost: then that of the
+// partition furthest ahead counts.
 func (s *Shard) IntentMark() (last wire.IntentMark) {
 	furthest := uint64(0)
 	for _, p := range s.partitions {

@@ -102,8 +102,8 @@ func (s *Server) updateEvents(ctx context.Context, by intent.Actor, alerts []Ale
 	return changed, err
 }
 
-// updateEventLocked applies one alert to its event and returns the event; nil: the alert is refused or ends an event
-// that was not open.
+// updateEventLocked applies one alert to its event and returns the event, or nil if the alert is refused or ends an
+// event that was not open.
 func (s *Server) updateEventLocked(by intent.Actor, a *Alert, now time.Duration) *alertEvent {
 	definition := a.at.check.Definition
 	key := eventKey{a.at.node, definition.Unit}
@@ -243,7 +243,7 @@ func decodeAlerts(body []byte, l *Limits) ([]Alert, error) {
 	return alerts, nil
 }
 
-// invalidReason returns the reason why an alert is invalid; empty: the alert is valid.
+// invalidReason returns the reason why an alert is invalid, or an empty text if the alert is valid.
 func (a *Alert) invalidReason(l *Limits) string {
 	if a.Labels["alertname"] == "" {
 		return "the alert has no label alertname"

@@ -84,8 +84,8 @@ func (s *Server) setLifetimes(by intent.Actor, alerts []Alert) {
 	}
 }
 
-// usualLifetime returns the time until the alert ends without a repetition, by the sender's clock; zero or less: it
-// has ended. No sender repeats an alert within repeatWindow, so a firing one lasts at least so long.
+// usualLifetime returns the time until the alert ends without a repetition, by the sender's clock, or zero or less if
+// the alert has ended. No sender repeats an alert within repeatWindow, so a firing one lasts at least so long.
 func (a *Alert) usualLifetime(wall time.Time) time.Duration {
 	switch left := a.EndsAt.Sub(wall); {
 	case a.EndsAt.IsZero() && a.Labels[grafanaLabel] != "":

@@ -53,7 +53,8 @@ func (l *Goroutines) Stop(closeConnections func(), outboxes ...interface{ Close(
 	l.writers.Wait()
 }
 
-// AddReader counts a reader goroutine before its start; false: the source is stopping and must not start one.
+// AddReader counts a reader goroutine before its start, or false if the source is stopping and must not start a
+// goroutine.
 func (l *Goroutines) AddReader() bool {
 	l.readers.Add(1)
 	if l.stopping.Load() {

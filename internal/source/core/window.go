@@ -148,7 +148,7 @@ func (p *Probe) Ask(ctx context.Context, within time.Duration, ping func()) (ali
 // Pending reports whether a probe waits for its pong.
 func (p *Probe) Pending() bool { return p.pending.Load() != nil }
 
-// Payload returns the number of the pending probe as the payload of a ping; empty: no probe is pending.
+// Payload returns the number of the pending probe as the payload of a ping, or an empty text if no probe is pending.
 func (p *Probe) Payload() []byte {
 	if pending := p.pending.Load(); pending != nil {
 		return binary.BigEndian.AppendUint64(nil, pending.number)

@@ -39,7 +39,7 @@ func (s definitionKinds) reduceAssignment(a *directory.Assignment) *directory.As
 	return &part
 }
 
-// proxyChecksOf returns the proxy nodes of an assignment and their checks; nil: it has none.
+// proxyChecksOf returns the proxy nodes of an assignment and their checks, or nil if it has no proxy checks.
 func proxyChecksOf(a *directory.Assignment) *wire.ProxyChecks {
 	if a == nil || a.Proxied == nil {
 		return nil

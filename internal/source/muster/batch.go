@@ -243,8 +243,8 @@ func (j *batchJudge) judgeSignals(r *wire.BatchReader) (refused []wire.RefusedSi
 	return refused, proxied, cost
 }
 
-// limitOfRefusal returns the name of the limit because of which a signal was refused; empty: the refusal has another
-// reason.
+// limitOfRefusal returns the name of the limit because of which a signal was refused, or an empty text if the refusal
+// has another reason.
 func limitOfRefusal(v signalDecision, code string) string {
 	switch v {
 	case refusedOutput:

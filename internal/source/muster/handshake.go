@@ -174,7 +174,7 @@ func (s *Server) admitAgent(conn *wsconn.Conn, hello *wire.Hello, proven Proof) 
 	return x, nil
 }
 
-// checkKey returns a refusal if the machine's key differs from the key recorded for its node; nil: the keys are
+// checkKey returns a refusal if the machine's key differs from the key recorded for its node, or nil if the keys are
 // equal. A node without a key gets the first one, unless that is another node's.
 func (s *Server) checkKey(node *core.Node, uid uuid.UUID, key string) *wire.Refuse {
 	if node.Key == "" {

@@ -211,7 +211,7 @@ func (m *memoryPlan) assignProxies(node model.NodeID, proxies ...model.NodeID) {
 	m.assignments[node] = &a
 }
 
-// outputOf returns the output of a result; empty: it has none.
+// outputOf returns the output of a result, or an empty text if it has no output.
 func outputOf(s wire.Signal) string {
 	r, err := s.Result()
 	if err != nil {

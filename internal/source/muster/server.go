@@ -256,7 +256,8 @@ func helloFieldsOf(hello *wire.Hello, now time.Time) helloFields {
 	return h
 }
 
-// refusesRun returns the reason why the agent refuses an ad-hoc run, as its Hello announced; empty: it accepts.
+// refusesRun returns the reason why the agent refuses an ad-hoc run, as its Hello announced, or an empty text if it
+// accepts the run.
 func (h *helloFields) refusesRun(run *wire.Run) string {
 	refuses := strings.Split(h.refuses.Value(), "\n")
 	switch {

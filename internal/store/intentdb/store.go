@@ -461,7 +461,7 @@ func (s *sqlStore) Identity() uint64 { return s.identity }
 // LastID returns the highest id that the store has given to a resource of any kind.
 func (s *sqlStore) LastID() uint32 { return s.lastID.Load() }
 
-// Incarnation returns the journal id that RecordIncarnation stored last; zero: none.
+// Incarnation returns the journal id that RecordIncarnation stored last, or zero if there is none.
 func (s *sqlStore) Incarnation(ctx context.Context) (incarnation uint64, err error) {
 	text, err := sqldb.QueryValue[string](ctx, s.db, "the incarnation", `SELECT incarnation FROM intent_life WHERE one = 1`)
 	if err != nil || text == "" {

@@ -182,7 +182,7 @@ func (s *Store) Restore(parallel int, fn func(p model.Partition, at journal.Posi
 	return from, restored, nil
 }
 
-// newest returns the journal position of a partition's newest snapshot; zero: it has none.
+// newest returns the journal position of a partition's newest snapshot, or zero if it has no snapshot.
 func (s *Store) newest(p model.Partition) journal.Position {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -56,7 +56,7 @@ func mustSave(t *testing.T, s *Store, p model.Partition, numbers ...uint64) {
 	}
 }
 
-// loadNumber returns the commit number of the snapshot that Load chooses; 0: none.
+// loadNumber returns the commit number of the snapshot that Load chooses, or 0 if there is none.
 func loadNumber(t *testing.T, s *Store, p model.Partition) uint64 {
 	t.Helper()
 	snap, ok, _ := s.Load(p)

@@ -18,7 +18,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Trouble returns the reason why the database fails at present; nil: its last query and its last write succeeded.
+// Trouble returns the reason why the database fails at present, or nil if the last query and the last write
+// succeeded.
 func (db *DB) Trouble() error {
 	if err := db.trouble.Load(); err != nil {
 		return *err

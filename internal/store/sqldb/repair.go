@@ -158,7 +158,7 @@ func copyReadableRows(ctx context.Context, from, to, component string, schema []
 }
 
 // copyRows copies a table's readable rows forwards from its start to the damage, and backwards from its end to the
-// damage. It returns the fault at which it stopped; nil: it copied all rows.
+// damage. It returns the fault at which it stopped, or nil if it copied all rows.
 func copyRows(ctx context.Context, source *sql.DB, target *DB, table string) error {
 	key, err := List(ctx, target, "the key", ScanColumn[string], `SELECT name FROM pragma_table_info(?) WHERE pk > 0 ORDER BY pk`, table)
 	if err != nil {

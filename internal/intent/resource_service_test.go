@@ -157,7 +157,7 @@ func TestApplyIsAtomicAndReportsEveryProblem(t *testing.T) {
 }
 
 // An apply that changes more nodes than the limit is refused without a confirmation (--yes or --max-affected).
-func TestApplyIsGuarded(t *testing.T) {
+func TestApplyThatChangesManyNodesNeedsConfirmation(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	w.affected = 51
 	if _, err := w.Apply(ctx, ada, []model.Resource{check("a")}, intent.ApplyOptions{}); model.ClassOf(err) != model.Guarded || !strings.Contains(err.Error(), "--yes") {

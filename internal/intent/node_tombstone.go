@@ -158,8 +158,8 @@ func (x *tombstoneIndex) lookupKey(key string) (Tombstone, bool) {
 	return t, ok && t.isActive(x.now())
 }
 
-// deletionWrites returns the database write that deletes the tombstone in the row with this name; nil: the row does
-// not exist
+// deletionWrites returns the database write that deletes the tombstone in the row with this name, or nil if the row
+// does not exist.
 func (x *tombstoneIndex) deletionWrites(name string) []Write {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

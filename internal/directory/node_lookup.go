@@ -4,7 +4,7 @@
 // A Directory holds one immutable snapshot behind an atomic pointer. Readers load the pointer and take
 // no lock; a snapshot that a reader holds stays as it is. The planner changes a Draft and publishes it
 // after a pass; publishing costs with the number of changed records (see Map). Subscribers then get one
-// Change, the list of differences. Start reading at directory.go.
+// Change, the list of differences. Start reading at node_lookup.go.
 package directory
 
 import (
@@ -47,7 +47,7 @@ func New() (*Directory, *Draft) {
 	return d, draft
 }
 
-// Subscribe registers fn to be called with each later change of the directory
+// Subscribe registers fn to be called after each later publication, with the list of changes.
 func (d *Directory) Subscribe(fn func(Change)) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -64,7 +64,7 @@ func (d *Directory) NamespaceByName(name string) (model.NamespaceID, bool) {
 	return n.ID, n.ID != 0
 }
 
-// namespace returns the record of a namespace; an empty record: the name is unknown.
+// namespace returns the record of a namespace, or an empty record if the name is unknown.
 func (s *snapshot) namespace(name string) Namespace {
 	if n := s.namespaces.Value(name); n != nil {
 		return *n
@@ -107,7 +107,7 @@ func (d *Directory) NodeByName(namespace, name string) (model.NodeID, bool) {
 // unknownNode is the record of every unknown node.
 var unknownNode = &Node{}
 
-// Node returns the record of a node; an empty record: the node is unknown.
+// Node returns the record of a node, or an empty record if the node is unknown.
 func (d *Directory) Node(id model.NodeID) *Node {
 	if n := d.now.Load().nodes.Value(id); n.Node != nil {
 		return n.Node
@@ -171,7 +171,7 @@ func (d *Directory) NodeGroups(id model.NodeID) (list []string) {
 }
 
 // TrustedGroup returns the name of a trusted group (one that machines cannot join by themselves) to which a node
-// belongs; empty: none. Not ok: the node is unknown.
+// belongs, or an empty text if the node belongs to none. Not ok: the node is unknown.
 func (d *Directory) TrustedGroup(id model.NodeID) (group string, ok bool) {
 	now := d.now.Load()
 	n, ok := now.nodes.Get(id)
@@ -201,8 +201,8 @@ func (d *Directory) UnitByName(kind, namespace, name string) (model.UnitID, bool
 	return d.now.Load().unitNames.Get(unitName{kind, route.Name{Namespace: namespace, Name: name}})
 }
 
-// SourceUnit returns the record of the check, Template or Directive that a problem is about; nil: it is unknown or built into
-// Muster
+// SourceUnit returns the record of the check, Template or Directive that a problem is about, or nil if it is unknown
+// or built into Muster.
 func (d *Directory) SourceUnit(s model.Source) *Unit {
 	kind := map[model.SourceKind]string{model.SourceCheck: checkKind, model.SourceTrigger: TemplateKind, model.SourceDirective: DirectiveKind}[s.Kind]
 	if u := d.now.Load().units.Value(model.UnitID(s.ID)); u.Unit != nil && u.Kind == kind {
@@ -272,7 +272,7 @@ func (d *Directory) RunsUnit(node model.NodeID, unit model.UnitID) bool {
 	return u.Nodes != nil && u.Nodes.Contains(uint32(node))
 }
 
-// For returns the assignment of a node: all checks, Templates and property values that its agent gets
+// For returns the assignment of a node: all compiled checks, Templates and property values that its agent gets.
 func (d *Directory) For(id model.NodeID) *Assignment {
 	n := d.now.Load().nodes.Value(id)
 	if n.Content == nil {
@@ -303,7 +303,8 @@ func (d *Directory) Definition(id model.DefinitionID) *model.Definition {
 // Definitions returns the number of compiled checks and Templates (definitions) in the directory
 func (d *Directory) Definitions() int { return d.now.Load().definitions.size }
 
-// Judgement returns the alert rules of a compiled check, or of one trigger of a compiled Template; nil: unknown
+// Judgement returns the alert rules (severities, handlers, route) of a compiled check, or of one trigger of a
+// compiled Template, or nil if it is unknown.
 func (d *Directory) Judgement(id model.DefinitionID, instance string) *model.CheckDefinition {
 	return d.Definition(id).Judgement(instance)
 }
@@ -318,7 +319,7 @@ func (d *Directory) Secret(namespace, name string) (*model.SecretSpec, bool) {
 	return resource[*model.SecretSpec](d.now.Load(), "Secret", namespace, name)
 }
 
-// Streams returns the handlers that receive every result.
+// Streams returns the handlers that receive every result (each as a stream of JSON lines).
 func (d *Directory) Streams() map[route.Name]*model.HandlerSpec {
 	list := map[route.Name]*model.HandlerSpec{}
 	for name, spec := range d.Handlers() {
@@ -340,7 +341,8 @@ func (d *Directory) Handlers() iter.Seq2[route.Name, *model.HandlerSpec] {
 	}
 }
 
-// Change lists the differences between a newly published snapshot of the directory and the previous one
+// Change lists the changes (of assignments, routes, dependencies …) that a newly published snapshot of the directory
+// has.
 type Change struct {
 	Revision int64 // intent revision of the new snapshot
 	// Assignments lists the nodes whose assignment changed, including deleted nodes.
@@ -354,8 +356,9 @@ type Change struct {
 	Receivers bool
 }
 
-// Reader is the part of the Directory that the API reads. It does not know deleted nodes and resources. The caller
-// owns returned lists and maps; nobody may change a specification.
+// Reader has the methods by which the API looks up nodes, checks, groups, handlers and assignments in the Directory.
+// It does not know deleted nodes and resources. The caller owns returned lists and maps; nobody may change a
+// specification.
 type Reader interface {
 	NamespaceByName(name string) (model.NamespaceID, bool)
 	NamespaceName(id model.NamespaceID) (string, bool)
@@ -436,8 +439,8 @@ func (s *snapshot) unit(kind string, name route.Name) PlacedUnit {
 	return s.units.Value(s.unitNames.Value(unitName{kind, name}))
 }
 
-// resource returns the spec of a resource that the directory stores without a record type of its own, such as a
-// handler
+// resource returns the spec of a declared resource, such as a handler, that the directory stores without a record
+// type of its own.
 func resource[S model.Spec](s *snapshot, kind, namespace, name string) (spec S, ok bool) {
 	spec, ok = s.resources.Value(Resource{kind, route.Name{Namespace: namespace, Name: name}}).(S)
 	return spec, ok

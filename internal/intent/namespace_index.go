@@ -62,7 +62,7 @@ func (x *namespaceIndex) removeNamespace(name string) {
 	delete(x.byName, name)
 }
 
-// idByName returns the id of a namespace; false: the namespace does not exist.
+// idByName returns the id of a namespace, and false if the namespace does not exist.
 func (x *namespaceIndex) idByName(name string) (model.NamespaceID, bool) {
 	x.mu.RLock()
 	defer x.mu.RUnlock()

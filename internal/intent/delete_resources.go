@@ -83,8 +83,8 @@ func (r *repository) checkNamespaceDeletion(ctx context.Context, key Key, delete
 	return nil
 }
 
-// findReferrer returns a resource that refers to one of the deleted ones; nil: none. It ignores resources that the
-// apply also deletes, and those that the apply writes (applied): checkReferences covers them.
+// findReferrer returns a resource that refers to one of the deleted ones, or nil if there is none. It ignores
+// resources that the apply also deletes, and those that the apply writes (applied): checkReferences covers them.
 func (r *repository) findReferrer(ctx context.Context, deleted map[Key]bool, applied map[Key]*model.Resource) (ref kind.Reference, by *model.Resource, err error) {
 	if len(deleted) == 0 {
 		return ref, nil, nil

@@ -140,9 +140,9 @@ func TestConnectedMachineIsNotReplacedByName(t *testing.T) {
 	}
 }
 
-// TestAcceptByKeyGivesNoTrustedName accepts a machine only by its key, and expects that it cannot get a node name
+// TestMachineAcceptedByKeyGetsNoTrustedName accepts a machine only by its key, and expects that it cannot get a node name
 // that a trusted group lists
-func TestAcceptByKeyGivesNoTrustedName(t *testing.T) {
+func TestMachineAcceptedByKeyGetsNoTrustedName(t *testing.T) {
 	w := newTestService(t)
 	db := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "db01"}, Spec: &model.NodeSpec{}}
 	vault := model.Resource{Kind: "Group", Metadata: model.Metadata{Name: "vault"}, Spec: &model.GroupSpec{Trusted: true, Nodes: []string{"db01"}}}
@@ -269,7 +269,7 @@ func TestReturningNodeKeepsItsUID(t *testing.T) {
 
 // The tombstone of a machine key survives a restart, and is deleted when it expires or when the machine joins with a
 // token.
-func TestTombstoneEndsByJoinOrExpiry(t *testing.T) {
+func TestTombstoneIsDeletedByJoinOrExpiry(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	tombs := func() int {
 		rows, err := w.Store().List(ctx, intent.ListQuery{Kind: "tombstone"})

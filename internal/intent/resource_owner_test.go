@@ -13,29 +13,29 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// withOwner returns the resource with an owner.
+// withOwner sets the owner of a test resource and returns the resource.
 func withOwner(r model.Resource, owner string) model.Resource {
 	r.Metadata.Owner = owner
 	return r
 }
 
-// handler returns a Handler for tests.
+// handler returns a Handler resource with this name, for tests.
 func handler(name string) model.Resource {
 	return model.Resource{Kind: "Handler", Metadata: model.Metadata{Name: name}, Spec: &model.HandlerSpec{Command: &model.Command{Shell: "true"}}}
 }
 
-// namespace returns a Namespace for tests.
+// namespace returns a Namespace resource with this name, for tests.
 func namespace(name string) model.Resource {
 	return model.Resource{Kind: "Namespace", Metadata: model.Metadata{Name: name}, Spec: &model.NamespaceSpec{}}
 }
 
-// inNamespace returns the resource in a namespace.
+// inNamespace moves a test resource into a namespace and returns it.
 func inNamespace(namespace string, r model.Resource) model.Resource {
 	r.Metadata.Namespace = namespace
 	return r
 }
 
-// owner returns the owner of a resource.
+// owner returns the owner of a stored resource.
 func (w *testService) owner(t *testing.T, kind, name string) string {
 	t.Helper()
 	r, err := w.Get(t.Context(), intent.Key{Kind: kind, Namespace: model.DefaultNamespaceName, Name: name})
@@ -238,7 +238,7 @@ func TestPruneKeepsJoinedMachines(t *testing.T) {
 
 // An apply with --prune that changes more nodes than the limit is refused, and the error lists the resources that it
 // would delete.
-func TestPruneIsGuarded(t *testing.T) {
+func TestPruneThatChangesManyNodesNeedsConfirmation(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	testenv.Value(w.Apply(ctx, ada, []model.Resource{check("x"), check("y")}, intent.ApplyOptions{Owner: "team-a"}))(t)
 	w.affected = 51

@@ -12,8 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Placement is the effect of one write: the number of nodes to which the resource applies and the number of resources
-// that use it
+// Placement is the effect of a write: the number of nodes to which the resource applies and the number of resources
+// that use it.
 type Placement = kind.Placement
 
 // Options has the dependencies and settings of a Service.
@@ -163,8 +163,8 @@ func (r *repository) createFirstResources(ctx context.Context) error {
 // serverActor returns the server as the author of its own changes.
 func serverActor(why string) Actor { return Actor{User: "server", Whence: "local", Why: why} }
 
-// rows returns an iterator over stored rows in key order, which reads q.Limit rows per query (0: all at once). After
-// an error the iteration ends.
+// rows returns an iterator over stored rows in the order of their keys, which reads q.Limit rows per query (0: all at
+// once). After an error the iteration ends.
 func (r *repository) rows(ctx context.Context, q ListQuery) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for {

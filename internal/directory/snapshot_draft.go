@@ -45,15 +45,15 @@ type nodeSet struct {
 	draft uint64
 }
 
-// Draft collects the planner's changes for the next snapshot of the directory. The planner alone changes it, from one
-// goroutine at a time. Readers see the changes after Publish.
+// Draft collects the planner's changes of nodes, checks and groups for the next snapshot of the directory. The
+// planner alone changes it, from one goroutine at a time. Readers see the changes after Publish.
 type Draft struct {
 	snapshot
 	number uint64 // number of this draft, from 1; shards and sets with the number are not yet shared with readers
 	of     *Directory
 }
 
-// Publish makes the draft the snapshot that readers see, with this revision of the declared resources
+// Publish makes the draft the snapshot that readers see, compiled from this revision of the declared resources.
 func (d *Draft) Publish(revision int64) {
 	d.revision = revision
 	d.number++

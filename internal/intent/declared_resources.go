@@ -120,7 +120,7 @@ func KeyOf(r *model.Resource) Key {
 	return key
 }
 
-// encode encodes a resource for its row, without the fields that the server computes.
+// encode encodes a resource for its database row, without the fields that the server computes.
 func encode(r *model.Resource) ([]byte, error) {
 	body, err := json.Marshal(struct {
 		APIVersion string         `json:"apiVersion"`
@@ -134,7 +134,7 @@ func encode(r *model.Resource) ([]byte, error) {
 	return body, nil
 }
 
-// decode decodes the resource of a row, with id, revision and times.
+// decode decodes the resource in a database row, with id, revision and times.
 func (r *repository) decode(row Row) (*model.Resource, error) {
 	var body struct {
 		Metadata model.Metadata  `json:"metadata"`
@@ -214,7 +214,7 @@ func asYAML(body []byte) string {
 // short runs; every other row is a long action that has begun and not ended.
 const runKind = "run"
 
-// openRun is the stored record of a long action, such as a bulk run, that has begun and not ended
+// openRun is the stored record of a long action, such as a run on many nodes, that has begun and not ended.
 type openRun struct {
 	By       Actor  // By.Why names the action
 	Picked   string // how many nodes or problems the action is about, for people

@@ -174,7 +174,7 @@ func (s *Nodes) forgetAbsent(ctx context.Context, away map[uuid.UUID]time.Durati
 // EphemeralNodes returns the nodes with an ephemeral lifecycle.
 func (s *Nodes) EphemeralNodes() []NodeInfo { return s.nodes.ephemeralNodes(nil) }
 
-// ForgottenNode is an ephemeral node that the server removed after its absence, with the handlers to notify.
+// ForgottenNode is an ephemeral node that the server removed after a long absence, with the handlers to notify.
 type ForgottenNode struct {
 	Namespace, Node string
 	Tell            []string // handlers, NAMESPACE/NAME
@@ -182,7 +182,8 @@ type ForgottenNode struct {
 	Entity          []byte // the entity that its Sensu agent reported, as JSON; nil: there is none
 }
 
-// ForgottenNode returns the ephemeral node that a change removed, with the handlers to notify; nil: no such change.
+// ForgottenNode returns the ephemeral node that a change removed, with the handlers to notify, or nil if the change
+// removed none.
 func (c *Change) ForgottenNode() *ForgottenNode {
 	if c.Key.Kind != "Node" || c.After != nil || c.Who.User != "server" || c.Who.Why != absentTooLong {
 		return nil

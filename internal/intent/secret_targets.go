@@ -97,7 +97,8 @@ func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) er
 	return nil
 }
 
-// firstServerSecret returns the first secret of a check whose value the server has (not only its agents); empty: none
+// firstServerSecret returns the first secret of a check whose value the server has (not only its agents), or an empty
+// text if there is none.
 func (p *proposal) firstServerSecret(ctx context.Context, check Key, spec *model.CheckSpec) (string, error) {
 	if spec.Targets == nil {
 		return "", nil

@@ -52,9 +52,9 @@ type KnownIntent struct {
 // IDGap is the number of ids of each kind that a restored copy of the store leaves unused.
 const IDGap = 1_000_000
 
-// Key identifies a row by kind, namespace and name. A kind with a capital is a kind of resources; a lower-case kind
-// is internal to the server (user, token, session, definition, secret, …), and the record of changes keeps no body of
-// its rows.
+// Key identifies a database row (a resource or a record of the server) by kind, namespace and name. A kind with a
+// capital is a kind of resources; a lower-case kind is internal to the server (user, token, session, definition,
+// secret, …), and the record of changes keeps no body of its rows.
 type Key struct {
 	Kind      string
 	Namespace string // empty for the kind Namespace and for internal kinds

@@ -132,14 +132,15 @@ func (n *Node) LabelsWithoutFacts() map[string]string {
 	return labels
 }
 
-// ForeignName returns the node's name in Sensu, as its agent reported it; empty: none
+// ForeignName returns the node's name in Sensu, as its agent reported it, or an empty text if it has none.
 func (n *Node) ForeignName() string {
 	name, _ := n.Facts.Get("sensuEntity")
 	return name
 }
 
-// Receivers returns the handlers and pipelines that are notified of the node's keepalive problem; nil: the node names
-// none. For a Sensu agent that names no handler it returns the handler named keepalive, as Sensu's backend does.
+// Receivers returns the handlers and pipelines that are notified of the node's keepalive problem, or nil if the node
+// names none. For a Sensu agent that names no handler it returns the handler named keepalive, as Sensu's backend
+// does.
 func (n *Node) Receivers() *Keepalive {
 	k := n.Keepalive
 	if k == nil && n.External {

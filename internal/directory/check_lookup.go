@@ -164,7 +164,7 @@ func (d *Directory) Dependencies(node model.NodeID, check model.CheckID) (list [
 	return list
 }
 
-// dependency returns the dependency on a check of the given node; false: the check does not exist
+// dependency returns the dependency on a check of the given node, and false if the check does not exist.
 func (s *snapshot) dependency(node *Node, check route.Name) (route.Dependency, bool) {
 	m := route.Dependency{Node: node.ID, Name: route.Name{Namespace: node.Namespace, Name: node.Name.Name + "/" + check.Name}, Settle: maxSettle}
 	if m.Check = model.BuiltinCheck(check.Name); m.Check != 0 {

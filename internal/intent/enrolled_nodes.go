@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// Nodes finds enrolled nodes in memory, and removes ephemeral ones after a long absence.
+// Nodes finds enrolled nodes in memory, and removes ephemeral nodes (such as cloud machines) after a long absence.
 type Nodes struct{ *repository }
 
 // lookupUID returns the node with a uid.

@@ -18,10 +18,10 @@ type ApplyOptions struct {
 	// Expect holds the revisions that resources must have (If-Match); 0: the resource must not exist. A difference is
 	// a model.Stale.
 	Expect map[Key]int64
-	// Owner is written on all applied resources; empty: a change by hand. See owner.go.
+	// Owner is written on all applied resources; empty: a change by hand. See resource_owner.go.
 	Owner      string
 	TakeOver   bool // takes resources of other owners, too
-	Prune      bool // deletes resources of the owner that the apply leaves out; see owner.go
+	Prune      bool // deletes resources of the owner that the apply leaves out; see resource_owner.go
 	AllowEmpty bool // prunes even if the apply is empty
 	// Namespaces bound a prune; nil: all namespaces.
 	Namespaces []string
@@ -177,7 +177,8 @@ const maxProblems = 50
 // maxBody bounds a stored resource, in bytes.
 const maxBody = 512 << 10
 
-// joinProblems joins problems to one error of class Invalid that lists the first maxProblems; nil: none.
+// joinProblems joins problems to one error of class Invalid that lists the first maxProblems, or nil if there are no
+// problems.
 func joinProblems(problems []error) error {
 	if len(problems) == 0 {
 		return nil

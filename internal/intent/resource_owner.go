@@ -61,7 +61,7 @@ type foreignResource struct {
 	owner string
 }
 
-// foreignResourcesError returns the error about applied resources of other owners; nil: none.
+// foreignResourcesError returns the error about applied resources of other owners, or nil if there is none.
 func (a *pendingApply) foreignResourcesError() error {
 	if len(a.foreign) == 0 {
 		return nil
@@ -86,7 +86,7 @@ func (a *pendingApply) foreignResourcesError() error {
 		WithHint("agree with the owner, or remove the resource from your files; to become its owner: --take-over")
 }
 
-// ownerOf returns the owner of a stored resource; empty: none.
+// ownerOf returns the owner of a stored resource, or an empty text if there is none.
 func ownerOf(row Row) string {
 	var body struct {
 		Metadata struct {
@@ -184,7 +184,8 @@ func (a *pendingApply) findUndeclared(ctx context.Context, set map[Key]*model.Re
 	return a.pruneAllGroups(ctx, list)
 }
 
-// keepReason returns the reason why a prune keeps an undeclared resource; empty: it deletes the resource.
+// keepReason returns the reason why a prune keeps an undeclared resource, or an empty text if it deletes the
+// resource.
 func (a *pendingApply) keepReason(ctx context.Context, row Row, set map[Key]*model.Resource) (why string, err error) {
 	switch row.Kind {
 	case "Node":

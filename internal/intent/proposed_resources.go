@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// proposal has all declared resources as an apply would leave them, to validate references between resources. It
+// proposal has all declared resources as they would be after an apply, to validate references between resources. It
 // reads each row once, and rows known beforehand in one query. One proposal serves one apply.
 type proposal struct {
 	repo    *repository
@@ -21,7 +21,7 @@ type proposal struct {
 	decoded map[Key]*model.Resource
 }
 
-// newProposal returns all declared resources as an apply that writes and deletes these resources would leave them
+// newProposal returns all declared resources as they would be after an apply that writes and deletes these resources.
 func newProposal(repo *repository, applied map[Key]*model.Resource, deleted map[Key]bool) *proposal {
 	return &proposal{repo: repo, applied: applied, deleted: deleted, rows: map[Key]*Row{}, decoded: map[Key]*model.Resource{}}
 }
@@ -103,7 +103,7 @@ func (p *proposal) referencedKeys(r *model.Resource, chainOnly bool) (keys []Key
 	return keys
 }
 
-// storedRow returns the stored row of a key; nil: none.
+// storedRow returns the stored row of a key, or nil if there is none.
 func (p *proposal) storedRow(ctx context.Context, key Key) (*Row, error) {
 	if err := p.readRows(ctx, []Key{key}); err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func (p *proposal) storedRow(ctx context.Context, key Key) (*Row, error) {
 	return p.rows[key], nil
 }
 
-// resourceAfterApply returns a resource as it will be after the apply; nil: it will not exist.
+// resourceAfterApply returns a resource as it will be after the apply, or nil if it will not exist.
 func (p *proposal) resourceAfterApply(ctx context.Context, key Key) (*model.Resource, error) {
 	if p.deleted[key] {
 		return nil, nil
@@ -134,7 +134,7 @@ func (p *proposal) resourceAfterApply(ctx context.Context, key Key) (*model.Reso
 	return r, nil
 }
 
-// specAfterApply returns the spec of a resource as it will be after the apply; nil: it will not exist.
+// specAfterApply returns the spec of a resource as it will be after the apply, or nil if it will not exist.
 func specAfterApply[S any](ctx context.Context, p *proposal, key Key) (*S, error) {
 	r, err := p.resourceAfterApply(ctx, key)
 	if err != nil || r == nil {
@@ -201,7 +201,7 @@ func (p *proposal) checkReferences(ctx context.Context, r *model.Resource) (warn
 // keyOfReference returns the key of the resource to which a resolved reference refers
 func keyOfReference(ref kind.Reference) Key { return Key{ref.Kind, ref.Namespace, ref.Name} }
 
-// suggestName returns a hint with the existing name nearest to a missing one; empty: none.
+// suggestName returns a hint with the existing name nearest to a missing one, or an empty text if there is none.
 func (p *proposal) suggestName(ctx context.Context, missing Key) string {
 	rows, err := p.repo.opts.Store.List(ctx, ListQuery{Kind: missing.Kind, Namespace: missing.Namespace, Limit: 1000})
 	if err != nil {
@@ -335,7 +335,7 @@ func (p *proposal) missingNodes(ctx context.Context, namespace string, refs []st
 	return warnings, nil
 }
 
-// suggestNode returns a hint with the existing node nearest to a missing one; empty: none.
+// suggestNode returns a hint with the existing node nearest to a missing one, or an empty text if there is none.
 func (p *proposal) suggestNode(namespaces []string, name string) string {
 	names := p.repo.nodes.names(namespaces)
 	for key := range p.applied {
