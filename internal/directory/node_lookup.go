@@ -255,9 +255,9 @@ func Overridden(d *Directory, node model.NodeID) (list []Override) {
 func NodeMode(d *Directory, node model.NodeID) model.NodeMode {
 	n := d.now.Load().nodes.Value(node)
 	if n.Content == nil {
-		return model.NodeModeOf(wire.PropertyLookup(nil))
+		return model.NodePolicyModeOf(wire.PropertyLookup(nil))
 	}
-	return model.NodeModeOf(wire.PropertyLookup(n.Content.Properties))
+	return model.NodePolicyModeOf(wire.PropertyLookup(n.Content.Properties))
 }
 
 // UnitNodes returns the nodes of a check or Template, ascending: nodes that run it, and proxy nodes that its results

@@ -90,7 +90,7 @@ func (n *Notification) SetSource(s model.Source, name string) {
 
 // Subject returns the name of the problem source for people, such as "disk" for a check or "linux:load is high" for a
 // trigger
-func (n *Notification) Subject() string { return n.Source.Title(n.Source.Name) }
+func (n *Notification) Subject() string { return n.Source.CommandName(n.Source.Name) }
 
 // SubjectWithTitle returns the name of the problem source with its display name: disk (Room on every mount).
 func (n *Notification) SubjectWithTitle() string {

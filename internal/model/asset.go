@@ -187,7 +187,7 @@ func AssetVariable(name string) string {
 	}, strings.ToUpper(name)) + "_PATH"
 }
 
-// SelectBuild returns the first archive of an Asset for a machine with these facts; nil: none
+// SelectBuild returns the first archive of an Asset for a machine with these facts, or nil if no archive fits.
 func SelectBuild(builds []AssetBuild, facts map[string]string) *AssetBuild {
 	for i := range builds {
 		if builds[i].Matches(facts) {

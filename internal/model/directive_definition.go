@@ -27,8 +27,8 @@ type DirectiveDefinition struct {
 	Route    string   // replaces Handlers; both empty: all matching routes
 }
 
-// NodeMode is the mode of the directives on a node, as its namespace and the node itself declare it. Agents read it from the
-// property NodeModeProperty.
+// NodeMode is the policy mode (audit or enforce) of a node, as its namespace and the node itself declare it. Agents
+// read it from the property NodeModeProperty.
 type NodeMode struct {
 	Mode  string `json:"mode"`            // ModeAudit or ModeEnforce: of directives that give none
 	Fixed string `json:"fixed,omitempty"` // the resource that forbids another mode, such as "namespace prod"; empty: none does
@@ -38,9 +38,9 @@ type NodeMode struct {
 // name.
 const NodeModeProperty = ".policyMode"
 
-// NodeModeOf returns the mode of a node with these properties. A value that cannot be read is a fixed audit: nothing is
-// changed by mistake.
-func NodeModeOf(properties PropertyValues) NodeMode {
+// NodePolicyModeOf returns the policy mode (audit or enforce) that the properties of a node set. A value that cannot
+// be read is a fixed audit: nothing is changed by mistake.
+func NodePolicyModeOf(properties PropertyValues) NodeMode {
 	value, conflict, ok := properties(NodeModeProperty)
 	if !ok {
 		return NodeMode{Mode: ModeAudit}
@@ -52,7 +52,8 @@ func NodeModeOf(properties PropertyValues) NodeMode {
 	return m
 }
 
-// Enforces reports whether a directive with a mode of its own, or none, enforces on the node.
+// Enforces reports whether a directive changes the node (enforces) or only reports differences (audits); the
+// directive may have a mode of its own.
 func (m NodeMode) Enforces(directive string) bool {
 	if m.Fixed != "" || directive == "" {
 		return m.Mode == ModeEnforce
@@ -60,7 +61,7 @@ func (m NodeMode) Enforces(directive string) bool {
 	return directive == ModeEnforce
 }
 
-// Component is one method of a compiled directive, with its name in reports.
+// Component is one method of a compiled directive, with the name that reports give it.
 type Component struct {
 	Name      string
 	Method    string // fileContent
@@ -68,10 +69,12 @@ type Component struct {
 	When      string // condition; empty: always
 }
 
-// Seal stores the compiled directive as the content of its definition and returns the definition
+// Seal makes the compiled directive the content of its definition, which must not change afterwards, and returns the
+// definition.
 func (c *DirectiveDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionDirective, c) }
 
-// AsDirective returns the compiled Directive that the definition contains; nil: the definition is nil or of another kind
+// AsDirective returns the compiled Directive that the definition contains, or nil if the definition is nil or of
+// another kind.
 func (c *Definition) AsDirective() *DirectiveDefinition {
 	if c == nil {
 		return nil
@@ -80,7 +83,8 @@ func (c *Definition) AsDirective() *DirectiveDefinition {
 	return directive
 }
 
-// judgement returns the severity, handlers and route of the directive in the form of a check.
+// judgement returns the severity, handlers and route of the directive, as fields of a check, because events are
+// derived from checks.
 func (c *DirectiveDefinition) judgement() *CheckDefinition {
 	out := &CheckDefinition{Definition: c.Definition, FailAfter: 1, RecoverAfter: 1, Interval: c.Interval, Handlers: c.Handlers, Route: c.Route}
 	for s := Warning; s <= Unknown; s++ {
@@ -174,8 +178,8 @@ func (c *DirectiveDefinition) PropertyNames() (names []string, err error) {
 	return slices.Compact(names), nil
 }
 
-// EachMethodText calls edit for each text in the arguments of a method, which are JSON, and returns them with the edited
-// texts. shell is true for a line that the shell runs.
+// EachMethodText calls edit for each string in a method's arguments, which are JSON, and returns the arguments with
+// the edited strings. shell is true for a line that the shell runs.
 func EachMethodText(method string, arguments []byte, edit func(text string, shell bool) (string, error)) ([]byte, error) {
 	var fields map[string]any
 	if err := json.Unmarshal(arguments, &fields); err != nil {

@@ -45,7 +45,7 @@ type DiscoveryRule struct {
 	Disabled bool `json:"disabled,omitempty"`
 }
 
-// DiscoveryFilter chooses entities by the values of their macros.
+// DiscoveryFilter selects found entities (such as file systems) by the values of their macros.
 type DiscoveryFilter struct {
 	// How the conditions combine: A and (B or C). Default: conditions on one macro by or, on different macros by and.
 	Formula string `json:"formula,omitempty"`
@@ -86,7 +86,7 @@ func (c *DiscoveryCondition) Pattern() string {
 	return ""
 }
 
-// DiscoveryOverride changes the prototypes for the entities that its filter matches.
+// DiscoveryOverride changes the prototypes of items and triggers for the entities that its filter matches.
 type DiscoveryOverride struct {
 	// Its name, unique within the rule.
 	Name string `json:"name"`
@@ -142,12 +142,12 @@ func ParseLostAfter(text string) (Duration, error) {
 	}
 	d, err := ParseDuration(text)
 	if err == nil && d <= 0 {
-		err = fmt.Errorf("%s is no time", text)
+		err = fmt.Errorf("%q is no time: write now, never or a duration such as 7d", text)
 	}
 	return d, err
 }
 
-// Item returns the rule as an item, whose values are texts.
+// Item returns the discovery rule as an item, whose values are texts (lists of entities in JSON).
 func (r *DiscoveryRule) Item() Item {
 	i := Item{Key: r.Key, Type: "text", Interval: r.Interval, From: r.From, Trapper: r.Trapper, NotCollected: r.NotCollected, Steps: r.Steps, Disabled: r.Disabled}
 	if i.Collected() {

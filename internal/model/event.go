@@ -134,7 +134,7 @@ func ParseStatus(text string) (Status, bool) {
 	return 0, false
 }
 
-// equalFold reports whether two ASCII texts are equal in any case.
+// equalFold reports whether two ASCII texts are equal except for upper and lower case.
 func equalFold(a, b string) bool {
 	if len(a) != len(b) {
 		return false
@@ -147,7 +147,8 @@ func equalFold(a, b string) bool {
 	return true
 }
 
-// Severity says how bad a status is for people, on one scale for checks, triggers and all other problem sources
+// Severity is how bad a problem is for people, from information to disaster, on one scale for checks, triggers and
+// all other problem sources.
 type Severity uint8
 
 const (
@@ -226,7 +227,8 @@ func (k SourceKind) String() string {
 	return unnamedSource + strconv.Itoa(int(k))
 }
 
-// Label formats the name of a problem source for people: a check as NAME, any other source as KIND NAME
+// Label formats the name of a problem source for people: a check as NAME, any other source as KIND NAME, such as
+// trigger NAME.
 func (k SourceKind) Label(name string) string {
 	if k == SourceCheck || name == "" {
 		return name
@@ -294,8 +296,9 @@ func (s Source) Check() CheckID {
 	return CheckID(s.ID)
 }
 
-// Title formats the name of a problem source as commands accept it: NAME for a check, TEMPLATE:TRIGGER for a trigger
-func (s Source) Title(name string) string {
+// CommandName formats the name of a problem source as commands accept it: NAME for a check, TEMPLATE:TRIGGER for a
+// trigger.
+func (s Source) CommandName(name string) string {
 	if s.Instance == "" {
 		return name
 	}

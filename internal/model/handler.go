@@ -18,7 +18,7 @@ type ServiceText struct {
 	Value  string
 }
 
-// mapTexts returns a deep copy of v in which fn has replaced each text. v does not change.
+// mapTexts returns a deep copy of v in which fn has replaced each string. v does not change.
 func mapTexts(v reflect.Value, at ServiceText, fn func(ServiceText) string) reflect.Value {
 	out := reflect.New(v.Type()).Elem()
 	out.Set(v)

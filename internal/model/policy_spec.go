@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TechniqueSpec is a list of methods, such as a file's content or a package, that hold a node to one subject. Directives
-// apply it with their own values of its parameters.
+// TechniqueSpec is a list of methods, such as a file's content or a package, that keep one part of a node as declared
+// (Rudder's technique). Directives apply it with their own values of its parameters.
 type TechniqueSpec struct {
 	// Its purpose, for people.
 	Description string `json:"description,omitempty"`
@@ -24,7 +24,7 @@ type TechniqueSpec struct {
 // Kind returns the name of the kind.
 func (*TechniqueSpec) Kind() string { return "Technique" }
 
-// Parameter is a typed value of a technique that each directive gives.
+// Parameter is a typed parameter of a technique, for which each directive gives a value.
 type Parameter struct {
 	// Its name: letters, digits, _ and -. Methods read it as {{ .params.NAME }}.
 	Name string `json:"name"`
@@ -40,8 +40,8 @@ type Parameter struct {
 	Description string `json:"description,omitempty"`
 }
 
-// Method is one component of a technique: its name and exactly one method. In audit mode a method checks and never
-// changes anything. In enforce mode it checks, applies the missing part, and checks again.
+// Method is one component of a technique: its name and exactly one method, such as a file's content. In audit mode a
+// method checks and never changes anything. In enforce mode it checks, applies the missing part, and checks again.
 type Method struct {
 	// The name of the component in reports, unique within the technique.
 	Component string `json:"component"`
@@ -86,7 +86,7 @@ type Method struct {
 	HTTP *HTTPMethod `json:"http,omitempty"`
 }
 
-// PathMethod names a file or folder.
+// PathMethod is the argument of methods that need only the path of a file or folder.
 type PathMethod struct {
 	// The absolute path.
 	Path string `json:"path"`
@@ -221,7 +221,7 @@ type FilePermissionsMethod struct {
 	Group string `json:"group,omitempty"`
 }
 
-// CommandMethod runs commands. A string is run by the shell, a list without one.
+// CommandMethod checks and changes a node by commands. A string is run by the shell, a list without one.
 type CommandMethod struct {
 	// Must change nothing, for it runs in both modes. Exit code 0: compliant; any other: not.
 	Check *Command `json:"check,omitempty"`
@@ -258,7 +258,8 @@ type SysctlMethod struct {
 	Value string `json:"value"`
 }
 
-// DirectiveSpec is a technique with values for its parameters. It lands on the nodes of the policies that name it.
+// DirectiveSpec is a technique (a list of methods) with values for its parameters. It
+// lands on the nodes of the policies that name it.
 type DirectiveSpec struct {
 	// The Technique, of the same namespace or shared/NAME.
 	Technique string `json:"technique"`
@@ -285,7 +286,7 @@ type DirectiveSpec struct {
 // Kind returns the name of the kind.
 func (*DirectiveSpec) Kind() string { return "Directive" }
 
-// PolicySpec puts directives on nodes.
+// PolicySpec lists directives and the nodes on which they run.
 type PolicySpec struct {
 	// The directives, of the same namespace or shared/NAME.
 	Directives []string `json:"directives"`
@@ -297,7 +298,7 @@ type PolicySpec struct {
 	Disabled bool `json:"disabled,omitempty"`
 }
 
-// PolicyAlert names the receivers of notifications.
+// PolicyAlert names the handlers or the route that are notified of problems of a policy's directives.
 type PolicyAlert struct {
 	// The Route that notifies, of the same namespace or shared/NAME; default all matching routes.
 	Route string `json:"route,omitempty"`

@@ -84,7 +84,7 @@ type NamespaceSpec struct {
 	PolicyMode *NamespacePolicyMode `json:"policyMode,omitempty"`
 }
 
-// NamespacePolicyMode is the mode of the directives on the nodes of a namespace.
+// NamespacePolicyMode is the policy mode (audit or enforce) of the nodes in a namespace.
 type NamespacePolicyMode struct {
 	// audit (default) or enforce: the mode of directives and nodes that give none.
 	Mode string `json:"mode,omitempty"`

@@ -33,10 +33,12 @@ type DefinitionTrigger struct {
 	Disabled   bool // of a prototype: made only where an override says so
 }
 
-// Seal stores the compiled template as the content of its definition and returns the definition
+// Seal makes the compiled template the content of its definition, which must not change afterwards, and returns the
+// definition.
 func (c *TemplateDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionTemplate, c) }
 
-// AsTemplate returns the compiled Template that the definition contains; nil: the definition is nil or of another kind
+// AsTemplate returns the compiled Template that the definition contains, or nil if the definition is nil or of
+// another kind.
 func (c *Definition) AsTemplate() *TemplateDefinition {
 	if c == nil {
 		return nil

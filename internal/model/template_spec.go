@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// TemplateSpec bundles items, triggers and discovery rules that land together on nodes.
+// TemplateSpec bundles items, triggers and discovery rules that are put on nodes together.
 type TemplateSpec struct {
 	// The nodes that it is linked to; default none.
 	Targets *Targets `json:"targets,omitempty"`
@@ -63,8 +63,9 @@ type Item struct {
 // Collected reports whether the agent collects the item.
 func (i *Item) Collected() bool { return i.From == "" && !i.Trapper && i.NotCollected == "" }
 
-// CountSources returns how many items get their values from the agent, from trappers, and from nobody. An item that is made
-// of another one counts as that one.
+// CountSources counts the items of a Template by the source of their values: collected by the agent, sent by a
+// trapper (a program such as zabbix_sender), or without any source (idle), because Muster does not support the item's
+// type. An item that is made of another one counts as that one.
 func (s *TemplateSpec) CountSources() (collected, trapper, idle int) {
 	byKey := make(map[string]*Item, len(s.Items))
 	for i := range s.Items {

@@ -208,7 +208,7 @@ func TestModesOfNamespaceNodeAndDirective(t *testing.T) {
 	if len(h.changed) != 1 || h.directiveOn("n1", "hello").ID != definition {
 		t.Errorf("assignments of %v changed, definition %d and %d", h.changed, definition, h.directiveOn("n1", "hello").ID)
 	}
-	broken := model.NodeModeOf(func(string) ([]byte, string, bool) { return []byte("{"), "", true })
+	broken := model.NodePolicyModeOf(func(string) ([]byte, string, bool) { return []byte("{"), "", true })
 	if broken.Enforces(enforce) {
 		t.Error("a mode that cannot be read enforces")
 	}

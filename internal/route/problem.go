@@ -87,7 +87,7 @@ func (p *Problem) Check() Name {
 
 // title returns the name of the problem's source as tables show it, CHECK or TEMPLATE:TRIGGER.
 func (p *Problem) title() string {
-	return model.Source{Kind: p.Source.Kind, Instance: p.Source.Instance}.Title(p.Source.Name.Name)
+	return model.Source{Kind: p.Source.Kind, Instance: p.Source.Instance}.CommandName(p.Source.Name.Name)
 }
 
 // hasCheck reports whether a name in a selector means the problem's check or trigger: CHECK, TEMPLATE:TRIGGER, or

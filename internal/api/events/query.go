@@ -324,7 +324,7 @@ func (x *conditionActivation) ResolveName(name string) (any, bool) {
 func (x *conditionActivation) checkNameOf(source model.Source) string {
 	if x.source != source {
 		_, name, _ := x.directory.SourceName(source)
-		x.source, x.checkName = source, source.Title(name)
+		x.source, x.checkName = source, source.CommandName(name)
 	}
 	return x.checkName
 }

@@ -71,7 +71,7 @@ func (s *problemRequest) showProblem(p history.Problem) v1.Problem {
 		}
 	}
 	return v1.Problem{OpenProblem: *events.ShowProblem(s.View, p.Problem, p.SourceName), Namespace: p.Namespace, Node: p.Node,
-		Check: p.Source.Title(p.SourceName)}
+		Check: p.Source.CommandName(p.SourceName)}
 }
 
 // problemRequest is one API request about problems and history.
@@ -168,7 +168,7 @@ func (s *problemRequest) listEntries(ctx context.Context, q history.EntryQuery, 
 // showEntry converts a history entry to the API type Entry
 func showEntry(e *history.Entry) v1.Entry {
 	out := v1.Entry{
-		At: e.At, Executed: e.Executed, Kind: string(e.Kind), Namespace: e.Namespace, Node: e.Node, Check: e.Source.Title(e.SourceName), Source: events.ShowSource(e.Source, e.SourceName),
+		At: e.At, Executed: e.Executed, Kind: string(e.Kind), Namespace: e.Namespace, Node: e.Node, Check: e.Source.CommandName(e.SourceName), Source: events.ShowSource(e.Source, e.SourceName),
 		Status: e.Status, StatusName: e.Status.String(), Output: e.Output, Count: e.Count, Expired: e.Expired,
 	}
 	if e.Kind == history.StatusChanged && !e.First {

@@ -105,7 +105,7 @@ type Source struct {
 
 // String formats a problem's source as commands accept it, such as disk for a check, or linux:load is high for a
 // trigger
-func (s Source) String() string { return model.Source{Instance: s.Instance}.Title(s.Name) }
+func (s Source) String() string { return model.Source{Instance: s.Instance}.CommandName(s.Name) }
 
 // ProblemList is a page of problems, newest first.
 type ProblemList struct {

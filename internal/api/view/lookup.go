@@ -122,7 +122,7 @@ func (v *View) SourceTitle(s model.Source) string {
 	if !ok {
 		name = "#" + strconv.FormatUint(uint64(s.ID), 10)
 	}
-	return s.Title(name)
+	return s.CommandName(name)
 }
 
 // RelativeName returns a node's name, with its namespace in front if that is not the given namespace, or #ID while

@@ -139,7 +139,7 @@ func TestReportsMakeRunsAndOneEvent(t *testing.T) {
 	if want := "1 of 3 components compliant\nroot login: non-compliant: PermitRootLogin is yes\nservice: could not check: no systemd"; s.Output != want {
 		t.Errorf("output %q, want %q", s.Output, want)
 	}
-	if s.Source() != source || source.Title("sshd") != "sshd:compliance" || v.transitions[len(v.transitions)-1].Source != source {
+	if s.Source() != source || source.CommandName("sshd") != "sshd:compliance" || v.transitions[len(v.transitions)-1].Source != source {
 		t.Errorf("source %+v, transitions %+v", s.Source(), v.transitions)
 	}
 	ended := report(policy.Compliant, policy.Missing, policy.Missing)

@@ -26,7 +26,7 @@ const (
 	PatternContext              // the context is a regular expression over contexts
 )
 
-// String returns the macro in the one form that names of Properties have.
+// String returns the macro in the only form that names of Properties have, such as {$NAME:"context"}.
 func (m Macro) String() string {
 	quoted := `"` + strings.ReplaceAll(m.Context, `"`, `\"`) + `"`
 	switch m.Kind {
@@ -109,7 +109,7 @@ func MacroNames(text string) (names []string) {
 	return names
 }
 
-// replaceMacros returns a text with values in place of its macros.
+// replaceMacros replaces the Zabbix macros in a text by their values.
 func replaceMacros(text string, value func(Macro) (string, error)) (string, error) {
 	var out strings.Builder
 	for {
@@ -133,7 +133,8 @@ func replaceMacros(text string, value func(Macro) (string, error)) (string, erro
 	}
 }
 
-// MacroValues has the values of macros. It is immutable; nil: no macro has a value.
+// MacroValues has the values of Zabbix macros, such as {$PORT}, by name and context. It is immutable; nil: no macro
+// has a value.
 type MacroValues struct {
 	values   map[Macro]string
 	patterns []macroPattern // ascending by name and pattern

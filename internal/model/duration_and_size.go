@@ -123,7 +123,7 @@ func (s *Size) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Time is an instant as resource files write it.
+// Time is an instant, in the forms in which resource files may write it.
 type Time struct{ time.Time }
 
 // UnmarshalJSON reads RFC 3339, also with a space in place of the T and without seconds. An offset is required.

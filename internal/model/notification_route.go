@@ -25,8 +25,8 @@ type Selector struct {
 	Where string `json:"where,omitempty"`
 }
 
-// RouteSpec names the receivers of a problem that opens, lasts and closes. Checks name it as alert.route; with match
-// it also takes problems without a route.
+// RouteSpec names the receivers that are notified when a problem opens, lasts and closes. Checks name it as
+// alert.route; with match it also takes problems without a route.
 type RouteSpec struct {
 	// Problems to take from checks without a route. Every matching route takes them; the route called default
 	// takes the rest.
@@ -182,7 +182,7 @@ type MutatorSpec struct {
 	Assets []string `json:"assets,omitempty"`
 }
 
-// HookSpec is a hook of Sensu, kept by an import: a command that hooks of checks name (hook: NAME).
+// HookSpec is a hook of Sensu, kept by an import: a command to which checks refer by its name (hook: NAME).
 type HookSpec struct {
 	// Like a check's command: a text is run by the shell, a list without one, with the check's env and runAs.
 	Command *Command `json:"command"`

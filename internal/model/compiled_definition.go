@@ -25,7 +25,8 @@ type Definition struct {
 	body      any         // *CheckDefinition, or the encoded body ([]byte) of a kind that this build does not know
 }
 
-// AsCheck returns the compiled check that the definition contains; nil: the definition is nil or of another kind
+// AsCheck returns the compiled check that the definition contains, or nil if the definition is nil or of another
+// kind.
 func (c *Definition) AsCheck() *CheckDefinition {
 	if c == nil {
 		return nil
@@ -34,10 +35,10 @@ func (c *Definition) AsCheck() *CheckDefinition {
 	return check
 }
 
-// Body returns the compiled check or template that Seal has stored in the definition
+// Body returns the content of the definition: the compiled check, Template or Directive.
 func (c *Definition) Body() any { return c.body }
 
-// Seal stores the kind and the compiled content in the definition, which must not change afterwards, and returns the
+// Seal sets the kind and the compiled content of the definition, which must not change afterwards, and returns the
 // definition. The compiler or decoder of the kind calls it once, before other code reads the definition.
 func (c *Definition) Seal(kind DefinitionKind, body any) *Definition {
 	c.Kind, c.body = kind, body
@@ -89,7 +90,8 @@ type CheckDefinition struct {
 	Pipelines []string // imported from Sensu; they get every event
 }
 
-// Seal stores the compiled check as the content of its definition and returns the definition
+// Seal makes the compiled check the content of its definition, which must not change afterwards, and returns the
+// definition.
 func (c *CheckDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionCheck, c) }
 
 // OutputDiscarded is the text of a result whose output DiscardOutput has dropped.

@@ -99,8 +99,8 @@ func parseTemplate(text string, shell, params bool) (*Template, error) {
 	return t, nil
 }
 
-// LiteralText returns a template without variables, which expands to exactly this text, even if the text contains
-// braces
+// LiteralText returns a template without variables that expands to exactly this text, even if the text contains
+// braces.
 func LiteralText(text string) string { return strings.ReplaceAll(text, "{{", literalBraces) }
 
 // TemplateLiteral returns the text from which LiteralText made the template
@@ -215,8 +215,8 @@ func propertyText(raw []byte) string {
 	return string(raw)
 }
 
-// PropertyNameError returns an error if a property name is invalid, so that templates could not refer to it; nil: the
-// name is valid
+// PropertyNameError returns an error if a property name is invalid, so that templates could not refer to it, or nil
+// if the name is valid.
 func PropertyNameError(name string) error {
 	if strings.HasPrefix(name, "{") {
 		if m, ok := parseWholeMacro(name); !ok || len(name) > MaxName {

@@ -15,7 +15,7 @@ import (
 // SpecSource holds the Go files that declare the specs of resources: their comments are the text of
 // muster explain and of docs/reference/resources.md.
 //
-//go:embed resource.go handler_services.go routing.go secret_spec.go asset.go template_spec.go discovery_spec.go policy_spec.go
+//go:embed resource.go handler_services.go notification_route.go secret_spec.go asset.go template_spec.go discovery_spec.go policy_spec.go
 var SpecSource embed.FS
 
 var (
@@ -104,8 +104,8 @@ func (s *NodeSpec) withGrantedGroups(groups []string) []string {
 	return all
 }
 
-// EffectiveLifecycle returns the declared lifecycle of the node or else the one from its join token; nil: neither is
-// set
+// EffectiveLifecycle returns the declared lifecycle of the node, or else the one from its join token, or nil if
+// neither is set.
 func (s *NodeSpec) EffectiveLifecycle() *Lifecycle {
 	if s.Lifecycle == nil && s.JoinGrant != nil {
 		return s.JoinGrant.Lifecycle

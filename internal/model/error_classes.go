@@ -112,7 +112,7 @@ func ClassOf(err error) Class {
 // OneLine formats message and hint of an error in one line.
 func OneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// Flaw is one error in a resource file, with file, line and field.
+// Flaw is one error that validation found in a resource file, with file, line and field.
 type Flaw struct {
 	File   string `json:"file,omitempty"` // where known
 	Line   int    `json:"line,omitempty"` // from 1; zero: unknown
@@ -155,7 +155,7 @@ func (f *Flaw) Error() string {
 // MaxFlaws bounds the flaws that reading one input reports.
 const MaxFlaws = 100
 
-// Flaws is a list of errors in one input; errors beyond about MaxFlaws are left out
+// Flaws is a list of validation errors in one input; errors beyond about MaxFlaws are left out.
 type Flaws []*Flaw
 
 // Shorten cuts a text that came from users or other programs to 500 bytes, for use in messages

@@ -13,8 +13,8 @@ import (
 type (
 	// NodeID is the id of a node, which never changes
 	NodeID uint32
-	// UnitID is the id of a resource that the server assigns to nodes (a unit), such as a check. It survives edits of the
-	// unit. All kinds of units must draw from one sequence.
+	// UnitID is the id of a resource that the server assigns to nodes (a unit), such as a check or a Template. It
+	// survives edits of the unit. All kinds of units must draw from one sequence.
 	UnitID uint32
 	// CheckID is the id of a check
 	CheckID = UnitID

@@ -11,10 +11,11 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// valuesOf returns test property values from a map; the property "torn" gives an error about two contradictory values
-func valuesOf(m map[string]string) PropertyValues {
+// testProperties returns a look-up of properties in a map, for tests; the property "conflicting" gives an error about
+// two contradictory values.
+func testProperties(m map[string]string) PropertyValues {
 	return func(name string) ([]byte, string, bool) {
-		if name == "torn" {
+		if name == "conflicting" {
 			return nil, "groups web and db set it to different values", true
 		}
 		v, ok := m[name]
@@ -24,7 +25,7 @@ func valuesOf(m map[string]string) PropertyValues {
 
 // TestTemplateExpand expands templates with values of each JSON type, also quoted for a shell.
 func TestTemplateExpand(t *testing.T) {
-	values := valuesOf(map[string]string{
+	values := testProperties(map[string]string{
 		"warn": `"20%"`, "n": `15`, "yes": `true`, "list": `[1, "a"]`, "null": `null`,
 		"disk": `{"warn": "5%", "deep": {"x": 1.5}}`, "evil": `"$(id) 'x' \"y\" \\"`, "a-b": `"c"`,
 	})
@@ -63,13 +64,13 @@ func TestTemplateExpand(t *testing.T) {
 
 // TestMissingPropertiesAreErrors expands templates with missing and conflicting properties and expects the reason.
 func TestMissingPropertiesAreErrors(t *testing.T) {
-	values := valuesOf(map[string]string{"n": "1", "null": "null"})
+	values := testProperties(map[string]string{"n": "1", "null": "null"})
 	for in, want := range map[string]string{
-		`{{ .props.gone }}`:                  `property "gone" is not set and has no default`,
-		`{{ .props.null }}`:                  `property "null" is not set and has no default`,
-		`{{ .props.torn | default "x" }}`:    `property "torn" has no value here: groups web and db set it to different values`,
-		`{{ .props.n.x }}`:                   `property "n.x" cannot be read: the value above "x" is not a JSON object`,
-		`{{ .props.gone.x.y }} {{.props.n}}`: `property "gone.x.y" is not set and has no default`,
+		`{{ .props.gone }}`:                      `property "gone" is not set and has no default`,
+		`{{ .props.null }}`:                      `property "null" is not set and has no default`,
+		`{{ .props.conflicting | default "x" }}`: `property "conflicting" has no value here: groups web and db set it to different values`,
+		`{{ .props.n.x }}`:                       `property "n.x" cannot be read: the value above "x" is not a JSON object`,
+		`{{ .props.gone.x.y }} {{.props.n}}`:     `property "gone.x.y" is not set and has no default`,
 	} {
 		p, err := ParseTemplate(in, false)
 		testenv.NoError(t, err)
@@ -131,7 +132,7 @@ func TestCommandTemplate(t *testing.T) {
 	if got := strings.Join(tmpl.Names(), " "); got != "a b c user" {
 		t.Errorf("names: %s", got)
 	}
-	out, err := tmpl.Expand(valuesOf(map[string]string{"a": `"1 2"`, "b": `"$x"`, "c": "7"}))
+	out, err := tmpl.Expand(testProperties(map[string]string{"a": `"1 2"`, "b": `"$x"`, "c": "7"}))
 	if err != nil || out.Argv[1] != "$x" || out.Argv[2] != "1 2" || out.Env["HOME"] != "/h/1 2" || out.RunAs != "nobody" || out.Stdin != "7\n" {
 		t.Errorf("got %+v, %v", out, err)
 	}
