@@ -344,7 +344,7 @@ type agentBatch struct {
 	valueBatch
 	agent   *agent
 	host    string
-	asked   bool      // agent.found is that of this request
+	asked   bool      // this request has read agent.found
 	own     valueNode // its blocks have values of a key that a second Template of the node has, too
 	batch   wire.Batch
 	last    uint64 // number in the stream
