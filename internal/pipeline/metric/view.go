@@ -45,6 +45,8 @@ func New(s *shard.Shard, o Options) *View {
 			counter("samples_total", "Samples of series that a Prometheus wrote, applied.", &v.samples),
 			counter("verdicts_total", "Changes of triggers written to the journal.", &v.recorded),
 			counter("template_compiles_total", "Templates compiled, for a set of macros and discovered entities.", &v.forms.compiles),
+			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "metric", Name: "templates", Help: "Compiled Templates in memory."},
+				func() float64 { return float64(v.forms.count()) }),
 		)
 	}
 	return v
