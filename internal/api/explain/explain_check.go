@@ -477,7 +477,7 @@ func unsentText(handler history.HandlerRef, deliveries []history.Delivery) (text
 		case d.State == history.Pending && d.Attempts > 0:
 			text = " is not notified, its message fails and is tried again"
 		case d.State == history.Pending:
-			text = " is not notified yet, its message waits"
+			text = " is not notified, its message waits to be sent"
 		case d.State == history.Dead:
 			text = " is not notified, its message was given up"
 		default:
