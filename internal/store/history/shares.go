@@ -85,6 +85,23 @@ func (s *evictor) countBytes(ctx context.Context) (total int64, err error) {
 	return total, nil
 }
 
+// recountSegments sums the bytes of nodes in all segments anew, after rows were lost.
+func (s *evictor) recountSegments(ctx context.Context) error {
+	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		if _, err := tx.Exec(ctx, `DELETE FROM history_node_bytes`); err != nil {
+			return fmt.Errorf("delete the bytes of nodes: %w", err)
+		}
+		for _, table := range s.tables {
+			if err := table.run(ctx, tx, "recount", []segmentStep{{`INSERT INTO history_node_bytes (shelf, segment, node_id, namespace, bytes)
+				SELECT '{table}', s.last, e.node_id, e.namespace, SUM({bytes}) FROM history_segments s JOIN {table} e ON e.{id} >= s.first AND e.{id} <= s.last
+				WHERE s.shelf = '{table}' GROUP BY s.last, e.node_id, e.namespace`, nil}}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // fairShare returns the most bytes that each of a list may keep so that all together keep at most total bytes: those that hold
 // less keep all.
 func fairShare(held []int64, total int64) int64 {

@@ -229,6 +229,24 @@ func TestWaitingMessagesMakeRoomLast(t *testing.T) {
 	})
 }
 
+// TestRepairRecountsBytesOfNodes loses rows, as damaged pages do, and checks that the bytes of nodes are right after a repair.
+func TestRepairRecountsBytesOfNodes(t *testing.T) {
+	s := noError(open(t.Context(), filepath.Join(t.TempDir(), "history.db"), 16, SizeLimit{})).(*sqlStore)
+	defer s.Close()
+	for i := range 100 {
+		requireNoError(t, s.Record(t.Context(), noisyBatch(i+1, "default", fmt.Sprint("web", i%3), model.NodeID(i%3+1), "full")))
+	}
+	requireNoError(t, s.db.Write(t.Context(), func(tx *sqldb.Tx) error {
+		_, err := tx.Exec(t.Context(), `DELETE FROM history_entries WHERE id > 20 AND id < 60`)
+		return err
+	}))
+	requireNoError(t, s.room.recountSegments(t.Context()))
+	for _, table := range s.room.tables {
+		kept := noError(table.holderBytes(t.Context(), s.db, allRows))
+		equal(t, "bytes of nodes in "+table.table, kept, noError(table.holderBytes(t.Context(), s.db, `SELECT e.node_id, e.namespace, {bytes} AS bytes FROM {table} e`)))
+	}
+}
+
 // TestFairShare computes the share of holders: those that hold less keep all.
 func TestFairShare(t *testing.T) {
 	for _, c := range []struct {

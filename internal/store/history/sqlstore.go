@@ -73,7 +73,15 @@ func open(ctx context.Context, dsn string, segment int64, size SizeLimit) (Store
 
 // Repair makes a damaged history store usable (sqldb.Repair).
 func Repair(ctx context.Context, dsn string) (losses []string, err error) {
-	return sqldb.Repair(ctx, dsn, "history", schema, singleRow)
+	losses, err = sqldb.Repair(ctx, dsn, "history", schema, singleRow)
+	if err != nil || len(losses) == 0 {
+		return losses, err
+	}
+	s, err := Open(ctx, dsn, SizeLimit{})
+	if err != nil {
+		return losses, err
+	}
+	return losses, errors.Join(s.(*sqlStore).room.recountSegments(ctx), s.Close())
 }
 
 // ForgetChanges removes the entries after a position of each partition, so that a replay of the journal from there
