@@ -70,7 +70,7 @@ type Method struct {
 	Directory *PathMethod `json:"directory,omitempty"`
 	// A command that checks, and a command that applies.
 	Command *CommandMethod `json:"command,omitempty"`
-	// A package of dpkg and apt.
+	// A package of apt, dnf, zypper or apk.
 	Package *PackageMethod `json:"package,omitempty"`
 	// A service of systemd.
 	Service *ServiceMethod `json:"service,omitempty"`
@@ -229,13 +229,13 @@ type CommandMethod struct {
 	Apply *Command `json:"apply,omitempty"`
 }
 
-// PackageMethod is a package of dpkg, installed and removed by apt-get.
+// PackageMethod is a package of the machine's package manager: dpkg with apt-get, rpm with dnf or zypper, or apk.
 type PackageMethod struct {
 	// The name of the package.
 	Name string `json:"name"`
 	// present (default) or absent.
 	State string `json:"state,omitempty"`
-	// The exact version; default any.
+	// The exact version, of rpm without an epoch; default any.
 	Version string `json:"version,omitempty"`
 }
 

@@ -174,7 +174,7 @@ func (r *directiveRun) newMethod(m *model.Method) method {
 	case m.Command != nil:
 		return &command{r.Runner, m.Command}
 	case m.Package != nil:
-		return &debianPackage{r.Runner, m.Package}
+		return &packagePresence{r.Runner, m.Package}
 	case m.Service != nil:
 		return &service{r.Runner, m.Service}
 	}

@@ -476,3 +476,77 @@ func TestUsersAndGroupsRun(t *testing.T) {
 		t.Errorf("a user whose name a group has: %s: %s", status, messages)
 	}
 }
+
+// TestPackageManagersAreRecorded installs, replaces and removes a package with programs that answer as rpm with dnf, rpm with zypper, and
+// apk do, and compares their arguments.
+func TestPackageManagersAreRecorded(t *testing.T) {
+	const rpm = "#!/bin/sh\n[ $1 = -q ] || exit 9\ncat $D/$5 2>/dev/null || { echo package $5 is not installed; exit 1; }\n"
+	const change = "#!/bin/sh\necho \"$*\" >>$D/log\nfor of; do :; done\nname=${of%%$SEP[0-9]*}\ncase \"$*\" in *remove*|*del*) rm $D/$name; exit;; esac\n" +
+		"version=${of#$name}; version=${version#$SEP}; echo $PREFIX${version:-1.0-1} >$D/$name\n"
+	const apk = "#!/bin/sh\nif [ $1 = info ]; then cat $D/$5 2>/dev/null; exit; fi\n"
+	for name, c := range map[string]struct {
+		programs map[string]string
+		log      string
+	}{
+		"dnf": {
+			map[string]string{"rpm": rpm, "dnf": strings.ReplaceAll(change, "$SEP", "-")},
+			"-q -y install -- nginx\n-q -y install -- nginx-2.0-3\n-q -y remove -- nginx\n",
+		},
+		"zypper": {
+			map[string]string{"rpm": rpm, "zypper": strings.ReplaceAll(change, "$SEP", "=")},
+			"--non-interactive install -- nginx\n--non-interactive install --oldpackage -- nginx=2.0-3\n--non-interactive remove -- nginx\n",
+		},
+		"apk": {
+			map[string]string{"apk": apk + strings.ReplaceAll(strings.TrimPrefix(strings.ReplaceAll(change, "$SEP", "="), "#!/bin/sh\n"), "$PREFIX", "$name-")},
+			"add -- nginx\nadd -- nginx=2.0-3\ndel -- nginx\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := newTestNode(t)
+			testenv.NoError(t, os.RemoveAll(n.path("bin")))
+			testenv.NoError(t, os.MkdirAll(n.path("db"), 0o755))
+			for program, text := range c.programs {
+				n.write("bin/"+program, strings.NewReplacer("$D", n.path("db"), "$PREFIX", "").Replace(text))
+			}
+			for _, tool := range []string{"cat", "rm"} {
+				testenv.NoError(t, os.Symlink(testenv.Program(t, tool, "coreutils"), n.path("bin/"+tool)))
+			}
+			n.Runner.Environ = []string{"PATH=" + n.path("bin")} // without the dpkg of this machine
+			for _, step := range []struct{ arguments, audit string }{
+				{`"name": "nginx"`, "package nginx is not installed"},
+				{`"name": "nginx", "version": "2.0-3"`, "package nginx has version 1.0-1, not 2.0-3"},
+				{`"name": "nginx", "state": "absent"`, "package nginx 2.0-3 is installed"},
+			} {
+				methods := `{"component": "a", "package": {` + step.arguments + `}}`
+				if status, messages := n.run(false, methods); status != "non-compliant" || messages != "0 "+step.audit+"\n" {
+					t.Fatalf("audit of %s: %s: %s", step.arguments, status, messages)
+				}
+				if status, messages := n.run(true, methods); status != "repaired" {
+					t.Fatalf("enforce %s: %s: %s", step.arguments, status, messages)
+				}
+				if status, messages := n.run(true, methods); status != "success" {
+					t.Errorf("enforce %s again: %s: %s", step.arguments, status, messages)
+				}
+			}
+			if log := n.read("db/log"); log != c.log {
+				t.Errorf("the programs ran with\n%swant\n%s", log, c.log)
+			}
+		})
+	}
+	n := newTestNode(t)
+	n.Runner.Environ = []string{"PATH=" + n.path("nowhere")}
+	if status, messages := n.run(false, `{"component": "a", "package": {"name": "nginx"}}`); status != "could not check" || !strings.Contains(messages, "none of dpkg-query, rpm and apk") {
+		t.Errorf("without a package manager: %s: %s", status, messages)
+	}
+}
+
+// TestPackagesOfThisMachineAreRead audits packages with the real dpkg.
+func TestPackagesOfThisMachineAreRead(t *testing.T) {
+	testenv.Program(t, "dpkg-query", "dpkg")
+	n := newTestNode(t)
+	n.Runner.Environ = []string{"PATH=/usr/bin:/bin"}
+	status, messages := n.run(false, `{"component": "a", "package": {"name": "dpkg"}}, {"component": "b", "package": {"name": "no-such-package"}}, {"component": "c", "package": {"name": "dpkg", "version": "0"}}`)
+	if status != "compliant, non-compliant, non-compliant" || !strings.Contains(messages, "package no-such-package is not installed") || !strings.Contains(messages, ", not 0") {
+		t.Errorf("%s: %s", status, messages)
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -36,64 +35,6 @@ func runCommand(ctx context.Context, r *run.Runner, c run.Command) (code int, ou
 
 // lastLine returns the last line of an output.
 func lastLine(output string) string { return output[strings.LastIndexByte(output, '\n')+1:] }
-
-// packageName matches names of Debian packages, with an architecture.
-var packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]*(:[a-z0-9-]+)?$`)
-
-// packageVersion matches versions of Debian packages.
-var packageVersion = regexp.MustCompile(`^[A-Za-z0-9.+~:-]*$`)
-
-// debianPackage is a package of dpkg.
-type debianPackage struct {
-	runner *run.Runner
-	*model.PackageMethod
-}
-
-// check asks dpkg for state and version of the package.
-func (m *debianPackage) check(ctx context.Context) (string, error) {
-	if !packageName.MatchString(m.Name) || !packageVersion.MatchString(m.Version) {
-		return "", fmt.Errorf("%q is no name and version of a package", strings.TrimSpace(m.Name+" "+m.Version))
-	}
-	code, output, err := runProgram(ctx, m.runner, "dpkg-query", "-W", "-f", `${db:Status-Status} ${Version}\n`, "--", m.Name)
-	if err != nil {
-		return "", err
-	}
-	if code > 1 {
-		return "", fmt.Errorf("dpkg-query: %s", lastLine(output))
-	}
-	state, version, _ := strings.Cut(lastLine(output), " ")
-	installed := code == 0 && state == "installed"
-	switch {
-	case m.State == "absent" && installed:
-		return fmt.Sprintf("package %s %s is installed", m.Name, version), nil
-	case m.State == "absent":
-		return "", nil
-	case !installed:
-		return fmt.Sprintf("package %s is not installed", m.Name), nil
-	case m.Version != "" && version != m.Version:
-		return fmt.Sprintf("package %s has version %s, not %s", m.Name, version, m.Version), nil
-	}
-	return "", nil
-}
-
-// apply installs or removes the package. It waits half a minute for a locked package manager.
-func (m *debianPackage) apply(ctx context.Context) error {
-	argv := []string{"apt-get", "-q", "-y", "-o", "DPkg::Lock::Timeout=30", "-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold"}
-	name := m.Name
-	switch {
-	case m.State == "absent":
-		argv = append(argv, "remove")
-	case m.Version != "":
-		argv, name = append(argv, "--allow-downgrades", "install"), name+"="+m.Version
-	default:
-		argv = append(argv, "install")
-	}
-	code, output, err := runProgram(ctx, m.runner, append(argv, "--", name)...)
-	if err == nil && code != 0 {
-		err = fmt.Errorf("apt-get: %s", lastLine(output))
-	}
-	return err
-}
 
 // service is the state of a unit of systemd.
 type service struct {

@@ -1,0 +1,138 @@
+package policy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// packageName matches names of packages, with an architecture.
+var packageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._-]*(:[a-z0-9-]+)?$`)
+
+// packageVersion matches versions of packages.
+var packageVersion = regexp.MustCompile(`^[A-Za-z0-9.+~:_^-]*$`)
+
+// packageManager is a package manager's way to ask for packages and to change them.
+type packageManager struct {
+	database string   // the program that knows the installed packages
+	query    []string // its arguments before the name
+	version  func(name, output string) (version string, installed bool)
+
+	// The programs that change packages, of which the first that the machine has is used.
+	programs []packageProgram
+}
+
+// packageProgram is a program that installs and removes packages.
+type packageProgram struct {
+	name            string
+	install, remove []string // arguments before the name
+	versioned       []string // arguments of install before a name with a version
+	separator       string   // between name and version
+}
+
+// packageManagers are the known ones; a machine has the first whose database it has. A machine with dpkg may have rpm, too, to read foreign
+// packages.
+var packageManagers = []packageManager{aptManager, rpmManager, apkManager}
+
+// packagePresence is a package of the machine's package manager.
+type packagePresence struct {
+	runner *run.Runner
+	*model.PackageMethod
+}
+
+// findProgram returns the first of the names that is a program in the runner's PATH.
+func findProgram(r *run.Runner, names ...string) (string, bool) {
+	path := os.Getenv("PATH")
+	for _, variable := range r.Environ {
+		if value, ok := strings.CutPrefix(variable, "PATH="); ok {
+			path = value
+		}
+	}
+	for _, name := range names {
+		for _, folder := range filepath.SplitList(path) {
+			if _, err := exec.LookPath(filepath.Join(folder, name)); err == nil {
+				return name, true
+			}
+		}
+	}
+	return "", false
+}
+
+// manager returns the package manager of the machine.
+func (m *packagePresence) manager() (*packageManager, error) {
+	for i := range packageManagers {
+		if _, ok := findProgram(m.runner, packageManagers[i].database); ok {
+			return &packageManagers[i], nil
+		}
+	}
+	return nil, errors.New("the machine has none of dpkg-query, rpm and apk")
+}
+
+// check asks the database for state and version of the package.
+func (m *packagePresence) check(ctx context.Context) (string, error) {
+	if !packageName.MatchString(m.Name) || !packageVersion.MatchString(m.Version) {
+		return "", fmt.Errorf("%q is no name and version of a package", strings.TrimSpace(m.Name+" "+m.Version))
+	}
+	manager, err := m.manager()
+	if err != nil {
+		return "", err
+	}
+	code, output, err := runProgram(ctx, m.runner, slices.Concat([]string{manager.database}, manager.query, []string{m.Name})...)
+	if err != nil {
+		return "", err
+	}
+	if code > 1 {
+		return "", fmt.Errorf("%s: %s", manager.database, lastLine(output))
+	}
+	version, installed := manager.version(m.Name, lastLine(output))
+	installed = installed && code == 0
+	switch {
+	case m.State == "absent" && installed:
+		return fmt.Sprintf("package %s %s is installed", m.Name, version), nil
+	case m.State == "absent":
+		return "", nil
+	case !installed:
+		return fmt.Sprintf("package %s is not installed", m.Name), nil
+	case m.Version != "" && version != m.Version:
+		return fmt.Sprintf("package %s has version %s, not %s", m.Name, version, m.Version), nil
+	}
+	return "", nil
+}
+
+// apply installs or removes the package.
+func (m *packagePresence) apply(ctx context.Context) error {
+	manager, err := m.manager()
+	if err != nil {
+		return err
+	}
+	names := make([]string, len(manager.programs))
+	for i := range manager.programs {
+		names[i] = manager.programs[i].name
+	}
+	name, ok := findProgram(m.runner, names...)
+	if !ok {
+		return fmt.Errorf("the machine has %s, but not %s", manager.database, strings.Join(names, ", "))
+	}
+	program := manager.programs[slices.Index(names, name)]
+	args, of := program.install, m.Name
+	switch {
+	case m.State == "absent":
+		args = program.remove
+	case m.Version != "":
+		args, of = program.versioned, m.Name+program.separator+m.Version
+	}
+	code, output, err := runProgram(ctx, m.runner, slices.Concat([]string{name}, args, []string{of})...)
+	if err == nil && code != 0 {
+		err = fmt.Errorf("%s: %s", name, lastLine(output))
+	}
+	return err
+}
