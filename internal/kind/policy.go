@@ -263,6 +263,9 @@ func validateArguments(v *Validator, at string, arguments any) {
 	case *model.SymlinkMethod:
 		v.validatePath(at+".path", a.Path)
 		v.MissingIf(a.Target == "", at+".target", "write the path that the link leads to", "missing")
+	case *model.KernelModuleMethod:
+		v.MissingIf(a.Name == "", at+".name", "write a name such as br_netfilter", "missing")
+		v.requireOneOf(at+".state", a.State, "loaded", "absent")
 	case *model.UserMethod:
 		v.MissingIf(a.Name == "", at+".name", "", "missing")
 		v.requireOneOf(at+".state", a.State, "present", "absent")

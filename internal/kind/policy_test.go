@@ -23,6 +23,7 @@ func TestTechniqueIsValidated(t *testing.T) {
 		"methods: [{component: a, symlink: {path: /a}}]":                                                                           "write the path that the link leads to",
 		"methods: [{component: a, user: {name: web, uid: web}}]":                                                                   "is no number",
 		"methods: [{component: a, user: {name: web, state: absent, shell: /bin/sh}}]":                                              "an absent user has only a name",
+		"methods: [{component: a, kernelModule: {name: x, state: present}}]":                                                       "write loaded or absent",
 		"methods: [{component: a, userGroup: {name: web, gid: '{{ .props.gid }}'}}]":                                               "",
 		"methods: [{component: a, cron: {name: x, command: 'true'}}]":                                                              "spec.methods[0].cron.schedule: missing",
 		"methods: [{component: a, cron: {name: x, schedule: '* * *', command: 'true'}}]":                                           "has not five fields",

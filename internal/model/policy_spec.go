@@ -76,6 +76,8 @@ type Method struct {
 	Service *ServiceMethod `json:"service,omitempty"`
 	// A kernel parameter.
 	Sysctl *SysctlMethod `json:"sysctl,omitempty"`
+	// A module of the kernel.
+	KernelModule *KernelModuleMethod `json:"kernelModule,omitempty"`
 	// A user of the machine.
 	User *UserMethod `json:"user,omitempty"`
 	// A group of users.
@@ -157,6 +159,14 @@ type SymlinkMethod struct {
 	Path string `json:"path"`
 	// The path that it leads to, as the link says it.
 	Target string `json:"target"`
+}
+
+// KernelModuleMethod is a module of the kernel that is loaded now and at each start (/etc/modules-load.d/60-muster.conf), or is not.
+type KernelModuleMethod struct {
+	// The name, such as br_netfilter.
+	Name string `json:"name"`
+	// loaded (default) or absent.
+	State string `json:"state,omitempty"`
 }
 
 // UserMethod is a user in /etc/passwd, whom useradd, usermod and userdel change. A home directory is neither made nor removed.

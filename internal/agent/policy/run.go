@@ -21,8 +21,11 @@ type Executor struct {
 
 	ProcSys      string // default /proc/sys
 	SysctlFolder string // default /etc/sysctl.d
-	CronFolder   string // default /etc/cron.d
-	UserRoot     string // folder with etc/passwd and etc/group; default /
+	SysModule    string // default /sys/module
+	// ModulesFolder has the files that load kernel modules at each start; default /etc/modules-load.d.
+	ModulesFolder string
+	CronFolder    string // default /etc/cron.d
+	UserRoot      string // folder with etc/passwd and etc/group; default /
 }
 
 // method is one thing that a component holds the node to.
@@ -163,6 +166,8 @@ func (r *directiveRun) newMethod(m *model.Method) method {
 		return &localUser{r.Executor, m.User}
 	case m.UserGroup != nil:
 		return &localGroup{r.Executor, m.UserGroup}
+	case m.KernelModule != nil:
+		return &kernelModule{r.Executor, m.KernelModule}
 	case m.Cron != nil:
 		return &cron{r.Executor, m.Cron}
 	case m.HTTP != nil:

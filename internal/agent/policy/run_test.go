@@ -37,13 +37,14 @@ func newTestNode(t *testing.T) *testNode {
 		"case \"$*\" in *remove*) rm "+n.folder+"/dpkg/$name;; *) echo installed $version >"+n.folder+"/dpkg/$name;; esac\n")
 	n.write("bin/systemctl", "#!/bin/sh\ncase $1 in is-*) cat "+n.folder+"/systemd/$1.$3 || echo unknown;; start) echo active >"+n.folder+"/systemd/is-active.$3;;"+
 		" stop) echo inactive >"+n.folder+"/systemd/is-active.$3;; enable|disable) echo ${1}d >"+n.folder+"/systemd/is-enabled.$3;; esac\n")
-	for _, folder := range []string{"dpkg", "systemd", "sysctl.d", "cron.d"} {
+	for _, folder := range []string{"dpkg", "systemd", "sysctl.d", "cron.d", "sys", "modules.d"} {
 		testenv.NoError(t, os.MkdirAll(n.path(folder), 0o755))
 	}
 	n.Runner = &run.Runner{Environ: []string{"PATH=" + bin + ":/usr/bin:/bin"}}
 	n.Facts = func() map[string]string { return map[string]string{"os": "linux"} }
 	n.ProcSys, n.SysctlFolder = n.path("proc"), n.path("sysctl.d")
-	n.CronFolder = n.path("cron.d")
+	n.CronFolder, n.SysModule, n.ModulesFolder = n.path("cron.d"), n.path("sys"), n.path("modules.d")
+	n.write("bin/modprobe", "#!/bin/sh\nfor name; do :; done\nname=$(echo $name | tr - _)\ncase $1 in -r) rmdir "+n.folder+"/sys/$name;; *) mkdir "+n.folder+"/sys/$name;; esac\n")
 	return n
 }
 
@@ -236,6 +237,26 @@ func TestMethodsAuditRepairAndKeep(t *testing.T) {
 				}
 			},
 		},
+		"kernelModule": {
+			`"kernelModule": {"name": "br-netfilter"}`, "kernel module br-netfilter is not loaded", nil,
+			func(n *testNode) {
+				if n.read("modules.d/60-muster.conf") != "br-netfilter\n" {
+					n.t.Errorf("%q", n.read("modules.d/60-muster.conf"))
+				}
+			},
+		},
+		"kernelModule after a start": {`"kernelModule": {"name": "loop"}`, "60-muster.conf does not exist", func(n *testNode) { n.write("sys/loop/refcnt", "0") }, nil},
+		"kernelModule absent": {
+			`"kernelModule": {"name": "usb", "state": "absent"}`, "kernel module usb is loaded", func(n *testNode) {
+				testenv.NoError(n.t, os.Mkdir(n.path("sys/usb"), 0o755))
+				n.write("modules.d/60-muster.conf", "usb\nloop\n")
+			},
+			func(n *testNode) {
+				if n.read("modules.d/60-muster.conf") != "loop\n" {
+					n.t.Errorf("%q", n.read("modules.d/60-muster.conf"))
+				}
+			},
+		},
 		"cron": {
 			`"cron": {"name": "backup", "schedule": "15 3 * * *", "command": "backup {{ .params.word }}"}`, "backup does not exist", nil,
 			func(n *testNode) {
@@ -328,6 +349,7 @@ func TestFailuresAreToldApart(t *testing.T) {
 		{`"fileIni": {"path": "$N/f.ini", "key": "a", "value": "1\n2"}`, "could not check", "could not check", "line break"},
 		{`"symlink": {"path": "$N/bin", "target": "/"}`, "non-compliant", "error", "symlink replaces links only"},
 		{`"cron": {"name": "a.b", "schedule": "@daily", "command": "true"}`, "could not check", "could not check", "no name of a file that cron reads"},
+		{`"kernelModule": {"name": "../x"}`, "could not check", "could not check", "is no name of a kernel module"},
 		{`"user": {"name": "-x"}`, "could not check", "could not check", "is no name of a user"},
 		{`"http": {"url": "http://127.0.0.1:1/"}`, "non-compliant", "error", "http only checks"},
 		{`"sysctl": {"key": "no.such.key", "value": "1"}`, "could not check", "could not check", "no such file"},

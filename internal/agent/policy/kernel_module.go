@@ -1,0 +1,86 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// kernelModule is a module of the kernel that is loaded or is not.
+type kernelModule struct {
+	*Executor
+	*model.KernelModuleMethod
+}
+
+// moduleName matches names of kernel modules.
+var moduleName = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+
+// loaded reports whether the kernel has the module, also as a part of itself. The kernel writes - in a name as _.
+func (m *kernelModule) loaded() (bool, error) {
+	if !moduleName.MatchString(m.Name) {
+		return false, fmt.Errorf("%q is no name of a kernel module", m.Name)
+	}
+	folder := cmp.Or(m.SysModule, "/sys/module")
+	if _, err := os.Stat(folder); err != nil {
+		return false, err
+	}
+	_, err := os.Stat(filepath.Join(folder, strings.ReplaceAll(m.Name, "-", "_")))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// boot returns the method that holds the line with the module in the file which loads modules at each start.
+func (m *kernelModule) boot() *fileLines {
+	return &fileLines{&model.FileLinesMethod{
+		Path: filepath.Join(cmp.Or(m.ModulesFolder, "/etc/modules-load.d"), "60-muster.conf"), Lines: []string{m.Name}, Absent: m.State == "absent",
+	}}
+}
+
+// check compares the state of the module, and the file that loads it at each start.
+func (m *kernelModule) check(ctx context.Context) (string, error) {
+	loaded, err := m.loaded()
+	switch {
+	case err != nil:
+		return "", err
+	case loaded && m.State == "absent":
+		return fmt.Sprintf("kernel module %s is loaded", m.Name), nil
+	case !loaded && m.State != "absent":
+		return fmt.Sprintf("kernel module %s is not loaded", m.Name), nil
+	}
+	return m.boot().check(ctx)
+}
+
+// apply loads or removes the module, and then changes the file for the next start.
+func (m *kernelModule) apply(ctx context.Context) error {
+	loaded, err := m.loaded()
+	if err != nil {
+		return err
+	}
+	argv := []string{"modprobe", "--", m.Name}
+	if m.State == "absent" {
+		argv = []string{"modprobe", "-r", "--", m.Name}
+	}
+	if loaded == (m.State == "absent") {
+		code, output, err := runProgram(ctx, m.Runner, argv...)
+		if err == nil && code != 0 {
+			err = fmt.Errorf("modprobe: %s", lastLine(output))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if difference, err := m.boot().check(ctx); err != nil || difference == "" {
+		return err
+	}
+	return m.boot().apply(ctx)
+}
