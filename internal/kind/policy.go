@@ -251,7 +251,7 @@ func validateArguments(v *Validator, at string, arguments any) {
 		v.FlawIf(strings.ContainsAny(a.Key+a.Value+a.Separator, "\r\n"), at, "", "key, value and separator are parts of one line")
 	case *model.FileBlockMethod:
 		v.validatePath(at+".path", a.Path)
-		v.MissingIf(a.Name == "", at+".name", "write a name such as muster proxy", "missing")
+		v.MissingIf(a.Name == "", at+".name", "write a name such as proxy settings", "missing")
 		v.FlawIf(strings.ContainsAny(a.Name+a.Comment, "\r\n"), at, "", "name and comment are parts of one line")
 		v.FlawIf(a.Absent && a.Content != "", at+".content", "leave it out", "an absent block has no content")
 	case *model.FileIniMethod:

@@ -130,7 +130,7 @@ type FileKeyValueMethod struct {
 type FileBlockMethod struct {
 	// The absolute path.
 	Path string `json:"path"`
-	// The name in the two marks, such as muster proxy.
+	// The name in the two marks, such as proxy settings.
 	Name string `json:"name"`
 	// The lines of the block.
 	Content string `json:"content,omitempty"`

@@ -90,7 +90,7 @@ type placedUnit struct {
 	overridden *roaring.Bitmap // nodes on which another directive of its technique runs instead
 }
 
-// candidates returns the nodes that the targets of the unit select, also those on which another directive runs instead.
+// selectedNodes returns the nodes that the targets of the unit select, also those on which another directive runs instead.
 func (u *placedUnit) selectedNodes() *roaring.Bitmap { return roaring.Or(u.nodes.Bitmap, u.overridden) }
 
 // sharedSet is a copy-on-write set of nodes. After share, a reader of the directory uses the same bitmap, so the next
