@@ -59,7 +59,7 @@ func TestSensuAgentExpandsTokens(t *testing.T) {
 		"output_metric_thresholds": [{"name": "load", "tags": [], "null_status": 1, "thresholds": [{"min": "", "max": "{{ .labels.warn }}", "status": 2}]}]`))
 	file.WriteString(sensuCheck("address", "echo {{ .name }} {{ .labels.address }}",
 		`, "proxy_requests": {"entity_attributes": ["entity.entity_class == 'proxy'", "entity.labels.kind == 'switch'"]}`))
-	file.WriteString(sensuCheck("site", "echo site of {{ .name }}", `, "proxy_entity_name": "site"`))
+	file.WriteString(sensuCheck("site", "echo site by {{ .labels.warn }}", `, "proxy_entity_name": "site"`))
 	file.WriteString(sensuCheck("secret", "echo the password is {{ .labels.password }}", ""))
 	file.WriteString(sensuCheck("hooked", "exit 2", `, "check_hooks": [{"critical": ["who"]}]`))
 	file.WriteString(`{"type": "HookConfig", "api_version": "core/v2", "metadata": {"name": "who", "namespace": "default"}, "spec": {"command": "echo hook of {{ .labels.warn }}", "timeout": 10}}` + "\n")
@@ -100,7 +100,7 @@ func TestSensuAgentExpandsTokens(t *testing.T) {
 	event("web-01", "metrics", "thresholds with tokens", is("metrics ok", model.Critical))
 	event("sw-1", "address", "tokens of a proxy entity", is("SW-1 10.0.0.1", model.OK))
 	event("sw2", "address", "tokens of a proxy entity", is("sw2 10.0.0.2", model.OK))
-	event("site", "site", "tokens of a named proxy entity", is("site of site", model.OK))
+	event("site", "site", "tokens of the agent, not of the named proxy entity", is("site by 80", model.OK))
 	event("web-02", "secret", "a redacted token is refused", is("token .labels.password is redacted", model.Unknown))
 	event("web-01", "secret", "a missing token is refused by the agent", is("token", model.Unknown))
 	s.AwaitOutput("describe event web-01/metrics", "host=Web-01")

@@ -110,6 +110,9 @@ func (c *checks) applyDefinitions(a *link.Assignment, definitions []*model.Defin
 			targets = proxies[definition.ID]
 		}
 		for _, t := range targets {
+			if definition.OwnEntity {
+				t.values = self.values
+			}
 			x := prepareCheck(definition, template, err, t)
 			key := schedule.Key{Check: definition.Unit, ProxyNode: t.node}
 			if old, ok := c.byKey[key]; ok {

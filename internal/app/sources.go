@@ -221,7 +221,7 @@ func (s *Server) openSensuReceiver(context.Context) (err error) {
 	s.bridge, err = sensu.New(sensu.Config{
 		Config: s.sourceConfig(), Authorities: s.sensuCA,
 		Limiter: s.sessions.Limiter(), Admission: s.sessions.Admission(), Archives: s.sessions.Archives(),
-		Access: s.access, Intent: s.intent, View: eventIndex{s.view}, Checks: currentDirectory{s.directory, s.planner}, Handler: s.directory.Handler,
+		Access: s.access, Intent: s.intent, View: eventIndex{s.view}, Checks: currentDirectory{s.directory, s.planner}, Handler: s.directory.Handler, HasPipeline: s.pipelines.Has,
 		Limits: sensu.Limits{SessionLimits: sessionLimits(s.cfg), MessageBytes: int(s.cfg.MaxFrame)},
 	})
 	if err != nil {

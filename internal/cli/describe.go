@@ -201,6 +201,9 @@ func handlersWithFaults(c *commandCall, namespace string, refs []string) (string
 		data, _, err := c.api.Resources.Get(c.ctx, kind.Handler().KindInfo, ns, name)
 		switch class := model.ClassOf(err); {
 		case class == model.NotFound:
+			if _, _, err := c.api.Resources.Get(c.ctx, kind.Pipeline().KindInfo, ns, model.SensuPipeline(name)); err == nil {
+				break // a handler set of Sensu
+			}
 			ref += " (does not exist: the message waits until you apply the handler)"
 		case class == model.Forbidden: // in a namespace that the reader may not see
 		case err != nil:

@@ -110,6 +110,7 @@ func redactedPairs(pairs map[string]string, keys []string) any {
 // reportedEntity has those fields of the Sensu entity reported by the agent that the server changes before it passes
 // the entity on
 type reportedEntity struct {
+	Name                string // of a removed node
 	Subscriptions       []string
 	Redact              []string
 	Labels, Annotations map[string]string
@@ -124,7 +125,8 @@ func sensuEntity(s *Subject) map[string]any {
 	if n.Reported == nil || json.Unmarshal(n.Reported, &out) != nil || json.Unmarshal(n.Reported, &reported) != nil {
 		out, reported = plainEntity(n), reportedEntity{}
 	}
-	name := n.name(s.Event)
+	name := cmp.Or(reported.Name, n.name(s.Event))
+	delete(out, "name")
 	delete(out, "labels")
 	delete(out, "annotations")
 	metadata := sensuMetadata(name, s.Event.Namespace)

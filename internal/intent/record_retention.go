@@ -2,6 +2,7 @@ package intent
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -179,7 +180,21 @@ type ForgottenNode struct {
 	Namespace, Node string
 	Tell            []string // handlers, NAMESPACE/NAME
 	Why             string
-	Entity          []byte // the entity that its Sensu agent reported, as JSON; nil: there is none
+	Entity          []byte // the entity that its Sensu agent reported, as JSON, with its name; nil: there is none
+}
+
+// namedEntity returns the entity that a node's Sensu agent reported, with the field name: the node's original name.
+func namedEntity(node *model.Resource, spec *model.NodeSpec) []byte {
+	entity := map[string]json.RawMessage{}
+	if spec.AgentEntity == nil || json.Unmarshal(spec.AgentEntity, &entity) != nil {
+		return spec.AgentEntity
+	}
+	entity["name"], _ = json.Marshal(model.EntityName(node.Metadata, spec)) // a text
+	encoded, err := json.Marshal(entity)
+	if err != nil {
+		panic("BUG: " + err.Error()) // decoded JSON has an encoding
+	}
+	return encoded
 }
 
 // ForgottenNode returns the ephemeral node that a change removed, with the handlers to notify, or nil if the change
@@ -188,7 +203,7 @@ func (c *Change) ForgottenNode() *ForgottenNode {
 	if c.Key.Kind != "Node" || c.After != nil || c.Who.User != "server" || c.Who.Why != absentTooLong {
 		return nil
 	}
-	_, spec, err := decodeNode(Row{Key: c.Key, Body: c.Before})
+	node, spec, err := decodeNode(Row{Key: c.Key, Body: c.Before})
 	if err != nil {
 		return nil
 	}
@@ -196,7 +211,7 @@ func (c *Change) ForgottenNode() *ForgottenNode {
 	if life == nil || len(life.Handlers) == 0 {
 		return nil
 	}
-	l := &ForgottenNode{Namespace: c.Key.Namespace, Node: c.Key.Name, Why: "no session for " + model.Duration(life.ForgetDelay()).String(), Entity: spec.AgentEntity}
+	l := &ForgottenNode{Namespace: c.Key.Namespace, Node: c.Key.Name, Why: "no session for " + model.Duration(life.ForgetDelay()).String(), Entity: namedEntity(node, spec)}
 	for _, ref := range life.Handlers {
 		ns, name := model.SplitRef(c.Key.Namespace, ref)
 		l.Tell = append(l.Tell, ns+"/"+name)

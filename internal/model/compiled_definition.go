@@ -65,6 +65,7 @@ type CheckDefinition struct {
 	MaxOutput     int  // bytes
 	DiscardOutput bool // results are sent without the output of the command
 	Sensu         bool // kept from Sensu, see CheckSpec
+	OwnEntity     bool // with Sensu and Proxy: tokens are of the agent's own entity, as for Sensu's proxy_entity_name
 
 	// Schedule.
 	Interval   time.Duration // zero with Cron

@@ -165,7 +165,7 @@ func (b *builder) compose(s *unitSet) *compiledSet {
 		body := def.bodyOn(s)
 		c.definitions = append(c.definitions, body.definition)
 		c.size += wire.DefinitionSize(body.size)
-		if def.proxies == nil {
+		if def.proxies == nil || body.definition.AsCheck().OwnEntity {
 			c.names = append(c.names, body.properties...)
 		}
 	}

@@ -30,7 +30,7 @@ func compileCheck(c *unitCompiler, d *declaredResource) (*unit, error) {
 	if b.size, err = definitionSize(b.definition); err != nil {
 		return nil, err
 	}
-	if len(b.properties) > 0 {
+	if len(b.properties) > 0 && !definition.OwnEntity {
 		b.try = func(values model.PropertyValues) error {
 			if _, _, known := values(model.EntityProperty); definition.Sensu && !known {
 				return nil // a Sensu agent expands the tokens
@@ -83,6 +83,9 @@ func checkDefinition(c *unitCompiler, d *declaredResource, spec *model.CheckSpec
 		Env: spec.Env, RunAs: spec.RunAs, MaxOutput: int(cmp.Or(spec.MaxOutput, model.DefaultOutputBytes)),
 		FailAfter: 1, RecoverAfter: 1, Stdin: spec.Stdin, StdinEvent: spec.StdinEvent, Proxy: spec.Proxy != nil, RoundRobin: spec.RoundRobin,
 		Metrics: spec.Metrics, Thresholds: spec.Thresholds, Pipelines: spec.Pipelines, DiscardOutput: spec.DiscardOutput, Sensu: spec.Sensu,
+	}
+	if p := spec.Proxy; spec.Sensu && p != nil {
+		out.OwnEntity = p.Where == "" && len(p.Groups) == 0
 	}
 	if out.Timeout == 0 {
 		out.Timeout = spec.DefaultTimeout()

@@ -324,8 +324,12 @@ func (b *builder) proxyTargets(s *unitSet, definitions []*model.Definition) *dir
 			list.Sets = append(list.Sets, wire.ProxySet{Nodes: subjects})
 		}
 		list.Sets[at].Definitions = append(list.Sets[at].Definitions, body.definition.ID)
+		read := body.properties
+		if body.definition.AsCheck().OwnEntity {
+			read = nil
+		}
 		for _, n := range subjects {
-			names[n] = append(names[n], body.properties...)
+			names[n] = append(names[n], read...)
 		}
 	}
 	if !found {

@@ -2,6 +2,7 @@ package sensuctl
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -25,8 +26,9 @@ func (r *request) importDependents(name string) error {
 		return nil
 	}
 	waits := func(entry string) bool { return strings.HasPrefix(entry+" ", word+" "+name+" ") }
+	isSet := func(m *model.Resource) bool { return m.Metadata.Annotations[sensuimport.SetOf] != "" }
 	misses := func(m *model.Resource) bool {
-		return slices.ContainsFunc(splitList(m.Metadata.Annotations[missingAnnotation]), waits)
+		return !isSet(m) && slices.ContainsFunc(splitList(m.Metadata.Annotations[missingAnnotation]), waits)
 	}
 	var list []*importedDocument
 	for _, dependent := range []struct {
@@ -35,7 +37,7 @@ func (r *request) importDependents(name string) error {
 	}{
 		{"Check", "checks", misses},
 		{"Pipeline", "pipelines", misses},
-		{"Pipeline", "handlers", func(m *model.Resource) bool { return m.Metadata.Annotations[sensuimport.SetOf] != "" }},
+		{"Pipeline", "handlers", isSet},
 	} {
 		if dependent.kind == "Pipeline" && word != "handler" {
 			continue
@@ -88,18 +90,28 @@ func equalSpecs(a, b *model.Resource) bool {
 	return err1 == nil && err2 == nil && string(x) == string(y)
 }
 
-// setDocument returns the handler set from which a pipeline was imported; nil: the pipeline is not from a set.
-func setDocument(m *model.Resource) *document {
+// handlerSetForm converts a pipeline that was imported from a handler set back to the set; nil: the pipeline has another
+// origin.
+func handlerSetForm(_ *request, m *model.Resource) (object, error) {
 	members := splitList(m.Metadata.Annotations[sensuimport.SetOf])
 	if len(members) == 0 {
-		return nil
+		return nil, nil
 	}
-	names := make([]any, len(members))
-	for i, name := range members {
-		names[i] = name
+	shown := *m
+	shown.Metadata.Annotations = maps.Clone(m.Metadata.Annotations)
+	delete(shown.Metadata.Annotations, sensuimport.SetOf)
+	name := originalName(strings.TrimPrefix(m.Metadata.Name, model.SensuPipeline("")), m.Metadata.DisplayName)
+	return object{"metadata": metadataForm(&shown, name), "type": "set", "handlers": members, "filters": []string{}, "env_vars": []string{}, "runtime_assets": []string{}, "timeout": 0}, nil
+}
+
+// handlerSets returns the handler sets of the request's namespace in Sensu's JSON format.
+func handlerSets(r *request) ([]object, error) {
+	all, err := r.readAll("Pipeline")
+	if err != nil {
+		return nil, err
 	}
-	name := strings.TrimPrefix(m.Metadata.Name, model.SensuPipeline(""))
-	return newDocument("handlers", m.Metadata.Namespace, object{"metadata": object{"name": name}, "type": "set", "handlers": names})
+	all = slices.DeleteFunc(all, func(m *model.Resource) bool { return m.Metadata.Annotations[sensuimport.SetOf] == "" })
+	return formsOf(r, all, handlerSetForm)
 }
 
 // isHookChange reports whether a request is sensuctl check set-hooks or remove-hook: PUT checks/NAME/hooks/TYPE or

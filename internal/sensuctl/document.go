@@ -259,15 +259,13 @@ func firstLostField(path string, has, back object) string {
 // formOf converts a resource to Sensu's JSON format, with only declared labels and groups; nil: Sensu has no type for
 // it.
 func (r *request) formOf(path string, m *model.Resource) (*document, error) {
+	form := sensuTypes[path].form
 	if m.Kind != sensuTypes[path].kind {
-		if m.Kind == "Pipeline" { // of a set, sent as a handler
-			return setDocument(m), nil
-		}
-		return nil, nil
+		form = handlerSetForm // the pipeline of a handler set
 	}
 	declared := *r
 	declared.declaredOnly = true
-	o, err := sensuTypes[path].form(&declared, m)
+	o, err := form(&declared, m)
 	if err != nil || o == nil {
 		return nil, err
 	}

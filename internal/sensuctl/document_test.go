@@ -276,7 +276,7 @@ func TestSelectorsMatchFieldsAndLabels(t *testing.T) {
 // TestImportsApplyToEmptyServer checks that an empty server plans and accepts all resources of an import. The plan changes
 // nothing.
 func TestImportsApplyToEmptyServer(t *testing.T) {
-	for _, name := range testenv.Value(filepath.Glob("../sensuimport/testdata/*.yaml"))(t) {
+	for _, name := range slices.Concat(testenv.Value(filepath.Glob("../sensuimport/testdata/*.yaml"))(t), testenv.Value(filepath.Glob("../sensuimport/testdata/samples/*.yaml"))(t)) {
 		w := newTestServer(t)
 		data := testenv.Value(os.ReadFile(name))(t)
 		got := testenv.Value(sensuimport.Import([]sensuimport.File{{Name: name, Data: data}}, kind.All(), w.Now()))(t)

@@ -5,6 +5,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/sensuimport"
 )
 
 // maxStates bounds the nodes in a list for which the last contact and the effective groups are read. Further nodes show
@@ -150,6 +151,11 @@ func (r *request) listResources() (answer, error) {
 		return answer{}, err
 	}
 	forms, err := formsOf(r, items, sensuTypes[r.kind].form)
+	if err == nil && r.kind == "handlers" && next == "" {
+		var sets []object
+		sets, err = handlerSets(r)
+		forms = append(forms, sets...)
+	}
 	if err != nil {
 		return answer{}, err
 	}
@@ -189,11 +195,21 @@ func (r *request) selectForms(forms []object, next string) (answer, error) {
 
 // getResource answers with one resource.
 func (r *request) getResource() (answer, error) {
+	form := sensuTypes[r.kind].form
 	m, err := r.readResource(sensuTypes[r.kind].kind, r.namespace, r.name(0))
+	if r.kind == "handlers" && model.ClassOf(err) == model.NotFound {
+		set, err2 := r.findResource("Pipeline", r.namespace, sensuimport.PipelineOf(r.name(0)))
+		if err2 != nil {
+			return answer{}, err2
+		}
+		if set != nil && set.Metadata.Annotations[sensuimport.SetOf] != "" {
+			m, form, err = set, handlerSetForm, nil
+		}
+	}
 	if err != nil {
 		return answer{}, err
 	}
-	o, err := sensuTypes[r.kind].form(r, m)
+	o, err := form(r, m)
 	if err == nil && o == nil {
 		err = unsupportedRequestError(r)
 	}

@@ -177,7 +177,7 @@ func TestCheckGetsLaterReferences(t *testing.T) {
 	w.expectStatus(201, "POST", core+"/assets", `{"type":"Asset","api_version":"core/v2","metadata":{"name":"Tools","namespace":"default"},"spec":{"url":"https://example.com/tools.tar.gz","sha512":"`+strings.Repeat("a", 128)+`","filters":null}}`)
 	m := testenv.Value(w.Intent.Get(t.Context(), resourceKeyOf("Check", "disk")))(t)
 	c := m.Spec.(*model.CheckSpec)
-	if !slices.Equal(c.Pipelines, []string{"sensu-keep", "flow"}) || c.Alert == nil || !slices.Equal(c.Alert.Handlers, []string{"chat"}) {
+	if !slices.Equal(c.Pipelines, []string{"flow", "sensu-keep", "sensu-chat"}) || c.Alert != nil {
 		t.Errorf("%v %+v", c.Pipelines, c.Alert)
 	}
 	if len(c.Hooks) != 2 || c.Hooks[0].Hook != "ps" || c.Hooks[0].When[0] != "non-ok" || c.Hooks[1].When[0] != "critical" {

@@ -38,7 +38,7 @@ func checkForm(r *request, m *model.Resource) (object, error) {
 		"runtime_assets": nonNil(c.Assets), "secrets": secretsForm(c.Secrets), "timeout": wholeSeconds(cmp.Or(c.Timeout, model.Duration(c.DefaultTimeout()))), "ttl": wholeSeconds(c.TTL),
 		"interval": wholeSeconds(c.Interval), "publish": !c.Disabled && !c.Passive, "subdue": nil,
 		"subscriptions": subscriptionsOf(c.Targets), "round_robin": c.RoundRobin, "proxy_entity_name": "",
-		"handlers": []string{}, "pipelines": referencesForm("Pipeline", c.Pipelines), "check_hooks": hookListsForm(c.Hooks),
+		"handlers": []string{}, "pipelines": []object{}, "check_hooks": hookListsForm(c.Hooks),
 		"high_flap_threshold": 0, "low_flap_threshold": 0, "output_metric_format": "", "output_metric_handlers": []string{},
 	}
 	if c.Cron != "" {
@@ -53,11 +53,15 @@ func checkForm(r *request, m *model.Resource) (object, error) {
 	if c.DiscardOutput {
 		o["discard_output"] = true
 	}
+	var handlers []string
 	if a := c.Alert; a != nil {
-		o["handlers"] = nonNil(a.Handlers)
+		handlers = a.Handlers
 		if f := a.Flapping; f != nil {
 			o["high_flap_threshold"], o["low_flap_threshold"] = f.Start, cmp.Or(f.End, f.Start/2)
 		}
+	}
+	if err := addRecipients(r, o, m, handlers); err != nil {
+		return nil, err
 	}
 	if p := c.Proxy; p != nil && p.Where == "" && len(p.Nodes) == 1 && len(p.Groups) == 0 {
 		o["proxy_entity_name"] = p.Nodes[0]
@@ -77,6 +81,37 @@ func checkForm(r *request, m *model.Resource) (object, error) {
 	}
 	addMissingReferences(o, m)
 	return o, addSubdues(r, o, m, c.Schedule)
+}
+
+// addRecipients adds the recipients of a check's events to its Sensu object: handlers, handlers of metrics and
+// pipelines. Only the last pipelines of the check are shown as handlers, because an import puts them last.
+func addRecipients(r *request, o object, m *model.Resource, handlers []string) error {
+	pipelines, metrics := m.Spec.(*model.CheckSpec).Pipelines, []string{}
+	for len(pipelines) > 0 {
+		name, ok := strings.CutPrefix(pipelines[len(pipelines)-1], model.SensuPipeline(""))
+		of, isMetric := strings.CutSuffix(name, "-metrics")
+		if !ok || !isMetric {
+			break
+		}
+		other, err := r.findResource("Handler", m.Metadata.Namespace, name)
+		if err != nil {
+			return err
+		}
+		if other != nil { // a handler whose own name ends so
+			break
+		}
+		metrics, pipelines = slices.Insert(metrics, 0, of), pipelines[:len(pipelines)-1]
+	}
+	first := len(pipelines)
+	for first > 0 && strings.HasPrefix(pipelines[first-1], model.SensuPipeline("")) {
+		first--
+	}
+	handlers = slices.Clone(nonNil(handlers))
+	for _, name := range pipelines[first:] {
+		handlers = append(handlers, strings.TrimPrefix(name, model.SensuPipeline("")))
+	}
+	o["handlers"], o["output_metric_handlers"], o["pipelines"] = handlers, metrics, referencesForm("Pipeline", pipelines[:first])
+	return nil
 }
 
 // hookListsForm converts a check's hooks to Sensu's JSON format: lists of hook names by result type. Hooks whose
@@ -171,6 +206,8 @@ func addMissingReferences(o object, m *model.Resource) {
 			continue
 		}
 		switch kind, name := words[0], words[1]; {
+		case kind == "handler" && len(words) == 3:
+			o["output_metric_handlers"] = append(slices.Clone(o["output_metric_handlers"].([]string)), name)
 		case kind == "handler":
 			o["handlers"] = append(slices.Clone(o["handlers"].([]string)), name)
 		case kind == "pipeline":

@@ -186,7 +186,7 @@ func (r *request) convertDocument(doc *document) (*importedDocument, error) {
 		if n.Lost {
 			made.lostFields = append(made.lostFields, n.Text)
 		}
-		if n.Missing != "" && (doc.kind == "CheckConfig" || doc.kind == "Pipeline") && len(made.missingReferences) < maxLookups && !slices.Contains(made.missingReferences, n.Missing) {
+		if n.Missing != "" && (doc.kind == "CheckConfig" || doc.kind == "Pipeline" || set) && len(made.missingReferences) < maxLookups && !slices.Contains(made.missingReferences, n.Missing) {
 			made.missingReferences = append(made.missingReferences, n.Missing)
 		}
 		notes = append(notes, n.Text)
@@ -199,11 +199,8 @@ func (r *request) convertDocument(doc *document) (*importedDocument, error) {
 		made.neededResources = append(made.neededResources, m)
 	}
 	if made.main == nil {
-		hint := "see each line: muster import sensu FILE; list the commands: muster help"
-		if set {
-			hint = "send a set after its handlers, below them in a file; muster import sensu FILE accepts any order"
-		}
-		return nil, model.Errorf(model.Invalid, "Muster cannot store %s %s: %s", doc.kind, model.Shorten(doc.name), truncate(strings.Join(notes, "; "), 900)).WithHint("%s", hint)
+		return nil, model.Errorf(model.Invalid, "Muster cannot store %s %s: %s", doc.kind, model.Shorten(doc.name), truncate(strings.Join(notes, "; "), 900)).
+			WithHint("see each line: muster import sensu FILE; list the commands: muster help")
 	}
 	if doc.kind == "Pipeline" && len(made.missingReferences) > 0 {
 		kept, err := json.Marshal(doc.spec["workflows"])

@@ -126,7 +126,10 @@ func environmentOf(o *object, list []string) map[string]string {
 func importProxy(o *object, c *model.CheckSpec) {
 	s := o.spec
 	c.RoundRobin = s.boolean("round_robin")
-	if entity := s.text("proxy_entity_name"); entity != "" {
+	if entity := s.text("proxy_entity_name"); strings.Contains(entity, "{{") {
+		o.noteLoss("proxy_entity_name %s: a name has no tokens, and Sensu refuses them, too; the check is disabled: write proxy: {nodes: [NAME]} or {where: …}", entity)
+		c.Disabled = true
+	} else if entity != "" {
 		node := o.uniqueName("Node", entity)
 		c.Proxy = &model.Targets{Nodes: []string{node}}
 		if o.entityNamed(entity) == nil {
@@ -233,14 +236,28 @@ func importMetrics(o *object, c *model.CheckSpec) {
 			switch {
 			case at == nil:
 				o.noteLoss("threshold of %s: expected status 1, 2 or 3", into.Metric)
-			case *at != nil:
-				o.noteLoss("threshold of %s: a second threshold of the same status", into.Metric)
-			default:
+			case *at == nil:
 				*at = bounds
+			case !mergeBounds(*at, bounds):
+				o.noteLoss("threshold of %s: a second threshold of the same status", into.Metric)
 			}
+		}
+		if into.Warning == nil && into.Critical == nil && into.Unknown == nil && into.Missing == "" {
+			o.noteChange("threshold of %s: left out, because it has no min, max or null_status", into.Metric)
+			continue
 		}
 		c.Thresholds = append(c.Thresholds, into)
 	}
+}
+
+// mergeBounds adds the sides of more to bounds; false: both have the same side.
+func mergeBounds(bounds, more *model.Bounds) bool {
+	if bounds.MinText() != "" && more.MinText() != "" || bounds.MaxText() != "" && more.MaxText() != "" {
+		return false
+	}
+	bounds.Min, bounds.MinToken = cmp.Or(bounds.Min, more.Min), cmp.Or(bounds.MinToken, more.MinToken)
+	bounds.Max, bounds.MaxToken = cmp.Or(bounds.Max, more.Max), cmp.Or(bounds.MaxToken, more.MaxToken)
+	return true
 }
 
 // importMetricTags imports the tags of a check's metrics.

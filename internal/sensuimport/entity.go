@@ -37,19 +37,27 @@ func importEntity(o *object) {
 	if deregister && !n.Proxy {
 		n.Lifecycle = &model.Lifecycle{Ephemeral: true}
 	}
-	switch {
-	case tell == "" || n.Lifecycle == nil:
-	case o.findResource("Handler", musterName(tell)) == nil:
-		o.noteLoss("deregistration.handler %s: not in these files, or not imported", tell)
-	default:
-		if service := o.findResource("Handler", musterName(tell)).Spec.(*model.HandlerSpec).ProblemService(); service != "" {
-			o.noteLoss("deregistration.handler %s: %s accepts only problems; name a command, webhook, email or chat in lifecycle.handlers", tell, service)
-			break
-		}
-		n.Lifecycle.Handlers = []string{musterName(tell)}
+	if tell != "" && n.Lifecycle != nil {
+		importDeregistrationHandler(o, n.Lifecycle, tell)
 	}
 	importKeepaliveHandlers(o, n, handlers)
 	o.declareResource(n)
+}
+
+// importDeregistrationHandler adds the handler of an entity's deregistration to its lifecycle; of a set, its members.
+func importDeregistrationHandler(o *object, l *model.Lifecycle, handler string) {
+	for _, h := range handlersOf(o, handler, 0) {
+		made := o.findResource("Handler", musterName(h.name))
+		if made == nil {
+			o.noteLoss("deregistration.handler %s: not in these files, or not imported", h.name)
+			continue
+		}
+		if service := made.Spec.(*model.HandlerSpec).ProblemService(); service != "" {
+			o.noteLoss("deregistration.handler %s: %s accepts only problems; name a command, webhook, email or chat in lifecycle.handlers", h.name, service)
+			continue
+		}
+		l.Handlers = appendNew(l.Handlers, made.Metadata.Name)
+	}
 }
 
 // importKeepaliveHandlers routes a node's keepalive to the handlers that its entity names. For an entity without

@@ -19,7 +19,7 @@ func importHandler(o *object) {
 	switch kind := s.text("type"); kind {
 	case "pipe":
 		command := s.text("command")
-		if importPlugin(o, command, spec) {
+		if o.importer.server == nil && importPlugin(o, command, spec) { // sensuctl shows a handler as it was sent
 			spec.Env = nil
 			break
 		}
@@ -78,7 +78,14 @@ func routeToHandler(o *object, c *model.CheckSpec, handler string, filters []str
 	if routeToExisting(o, c, handler, filters) {
 		return
 	}
-	for _, h := range handlersOf(o, handler, 0) {
+	before := len(o.importer.notes)
+	list := handlersOf(o, handler, 0)
+	for i := range o.importer.notes[before:] {
+		if n := &o.importer.notes[before+i]; n.Missing != "" && len(filters) > 0 {
+			n.Missing += " metrics"
+		}
+	}
+	for _, h := range list {
 		ours := o.findResource("Handler", musterName(h.name))
 		if ours == nil {
 			o.noteLoss("handler %s is not in these files, or not imported", h.name)
@@ -123,8 +130,8 @@ func importHandlerPipeline(o *object) {
 	}
 }
 
-// SetOf is the annotation of a pipeline that is a set of Sensu's: its members, NAME, NAME. By it the set
-// follows handlers that sensuctl changes.
+// SetOf is the annotation of a pipeline that was imported from a handler set: the names of its members in Sensu,
+// separated by ", ". sensuctl shows the set by it, and converts it again after a change of its members.
 const SetOf = "sensuctl/set-of"
 
 const mostSetOf = 16 << 10
@@ -143,16 +150,26 @@ func importSet(o *object) {
 			spec.Workflows = append(spec.Workflows, flow)
 		}
 	}
-	if len(spec.Workflows) == 0 {
+	if len(spec.Workflows) == 0 && o.importer.server == nil { // on a server the members may follow
 		return
 	}
 	var members []string
 	for _, h := range o.spec.texts("handlers") {
-		members = appendNew(members, musterName(h))
+		members = appendNew(members, h)
 	}
-	text := strings.Join(members, ", ")
-	if m := o.addResource(model.SensuPipeline(musterName(o.name)), spec); m.Spec == spec && len(text) <= mostSetOf {
-		m.Metadata.Annotations = map[string]string{SetOf: text}
+	m := o.addResource(model.SensuPipeline(musterName(o.name)), spec)
+	if m.Spec != spec {
+		return
+	}
+	m.Metadata.Labels, m.Metadata.Annotations = metadataOf(o, "labels"), metadataOf(o, "annotations")
+	if m.Metadata.Annotations == nil {
+		m.Metadata.Annotations = map[string]string{}
+	}
+	if musterName(o.name) != o.name {
+		m.Metadata.DisplayName = o.name
+	}
+	if text := strings.Join(members, ", "); len(text) <= mostSetOf {
+		m.Metadata.Annotations[SetOf] = text
 	}
 }
 

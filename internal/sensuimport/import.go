@@ -33,7 +33,7 @@ type Note struct {
 	Lost  bool // the field was not imported; false: it was imported in another form
 
 	// Missing is the resource that the files name and that neither they nor the server have: "handler NAME",
-	// "pipeline NAME", "hook NAME TYPE" or "asset NAME". Empty: the note has another subject.
+	// "handler NAME metrics", "pipeline NAME", "hook NAME TYPE" or "asset NAME". Empty: the note has another subject.
 	Missing string
 }
 

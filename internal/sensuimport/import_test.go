@@ -110,10 +110,12 @@ func TestCheckFieldsAreImported(t *testing.T) {
 		`,"publish":false`:                                    `"disabled":true`,
 		`,"round_robin":true`:                                 `"roundRobin":true`,
 		`,"proxy_entity_name":"sw1"`:                          `"proxy":{"nodes":["sw1"]}`,
-		`,"subscriptions":["entity:web01"]`:                   `"targets":{"nodes":["web01"]}`,
-		`,"command":"x {{ .labels.disk-warn }}"`:              `bad character U+002D '-'`,
-		`,"command":"x {{.annotations.a | default \"b\"}}"`:   `x {{.annotations.a | default \"b\"}}`,
-		`,"max_output_size":4096`:                             `"maxOutput":"4KiB"`,
+		`,"proxy_entity_name":"{{ .name }}-db"`:               `proxy_entity_name {{ .name }}-db: a name has no tokens`,
+		`,"output_metric_format":"nagios_perfdata","output_metric_thresholds":[{"name":"a"},{"name":"b","thresholds":[{"min":"1","status":2},{"max":"{{ .labels.m }}","status":2}]}]`: `"thresholds":[{"metric":"b","critical":{"min":1,"maxToken":"{{ .labels.m }}"}}]`,
+		`,"subscriptions":["entity:web01"]`:                 `"targets":{"nodes":["web01"]}`,
+		`,"command":"x {{ .labels.disk-warn }}"`:            `bad character U+002D '-'`,
+		`,"command":"x {{.annotations.a | default \"b\"}}"`: `x {{.annotations.a | default \"b\"}}`,
+		`,"max_output_size":4096`:                           `"maxOutput":"4KiB"`,
 		`,"subdues":[{"begin":"2026-01-02T22:00:00+01:00","end":"2026-01-03T06:00:00+01:00","repeat":["fridays"]}]`: `"window":"subdue-c"`,
 		`,"subdue":{"days":{"monday":[{"begin":"5:00 PM","end":"12:00 AM"}]}}`:                                      `"during":"mon 17:00-24:00 UTC"`,
 	} {
@@ -302,7 +304,7 @@ func TestUnreferencedHandlersHavePipelines(t *testing.T) {
 	data, err := json.Marshal(result.Resources)
 	for _, want := range []string{`"name":"sensu-keepalive"`, `{"workflows":[{"name":"keepalive","filters":["is_incident"],"handler":"keepalive"}]}`, `"name":"sensu-log"`,
 		`"metadata":{"name":"sensu-pagew","namespace":"default"},"spec":{"workflows":[{"name":"pagew","filters":["is_incident","hourly"],"handler":"pagew"}]}`,
-		`"metadata":{"name":"sensu-all","namespace":"default","annotations":{"sensuctl/set-of":"keepalive, log"}},"spec":{"workflows":[{"name":"keepalive","filters":["is_incident"],"handler":"keepalive"},{"name":"log","handler":"log"}]}`} {
+		`"metadata":{"name":"sensu-all","namespace":"default","annotations":{"sensuctl/set-of":"keepalive, Log"}},"spec":{"workflows":[{"name":"keepalive","filters":["is_incident"],"handler":"keepalive"},{"name":"log","handler":"log"}]}`} {
 		if err != nil || strings.Count(string(data), want) != 1 {
 			t.Errorf("want %s once: %s\n%s", want, data, said)
 		}

@@ -391,6 +391,7 @@ func appendCheckDefinition(dst []byte, x *model.CheckDefinition) []byte {
 	dst = appendBool(dst, 28, x.DiscardOutput)
 	dst = appendBool(dst, 29, x.StdinEvent)
 	dst = appendBool(dst, 30, x.Sensu)
+	dst = appendBool(dst, 31, x.OwnEntity)
 	return dst
 }
 
@@ -461,6 +462,8 @@ func readCheckDefinition(f *fields, x *model.CheckDefinition) {
 			x.StdinEvent = f.bool("stdin_event")
 		case 30:
 			x.Sensu = f.bool("sensu")
+		case 31:
+			x.OwnEntity = f.bool("own_entity")
 		}
 	}
 }

@@ -177,7 +177,7 @@ func golden() []struct {
 		{"39-exchange-secrets-reply", "Frame", AppendExchange(nil, &Exchange{ID: 0xfeedface, SecretsReply: &SecretsReply{Values: []SecretValue{
 			{Name: "default/db", Value: []byte("correct horse"), LeaseMs: 300000}, {Name: "shared/key", Error: "the server has no file /etc/muster/key"}}}})},
 		{"40-definition-discard-output", "Definition", AppendDefinition(nil, (&model.CheckDefinition{Definition: model.Definition{Unit: 9, Namespace: 2, Name: "traffic"}, Command: &model.Command{Shell: "measure"},
-			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Metrics: &model.Metrics{Format: "influxdb"}, DiscardOutput: true, StdinEvent: true}).Seal())},
+			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Metrics: &model.Metrics{Format: "influxdb"}, DiscardOutput: true, StdinEvent: true, Proxy: true, Sensu: true, OwnEntity: true}).Seal())},
 		{"41-batch-pipelines", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 906, NowMs: 7200800, Signals: []Signal{
 			ResultSignal(Signal{Definition: model.BuiltinDefinition(model.MetricsCheck), AtMs: 7200790}, Result{Output: []byte("1 values"), Extra: AppendExtra(nil, &Extra{Values: []model.Value{{Name: "logins", Value: 3}}, Pipelines: []string{"sensu-influx", "graphs"}})})}})},
 		{"42-batch-values", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 907, NowMs: 7200900, Signals: []Signal{

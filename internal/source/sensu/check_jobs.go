@@ -172,7 +172,7 @@ func (x *session) planJobs() {
 // prepareCheck converts a compiled check to a Sensu check request for the session's node or a proxy node.
 func (x *session) prepareCheck(c *model.CheckDefinition, of *runSubject) *preparedCheck {
 	template, err := c.Template()
-	verbatim := err == nil && c.Sensu && of.ID == 0 // the agent expands tokens over its own entity
+	verbatim := err == nil && c.Sensu && (of.ID == 0 || c.OwnEntity) // the agent expands tokens over its own entity
 	shared := (verbatim || err == nil && len(template.Names()) == 0) && c.Namespace == x.Node.Namespace && of.ID == 0 && len(c.Assets) == 0 && !c.StdinEvent && len(x.redactedKeys()) == 0
 	r := &x.srv.prepared
 	if shared {
@@ -211,6 +211,9 @@ func (x *session) prepareCheck(c *model.CheckDefinition, of *runSubject) *prepar
 		made.problem = fmt.Sprintf("this node runs sensu-agent, which cannot run commands as %s: exclude the node (targets.except), or install muster-agent", c.RunAs)
 	default:
 		if of.ID != 0 {
+			if run.Env == nil {
+				run.Env = map[string]string{}
+			}
 			run.Env["MUSTER_NODE"] = of.name
 		}
 		text := sensuwire.Literal

@@ -14,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/source/admission"
 	"github.com/muster-fleet/muster/internal/source/core"
 )
@@ -36,6 +37,8 @@ type Config struct {
 
 	// Handler returns a declared handler, from memory. Agents name the handler of their deregistration.
 	Handler func(namespace, name string) (*model.HandlerSpec, bool)
+	// HasPipeline reports whether a pipeline is in force: a handler or handler set of Sensu's events has one.
+	HasPipeline func(route.Name) bool
 
 	Rand func() uint64 // default math/rand's
 }
@@ -90,7 +93,7 @@ type Limits struct {
 
 // setDefaults fills zero values with defaults and fails if a dependency is missing.
 func (c *Config) setDefaults() error {
-	if c.Limiter == nil || c.Admission == nil || c.Archives == nil || c.Intent == nil || c.View == nil || c.Checks == nil || c.Handler == nil {
+	if c.Limiter == nil || c.Admission == nil || c.Archives == nil || c.Intent == nil || c.View == nil || c.Checks == nil || c.Handler == nil || c.HasPipeline == nil {
 		return errors.New("BUG: the source of Sensu agents needs limiter, admission, archives, intent, view, checks and handlers")
 	}
 	if c.Rand == nil {

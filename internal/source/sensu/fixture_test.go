@@ -29,6 +29,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/admission"
 	"github.com/muster-fleet/muster/internal/source/core"
@@ -111,7 +112,7 @@ func newTestServerTLS(t testing.TB, config *tls.Config, change func(*Config)) *t
 	}}
 	handshakes := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "handshakes", Help: "handshakes"}, []string{"outcome"})
 	cfg := Config{Limiter: limiter, Admission: admission.New(0, nil, handshakes, prometheus.NewRegistry(), slog.New(slog.DiscardHandler)), Archives: core.NewArchives(openTestArchive, w, nil, slog.New(slog.DiscardHandler)),
-		Config: core.Config{Journal: w, Assignments: w, Registerer: w.metrics}, Access: w, Intent: w, View: w, Checks: w, Handler: w.handler}
+		Config: core.Config{Journal: w, Assignments: w, Registerer: w.metrics}, Access: w, Intent: w, View: w, Checks: w, Handler: w.handler, HasPipeline: isSet}
 	cfg.OnClone = func(c core.Clone) { w.update(func() { w.clones = append(w.clones, c) }) }
 	cfg.Limits.RefusalDelay = 50 * time.Millisecond
 	cfg.Limits.FirstWithin = 100 * time.Millisecond
@@ -284,9 +285,12 @@ func (w *testServer) RecordReport(info intent.NodeInfo, said intent.AgentReport)
 
 // handler returns the spec of one of two test handlers, cmdb and pager.
 func (w *testServer) handler(namespace, name string) (*model.HandlerSpec, bool) {
-	spec, ok := map[string]*model.HandlerSpec{"default/cmdb": {}, "default/registration": {}, "default/pager": {PagerDuty: &model.PagerDuty{}}}[namespace+"/"+name]
+	spec, ok := map[string]*model.HandlerSpec{"default/cmdb": {}, "default/pager": {PagerDuty: &model.PagerDuty{}}}[namespace+"/"+name]
 	return spec, ok
 }
+
+// isSet reports whether a pipeline is that of the handler set registration.
+func isSet(name route.Name) bool { return name.String() == "default/sensu-registration" }
 
 // The view and the planner.
 

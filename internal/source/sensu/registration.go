@@ -13,6 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -43,8 +44,8 @@ func (x *session) register(received *sensuwire.ReceivedEvent, keepalive bool) er
 	if err := s.checkNodeEligible(stranger); err != nil {
 		return err
 	}
-	_, registered := s.cfg.Handler(x.namespace, "registration")
-	if registered = registered && !known; registered { // its event has the node's name
+	registered := !known && s.readsEvents(x.namespace, "registration")
+	if registered { // its event has the node's name
 		if err := s.cfg.Checks.CatchUp(s.life.Base); err != nil {
 			return err
 		}
@@ -350,10 +351,18 @@ func (s *Server) ephemeralLifecycle(m *sensuwire.Machine, received *sensuwire.Re
 	return l
 }
 
+// readsEvents reports whether a handler or handler set gets Sensu's events, by a pipeline of its own.
+func (s *Server) readsEvents(namespace, handler string) bool {
+	return s.cfg.HasPipeline(route.Name{Namespace: namespace, Name: model.SensuPipeline(handler)})
+}
+
 // warnUnusableHandlers logs the deregistration handlers that do not exist or cannot be notified. The node is created
 // all the same: its message waits until the handler is applied, or becomes a dead letter.
 func (x *session) warnUnusableHandlers(l *model.Lifecycle) {
 	for _, name := range l.Handlers {
+		if x.srv.readsEvents(x.namespace, name) {
+			continue
+		}
 		spec, ok := x.srv.cfg.Handler(x.namespace, name)
 		reason := "the handler does not exist: apply the handler, then the server sends the waiting message"
 		if ok {

@@ -152,6 +152,7 @@ func TestDeregistrationHandlerIsInTheNodesNamespace(t *testing.T) {
 		"there":    {"CMDB", []string{"cmdb"}, ""},
 		"missing":  {"nobody", []string{"nobody"}, "the handler does not exist: apply the handler"},
 		"pages":    {"pager", []string{"pager"}, "handler=pager"},
+		"a set":    {"registration", []string{"registration"}, ""},
 		"nobody":   {"", nil, ""},
 		"climbing": {"shared/cmdb", []string{"shared-cmdb"}, "handler=shared-cmdb"},
 	} {

@@ -27,9 +27,9 @@ const (
 	// maxCronSleep bounds the wait for a cron check, because the wall clock may be set.
 	maxCronSleep = 30 * time.Second
 
-	// minSleep is the shortest time of a timer: jobs that become due meanwhile are requested in one write. Requests
-	// have a resolution of one second.
-	minSleep = 20 * time.Millisecond
+	// timerGrid is the step of the times at which timers run, the same for all sessions: a wake-up of the server then
+	// requests the jobs of many sessions, and their results arrive together. Requests have a resolution of one second.
+	timerGrid = 100 * time.Millisecond
 )
 
 // scheduleNew sets the time of a new check's first run. A check without an event runs within Limits.FirstWithin.
@@ -103,10 +103,12 @@ func (t *timetable) findNextDue() {
 	}
 }
 
-// startTimer starts the timer for the earliest next run time. The caller holds mu.
+// startTimer starts the timer for the first time of the grid at or after the earliest next run time. The caller holds
+// mu.
 func (t *timetable) startTimer(now int64) {
 	if len(t.jobs) > 0 {
-		t.timer.Reset(max(time.Duration(t.at-now), minSleep))
+		step := int64(timerGrid)
+		t.timer.Reset(time.Duration((max(t.at, now+1)+step-1)/step*step - now))
 	}
 }
 
@@ -156,8 +158,8 @@ func (s *Server) takeDue(t *timetable, now int64, due []*checkJob) []*checkJob {
 }
 
 const (
-	// A message is most of the cost of a run. So runs of an agent that lie within maxAdvance are requested together, at
-	// most maxParallel of them, so that the machine does not start too many at once.
+	// A message is most of the cost of a run. So runs of an agent that lie within maxAdvance have one slot, at most
+	// maxParallel of them, so that the machine does not start too many at once.
 	maxAdvance  = 5 * time.Second
 	maxParallel = 8
 )

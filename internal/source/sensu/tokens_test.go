@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -40,6 +41,21 @@ func TestRequestsKeepTokensOfSensu(t *testing.T) {
 	s, extra := w.waitSignal(2)
 	if s.Status != model.OK || len(extra.Values) != 1 || extra.Values[0].Tags["host"] != "web" {
 		t.Errorf("%s %q %+v", s.Status, s.Output, extra.Values)
+	}
+}
+
+// TestNamedProxyEntityKeepsTokensOfAgent expects the tokens of a check for a named proxy entity to stay in the request,
+// because Sensu expands them over the agent's entity; those for a selected proxy entity are expanded over its own.
+func TestNamedProxyEntityKeepsTokensOfAgent(t *testing.T) {
+	w := newTestServer(t, nil)
+	w.connectAgent("web", true)
+	site := &runSubject{ProxyNode: directory.ProxyNode{ID: 7}, name: "site", properties: []wire.Property{{Name: model.EntityProperty, Value: []byte(`{"labels":{"x":"of site"}}`)}}}
+	for named, want := range map[bool]string{true: "x {{ .labels.x }}", false: "x of site"} {
+		c := newCheck(1, "disk", "x {{ .labels.x }}", func(c *model.CheckDefinition) { c.Sensu, c.Proxy, c.OwnEntity = true, true, named })
+		made := w.session("web").prepareCheck(c, site)
+		if made.request.Command != want || made.request.Proxy != "site" || made.problem != "" {
+			t.Errorf("named %t: %q of %s, %q, want %q", named, made.request.Command, made.request.Proxy, made.problem, want)
+		}
 	}
 }
 
