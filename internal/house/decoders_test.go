@@ -19,6 +19,7 @@ var notFuzzed = map[string]string{
 	"internal/intent/resource_owner.go":      "rows of the server's own database",
 	"internal/kind/explain.go":               "Go source of this program",
 	"internal/intent/node_tombstone.go":      "rows of the server's own database",
+	"internal/intent/record_retention.go":    "rows of the server's own database",
 	"internal/access/service.go":             "rows of the server's own database",
 	"internal/api/problems/deleted_nodes.go": "rows of the server's own database",
 	"internal/api/resources/resources.go":    "resources that the server encoded itself",
