@@ -313,7 +313,7 @@ func (s *MutatorSpec) Reveal(read func(Secret) (string, error)) (out *MutatorSpe
 }
 
 // ProblemService returns the name of the handler's service if it accepts only problems (not other messages), such as
-// PagerDuty, or an empty text if it accepts any message. Empty: any message is accepted.
+// PagerDuty, or an empty text if it accepts any message.
 func (s *HandlerSpec) ProblemService() string {
 	switch {
 	case s.PagerDuty != nil:

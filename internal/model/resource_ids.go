@@ -73,7 +73,7 @@ const (
 // KeepaliveCheckName is the name of KeepaliveCheck.
 const KeepaliveCheckName = "keepalive"
 
-// BuiltinCheckName returns the name of the built-in check with this id, or an empty text if the name is unknown.
+// BuiltinCheckName returns the name of the built-in check with this id, or an empty text if the id is unknown.
 func BuiltinCheckName(id CheckID) string {
 	switch id {
 	case KeepaliveCheck:

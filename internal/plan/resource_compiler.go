@@ -216,8 +216,8 @@ type (
 		scope    scope
 		value    json.RawMessage
 	}
-	// resourceDef is a resource that only the server uses, such as a handler or a route; it stays as declared,
-	// without compilation.
+	// resourceDef is a resource that agents do not get by itself, such as a handler, a route or a hook; it stays as
+	// declared, without compilation.
 	resourceDef struct {
 		directory.Resource
 		spec model.Spec

@@ -142,7 +142,7 @@ func (f *curve) fit(points []point) bool {
 	return f.coefficients != nil
 }
 
-// solve solves linear equations by Gaussian elimination with pivots, or nil if they have no unique solution.
+// solve solves linear equations by Gaussian elimination with pivots, and returns nil if they have no unique solution.
 func solve(rows [][]float64) polynomial {
 	n := len(rows)
 	for i := range n {

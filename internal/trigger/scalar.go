@@ -257,7 +257,7 @@ func sum(a []operand) float64 {
 	return total
 }
 
-// wholeNumber converts an operand to an integer of at most bound, and false if it is negative or not whole.
+// wholeNumber converts an operand to an integer of at most bound, and returns false if it is negative or not whole.
 func wholeNumber(o operand, bound int) (int, bool) {
 	o = o.number()
 	if o.isUnknown() || o.Float() < 0 || o.Float() != math.Trunc(o.Float()) {

@@ -53,8 +53,8 @@ func (l *Goroutines) Stop(closeConnections func(), outboxes ...interface{ Close(
 	l.writers.Wait()
 }
 
-// AddReader counts a reader goroutine before its start, or false if the source is stopping and must not start a
-// goroutine.
+// AddReader counts a reader goroutine before its start; it returns false if the source is stopping, and then the
+// caller must not start the goroutine.
 func (l *Goroutines) AddReader() bool {
 	l.readers.Add(1)
 	if l.stopping.Load() {

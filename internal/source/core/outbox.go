@@ -152,7 +152,8 @@ func (o *Outbox[S]) WakeIfStuck() {
 	}
 }
 
-// takeSession waits for a queued session and removes it from the queue, and false if the outbox is closed and empty.
+// takeSession waits for a queued session and removes it from the queue; it returns false if the outbox is closed and
+// empty.
 func (o *Outbox[S]) takeSession() (x S, ok bool) {
 	var none S
 	o.mu.Lock()

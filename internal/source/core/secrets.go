@@ -82,8 +82,8 @@ type Archives struct {
 	log         *slog.Logger
 }
 
-// NewArchives returns the opener of asset archives for agents. open finds an archive by its SHA-512, or nil if this
-// server has no archives. The error of open is for the agent.
+// NewArchives returns the opener of asset archives for agents. open finds an archive by its SHA-512;
+// open is nil if this server has no archives. The error of open is for the agent.
 func NewArchives(open func(sum [64]byte) (io.ReadSeekCloser, error), assignments directory.Assignments, r *queue.Registry, log *slog.Logger) *Archives {
 	return &Archives{open: open, assignments: assignments, slots: queue.NewSlots(r, "asset-fetches"), log: log}
 }

@@ -226,7 +226,7 @@ func (r *Registry[S]) Swap(node model.NodeID, x *S, limit int, keep func(old *S)
 	return old, true
 }
 
-// Remove removes the node's session if it is x, or false if the node has a newer session.
+// Remove removes x if it is the node's session, and returns false if the node has a newer session.
 func (r *Registry[S]) Remove(node model.NodeID, x *S) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
