@@ -143,7 +143,8 @@ func TestNoisyNodeKeepsOthersHistory(t *testing.T) {
 			harness.Until(t, 3*time.Minute, "the removal of rows of the noisy node", func() (string, bool) {
 				return fmt.Sprint(h.Metric(evicted), " rows"), h.Metric(evicted) > 2000
 			})
-			equal(t, "changes of the quiet node", changes(), before)
+			after := changes() // the last ones may have been on their way to history
+			assert(t, after >= before, "the quiet node has %d changes of %d", after, before)
 			assert(t, h.Metric("muster_history_bytes") <= 72<<20, "history has %.0f bytes", h.Metric("muster_history_bytes"))
 			harness.Until(t, time.Minute, "the noisy node in status", func() (string, bool) {
 				said := h.Try("status")
