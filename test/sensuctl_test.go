@@ -177,7 +177,7 @@ func TestSensuctlWorks(t *testing.T) {
 		does("", "create", "-f", file)
 	})
 	does("critical: [ps]", "check", "info", "Disk_Root") // the check was created before its hook
-	does("sensu-keep", "check", "info", "Disk_Root", "--format", "json")
+	does(`"keep"`, "check", "info", "Disk_Root", "--format", "json")
 	for _, format := range []string{"tabular", "json", "yaml", "wrapped-json"} {
 		does("Disk_Root", "check", "list", "--format", format)
 		does("disk full", "check", "info", "Disk_Root", "--format", format)
