@@ -35,9 +35,15 @@ spec:
 `,
 		Validate: validateTechnique,
 		Columns: []Column[*model.TechniqueSpec]{
-			usersColumn[*model.TechniqueSpec](),
+			{"USED BY", 0, func(v View, _ *model.TechniqueSpec) string { return dashIfEmpty(strings.Replace(v.State.UsedBy, "check", "directive", 1)) }},
 			{"METHODS", 0, func(_ View, s *model.TechniqueSpec) string { return fmt.Sprint(len(s.Methods)) }},
 			{"DESCRIPTION", 60, func(_ View, s *model.TechniqueSpec) string { return dashIfEmpty(s.Description) }},
+		},
+		Effect: func(_ *model.Resource, _ *model.TechniqueSpec, l Placement, _ bool) (note, warning string) {
+			if l.Checks == 0 {
+				return "used by no directive yet", ""
+			}
+			return "used by " + model.CountNoun(l.Checks, "directive"), ""
 		},
 		Details: func(_ View, s *model.TechniqueSpec) (list []Detail) {
 			for i := range s.Parameters {
