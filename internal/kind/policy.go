@@ -35,7 +35,9 @@ spec:
 `,
 		Validate: validateTechnique,
 		Columns: []Column[*model.TechniqueSpec]{
-			{"USED BY", 0, func(v View, _ *model.TechniqueSpec) string { return dashIfEmpty(strings.Replace(v.State.UsedBy, "check", "directive", 1)) }},
+			{"USED BY", 0, func(v View, _ *model.TechniqueSpec) string {
+				return dashIfEmpty(strings.Replace(v.State.UsedBy, "check", "directive", 1))
+			}},
 			{"METHODS", 0, func(_ View, s *model.TechniqueSpec) string { return fmt.Sprint(len(s.Methods)) }},
 			{"DESCRIPTION", 60, func(_ View, s *model.TechniqueSpec) string { return dashIfEmpty(s.Description) }},
 		},
