@@ -2,6 +2,8 @@ package sensuimport
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,7 +14,8 @@ import (
 func importEntity(o *object) {
 	s := o.spec
 	class := s.text("entity_class")
-	s.ignore("system", "last_seen", "sensu_agent_version", "user", "redact") // agents measure; redaction is by content
+	s.ignore("system", "last_seen", "sensu_agent_version", "user") // agents measure
+	redacted := s.texts("redact")
 	handlers := s.texts("keepalive_handlers")
 	subscriptions := s.texts("subscriptions")
 	deregister := s.boolean("deregister")
@@ -41,7 +44,25 @@ func importEntity(o *object) {
 		importDeregistrationHandler(o, n.Lifecycle, tell)
 	}
 	importKeepaliveHandlers(o, n, handlers)
-	o.declareResource(n)
+	redactMetadata(o, o.declareResource(n), redacted)
+}
+
+// redactMetadata replaces the values of labels and annotations with the names that the entity redacts: Sensu shows and sends
+// none of them, and a node shows and sends all.
+func redactMetadata(o *object, node *model.Resource, names []string) {
+	for _, metadata := range [...]struct {
+		field  string
+		values map[string]string
+	}{{"label", node.Metadata.Labels}, {"annotation", node.Metadata.Annotations}} {
+		field, values := metadata.field, metadata.values
+		for _, key := range slices.Sorted(maps.Keys(values)) {
+			if values[key] == model.RedactedValue || !slices.ContainsFunc(names, func(name string) bool { return strings.EqualFold(name, key) }) {
+				continue
+			}
+			values[key] = model.RedactedValue
+			o.noteChange("%s %s: redact names it, so its value is not imported; a check that needs the value reads it from a Secret: muster explain secret", field, key)
+		}
+	}
 }
 
 // importDeregistrationHandler adds the handler of an entity's deregistration to its lifecycle; of a set, its members.

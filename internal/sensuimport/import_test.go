@@ -194,6 +194,26 @@ func TestEntityAttributesBecomeConditions(t *testing.T) {
 	}
 }
 
+// TestRedactedMetadataIsNotImported imports an entity that redacts a label and an annotation, and expects their values in no resource and
+// a note about each.
+func TestRedactedMetadataIsNotImported(t *testing.T) {
+	result, notes := importText(t, `{"type":"Entity","api_version":"core/v2","metadata":{"name":"switch1","namespace":"default",
+		"labels":{"site":"ber","Password":"hunter2"},"annotations":{"token":"hunter2","note":"REDACTED"}},
+		"spec":{"entity_class":"proxy","redact":["password","token","note"]}}`)
+	text := testenv.Value(json.Marshal(result.Resources))(t)
+	if bytes.Contains(text, []byte("hunter2")) || !bytes.Contains(text, []byte(`"Password":"REDACTED"`)) || !bytes.Contains(text, []byte(`"site":"ber"`)) {
+		t.Errorf("resources: %s", text)
+	}
+	for _, want := range []string{"label Password: redact names it", "annotation token: redact names it"} {
+		if strings.Count(notes, want) != 1 {
+			t.Errorf("%q is not in: %s", want, notes)
+		}
+	}
+	if strings.Contains(notes, "annotation note") {
+		t.Errorf("a note about a value that was not in the file: %s", notes)
+	}
+}
+
 // importCondition translates an entity expression to a condition, or returns notes why it cannot.
 func importCondition(t *testing.T, source string) string {
 	t.Helper()
