@@ -94,7 +94,7 @@ func (v *Validator) validateTemplates(texts model.TemplateTexts) {
 	}
 }
 
-// Secret returns the kind Secret, which says where a secret value is stored
+// Secret returns the kind Secret: the place where a secret value is stored.
 func Secret() Kind {
 	return Define(Definition[*model.SecretSpec]{
 		KindInfo: model.KindInfo{Name: "Secret", Plural: "secrets", Short: "se", Namespaced: true},

@@ -12,7 +12,8 @@ import (
 // maxRuleParts bounds the overrides of a rule, their changes, and the conditions of a filter.
 const maxRuleParts = 1024
 
-// validateRule validates a discovery rule but its triggers. keys has the keys of the items outside of rules, and of the rules.
+// validateRule validates a discovery rule, except its triggers. keys has the keys of the items outside of rules, and
+// of the rules.
 func (t *templateParts) validateRule(at string, r *model.DiscoveryRule, keys map[string]bool) {
 	v := t.v
 	item := r.Item()

@@ -49,7 +49,7 @@ type Kind struct {
 	New func() model.Spec // returns an empty spec
 }
 
-// Related says which rows (events or nodes) muster describe lists below a resource
+// Related selects the rows (events or nodes) that muster describe lists below a resource.
 type Related uint8
 
 // The rows that describe shows for a kind.

@@ -84,7 +84,8 @@ func (r *Registry) decodeTree(reader *document.Reader, out []LocatedResource, t 
 	})
 }
 
-// kindOfDocument returns the kind that a document names, or the nearest one if the word is misspelt; nil: none
+// kindOfDocument returns the kind that a document names, or the nearest one if the word is misspelt, or nil if no
+// kind is similar.
 func (r *Registry) kindOfDocument(reader *document.Reader, t *document.Tree) *Kind {
 	word := t.Get("kind")
 	if word == nil || word.IsNull() {

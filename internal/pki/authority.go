@@ -91,8 +91,8 @@ func Open(dir string, names []string, now func() time.Time) (*Authority, error) 
 	return a, err
 }
 
-// FolderIdentity returns a number that identifies the CA and the signing key in a folder, or zero if a file is
-// missing or malformed.
+// FolderIdentity returns a number that identifies the CA and signing key in a folder, or zero if a file is missing or
+// malformed, which Open would report.
 func FolderIdentity(dir string) (uint64, error) {
 	sum := sha256.New()
 	for _, name := range []string{caFile, caKeyFile, signKeyFile} {
@@ -108,8 +108,8 @@ func FolderIdentity(dir string) (uint64, error) {
 	return binary.LittleEndian.Uint64(sum.Sum(nil)) | 1, nil
 }
 
-// Verify checks the folder of a CA: it returns the error that Open would return, or nil if the folder is valid,
-// missing or empty.
+// Verify checks a CA's folder and returns the error that Open would return, or nil if the folder is valid, missing or
+// empty.
 func Verify(dir string) error {
 	for _, path := range Files(dir) {
 		if _, err := os.Stat(path); err == nil {

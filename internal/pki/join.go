@@ -213,7 +213,7 @@ func postRequest(ctx context.Context, dial Dial, config *tls.Config, where strin
 	return data, answerError(response.StatusCode, data)
 }
 
-// answerError returns the error that the server's HTTP answer contains, or nil if the request succeeded.
+// answerError returns the error that an HTTP answer of the server contains, or nil if the request succeeded.
 func answerError(status int, data []byte) error {
 	if status == http.StatusOK || status == http.StatusAccepted {
 		return nil

@@ -267,7 +267,7 @@ func (f *curve) mean(from, to float64) float64 {
 	return sum / 3 / steps
 }
 
-// timeLeft returns the seconds until the function reaches a threshold; the largest float: it never does.
+// timeLeft returns the seconds until the function reaches a threshold, or the largest float if it never does.
 func (f *curve) timeLeft(now, threshold float64) float64 {
 	if f.logY {
 		if threshold <= 0 {

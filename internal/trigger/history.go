@@ -62,10 +62,10 @@ func loadUnsigned(v item.Value) (uint64, usage) {
 // loadText accepts every value, with no bits; the window stores its text.
 func loadText(item.Value) (uint64, usage) { return 0, use }
 
-// loadHash stores a hash in place of a text.
+// loadHash stores the hash of a text instead of the text, for functions that only compare texts.
 func loadHash(v item.Value) (uint64, usage) { return xxhash.Sum64String(v.String()), use }
 
-// loadOne stores a 1 for each value, to count the values.
+// loadOne stores the number 1 for each value, for functions that only count values.
 func loadOne(item.Value) (uint64, usage) { return 1, use }
 
 // keepAsIs makes the window store texts if the item is not numeric.

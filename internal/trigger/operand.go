@@ -68,7 +68,7 @@ func (o *operand) isNumber() bool {
 	return o.Kind() == item.UnsignedValue || o.Kind() == item.FloatValue && finite(o.Float())
 }
 
-// finite reports whether a number is neither infinite nor NaN.
+// finite reports whether a floating-point number is neither infinite nor NaN.
 func finite(f float64) bool { return !math.IsInf(f, 0) && !math.IsNaN(f) }
 
 // epsilon is the difference up to which two floats are equal.

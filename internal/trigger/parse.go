@@ -54,7 +54,7 @@ func Keys(expression string) (keys []string, err error) {
 	return keys, nil
 }
 
-// items appends the items below a node, in the order of the text.
+// items appends the items that a part of an expression reads, in the order in which the expression names them.
 func (n *node) items(list []*node) []*node {
 	if n.kind == itemNode {
 		return append(list, n)
@@ -86,7 +86,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("column %d, at %s: %s", utf8.RuneCountInString(e.Source[:e.Offset])+1, near, e.Problem)
 }
 
-// nodeKind is the kind of a syntax tree node, such as a number or a call.
+// nodeKind is the kind of a node in the syntax tree, such as a number or a call.
 type nodeKind uint8
 
 const (
@@ -101,7 +101,7 @@ const (
 	periodNode                 // name: the text, such as 5m:now-1h
 )
 
-// node is one node of the syntax tree.
+// node is one node of an expression's syntax tree, such as a number, a call or an operator.
 type node struct {
 	kind   nodeKind
 	offset int

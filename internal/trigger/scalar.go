@@ -266,7 +266,8 @@ func wholeNumber(o operand, bound int) (int, bool) {
 	return int(min(o.Float(), float64(bound))), true
 }
 
-// span converts the position (from 1) and count of characters to a range of text, and reports whether it lies inside.
+// span converts a position (from 1) and a count of characters to a byte range of a text, and reports whether the
+// range lies inside.
 func span(text []rune, from, count operand) (start, length int, ok bool) {
 	start, ok1 := wholeNumber(from, len(text)+1)
 	length, ok2 := wholeNumber(count, len(text)+1)

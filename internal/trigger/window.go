@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// shape is the data structure in which a window keeps its values.
+// shape is the data structure in which a window keeps the values of a period, such as a list or an aggregate.
 type shape uint8
 
 const (
@@ -303,7 +303,7 @@ func (w *window) evict(s *spec) {
 	}
 }
 
-// drop removes the n oldest entries.
+// drop removes the n oldest entries (values or aggregates of values).
 func (w *window) drop(s *spec, n int) {
 	if w.texts != nil {
 		for i := range n {
@@ -329,7 +329,7 @@ func (w *window) drop(s *spec, n int) {
 	}
 }
 
-// total returns the aggregate of all values in the period, and their number.
+// total returns the aggregate (sum, minimum, …) of all values in the period, and the number of values.
 func (w *window) total(o operation) (bits uint64, n int) {
 	bits, n = w.back, int(w.backWeight)
 	if w.front > 0 {
@@ -413,8 +413,8 @@ func regrow[T any](ring []T, head, size int) []T {
 	return out
 }
 
-// bound limits the memory of a window: it drops the oldest values if each one counts, otherwise it combines adjacent
-// entries.
+// bound limits the memory of a window: it drops the oldest values if each one counts, otherwise it combines
+// adjacent entries.
 func (w *window) bound(s *spec) {
 	limit := maxAggregates
 	combines := s.period.count == 0 && (s.shape != values || s.op != keepLast)

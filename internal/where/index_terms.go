@@ -45,8 +45,8 @@ func extractIndexTerms(a *ast.AST, e ast.Expr) (needs []IndexTerm, whole bool) {
 	return nil, false
 }
 
-// extractIndexTerm returns the name, group, label or fact that one expression requires; ok is true if this alone
-// decides the expression.
+// extractIndexTerm returns the index term (necessary name, group, label or fact) of one expression; ok is true if the
+// term alone decides the expression.
 func extractIndexTerm(a *ast.AST, e ast.Expr) (n IndexTerm, ok bool) {
 	if e.Kind() == ast.SelectKind && e.AsSelect().IsTestOnly() {
 		return IndexTerm{Of: HasLabel, Key: e.AsSelect().FieldName()}, variableName(a, e.AsSelect().Operand()) == "node.labels"

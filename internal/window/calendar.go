@@ -132,7 +132,7 @@ func (c *Calendar) Active(t time.Time) (until time.Time, active bool) {
 	return until, until.After(t)
 }
 
-// Next returns the first start of a time span after t, or zero if there is none.
+// Next returns the first start of a time span after t, or the zero time if no time span starts later.
 func (c *Calendar) Next(t time.Time) (next time.Time) {
 	for _, s := range c.spans {
 		if at := s.next(t, c.zone); !at.IsZero() && (next.IsZero() || at.Before(next)) {

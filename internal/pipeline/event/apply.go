@@ -163,8 +163,8 @@ func (w *eventApplier) createState(p *eventPartition, n uint32, c *model.CheckDe
 	return p.addState(n, c.Unit, "")
 }
 
-// emitLateResult emits a result that arrived after a newer one of the same check; the result goes into the history
-// only
+// emitLateResult passes on a result that arrived after a newer one of the same check; the result goes into the
+// history only.
 func (w *eventApplier) emitLateResult(p *eventPartition, s *stateSlot, c *model.CheckDefinition, r *wire.Result, executed int64) {
 	if t := w.emitTransition(p, LateResult, s); t != nil {
 		t.Definition, t.Status, t.Previous = c.ID, r.Status, s.status
@@ -206,8 +206,9 @@ func (w *eventApplier) Gap(n uint32, g *wire.Gap) {
 	}
 }
 
-// emitTransition adds a transition of an event state to the output of this commit; nil: the transition was already
-// recorded before a restart. It advances the transition index in both cases, so that a replay gives equal indexes.
+// emitTransition adds a transition (a change of an event, such as an opened problem) to the list for the dispatcher;
+// it returns nil if the transition was already recorded before a restart. It advances the transition index in both
+// cases, so that a replay gives equal indexes.
 func (w *eventApplier) emitTransition(p *eventPartition, kind TransitionKind, s *stateSlot) *Transition {
 	next := &w.transitionIndex
 	if kind == Observed {

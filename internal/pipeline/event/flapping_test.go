@@ -177,8 +177,8 @@ func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 	}
 }
 
-// TestValuesWithoutCheckReachPipelines applies measured values that belong to no check, and expects that only values
-// which name pipelines are emitted to them
+// TestValuesWithoutCheckReachPipelines applies measured values that belong to no check: values with a list of
+// pipelines go to these pipelines, and other values go to none.
 func TestValuesWithoutCheckReachPipelines(t *testing.T) {
 	values := wire.Extra{Values: []model.Value{{Name: "load", Value: 2}}}
 	alone := wire.AppendExtra(nil, &values)

@@ -43,8 +43,8 @@ const (
 	testLog = 7
 )
 
-// newCommit returns an empty test commit with this number and this listening time (time able to receive results);
-// down is the time for which the server was down before
+// newCommit returns an empty journal commit for tests, with a number and a listening time (total time in which the
+// server could receive results); down is how long the server was stopped before it.
 func newCommit(number uint64, listening, down time.Duration) *testCommit {
 	return &testCommit{journaltest.Commit{
 		At: journal.Position{Log: testLog, Number: number}, Listened: listening, Time: epoch + int64(listening+down),

@@ -311,7 +311,8 @@ func (s *State) ProblemNow() *model.Problem {
 	return &p
 }
 
-// Verdict is the part of an event's state after a result that handlers of every result get in their JSON line
+// Verdict is the part of an event's state after a result (problem, flapping, occurrences) that handlers of every
+// result get in their JSON line.
 type Verdict struct {
 	Severity    model.Severity
 	Expired     bool

@@ -110,7 +110,7 @@ func (w *eventApplier) setStatus(p *eventPartition, id uint32, s *stateSlot, c *
 	}
 }
 
-// openProblem opens a problem for a failing event state and emits the transition ProblemOpened
+// openProblem opens a problem for a failing event state and records the transition ProblemOpened for the dispatcher.
 func (w *eventApplier) openProblem(p *eventPartition, id uint32, s *stateSlot, output string) {
 	problem := &model.Problem{
 		ID:     problemID(w.Position.Number, w.Received, p.Node(s.node).ID, s.check, w.transitionIndex),
@@ -124,7 +124,7 @@ func (w *eventApplier) openProblem(p *eventPartition, id uint32, s *stateSlot, o
 	}
 }
 
-// closeProblem closes the problem of an event state and emits the transition ProblemClosed
+// closeProblem closes the problem of an event state and records the transition ProblemClosed for the dispatcher.
 func (w *eventApplier) closeProblem(p *eventPartition, id uint32, s *stateSlot, output string) {
 	closed := *p.problems[id]
 	closed.Closed = unixNano(w.Received)
@@ -195,8 +195,8 @@ func (w *eventApplier) updateFlapping(p *eventPartition, s *stateSlot, c *model.
 	}
 }
 
-// emitTextChange emits the transition TextChanged when the output of an open problem has changed. endHeartbeatWait
-// lets TTLs pass that waited for a heartbeat: at the end of this commit, unless.
+// emitTextChange records the transition TextChanged for the dispatcher when the output of an open problem has
+// changed.
 func (w *eventApplier) emitTextChange(p *eventPartition, id uint32, s *stateSlot, output []byte) {
 	next := *p.problems[id]
 	next.KeptOutputs++
@@ -236,7 +236,8 @@ type Observation struct {
 	FlappingEnded bool
 }
 
-// emitObservation emits a copy of the event for the pipelines. flags are from before the verdict.
+// emitObservation adds a copy of the event to the list that the pipelines (kept from Sensu) evaluate. flags are from
+// before the verdict.
 func (w *eventApplier) emitObservation(p *eventPartition, id uint32, s *stateSlot, flags slotFlags, extra []byte) {
 	t := w.emitTransition(p, Observed, s)
 	if t == nil {
@@ -249,7 +250,8 @@ func (w *eventApplier) emitObservation(p *eventPartition, id uint32, s *stateSlo
 	t.Observation.Output = string(p.outputText(s))
 }
 
-// valuesNamePipelines reports whether measured values that belong to no check name pipelines to send them to
+// valuesNamePipelines reports whether measured values that belong to no check have a list of pipelines that shall
+// receive them.
 func valuesNamePipelines(extra []byte) bool {
 	x, _ := wire.DecodeExtra(extra) // the session validated it; malformed bytes name none
 	return len(x.Pipelines) > 0

@@ -173,8 +173,8 @@ func (w *eventApplier) EndCommit() {
 	}
 }
 
-// checkOfDefinition returns the compiled check with this id; nil: the id is unknown or belongs to another kind of
-// definition
+// checkOfDefinition returns the compiled check with this id, or nil if the id is unknown or belongs to another kind
+// of definition.
 func (w *eventApplier) checkOfDefinition(id model.DefinitionID) *model.CheckDefinition {
 	return w.Definition(id).AsCheck()
 }

@@ -186,7 +186,7 @@ func (s *Shard) IntentMark() (last wire.IntentMark) {
 }
 
 // SnapshotMark returns the record in an encoded snapshot that states the revision and highest id of the declared
-// resources; nil: none, or unreadable
+// resources, or nil if there is no readable one.
 func SnapshotMark(body []byte) *wire.IntentMark {
 	d := NewDecoder(body)
 	if version, sections := d.Byte(), d.Count(); version != SnapshotVersion || sections == 0 {
@@ -197,8 +197,8 @@ func SnapshotMark(body []byte) *wire.IntentMark {
 	return decodeMark(NewDecoder(d.nextBytes(d.Fixed64())).Bytes())
 }
 
-// decodeMark decodes a journal record that states the revision and highest id of the declared resources; nil: the
-// input is empty or another record
+// decodeMark decodes a journal record that states the revision and highest id of the declared resources, or returns
+// nil if the input is empty or another record.
 func decodeMark(encoded []byte) *wire.IntentMark {
 	var r wire.Record
 	if len(encoded) == 0 || r.Decode(encoded) != nil {

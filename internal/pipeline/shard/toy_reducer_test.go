@@ -77,7 +77,8 @@ func (c *signalCounter) Decode(p *Partition, d *Decoder) {
 	}
 }
 
-// NewApplier returns the countWorker of one worker goroutine
+// NewApplier returns the countWorker of one worker goroutine, which counts the signals (results and other
+// numbered messages) that the worker receives.
 func (c *signalCounter) NewApplier(w *Worker) Applier { return &countWorker{Worker: w, counter: c} }
 
 // countWorker applies journal entries to the signal counts; it implements Applier

@@ -217,7 +217,7 @@ func (w *Worker) reportCounts() {
 	}
 }
 
-// Definition returns the compiled definition (such as a check) with this id; nil: the id is unknown
+// Definition returns the compiled definition (such as a check) with this id, or nil if the id is unknown.
 func (w *Worker) Definition(id model.DefinitionID) *model.Definition {
 	if c, ok := w.definitions[id]; ok {
 		return c

@@ -149,7 +149,7 @@ func (w *testServer) NodeByName(_, name string) (model.NodeID, bool) {
 	return id, ok
 }
 
-// NodeName returns no name, because the tests create each node under its own name.
+// NodeName returns false: no node of these tests has a name other than the one in its alerts.
 func (w *testServer) NodeName(model.NodeID) (string, string, bool) { return "", "", false }
 
 // NodesMatching returns as many nodes as were created.

@@ -105,7 +105,8 @@ func (l *Limiter) ChargeSender(namespace model.NamespaceID, user string, bytes i
 	return debt
 }
 
-// ChargeVerdict charges a verdict of a node's trigger as a result of the node, which pays for it with its next batch.
+// ChargeVerdict charges a change of a node's trigger (alert rule on values) like one result of the node, which pays
+// for it with its next batch.
 func (l *Limiter) ChargeVerdict(node model.NodeID) {
 	l.buckets(&Node{ID: node})[LoadResults].Refund(-1)
 }
@@ -303,8 +304,8 @@ type Charge [loads]int
 // loadBuckets holds the token buckets of a node or of a namespace, one for each kind of traffic.
 type loadBuckets [loads]TokenBucket
 
-// loadRates holds the rate limits of a node or of a namespace in tokens per second, one for each kind of traffic;
-// zero: no limit.
+// loadRates holds the rate limits of a node or of a namespace in tokens per second, one for each kind of traffic; a
+// rate of zero means no limit.
 type loadRates [loads]float64
 
 // nodeRates returns the rate limits of one node.

@@ -124,7 +124,8 @@ func (r *Runs) Pending() int {
 	return len(r.open)
 }
 
-// Next returns the next answer of a run with the output received since the last call; false: no answer is ready.
+// Next returns the next answer of a run with the output received since the last call, and false if no answer is
+// ready.
 func (r *Runs) Next() (model.RunAnswer, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

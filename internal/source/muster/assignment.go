@@ -112,7 +112,7 @@ func (x *session) sendAssignment(w *core.Scratch) error {
 	return nil
 }
 
-// assignmentDifference returns the message that turns the agent's present assignment, have (nil: unknown), into the
+// assignmentDifference returns the message that turns the agent's present assignment, have (nil if unknown), into the
 // new one, want.
 func assignmentDifference(have, want *directory.Assignment) *wire.Assignment {
 	m := &wire.Assignment{Generation: want.Generation, Hash: want.Hash}

@@ -123,14 +123,14 @@ const (
 	maxNumber  = 1<<numberBits - 1
 )
 
-// encodeAckToken packs the index of a stream, a batch's size in bytes and its last sequence number into the token of
-// a journal append.
+// encodeAckToken packs three numbers into the integer that the journal returns with the commit of an append: the
+// index of the agent's stream, the size of its batch in bytes and the last sequence number.
 func encodeAckToken(slot, size int, last uint64) uint64 {
 	return uint64(slot)<<(numberBits+sizeBits) | uint64((size+63)/64)<<numberBits | last
 }
 
-// decodeAckToken unpacks the index of a stream, a batch's size in bytes and its last sequence number from the token
-// of a journal append.
+// decodeAckToken unpacks the integer that encodeAckToken made and that the journal returned with the commit: the
+// index of the agent's stream, the size of its batch in bytes and the last sequence number.
 func decodeAckToken(t uint64) (slot, size int, last uint64) {
 	return int(t >> (numberBits + sizeBits)), int(t>>numberBits&(1<<sizeBits-1)) * 64, t & maxNumber
 }

@@ -101,7 +101,7 @@ func (w *testServer) mustOpenSession(uid uuid.UUID, held *link.Assignment, chang
 	return a
 }
 
-// openSessionWith opens a session of an agent that already has the assignment held, or has none if held is nil.
+// openSessionWith opens a session of an agent that already has an assignment, or returns the error of a refusal.
 func (w *testServer) openSessionWith(uid uuid.UUID, held *link.Assignment, change func(*link.Config, *wire.Hello)) (*testAgent, error) {
 	a := &testAgent{t: w.t, acks: map[wire.StreamKey]uint64{}}
 	a.changed = sync.NewCond(&a.mu)

@@ -147,7 +147,7 @@ type Rows struct {
 	cancel context.CancelFunc
 }
 
-// Next advances to the next row; false: the previous row was the last. After the last row it does not call the
+// Next advances to the next row, and returns false after the last row. After the last row it does not call the
 // database again.
 func (r *Rows) Next() bool {
 	if r.Rows.Next() {
