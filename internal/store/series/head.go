@@ -25,6 +25,7 @@ type headPartition struct {
 	newest    int64                   // time of the newest value, ms
 	oldest    int64                   // no chunk has an older value, ms
 	lates     int                     // values in late
+	reads     int                     // of files for late values, less one for each value since: at most maxReads
 	counts    Counts                  // since the store was opened
 	unwritten int                     // bytes of full chunks that the last write could not write
 	fault     error                   // why
@@ -133,6 +134,7 @@ func (s *db) Append(id model.Partition, ref *Series, name func() labels.Labels, 
 	}
 	p.newest = max(p.newest, ms)
 	p.counts.Values++
+	p.reads = max(0, p.reads-1)
 	if moved {
 		p.counts.Moved++
 	}
@@ -157,7 +159,7 @@ func (s *db) Insert(id model.Partition, ref *Series, l labels.Labels, ms int64, 
 		p.counts.Doubled++
 		return
 	case late || ms < s.sealed.Load():
-		if _, taken := p.lateIndex(of, ms); taken || (&inOrder{of: of}).has(ms) {
+		if _, taken := p.lateIndex(of, ms); taken || (&inOrder{partition: p, of: of}).has(ms) {
 			p.counts.Doubled++
 			return
 		}
@@ -171,6 +173,7 @@ func (s *db) Insert(id model.Partition, ref *Series, l labels.Labels, ms int64, 
 	}
 	p.newest = max(p.newest, ms)
 	p.counts.Values++
+	p.reads = max(0, p.reads-1)
 }
 
 // find finds or makes the series of a reference; nil: its namespace has too many. Call it with the partition's mutex.
@@ -221,7 +224,7 @@ func (s *db) cut(of *headSeries) {
 func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (moved, ok bool) {
 	list := p.late[of]
 	at, taken := p.lateIndex(of, ms)
-	values := inOrder{of: of}
+	values := inOrder{partition: p, of: of}
 	for shift := 0; taken || values.has(ms); shift++ {
 		if shift == maxShift {
 			return false, false
@@ -240,33 +243,58 @@ func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (moved,
 	return moved, true
 }
 
-// inOrder looks for values in order of a series: a query and a block would take one of two values at a time. It reads the chunks in memory and the
-// newest one in a file, once; older ones would cost a read for each.
+// inOrder looks for values in order of a series: a query and a block would take one of two values at a time.
 type inOrder struct {
-	of    *headSeries
-	read  bool
-	saved chunkRecord // newest in a file
+	partition *headPartition
+	of        *headSeries
+	file      *rangeFile    // that records are of; nil: none was read
+	records   []chunkRecord // of the series, newest first
+	next      int64         // offset of the record before them; 0: there is none
 }
+
+// maxReads bounds the reads of files that late values cause in a partition at once; each value allows one more. So late values cost
+// about one read each at most, whatever a node sends. Beyond it a time counts as free, and a query may return one of two values.
+const maxReads = 4096
 
 // has reports whether the series has a value in order at a time.
 func (x *inOrder) has(ms int64) bool {
-	of, oldest := x.of, int64(math.MaxInt64)
-	if of.open.count > 0 {
-		if oldest = of.openMin; ms >= oldest {
-			return ms <= of.open.last && chunkHas(of.open.bytes(), ms)
-		}
+	of := x.of
+	if of.open.count > 0 && ms >= of.openMin {
+		return ms <= of.open.last && chunkHas(of.open.bytes(), ms)
 	}
 	for _, c := range slices.Backward(of.full) {
-		if oldest = c.min; ms >= oldest {
+		if ms >= c.min {
 			return ms <= c.max && chunkHas(c.data, ms)
 		}
 	}
-	if !x.read && len(of.saved) > 0 {
-		newest := of.saved[len(of.saved)-1]
-		x.saved, _, _ = newest.file.read(newest.offset, firstRead) // a query reports the damage
-		x.read = true
+	for _, t := range slices.Backward(of.saved) {
+		if ms >= t.file.start {
+			return ms < t.file.end && x.inFile(t, ms)
+		}
 	}
-	return x.saved.data != nil && ms >= x.saved.min && ms <= x.saved.max && chunkHas(x.saved.data, ms)
+	return false
+}
+
+// inFile reports whether a range file has a value of the series at a time.
+func (x *inOrder) inFile(t savedTail, ms int64) bool {
+	if x.file != t.file {
+		x.file, x.records, x.next = t.file, nil, t.offset
+	}
+	for n := len(x.records); x.next != 0 && (n == 0 || x.records[n-1].min > ms) && x.partition.reads < maxReads; n++ {
+		x.partition.reads++
+		r, _, err := t.file.read(x.next, firstRead)
+		if err != nil {
+			x.next = 0 // a query reports the damage
+			break
+		}
+		x.records, x.next = append(x.records, r), r.prev
+	}
+	for _, r := range x.records {
+		if ms >= r.min {
+			return ms <= r.max && chunkHas(r.data, ms)
+		}
+	}
+	return false
 }
 
 // chunkHas reports whether a chunk has a value at a time.

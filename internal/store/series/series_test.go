@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -580,6 +581,29 @@ func TestSizeLimit(t *testing.T) {
 	if size > 20<<10 || len(got) < 300 || len(got) == len(points) || !slices.Equal(got, points[len(points)-len(got):]) {
 		t.Errorf("blocks have %d bytes, %d of %d values", size, len(got), len(points))
 	}
+}
+
+// TestLateValuesBesideOldChunks stores a late value at the time of each value in order of two ranges, in a random order, and expects all values:
+// each late one is behind the value whose time it had, and none is lost.
+func TestLateValuesBesideOldChunks(t *testing.T) {
+	const width, count = 300, 900 // s of a range; values
+	dir := t.TempDir()
+	o := Options{LateWindow: 24 * time.Hour, Range: width * time.Second}
+	s := open(t, dir, o)
+	defer func() { testenv.NoError(t, s.Close()) }()
+	var ref Series
+	points := fill(t, s, &ref, 0, count)
+	s = restart(t, s, func() Store { return open(t, dir, o) }).(*db)
+	ref = Series{}
+	wanted := slices.Clone(points)
+	for _, at := range rand.New(rand.NewPCG(1, 2)).Perm(count - 1) {
+		add(t, s, &ref, load, int64(at)*1e9, -1)
+		wanted = append(wanted, point{int64(at)*1000 + 1, -1})
+	}
+	slices.SortFunc(wanted, func(a, b point) int { return cmp.Compare(a.ms, b.ms) })
+	want(t, s, wanted...)
+	s = restart(t, s, func() Store { return open(t, dir, o) }).(*db)
+	want(t, s, wanted...)
 }
 
 // TestLateValueBesideChunkInFile stores a late value at the time of a value in order whose chunk is in the file alone, before and behind a restart.
