@@ -14,7 +14,7 @@ import (
 // templates collects the items (metrics) of the assignment's Templates and appends their values to the spool.
 type templates struct{ wheel *collect.Wheel }
 
-// openWheel creates the Wheel, which collects the items of Templates at their due times
+// openWheel creates the scheduler (Wheel) that collects each item of the Templates when it is due.
 func (t *templates) openWheel(a *Agent, node uuid.UUID) {
 	t.wheel = collect.New(collect.Config{
 		Node: node, Host: a.cfg.Machine.Host, FirstWithin: a.checks.maxFirstDelay(),

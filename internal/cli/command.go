@@ -228,7 +228,7 @@ func (c *commandCall) WriteDocument(value any) error {
 	return c.Screen.WriteDocument(value)
 }
 
-// print prints the list as a table for people, or as a value for programs
+// print prints the list in the format that -o asks for: a table, or JSON, YAML and the like for scripts.
 func (l listOutput[T]) print(c *commandCall) error {
 	if err := sortRows(c.sortBy, l.items); err != nil {
 		return err

@@ -59,7 +59,7 @@ func Compile(d *model.DefinitionRule, values *model.MacroValues) (r *Rule, err e
 	return r, nil
 }
 
-// macrosOf returns the macros of entities in the prototypes and overrides of a rule, ascending.
+// macrosOf returns the discovery macros ({#NAME}) that the prototypes and overrides of a rule use, ascending.
 func macrosOf(d *model.DefinitionRule) (list []string) {
 	add := func(texts ...string) {
 		for _, text := range texts {

@@ -39,8 +39,8 @@ func (j *joinRequest) namespace() string {
 	return cmp.Or(j.token.Namespace, model.DefaultNamespaceName)
 }
 
-// report returns the machine's first agent report, without handlers for its keepalive, which the first session
-// reports
+// report returns the first report of a new agent, without the handlers of its keepalive: the agent sends these in its
+// first session.
 func (j *joinRequest) report() AgentReport {
 	return AgentReport{Facts: j.request.Facts, Labels: j.request.Labels, Groups: sortedGroups(j.request.Groups), Entity: j.request.Entity}
 }

@@ -45,7 +45,7 @@ var classes = [...]struct {
 	Unsupported:     {"unsupported", 501, 12},
 }
 
-// Label returns the class as a word, for metrics and the type of RFC 9457 errors.
+// Label returns the name of an error class, for metrics and for the type of errors of RFC 9457.
 func (c Class) Label() string { return classes[c].label }
 
 // HTTP returns the HTTP status of the API for an error of this class.

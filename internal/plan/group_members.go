@@ -295,7 +295,7 @@ type joinRequest struct {
 	vouched bool
 }
 
-// setJoinRequest adds or removes the join request of a node.
+// setJoinRequest adds a node's request to join the group to those that wait for approval, or removes it.
 func (g *group) setJoinRequest(id uint32, r joinRequest, add bool) {
 	change := func(b **roaring.Bitmap) {
 		switch {

@@ -34,7 +34,7 @@ const (
 	reservedDisk = 512 << 20
 )
 
-// Options has the folder, the machine's facts and the functions of an Extractor.
+// Options has the folder of an Extractor, the facts of the machine, and the functions with which it gets archives.
 type Options struct {
 	Dir   string            // folder of extracted files; created if it does not exist
 	Facts map[string]string // of the server's machine

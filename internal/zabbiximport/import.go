@@ -99,7 +99,7 @@ func Import(files []File, o Options) (*Result, error) {
 	return im.result, nil
 }
 
-// importer collects templates and notes.
+// importer collects the converted Templates, and a note about each part that has no form here.
 type importer struct {
 	Options
 	result    *Result

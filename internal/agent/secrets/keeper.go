@@ -275,7 +275,7 @@ func (k *Keeper) Disconnected() {
 	}
 }
 
-// Reply completes the request that the server's answer belongs to.
+// Reply gives an answer of the server to the caller that waits for it.
 func (k *Keeper) Reply(x *wire.Exchange) {
 	if x.SecretsReply == nil {
 		return

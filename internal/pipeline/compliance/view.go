@@ -237,7 +237,8 @@ func (*complianceApplier) Period(uint32) int64 { return 0 }
 // Expire implements shard.Applier and does nothing.
 func (*complianceApplier) Expire([]uint32) {}
 
-// EndCommit implements shard.Applier: it hands on the entries of history, and waits while too many are not written.
+// EndCommit implements shard.Applier: it passes the entries of history to their writer, and waits while the writer is
+// too far behind.
 func (w *complianceApplier) EndCommit() {
 	w.leaveHistory()
 	if w.view.history != nil {

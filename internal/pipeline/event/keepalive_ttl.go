@@ -228,8 +228,8 @@ type stateKey struct {
 	check model.CheckID
 }
 
-// suppressesState reports whether a tombstone (the record of a removal) of the node or check forbids an event state
-// for a run that ended at this time
+// suppressesState reports whether the node or check was removed after a run that ended at this time, so that its late
+// result must not create the event again.
 func (p *eventPartition) suppressesState(node model.NodeID, check model.CheckID, executed int64) bool {
 	if t, ok := p.Tombstone(node); ok && t.Suppresses(executed) {
 		return true

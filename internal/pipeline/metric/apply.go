@@ -309,7 +309,8 @@ func (w *metricApplier) addVerdict(n uint32, v wire.Verdict) {
 	w.made = true
 }
 
-// Record stores the samples of a record, or removes the recorded verdict from the pending ones
+// Record applies one journal entry: it stores its samples or, if the entry is the new state of a trigger, removes
+// that state from those that wait to be written.
 func (w *metricApplier) Record(r *wire.Record) {
 	if r.Kind == wire.RecordSamples {
 		w.keepSamples(r.Samples)

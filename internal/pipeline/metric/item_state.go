@@ -64,7 +64,7 @@ type triggerState struct {
 	unknown           string           // why the last evaluation has no result; empty: it has one
 }
 
-// unit returns the state of a Template on the node and its index; nil: none, and the index is where to insert it
+// unit returns the node's state of a Template and its index, or nil and the index at which it is to be inserted.
 func (n *nodeState) unit(id model.UnitID) (at int, u *unitState) {
 	at, ok := slices.BinarySearchFunc(n.units, id, func(u *unitState, id model.UnitID) int { return int(int64(u.Unit) - int64(id)) })
 	if ok {

@@ -26,7 +26,7 @@ type Goroutines struct {
 	stacks   stackPool
 }
 
-// NewGoroutines returns an empty Goroutines that accepts new goroutines.
+// NewGoroutines returns a group of goroutines: it accepts them until the source stops, and then waits for their end.
 func NewGoroutines() *Goroutines {
 	l := new(Goroutines)
 	l.Base, l.cancel = context.WithCancel(context.Background())

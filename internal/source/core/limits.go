@@ -340,7 +340,7 @@ func (b *loadBuckets) lastSpend() (at int64) {
 	return at
 }
 
-// Debt holds how long a session must pause before it reads on, and the rate limit that was exceeded.
+// Debt is the time for which a session must pause before it reads on, and the rate limit that it exceeded.
 type Debt struct {
 	Wait   time.Duration
 	scope  string // node or namespace

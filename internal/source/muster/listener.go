@@ -44,7 +44,7 @@ func ListenPeople(l net.Listener, authority *pki.Authority, server *Server, log 
 	return newListener(l, authority, server, log, false)
 }
 
-// newListener returns a TLS listener for browsers and commands and, if agents is set, also for agents.
+// newListener returns a TLS listener for browsers and the command line and, if agents is set, also for agents.
 func newListener(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger, agents bool) *Listener {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)

@@ -187,7 +187,7 @@ type signalRecord struct {
 	frame   []byte
 }
 
-// addSignal appends a result, or a keepalive if result is nil.
+// addSignal appends a check result to the journal record, or a keepalive if result is nil.
 func (r *signalRecord) addSignal(atMs uint64, definition model.DefinitionID, result *wire.Result, proxy directory.ProxyNode) {
 	signal, out := wire.Signal{Kind: wire.SignalKeepalive, AtMs: atMs}, keepaliveKept
 	if result != nil {

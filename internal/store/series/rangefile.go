@@ -127,7 +127,7 @@ func openRangeFile(on disk.FS, dir, name string) (*rangeFile, error) {
 	return f, nil
 }
 
-// appendRangeHeader appends the header of a range file.
+// appendRangeHeader appends the header of a file that holds the values of one time range.
 func appendRangeHeader(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint16(append(b, rangeMagic...), RangeVersion)
 	return append(b, 0, 0, 0, 0, 0, 0)
