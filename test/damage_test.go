@@ -612,7 +612,7 @@ func TestDamageSuite(t *testing.T) {
 }
 
 // lossesInLog are the texts by which the log of a server that starts reports lost states.
-var lossesInLog = []string{"removed an incomplete commit", "snapshot is unusable", "ignored snapshots of another incarnation"}
+var lossesInLog = []string{"removed an incomplete commit", "snapshot is unusable", "ignored snapshots of another incarnation", "is missing in history"}
 
 // surviveDamage starts a server on a damaged folder, repairs the folder if necessary, and compares states, history and
 // items with those before the damage.

@@ -58,7 +58,7 @@ func TestTemplateValuesOpenProblem(t *testing.T) {
 	s.Kill()
 	s.Launch()
 	s.WaitReady(40 * time.Second)
-	s.AwaitOutput("get items", "nosuch.key[x]", "unsupported: unknown key nosuch.key", "net.if.in[lo]", "up (1)", "unsupported: the macro {$IF} has no value here",
+	s.AwaitOutput("get items", "nosuch.key[x]", "unsupported: unknown item key nosuch.key", "net.if.in[lo]", "up (1)", "unsupported: the macro {$IF} has no value here",
 		"no value yet: external senders provide the value", "ups.load", "not collected: SNMP")
 	s.AwaitOutput("get problems", "db1", "linux:machine is up")
 	s.Kill() // the verdict is in the journal, or is computed again from the values

@@ -199,7 +199,7 @@ func TestAgentsWorkThroughSquid(t *testing.T) {
 			a := through(s.NewAgent("port"), right)
 			a.Args = []string{"--server", "muster.test:9"}
 			return a
-		}(), []string{"refuses a tunnel to muster.test:9 (403 Forbidden)", "squid: add the port to SSL_ports"}},
+		}(), []string{"refuses to connect to muster.test:9 (403 Forbidden)", "squid: add the port to SSL_ports"}},
 		{"scheme", func() *harness.Agent {
 			a := through(s.NewAgent("scheme"), nil)
 			a.Environ = []string{"HTTPS_PROXY=http://agent:se%zzcret@" + squid.Address}

@@ -199,7 +199,7 @@ func TestCallbackActsOnWholeMessageGroup(t *testing.T) {
 			p.callBack("acknowledge", group)
 			p.expectAcknowledged("disk", true, all...)
 			p.expectAcknowledged("load", false, "web1")
-			out := p.CLI("get", "problems")
+			out := p.CLI("get", "problems", "-o", "wide")
 			assert(t, strings.Count(out, service.by) == len(all), "get problems names %s so often:\n%s", service.by, out)
 			p.callBack("unacknowledge", group)
 			p.expectAcknowledged("disk", false, all...)

@@ -33,7 +33,7 @@ import (
 func listenOn(address, setting string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, model.Errorf(model.Unavailable, "another program uses the address %s; stop it, or choose another address", address).
+		return nil, model.Errorf(model.Unavailable, "another program uses address %s", address).
 			WithHint("find the program: ss -ltnp 'sport = :%s'; or choose another port: --%s :PORT", address[strings.LastIndexByte(address, ':')+1:], setting)
 	}
 	if errors.Is(err, syscall.EACCES) {

@@ -58,7 +58,7 @@ func newClient(c *connection) *Client {
 // New returns a client of the server in the given context (saved address and login). It does not connect yet.
 func New(c Context) (*Client, error) {
 	if c.Server == "" {
-		return nil, model.Errorf(model.Invalid, "no server is configured; log in: muster login https://HOST").
+		return nil, model.Errorf(model.Invalid, "no server is configured").
 			WithHint("start one: muster up, or log in to one: muster login https://HOST:8443")
 	}
 	server := c.Server
