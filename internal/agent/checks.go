@@ -74,8 +74,8 @@ func (c *checks) openSchedulerAndAssets(node uuid.UUID) (err error) {
 	return err
 }
 
-// maxFirstDelay returns the longest delay before the first run of a new check or item, over which a fleet's first
-// runs are spread.
+// maxFirstDelay returns the longest delay of the first run of a new check or item. Delays spread the first runs of a
+// fleet.
 func (c *checks) maxFirstDelay() time.Duration {
 	return cmp.Or(c.agent.cfg.FirstWithin, 10*time.Second)
 }

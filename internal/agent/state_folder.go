@@ -65,7 +65,7 @@ func loadAssignment(dir string, id *pki.Identity, decode link.DecodeDefinition) 
 	return a, nil
 }
 
-// decodeAssignment decodes the stored assignment, which is a sequence of frames (messages of the protocol).
+// decodeAssignment decodes the stored assignment, a sequence of frames (messages of the protocol).
 func decodeAssignment(data []byte, id *pki.Identity, decode link.DecodeDefinition) (*link.Assignment, error) {
 	var parts wire.PartialAssignment
 	for {

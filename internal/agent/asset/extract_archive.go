@@ -299,7 +299,7 @@ func (x *extraction) makeSymlink(at, target string) error {
 	return memberError(at, x.root.Symlink(filepath.FromSlash(target), at))
 }
 
-// makeHardlink makes a hard link, which is another name of an earlier file in the archive.
+// makeHardlink makes a hard link to an earlier file of the archive.
 func (x *extraction) makeHardlink(at, target string) error {
 	to, err := localPath(target)
 	if err != nil {

@@ -4,6 +4,5 @@ package collect
 
 import "runtime"
 
-// machineName returns the architecture for which the program was built, because only Linux is asked for the
-// machine's.
+// machineName returns the architecture of the program: only Linux reports that of the machine.
 func machineName() (string, error) { return runtime.GOARCH, nil }

@@ -26,7 +26,7 @@ func (m machineFiles) fileSystem() fstest.MapFS {
 	return root
 }
 
-// newMeter returns a Meter that measures the facts of a simulated Linux machine, which has these files and four CPUs.
+// newMeter returns a Meter of a simulated Linux machine with these files and four CPUs.
 func (m machineFiles) newMeter() *Meter {
 	return New(MachineReader{Root: m.fileSystem(), CPUs: 4, OS: "linux", Arch: "amd64"})
 }

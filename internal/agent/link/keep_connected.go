@@ -225,8 +225,7 @@ func (p *Pace) lingerAt(arrival time.Duration) time.Duration {
 	return max(0, p.linger-max(0, arrival-p.until)/wire.BackPressureEasing)
 }
 
-// Due returns the time at which a result must be sent at the latest, from its arrival time and the usual waiting
-// time. A linger that began under back-pressure outlasts the back-pressure, so that the agents of a fleet do not send
+// Due returns the latest time to send a result, from its arrival time and the usual waiting time. A linger that began under back-pressure outlasts the back-pressure, so that the agents of a fleet do not send
 // at the same moment.
 func (p *Pace) Due(arrival, usual time.Duration) time.Duration {
 	due := arrival + p.lingerAt(arrival)

@@ -27,7 +27,7 @@ type packageManager struct {
 	query    []string // its arguments before the name
 	version  func(name, output string) (version string, installed bool)
 
-	// The programs that change packages, of which the first that the machine has is used.
+	// The programs that change packages, in order of preference: a machine uses the first that it has.
 	programs []packageProgram
 }
 

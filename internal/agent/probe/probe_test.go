@@ -387,8 +387,8 @@ func BenchmarkDisk(b *testing.B) {
 	}
 }
 
-// FuzzArgs passes random arguments to every probe, and expects Lint to accept exactly those with which the probe
-// runs.
+// FuzzArgs passes random arguments to every probe. Lint must accept the arguments that the probe accepts, and no
+// others.
 func FuzzArgs(f *testing.F) {
 	for _, value := range []string{"", "10%", "5GiB", "-1", "1e400", "NaN", "~:10", "@1:2", "30s", "true", "a,b,,c", "(", "(?i)x", "{{ .props.x }}", "101%"} {
 		f.Add("warn", value)

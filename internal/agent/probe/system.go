@@ -187,7 +187,7 @@ func runClock(ctx context.Context, env *Env, a argValues, r *report) error {
 	return nil
 }
 
-// AgentCounters has the state and counters of the agent itself, which the probe "agent" reports.
+// AgentCounters has the state and counters of the agent itself, for the probe "agent".
 type AgentCounters struct {
 	Waiting    uint64 // signals that no server has acknowledged
 	SpoolBytes int64  // bytes of the waiting signals

@@ -162,8 +162,8 @@ func (s *Spool) Close() error {
 	return log.Close()
 }
 
-// reportEntry returns an index entry by which the spool reports to the server that it was deleted, or restored from
-// an older copy.
+// reportEntry returns the index entry that reports a deleted spool, or one restored from an older copy, to the
+// server.
 func reportEntry(nowMs int64, why lossReason) indexEntry {
 	return indexEntry{at: wholeSeconds(nowMs), definition: keepaliveDefinition, lossReason: why}
 }
@@ -276,7 +276,7 @@ const (
 	tokenNumber = 1<<56 - 1
 )
 
-// tokenOf returns a number for a signal, which the log passes back when the record of the signal is on disk.
+// tokenOf returns the number of a signal in the log; the log returns it with the sync of the record.
 func (s *Spool) tokenOf(p laneNumber) uint64 {
 	return uint64(p.lane)<<tokenLane | (s.streamState.epoch&0x3f)<<tokenEpoch | p.number
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// runHistory is a store with the runs of a test server, which it writes at the first request. All of them are in partition 0.
+// runHistory is a store with the runs of a test server, all in partition 0. The first request fills it.
 type runHistory struct {
 	server *Server
 	store  *compliancelog.Store

@@ -126,15 +126,15 @@ func removalQuotas(held map[holder]int64, keep int64) map[holder]int64 {
 	}
 	share := fairShare(slices.Collect(maps.Values(sums)), keep)
 	quotas := map[holder]int64{}
+	shares := map[string]int64{} // of a node in a namespace beyond its share
 	for namespace, list := range nodes {
-		if sums[namespace] <= share {
-			continue
+		if sums[namespace] > share {
+			shares[namespace] = fairShare(list, share)
 		}
-		most := fairShare(list, share)
-		for h, bytes := range held {
-			if h.namespace == namespace && bytes > most {
-				quotas[h] = bytes - most
-			}
+	}
+	for h, bytes := range held {
+		if most, beyond := shares[h.namespace]; beyond && bytes > most {
+			quotas[h] = bytes - most
 		}
 	}
 	return quotas
