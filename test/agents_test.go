@@ -13,7 +13,6 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
-	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/version"
 	"github.com/muster-fleet/muster/test/harness"
@@ -266,7 +265,7 @@ func TestChangeReachesAffectedAgents(t *testing.T) {
 	s := harness.StartFleet(t, fleet)
 	var ten []string
 	for i := range 10 {
-		ten = append(ten, simulated.NodeName(i*agents/10))
+		ten = append(ten, harness.NodeName(i*agents/10))
 	}
 	check := func(interval string) {
 		t.Helper()

@@ -75,12 +75,12 @@ func newBulk(t *testing.T) *bulk {
 	t.Logf("seed %d", seed)
 	b.random = rand.New(rand.NewPCG(seed, 7))
 	b.hook = newWebhook(t, 0)
-	fleet := harness.Fleet{Agents: 100, Checks: 30, Interval: 3 * time.Second}
+	fleet := harness.Fleet{Agents: 100, Checks: 30, Interval: 3 * time.Second, Changes: 0.3}
 	b.server = harness.StartFleet(t, fleet, "--snapshot-cycle", "2s")
 	b.api = b.server.API
 	b.server.Apply(fmt.Sprintf(webhookHandlers, b.hook.URL))
 	cfg := b.server.LoadConfig(fleet, 10*time.Minute)
-	cfg.Changes, cfg.Stop = 0.3, b.stop
+	cfg.Stop = b.stop
 	cfg.Before = nil // the agents' ledgers do not contain actions of people
 	b.load = startLoadWith(t, cfg)
 	b.awaitProblems(fleet.Agents * fleet.Checks / 5)

@@ -45,14 +45,10 @@ func segments(t *testing.T, s *harness.Server) (paths []string, contents [][]byt
 func lostNothing(rep *report.Report) bool { return rep.Valid && !rep.Lost() }
 
 // killedAfterLoad sends load to a server and kills it, so that only its journal (no snapshot) has the newest results.
-func killedAfterLoad(t *testing.T, fleet harness.Fleet, span time.Duration, change func(*load.Config), args ...string) (s *harness.Server, states map[harness.StateKey]load.Kept) {
+func killedAfterLoad(t *testing.T, fleet harness.Fleet, span time.Duration, args ...string) (s *harness.Server, states map[harness.StateKey]load.Kept) {
 	t.Helper()
 	s = harness.StartFleet(t, fleet, args...)
-	cfg := s.LoadConfig(fleet, span)
-	if change != nil {
-		change(&cfg)
-	}
-	rep, err := load.Run(t.Context(), cfg)
+	rep, err := load.Run(t.Context(), s.LoadConfig(fleet, span))
 	require(t, err == nil && lostNothing(rep), "load run: %v %+v", err, rep)
 	states = s.FleetStates()
 	s.Kill()
@@ -106,7 +102,7 @@ func countOlderStates(t *testing.T, before, after map[harness.StateKey]load.Kept
 // torn end is cut and counted, and the server starts.
 func TestDamagedJournalStopsStart(t *testing.T) {
 	t.Parallel()
-	s, before := killedAfterLoad(t, harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond}, 3*time.Second, nil)
+	s, before := killedAfterLoad(t, harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond}, 3*time.Second)
 	paths, contents := segments(t, s)
 	last, whole := paths[len(paths)-1], contents[len(paths)-1]
 
@@ -142,7 +138,7 @@ func TestRandomJournalDamageIsReported(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 2))
 	fleet := harness.Fleet{Agents: 5, Checks: 4, Interval: 100 * time.Millisecond}
-	whole, before := killedAfterLoad(t, fleet, 2*time.Second, nil, "--snapshot-cycle", "1s")
+	whole, before := killedAfterLoad(t, fleet, 2*time.Second, "--snapshot-cycle", "1s")
 	for range rounds {
 		s := whole.Clone(t)
 		paths, contents := segments(t, s)
@@ -218,7 +214,7 @@ func newestSnapshots(files []string) (list []string) {
 func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 4, Interval: 200 * time.Millisecond}
-	whole, before := killedAfterLoad(t, fleet, 4*time.Second, nil, "--snapshot-cycle", "1s")
+	whole, before := killedAfterLoad(t, fleet, 4*time.Second, "--snapshot-cycle", "1s")
 	change := func(t *testing.T, path string, change func([]byte) []byte) {
 		t.Helper()
 		data := readFile(t, path)
@@ -283,8 +279,8 @@ func TestUnusableSnapshotsAreReplaced(t *testing.T) {
 // A server without the snapshots that its journal needs refuses to start until the repair command was run.
 func TestLostSnapshotsStopStart(t *testing.T) {
 	t.Parallel()
-	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 100 * time.Millisecond}
-	s, before := killedAfterLoad(t, fleet, 6*time.Second, func(c *load.Config) { c.Output = 20_000 }, "--snapshot-cycle", "1s", "--journal-budget", "64MiB")
+	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 100 * time.Millisecond, OutputBytes: 20_000}
+	s, before := killedAfterLoad(t, fleet, 6*time.Second, "--snapshot-cycle", "1s", "--journal-budget", "64MiB")
 	paths, _ := segments(t, s)
 	require(t, !strings.HasSuffix(paths[0], "/00000000000000000001.log"), "the journal was not cut: nothing is shown")
 	for _, f := range snapshotFiles(t, s) {
@@ -309,8 +305,8 @@ func TestLostSnapshotsStopStart(t *testing.T) {
 // oldest snapshots and the journal, and the repair to print from when on it is complete.
 func TestHistoryIsMadeAgainFromTheRestOfTheJournal(t *testing.T) {
 	t.Parallel()
-	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 400 * time.Millisecond}
-	whole, before := killedAfterLoad(t, fleet, 12*time.Second, func(c *load.Config) { c.Output, c.Changes = 20_000, 0.3 }, "--snapshot-cycle", "3s", "--journal-budget", "64MiB")
+	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 400 * time.Millisecond, OutputBytes: 20_000, Changes: 0.3}
+	whole, before := killedAfterLoad(t, fleet, 12*time.Second, "--snapshot-cycle", "3s", "--journal-budget", "64MiB")
 	paths, _ := segments(t, whole)
 	require(t, !strings.HasSuffix(paths[0], "/00000000000000000001.log"), "the journal was not cut: nothing is shown")
 	type change struct {
@@ -546,15 +542,13 @@ func readItems(t *testing.T, api *client.Client) map[string]v1.ItemState {
 // and history agree; ids that were used are not given again.
 func TestDamageSuite(t *testing.T) {
 	t.Parallel()
-	fleet := harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond}
+	fleet := harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond, Changes: 0.2}
 	killed := harness.StartFleet(t, fleet, "--snapshot-cycle", "1s")
 	killed.Apply(damagedTemplate)
 	agent := killed.StartAgent("db1")
 	killed.AwaitOutput("get problems", "db1", "linux:machine is up")
 	runLoad := func() {
-		cfg := killed.LoadConfig(fleet, 3*time.Second)
-		cfg.Changes = 0.2
-		rep, err := load.Run(t.Context(), cfg)
+		rep, err := load.Run(t.Context(), killed.LoadConfig(fleet, 3*time.Second))
 		require(t, err == nil && lostNothing(rep), "load run: %v %+v", err, rep)
 	}
 	runLoad()
@@ -716,13 +710,11 @@ func compareAPIWithView(t *testing.T, api *client.Client, states map[harness.Sta
 // No notification is sent a second time after the history database or its write-ahead log was cut or deleted.
 func TestCutHistoryTellsNobodyTwice(t *testing.T) {
 	t.Parallel()
-	fleet := harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond}
+	fleet := harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond, Changes: 0.2}
 	whole := harness.StartFleet(t, fleet, "--snapshot-cycle", "1s")
 	hook := newWebhook(t, 0)
 	whole.Apply(fmt.Sprintf(webhookHandlers, hook.URL))
-	cfg := whole.LoadConfig(fleet, 5*time.Second)
-	cfg.Changes = 0.2
-	rep, err := load.Run(t.Context(), cfg)
+	rep, err := load.Run(t.Context(), whole.LoadConfig(fleet, 5*time.Second))
 	require(t, err == nil && lostNothing(rep), "load run: %v %+v", err, rep)
 	awaitDelivered(t, whole.API)
 	whole.Kill()

@@ -58,7 +58,7 @@ func TestKillLosesNoNotification(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 1))
 			args, prepare := c.args(t)
 			s := harness.NewServer(t, append(args, "--snapshot-cycle", "2s")...)
-			fleet := harness.Fleet{Agents: 5, Checks: 4, Interval: 500 * time.Millisecond}
+			fleet := harness.Fleet{Agents: 5, Checks: 4, Interval: 500 * time.Millisecond, Changes: 0.2}
 			s.Prepare(fleet, prepare...)
 			s.Start()
 			api := s.Client()
@@ -66,7 +66,6 @@ func TestKillLosesNoNotification(t *testing.T) {
 			s.Apply(fmt.Sprintf(webhookHandlers, hook.URL))
 
 			cfg := s.LoadConfig(fleet, time.Duration(kills)*4*time.Second)
-			cfg.Changes = 0.2
 			end := startLoadWith(t, cfg)
 			for range kills {
 				s.WaitReady(40 * time.Second)

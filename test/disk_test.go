@@ -17,7 +17,6 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/link"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/load"
-	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -255,11 +254,10 @@ func TestFullJournalSlowsAgents(t *testing.T) {
 				testenv.Root(t)
 				mountSmallDisk(t, s, c.disk)
 			}
-			fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 100 * time.Millisecond}
+			fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 100 * time.Millisecond, OutputBytes: c.output}
 			s.Prepare(fleet)
 			s.Start()
 			cfg := s.LoadConfig(fleet, 6*time.Second)
-			cfg.Output = c.output
 			rep, err := load.Run(t.Context(), cfg)
 			// No result is lost; full spools, and checks that do not run meanwhile, are expected.
 			assert(t, err == nil && lostNothing(rep), "load run: %v, %+v", err, rep)
@@ -340,7 +338,7 @@ func TestJournalIsSyncedBeforeAcknowledgement(t *testing.T) {
 	o := &serialAgent{assigned: make(chan *link.Assignment, 9), acked: make(chan uint64, 9)}
 	key := wire.StreamKey{Stream: 7}
 	hello := &wire.Hello{Session: 1, Streams: []wire.StreamRange{{StreamKey: key, First: 1}}}
-	session := testenv.Value(link.Open(t.Context(), &link.Config{Node: simulated.NodeUID(0, 0)}, s.Plain, hello, nil, o))(t)
+	session := testenv.Value(link.Open(t.Context(), &link.Config{Node: harness.NodeUID(0)}, s.Plain, hello, nil, o))(t)
 	ended := make(chan error, 1)
 	go func() { ended <- session.Read() }()
 	definition := (<-o.assigned).Definitions[0].ID

@@ -87,7 +87,7 @@ func startSubject(t *testing.T, dir string, sc *scenario.Scenario) *subject.Subj
 	t.Helper()
 	return testenv.Value(subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: dir, Flags: []string{"--journal-reserve", "1MiB"},
 		Prepare: func(ctx context.Context, service *intent.Service) error {
-			return simulated.PrepareScenario(ctx, service, sc)
+			return simulated.Prepare(ctx, service, sc)
 		}}))(t)
 }
 

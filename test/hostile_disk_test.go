@@ -122,7 +122,7 @@ func TestNoisyNodeKeepsOthersHistory(t *testing.T) {
 			h := newHostile(t, 2, nil, append(args(t), "--history-budget", "64MiB", "--node-byte-rate", "16MiB")...)
 			api := h.Client()
 			changes := func() (n int) {
-				page := testenv.Value(api.Events.Entries(t.Context(), v1.HistoryQuery{Namespace: simulated.Namespace, Node: simulated.NodeName(0), Limit: 1000}))(t)
+				page := testenv.Value(api.Events.Entries(t.Context(), v1.HistoryQuery{Namespace: simulated.Namespace, Node: harness.NodeName(0), Limit: 1000}))(t)
 				for _, e := range page.Items {
 					if e.Check != model.KeepaliveCheckName {
 						n++
@@ -148,7 +148,7 @@ func TestNoisyNodeKeepsOthersHistory(t *testing.T) {
 			assert(t, h.Metric("muster_history_bytes") <= 72<<20, "history has %.0f bytes", h.Metric("muster_history_bytes"))
 			harness.Until(t, time.Minute, "the noisy node in status", func() (string, bool) {
 				said := h.Try("status")
-				return said.Out, strings.Contains(said.Out, "mostly of node load/"+simulated.NodeName(1))
+				return said.Out, strings.Contains(said.Out, "mostly of node load/"+harness.NodeName(1))
 			})
 		})
 	}

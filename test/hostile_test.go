@@ -51,7 +51,7 @@ func newHostile(t *testing.T, nodes int, prepare func(*harness.Server), args ...
 }
 
 // nodeUID returns the id of the i-th node.
-func nodeUID(i int) uuid.UUID { return simulated.NodeUID(0, i) }
+func nodeUID(i int) uuid.UUID { return harness.NodeUID(i) }
 
 // tls returns the TLS configuration of the i-th node's agent.
 func (h *hostileAgents) tls(i int) *tls.Config {

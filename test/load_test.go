@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -21,66 +20,38 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// TestLoadRun makes a small load run by bench/run.sh and expects a report with all measurements.
+// A run against a prepared server that somebody else started has a report with all measurements.
 func TestLoadRun(t *testing.T) {
 	t.Parallel()
 	s := harness.NewServer(t)
-	s.CLI("load", "prepare", "--data", s.Data, "--agents", "20", "--checks", "5", "--interval", "1s")
+	fleet := harness.Fleet{Agents: 10, Checks: 5, Interval: time.Second}
+	s.Prepare(fleet)
 	s.Start()
-	s.Client() // leaves a session for --pages
 	dir := t.TempDir()
-	out, pid := filepath.Join(dir, "run.json"), filepath.Join(dir, "pid")
+	out, pid := filepath.Join(dir, "tiny"), filepath.Join(dir, "pid")
 	writeFile(t, pid, fmt.Appendln(nil, s.PID()))
-	harness.Run(t, s.Env(), "load", "run", "--server", s.Plain, "--admin", "http://"+s.Admin, "--server-pid", pid,
-		"--agents", "10", "--fleet", "20", "--checks", "5", "--interval", "1s", "--duration", "3s", "--warmup", "1s", "--max-lag", "1h",
-		"--pages", "5", "--goal", "rate=1", "--goal", "page-p99=60000", "--title", "tiny", "--out", out).Expect(0, "nothing lost, nothing twice")
-	rep := testenv.Value(report.Read(out))(t)
+	run := func(duration string, more ...string) harness.Result {
+		file := fleet.WriteScenario(t, "--duration", duration, "--warmup", "1s")
+		return harness.Run(t, s.Env(), append([]string{"load", "run", file, "--server", s.Listen, "--server-plain", s.Plain, "--data", s.Data, "--max-lag", "1h"}, more...)...)
+	}
+	run("3s", "--admin", "http://"+s.Admin, "--server-pid", pid, "--goal", "rate=1", "--title", "tiny", "--out", out).Expect(0, "nothing lost, nothing twice")
+	rep := testenv.Value(report.Read(filepath.Join(out, "run.json")))(t)
 	b := rep.Balance
-	assert(t, b.Sent == b.Acknowledged && b.Sent >= 100+30 && b.Compared == 100 && b.OK(), "ledger %+v", b)
+	assert(t, b.Sent == b.Acknowledged && b.Sent >= 100 && b.Compared == 50 && b.OK(), "ledger %+v", b)
 	assert(t, rep.Disk != nil && rep.Disk.Written != 0 && rep.Disk.Journal != 0 && rep.Calls != nil && rep.Calls.Syncs != 0 && rep.Calls.ResultsPerCommit != 0,
 		"disk %+v, calls %+v", rep.Disk, rep.Calls)
 	if in := rep.Inside; in == nil || in.WireBytes <= 0 || in.JournalBytes <= 0 || in.Allocs <= 0 || in.AllocBytes <= 0 || in.LockWait < 0 || in.Goroutines <= 0 {
 		t.Errorf("inside the server: %+v", in)
 	}
-	for _, p := range rep.Pages {
-		assert(t, p.Failed == "" && p.Requests != 0 && p.Max > 0, "page %+v", p)
-	}
-	assert(t, len(rep.Pages) >= 10 && len(rep.Goals) == 2 && rep.Goals[0].Met && rep.Server.RSS != 0 && rep.AgentBytes != 0,
-		"%d pages, goals %+v, server %+v, loader %.0f B per agent", len(rep.Pages), rep.Goals, rep.Server, rep.AgentBytes)
-	expectJSONMembers(t, out, "schema began version command machine.cpu machine.cores machine.kernel machine.memory plan.agents plan.fleet valid verdict "+
+	assert(t, len(rep.Goals) == 1 && rep.Goals[0].Met && rep.Server.RSS != 0 && rep.AgentBytes != 0,
+		"goals %+v, server %+v, loader %.0f B per agent", rep.Goals, rep.Server, rep.AgentBytes)
+	expectJSONMembers(t, filepath.Join(out, "run.json"), "schema began version command machine.cpu machine.cores machine.kernel machine.memory plan.agents valid verdict "+
 		"balance.sent rate latencyMs.p99 beyondLingerMs.p99 generatorLagMs.p99 signalsPerFrame.mean server.cpuMicrosPerResult calls.framesPerRead disk.bytesPerDay samples")
-	table := harness.Run(t, nil, "load", "table", out)
-	expectTexts(t, table.Out, "## Asked and measured", ": tiny | acknowledged | at least 1.0 results/s |", "| OK |", "10 of 20 × 5", "## Written to disk")
-	missed := harness.Run(t, s.Env(), "load", "run", "--server", s.Plain, "--agents", "2", "--checks", "5", "--interval", "1s", "--duration", "1s",
-		"--warmup", "1ms", "--max-lag", "1h", "--goal", "rate=1000000", "--uncompared")
+	table := harness.Run(t, nil, "load", "table", filepath.Join(out, "run.json"))
+	expectTexts(t, table.Out, "## Asked and measured", ": tiny | acknowledged | at least 1.0 results/s |", "| OK |", "10 × 5", "## Written to disk")
+	missed := run("2s", "--goal", "rate=1000000", "--uncompared", "--out", filepath.Join(dir, "missed"))
 	assert(t, missed.Code != 0 && strings.Contains(missed.Errors, "asked at least 1,000,000 results/s") && strings.Contains(missed.Out, "  not compared: "),
 		"a goal out of reach: code %d\n%s%s", missed.Code, missed.Out, missed.Errors)
-}
-
-// The report of a load run shows the time during which its server was killed and restarted.
-func TestLoadRunAcrossRestart(t *testing.T) {
-	t.Parallel()
-	s := harness.NewServer(t)
-	s.CLI("load", "prepare", "--data", s.Data, "--agents", "10", "--checks", "5", "--interval", "1s")
-	s.Start()
-	dir := t.TempDir()
-	out, asked, again := filepath.Join(dir, "run.json"), filepath.Join(dir, "asked"), filepath.Join(dir, "again")
-	run := harness.Launch(t, s.Env(), "load", "run", "--server", s.Plain, "--admin", "http://"+s.Admin, "--agents", "10", "--checks", "5", "--interval", "1s",
-		"--duration", "5s", "--warmup", "1s", "--max-lag", "1h", "--out", out,
-		"--halfway", fmt.Sprintf("touch %s; until [ -e %s ]; do sleep 0.05; done", asked, again))
-	harness.Until(t, time.Minute, "the run reaches its middle", func() (string, bool) {
-		_, err := os.Stat(asked)
-		return fmt.Sprint(err), err == nil
-	})
-	s.Kill()
-	s.Launch()
-	writeFile(t, again, "")
-	run.AwaitExit(0)
-	rep := testenv.Value(report.Read(out))(t)
-	require(t, len(rep.Outages) != 0 && rep.Balance.Compared == 50, "outages %+v, ledger %+v", rep.Outages, rep.Balance)
-	if o := rep.Outages[0]; !o.Command || o.Serving <= 0 || o.Acked <= 0 || o.Seconds <= 0 {
-		t.Errorf("outage %+v: want the times until it served, acknowledged, and all were back", o)
-	}
 }
 
 // expectJSONMembers fails the test for each of these member paths that is missing in a JSON file.
@@ -100,17 +71,6 @@ func expectJSONMembers(t *testing.T, path, members string) {
 			}
 			at = value
 		}
-	}
-}
-
-// TestFormerScaleVariableIsRefused sets the old environment variable SCALE for the benchmark script, and expects a
-// refusal, because the option --scale has another meaning.
-func TestFormerScaleVariableIsRefused(t *testing.T) {
-	t.Parallel()
-	run := exec.Command("bash", filepath.Join(harness.Root(), "bench", "run.sh"), "rate-1k")
-	run.Env = append(os.Environ(), "SCALE=20", "OUT="+t.TempDir())
-	if out, err := run.CombinedOutput(); err == nil || run.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "SCALE is DIVIDE now") {
-		t.Errorf("%v\n%s", err, out)
 	}
 }
 

@@ -154,7 +154,7 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 	s := harness.NewServer(t)
 	testenv.NoError(t, os.MkdirAll(s.Data, 0o700))
 	testenv.NoError(t, subject.PrepareFolder(t.Context(), filepath.Join(s.Data, "intent.db"), func(ctx context.Context, service *intent.Service) error {
-		return simulated.PrepareScenario(ctx, service, sc)
+		return simulated.Prepare(ctx, service, sc)
 	}))
 	s.Start()
 	api := s.Client()

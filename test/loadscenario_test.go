@@ -169,8 +169,8 @@ func TestLoadScenarioMissedObjective(t *testing.T) {
 	assert(t, rep.Balance.OK() && len(rep.Outages) == 1 && rep.Outages[0].Serving > 0,
 		"ledger %+v, outages %+v", rep.Balance, rep.Outages)
 	for name, args := range map[string][]string{
-		"is what the scenario says":   {file, "--agents", "7"},
-		"is for a scenario":           {"--quick"},
+		"unknown flag --agents":       {file, "--agents", "7"},
+		"which scenario":              {"--quick"},
 		"--scale 0":                   {file, "--scale", "0"},
 		"holds the report of another": {file, "--out", out},
 	} {

@@ -358,12 +358,10 @@ func (x *transcript) clockOff() {
 
 // diskBudget records the messages about a journal that has reached its size limit.
 func (x *transcript) diskBudget() {
-	fleet := harness.Fleet{Agents: 8, Checks: 4, Interval: 100 * time.Millisecond}
+	fleet := harness.Fleet{Agents: 8, Checks: 4, Interval: 100 * time.Millisecond, OutputBytes: 60_000}
 	x.s = harness.StartFleet(x.t, fleet, "--journal-budget", "64MiB")
 	release := holdHistory(x.t, x.s) // history that is behind keeps the journal from being cut
-	cfg := x.s.LoadConfig(fleet, time.Minute)
-	cfg.Output = 60_000
-	playLoad(x.t, cfg)
+	playLoad(x.t, x.s.LoadConfig(fleet, time.Minute))
 	x.t.Cleanup(release)
 	x.logLine("readyz", func() string { why, _ := x.s.Ready(); return why }, "The journal cannot delete segments:")
 	harness.Until(x.t, 60*time.Second, "status names the cause", func() (string, bool) {

@@ -213,8 +213,9 @@ func TestFleetLifecycle(t *testing.T) {
 	s := harness.StartFleet(t, fleet)
 	harness.LogFigure(t, "%d simulated agents with %d checks each, every %s; %d are renamed, %d get another machine, %d are retired", fleet.Agents, fleet.Checks, fleet.Interval, each, each, 2*each)
 
+	members := simulated.Members(fleet.Scenario(0))
 	play := func(cfg load.Config, first, agents int) (begun <-chan struct{}, end chan loadResult, stop func()) {
-		cfg.First, cfg.Agents, cfg.Fleet = first, agents, agents
+		cfg.Members = members[first : first+agents]
 		begun = awaitMeasurement(&cfg)
 		end, stop = playLoad(t, cfg)
 		return begun, end, stop
@@ -224,7 +225,7 @@ func TestFleetLifecycle(t *testing.T) {
 	lasting.Stop = over
 	staying, stayed, _ := play(lasting, 0, stay)
 	ending := s.LoadConfigTLS(fleet, 40*time.Second) // agents with certificates
-	ending.Before, ending.Drain = nil, time.Second
+	ending.Before, ending.Scenario.Phases[1].Drain = nil, model.Duration(time.Second)
 	going, gone, stopGoing := play(ending, stay, 3*each)
 	for _, begun := range []<-chan struct{}{staying, going} {
 		select {
@@ -237,7 +238,7 @@ func TestFleetLifecycle(t *testing.T) {
 	}
 	numbers := map[string]uint64{}
 	for i := range 3 * each {
-		name := simulated.NodeName(stay + i)
+		name := harness.NodeName(stay + i)
 		list, err := s.API.Nodes.States(t.Context(), v1.NodeFilter{Namespace: "load", Name: name, Limit: 1})
 		require(t, err == nil && len(list.Items) == 1, "%s: %+v, %v", name, list, err)
 		numbers[name] = uint64(list.Items[0].ID)
@@ -264,7 +265,7 @@ func TestFleetLifecycle(t *testing.T) {
 	}
 	work("renamed", func() {
 		for i := range each {
-			name := simulated.NodeName(i)
+			name := harness.NodeName(i)
 			if _, err := s.API.Nodes.Rename(t.Context(), "load", name, v1.NodeRename{To: "new-" + name, Message: "moved"}); err != nil {
 				t.Fatal(err)
 			}
@@ -273,7 +274,7 @@ func TestFleetLifecycle(t *testing.T) {
 	ofReplaced := func() (n int) {
 		for place := range s.FleetStates() {
 			for i := range each {
-				if place.Node == numbers[simulated.NodeName(stay+i)] {
+				if place.Node == numbers[harness.NodeName(stay+i)] {
 					n++
 				}
 			}
@@ -283,7 +284,7 @@ func TestFleetLifecycle(t *testing.T) {
 	had := ofReplaced()
 	work("replaced", func() {
 		for i := range each {
-			name := simulated.NodeName(stay + i)
+			name := harness.NodeName(stay + i)
 			made, err := s.API.Nodes.Replace(t.Context(), "load", name, v1.NodeReplace{ExpiresIn: 600, Message: "new disk"})
 			testenv.NoError(t, err)
 			token, err := pki.ParseToken(made.Token)
@@ -300,7 +301,7 @@ func TestFleetLifecycle(t *testing.T) {
 	retire := func(first int) {
 		r := v1.NodeRetire{Message: "scrapped", Yes: true}
 		for i := first; i < first+each; i++ {
-			r.Nodes = append(r.Nodes, v1.NodeRef{Namespace: "load", Name: simulated.NodeName(stay + i)})
+			r.Nodes = append(r.Nodes, v1.NodeRef{Namespace: "load", Name: harness.NodeName(stay + i)})
 		}
 		if _, err := s.API.Nodes.Retire(t.Context(), r); err != nil {
 			t.Fatal(err)
@@ -320,7 +321,7 @@ func TestFleetLifecycle(t *testing.T) {
 		left := 0
 		for place := range s.FleetStates() {
 			for i := each; i < 3*each; i++ {
-				if place.Node == numbers[simulated.NodeName(stay+i)] {
+				if place.Node == numbers[harness.NodeName(stay+i)] {
 					left++
 				}
 			}
@@ -341,6 +342,6 @@ func TestFleetLifecycle(t *testing.T) {
 	if list, err := s.API.Nodes.Tombstones(t.Context(), 1); err != nil || list.All != 3*each {
 		t.Errorf("%d tombstones, %v; want %d of nodes, and %d of machines that were replaced", list.All, err, 2*each, each)
 	}
-	list, err := s.API.Nodes.States(t.Context(), v1.NodeFilter{Namespace: "load", Name: "new-" + simulated.NodeName(0), Limit: 1})
+	list, err := s.API.Nodes.States(t.Context(), v1.NodeFilter{Namespace: "load", Name: "new-" + harness.NodeName(0), Limit: 1})
 	assert(t, err == nil && len(list.Items) == 1 && !list.Items[0].Heard.IsZero(), "under its new name: %+v, %v", list, err)
 }

@@ -31,17 +31,18 @@ func TestSmokeKillUnderLoad(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
-	fleet := harness.Fleet{Agents: 20, Checks: 10, Interval: 200 * time.Millisecond}
+	fleet := harness.Fleet{Agents: 20, Checks: 10, Interval: 200 * time.Millisecond, Changes: 0.1}
 	s := harness.StartFleet(t, fleet, "--snapshot-cycle", "2s")
 	network := harness.NewProxy(t, s.Listen)
 
 	for kills > 0 {
 		// The run lasts as long as the remaining kills need.
-		cfg := s.LoadConfigTLS(fleet, min(30*time.Second, 4*time.Second+time.Duration(kills)*2*time.Second))
-		cfg.Server, cfg.Changes = network.Address, 0.1
+		span := min(30*time.Second, 4*time.Second+time.Duration(kills)*2*time.Second)
+		cfg := s.LoadConfigTLS(fleet, span)
+		cfg.Server = network.Address
 		end := startLoadWith(t, cfg)
 		began := time.Now()
-		for kills > 0 && time.Since(began) < cfg.Duration-3*time.Second {
+		for kills > 0 && time.Since(began) < span-3*time.Second {
 			if random.IntN(4) == 0 {
 				sleep(t.Context(), time.Duration(random.Int64N(int64(400*time.Millisecond)))) // the server may not be ready yet
 			} else {
@@ -215,18 +216,19 @@ func TestServerPauseReportsOnlyDeadNodes(t *testing.T) {
 			t.Parallel()
 			s := harness.NewServer(t, "--keepalive-interval", "1s", "--keepalive-timeout", timeout.String(), "--reconnect-grace", "5s")
 			lasts := harness.OutageDuration(t, 2*timeout, c.long)
-			fleet := harness.Fleet{Agents: living + dead, Checks: 2, Interval: time.Second}
-			s.Prepare(fleet)
+			play := func(agents, groups string) (path string) {
+				return tempFile(t, "fleet.yaml", fmt.Sprintf("scenario: muster.load/v1\nagents: [%s]\nchecks: [{name: load, count: 2, interval: 1s, groups: [%s]}]\nphases: [{steady: 1h}]\n", agents, groups))
+			}
+			mortal := fmt.Sprintf("{name: doomed, count: %d}", dead)
+			s.CLI("load", "prepare", play(fmt.Sprintf("{name: load, count: %d}, %s", living, mortal), "load, doomed"), "--data", s.Data)
 			s.Start()
 			api := s.Client()
-			s.Apply(fmt.Sprintf("{apiVersion: muster/v1, kind: Check, metadata: {name: load-000, namespace: load}, spec: {targets: {groups: [agents]}, command: 'true', interval: 1s, ttl: %s}}", timeout))
+			s.Apply(fmt.Sprintf("{apiVersion: muster/v1, kind: Check, metadata: {name: load-000, namespace: load}, spec: {targets: {groups: [load, doomed]}, command: 'true', interval: 1s, ttl: %s}}", timeout))
 
 			// The last nodes die with their process, without a Goodbye.
-			doomed := harness.Launch(t, s.Env(), "load", "run", "--uncompared", "--server", s.Plain, "--first", fmt.Sprint(living), "--agents", fmt.Sprint(dead),
-				"--checks", "2", "--interval", "1s", "--duration", "1h", "--max-lag", "1h", "--status-changes", "-1")
-			cfg := s.LoadConfig(harness.Fleet{Agents: living, Checks: 2, Interval: time.Second}, lasts+12*time.Second)
-			cfg.Changes = -1
-			end, _ := playLoad(t, cfg)
+			doomed := harness.Launch(t, s.Env(), "load", "run", play(mortal, "doomed"), "--uncompared", "--server", s.Listen, "--server-plain", s.Plain, "--data", s.Data,
+				"--max-lag", "1h", "--out", t.TempDir()+"/out")
+			end, _ := playLoad(t, s.LoadConfig(harness.Fleet{Agents: living, Checks: 2, Interval: time.Second, Changes: -1}, lasts+12*time.Second))
 			awaitEqual(t, "all nodes have results", 2*(living+dead), func() int { return len(s.FleetStates()) })
 
 			back := c.away(s)
@@ -252,32 +254,28 @@ func TestServerPauseReportsOnlyDeadNodes(t *testing.T) {
 				return fmt.Sprintf("%d of %d", len(opened.Items), dead), len(opened.Items) == dead
 			})
 			for node, e := range keepaliveEvents(t, api) {
-				var number int
-				if _, err := fmt.Sscanf(node, "load-%d", &number); err != nil {
-					continue
-				}
-				assert(t, number >= living || e.Status == model.OK && e.StateChanges == 0,
+				assert(t, !strings.HasPrefix(node, "load-") || e.Status == model.OK && e.StateChanges == 0,
 					"the living %s was reported: %+v", node, e)
-				assert(t, number < living || e.Status != model.OK && e.StateChanges <= 1,
+				assert(t, !strings.HasPrefix(node, "doomed-") || e.Status != model.OK && e.StateChanges <= 1,
 					"the dead %s: want one change, got %+v", node, e)
 			}
 			var first time.Time // time of the first report of a dead node
 			for i := range living + dead {
-				want := 0
+				want, node := 0, harness.NodeName(i)
 				if i >= living {
-					want = 1
+					want, node = 1, simulated.MemberName("doomed", i-living)
 				}
-				entries := eventChanges(t, api, "load", simulated.NodeName(i), model.KeepaliveCheckName)
+				entries := eventChanges(t, api, "load", node, model.KeepaliveCheckName)
 				assert(t, len(entries) == want,
-					"history of %s's keepalive: %+v, want %d entries", simulated.NodeName(i), entries, want)
+					"history of %s's keepalive: %+v, want %d entries", node, entries, want)
 				for _, e := range entries {
 					if first.IsZero() || e.At.Before(first) {
 						first = e.At
 					}
 				}
-				for _, e := range eventChanges(t, api, "load", simulated.NodeName(i), "load-000") {
+				for _, e := range eventChanges(t, api, "load", node, "load-000") {
 					if e.Expired { // only keepalives of dead nodes may have expired
-						t.Errorf("a check of %s is reported: %+v", simulated.NodeName(i), e)
+						t.Errorf("a check of %s is reported: %+v", node, e)
 					}
 				}
 			}

@@ -44,14 +44,13 @@ func TestStallingStoreDelaysNoAcknowledgement(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			s, prepare, freeze := c.make(t)
-			fleet := harness.Fleet{Agents: 20, Checks: 10, Interval: 250 * time.Millisecond}
+			fleet := harness.Fleet{Agents: 20, Checks: 10, Interval: 250 * time.Millisecond, Changes: c.changes}
 			s.Prepare(fleet, prepare...)
 			s.Start()
 			api := s.Client()
 			play := func(span time.Duration) *report.Report {
 				t.Helper()
 				cfg := s.LoadConfig(fleet, span)
-				cfg.Changes = c.changes
 				rep, err := load.Run(t.Context(), cfg)
 				require(t, err == nil && rep.OK(), "load run: %v, %+v", err, rep)
 				return rep
@@ -208,11 +207,10 @@ func compareChangesWithHistory(t *testing.T, api *client.Client, least int) {
 func TestHistoryCatchesUpAfterFullJournal(t *testing.T) {
 	skipIfShort(t, "fills a journal")
 	t.Parallel()
-	fleet := harness.Fleet{Agents: 8, Checks: 4, Interval: 100 * time.Millisecond}
+	fleet := harness.Fleet{Agents: 8, Checks: 4, Interval: 100 * time.Millisecond, OutputBytes: 60_000, Changes: 0.5}
 	s := harness.StartFleet(t, fleet, "--journal-budget", "64MiB", "--snapshot-cycle", "2s", "--queues", "reactions=1048576")
 	release := holdHistory(t, s)
 	cfg := s.LoadConfig(fleet, 8*time.Second)
-	cfg.Output, cfg.Changes = 60_000, 0.5
 	ended, _ := playLoad(t, cfg)
 	harness.Until(t, 60*time.Second, "readyz names what keeps the journal from being cut", func() (string, bool) {
 		why, _ := s.Ready()

@@ -48,7 +48,7 @@ func (l *breaches) copyTo(b *report.Balance) {
 // many results each state held when the run began. The agents must be at rest. Where the view
 // cannot be read, the sums are there beside the error.
 func (r *run) balance(ctx context.Context, before baseline) (*report.Balance, error) {
-	all := append(slices.Clip(r.fleet), r.theirs...)
+	all := append(slices.Clip(r.agents), r.theirs...)
 	b := r.sums(all)
 	if r.cfg.Before == nil {
 		return b, nil

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/outputs"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -36,7 +37,7 @@ func BenchmarkGenerate(b *testing.B) {
 // frame, but for the session: timetable, output, frame, acknowledgement, ledger, tally.
 func BenchmarkFrame(b *testing.B) {
 	const agents, checks, perFrame = 2000, 40, 5
-	cfg, err := Config{Server: "x:1", Agents: agents, Checks: checks, PerFrame: perFrame, Changes: -1}.withDefaults()
+	cfg, err := Config{Server: "x:1", Scenario: scenario.Uniform{Agents: agents, Checks: checks, PerFrame: perFrame}.Scenario()}.withDefaults()
 	if err != nil {
 		b.Fatal(err)
 	}

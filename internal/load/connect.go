@@ -3,7 +3,6 @@ package load
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"time"
@@ -53,24 +52,19 @@ func (r *run) whyNot() error {
 			}
 		}
 		return model.Errorf(model.Unavailable, "%d of %d agents have a session; the others: %s", welcomed, len(r.agents), reason).
-			WithHint("%s", r.howPrepared())
+			WithHint(howPrepared)
 	}
 	for _, x := range r.classes {
 		if x.fewest < len(x.checks) {
 			return model.Errorf(model.Invalid, "%d of %d agents hold their checks; of class %s an assignment with %d of %d was seen",
-				r.ready.Load(), len(r.agents), x.spec.Name, max(0, x.fewest), len(x.checks)).WithHint("%s", r.howPrepared())
+				r.ready.Load(), len(r.agents), x.spec.Name, max(0, x.fewest), len(x.checks)).WithHint(howPrepared)
 		}
 	}
 	return model.Errorf(model.Unavailable, "%d of %d agents hold their checks", r.ready.Load(), len(r.agents))
 }
 
 // howPrepared is what to type.
-func (r *run) howPrepared() string {
-	if r.cfg.isShort {
-		return fmt.Sprintf("muster load prepare --agents %d --checks %d", r.cfg.Fleet, r.cfg.Checks)
-	}
-	return "leave --server out: the run then has a server of its own"
-}
+const howPrepared = "muster load prepare with the same scenario and seed, with the server stopped; or leave --server out: the run then has a server of its own"
 
 // ramp is how long agents take to connect, one after the other.
 func (r *run) ramp() time.Duration {

@@ -16,9 +16,9 @@
 // machine before), usage (what server and loaders used), people (who works through the API),
 // streamed (the lines of a stream), report (what a run shows). The run itself is here:
 //
-//	the run          run.go from top to bottom; config.go what is asked, short.go by flat flags,
+//	the run          run.go from top to bottom; config.go what is asked,
 //	                 preflight.go may it begin; populate.go and class.go who plays, planhash.go
-//	                 the plan as a number, rounds.go fleets that come by, connect.go sessions at
+//	                 the plan as a number, crew.go sessions of all, connect.go sessions at
 //	                 first, drain.go sessions at last, stop.go a run that somebody ends
 //	the timetable    score.go, tempo.go that of a pipeline, sender.go who plays it, recorded.go
 //	                 a recorded stream, lingering.go frames that wait for company
@@ -38,16 +38,16 @@
 //	what it comes to watch.go, sample.go by the second, edges.go where parts meet, step.go by the
 //	                 step, phases.go and judgephase.go by the phase, waits.go who waits beside the results,
 //	                 roundrobinjudge.go by the turn, figures.go and reporting.go of it all
-//	beside it        operators.go people, command.go commands of whoever wrote the run
+//	beside it        operators.go people, command.go commands of the scenario
 //	several loaders  part.go who plays whom, others.go what they say to each other, handover.go
 //	                 what they hand over, merge.go the one that leads, follow.go the others
-//	other targets    stage.go a stage of a server; target.go other systems: driven.go those that
+//	other targets    target.go other systems: driven.go those that
 //	                 are told results, targetrun.go those that ask, and have a run of their own
 //
 // Goroutines: one reader per agent (reconnecting by itself), a few senders that share the
 // agents out between them, one housekeeper, one that watches (watch.go) and one beside it
-// that reads the server's metrics, one that plays faults and churn (faultscript.go), one that
-// asks for pages, people, an HTTP server and a watch that hear alerts (alerts.go). Locks, in
+// that reads the server's metrics, one that plays faults and churn (faultscript.go),
+// people, an HTTP server and a watch that hear alerts (alerts.go). Locks, in
 // order: reform, faultScript, alarms, agent, then book, breaches, witness, telling or the lines
 // of a stream, then besides. Bounded: the agents' spools (Config.Spool), and who waits
 // for an answer. What is kept of all that came is not: some hundred bytes for each message, by its
@@ -55,5 +55,5 @@
 // each line of a stream; a byte for each interval of a check in turn.
 //
 // Start reading at run.go, then sender.go, agent.go and spool.go. Servers that lie to the ledger
-// are in spine's tests.
+// are in brokenservers_test.go.
 package load

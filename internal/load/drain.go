@@ -11,7 +11,7 @@ import (
 
 // drain waits for the last acknowledgements.
 func (r *run) drain(ctx context.Context) {
-	deadline := time.Now().Add(r.cfg.Drain)
+	deadline := time.Now().Add(r.cfg.drain())
 	for time.Now().Before(deadline) && ctx.Err() == nil {
 		left := 0
 		for _, a := range r.agents {
@@ -34,7 +34,7 @@ const endWithin = 2 * time.Minute
 
 // ending is a context for one of them.
 func (c *Config) ending(ctx context.Context) (context.Context, context.CancelFunc) {
-	limit := c.Drain + endWithin
+	limit := c.drain() + endWithin
 	return context.WithTimeoutCause(ctx, limit, model.Errorf(model.Unavailable, "that was not over after %s", limit))
 }
 

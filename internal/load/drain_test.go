@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -21,7 +22,7 @@ func TestStatesThatCannotBeRead(t *testing.T) {
 		"hangs":   {func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }, "that was not over after "},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rep := play(t, Config{Agents: 20, Interval: time.Second, Duration: 5 * time.Second}, &ideal{look: c.look})
+			rep := play(t, scenario.Uniform{Agents: 20, Interval: time.Second, Steady: 5 * time.Second}, &ideal{look: c.look})
 			said := strings.Join(rep.Verdict, "; ")
 			if rep.OK() || rep.Lost() || !rep.Valid || len(rep.Failed()) != 1 || !strings.HasPrefix(said, "what the server holds could not be read, and is not compared: "+c.says) {
 				t.Errorf("%q; %q", rep.Failed(), said)
@@ -35,8 +36,8 @@ func TestStatesThatCannotBeRead(t *testing.T) {
 
 // How a server ended by itself is said, with what it never answered.
 func TestAServerThatFell(t *testing.T) {
-	rep := play(t, Config{Agents: 5, Interval: time.Second, Duration: 5 * time.Second, Fell: func() string { return "signal: killed" }},
-		&ideal{fault: func(number uint64, _ *wire.Signal) fault {
+	rep := playOn(t, Config{Scenario: scenario.Uniform{Agents: 5, Checks: 4, Interval: time.Second, Steady: 5 * time.Second}.Scenario(), Fell: func() string { return "signal: killed" }},
+		&ideal{checks: 4, fault: func(number uint64, _ *wire.Signal) fault {
 			if number > 3 {
 				return mute
 			}

@@ -65,9 +65,9 @@ func (r *run) choose(index int, p *scenario.Pick, of func(c *class) bool) []int 
 	return all[:n]
 }
 
-// among are the members that have sessions in this round, of some classes.
+// among are the members of some classes.
 func (r *run) among(wanted func(c *class) bool) (list []int) {
-	for m := r.cfg.Fleet - r.cfg.Agents; m < len(r.cfg.Members); m++ {
+	for m := range r.cfg.Members {
 		if wanted(r.classes[r.cfg.Members[m].Class]) {
 			list = append(list, m)
 		}

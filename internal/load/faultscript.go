@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/report"
-	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
@@ -19,7 +18,7 @@ type faultScript struct {
 	beside sync.WaitGroup
 
 	mu      sync.Mutex
-	strikes []*strike // of the scenario's faults, in its order, then the short form's command
+	strikes []*strike // of the scenario's faults, in its order
 }
 
 // cue is one act of a script.
@@ -86,9 +85,6 @@ func (s *faultScript) cues() (list []cue) {
 		if x.fault.For > 0 {
 			list = append(list, cue{at + int64(x.fault.For), func(ctx context.Context) { s.undo(ctx, x) }})
 		}
-	}
-	if r.cfg.Halfway != nil {
-		list = append(list, cue{zero + int64(r.cfg.Duration/2), s.halfway})
 	}
 	slices.SortStableFunc(list, func(a, b cue) int { return cmp.Compare(a.at, b.at) })
 	return list
@@ -187,16 +183,6 @@ func (s *faultScript) act(x *strike, do func() error) {
 func (s *faultScript) takeAway() {
 	s.run.usage() // what the server used until then ends with it
 	s.run.trouble.commanded(s.run)
-}
-
-// halfway is the short form's command in the middle.
-func (s *faultScript) halfway(ctx context.Context) {
-	s.takeAway()
-	x := &strike{fault: scenario.Fault{Run: "halfway"}, index: -1, at: s.run.now()}
-	s.mu.Lock()
-	s.strikes = append(s.strikes, x)
-	s.mu.Unlock()
-	s.act(x, func() error { return s.run.cfg.Halfway(ctx) })
 }
 
 // look notes when all that a strike took away is back.

@@ -34,7 +34,7 @@ func (rep *reporting) connected(r *run, idle usage.SoFar) {
 	if ready.Server.Same(idle.Server) {
 		rep.ConnectCPU = (ready.Server.CPU - idle.Server.CPU).Seconds()
 		// A server that had much to give back shrinks while few agents come: that says nothing of them.
-		rep.SessionBytes = max(0, float64(ready.Server.RSS-idle.Server.RSS)/float64(r.cfg.Agents))
+		rep.SessionBytes = max(0, float64(ready.Server.RSS-idle.Server.RSS)/float64(len(r.agents)))
 	}
 }
 

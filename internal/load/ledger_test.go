@@ -3,6 +3,7 @@ package load
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -12,7 +13,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/load/report"
-	"github.com/muster-fleet/muster/internal/load/simulated"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
@@ -282,7 +283,7 @@ func (s *modelServer) Each(_ context.Context, fn func(Kept) error) error {
 func script(t *testing.T, seed uint64, mutant string) (*report.Balance, *modelServer) {
 	t.Helper()
 	s := &modelServer{rng: rand.New(rand.NewPCG(seed, 7)), mutant: mutant, tainted: map[*Kept]bool{}}
-	cfg, err := Config{Server: "127.0.0.1:1", Agents: modelAgents, Checks: modelChecks, Before: s, Spool: 2000, Changes: 0.3}.withDefaults()
+	cfg, err := Config{Server: "127.0.0.1:1", Scenario: scenario.Uniform{Agents: modelAgents, Checks: modelChecks, Changes: 0.3}.Scenario(), Before: s, Spool: 2000}.withDefaults()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,7 +295,7 @@ func script(t *testing.T, seed uint64, mutant string) (*report.Balance, *modelSe
 	r.deal(0)
 	held := &link.Assignment{}
 	for c := range modelChecks {
-		held.Definitions = append(held.Definitions, (&model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(50 + c), Unit: model.CheckID(10 + c), Name: simulated.CheckName(c)}}).Seal())
+		held.Definitions = append(held.Definitions, (&model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(50 + c), Unit: model.CheckID(10 + c), Name: fmt.Sprintf("load-%03d", c)}}).Seal())
 	}
 	for i, a := range r.agents {
 		a.node = model.NodeID(100 + i)
@@ -435,10 +436,10 @@ func BenchmarkBalance(b *testing.B) {
 		return m.HeapAlloc
 	}
 	for i := range agents {
-		r.fleet = append(r.fleet, &agent{run: r, set: set, node: model.NodeID(2000 + i), stream: 7})
+		r.agents = append(r.agents, &agent{run: r, set: set, node: model.NodeID(2000 + i), stream: 7})
 	}
 	before := heap()
-	for _, a := range r.fleet {
+	for _, a := range r.agents {
 		a.ledger.states = make([]entry, checks)
 		for c := range a.ledger.states {
 			a.ledger.states[c] = entry{results: 3, number: 300, digest: 9, order: 5}

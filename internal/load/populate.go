@@ -27,7 +27,7 @@ func (r *run) populate() error {
 			continue
 		}
 		a := &agent{run: r, class: class, index: m.Number, base: base, uid: m.UID, name: m.Name, stream: wire.StreamID(rand.Uint64() | 1)}
-		c := link.Config{Node: m.UID, Dial: dialers[len(r.fleet)%len(dialers)], Definition: r.definition, BootMs: r.boot, Log: r.cfg.Log, Shared: shared}
+		c := link.Config{Node: m.UID, Dial: dialers[len(r.agents)%len(dialers)], Definition: r.definition, BootMs: r.boot, Log: r.cfg.Log, Shared: shared}
 		if class.tls != nil {
 			var err error
 			if c.TLS, err = class.tls(m.UID); err != nil {
@@ -35,7 +35,7 @@ func (r *run) populate() error {
 			}
 		}
 		a.cfg = c.Complete()
-		r.fleet, r.seats[i] = append(r.fleet, a), a
+		r.agents, r.seats[i] = append(r.agents, a), a
 	}
 	return nil
 }

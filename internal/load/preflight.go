@@ -24,10 +24,6 @@ func Preflight(c Config) (warnings []string, err error) {
 
 // before is what is asked of a machine before the run begins.
 func (c Config) before() preflight.Run {
-	r := preflight.Run{Scenario: c.Scenario, Servers: cmp.Or(c.Server, c.ServerTLS), Sources: c.Sources, Loaders: c.Part.Of, Here: c.Part.Here,
+	return preflight.Run{Scenario: c.Scenario, Servers: cmp.Or(c.Server, c.ServerTLS), Sources: c.Sources, Loaders: c.Part.Of, Here: c.Part.Here,
 		InProcess: c.Driven != nil, OwnServer: c.Control != nil, Data: c.Data}
-	if c.isShort {
-		r.Nodes, r.Checks = c.Fleet, c.Checks
-	}
-	return r
 }

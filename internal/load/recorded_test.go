@@ -157,7 +157,7 @@ func TestATapeIsPlayed(t *testing.T) {
 					}
 				}
 			}
-			if len(told) != 4*h.Nodes || r.fleet[len(r.fleet)-1].base == 0 {
+			if len(told) != 4*h.Nodes || r.agents[len(r.agents)-1].base == 0 {
 				t.Errorf("%d agents of %d", len(told), 4*h.Nodes)
 			}
 			if before != nil && fmt.Sprint(before) != fmt.Sprint(lines) {

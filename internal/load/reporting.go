@@ -28,11 +28,7 @@ func newReport(c Config) *reporting {
 	r := &report.Report{Schema: report.Schema, Began: time.Now().UTC(), Command: os.Args, Machine: usage.Machine()}
 	v := version.Get()
 	r.Version, r.Commit, r.Dirty = v.Version, v.Commit, v.Dirty
-	r.Plan = report.Plan{Agents: c.Agents, Fleet: c.Fleet, Checks: c.Checks, Interval: c.Interval.Seconds(), Offered: c.Rate, PerFrame: c.PerFrame,
-		Linger: ms(c.Linger), Output: c.Output, Changes: c.Changes, Duration: c.Duration.Seconds(), TLS: c.anyTLS(), Storm: c.Storm, Seed: c.Seed, MaxLag: ms(c.MaxLag)}
-	if !c.isShort {
-		r.Scenario = c.Scenario
-	}
+	r.Plan, r.Scenario = c.plan(), c.Scenario
 	if c.Driven != nil {
 		r.Targeted, r.Plan.TLS = &report.Targeted{Name: c.Driven.Name(), Version: c.version, Driven: true}, c.Driven.Secured()
 	}

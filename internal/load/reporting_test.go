@@ -65,7 +65,7 @@ func TestAGeneratorThatStumbled(t *testing.T) {
 // A run that was allowed to be late is valid, and says so wherever its figures are shown.
 func TestAllowedToBeLate(t *testing.T) {
 	for lag, labels := range map[time.Duration]int{0: 0, 50 * time.Millisecond: 0, 1500 * time.Millisecond: 1} {
-		c, err := Config{Server: "127.0.0.1:1", MaxLag: lag}.withDefaults()
+		c, err := Config{Server: "127.0.0.1:1", Scenario: scenario.Uniform{}.Scenario(), MaxLag: lag}.withDefaults()
 		if err != nil {
 			t.Fatal(err)
 		}

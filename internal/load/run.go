@@ -29,9 +29,8 @@ type run struct {
 	bootID  string
 	classes []*class
 	states  uint64   // of the whole fleet
-	fleet   []*agent // all that this process plays
+	agents  []*agent // all that this process plays
 	seats   []*agent // by member of the fleet; nil: another loader plays it
-	agents  []*agent // those that have sessions in this round
 	senders []*sender
 	deals   uint64                    // of timetables
 	steps   bool                      // the score may change while it is played
@@ -47,8 +46,8 @@ type run struct {
 	connected atomic.Int64  // sessions now
 	accounted atomic.Int64  // agents that have a session, or whose session the scenario ended
 	welcomes  atomic.Int64  // sessions ever
-	first     atomic.Int64  // agents of this round welcomed at least once
-	ready     atomic.Int64  // agents of this round that hold all their checks
+	first     atomic.Int64  // agents welcomed at least once
+	ready     atomic.Int64  // agents that hold all their checks
 	slowed    atomic.Int64  // times that an agent became slow
 	traffic   traffic
 	lostAt    atomic.Int64  // when the present outage began, ns; zero: there is none, or it has its first acknowledgement
@@ -59,8 +58,7 @@ type run struct {
 	trouble   outages
 	script    *faultScript                   // what goes wrong while the timetable is played; nil: it is not
 	stopped   atomic.Pointer[report.Stopped] // nil: it was not, so far
-	askNoMore context.CancelFunc             // ends what is asked beside the timetable
-	opened    int64                          // when the agents of this round began to connect, ns
+	opened    int64                          // when the agents began to connect, ns
 	server    usage.Odometer
 	beside    besides
 	drained   int64     // when nothing was on its way any more, ns
@@ -121,7 +119,7 @@ func newRun(cfg Config) (*run, error) {
 	var links *drivenLinks
 	if cfg.Driven != nil {
 		system := newDriving(cfg.Driven, cfg.Scenario, cfg.Members)
-		cfg.Before, links = system, newDrivenLinks(system, cfg.Agents)
+		cfg.Before, links = system, newDrivenLinks(system, len(cfg.Members))
 	}
 	classes, err := newClasses(&cfg)
 	if err != nil {
@@ -148,7 +146,6 @@ func newRun(cfg Config) (*run, error) {
 	if err := r.populate(); err != nil {
 		return nil, err
 	}
-	r.agents = r.fleet[len(r.fleet)-cfg.Part.share(cfg.Agents):]
 	r.reform = r.newReform()
 	return r, nil
 }
@@ -230,9 +227,6 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 		return nil, err
 	}
 	idle := r.usage()
-	if err := r.rounds(ctx, rep, idle); err != nil {
-		return nil, err
-	}
 	var watching sync.WaitGroup
 	live, stop := context.WithCancel(ctx)
 	defer watching.Wait()
@@ -260,15 +254,7 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 	}
 	r.alarms.begin(ctx)
 	rep.connected(r, idle)
-	if r.cfg.Fleet > r.cfg.Agents {
-		if err := r.fill(ctx); err != nil {
-			return nil, err
-		}
-	}
 
-	asking, askNoMore := context.WithCancel(ctx)
-	defer askNoMore()
-	r.askNoMore = askNoMore
 	if r.cfg.Begun != nil {
 		r.cfg.Begun()
 	}
@@ -277,9 +263,6 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 		return nil, err
 	}
 	defer p.closeHouse()
-	if zero := time.Duration(r.present().zero()); r.cfg.Pages != nil {
-		p.playing.Go(func() { rep.Pages = r.cfg.Pages.Ask(asking, r.until(zero), r.until(zero+r.cfg.Duration)) })
-	}
 	meanwhile := r.meanwhile(ctx, rep)
 	p.playing.Wait()
 	if r.cfg.Played != nil {
@@ -319,10 +302,8 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 	}
 	r.told(rep)
 	rep.Turns = r.turned(p.script)
-	rep.Faults, rep.Unsaved.Halfway = p.script.struck()
-	if rep.Stopped = r.stopped.Load(); rep.Stopped != nil {
-		rep.Pages = nil // cut off in the middle of being asked for
-	}
+	rep.Faults, rep.Unsaved.Fault = p.script.struck()
+	rep.Stopped = r.stopped.Load()
 	w.finish()
 	return rep.Report, nil
 }

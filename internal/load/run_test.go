@@ -282,11 +282,10 @@ func (s *ideal) Each(ctx context.Context, fn func(Kept) error) error {
 }
 
 // play runs the whole against an ideal server, on the bubble's clock.
-func play(t *testing.T, cfg Config, srv *ideal) *report.Report {
+func play(t *testing.T, u scenario.Uniform, srv *ideal) *report.Report {
 	t.Helper()
-	srv.checks = max(srv.checks, 4)
-	cfg.Checks = srv.checks
-	return playOn(t, cfg, srv)
+	u.Checks = cmp.Or(u.Checks, 4)
+	return playOn(t, Config{Scenario: u.Scenario()}, srv)
 }
 
 func playOn(t *testing.T, cfg Config, srv *ideal) *report.Report {
@@ -314,7 +313,7 @@ func playOn(t *testing.T, cfg Config, srv *ideal) *report.Report {
 
 func TestRunIsBalanced(t *testing.T) {
 	srv := &ideal{}
-	rep := play(t, Config{Agents: 20, Interval: time.Second, Duration: 10 * time.Second, Warmup: time.Second}, srv)
+	rep := play(t, scenario.Uniform{Agents: 20, Interval: time.Second, Steady: 10 * time.Second, Warmup: time.Second}, srv)
 	if !rep.OK() || len(rep.Verdict) > 0 {
 		t.Fatalf("not balanced: %v\n%s", rep.Verdict, rep.Text())
 	}
@@ -337,7 +336,7 @@ func TestRunIsBalanced(t *testing.T) {
 }
 
 func TestPerFrame(t *testing.T) {
-	rep := play(t, Config{Agents: 3, Rate: 300, PerFrame: 8, Changes: -1, Duration: 10 * time.Second}, &ideal{checks: 40})
+	rep := play(t, scenario.Uniform{Agents: 3, Rate: 300, Checks: 40, PerFrame: 8, Steady: 10 * time.Second}, &ideal{})
 	if !rep.OK() || rep.Batch.P50 != 8 || rep.Batch.Max != 8 {
 		t.Errorf("batches %+v, verdict %v", rep.Batch, rep.Verdict)
 	}
@@ -345,7 +344,9 @@ func TestPerFrame(t *testing.T) {
 
 func TestStormLosesNothing(t *testing.T) {
 	srv := &ideal{}
-	rep := play(t, Config{Agents: 50, Interval: time.Second, Duration: 10 * time.Second, Storm: true, Parallel: 10}, srv)
+	sc := scenario.Uniform{Agents: 50, Checks: 4, Interval: time.Second, Steady: 10 * time.Second}.Scenario()
+	sc.Faults = []scenario.Fault{{At: sec(5), Cut: &scenario.Pick{}}}
+	rep := playOn(t, Config{Scenario: sc, Parallel: 10}, srv)
 	if !rep.OK() || len(rep.Outages) != 1 {
 		t.Fatalf("verdict %v, outages %+v", rep.Verdict, rep.Outages)
 	}
@@ -357,13 +358,27 @@ func TestStormLosesNothing(t *testing.T) {
 	}
 }
 
+// killer is the control of an ideal server that is away for five seconds once it is killed.
+type killer struct {
+	noControl
+	srv    *ideal
+	failed error
+}
+
+func (k killer) Kill(context.Context) error {
+	if k.failed == nil {
+		k.srv.kill(5 * time.Second)
+	}
+	return k.failed
+}
+
 // The server dies in the middle and comes back after five seconds: the outage is timed
 // from the command, and nothing is lost or sent twice to be kept.
 func TestServerDiesHalfway(t *testing.T) {
 	srv := &ideal{}
-	cfg := Config{Agents: 50, Interval: time.Second, Duration: 20 * time.Second, Parallel: 10,
-		Halfway: func(context.Context) error { srv.kill(5 * time.Second); return nil }}
-	rep := play(t, cfg, srv)
+	sc := scenario.Uniform{Agents: 50, Checks: 4, Interval: time.Second, Steady: 20 * time.Second}.Scenario()
+	sc.Faults = []scenario.Fault{{At: sec(10), Server: "kill"}}
+	rep := playOn(t, Config{Scenario: sc, Parallel: 10, Control: killer{srv: srv}}, srv)
 	if !rep.OK() || len(rep.Outages) != 1 {
 		t.Fatalf("verdict %v, outages %+v", rep.Verdict, rep.Outages)
 	}
@@ -372,25 +387,8 @@ func TestServerDiesHalfway(t *testing.T) {
 	if !o.Command || o.Lost != 50 || o.Acked < 5 || o.Acked > 5.5 || o.Seconds < o.Acked-0.5 || o.Seconds > 6.6 {
 		t.Errorf("outage %+v", o)
 	}
-	failing := cfg
-	failing.Halfway = func(context.Context) error { return errors.New("no such command") }
-	if rep := play(t, failing, &ideal{}); rep.OK() || !strings.Contains(strings.Join(rep.Verdict, "\n"), "no such command") {
-		t.Errorf("verdict %v, want the command's failure", rep.Verdict)
-	}
-}
-
-// Sixty nodes come by in three rounds of twenty; all have results in the end.
-func TestFleetComesByInRounds(t *testing.T) {
-	srv := &ideal{}
-	rep := play(t, Config{Agents: 20, Fleet: 60, Interval: time.Minute, Duration: 5 * time.Second}, srv)
-	if !rep.OK() || rep.Balance.Compared != 60*4 || srv.sessions != 60 {
-		t.Fatalf("verdict %v, %+v, %d sessions", rep.Verdict, rep.Balance, srv.sessions)
-	}
-	if len(rep.Losses) > 0 {
-		t.Errorf("planned ends are no losses: %v", rep.Losses)
-	}
-	if _, err := (Config{Server: "x:1", Agents: 20, Fleet: 50}).withDefaults(); err == nil {
-		t.Error("a fleet that is no multiple of the agents was taken")
+	if rep := playOn(t, Config{Scenario: sc, Control: killer{failed: errors.New("no such process")}}, &ideal{}); rep.OK() || !strings.Contains(strings.Join(rep.Verdict, "\n"), "no such process") {
+		t.Errorf("verdict %v, want the fault's error", rep.Verdict)
 	}
 }
 
@@ -399,8 +397,8 @@ func TestFleetComesByInRounds(t *testing.T) {
 func TestSlowIsHonoured(t *testing.T) {
 	beyond := 0.0 // ms, p99
 	mean := func(slow wire.BackPressure) (all, last float64) {
-		srv := &ideal{checks: 20, slow: slow}
-		rep := play(t, Config{Agents: 5, Interval: 2 * time.Second, Changes: 0.5, Duration: 60 * time.Second}, srv)
+		srv := &ideal{slow: slow}
+		rep := play(t, scenario.Uniform{Agents: 5, Checks: 20, Interval: 2 * time.Second, Changes: 0.5, Steady: 60 * time.Second}, srv)
 		if !rep.OK() || slow.LingerMs > 0 && rep.Slowed != 5 {
 			t.Fatalf("verdict %v, %d slowed", rep.Verdict, rep.Slowed)
 		}
@@ -431,7 +429,8 @@ func TestSlowIsHonoured(t *testing.T) {
 // An agent whose server keeps nothing makes results until its spool is full.
 func TestSpoolIsBounded(t *testing.T) {
 	srv := &ideal{fault: func(uint64, *wire.Signal) fault { return mute }}
-	rep := play(t, Config{Agents: 3, Interval: time.Second, Duration: 20 * time.Second, Spool: 2000, Drain: time.Second}, srv)
+	sc := scenario.Uniform{Agents: 3, Checks: 4, Interval: time.Second, Steady: 20 * time.Second, Drain: time.Second}.Scenario()
+	rep := playOn(t, Config{Scenario: sc, Spool: 2000}, srv)
 	verdict := strings.Join(rep.Verdict, "\n")
 	// Less than twenty results fill it; the rest of the twenty seconds at 4/s is not made.
 	if rep.Balance.Sent < 50 || rep.Balance.Sent > 60 || rep.SpoolFull < 150 || !strings.Contains(verdict, "spools (2 kB each) were full") {
@@ -473,8 +472,8 @@ func TestFramesFitTheServer(t *testing.T) {
 
 // A silent agent says that it lives.
 func TestKeepalives(t *testing.T) {
-	srv := &ideal{checks: 1}
-	rep := play(t, Config{Agents: 2, Interval: 10 * time.Minute, Duration: 3 * time.Minute}, srv)
+	srv := &ideal{}
+	rep := play(t, scenario.Uniform{Agents: 2, Checks: 1, Interval: 10 * time.Minute, Steady: 3 * time.Minute}, srv)
 	if !rep.OK() || srv.batches < 2*5 {
 		t.Errorf("%d batches in 3 minutes of 2 agents; %v", srv.batches, rep.Verdict)
 	}
@@ -502,14 +501,14 @@ func TestLedgerSeesFaults(t *testing.T) {
 		{"never acknowledged", mute, "neither acknowledged nor refused"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			rep := play(t, Config{Agents: 20, Interval: time.Second, Duration: 10 * time.Second}, &ideal{fault: once(c.f)})
+			rep := play(t, scenario.Uniform{Agents: 20, Interval: time.Second, Steady: 10 * time.Second}, &ideal{fault: once(c.f)})
 			if rep.OK() || !strings.Contains(strings.Join(rep.Verdict, "\n"), c.want) {
 				t.Errorf("verdict %q, want one with %q", rep.Verdict, c.want)
 			}
 		})
 	}
 	t.Run("refused is counted, and fails the run", func(t *testing.T) {
-		rep := play(t, Config{Agents: 20, Interval: time.Second, Duration: 10 * time.Second}, &ideal{fault: once(refuse)})
+		rep := play(t, scenario.Uniform{Agents: 20, Interval: time.Second, Steady: 10 * time.Second}, &ideal{fault: once(refuse)})
 		if rep.OK() || rep.Lost() || len(rep.Failed()) != 1 || rep.Balance.Refused != 1 || rep.Refusals["limited"] != 1 {
 			t.Errorf("%+v %v %q", rep.Balance, rep.Refusals, rep.Verdict)
 		}
@@ -522,10 +521,9 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 		want string
 	}{
 		{Config{}, "no server"},
-		{Config{Server: "x:1", Checks: 2000}, "1 to 1000 checks"},
-		{Config{Server: "x:1", Output: 3}, "at least 48"},
-		{Config{Server: "x:1", Output: 1 << 20}, "at most 1000KiB"},
-		{Config{Server: "x:1", PerFrame: 5000}, "allows 1000"},
+		{Config{Server: "x:1", Scenario: &scenario.Scenario{Name: "empty"}}, "empty has no agents"},
+		{Config{Server: "x:1", Scenario: scenario.Uniform{Agents: 2}.Scenario(), Part: Part{Of: 3}}, "3 loaders for 2 agents"},
+		{Config{Server: "x:1", Scenario: scenario.Uniform{Agents: 2, TLS: true}.Scenario()}, "there are no certificates"},
 	} {
 		if _, err := c.cfg.withDefaults(); err == nil || !strings.Contains(fmt.Sprint(err), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
@@ -535,7 +533,7 @@ func TestConfigSaysWhatIsWrong(t *testing.T) {
 
 // run.json keeps what the table and the summary show.
 func TestReportIsKept(t *testing.T) {
-	rep := play(t, Config{Agents: 5, Interval: time.Second, Duration: 5 * time.Second}, &ideal{})
+	rep := play(t, scenario.Uniform{Agents: 5, Interval: time.Second, Steady: 5 * time.Second}, &ideal{})
 	rep.Title = "a run"
 	path := filepath.Join(t.TempDir(), "results", "run.json")
 	if err := rep.Save(path); err != nil {
@@ -553,7 +551,7 @@ func TestReportIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	table, err := report.Table([]string{path})
-	if err != nil || !strings.Contains(table, "| 9.6, 1.0 |") || !strings.Contains(table, "| results: a run | 5 × 4 | 20 |") || !strings.Contains(table, "balanced") {
+	if err != nil || !strings.Contains(table, "| 9.6, 1.0 |") || !strings.Contains(table, "| load: a run | 5 × 4 | 20 |") || !strings.Contains(table, "balanced") {
 		t.Errorf("%v\n%s", err, table)
 	}
 	if _, err := report.Table([]string{"run_test.go"}); err == nil {

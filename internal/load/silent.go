@@ -89,7 +89,7 @@ func (r *run) awaitHistory(ctx context.Context, s *report.Silent) (ahead time.Du
 		behind := time.Duration(st.Reactions.BehindSeconds * float64(time.Second))
 		if missing := time.Duration(r.drained-asked) + behind; st.Reactions.BehindSeconds == 0 || missing <= 0 {
 			return ahead, nil
-		} else if r.now()-began > int64(r.cfg.Drain) {
+		} else if r.now()-began > int64(r.cfg.drain()) {
 			s.Behind = missing.Seconds()
 			return ahead, nil
 		}

@@ -105,7 +105,7 @@ func TestCalledSilent(t *testing.T) {
 				t.Fatal(err)
 			}
 			second := func(n int64) int64 { return n * int64(time.Second) }
-			r := &run{epoch: epoch, cfg: Config{API: api, Drain: time.Minute, Scenario: &scenario.Scenario{}}}
+			r := &run{epoch: epoch, cfg: Config{API: api, Scenario: scenario.Uniform{Drain: time.Minute}.Scenario()}}
 			r.begin.Store(second(5))
 			r.drained = r.now()
 			r.agents = []*agent{

@@ -53,7 +53,6 @@ func (w *watch) stop(now int64) {
 	}
 	r.stopped.Store(&report.Stopped{After: time.Duration(soon - begin).Seconds(), Of: time.Duration(s.end() - begin).Seconds(), Phase: r.phaseName(s[i]), Whole: whole, By: by})
 	r.follow(short)
-	r.askNoMore()
 	if r.cfg.Others != nil {
 		r.cfg.Others.Follow(time.Duration(soon-begin), short.spans(begin))
 	}

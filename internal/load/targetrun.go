@@ -4,17 +4,16 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/preflight"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
@@ -114,30 +113,14 @@ func (r *targetRun) do(ctx context.Context) (*report.Report, error) {
 	return r.rep.Report, nil
 }
 
-// asked fills in what the flat fields of a run of Muster's timetable say otherwise.
+// asked completes the configuration of a run whose target asks for results.
 func (c Config) asked(t Target) (Config, error) {
-	sc := c.Scenario
-	c.Agents, c.Fleet, c.Rate, c.Drain, c.Seed = sc.Nodes(""), sc.Nodes(""), sc.Rate(), 30*time.Second, sc.Seed
-	for _, p := range sc.Phases {
-		if p.Drain != 0 {
-			c.Drain = time.Duration(p.Drain)
-		}
-	}
-	c.Sources = (c.Agents + 19_999) / 20_000 // as its agents do on loopback
-	c.Checks, c.Duration = sc.States()/max(1, c.Agents), sc.Measured()
-	if c.MaxLag == 0 {
-		c.MaxLag = usualLag
-	}
-	for _, name := range slices.Sorted(maps.Keys(sc.Objectives)) {
-		if name == "loader-memory" {
-			continue // asked of Muster's agents: others take what they take, and --goal asks it of them
-		}
-		f, _ := scenario.FigureOf(name)
-		want, err := sc.Objectives[name].In(f.Unit)
-		if err != nil {
-			return c, model.Errorf(model.Invalid, "objective %s: %v", name, err).WithHint("muster load lint")
-		}
-		c.Goals = append(c.Goals, report.Goal{Name: name, Want: want})
+	c.Members = simulated.Members(c.Scenario)
+	c.Sources = (len(c.Members) + 19_999) / 20_000 // as its agents do on loopback
+	c.MaxLag = cmp.Or(c.MaxLag, usualLag)
+	// The objective loader-memory is of Muster's agents: others take more, and --goal asks it of them.
+	if err := c.takeObjectives([]string{"loader-memory"}); err != nil {
+		return c, err
 	}
 	c.labels = c.leaveOut(whatever, t.Name())
 	return c, nil
@@ -280,7 +263,7 @@ func (r *targetRun) steady(ctx context.Context, p *scenario.Phase) error {
 		r.whole++
 	}
 	played := report.Played{Name: p.Name, Kind: p.Kind(), From: begin.Sub(r.zero).Seconds(), To: time.Since(r.zero).Seconds(), Rate: 1, Short: short,
-		Offered: r.cfg.Rate, Acknowledged: float64(t.acked) / g.Length.Seconds(), Latency: report.LatencyOf(t.whole), Lag: report.LatencyOf(t.lag)}
+		Offered: r.cfg.Scenario.Rate(), Acknowledged: float64(t.acked) / g.Length.Seconds(), Latency: report.LatencyOf(t.whole), Lag: report.LatencyOf(t.lag)}
 	if played.Name == "" {
 		played.Name = played.Kind
 	}
@@ -310,7 +293,7 @@ func (r *targetRun) sample() {
 	l := report.LatencyOf(t.whole)
 	s := report.Sample{Second: int(math.Floor(time.Since(r.zero).Seconds())), Sent: now.Sent - r.before.Sent, Acked: now.Written - r.before.Written, Failed: now.Failed - r.before.Failed, Connected: now.Connected,
 		ServerCPU: u.Server.Cores(r.last.Server, span), LoaderCPU: u.Loader.Cores(r.last.Loader, span), ServerRSS: u.Server.RSS, LoaderRSS: u.Loader.RSS,
-		Offered: uint64(r.cfg.Rate * span.Seconds()), Phase: r.phase, Nth: r.nth, Lag: float64(t.lag.ValueAtQuantile(99)) / 1000}
+		Offered: uint64(r.cfg.Scenario.Rate() * span.Seconds()), Phase: r.phase, Nth: r.nth, Lag: float64(t.lag.ValueAtQuantile(99)) / 1000}
 	if t.whole.TotalCount() > 0 { // the system asks in bursts
 		s.Latency = &l
 	}
@@ -333,7 +316,7 @@ func (r *targetRun) sample() {
 func (r *targetRun) settle(ctx context.Context) error {
 	ctx, over := r.cfg.ending(ctx)
 	defer over()
-	end := time.Now().Add(r.cfg.Drain)
+	end := time.Now().Add(r.cfg.drain())
 	for {
 		b := &report.Balance{}
 		states, kept, err := r.target.Compare(ctx, func(i report.Imbalance, problem string) {
@@ -351,7 +334,7 @@ func (r *targetRun) settle(ctx context.Context) error {
 		if b.OK() || time.Now().After(end) {
 			return nil
 		}
-		if err := pause.For(ctx, min(time.Second, r.cfg.Drain/4)); err != nil {
+		if err := pause.For(ctx, min(time.Second, r.cfg.drain()/4)); err != nil {
 			return nil // what was compared last counts
 		}
 	}
@@ -367,7 +350,7 @@ func (r *targetRun) finish() {
 	rep.Label = append(rep.Label, fmt.Sprintf("target: %s %s", t.Name, t.Version),
 		"steady phases only: no other rates, steps, churn, faults, operators and intent are played; beside a run of the same scenario against Muster stand results, ledger and what was used, not latency",
 		"nothing is acknowledged: latency is from a request's time of issue, in whole seconds, until its result had left")
-	if r.cfg.anyTLS() && !rep.Plan.TLS {
+	if r.cfg.plan().TLS && !rep.Plan.TLS {
 		rep.Label = append(rep.Label, "without TLS: the scenario has it, and the address is ws://")
 	}
 	rep.Valid = rep.Lag.P99 <= ms(r.cfg.MaxLag)

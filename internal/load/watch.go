@@ -84,7 +84,7 @@ func (w *watch) watch(ctx context.Context) {
 			w.sample(now, w.seconds)
 			w.seconds++
 		}
-		if end := r.present().end(); now >= end+2*int64(lookLate) && (!r.trouble.open() || now >= end+int64(r.cfg.Drain)) {
+		if end := r.present().end(); now >= end+2*int64(lookLate) && (!r.trouble.open() || now >= end+int64(r.cfg.drain())) {
 			w.rep.Outages = r.trouble.list(time.Duration(r.present().zero()))
 			return
 		}

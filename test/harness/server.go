@@ -3,6 +3,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -16,8 +17,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
@@ -270,23 +274,47 @@ func Port(t testing.TB) string { t.Helper(); return testenv.Port(t) }
 type Fleet struct {
 	Agents, Checks int
 	Interval       time.Duration
+	OutputBytes    int     // of each result; default 100
+	Changes        float64 // share of results that change the status; default 0.02, negative: none
+}
+
+// Scenario returns a scenario that plays the fleet for a time.
+func (f Fleet) Scenario(duration time.Duration) *scenario.Scenario {
+	return scenario.Uniform{Agents: f.Agents, Checks: f.Checks, Interval: f.Interval, OutputBytes: f.OutputBytes, Changes: max(0, cmp.Or(f.Changes, 0.02)),
+		Steady: duration, Warmup: time.Second, Drain: time.Minute, Linger: 100 * time.Millisecond}.Scenario()
+}
+
+// NodeName returns the name of the i-th node of a fleet.
+func NodeName(i int) string { return simulated.MemberName(scenario.UniformClass, i) }
+
+// NodeUID returns the id of the i-th node of a fleet.
+func NodeUID(i int) uuid.UUID { return simulated.MemberUID(0, scenario.UniformClass, i) }
+
+// WriteScenario writes a scenario of the fleet, as muster load new does, and returns its path. More arguments are
+// those of the command. A scenario file has no interval below a second; LoadConfig may play one.
+func (f Fleet) WriteScenario(t testing.TB, args ...string) string {
+	t.Helper()
+	made := Run(t, nil, append([]string{"load", "new", "--agents", fmt.Sprint(f.Agents), "--checks", fmt.Sprint(f.Checks), "--interval", max(time.Second, f.Interval).String()}, args...)...).Expect(0)
+	path := filepath.Join(t.TempDir(), "fleet.yaml")
+	if err := os.WriteFile(path, []byte(made.Out), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // Prepare creates the nodes and checks of a simulated fleet in the data of the stopped server. More arguments name
 // its stores.
 func (s *Server) Prepare(f Fleet, args ...string) {
 	s.t.Helper()
-	s.CLI(append([]string{"load", "prepare", "--data", s.Data, "--agents", fmt.Sprint(f.Agents), "--checks", fmt.Sprint(f.Checks), "--interval", f.Interval.String()}, args...)...)
+	s.CLI(append([]string{"load", "prepare", f.WriteScenario(s.t), "--data", s.Data}, args...)...)
 }
 
 // LoadConfig returns the configuration of a load run on this server, which compares the sent results with the
 // server's events.
 func (s *Server) LoadConfig(f Fleet, duration time.Duration) load.Config {
 	return load.Config{
-		Server: s.Plain, Agents: f.Agents, Checks: f.Checks, Interval: f.Interval, Duration: duration, Warmup: time.Second,
-		// These tests check correctness on any machine: only lost results count.
-		MaxLag: time.Hour, Drain: time.Minute, Linger: 100 * time.Millisecond,
-		Before: s.View(),
+		Server: s.Plain, Scenario: f.Scenario(duration), Before: s.View(),
+		MaxLag: time.Hour, // these tests check correctness on any machine: only lost results count
 	}
 }
 
@@ -295,7 +323,7 @@ func (s *Server) LoadConfigTLS(f Fleet, duration time.Duration) load.Config {
 	s.t.Helper()
 	cfg := s.LoadConfig(f, duration)
 	certificates := testenv.Value(simulated.Certificates(s.Authority()))(s.t)
-	cfg.Server, cfg.TLS = s.Listen, certificates
+	cfg.Server, cfg.TLS, cfg.Scenario.Agents[0].TLS = s.Listen, certificates, true
 	return cfg
 }
 

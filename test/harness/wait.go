@@ -47,7 +47,7 @@ func OutageDuration(t testing.TB, short, long time.Duration) time.Duration {
 	return short
 }
 
-// LogFigure logs a measured number in the format that the script bench/life.sh reads.
+// LogFigure logs a measured number in the format that scripts/measure.sh reads.
 func LogFigure(t testing.TB, format string, args ...any) {
 	t.Helper()
 	t.Logf("figure: %s", fmt.Sprintf(format, args...))

@@ -38,7 +38,7 @@ func TestWhatDiffers(t *testing.T) {
 		{"settings", func(r *report.Report) { r.Environment.Server["flags"] = "--snapshot-cycle=30s" }, "different settings (a: none; b: --snapshot-cycle=30s)"},
 		{"scenario", func(r *report.Report) { r.Scenario.Agents[0].Linger = 5 }, "The scenarios differ in agents (a "},
 		{"fault", func(r *report.Report) { r.Scenario.Faults = []scenario.Fault{{Server: "kill"}} }, "The scenarios differ in faults (a "},
-		{"short runs", func(r *report.Report) { r.Scenario = nil }, "The scenarios differ in agents, changes, "},
+		{"short runs", func(r *report.Report) { r.Scenario = nil }, "The scenarios differ in agents, "},
 		{"objectives alone", func(r *report.Report) { r.Scenario.Objectives = map[string]scenario.Limit{"p99": "1s"} }, ""},
 		{"scale", func(r *report.Report) { r.Scenario.Scale = 0.5 }, "The scale differs (a: whole; b: 50 % of the agents)"},
 		{"label", func(r *report.Report) { r.Label = []string{"shared connections"} }, "What has to be said with the figures differs (a: nothing; b: shared connections)"},

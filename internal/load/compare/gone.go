@@ -60,8 +60,6 @@ func had(f scenario.Figure, runs []*report.Report) bool {
 		return false
 	case "outage", "restart":
 		return slices.ContainsFunc(runs, func(r *report.Report) bool { return len(r.Outages) > 0 })
-	case "pages":
-		return slices.ContainsFunc(runs, func(r *report.Report) bool { return len(r.Pages) > 0 })
 	}
 	return true
 }

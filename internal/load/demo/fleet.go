@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -43,10 +44,18 @@ func (d Fleet) Run(ctx context.Context) error {
 	if err := d.prepare(ctx); err != nil {
 		return err
 	}
-	return load.Forever(ctx, load.Config{Server: d.Server, TLS: d.TLS, Agents: d.Nodes, Checks: len(checks), Interval: interval,
-		Generate: words{}, CheckName: func(i int) string { return checks[i].name },
-		Nodes: func(i int) (uuid.UUID, string) { return simulated.NodeUID(seed, i), nameOf(i) }, Seed: seed, Senders: 1,
-		Parallel: 32, Log: d.Log})
+	sc := scenario.Uniform{Agents: d.Nodes, Checks: len(checks), Interval: interval, TLS: d.TLS != nil, Seed: seed}.Scenario()
+	members := simulated.Members(sc)
+	for i := range members {
+		members[i].UID, members[i].Name = uidOf(i), nameOf(i)
+	}
+	return load.Forever(ctx, load.Config{Server: d.Server, TLS: d.TLS, Scenario: sc, Members: members, Generate: words{},
+		CheckName: func(i int) string { return checks[i].name }, Senders: 1, Parallel: 32, Log: d.Log})
+}
+
+// uidOf is the id of node i: the same after every start.
+func uidOf(i int) uuid.UUID {
+	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "muster load %d %d", seed, i))
 }
 
 // check is one check of the fleet: its command is never run, but reads as if.
@@ -97,7 +106,7 @@ func (d Fleet) prepare(ctx context.Context) error {
 	nodes := make([]intent.BulkNode, d.Nodes)
 	for i := range nodes {
 		role, site := roleOf(i)
-		nodes[i] = intent.BulkNode{UID: simulated.NodeUID(seed, i), Name: nameOf(i), Labels: map[string]string{"role": role, "site": site}}
+		nodes[i] = intent.BulkNode{UID: uidOf(i), Name: nameOf(i), Labels: map[string]string{"role": role, "site": site}}
 	}
 	if err := d.Service.CreateNodes(ctx, by, Namespace, nodes); err != nil {
 		return fmt.Errorf("make the nodes of the simulated fleet: %w", err)

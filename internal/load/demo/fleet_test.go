@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
@@ -70,7 +71,7 @@ func TestPrepareIsRepeatable(t *testing.T) {
 		if err := (Fleet{Nodes: 20, Service: service}).prepare(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := simulated.Prepare(t.Context(), service, simulated.Preparation{Agents: 30, Checks: 5, Interval: 5 * time.Second}); err != nil {
+		if err := simulated.Prepare(t.Context(), service, scenario.Uniform{Agents: 30, Checks: 5}.Scenario()); err != nil {
 			t.Fatal(err)
 		}
 		if n := count(); first != 0 && n != first {
@@ -79,7 +80,7 @@ func TestPrepareIsRepeatable(t *testing.T) {
 			first = n
 		}
 	}
-	if info, ok := service.LookupNode(simulated.NodeUID(seed, 3)); !ok || info.Name != nameOf(3) {
+	if info, ok := service.LookupNode(uidOf(3)); !ok || info.Name != nameOf(3) {
 		t.Errorf("node 3: %+v %v", info, ok)
 	}
 }

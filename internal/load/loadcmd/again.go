@@ -13,8 +13,7 @@ import (
 func (o *options) playedWith(cmd *cobra.Command) (words []string) {
 	known := pflag.NewFlagSet("", pflag.ContinueOnError)
 	var run options
-	run.ofScenario(known)
-	run.ofBoth(known)
+	run.flagsOf(known)
 	left := []string{"quick", "scale", "seed", "target", "out", "listen-loader", "server-binary", "server-flag"}
 	add := func(name, value string) { words = append(words, "--"+name+"="+value) }
 	cmd.Flags().Visit(func(f *pflag.Flag) {

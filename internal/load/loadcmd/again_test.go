@@ -20,8 +20,7 @@ func TestAgain(t *testing.T) {
 		{[]string{"--server", "x:1", "--context-file", "mine", "--namespace", "web"}, []string{"--context-file=mine", "--server=x:1"}},
 	} {
 		o, cmd := &options{}, &cobra.Command{}
-		o.ofScenario(cmd.Flags())
-		o.ofBoth(cmd.Flags())
+		o.flagsOf(cmd.Flags())
 		cmd.Flags().String("context-file", "", "")
 		cmd.Flags().String("namespace", "", "")
 		if err := cmd.ParseFlags(c.typed); err != nil {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 )
 
@@ -14,7 +14,7 @@ import (
 func TestPrepareFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	fill := func(ctx context.Context, s *intent.Service) error {
-		return simulated.Prepare(ctx, s, simulated.Preparation{Agents: 10, Checks: 3, Interval: time.Second})
+		return simulated.Prepare(ctx, s, scenario.Uniform{Agents: 10, Checks: 3}.Scenario())
 	}
 	for range 2 {
 		if err := prepareFolder(t.Context(), dir, "", fill); err != nil {

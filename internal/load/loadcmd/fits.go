@@ -1,7 +1,6 @@
 package loadcmd
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,13 +14,10 @@ import (
 type kind uint8
 
 const (
-	unscripted kind = 1 << iota // the short form: no scenario, and a server that runs and was prepared
-	own                         // a server of the run's own
-	running                     // a server that --server names
-	other                       // another system, which runs
-	bridged                     // Muster's own listener for agents of another system
-
-	scripted = own | running | other | bridged
+	own     kind = 1 << iota // a server of the run's own
+	running                  // a server that --server names
+	other                    // another system, which runs
+	bridged                  // Muster's own listener for agents of another system
 )
 
 // kindOf is that of a scenario's run.
@@ -58,30 +54,23 @@ func (k kind) against() string {
 // meant is which runs a flag of muster load run does something in.
 func meant(flag string) kind {
 	switch flag {
-	case "quick", "scale", "target", "listen-loader", "loaders": // options.joinable says who has no loaders
-		return scripted
 	case "server", "server-pid":
-		return unscripted | running | other | bridged
+		return running | other | bridged
 	case "admin":
-		return unscripted | running | bridged
-	case "data", "uncompared":
-		return unscripted | running
-	case "server-plain", "identities":
+		return running | bridged
+	case "data", "uncompared", "server-plain", "identities":
 		return running
 	case "server-binary", "server-flag":
 		return own
 	case "syscalls", "listen-join":
 		return own | running
 	case "spool-bytes", "parallel", "senders", "sources":
-		return unscripted | own | running
+		return own | running
 	}
-	switch {
-	case ofSystem(flag) != nil:
+	if ofSystem(flag) != nil {
 		return other | bridged
-	case slices.Contains(shapeFlags(), flag):
-		return unscripted
 	}
-	return unscripted | scripted
+	return own | running | other | bridged // options.joinable says who has no loaders
 }
 
 // fits refuses flags that would do nothing in a run of this kind.
@@ -90,10 +79,6 @@ func fits(f *pflag.FlagSet, k kind) (err error) {
 		m := meant(flag.Name)
 		switch {
 		case err != nil || m&k != 0:
-		case k == unscripted:
-			err = model.Errorf(model.Invalid, "--%s is for a scenario: give its NAME or FILE", flag.Name).WithHint("muster load run --help")
-		case m == unscripted:
-			err = model.Errorf(model.Invalid, "--%s is what the scenario says: leave it out, or change the file", flag.Name).WithHint("muster load run --help")
 		default:
 			var list []string
 			for _, one := range []kind{own, running, other} {

@@ -7,13 +7,41 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
+
+// A run needs a scenario, and flags do not describe one.
+func TestRunNeedsAScenario(t *testing.T) {
+	for says, args := range map[string][]string{"which scenario is to be played?": {"run"}, "unknown flag: --agents": {"run", "--agents", "5"}} {
+		if _, err := loadCommand(t, "", args...); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v, want %q", args, err, says)
+		}
+	}
+}
+
+// muster load new writes a scenario that can be played, and refuses what no scenario may have.
+func TestNewWritesAScenario(t *testing.T) {
+	text, err := loadCommand(t, "", "new", "--agents", "7", "--checks", "3", "--interval", "2s", "--tls", "--status-changes", "0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc, err := scenario.Parse("mine.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sc.Nodes("") != 7 || sc.States() != 21 || sc.Rate() != 10.5 || !sc.Agents[0].TLS || sc.Measured() != 65*time.Second {
+		t.Errorf("%d nodes, %d states, %g results/s, %s:\n%s", sc.Nodes(""), sc.States(), sc.Rate(), sc.Measured(), text)
+	}
+	if _, err := loadCommand(t, "", "new", "--checks", "2000"); model.ClassOf(err) != model.Invalid {
+		t.Errorf("2000 checks: %v", err)
+	}
+}
 
 // A flag that would do nothing is refused before anything is made, with what it is for.
 func TestFlagsThatAreForOtherRuns(t *testing.T) {
@@ -25,8 +53,6 @@ func TestFlagsThatAreForOtherRuns(t *testing.T) {
 	}
 	nobody := []string{"--server-binary", filepath.Join(dir, "no-such-program")}
 	for says, cases := range map[string][][]string{
-		"is for a scenario: give its NAME or FILE": {{"--quick"}, {"--loaders", "2"}, {"--sensu-json"}, {"--listen-loader", "127.0.0.1:0"}},
-		"is what the scenario says: leave it out":  {{file, "--agents", "7"}, {file, "--tls", "--target", "sensu"}},
 		"is for a server that runs, and this run is against a server of the run's own": {append([]string{file, "--admin", "http://127.0.0.1:1"}, nobody...),
 			append([]string{file, "--data", dir}, nobody...), append([]string{file, "--server-plain", "127.0.0.1:1"}, nobody...), append([]string{file, "--identities", dir}, nobody...)},
 		"--server-pid is for a server that runs or a Sensu backend, and this run is against a server of the run's own": {append([]string{file, "--server-pid", "1"}, nobody...)},
@@ -36,7 +62,7 @@ func TestFlagsThatAreForOtherRuns(t *testing.T) {
 		", and this run is against a Sensu backend": {{file, "--target", "sensu", "--syscalls"}, {file, "--target", "sensu", "--admin", "x"},
 			{file, "--target", "sensu", "--data", dir}, {file, "--target", "sensu", "--senders", "2"}, {file, "--target", "sensu", "--server-flag", "x"}, {file, "--target", "sensu", "--identities", dir}},
 		", and this run is against a bridge of Muster":                   {{file, "--target", "sensu", "--sensu-bridge", "--data", dir}, {file, "--target", "sensu", "--sensu-bridge", "--syscalls"}},
-		"nobody could say whether the server holds what it acknowledged": {{"--agents", "5"}, {file, "--server", "127.0.0.1:1", "--data", dir}},
+		"nobody could say whether the server holds what it acknowledged": {{file, "--server", "127.0.0.1:1", "--data", dir}},
 	} {
 		for _, args := range cases {
 			_, err := loadCommand(t, "", append([]string{"run", "--out", out}, args...)...)
@@ -50,7 +76,7 @@ func TestFlagsThatAreForOtherRuns(t *testing.T) {
 	}
 }
 
-// Every flag is for some run, the shape for the short form alone, and what a run needs is let through.
+// Every flag is for some run, and what a run needs is let through.
 func TestFlagsThatFit(t *testing.T) {
 	all := runCommand().Flags()
 	all.VisitAll(func(f *pflag.Flag) {
@@ -58,19 +84,11 @@ func TestFlagsThatFit(t *testing.T) {
 			t.Errorf("--%s is for no run", f.Name)
 		}
 	})
-	shape := pflag.NewFlagSet("", pflag.ContinueOnError)
-	new(short).shape(shape, &load.Config{})
-	shape.VisitAll(func(f *pflag.Flag) {
-		if meant(f.Name) != unscripted {
-			t.Errorf("--%s is the shape's: %b", f.Name, meant(f.Name))
-		}
-	})
 	for k, args := range map[kind]string{
-		unscripted: "--server=x:1 --admin=x --server-pid=1 --data=x --uncompared --tls --agents=5 --goal=rate=1 --out=x --title=x --seed=1 --max-lag=1s --senders=1 --sources=1 --parallel=1 --spool-bytes=1",
-		own:        "--quick --scale=2 --server-binary=x --server-flag=x --syscalls --loaders=2 --listen-join=x --listen-loader=x --goal=rate=1 --out=x --title=x --seed=1 --max-lag=1s --senders=1",
-		running:    "--quick --server=x:1 --server-plain=x --identities=x --data=x --uncompared --admin=x --server-pid=1 --syscalls --loaders=2 --listen-loader=x",
-		other:      "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-api=x --sensu-user=x --sensu-agent-user=x --sensu-json --sensu-ca=x --listen-loader=x --goal=rate=1 --max-lag=1s --seed=1",
-		bridged:    "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-bridge --sensu-json --admin=x --listen-loader=x --goal=rate=1 --max-lag=1s --seed=1",
+		own:     "--quick --scale=2 --server-binary=x --server-flag=x --syscalls --loaders=2 --listen-join=x --listen-loader=x --goal=rate=1 --out=x --title=x --seed=1 --max-lag=1s --senders=1",
+		running: "--quick --server=x:1 --server-plain=x --identities=x --data=x --uncompared --admin=x --server-pid=1 --syscalls --loaders=2 --listen-loader=x",
+		other:   "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-api=x --sensu-user=x --sensu-agent-user=x --sensu-json --sensu-ca=x --listen-loader=x --goal=rate=1 --max-lag=1s --seed=1",
+		bridged: "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-bridge --sensu-json --admin=x --listen-loader=x --goal=rate=1 --max-lag=1s --seed=1",
 	} {
 		f := runCommand().Flags()
 		if err := f.Parse(strings.Fields(args)); err != nil {

@@ -105,7 +105,7 @@ func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Sce
 		return nil, err
 	}
 	if cmd.Flags().Changed("seed") {
-		sc.Seed = o.config.Seed
+		sc.Seed = o.seed
 	}
 	return sc, nil
 }
@@ -126,16 +126,10 @@ func loadAs(nameOrFile string, scale float64, quick bool) (*scenario.Scenario, e
 	return scenario.LoadAs(nameOrFile, scale, quick)
 }
 
-// ofBothForms is the configuration without the fields that a scenario replaces: their flags
-// have values of their own.
-func (o *options) ofBothForms() load.Config {
-	c := o.config
-	return load.Config{Part: load.Part{Of: o.loaders}, Server: c.Server, AdminURL: c.AdminURL, Goals: c.Goals, MaxLag: c.MaxLag, Spool: c.Spool, Parallel: c.Parallel, Senders: c.Senders, Sources: c.Sources}
-}
-
 // preflight looks before anything is started.
 func (o *options) preflight(cmd *cobra.Command, sc *scenario.Scenario, say func(string, ...any)) error {
-	c := o.ofBothForms()
+	c := o.config
+	c.Part.Of = o.loaders
 	c.API = &client.Client{} // there is one when it is played
 	c.Scenario, c.TLS = sc, func(uuid.UUID) (*tls.Config, error) { return nil, errors.New("nobody connects yet") }
 	if !cmd.Flags().Changed("server") {
@@ -158,7 +152,8 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 		defer lead.Close()
 		ctx = lead.Context()
 	}
-	c := o.ofBothForms()
+	c := o.config
+	c.Part.Of = o.loaders
 	c.Scenario, c.Second = sc, kept.Second
 	view := progressOf(cmd.ErrOrStderr(), sc)
 	kept.Warn = sayTo(view)
@@ -212,7 +207,7 @@ func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config
 	uids := withTLS(sc)
 	held := keptCertificates(uids, say)
 	start := subject.Options{Binary: o.binary, Flags: append(slices.Clone(sc.Server.Flags), o.flags...), Env: o.env, Cores: sc.Server.Cores, Say: say,
-		Prepare: func(ctx context.Context, s *intent.Service) error { return simulated.PrepareScenario(ctx, s, sc) }}
+		Prepare: func(ctx context.Context, s *intent.Service) error { return simulated.Prepare(ctx, s, sc) }}
 	if held != nil {
 		start.CA = held.Authority.CopyTo
 	}

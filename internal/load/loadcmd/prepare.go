@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,35 +15,27 @@ import (
 )
 
 func prepareCommand() *cobra.Command {
-	var p simulated.Preparation
 	var data, db string
+	var seed uint64
 	cmd := &cobra.Command{
-		Use:   "prepare [NAME|FILE]",
+		Use:   "prepare NAME|FILE",
 		Short: "Make the nodes and checks of a run, with its server stopped",
 		Long: `Makes the nodes, groups and checks of a scenario in the namespace load, in the data folder of a server that
 does not run. muster load run does this by itself for the server that it starts, and through the API for
-one that runs. Without a scenario it makes those of the short form: so many agents with so many checks.`,
-		Example: "  muster load prepare sensu-4000x40x5s --data DIR\n" +
-			"  muster load prepare --data DIR --agents 2000 --checks 40 --interval 5s",
-		Args:          cobra.MaximumNArgs(1),
+one that runs.`,
+		Example:       "  muster load prepare sensu-4000x40x5s --data DIR",
+		Args:          cobra.ExactArgs(1),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				if err := prepareFolder(cmd.Context(), data, db, func(ctx context.Context, s *intent.Service) error { return simulated.Prepare(ctx, s, p) }); err != nil {
-					return err
-				}
-				fmt.Fprintf(cmd.OutOrStdout(), "%d nodes and %d checks every %s in namespace %s of the server in %s\n", p.Agents, p.Checks, p.Interval, simulated.Namespace, data)
-				return nil
-			}
 			sc, err := scenario.Load(args[0])
 			if err != nil {
 				return err
 			}
 			if cmd.Flags().Changed("seed") {
-				sc.Seed = p.Seed
+				sc.Seed = seed
 			}
-			if err := prepareFolder(cmd.Context(), data, db, func(ctx context.Context, s *intent.Service) error { return simulated.PrepareScenario(ctx, s, sc) }); err != nil {
+			if err := prepareFolder(cmd.Context(), data, db, func(ctx context.Context, s *intent.Service) error { return simulated.Prepare(ctx, s, sc) }); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%d nodes with %d event states in namespace %s of the server in %s\n", sc.Nodes(""), sc.States(), simulated.Namespace, data)
@@ -54,10 +45,7 @@ one that runs. Without a scenario it makes those of the short form: so many agen
 	f := cmd.Flags()
 	f.StringVar(&data, "data", "./muster-data", "the server's data folder")
 	f.StringVar(&db, "intent-db", "", "the server's --intent-db, where it has one")
-	f.Uint64Var(&p.Seed, "seed", 0, "as for run")
-	f.IntVar(&p.Agents, "agents", 100, "nodes, without a scenario")
-	f.IntVar(&p.Checks, "checks", 40, "checks of each node, likewise")
-	f.DurationVar(&p.Interval, "interval", 5*time.Second, "interval of every check, likewise")
+	f.Uint64Var(&seed, "seed", 0, "as for run")
 	return cmd
 }
 

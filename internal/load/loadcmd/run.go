@@ -16,12 +16,12 @@ import (
 
 // options are the flags of run.
 type options struct {
-	config load.Config // of either form
-	short  short
+	config load.Config
 	goals  []string
 
 	quick      bool
 	scale      float64
+	seed       uint64
 	binary     string
 	flags      []string // of the server
 	env        []string // likewise
@@ -53,9 +53,6 @@ report. With --server it uses a server that runs: nodes, groups and checks are m
 load through the API (muster login first), and the agents join with a token; their keys and certificates
 stay in --identities for the next run.
 
-Without a scenario, --agents, --checks, --interval and so on say what is played, against a server that
-runs and that muster load prepare has prepared.
-
 Exit codes: 0 all is well; 7 this machine cannot hold the run, the generator fell behind, or the
 disk of the report is full; 12 the scenario waits for something that this version cannot do; 20 an
 objective was missed, good results were refused or not taken, no step held, or the server crashed or did
@@ -68,7 +65,7 @@ A second one, or one before anything was sent, ends at once, without a report (1
 			"  muster load run my-fleet.yaml --server-flag=--snapshot-cycle=30s --out /tmp/mine\n" +
 			"  muster load run my-fleet.yaml --server muster.example.org:8443 --admin http://127.0.0.1:8444\n" +
 			"  muster load run sensu-4000x8x5s --scale 0.05 --target sensu --server ws://127.0.0.1:8081\n" +
-			"  muster load run --server 127.0.0.1:8443 --tls --data DIR --admin http://127.0.0.1:8444 --agents 2000 --checks 40",
+			"  muster load new --agents 2000 --checks 40 --interval 5s >mine.yaml && muster load run mine.yaml",
 		Args:          cobra.MaximumNArgs(1),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -83,31 +80,18 @@ A second one, or one before anything was sent, ends at once, without a report (1
 				}
 				o.config.Goals = append(o.config.Goals, g)
 			}
-			if len(args) > 0 {
-				return o.play(cmd, args[0])
-			}
-			if err := fits(cmd.Flags(), unscripted); err != nil {
-				return err
-			}
-			if !slices.ContainsFunc(append(shapeFlags(), "server", "server-pid", "admin"), cmd.Flags().Changed) {
+			if len(args) == 0 {
 				return model.Errorf(model.Invalid, "which scenario is to be played?").
-					WithHint("muster load list shows those that are shipped: muster load run sensu-4000x40x5s --quick. Without one: --server and --agents, docs/load-targets.md")
+					WithHint("muster load list shows those that are shipped: muster load run sensu-4000x40x5s --quick; muster load new --agents 2000 >mine.yaml writes one")
 			}
-			return o.short.play(cmd, o)
+			return o.play(cmd, args[0])
 		},
 	}
-	f := cmd.Flags()
-	o.ofScenario(f)
-	o.ofBoth(f)
-	o.short.shape(f, &o.config)
-	for _, name := range shapeFlags() {
-		f.Lookup(name).Usage = "without a scenario: " + f.Lookup(name).Usage
-	}
+	o.flagsOf(cmd.Flags())
 	return cmd
 }
 
-// ofScenario are the flags of a run that has one.
-func (o *options) ofScenario(f *pflag.FlagSet) {
+func (o *options) flagsOf(f *pflag.FlagSet) {
 	f.BoolVar(&o.quick, "quick", false, "as many agents as this machine carries easily, each as before, for a minute")
 	f.Float64Var(&o.scale, "scale", 0, "so many times the agents, such as 0.1; every title says so")
 	f.StringVar(&o.binary, "server-binary", "", "the program to start as muster server; default: this one")
@@ -123,20 +107,16 @@ func (o *options) ofScenario(f *pflag.FlagSet) {
 	f.IntVar(&o.loaders, "loaders", 1, "so many loader processes play the run together; the others begin with muster load join")
 	f.StringVar(&o.listenJoin, "listen-join", "127.0.0.1:0", "with --loaders: where the others join, an address of this machine, port 0 for any")
 	f.StringVar(&o.listen, "listen-loader", "", "an address for this program's own /metrics and /debug/pprof, such as 127.0.0.1:0")
-}
-
-// ofBoth are those of both forms.
-func (o *options) ofBoth(f *pflag.FlagSet) {
 	c := &o.config
-	f.StringVar(&c.Server, "server", "127.0.0.1:8443", "a server that runs: its listener for agents; a scenario without it starts a server of its own. Without a scenario: listen, or listen-plain without --tls")
+	f.StringVar(&c.Server, "server", "127.0.0.1:8443", "a server that runs: its listener for agents; without it the run starts a server of its own")
 	f.StringVar(&c.AdminURL, "admin", "", "with --server: its admin listener, such as http://127.0.0.1:8444: metrics, profiles, and the states that the ledger is compared with")
 	f.StringVar(&o.pid, "server-pid", "", "with --server: its process, or a file with its number that is read anew each time: CPU, memory and disk are reported")
 	f.StringVar(&o.data, "data", "./muster-data", "with --server: its data folder, for its CA, where it is on this machine and muster load prepare has prepared it")
 	f.BoolVar(&o.uncompared, "uncompared", false, "do without --admin: nobody looks whether the server holds what it acknowledged")
-	f.StringVarP(&o.out, "out", "o", "", "the folder of the report; default: muster-load/NAME-TIME. Without a scenario: the file run.json, default none")
+	f.StringVarP(&o.out, "out", "o", "", "the folder of the report; default: muster-load/NAME-TIME")
 	f.StringVar(&o.title, "title", "", "a name for the report; default: the scenario's")
 	f.StringArrayVar(&o.goals, "goal", nil, "a figure that makes the run fail when it is missed, NAME=LIMIT, such as p99=800ms; may be repeated. --goal help lists the names")
-	f.Uint64Var(&c.Seed, "seed", 0, "same seed, same nodes and timetable; default: the scenario's")
+	f.Uint64Var(&o.seed, "seed", 0, "same seed, same nodes and timetable; default: the scenario's")
 	f.DurationVar(&c.MaxLag, "max-lag", 50*time.Millisecond, "generator lag (p99) that makes a run invalid")
 	f.IntVar(&c.Spool, "spool-bytes", 0, "bytes that one agent keeps unacknowledged; 0: a GiB shared by all, at most a MiB each")
 	f.IntVar(&c.Parallel, "parallel", 512, "connections being opened at once")

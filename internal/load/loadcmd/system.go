@@ -90,7 +90,8 @@ func (o *options) againstSystem(ctx context.Context, cmd *cobra.Command, sc *sce
 	if _, asks := found.Target.(load.Asking); asks {
 		view.Done = "left"
 	}
-	c := o.ofBothForms()
+	c := o.config
+	c.Part.Of = o.loaders
 	c.AdminURL = strings.TrimSuffix(c.AdminURL, "/")
 	profiler := subject.NewProfiler(ctx, &subject.Subject{Admin: c.AdminURL}, sc, c.Goals, kept.Path, false)
 	c.Scenario, c.Second, c.Progress = sc, kept.Second, func(s report.Sample) { kept.Sample(s); see(s); profiler.See(s); view.Show(s) }

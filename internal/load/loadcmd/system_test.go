@@ -41,8 +41,6 @@ func TestSensuFlags(t *testing.T) {
 		{[]string{"sensu-4000x8x5s", "--target", "sensu"}, model.Invalid, "a backend that runs"},
 		{[]string{"sensu-4000x8x5s", "--target", "sensu", "--server", "127.0.0.1:8443"}, model.Invalid, "a backend that runs"},
 		{[]string{"muster-bad-day", "--target", "sensu", "--server", "ws://127.0.0.1:8081"}, model.Unsupported, "target sensu has no"},
-		{[]string{"--target", "sensu"}, model.Invalid, "is for a scenario"},
-		{[]string{"--sensu-ca", "ca.pem"}, model.Invalid, "is for a scenario"},
 		{[]string{"sensu-4000x8x5s", "--target", "sensu", "--server", "wss://" + nobody, "--sensu-ca", "none.pem"}, model.Invalid, "--sensu-ca"},
 		{[]string{"sensu-4000x8x5s", "--target", "sensu", "--server", "wss://" + nobody, "--sensu-ca", "system_test.go"}, model.Invalid, "holds no certificate"},
 		{[]string{"sensu-4000x8x5s", "--target", "sensu", "--server", "wss://" + nobody + ",ws://" + nobody}, model.Invalid, "in one run"},

@@ -96,7 +96,7 @@ type valuesRun struct {
 
 // prepare creates the nodes, groups and Templates.
 func (r *valuesRun) prepare(ctx context.Context, s *intent.Service) error {
-	if err := simulated.PrepareScenario(ctx, s, r.sc); err != nil {
+	if err := simulated.Prepare(ctx, s, r.sc); err != nil {
 		return err
 	}
 	var list []model.Resource

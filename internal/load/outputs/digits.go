@@ -17,21 +17,12 @@ type Digits struct {
 	Size    int     // of each, in bytes
 	Changes float64 // share of results that change the status
 	Seed    uint64
-	Rare    *Rare // nil: all statuses occur
 }
-
-// Rare keeps one status to one state, so that a search for it finds one in all.
-type Rare struct{ Agent, Check int }
 
 func (d *Digits) Status(a, c int, _ *model.CheckDefinition, seq uint64, before model.Status, _ bool) model.Status {
 	r := d.draw(a, c, seq)
-	switch {
-	case d.Rare != nil && a == d.Rare.Agent && c == d.Rare.Check:
-		return model.Unknown
-	case Share(r) >= d.Changes:
+	if Share(r) >= d.Changes {
 		return before
-	case d.Rare != nil:
-		return (before + 1 + model.Status(r&1)) % model.Unknown
 	}
 	return another(before, r)
 }

@@ -18,7 +18,7 @@ func full() *report.Report {
 		Schema: report.Schema, Title: "sensu-4000x40x5s-quick", Began: time.Date(2026, 11, 20, 9, 30, 0, 0, time.UTC), Version: "0.9.0", Commit: "0123456789abcdef",
 		Command: []string{"bin/muster", "load", "run", "sensu-4000x40x5s-quick", "--title", "it's here"}, Label: []string{"scale 1/20: 200 of 4,000 agents"},
 		Machine: report.Machine{CPU: "AMD EPYC 7B13", Cores: 2, Memory: 8 << 30, Kernel: "6.12.0", Go: "go1.26", Load: "0.10 0.20 0.30"},
-		Plan:    report.Plan{Agents: 200, Fleet: 200, Checks: 40, Interval: 5, Offered: 1600, Linger: 500, Output: 100, Duration: 120, TLS: true, Seed: 7},
+		Plan:    report.Plan{Agents: 200, Checks: 40, Interval: 5, Offered: 1600, Linger: 500, Output: 100, Duration: 120, TLS: true, Seed: 7},
 		Valid:   true, Verdict: []string{"2 results were sent and neither acknowledged nor refused", "short: p99 beyond the linger: 61.0 ms, asked at most 60.0 ms"},
 		Balance: &report.Balance{Sent: 201_003, Acknowledged: 200_990, Refused: 8, Missing: 2, Compared: 8000, Differ: 1, Imbalances: 2, Stopped: 3, Unsure: 1,
 			Kinds:    map[string]uint64{"acknowledged and lost": 1, "acknowledged without having been sent": 1},
@@ -37,7 +37,6 @@ func full() *report.Report {
 		Loaders: []report.Loader{{Name: "alpha", Here: true, Agents: 100, Results: 95_000, Lag: l(1.2), Usage: report.Usage{Cores: 0.1, RSS: 25 << 20}, AgentBytes: 31_000},
 			{Name: "beta", Agents: 100, Results: 96_760, Lag: l(1.6), Usage: report.Usage{Cores: 0.1, RSS: 25 << 20}, AgentBytes: 31_000, Clock: 0.2}},
 		Outages: []report.Outage{{Second: 62, Lost: 200, Serving: 1.2, Acked: 1.3, Seconds: 2.6, Command: true}},
-		Pages:   []report.Paged{{Name: "status critical", Requests: 100, Rows: 100, P50: 4, P99: 11, Max: 19}, {Name: "condition on output", Search: true, Requests: 20, P50: 40, P99: 90, Max: 120, Partial: 1}},
 		Phases: []report.Played{
 			{Name: "ramp", Kind: "ramp", From: -15, To: 0},
 			{Name: "steady", Kind: "steady", From: 0, To: 60, Rate: 1, Offered: 1600, Acknowledged: 1600, Latency: l(430), BeyondLinger: l(28), Lag: l(1), Server: report.Usage{Cores: 0.4, MicrosPerItem: 25},

@@ -100,7 +100,7 @@ func newView(rep *report.Report) (*view, error) {
 		return nil, err
 	}
 	all := []section{costSection(rep), phaseSection(rep), ledgerSection(rep), faultSection(rep), turnSection(rep), messageSection(rep), changeSection(rep), operatorSection(rep),
-		outageSection(rep), loaderSection(rep), pagesSection(rep), refusalSection(rep), environmentSection(rep), limitSection(rep), callSection(rep), logSection(rep), metricsSection(rep),
+		outageSection(rep), loaderSection(rep), refusalSection(rep), environmentSection(rep), limitSection(rep), callSection(rep), logSection(rep), metricsSection(rep),
 		scenario, fileSection(rep), reproduceSection(rep)}
 	for _, s := range all {
 		if len(s.Text)+len(s.Tables)+len(s.Code)+len(s.Links) > 0 {

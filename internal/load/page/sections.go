@@ -337,18 +337,6 @@ func loaderSection(rep *report.Report) section {
 	return s
 }
 
-func pagesSection(rep *report.Report) section {
-	t := newTable("", "page of events by", "requests", "rows", "p50", "p99", "slowest", "ended by time", "'")
-	for _, p := range rep.Pages {
-		name := p.Name
-		if p.Search {
-			name += " (search)"
-		}
-		t.add(name, count(float64(p.Requests)), bare(figures)(p.Rows), millis(p.P50), millis(p.P99), millis(p.Max), maybe(float64(p.Partial), count), p.Failed)
-	}
-	return section{ID: "pages", Title: "Pages that people asked for meanwhile", Tables: t.list()}
-}
-
 // refusalSection is what the server and the connections said no to.
 func refusalSection(rep *report.Report) section {
 	s := section{ID: "refusals", Title: "Refusals and lost connections"}

@@ -45,7 +45,7 @@ func fewest() fold { return fold{"lowest", slices.Min[[]float64]} }
 // other than nought.
 func over(rep *report.Report, id, title, unit string, y chart.Axis, all ...series) (c chart.Chart, ok bool) {
 	c = chart.Chart{ID: id, Title: title, Unit: unit, Y: y, X: chart.Axis{Name: "time", Scale: chart.Seconds, Format: clock}}
-	samples := counted(rep)
+	samples := rep.Samples
 	if len(samples) > clockFrom {
 		c.X.Format = minutes
 	}
@@ -93,15 +93,6 @@ func over(rep *report.Report, id, title, unit string, y chart.Axis, all ...serie
 		c.Summary += fmt.Sprintf(" Each point is the %s of %d"+nb+"s.", strings.Join(folds, ", or the "), each)
 	}
 	return c, len(c.Lines) > 0
-}
-
-// counted leaves out a first sample that holds what was sent before it: rounds of a
-// fleet that come by.
-func counted(rep *report.Report) []report.Sample {
-	if rep.Plan.Fleet > rep.Plan.Agents && len(rep.Samples) > 0 && rep.Samples[0].Second < 0 {
-		return rep.Samples[1:]
-	}
-	return rep.Samples
 }
 
 // inWords is the middle and the ends of a series over the measured time, and the middle alone.

@@ -14,9 +14,6 @@ func shape(rep *report.Report) string {
 		return ""
 	}
 	text := plural(p.Agents, "agent")
-	if p.Fleet > p.Agents {
-		text += fmt.Sprintf(" of %s nodes", count(float64(p.Fleet)))
-	}
 	if s := rep.Scenario; s != nil && len(s.Agents) > 1 {
 		text += fmt.Sprintf(" of %d classes", len(s.Agents))
 	} else if p.Checks > 0 {

@@ -19,6 +19,9 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
+// pageSize is how many events a page has.
+const pageSize = 100
+
 // People work through the API while results flow: they page through events, hold watches
 // open, write resources, silence problems. When they ask is fixed before, see atRate.
 type People struct {

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strings"
@@ -63,7 +64,7 @@ func (r *Run) files(limit uint64) string {
 		return ""
 	}
 	more := ""
-	if ownServer && !r.short() {
+	if ownServer {
 		more = fmt.Sprintf(". Where it stays, so many agents need more than one server; muster load run muster-15000x4x10s plays the largest shipped fleet that one holds with %s", scenario.Grouped(shippedFiles))
 	}
 	return fmt.Sprintf("open files: %d connections need %d, the hard limit is %d. Raise it: ulimit -Hn %d as root, LimitNOFILE= of a unit, --ulimit nofile= of a container; %s%s",
@@ -72,14 +73,7 @@ func (r *Run) files(limit uint64) string {
 
 // fewer says how to make a run smaller, to this share of its size.
 func (r *Run) fewer(share float64) string {
-	if !r.short() {
-		scale := r.Scenario.Scale
-		if scale == 0 {
-			scale = 1
-		}
-		return fmt.Sprintf("or play it smaller: --scale %.2g", max(0.01, 0.95*share*scale))
-	}
-	return "or fewer --agents"
+	return fmt.Sprintf("or play it smaller: --scale %.2g", max(0.01, 0.95*share*cmp.Or(r.Scenario.Scale, 1)))
 }
 
 func portRange() (low, high int, ok bool) {

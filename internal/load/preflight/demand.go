@@ -9,8 +9,6 @@ import (
 // Run is what is asked of a run before it begins.
 type Run struct {
 	Scenario  *scenario.Scenario
-	Nodes     int    // where flat flags made the scenario: all that come by; zero: they did not
-	Checks    int    // of each of those
 	Servers   string // host:port of each address that agents connect to, with commas between them; empty: nobody knows
 	Sources   int    // loopback addresses to connect from
 	Loaders   int    // that share it
@@ -19,9 +17,6 @@ type Run struct {
 	OwnServer bool   // it starts the server itself
 	Data      string // the server's folder, where it is on this machine
 }
-
-// short says whether flat flags made the scenario.
-func (r *Run) short() bool { return r.Nodes > 0 }
 
 // here is how many loaders this machine holds.
 func (r *Run) here() int { return max(1, r.Here) }
@@ -40,10 +35,6 @@ type demand struct {
 // demand is what it asks.
 func (r *Run) demand() demand {
 	d := demandOf(r.Scenario)
-	if r.short() { // nodes that come by before the run is measured
-		d.agents, d.states = r.Nodes, r.Nodes*r.Checks
-		d.results += float64(d.states)
-	}
 	if r.InProcess {
 		d.connections, d.withTLS = 0, 0
 	}

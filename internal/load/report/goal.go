@@ -187,8 +187,6 @@ func found() map[string]func(*Report) (float64, bool) {
 			}
 			return worst, ok
 		},
-		"page-p99":   pages(false, func(p *Paged) float64 { return p.P99 }),
-		"search-max": pages(true, func(p *Paged) float64 { return p.Max }),
 	}
 }
 
@@ -231,23 +229,6 @@ func worst[T any](list []T, f func(*T) float64) (most float64) {
 		most = max(most, f(&list[i]))
 	}
 	return most
-}
-
-// pages is the worst figure of those kinds of pages that are, or are not, searches.
-func pages(searches bool, f func(*Paged) float64) func(*Report) (float64, bool) {
-	return func(rep *Report) (worst float64, ok bool) {
-		for i := range rep.Pages {
-			p := &rep.Pages[i]
-			switch {
-			case p.Search != searches:
-			case p.Failed != "":
-				return 0, false
-			default:
-				worst, ok = max(worst, f(p)), true
-			}
-		}
-		return worst, ok
-	}
 }
 
 // held is how much of what was offered was acknowledged in time, in %. Older reports know only

@@ -77,8 +77,7 @@ func TestFiguresOfATarget(t *testing.T) {
 
 func TestGoals(t *testing.T) {
 	rep := &Report{Rate: 149_000, Results: 1, BeyondLinger: Latency{P99: 48}, MachineShare: 0.29, Server: Usage{Cores: 0.5, MicrosPerItem: 12.04},
-		Outages: []Outage{{Serving: 2, Acked: 2.5, Seconds: 4}, {Serving: 1, Acked: 1.5, Seconds: 6}},
-		Pages:   []Paged{{Name: "a", P99: 20, Max: 400}, {Name: "b", P99: 101}, {Name: "c", Search: true, P99: 240, Max: 249}}}
+		Outages: []Outage{{Serving: 2, Acked: 2.5, Seconds: 4}, {Serving: 1, Acked: 1.5, Seconds: 6}}}
 	for _, c := range []struct {
 		goal, says string
 		met        bool
@@ -95,8 +94,6 @@ func TestGoals(t *testing.T) {
 		{"server-cpu=12", "server CPU per result: 12.0 µs, asked at most 12.0 µs", false},
 		{"back=5", "until all agents were back: 6.0 s", false},
 		{"back-serving=5", "from serving until all agents were back: 5.0 s", true},
-		{"page-p99=100", "worst kind: 101 ms", false},
-		{"search-max=250", "249 ms", true},
 		{"state-memory=600", "not measured in this run", false},
 	} {
 		goal, err := ParseGoal(c.goal)

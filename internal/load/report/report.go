@@ -58,9 +58,8 @@ type Report struct {
 	StateBytes   float64           `json:"stateBytes,omitempty"` // resident on the server per event state, see States
 	States       uint64            `json:"states,omitempty"`     // event states at the end
 
-	Calls *Calls  `json:"calls,omitempty"` // of the server to the system
-	Disk  *Disk   `json:"disk,omitempty"`  // what the server wrote
-	Pages []Paged `json:"pages,omitempty"`
+	Calls *Calls `json:"calls,omitempty"` // of the server to the system
+	Disk  *Disk  `json:"disk,omitempty"`  // what the server wrote
 
 	Network *Network `json:"network,omitempty"` // of the server with its agents
 
@@ -96,7 +95,7 @@ type Report struct {
 
 // Unsaved is what a report says of a run that has just been played, and its file does not have.
 type Unsaved struct {
-	Halfway error    // of what the run was to do in its middle
+	Fault   error    // the first fault that could not be played
 	People  []string // what went wrong with what people did, in sentences
 	Spool   int      // of an agent, bytes
 	Renames string   // what failed of them
@@ -118,17 +117,14 @@ type Machine struct {
 // Plan is the configuration that matters, with defaults filled in.
 type Plan struct {
 	Agents   int     `json:"agents"`
-	Fleet    int     `json:"fleet"`
 	Checks   int     `json:"checks"`
 	Interval float64 `json:"intervalSeconds"`
 	Offered  float64 `json:"offeredPerSecond"`
 	PerFrame int     `json:"perFrame"`
 	Linger   float64 `json:"lingerMs"`
 	Output   int     `json:"outputBytes"`
-	Changes  float64 `json:"changes"`
 	Duration float64 `json:"seconds"`
 	TLS      bool    `json:"tls"`
-	Storm    bool    `json:"storm"`
 	Seed     uint64  `json:"seed"`
 	MaxLag   float64 `json:"maxLagMs,omitempty"` // of the generator, p99, beyond which the run is invalid
 	Digest   string  `json:"digest,omitempty"`   // of who sends what when, whom faults strike, who comes and goes: what the seed came to
@@ -179,18 +175,4 @@ func (l *Loader) where() string {
 		return l.Name
 	}
 	return l.Name + " (another machine)"
-}
-
-// Paged is how long one kind of page took, in milliseconds, as the client sees it.
-type Paged struct {
-	Name     string  `json:"name"`
-	Example  string  `json:"example"`          // of what was asked
-	Search   bool    `json:"search,omitempty"` // for a condition that no index answers
-	Requests int     `json:"requests"`
-	Rows     float64 `json:"rows"`              // mean
-	Partial  int     `json:"partial,omitempty"` // ended by time, with a token to go on
-	P50      float64 `json:"p50"`
-	P99      float64 `json:"p99"`
-	Max      float64 `json:"max"`
-	Failed   string  `json:"failed,omitempty"`
 }

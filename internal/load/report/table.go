@@ -9,9 +9,9 @@ import (
 )
 
 // Table reads reports (run.json) into Markdown: what was asked beside what was
-// measured, then all figures, a row for each run, then the pages.
+// measured, then all figures, a row for each run.
 func Table(files []string) (string, error) {
-	var asked, all, steps, disk, pages strings.Builder
+	var asked, all, steps, disk strings.Builder
 	for _, path := range files {
 		rep, err := Read(path)
 		if err != nil {
@@ -22,7 +22,6 @@ func Table(files []string) (string, error) {
 		rep.row(&all)
 		rep.stepRows(&steps)
 		rep.diskRow(&disk)
-		rep.pageRows(&pages)
 	}
 	out := section("Asked and measured", asked.String(), "run", "figure", "asked", "measured", "", "commit")
 	out += section("All figures", all.String(), "run", "agents × checks", "offered/s", "acknowledged/s", "per frame", "results per commit", "frames per read",
@@ -30,7 +29,6 @@ func Table(files []string) (string, error) {
 		"kB/agent", "loader's kB and goroutines/agent", "connect, s", "serving / acknowledging / back after, s", "B/state", "ledger", "load before", "commit")
 	out += section("Steps", steps.String(), "run", "phase", "offered/s", "acknowledged/s", "p50 / p99 beyond linger, ms", "server cores, µs/result", "loader cores", "")
 	out += section("Written to disk", disk.String(), "run", "results/s", "bytes per result", "GB per day", "journal, bytes per result", "snapshots, bytes per result")
-	out += section("Pages of 100 while results flow", pages.String(), "run", "page", "requests", "rows", "partial", "p50, ms", "p99, ms", "max, ms")
 	return out, nil
 }
 
@@ -92,9 +90,6 @@ func (rep *Report) row(b *strings.Builder) {
 	p := rep.Plan
 	f := func(v float64, digits int) string { return strconv.FormatFloat(v, 'f', digits, 64) }
 	agents := fmt.Sprintf("%d × %d", p.Agents, p.Checks)
-	if p.Fleet > p.Agents {
-		agents = fmt.Sprintf("%d of %d × %d", p.Agents, p.Fleet, p.Checks)
-	}
 	commits, frames, syncs := "–", "–", "–"
 	if c := rep.Calls; c != nil {
 		commits, frames, syncs = f(c.ResultsPerCommit, 0), f(c.FramesPerRead, 2), f(c.Syncs, 0)
@@ -197,15 +192,4 @@ func (rep *Report) diskRow(b *strings.Builder) {
 	}
 	each := func(bytes int64) string { return strconv.FormatFloat(float64(bytes)/float64(rep.Results), 'f', 0, 64) }
 	row(b, rep.Title, strconv.FormatFloat(rep.Rate, 'f', 0, 64), each(d.Written), strconv.FormatFloat(d.PerDay/1e9, 'f', 1, 64), each(d.Journal), each(d.Snapshots))
-}
-
-func (rep *Report) pageRows(b *strings.Builder) {
-	for _, p := range rep.Pages {
-		f := func(v float64) string { return strconv.FormatFloat(v, 'f', 1, 64) }
-		name := p.Name
-		if p.Failed != "" {
-			name += ": **" + p.Failed + "**"
-		}
-		row(b, rep.Title, name, strconv.Itoa(p.Requests), f(p.Rows), strconv.Itoa(p.Partial), f(p.P50), f(p.P99), f(p.Max))
-	}
 }

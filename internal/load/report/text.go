@@ -18,15 +18,11 @@ func (rep *Report) Text() string {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-16s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	of := ""
-	if p.Fleet > p.Agents {
-		of = fmt.Sprintf(" of %d nodes", p.Fleet)
-	}
 	each := " × " + some(p.Checks, "check")
 	if s := rep.Scenario; s != nil && len(s.Agents) > 1 {
 		each = fmt.Sprintf(" of %d classes", len(s.Agents))
 	}
-	fmt.Fprintf(&b, "%s%s%s, %s, %s results/s offered for %.0f s\n", some(p.Agents, "agent"), of, each, rep.Transport(), rep.rates(), rep.Lasted())
+	fmt.Fprintf(&b, "%s%s, %s, %s results/s offered for %.0f s\n", some(p.Agents, "agent"), each, rep.Transport(), rep.rates(), rep.Lasted())
 	switch {
 	case !rep.Balance.WasCompared():
 		b.WriteString("  " + NotCompared + "\n")
@@ -100,9 +96,6 @@ func (rep *Report) Text() string {
 	}
 	if rep.Server.RSS > 0 {
 		line("machine", "%.0f %% of its %d cores by both, %.2f cores by others", 100*rep.MachineShare, rep.Machine.Cores, rep.Others)
-	}
-	for _, p := range rep.Pages {
-		line("page", "%-32s p50 %.1f  p99 %.1f  max %.1f ms, %d requests, %.0f rows", p.Name, p.P50, p.P99, p.Max, p.Requests, p.Rows)
 	}
 	for _, w := range rep.Operators {
 		failed := ""

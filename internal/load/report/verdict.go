@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -26,7 +25,7 @@ func (rep *Report) well() bool {
 }
 
 // Failed are the sentences of what went wrong that was neither lost nor late: a server that crashed,
-// or did not say what it holds; good results that were refused or not taken, people and pages that
+// or did not say what it holds; good results that were refused or not taken, people that
 // were not answered, intent that agents never held, renames and commands that failed, steps of which
 // none held; of a system that asks: what it did not ask for, and connections that it lost. Of a
 // report that was read not all of them are known.
@@ -57,13 +56,10 @@ func (rep *Report) Failed() (list []string) {
 		say("%s", why)
 	}
 	list = append(list, rep.Silent.unread()...)
-	if rep.Unsaved.Halfway != nil {
-		say("what the run was to do in its middle failed: %v", rep.Unsaved.Halfway)
+	if rep.Unsaved.Fault != nil {
+		say("a fault could not be played: %v", rep.Unsaved.Fault)
 	}
 	list = append(list, rep.Unsaved.People...)
-	if failed := slices.DeleteFunc(slices.Clone(rep.Pages), func(p Paged) bool { return p.Failed == "" }); len(failed) > 0 {
-		say("%d of %d kinds of pages failed, such as %q: %s", len(failed), len(rep.Pages), failed[0].Name, failed[0].Failed)
-	}
 	return list
 }
 

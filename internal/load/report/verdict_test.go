@@ -9,10 +9,10 @@ import (
 // What made a run fail and is not in its file is not forgotten when that is read.
 func TestReportThatWasReadSaysWhatTheRunSaid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.json")
-	rep := &Report{Schema: Schema, Valid: true, Balance: &Balance{}, Unsaved: Unsaved{Halfway: errors.New("no such command")}}
+	rep := &Report{Schema: Schema, Valid: true, Balance: &Balance{}, Unsaved: Unsaved{Fault: errors.New("no such command")}}
 	for _, want := range []bool{false, true} {
 		if want {
-			rep.Unsaved.Halfway = nil
+			rep.Unsaved.Fault = nil
 		}
 		if err := rep.Save(path); err != nil {
 			t.Fatal(err)

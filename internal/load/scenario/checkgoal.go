@@ -68,8 +68,6 @@ func (v *checker) without(need string) string {
 		if len(v.Intent) == 0 {
 			return "write intent: [{at: 60s, create: 5, kind: check}]"
 		}
-	case "pages":
-		return "write list-p99, with operators: {lists: 5}; this one is of muster load run --pages"
 	case "lists":
 		if v.Operators.Lists == 0 {
 			return "write operators: {lists: 5}"

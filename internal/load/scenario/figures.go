@@ -81,8 +81,6 @@ func Figures() []Figure {
 		{"tell-p99", "p99 from a result's being sent until the message was here", "ms", false, "alerts", Absolute, 0.05},
 		{"stream-p99", "p99 from a result's being sent until its line was here", "ms", false, "stream", Absolute, 0.05},
 		{"history-behind", "oldest change that history did not hold yet", "s", false, "", Absolute, 0.1},
-		{"page-p99", "p99 of a page of 100, worst kind", "ms", false, "pages", Absolute, 0.05},
-		{"search-max", "longest answer to a free condition", "ms", false, "pages", Absolute, 0.05},
 	}
 }
 

@@ -19,8 +19,8 @@ const Version = "muster.load/v1"
 // Scenario is one file.
 type Scenario struct {
 	Scenario string   `json:"scenario"`          // Version
-	Name     string   `json:"name"`              // the file's name without .yaml
-	Title    string   `json:"title"`             // one line, for lists and the head of the report
+	Name     string   `json:"name,omitempty"`    // the file's name without .yaml
+	Title    string   `json:"title,omitempty"`   // one line, for lists and the head of the report
 	Answers  string   `json:"answers,omitempty"` // the published figure that this shape answers, and where it is published
 	Needs    []string `json:"needs,omitempty"`   // capabilities that no field below shows, see Capabilities
 	Target   string   `json:"target,omitempty"`  // muster (default), or another system by its name

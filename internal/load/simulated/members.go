@@ -12,6 +12,9 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// Namespace is where the nodes and checks of load runs live.
+const Namespace = "load"
+
 // ClassLabel is the label of a scenario's nodes that names their class.
 const ClassLabel = "class"
 
@@ -38,7 +41,7 @@ func Members(sc *scenario.Scenario) []Member {
 // MemberName is the name of a class's i-th node.
 func MemberName(class string, i int) string { return fmt.Sprintf("%s-%05d", class, i) }
 
-// MemberUID is the id of a class's i-th node, on a server that PrepareScenario filled.
+// MemberUID is the id of a class's i-th node, on a server that Prepare filled.
 func MemberUID(seed uint64, class string, i int) uuid.UUID {
 	return uuid.NewSHA1(uuid.NameSpaceOID, fmt.Appendf(nil, "muster load %d %s %d", seed, class, i))
 }
@@ -46,11 +49,13 @@ func MemberUID(seed uint64, class string, i int) uuid.UUID {
 // MemberLabels are the labels of a class's i-th node: forty to a rack and eight sites,
 // unless the class says otherwise.
 func MemberLabels(class *scenario.Class, i int) map[string]string {
-	labels := map[string]string{"rack": Rack(i), "site": Site(i)}
+	labels := map[string]string{"rack": fmt.Sprintf("r%04d", i/nodesPerRack), "site": fmt.Sprintf("s%d", i%8)}
 	maps.Copy(labels, class.Labels)
 	labels[ClassLabel] = class.Name
 	return labels
 }
+
+const nodesPerRack = 40
 
 // Thing is one proxy node of a scenario.
 type Thing struct {
@@ -110,9 +115,14 @@ func Resources(sc *scenario.Scenario) []model.Resource {
 	return list
 }
 
-// PrepareScenario makes what a scenario needs of a server that does not run, without
+// Resource makes a resource of a spec.
+func Resource(meta model.Metadata, spec model.Spec) model.Resource {
+	return model.Resource{APIVersion: model.APIVersion, Kind: spec.Kind(), Metadata: meta, Spec: spec}
+}
+
+// Prepare makes what a scenario needs of a server that does not run, without
 // enrolment. Nodes that exist are left alone.
-func PrepareScenario(ctx context.Context, service *intent.Service, sc *scenario.Scenario) error {
+func Prepare(ctx context.Context, service *intent.Service, sc *scenario.Scenario) error {
 	by := intent.Actor{User: "load", Whence: "local", Why: "nodes and checks for " + sc.Name}
 	if _, err := service.Apply(ctx, by, Resources(sc), intent.ApplyOptions{Yes: true}); err != nil {
 		return fmt.Errorf("make the checks of %s: %w", sc.Name, err)

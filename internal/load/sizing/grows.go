@@ -91,8 +91,7 @@ func (p *page) tooMany() {
 		return
 	}
 	p.say("What has been measured:\n")
-	p.say("- %s nodes with %d checks each, %s of them connected at a time, one round after the other: %s event states, %s for each, %s of memory in all (%s).", grouped(float64(states.Plan.Fleet)), states.Plan.Checks,
-		grouped(float64(states.Plan.Agents)), grouped(float64(states.States)), bytes(states.StateBytes), bytes(figuresOf(states, 0).memory), link("states-1.5m"))
+	p.say("- %s event states, %s for each, %s of memory in all (%s).", grouped(float64(states.States)), bytes(states.StateBytes), bytes(figuresOf(states, 0).memory), link("states-1.5m"))
 	p.say("- %s sessions with mutual TLS at once: %s for each (%s).", grouped(float64(tls.Plan.Agents)), bytes(tls.SessionBytes), link("storm-15k-tls"))
 	each := float64(p.shape.States())/float64(p.shape.Nodes("")) + 1 // and its keepalive
 	sum := agents*tls.SessionBytes + agents*each*states.StateBytes

@@ -1,13 +1,11 @@
-package spine
+package load_test
 
 import (
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -17,9 +15,9 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Fleet is what a stage asks of intent and planner, in memory: who may come, and what they
+// pathFleet is what a stage asks of intent and planner, in memory: who may come, and what they
 // run. Nothing of it changes but the nodes' keys, which come with their first sessions.
-type Fleet struct {
+type pathFleet struct {
 	outputBytes int
 	nodes       map[uuid.UUID]core.Node // guarded by mu
 	mu          sync.RWMutex
@@ -42,14 +40,14 @@ type orders struct {
 
 // Numbers begin where a server's do not.
 const (
-	firstNode  = 1000
-	firstCheck = 100
-	namespace  = 2
+	firstNode     = 1000
+	firstCheck    = 100
+	pathNamespace = 2
 )
 
-// NewFleet has a scenario's machines and checks.
-func NewFleet(sc *scenario.Scenario) *Fleet {
-	f := &Fleet{nodes: map[uuid.UUID]core.Node{}}
+// newPathFleet has a scenario's machines and checks.
+func newPathFleet(sc *scenario.Scenario, outputBytes int) *pathFleet {
+	f := &pathFleet{outputBytes: outputBytes, nodes: map[uuid.UUID]core.Node{}}
 	definitions := map[string]*model.Definition{}
 	for _, k := range sc.Placed() { // in this order they are in each assignment, too
 		for n := range max(1, k.Count) {
@@ -71,23 +69,10 @@ func NewFleet(sc *scenario.Scenario) *Fleet {
 	return f
 }
 
-// newFleet is the short form's: all nodes run the same.
-func newFleet(o *Options) *Fleet {
-	f := &Fleet{nodes: make(map[uuid.UUID]core.Node, o.Agents)}
-	for i := range o.Checks {
-		f.check(fmt.Sprintf("load-%03d", i), o.Interval, 0)
-	}
-	f.order(orders{definitions: f.definitions})
-	for i := range o.Agents {
-		f.enlist(simulated.NodeUID(o.Seed, i), simulated.NodeName(i), 0)
-	}
-	return f
-}
-
 // check makes one more.
-func (f *Fleet) check(name string, interval, ttl time.Duration) *model.Definition {
+func (f *pathFleet) check(name string, interval, ttl time.Duration) *model.Definition {
 	n := firstCheck + len(f.definitions)
-	c := &model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(n), Unit: model.CheckID(n), Namespace: namespace, Name: name},
+	c := &model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(n), Unit: model.CheckID(n), Namespace: pathNamespace, Name: name},
 		Command: &model.Command{Shell: "true"}, Interval: interval, Timeout: interval, TTL: ttl, FailAfter: 3, RecoverAfter: 1,
 		Severities: [4]model.Severity{model.NotClassified, model.SeverityWarning, model.High, model.Average}}
 	c.Hash = wire.DefinitionHash(wire.AppendDefinition(nil, c.Seal()))
@@ -96,65 +81,39 @@ func (f *Fleet) check(name string, interval, ttl time.Duration) *model.Definitio
 }
 
 // order is what the next class runs.
-func (f *Fleet) order(o orders) {
+func (f *pathFleet) order(o orders) {
 	if len(o.definitions) > 0 {
 		o.hash = wire.AssignmentHash(o.definitions, nil, nil)
 	}
 	f.classes = append(f.classes, o)
 }
 
-func (f *Fleet) enlist(uid uuid.UUID, name string, class int) {
-	f.nodes[uid] = core.Node{ID: model.NodeID(firstNode + len(f.list)), Name: name, Namespace: namespace}
+func (f *pathFleet) enlist(uid uuid.UUID, name string, class int) {
+	f.nodes[uid] = core.Node{ID: model.NodeID(firstNode + len(f.list)), Name: name, Namespace: pathNamespace}
 	f.list = append(f.list, enlisted{uid, name, class})
 }
 
 // node is nil for a number that nobody has.
-func (f *Fleet) node(id model.NodeID) *enlisted {
+func (f *pathFleet) node(id model.NodeID) *enlisted {
 	if i := int(id) - firstNode; i >= 0 && i < len(f.list) {
 		return &f.list[i]
 	}
 	return nil
 }
 
-// Partition is the one that a node of the fleet is in.
-func (f *Fleet) Partition(id model.NodeID) model.Partition { return model.PartitionOf(f.node(id).uid) }
-
-// NodeIDs are the numbers of all.
-func (f *Fleet) NodeIDs() []model.NodeID {
-	ids := make([]model.NodeID, len(f.list))
-	for i := range ids {
-		ids[i] = model.NodeID(firstNode + i)
-	}
-	return ids
-}
-
-// Name is a node's; empty: there is none.
-func (f *Fleet) Name(id model.NodeID) string {
-	if n := f.node(id); n != nil {
-		return n.name
-	}
-	return ""
-}
-
-// Held is what a node holds once it was sent its assignment.
-func (f *Fleet) Held(id model.NodeID) *link.Assignment {
-	a := f.For(id)
-	return &link.Assignment{Generation: a.Generation, Hash: a.Hash, Definitions: a.Definitions}
-}
-
 // Lookup implements muster.Nodes, with the next four.
-func (f *Fleet) Lookup(uid uuid.UUID) (core.Node, bool) {
+func (f *pathFleet) Lookup(uid uuid.UUID) (core.Node, bool) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
 	n, ok := f.nodes[uid]
 	return n, ok
 }
 
-// Gone: nobody is.
-func (f *Fleet) Retirement(uuid.UUID, string) muster.Retirement { return muster.Retirement{} }
+// Retirement: nobody is retired.
+func (f *pathFleet) Retirement(uuid.UUID, string) muster.Retirement { return muster.Retirement{} }
 
 // FirstKey takes whichever comes first, as long as the fleet lives.
-func (f *Fleet) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
+func (f *pathFleet) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	n := f.nodes[uid]
@@ -166,15 +125,15 @@ func (f *Fleet) FirstKey(uid uuid.UUID, key string) (onRecord, holder string) {
 }
 
 // RecordAgent does nothing: there is no intent.
-func (f *Fleet) RecordAgent(core.Node, *wire.Hello) (limit, reason string) { return "", "" }
+func (f *pathFleet) RecordAgent(core.Node, *wire.Hello) (limit, reason string) { return "", "" }
 
-// Team: the server's defaults but for the outputs.
-func (f *Fleet) Namespace(model.NamespaceID) core.NamespaceLimits {
-	return core.NamespaceLimits{Namespace: "spine", OutputBytes: f.outputBytes}
+// Namespace: the server's defaults but for the outputs.
+func (f *pathFleet) Namespace(model.NamespaceID) core.NamespaceLimits {
+	return core.NamespaceLimits{Namespace: "load", OutputBytes: f.outputBytes}
 }
 
 // For implements directory.Assignments, with the next two.
-func (f *Fleet) For(id model.NodeID) *directory.Assignment {
+func (f *pathFleet) For(id model.NodeID) *directory.Assignment {
 	n := f.node(id)
 	if n == nil {
 		return nil
@@ -184,7 +143,7 @@ func (f *Fleet) For(id model.NodeID) *directory.Assignment {
 }
 
 // Definition finds a definition.
-func (f *Fleet) Definition(id model.DefinitionID) *model.Definition {
+func (f *pathFleet) Definition(id model.DefinitionID) *model.Definition {
 	if i := int(id) - firstCheck; i >= 0 && i < len(f.definitions) {
 		return f.definitions[i]
 	}
@@ -192,9 +151,9 @@ func (f *Fleet) Definition(id model.DefinitionID) *model.Definition {
 }
 
 // CheckDefinition finds the definition of a check.
-func (f *Fleet) CheckDefinition(id model.DefinitionID) *model.CheckDefinition {
+func (f *pathFleet) CheckDefinition(id model.DefinitionID) *model.CheckDefinition {
 	return f.Definition(id).AsCheck()
 }
 
 // Subscribe: nothing ever changes.
-func (f *Fleet) Subscribe(func(directory.Change)) {}
+func (f *pathFleet) Subscribe(func(directory.Change)) {}

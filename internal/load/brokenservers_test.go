@@ -1,4 +1,4 @@
-package spine
+package load_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -50,14 +51,21 @@ func all(t *testing.T, trials []trial) {
 
 func (x *trial) play(ctx context.Context) (*report.Report, error) {
 	m := x.m
-	cfg := load.Config{Server: m.addr, Agents: brokenAgents, Checks: brokenChecks, Interval: 250 * time.Millisecond, Linger: 20 * time.Millisecond,
-		Duration: time.Second, Warmup: 100 * time.Millisecond, Drain: 20 * time.Second, MaxLag: time.Minute, Before: m}
+	cfg := load.Config{Server: m.addr, Scenario: broken(), MaxLag: time.Minute, Before: m, Control: m}
 	x.change(&cfg)
 	return load.Run(ctx, cfg)
 }
 
-func options() Options {
-	return Options{Agents: brokenAgents, Checks: brokenChecks, Interval: time.Second}
+func broken() *scenario.Scenario {
+	return scenario.Uniform{Agents: brokenAgents, Checks: brokenChecks, Interval: 250 * time.Millisecond, Linger: 20 * time.Millisecond,
+		Steady: time.Second, Warmup: 100 * time.Millisecond, Drain: 20 * time.Second, Changes: 0.02}.Scenario()
+}
+
+func options() pathOptions { return pathOptions{scenario: broken()} }
+
+// halfway is a fault of the server in the middle.
+func halfway(server string) []scenario.Fault {
+	return []scenario.Fault{{At: model.Duration(500 * time.Millisecond), Server: server}}
 }
 
 // replaced makes a lie of a change to one batch.
@@ -156,9 +164,9 @@ func TestBrokenServersAreCaught(t *testing.T) {
 	} {
 		m := newMachine(t, options(), c.lie)
 		trials = append(trials, trial{c.name, m, func(cfg *load.Config) {
-			cfg.Drain = time.Second // a stream that is behind never catches up
-			if c.crash {
-				cfg.Halfway = m.crash(c.kept, 100*time.Millisecond)
+			cfg.Scenario.Phases[1].Drain = model.Duration(time.Second) // a stream that is behind never catches up
+			if m.kept = c.kept; c.crash {
+				cfg.Scenario.Faults = halfway("kill")
 			}
 		}, func(t *testing.T, rep *report.Report) {
 			verdict := strings.Join(rep.Verdict, "\n")
@@ -192,29 +200,33 @@ func TestSoundServerIsNotAccused(t *testing.T) {
 		t.Skip("short: six runs of a second or two")
 	}
 	refusing := options()
-	refusing.OutputBytes = 200
+	refusing.outputBytes = 200
 	var trials []trial
 	for _, c := range []struct {
 		name    string
-		options Options
-		halfway func(m *machine) func(context.Context) error
+		options pathOptions
+		server  string // the fault of the server in the middle
+		kept    int    // as of machine
+		away    time.Duration
 		change  func(*load.Config)
 		check   func(t *testing.T, rep *report.Report)
 	}{
-		{name: "a storm", change: func(c *load.Config) { c.Storm = true }},
-		{name: "restarted", halfway: func(m *machine) func(context.Context) error { return m.restart }},
-		{name: "killed", halfway: func(m *machine) func(context.Context) error { return m.crash(100, 100*time.Millisecond) }},
-		{name: "power lost", halfway: func(m *machine) func(context.Context) error { return m.crash(0, 100*time.Millisecond) }},
-		{name: "half of the rest written", halfway: func(m *machine) func(context.Context) error { return m.crash(50, 100*time.Millisecond) }},
+		{name: "a storm", change: func(c *load.Config) {
+			c.Scenario.Faults = []scenario.Fault{{At: model.Duration(500 * time.Millisecond), Cut: &scenario.Pick{}}}
+		}},
+		{name: "restarted", server: "restart"},
+		{name: "killed", server: "kill", kept: 100, away: 100 * time.Millisecond},
+		{name: "power lost", server: "kill", kept: 0, away: 100 * time.Millisecond},
+		{name: "half of the rest written", server: "kill", kept: 50, away: 100 * time.Millisecond},
 		{name: "refuses some, and power is lost", options: refusing, change: func(c *load.Config) { c.Generate = large{} },
-			halfway: func(m *machine) func(context.Context) error { return m.crash(0, 100*time.Millisecond) },
+			server: "kill", kept: 0, away: 100 * time.Millisecond,
 			check: func(t *testing.T, rep *report.Report) {
 				if rep.Balance.Refused == 0 {
 					t.Errorf("nothing was refused: %+v", rep.Balance)
 				}
 			}},
 		{name: "spools overflow", change: func(c *load.Config) { c.Spool = 2000 },
-			halfway: func(m *machine) func(context.Context) error { return m.crash(0, 800*time.Millisecond) },
+			server: "kill", kept: 0, away: 800 * time.Millisecond,
 			check: func(t *testing.T, rep *report.Report) {
 				if rep.SpoolFull == 0 {
 					t.Error("no spool was full")
@@ -222,20 +234,21 @@ func TestSoundServerIsNotAccused(t *testing.T) {
 			}},
 	} {
 		o := c.options
-		if o.Agents == 0 {
+		if o.scenario == nil {
 			o = options()
 		}
 		m := newMachine(t, o, nil)
+		m.kept, m.away = c.kept, c.away
 		trials = append(trials, trial{c.name, m, func(cfg *load.Config) {
 			if c.change != nil {
 				c.change(cfg)
 			}
-			if c.halfway != nil {
-				cfg.Halfway = c.halfway(m)
+			if c.server != "" {
+				cfg.Scenario.Faults = halfway(c.server)
 			}
 		}, func(t *testing.T, rep *report.Report) {
 			least := brokenAgents * brokenChecks
-			if c.options.OutputBytes > 0 {
+			if c.options.outputBytes > 0 {
 				least -= brokenAgents // of a check whose results are refused there may be none
 			}
 			passes := rep.Balance.Refused+rep.SpoolFull == 0 // such a run fails, and loses nothing

@@ -1,4 +1,4 @@
-package spine
+package load_test
 
 import (
 	"bytes"

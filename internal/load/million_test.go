@@ -1,4 +1,4 @@
-package spine
+package load_test
 
 import (
 	"strings"
@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -28,9 +29,10 @@ func TestOneLostOfAMillion(t *testing.T) {
 		}
 		return nil
 	})
-	m := newMachine(t, Options{Agents: agents, Checks: checks, Interval: time.Second}, dropped)
-	rep, err := load.Run(t.Context(), load.Config{Server: m.addr, Agents: agents, Checks: checks, Rate: rate, PerFrame: 100, Linger: 100 * time.Millisecond,
-		Duration: seconds * time.Second, Warmup: time.Second, Drain: time.Minute, MaxLag: time.Hour, Spool: 16 << 20, Before: m})
+	sc := scenario.Uniform{Agents: agents, Checks: checks, Rate: rate, PerFrame: 100, Linger: 100 * time.Millisecond, Changes: 0.02,
+		Steady: seconds * time.Second, Warmup: time.Second, Drain: time.Minute}.Scenario()
+	m := newMachine(t, pathOptions{scenario: sc}, dropped)
+	rep, err := load.Run(t.Context(), load.Config{Server: m.addr, Scenario: sc, MaxLag: time.Hour, Spool: 16 << 20, Before: m})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package spine
+package load_test
 
 import (
 	"context"
@@ -11,31 +11,33 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
-func start(t *testing.T, o Options) (*Spine, string, func()) {
+func startPath(t *testing.T, o pathOptions) (*resultPath, string, func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Listen = l
-	s, err := Open(o)
+	o.listen = l
+	s, err := openPath(o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := s.Run(ctx); err != nil && ctx.Err() == nil {
-			t.Errorf("spine: %v", err)
+		if err := s.run(ctx); err != nil && ctx.Err() == nil {
+			t.Errorf("server: %v", err)
 		}
 	})
 	var once sync.Once
 	stop := func() { once.Do(func() { cancel(); running.Wait() }) }
 	t.Cleanup(stop)
-	<-s.Ready
+	<-s.ready
 	return s, l.Addr().String(), stop
 }
 
@@ -51,13 +53,15 @@ func TestLedgerOverSockets(t *testing.T) {
 				t.Skip("short: plain only")
 			}
 			dir := t.TempDir()
-			o := Options{Dir: dir, Agents: 30, Checks: 10, Interval: time.Second, TLS: c.tls}
-			s, addr, stop := start(t, o)
-			cfg := load.Config{Server: addr, Agents: 30, Checks: 10, Interval: 500 * time.Millisecond, Linger: 50 * time.Millisecond,
-				Duration: time.Second, Warmup: 200 * time.Millisecond, Storm: true, MaxLag: time.Minute, Before: load.InProcess(s.View)}
+			sc := scenario.Uniform{Agents: 30, Checks: 10, Interval: 500 * time.Millisecond, Linger: 50 * time.Millisecond, Steady: time.Second,
+				Warmup: 200 * time.Millisecond, Changes: 0.02, TLS: c.tls}.Scenario()
+			sc.Faults = []scenario.Fault{{At: model.Duration(500 * time.Millisecond), Cut: &scenario.Pick{}}}
+			o := pathOptions{dir: dir, scenario: sc, tls: c.tls}
+			s, addr, stop := startPath(t, o)
+			cfg := load.Config{Server: addr, Scenario: sc, MaxLag: time.Minute, Before: load.InProcess(s.view)}
 			if c.tls {
 				var err error
-				if cfg.TLS, err = simulated.Certificates(s.Authority); err != nil {
+				if cfg.TLS, err = simulated.Certificates(s.authority); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -71,10 +75,10 @@ func TestLedgerOverSockets(t *testing.T) {
 			t.Log("\n" + rep.Text())
 			stop()
 
-			again, addr, _ := start(t, o)
-			cfg.Server, cfg.Before = addr, load.InProcess(again.View)
+			again, addr, _ := startPath(t, o)
+			cfg.Server, cfg.Before = addr, load.InProcess(again.view)
 			if c.tls {
-				if cfg.TLS, err = simulated.Certificates(again.Authority); err != nil {
+				if cfg.TLS, err = simulated.Certificates(again.authority); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -111,10 +115,10 @@ func (j *forgetful) Append(ctx context.Context, entries ...journal.Entry) error 
 
 // A server that acknowledges what it did not commit is found out.
 func TestLedgerSeesAServerThatForgets(t *testing.T) {
-	s, addr, _ := start(t, Options{Dir: t.TempDir(), Agents: 20, Checks: 10, Interval: time.Second,
-		Sessions: func(j journal.Journal) journal.Journal { return &forgetful{Journal: j} }})
-	rep, err := load.Run(t.Context(), load.Config{Server: addr, Agents: 20, Checks: 10, Interval: 500 * time.Millisecond, Linger: 20 * time.Millisecond,
-		Duration: time.Second, Warmup: 200 * time.Millisecond, MaxLag: time.Minute, Before: load.InProcess(s.View)})
+	sc := scenario.Uniform{Agents: 20, Checks: 10, Interval: 500 * time.Millisecond, Linger: 20 * time.Millisecond, Steady: time.Second, Warmup: 200 * time.Millisecond,
+		Changes: 0.02}.Scenario()
+	s, addr, _ := startPath(t, pathOptions{dir: t.TempDir(), scenario: sc, sessions: func(j journal.Journal) journal.Journal { return &forgetful{Journal: j} }})
+	rep, err := load.Run(t.Context(), load.Config{Server: addr, Scenario: sc, MaxLag: time.Minute, Before: load.InProcess(s.view)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -13,7 +14,7 @@ import (
 func TestForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := &ideal{nodes: map[wire.StreamID]*idealNode{}, checks: 6, commit: time.Millisecond}
-		cfg, err := Config{Server: "127.0.0.1:1", Agents: 10, Checks: 6, Interval: 15 * time.Second}.withDefaults()
+		cfg, err := Config{Server: "127.0.0.1:1", Scenario: scenario.Uniform{Agents: 10, Checks: 6, Interval: 15 * time.Second}.Scenario()}.withDefaults()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package spine
+package load_test
 
 import (
 	"context"
@@ -15,25 +15,27 @@ import (
 )
 
 // machine is a server with a disk, that can be killed and lose power: one address, and
-// behind it one spine after the other, each on what the disk kept of the one before. It
+// behind it one server after the other, each on what the disk kept of the one before. It
 // is the view of whichever runs.
 type machine struct {
 	t       *testing.T
-	options Options
+	options pathOptions
 	lie     *lie // what is wrong with this server; nil: nothing
 	addr    string
 	disk    *memfs.FS
+	kept    int           // of what was written and not synced when it is killed, in percent
+	away    time.Duration // from its being killed to its start
 
 	mu   sync.Mutex
 	life *life
 }
 
-// life is one spine's.
+// life is one server's.
 type life struct {
-	spine *Spine
-	door  *door
-	dead  chan struct{} // closed when it is killed: what was not on its way to the disk never will be
-	stop  func()
+	path *resultPath
+	door *door
+	dead chan struct{} // closed when it is killed: what was not on its way to the disk never will be
+	stop func()
 }
 
 // lie is one way to be a bad server. Both functions may be nil.
@@ -42,7 +44,7 @@ type lie struct {
 	disk     func(disk.FS) disk.FS
 }
 
-func newMachine(t *testing.T, o Options, l *lie) *machine {
+func newMachine(t *testing.T, o pathOptions, l *lie) *machine {
 	t.Helper()
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,8 +53,8 @@ func newMachine(t *testing.T, o Options, l *lie) *machine {
 	if l == nil {
 		l = &lie{}
 	}
-	o.Dir = "/" // which is there: whoever makes a folder answers for its durability
-	m := &machine{t: t, options: o, lie: l, addr: tcp.Addr().String(), disk: memfs.New()}
+	o.dir = "/" // which is there: whoever makes a folder answers for its durability
+	m := &machine{t: t, options: o, lie: l, away: 100 * time.Millisecond, addr: tcp.Addr().String(), disk: memfs.New()}
 	var accepting sync.WaitGroup
 	accepting.Go(func() {
 		for {
@@ -84,30 +86,30 @@ func newMachine(t *testing.T, o Options, l *lie) *machine {
 func (m *machine) start() error {
 	l := &life{door: &door{addr: m.addr, in: make(chan net.Conn), shut: make(chan struct{})}, dead: make(chan struct{})}
 	o := m.options
-	o.Listen, o.FS = l.door, m.disk
+	o.listen, o.fs = l.door, m.disk
 	if m.lie.disk != nil {
-		o.FS = m.lie.disk(m.disk)
+		o.fs = m.lie.disk(m.disk)
 	}
 	if m.lie.sessions != nil {
-		o.Sessions = func(j journal.Journal) journal.Journal { return m.lie.sessions(j, l.dead) }
+		o.sessions = func(j journal.Journal) journal.Journal { return m.lie.sessions(j, l.dead) }
 	}
 	var err error
-	if l.spine, err = Open(o); err != nil {
+	if l.path, err = openPath(o); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		err := l.spine.Run(ctx)
+		err := l.path.run(ctx)
 		select {
 		case <-l.dead:
 		case <-ctx.Done():
 		default:
-			m.t.Errorf("spine: %v", err)
+			m.t.Errorf("server: %v", err)
 		}
 	})
 	l.stop = func() { cancel(); running.Wait() }
-	<-l.spine.Ready
+	<-l.path.ready
 	m.mu.Lock()
 	m.life = l
 	m.mu.Unlock()
@@ -123,29 +125,30 @@ func (m *machine) end() *life {
 	return l
 }
 
-// restart is an orderly end, and a start.
-func (m *machine) restart(context.Context) error {
+// Restart is an orderly end, and a start. It implements load.Control with the next three.
+func (m *machine) Restart(context.Context) error {
 	m.end().stop()
 	return m.start()
 }
 
-// crash ends the server in an instant and starts it on what the disk has then: all that
+// Kill ends the server in an instant and starts it on what the disk has then: all that
 // was written (kept 100: the process was killed), or only what was synced (kept 0: power
 // was lost). Connections are cut first, so that nothing is said of what came later.
-func (m *machine) crash(kept int, away time.Duration) func(context.Context) error {
-	return func(ctx context.Context) error {
-		l := m.end()
-		close(l.dead)
-		l.door.cut()
-		found := m.disk.Crash(kept, 1)
-		l.stop()
-		m.disk = found
-		dark, over := context.WithTimeout(ctx, away)
-		defer over()
-		<-dark.Done()
-		return m.start()
-	}
+func (m *machine) Kill(ctx context.Context) error {
+	l := m.end()
+	close(l.dead)
+	l.door.cut()
+	found := m.disk.Crash(m.kept, 1)
+	l.stop()
+	m.disk = found
+	dark, over := context.WithTimeout(ctx, m.away)
+	defer over()
+	<-dark.Done()
+	return m.start()
 }
+
+func (m *machine) Pause() error    { return errors.ErrUnsupported }
+func (m *machine) Continue() error { return errors.ErrUnsupported }
 
 // Each implements load.View.
 func (m *machine) Each(ctx context.Context, fn func(load.Kept) error) error {
@@ -155,7 +158,7 @@ func (m *machine) Each(ctx context.Context, fn func(load.Kept) error) error {
 	if l == nil {
 		return errors.New("the server is down")
 	}
-	return load.InProcess(l.spine.View).Each(ctx, fn)
+	return load.InProcess(l.path.view).Each(ctx, fn)
 }
 
 // door is a listener whose connections come from the machine's.

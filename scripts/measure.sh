@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# make measure: the standard measurements of bench/README.md, 35 minutes on a machine that does nothing else.
+# Each scenario plays on a server of its own; its run.json becomes bench/results/NAME.json, and the tables of
+# bench/results/README.md are made from all of them.
+#
+#   scripts/measure.sh                                all
+#   scripts/measure.sh rate-16k stages                some: scenarios of muster load list, stages, fleet, agent
+#   OUT=/tmp/x FLAGS=--quick scripts/measure.sh       elsewhere, with flags of muster load run
+set -eu
+cd "$(dirname "$0")/.."
+out=${OUT:-bench/results}
+mkdir -p "$out"
+runs=$(mktemp -d)
+trap 'rm -rf "$runs"' EXIT
+
+head() { echo "# $(git describe --always --dirty 2>/dev/null || echo unknown), $(go env GOVERSION), $(uname -sr), $(nproc) cores, load $(cut -d' ' -f1-3 /proc/loadavg)"; }
+# figures PATTERN: what long tests of the built binary measure
+figures() { head; MUSTER_TEST_LONG=1 go test ./test -count=1 -v -parallel 1 -timeout 20m -run "$1" | sed -nE 's/^.*_test\.go:[0-9]+: figure: //p; /^(--- FAIL|FAIL)/p'; }
+play() {
+  local lag=50ms
+  case $1 in storm-* | restart-* | crash-*) lag=1500ms ;; esac # the storm takes the loader's time, too
+  bin/muster load run "$1" --out "$runs/$1" --max-lag $lag ${FLAGS:-} || echo "   $1: see the verdict above"
+  [ ! -e "$runs/$1/run.json" ] || cp "$runs/$1/run.json" "$out/$1.json"
+}
+
+[ $# -gt 0 ] || set -- rate-1k rate-16k rate-16k-tls frame-8 storm-15k storm-15k-tls restart-15k-tls crash-500k states-1.5m stages fleet agent
+for name in "$@"; do
+  case $name in
+  stages) bench/stages.sh | tee "$out/stages.txt" ;;
+  fleet) figures '^(TestFleetLifecycle|TestFleetFactChange)$' | tee "$out/life.txt" ;;
+  agent) figures '^TestAgentCost$' | tee "$out/agent.txt" ;;
+  *) play "$name" ;;
+  esac
+done
+if compgen -G "$out/*.json" >/dev/null; then
+  # The text above the tables is written by hand, and stays.
+  { sed '/^## /,$d' bench/results/README.md; bin/muster load table "$out"/*.json; } >"$out/README.md.new"
+  mv "$out/README.md.new" "$out/README.md"
+fi
