@@ -212,21 +212,19 @@ func (s *Server) describe() v1.Status {
 	return out
 }
 
-// limitUses returns the limits of a namespace with their current use
+// limitUses returns the limits of a namespace with their current use, except that of statesPerNode: only a caller that
+// shows it pays for a look at every node
 func (s *Server) limitUses(namespace string) []v1.LimitUse {
 	l := s.intent.LimitsFor(namespace)
 	id, ok := s.directory.NamespaceByName(namespace)
 	if !ok {
 		return nil
 	}
-	states, largest := s.view.Counts(id).States, uint64(0)
-	for _, node := range s.view.Summaries(s.directory.Nodes(namespace)) {
-		largest = max(largest, node.CountedStates())
-	}
+	states := s.view.Counts(id).States
 	nodes := uint64(len(s.directory.Nodes(namespace)))
 	all := []v1.LimitUse{
 		{Name: "states", Limit: float64(l.States), Used: &states},
-		{Name: "statesPerNode", Limit: float64(l.StatesPerNode), Used: &largest},
+		{Name: "statesPerNode", Limit: float64(l.StatesPerNode)},
 		{Name: "nodes", Limit: float64(l.Nodes), Used: &nodes},
 		{Name: "labels", Limit: float64(l.Labels)},
 		{Name: "outputBytes", Limit: float64(l.OutputBytes)},

@@ -6,8 +6,16 @@ import (
 	"strings"
 )
 
-// filterExpr evaluates a filter expression of JSONPath, ?(…), on one value of a document
-type filterExpr func(t *jsonTree, n uint32) (filterValue, error)
+// filterEval evaluates a filter expression of JSONPath, ?(…), on one value of a document
+type filterEval func(t *jsonTree, n uint32) (filterValue, error)
+
+// filterExpr is a parsed filter expression
+type filterExpr struct {
+	eval     filterEval
+	member   *jsonPath       // the expression is this plain path of the value; nil: it is another one
+	constant *filterValue    // the expression is this constant; nil: it is another one
+	equality *filterEquality // the expression is false for values without this equality; nil: none is known
+}
 
 // filterValue is the result of a filter expression: a text, a number, or nothing if a path has no match
 type filterValue struct {
@@ -57,6 +65,7 @@ func (r *pathReader) readFilter(level int) (filterExpr, error) {
 	if level == len(filterOperators) {
 		return r.readOperand()
 	}
+	none := filterExpr{}
 	left, err := r.readFilter(level + 1)
 	for err == nil {
 		r.skipSpace()
@@ -81,54 +90,54 @@ func (r *pathReader) readFilter(level int) (filterExpr, error) {
 			left = binaryExpr(operator, left, right)
 		}
 	}
-	return nil, err
+	return none, err
 }
 
 // readOperand parses an operand of a filter: a number, a text, a path, a negation or an expression in parentheses
 func (r *pathReader) readOperand() (filterExpr, error) {
 	if r.depth++; r.depth > maxFilterDepth {
-		return nil, errors.New("too many levels")
+		return filterExpr{}, errors.New("too many levels")
 	}
 	defer func() { r.depth-- }()
 	r.skipSpace()
 	if r.at == len(r.source) {
-		return nil, r.unexpected()
+		return filterExpr{}, r.unexpected()
 	}
 	switch c := r.source[r.at]; {
 	case c == '(':
 		r.at++
 		x, err := r.readFilter(0)
 		if err != nil {
-			return nil, err
+			return filterExpr{}, err
 		}
 		if r.skipSpace(); !r.accept(")") {
-			return nil, r.unexpected()
+			return filterExpr{}, r.unexpected()
 		}
 		return x, nil
 	case c == '!':
 		r.at++
 		x, err := r.readOperand()
 		if err != nil {
-			return nil, err
+			return filterExpr{}, err
 		}
-		return func(t *jsonTree, n uint32) (filterValue, error) {
-			v, err := x(t, n)
+		return filterExpr{eval: func(t *jsonTree, n uint32) (filterValue, error) {
+			v, err := x.eval(t, n)
 			return truthValue(!v.isTrue()), err
-		}, nil
+		}}, nil
 	case c == '\'' || c == '"':
 		text, err := r.readQuoted()
 		if err != nil {
-			return nil, err
+			return filterExpr{}, err
 		}
 		return constantExpr(filterValue{kind: filterText, text: text}), nil
 	case c == '$' || c == '@':
 		r.at++
 		p, err := r.readPath()
 		if err != nil {
-			return nil, err
+			return filterExpr{}, err
 		}
 		if !p.definite {
-			return nil, errors.New("a path in a filter must be definite")
+			return filterExpr{}, errors.New("a path in a filter must be definite")
 		}
 		return pathExpr(p, c == '$'), nil
 	}
@@ -139,7 +148,7 @@ func (r *pathReader) readOperand() (filterExpr, error) {
 	}
 	f, err := strconv.ParseFloat(r.source[r.at:end], 64)
 	if err != nil {
-		return nil, r.unexpected()
+		return filterExpr{}, r.unexpected()
 	}
 	r.at = end
 	return constantExpr(filterValue{kind: filterNumber, number: f}), nil
@@ -147,12 +156,16 @@ func (r *pathReader) readOperand() (filterExpr, error) {
 
 // constantExpr returns an expression that always has this value
 func constantExpr(v filterValue) filterExpr {
-	return func(*jsonTree, uint32) (filterValue, error) { return v, nil }
+	return filterExpr{constant: &v, eval: func(*jsonTree, uint32) (filterValue, error) { return v, nil }}
 }
 
 // pathExpr returns an expression that evaluates a path, from the document's root or from the value that is filtered
 func pathExpr(p *jsonPath, fromRoot bool) filterExpr {
-	return func(t *jsonTree, n uint32) (filterValue, error) {
+	var member *jsonPath
+	if p.plain && !fromRoot {
+		member = p
+	}
+	return filterExpr{member: member, eval: func(t *jsonTree, n uint32) (filterValue, error) {
 		if fromRoot {
 			n = 0
 		}
@@ -163,18 +176,23 @@ func pathExpr(p *jsonPath, fromRoot bool) filterExpr {
 			}
 			return filterValue{kind: filterText, text: text}, err
 		}
-		found, ok := p.find(t, n)
-		if !ok {
-			return filterValue{}, nil
-		}
-		switch t.kind(found) {
-		case 'n':
-			return filterValue{kind: filterText}, nil
-		case '{', '[':
-			return filterValue{kind: filterText, text: t.raw(found)}, nil
-		}
-		return filterValue{kind: filterText, text: t.value(found)}, nil
+		return p.filterValue(t, n), nil
+	}}
+}
+
+// filterValue returns the value that a plain path selects, as a filter compares it
+func (p *jsonPath) filterValue(t *jsonTree, n uint32) filterValue {
+	found, ok := p.find(t, n)
+	if !ok {
+		return filterValue{}
 	}
+	switch t.kind(found) {
+	case 'n':
+		return filterValue{kind: filterText}
+	case '{', '[':
+		return filterValue{kind: filterText, text: t.raw(found)}
+	}
+	return filterValue{kind: filterText, text: t.value(found)}
 }
 
 // matchExpr returns the expression for the operator =~, which matches a regular expression. A constant pattern is
@@ -182,22 +200,19 @@ func pathExpr(p *jsonPath, fromRoot bool) filterExpr {
 func matchExpr(left, right filterExpr, source string) (filterExpr, error) {
 	var compiled *pattern
 	if source = strings.TrimSpace(source); source[0] == '\'' || source[0] == '"' {
-		v, err := right(nil, 0)
-		if err != nil {
-			return nil, err
-		}
-		if compiled, err = compilePattern(v.text); err != nil {
-			return nil, err
+		var err error
+		if compiled, err = compilePattern(right.constant.text); err != nil {
+			return filterExpr{}, err
 		}
 	}
-	return func(t *jsonTree, n uint32) (filterValue, error) {
-		text, err := left(t, n)
+	return filterExpr{eval: func(t *jsonTree, n uint32) (filterValue, error) {
+		text, err := left.eval(t, n)
 		if err != nil || text.kind == filterMissing {
 			return truthValue(false), err
 		}
 		p := compiled
 		if p == nil {
-			source, err := right(t, n)
+			source, err := right.eval(t, n)
 			if err != nil || source.kind == filterMissing {
 				return truthValue(false), err
 			}
@@ -207,7 +222,7 @@ func matchExpr(left, right filterExpr, source string) (filterExpr, error) {
 		}
 		ok, err := p.match(text.String())
 		return truthValue(ok), err
-	}, nil
+	}}, nil
 }
 
 // String returns the value as a text, numbers in decimal
@@ -220,15 +235,15 @@ func (v filterValue) String() string {
 
 // binaryExpr returns the expression that applies a binary operator to two expressions
 func binaryExpr(operator string, left, right filterExpr) filterExpr {
-	return func(t *jsonTree, n uint32) (filterValue, error) {
-		a, err := left(t, n)
+	return filterExpr{equality: equalityOf(operator, left, right), eval: func(t *jsonTree, n uint32) (filterValue, error) {
+		a, err := left.eval(t, n)
 		if err != nil {
 			return a, err
 		}
 		if operator == "||" && a.isTrue() || operator == "&&" && !a.isTrue() {
 			return truthValue(operator == "||"), nil
 		}
-		b, err := right(t, n)
+		b, err := right.eval(t, n)
 		if err != nil {
 			return b, err
 		}
@@ -239,7 +254,7 @@ func binaryExpr(operator string, left, right filterExpr) filterExpr {
 			return calculate(operator, a, b)
 		}
 		return truthValue(compare(operator, a, b)), nil
-	}
+	}}
 }
 
 // calculate applies an arithmetic operator to two values. A missing operand gives nothing.

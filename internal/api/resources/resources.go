@@ -428,6 +428,13 @@ func (s *resourceRequest) resourceState(r *model.Resource, held *notification.Ho
 	s.addRoutingState(&out, r, held)
 	if key.Kind == "Namespace" {
 		out.Limits = s.Limits(key.Name)
+		if i := slices.IndexFunc(out.Limits, func(l v1.LimitUse) bool { return l.Name == "statesPerNode" }); i >= 0 {
+			largest := uint64(0)
+			for _, node := range s.Events.Summaries(s.Directory.Nodes(key.Name)) {
+				largest = max(largest, node.CountedStates())
+			}
+			out.Limits[i].Used = &largest
+		}
 	}
 	if key.Kind == "Handler" {
 		if stream, ok := s.Stream(route.Name{Namespace: key.Namespace, Name: key.Name}); ok {
