@@ -16,8 +16,10 @@ const (
 // jsonTree is a parsed JSON document. It keeps the order of members and the text of numbers, which maps and floats lose.
 // Nodes stand in the order of the text, the root first; the first child of a container follows it.
 type jsonTree struct {
-	text  string
-	nodes []jsonNode
+	text    string
+	nodes   []jsonNode
+	indexes []equalityIndex
+	steps   int // values that filters evaluated
 }
 
 // jsonNode is one value (text, number, object, array …) in a JSON document. Positions count bytes of the text.
@@ -31,7 +33,8 @@ var errJSON = errors.New("invalid JSON")
 
 // parseJSON parses a JSON document into the nodes of t, and reuses their memory
 func (t *jsonTree) parseJSON(text string) error {
-	t.text, t.nodes = text, t.nodes[:0]
+	clear(t.indexes)
+	t.text, t.nodes, t.indexes, t.steps = text, t.nodes[:0], t.indexes[:0], 0
 	if len(text) > maxJSON {
 		return fmt.Errorf("%w: more than %d bytes", errJSON, maxJSON)
 	}

@@ -65,7 +65,6 @@ func (r *pathReader) readFilter(level int) (filterExpr, error) {
 	if level == len(filterOperators) {
 		return r.readOperand()
 	}
-	none := filterExpr{}
 	left, err := r.readFilter(level + 1)
 	for err == nil {
 		r.skipSpace()
@@ -79,18 +78,17 @@ func (r *pathReader) readFilter(level int) (filterExpr, error) {
 		if operator == "" {
 			return left, nil
 		}
-		before := r.at
 		var right filterExpr
 		if right, err = r.readFilter(level + 1); err != nil {
 			break
 		}
 		if operator == "=~" {
-			left, err = matchExpr(left, right, r.source[before:r.at])
+			left, err = matchExpr(left, right)
 		} else {
 			left = binaryExpr(operator, left, right)
 		}
 	}
-	return none, err
+	return filterExpr{}, err
 }
 
 // readOperand parses an operand of a filter: a number, a text, a path, a negation or an expression in parentheses
@@ -197,11 +195,11 @@ func (p *jsonPath) filterValue(t *jsonTree, n uint32) filterValue {
 
 // matchExpr returns the expression for the operator =~, which matches a regular expression. A constant pattern is
 // compiled once.
-func matchExpr(left, right filterExpr, source string) (filterExpr, error) {
+func matchExpr(left, right filterExpr) (filterExpr, error) {
 	var compiled *pattern
-	if source = strings.TrimSpace(source); source[0] == '\'' || source[0] == '"' {
+	if c := right.constant; c != nil && c.kind == filterText {
 		var err error
-		if compiled, err = compilePattern(right.constant.text); err != nil {
+		if compiled, err = compilePattern(c.text); err != nil {
 			return filterExpr{}, err
 		}
 	}

@@ -200,6 +200,11 @@ func (q *jsonQuery) selectChildren(n uint32) error {
 		}
 		return nil
 	}
+	if s.kind == byFilter && s.filter.equality != nil && !s.deep {
+		if children, ok := t.candidates(n, s.filter.equality); ok {
+			return q.filterCandidates(children)
+		}
+	}
 	from, to := 0, -1
 	count := -1
 	if s.kind == bySlice || s.kind == byIndex {
@@ -217,17 +222,15 @@ func (q *jsonQuery) selectChildren(n uint32) error {
 		case bySlice:
 			ok = t.kind(n) == '[' && i >= from && i < to
 		case byFilter:
-			v, err := s.filter(t, c)
-			if err != nil {
+			var err error
+			if ok, err = q.passes(c); err != nil {
 				return err
 			}
-			ok = v.isTrue()
 		}
 		if ok {
-			if len(q.found) == maxJSONMatches {
-				return fmt.Errorf("the path matches more than %d values", maxJSONMatches)
+			if err := q.add(jsonMatch{node: c, position: i}); err != nil {
+				return err
 			}
-			q.found = append(q.found, jsonMatch{node: c, position: i})
 		}
 		if s.deep {
 			if err := q.selectChildren(c); err != nil {
@@ -235,6 +238,38 @@ func (q *jsonQuery) selectChildren(n uint32) error {
 			}
 		}
 	}
+	return nil
+}
+
+// filterCandidates collects those children that pass the filter
+func (q *jsonQuery) filterCandidates(children []jsonMatch) error {
+	for _, m := range children {
+		ok, err := q.passes(m.node)
+		if err == nil && ok {
+			err = q.add(m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// passes evaluates the segment's filter on a value
+func (q *jsonQuery) passes(n uint32) (bool, error) {
+	if q.tree.steps++; q.tree.steps > maxFilterSteps {
+		return false, fmt.Errorf("the filters of all paths evaluate more than %d values of this document", maxFilterSteps)
+	}
+	v, err := q.segment.filter.eval(q.tree, n)
+	return v.isTrue(), err
+}
+
+// add adds a value to the result
+func (q *jsonQuery) add(m jsonMatch) error {
+	if len(q.found) == maxJSONMatches {
+		return fmt.Errorf("the path matches more than %d values", maxJSONMatches)
+	}
+	q.found = append(q.found, m)
 	return nil
 }
 

@@ -1,0 +1,105 @@
+package prep
+
+import (
+	"math"
+	"strings"
+)
+
+// maxFilterSteps bounds the values that the filters of all paths evaluate in one document: about half a second of
+// processor. The dependents of a master share the document, and so the bound.
+const maxFilterSteps = 1 << 22
+
+// indexedUses is the number of times that paths filter one container by equality without an index. An index pays only
+// for dependents that look for one element each.
+const indexedUses = 2
+
+// filterEquality is an equality between a member of the filtered value and a constant, such as @.name == "eth0"
+type filterEquality struct {
+	member *jsonPath
+	name   string // the member's path as a text
+	key    equalityKey
+}
+
+// equalityKey is a value in a form that is equal for values that the operator == calls equal: numbers by value, all
+// others by text.
+type equalityKey struct {
+	number bool
+	bits   uint64 // of the float64
+	text   string
+}
+
+// equalityIndex finds the children of a container by the value of one of their members. It is made when paths have
+// filtered the container by this member indexedUses times.
+type equalityIndex struct {
+	container uint32
+	name      string
+	uses      int
+	children  map[equalityKey][]jsonMatch // in the order of the document; nil: not made yet
+}
+
+// equalityOf returns the equality that an operator with these operands requires, or nil
+func equalityOf(operator string, left, right filterExpr) *filterEquality {
+	switch {
+	case operator == "&&":
+		return left.equality
+	case operator != "==":
+		return nil
+	case left.member == nil:
+		left, right = right, left
+	}
+	if left.member == nil || right.constant == nil {
+		return nil
+	}
+	var name strings.Builder
+	for i := range left.member.segments {
+		s := &left.member.segments[i]
+		if s.kind != byName {
+			return nil
+		}
+		name.WriteString(s.names[0].name)
+		name.WriteByte(0)
+	}
+	return &filterEquality{member: left.member, name: name.String(), key: right.constant.equalityKey()}
+}
+
+// equalityKey returns the key of a value that is not missing
+func (v filterValue) equalityKey() equalityKey {
+	if f, ok := v.numeric(); ok {
+		return equalityKey{number: true, bits: math.Float64bits(f + 0)} // + 0 makes 0 of -0
+	}
+	return equalityKey{text: v.text}
+}
+
+// candidates returns the children of a container for which the equality holds; ok is false while no index exists
+func (t *jsonTree) candidates(container uint32, e *filterEquality) (children []jsonMatch, ok bool) {
+	var x *equalityIndex
+	for i := range t.indexes {
+		if t.indexes[i].container == container && t.indexes[i].name == e.name {
+			x = &t.indexes[i]
+		}
+	}
+	if x == nil {
+		if len(t.indexes) == maxIndexes {
+			return nil, false
+		}
+		t.indexes = append(t.indexes, equalityIndex{container: container, name: e.name})
+		x = &t.indexes[len(t.indexes)-1]
+	}
+	if x.uses++; x.uses <= indexedUses {
+		return nil, false
+	}
+	if x.children == nil {
+		x.children = map[equalityKey][]jsonMatch{}
+		i := 0
+		for c, end := container+1, t.nodes[container].next; c < end; c, i = t.nodes[c].next, i+1 {
+			if v := e.member.filterValue(t, c); v.kind != filterMissing {
+				key := v.equalityKey()
+				x.children[key] = append(x.children[key], jsonMatch{node: c, position: i})
+			}
+		}
+	}
+	return x.children[e.key], true
+}
+
+// maxIndexes bounds the indexes of a document: a path with * before its filter filters many containers.
+const maxIndexes = 16
