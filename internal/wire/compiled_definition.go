@@ -102,7 +102,7 @@ func DecodeDefinition(id model.DefinitionID, data []byte) (*model.Definition, er
 		return c.Seal(), nil
 	case model.DefinitionDirective:
 		c := &model.DirectiveDefinition{Definition: head}
-		in := fields{message: "DirectiveDefinition", rest: body}
+		in := fields{message: "DirectiveDefinition", rest: slices.Clone(body)} // the arguments of components keep its bytes
 		if readDirectiveDefinition(&in, c); in.err != nil {
 			return nil, in.err
 		}

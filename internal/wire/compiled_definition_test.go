@@ -383,3 +383,24 @@ func rejectUnknownFields(t *rapid.T, m protoreflect.Message) {
 		return true
 	})
 }
+
+// TestDecodedDefinitionOwnsItsMemory overwrites the bytes of each kind of definition after decoding, as the next frame of a
+// connection does, and expects the definition to stay.
+func TestDecodedDefinitionOwnsItsMemory(t *testing.T) {
+	for _, c := range golden() {
+		if c.message != "Definition" {
+			continue
+		}
+		data := bytes.Clone(c.bytes)
+		definition, err := DecodeDefinition(1, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range data {
+			data[i] = 'r'
+		}
+		if again := AppendDefinition(nil, definition); !bytes.Equal(again, c.bytes) {
+			t.Errorf("%s: %q, want %q", c.name, again, c.bytes)
+		}
+	}
+}
