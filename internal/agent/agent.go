@@ -73,6 +73,7 @@ func New(cfg Config) (*Agent, error) {
 	a.requests.agent, a.requests.ready = a, make(chan struct{}, 1)
 	a.units = assignedDefinitions{log: cfg.Log, runners: map[model.DefinitionKind]definitionRunner{
 		model.DefinitionCheck: &a.checks, model.DefinitionTemplate: &a.templates, model.DefinitionDirective: &a.directives,
+		model.DefinitionWaiver: waivers{},
 	}}
 	return a, nil
 }

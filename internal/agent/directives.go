@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,10 +17,11 @@ import (
 // directives runs the directives (policy rules) of the assignment, one at a time, and appends their reports to the
 // spool.
 type directives struct {
-	agent       *Agent
-	executor    policy.Executor
-	scheduler   *schedule.Scheduler
-	definitions map[model.UnitID]model.DefinitionID // in force
+	agent     *Agent
+	executor  policy.Executor
+	scheduler *schedule.Scheduler
+	applied   map[model.UnitID][]model.DefinitionID // the definition in force of each directive, and the Waivers that cover it
+	expiry    *time.Timer                           // applies the assignment again when its next Waiver expires; nil: none does
 }
 
 // openScheduler makes the executor and the scheduler of directives (policy rules).
@@ -34,36 +36,58 @@ func (d *directives) openScheduler(a *Agent, node uuid.UUID) {
 }
 
 // applyDefinitions schedules the directives (policy rules) of a new assignment in place of the present ones. A new or
-// changed directive runs soon, at its splay within Config.FirstWithin.
+// changed directive, and one whose Waivers changed or expired, runs soon, at its splay within Config.FirstWithin.
 func (d *directives) applyDefinitions(a *link.Assignment, definitions []*model.Definition) error {
-	values := wire.PropertyLookup(a.Properties)
+	values, now := wire.PropertyLookup(a.Properties), d.agent.serverTime()
 	var jobs, unchanged []schedule.Job
-	inForce := map[model.UnitID]model.DefinitionID{}
+	var next time.Time // end of the first Waiver
+	applied := map[model.UnitID][]model.DefinitionID{}
 	for _, definition := range definitions {
 		c := definition.AsDirective()
-		job := schedule.Job{Key: schedule.Key{Check: c.Unit}, Interval: c.Interval, Do: func(ctx context.Context) { d.runDirective(ctx, c, values) }}
-		if jobs = append(jobs, job); d.definitions[c.Unit] == c.ID {
+		waivers, ids := waiversOf(a, c, now), []model.DefinitionID{c.ID}
+		for _, w := range waivers {
+			ids = append(ids, w.ID)
+			if next.IsZero() || w.Expires().Before(next) {
+				next = w.Expires()
+			}
+		}
+		job := schedule.Job{Key: schedule.Key{Check: c.Unit}, Interval: c.Interval, Do: func(ctx context.Context) { d.runDirective(ctx, c, values, waivers) }}
+		if jobs = append(jobs, job); slices.Equal(d.applied[c.Unit], ids) {
 			unchanged = append(unchanged, job)
 		}
-		inForce[c.Unit] = c.ID
+		applied[c.Unit] = ids
 	}
-	d.definitions = inForce
+	d.applied = applied
+	d.stopExpiry()
+	if !next.IsZero() {
+		d.expiry = time.AfterFunc(next.Sub(now), func() { d.agent.units.reapply(model.DefinitionDirective) })
+	}
 	if err := d.scheduler.Set(unchanged); err != nil { // so that a changed one counts as new
 		return err
 	}
 	return d.scheduler.Set(jobs)
 }
 
+// stopExpiry stops the timer of the next Waiver that expires.
+func (d *directives) stopExpiry() {
+	if d.expiry != nil {
+		d.expiry.Stop()
+		d.expiry = nil
+	}
+}
+
 // suspendDefinitions removes all directives (policy rules) from the schedule until applyDefinitions sets them again.
 func (d *directives) suspendDefinitions() {
-	d.definitions = nil
+	d.applied = nil
+	d.stopExpiry()
 	_ = d.scheduler.Set(nil) // an empty list has no error
 }
 
 // runDirective runs a directive (policy rule) once and appends its report to the spool. A run that the end of the
 // agent interrupted reports nothing.
-func (d *directives) runDirective(ctx context.Context, c *model.DirectiveDefinition, values model.PropertyValues) {
-	report, ok := d.executor.Run(ctx, c, values)
+func (d *directives) runDirective(ctx context.Context, c *model.DirectiveDefinition, values model.PropertyValues, waivers []*model.WaiverDefinition) {
+	waived := func(component string) bool { return coversComponent(waivers, component, d.agent.serverTime()) }
+	report, ok := d.executor.Run(ctx, c, values, waived)
 	if !ok {
 		return
 	}

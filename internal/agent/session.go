@@ -262,6 +262,19 @@ func (u *assignedDefinitions) applyCurrentLocked() (err error) {
 	return err
 }
 
+// reapply applies the current definitions of one kind again.
+func (u *assignedDefinitions) reapply(kind model.DefinitionKind) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.current == nil || u.suspended {
+		return
+	}
+	of := slices.DeleteFunc(slices.Clone(u.current.Definitions), func(c *model.Definition) bool { return c.Kind != kind })
+	if err := u.runners[kind].applyDefinitions(u.current, of); err != nil {
+		u.log.Error("apply the assignment again", "err", err)
+	}
+}
+
 // suspendingCodes are the refusals that stop all checks of the machine: no server accepts its results, and
 // a clone would run every check twice. An unknown node continues, because its server may run on an older
 // copy of its data.

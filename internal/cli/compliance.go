@@ -99,7 +99,7 @@ func complianceCell(worst string, counts map[string]int) screen.Cell {
 		cell.Colour = screen.Green
 	case "pending", "no report", "missing", "could not check":
 		cell.Colour = screen.Yellow
-	case "overridden":
+	case "overridden", "waived":
 		cell.Colour = screen.Faint
 	}
 	return cell
@@ -140,8 +140,11 @@ func describeCompliance(c *commandCall, name string) error {
 		c.printField("since", "%s", c.TimeAndAge(one.Changed))
 	}
 	c.printNonEmptyField("reason", one.Reason)
+	for i := range one.Waivers {
+		c.printField("waiver", "%s; expires %s", one.Waivers[i].Text(), c.TimeAndAge(one.Waivers[i].Expires))
+	}
 	for _, x := range one.Components {
-		c.printField("component", "%s  %s%s", x.Name, x.Status, textWhen(x.Message != "", ": "+x.Message))
+		c.printField("component", "%s  %s%s%s", x.Name, x.Status, textWhen(x.Waiver != "", " by "+x.Waiver), textWhen(x.Message != "", ": "+x.Message))
 	}
 	return nil
 }
@@ -186,10 +189,10 @@ func complianceCommand(s *commandLine) *cobra.Command {
 				return err
 			}
 			if c.Format == "csv" {
-				rows := [][]string{{"namespace", by, "nodes", "components", "percent", "node percent", "compliant", "not compliant"}}
+				rows := [][]string{{"namespace", by, "nodes", "components", "percent", "node percent", "compliant", "not compliant", "waived"}}
 				for _, i := range report.Items {
 					kept, missed := sumCounts(i.Counts)
-					rows = append(rows, []string{i.Namespace, i.Name, strconv.Itoa(i.Nodes), strconv.Itoa(i.Components), i.Percent, i.NodePercent, strconv.Itoa(kept), strconv.Itoa(missed)})
+					rows = append(rows, []string{i.Namespace, i.Name, strconv.Itoa(i.Nodes), strconv.Itoa(i.Components), i.Percent, i.NodePercent, strconv.Itoa(kept), strconv.Itoa(missed), strconv.Itoa(i.Counts["waived"])})
 				}
 				return writeCSV(c, rows)
 			}
@@ -212,13 +215,13 @@ func complianceCommand(s *commandLine) *cobra.Command {
 	return c
 }
 
-// sumCounts returns how many components count as compliant and how many do not, without pending ones.
+// sumCounts returns how many components count as compliant and how many do not, without pending and waived ones.
 func sumCounts(counts map[string]int) (compliant, other int) {
 	for name, n := range counts {
 		switch name {
 		case "not applicable", "compliant", "success", "repaired":
 			compliant += n
-		case "pending":
+		case "pending", "waived":
 		default:
 			other += n
 		}

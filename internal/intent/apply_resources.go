@@ -256,7 +256,11 @@ func (a *pendingApply) prepareResource(ctx context.Context, r *model.Resource) e
 	case exists:
 		outcome.Op = OpUpdated
 	}
-	outcome.Diff, outcome.Warnings = a.difference(key, row.Body, write.Body), append(owners, warnings...)
+	expired, err := a.checkWaiverEnd(key, r.Spec)
+	if err != nil {
+		return err
+	}
+	outcome.Diff, outcome.Warnings = a.difference(key, row.Body, write.Body), slices.Concat(owners, warnings, expired)
 	a.addWrite(write, outcome)
 	return nil
 }

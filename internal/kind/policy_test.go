@@ -69,3 +69,22 @@ func TestDirectivesAndPoliciesAreValidated(t *testing.T) {
 		assertFlaw(t, readSpecFlaws("Policy", "\n  "+yaml), want)
 	}
 }
+
+// TestWaiversAreValidated validates waivers with errors and expects each error with its field.
+func TestWaiversAreValidated(t *testing.T) {
+	const rest = "\n  targets: {nodes: [db1]}\n  reason: old\n  owner: ada\n  expires: 2026-12-24T18:00:00Z"
+	for yaml, want := range map[string]string{
+		"directive: sshd\n  components: [a, b]" + rest:                       "",
+		"technique: shared/sshd" + rest:                                      "",
+		"components: [a]" + rest:                                             "the directive is missing",
+		"directive: a\n  technique: b" + rest:                                "exclude each other",
+		"directive: a\n  components: [a, a]" + rest:                          "component \"a\" occurs twice",
+		"directive: a\n  reason: old\n  owner: ada\n  expires: 2026-12-24":   "is not a time",
+		"directive: a\n  targets: {nodes: [db1]}":                            "spec.reason: missing",
+		"directive: a\n  reason: old":                                        "spec.targets: missing",
+		"directive: a\n  targets: {nodes: [db1]}\n  reason: old\n  owner: b": "spec.expires: missing",
+		"directive: a\n  targets: {nodes: [db1]}\n  reason: old":             "spec.owner: missing",
+	} {
+		assertFlaw(t, readSpecFlaws("Waiver", "\n  "+yaml), want)
+	}
+}

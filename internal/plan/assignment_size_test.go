@@ -238,8 +238,12 @@ func (m *memoryStore) Commit(_ context.Context, by intent.Actor, writes []intent
 			delete(m.rows, w.Key)
 		default:
 			if !known {
-				m.lastID[w.Kind]++
-				row = intent.Row{Key: w.Key, ID: m.lastID[w.Kind]}
+				sequence := w.Kind
+				if unitCompilers[w.Kind] != nil {
+					sequence = "Check"
+				}
+				m.lastID[sequence]++
+				row = intent.Row{Key: w.Key, ID: m.lastID[sequence]}
 				c.Op, c.ID = "create", row.ID
 			}
 			row.Body, row.Revision = w.Body, m.revision

@@ -63,7 +63,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 			}
 			landings[i].Warnings = warnings[w.Key]
 			if u, ok := t.defs[w.Key].(*unit); ok && w.Body != nil {
-				landings[i].Warnings = append(landings[i].Warnings, look.sharedKeyWarnings(u.ID)...)
+				landings[i].Warnings = slices.Concat(landings[i].Warnings, look.sharedKeyWarnings(u.ID), look.waiverWarnings(u.ID))
 			}
 		}
 		var nodes []model.NodeID

@@ -237,7 +237,9 @@ func TestIncrementalPoliciesEqualFullPlan(t *testing.T) {
 			batch = append(batch, w)
 		}
 		for range rapid.IntRange(1, 20).Draw(rt, "changes") {
-			switch rapid.IntRange(0, 5).Draw(rt, "kind") {
+			switch rapid.IntRange(0, 6).Draw(rt, "kind") {
+			case 6:
+				put("Waiver", name("waiver"), nil, &model.WaiverSpec{Directive: name("d"), Targets: &model.Targets{Groups: []string{name("g")}, Nodes: []string{name("n")}}})
 			case 5:
 				mode := rapid.SampledFrom([]string{"", "audit", "enforce"}).Draw(rt, "namespace mode")
 				put("Namespace", "default", nil, &model.NamespaceSpec{PolicyMode: &model.NamespacePolicyMode{Mode: mode, Fixed: rapid.Bool().Draw(rt, "fixed")}})

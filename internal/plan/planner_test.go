@@ -351,7 +351,7 @@ func (h *testPlanner) snapshot() map[string]any {
 		switch row.Kind {
 		case "Group":
 			seen["group "+row.Namespace+"/"+row.Name] = h.p.directory.GroupMembers(row.Namespace, row.Name)
-		case "Check", "Directive":
+		case "Check", "Directive", "Waiver":
 			seen[row.Kind+" "+row.Namespace+"/"+row.Name] = h.p.directory.UnitNodes(model.CheckID(row.ID))
 		}
 	}

@@ -25,6 +25,7 @@ var unitCompilers = map[string]func(*unitCompiler, *declaredResource) (*unit, er
 	"Check":     compileCheck,
 	"Directive": compileDirective,
 	"Template":  compileTemplate,
+	"Waiver":    compileWaiver,
 }
 
 // resourceKinds lists the kinds that become no unit: the server itself uses such resources, or units read them.

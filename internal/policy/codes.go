@@ -29,9 +29,9 @@ func (c Codes) Check(n int) error {
 	}
 	unknown, whole := uint64(0), c[:n/wordCodes*8]
 	for ; len(whole) >= 8; whole = whole[8:] {
-		unknown |= binary.LittleEndian.Uint64(whole)
+		unknown |= aboveWaived(binary.LittleEndian.Uint64(whole))
 	}
-	if unknown |= c.word(n&^(wordCodes-1), n); unknown&highBits == 0 && (n%2 == 0 || c.At(n) == 0) {
+	if unknown |= aboveWaived(c.word(n&^(wordCodes-1), n)); unknown == 0 && (n%2 == 0 || c.At(n) == 0) {
 		return nil
 	}
 	for i := range len(c) * 2 {
@@ -43,7 +43,8 @@ func (c Codes) Check(n int) error {
 }
 
 // wordCodes is the number of codes in a word, of which word reads one and the functions below test all at once. Statuses that
-// agents report leave the highest bit of a code free: adding a number to all codes of a word carries into none of the others.
+// agents report are at most 8: adding up to 7 to all codes of a word carries into none of the others, and Waived alone has the
+// highest bit.
 const (
 	wordCodes = 16
 	everyCode = 0x1111111111111111
@@ -63,21 +64,31 @@ func (c Codes) word(i, n int) uint64 {
 	return w
 }
 
-// unfulfilled returns the high bit of each code in a word that is Missing, or NonCompliant and the ones after it.
+// aboveWaived returns the bits that make codes of a word larger than Waived.
+func aboveWaived(w uint64) uint64 { return w & (w >> 3 & everyCode * 7) }
+
+// unfulfilled returns the high bit of each code in a word that is neither compliant nor Waived: Missing, and NonCompliant up to
+// CouldNotCheck.
 func unfulfilled(w uint64) uint64 {
-	return (w + 3*everyCode | ^(w + 7*everyCode)) & highBits
+	return (w + 3*everyCode | ^(w + 7*everyCode)) & ^w & highBits
 }
 
-// Fulfilled returns how many of n components count as compliant.
-func (c Codes) Fulfilled(n int) int {
-	missed, whole := 0, c[:n/wordCodes*8]
+// countBits returns how many of n components have the high bit in the words that mark makes of their codes.
+func (c Codes) countBits(n int, mark func(uint64) uint64) int {
+	found, whole := 0, c[:n/wordCodes*8]
 	for ; len(whole) >= 8; whole = whole[8:] {
-		missed += bits.OnesCount64(unfulfilled(binary.LittleEndian.Uint64(whole)))
+		found += bits.OnesCount64(mark(binary.LittleEndian.Uint64(whole)) & highBits)
 	}
-	return n - missed - bits.OnesCount64(unfulfilled(c.word(n&^(wordCodes-1), n)))
+	return found + bits.OnesCount64(mark(c.word(n&^(wordCodes-1), n))&highBits)
 }
 
-// NextUnfulfilled returns the first of n components, from i on, that does not count as compliant; n: none.
+// Unfulfilled returns how many of n components are neither compliant nor waived.
+func (c Codes) Unfulfilled(n int) int { return c.countBits(n, unfulfilled) }
+
+// Waived returns how many of n components are waived.
+func (c Codes) Waived(n int) int { return c.countBits(n, func(w uint64) uint64 { return w }) }
+
+// NextUnfulfilled returns the first of n components, from i on, that is neither compliant nor waived; n: none.
 func (c Codes) NextUnfulfilled(i, n int) int {
 	for at := i &^ (wordCodes - 1); at < n; at += wordCodes {
 		found := unfulfilled(c.word(at, n))

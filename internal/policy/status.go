@@ -21,8 +21,9 @@ const (
 	NonCompliant         // audit: not as it should be
 	Error                // enforce: it could not be repaired
 	CouldNotCheck        // the check itself failed, so nobody knows
+	Waived               // it is not compliant or could not be checked, and a Waiver excuses it
 
-	lastReported = CouldNotCheck
+	lastReported = Waived
 )
 
 // Statuses that the server finds, of components without a report that counts.
@@ -35,7 +36,7 @@ const (
 // statusNames has the name of each status.
 var statusNames = [...]string{
 	Missing: "missing", NotApplicable: "not applicable", Compliant: "compliant", Success: "success", Repaired: "repaired",
-	NonCompliant: "non-compliant", Error: "error", CouldNotCheck: "could not check",
+	NonCompliant: "non-compliant", Error: "error", CouldNotCheck: "could not check", Waived: "waived",
 	Pending: "pending", NoReport: "no report", Unexpected: "unexpected",
 }
 
@@ -58,9 +59,9 @@ func (s Status) Fulfilled() bool {
 	return s == NotApplicable || s == Compliant || s == Success || s == Repaired
 }
 
-// badness has Rudder's order of statuses, best first.
+// badness has Rudder's order of statuses, best first. Rudder has no waived components.
 var badness = [Statuses]uint8{
-	NotApplicable: 0, Compliant: 1, Success: 2, Pending: 3, NoReport: 4, Missing: 5, Repaired: 6, NonCompliant: 7, CouldNotCheck: 8, Error: 9, Unexpected: 10,
+	NotApplicable: 0, Compliant: 1, Success: 2, Waived: 3, Pending: 4, NoReport: 5, Missing: 6, Repaired: 7, NonCompliant: 8, CouldNotCheck: 9, Error: 10, Unexpected: 11,
 }
 
 // Worst returns the worse of two statuses.
@@ -89,10 +90,11 @@ func (c *Counts) Total() (n int) {
 	return n
 }
 
-// WithoutPending returns the counts without components whose next run is awaited, which percentages leave out.
-func (c *Counts) WithoutPending() Counts {
+// Counted returns the counts without the components that the compliance leaves out: those whose next run is awaited, and
+// those that a Waiver excuses.
+func (c *Counts) Counted() Counts {
 	out := *c
-	out[Pending] = 0
+	out[Pending], out[Waived] = 0, 0
 	return out
 }
 
@@ -133,9 +135,9 @@ func (c *Counts) Percents(precision int) (shares [Statuses]int) {
 }
 
 // Compliance returns the share of fulfilled components in percent with the given digits, as in "97.50", without pending
-// ones; empty: nothing counts.
+// and waived ones; empty: nothing counts.
 func (c *Counts) Compliance(precision int) string {
-	counted := c.WithoutPending()
+	counted := c.Counted()
 	if counted.Total() == 0 {
 		return ""
 	}

@@ -731,6 +731,34 @@ func readComponent(f *fields, x *model.Component) {
 	}
 }
 
+// appendWaiverDefinition appends the encoded fields of the message WaiverDefinition.
+func appendWaiverDefinition(dst []byte, x *model.WaiverDefinition) []byte {
+	dst = appendString(dst, 1, x.Technique)
+	dst = appendString(dst, 2, x.Directive)
+	dst = appendUint(dst, 3, uint64(x.DirectiveNamespace))
+	dst = appendStrings(dst, 4, x.Components)
+	dst = appendUint(dst, 5, uint64(x.ExpiresUnixMs))
+	return dst
+}
+
+// readWaiverDefinition decodes the fields of the message WaiverDefinition into x.
+func readWaiverDefinition(f *fields, x *model.WaiverDefinition) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Technique = f.string("technique", 510)
+		case 2:
+			x.Directive = f.string("directive", 255)
+		case 3:
+			x.DirectiveNamespace = model.NamespaceID(f.uint32("directive_namespace"))
+		case 4:
+			x.Components = f.stringList("components", x.Components, 1000, 255)
+		case 5:
+			x.ExpiresUnixMs = f.int64("expires_unix_ms")
+		}
+	}
+}
+
 // appendItem appends the encoded fields of the message Item.
 func appendItem(dst []byte, x *model.Item) []byte {
 	dst = appendString(dst, 1, x.Key)

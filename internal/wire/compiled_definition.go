@@ -27,6 +27,8 @@ func AppendDefinition(dst []byte, c *model.Definition) []byte {
 		dst = appendTemplateDefinition(dst, body)
 	case *model.DirectiveDefinition:
 		dst = appendDirectiveDefinition(dst, body)
+	case *model.WaiverDefinition:
+		dst = appendWaiverDefinition(dst, body)
 	case []byte:
 		dst = append(dst, body...)
 	default:
@@ -47,7 +49,8 @@ func DefinitionFeature(kind model.DefinitionKind) string { return fmt.Sprintf("d
 
 // Features returns the features that an agent of this build lists in Hello.
 func Features() []string {
-	return []string{DefinitionFeature(model.DefinitionCheck), DefinitionFeature(model.DefinitionTemplate), DefinitionFeature(model.DefinitionDirective)}
+	return []string{DefinitionFeature(model.DefinitionCheck), DefinitionFeature(model.DefinitionTemplate), DefinitionFeature(model.DefinitionDirective),
+		DefinitionFeature(model.DefinitionWaiver)}
 }
 
 // DefinitionHash returns the hash of an encoded definition: the first half of its SHA-256.
@@ -104,6 +107,13 @@ func DecodeDefinition(id model.DefinitionID, data []byte) (*model.Definition, er
 		c := &model.DirectiveDefinition{Definition: head}
 		in := fields{message: "DirectiveDefinition", rest: slices.Clone(body)} // the arguments of components keep its bytes
 		if readDirectiveDefinition(&in, c); in.err != nil {
+			return nil, in.err
+		}
+		return c.Seal(), nil
+	case model.DefinitionWaiver:
+		c := &model.WaiverDefinition{Definition: head}
+		in := fields{message: "WaiverDefinition", rest: body}
+		if readWaiverDefinition(&in, c); in.err != nil {
 			return nil, in.err
 		}
 		return c.Seal(), nil

@@ -134,6 +134,16 @@ func codecs() []messageCodec {
 			},
 		},
 		{
+			name:   "muster.v1.WaiverDefinition",
+			encode: func(v any) []byte { return appendWaiverDefinition(nil, v.(*model.WaiverDefinition)) },
+			decode: func(body []byte) (any, error) {
+				c := new(model.WaiverDefinition)
+				f := fields{message: "WaiverDefinition", rest: body}
+				readWaiverDefinition(&f, c)
+				return c, f.err
+			},
+		},
+		{
 			name:   "muster.v1.Definition",
 			encode: func(v any) []byte { return AppendDefinition(nil, v.(*model.Definition)) },
 			decode: func(body []byte) (any, error) {

@@ -186,6 +186,8 @@ func golden() []struct {
 			Body: AppendValueBlock(nil, &ValueBlock{Rows: uint32(len(values)), Columns: AppendColumns(nil, times, values), UnixNs: 1795233665123456789, Keys: []string{"vfs.fs.size[/,pused]"}})}}})},
 		{"43-definition-template", "Definition", AppendDefinition(nil, templateDefinition())},
 		{"45-definition-directive", "Definition", AppendDefinition(nil, directiveDefinition())},
+		{"47-definition-waiver", "Definition", AppendDefinition(nil, (&model.WaiverDefinition{Definition: model.Definition{Unit: 11, Namespace: 2, Name: "old-ssh"}, Technique: "shared/sshd",
+			Directive: "sshd", DirectiveNamespace: 2, Components: []string{"root login"}, ExpiresUnixMs: 1798135200000}).Seal())},
 		{"46-batch-report", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 908, NowMs: 7200900, Signals: []Signal{
 			{Kind: SignalReport, Definition: 20, AtMs: 7200890, Body: AppendReport(nil, &Report{Components: 3, Codes: []byte{0x52, 0x00}, Enforced: true, DurationMs: 120,
 				Exceptions: []ReportException{{Position: 1, Message: "PermitRootLogin is yes, not no"}}, Ended: "the run took longer than 5m"})}}})},

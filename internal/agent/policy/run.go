@@ -46,10 +46,11 @@ const (
 	maxFile        = 16 << 20 // of a file that is compared
 )
 
-// Run runs a directive once and returns its report. values has the node's properties. A run that takes longer than the
+// Run runs a directive once and returns its report. values has the node's properties. waived reports whether a Waiver covers a
+// component now: such a component is only audited, and Waived where it does not comply. A run that takes longer than the
 // directive's time-out ends: components that it did not reach stay missing. ok is false if ctx ended: such a run reports
 // nothing.
-func (x *Executor) Run(ctx context.Context, c *model.DirectiveDefinition, values model.PropertyValues) (report wire.Report, ok bool) {
+func (x *Executor) Run(ctx context.Context, c *model.DirectiveDefinition, values model.PropertyValues, waived func(component string) bool) (report wire.Report, ok bool) {
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
@@ -59,7 +60,11 @@ func (x *Executor) Run(ctx context.Context, c *model.DirectiveDefinition, values
 	}
 	r.values, r.fault = c.Lookup(values)
 	for i := range c.Components {
-		status, message := r.evaluate(limited, &c.Components[i])
+		excused := waived(c.Components[i].Name)
+		status, message := r.evaluate(limited, &c.Components[i], r.enforce && !excused)
+		if excused && (status == rules.NonCompliant || status == rules.CouldNotCheck) {
+			status = rules.Waived
+		}
 		if limited.Err() != nil {
 			r.ended = fmt.Sprintf("the run took longer than %s: %s and the components after it were not evaluated", model.Duration(c.Timeout), c.Components[i].Name)
 			break
@@ -99,7 +104,7 @@ func (r *directiveRun) addMessage(position int, message string) {
 }
 
 // evaluate checks one component, and in enforce mode applies it and checks again.
-func (r *directiveRun) evaluate(ctx context.Context, c *model.Component) (status rules.Status, message string) {
+func (r *directiveRun) evaluate(ctx context.Context, c *model.Component, enforce bool) (status rules.Status, message string) {
 	if c.When != "" {
 		condition, err := rules.ParseCondition(c.When)
 		if err != nil {
@@ -119,15 +124,15 @@ func (r *directiveRun) evaluate(ctx context.Context, c *model.Component) (status
 	m := r.newMethod(expanded)
 	difference, err := m.check(ctx)
 	switch {
-	case errors.Is(err, errNothingToCheck) && !r.enforce:
+	case errors.Is(err, errNothingToCheck) && !enforce:
 		return rules.NotApplicable, ""
 	case err != nil && !errors.Is(err, errNothingToCheck):
 		return rules.CouldNotCheck, err.Error()
-	case err == nil && difference == "" && r.enforce:
+	case err == nil && difference == "" && enforce:
 		return rules.Success, ""
 	case err == nil && difference == "":
 		return rules.Compliant, ""
-	case !r.enforce:
+	case !enforce:
 		return rules.NonCompliant, difference
 	}
 	if err := m.apply(ctx); err != nil {

@@ -85,12 +85,15 @@ func (n *testNode) run(enforce bool, methods string) (statuses, messages string)
 	n.t.Helper()
 	n.Enforce = true
 	c := n.directive(enforce, methods)
-	r, ok := n.Run(n.t.Context(), c, func(name string) ([]byte, string, bool) { return []byte(`"world"`), "", name == "place" })
+	r, ok := n.Run(n.t.Context(), c, func(name string) ([]byte, string, bool) { return []byte(`"world"`), "", name == "place" }, notWaived)
 	if err := rules.Codes(r.Codes).Check(len(c.Components)); !ok || err != nil {
 		n.t.Fatalf("report %+v, %v", r, err)
 	}
 	return statusText(&r), exceptionText(&r)
 }
+
+// notWaived says that no Waiver covers a component.
+func notWaived(string) bool { return false }
 
 // statusText returns the statuses of a report, separated by commas.
 func statusText(r *wire.Report) string {
@@ -391,16 +394,35 @@ func TestConditionsSkipComponents(t *testing.T) {
 func TestAgentForbidsChanges(t *testing.T) {
 	n := newTestNode(t)
 	c := n.directive(true, `{"component": "a", "filePresent": {"path": "$N/f"}}`)
-	r, ok := n.Run(t.Context(), c, func(string) ([]byte, string, bool) { return nil, "", false })
+	r, ok := n.Run(t.Context(), c, func(string) ([]byte, string, bool) { return nil, "", false }, notWaived)
 	if _, err := os.Stat(n.path("f")); !ok || statusText(&r) != "non-compliant" || r.Enforced || err == nil {
 		t.Errorf("report %+v, %v", r, err)
 	}
 	n.Enforce = true
 	r, _ = n.Run(t.Context(), c, func(name string) ([]byte, string, bool) {
 		return []byte(`{"mode": "audit", "fixed": "the node"}`), "", name == model.NodeModeProperty
-	})
+	}, notWaived)
 	if statusText(&r) != "non-compliant" || r.Enforced {
 		t.Errorf("on a node with the mode audit: report %+v", r)
+	}
+}
+
+// TestWaivedComponentsAreOnlyAudited runs an enforcing directive with waived components: they are not repaired, those that
+// comply or are not applicable say so, and conditions find a waived component neither changed nor ok nor failed.
+func TestWaivedComponentsAreOnlyAudited(t *testing.T) {
+	n := newTestNode(t)
+	n.Enforce = true
+	n.write("held", "")
+	c := n.directive(true, `{"component": "missing", "filePresent": {"path": "$N/f"}}, {"component": "held", "filePresent": {"path": "$N/held"}},
+		{"component": "unknown", "fileContent": {"path": "$N/bin", "content": "x"}}, {"component": "apply", "command": {"apply": "exit 9"}},
+		{"component": "after", "when": "failed(\"missing\") || ok(\"missing\") || changed(\"missing\")", "command": {"apply": "exit 9"}},
+		{"component": "other", "filePresent": {"path": "$N/other"}}`)
+	r, ok := n.Run(t.Context(), c, func(string) ([]byte, string, bool) { return nil, "", false }, func(name string) bool { return name != "other" })
+	if got := statusText(&r); !ok || got != "waived, compliant, waived, not applicable, not applicable, repaired" || !r.Enforced || !strings.Contains(exceptionText(&r), "f does not exist") {
+		t.Errorf("%s: %+v", got, r)
+	}
+	if _, err := os.Stat(n.path("f")); err == nil {
+		t.Error("a waived component was repaired")
 	}
 }
 
@@ -409,13 +431,13 @@ func TestRunEndsAtItsTimeout(t *testing.T) {
 	n := newTestNode(t)
 	c := n.directive(false, `{"component": "a", "filePresent": {"path": "$N/bin/apt-get"}}, {"component": "slow", "command": {"check": "exec sleep 60"}}, {"component": "c", "filePresent": {"path": "$N"}}`)
 	c.Timeout = 200 * time.Millisecond
-	r, ok := n.Run(t.Context(), c, func(string) ([]byte, string, bool) { return nil, "", false })
+	r, ok := n.Run(t.Context(), c, func(string) ([]byte, string, bool) { return nil, "", false }, notWaived)
 	if !ok || statusText(&r) != "compliant, missing, missing" || !strings.Contains(r.Ended, "longer than 200ms: slow") {
 		t.Errorf("report %+v", r)
 	}
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, ok := n.Run(stopped, c, func(string) ([]byte, string, bool) { return nil, "", false }); ok {
+	if _, ok := n.Run(stopped, c, func(string) ([]byte, string, bool) { return nil, "", false }, notWaived); ok {
 		t.Error("a stopped agent reports")
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/list"
 	"github.com/muster-fleet/muster/internal/api/op"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -43,6 +44,7 @@ type complianceRequest struct {
 	op.Request
 	Options
 	begins map[model.UnitID]time.Time // when the present definition of each directive was declared; nil: not read yet
+	waived *view.Waivers              // nil: the request shows none
 	past   pastRuns                   // at the time that the request asks for; nil: it asks for the present
 }
 
@@ -209,6 +211,9 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 	if err == nil {
 		err = s.prepare(ctx, in.AtTime, in.Namespace, in.Node)
 	}
+	if err == nil && in.At.IsZero() {
+		s.waived, err = s.ReadWaivers(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -285,16 +290,33 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 		}
 		out.Run, out.Changed, out.DurationMs = time.Unix(0, d.run.Executed).UTC(), time.Unix(0, d.run.Changed).UTC(), d.run.DurationMs
 	}
+	if s.waived != nil {
+		out.Waivers = s.waived.Covering(d.node, d.definition)
+	}
 	if details {
 		for i := range d.definition.Components {
 			c := v1.ComponentStatus{Name: d.definition.Components[i].Name, Method: d.definition.Components[i].Method, Status: d.codes[i].String()}
 			if d.run != nil && d.run.Definition == d.definition.ID {
 				c.Message = d.run.Message(i)
 			}
+			if d.codes[i] == policy.Waived {
+				c.Waiver = coveringWaiver(out.Waivers, c.Name)
+			}
 			out.Components = append(out.Components, c)
 		}
 	}
 	return out
+}
+
+// coveringWaiver returns the name of the first of some Waivers that covers a component, or an empty text.
+func coveringWaiver(list []v1.ComplianceWaiver, component string) string {
+	i := slices.IndexFunc(list, func(w v1.ComplianceWaiver) bool {
+		return len(w.Components) == 0 || slices.Contains(w.Components, component)
+	})
+	if i < 0 {
+		return ""
+	}
+	return list[i].Name
 }
 
 // showOverridden converts a directive that has no effect on a node, because another one overrides it there, to the
@@ -415,10 +437,10 @@ func (x *sums) add(node model.NodeID, counts *policy.Counts) {
 	x.total.Add(counts)
 }
 
-// share returns the share of components that are as declared; pending ones do not count, and ok is false if none
-// counts.
+// share returns the share of components that are as declared; pending and waived ones do not count, and ok is false if
+// none counts.
 func share(c *policy.Counts) (of float64, ok bool) {
-	counted := c.WithoutPending()
+	counted := c.Counted()
 	fulfilled, total := 0, counted.Total()
 	for s, n := range counted {
 		if policy.Status(s).Fulfilled() {

@@ -152,11 +152,13 @@ func (r *dayReport) add(c *compliancelog.Change) {
 		if has {
 			is = c.After.Codes.At(i)
 		}
-		if intended && c.Before.Definition != c.After.Definition || !has {
-			delete(r.wrong, at) // position i is another component now
+		waiver := was != is && (was == policy.Waived || is == policy.Waived)
+		if intended && c.Before.Definition != c.After.Definition || !has || is == policy.Waived {
+			delete(r.wrong, at) // position i is another component now, or nobody has to remediate it
 		}
 		since, wrong := r.wrong[at]
 		switch {
+		case has && is == policy.Waived:
 		case has && !is.Fulfilled() && !wrong:
 			r.wrong[at] = c.After.Changed
 		case is.Fulfilled() && wrong:
@@ -166,7 +168,7 @@ func (r *dayReport) add(c *compliancelog.Change) {
 		}
 		switch {
 		case had == has && was == is:
-		case intended:
+		case intended || waiver:
 			day.intended++
 		case is == policy.Repaired:
 			day.repaired++

@@ -31,11 +31,15 @@ func TestDaysTellDriftFromIntent(t *testing.T) {
 	run(1, 5, true, 11*day+3, policy.Success, policy.Repaired)              // an agent repaired a drift
 	run(1, 6, true, 12*day+1, policy.Error, policy.Success, policy.Success) // third day: another declaration
 	run(2, 5, false, 12*day+2, policy.Compliant, policy.Compliant)          // a new node
-	run(1, 0, false, 12*day+3)                                              // the directive leaves the node
+	run(2, 5, false, 12*day+2, policy.NonCompliant, policy.Compliant)       // drifts
+	run(2, 5, false, 12*day+3, policy.Waived, policy.Compliant)             // a waiver begins: intended, and nobody has to remediate
+	run(2, 5, false, 12*day+9, policy.NonCompliant, policy.Compliant)       // it ends
+	run(2, 5, false, 12*day+12, policy.Compliant, policy.Compliant)         // remediated 3 ms after the waiver's end
+	run(1, 0, false, 12*day+13)                                             // the directive leaves the node
 	want := []daySums{
 		{drifted: 1, remediated: 1, unfulfilled: 36 * time.Hour},
 		{repaired: 1, remediated: 1, unfulfilled: 12*time.Hour + time.Millisecond, intended: 2},
-		{intended: 8},
+		{drifted: 1, remediated: 1, unfulfilled: 3 * time.Millisecond, intended: 10},
 	}
 	for i := range want {
 		got := r.days[i]

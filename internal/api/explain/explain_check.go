@@ -221,6 +221,9 @@ func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
 		return nil, err
 	}
 	c.out.Links = append(c.out.Links, declared)
+	if err := c.addWaiverLinks(); err != nil {
+		return nil, err
+	}
 	r, err := c.Intent.Get(c.ctx, key)
 	if err != nil {
 		return nil, err
@@ -252,6 +255,22 @@ func (c *traceBuilder) addTemplateLink() error {
 	declared, err := c.declarationLink(c.ctx, intent.Key{Kind: "Template", Namespace: namespace, Name: name})
 	c.out.Links = append(c.out.Links, declared)
 	return err
+}
+
+// addWaiverLinks adds a trace step for each Waiver that covers components of the directive on the node
+func (c *traceBuilder) addWaiverLinks() error {
+	unit := c.Directory.SourceUnit(c.source)
+	if unit == nil || unit.Definition.AsDirective() == nil {
+		return nil
+	}
+	waivers, err := c.ReadWaivers(c.ctx)
+	if err != nil {
+		return err
+	}
+	for _, w := range waivers.Covering(c.node, unit.Definition.AsDirective()) {
+		c.addTraceLink("waiver", true, "%s; it expires", w.Text()).At = w.Expires
+	}
+	return nil
 }
 
 // explainMissingResult adds the reason why the check has no result, such as a first run that is not due yet.

@@ -1,6 +1,10 @@
 package v1
 
-import "time"
+import (
+	"cmp"
+	"strings"
+	"time"
+)
 
 // Compliance is the state of one directive on one node
 type Compliance struct {
@@ -9,16 +13,32 @@ type Compliance struct {
 	Directive  string         `json:"directive"` // NAME, or NAMESPACE/NAME of another namespace than the node's
 	Technique  string         `json:"technique"` // NAMESPACE/NAME
 	Mode       string         `json:"mode" enum:"audit,enforce" doc:"Of the last run; before the first one, of the directive."`
-	Status     string         `json:"status" doc:"The worst status of its components: not applicable, compliant, success, repaired, pending, no report, missing, non-compliant, could not check, error or unexpected; overridden: another directive of the technique runs in its place."`
-	Percent    string         `json:"percent,omitempty" doc:"Compliant components with two digits; absent: all are pending."`
+	Status     string         `json:"status" doc:"The worst status of its components: not applicable, compliant, success, repaired, pending, no report, missing, non-compliant, could not check, error or unexpected; waived: it does not comply and a Waiver covers it; overridden: another directive of the technique runs in its place."`
+	Percent    string         `json:"percent,omitempty" doc:"Compliant components of those that are neither pending nor waived, with two digits; absent: there are none."`
 	Counts     map[string]int `json:"counts" doc:"Components by status."`
 	Run        time.Time      `json:"run,omitzero"`     // end of the last run
 	Changed    time.Time      `json:"changed,omitzero"` // since when runs have reported these statuses
 	DurationMs uint32         `json:"durationMs,omitempty"`
 	Reason     string         `json:"reason,omitempty"` // why the last run does not count, ended early, or only audited
 	// OverriddenBy is the directive of the same technique that runs in its place.
-	OverriddenBy string            `json:"overriddenBy,omitempty"`
-	Components   []ComponentStatus `json:"components,omitempty" doc:"Only with details."`
+	OverriddenBy string             `json:"overriddenBy,omitempty"`
+	Waivers      []ComplianceWaiver `json:"waivers,omitempty" doc:"Waivers that cover components of the directive on the node now."`
+	Components   []ComponentStatus  `json:"components,omitempty" doc:"Only with details."`
+}
+
+// ComplianceWaiver is a Waiver that covers components of a directive on a node
+type ComplianceWaiver struct {
+	Namespace  string    `json:"namespace"`
+	Name       string    `json:"name"`
+	Components []string  `json:"components,omitempty" doc:"Absent: all."`
+	Reason     string    `json:"reason"`
+	Owner      string    `json:"owner"`
+	Expires    time.Time `json:"expires"`
+}
+
+// Text describes the waiver in one line, without its end.
+func (w *ComplianceWaiver) Text() string {
+	return w.Name + " covers " + cmp.Or(strings.Join(w.Components, ", "), "all components") + ", by " + w.Owner + ": " + w.Reason
 }
 
 // ComponentStatus is the status of one component of a directive on a node
@@ -27,6 +47,7 @@ type ComponentStatus struct {
 	Method  string `json:"method"`
 	Status  string `json:"status"`
 	Message string `json:"message,omitempty"`
+	Waiver  string `json:"waiver,omitempty" doc:"Of a waived component: the Waiver that covers it."`
 }
 
 // ComplianceList is a list of directives on nodes with their state
@@ -49,7 +70,7 @@ type ComplianceSum struct {
 	Name        string         `json:"name"`
 	Nodes       int            `json:"nodes"`
 	Components  int            `json:"components"`
-	Percent     string         `json:"percent,omitempty" doc:"Compliant components of all, without pending ones."`
+	Percent     string         `json:"percent,omitempty" doc:"Compliant components of all, without pending and waived ones."`
 	NodePercent string         `json:"nodePercent,omitempty" doc:"Mean of the nodes' percentages: each node weighs the same."`
 	Counts      map[string]int `json:"counts" doc:"Components by status."`
 }
@@ -71,7 +92,7 @@ type ComplianceDays struct {
 type ComplianceDay struct {
 	Day        string         `json:"day"`
 	Components int            `json:"components"`
-	Percent    string         `json:"percent,omitempty" doc:"Compliant components of all."`
+	Percent    string         `json:"percent,omitempty" doc:"Compliant components of all, without waived ones."`
 	Counts     map[string]int `json:"counts" doc:"Components by status."`
 	Drifted    int            `json:"drifted" doc:"Components that stopped being compliant under the same declaration and mode."`
 	Repaired   int            `json:"repaired" doc:"Components that an agent repaired under the same declaration and mode."`

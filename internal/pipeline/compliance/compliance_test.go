@@ -101,6 +101,29 @@ func (v *testView) last() string {
 	return strings.Join(parts, "; ")
 }
 
+// TestWaivedComponentIsNoProblem expects that a waived component opens no problem and closes that of the component, and that
+// the problem opens again when the waiver has ended.
+func TestWaivedComponentIsNoProblem(t *testing.T) {
+	v := newTestView()
+	source := model.DirectiveSource(1000)
+	v.report(t, 5, wire.Live, 0, report(policy.Waived, policy.Compliant, policy.NotApplicable))
+	if _, ok := v.events.Get(7, source); ok || v.last() != "5: waived compliant not applicable" {
+		t.Errorf("a waived component made an event, or %s", v.last())
+	}
+	v.report(t, 5, wire.Live, 0, report(policy.NonCompliant, policy.Compliant, policy.Waived))
+	if s, ok := v.events.Get(7, source); !ok || s.Problem == nil || s.Output != "1 of 3 components compliant, 1 waived\nroot login: non-compliant" {
+		t.Errorf("event %+v", s)
+	}
+	v.report(t, 5, wire.Live, 0, report(policy.Waived, policy.Compliant, policy.Waived))
+	if s, _ := v.events.Get(7, source); s.Status != model.OK || s.Problem != nil {
+		t.Errorf("a waiver left the problem open: %+v", s)
+	}
+	v.report(t, 5, wire.Live, 0, report(policy.NonCompliant, policy.Compliant, policy.Compliant))
+	if s, _ := v.events.Get(7, source); s.Problem == nil {
+		t.Errorf("the end of the waiver opened no problem: %+v", s)
+	}
+}
+
 func TestReportsMakeRunsAndOneEvent(t *testing.T) {
 	v := newTestView()
 	source := model.DirectiveSource(1000)

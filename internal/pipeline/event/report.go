@@ -33,10 +33,10 @@ func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Sig
 		return shard.Forgotten
 	}
 	codes := policy.Codes(r.Codes)
-	kept := codes.Fulfilled(len(c.Components))
+	open := codes.Unfulfilled(len(c.Components))
 	id, found := p.findSource(n, c.Unit, model.ComplianceInstance)
 	if !found {
-		if kept == len(c.Components) || from.Stream.Lane == wire.Backlog {
+		if open == 0 || from.Stream.Lane == wire.Backlog {
 			return shard.Applied
 		}
 		id, _ = p.addState(n, c.Unit, model.ComplianceInstance)
@@ -47,18 +47,18 @@ func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Sig
 	}
 	s.countResult(from.Stream.Stream, from.Number)
 	rules := c.Judgement(model.ComplianceInstance)
-	w.text = appendReportText(w.text[:0], c, r, kept)
-	w.judgeStatus(p, id, s, rules, statusVerdict{status: reportStatus(codes, len(c.Components), kept, rules), executed: executed, output: w.text})
+	w.text = appendReportText(w.text[:0], c, r, open)
+	w.judgeStatus(p, id, s, rules, statusVerdict{status: reportStatus(codes, len(c.Components), open, rules), executed: executed, output: w.text})
 	return shard.Applied
 }
 
-// reportStatus returns the status of an event after a directive run, of whose components kept are compliant: a problem if one
-// is not, UNKNOWN if one was not checked.
-func reportStatus(codes policy.Codes, components, kept int, rules *model.CheckDefinition) model.Status {
+// reportStatus returns the status of an event after a directive run, of whose components open are neither compliant nor waived:
+// a problem if one is not compliant, UNKNOWN if one was not checked.
+func reportStatus(codes policy.Codes, components, open int, rules *model.CheckDefinition) model.Status {
 	switch {
 	case codes.Failed(components):
 		return rules.TriggerStatus()
-	case kept < components:
+	case open > 0:
 		return model.Unknown
 	}
 	return model.OK
@@ -69,9 +69,13 @@ const maxReportText = 4096
 
 // appendReportText appends the output of the event after a directive run: the number of compliant components, and a
 // line for each other one.
-func appendReportText(b []byte, c *model.DirectiveDefinition, r *wire.Report, kept int) []byte {
+func appendReportText(b []byte, c *model.DirectiveDefinition, r *wire.Report, open int) []byte {
 	codes, n := policy.Codes(r.Codes), len(c.Components)
-	b = fmt.Appendf(b, "%d of %s compliant", kept, model.CountNoun(n, "component"))
+	waived := codes.Waived(n)
+	b = fmt.Appendf(b, "%d of %s compliant", n-open-waived, model.CountNoun(n, "component"))
+	if waived > 0 {
+		b = fmt.Appendf(b, ", %d waived", waived)
+	}
 	if r.Ended != "" {
 		b = append(append(b, "; "...), r.Ended...)
 	}

@@ -89,7 +89,7 @@ func (e *encoder) append(c *Change) {
 	flags, count, changes := byte(0), 0, []byte(nil)
 	if c.Before.Definition != a.Definition {
 		flags |= flagDefinition | flagWhole
-	} else if count, changes = differenceOf(c.Before.Codes, a.Codes, a.Components); len(changes) >= len(a.Codes) && len(changes) > 0 {
+	} else if count, changes = differenceOf(c.Before.Codes, a.Codes, a.Components); count < 0 || len(changes) >= len(a.Codes) && len(changes) > 0 {
 		flags |= flagWhole
 	} else if count == 1 {
 		flags |= flagOne
@@ -114,11 +114,15 @@ func (e *encoder) append(c *Change) {
 	}
 }
 
-// differenceOf returns how many codes differ, and encodes for each the components since the last one and its new code.
+// differenceOf returns how many codes differ, and encodes for each the components since the last one and its new code, in three
+// bits. A negative count says that a new code needs four: Waived, which only a Waiver's beginning sets.
 func differenceOf(before, after policy.Codes, components int) (count int, changes []byte) {
 	next := 0
 	for i := range components {
 		if code := after.At(i); code != before.At(i) {
+			if code > policy.CouldNotCheck {
+				return -1, nil
+			}
 			changes = binary.AppendUvarint(changes, uint64(i-next)<<3|uint64(code))
 			count, next = count+1, i+1
 		}

@@ -60,7 +60,7 @@ func (f *testFleet) nextRun(s *Store) {
 		after.Codes = slices.Clone(before.Codes)
 		for range f.random.IntN(5) {
 			if after.Components > 0 {
-				after.Codes.Set(f.random.IntN(after.Components), policy.Status(f.random.IntN(8)))
+				after.Codes.Set(f.random.IntN(after.Components), policy.Status(f.random.IntN(9)))
 			}
 		}
 		if string(after.Codes) == string(before.Codes) {

@@ -89,7 +89,8 @@ func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 // sequenceOf returns the name of the sequence that numbers resources of a kind. All kinds of units share one: an id
 // names one unit.
 func sequenceOf(kind string) string {
-	if kind == "Template" || kind == "Directive" {
+	switch kind {
+	case "Template", "Directive", "Waiver":
 		return "Check"
 	}
 	return kind

@@ -1,0 +1,72 @@
+package model
+
+import (
+	"slices"
+	"time"
+)
+
+// WaiverSpec excuses nodes from a directive, or from all directives of a technique, until a time. Meanwhile a component that is
+// not compliant there counts as waived: it opens no problem, no percentage counts it, and no agent repairs it.
+type WaiverSpec struct {
+	// The Directive, of the same namespace or shared/NAME.
+	Directive string `json:"directive,omitempty"`
+	// The Technique, of the same namespace or shared/NAME, in place of a directive.
+	Technique string `json:"technique,omitempty"`
+	// The components; default all.
+	Components []string `json:"components,omitempty"`
+	// The nodes, of the namespace of the waiver.
+	Targets *Targets `json:"targets"`
+	// The reason, for auditors.
+	Reason string `json:"reason"`
+	// The person or team who answers for it.
+	Owner string `json:"owner"`
+	// Its end, at most 366 days after it is applied: from then on the components count again.
+	Expires Time `json:"expires"`
+}
+
+// Kind returns the name of the kind.
+func (*WaiverSpec) Kind() string { return "Waiver" }
+
+// MaxWaiver is the longest time from the apply of a Waiver to its end.
+const MaxWaiver = 366 * 24 * time.Hour
+
+// DefinitionWaiver is the kind of definitions that tell an agent which components of its directives a Waiver excuses.
+const DefinitionWaiver DefinitionKind = 4
+
+// WaiverDefinition is a compiled Waiver.
+type WaiverDefinition struct {
+	Definition
+	Technique          string // NAMESPACE/NAME; empty: Directive is set
+	Directive          string
+	DirectiveNamespace NamespaceID
+	Components         []string // empty: all
+	ExpiresUnixMs      int64
+}
+
+// Seal makes the compiled Waiver the content of its definition, which must not change afterwards, and returns the definition.
+func (c *WaiverDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionWaiver, c) }
+
+// AsWaiver returns the compiled Waiver that the definition contains, or nil if the definition is nil or of another kind.
+func (c *Definition) AsWaiver() *WaiverDefinition {
+	if c == nil {
+		return nil
+	}
+	waiver, _ := c.body.(*WaiverDefinition)
+	return waiver
+}
+
+// Expires returns the end of the waiver.
+func (c *WaiverDefinition) Expires() time.Time { return time.UnixMilli(c.ExpiresUnixMs).UTC() }
+
+// CoversDirective reports whether the waiver excuses components of a directive.
+func (c *WaiverDefinition) CoversDirective(d *DirectiveDefinition) bool {
+	if c.Technique != "" {
+		return c.Technique == d.Technique
+	}
+	return c.Directive == d.Name && c.DirectiveNamespace == d.Namespace
+}
+
+// CoversComponent reports whether the waiver excuses a component of a directive that it covers.
+func (c *WaiverDefinition) CoversComponent(name string) bool {
+	return len(c.Components) == 0 || slices.Contains(c.Components, name)
+}

@@ -1,0 +1,71 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// compileWaiver compiles a Waiver to a unit of its own, so that its edit changes no definition of a directive and only the
+// assignments of its nodes. An expired waiver stays on its nodes: each agent reads the end.
+func compileWaiver(c *unitCompiler, d *declaredResource) (*unit, error) {
+	spec, ns := d.spec.(*model.WaiverSpec), d.key.Namespace
+	definition := &model.WaiverDefinition{
+		Definition: model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID},
+		Components: spec.Components, ExpiresUnixMs: spec.Expires.UnixMilli(),
+	}
+	if spec.Technique != "" {
+		definition.Technique = splitName(ns, spec.Technique).String()
+	} else {
+		of := splitName(ns, spec.Directive)
+		definition.Directive, definition.DirectiveNamespace = of.Name, c.namespace(of.Namespace).ID
+	}
+	u := &unit{
+		Unit: &directory.Unit{ID: model.UnitID(d.id), Kind: d.key.Kind, Name: d.name(), Labels: d.meta.Labels, Annotations: d.meta.Annotations, DisplayName: d.meta.DisplayName},
+		body: &body{definition: definition.Seal()},
+	}
+	var err error
+	if u.size, err = definitionSize(u.definition); err != nil {
+		return nil, err
+	}
+	if spec.Targets != nil {
+		if u.targets, err = c.targets(ns, spec.Targets); err != nil {
+			return nil, err
+		}
+		u.Groups, u.HasTargets = u.targets.groups, true
+	}
+	return u, nil
+}
+
+// waiverWarnings returns a warning if none of the nodes of a Waiver holds a directive that the waiver covers, and one for each
+// component that no such directive has.
+func (f inspection) waiverWarnings(id model.UnitID) (out []string) {
+	own := f.units[id]
+	if own == nil || own.def == nil || own.def.definition.AsWaiver() == nil {
+		return nil
+	}
+	waiver := own.def.definition.AsWaiver()
+	covered, known := false, map[string]bool{}
+	for _, u := range f.units {
+		if u.def == nil || u.def.definition.AsDirective() == nil || !waiver.CoversDirective(u.def.definition.AsDirective()) {
+			continue
+		}
+		covered = covered || roaring.And(f.runners(own), u.nodes.Bitmap).GetCardinality() > 0
+		for _, c := range u.def.definition.AsDirective().Components {
+			known[c.Name] = true
+		}
+	}
+	if !covered {
+		return []string{"none of its nodes has a directive that it covers: muster get compliance"}
+	}
+	missing := slices.DeleteFunc(slices.Clone(waiver.Components), func(name string) bool { return known[name] })
+	if len(missing) > 0 {
+		out = append(out, fmt.Sprintf("no directive that it covers has the component %s: muster describe technique NAME lists them", strings.Join(missing, ", ")))
+	}
+	return out
+}
