@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,7 +20,6 @@ import (
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/load"
-	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/subject"
@@ -281,28 +279,6 @@ func TestSubjectLeavesNoFileOrProcess(t *testing.T) {
 	}
 	err = s.Kill(t.Context())
 	assert(t, err != nil, "Kill started the server after Stop")
-}
-
-// TestSubjectCountsSystemCalls checks that the load tester counts the system calls of its server by kind.
-func TestSubjectCountsSystemCalls(t *testing.T) {
-	t.Parallel()
-	testenv.Program(t, "strace", "strace")
-	s := testenv.Value(subject.Start(t.Context(), subject.Options{Binary: harness.Binary(), Dir: t.TempDir(), Flags: []string{"--journal-reserve", "1MiB"}}))(t)
-	defer s.Stop()
-	calls, err := s.SystemCalls(t.Context(), 1)
-	if err != nil && strings.Contains(err.Error(), "not permitted") {
-		testenv.Skip(t, "strace may not look at another process here", "sudo scripts/nightly.sh blackbox")
-	}
-	share := 0.0
-	for _, c := range calls {
-		share += c.Share
-	}
-	assert(t, err == nil && len(calls) != 0 && calls[0].Count != 0 && share >= 0.9 && share <= 1.1, "%+v, %v", calls, err)
-	calls, err = s.CountCalls(t.Context(), 1)
-	assert(t, err == nil && (len(calls) == 0 || calls[0].Count != 0 && slices.ContainsFunc(calls, func(c report.SystemCall) bool { return c.Name == "futex" })),
-		"as the kernel counts: %+v, %v", calls, err)
-	_, err = s.API.Nodes.States(t.Context(), v1.NodeFilter{Limit: 1})
-	assert(t, err == nil, "the server afterwards: %v", err)
 }
 
 // TestFailedSubjectStartNamesReason expects the error of a load run whose server (its subject) cannot start to

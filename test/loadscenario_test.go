@@ -72,14 +72,14 @@ func loadWords(file, out string, more ...string) []string {
 // loadRun is a load run that a test has started, with its folders.
 type loadRun struct {
 	*harness.Process
-	temp, cache, out string
+	temp, out string
 }
 
 // startLoadRun starts a load run with a server of its own.
 func startLoadRun(t *testing.T, file string, more ...string) *loadRun {
 	t.Helper()
-	r := &loadRun{temp: t.TempDir(), cache: t.TempDir(), out: filepath.Join(t.TempDir(), "report")}
-	r.Process = harness.Launch(t, []string{"TMPDIR=" + r.temp, "XDG_CACHE_HOME=" + r.cache}, loadWords(file, r.out, more...)...)
+	r := &loadRun{temp: t.TempDir(), out: filepath.Join(t.TempDir(), "report")}
+	r.Process = harness.Launch(t, []string{"TMPDIR=" + r.temp}, loadWords(file, r.out, more...)...)
 	return r
 }
 
@@ -134,7 +134,7 @@ func TestLoadScenario(t *testing.T) {
 	if in := rep.Inside; in == nil || in.WireBytes <= 0 || in.JournalBytes <= 0 || len(rep.Logged) == 0 || rep.Server.RSS == 0 {
 		t.Errorf("inside %+v, logged %v, server %+v", in, rep.Logged, rep.Server)
 	}
-	for _, name := range strings.Fields("run.json report.html latency.hlog samples.csv bench.txt server.log profiles/steady-cpu.pprof profiles/steady-heap.pprof profiles/steady-mutex.pprof " +
+	for _, name := range strings.Fields("run.json report.html latency.hlog samples.csv server.log profiles/steady-cpu.pprof profiles/steady-heap.pprof profiles/steady-mutex.pprof " +
 		"profiles/steady-block.pprof profiles/steady-goroutine.pprof profiles/steady-trace.out") {
 		if info, err := os.Stat(filepath.Join(out, name)); err != nil || info.Size() == 0 || rep.Files[name] == "" {
 			t.Errorf("%s: %v; the report says of it: %q", name, err, rep.Files[name])
@@ -156,7 +156,6 @@ func TestLoadScenario(t *testing.T) {
 	defer samples.Close()
 	rows, err := csv.NewReader(samples).ReadAll()
 	assert(t, err == nil && len(rows) == len(rep.Samples)+1, "%d rows of %d samples, %v", len(rows), len(rep.Samples), err)
-	expectTexts(t, string(readFile(t, filepath.Join(out, "bench.txt"))), "\nBenchmarkLoad/tiny-", " wire-B/op")
 	expectNothingLeft(t, temp)
 }
 

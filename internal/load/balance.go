@@ -54,7 +54,6 @@ func (r *run) balance(ctx context.Context, before baseline) (*report.Balance, er
 		return b, nil
 	}
 	c := newComparison(all, b)
-	c.unnumbered = r.cfg.Driven != nil
 	err := r.cfg.Before.Each(ctx, func(k Kept) error {
 		c.state(k, before.of(k.Node, k.Check))
 		return nil

@@ -12,12 +12,11 @@ import (
 // acknowledges is perhaps not in the view. That is held against the server unless results
 // of the same check were refused, on any node; it is counted as unsure then.
 type comparison struct {
-	balance    *report.Balance
-	unnumbered bool // the view has no numbers: it is another system's
-	agents     map[model.NodeID]*compared
-	indexes    map[*checkSet]map[model.CheckID]int
-	picked     map[model.CheckID]bool // results of it were refused
-	pairs      map[place]*paired      // event states of proxy nodes
+	balance *report.Balance
+	agents  map[model.NodeID]*compared
+	indexes map[*checkSet]map[model.CheckID]int
+	picked  map[model.CheckID]bool // results of it were refused
+	pairs   map[place]*paired      // event states of proxy nodes
 }
 
 // compared is one agent's part. What an agent is may change meanwhile: one whose session the server
@@ -113,7 +112,7 @@ func (c *comparison) state(k Kept, before began) {
 		n.differs(b, i, e, overdone, "%d results applied, %d acknowledged, %d without an answer", got, want, open)
 	case got > want, open > 0 && e.unheard > 0 && c.picked[k.Check]: // a result without an answer is there, or may be in the place of a refused one
 		b.NotOrdered(orderOpen)
-	case !c.unnumbered && !k.Expired && (k.Stream != stream || k.Number != uint64(e.number)):
+	case !k.Expired && (k.Stream != stream || k.Number != uint64(e.number)):
 		n.differs(b, i, e, misnumbered, "last is %x/%d, acknowledged %x/%d", k.Stream, k.Number, stream, e.number)
 	case !inOrder(b, &k, before, e.order, want):
 		n.differs(b, i, e, reordered, asMany, want)

@@ -41,7 +41,6 @@ type Config struct {
 	Control   Control                                         // the server's process, for faults; nil: it is not the run's own
 	Fell      func() string                                   // how the server's process ended by itself, empty: it did not; nil: nobody knows
 	Data      string                                          // the server's data folder, where it is on this machine: is there room? Empty: not looked at
-	Driven    Driven                                          // another system that is loaded; nil: Muster, or what RunTarget asks
 	API       *client.Client                                  // for operators and changes of intent; nil: there is no login
 	Second    func(from time.Time, h *hdrhistogram.Histogram) // every second: latencies of what was acknowledged in it, in µs, with the tag warmup where it is not measured
 
@@ -59,7 +58,6 @@ type Config struct {
 	Part   Part   // of the agents that this process plays; zero: all
 	Others Others // the loaders that play the other parts; nil: nobody else does, or another one leads
 
-	version string   // of Driven
 	follows bool     // another loader leads
 	labels  []string // of what is not judged
 }
@@ -69,7 +67,7 @@ type Config struct {
 const usualLag = 50 * time.Millisecond
 
 func (c Config) withDefaults() (Config, error) {
-	if c.Server == "" && c.ServerTLS == "" && c.Driven == nil {
+	if c.Server == "" && c.ServerTLS == "" {
 		return c, model.Errorf(model.Invalid, "no server given").WithHint("--server 127.0.0.1:8443")
 	}
 	if c.Members == nil {
@@ -77,9 +75,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if err := c.takeObjectives(nil); err != nil {
 		return c, err
-	}
-	if c.Driven != nil {
-		c.labels = c.leaveOut(measuredOfDriven, c.Driven.Name())
 	}
 	own := c.Part.share(len(c.Members))
 	c.Parallel = cmp.Or(c.Parallel, 512)
@@ -172,13 +167,13 @@ func (c *Config) check() error {
 	for i := range c.Scenario.Agents {
 		if x := &c.Scenario.Agents[i]; x.Churn.Renames.PerSecond(x.Count) > 0 && c.API == nil && !c.follows {
 			return model.Errorf(model.Invalid, "class %s renames nodes, and there is no login", x.Name).WithHint("muster login, or leave --server out")
-		} else if x.TLS && c.TLS == nil && c.Driven == nil {
+		} else if x.TLS && c.TLS == nil {
 			return model.Errorf(model.Invalid, "class %s wants TLS, and there are no certificates", x.Name).WithHint("--data DIR, the server's data folder")
 		} else if x.Share > 1 {
 			return model.Errorf(model.Invalid, "class %s: %d agents on one connection: the protocol has one session on each", x.Name, x.Share).WithHint("leave share out")
 		}
 	}
-	if n := c.Scenario.Server.Cores; n > 0 && c.Control == nil && !c.follows && c.Driven == nil {
+	if n := c.Scenario.Server.Cores; n > 0 && c.Control == nil && !c.follows {
 		return model.Errorf(model.Invalid, "server.cores: the server is not the run's own").WithHint("leave --server out; or start that server with GOMAXPROCS=%d and take server.cores out of the file", n)
 	}
 	for i := range c.Scenario.Faults {

@@ -41,8 +41,7 @@
 //	beside it        operators.go people, command.go commands of the scenario
 //	several loaders  part.go who plays whom, others.go what they say to each other, handover.go
 //	                 what they hand over, merge.go the one that leads, follow.go the others
-//	other targets    target.go other systems: driven.go those that
-//	                 are told results, targetrun.go those that ask, and have a run of their own
+//	other targets    target.go other systems, targetrun.go their run
 //
 // Goroutines: one reader per agent (reconnecting by itself), a few senders that share the
 // agents out between them, one housekeeper, one that watches (watch.go) and one beside it

@@ -25,5 +25,5 @@ func Preflight(c Config) (warnings []string, err error) {
 // before is what is asked of a machine before the run begins.
 func (c Config) before() preflight.Run {
 	return preflight.Run{Scenario: c.Scenario, Servers: cmp.Or(c.Server, c.ServerTLS), Sources: c.Sources, Loaders: c.Part.Of, Here: c.Part.Here,
-		InProcess: c.Driven != nil, OwnServer: c.Control != nil, Data: c.Data}
+		OwnServer: c.Control != nil, Data: c.Data}
 }

@@ -231,3 +231,8 @@ func TestATapeThatBecameAnother(t *testing.T) {
 		}
 	}
 }
+
+// asks is a system that keeps the time.
+type asks struct{ Target }
+
+func (asks) Name() string { return "asks" }

@@ -29,9 +29,6 @@ func newReport(c Config) *reporting {
 	v := version.Get()
 	r.Version, r.Commit, r.Dirty = v.Version, v.Commit, v.Dirty
 	r.Plan, r.Scenario = c.plan(), c.Scenario
-	if c.Driven != nil {
-		r.Targeted, r.Plan.TLS = &report.Targeted{Name: c.Driven.Name(), Version: c.version, Driven: true}, c.Driven.Secured()
-	}
 	r.Label = slices.Clone(c.labels)
 	if c.MaxLag > usualLag {
 		r.Label = append(r.Label, fmt.Sprintf("the generator was allowed to be %s late (p99), not %s: what is late is in the latencies, and may be its own", c.MaxLag, usualLag))

@@ -36,7 +36,6 @@ type run struct {
 	steps   bool                      // the score may change while it is played
 	storms  bool                      // some phase speeds alerts up …
 	hurries bool                      // … or anything but the results
-	links   *drivenLinks              // sessions with a Driven; nil if the target is Muster
 	metrics func() map[string]float64 // the server's; nil: it has none, or does not answer
 	connect func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Assignment, a *agent) (session, error)
 
@@ -116,11 +115,6 @@ func readyRun(cfg Config) (*run, error) {
 }
 
 func newRun(cfg Config) (*run, error) {
-	var links *drivenLinks
-	if cfg.Driven != nil {
-		system := newDriving(cfg.Driven, cfg.Scenario, cfg.Members)
-		cfg.Before, links = system, newDrivenLinks(system, len(cfg.Members))
-	}
 	classes, err := newClasses(&cfg)
 	if err != nil {
 		return nil, err
@@ -133,11 +127,6 @@ func newRun(cfg Config) (*run, error) {
 	r.metrics = func() map[string]float64 { return usage.Metrics(cfg.AdminURL) }
 	r.connect = func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Assignment, a *agent) (session, error) {
 		return link.Open(ctx, cfg, addr, hello, assigned, a)
-	}
-	if r.links = links; links != nil {
-		r.connect = func(ctx context.Context, _ *link.Config, _ string, _ *wire.Hello, _ *link.Assignment, a *agent) (session, error) {
-			return links.open(ctx, a)
-		}
 	}
 	r.hurries = cfg.Scenario.FasterOthers()
 	for _, p := range cfg.Scenario.Phases {
@@ -168,11 +157,6 @@ func (r *run) sequence(state uint64, cycle uint32) uint64 {
 
 // now is nanoseconds since the run was made.
 func (r *run) now() int64 { return int64(time.Since(r.epoch)) }
-
-// atBoot is the time that the boot clock of the agents had then.
-func (r *run) atBoot(ms uint64) time.Time {
-	return r.epoch.Add(time.Duration(ms)*time.Millisecond - bootedBefore)
-}
 
 // bootedBefore is for how long the agents' machines run when the run is made.
 const bootedBefore = time.Minute
@@ -221,7 +205,6 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 		return nil, err
 	}
 	rep.Plan.Digest = plan
-	defer r.links.serve()()
 	before, err := r.readBaseline(ctx)
 	if err != nil {
 		return nil, err

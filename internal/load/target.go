@@ -2,16 +2,17 @@ package load
 
 import (
 	"context"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// Target is a system other than Muster that a scenario is played against: one folder beside
-// this package each. It is an Asking or a Driven, too. RunTarget calls Prepare first and Clean
-// last.
+// Target is a system other than Muster that keeps the time itself: it asks its agents for results, and they
+// answer. RunTarget calls its methods one after the other, in this order, but for Totals.
 type Target interface {
 	// Name is the system's, as a scenario's target has it.
 	Name() string
@@ -19,14 +20,6 @@ type Target interface {
 	Secured() bool
 	// Prepare makes what the agents need there, and says which version it is.
 	Prepare(ctx context.Context) (version string, err error)
-	// Clean removes what Prepare made and would go on by itself.
-	Clean(ctx context.Context) error
-}
-
-// Asking is a system that keeps the time itself: it asks its agents for results, and they
-// answer. Its methods are called one after the other, in this order, but for Totals.
-type Asking interface {
-	Target
 	// Agents are the scenario's, not yet connected. They tell observe of every result
 	// that has left, from many goroutines.
 	Agents(observe func(Observed)) []TargetAgent
@@ -35,6 +28,8 @@ type Asking interface {
 	// Compare asks the system what it holds, with the agents at rest, and tells differ of
 	// each state that is not as the agents left it. kept results are there.
 	Compare(ctx context.Context, differ func(i report.Imbalance, problem string)) (states int, kept uint64, err error)
+	// Clean removes what Prepare made and would go on by itself.
+	Clean(ctx context.Context) error
 }
 
 // TargetAgent is one simulated agent.
@@ -69,10 +64,22 @@ func whatever(figure string) bool {
 // Unsupported error.
 func TargetPlays(sc *scenario.Scenario, t Target) error {
 	plays := []string{"results", "keepalives", "output-sizes", "tls", "fleet-of-servers"} // the addresses decide about TLS, and there may be several
-	why := "the system under test keeps the time, and its agents only answer"
-	if _, driven := t.(Driven); driven {
-		plays = append(plays, "rates", "phase-objectives", "churn", "faults", "recorded")
-		why = "it receives results, and nothing else"
+	return sc.Refused(plays, "target "+t.Name(), "the system under test keeps the time, and its agents only answer", "a scenario with a ramp, steady phases and a drain: muster load show sensu-4000x8x5s")
+}
+
+// leaveOut takes away the goals that have no figure where what is loaded is no whole server, and
+// says so.
+func (c *Config) leaveOut(measured func(figure string) bool, against string) (labels []string) {
+	var left []string
+	c.Goals = slices.DeleteFunc(slices.Clone(c.Goals), func(g report.Goal) bool {
+		if measured(g.Name) {
+			return false
+		}
+		left = append(left, g.Name)
+		return true
+	})
+	if slices.Sort(left); len(left) > 0 {
+		labels = []string{fmt.Sprintf("not measured against %s, and not judged: %s", against, strings.Join(slices.Compact(left), ", "))}
 	}
-	return sc.Refused(plays, "target "+t.Name(), why, "a scenario with a ramp, steady phases and a drain: muster load show sensu-4000x8x5s")
+	return labels
 }

@@ -19,58 +19,35 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// RunTarget plays a scenario against another system, and compares what that holds with what
-// was sent. One that asks has a ramp, steady phases and a drain; what is played against one
-// that is driven is a run like one against Muster, and may have all that TargetPlays lets through.
+// RunTarget plays a scenario's ramp, steady phases and drain against another system, and compares what that holds
+// with what was sent.
 //
-// Of the configuration, Scenario, Goals, MaxLag, ServerPID, Second, Stop, Begun, Played and Progress
-// count,
-// AdminURL, where what runs there is Muster, and Server for the ports that are needed: host:port of each address, with commas between them.
-// For a Driven so does what is about the loader.
+// Of the configuration, Scenario, Goals, MaxLag, ServerPID, Second, Stop, Begun, Played and Progress count, AdminURL,
+// where what runs there is Muster, and Server for the ports that are needed: host:port of each address, with commas
+// between them.
 func RunTarget(ctx context.Context, c Config, t Target) (rep *report.Report, err error) {
 	if err := TargetPlays(c.Scenario, t); err != nil {
 		return nil, err
 	}
-	play, err := c.against(t)
-	if err != nil {
+	if c, err = c.asked(t); err != nil {
+		return nil, err
+	}
+	if err := preflight.Check(c.before()); err != nil {
 		return nil, err
 	}
 	version, err := t.Prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rep, err = play(ctx, version)
+	r := &targetRun{cfg: c, target: t, rep: newReport(c), second: newTally(), part: newTally()}
+	r.rep.Targeted, r.rep.Plan.TLS = &report.Targeted{Name: t.Name(), Version: version}, t.Secured()
+	rep, err = r.do(ctx)
 	cleaning, over := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
 	defer over()
 	if bad := t.Clean(cleaning); bad != nil && rep != nil {
 		rep.Label = append(rep.Label, fmt.Sprintf("what the run made on %s is not all gone: %v", t.Name(), bad))
 	}
 	return rep, err
-}
-
-// against is how the scenario is played against a target, once that is prepared.
-func (c Config) against(t Target) (play func(ctx context.Context, version string) (*report.Report, error), err error) {
-	switch t := t.(type) {
-	case Driven:
-		c.Driven = t
-		return func(ctx context.Context, version string) (*report.Report, error) {
-			c.version = version
-			return Run(ctx, c)
-		}, nil
-	case Asking:
-		if c, err = c.asked(t); err != nil {
-			return nil, err
-		}
-		if err := preflight.Check(c.before()); err != nil {
-			return nil, err
-		}
-		return func(ctx context.Context, version string) (*report.Report, error) {
-			r := &targetRun{cfg: c, target: t, rep: newReport(c), second: newTally(), part: newTally()}
-			r.rep.Targeted, r.rep.Plan.TLS = &report.Targeted{Name: t.Name(), Version: version}, t.Secured()
-			return r.do(ctx)
-		}, nil
-	}
-	panic("BUG: target " + t.Name() + " neither asks nor is driven")
 }
 
 // do is the run against a system that asks.
@@ -129,7 +106,7 @@ func (c Config) asked(t Target) (Config, error) {
 // targetRun is a run's state. The lock guards the tallies.
 type targetRun struct {
 	cfg    Config
-	target Asking
+	target Target
 	rep    *reporting
 	began  time.Time
 	begun  time.Time // the first phase, with its warm-up

@@ -373,26 +373,6 @@ func NodeOf(cert *x509.Certificate) (uuid.UUID, error) {
 	return uuid.Nil, errors.New("the certificate names no node: expected one URI muster:node:<uuid>")
 }
 
-// CopyTo copies the CA and the signing key into the folder of another server, which has not started yet
-func (a *Authority) CopyTo(dir string) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("make folder of the CA: %w", err)
-	}
-	for _, name := range []string{signKeyFile, caKeyFile, caFile} {
-		data, err := os.ReadFile(filepath.Join(a.dir, name))
-		if err != nil {
-			return fmt.Errorf("copy the CA: %w", err)
-		}
-		if err := writeFile(filepath.Join(dir, name), data); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// Until returns the time at which the CA's certificate expires.
-func (a *Authority) Until() time.Time { return a.ca.NotAfter }
-
 // ticketDays is the lifetime of a TLS session ticket, in days.
 const ticketDays = 3
 

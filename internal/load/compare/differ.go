@@ -55,7 +55,6 @@ func properties() []property {
 		}, "Not all runs were played to the end (%s): figures are of what was."},
 		{func(r *report.Report) string { return strconv.FormatUint(r.Plan.Seed, 10) }, "The seeds differ (%s): other agents, other moments, other outputs."},
 		{func(r *report.Report) string { return positive(r.Plan.Duration) }, "The measured times differ (%s seconds): rare things weigh differently, and memory had other time to grow."},
-		{traced, "System calls were counted with a tracer on one side only (%s): it slows the server a lot."},
 		{loader, "The load was made by different builds (%s): what the loader costs is no measure to compare the server with."},
 		{func(r *report.Report) string { return strconv.Itoa(max(1, len(r.Loaders))) }, "The load was made by other numbers of processes (%s): the loader's own figures differ by that."},
 		{flags, "The servers were started with different settings (%s): the settings may be what differs."},
@@ -210,13 +209,6 @@ func others(r *report.Report) (list []string) {
 		return []string{"nothing"}
 	}
 	return list
-}
-
-func traced(r *report.Report) string {
-	if slices.ContainsFunc(r.SystemCalls, func(c report.SystemCall) bool { return c.Share > 0 }) { // the kernel's own count slows nobody down
-		return "traced"
-	}
-	return "not traced"
 }
 
 // commit is short for a build.

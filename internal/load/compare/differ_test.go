@@ -49,7 +49,6 @@ func TestWhatDiffers(t *testing.T) {
 		{"time", func(r *report.Report) { r.Plan.Duration = 600 }, "The measured times differ (a: 60; b: 600 seconds)"},
 		{"target", func(r *report.Report) { r.Targeted = &report.Targeted{Name: "sensu", Version: "6.9.2"} }, "What was loaded differs (a: muster; b: sensu 6.9.2)"},
 		{"loaders", func(r *report.Report) { r.Loaders = make([]report.Loader, 2) }, "by other numbers of processes (a: 1; b: 2)"},
-		{"tracer", func(r *report.Report) { r.SystemCalls = []report.SystemCall{{Name: "read", PerResult: 1, Share: 1}} }, "with a tracer on one side only"},
 		{"figure", func(r *report.Report) { r.Disk = nil }, "Not measured in b, and left out: disk-bytes."},
 		{"invalid", func(r *report.Report) { r.Valid = r.Began.Unix()%120 == 0 }, "are left out: their generator fell behind"},
 		{"order", func(r *report.Report) { r.Began = r.Began.Add(time.Hour) }, "All runs of a came before those of b"},
@@ -61,7 +60,7 @@ func TestWhatDiffers(t *testing.T) {
 				x.change(r)
 			}
 			c := Compare(a, b, nil)
-			if x.what == "target" || x.what == "tracer" || x.what == "figure" || x.what == "scale" || x.what == "time" {
+			if x.what == "target" || x.what == "figure" || x.what == "scale" || x.what == "time" {
 				// it brings others with it: another build, figures that are missing, another digest
 				c.Differences = holding(c.Differences, x.want)
 			}

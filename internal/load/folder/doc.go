@@ -4,7 +4,6 @@
 //	report.html   the same to look at
 //	latency.hlog  a histogram of latencies for each second, in µs (HDR interval log)
 //	samples.csv   a line for each second
-//	bench.txt     what a result cost, as Go benchmarks for benchstat
 //	server.log    of the server under test
 //	profiles/     of the server, for go tool pprof
 //

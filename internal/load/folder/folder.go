@@ -91,7 +91,6 @@ func (f *Folder) Save(ctx context.Context, rep *report.Report, more ...File) err
 	}
 	files := append([]File{
 		{"samples.csv", "a line for each second", func(_ context.Context, w io.Writer) error { return writeSamples(w, rep.Samples) }},
-		{"bench.txt", "what a result cost, as Go benchmarks: benchstat OLD/bench.txt NEW/bench.txt", func(_ context.Context, w io.Writer) error { return writeBench(w, rep) }},
 	}, more...)
 	for _, x := range files {
 		var text bytes.Buffer

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -52,7 +51,7 @@ func TestFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	back, err := report.Read(filepath.Join(path, "run.json"))
-	if err != nil || len(back.Files) != 6 || back.Files["server.log"] != "log" || back.Files["empty"] != "" {
+	if err != nil || len(back.Files) != 5 || back.Files["server.log"] != "log" || back.Files["empty"] != "" {
 		t.Fatalf("%v, files %v", err, back.Files)
 	}
 	for name := range back.Files {
@@ -149,32 +148,6 @@ func TestSamplesCSV(t *testing.T) {
 		if i, ok := column[want.name]; !ok || rows[want.row[0]-'0'][i] != want.value {
 			t.Errorf("row %s of %s: %v, want %s", want.row, want.name, rows[want.row[0]-'0'], want.value)
 		}
-	}
-}
-
-// benchmark is what golang.org/x/perf/benchfmt takes for a result.
-var benchmark = regexp.MustCompile(`^Benchmark[A-Z]\S*-\d+\t\d+(\t[0-9.e+]+ [a-zA-Z/0-9_-]+)+$`)
-
-func TestBench(t *testing.T) {
-	var text bytes.Buffer
-	if err := writeBench(&text, played()); err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
-	if len(lines) != 6 || lines[3] != "cpu: Some CPU" {
-		t.Fatalf("got\n%s", text.String())
-	}
-	want := "BenchmarkLoad/sensu-4000-x-2\t1000\t12500 ns/op\t700 B/op\t3 allocs/op\t130 wire-B/op\t60.5 journal-B/op\t0.5 fsyncs/op\t2.5e+08 p50-ns\t5.005e+08 p99-ns\t100 results/s"
-	if lines[4] != want {
-		t.Errorf("got\n%s\nwant\n%s", lines[4], want)
-	}
-	for _, l := range lines[4:] {
-		if !benchmark.MatchString(l) {
-			t.Errorf("%q is no benchmark", l)
-		}
-	}
-	if !strings.HasPrefix(lines[5], "BenchmarkLoad/sensu-4000-x/phase=2-steady-2\t1000\t") {
-		t.Errorf("phase: %q", lines[5])
 	}
 }
 

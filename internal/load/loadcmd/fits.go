@@ -62,7 +62,7 @@ func meant(flag string) kind {
 		return running
 	case "server-binary", "server-flag":
 		return own
-	case "syscalls", "listen-join":
+	case "listen-join":
 		return own | running
 	case "spool-bytes", "parallel", "senders", "sources":
 		return own | running

@@ -59,9 +59,9 @@ func TestFlagsThatAreForOtherRuns(t *testing.T) {
 		"is for a server of the run's own, and this run is against a server that runs":                                 {{file, "--server", "127.0.0.1:1", "--server-flag=-x"}, {file, "--server", "127.0.0.1:1", "--server-binary", "x"}},
 		"is for --loaders: nobody joins a run of one loader":                                                           {append([]string{file, "--listen-join", "127.0.0.1:0"}, nobody...)},
 		"is for a Sensu backend, and this run is against a server of the run's own":                                    {append([]string{file, "--sensu-api", "http://127.0.0.1:1"}, nobody...)},
-		", and this run is against a Sensu backend": {{file, "--target", "sensu", "--syscalls"}, {file, "--target", "sensu", "--admin", "x"},
+		", and this run is against a Sensu backend": {{file, "--target", "sensu", "--admin", "x"},
 			{file, "--target", "sensu", "--data", dir}, {file, "--target", "sensu", "--senders", "2"}, {file, "--target", "sensu", "--server-flag", "x"}, {file, "--target", "sensu", "--identities", dir}},
-		", and this run is against a bridge of Muster":                   {{file, "--target", "sensu", "--sensu-bridge", "--data", dir}, {file, "--target", "sensu", "--sensu-bridge", "--syscalls"}},
+		", and this run is against a bridge of Muster":                   {{file, "--target", "sensu", "--sensu-bridge", "--data", dir}},
 		"nobody could say whether the server holds what it acknowledged": {{file, "--server", "127.0.0.1:1", "--data", dir}},
 	} {
 		for _, args := range cases {
@@ -85,8 +85,8 @@ func TestFlagsThatFit(t *testing.T) {
 		}
 	})
 	for k, args := range map[kind]string{
-		own:     "--quick --scale=2 --server-binary=x --server-flag=x --syscalls --loaders=2 --listen-join=x --listen-loader=x --goal=rate=1 --out=x --title=x --seed=1 --max-lag=1s --senders=1",
-		running: "--quick --server=x:1 --server-plain=x --identities=x --data=x --uncompared --admin=x --server-pid=1 --syscalls --loaders=2 --listen-loader=x",
+		own:     "--quick --scale=2 --server-binary=x --server-flag=x --loaders=2 --listen-join=x --listen-loader=x --goal=rate=1 --out=x --title=x --seed=1 --max-lag=1s --senders=1",
+		running: "--quick --server=x:1 --server-plain=x --identities=x --data=x --uncompared --admin=x --server-pid=1 --loaders=2 --listen-loader=x",
 		other:   "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-api=x --sensu-user=x --sensu-agent-user=x --sensu-json --sensu-ca=x --listen-loader=x --goal=rate=1 --max-lag=1s --seed=1",
 		bridged: "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-bridge --sensu-json --admin=x --listen-loader=x --goal=rate=1 --max-lag=1s --seed=1",
 	} {

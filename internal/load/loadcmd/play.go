@@ -172,7 +172,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 		c.Before = load.APIView(c.API)
 	}
 	environment := server.Environment(ctx)
-	profiler := subject.NewProfiler(ctx, server, sc, c.Goals, kept.Path, o.syscalls)
+	profiler := subject.NewProfiler(ctx, server, sc, c.Goals, kept.Path)
 	see, err := o.listenLoader(ctx, say)
 	if err != nil {
 		return nil, err
@@ -204,22 +204,17 @@ func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config
 	}
 	sc := c.Scenario
 	say("%s: %s", sc.FullTitle(), sc.Brief())
-	uids := withTLS(sc)
-	held := keptCertificates(uids, say)
 	start := subject.Options{Binary: o.binary, Flags: append(slices.Clone(sc.Server.Flags), o.flags...), Env: o.env, Cores: sc.Server.Cores, Say: say,
 		Prepare: func(ctx context.Context, s *intent.Service) error { return simulated.Prepare(ctx, s, sc) }}
-	if held != nil {
-		start.CA = held.Authority.CopyTo
-	}
 	server, err := subject.Start(ctx, start)
 	if err != nil {
 		return nil, err
 	}
-	if len(uids) > 0 {
-		if c.Bare = load.Resident(); held != nil {
-			c.TLS, err = held.Certificates(uids)
-		} else {
-			c.TLS, err = anew(server)
+	if slices.ContainsFunc(sc.Agents, func(c scenario.Class) bool { return c.TLS }) {
+		c.Bare = load.Resident()
+		authority, err := server.Authority()
+		if err == nil {
+			c.TLS, err = simulated.Certificates(authority)
 		}
 		if err != nil {
 			server.Stop()

@@ -33,7 +33,6 @@ type options struct {
 	identities string
 	uncompared bool
 	out, title string
-	syscalls   bool
 	unprofiled bool // no profiles: taking them costs the server allocations, which are counted
 	listen     string
 	stops      *stops // nil: a run cannot be stopped, as in tests
@@ -103,7 +102,6 @@ func (o *options) flagsOf(f *pflag.FlagSet) {
 	for _, s := range o.systems {
 		s.Flags(f)
 	}
-	f.BoolVar(&o.syscalls, "syscalls", false, "count the server's system calls by kind with strace, which slows it down, and not as the kernel counts them where there is perf")
 	f.IntVar(&o.loaders, "loaders", 1, "so many loader processes play the run together; the others begin with muster load join")
 	f.StringVar(&o.listenJoin, "listen-join", "127.0.0.1:0", "with --loaders: where the others join, an address of this machine, port 0 for any")
 	f.StringVar(&o.listen, "listen-loader", "", "an address for this program's own /metrics and /debug/pprof, such as 127.0.0.1:0")

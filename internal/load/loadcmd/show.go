@@ -14,9 +14,9 @@ func showCommand() *cobra.Command {
 	scale := 1.0
 	cmd := &cobra.Command{
 		Use:   "show NAME|FILE",
-		Short: "Show a scenario with its defaults filled in, and what it will do and need, in words",
+		Short: "Show a scenario with its defaults filled in, and what it needs",
 		Long: `Prints the scenario as it would be played: what the file leaves out is filled in, and --quick and --scale
-have done their work. What it prints is a scenario file again; the plan in words stands at its head, as a
+have done their work. What it prints is a scenario file again; how large it is stands at its head, as a
 comment.`,
 		Example: "  muster load show sensu-4000x40x5s\n  muster load show sensu-4000x40x5s --quick\n" +
 			"  muster load show muster-mixed >mine.yaml",

@@ -87,13 +87,11 @@ func (o *options) againstSystem(ctx context.Context, cmd *cobra.Command, sc *sce
 		return nil, err
 	}
 	view := progressOf(cmd.ErrOrStderr(), sc)
-	if _, asks := found.Target.(load.Asking); asks {
-		view.Done = "left"
-	}
+	view.Done = "left"
 	c := o.config
 	c.Part.Of = o.loaders
 	c.AdminURL = strings.TrimSuffix(c.AdminURL, "/")
-	profiler := subject.NewProfiler(ctx, &subject.Subject{Admin: c.AdminURL}, sc, c.Goals, kept.Path, false)
+	profiler := subject.NewProfiler(ctx, &subject.Subject{Admin: c.AdminURL}, sc, c.Goals, kept.Path)
 	c.Scenario, c.Second, c.Progress = sc, kept.Second, func(s report.Sample) { kept.Sample(s); see(s); profiler.See(s); view.Show(s) }
 	defer o.stops.heed(&c, view)()
 	c.Server = strings.Join(found.Hosts, ",")

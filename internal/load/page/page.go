@@ -31,7 +31,7 @@ type view struct {
 	Labels       []string
 	Verdict      verdict
 	Objectives   []objective
-	Words        []string
+	Caveats      []string
 	Tiles        []tile
 	Columns      int // of tiles, where there is room
 	Charts       []chart.Drawing
@@ -87,7 +87,7 @@ func Write(w io.Writer, rep *report.Report) error {
 
 func newView(rep *report.Report) (*view, error) {
 	v := &view{Title: strings.ReplaceAll(title(rep), " %", nb+"%"), Shape: shape(rep), Labels: labels(rep), Verdict: newVerdict(rep), Objectives: objectives(rep),
-		Words: words(rep), Tiles: tiles(rep), Style: template.CSS(style), Script: template.JS(script), Policy: policy()}
+		Caveats: caveats(rep), Tiles: tiles(rep), Style: template.CSS(style), Script: template.JS(script), Policy: policy()}
 	if !rep.Began.IsZero() {
 		v.Began = rep.Began.UTC().Format("2 January 2006, 15:04 UTC")
 	}
@@ -100,7 +100,7 @@ func newView(rep *report.Report) (*view, error) {
 		return nil, err
 	}
 	all := []section{costSection(rep), phaseSection(rep), ledgerSection(rep), faultSection(rep), turnSection(rep), messageSection(rep), changeSection(rep), operatorSection(rep),
-		outageSection(rep), loaderSection(rep), refusalSection(rep), environmentSection(rep), limitSection(rep), callSection(rep), logSection(rep), metricsSection(rep),
+		outageSection(rep), loaderSection(rep), refusalSection(rep), environmentSection(rep), limitSection(rep), logSection(rep), metricsSection(rep),
 		scenario, fileSection(rep), reproduceSection(rep)}
 	for _, s := range all {
 		if len(s.Text)+len(s.Tables)+len(s.Code)+len(s.Links) > 0 {

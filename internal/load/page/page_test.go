@@ -131,7 +131,7 @@ func TestStructure(t *testing.T) {
 	want := strings.Fields(`section verdict section summary section charts figure throughput figure latency figure percentiles figure saturation
 		figure saturation-latency figure connections figure cpu figure memory figure queues figure queued-bytes figure commits figure commit-time figure written figure gc figure goroutines figure lag
 		section cost section phases section ledger section faults section turns section messages section intent section operators section outages section loaders section refusals
-		section environment section limits section calls section log section metrics section scenario section files section reproduce`)
+		section environment section limits section log section metrics section scenario section files section reproduce`)
 	var pairs []string
 	for i := 0; i < len(want); i += 2 {
 		pairs = append(pairs, want[i]+" "+want[i+1])

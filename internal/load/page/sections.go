@@ -355,12 +355,3 @@ func refusalSection(rep *report.Report) section {
 	}
 	return s
 }
-
-// callSection is how the server called the system, where that was counted.
-func callSection(rep *report.Report) section {
-	t := newTable("", "system call", "times", "failed", "per result", "of the time in the system")
-	for _, c := range rep.SystemCalls {
-		t.add(c.Name, count(float64(c.Count)), maybe(float64(c.Errors), count), figures(c.PerResult), maybe(c.Share, percent))
-	}
-	return section{ID: "calls", Title: "System calls of the server", Tables: t.list()}
-}

@@ -28,17 +28,6 @@ func shape(rep *report.Report) string {
 	return text + " · " + rep.Transport()
 }
 
-// were is so many of something: none was, one was, 5 were.
-func were(n uint64) string {
-	switch n {
-	case 0:
-		return "none was"
-	case 1:
-		return "one was"
-	}
-	return count(float64(n)) + " were"
-}
-
 func plural(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing
@@ -46,59 +35,8 @@ func plural(n int, thing string) string {
 	return count(float64(n)) + " " + thing + "s"
 }
 
-// words tell the run in a paragraph.
-func words(rep *report.Report) []string {
-	var b strings.Builder
-	say := func(format string, args ...any) { fmt.Fprintf(&b, format+" ", args...) }
-	where, over := "a server", rep.Transport()
-	if over == "mutual TLS" || over == "TLS" {
-		over = "over " + over
-	}
-	if rep.Server.RSS > 0 {
-		where = fmt.Sprintf("a server on the same machine (%s)", plural(rep.Machine.Cores, "core"))
-	}
-	low, high, _ := rep.Offered()
-	rate := count(low)
-	if count(high) != rate {
-		rate += " to " + count(high)
-	}
-	say("%s sent together %s results a second for %s to %s, %s.", agents(rep), rate, span(rep.Lasted()), where, over)
-	if rep.Asked() {
-		say("%s results a second left: half of them within %s of the second in which they were asked for, 99 of 100 within %s, and all within %s. Nothing is acknowledged.",
-			count(rep.Rate), millis(rep.Latency.P50), millis(rep.Latency.P99), millis(rep.Latency.Max))
-	} else {
-		say("It acknowledged %s a second: half of them within %s of the moment they were due to leave, 99 of 100 within %s, and all within %s.",
-			count(rep.Rate), millis(rep.BeyondLinger.P50), millis(rep.BeyondLinger.P99), millis(rep.BeyondLinger.Max))
-	}
-	b2 := rep.Balance
-	switch {
-	case b2.OK() && !b2.WasCompared():
-		say("Of %s results %s refused and none had no answer; whether the server holds the others was not compared.", count(float64(b2.Sent)), were(b2.Refused))
-	case b2.OK() && b2.Refused == 0:
-		say("Of %s results none was lost and none counted twice.", count(float64(b2.Sent)))
-	case b2.OK():
-		say("Of %s results %s refused, none was lost.", count(float64(b2.Sent)), were(b2.Refused))
-	default:
-		say("Of %s results %s are missing; of %s event states %s from the ledger.", count(float64(b2.Sent)), none(b2.Missing), count(float64(b2.Compared)), differ(differing(b2)))
-	}
-	if n := len(rep.Outages); n > 2 {
-		say("There were %d outages. The worst: %s", n, outageWords(*worstOutage(rep)))
-	} else {
-		for _, o := range rep.Outages {
-			say("%s", outageWords(o))
-		}
-	}
-	if rep.Server.Cores > 0 {
-		used := "The server used " + ofCores(rep.Server.Cores)
-		if rep.Server.MicrosPerItem > 0 {
-			used += fmt.Sprintf(" (%s"+nb+"µs for each result)", figures(rep.Server.MicrosPerItem))
-		}
-		if rep.Server.RSS > 0 {
-			used += fmt.Sprintf(" and %s of memory", size(float64(rep.Server.RSS)))
-		}
-		say("%s; making the load took %s more.", used, ofCores(rep.Loader.Cores))
-	}
-	list := []string{strings.TrimSpace(b.String())}
+// caveats says what has to be known with the figures: parts that were not played, others on the machine.
+func caveats(rep *report.Report) (list []string) {
 	if left := notPlayed(rep); left != "" {
 		list = append(list, "Not played, though the scenario has it: "+left+".")
 	}
@@ -136,23 +74,6 @@ func ofCores(v float64) string {
 		return trim(100*v, 0) + nb + "% of a core"
 	}
 	return trim(v, 2) + " cores"
-}
-
-// agents are who sent.
-func agents(rep *report.Report) string {
-	p := rep.Plan
-	if s := rep.Scenario; s != nil && len(s.Agents) > 1 {
-		var classes []string
-		for _, c := range s.Agents {
-			classes = append(classes, fmt.Sprintf("%s %s", count(float64(c.Count)), c.Name))
-		}
-		return fmt.Sprintf("%s (%s)", plural(p.Agents, "agent"), strings.Join(classes, ", "))
-	}
-	text := plural(p.Agents, "agent")
-	if p.Checks > 0 {
-		text += " with " + plural(p.Checks, "check") + " each"
-	}
-	return text
 }
 
 // worstOutage is the one that took longest, or did not end; nil where there was none.

@@ -13,7 +13,6 @@ type Run struct {
 	Sources   int    // loopback addresses to connect from
 	Loaders   int    // that share it
 	Here      int    // of them, on this machine
-	InProcess bool   // agents hand over what they send in this process, and connect to nothing
 	OwnServer bool   // it starts the server itself
 	Data      string // the server's folder, where it is on this machine
 }
@@ -34,11 +33,7 @@ type demand struct {
 
 // demand is what it asks.
 func (r *Run) demand() demand {
-	d := demandOf(r.Scenario)
-	if r.InProcess {
-		d.connections, d.withTLS = 0, 0
-	}
-	return d
+	return demandOf(r.Scenario)
 }
 
 // of is what one loader's part asks of it.

@@ -128,14 +128,8 @@ func found() map[string]func(*Report) (float64, bool) {
 			}
 			return ratio(1000*rep.Calls.Syncs, rep.Rate)
 		}, func(rep *Report) bool { return rep.Calls != nil && rep.Rate > 0 && rep.Inside != nil }),
-		"reads":  calls(func(c *Calls) float64 { return c.Reads }),
-		"writes": calls(func(c *Calls) float64 { return c.Writes }),
-		"system-calls": positive(func(rep *Report) (all float64) {
-			for _, c := range rep.SystemCalls {
-				all += 1000 * c.PerResult
-			}
-			return all
-		}),
+		"reads":         calls(func(c *Calls) float64 { return c.Reads }),
+		"writes":        calls(func(c *Calls) float64 { return c.Writes }),
 		"server-memory": positive(func(rep *Report) float64 { return float64(rep.Server.RSS) / 1e6 }),
 		agentMemory:     positive(func(rep *Report) float64 { return rep.SessionBytes / 1000 }),
 		"loader-memory": positive(func(rep *Report) float64 { return rep.AgentBytes / 1000 }),

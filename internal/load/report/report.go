@@ -63,8 +63,7 @@ type Report struct {
 
 	Network *Network `json:"network,omitempty"` // of the server with its agents
 
-	Inside      *Inside      `json:"inside,omitempty"` // what was read from within the server
-	SystemCalls []SystemCall `json:"systemCalls,omitempty"`
+	Inside *Inside `json:"inside,omitempty"` // what was read from within the server
 
 	// Of a scenario.
 	Scenario      *scenario.Scenario `json:"scenario,omitempty"` // as it was played

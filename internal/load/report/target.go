@@ -22,16 +22,12 @@ type Totals struct {
 type Targeted struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	Driven  bool   `json:"driven,omitempty"` // it acknowledges what Muster's timetable sends; else it asks, and Totals are what came of that
 	Totals
 }
 
-// asked says that the system under test kept the time, and acknowledged nothing.
-func (t *Targeted) asked() bool { return t != nil && !t.Driven }
-
 // Asked says that a report is of a system that asks its agents: its rates and latencies are of
 // results that left, from when they were asked for.
-func (rep *Report) Asked() bool { return rep.Targeted.asked() }
+func (rep *Report) Asked() bool { return rep.Targeted != nil }
 
 // ofAcknowledgements says that a figure times or counts acknowledgements. A report of a
 // system that asks has what comes nearest in its place: when results had left.

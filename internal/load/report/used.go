@@ -16,16 +16,6 @@ type Inside struct {
 	Goroutines   float64 `json:"goroutines"`    // at the end of the span
 }
 
-// SystemCall is how often the server called the system in one way, in some seconds of
-// the run, as the kernel counted or a tracer saw. A kernel's count knows no errors and no times.
-type SystemCall struct {
-	Name      string  `json:"name"`
-	Count     uint64  `json:"count"`
-	Errors    uint64  `json:"errors,omitempty"`
-	PerResult float64 `json:"perResult"`
-	Share     float64 `json:"share"` // of the time spent in the system, 0 to 1; of a tracer only
-}
-
 // PerResult divides a counter of the server by the results of the measured span.
 func (rep *Report) PerResult(metric string) (float64, bool) {
 	v, ok := rep.Metrics[metric]

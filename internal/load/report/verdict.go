@@ -43,10 +43,10 @@ func (rep *Report) Failed() (list []string) {
 	if rep.SpoolFull > 0 {
 		say("%d results were not made: the server took less than was offered, and the agents' spools (%d kB each) were full", rep.SpoolFull, rep.Unsaved.Spool/1000)
 	}
-	if t := rep.Targeted; t.asked() && t.Missed > 0 {
+	if t := rep.Targeted; t != nil && t.Missed > 0 {
 		say("%d requests of %d did not come in their interval", t.Missed, t.Missed+t.Requests)
 	}
-	if t := rep.Targeted; t.asked() && t.Totals.Lost > 0 {
+	if t := rep.Targeted; t != nil && t.Totals.Lost > 0 {
 		say("%d connections were lost", t.Totals.Lost)
 	}
 	if rep.Unsaved.Renames != "" {

@@ -55,7 +55,6 @@ func Figures() []Figure {
 		{"fsyncs", "fsyncs of the journal", Per1000, false, "", Count, 0.05},
 		{"reads", "read calls of the server", Per1000, false, "", Count, 0.05},
 		{"writes", "write calls of the server", Per1000, false, "", Count, 0.05},
-		{"system-calls", "system calls of the server, where they were traced", Per1000, false, "", Count, 0.05},
 		{"agent-memory", "resident on the server per agent", "kB", false, "", Count, 0.1},
 		{"loader-memory", "resident on the loader per agent", "kB", false, "", Count, 0.1},
 		{"state-memory", "resident per event state", "B", false, "", Count, 0.1},

@@ -2,11 +2,9 @@ package scenario
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
-	"strings"
 )
 
 // What flows through a server at once. Speeding one up must not starve another.
@@ -104,17 +102,6 @@ func (s *Scenario) HasAlerts() (found bool) {
 // FasterOthers says whether a phase speeds up anything but the results.
 func (s *Scenario) FasterOthers() bool {
 	return slices.ContainsFunc(s.Phases, func(p Phase) bool { return len(p.Faster) > 0 })
-}
-
-// describeFaster is what a phase speeds up: operators ×4.
-func (p *Phase) describeFaster() string {
-	var parts []string
-	for _, name := range Pipelines() {
-		if times := p.Faster[name]; times > 0 {
-			parts = append(parts, fmt.Sprintf("%s ×%.4g", name, times))
-		}
-	}
-	return strings.Join(parts, ", ")
 }
 
 // timed says whether somebody among them has a timetable, which can be faster.

@@ -196,17 +196,6 @@ func (s *Scenario) perAgent(c *Class, k *Check) float64 {
 	return float64(s.PerInterval(c, k)) / float64(c.Count) / time.Duration(k.Interval).Seconds()
 }
 
-// describeAbout is whom a check is about and who runs it, in words.
-func (s *Scenario) describeAbout(k *Check) (text string) {
-	if k.Proxy != nil {
-		text = fmt.Sprintf(" about %s things", Grouped(s.Things(k)))
-	}
-	if k.RoundRobin {
-		text += " in turn"
-	}
-	return text
-}
-
 // failingThings checks a fault of a check about proxy nodes: so many of those.
 func (v *checker) failingThings(at string, f *FailCheck, things int) {
 	v.whose(at, f.Class, f.Group)

@@ -74,7 +74,7 @@ func TestRecorded(t *testing.T) {
 	if again := s.Scaled(0.2); math.Abs(again.Rate()-210.0/600) > 1e-9 || again.States() != 6 || again.Agents[0].Count != 3 {
 		t.Errorf("a fifth of it: %v/s, %d states", again.Rate(), again.States())
 	}
-	want := "- 15 shop: recorded stream × 5: 3 nodes, 2 checks (at most 2 of a node), 210 results in 10m, every 10s to 1m, outputs of 128 B, up to 300 B, recorded from 2026-11-23 08:00 UTC on"
+	want := "shop: recorded stream × 5: 3 nodes, 2 checks (at most 2 of a node), 210 results in 10m, every 10s to 1m, outputs of 128 B, up to 300 B, recorded from 2026-11-23 08:00 UTC on."
 	if words := s.Describe(); !strings.Contains(words, want+"\n") {
 		t.Errorf("%s\nwant %s", words, want)
 	}

@@ -225,7 +225,7 @@ func TestShipped(t *testing.T) {
 		if per, whole := q.Rate()/float64(q.Nodes("")), s.Rate()/float64(s.Nodes("")); math.Abs(per-whole) > 0.05*whole {
 			t.Errorf("%s-quick: %.2f results/s per agent, not %.2f", name, per, whole)
 		}
-		fmt.Fprintf(&list, "%s\n%s\nquick, on a small machine: %s\n", name, s.Describe(), q.Describe())
+		fmt.Fprintf(&list, "%s\n%s%s\nquick, on a small machine: %s%s\n", name, s.Describe(), timetable(s), q.Describe(), timetable(q))
 	}
 	golden(t, "testdata/shipped.golden", list.String())
 }
@@ -386,4 +386,20 @@ faults: [{at: 2s, stop: {class: nope, count: 1}}]
 	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "is a folder, and a scenario is a file") {
 		t.Error(err)
 	}
+}
+
+// timetable lists phases, faults and changes of a scenario.
+func timetable(s *Scenario) string {
+	var b strings.Builder
+	for i := range s.Phases {
+		p := &s.Phases[i]
+		fmt.Fprintf(&b, "- %s for %s, rates %v, faster %v, settle %s\n", p.Name, p.Length(), p.Rates(), p.Faster, p.Settle)
+	}
+	for i := range s.Faults {
+		fmt.Fprintf(&b, "- %s\n", s.Faults[i].String())
+	}
+	for i := range s.Intent {
+		fmt.Fprintf(&b, "- %s\n", s.Intent[i].String())
+	}
+	return b.String()
 }

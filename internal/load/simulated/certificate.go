@@ -23,7 +23,7 @@ import (
 func Certificates(authority *pki.Authority) (func(uid uuid.UUID) (*tls.Config, error), error) {
 	pool := authority.Pool()
 	return func(uid uuid.UUID) (*tls.Config, error) {
-		c, err := certificateOf(authority, uid, nil)
+		c, err := certificateOf(authority, uid)
 		if err != nil {
 			return nil, err
 		}
@@ -31,14 +31,11 @@ func Certificates(authority *pki.Authority) (func(uid uuid.UUID) (*tls.Config, e
 	}, nil
 }
 
-// certificateOf is a node's, known where it is of its key, else new.
-func certificateOf(authority *pki.Authority, uid uuid.UUID, known *x509.Certificate) (c tls.Certificate, err error) {
+// certificateOf makes a node's certificate.
+func certificateOf(authority *pki.Authority, uid uuid.UUID) (c tls.Certificate, err error) {
 	key, err := keyOf(authority, uid)
 	if err != nil {
 		return c, fmt.Errorf("make the key of a simulated node: %w", err)
-	}
-	if known != nil && key.PublicKey.Equal(known.PublicKey) {
-		return tls.Certificate{Certificate: [][]byte{known.Raw}, PrivateKey: key}, nil
 	}
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
 	if err != nil {

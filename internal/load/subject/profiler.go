@@ -2,7 +2,6 @@ package subject
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -29,7 +28,6 @@ type Profiler struct {
 	from   int    // the second in which that began; -1: it did not
 	middle int    // how many seconds later its profile begins
 	span   int    // seconds
-	trace  bool   // system calls with a tracer
 
 	steady  bool            // taken
 	seen    map[string]bool // phases whose trouble is taken
@@ -41,15 +39,13 @@ type Profiler struct {
 	mu    sync.Mutex // guards what follows
 	now   bool       // one is being taken
 	files map[string]string
-	calls []report.SystemCall
 	errs  []error
 }
 
 // NewProfiler makes one for a scenario's run, whose See is called every second. goals are
-// objectives beside the scenario's. System calls are counted after the profile of the steady
-// phase, by the kernel where it does, or, if calls, with a tracer.
-func NewProfiler(ctx context.Context, s *Subject, sc *scenario.Scenario, goals []report.Goal, folder string, calls bool) *Profiler {
-	p := &Profiler{server: s, folder: folder, from: -1, span: 1, trace: calls, seen: map[string]bool{}, trouble: newTrouble(sc, goals), files: map[string]string{}}
+// objectives beside the scenario's.
+func NewProfiler(ctx context.Context, s *Subject, sc *scenario.Scenario, goals []report.Goal, folder string) *Profiler {
+	p := &Profiler{server: s, folder: folder, from: -1, span: 1, seen: map[string]bool{}, trouble: newTrouble(sc, goals), files: map[string]string{}}
 	p.ctx, p.end = context.WithCancel(ctx)
 	first := true
 	for i, phase := range sc.Phases {
@@ -97,23 +93,12 @@ func (p *Profiler) take(prefix, when string) bool {
 	p.now = true
 	p.busy.Go(func() {
 		files, err := p.server.Profile(p.ctx, filepath.Join(p.folder, "profiles"), prefix, p.span)
-		var calls []report.SystemCall
-		if prefix == "steady" {
-			count := p.server.CountCalls
-			if p.trace {
-				count = p.server.SystemCalls
-			}
-			var failed error
-			calls, failed = count(p.ctx, p.span)
-			err = errors.Join(err, failed)
-		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.now = false
 		for name, what := range files {
 			p.files[name] = what + ", " + when
 		}
-		p.calls = append(p.calls, calls...)
 		if err != nil {
 			p.errs = append(p.errs, err)
 		}
@@ -136,14 +121,5 @@ func (p *Profiler) Close(rep *report.Report) []error {
 		rep.Files = map[string]string{}
 	}
 	maps.Copy(rep.Files, p.files)
-	rep.SystemCalls = p.calls
-	if len(p.calls) > 0 && rep.Rate > 0 {
-		if p.trace {
-			rep.Label = append(rep.Label, fmt.Sprintf("system calls were counted for %d s, which slowed the server down", p.span))
-		}
-		for i := range rep.SystemCalls {
-			rep.SystemCalls[i].PerResult = float64(rep.SystemCalls[i].Count) / float64(p.span) / rep.Rate
-		}
-	}
 	return p.errs
 }

@@ -29,7 +29,7 @@ func TestProfilerTakesWhatMatters(t *testing.T) {
 	defer admin.Close()
 	sc := &scenario.Scenario{Phases: []scenario.Phase{{Ramp: model.Duration(time.Minute)}, {Name: "a", Steady: model.Duration(30 * time.Second), Warmup: model.Duration(10 * time.Second)}}}
 	sc.Objectives = map[string]scenario.Limit{"p99": "60ms"}
-	p := NewProfiler(context.Background(), &Subject{Admin: admin.URL}, sc, nil, t.TempDir(), false)
+	p := NewProfiler(context.Background(), &Subject{Admin: admin.URL}, sc, nil, t.TempDir())
 	see := func(s report.Sample) {
 		p.See(s)
 		p.busy.Wait()
@@ -76,7 +76,7 @@ func TestSteadyIsNotWhereSomethingIsBrokenOnPurpose(t *testing.T) {
 	defer admin.Close()
 	minute := model.Duration(time.Minute)
 	sc := &scenario.Scenario{Phases: []scenario.Phase{{Ramp: minute}, {Name: "bad", Fault: minute}, {Name: "good", Steady: minute, Warmup: minute / 3}, {Name: "later", Steady: minute}}}
-	p := NewProfiler(context.Background(), &Subject{Admin: admin.URL}, sc, nil, t.TempDir(), false)
+	p := NewProfiler(context.Background(), &Subject{Admin: admin.URL}, sc, nil, t.TempDir())
 	for second := range 180 {
 		s := report.Sample{Second: second, Offered: 10, Acked: 10, Nth: 2 + second/60}
 		s.Phase = sc.Phases[s.Nth-1].Name

@@ -26,7 +26,6 @@ type Options struct {
 	Env     []string                                           // NAME=VALUE, beside this program's own without MUSTER_…
 	Cores   int                                                // that it may use at once (GOMAXPROCS); 0: all of the machine
 	Prepare func(ctx context.Context, s *intent.Service) error // fills the folder before the first start; nil: it is empty
-	CA      func(dir string) error                             // fills the folder of its CA likewise; nil: it makes one
 	Say     func(format string, args ...any)                   // hears what takes a while; nil: nobody does
 }
 
@@ -117,11 +116,6 @@ func program(name string) (path string, err error) {
 func (s *Subject) prepare(ctx context.Context, o Options) error {
 	if err := os.Mkdir(s.Data, 0o700); err != nil {
 		return fmt.Errorf("make the data folder: %w", err)
-	}
-	if o.CA != nil {
-		if err := o.CA(filepath.Join(s.Data, "pki")); err != nil {
-			return err
-		}
 	}
 	if o.Prepare == nil {
 		return nil
