@@ -1,5 +1,5 @@
 // Package scenarios holds the scenario files that are shipped: `muster load list` shows
-// them. docs/load-scenarios.md says what stands in them.
+// them. docs/load-reference.md says what stands in them.
 package scenarios
 
 import "embed"

@@ -8,7 +8,7 @@ import (
 )
 
 // How often chance alone makes a regression, and how often a real one is found: what
-// docs/load-reports.md says of it. Figures are taken to be independent, which makes the most of
+// docs/load-reference.md says of it. Figures are taken to be independent, which makes the most of
 // false alarms; noise is a share of the figure.
 func TestFalseAlarmsAndMissedOnes(t *testing.T) {
 	const rounds = 400

@@ -114,7 +114,7 @@ func (s *Shape) unknown() (list []string) {
 	say("Where states change more often than the share of those that were not OK allows, as many more are played as critical.")
 	say("States flap where at least half of their last results changed the status.")
 	say("Outputs are digits, all as long as the mean of their line; p50 and p99 stand beside it. How long results wait for company on real agents is the default, 500ms.")
-	say("Not read, and not played: people who look and change things, notifications. See operators and intent in docs/load-scenarios.md.")
+	say("Not read, and not played: people who look and change things, notifications. See operators and intent in docs/load-reference.md.")
 	return list
 }
 

@@ -11,7 +11,7 @@ import (
 // --goal help is an answer; what is no goal says in which unit it is wanted.
 func TestGoals(t *testing.T) {
 	text, err := loadCommand(t, "", "run", "--goal", "help")
-	if err != nil || strings.Count(text, "\n") != 1+len(scenario.Figures()) || !strings.Contains(text, "server-cpu      at most   µs") {
+	if err != nil || strings.Count(text, "\n") != 1+len(scenario.Figures()) || !strings.Contains(text, "server-cpu      at most   µs ") {
 		t.Errorf("%v\n%s", err, text)
 	}
 	for goal, says := range map[string]string{"p99=60kB": "60kB is no limit in ms: write 60ms", "p98=60ms": "there is no figure \"p98\"\n  did you mean p99? want NAME=LIMIT, such as --goal p99=800ms", "p99": "the limit is missing\n  p99 is in ms: such as --goal p99=60ms",

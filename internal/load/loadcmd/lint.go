@@ -18,7 +18,7 @@ func lintCommand() *cobra.Command {
 		Short: "Say what is wrong with scenario files, without running them",
 		Long: `Reads scenario files as muster load run does and says all that is wrong with them, with line and column and
 what is allowed; recorded streams are read to their ends. - is the standard input.
-docs/load-scenarios.md is the manual of the file.`,
+docs/load-reference.md is the manual of the file.`,
 		Example:       "  muster load lint mine.yaml",
 		Args:          cobra.MinimumNArgs(1),
 		SilenceUsage:  true,

@@ -15,7 +15,7 @@ func newCommand() *cobra.Command {
 		Use:   "new",
 		Short: "Write a scenario of equal agents, as a beginning of your own",
 		Long: `Writes a scenario file to the standard output: equal agents with equal checks, a ramp, one measured phase and
-a drain. Edit it, play it with muster load run FILE. docs/load-scenarios.md names what else it may have.`,
+a drain. Edit it, play it with muster load run FILE. docs/load-reference.md names what else it may have.`,
 		Example:       "  muster load new --agents 2000 --checks 40 --interval 5s >mine.yaml\n  muster load run mine.yaml",
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,

@@ -37,7 +37,7 @@ are never in it. The server may run meanwhile or not; a copy of its journal will
 Without times, all that the journal holds is recorded. How far back that goes is for the server to say: it
 lets go of what its snapshots have. --for listens to a server that runs, from now on; Ctrl-C ends that
 earlier.
-docs/load-targets.md says how a scenario plays it, docs/stream-format.md what is in it.`,
+docs/load-reference.md says how a scenario plays it, docs/stream-format.md what is in it.`,
 		Example: "  muster load record --data /var/lib/muster --for 1h -o monday.stream\n" +
 			"  muster load record --data ./muster-data --since 10m -o last.stream\n" +
 			"  muster load record --data copy --since 2026-11-23T08:00:00Z --until 2026-11-23T09:00:00Z -o eight.stream",

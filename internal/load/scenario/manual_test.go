@@ -1,30 +1,22 @@
 package scenario
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// manual is the folder of the four pages of load tests, and figuresPage the one of them that has
-// the table of figures.
-const (
-	manual      = "../../../docs"
-	figuresPage = manual + "/load-reports.md"
-)
+// manual is the folder of the two pages of load tests.
+const manual = "../../../docs"
 
 // pages are the texts of docs/load.md and docs/load-*.md, by name.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(manual, "load*.md"))
-	if err != nil || len(names) < 4 {
+	if err != nil || len(names) < 2 {
 		t.Fatalf("pages of the manual: %v, %v", names, err)
 	}
 	texts := map[string]string{}
@@ -66,19 +58,18 @@ func TestExamplesOfTheManual(t *testing.T) {
 			}
 		}
 	}
-	if found < 13 {
+	if found < 6 {
 		t.Fatalf("%d examples", found)
 	}
 }
 
-// The manual names every field, every capability that a file has to name, and has the
-// table of figures.
+// The manual names every field, every capability that a file has to name.
 func TestTheManualIsWhole(t *testing.T) {
-	text := pages(t)["load-scenarios.md"]
+	text := pages(t)["load-reference.md"]
 	for _, v := range []any{Scenario{}, Class{}, Proxies{}, About{}, Check{}, GroupCheck{}, Output{}, Values{}, Policy{}, Churn{}, Phase{}, Fault{}, Pick{}, FailCheck{}, Change{}, Operators{}, Stream{}} {
 		for f := range reflect.TypeOf(v).Fields() {
 			if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && !strings.Contains(text, "`"+name+"`") && !strings.Contains(text, "."+name+"`") && !strings.Contains(text, name+":") {
-				t.Errorf("load-scenarios.md says nothing of %T.%s", v, name)
+				t.Errorf("load-reference.md says nothing of %T.%s", v, name)
 			}
 		}
 	}
@@ -90,28 +81,4 @@ func TestTheManualIsWhole(t *testing.T) {
 			t.Errorf("capability %s: known %v, or not in the manual", name, known)
 		}
 	}
-}
-
-// The table of figures is that of Figures, with those that a phase may have as an objective.
-func TestFiguresOfTheManual(t *testing.T) {
-	text := pages(t)[filepath.Base(figuresPage)]
-	var table strings.Builder
-	for _, f := range Figures() {
-		bound, phase := "at most", ""
-		if f.Least {
-			bound = "at least"
-		}
-		if slices.Contains(PhaseFigures(), f.Name) {
-			phase = " yes"
-		}
-		fmt.Fprintf(&table, "| `%s` | %s; %s | %s | %s |%s |\n", f.Name, f.What, bound, f.Unit, f.Kind, phase)
-	}
-	head := "| figure | is | unit | kind | phase |\n|---|---|---|---|---|\n"
-	_, after, found := strings.Cut(text, head)
-	before := text[:len(text)-len(after)]
-	end := strings.Index(after, "\n### What a latency begins with")
-	if !found || end < 0 {
-		t.Fatalf("%s has no table of figures", figuresPage)
-	}
-	testenv.Golden(t, figuresPage, before+table.String()+after[end:])
 }

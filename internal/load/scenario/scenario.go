@@ -1,6 +1,6 @@
 // Package scenario is the file that says what a load run does: who sends what, when,
 // what goes wrong meanwhile, and what must be reached. It is read, checked and scaled
-// here; internal/load plays it. docs/load-scenarios.md is its manual.
+// here; internal/load plays it. docs/load-reference.md is its manual.
 //
 // A Scenario is data: the same file with the same seed is the same plan, whatever the
 // machine. Nothing here opens a connection or reads a clock.

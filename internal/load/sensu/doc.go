@@ -1,6 +1,6 @@
 // Package sensu is a Sensu Go 6 backend as the subject of a scenario: simulated agents
 // that speak its agent protocol, tens of thousands in one process, so that the same
-// scenario is played against that system and against Muster. docs/load-targets.md has the manual.
+// scenario is played against that system and against Muster. docs/load-reference.md has the manual.
 //
 // An agent connects by WebSocket, says who it is in the request's headers, waits for its
 // entity_config, says that it lives, and answers each check_request with an event. There

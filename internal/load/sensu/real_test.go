@@ -19,7 +19,7 @@ import (
 func TestRealBackend(t *testing.T) {
 	binary := os.Getenv("MUSTER_SENSU_BACKEND")
 	if binary == "" {
-		testenv.Skip(t, "MUSTER_SENSU_BACKEND names no sensu-backend (docs/load-targets.md says how one is built)", "MUSTER_SENSU_BACKEND=/path/to/sensu-backend go test ./internal/load/sensu -run RealBackend")
+		testenv.Skip(t, "MUSTER_SENSU_BACKEND names no sensu-backend (docs/load-reference.md says how one is built)", "MUSTER_SENSU_BACKEND=/path/to/sensu-backend go test ./internal/load/sensu -run RealBackend")
 	}
 	agents, api := startReal(t, binary)
 	for _, speaksJSON := range []bool{false, true} {
