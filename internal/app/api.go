@@ -212,8 +212,8 @@ func (s *Server) describe() v1.Status {
 	return out
 }
 
-// limitUses returns the limits of a namespace with their current use, except that of statesPerNode: only a caller that
-// shows it pays for a look at every node
+// limitUses returns the limits of a namespace with their current use. The use of statesPerNode is left out, because it
+// needs a look at every node
 func (s *Server) limitUses(namespace string) []v1.LimitUse {
 	l := s.intent.LimitsFor(namespace)
 	id, ok := s.directory.NamespaceByName(namespace)

@@ -64,7 +64,7 @@ type Live struct {
 	Connected func(model.NodeID) bool
 	// Agent returns the data that the session of a node has of its agent; false: no session.
 	Agent func(model.NodeID) (v1.AgentSession, bool)
-	// Limits returns the limits of a namespace with their use; that of statesPerNode is left out.
+	// Limits returns the limits of a namespace with their use, without the use of statesPerNode.
 	Limits func(namespace string) []v1.LimitUse
 	// Verdicts returns the last verdicts of pipelines (kept from Sensu) on an event.
 	Verdicts func(model.NodeID, model.CheckID) (dispatch.PipelineDecisions, bool)
