@@ -124,7 +124,7 @@ func lintCommand(s *commandLine) *cobra.Command {
 				return err
 			}
 			c.Printf("%s, no errors\n", model.CountNoun(len(docs), "resource"))
-			for _, note := range c.sensuNotes(docs) {
+			for _, note := range append(c.sensuNotes(docs), trustNotes(docs)...) {
 				c.Printf("%s\n", note)
 			}
 			return nil

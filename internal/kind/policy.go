@@ -106,7 +106,7 @@ spec:
 			case l.Nodes == 0:
 				return "holds no node", "no policy puts it on a node. Write a Policy that names it: muster explain policy"
 			}
-			return strings.TrimSuffix("holds "+l.nodesText()+"; "+l.overriddenText(), "; "), ""
+			return joinNonEmpty("; ", "holds "+l.nodesText(), l.overriddenText(), l.auditOnlyText()), l.AuditOnlyWarning()
 		},
 	})
 }
@@ -355,6 +355,8 @@ func validateDirective(v *Validator, s *model.DirectiveSpec) {
 		}
 	}
 	v.requireOneOf("spec.mode", s.Mode, model.ModeAudit, model.ModeEnforce)
+	v.requireOneOf("spec.trusted", s.Trusted, model.TrustedFacts)
+	v.FlawIf(s.Trusted != "" && s.Mode == model.ModeAudit, "spec.trusted", "remove it", "a directive that audits needs no trust")
 	v.FlawIf(s.Priority != nil && (*s.Priority < 0 || *s.Priority > maxPriority), "spec.priority", "", "expected 0 to %d", maxPriority)
 	v.InRange("spec.interval", s.Interval, minPolicyInterval, maxInterval)
 	v.InRange("spec.timeout", s.Timeout, model.Duration(time.Second), maxPolicyTimeout)

@@ -205,6 +205,7 @@ type Placement struct {
 	Filters       int            // of an asset
 	Maintained    int            // nodes in maintenance at its times; a window
 	OverriddenBy  map[string]int // nodes where another directive of the technique runs instead, by its name (directive)
+	AuditOnly     map[string]int // nodes where it would enforce but only audits, by the group or condition that selects them (directive)
 	// Warnings for the operator.
 	Warnings []string `json:"-"`
 }
@@ -249,6 +250,24 @@ func (l Placement) overriddenText() string {
 		parts = append(parts, fmt.Sprintf("directive %s overrides it on %s", by, model.CountNoun(l.OverriddenBy[by], "node")))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// auditOnlyText formats the number of nodes on which a directive only audits because no operator chose them, or an empty text.
+func (l Placement) auditOnlyText() string {
+	var parts []string
+	for _, by := range slices.Sorted(maps.Keys(l.AuditOnly)) {
+		parts = append(parts, fmt.Sprintf("only audits on %s that %s selects", model.CountNoun(l.AuditOnly[by], "node"), by))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// AuditOnlyWarning returns a warning about nodes on which a directive that enforces only audits, or an empty text.
+func (l Placement) AuditOnlyWarning() string {
+	text := l.auditOnlyText()
+	if text == "" {
+		return ""
+	}
+	return text + ": machines can bring themselves in. Set trusted: true in the group, name the nodes, or write trusted: facts in the directive"
 }
 
 // Effect describes to how many nodes a resource applies and which resources use it, and warns if it has no effect.

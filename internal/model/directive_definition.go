@@ -32,6 +32,8 @@ type DirectiveDefinition struct {
 type NodeMode struct {
 	Mode  string `json:"mode"`            // ModeAudit or ModeEnforce: of directives that give none
 	Fixed string `json:"fixed,omitempty"` // the resource that forbids another mode, such as "namespace prod"; empty: none does
+	// Audit has the directives that only audit in any mode, because the machine itself can choose to get them; ascending.
+	Audit []UnitID `json:"audit,omitempty"`
 }
 
 // NodeModeProperty is the property that holds the NodeMode of a node in JSON. The planner sets it. Users cannot write the
@@ -59,6 +61,12 @@ func (m NodeMode) Enforces(directive string) bool {
 		return m.Mode == ModeEnforce
 	}
 	return directive == ModeEnforce
+}
+
+// EnforcesDirective reports whether a directive changes the node.
+func (m NodeMode) EnforcesDirective(d *DirectiveDefinition) bool {
+	_, auditsOnly := slices.BinarySearch(m.Audit, d.Unit)
+	return !auditsOnly && m.Enforces(d.Mode)
 }
 
 // Component is one method of a compiled directive, with the name that reports give it.

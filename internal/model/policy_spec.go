@@ -278,6 +278,9 @@ type DirectiveSpec struct {
 	// audit: compare and report alone. enforce: repair, where node, namespace and agent (--policy-enforce) allow it. Default: the
 	// mode of the node, else of its namespace, else audit.
 	Mode string `json:"mode,omitempty"`
+	// facts: it enforces also on nodes that a policy selects by facts, or by labels and groups of their agents. Default: there it
+	// only audits, because a machine can choose these; it enforces on nodes that targets name, and in trusted and assigned groups.
+	Trusted string `json:"trusted,omitempty"`
 	// From 0 to 10, default 5. Of several directives of a technique on a node the one with the smallest priority runs, then the
 	// one whose policy, then whose own name comes first. It overrides the others, unless the technique is multiInstance.
 	Priority *int `json:"priority,omitempty"`
@@ -336,6 +339,9 @@ const (
 	ModeAudit   = "audit"
 	ModeEnforce = "enforce"
 )
+
+// TrustedFacts is the value of trusted with which a directive enforces on nodes that facts select.
+const TrustedFacts = "facts"
 
 // Defaults of a directive.
 const (

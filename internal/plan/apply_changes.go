@@ -27,8 +27,10 @@ type recomputation struct {
 	moved     *roaring.Bitmap              // nodes that move between two bodies of a unit, or whose directives change their precedence
 	overruled map[string][2][]model.UnitID // results of overrule by the ids of the units
 	turned    []model.UnitID               // units of nodes that became proxy nodes or are proxy nodes no more
+	retrusted map[model.UnitID]bool        // directives that may enforce on other nodes than before
 
 	build     *roaring.Bitmap // nodes whose assignment has to be composed
+	remode    *roaring.Bitmap // nodes whose list of directives that only audit has to be computed
 	placed    *roaring.Bitmap // nodes whose record in the directory may have changed
 	regrouped map[directory.GroupID]bool
 	lost      []placement
@@ -53,8 +55,8 @@ type recomputation struct {
 //  9. runners of proxy checks about nodes that appeared, disappeared or changed
 func (f *fleet) apply(edits []definitionEdit) *recomputation {
 	p := &recomputation{
-		nodes: roaring.New(), build: roaring.New(), moved: roaring.New(), groups: map[directory.GroupID]bool{}, regrouped: map[directory.GroupID]bool{},
-		units: map[model.UnitID]bool{}, redefined: map[model.UnitID]*unit{}, overruled: map[string][2][]model.UnitID{},
+		nodes: roaring.New(), build: roaring.New(), remode: roaring.New(), moved: roaring.New(), groups: map[directory.GroupID]bool{}, regrouped: map[directory.GroupID]bool{},
+		units: map[model.UnitID]bool{}, redefined: map[model.UnitID]*unit{}, retrusted: map[model.UnitID]bool{}, overruled: map[string][2][]model.UnitID{},
 	}
 	f.counts.Passes++
 	for _, e := range edits {
@@ -87,6 +89,12 @@ func (f *fleet) apply(edits []definitionEdit) *recomputation {
 	for id := range p.redefined {
 		if u := f.units[id]; u != nil {
 			p.build.Or(u.nodes.Bitmap)
+		}
+	}
+	for id := range p.retrusted {
+		if u := f.units[id]; u != nil {
+			p.build.Or(u.nodes.Bitmap)
+			p.remode.Or(u.nodes.Bitmap)
 		}
 	}
 	p.placed = p.build.Clone()
@@ -259,6 +267,7 @@ func (f *fleet) defineGroup(p *recomputation, id directory.GroupID, old, new *gr
 	}
 	f.conditions.release(before.conditions())
 	p.groups[id], p.regrouped[id] = true, true
+	p.retrustGroup(f, id, old, new)
 	if (old != nil && old.trusted) != (new != nil && new.trusted) {
 		for _, parent := range g.parents { // a trusted parent contains trusted groups only
 			p.groups[parent] = true
@@ -312,6 +321,7 @@ func (f *fleet) defineUnit(p *recomputation, id model.UnitID, old, new *unit) {
 	if old == nil || new == nil {
 		return
 	}
+	p.retrustUnit(f, id, old, new)
 	if old.definition != new.definition || old.next != new.next {
 		p.redefined[id] = old
 	}

@@ -134,8 +134,9 @@ func (b *builder) content(n *node) *content {
 // keepsProperties reports whether the edits leave a node's property values unchanged, so that its old ones are used
 // again
 func (b *builder) keepsProperties(n *node, c *compiledSet) bool {
-	return n.content != nil && len(b.p.revalued) == 0 && b.p.nodes != nil && !b.p.nodes.Contains(uint32(n.def.ID)) &&
-		(n.content.compiledSet == c || slices.Equal(n.content.names, c.names))
+	id := uint32(n.def.ID)
+	return n.content != nil && len(b.p.revalued) == 0 && b.p.nodes != nil && !b.p.nodes.Contains(id) && !b.p.remode.Contains(id) &&
+		(n.content.compiledSet == c || !n.content.enforces && !c.enforces && slices.Equal(n.content.names, c.names))
 }
 
 // compiledSetOf returns the compiled checks of nodes with these assigned checks, from the cache if possible. It
@@ -165,6 +166,7 @@ func (b *builder) compose(s *unitSet) *compiledSet {
 		body := def.bodyOn(s)
 		c.definitions = append(c.definitions, body.definition)
 		c.size += wire.DefinitionSize(body.size)
+		c.enforces = c.enforces || trustOf(b.f).mayEnforce(def)
 		if def.proxies == nil || body.definition.AsCheck().OwnEntity {
 			c.names = append(c.names, body.properties...)
 		}
@@ -185,7 +187,7 @@ func (b *builder) updateCompiledSet(s *unitSet) *compiledSet {
 	if old.proxied != nil {
 		return nil
 	}
-	c := &compiledSet{contents: map[string]*content{}, names: old.names, size: old.size, definitions: slices.Clone(old.definitions)}
+	c := &compiledSet{contents: map[string]*content{}, names: old.names, enforces: old.enforces, size: old.size, definitions: slices.Clone(old.definitions)}
 	for _, id := range s.ids {
 		was, redefined := b.p.redefined[id]
 		if !redefined {
@@ -196,6 +198,7 @@ func (b *builder) updateCompiledSet(s *unitSet) *compiledSet {
 			return nil
 		}
 		before, now := was.bodyOn(s), unit.bodyOn(s)
+		c.enforces = c.enforces || trustOf(b.f).mayEnforce(unit)
 		if !slices.Equal(before.properties, now.properties) {
 			return nil
 		}

@@ -65,6 +65,9 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 			if u, ok := t.defs[w.Key].(*unit); ok && w.Body != nil {
 				landings[i].Warnings = slices.Concat(landings[i].Warnings, look.sharedKeyWarnings(u.ID), look.waiverWarnings(u.ID))
 			}
+			if w.Body != nil {
+				landings[i].Warnings = append(landings[i].Warnings, look.enforcementWarnings(directivesOf(t.defs[w.Key]), t, writes)...)
+			}
 		}
 		var nodes []model.NodeID
 		nodes, err = p.fleet.compareAssignments(pass)

@@ -194,6 +194,7 @@ type unit struct {
 	*directory.Unit                 // kind, id, name: everything that readers see
 	targets         *targets        // nodes that run the unit; nil: it lands on no node
 	policies        []policyTargets // of a directive: the nodes that policies put it on, in place of targets
+	trustsFacts     bool            // of a directive: it enforces also on nodes that values of the machine select
 	precedence      *precedence     // of a directive whose technique runs once on a node; nil: it overrides none
 	proxies         *targets        // proxy nodes that the check reports about; nil: it reports about the nodes that run it
 	*body                           // the body that nodes run now

@@ -339,6 +339,7 @@ func (s *sets[T]) removeUnused() {
 type compiledSet struct {
 	definitions []*model.Definition // ascending by id
 	names       []string            // ascending
+	enforces    bool                // a directive may enforce where an operator chose the node
 	proxied     *directory.ProxyTargets
 	hash        [32]byte // wire.DefinitionsHash(definitions, proxied)
 	size        int      // bytes that the definitions take in an assignment

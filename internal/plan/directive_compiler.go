@@ -42,7 +42,7 @@ func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 	u := &unit{
 		Unit: &directory.Unit{ID: model.UnitID(d.id), Kind: d.key.Kind, Name: d.name(), Labels: d.meta.Labels, Annotations: d.meta.Annotations,
 			DisplayName: d.meta.DisplayName, Disabled: spec.Disabled},
-		needs: references{"Technique": {spec.Technique}},
+		trustsFacts: spec.Trusted == model.TrustedFacts, needs: references{"Technique": {spec.Technique}},
 	}
 	if err := u.addPolicies(c, d, definition); err != nil {
 		return nil, err

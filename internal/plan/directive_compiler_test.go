@@ -237,7 +237,13 @@ func TestIncrementalPoliciesEqualFullPlan(t *testing.T) {
 			batch = append(batch, w)
 		}
 		for range rapid.IntRange(1, 20).Draw(rt, "changes") {
-			switch rapid.IntRange(0, 6).Draw(rt, "kind") {
+			switch rapid.IntRange(0, 7).Draw(rt, "kind") {
+			case 7:
+				group := &model.GroupSpec{Trusted: rapid.Bool().Draw(rt, "trusted"), Nodes: []string{name("n")}}
+				if rapid.Bool().Draw(rt, "condition") {
+					group.Where = `node.labels.tier == "` + name("tier") + `"`
+				}
+				put("Group", name("g"), nil, group)
 			case 6:
 				put("Waiver", name("waiver"), nil, &model.WaiverSpec{Directive: name("d"), Targets: &model.Targets{Groups: []string{name("g")}, Nodes: []string{name("n")}}})
 			case 5:
@@ -251,7 +257,8 @@ func TestIncrementalPoliciesEqualFullPlan(t *testing.T) {
 				d := motdDirective(name("text") + " {{ .props." + name("p") + " | default 1 }}")
 				d.Disabled = rapid.IntRange(0, 3).Draw(rt, "disabled") == 0
 				priority := rapid.IntRange(4, 6).Draw(rt, "priority")
-				d.Priority = &priority
+				d.Priority, d.Mode = &priority, rapid.SampledFrom([]string{"", "audit", "enforce"}).Draw(rt, "mode")
+				d.Trusted = rapid.SampledFrom([]string{"", "", "facts"}).Draw(rt, "trusted facts")
 				put("Directive", name("d"), nil, d)
 			case 2:
 				put("Node", name("n"), map[string]string{"tier": name("tier")}, &model.NodeSpec{

@@ -263,6 +263,7 @@ func (f inspection) placementOf(def any) (l intent.Placement) {
 				l.OverriddenBy[name.String()]++
 			}
 		}
+		l.AuditOnly = f.auditedOnly(d)
 	case *propertyDef:
 		l.Nodes, l.Checks = int(f.readersOf(d.indexKey()).GetCardinality()), len(f.properties.readers[d.property])
 	case *resourceDef:

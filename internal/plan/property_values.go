@@ -195,9 +195,9 @@ func (r *resolver) property(n *node, name string) *wire.Property {
 	return v
 }
 
-// nodeMode returns the mode of the directives on a node, by Rudder's order: a fixed mode of the namespace, audit of the node,
-// the mode of a directive, of the node, of the namespace. Nil: audit, unless a directive enforces.
-func (r *resolver) nodeMode(n *node) *wire.Property {
+// declaredMode returns the mode of the directives on a node, by Rudder's order: a fixed mode of the namespace, audit of the node,
+// the mode of a directive, of the node, of the namespace.
+func (r *resolver) declaredMode(n *node) model.NodeMode {
 	mode := model.NodeMode{Mode: model.ModeAudit}
 	if of := r.f.namespaces[n.def.Namespace]; of != nil {
 		mode.Mode = cmp.Or(of.PolicyMode.Mode, model.ModeAudit)
@@ -210,17 +210,33 @@ func (r *resolver) nodeMode(n *node) *wire.Property {
 			mode.Fixed = "the node"
 		}
 	}
-	if mode == (model.NodeMode{Mode: model.ModeAudit}) {
+	return mode
+}
+
+// nodeMode returns the declared mode of the directives on a node, and the directives that only audit there because no operator
+// chose the node. Nil: audit, unless a directive enforces.
+func (r *resolver) nodeMode(n *node) *wire.Property {
+	mode := r.declaredMode(n)
+	r.buf = r.buf[:0]
+	for _, id := range n.units.ids {
+		u := r.f.units[id].def
+		if d := u.bodyOn(n.units).definition.AsDirective(); d != nil && trustOf(r.f).auditsOnly(u, d, &mode, n) {
+			mode.Audit = append(mode.Audit, id)
+			r.buf = binary.BigEndian.AppendUint32(r.buf, uint32(id))
+		}
+	}
+	if mode.Mode == model.ModeAudit && mode.Fixed == "" && len(mode.Audit) == 0 {
 		return nil
 	}
-	known := r.memo[commonKey{property: model.NodeModeProperty, ns: mode.Mode, groups: mode.Fixed}]
+	key := commonKey{property: model.NodeModeProperty, ns: mode.Mode, groups: mode.Fixed + "\x00" + string(r.buf)}
+	known := r.memo[key]
 	if known == nil {
 		text, err := json.Marshal(mode)
 		if err != nil {
 			panic("BUG: encode a mode: " + err.Error())
 		}
 		known = &wire.Property{Name: model.NodeModeProperty, Value: text}
-		r.memo[commonKey{property: model.NodeModeProperty, ns: mode.Mode, groups: mode.Fixed}] = known
+		r.memo[key] = known
 	}
 	return known
 }

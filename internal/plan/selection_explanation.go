@@ -60,6 +60,9 @@ func (f inspection) explain(n *node, u *unit) Explanation {
 			e.Lands, e.Text = true, name+" is assigned to this node"
 		}
 	}
+	if mode := f.resolver().declaredMode(n); e.Lands && trustOf(f.fleet).auditsOnly(u, u.bodyOn(n.units).definition.AsDirective(), &mode, n) {
+		e.Under = append(e.Under, Explanation{Lands: true, Text: fmt.Sprintf("it enforces, but only audits on this node: %s selects it by values that the machine can choose. Set trusted: true in the group, name the node, or write trusted: facts in the directive", f.untrustedSource(u, n))})
+	}
 	if by := f.overriderOf(n, u); by != nil {
 		e.Lands = false
 		e.Text = fmt.Sprintf("%s is overridden on this node: directive %s of the same technique runs, for %s", name, nameFor(by.Name, n), by.precedence.reason(u.precedence))

@@ -226,6 +226,9 @@ func Compile(expr string) (*Condition, error) {
 // ReadsGroups reports whether the condition reads node.groups, which a group's `where` must not do.
 func (c *Condition) ReadsGroups() bool { return c.readsGroups }
 
+// ReadsNothing reports whether the condition has the same value for all nodes, such as true.
+func (c *Condition) ReadsNothing() bool { return len(c.compiled.names) == 0 }
+
 // CheckTrusted returns an error if the condition uses values that a machine can choose itself, such as facts.
 func (c *Condition) CheckTrusted() error {
 	for _, v := range [...]struct{ name, why string }{

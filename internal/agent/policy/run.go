@@ -55,7 +55,7 @@ func (x *Executor) Run(ctx context.Context, c *model.DirectiveDefinition, values
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
 	r := directiveRun{
-		Executor: x, enforce: model.NodePolicyModeOf(values).Enforces(c.Mode) && x.Enforce, codes: rules.NewCodes(len(c.Components)),
+		Executor: x, enforce: model.NodePolicyModeOf(values).EnforcesDirective(c) && x.Enforce, codes: rules.NewCodes(len(c.Components)),
 		scope: rules.Scope{Facts: x.Facts(), Statuses: make(map[string]rules.Status, len(c.Components))},
 	}
 	r.values, r.fault = c.Lookup(values)

@@ -274,7 +274,7 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 	namespace, node, _ := s.Directory.NodeName(d.node)
 	counts, worst := d.counts()
 	mode := s.Mode(d.node)
-	enforces := mode.Enforces(d.definition.Mode)
+	enforces := mode.EnforcesDirective(d.definition)
 	out := v1.Compliance{
 		Namespace: namespace, Node: node, Directive: s.directiveName(namespace, d.definition.Unit), Technique: d.definition.Technique,
 		Mode: modeName(enforces), Status: worst.String(), Percent: counts.Compliance(2), Counts: showCounts(&counts), Reason: d.why,
@@ -285,6 +285,8 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 		case d.run.Definition != d.definition.ID || d.run.Enforced || out.Reason != "" || s.past != nil:
 		case enforces:
 			out.Reason = "the directive enforces, but the agent only audits: start the agent with --policy-enforce"
+		case mode.Enforces(d.definition.Mode):
+			out.Reason = fmt.Sprintf("the directive enforces, but only audits here, because the machine itself can choose to get it: muster why %s/%s", node, out.Directive)
 		case d.definition.Mode == model.ModeEnforce:
 			out.Reason = fmt.Sprintf("the directive enforces, but %s has the mode audit (spec.policyMode)", mode.Fixed)
 		}
@@ -328,7 +330,7 @@ func (s *complianceRequest) showOverridden(id model.NodeID, o directory.Override
 	out.Reason = fmt.Sprintf("directive %s of the same technique runs in its place: muster why %s/%s", out.OverriddenBy, node, out.Directive)
 	if unit := s.Directory.SourceUnit(model.DirectiveSource(o.Unit)); unit != nil {
 		d := unit.Definition.AsDirective()
-		out.Technique, out.Mode = d.Technique, modeName(s.Mode(id).Enforces(d.Mode))
+		out.Technique, out.Mode = d.Technique, modeName(s.Mode(id).EnforcesDirective(d))
 	}
 	return out
 }

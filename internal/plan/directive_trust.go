@@ -1,0 +1,179 @@
+package plan
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/route"
+)
+
+// A directive enforces only on nodes that an operator chose: by name, by an assigned group, by a trusted group. On a node
+// that one of its policies selects by values that the machine reports (facts, labels and groups of its agent), the directive
+// only audits, unless it says trusted: facts. The property NodeModeProperty of the node lists such directives.
+
+// trust answers who chose the nodes of directives: operators or the machines.
+type trust struct{ *fleet }
+
+// trustOf returns the answers about a fleet.
+func trustOf(f *fleet) trust { return trust{f} }
+
+// maxTrustDepth bounds the groups within groups that the search for a trusted member follows.
+const maxTrustDepth = 16
+
+// operatorsChose reports whether a policy puts the directive on a node by nothing that the machine can choose itself.
+func (f trust) operatorsChose(u *unit, n *node) bool {
+	return slices.ContainsFunc(u.policies, func(p policyTargets) bool {
+		return f.targetsSelect(p.targets, p.policy.Namespace, n) && (p.targets.except == nil || f.operatorsExclude(p.targets.except)) && f.operatorsList(p.targets, n, 0)
+	})
+}
+
+// operatorsList reports whether groups and names in targets contain the node without its own choice.
+func (f trust) operatorsList(t *targets, n *node, depth int) bool {
+	return t.where != nil && t.where.ReadsNothing() && f.conditions.matches(t.where).Contains(uint32(n.def.ID)) ||
+		slices.ContainsFunc(t.nodes, func(name route.Name) bool { return matchesNode(name, n.def.Name) }) ||
+		slices.ContainsFunc(t.groups, func(g directory.GroupID) bool { return f.operatorsAssigned(n, g, depth) })
+}
+
+// operatorsAssigned reports whether the node is in a group without its own choice: the group is trusted, or an operator or
+// join token put the node there.
+func (f trust) operatorsAssigned(n *node, g directory.GroupID, depth int) bool {
+	if !n.groups.has(g) || depth > maxTrustDepth {
+		return false
+	}
+	group := f.groups[g]
+	if group.def == nil || group.def.trusted {
+		return true // only operators and tokens put nodes in a group without definition
+	}
+	if _, own := slices.BinarySearch(n.def.groups, g); own || slices.Contains(n.def.requests, joinRequest{g, true}) {
+		return true
+	}
+	return f.operatorsList(group.def.targets, n, depth+1)
+}
+
+// operatorsExclude reports whether no machine can leave the nodes that targets exclude.
+func (f trust) operatorsExclude(t *targets) bool {
+	return (t.where == nil || t.where.ReadsNothing()) && !slices.ContainsFunc(t.groups, func(g directory.GroupID) bool {
+		group := f.groups[g]
+		return group != nil && group.def != nil && !group.def.trusted
+	})
+}
+
+// auditsOnly reports whether a directive, which would enforce on a node by this mode, may only audit there.
+func (f trust) auditsOnly(u *unit, d *model.DirectiveDefinition, mode *model.NodeMode, n *node) bool {
+	return !u.trustsFacts && mode.Enforces(d.Mode) && !f.operatorsChose(u, n)
+}
+
+// untrustedSource names, for people, the group or condition by which a policy selects a node without an operator's choice.
+func (f inspection) untrustedSource(u *unit, n *node) string {
+	for _, p := range u.policies {
+		switch t := p.targets; {
+		case !f.targetsSelect(t, p.policy.Namespace, n):
+			continue
+		case t.except != nil && !trustOf(f.fleet).operatorsExclude(t.except):
+			return "the exception of policy " + nameFor(p.policy, n)
+		default:
+			for _, g := range t.groups {
+				if n.groups.has(g) {
+					return "group " + f.groupText(g)
+				}
+			}
+			return "the condition of policy " + nameFor(p.policy, n)
+		}
+	}
+	return "no policy"
+}
+
+// auditedOnly returns the number of nodes where a directive would enforce but only audits, by the group or condition that
+// selects them.
+func (f inspection) auditedOnly(u *unit) map[string]int {
+	d := u.definition.AsDirective()
+	if d == nil || u.trustsFacts || f.units[u.ID] == nil {
+		return nil
+	}
+	var found map[string]int
+	r := f.resolver()
+	for id := range bitmapIDs(f.units[u.ID].nodes.Bitmap) {
+		n := f.nodes[model.NodeID(id)]
+		if mode := r.declaredMode(n); trustOf(f.fleet).auditsOnly(u, d, &mode, n) {
+			if found == nil {
+				found = map[string]int{}
+			}
+			found[f.untrustedSource(u, n)]++
+		}
+	}
+	return found
+}
+
+// enforcementWarnings returns a warning for each directive of a changed policy that only audits on some nodes. The outcome of a
+// directive that is written, too, has the warning itself.
+func (f inspection) enforcementWarnings(directives []intent.Key, t *translation, writes []intent.Write) (out []string) {
+	for _, key := range directives {
+		u, _ := t.defs[key].(*unit)
+		if u == nil || slices.ContainsFunc(writes, func(w intent.Write) bool { return w.Key == key }) {
+			continue
+		}
+		l := intent.Placement{AuditOnly: f.auditedOnly(u)}
+		if text := l.AuditOnlyWarning(); text != "" {
+			out = append(out, "directive "+u.Name.Name+" "+text)
+		}
+	}
+	return out
+}
+
+// mayEnforce reports whether a directive can enforce on a node and has to be trusted for it. A fixed mode of a namespace makes
+// each directive enforce.
+func (f trust) mayEnforce(u *unit) bool {
+	if u == nil || u.trustsFacts || u.definition.AsDirective() == nil {
+		return false
+	}
+	if u.definition.AsDirective().Mode != model.ModeAudit {
+		return true
+	}
+	for _, ns := range f.namespaces {
+		if ns.PolicyMode.Fixed && ns.PolicyMode.Mode == model.ModeEnforce {
+			return true
+		}
+	}
+	return false
+}
+
+// retrustUnit marks a directive whose nodes may be chosen in another way after an edit.
+func (p *recomputation) retrustUnit(f *fleet, id model.UnitID, old, new *unit) {
+	if (trustOf(f).mayEnforce(old) || trustOf(f).mayEnforce(new)) && (old.trustsFacts != new.trustsFacts || !reflect.DeepEqual(old.policies, new.policies)) {
+		p.retrusted[id] = true
+	}
+}
+
+// retrustGroup marks the directives whose policies name an edited group, or a group that contains it, if the edit changes
+// which of its members an operator chose.
+func (p *recomputation) retrustGroup(f *fleet, id directory.GroupID, old, new *groupDef) {
+	if old != nil && new != nil && old.trusted == new.trusted && reflect.DeepEqual(old.targets, new.targets) {
+		return
+	}
+	reached := map[directory.GroupID]bool{}
+	var up func(directory.GroupID)
+	up = func(g directory.GroupID) {
+		if !reached[g] {
+			reached[g] = true
+			for _, parent := range f.group(g).parents {
+				up(parent)
+			}
+		}
+	}
+	up(id)
+	for unit, u := range f.units {
+		if u.def == nil || !trustOf(f).mayEnforce(u.def) {
+			continue
+		}
+		for _, by := range u.def.policies {
+			for t := by.targets; t != nil; t = t.except {
+				if slices.ContainsFunc(t.groups, func(g directory.GroupID) bool { return reached[g] }) {
+					p.retrusted[unit] = true
+				}
+			}
+		}
+	}
+}
