@@ -45,8 +45,31 @@ func drawResources(t *rapid.T) string {
 	return text
 }
 
-// TestDumpsRoundTrip sends dumps of random resources back, as sensuctl create does, and expects that no resource
-// changes.
+// drawAgentReport draws the report of a Sensu agent: labels and subscriptions that only the agent declares, and keys
+// whose values the agent redacts.
+func drawAgentReport(t *rapid.T) model.NodeSpec {
+	some := func(name string, options ...string) []string {
+		return rapid.SliceOfNDistinct(rapid.SampledFrom(options), 0, 3, rapid.ID[string]).Draw(t, name)
+	}
+	spec := model.NodeSpec{Facts: map[string]string{"os": "linux", "hostname": "web02.example"}, AgentLabels: map[string]string{}, AgentGroups: some("agent's groups", "system", "net")}
+	for _, key := range some("agent's labels", "team", "kind", "os", "Mixed_Case") {
+		spec.AgentLabels[key] = rapid.SampledFrom([]string{"a", "switch", ""}).Draw(t, key)
+	}
+	annotations := map[string]string{"note": "n 1"}
+	for _, key := range some("redacted", "password", "api_key", "db_password") {
+		spec.AgentLabels[key], annotations[key], spec.Facts["annotation."+key] = model.RedactedValue, model.RedactedValue, model.RedactedValue
+	}
+	entity, err := json.Marshal(map[string]any{"name": "Web_02", "entity_class": "agent", "labels": spec.AgentLabels, "annotations": annotations,
+		"subscriptions": append([]string{"entity:Web_02"}, spec.AgentGroups...), "redact": []string{"password", "api_key", "db_password"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec.AgentEntity = entity
+	return spec
+}
+
+// TestDumpsRoundTrip sends dumps of random resources and of random reports of a Sensu agent back, as sensuctl create
+// does, and expects that no resource changes.
 func TestDumpsRoundTrip(t *testing.T) {
 	w := newTestServer(t)
 	w.Apply(string(testenv.Value(os.ReadFile("testdata/imported.yaml"))(t)))
@@ -55,6 +78,7 @@ func TestDumpsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := drawResources(t)
 		w.Apply(text)
+		w.JoinNodeWith("web_02", map[string]string{"owner": "ann"}, drawAgentReport(t))
 		before := w.listRevisions()
 		paths, docs := w.dumpResources("checks", "entities", "entity-configs", "silenced")
 		for i, o := range docs {

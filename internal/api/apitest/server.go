@@ -299,7 +299,8 @@ func (r *Server) JoinNode(name string, facts map[string]string) {
 	r.JoinNodeWith(name, nil, model.NodeSpec{Facts: facts})
 }
 
-// JoinNodeWith declares a node with labels and a spec, as if it had enrolled with a join token
+// JoinNodeWith declares a node with labels and a spec, as if it had enrolled with a join token; it replaces a node of
+// the same name
 func (r *Server) JoinNodeWith(name string, labels map[string]string, spec model.NodeSpec) {
 	r.T.Helper()
 	spec.UID = uuid.NewSHA1(uuid.NameSpaceDNS, []byte(name)).String()
@@ -309,7 +310,7 @@ func (r *Server) JoinNodeWith(name string, labels map[string]string, spec model.
 	})
 	testenv.NoError(r.T, err)
 	key := intent.Key{Kind: "Node", Namespace: model.DefaultNamespaceName, Name: name}
-	_, err = r.Intent.Store().Commit(context.Background(), intent.Actor{User: "token:test", Why: "joined"}, []intent.Write{{Key: key, Body: body}})
+	_, err = r.Intent.Store().Commit(context.Background(), intent.Actor{User: "token:test", Why: "joined"}, []intent.Write{{Key: key, Body: body, Expect: -1}})
 	testenv.NoError(r.T, err)
 	testenv.NoError(r.T, r.Planner.CatchUp(context.Background()))
 }
