@@ -195,16 +195,13 @@ func (r *request) checkReplaceable(is *model.Resource) error {
 }
 
 // firstUnsupportedField returns the first field that a conversion to Sensu's format and back would lose; empty:
-// none. A handler that an import replaced by one of Muster's own has no form, but sensuctl may replace it.
+// none.
 func (r *request) firstUnsupportedField(is *model.Resource) (string, error) {
 	doc, err := r.formOf(r.kind, is)
 	if err != nil {
 		return "", err
 	}
 	if doc == nil {
-		if is.Metadata.Owner == owner {
-			return "", nil
-		}
 		return "kind of " + strings.ToLower(is.Kind), nil
 	}
 	if c, ok := is.Spec.(*model.CheckSpec); ok && !c.Sensu { // an import reads Sensu's tokens in the texts

@@ -305,7 +305,8 @@ spec: {targets: {groups: [linux]}, command: check_title, interval: 1m}
 		w.changeResource(501, core+"/checks/team", interval):                                                                                  "belongs to team-a; type muster edit check team",
 		w.expectStatus(501, "DELETE", core+"/checks/team", ""):                                                                                "belongs to team-a; type muster delete check team",
 		w.expectStatus(501, "PUT", core+"/checks/disk/hooks/warning", `{"warning":["ps"]}`):                                                   "type muster edit check disk",
-		w.expectStatus(501, "PUT", core+"/handlers/chat", `{"metadata":{"name":"chat","namespace":"default"},"type":"pipe","command":"cat"}`): "cannot express its kind of handler; type muster edit handler chat",
+		w.expectStatus(501, "PUT", core+"/handlers/chat", `{"metadata":{"name":"chat","namespace":"default"},"type":"pipe","command":"cat"}`): "cannot express its slack; type muster edit handler chat",
+		w.expectStatus(200, "GET", core+"/handlers", ""):                                                                                      "echo 'Muster notifies slack itself: muster get handler chat -o yaml'",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the refusal is %s, want %s", text, want)

@@ -311,8 +311,8 @@ func mutatorForm(u *model.MutatorSpec) object {
 	return o
 }
 
-// handlerForm converts a program or socket handler to Sensu's JSON format, with the filters and mutator of its own
-// imported pipeline. Other handlers have no form.
+// handlerForm converts a handler to Sensu's JSON format, with the filters and mutator of its own imported pipeline. A
+// handler of a service has no command in Sensu: its form has the filters of routes, and a command that fails.
 func handlerForm(r *request, m *model.Resource) (object, error) {
 	h := m.Spec.(*model.HandlerSpec)
 	o := object{
@@ -327,7 +327,9 @@ func handlerForm(r *request, m *model.Resource) (object, error) {
 	case h.UDP != nil:
 		o["type"], o["socket"] = "udp", socketForm(h.UDP.Address)
 	default:
-		return nil, nil
+		o["type"], o["filters"] = "pipe", []string{model.FilterIncident, model.FilterNotSilenced}
+		o["command"] = fmt.Sprintf("echo 'Muster notifies %s itself: %s' >&2; exit 1", strings.Join(h.Services(), ", "), musterCommand("get", refOf(m), "-o", "yaml"))
+		return o, nil
 	}
 	own, err := r.findResource("Pipeline", m.Metadata.Namespace, model.SensuPipeline(m.Metadata.Name))
 	if err != nil || own == nil {
