@@ -224,6 +224,7 @@ func TestSecretsNeedApprovedMachine(t *testing.T) {
 ---
 {apiVersion: muster/v1, kind: Group, metadata: {name: g}, spec: {where: 'node.labels.role == "db"'}}`
 	for _, c := range []struct{ yaml, want string }{
+		{served + strings.Replace(check(`{groups: [all]}`), "interval", "disabled: true, interval", 1), ""}, // no node runs it yet
 		{served + check(`{groups: [all]}`), "group all is not trusted"},
 		{served + check(`{where: 'node.labels.role == "db"'}`), "a condition of the check reads facts that machines report"},
 		{served + check(`{nodes: [web01]}`), "the first machine with that name would get it"},

@@ -61,7 +61,7 @@ const secretsMark = `"secrets"`
 func mayHaveSecrets(row Row) bool { return bytes.Contains(row.Body, []byte(secretsMark)) }
 
 // checkSecretTargets refuses a check that uses secrets of the server if its targets include groups which machines can
-// join by themselves
+// join by themselves. A disabled check is sent to no node.
 func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) error {
 	key, spec := KeyOf(r), r.Spec.(*model.CheckSpec)
 	secret, err := p.firstServerSecret(ctx, key, spec)
@@ -97,10 +97,10 @@ func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) er
 	return nil
 }
 
-// firstServerSecret returns the first secret of a check whose value the server has (not only its agents), or an empty
-// text if there is none.
+// firstServerSecret returns the first secret that a check takes to nodes and whose value the server has (not only its
+// agents), or an empty text if there is none.
 func (p *proposal) firstServerSecret(ctx context.Context, check Key, spec *model.CheckSpec) (string, error) {
-	if spec.Targets == nil {
+	if spec.Targets == nil || spec.Disabled {
 		return "", nil
 	}
 	for _, use := range spec.Secrets {

@@ -2,6 +2,7 @@ package sensuimport
 
 import (
 	"cmp"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -48,6 +49,9 @@ func importCheck(o *object) {
 	importFlapping(o, c)
 	importRecipients(o, c)
 	s.ignore("scheduler")
+	if _, err := c.TemplateTexts().Parse(); errors.As(err, new(*model.TemplateError)) {
+		o.noteChange("Sensu's agents cannot expand these tokens, either: each run is UNKNOWN there")
+	}
 	r := o.declareResource(c)
 	for k := range r.Metadata.Annotations {
 		if strings.HasPrefix(k, "fatigue_check/") {
@@ -232,8 +236,11 @@ func importMetrics(o *object, c *model.CheckSpec) {
 					}
 				}
 			}
-			at := map[int]**model.Bounds{1: &into.Warning, 2: &into.Critical, 3: &into.Unknown}[rule.integer("status")]
+			status := rule.integer("status")
+			at := map[int]**model.Bounds{1: &into.Warning, 2: &into.Critical, 3: &into.Unknown}[status]
 			switch {
+			case status == 0 && rule.values["status"] != nil:
+				o.noteChange("threshold of %s: left out, because status 0 raises no status, in Sensu neither", into.Metric)
 			case at == nil:
 				o.noteLoss("threshold of %s: expected status 1, 2 or 3", into.Metric)
 			case *at == nil:

@@ -270,13 +270,16 @@ func importSecret(o *object) {
 	o.declareResource(spec)
 }
 
-// importCheckSecrets imports the secrets of a check. The server hands their values only to machines of trusted
-// groups, which people have to declare.
+// importCheckSecrets imports the secrets of a check. The server gives their values only to machines of trusted groups
+// and to known nodes: a check for others is disabled until people trust its group.
 func importCheckSecrets(o *object, c *model.CheckSpec) {
 	c.Secrets = commandSecrets(o, "check")
-	if len(c.Secrets) > 0 {
-		o.noteChange("secrets: apply takes it only if its groups have trusted: true, so that no machine brings itself in (docs/secrets.md)")
+	if len(c.Secrets) == 0 || o.importer.server != nil { // a server refuses the check itself
+		return
 	}
+	c.Disabled = true
+	o.noteLoss("secrets: the check is disabled, because any machine could join its targets %s: write trusted: true for selfJoin: true in the groups, then delete disabled: true (docs/secrets.md)",
+		strings.Join(slices.Concat(c.Targets.Groups, c.Targets.Nodes), ", "))
 }
 
 // commandSecrets converts the secrets in a command's environment.

@@ -62,6 +62,10 @@ func importStream(o *object) {
 		o.noteChange("max_connections: at most %d connections, which are enough: a message never waits for a connection", model.MaxStreamConnections)
 		spec.Stream.Connections = model.MaxStreamConnections
 	}
+	if spec.Stream.CA = s.text("tls_ca_cert_file"); spec.Stream.CA != "" {
+		spec.Stream.TLS = true
+		o.noteChange("tls_ca_cert_file: the server reads %s at its machine", spec.Stream.CA)
+	}
 	s.ignore("min_reconnect_delay", "max_reconnect_delay")
 	o.declareResource(spec)
 }

@@ -103,7 +103,21 @@ type sensuType struct {
 	note string
 }
 
-const rolesNote = "the roles are admin, operator, viewer, agent and alerts: see the users of the role"
+const (
+	rolesNote   = "the roles are admin, operator, viewer, agent and alerts: see the users of the role"
+	loginsNote  = "Muster has users of its own: muster auth user create NAME --role ROLE"
+	secretsNote = "a Secret is in the environment, in files or in Vault: muster explain secret"
+)
+
+// leaveOut returns a function that notes why Muster does not need an object.
+func leaveOut(reason string) func(*object) {
+	return func(o *object) {
+		o.noteChange("left out: %s", reason)
+		for name := range o.spec.values {
+			o.spec.ignore(name)
+		}
+	}
+}
 
 // sensuTypes returns Sensu's types in the order of import: a type follows the types that it refers to.
 func sensuTypes() []sensuType {
@@ -129,7 +143,13 @@ func sensuTypes() []sensuType {
 		{"GlobalConfig", nil, "Muster has no web interface to configure"},
 		{"Search", nil, "type the condition: muster get events --where"},
 		{"SumoLogicMetricsHandler", nil, "Muster has no such handler"},
-		{"TessenConfig", nil, ""}, {"Tessen", nil, ""}, {"LicenseFile", nil, ""}, {"EntityState", nil, ""}, // agents measure states
+		{"FallbackPipeline", nil, "Muster has no such pipeline: name its pipelines in the checks, or pipelines of a namespace's keepalives"},
+		{"ldap", nil, loginsNote}, {"ad", nil, loginsNote}, {"oidc", nil, loginsNote},
+		{"CyberArkProvider", nil, secretsNote}, {"AWSProvider", nil, secretsNote},
+		{"Integration", nil, "it describes files of a catalog: import the file sensu-resources.yaml beside it"},
+		{"TessenConfig", leaveOut("Muster sends no usage data"), ""}, {"Tessen", leaveOut("Muster sends no usage data"), ""},
+		{"LicenseFile", leaveOut("Muster needs no licence"), ""},
+		{"EntityState", nil, ""}, // agents measure states
 	}
 }
 

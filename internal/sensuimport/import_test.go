@@ -78,7 +78,7 @@ func TestFileFormsAreRead(t *testing.T) {
 		"wrapped-json":            {checkJSON("") + "\n" + `{"type":"Namespace","spec":{"name":"ops"}}`, 2, ""},
 		"a list":                  {"[" + checkJSON("") + "]", 1, ""},
 		"metadata in spec":        {bare, 1, ""},
-		"documents":               {"---\ntype: Namespace\nspec: {name: ops}\n---\n---\ntype: TessenConfig\nspec: {opt_out: false}\n", 2, ""},
+		"documents":               {"---\ntype: Namespace\nspec: {name: ops}\n---\n---\ntype: TessenConfig\nspec: {opt_out: false}\n", 2, "f:6 left out: Muster sends no usage data"},
 		"nothing":                 {"", 0, ""},
 		"a list of the API":       {`[{"command":"true","metadata":{"name":"c"}}]`, 0, "f:1: no type: not a resource in the format of sensuctl dump\n"},
 		"broken JSON":             {checkJSON("") + "\n{\"type\": ", 0, "f: in the document at line 2: unexpected EOF"},

@@ -1,0 +1,58 @@
+//go:build linux
+
+package test
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// lossLine matches a line of an import about a field that was not carried: FILE:LINE, type and name, reason.
+var lossLine = regexp.MustCompile(`^! .+:\d+: \w+( [^ ]+)?: .+`)
+
+// TestSensuFilesLintAndPlan imports each resource file in the folder MUSTER_SENSU_DATA, and expects the result to pass
+// lint and plan on an empty server. Each loss has file, line, resource and reason.
+func TestSensuFilesLintAndPlan(t *testing.T) {
+	folder := os.Getenv("MUSTER_SENSU_DATA")
+	if folder == "" {
+		testenv.Skip(t, "no folder with resource files of Sensu is named", "MUSTER_SENSU_DATA=FOLDER go test ./test -run TestSensuFilesLintAndPlan")
+	}
+	s := harness.StartServer(t)
+	s.Login()
+	read := 0
+	err := filepath.WalkDir(folder, func(file string, entry fs.DirEntry, err error) error {
+		if ext := filepath.Ext(file); err != nil || entry.IsDir() || ext != ".yaml" && ext != ".yml" && ext != ".json" {
+			return err
+		}
+		read++
+		out := filepath.Join(t.TempDir(), "out.yaml")
+		r := s.Try("import", "sensu", file, "--out", out)
+		if r.Code != 0 {
+			t.Errorf("%s: code %d: %s", file, r.Code, r.Errors)
+			return nil
+		}
+		for line := range strings.Lines(r.Errors) {
+			if strings.HasPrefix(line, "! ") && !lossLine.MatchString(line) {
+				t.Errorf("%s: %s", file, line)
+			}
+		}
+		if info, err := os.Stat(out); err != nil || info.Size() == 0 {
+			return nil // no resource remains
+		}
+		for _, args := range [][]string{{"lint", out}, {"plan", "-f", out}} {
+			if r := s.Try(args...); r.Code != 0 {
+				t.Errorf("%s: muster %v: code %d\n%s%s", file, args[0], r.Code, r.Out, r.Errors)
+			}
+		}
+		return nil
+	})
+	testenv.NoError(t, err)
+	require(t, read > 0, "there are no files in %s", folder)
+}
