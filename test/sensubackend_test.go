@@ -55,7 +55,7 @@ func startSensuBackend(t *testing.T, program string) *sensuSide {
 	agents, agentPort := port()
 	api, _ := port()
 	_, dashboard := port()
-	backend := harness.LaunchCommand(t, nil, program, "start", "--state-dir", filepath.Join(dir, "state"), "--cache-dir", filepath.Join(dir, "cache"),
+	backend := harness.LaunchCommand(t, []string{"SENSU_BACKEND_MAX_SILENCED_EXPIRY_TIME_ALLOWED=24h"}, program, "start", "--state-dir", filepath.Join(dir, "state"), "--cache-dir", filepath.Join(dir, "cache"),
 		"--agent-host", "127.0.0.1", "--agent-port", agentPort, "--api-listen-address", api, "--dashboard-host", "127.0.0.1", "--dashboard-port", dashboard,
 		"--etcd-listen-client-urls", "http://"+client, "--etcd-advertise-client-urls", "http://"+client, "--etcd-listen-peer-urls", "http://"+peer,
 		"--etcd-initial-advertise-peer-urls", "http://"+peer, "--etcd-initial-cluster", "default=http://"+peer, "--disable-platform-metrics", "--log-level", "warn")

@@ -29,7 +29,7 @@ const (
 
 	// timerGrid is the step of the times at which timers run, the same for all sessions: a wake-up of the server then
 	// requests the jobs of many sessions, and their results arrive together. Requests have a resolution of one second.
-	timerGrid = 100 * time.Millisecond
+	timerGrid = 250 * time.Millisecond
 )
 
 // scheduleNew sets the time of a new check's first run. A check without an event runs within Limits.FirstWithin.

@@ -1,0 +1,111 @@
+//go:build linux
+
+package test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// generatorChecks is the load of Sensu's own performance tests: ten checks with the canned result of its agents, each
+// every ten seconds.
+const generatorChecks = 10
+
+// startGenerator starts a server with the checks, and n agents of Sensu's load generator (cmd/loadit of sensu-go). It
+// returns when every check of every agent has a result.
+func startGenerator(t *testing.T, n int) *harness.Server {
+	t.Helper()
+	program := os.Getenv("MUSTER_SENSU_LOADIT")
+	if program == "" {
+		testenv.Skip(t, "there is no load generator of Sensu Go 6", "MUSTER_SENSU_LOADIT=/path/to/loadit go test ./test -run "+t.Name())
+	}
+	listen := harness.Port(t)
+	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-tls", "off")
+	s.CLI("auth", "user", "create", "agent", "--role", "agent", "--password-file", tempFile(t, "password", "P@ssw0rd!"))
+	checks := ""
+	for i := range generatorChecks {
+		checks += strings.Replace(sensuCheck(fmt.Sprintf("check%d", i+1), "!sensu_test_check!", ""), `"interval": 1`, `"interval": 10`, 1)
+	}
+	importSensu(t, s, checks)
+	pprof := harness.Port(t)
+	harness.LaunchCommand(t, nil, program, "-count", fmt.Sprint(n), "-backends", "ws://"+listen, "-subscriptions", "web", "-prom", "", "-pprof-port", pprof[strings.LastIndexByte(pprof, ':')+1:])
+	harness.Until(t, 3*time.Minute, "every check of every agent has a result", func() (string, bool) {
+		results, nodes := s.Metric("muster_sensu_messages_total", `outcome="kept"`), s.Metric("muster_sensu_sessions")
+		return fmt.Sprintf("%v agents, %v results", nodes, results), nodes == float64(n) && results >= float64(n*generatorChecks)
+	})
+	return s
+}
+
+// TestSensuGeneratorSurvivesRestart kills the server under 1,000 agents of Sensu's load generator and starts it again:
+// all agents reconnect, no event turns bad, and each agent's results go on.
+func TestSensuGeneratorSurvivesRestart(t *testing.T) {
+	const agents = 1000
+	s := startGenerator(t, agents)
+	before := s.FleetStates()
+	s.Kill()
+	s.Start()
+	began := time.Now()
+	harness.Until(t, time.Minute, "all agents are back", func() (string, bool) {
+		n := s.Metric("muster_sensu_sessions")
+		return fmt.Sprint(n), n == agents
+	})
+	t.Logf("figure: %d agents of Sensu's load generator were back %.1f s after the server", agents, time.Since(began).Seconds())
+	harness.Until(t, time.Minute, "each check of each agent has a new result", func() (string, bool) {
+		fresh := 0
+		for key, state := range s.FleetStates() {
+			if state.Results > before[key].Results+1 { // one may have been on its way
+				fresh++
+			}
+		}
+		return fmt.Sprint(fresh), fresh == agents*generatorChecks
+	})
+	s.Try("get", "events", "--status", "warning,critical,unknown").Expect(0).ExpectNot("test-host")
+	s.Try("get", "problems").Expect(0).ExpectNot("test-host")
+}
+
+// TestSensuGeneratorCost prints how much processor time the server uses per message of Sensu's load generator.
+func TestSensuGeneratorCost(t *testing.T) {
+	if os.Getenv("MUSTER_TEST_LONG") == "" {
+		t.Skip("measures for six minutes on an idle machine: MUSTER_TEST_LONG=1")
+	}
+	for _, c := range []struct {
+		agents int
+		asked  float64 // µs
+	}{{1000, 40}, {2000, 30}, {5000, 25}} {
+		t.Run(fmt.Sprint(c.agents), func(t *testing.T) {
+			s := startGenerator(t, c.agents)
+			time.Sleep(20 * time.Second)
+			before, cpu, at := s.Metric("muster_sensu_messages_total"), processorTime(t, s.PID()), time.Now()
+			time.Sleep(90 * time.Second)
+			messages, used, took := s.Metric("muster_sensu_messages_total")-before, processorTime(t, s.PID())-cpu, time.Since(at)
+			kept := s.Metric("muster_sensu_messages_total", `outcome="kept"`) + s.Metric("muster_sensu_messages_total", `outcome="keepalive"`)
+			equal(t, "messages that were kept", kept, s.Metric("muster_sensu_messages_total"))
+			t.Logf("figure: %d agents: %.0f messages/s, %.3f cores, %.1f µs per message; asked: at most %.0f", c.agents, messages/took.Seconds(),
+				used.Seconds()/took.Seconds(), float64(used.Microseconds())/messages, c.asked)
+		})
+	}
+}
+
+// processorTime returns the user and system time that a process has used.
+func processorTime(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	text := string(readFile(t, fmt.Sprintf("/proc/%d/stat", pid)))
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	var user, system int64
+	_, err := fmt.Sscan(strings.Join(slices.Concat(fields[11:13]), " "), &user, &system)
+	testenv.NoError(t, err)
+	hz, err := exec.CommandContext(t.Context(), "getconf", "CLK_TCK").Output()
+	testenv.NoError(t, err)
+	var ticks int64
+	_, err = fmt.Sscan(string(hz), &ticks)
+	testenv.NoError(t, err)
+	return time.Duration(user+system) * time.Second / time.Duration(ticks)
+}
