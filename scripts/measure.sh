@@ -29,6 +29,7 @@ for name in "$@"; do
   stages) bench/stages.sh | tee "$out/stages.txt" ;;
   fleet) figures '^(TestFleetLifecycle|TestFleetFactChange)$' | tee "$out/life.txt" ;;
   agent) figures '^TestAgentCost$' | tee "$out/agent.txt" ;;
+  sensu) bench/sensu.sh "${MUSTER_SENSU_LOADIT:?the path of loadit, the load generator of Sensu Go}" | tee "$out/sensu-generator.txt" ;;
   *) play "$name" ;;
   esac
 done
