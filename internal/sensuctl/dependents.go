@@ -12,14 +12,15 @@ import (
 )
 
 // Sensu accepts documents that name resources which do not exist yet, and sensuctl create sends checks before their
-// handlers and hooks. Muster has no dangling references. So a check and a pipeline keep the missing names in an
-// annotation (missingAnnotation), a pipeline its workflows in another (workflowsAnnotation), and a set its members
-// (sensuimport.SetOf). When such a resource is written, the form of the check, pipeline or set is imported again.
+// handlers and hooks. Muster has no dangling references. So a resource keeps the missing names in an annotation
+// (missingAnnotation), a pipeline its workflows in another (workflowsAnnotation), and a set its members
+// (sensuimport.SetOf). When such a resource is written, the forms of those that miss it are imported again. A missing
+// filter or mutator is made in place, and passes no event until it is sent.
 
-// dependencies maps the path of a type whose resources a check can miss to its word in missingAnnotation.
+// dependencies maps the path of a type whose resources others can miss to its word in missingAnnotation.
 var dependencies = map[string]string{"handlers": "handler", "hooks": "hook", "pipelines": "pipeline", "assets": "asset"}
 
-// importDependents imports again the checks and handler sets that refer to a resource just written.
+// importDependents imports again the resources and handler sets that refer to a resource just written.
 func (r *request) importDependents(name string) error {
 	word := dependencies[r.kind]
 	if word == "" {
@@ -32,14 +33,17 @@ func (r *request) importDependents(name string) error {
 	}
 	var list []*importedDocument
 	for _, dependent := range []struct {
-		kind, path string
-		depends    func(*model.Resource) bool
+		kind, path, on string // on: words of the types that it can miss
+		depends        func(*model.Resource) bool
 	}{
-		{"Check", "checks", misses},
-		{"Pipeline", "pipelines", misses},
-		{"Pipeline", "handlers", isSet},
+		{"Check", "checks", "handler hook pipeline asset", misses},
+		{"Pipeline", "pipelines", "handler", misses},
+		{"Pipeline", "handlers", "handler", isSet},
+		{"Handler", "handlers", "asset", misses},
+		{"Filter", "filters", "asset", misses},
+		{"Mutator", "mutators", "asset", misses},
 	} {
-		if dependent.kind == "Pipeline" && word != "handler" {
+		if !slices.Contains(strings.Fields(dependent.on), word) {
 			continue
 		}
 		all, err := r.readAll(dependent.kind)

@@ -25,6 +25,7 @@ func resourceForm[S model.Spec](write func(S) object) formWriter {
 		o := write(m.Spec.(S))
 		if o != nil {
 			o["metadata"] = metadataForm(m, sensuName(m))
+			addMissingReferences(o, m)
 		}
 		return o, nil
 	}
@@ -197,8 +198,8 @@ func addSubdues(r *request, o object, m *model.Resource, s *model.Schedule) erro
 	return nil
 }
 
-// addMissingReferences adds the references that missed their resource when the check was imported, from the
-// annotation missingAnnotation.
+// addMissingReferences adds the references that missed their resource when a check, handler, filter or mutator was
+// imported, from the annotation missingAnnotation.
 func addMissingReferences(o object, m *model.Resource) {
 	for _, entry := range splitList(m.Metadata.Annotations[missingAnnotation]) {
 		words := strings.Fields(entry)
@@ -319,6 +320,7 @@ func handlerForm(r *request, m *model.Resource) (object, error) {
 		"metadata": metadataForm(m, sensuName(m)), "timeout": wholeSeconds(h.Timeout), "env_vars": envVars(literalEnv(h.Env)), "filters": []string{},
 		"handlers": []string{}, "runtime_assets": nonNil(h.Assets), "secrets": secretsForm(h.Secrets),
 	}
+	addMissingReferences(o, m)
 	switch {
 	case h.Command != nil:
 		o["type"], o["command"] = "pipe", model.TemplateLiteral(shellCommand(h.Command))

@@ -17,7 +17,7 @@ const owner = "sensu"
 // Annotations of a resource that sensuctl wrote.
 const (
 	lossAnnotation    = "sensuctl/not-carried" // the fields that Muster does not have, "; " between them
-	missingAnnotation = "sensuctl/waits-for"   // resources that a check or pipeline names and that did not exist: dependents.go
+	missingAnnotation = "sensuctl/waits-for"   // resources that it names and that did not exist: dependents.go
 
 	workflowsAnnotation = "sensuctl/workflows" // the workflows of a pipeline, in Sensu's form, while some wait for handlers
 )
@@ -186,7 +186,7 @@ func (r *request) convertDocument(doc *document) (*importedDocument, error) {
 		if n.Lost {
 			made.lostFields = append(made.lostFields, n.Text)
 		}
-		if n.Missing != "" && (doc.kind == "CheckConfig" || doc.kind == "Pipeline" || set) && len(made.missingReferences) < maxLookups && !slices.Contains(made.missingReferences, n.Missing) {
+		if n.Missing != "" && kind != "Node" && len(made.missingReferences) < maxLookups && !slices.Contains(made.missingReferences, n.Missing) {
 			made.missingReferences = append(made.missingReferences, n.Missing)
 		}
 		notes = append(notes, n.Text)

@@ -1,0 +1,47 @@
+package sensuctl
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// TestHandlersGetLaterReferences sends checks, handlers, mutators and filters before the filters, mutators and assets
+// that they name, in the order of published files, and expects each reference once the named resource exists.
+func TestHandlersGetLaterReferences(t *testing.T) {
+	w := newTestServer(t)
+	for _, put := range []string{
+		`checks/disk {"command":"true","interval":10,"publish":true,"subscriptions":["web"],"runtime_assets":["more"],"handlers":["ticket"]}`,
+		`handlers/ticket {"type":"pipe","command":"ticket","filters":["night"],"mutator":"short","runtime_assets":["Tools","more"]}`,
+		`filters/night {"action":"allow","expressions":["late(event)"],"runtime_assets":["Tools"]}`,
+		`mutators/short {"type":"pipe","command":"short","runtime_assets":["Tools"]}`,
+		`assets/Tools {"url":"https://example.com/tools.tar.gz","sha512":"` + strings.Repeat("a", 128) + `","filters":null}`,
+		`assets/more {"url":"https://example.com/more.tar.gz","sha512":"` + strings.Repeat("b", 128) + `","filters":null}`,
+	} {
+		path, body, _ := strings.Cut(put, " ")
+		w.expectStatus(201, "PUT", core+"/"+path, body)
+	}
+	get := func(kind, name string) *model.Resource {
+		t.Helper()
+		m := testenv.Value(w.Intent.Get(t.Context(), resourceKeyOf(kind, name)))(t)
+		if len(m.Metadata.Annotations) > 0 {
+			t.Errorf("%s %s: %v", kind, name, m.Metadata.Annotations)
+		}
+		return m
+	}
+	flow := get("Pipeline", "sensu-ticket").Spec.(*model.PipelineSpec).Workflows[0]
+	for what, lists := range map[string][2][]string{
+		"handler":  {get("Handler", "ticket").Spec.(*model.HandlerSpec).Assets, {"tools", "more"}},
+		"filter":   {get("Filter", "night").Spec.(*model.FilterSpec).Assets, {"tools"}},
+		"mutator":  {get("Mutator", "short").Spec.(*model.MutatorSpec).Assets, {"tools"}},
+		"check":    {get("Check", "disk").Spec.(*model.CheckSpec).Assets, {"more"}},
+		"workflow": {append(flow.Filters, flow.Mutator), {"night", "short"}},
+		"filter's": {get("Filter", "night").Spec.(*model.FilterSpec).Expressions, {"late(event)"}},
+	} {
+		if got, want := strings.Join(lists[0], " "), strings.Join(lists[1], " "); got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+}
