@@ -3,8 +3,10 @@
 package test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -109,8 +111,54 @@ var fieldFilters = map[string]string{
 	"has":         "event.has_check && !event.has_metrics",
 }
 
-// comparedResources returns the YAML of the resources that both sides get; their handlers write files into dir.
-func comparedResources(dir string) string {
+// listenForEvents opens a TCP and a UDP socket for handlers of this side, and writes a file for each event, as the
+// handlers with commands do. It returns the ports.
+func (s *sensuSide) listenForEvents(t *testing.T) (tcp, udp int) {
+	t.Helper()
+	write := func(name string, from io.Reader) {
+		for decoder := json.NewDecoder(from); ; {
+			var event json.RawMessage
+			if decoder.Decode(&event) != nil {
+				return
+			}
+			file, err := os.CreateTemp(s.dir, name+".*")
+			if err != nil {
+				return // the test has ended
+			}
+			_, _ = file.Write(event)
+			_ = file.Close()
+		}
+	}
+	l := testenv.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	packets := testenv.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { _, _ = l.Close(), packets.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				write("tcp", conn)
+			}()
+		}
+	}()
+	go func() {
+		for buffer := make([]byte, 1<<16); ; {
+			n, _, err := packets.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			write("udp", bytes.NewReader(buffer[:n]))
+		}
+	}()
+	return l.Addr().(*net.TCPAddr).Port, packets.LocalAddr().(*net.UDPAddr).Port
+}
+
+// comparedResources returns the YAML of the resources that both sides get; their handlers write files into dir, or send
+// events to ports.
+func comparedResources(dir string, tcp, udp int) string {
 	var b strings.Builder
 	resource := func(kind, name, spec string) {
 		fmt.Fprintf(&b, "type: %s\napi_version: core/v2\nmetadata: {name: %s}\nspec: %s\n---\n", kind, name, spec)
@@ -125,6 +173,8 @@ func comparedResources(dir string) string {
 	handler("registration", "")
 	handler("keepalive", "")
 	handler("member", "")
+	resource("Handler", "tcp", fmt.Sprintf("{type: tcp, socket: {host: 127.0.0.1, port: %d}}", tcp))
+	resource("Handler", "udp", fmt.Sprintf("{type: udp, socket: {host: 127.0.0.1, port: %d}}", udp))
 	resource("Handler", "group", "{type: set, handlers: [member]}")
 	resource("Mutator", "script", `{type: javascript, eval: "return event.entity.name + ' ' + event.check.name + ' ' + event.check.status + ' ' + event.check.output"}`)
 	handler("mutated", ", mutator: script")
@@ -145,7 +195,7 @@ func comparedResources(dir string) string {
 api_version: core/v2
 metadata: {name: steps, labels: {owner: ann}, annotations: {sensu.io/plugins/x: z}}
 spec: {command: "%sset -- %s; test $n -ge $# && exit 0; shift $n; echo run $n; exit $1", interval: 1, timeout: 5, subscriptions: [Web], publish: true,
-  handlers: [all, passing, group, mutated, output], low_flap_threshold: 20, high_flap_threshold: 40, check_hooks: [{non-zero: [look]}], env_vars: ["A=b"],
+  handlers: [all, passing, group, mutated, output, tcp, udp], low_flap_threshold: 20, high_flap_threshold: 40, check_hooks: [{non-zero: [look]}], env_vars: ["A=b"],
   pipelines: [{name: fields, type: Pipeline, api_version: core/v2}]}
 ---
 type: CheckConfig
@@ -163,7 +213,44 @@ api_version: core/v2
 metadata: {name: numbers}
 spec: {command: "%secho 'run '$n' | used=41;80;90'", interval: 5, timeout: 5, subscriptions: [Web], publish: true, handlers: [all], output_metric_format: nagios_perfdata,
   output_metric_tags: [{name: host, value: h1}]}
-`, count("steps"), strings.Join(statusSequence, " "), count("codes"), count("silent"), count("numbers"))
+---
+type: CheckConfig
+api_version: core/v2
+metadata: {name: website}
+spec: {command: "%secho run $n from {{ .labels.team }}", interval: 5, timeout: 5, subscriptions: [Web], publish: true, handlers: [all], proxy_entity_name: site.example}
+---
+type: Entity
+api_version: core/v2
+metadata: {name: sw-1, labels: {kind: switch}, annotations: {note: rack 1}}
+spec: {entity_class: proxy, subscriptions: ["entity:sw-1"]}
+---
+type: CheckConfig
+api_version: core/v2
+metadata: {name: uplink}
+spec: {command: "%secho run $n to {{ .name }}, {{ .annotations.note }}", interval: 5, timeout: 5, subscriptions: [Web], publish: true, handlers: [all],
+  proxy_requests: {entity_attributes: ["entity.entity_class == 'proxy'", "entity.labels.kind == 'switch'"]}}
+---
+type: CheckConfig
+api_version: core/v2
+metadata: {name: turns}
+spec: {command: "%secho run $n", interval: 5, timeout: 5, subscriptions: [Web], publish: true, round_robin: true, handlers: [all]}
+---
+type: CheckConfig
+api_version: core/v2
+metadata: {name: clock}
+spec: {command: "%secho run $n", cron: "* * * * *", timeout: 5, subscriptions: [Web], publish: true, handlers: [all]}
+---
+type: CheckConfig
+api_version: core/v2
+metadata: {name: subdued}
+spec: {command: "%secho run $n", interval: 2, timeout: 5, subscriptions: [Web], publish: true, handlers: [all], subdues: [{begin: "%s", end: "%s"}]}
+---
+type: CheckConfig
+api_version: core/v2
+metadata: {name: overdue}
+spec: {command: "%stest $n = 0 || sleep 600; echo run $n", interval: 2, ttl: 6, subscriptions: [Web], publish: true, handlers: [all]}
+`, count("steps"), strings.Join(statusSequence, " "), count("codes"), count("silent"), count("numbers"), count("website"), count("uplink"), count("turns"), count("clock"),
+		count("subdued"), time.Now().Add(-time.Hour).Format(time.RFC3339), time.Now().Add(time.Hour).Format(time.RFC3339), count("overdue"))
 	return b.String()
 }
 
@@ -186,9 +273,12 @@ func (s *sensuSide) events(t *testing.T, runs int) map[string]handled {
 		check, run := "", 0
 		if json.Unmarshal([]byte(h.text), &h.event) == nil {
 			check, _ = jsonField(h.event, "check", "metadata", "name").(string)
-			if labels, ok := jsonField(h.event, "check", "metadata", "labels").(map[string]any); ok { // sensuctl adds one
-				if delete(labels, "sensu.io/managed_by"); len(labels) == 0 {
-					delete(jsonField(h.event, "check", "metadata").(map[string]any), "labels")
+			for _, part := range []string{"check", "entity"} {
+				metadata, _ := jsonField(h.event, part, "metadata").(map[string]any)
+				if labels, ok := metadata["labels"].(map[string]any); ok { // sensuctl adds one
+					if delete(labels, "sensu.io/managed_by"); len(labels) == 0 {
+						delete(metadata, "labels")
+					}
 				}
 			}
 			output, _ := jsonField(h.event, "check", "output").(string)
@@ -241,7 +331,8 @@ func TestSensuBackendAgrees(t *testing.T) {
 		}
 		side.sensuctl(t, ctl, args...)
 		file := filepath.Join(side.home, "resources.yaml")
-		writeFile(t, file, comparedResources(side.dir))
+		tcp, udp := side.listenForEvents(t)
+		writeFile(t, file, comparedResources(side.dir, tcp, udp))
 		side.sensuctl(t, ctl, "create", "-f", file)
 		side.sensuctl(t, ctl, "silenced", "create", "-s", "entity:Web_01", "-c", "silent", "-r", "known", "--expire", "3600")
 		agents[side] = harness.LaunchCommand(t, nil, agentProgram, "start", "--backend-url", side.url, "--name", "Web_01", "--subscriptions", "Web,Linux", "--user", "agent", "--password", "P@ssw0rd!",
@@ -256,17 +347,63 @@ func TestSensuBackendAgrees(t *testing.T) {
 		text := ""
 		for i, side := range []*sensuSide{theirs, ours} {
 			events[i] = side.events(t, steps)
-			for _, handler := range []string{"all", "member", "mutated", "output", "passing", "on-watermark", "on-resolution"} {
+			for _, handler := range []string{"all", "member", "tcp", "udp", "mutated", "output", "passing", "on-watermark", "on-resolution"} {
 				_, has := events[i][fmt.Sprintf("%s/steps/%02d", handler, steps-1)]
 				if handler == "mutated" || handler == "output" {
 					_, has = events[i][fmt.Sprintf("%s//%02d", handler, steps-1)]
 				}
 				done = done && has
 			}
+			for _, other := range []string{"website", "uplink", "turns", "clock", "numbers"} {
+				_, has := events[i]["all/"+other+"/00"]
+				done = done && has
+			}
+			late := side.madeEvent(t, "all", "overdue", 1)
+			done = done && late != nil
 			text += fmt.Sprintf("%s: %d events\n", side.name, len(events[i]))
 		}
 		return text, done
 	})
+	for i, side := range []*sensuSide{theirs, ours} {
+		for key := range events[i] {
+			assert(t, !strings.Contains(key, "/subdued/"), "%s: %s ran although it is subdued", side.name, key)
+		}
+	}
+	// Each agent ends without a farewell, so that its entity is deregistered.
+	for _, agent := range agents {
+		agent.Kill()
+	}
+	for handler, check := range map[string]string{"registration": "registration", "bye": "deregistration"} {
+		var of [2]map[string]any
+		harness.Until(t, 3*time.Minute, handler+" gets its event on both sides", func() (string, bool) {
+			for i, side := range []*sensuSide{theirs, ours} {
+				of[i] = side.madeEvent(t, handler, check, 1)
+			}
+			return fmt.Sprintf("backend %v, server %v", of[0] != nil, of[1] != nil), of[0] != nil && of[1] != nil
+		})
+		for _, difference := range differences(nil, "", of[1], of[0]) {
+			t.Errorf("%s: %s", handler, difference)
+		}
+	}
+	late := [2]map[string]any{theirs.madeEvent(t, "all", "overdue", 1), ours.madeEvent(t, "all", "overdue", 1)}
+	for _, difference := range differences(nil, "", late[1], late[0]) {
+		t.Errorf("an expired TTL: %s", difference)
+	}
+}
+
+// madeEvent returns an event that the server itself makes of a check, such as registration, and that a handler has
+// received with this status; nil: none.
+func (s *sensuSide) madeEvent(t *testing.T, handler, check string, status float64) map[string]any {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(s.dir, handler+".*"))
+	testenv.NoError(t, err)
+	for _, file := range files {
+		var event map[string]any
+		if json.Unmarshal(readFile(t, file), &event) == nil && jsonField(event, "check", "metadata", "name") == check && jsonField(event, "check", "status") == status {
+			return event
+		}
+	}
+	return nil
 }
 
 // compareHandled fails the test for each unexplained difference between the events that handlers of two sides
@@ -295,7 +432,7 @@ func compareHandled(t *testing.T, theirs, ours map[string]handled) {
 		case !ok:
 		case h.event == nil && h.text != want.text:
 			t.Errorf("%s: %q, want %q", key, h.text, want.text)
-		case h.event != nil && (strings.HasPrefix(key, "all/") || strings.HasPrefix(key, "passing/")):
+		case h.event != nil && slices.Contains([]string{"all", "passing", "tcp", "udp"}, handler):
 			for _, difference := range differences(nil, "", h.event, want.event) {
 				path, _, _ := strings.Cut(difference, ": ")
 				if strings.Contains(key, "/codes/") && (path == ".check.occurrences" || path == ".check.occurrences_watermark" || path == ".check.total_state_change") {
@@ -313,17 +450,32 @@ func compareHandled(t *testing.T, theirs, ours map[string]handled) {
 	}
 }
 
-// explained lists the keys of Sensu's events that differ by their nature, between two agents, or on purpose: see
-// docs/parity/sensu.md.
-var explained = []string{
-	".id", ".timestamp", ".check.issued", ".check.executed", ".check.last_ok", ".check.duration", ".check.history.executed", ".check.hooks.executed", ".check.hooks.duration",
-	".check.command", ".check.silenced", ".entity.last_seen", ".entity.system.network.interfaces", ".check.hooks.metadata.labels",
-	".check.hooks.metadata.created_by", ".metrics.points.timestamp",
+// varying lists the keys of Sensu's events that differ between any two agents and servers: times, and the handlers'
+// folders in commands.
+var varying = []string{
+	".timestamp", ".check.issued", ".check.executed", ".check.last_ok", ".check.duration", ".check.history.executed", ".check.hooks.executed", ".check.hooks.duration",
+	".check.command", ".entity.last_seen", ".metrics.points.timestamp",
 }
 
-// differences appends the paths at which two JSON values differ, without those differences that a list explains.
+// intended lists the keys that differ on purpose, each with the key in docs/parity/sensu.md that explains it.
+var intended = map[string]string{
+	".id": "id", ".check.silenced": "check.silenced", ".entity.system.network.interfaces": "entity.system.network.interfaces",
+	".check.proxy_requests":        "check.subdues`, `proxy_requests",
+	".check.hooks.metadata.labels": "check.hooks[].metadata", ".check.hooks.metadata.created_by": "check.hooks[].metadata",
+}
+
+// TestIntendedDifferencesAreDocumented expects the parity page to explain each key that differs on purpose.
+func TestIntendedDifferencesAreDocumented(t *testing.T) {
+	_, section, _ := strings.Cut(string(readFile(t, "../docs/parity/sensu.md")), "\n## Events for handlers\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for path, key := range intended {
+		assert(t, strings.Contains(section, "\n| `"+key+"`"), "the page has no row for %s of %s", key, path)
+	}
+}
+
+// differences appends the paths at which two JSON values differ, without those that vary or are intended.
 func differences(list []string, path string, got, want any) []string {
-	if slices.Contains(explained, path) {
+	if _, ok := intended[path]; ok || slices.Contains(varying, path) {
 		return list
 	}
 	switch want := want.(type) {
@@ -334,7 +486,8 @@ func differences(list []string, path string, got, want any) []string {
 			for name := range names {
 				_, a := got[name]
 				_, b := want[name]
-				if a != b && !slices.Contains(explained, path+"."+name) {
+				at := path + "." + name
+				if _, ok := intended[at]; a != b && !ok && !slices.Contains(varying, at) {
 					list = append(list, fmt.Sprintf("%s.%s: only in one of both: %v and %v", path, name, got[name], want[name]))
 					continue
 				}

@@ -351,7 +351,7 @@ func (s *eventPipeline) newSensuParts(t *event.Transition, definition *model.Che
 		}
 	}
 	if kept.Runner != nil {
-		of.ProcessedBy = cmp.Or(kept.Runner.ForeignName(), kept.Runner.Name.Name)
+		of.ProcessedBy, of.Runner = cmp.Or(kept.Runner.ForeignName(), kept.Runner.Name.Name), kept.Runner.Entity
 	}
 	for _, run := range t.Observation.Runs {
 		of.Runs = append(of.Runs, filter.Run{Executed: run.Executed, Status: run.ExitCode})

@@ -19,6 +19,7 @@ type Subject struct {
 	Entity        Entity
 	Check         Check
 	ProcessedBy   string // name of the agent that ran the check
+	Runner        []byte // the entity that this agent reported, as JSON; nil: the event's node ran the check
 	Sequence      uint64
 	Issued        time.Time     // when the run was asked for; zero: when it ran
 	Runs          []Run         // the latest runs, oldest first; may be fewer than the event's history
@@ -233,10 +234,14 @@ func sensuCheck(s *Subject) map[string]any {
 }
 
 // subscriptionsOf converts group names to Sensu subscriptions, in the spelling (capital letters) that the agent
-// reported
+// reported that ran the check
 func (s *Subject) subscriptionsOf(groups []string) (list []string) {
+	runner := s.Runner
+	if runner == nil {
+		runner = s.Entity.Reported
+	}
 	var reported reportedEntity
-	_ = json.Unmarshal(s.Entity.Reported, &reported) // without a report the groups keep their names
+	_ = json.Unmarshal(runner, &reported) // without a report the groups keep their names
 	for _, g := range groups {
 		if i := slices.IndexFunc(reported.Subscriptions, func(s string) bool { return model.CleanName(s) == g }); i >= 0 {
 			g = reported.Subscriptions[i]
@@ -269,8 +274,11 @@ func sensuCheckConfig(c *model.CheckDefinition, groups []string) map[string]any 
 		"output_metric_format": "", "output_metric_handlers": orNil(metricHandlers(c.Pipelines)), "env_vars": orNil(environment(c.Env)),
 		"runtime_assets": orNil(assetNames(c)), "secrets": orNil(sensuSecrets(c)), "check_hooks": orNil(sensuHookLists(c)),
 	}
-	if c.RoundRobin {
+	switch {
+	case c.RoundRobin:
 		out["scheduler"] = "etcd"
+	case c.Proxy && !c.OwnEntity:
+		out["scheduler"] = "" // requests for the proxy entities of a condition have none
 	}
 	if c.Command != nil {
 		command := c.Command.Shell

@@ -95,7 +95,7 @@ func TestSensuEventEqualsTheBackends(t *testing.T) {
 			},
 			Check: Check{CheckDefinition: &model.CheckDefinition{
 				Command: &model.Command{Shell: "echo {{ .name }}"}, Cron: "* * * * *", TimeZone: "UTC", Pipelines: []string{"sensu-rec"},
-				Proxy: true, MaxOutput: model.DefaultOutputBytes,
+				Proxy: true, OwnEntity: true, MaxOutput: model.DefaultOutputBytes,
 			}, Labels: map[string]string{"sensu.io/managed_by": "sensuctl"}, Groups: []string{"web"}},
 			Entity: Entity{Proxy: true}, Sequence: 1,
 		},
