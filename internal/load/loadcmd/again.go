@@ -14,7 +14,7 @@ func (o *options) playedWith(cmd *cobra.Command) (words []string) {
 	known := pflag.NewFlagSet("", pflag.ContinueOnError)
 	var run options
 	run.flagsOf(known)
-	left := []string{"quick", "scale", "seed", "target", "out", "listen-loader", "server-binary", "server-flag"}
+	left := []string{"quick", "scale", "seed", "target", "out", "server-binary", "server-flag"}
 	add := func(name, value string) { words = append(words, "--"+name+"="+value) }
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		everywhere := f.Name == "ca" || f.Name == "context-file"

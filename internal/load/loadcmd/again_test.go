@@ -14,7 +14,7 @@ func TestAgain(t *testing.T) {
 		typed, want []string
 	}{
 		{nil, nil},
-		{[]string{"--quick", "--scale", "0.1", "--seed", "7", "--out", "there", "--listen-loader", "127.0.0.1:0", "--target=sensu"}, nil},
+		{[]string{"--quick", "--scale", "0.1", "--seed", "7", "--out", "there", "--target=sensu"}, nil},
 		{[]string{"--goal", "p99=60ms", "--max-lag", "1s", "--goal=rate=1", "--server-flag", "--x=1", "--server-binary", "bin/old", "--server-flag=-y"},
 			[]string{"--goal=p99=60ms", "--goal=rate=1", "--max-lag=1s", "--server-binary=bin/old", "--server-flag=--x=1", "--server-flag=-y"}},
 		{[]string{"--server", "x:1", "--context-file", "mine", "--namespace", "web"}, []string{"--context-file=mine", "--server=x:1"}},

@@ -1,8 +1,7 @@
 // Package loadcmd is `muster load`: the load tester's commands, one file each. What they
 // do is in internal/load and the packages beside it.
 //
-// Goroutines: one that answers on --listen-loader, where that is asked for; one that hears signals
-// while something is played. Locks: stops.mu guards how often it was signalled; what is told under it
+// Goroutines: one that hears signals while something is played. Locks: stops.mu guards how often it was signalled; what is told under it
 // takes no other lock of this package.
 // Start reading at run.go, then play.go.
 package loadcmd

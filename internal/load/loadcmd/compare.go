@@ -1,10 +1,8 @@
 package loadcmd
 
 import (
-	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-fleet/muster/internal/load/compare"
-	"github.com/muster-fleet/muster/internal/load/page"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -26,7 +23,6 @@ const compareSchema = "muster.load.compare/1"
 type compareOptions struct {
 	control string
 	gate    []string
-	html    string
 	format  *format
 }
 
@@ -51,7 +47,6 @@ With --interleave it plays the runs itself: a SCENARIO in turns, with one server
 		Example: "  muster load compare old/ new/                    two folders, five runs in each\n" +
 			"  muster load compare old/ new/ --control old-again/\n" +
 			"  muster load compare old/ new/ --gate count,relative    what differs by the machine fails nothing\n" +
-			"  muster load compare A/run.json B/run.json --html compare.html\n" +
 			"  muster load compare --interleave muster-mixed --quick --a 'old: /opt/old/muster' --b 'new: bin/muster --snapshot-cycle=30s'",
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -79,7 +74,6 @@ With --interleave it plays the runs itself: a SCENARIO in turns, with one server
 	f := cmd.Flags()
 	f.StringVar(&o.control, "control", "", "more runs of the base: a difference that they show too is noise. Default: its own runs in two halves")
 	f.StringSliceVar(&o.gate, "gate", nil, "only figures of these kinds end with 20: count, relative, absolute. Default all. What was lost always ends with 21")
-	f.StringVar(&o.html, "html", "", "write the comparison as one HTML file too")
 	_ = cmd.RegisterFlagCompletionFunc("gate", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp))
 	turns.add(f)
 	return cmd
@@ -121,11 +115,6 @@ func (o *compareOptions) hold(out io.Writer, sets []compare.Set, control *compar
 	groups := compareAll(sets, control)
 	if len(groups) == 0 {
 		return model.Errorf(model.Invalid, "no scenario was played in both %s and another", sets[0].Name).WithHint("muster load table shows what each played")
-	}
-	if o.html != "" {
-		if err := writeComparison(o.html, slices.Concat(groups...)); err != nil {
-			return err
-		}
 	}
 	if err := o.show(out, groups); err != nil {
 		return err
@@ -220,17 +209,6 @@ func (o *compareOptions) show(out io.Writer, groups [][]*compare.Comparison) err
 		if err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-func writeComparison(file string, list []*compare.Comparison) error {
-	var text bytes.Buffer
-	if err := page.WriteComparison(&text, list); err != nil {
-		return err
-	}
-	if err := os.WriteFile(file, text.Bytes(), 0o644); err != nil {
-		return fmt.Errorf("write the comparison: %w", err)
 	}
 	return nil
 }

@@ -85,10 +85,10 @@ func TestFlagsThatFit(t *testing.T) {
 		}
 	})
 	for k, args := range map[kind]string{
-		own:     "--quick --scale=2 --server-binary=x --server-flag=x --loaders=2 --listen-join=x --listen-loader=x --goal=rate=1 --out=x --title=x --seed=1 --max-lag=1s --senders=1",
-		running: "--quick --server=x:1 --server-plain=x --identities=x --data=x --uncompared --admin=x --server-pid=1 --loaders=2 --listen-loader=x",
-		other:   "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-api=x --sensu-user=x --sensu-agent-user=x --sensu-json --sensu-ca=x --listen-loader=x --goal=rate=1 --max-lag=1s --seed=1",
-		bridged: "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-bridge --sensu-json --admin=x --listen-loader=x --goal=rate=1 --max-lag=1s --seed=1",
+		own:     "--quick --scale=2 --server-binary=x --server-flag=x --loaders=2 --listen-join=x --goal=rate=1 --out=x --title=x --seed=1 --max-lag=1s --senders=1",
+		running: "--quick --server=x:1 --server-plain=x --identities=x --data=x --uncompared --admin=x --server-pid=1 --loaders=2",
+		other:   "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-api=x --sensu-user=x --sensu-agent-user=x --sensu-json --sensu-ca=x --goal=rate=1 --max-lag=1s --seed=1",
+		bridged: "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-bridge --sensu-json --admin=x --goal=rate=1 --max-lag=1s --seed=1",
 	} {
 		f := runCommand().Flags()
 		if err := f.Parse(strings.Fields(args)); err != nil {

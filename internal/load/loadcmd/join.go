@@ -36,7 +36,6 @@ Exit codes: 0 the part was played to the end, whatever the verdict; else why it 
 		SilenceErrors: true,
 		RunE:          func(cmd *cobra.Command, args []string) error { return o.follow(cmd, args[0]) },
 	}
-	cmd.Flags().StringVar(&o.listen, "listen-loader", "", "an address for this program's own /metrics and /debug/pprof, such as 127.0.0.1:0")
 	return cmd
 }
 
@@ -82,11 +81,7 @@ func (o *options) part(cmd *cobra.Command, f *join.Follower, say func(string, ..
 	say("%s: loader %d of %d", c.Scenario.FullTitle(), number+1, of)
 	view := progressOf(cmd.ErrOrStderr(), c.Scenario)
 	c.Log = slog.New(slog.NewTextHandler(view, &slog.HandlerOptions{Level: slog.LevelError}))
-	see, err := o.listenLoader(f.Context(), say)
-	if err != nil {
-		return err
-	}
-	c.Progress = func(s report.Sample) { see(s); view.Show(s) }
+	c.Progress = view.Show
 	err = load.Follow(f.Context(), c, f)
 	if errors.Is(err, context.Canceled) && context.Cause(f.Context()) != nil {
 		return context.Cause(f.Context())

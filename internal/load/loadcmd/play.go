@@ -173,13 +173,8 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	}
 	environment := server.Environment(ctx)
 	profiler := subject.NewProfiler(ctx, server, sc, c.Goals, kept.Path)
-	see, err := o.listenLoader(ctx, say)
-	if err != nil {
-		return nil, err
-	}
 	c.Progress = func(s report.Sample) {
 		kept.Sample(s)
-		see(s)
 		if !o.unprofiled {
 			profiler.See(s)
 		}

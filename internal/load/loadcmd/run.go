@@ -33,8 +33,7 @@ type options struct {
 	identities string
 	uncompared bool
 	out, title string
-	unprofiled bool // no profiles: taking them costs the server allocations, which are counted
-	listen     string
+	unprofiled bool   // no profiles: taking them costs the server allocations, which are counted
 	stops      *stops // nil: a run cannot be stopped, as in tests
 	loaders    int
 	listenJoin string
@@ -104,7 +103,6 @@ func (o *options) flagsOf(f *pflag.FlagSet) {
 	}
 	f.IntVar(&o.loaders, "loaders", 1, "so many loader processes play the run together; the others begin with muster load join")
 	f.StringVar(&o.listenJoin, "listen-join", "127.0.0.1:0", "with --loaders: where the others join, an address of this machine, port 0 for any")
-	f.StringVar(&o.listen, "listen-loader", "", "an address for this program's own /metrics and /debug/pprof, such as 127.0.0.1:0")
 	c := &o.config
 	f.StringVar(&c.Server, "server", "127.0.0.1:8443", "a server that runs: its listener for agents; without it the run starts a server of its own")
 	f.StringVar(&c.AdminURL, "admin", "", "with --server: its admin listener, such as http://127.0.0.1:8444: metrics, profiles, and the states that the ledger is compared with")

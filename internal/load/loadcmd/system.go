@@ -82,17 +82,13 @@ func (o *options) againstSystem(ctx context.Context, cmd *cobra.Command, sc *sce
 	if err := load.TargetPlays(sc, found.Target); err != nil {
 		return nil, err
 	}
-	see, err := o.listenLoader(ctx, say)
-	if err != nil {
-		return nil, err
-	}
 	view := progressOf(cmd.ErrOrStderr(), sc)
 	view.Done = "left"
 	c := o.config
 	c.Part.Of = o.loaders
 	c.AdminURL = strings.TrimSuffix(c.AdminURL, "/")
 	profiler := subject.NewProfiler(ctx, &subject.Subject{Admin: c.AdminURL}, sc, c.Goals, kept.Path)
-	c.Scenario, c.Second, c.Progress = sc, kept.Second, func(s report.Sample) { kept.Sample(s); see(s); profiler.See(s); view.Show(s) }
+	c.Scenario, c.Second, c.Progress = sc, kept.Second, func(s report.Sample) { kept.Sample(s); profiler.See(s); view.Show(s) }
 	defer o.stops.heed(&c, view)()
 	c.Server = strings.Join(found.Hosts, ",")
 	if c.ServerPID, err = findServer(o.pid); err != nil {

@@ -7,17 +7,12 @@ import (
 	"strings"
 )
 
-var (
-	//go:embed chart.html
-	source string
-	//go:embed forest.html
-	forest string
-)
+//go:embed chart.html
+var source string
 
-// Template is the html/template that defines "chart": a Drawing as a figure, and "forest":
-// a ForestRow, with "forest-axis" for its divisions. The page that takes it brings style
+// Template is the html/template that defines "chart": a Drawing as a figure. The page that takes it brings style
 // and, for values under the pointer, script.
-func Template() string { return source + forest }
+func Template() string { return source }
 
 // Drawing is a chart with everything at its place: percentages from the left and from
 // the top.
