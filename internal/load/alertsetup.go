@@ -114,7 +114,6 @@ func (r *run) hearAlerts(ctx context.Context) (*alarms, error) {
 			}
 		}
 	}
-	al.watchTheirs(stops, struck)
 	al.tellAbout()
 	go func() { _ = al.server.Serve(al.listener) }() // until end
 	if len(names) == 0 {
@@ -202,6 +201,16 @@ func (al *alarms) watchCheck(a *agent, check int, full string) {
 	a.follow(check, al.witness(a.name, full))
 }
 
+// follow has a witness hear of a check's results.
+func (a *agent) follow(check int, w *witness) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ledger.watched == nil {
+		a.ledger.watched = map[int16]*witness{}
+	}
+	a.ledger.watched[int16(check)] = w
+}
+
 // witness follows what is told of a check of a node.
 func (al *alarms) witness(node, full string) *witness {
 	w := &witness{name: node + "/" + full, now: al.run.now}
@@ -279,7 +288,6 @@ func (al *alarms) judge(d *faultScript) (missing int) {
 		for _, p := range x.pairs {
 			b.states = append(b.states, p.watched)
 		}
-		al.struckElsewhere(x, b)
 		for _, w := range b.states {
 			struck[w] = true
 		}

@@ -32,9 +32,8 @@
 //	faults, churn    faultscript.go, fault.go, churn.go, outage.go
 //	alerts           alertsetup.go who is told of what, alerts.go hears it, alertjudge.go what
 //	                 had to come, messages.go what scenarios want told, silent.go machines
-//	                 called silent, alertstogether.go those of several loaders
-//	intent           intent.go, intentheld.go who holds a change since when, intenttogether.go
-//	                 how several loaders find that
+//	                 called silent
+//	intent           intent.go, intentheld.go who holds a change since when
 //	what it comes to watch.go, sample.go by the second, edges.go where parts meet, step.go by the
 //	                 step, phases.go and judgephase.go by the phase, waits.go who waits beside the results,
 //	                 roundrobinjudge.go by the turn, figures.go and reporting.go of it all

@@ -41,14 +41,13 @@ func (r *run) attend(ctx context.Context) error {
 	defer stop()
 	w := newWatch(r, rep)
 	watching.Go(func() { w.watch(live) })
-	r.witnessOwn()
 	crew := r.open(ctx)
 	defer crew.leave()
 	if err := r.waitReady(ctx, rep); err != nil {
 		return err
 	}
 	rep.connected(r, idle)
-	r.lead.Hear(r.another, r.renamedTo, r.ordered)
+	r.lead.Hear(r.another, r.renamedTo)
 	begin, err := r.lead.Ready(ctx, Arrived{Connect: rep.ConnectSeconds, Ready: rep.ReadySeconds, Bytes: rep.AgentBytes, Goroutines: rep.Goroutines})
 	if err != nil {
 		return err
@@ -64,7 +63,6 @@ func (r *run) attend(ctx context.Context) error {
 	defer p.closeHouse()
 	p.playing.Wait()
 	watching.Wait()
-	r.awaitOrders(ctx)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -162,8 +160,6 @@ func (r *run) measure(w *watch, script *faultScript) *Measured {
 			m.Back[x.index] = max(0, x.back-begin)
 		}
 	}
-	r.flips(m, script)
-	r.handOverHolds(m)
 	r.handOver(m)
 	return m
 }

@@ -30,9 +30,8 @@ type Second struct {
 	Whole     []byte  `json:"whole"` // packed
 	Beyond    []byte  `json:"beyond"`
 	Lag       []byte  `json:"lag"`
-	Holds     []byte  `json:"holds"` // of changes of intent
 
-	whole, beyond, lag, holds *hdrhistogram.Histogram
+	whole, beyond, lag *hdrhistogram.Histogram
 }
 
 // UnmarshalJSON reads the histograms, too.
@@ -46,7 +45,7 @@ func (s *Second) UnmarshalJSON(data []byte) (err error) {
 		into **hdrhistogram.Histogram
 		like *hdrhistogram.Histogram
 		data []byte
-	}{{&s.whole, whole, s.Whole}, {&s.beyond, beyond, s.Beyond}, {&s.lag, lag, s.Lag}, {&s.holds, newWaits(), s.Holds}} {
+	}{{&s.whole, whole, s.Whole}, {&s.beyond, beyond, s.Beyond}, {&s.lag, lag, s.Lag}} {
 		if *h.into, err = unpackHistogram(h.like, h.data); err != nil {
 			return err
 		}
@@ -119,10 +118,6 @@ type Measured struct {
 	Losses    map[string]uint64 `json:"losses"`
 	Breaches  report.Balance    `json:"breaches"` // what the server should not have said
 	Back      map[int]int64     `json:"back"`     // of faults that struck its agents, when all were as before, ns since the beginning; zero: not yet
-	Struck    map[int]Blow      `json:"struck"`   // of faults that struck its agents
-	Flips     []Flips           `json:"flips"`    // states that must have told something
-	Reformed  []Reformed        `json:"reformed"` // by entry of intent
-	Holds     map[int][]byte    `json:"holds"`    // of changes of intent that the API answered in a part of the plan, packed
 	Sets      []LedgerSet       `json:"sets"`
 	Ledgers   []Ledger          `json:"-"` // of its agents: many, and sent apart
 }

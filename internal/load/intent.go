@@ -20,17 +20,13 @@ import (
 )
 
 // reform is what people change while results flow, and who holds it since when. Checks
-// that it makes are not played: their interval is hours. What each entry of the scenario
-// changes when it is its turn follows from the turns before, so that a loader which follows
-// knows it without being told.
+// that it makes are not played: their interval is hours.
 type reform struct {
 	run  *run
-	some atomic.Bool   // an order is open: agents that get an assignment look
-	over chan struct{} // of a loader that follows: closed once nothing is changed any more
+	some atomic.Bool // an order is open: agents that get an assignment look
 
 	mu     sync.Mutex
 	orders []*order
-	last   *order // that was opened
 	held   []*revision
 }
 
@@ -47,7 +43,6 @@ type revision struct {
 	took  *hdrhistogram.Histogram // µs, from the answer until held
 	lasts []int64                 // ns, of each change from its answer until the last agent held it; -1: not all of them do
 	asked *hdrhistogram.Histogram // µs, from when it was meant until the answer
-	clock time.Duration           // how far other loaders' clocks may have been off
 }
 
 const (
@@ -57,10 +52,10 @@ const (
 
 // newReform is nil where nothing changes.
 func (r *run) newReform() *reform {
-	if len(r.cfg.Scenario.Intent) == 0 || r.cfg.API == nil && !r.cfg.follows {
+	if len(r.cfg.Scenario.Intent) == 0 || r.cfg.API == nil {
 		return nil
 	}
-	f := &reform{run: r, over: make(chan struct{})}
+	f := &reform{run: r}
 	for i := range r.cfg.Scenario.Intent {
 		spec := &r.cfg.Scenario.Intent[i]
 		x := &revision{spec: spec, n: i, sum: report.Held{What: spec.What(), At: time.Duration(spec.At).Seconds()},
@@ -139,9 +134,7 @@ func (x *revision) at() model.Duration {
 // what is new before the answer is here.
 func (f *reform) revise(ctx context.Context, x *revision) error {
 	o, list, gone := f.next(x)
-	opened := f.run.now()
-	f.run.order(Order{Entry: x.n}, opened)
-	f.open(o, opened)
+	f.open(o, f.run.now())
 	if len(list) > 0 {
 		if err := simulated.Apply(ctx, f.run.cfg.API, x.sum.What, list...); err != nil {
 			return err
@@ -150,9 +143,7 @@ func (f *reform) revise(ctx context.Context, x *revision) error {
 	if err := f.remove(ctx, x, gone); err != nil {
 		return err
 	}
-	answered := f.run.now()
-	f.answer(o, answered)
-	x.clock = max(x.clock, f.run.order(Order{Entry: x.n, Answered: true}, answered))
+	f.answer(o, f.run.now())
 	return nil
 }
 

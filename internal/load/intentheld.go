@@ -23,6 +23,9 @@ type order struct {
 	answered int64   // ns; zero: not yet
 }
 
+// holdsFigure is the figure of the time until an agent held a change.
+const holdsFigure = "holds-p99"
+
 // open lets agents look for what was ordered at an instant; who got it since, before this
 // loader heard of the order, holds it since then. What an order before wanted of the same
 // checks, nobody waits for any more.
@@ -37,7 +40,7 @@ func (f *reform) open(o *order, at int64) {
 	x := o.revision
 	o.nth, x.lasts = len(x.lasts), append(x.lasts, -1)
 	x.sum.Agents += len(o.waiting)
-	f.orders, f.last = append(f.orders, o), o
+	f.orders = append(f.orders, o)
 	f.some.Store(true) // before they are looked at: who gets an assignment now looks by itself
 	for a := range o.waiting {
 		a.mu.Lock()
@@ -173,7 +176,7 @@ func (f *reform) sums() (list []report.Held) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, x := range f.held {
-		x.sum.Holds, x.sum.Answered, x.sum.Clock = report.LatencyOf(x.took), report.LatencyOf(x.asked), ms(x.clock)
+		x.sum.Holds, x.sum.Answered = report.LatencyOf(x.took), report.LatencyOf(x.asked)
 		all := hdrhistogram.New(1, maxLatency, 3)
 		for _, took := range x.lasts {
 			if took >= 0 {

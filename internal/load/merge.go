@@ -58,9 +58,6 @@ func (r *run) awaitMeasured(ctx context.Context) (err error) {
 	}
 	for i, m := range r.measured {
 		agents, err := r.ledgersOf(r.joined[i].Number, m)
-		if err == nil {
-			err = r.mergeHolds(m)
-		}
 		if err != nil {
 			return fmt.Errorf("loader %d (%s): %w", r.joined[i].Number+1, r.joined[i].Name, err)
 		}

@@ -98,12 +98,7 @@ func (r *run) meanwhile(ctx context.Context, rep *reporting) func() {
 	while, end := context.WithCancel(ctx)
 	var both sync.WaitGroup
 	both.Go(func() { rep.Operators = r.operate(while) })
-	both.Go(func() {
-		rep.intent = r.reform.play(while, ctx)
-		if len(r.cfg.Scenario.Intent) > 0 {
-			r.order(Order{Over: true}, r.now())
-		}
-	})
+	both.Go(func() { rep.intent = r.reform.play(while, ctx) })
 	return func() {
 		end()
 		both.Wait()

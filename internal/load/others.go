@@ -21,9 +21,6 @@ type Others interface {
 	Follow(from time.Duration, score []Span)
 	// Renamed tells whose agent it is that a node has another name.
 	Renamed(member int, name string)
-	// Order tells of a change of intent at an instant, and returns by how much their clocks may
-	// be off.
-	Order(o Order, at time.Time) time.Duration
 	// Present is what each said last of its sessions.
 	Present() []Presence
 	// Second is what they did in a second of the timetable; nil entries are not here yet.
@@ -42,7 +39,7 @@ type Lead interface {
 	// Ready says that all agents hold their checks, and waits for the beginning.
 	Ready(ctx context.Context, a Arrived) (begin time.Time, err error)
 	// Hear has what the lead says meanwhile handed to these.
-	Hear(score func(from time.Duration, score []Span) error, renamed func(member int, name string), order func(o Order, at time.Time) error)
+	Hear(score func(from time.Duration, score []Span) error, renamed func(member int, name string))
 	Present(p Presence)
 	Second(s *Second)
 	Stretch(s *Stretch)

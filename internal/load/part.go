@@ -47,6 +47,14 @@ func (c Config) Joinable() error {
 		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: the lines of its stream have to be held against the results of all loaders together", c.Scenario.Name).
 			WithHint("leave --loaders out, or take stream out of the file")
 	}
+	if len(c.Scenario.Intent) > 0 {
+		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders: who holds a change of intent is timed by one clock", c.Scenario.Name).
+			WithHint("leave --loaders out, or take intent out of the file")
+	}
+	if slices.ContainsFunc(c.Scenario.Faults, func(f scenario.Fault) bool { return f.Stop != nil || f.Fail != nil }) {
+		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders: the alerts of stop and fail are held against the results of one", c.Scenario.Name).
+			WithHint("leave --loaders out, or take stop and fail out of the faults")
+	}
 	if slices.ContainsFunc(c.Scenario.Agents, func(x scenario.Class) bool { return x.Recorded != nil }) {
 		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: its recorded stream is a file of this machine", c.Scenario.Name).WithHint("leave --loaders out")
 	}

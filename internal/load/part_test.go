@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // What n loaders counted apart is, merged over the wire, what one would have counted:
@@ -133,6 +135,24 @@ func TestPartsPlayTheSamePlan(t *testing.T) {
 		slices.Sort(all)
 		if !slices.Equal(all, alone) {
 			t.Errorf("%d loaders: another plan than one's", n)
+		}
+	}
+}
+
+// What one clock or one ledger has to judge is for one loader.
+func TestJoinable(t *testing.T) {
+	for name, change := range map[string]func(*scenario.Scenario){
+		"":       func(sc *scenario.Scenario) { sc.Faults = []scenario.Fault{{Cut: &scenario.Pick{}}, {Server: "kill"}} },
+		"intent": func(sc *scenario.Scenario) { sc.Intent = []scenario.Change{{Create: 1, Kind: "check"}} },
+		"stop":   func(sc *scenario.Scenario) { sc.Faults = []scenario.Fault{{Stop: &scenario.Pick{Count: 1}}} },
+		"fail":   func(sc *scenario.Scenario) { sc.Faults = []scenario.Fault{{Fail: &scenario.FailCheck{Check: "http"}}} },
+		"alert":  func(sc *scenario.Scenario) { sc.Agents[0].Checks[0].Alert = scenario.ByHandler },
+	} {
+		sc := towns(scenario.Phase{Steady: sec(60)})
+		change(sc)
+		err := Config{Scenario: sc}.Joinable()
+		if (err == nil) != (name == "") || err != nil && (model.ClassOf(err) != model.Unsupported || !strings.Contains(err.Error(), name)) {
+			t.Errorf("%q: %v", name, err)
 		}
 	}
 }

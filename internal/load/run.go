@@ -263,11 +263,6 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 	}
 	rep.Changes = r.reform.sums()
 	r.drained = r.now()
-	if r.alarms != nil {
-		if err := r.alarms.together(p.script); err != nil {
-			return nil, err
-		}
-	}
 	r.alarms.conclude(ctx, p.script)
 	rep.Notifications = r.alarms.messages()
 	ending, over := r.cfg.ending(ctx)

@@ -123,13 +123,6 @@ func (w *watch) gather(s *seen) bool {
 		s.whole.Merge(o.whole)
 		s.beyond.Merge(o.beyond)
 		s.lag.Merge(o.lag)
-		if o.holds.TotalCount() == 0 {
-			continue
-		}
-		if s.waits[holdsFigure] == nil {
-			s.waits[holdsFigure] = newWaits()
-		}
-		s.waits[holdsFigure].Merge(o.holds)
 	}
 	return true
 }
@@ -153,12 +146,8 @@ func (w *watch) show(s *seen) {
 			r.cfg.Second(r.epoch.Add(time.Duration(began)), s.whole)
 		}
 		if r.lead != nil {
-			holds := newWaits()
-			if h := s.waits[holdsFigure]; h != nil {
-				holds = h
-			}
 			r.lead.Second(&Second{Number: s.second, Sent: s.Sent, Acked: s.Acked, Refused: s.Refused, Offered: s.Offered, Failed: s.Failed, Connected: s.Connected,
-				Cores: s.LoaderCPU, RSS: s.LoaderRSS, Whole: packHistogram(s.whole), Beyond: packHistogram(s.beyond), Lag: packHistogram(s.lag), Holds: packHistogram(holds)})
+				Cores: s.LoaderCPU, RSS: s.LoaderRSS, Whole: packHistogram(s.whole), Beyond: packHistogram(s.beyond), Lag: packHistogram(s.lag)})
 		}
 	}
 	w.rep.Samples, w.moments = append(w.rep.Samples, s.Sample), append(w.moments, s.moment)

@@ -27,17 +27,6 @@ func (o offset) nearest(n offset) offset {
 	return o
 }
 
-// older is what is known of it a while later: clocks run apart.
-func (o offset) older(by time.Duration) offset {
-	if o != (offset{}) {
-		o.within += by / apart
-	}
-	return o
-}
-
-// apart: clocks gain or lose at most 100 µs a second on each other.
-const apart = 10_000
-
 // compare asks every follower's clock, one after the other.
 func (l *Lead) compare(ctx context.Context) error {
 	for _, p := range l.all() {
@@ -52,28 +41,6 @@ func (l *Lead) compare(ctx context.Context) error {
 		l.mu.Unlock()
 	}
 	return nil
-}
-
-// keepTime compares the clocks every second until the run ends.
-func (l *Lead) keepTime() {
-	turn := time.NewTicker(time.Second)
-	defer turn.Stop()
-	for {
-		select {
-		case <-l.ctx.Done():
-			return
-		case <-turn.C:
-		}
-		for _, p := range l.all() {
-			now, err := l.ask(l.ctx, p)
-			if err != nil {
-				return // its reader says so
-			}
-			l.mu.Lock()
-			p.clock = p.clock.older(time.Second).nearest(now)
-			l.mu.Unlock()
-		}
-	}
 }
 
 // ask asks one clock.

@@ -30,7 +30,6 @@ type Follower struct {
 	over       *over
 	score      func(time.Duration, []load.Span) error
 	renamed    func(int, string)
-	order      func(load.Order, time.Time) error
 }
 
 // Dial joins the run of a token. The part is to be played within Context, which ends with
@@ -45,8 +44,7 @@ func Dial(ctx context.Context, token Token) (*Follower, error) {
 		return nil, model.Errorf(model.Unavailable, "join the run at %s: %w", token.Address, err).
 			WithHint("is muster load run --loaders N waiting there? On another machine its --listen-join must be an address that this one reaches")
 	}
-	f := &Follower{conn: &conn{Conn: c}, base: time.Now(), awaited: awaited{changed: make(chan struct{})}, told: map[byte]bool{}, score: func(time.Duration, []load.Span) error { return nil }, renamed: func(int, string) {},
-		order: func(load.Order, time.Time) error { return nil }}
+	f := &Follower{conn: &conn{Conn: c}, base: time.Now(), awaited: awaited{changed: make(chan struct{})}, told: map[byte]bool{}, score: func(time.Duration, []load.Span) error { return nil }, renamed: func(int, string) {}}
 	f.ctx, f.end = context.WithCancelCause(ctx)
 	context.AfterFunc(f.ctx, f.hangUp)
 	if err := f.conn.send(kindHello, hello{Version: Version, Build: version.Get().Version, Secret: token.Secret[:], Name: hostname(), Machine: machineID()}); err != nil {
@@ -170,8 +168,6 @@ func (f *Follower) hear(kind byte, body []byte) error {
 		return nil
 	case *score:
 		return f.callees().score(m.From, m.Spans)
-	case *order:
-		return f.callees().order(m.Order, f.base.Add(m.At))
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -200,11 +196,10 @@ func (f *Follower) hear(kind byte, body []byte) error {
 type callees struct {
 	score   func(time.Duration, []load.Span) error
 	renamed func(int, string)
-	order   func(load.Order, time.Time) error
 }
 
 func (f *Follower) callees() callees {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return callees{f.score, f.renamed, f.order}
+	return callees{f.score, f.renamed}
 }

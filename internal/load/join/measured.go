@@ -27,10 +27,10 @@ func (f *Follower) Ready(ctx context.Context, a load.Arrived) (time.Time, error)
 }
 
 // Hear hands what the lead says meanwhile to these; they are called one at a time.
-func (f *Follower) Hear(score func(time.Duration, []load.Span) error, renamed func(int, string), order func(load.Order, time.Time) error) {
+func (f *Follower) Hear(score func(time.Duration, []load.Span) error, renamed func(int, string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.score, f.renamed, f.order = score, renamed, order
+	f.score, f.renamed = score, renamed
 }
 
 // Present, Second and Stretch tell what the lead merges. One that cannot be sent breaks

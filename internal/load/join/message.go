@@ -43,7 +43,6 @@ const (
 	kindFailed     = 22 // F and L failed: last
 	kindAlive      = 23 // F and L: nothing
 	kindStop       = 24 // F: the run is to end its present phase, and then be compared
-	kindOrder      = 25 // L order, by the follower's clock
 )
 
 // hello is the first frame. Its fields stay in every version, so that each understands that
@@ -109,12 +108,6 @@ type renamed struct {
 	Name   string `json:"name"`
 }
 
-// order is news of a change of intent, with its instant.
-type order struct {
-	load.Order
-	At time.Duration `json:"at"`
-}
-
 type over struct {
 	OK      bool     `json:"ok"`
 	Stopped bool     `json:"stopped,omitempty"` // that is all that is wrong
@@ -178,8 +171,6 @@ func decode(kind byte, body []byte) (any, error) {
 		into = new(load.Second)
 	case kindStretch:
 		into = new(load.Stretch)
-	case kindOrder:
-		into = new(order)
 	case kindRenamed:
 		into = new(renamed)
 	case kindMeasured:

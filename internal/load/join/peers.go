@@ -118,29 +118,11 @@ func (l *Lead) Begin() time.Time {
 	for _, p := range peers {
 		_ = p.conn.send(kindBegin, instant{at + p.clock.ahead})
 	}
-	l.readers.Go(l.keepTime)
 	return l.base.Add(at)
 }
 
 // Follow has the others play another score.
 func (l *Lead) Follow(from time.Duration, spans []load.Span) { l.tell(kindScore, score{from, spans}) }
-
-// Order tells the others of a change of intent, each by its clock. An agent may hold what is
-// ordered as soon as it is: the order is dated as early as it can have been there.
-func (l *Lead) Order(o load.Order, at time.Time) (within time.Duration) {
-	for _, p := range l.all() {
-		l.mu.Lock()
-		clock := p.clock
-		l.mu.Unlock()
-		there := at.Sub(l.base) + clock.ahead
-		if !o.Answered {
-			there -= clock.within
-		}
-		_ = p.conn.send(kindOrder, order{Order: o, At: there})
-		within = max(within, clock.within)
-	}
-	return within
-}
 
 // Renamed tells the one who has the agent.
 func (l *Lead) Renamed(member int, name string) {

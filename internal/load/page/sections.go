@@ -190,16 +190,9 @@ func changeSection(rep *report.Report) section {
 		t.add(fmt.Sprintf("%d: %s", i+1, h.What), clock(h.At)+every(rep, i), count(float64(h.Agents)), maybe(h.Holds.P50, millis), maybe(h.Holds.P99, millis), maybe(h.Holds.Max, millis), maybe(h.All.P50, millis), maybe(h.All.P99, millis), count(float64(h.Never)),
 			count(float64(h.Unasked)), maybe(h.Answered.P99, millis), maybe(h.Answered.Max, millis))
 	}
-	off := 0.0
 	s := section{ID: "intent", Title: "Intent that changed", Tables: t.list()}
 	if len(s.Tables) > 0 {
 		s.Text = []string{"From the answer of the API until an agent held the change, and until the last of all did. Answers are timed from when the change was meant to be made."}
-		for _, h := range rep.Changes {
-			off = max(off, h.Clock)
-		}
-	}
-	if off > 0 {
-		s.Text = append(s.Text, fmt.Sprintf("Times of other loaders' agents are by clocks that are off by at most %.2g ms.", off))
 	}
 	return s
 }

@@ -58,7 +58,6 @@ type Held struct {
 	Holds  Latency `json:"holdsMs"`            // from the answer of the API until each of them held it
 	Never  int     `json:"never,omitempty"`    // of them, when the run ended
 	All    Latency `json:"allHoldMs,omitzero"` // of each change that all of them held: until the last one did
-	Clock  float64 `json:"clockMs,omitempty"`  // by how much the times of other loaders' agents may be off
 
 	Answered Latency `json:"answeredMs,omitzero"` // from when a change was meant until the API had answered: what late answers before it made it wait is in it
 	Changes  int     `json:"changes,omitempty"`   // that were made

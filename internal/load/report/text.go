@@ -124,9 +124,6 @@ func (rep *Report) Text() string {
 		if h.All.Max > 0 {
 			never = fmt.Sprintf("; by all of them after p50 %.1f  max %.1f ms", h.All.P50, h.All.Max) + never
 		}
-		if h.Clock > 0 {
-			never += fmt.Sprintf("; of other loaders' agents off by %.2g ms at most", h.Clock)
-		}
 		if h.Answered.Max > 0 {
 			never += fmt.Sprintf("; answered p99 %.1f  max %.1f ms after it was meant", h.Answered.P99, h.Answered.Max)
 		}
