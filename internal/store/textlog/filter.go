@@ -1,0 +1,123 @@
+package textlog
+
+import (
+	"encoding/binary"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// A filter is a Bloom filter of the words and streams of a block. A word is a run of letters, digits and underscores, with ASCII
+// letters in lower case. Each byte of a character beyond ASCII counts as a letter, so a filter knows no alphabet.
+
+// Of a filter; 10 bits and 6 probes let 1 % of the absent words pass.
+const (
+	bitsPerHash = 10
+	probes      = 6
+)
+
+// wordClass has the lower case of each byte of a word; zero: the byte ends the word.
+type wordClass [256]byte
+
+// newWordClass returns the table.
+func newWordClass() *wordClass {
+	t := &wordClass{}
+	for c := range t {
+		switch b := byte(c); {
+		case b >= 'A' && b <= 'Z':
+			t[c] = b + 'a' - 'A'
+		case b >= 'a' && b <= 'z', b >= '0' && b <= '9', b == '_', b >= 0x80:
+			t[c] = b
+		}
+	}
+	return t
+}
+
+// FNV-1a.
+const (
+	hashSeed  = 14695981039346656037
+	hashPrime = 1099511628211
+)
+
+// mix spreads the bits of a hash.
+func mix(h uint64) uint64 {
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	return h
+}
+
+// appendWordHashes appends the hash of each word of a text.
+func (t *wordClass) appendWordHashes(dst []uint64, text []byte) []uint64 {
+	h := uint64(hashSeed)
+	for _, c := range text {
+		if c = t[c]; c != 0 {
+			h = (h ^ uint64(c)) * hashPrime
+		} else if h != hashSeed {
+			dst = append(dst, mix(h))
+			h = hashSeed
+		}
+	}
+	if h != hashSeed {
+		dst = append(dst, mix(h))
+	}
+	return dst
+}
+
+// streamHash returns the hash of an item on a node, of all Templates. It begins with another seed than the hash of a word.
+func streamHash(node model.NodeID, key string) uint64 {
+	h := uint64(hashSeed ^ 1)
+	for _, b := range binary.LittleEndian.AppendUint32(nil, uint32(node)) {
+		h = (h ^ uint64(b)) * hashPrime
+	}
+	for i := range len(key) {
+		h = (h ^ uint64(key[i])) * hashPrime
+	}
+	return mix(h)
+}
+
+// nodeHash returns the hash of a node.
+func nodeHash(node model.NodeID) uint64 { return streamHash(node, "") }
+
+// buildFilter returns the filter of the rows in an encoder. It uses the memory of hashes.
+func (t *wordClass) buildFilter(e *rowEncoder, hashes *[]uint64) []byte {
+	list := (*hashes)[:0]
+	d := rowDecoder{heads: e.heads, texts: e.texts}
+	for d.next() {
+		list = t.appendWordHashes(list, d.texts[d.offset:d.offset+len(d.row.Text)])
+	}
+	for _, of := range d.streams {
+		list = append(list, streamHash(of.node, of.key), nodeHash(of.node))
+	}
+	slices.Sort(list)
+	*hashes = list
+	list = slices.Compact(list)
+	filter := make([]byte, (len(list)*bitsPerHash+7)/8)
+	bits := uint64(len(filter)) * 8
+	for _, h := range list {
+		for i := range uint64(probes) {
+			bit := probe(h, i, bits)
+			filter[bit/8] |= 1 << (bit % 8)
+		}
+	}
+	return filter
+}
+
+// probe returns the bit of a filter that one of the probes of a hash reads.
+func probe(h, i, bits uint64) uint64 { return (h + i*(h>>32|1)) % bits }
+
+// mayContain reports whether a filter has all hashes, as far as it can tell.
+func mayContain(filter []byte, hashes []uint64) bool {
+	bits := uint64(len(filter)) * 8
+	if bits == 0 {
+		return len(hashes) == 0
+	}
+	for _, h := range hashes {
+		for i := range uint64(probes) {
+			if bit := probe(h, i, bits); filter[bit/8]&(1<<(bit%8)) == 0 {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,325 @@
+package textlog
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"database/sql"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/sqldb"
+)
+
+// Query selects rows. Fields that are zero select all.
+type Query struct {
+	Node      model.NodeID
+	Partition model.Partition // of Node
+	Wanted    func(model.NodeID) bool
+	Key       string // of the item
+	Since     int64  // Unix ns, inclusive
+	Until     int64  // Unix ns, inclusive
+	Words     string // each of them is in the text as a whole word, in upper or lower case
+	Contains  string // is in the text, in upper or lower case
+	Limit     int    // the newest so many rows
+}
+
+// phrase is a text that rows must contain.
+type phrase struct {
+	lower []byte
+	whole bool // it begins and ends where words do
+}
+
+// matcher decides about rows by a Query.
+type matcher struct {
+	Query
+	words   *wordClass
+	phrases []phrase
+	hashes  []uint64   // that the filter of a block with matching rows has
+	rows    []foundRow // that match, at most twice as many as Limit
+	oldest  int64      // time of the oldest row of the newest Limit ones; earlier ones do not count. Zero: there are fewer
+	more    bool       // rows beyond Limit match, or may
+	body    []byte     // memory for a block
+	lower   []byte     // likewise, for its texts in lower case
+}
+
+// newMatcher returns a matcher that has found nothing.
+func (s *Store) newMatcher(q *Query) *matcher {
+	m := &matcher{Query: *q, words: s.words}
+	if q.Until == 0 {
+		m.Until = int64(^uint64(0) >> 1)
+	}
+	if s.opts.Retention > 0 {
+		m.Since = max(m.Since, s.opts.Now().Add(-s.opts.Retention).UnixNano())
+	}
+	for _, word := range strings.Fields(q.Words) {
+		m.phrases = append(m.phrases, phrase{s.words.lowerCase(nil, []byte(word)), true})
+		m.hashes = s.words.appendWordHashes(m.hashes, []byte(word))
+	}
+	if q.Contains != "" {
+		m.phrases = append(m.phrases, phrase{s.words.lowerCase(nil, []byte(q.Contains)), false})
+		m.hashes = append(m.hashes, s.words.innerWords([]byte(q.Contains))...)
+	}
+	slices.SortStableFunc(m.phrases, func(a, b phrase) int { return cmp.Compare(len(b.lower), len(a.lower)) }) // the longest is the rarest
+	if q.Node != 0 {
+		m.hashes = append(m.hashes, streamHash(q.Node, q.Key))
+	}
+	return m
+}
+
+// lowerCase appends a text with ASCII letters in lower case.
+func (t *wordClass) lowerCase(dst, text []byte) []byte {
+	from := len(dst)
+	dst = append(dst, text...)
+	for i, c := range dst[from:] {
+		if lower := t[c]; lower != 0 {
+			dst[from+i] = lower
+		}
+	}
+	return dst
+}
+
+// innerWords returns the hashes of the words of a text that do not touch its ends: words that a row with the text has.
+func (t *wordClass) innerWords(text []byte) []uint64 {
+	isEnd := func(r byte) bool { return t[r] == 0 }
+	first, last := slices.IndexFunc(text, isEnd), len(text)
+	for last > 0 && !isEnd(text[last-1]) {
+		last--
+	}
+	if first < 0 || first >= last {
+		return nil
+	}
+	return t.appendWordHashes(nil, text[first:last])
+}
+
+// isWhole reports whether the bytes from one index to another begin and end where words do.
+func (t *wordClass) isWhole(text []byte, from, to int) bool {
+	return (from == 0 || t[text[from-1]] == 0 || t[text[from]] == 0) && (to == len(text) || t[text[to]] == 0 || t[text[to-1]] == 0)
+}
+
+// contains reports whether a text in lower case has a phrase.
+func (t *wordClass) contains(text []byte, p *phrase) bool {
+	for from := 0; ; {
+		i := bytes.Index(text[from:], p.lower)
+		if i < 0 {
+			return false
+		}
+		if from += i; !p.whole || t.isWhole(text, from, from+len(p.lower)) {
+			return true
+		}
+		from++
+	}
+}
+
+// mayHave reports whether a block with rows of a time span may have further rows of the result.
+func (m *matcher) mayHave(begun, ended int64) bool {
+	return begun <= m.Until && ended >= m.Since && ended >= m.oldest
+}
+
+// accepts reports whether a row matches, but for its text.
+func (m *matcher) accepts(r *Row) bool {
+	return r.At >= max(m.Since, m.oldest) && r.At <= m.Until && (m.Node == 0 || r.Node == m.Node) && (m.Key == "" || r.Key == m.Key) && (m.Wanted == nil || m.Wanted(r.Node))
+}
+
+// foundRow is a row of the result, with its place: rows of one time are in the order in which they came.
+type foundRow struct {
+	Row
+	block int64
+	index int
+}
+
+// compare orders rows by time.
+func (r foundRow) compare(other foundRow) int {
+	return cmp.Or(cmp.Compare(r.At, other.At), cmp.Compare(r.block, other.block), cmp.Compare(r.index, other.index))
+}
+
+// add adds a copy of a row to the result.
+func (m *matcher) add(r foundRow) {
+	r.Text = strings.Clone(r.Text)
+	if m.rows = append(m.rows, r); len(m.rows) >= 2*m.Limit {
+		m.trim()
+	}
+}
+
+// trim sorts the rows, the newest first, and removes those beyond Limit.
+func (m *matcher) trim() {
+	slices.SortFunc(m.rows, func(a, b foundRow) int { return b.compare(a) })
+	if len(m.rows) > m.Limit {
+		m.more = true
+		clear(m.rows[m.Limit:])
+		m.rows = m.rows[:m.Limit]
+	}
+	if len(m.rows) == m.Limit {
+		m.oldest = m.rows[m.Limit-1].At
+	}
+}
+
+// scan adds the matching rows of a block. The longest phrase is searched in all texts at once.
+func (m *matcher) scan(id int64, d *rowDecoder) error {
+	hit := 0
+	if len(m.phrases) > 0 {
+		m.lower = m.words.lowerCase(m.lower[:0], d.texts)
+		hit = -1
+	}
+	for index := 0; d.next(); index++ {
+		from, to := d.offset, d.offset+len(d.row.Text)
+		if len(m.phrases) > 0 {
+			if hit < from {
+				if hit = bytes.Index(m.lower[from:], m.phrases[0].lower); hit < 0 {
+					hit = len(m.lower)
+				} else {
+					hit += from
+				}
+			}
+			if hit >= to || !m.matches(m.lower[from:to]) {
+				continue
+			}
+		}
+		if m.accepts(&d.row) {
+			m.add(foundRow{d.row, id, index})
+		}
+	}
+	return d.err()
+}
+
+// matches reports whether a text in lower case has all phrases.
+func (m *matcher) matches(text []byte) bool {
+	for i := range m.phrases {
+		if !m.words.contains(text, &m.phrases[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Find returns the newest rows that match, in the order of their times. more reports that older ones may match, too.
+func (s *Store) Find(ctx context.Context, q *Query) (rows []Row, more bool, err error) {
+	m := s.newMatcher(q)
+	first, last := model.Partition(0), model.Partition(model.Partitions-1)
+	if q.Node != 0 {
+		first, last = q.Partition, q.Partition
+	}
+	seen := map[int64]bool{} // blocks in memory: the database may get them meanwhile
+	for id := int(first); id <= int(last); id++ {
+		for _, b := range s.partitions[id].inMemory() {
+			seen[b.id] = true
+			if m.mayHave(b.rows.begun, b.rows.ended) {
+				if err := m.scan(b.id, &rowDecoder{heads: b.rows.heads, texts: b.rows.texts}); err != nil {
+					panic("BUG: rows in memory are damaged")
+				}
+			}
+		}
+	}
+	if err := s.findStored(ctx, m, int64(first)<<idShift, (int64(last)+1)<<idShift-1, seen); err != nil {
+		return nil, false, err
+	}
+	m.trim()
+	slices.Reverse(m.rows)
+	rows = make([]Row, len(m.rows))
+	for i := range m.rows {
+		rows[i] = m.rows[i].Row
+	}
+	return rows, m.more, nil
+}
+
+// inMemory returns the blocks of a partition that are in memory.
+func (p *partitionRows) inMemory() []*block {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.full[:len(p.full):len(p.full)]
+	if p.open.rows > 0 {
+		list = append(list, p.openBlock())
+	}
+	return list
+}
+
+// storedBlock is a block in the database.
+type storedBlock struct {
+	id, begun, ended int64
+	filter, body     []byte
+}
+
+// filtersAtOnce is the number of filters that one statement reads.
+const filtersAtOnce = 64
+
+// findStored adds the matching rows of the blocks in the database. It reads the newest blocks first, and ends where the others are
+// older than the result.
+func (s *Store) findStored(ctx context.Context, m *matcher, low, high int64, seen map[int64]bool) error {
+	list, err := sqldb.List(ctx, s.db, "blocks of texts", func(scan sqldb.Scan) (b storedBlock, err error) {
+		err = scan(&b.id, &b.begun, &b.ended)
+		return b, err
+	}, `SELECT id, begun, ended FROM text_blocks WHERE id >= ? AND id <= ? AND begun <= ? AND ended >= ?`, low, high, m.Until, m.Since)
+	if err != nil {
+		return err
+	}
+	list = slices.DeleteFunc(list, func(b storedBlock) bool { return seen[b.id] })
+	slices.SortFunc(list, func(a, b storedBlock) int { return cmp.Compare(b.ended, a.ended) })
+	for part := range slices.Chunk(list, filtersAtOnce) {
+		if part = s.mayMatch(m, part); len(part) == 0 {
+			m.more = true
+			return nil
+		}
+		if part, err = s.readFilters(ctx, m, part); err != nil {
+			return err
+		}
+		for i := range part {
+			if err := s.scanStored(ctx, m, &part[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// mayMatch returns the blocks that may have rows of the result, by their times.
+func (s *Store) mayMatch(m *matcher, list []storedBlock) []storedBlock {
+	return slices.DeleteFunc(list, func(b storedBlock) bool { return !m.mayHave(b.begun, b.ended) })
+}
+
+// readFilters returns the blocks that may have rows of the result, by their filters.
+func (s *Store) readFilters(ctx context.Context, m *matcher, list []storedBlock) ([]storedBlock, error) {
+	if len(m.hashes) == 0 {
+		return list, nil
+	}
+	var w sqldb.Where
+	ids := make([]int64, len(list))
+	for i := range list {
+		ids[i] = list[i].id
+	}
+	sqldb.AndIn(&w, "id", ids)
+	var buffer sql.RawBytes
+	passed, err := sqldb.List(ctx, s.db, "filters of texts", func(scan sqldb.Scan) (id int64, err error) {
+		if err = scan(&id, &buffer); err == nil && !mayContain(buffer, m.hashes) {
+			id = 0
+		}
+		return id, err
+	}, `SELECT id, filter FROM text_blocks WHERE `+w.SQL(""), w.Args...)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list, func(b storedBlock) bool { return !slices.Contains(passed, b.id) }), nil
+}
+
+// scanStored adds the matching rows of a block in the database. A block that cannot be read is counted and left out.
+func (s *Store) scanStored(ctx context.Context, m *matcher, b *storedBlock) error {
+	if !m.mayHave(b.begun, b.ended) {
+		m.more = true
+		return nil
+	}
+	stored, err := sqldb.List(ctx, s.db, "a block of texts", sqldb.ScanColumn[[]byte], `SELECT body FROM text_blocks WHERE id = ?`, b.id)
+	if err != nil || len(stored) == 0 { // removed meanwhile
+		return err
+	}
+	if m.body, err = s.compression.open(stored[0], m.body); err == nil {
+		var d *rowDecoder
+		if d, err = newRowDecoder(m.body); err == nil {
+			err = m.scan(b.id, d)
+		}
+	}
+	if err != nil {
+		s.counts.damaged.Add(1)
+		s.opts.Logger.Error("a block of texts cannot be read and is left out", "database", s.db.Name(), "block", b.id, "err", err)
+	}
+	return nil
+}

@@ -1,0 +1,330 @@
+package textlog
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
+	"github.com/muster-fleet/muster/internal/store/sqldb"
+)
+
+// schema has one step for each version of the tables. The id of a block is its partition and its number in it. The index has all
+// that Find and Clean need to choose blocks. The filter stands before the body, so that a reader of filters reads no bodies.
+var schema = []string{`
+	CREATE TABLE text_blocks (
+		id {id}, begun BIGINT NOT NULL, ended BIGINT NOT NULL, lines BIGINT NOT NULL, size BIGINT NOT NULL, filter {blob} NOT NULL, body {blob} NOT NULL);
+	CREATE INDEX text_blocks_times ON text_blocks (id, begun, ended, size, lines);
+	CREATE TABLE text_partitions (id {id}, block BIGINT NOT NULL, log BIGINT NOT NULL, number BIGINT NOT NULL);
+	CREATE TABLE text_life (one BIGINT PRIMARY KEY, identity BIGINT NOT NULL);
+`}
+
+// singleRow writes the row of text_life.
+const singleRow = `INSERT INTO text_life (one, identity) VALUES (1, 0) ON CONFLICT DO NOTHING`
+
+const (
+	blockSize  = 256 << 10 // bytes of the rows of a complete block, before compression
+	maxPending = 16 << 20  // bytes of complete blocks that wait for the database; appliers wait beyond it
+	idShift    = 40        // of the partition in the id of a block
+	pageSize   = 4 << 10   // of the database: each block fills some pages
+	writeEvery = time.Second
+	cleanEvery = time.Minute
+)
+
+// Options configures a Store.
+type Options struct {
+	Retention time.Duration         // rows are kept so long; zero: for ever
+	Budget    int64                 // bytes of all blocks; zero: no bound
+	KeepFree  int64                 // bytes of the disk that the store leaves free
+	Free      func() (int64, error) // bytes of the disk that are free; nil: not bounded
+	Now       func() time.Time
+	Logger    *slog.Logger
+	Registry  prometheus.Registerer // nil: no metrics
+}
+
+// Store keeps rows of text. It is safe for concurrent use; the rows of a partition come from one goroutine, in the order of their
+// commits.
+type Store struct {
+	db     *sqldb.DB
+	insert *sqldb.Inserter[block]
+	ends   *sqldb.Inserter[partitionEnd]
+	opts   Options
+	words  *wordClass
+	counts counts
+	compression
+
+	writing sync.Mutex // serializes transactions
+	hashes  []uint64   // memory of buildFilter
+
+	partitions [model.Partitions]partitionRows
+
+	capacity sync.Mutex
+	room     sync.Cond // signals that pending has become smaller, or that the store closes
+	pending  int       // bytes of complete blocks that are not written
+	closed   bool
+	wake     chan struct{} // capacity 1: there are complete blocks
+}
+
+// partitionRows has the rows of one partition that are not written yet.
+type partitionRows struct {
+	mu      sync.Mutex
+	full    []*block // complete and not written; immutable
+	open    rowEncoder
+	id      int64            // of the open block
+	last    journal.Position // of the last row
+	written journal.Position // of the last row in the database
+}
+
+// block is a complete block, or a copy of an open one.
+type block struct {
+	id    int64
+	rows  rowEncoder
+	last  journal.Position // of its last row
+	size  int64            // of its pages in the database
+	sum   []byte           // its filter
+	store []byte           // its stored body
+}
+
+// partitionEnd is a row of text_partitions: the last block of a partition, and the position of its last row.
+type partitionEnd struct {
+	id    model.Partition
+	block int64
+	last  journal.Position
+}
+
+// Open opens the store in a SQLite file, and creates it.
+func Open(ctx context.Context, path string, o Options) (*Store, error) {
+	db, err := sqldb.Open(ctx, path, "text")
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{db: db, opts: o, words: newWordClass(), wake: make(chan struct{}, 1)}
+	s.room.L = &s.capacity
+	if err := s.load(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	s.counts.register(o.Registry)
+	return s, nil
+}
+
+// Repair copies the readable rows of a damaged store into a new file, and returns the losses as sentences.
+func Repair(ctx context.Context, path string) (losses []string, err error) {
+	return sqldb.Repair(ctx, path, "text", schema, singleRow)
+}
+
+// load prepares the statements, and reads the end of each partition.
+func (s *Store) load(ctx context.Context) (err error) {
+	if err = s.db.Migrate(ctx, schema); err != nil {
+		return err
+	}
+	if _, err = sqldb.Identity(ctx, s.db, "text_life", singleRow); err != nil {
+		return err
+	}
+	if s.compression, err = newCompression(); err != nil {
+		return err
+	}
+	s.insert, err = sqldb.NewInserter(ctx, s.db, "text_blocks (id, begun, ended, lines, size, filter, body)",
+		"ON CONFLICT (id) DO UPDATE SET begun = excluded.begun, ended = excluded.ended, lines = excluded.lines, size = excluded.size, filter = excluded.filter, body = excluded.body",
+		func(args []any, b *block) []any {
+			return append(args, b.id, b.rows.begun, b.rows.ended, b.rows.rows, b.size, b.sum, b.store)
+		})
+	if err != nil {
+		return err
+	}
+	s.ends, err = sqldb.NewInserter(ctx, s.db, "text_partitions (id, block, log, number)", "ON CONFLICT (id) DO UPDATE SET block = excluded.block, log = excluded.log, number = excluded.number",
+		func(args []any, e *partitionEnd) []any {
+			return append(args, int64(e.id), e.block, int64(e.last.Log), int64(e.last.Number))
+		})
+	if err != nil {
+		return err
+	}
+	for p := range s.partitions {
+		s.partitions[p].id = int64(p)<<idShift | 1
+	}
+	ends, err := sqldb.List(ctx, s.db, "ends of partitions", func(scan sqldb.Scan) (e partitionEnd, err error) {
+		var log, number int64
+		err = scan(&e.id, &e.block, &log, &number)
+		e.last = journal.Position{Log: uint64(log), Number: uint64(number)}
+		return e, err
+	}, `SELECT id, block, log, number FROM text_partitions`)
+	for _, e := range ends {
+		if int(e.id) < len(s.partitions) {
+			p := &s.partitions[e.id]
+			p.id, p.last, p.written = e.block+1, e.last, e.last
+		}
+	}
+	return err
+}
+
+// Position returns the position of the last commit with rows in a partition; zero: none.
+func (s *Store) Position(id model.Partition) journal.Position {
+	p := &s.partitions[id]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.last
+}
+
+// Append adds all rows of a commit in a partition. It keeps neither the rows nor their texts.
+func (s *Store) Append(id model.Partition, at journal.Position, rows []Row) {
+	p := &s.partitions[id]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range rows {
+		p.open.append(&rows[i])
+	}
+	p.last = at
+	s.counts.rows.Add(uint64(len(rows)))
+	if p.open.size() >= blockSize {
+		s.completeBlock(p)
+	}
+}
+
+// completeBlock completes the open block of a partition. The caller holds its mutex.
+func (s *Store) completeBlock(p *partitionRows) {
+	b := p.openBlock()
+	p.full = append(p.full, b)
+	p.open, p.id = rowEncoder{}, p.id+1
+	s.addPending(b.rows.size())
+	pause.Wake(s.wake)
+}
+
+// openBlock returns the rows of the open block, which may grow behind them. The caller holds the mutex.
+func (p *partitionRows) openBlock() *block {
+	rows := p.open
+	rows.streams = nil
+	return &block{id: p.id, rows: rows, last: p.last}
+}
+
+// addPending adds to the bytes of complete blocks that are not written.
+func (s *Store) addPending(bytes int) {
+	s.capacity.Lock()
+	defer s.capacity.Unlock()
+	s.pending += bytes
+	s.room.Broadcast()
+}
+
+// AwaitCapacity waits while too many rows wait for the database.
+func (s *Store) AwaitCapacity() {
+	s.capacity.Lock()
+	defer s.capacity.Unlock()
+	for s.pending > maxPending && !s.closed {
+		s.room.Wait()
+	}
+}
+
+// unwritten returns the complete blocks of a partition that are not written and, if open is set, a copy of its open block.
+func (p *partitionRows) unwritten(open bool) []*block {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.full[:len(p.full):len(p.full)]
+	if open && p.open.rows > 0 && p.written != p.last {
+		list = append(list, p.openBlock())
+	}
+	return list
+}
+
+// Flush writes all rows of a partition that were appended before.
+func (s *Store) Flush(ctx context.Context, id model.Partition) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return s.write(ctx, id, s.partitions[id].unwritten(true))
+}
+
+// write writes blocks of a partition in one transaction. The caller holds writing.
+func (s *Store) write(ctx context.Context, id model.Partition, blocks []*block) error {
+	if len(blocks) == 0 {
+		return nil
+	}
+	rows := make([]block, len(blocks))
+	var body []byte
+	for i, b := range blocks {
+		b.sum = s.words.buildFilter(&b.rows, &s.hashes)
+		body = b.rows.body(body[:0])
+		b.store = s.seal(body)
+		b.size = (int64(len(b.sum)+len(b.store)) + pageSize) / pageSize * pageSize
+		rows[i] = *b
+	}
+	last := blocks[len(blocks)-1]
+	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
+		return errors.Join(s.insert.Insert(ctx, tx, rows), s.ends.Insert(ctx, tx, []partitionEnd{{id, last.id, last.last}}))
+	})
+	if err != nil {
+		return fmt.Errorf("write the texts of items: %w", err)
+	}
+	s.noteWritten(&s.partitions[id], blocks)
+	return nil
+}
+
+// noteWritten records that blocks of a partition are in the database.
+func (s *Store) noteWritten(p *partitionRows, blocks []*block) {
+	bytes := 0
+	p.mu.Lock()
+	for _, b := range blocks {
+		if len(p.full) > 0 && p.full[0] == b {
+			bytes += b.rows.size()
+			p.full = p.full[1:]
+		}
+	}
+	p.written = blocks[len(blocks)-1].last
+	p.mu.Unlock()
+	s.addPending(-bytes)
+}
+
+// writeComplete writes the complete blocks of all partitions.
+func (s *Store) writeComplete(ctx context.Context) (err error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	for id := range s.partitions {
+		err = errors.Join(err, s.write(ctx, model.Partition(id), s.partitions[id].unwritten(false)))
+	}
+	return err
+}
+
+// Run writes complete blocks and removes old ones, until ctx ends. From then on no applier waits.
+func (s *Store) Run(ctx context.Context) {
+	defer s.stopWaiting()
+	clean := time.NewTicker(cleanEvery)
+	defer clean.Stop()
+	for ctx.Err() == nil {
+		wake, err := s.wake, error(nil)
+		select {
+		case <-ctx.Done():
+			return
+		case <-clean.C:
+			err = s.Clean(ctx, s.opts.Now())
+		case <-wake:
+			err = s.writeComplete(ctx)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.opts.Logger.Error("cannot write the texts of items; the server tries again in a second", "err", err)
+			if pause.For(ctx, writeEvery) == nil {
+				pause.Wake(s.wake)
+			}
+		}
+	}
+}
+
+// Trouble returns why the store cannot write; nil: it can.
+func (s *Store) Trouble() error { return s.db.Trouble() }
+
+// stopWaiting lets waiting appliers go on: nobody writes their rows, which come again from the journal.
+func (s *Store) stopWaiting() {
+	s.capacity.Lock()
+	defer s.capacity.Unlock()
+	s.closed = true
+	s.room.Broadcast()
+}
+
+// Close closes the database. Rows that were not flushed come again from the journal.
+func (s *Store) Close() error {
+	s.stopWaiting()
+	s.reader.Close()
+	return errors.Join(s.writer.Close(), s.db.Close())
+}
