@@ -196,7 +196,7 @@ func (s *Server) describe() v1.Status {
 		Waiting: int64(lag.Changes), BehindSeconds: lag.Age.Seconds(), BehindBytes: lag.Bytes, BehindCommits: lag.Commits,
 		Rederiving: lag.Again, Lagging: lag.Age > selfcheck.LagWarning,
 	}
-	for _, err := range []error{s.intent.Store().Trouble(), s.history.Trouble(), s.series.Trouble()} {
+	for _, err := range []error{s.intent.Store().Trouble(), s.history.Trouble(), s.series.Trouble(), s.texts.Trouble()} {
 		if err != nil {
 			out.Warnings = append(out.Warnings, model.OneLine(err))
 		}

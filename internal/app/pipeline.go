@@ -30,6 +30,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/attempt"
 	"github.com/muster-fleet/muster/internal/store/series"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
+	"github.com/muster-fleet/muster/internal/store/textlog"
 )
 
 // pipeline has the components that process a journal commit: journal, in-memory event state, snapshots and dispatcher.
@@ -43,7 +44,8 @@ type pipeline struct {
 	view       *event.View
 	metrics    *metric.View
 	compliance *compliance.View
-	series     series.Store // numeric values of items
+	series     series.Store   // numeric values of items
+	texts      *textlog.Store // text and log values of items
 	snapshots  *snapshot.Store
 	replays    *rederive.Source
 	streams    *follow.Set // handlers that get every result
@@ -195,7 +197,10 @@ func (s *Server) openView(ctx context.Context) (err error) {
 		return err
 	}
 	s.series = values.Store
-	s.metrics = metric.New(s.view.Shard, metric.Options{Definitions: s.directory.Definition, Registerer: s.registry, Series: values})
+	if err := openTexts(ctx, s); err != nil {
+		return err
+	}
+	s.metrics = metric.New(s.view.Shard, metric.Options{Definitions: s.directory.Definition, Registerer: s.registry, Series: values, Texts: s.texts})
 	s.compliance = compliance.New(s.view.Shard, s.runs)
 	s.recorder.Applied = s.view.WaitApplied
 	s.replays = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workerCount(), AddReducers: func(to *shard.Shard) {
@@ -223,6 +228,7 @@ func (s *Server) openView(ctx context.Context) (err error) {
 			s.log.Error("the history of compliance lacks the last runs; the next start adds them", "err", err)
 		}
 	})
+	running.Go(func() { s.texts.Run(life) }) // likewise
 	began := time.Now()
 	from, restored, err := s.snapshots.Restore(workerCount(), s.view.Restore)
 	if err != nil {
@@ -302,6 +308,20 @@ func openSeries(s *Server) (o metric.SeriesOptions, err error) {
 	return o, nil
 }
 
+// openTexts opens the store of text and log values. It closes after the event view, whose workers append to it.
+func openTexts(ctx context.Context, s *Server) (err error) {
+	s.texts, err = textlog.Open(ctx, datadir.TextDB(s.cfg), textlog.Options{
+		Retention: time.Duration(s.cfg.TextRetention), Budget: int64(s.cfg.TextBudget), KeepFree: max(int64(s.cfg.JournalReserve), leastFree),
+		Free: func() (int64, error) { return disk.OS{}.Free(s.cfg.Data) }, Now: s.now, Logger: s.log, Registry: s.registry,
+	})
+	if err != nil {
+		return err
+	}
+	s.onClose(s.texts.Close)
+	s.files.addDatabase(datadir.TextDB(s.cfg))
+	return nil
+}
+
 // usedDefinitions returns the ids of the compiled definitions (checks, Templates, directives) that event states,
 // items or policy results still refer to.
 func (p *pipeline) usedDefinitions() map[model.DefinitionID]bool {
@@ -315,7 +335,7 @@ func (p *pipeline) usedDefinitions() map[model.DefinitionID]bool {
 // consumer needs any more. At a planned stop it saves all partitions, so that the next start replays little.
 func (s *Server) runSnapshots(ctx context.Context) error {
 	cycle := &snapshot.Cycle{
-		Store: s.snapshots, View: s.replays, Gates: []snapshot.Gate{{Reducer: "events", Wait: s.waitRecorded}, {Reducer: "metrics", Wait: s.syncSeries}, {Reducer: "compliance", Wait: s.flushCompliance}}, Period: time.Duration(s.cfg.SnapshotCycle), Times: s.journal.Times, Logger: s.log, Queues: s.queues,
+		Store: s.snapshots, View: s.replays, Gates: []snapshot.Gate{{Reducer: "events", Wait: s.waitRecorded}, {Reducer: "metrics", Wait: s.syncValues}, {Reducer: "compliance", Wait: s.flushCompliance}}, Period: time.Duration(s.cfg.SnapshotCycle), Times: s.journal.Times, Logger: s.log, Queues: s.queues,
 		Pressure: func() float64 { st := s.journal.Stats(); return st.Pressure() },
 		Saved: func() {
 			if lowest, ok := s.consumers.Floor(); ok {
@@ -353,9 +373,15 @@ func (p *pipeline) waitRecorded(ctx context.Context, _ model.Partition, at journ
 	return err
 }
 
-// syncSeries syncs the files of the series store that a new snapshot names.
-func (p *pipeline) syncSeries(_ context.Context, partition model.Partition, _ journal.Position) error {
-	return p.series.Sync(partition)
+// syncValues makes the values of items up to a new snapshot durable: files of the series store, and the rows of texts.
+func (p *pipeline) syncValues(ctx context.Context, partition model.Partition, at journal.Position) error {
+	if err := p.series.Sync(partition); err != nil {
+		return err
+	}
+	if err := p.view.WaitApplied(ctx, at); err != nil {
+		return err
+	}
+	return p.texts.Flush(ctx, partition)
 }
 
 // flushCompliance writes the history of directive runs up to the position of a new snapshot.

@@ -60,6 +60,8 @@ type Server struct {
 	SeriesBudget        model.Size     `name:"series-budget" default:"32GiB" doc:"Maximum size of the blocks with numbers of items; the oldest block makes room for new ones before its retention ends. 0B: unlimited."`
 	SeriesRetention     model.Duration `name:"series-retention" default:"31d" doc:"Retention of numbers of items."`
 	TrendRetention      model.Duration `name:"trend-retention" default:"400d" doc:"Retention of hourly trends (average, count, maximum, minimum), which the server keeps of numbers that it deletes. 0s: it keeps none."`
+	TextBudget          model.Size     `name:"text-budget" default:"8GiB" doc:"Maximum size of the text and log values of items, compressed; the oldest ones of the nodes that have the most make room for new ones before their retention ends. 0B: unlimited. text.db does not grow while its disk has less free space than journal-reserve (at least 64MiB)."`
+	TextRetention       model.Duration `name:"text-retention" default:"31d" doc:"Retention of text and log values of items. 0s: unlimited."`
 	SeriesRange         model.Duration `name:"series-range" default:"2h" doc:"Time whose numbers are in memory and in files of the head before they become a block. Shorter ranges make smaller blocks, and the same values take more space."`
 
 	KeepaliveInterval model.Duration `name:"keepalive-interval" default:"20s" doc:"Interval of keepalives of an idle agent."`
@@ -122,7 +124,7 @@ func (s *Server) validate() []error {
 	wrong(s.JournalBudget < 64<<20, "journal-budget (%s) must be at least 64MiB", s.JournalBudget)
 	wrong(s.HistoryBudget < 64<<20, "history-budget (%s) must be at least 64MiB", s.HistoryBudget)
 	wrong(s.JournalReserve >= s.JournalBudget, "journal-reserve (%s) must be smaller than journal-budget (%s)", s.JournalReserve, s.JournalBudget)
-	for name, d := range map[string]model.Duration{"history-retention": s.HistoryRetention, "compliance-retention": s.ComplianceRetention, "audit-retention": s.AuditRetention} {
+	for name, d := range map[string]model.Duration{"history-retention": s.HistoryRetention, "compliance-retention": s.ComplianceRetention, "text-retention": s.TextRetention, "audit-retention": s.AuditRetention} {
 		wrong(d < model.Duration(24*time.Hour) && (d != 0 || name == "history-retention"), "%s (%s) must be at least 1d", name, d)
 	}
 	wrong(s.MaxFrame < 64<<10, "max-frame (%s) must be at least 64KiB", s.MaxFrame)

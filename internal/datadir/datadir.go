@@ -163,6 +163,9 @@ func ComplianceDB(cfg *config.Server) string {
 	return filepath.Join(cfg.Data, "compliance.db")
 }
 
+// TextDB returns the path of the file with the text and log values of items.
+func TextDB(cfg *config.Server) string { return filepath.Join(cfg.Data, "text.db") }
+
 // JournalOptions returns the options with which the server, and the commands that repair its journal, open the journal.
 func JournalOptions(cfg *config.Server) journal.Options {
 	return journal.Options{

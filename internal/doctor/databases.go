@@ -12,7 +12,7 @@ import (
 
 // examineDatabases checks the pages of the SQLite files in the data folder for damage, also while the server runs.
 func examineDatabases(ctx context.Context, p Target) (out []Finding) {
-	for _, name := range []string{"intent.db", "history.db", "compliance.db"} {
+	for _, name := range []string{"intent.db", "history.db", "compliance.db", "text.db"} {
 		path := filepath.Join(p.Data, name)
 		if _, err := os.Stat(path); err != nil {
 			continue

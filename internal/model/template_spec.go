@@ -56,6 +56,8 @@ type Item struct {
 	Steps []Step `json:"steps,omitempty"`
 	// Labels of its series. They have no effect yet: only the last value of an item is kept.
 	Tags map[string]string `json:"tags,omitempty"`
+	// The server keeps only its last value. Triggers and the items that are made of it get each value.
+	NoHistory bool `json:"noHistory,omitempty"`
 	// It is not collected while this is true.
 	Disabled bool `json:"disabled,omitempty"`
 }

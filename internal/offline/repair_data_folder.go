@@ -25,6 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
+	"github.com/muster-fleet/muster/internal/store/textlog"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -34,7 +35,7 @@ func RepairCommand() *cobra.Command {
 		Use:   "repair --data DIR",
 		Short: "Repair the files of a stopped server, and print the losses",
 		Long: `Repair the files of a stopped server, so that it starts again, and print the losses: journal, snapshots,
-intent.db, history.db, compliance.db and pki. Undamaged parts stay unchanged. Copy the folder first.
+intent.db, history.db, compliance.db, text.db and pki. Undamaged parts stay unchanged. Copy the folder first.
 
 The command also accepts files that are older than the others or not of this folder, which the server refuses.
 Ids that were used are not given again. Messages that an older history may have lost are not
@@ -92,10 +93,11 @@ func repairData(ctx context.Context, cfg *config.Server, out io.Writer) error {
 	resources, err := intentdb.Repair(ctx, datadir.IntentDB(cfg))
 	changes, err2 := history.Repair(ctx, datadir.HistoryDB(cfg))
 	runs, err3 := compliancelog.Repair(ctx, datadir.ComplianceDB(cfg))
-	for _, l := range slices.Concat(resources, changes, runs) {
+	texts, err4 := textlog.Repair(ctx, datadir.TextDB(cfg))
+	for _, l := range slices.Concat(resources, changes, runs, texts) {
 		say("%s", l)
 	}
-	if err := errors.Join(err, err2, err3); err != nil {
+	if err := errors.Join(err, err2, err3, err4); err != nil {
 		return err
 	}
 	o, err := recordedPositions(ctx, cfg)

@@ -772,6 +772,7 @@ func appendItem(dst []byte, x *model.Item) []byte {
 	dst = appendBool(dst, 9, x.Trapper)
 	dst = appendString(dst, 10, x.NotCollected)
 	dst = appendBool(dst, 11, x.Disabled)
+	dst = appendBool(dst, 12, x.NoHistory)
 	return dst
 }
 
@@ -801,6 +802,8 @@ func readItem(f *fields, x *model.Item) {
 			x.NotCollected = f.string("not_collected", 255)
 		case 11:
 			x.Disabled = f.bool("disabled")
+		case 12:
+			x.NoHistory = f.bool("no_history")
 		}
 	}
 }

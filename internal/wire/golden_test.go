@@ -57,7 +57,7 @@ func templateDefinition() *model.Definition {
 		Items: []model.Item{
 			{Key: "net.if.in[eth0]", Type: "unsigned", Interval: model.Duration(10 * time.Second), Unit: "bps", Tags: map[string]string{"if": "eth0"},
 				Steps: []model.Step{{Name: "changePerSecond"}, {Name: "multiplier", Parameters: []string{"8"}, OnFail: &model.OnFail{Value: &zero}}}},
-			{Key: "system.cpu.load", Interval: model.Duration(time.Minute), ValueMap: "load"},
+			{Key: "system.cpu.load", Interval: model.Duration(time.Minute), ValueMap: "load", NoHistory: true},
 			{Key: "temperature", NotCollected: "IPMI"}, {Key: "temperature.sent", Trapper: true},
 			{Key: "traffic", Type: "float", From: "net.if.in[eth0]", Steps: []model.Step{{Name: "jsonPath", Parameters: []string{"$.x"}, OnFail: &model.OnFail{Error: "no x"}}}},
 		},

@@ -61,6 +61,9 @@ func (im *importer) newItem(t *template, e *entity, what string) (of model.Item,
 		return of, false
 	}
 	of.Type = valueType
+	if history := e.text("history"); history != "" && strings.Trim(history, "0smhdw") == "" {
+		of.NoHistory = true
+	}
 	if m := e.child("valuemap"); m != nil {
 		of.ValueMap = shorten(m.text("name"), model.MaxName)
 		if !slices.ContainsFunc(t.spec.ValueMaps, func(one model.ValueMap) bool { return one.Name == of.ValueMap }) {

@@ -36,12 +36,15 @@ type metricApplier struct {
 	columns wire.ColumnReader
 	parsed  prep.Parsed
 	samples sampleApplier
+	texts   textApplier
 }
 
 // EnterPartition selects the partition of the entries that follow.
 func (w *metricApplier) EnterPartition(p *shard.Partition) {
+	w.leaveTexts()
 	w.p, w.verdicts, w.sender = &w.view.partitions[p.ID], 0, shard.NoNode
 	w.noteStored()
+	w.enterTexts()
 }
 
 // Signal applies the measured values in a value block of an agent
@@ -181,7 +184,7 @@ func (w *metricApplier) applyOutcome(n uint32, u *unitState, position int, at in
 	if at >= s.at {
 		s.at, s.value = at, value
 	}
-	w.keepSample(n, u, position, at, value)
+	w.keepValue(n, u, position, at, value)
 	for _, i := range of.triggers {
 		w.judge(n, u, i, position, item.Sample{At: at, Value: value})
 	}
@@ -410,8 +413,11 @@ func (w *metricApplier) Expire(ids []uint32) {
 	}
 }
 
-// EndCommit wakes Run if the commit has new verdicts.
+// EndCommit hands texts to their store, and wakes Run if the commit has new verdicts. It waits while too many texts wait for the disk.
 func (w *metricApplier) EndCommit() {
+	if w.leaveTexts(); w.view.opts.Texts != nil {
+		w.view.opts.Texts.AwaitCapacity()
+	}
 	if w.made {
 		w.made = false
 		w.view.wakeRun()

@@ -35,9 +35,9 @@ func (w *metricApplier) seriesLabels() labels.Labels {
 	return series.Labels(w.name.unit.Items[w.name.position].Key, node, namespace, w.name.unit.Name)
 }
 
-// keepSample appends a value to the series store. Values of a commit that the store has already are left out; so is text.
+// keepSample appends a number to the series store. Values of a commit that the store has already are left out.
 func (w *metricApplier) keepSample(n uint32, u *unitState, position int, at int64, value item.Value) {
-	if w.view.opts.Series.Store == nil || w.stored || value.Kind() == item.TextValue {
+	if w.view.opts.Series.Store == nil || w.stored {
 		return
 	}
 	f := value.Float()

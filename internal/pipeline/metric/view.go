@@ -9,6 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/store/textlog"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -17,6 +18,7 @@ type Options struct {
 	Definitions func(model.DefinitionID) *model.Definition // returns a definition by its id; nil: unknown
 	Registerer  prometheus.Registerer                      // nil: no metrics
 	Series      SeriesOptions
+	Texts       *textlog.Store // nil: texts are not stored
 }
 
 // View computes the state of all items and triggers from the journal. Any goroutine may call its methods.

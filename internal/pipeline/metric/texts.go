@@ -1,0 +1,41 @@
+package metric
+
+import (
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/store/textlog"
+)
+
+// textApplier has the texts of one commit in one partition.
+type textApplier struct {
+	rows   []textlog.Row
+	stored bool // the store has those of the commit
+}
+
+// enterTexts prepares the texts of a commit in the partition. A replay leaves out those that the store has.
+func (w *metricApplier) enterTexts() {
+	if store := w.view.opts.Texts; store != nil {
+		last := store.Position(w.p.ID)
+		w.texts.stored = last.Log == w.Position.Log && last.Number >= w.Position.Number
+	}
+}
+
+// keepValue stores a value of an item: a number in the series store, a text with the texts of the commit.
+func (w *metricApplier) keepValue(n uint32, u *unitState, position int, at int64, value item.Value) {
+	of := &u.Items[position]
+	switch {
+	case of.NoHistory:
+	case value.Kind() != item.TextValue:
+		w.keepSample(n, u, position, at, value)
+	case w.view.opts.Texts != nil && !w.texts.stored:
+		w.texts.rows = append(w.texts.rows, textlog.Row{Node: w.p.Node(n).ID, Unit: u.Unit, Key: of.Key, At: at, Text: value.String()})
+	}
+}
+
+// leaveTexts hands the texts of a commit in the partition to the store, all at once: the store never has a part of them.
+func (w *metricApplier) leaveTexts() {
+	if len(w.texts.rows) > 0 {
+		w.view.opts.Texts.Append(w.p.ID, w.Position, w.texts.rows)
+		clear(w.texts.rows)
+		w.texts.rows = w.texts.rows[:0]
+	}
+}
