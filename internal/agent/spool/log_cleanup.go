@@ -189,6 +189,7 @@ func (s *Spool) evictSignal(p laneNumber, why lossReason) {
 	if it := s.lanes[p.lane].entryOf(p.number); it.lossReason == notLost {
 		s.bytes -= it.budgetBytes()
 		s.stats.Evicted++
+		delete(s.streamState.positions.unsynced, p)
 		s.lanes[p.lane].markLost(p.number, why)
 	}
 }

@@ -17,6 +17,9 @@ const (
 	recordSignal = 1 // epoch, lane, number, then the signal
 	recordGone   = 2 // epoch, lane, number, reason, then kind, definition and signals lost of each consecutive number
 	recordState  = 3 // epoch, stream, boot, boot id, first, next and unsent of both lanes
+	// As recordSignal, with a position before the body.
+	recordPositioned = 4
+	recordPositions  = 5 // epoch, then positions
 )
 
 // spooledSignal is a result or other signal with the boot time and wall-clock time of its arrival in the spool
@@ -24,6 +27,8 @@ type spooledSignal struct {
 	signal wire.Signal
 	boot   uint64 // number of the boot whose clock AtMs is
 	wallMs int64  // wall clock at AtMs
+	// position behind its values; change 0: none
+	position storedPosition
 }
 
 // appendRecord encodes the header of a log record: its kind and numbers.
@@ -37,8 +42,15 @@ func appendRecord(dst []byte, kind byte, numbers ...uint64) []byte {
 
 // appendSignalRecord encodes the log record of a signal with its lane (live or backlog), sequence number and times
 func appendSignalRecord(dst []byte, epoch uint64, l wire.Lane, number uint64, h *spooledSignal) []byte {
-	dst = appendRecord(dst, recordSignal, epoch, uint64(l), number, h.boot, h.signal.AtMs, uint64(h.wallMs),
+	kind := byte(recordSignal)
+	if h.position.change != 0 {
+		kind = recordPositioned
+	}
+	dst = appendRecord(dst, kind, epoch, uint64(l), number, h.boot, h.signal.AtMs, uint64(h.wallMs),
 		uint64(h.signal.Kind), uint64(h.signal.Definition), uint64(h.signal.Node))
+	if kind == recordPositioned {
+		dst = h.position.append(dst)
+	}
 	return append(dst, h.signal.Body...)
 }
 
@@ -65,6 +77,8 @@ type streamState struct {
 	// unsent is the first number that was not sent; zero: unknown, because there was a session since the
 	// spool was opened.
 	unsent [lanes]uint64
+	// positions of collectors, in records of their own
+	positions positionSet
 }
 
 // append encodes the stream state as a log record.
@@ -84,6 +98,7 @@ type logRecord struct {
 	reason      lossReason
 	lostEntries []indexEntry // kind, definition and size
 	state       streamState
+	positions   []storedPosition
 }
 
 var errRecord = errors.New("spool record is malformed")
@@ -107,13 +122,17 @@ func (r *logRecord) decode(data []byte) error {
 	}
 	r.epoch = next()
 	switch r.kind {
-	case recordSignal:
+	case recordSignal, recordPositioned:
 		lane := next()
 		r.number, r.signal.boot = next(), next()
 		s := &r.signal.signal
 		s.AtMs, r.signal.wallMs = next(), int64(next())
 		s.Kind, s.Definition, s.Node = wire.SignalKind(next()), model.DefinitionID(next()), model.NodeID(next())
-		s.Body = rest
+		if r.kind == recordPositioned && ok {
+			r.signal.position, rest, ok = decodePosition(rest)
+			r.positions = append(r.positions, r.signal.position)
+		}
+		r.kind, s.Body = recordSignal, rest
 		r.lane, ok = wire.Lane(lane), ok && lane < lanes
 	case recordGone:
 		lane := next()
@@ -122,6 +141,12 @@ func (r *logRecord) decode(data []byte) error {
 			r.lostEntries = append(r.lostEntries, indexEntry{kind: wire.SignalKind(next()), definition: model.DefinitionID(next()), size: uint32(next())})
 		}
 		r.lane, ok = wire.Lane(lane), ok && lane < lanes && r.reason > notLost && r.reason < reasons
+	case recordPositions:
+		for ok && len(rest) > 0 {
+			var of storedPosition
+			of, rest, ok = decodePosition(rest)
+			r.positions = append(r.positions, of)
+		}
 	case recordState:
 		st := &r.state
 		st.epoch, st.stream, st.boot = r.epoch, wire.StreamID(next()), next()
@@ -150,7 +175,7 @@ type recoveredNumber struct {
 // between are lost.
 func (s *Spool) recoverIndex() error {
 	var list [lanes][]recoveredNumber
-	malformed := 0
+	malformed, positions := 0, positionSet{}
 	tail := s.log.Tail()
 	tail.Number--
 	err := s.log.Read(context.Background(), tail, func(c journal.Commit) error {
@@ -159,6 +184,9 @@ func (s *Spool) recoverIndex() error {
 			if r.decode(data) != nil {
 				malformed++ // of a newer version: its number becomes a gap
 				return nil
+			}
+			for _, of := range r.positions {
+				positions.add(of)
 			}
 			switch r.kind {
 			case recordSignal:
@@ -183,6 +211,7 @@ func (s *Spool) recoverIndex() error {
 	if err != nil {
 		return err
 	}
+	s.streamState.positions = positions
 	if malformed > 0 {
 		s.opts.Logger.Warn("the spool has records that this version cannot read", "records", malformed)
 	}

@@ -99,6 +99,8 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 		}
 	}
 	var fresh [lanes]lane
+	positions := &s.streamState.positions
+	positions.unsynced = nil // its signals follow, under their new numbers
 	for l := range old {
 		ln := &old[l]
 		s.bytes -= ln.dropThrough(min(at[l], ln.sent)) // above it the numbers mean other signals
@@ -113,7 +115,10 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 			if it.lossReason == notLost {
 				var r logRecord
 				if old := s.loadRecord(laneNumber{wire.Lane(l), n}); old != nil && r.decode(old) == nil {
-					data = appendSignalRecord(nil, epoch+1, wire.Lane(l), fresh[l].nextNumber(), &r.signal)
+					number := fresh[l].nextNumber()
+					if data = appendSignalRecord(nil, epoch+1, wire.Lane(l), number, &r.signal); r.signal.position.change != 0 {
+						positions.setUnsynced(laneNumber{wire.Lane(l), number})
+					}
 				}
 			}
 			switch {
@@ -131,7 +136,9 @@ func (s *Spool) renumber(at [lanes]uint64) error {
 	s.streamState.epoch, s.streamState.stream, s.unlimitedMemory = epoch+1, stream, true
 	s.storeEntries()
 	s.logLosses(true)
-	s.saveState()
+	if positions.newEpoch = true; !s.saveState() {
+		s.storeDelayed = true // the state follows the entries
+	}
 	s.evictExcess()
 	return nil
 }
@@ -159,7 +166,7 @@ func (s *Spool) Next(b *wire.Batch, maxBytes, maxSignals int) (bool, error) {
 		return false, nil
 	}
 	for l := range s.lanes {
-		if ln := &s.lanes[l]; ln.cursor < ln.nextNumber() {
+		if ln := &s.lanes[l]; ln.cursor < ln.nextNumber() && !s.streamState.positions.awaitsDisk(laneNumber{wire.Lane(l), ln.cursor}, s.log) {
 			s.fillBatch(b, wire.Lane(l), maxBytes, max(1, min(maxSignals, wire.MaxSignals)))
 			return true, nil
 		}
@@ -181,6 +188,9 @@ func (s *Spool) fillBatch(b *wire.Batch, l wire.Lane, maxBytes, maxSignals int) 
 	size := 0
 	number := ln.cursor
 	for ; number < ln.nextNumber() && len(b.Signals) < maxSignals && ln.entryOf(number).lossReason == notLost; number++ {
+		if s.streamState.positions.awaitsDisk(laneNumber{l, number}, s.log) {
+			break
+		}
 		var r logRecord
 		data := s.loadRecord(laneNumber{l, number})
 		if data == nil || r.decode(data) != nil {

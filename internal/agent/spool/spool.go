@@ -185,12 +185,16 @@ func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 	if s.closed {
 		return journal.ErrClosed
 	}
-	l := wire.Backlog
-	if s.hasSession || elapsedMs(s.opts.Clock.BootMs(), s.offlineSince) < liveGrace.Milliseconds() {
-		l = wire.Live
-	}
-	s.addSignal(l, signal, urgent)
+	s.addSignal(s.newestLane(), signal, nil, urgent)
 	return nil
+}
+
+// newestLane returns the lane of a new signal.
+func (s *Spool) newestLane() wire.Lane {
+	if s.hasSession || elapsedMs(s.opts.Clock.BootMs(), s.offlineSince) < liveGrace.Milliseconds() {
+		return wire.Live
+	}
+	return wire.Backlog
 }
 
 // Keepalive appends a keepalive message if a session is open; without a session it does nothing
@@ -201,16 +205,20 @@ func (s *Spool) Keepalive() error {
 		return journal.ErrClosed
 	}
 	if s.hasSession {
-		s.addSignal(wire.Live, &wire.Signal{Kind: wire.SignalKeepalive, AtMs: s.opts.Clock.BootMs()}, false)
+		s.addSignal(wire.Live, &wire.Signal{Kind: wire.SignalKeepalive, AtMs: s.opts.Clock.BootMs()}, nil, false)
 	}
 	return nil
 }
 
-// addSignal appends a signal to a lane (live or backlog) under the next sequence number
-func (s *Spool) addSignal(l wire.Lane, signal *wire.Signal, urgent bool) {
+// addSignal appends a signal to a lane (live or backlog) under the next sequence number, with the position behind its values; nil: none.
+func (s *Spool) addSignal(l wire.Lane, signal *wire.Signal, at *Position, urgent bool) {
 	now, boot := s.opts.Clock.WallMs(), s.opts.Clock.BootMs()
 	h := spooledSignal{signal: *signal, boot: s.streamState.boot, wallMs: now - elapsedMs(boot, signal.AtMs)}
 	number := s.lanes[l].nextNumber()
+	if at != nil {
+		h.position = s.streamState.positions.next(at)
+		s.streamState.positions.setUnsynced(laneNumber{l, number})
+	}
 	data := appendSignalRecord(nil, s.streamState.epoch, l, number, &h)
 	s.lanes[l].addNumber(indexEntry{
 		at: wholeSeconds(s.nowMs() - elapsedMs(boot, signal.AtMs)), definition: signal.Definition, kind: signal.Kind, size: uint32(len(data)), urgent: urgent,
@@ -236,7 +244,11 @@ func wholeSeconds(ms int64) uint32 { return uint32(max(0, ms/1000)) }
 // storeEntries writes the results that are only in memory to the log, oldest first, until the log's queue is full.
 func (s *Spool) storeEntries() {
 	s.storeDelayed = false
-	defer func() { s.unlimitedMemory = s.unlimitedMemory && s.storeDelayed }()
+	defer func() {
+		if s.unlimitedMemory = s.unlimitedMemory && s.storeDelayed; s.streamState.positions.newEpoch && !s.storeDelayed {
+			s.storeDelayed = !s.saveState() // the state that names the new stream comes last
+		}
+	}()
 	for l := range s.lanes {
 		ln := &s.lanes[l]
 		from := len(ln.recent)
@@ -295,13 +307,19 @@ func (h *logWaiter) Committed(token uint64, at journal.Position, err error) {
 	}
 	if token&tokenState != 0 {
 		s.stateAt = at.Number
+		if positions := &s.streamState.positions; positions.newEpoch && token>>tokenEpoch&0x3f == s.streamState.epoch&0x3f {
+			positions.noteEpoch(s.notify)
+		}
 		return
 	}
 	l, number := token>>tokenLane&1, token&tokenNumber
 	ln := &s.lanes[l]
-	if token == s.tokenOf(laneNumber{wire.Lane(l), number}) && ln.containsNumber(number) {
-		if it := ln.entryOf(number); it.lossReason == notLost {
-			it.commit = at.Number
+	if p := (laneNumber{wire.Lane(l), number}); token == s.tokenOf(p) {
+		s.streamState.positions.noteSynced(p, s.notify)
+		if ln.containsNumber(number) {
+			if it := ln.entryOf(number); it.lossReason == notLost {
+				it.commit = at.Number
+			}
 		}
 	}
 	if s.storeDelayed {
@@ -309,12 +327,17 @@ func (h *logWaiter) Committed(token uint64, at journal.Position, err error) {
 	}
 }
 
-// saveState writes the stream id and its first and next sequence numbers to the log
-func (s *Spool) saveState() {
+// saveState writes the positions, the stream id and its first and next sequence numbers to the log. It returns false while the log's queue is full.
+func (s *Spool) saveState() (queued bool) {
 	for l := range s.lanes {
 		s.streamState.first[l], s.streamState.next[l] = s.lanes[l].firstUnacknowledged, s.lanes[l].nextNumber()
 	}
-	_ = s.writeRecord(s.streamState.append(nil), tokenState)
+	s.scratch = s.scratch[:0]
+	if len(s.streamState.positions.byName) > 0 { // in one commit with the state: a cut below that deletes older records of positions
+		s.scratch = append(s.scratch, journal.Entry{Data: s.streamState.positions.record(s.streamState.epoch)})
+	}
+	s.scratch = append(s.scratch, journal.Entry{Data: s.streamState.append(nil), Token: tokenState | s.streamState.epoch&0x3f<<tokenEpoch, Waiter: s.logWaiter})
+	return s.log.Append(s.endedContext, s.scratch...) == nil
 }
 
 // Offline records that the session with the server has ended, so that new results belong to the backlog.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"strings"
 	"sync"
 	"syscall"
@@ -661,6 +662,9 @@ func FuzzRecord(f *testing.F) {
 	f.Add(appendLossRecord(nil, 1, wire.Backlog, 9, []indexEntry{{definition: 4, lossReason: tooOld, size: 3}, {definition: 5, lossReason: tooOld}}))
 	beside := wire.ResultSignal(wire.Signal{Definition: 3, AtMs: 5}, wire.Result{Output: []byte("output"), Extra: wire.AppendExtra(nil, &wire.Extra{Hooks: []model.HookResult{{Name: "top"}}})})
 	f.Add(appendSignalRecord(nil, 1, wire.Live, 8, &spooledSignal{signal: beside, boot: 2, wallMs: 1}))
+	at := storedPosition{3, "log", []byte("42")}
+	f.Add(appendSignalRecord(nil, 1, wire.Live, 9, &spooledSignal{signal: beside, boot: 2, wallMs: 1, position: at}))
+	f.Add((&positionSet{byName: map[string]storedPosition{"log": at, "other": {change: 4, name: "other"}}}).record(1))
 	f.Add((&streamState{epoch: 1, stream: 99, boot: 1, bootID: "boot", first: [2]uint64{1, 2}, next: [2]uint64{3, 4}, unsent: [2]uint64{3, 0}}).append(nil))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var r, again logRecord
@@ -673,6 +677,11 @@ func FuzzRecord(f *testing.F) {
 			encoded = appendSignalRecord(nil, r.epoch, r.lane, r.number, &r.signal)
 		case recordState:
 			encoded = r.state.append(nil)
+		case recordPositions:
+			encoded = appendRecord(nil, recordPositions, r.epoch)
+			for _, of := range r.positions {
+				encoded = of.append(encoded)
+			}
 		default:
 			if len(r.lostEntries) == 0 {
 				return
@@ -681,7 +690,7 @@ func FuzzRecord(f *testing.F) {
 			encoded = appendLossRecord(nil, r.epoch, r.lane, r.number, r.lostEntries)
 		}
 		testenv.NoError(t, again.decode(encoded))
-		if again.number != r.number || again.lane != r.lane || again.reason != r.reason || again.state != r.state ||
+		if again.number != r.number || again.lane != r.lane || again.reason != r.reason || !reflect.DeepEqual(again.state, r.state) || !reflect.DeepEqual(again.positions, r.positions) ||
 			!bytes.Equal(again.signal.signal.Body, r.signal.signal.Body) || len(again.lostEntries) != len(r.lostEntries) {
 			t.Fatalf("%+v\n%+v", r, again)
 		}

@@ -1,0 +1,159 @@
+package spool
+
+import (
+	"cmp"
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/pause"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Position is the place up to which a collector has read its source, such as a log file. The spool stores it in the record of the
+// signal with the values before it, so that a restart repeats none and leaves none out.
+type Position struct {
+	Name  string // of the source
+	Value []byte
+}
+
+// storedPosition is the value of a Position with the number of its change; the highest number is the newest value.
+type storedPosition struct {
+	change uint64
+	name   string
+	value  []byte
+}
+
+// positionSet has the newest positions.
+type positionSet struct {
+	change   uint64 // number of the newest change
+	byName   map[string]storedPosition
+	unsynced map[laneNumber]bool // signals with positions that must not be sent yet; false: their records are on disk, their epoch is not
+	newEpoch bool                // the state of the present epoch is not yet on disk
+}
+
+// setUnsynced records that a signal with a position is not yet on disk.
+func (p *positionSet) setUnsynced(of laneNumber) {
+	if p.unsynced == nil {
+		p.unsynced = map[laneNumber]bool{}
+	}
+	p.unsynced[of] = true
+}
+
+// add adds a position that was read from the log, unless a newer one is known.
+func (p *positionSet) add(of storedPosition) {
+	if p.byName == nil {
+		p.byName = map[string]storedPosition{}
+	}
+	if p.change = max(p.change, of.change); p.byName[of.name].change < of.change {
+		p.byName[of.name] = of
+	}
+}
+
+// next numbers a new position and adds it.
+func (p *positionSet) next(at *Position) storedPosition {
+	of := storedPosition{p.change + 1, at.Name, slices.Clone(at.Value)}
+	p.add(of)
+	return of
+}
+
+// append encodes a position.
+func (of *storedPosition) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, of.change)
+	dst = append(binary.AppendUvarint(dst, uint64(len(of.name))), of.name...)
+	return append(binary.AppendUvarint(dst, uint64(len(of.value))), of.value...)
+}
+
+// decodePosition decodes a position at the begin of data.
+func decodePosition(data []byte) (of storedPosition, rest []byte, ok bool) {
+	text := func() []byte {
+		size, n := binary.Uvarint(data)
+		if n <= 0 || size > uint64(len(data)-n) {
+			ok = false
+			return nil
+		}
+		text := data[n : n+int(size)]
+		data = data[n+int(size):]
+		return text
+	}
+	change, n := binary.Uvarint(data)
+	if n <= 0 || change == 0 {
+		return of, nil, false
+	}
+	data, ok = data[n:], true
+	of = storedPosition{change, string(text()), slices.Clone(text())}
+	return of, data, ok
+}
+
+// record encodes all positions as a record of the log.
+func (p *positionSet) record(epoch uint64) []byte {
+	data := appendRecord(nil, recordPositions, epoch)
+	for _, of := range slices.SortedFunc(maps.Values(p.byName), func(a, b storedPosition) int { return cmp.Compare(a.change, b.change) }) {
+		data = of.append(data)
+	}
+	return data
+}
+
+// AppendWith adds a signal to the spool, as Append does, with the position behind its values. The spool sends the signal when both are
+// on disk, or while the disk refuses.
+func (s *Spool) AppendWith(signal *wire.Signal, at *Position) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return journal.ErrClosed
+	}
+	s.addSignal(s.newestLane(), signal, at, false)
+	return nil
+}
+
+// SetPosition stores a position without a signal. A crash within the next second may lose it.
+func (s *Spool) SetPosition(at *Position) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return
+	}
+	of := s.streamState.positions.next(at)
+	_ = s.writeRecord(of.append(appendRecord(nil, recordPositions, s.streamState.epoch)), 0)
+	s.maintainLog()
+}
+
+// Position returns the value of a position; nil: there is none.
+func (s *Spool) Position(name string) []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.streamState.positions.byName[name].value
+}
+
+// KeepPositions removes the positions that keep does not want.
+func (s *Spool) KeepPositions(keep func(name string) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.streamState.positions.byName, func(name string, _ storedPosition) bool { return !keep(name) })
+}
+
+// awaitsDisk reports whether a signal must not be sent yet, because its position, or the stream of its number, is not on disk: after a crash
+// its values would be read and sent again. It does not wait for a disk that refuses.
+func (p *positionSet) awaitsDisk(of laneNumber, log *journal.Log) bool {
+	_, awaits := p.unsynced[of]
+	return awaits && log.Stats().Blocked == nil
+}
+
+// noteSynced records that a signal is on disk, and wakes the session if that waits for it.
+func (p *positionSet) noteSynced(of laneNumber, notify chan struct{}) {
+	switch _, awaits := p.unsynced[of]; {
+	case awaits && p.newEpoch:
+		p.unsynced[of] = false
+	case awaits:
+		delete(p.unsynced, of)
+		pause.Wake(notify)
+	}
+}
+
+// noteEpoch records that the state of the present epoch is on disk.
+func (p *positionSet) noteEpoch(notify chan struct{}) {
+	p.newEpoch = false
+	maps.DeleteFunc(p.unsynced, func(_ laneNumber, recordAwaited bool) bool { return !recordAwaited })
+	pause.Wake(notify)
+}
