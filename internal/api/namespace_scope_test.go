@@ -123,6 +123,7 @@ func fillHiddenNamespace(t *testing.T, r *apitest.Server) {
 		r.RecordResult("quiet", "hush2", check, model.OK, "fine "+marker)
 	}
 	r.RecordValue("quiet", "hush1", marker, 1)
+	r.RecordText("quiet", "hush1", marker, marker)
 	id, _ := r.Directory.NodeByName("quiet", "hush1")
 	check, _ := r.Directory.CheckByName("quiet", "hush-disk")
 	p := history.Problem{Namespace: "quiet", Node: "hush1", SourceName: "hush-disk", Problem: model.Problem{

@@ -25,6 +25,7 @@ type getFlags struct {
 	directive, policy          string
 	problem, open              bool
 	at                         string
+	match, contains            string
 	period                     timeRange
 	version                    string
 	spooling, disconnected     bool
@@ -39,14 +40,16 @@ func (g *getFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&g.watch, "watch", "w", false, "events, problems, nodes: continue with each change (events with -o wide: also of output); with -o json or name only changes, one per line")
 	flags.IntVar(&g.limit, "limit", 50, "maximum number of rows (0: all); JSON and YAML of resources are always complete")
 	flags.StringVar(&g.group, "group", "", "nodes, events: of this group")
-	flags.StringVar(&g.node, "node", "", "events, problems, history, items, compliance: of this node")
+	flags.StringVar(&g.node, "node", "", "events, problems, history, items, texts, compliance: of this node")
 	flags.StringVar(&g.directive, "directive", "", "compliance: of this Directive")
 	flags.StringVar(&g.policy, "policy", "", "compliance: of this Policy")
 	flags.StringVar(&g.check, "check", "", "events, problems, history: of this check")
 	flags.StringVar(&g.status, "status", "", "events: ok, warning, critical, unknown; comma-separated. compliance: such as non-compliant, error or \"no report\"")
 	flags.BoolVar(&g.problem, "problem", false, "events: only with an open problem; history: with the id of a problem, what happened to it")
 	flags.BoolVar(&g.open, "open", false, "problems: only open ones")
-	g.period.registerFlags(flags, "", "history: ")
+	g.period.registerFlags(flags, "", "history, texts: ")
+	flags.StringVar(&g.match, "match", "", "texts: with each of these words")
+	flags.StringVar(&g.contains, "contains", "", "texts: with this part, which may begin and end within words")
 	flags.BoolVar(&g.noHeaders, "no-headers", false, "leave the heads of tables out")
 	flags.StringVar(&g.sortBy, "sort-by", "", "sort all rows by a field of -o json: .metadata.name, .received")
 	flags.StringVar(&g.at, "at", "", "events, compliance: their state at this time: "+pastTimes)
@@ -127,7 +130,7 @@ func getKind(c *commandCall, word string, names []string, g *getFlags) error {
 		return err
 	}
 	get := map[serverStateList]func(*commandCall, []string, *getFlags) error{
-		events: getEvents, problems: getProblems, queues: getQueues, history: getHistory, agents: getAgents, items: getItems, compliance: getCompliance,
+		events: getEvents, problems: getProblems, queues: getQueues, history: getHistory, agents: getAgents, items: getItems, compliance: getCompliance, texts: getTexts,
 	}[list]
 	if get != nil {
 		return get(c, names, g)
@@ -145,6 +148,7 @@ var listOwnFlags = map[string][]string{
 	"problems":   {"watch", "node", "check", "open"},
 	"history":    {"node", "check", "since", "until", "problem"},
 	"items":      {"node"},
+	"texts":      {"node", "match", "contains", "since", "until"},
 	"compliance": {"node", "directive", "policy", "status", "at"},
 	"agents":     {"version", "spooling", "disconnected"},
 	"nodes":      {"watch", "group"},

@@ -142,6 +142,11 @@ func describeItem(c *commandCall, name string) error {
 		if !one.At.IsZero() {
 			c.printField("at", "%s", c.TimeAndAge(one.At))
 		}
+		if one.Type == "log" || one.Type == "text" {
+			if err := c.printTexts(one.Namespace, one.Node, one.Key); err != nil {
+				return err
+			}
+		}
 		for _, t := range one.Triggers {
 			state := "OK"
 			switch {

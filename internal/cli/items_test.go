@@ -39,3 +39,32 @@ func TestItemsOfTwoTemplatesShowTheTemplate(t *testing.T) {
 	awaitPlanner(t, rig)
 	x.expectOutput("", "get items", 0, "TEMPLATE", "linux", "other")
 }
+
+// TestTextsAreListed lists text values by node, item, words and parts of words. A user of another namespace sees none.
+func TestTextsAreListed(t *testing.T) {
+	rig, x := openLoggedInTerminal(t)
+	rig.DeclareNodes("default", nil, "db1", "db2")
+	x.expectOutput("", "get texts", 0, "no texts. Items of type log or text make them")
+	rig.RecordText("default", "db1", "log[/var/log/auth.log]", "Failed password for root from 10.0.0.7")
+	rig.Advance(time.Hour) // 13:00
+	rig.RecordText("default", "db1", "log[/var/log/auth.log]", "Accepted publickey for ann from 10.0.0.7")
+	rig.RecordText("default", "db2", "release", "first\nsecond")
+	out := x.expectOutput("", "get texts", 0, "NODE", "KEY", "Failed password for root", "release", "first")
+	if strings.Contains(out, "second") || strings.Index(out, "Failed") > strings.Index(out, "Accepted") {
+		t.Error(out)
+	}
+	wantOne := func(command, want string) {
+		t.Helper()
+		if out := x.expectOutput("", command+" -o json", 0, want); strings.Count(out, `"text"`) != 1 {
+			t.Error(out)
+		}
+	}
+	wantOne("get texts db1/log[/var/log/auth.log] --match password", "Failed password")
+	wantOne("get texts --match 10.0.0.7 --contains ann", "Accepted")
+	wantOne("get texts --node db1 --contains ublicke", "Accepted")
+	wantOne("get texts --since 30m --node db2", `first\nsecond`)
+	x.expectOutput("", "get texts --limit 1", 0, "older texts match, too")
+	x.expectOutput("", "get texts --match passwor", 0, "no texts match")
+	wantOne(`get texts --where row.text.contains("second")`, "release")
+	x.expectOutput("", "get texts other/db1/log", 3)
+}

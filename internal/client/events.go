@@ -120,6 +120,12 @@ func (c *Client) Items(ctx context.Context, f v1.ItemFilter, limit int, after st
 	return getJSON[v1.ItemList](ctx, c.c, "/items", addRowFilter(query, narrow))
 }
 
+// Texts returns the newest text and log values of items that match, in the order of their times.
+func (c *Client) Texts(ctx context.Context, f v1.TextFilter) (v1.TextList, error) {
+	return getJSON[v1.TextList](ctx, c.c, "/texts", addRowFilter(buildQuery("namespace", f.Namespace, "node", f.Node, "key", f.Key, "match", f.Match, "contains", f.Contains,
+		"since", timeParam(f.Since), "until", timeParam(f.Until), "limit", intParam(f.Limit)), []v1.RowFilter{f.RowFilter}))
+}
+
 // Compliance returns a page of directives on nodes with the outcome of their last runs, sorted by node and directive
 func (c *Client) Compliance(ctx context.Context, f v1.ComplianceFilter, limit int, after string, narrow ...v1.RowFilter) (v1.ComplianceList, error) {
 	query := buildQuery("namespace", f.Namespace, "node", f.Node, "directive", f.Directive, "policy", f.Policy, "status", f.Status, "details", boolParam(f.Details),

@@ -49,6 +49,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
 	"github.com/muster-fleet/muster/internal/store/series"
+	"github.com/muster-fleet/muster/internal/store/textlog"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -58,15 +59,15 @@ const Password = "correct horse"
 
 // Server is a test server of the API with in-memory event state and stores, but without agents and journal files
 type Server struct {
-	T          testing.TB
-	Intent     *intent.Service
-	Access     *access.Service
-	Planner    *plan.Planner
-	Directory  *directory.Directory // of the planner
-	Routes     *route.Table
-	View       *event.View
-	History    history.Store
-	Series     series.Store
+	T         testing.TB
+	Intent    *intent.Service
+	Access    *access.Service
+	Planner   *plan.Planner
+	Directory *directory.Directory // of the planner
+	Routes    *route.Table
+	View      *event.View
+	History   history.Store
+	valueStores
 	Dispatcher *dispatch.Dispatcher // tests handlers and replays dead letters; RunDispatcher runs it
 	Handler    http.Handler
 	URL        string
@@ -86,6 +87,12 @@ type Server struct {
 	BeforeAction func() // runs after the API ordered an action and before the action is applied; may be nil
 }
 
+// valueStores has the stores of values of items.
+type valueStores struct {
+	Series series.Store
+	Texts  *textlog.Store
+}
+
 // NewServer starts a test server of the API that stops at the end of the test. Its clock stands at noon of 2026-11-20
 // UTC until Advance.
 func NewServer(t testing.TB) *Server { return NewServerWithKinds(t, kind.All()) }
@@ -100,6 +107,8 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	r.History, err = history.Open(ctx, filepath.Join(t.TempDir(), "history.db"), history.SizeLimit{})
 	testenv.NoError(t, err)
 	r.Series, err = series.Open(t.TempDir(), series.Options{Logger: slog.New(slog.DiscardHandler)})
+	testenv.NoError(t, err)
+	r.Texts, err = textlog.Open(ctx, filepath.Join(t.TempDir(), "text.db"), textlog.Options{Now: r.Now, Logger: slog.New(slog.DiscardHandler)})
 	testenv.NoError(t, err)
 	r.Intent = intent.NewService(intent.Options{
 		Kinds: kinds, Store: store, Now: r.Now, Impact: r.previewChange,
@@ -142,7 +151,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 		Compliance: compliance.Options{Runs: func(node model.NodeID) []reducer.Run { return r.Runs[node] }, History: newRunHistory(r), Definition: r.Directory.Definition,
 			Mode:       func(id model.NodeID) model.NodeMode { return directory.NodeMode(r.Directory, id) },
 			Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(r.Directory, id) }},
-		Items:    items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }},
+		Items:    items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }, Texts: r.findTexts},
 		Inbound:  inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
 		Nodes:    nodes.Options{JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Waiting: r.Waiting},
 		Server:   server.Options{Describe: r.describeServer, NotReady: func() []string { return r.NotReady }, Pending: func() int { return r.Pending }},
@@ -160,6 +169,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 		testenv.NoError(t, <-done)
 		testenv.NoError(t, r.History.Close())
 		testenv.NoError(t, r.Series.Close())
+		testenv.NoError(t, r.Texts.Close())
 		testenv.NoError(t, store.Close())
 	})
 	return r
@@ -391,6 +401,21 @@ func (r *Server) RecordResult(namespace, node, check string, status model.Status
 func (r *Server) RecordValue(namespace, node, key string, value float64) {
 	r.T.Helper()
 	r.Series.Append(0, &series.Series{}, func() labels.Labels { return series.Labels(key, node, namespace, "linux") }, r.Now().UnixNano(), value)
+}
+
+// RecordText stores a text of an item at the server's time.
+func (r *Server) RecordText(namespace, node, key, text string) {
+	r.T.Helper()
+	id, ok := r.Directory.NodeByName(namespace, node)
+	if !ok {
+		r.T.Fatalf("no node %s", node)
+	}
+	r.Texts.Append(0, journal.Position{Log: 1, Number: r.Texts.Position(0).Number + 1}, []textlog.Row{{Node: id, Key: key, At: r.Now().UnixNano(), Text: text}})
+}
+
+// findTexts finds texts; all are in partition 0.
+func (r *Server) findTexts(ctx context.Context, q textlog.Query) ([]textlog.Row, bool, error) {
+	return r.Texts.Find(ctx, &q)
 }
 
 // Act applies an operator's action, such as an acknowledgement, to an event.

@@ -12,23 +12,40 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/metric"
+	"github.com/muster-fleet/muster/internal/store/textlog"
 )
 
 // Options has the parts of the server from which this package reads items (metrics of Templates).
 type Options struct {
 	// Items returns the items of a node for which values came, by Template and key.
 	Items func(model.NodeID) []metric.ItemState
+	// Texts returns the newest text values that match, in the order of their times, and whether older ones may match.
+	Texts func(context.Context, textlog.Query) ([]textlog.Row, bool, error)
 }
 
 // itemRequest is one API request about items (metrics of Templates).
 type itemRequest struct {
 	op.Request
-	Options
+	*operations
 }
+
+// operations is the state that all requests share.
+type operations struct {
+	Options
+	searches *op.Quota[string] // of texts, by user
+}
+
+// Bounds of the searches of texts that run at a time.
+const (
+	maxSearches     = 4
+	maxUserSearches = 2
+)
 
 // Register adds the API operations about items (metrics of Templates).
 func Register(r *op.Routes, o Options) {
-	at := op.NewOperationSet(r, func(q op.Request) *itemRequest { return &itemRequest{q, o} })
+	shared := &operations{o, op.NewQuota[string](maxUserSearches, maxSearches)}
+	at := op.NewOperationSet(r, func(q op.Request) *itemRequest { return &itemRequest{q, shared} })
+	op.Handle(at, op.Get("listTexts", "/api/v1/texts", "items", "List the newest text and log values of items that match, by time", model.NotFound), access.NeedOn(access.Read, "item"), (*itemRequest).listTexts)
 	op.Handle(at, op.Get("listItems", "/api/v1/items", "items", "List items with their last values, by node and key", model.NotFound), access.NeedOn(access.Read, "item"), (*itemRequest).listItems)
 }
 
@@ -133,10 +150,7 @@ func (s *itemRequest) showItem(namespace, node string, i *metric.ItemState) v1.I
 		Namespace: namespace, Node: node, Key: i.Key, Type: cmp.Or(i.Type, "float"), Unit: i.Unit, Interval: i.Interval, From: i.From, Trapper: i.Trapper,
 		State: "ok", Reason: i.Reason, Value: i.Value.String(), At: i.At,
 	}
-	own, template, _ := s.Directory.SourceName(model.TriggerSource(i.Template, ""))
-	if out.Template = template; own != namespace {
-		out.Template = own + "/" + template
-	}
+	out.Template = s.templateName(i.Template, namespace)
 	switch {
 	case i.Reason != "":
 		out.State = "unsupported"
@@ -152,4 +166,13 @@ func (s *itemRequest) showItem(namespace, node string, i *metric.ItemState) v1.I
 		out.Triggers = append(out.Triggers, v1.ItemTrigger{Name: t.Name, Expression: t.Expression, Problem: t.Problem, Unknown: t.Unknown})
 	}
 	return out
+}
+
+// templateName returns the name of a Template: NAME, or NAMESPACE/NAME of another namespace than the node's. It is empty for a deleted Template.
+func (s *itemRequest) templateName(id model.UnitID, namespace string) string {
+	own, template, ok := s.Directory.SourceName(model.TriggerSource(id, ""))
+	if ok && own != namespace {
+		return own + "/" + template
+	}
+	return template
 }

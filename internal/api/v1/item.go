@@ -39,5 +39,30 @@ type ItemList struct {
 	Next  string      `json:"next,omitempty"` // page token of the next page
 }
 
+// TextValue is one text or log value of an item.
+type TextValue struct {
+	Namespace string    `json:"namespace"`
+	Node      string    `json:"node"`
+	Template  string    `json:"template,omitempty"` // absent: it is deleted
+	Key       string    `json:"key"`
+	At        time.Time `json:"at"`
+	Text      string    `json:"text"`
+}
+
+// TextList is a list of text values, in the order of their times.
+type TextList struct {
+	Items []TextValue `json:"items"`
+	More  bool        `json:"more,omitempty" doc:"Older values match, too, or may."`
+}
+
+// TextFilter selects text values. Empty fields select everything.
+type TextFilter struct {
+	Namespace, Node, Key string
+	Match, Contains      string // words, a part of the text
+	Since, Until         time.Time
+	Limit                int // the newest so many
+	RowFilter
+}
+
 // ItemFilter selects items (metrics of Templates) by node, Template and key. Empty fields select everything.
 type ItemFilter struct{ Namespace, Node, Template, Key, State string }

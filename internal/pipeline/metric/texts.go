@@ -1,6 +1,8 @@
 package metric
 
 import (
+	"context"
+
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/store/textlog"
 )
@@ -38,4 +40,16 @@ func (w *metricApplier) leaveTexts() {
 		clear(w.texts.rows)
 		w.texts.rows = w.texts.rows[:0]
 	}
+}
+
+// FindTexts returns the newest texts that match, as textlog.Store.Find does.
+func (v *View) FindTexts(ctx context.Context, q textlog.Query) (rows []textlog.Row, more bool, err error) {
+	if q.Node != 0 {
+		p := v.shard.PartitionOf(q.Node)
+		if p == nil {
+			return nil, false, nil
+		}
+		q.Partition = p.ID
+	}
+	return v.opts.Texts.Find(ctx, &q)
 }

@@ -16,14 +16,17 @@ import (
 type Query struct {
 	Node      model.NodeID
 	Partition model.Partition // of Node
-	Wanted    func(model.NodeID) bool
-	Key       string // of the item
-	Since     int64  // Unix ns, inclusive
-	Until     int64  // Unix ns, inclusive
-	Words     string // each of them is in the text as a whole word, in upper or lower case
-	Contains  string // is in the text, in upper or lower case
-	Limit     int    // the newest so many rows
+	Wanted    func(*Row) bool // decides about rows that match all else
+	Key       string          // of the item
+	Since     int64           // Unix ns, inclusive
+	Until     int64           // Unix ns, inclusive
+	Words     string          // each of them is in the text as a whole word, in upper or lower case
+	Contains  string          // is in the text, in upper or lower case
+	Limit     int             // the newest so many rows, of at most maxResult bytes
 }
+
+// maxResult bounds the texts of a result, in bytes.
+const maxResult = 16 << 20
 
 // phrase is a text that rows must contain.
 type phrase struct {
@@ -39,6 +42,7 @@ type matcher struct {
 	hashes  []uint64   // that the filter of a block with matching rows has
 	rows    []foundRow // that match, at most twice as many as Limit
 	oldest  int64      // time of the oldest row of the newest Limit ones; earlier ones do not count. Zero: there are fewer
+	bytes   int        // of the texts of rows
 	more    bool       // rows beyond Limit match, or may
 	body    []byte     // memory for a block
 	lower   []byte     // likewise, for its texts in lower case
@@ -119,7 +123,7 @@ func (m *matcher) mayHave(begun, ended int64) bool {
 
 // accepts reports whether a row matches, but for its text.
 func (m *matcher) accepts(r *Row) bool {
-	return r.At >= max(m.Since, m.oldest) && r.At <= m.Until && (m.Node == 0 || r.Node == m.Node) && (m.Key == "" || r.Key == m.Key) && (m.Wanted == nil || m.Wanted(r.Node))
+	return r.At >= max(m.Since, m.oldest) && r.At <= m.Until && (m.Node == 0 || r.Node == m.Node) && (m.Key == "" || r.Key == m.Key) && (m.Wanted == nil || m.Wanted(r))
 }
 
 // foundRow is a row of the result, with its place: rows of one time are in the order in which they came.
@@ -137,21 +141,28 @@ func (r foundRow) compare(other foundRow) int {
 // add adds a copy of a row to the result.
 func (m *matcher) add(r foundRow) {
 	r.Text = strings.Clone(r.Text)
-	if m.rows = append(m.rows, r); len(m.rows) >= 2*m.Limit {
+	m.bytes += len(r.Text)
+	if m.rows = append(m.rows, r); len(m.rows) >= 2*m.Limit || m.bytes >= 2*maxResult {
 		m.trim()
 	}
 }
 
-// trim sorts the rows, the newest first, and removes those beyond Limit.
+// trim sorts the rows, the newest first, and removes those beyond Limit and maxResult.
 func (m *matcher) trim() {
 	slices.SortFunc(m.rows, func(a, b foundRow) int { return b.compare(a) })
-	if len(m.rows) > m.Limit {
-		m.more = true
-		clear(m.rows[m.Limit:])
-		m.rows = m.rows[:m.Limit]
+	kept := 0
+	m.bytes = 0
+	for kept < min(len(m.rows), m.Limit) && (kept == 0 || m.bytes+len(m.rows[kept].Text) <= maxResult) {
+		m.bytes += len(m.rows[kept].Text)
+		kept++
 	}
-	if len(m.rows) == m.Limit {
-		m.oldest = m.rows[m.Limit-1].At
+	if kept == m.Limit || kept < len(m.rows) {
+		m.oldest = m.rows[kept-1].At
+	}
+	if kept < len(m.rows) {
+		m.more = true
+		clear(m.rows[kept:])
+		m.rows = m.rows[:kept]
 	}
 }
 
