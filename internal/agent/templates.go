@@ -1,26 +1,43 @@
 package agent
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/agent/collect"
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/agent/spool"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // templates collects the items (metrics) of the assignment's Templates and appends their values to the spool.
-type templates struct{ wheel *collect.Wheel }
+type templates struct {
+	wheel         *collect.Wheel
+	keepPositions func(keep func(name string) bool) // of logs
+}
 
 // openWheel creates the scheduler (Wheel) that collects each item of the Templates when it is due.
 func (t *templates) openWheel(a *Agent, node uuid.UUID) {
+	t.keepPositions = a.spool.KeepPositions
 	t.wheel = collect.New(collect.Config{
 		Node: node, Host: a.cfg.Machine.Host, FirstWithin: a.checks.maxFirstDelay(),
 		Boot: func() time.Duration { return time.Duration(a.cfg.Machine.BootMs()) * time.Millisecond },
-		Emit: func(signal *wire.Signal) {
-			if err := a.spool.Append(signal, false); err != nil {
+		Wall: a.cfg.Machine.Now, Log: a.cfg.Log, Position: a.spool.Position,
+		Full: func() bool { st := a.spool.Stats(); return st.Bytes > st.Most/4*3 },
+		Emit: func(signal *wire.Signal, at *collect.Position) {
+			var err error
+			switch {
+			case at == nil:
+				err = a.spool.Append(signal, false)
+			case signal == nil:
+				a.spool.SetPosition((*spool.Position)(at))
+			default: // the lines of an error are read again
+				_ = a.spool.AppendWith(signal, (*spool.Position)(at))
+			}
+			if err != nil {
 				a.checks.lostResults.Add(1)
 				a.cfg.Log.Error("lost values: the spool cannot store them", "definition", signal.Definition, "err", err)
 			}
@@ -35,6 +52,9 @@ func (t *templates) applyDefinitions(a *link.Assignment, definitions []*model.De
 		list[i] = c.AsTemplate()
 	}
 	t.wheel.Set(list, wire.PropertyLookup(a.Properties))
+	t.keepPositions(func(name string) bool {
+		return slices.ContainsFunc(list, func(c *model.TemplateDefinition) bool { return c.Unit == collect.PositionUnit(name) })
+	})
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,9 +38,14 @@ func TestParseKey(t *testing.T) {
 // FuzzParseKey parses random texts as item keys and expects a key or an error, never a panic
 func FuzzParseKey(f *testing.F) {
 	f.Add(`proc.num["a, \"b\"",,[all]]`)
+	f.Add(`log[/var/log/app,"(\d+)",utf-8,100,skip,\1,5,rotate]`)
 	f.Fuzz(func(t *testing.T, text string) {
-		if k, err := ParseKey(text); err == nil && k.Name == "" {
+		k, err := ParseKey(text)
+		if err == nil && k.Name == "" {
 			t.Fatalf("%q has no name", text)
+		}
+		if l, failed := parseLogItem(&k, text, ""); err == nil && failed == nil && (l.rate < 1 || l.rate > maxLineRate || !strings.HasPrefix(l.dir, "/")) {
+			t.Fatalf("%q: %+v", text, l)
 		}
 	})
 }
@@ -81,7 +87,7 @@ func TestWheelCollectsItemsOfOneTimeTogether(t *testing.T) {
 		var blocks []*wire.Signal
 		w := New(Config{
 			Node: uuid.MustParse("0192f0c4-7e2a-7b1d-9c55-3f6a1e0d4b21"), Root: root, FirstWithin: time.Second,
-			Boot: func() time.Duration { return time.Since(began) }, Emit: func(s *wire.Signal) { blocks = append(blocks, s) },
+			Boot: func() time.Duration { return time.Since(began) }, Emit: func(s *wire.Signal, _ *Position) { blocks = append(blocks, s) },
 		})
 		go w.Run(t.Context())
 		w.Set([]*model.TemplateDefinition{definition}, func(name string) ([]byte, string, bool) { return []byte(`"eth0"`), "", name == "{$IF}" })
@@ -123,7 +129,7 @@ func TestSilentItemDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, runs, release := time.Now(), 0, make(chan struct{})
 		var blocks []*wire.Signal
-		w := New(Config{Boot: func() time.Duration { return time.Since(began) }, Emit: func(s *wire.Signal) { blocks = append(blocks, s) }})
+		w := New(Config{Boot: func() time.Duration { return time.Since(began) }, Emit: func(s *wire.Signal, _ *Position) { blocks = append(blocks, s) }})
 		w.collectors["vfs.fs.size"] = collector{"[path]", func(context.Context, *machine, *Key) (item.Value, error) {
 			runs++
 			<-release

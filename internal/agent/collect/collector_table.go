@@ -48,6 +48,11 @@ func collectors() map[string]collector {
 		"kernel.maxproc":   {"", kernelNumber("/proc/sys/kernel/pid_max"), "the most processes", false},
 		"kernel.openfiles": {"", kernelNumber("/proc/sys/fs/file-nr"), "open files", false},
 
+		"log":         {"[file,regular expression,encoding,most lines a second,all|skip,output,most delay,options,folder]", noSingleValue, "each new line that matches, or the output with \\0 to \\9; it follows the file across rotation and restarts", false},
+		"log.count":   {"[file,regular expression,encoding,most lines a second,all|skip,most delay,options,folder]", noSingleValue, "number of new lines that match", false},
+		"logrt":       {"[folder and regular expression of names,regular expression,encoding,most lines a second,all|skip,output,most delay,options,folder]", noSingleValue, "as log, of all files whose names match", false},
+		"logrt.count": {"[folder and regular expression of names,regular expression,encoding,most lines a second,all|skip,most delay,options,folder]", noSingleValue, "number of new lines that match, of all files whose names match", false},
+
 		"net.if.collisions": {"[interface]", networkCollisions, "collisions since boot", false},
 		"net.if.discovery":  {"", discoverInterfaces, "JSON: the interfaces", false},
 		"net.if.in":         {"[interface,bytes|packets|errors|dropped|overruns|frame|compressed|multicast]", networkTraffic(true, false), "received since boot", false},
@@ -111,7 +116,11 @@ func Check(key string) error {
 	}
 	known := collectors()
 	if c, ok := known[k.Name]; ok {
-		return c.check(&k)
+		if err := c.check(&k); err != nil || !isLogKey(k.Name) {
+			return err
+		}
+		_, err := parseLogItem(&k, key, "")
+		return err
 	}
 	names := slices.Sorted(maps.Keys(known))
 	if near := model.Nearest(k.Name, names); near != "" {

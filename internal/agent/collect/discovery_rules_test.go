@@ -22,7 +22,7 @@ func TestWheelCollectsDiscoveredItems(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		var got []string
-		w := New(Config{Root: root, FirstWithin: time.Second, Boot: func() time.Duration { return time.Since(began) }, Emit: func(s *wire.Signal) {
+		w := New(Config{Root: root, FirstWithin: time.Second, Boot: func() time.Duration { return time.Since(began) }, Emit: func(s *wire.Signal, _ *Position) {
 			var b wire.ValueBlock
 			var r wire.ColumnReader
 			testenv.NoError(t, b.Decode(s.Body))

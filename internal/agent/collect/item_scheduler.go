@@ -3,6 +3,7 @@ package collect
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -23,10 +24,22 @@ import (
 type Config struct {
 	Node        uuid.UUID
 	Host        string
-	Boot        func() time.Duration      // a clock that never jumps
-	FirstWithin time.Duration             // a new item is collected once within this time
-	Root        string                    // folder in place of /; tests set it
-	Emit        func(signal *wire.Signal) // takes a value block, from several goroutines; it may block for a short time
+	Boot        func() time.Duration // a clock that never jumps
+	FirstWithin time.Duration        // a new item is collected once within this time
+	Root        string               // folder in place of /; tests set it
+	// Emit takes a value block, from several goroutines; it may block for a short time. at is the position behind the lines in the
+	// block, which is stored with them; nil: the block has no lines. Without a block it stores the position alone.
+	Emit     func(signal *wire.Signal, at *Position)
+	Position func(name string) []byte // returns the position that was stored last; nil: none was
+	Full     func() bool              // reports whether lines have to wait in their files
+	Wall     func() time.Time
+	Log      *slog.Logger
+}
+
+// Position is the place up to which the lines of a log item were read, stored under the name of the item.
+type Position struct {
+	Name  string
+	Value []byte
 }
 
 // Wheel is the scheduler of items (metrics of Zabbix-style Templates): it collects each at its due times.
@@ -36,6 +49,7 @@ type Wheel struct {
 	machine    machine
 	slow       slowCollectors
 	wake       chan struct{} // capacity 1: the groups have changed
+	following  sync.Map      // log items that are being collected, by the name of their position
 
 	mu          sync.Mutex
 	groups      []*group
@@ -63,7 +77,16 @@ type groupItem struct {
 	text      string // its key
 	key       Key
 	collector collector
-	fault     string // why it cannot be collected; empty: it can
+	fault     string   // why it cannot be collected; empty: it can
+	log       *logItem // nil: it has one value per collection
+}
+
+// logKey returns the key of the log item that a group has; empty: it has other items.
+func (g *group) logKey() string {
+	if len(g.items) > 0 && g.items[0].log != nil {
+		return g.items[0].log.key
+	}
+	return ""
 }
 
 // New returns a Wheel (scheduler of items) that has no items to collect yet.
@@ -94,7 +117,9 @@ func (w *Wheel) replace(definitions []*model.TemplateDefinition, properties mode
 	w.definitions, w.properties, w.rules = definitions, properties, rules
 	now := w.cfg.Boot()
 	for _, g := range groups {
-		i := slices.IndexFunc(w.groups, func(old *group) bool { return old.unit == g.unit && old.rule == g.rule && old.interval == g.interval })
+		i := slices.IndexFunc(w.groups, func(old *group) bool {
+			return old.unit == g.unit && old.rule == g.rule && old.interval == g.interval && old.logKey() == g.logKey()
+		})
 		phase := when.Phase(w.cfg.Node, g.unit, g.interval)
 		if g.due = when.NextAtPhase(now, g.interval, phase); i >= 0 {
 			g.due = w.groups[i].due
@@ -118,11 +143,6 @@ func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.Property
 		if of.Interval <= 0 {
 			return // the server makes its values
 		}
-		g := slices.IndexFunc(groups, func(g *group) bool { return g.rule == rule && g.interval == time.Duration(of.Interval) })
-		if g < 0 {
-			groups = append(groups, &group{definition: c.ID, macros: macros, unit: c.Unit, rule: rule, own: uint32(len(c.Items)), interval: time.Duration(of.Interval)})
-			g = len(groups) - 1
-		}
 		one := groupItem{position: uint32(i), text: of.Key}
 		text, err := values.Expand(of.Key)
 		if err == nil {
@@ -132,8 +152,18 @@ func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.Property
 			one.key, err = ParseKey(text)
 			one.collector = w.collectors[one.key.Name]
 		}
+		if err == nil && isLogKey(one.key.Name) {
+			one.log, err = parseLogItem(&one.key, text, w.cfg.Root)
+		}
 		if one.fault = fault; err != nil {
 			one.fault = err.Error()
+		}
+		g := slices.IndexFunc(groups, func(g *group) bool {
+			return g.rule == rule && g.interval == time.Duration(of.Interval) && g.logKey() == ""
+		})
+		if g < 0 || one.log != nil { // a log has a group of its own: one that takes long delays no other item
+			groups = append(groups, &group{definition: c.ID, macros: macros, unit: c.Unit, rule: rule, own: uint32(len(c.Items)), interval: time.Duration(of.Interval)})
+			g = len(groups) - 1
 		}
 		groups[g].items = append(groups[g].items, one)
 	}
@@ -206,6 +236,10 @@ func (w *Wheel) delay() time.Duration {
 
 // collect measures the items of a group and passes their values to the spool in blocks of at most blockBytes bytes.
 func (w *Wheel) collect(ctx context.Context, g *group) {
+	if g.logKey() != "" && g.items[0].fault == "" {
+		w.follow(ctx, g)
+		return
+	}
 	began := w.cfg.Boot()
 	var values []wire.BlockValue
 	var keys []string // of discovered items, in the order of their values
@@ -217,7 +251,7 @@ func (w *Wheel) collect(ctx context.Context, g *group) {
 		w.cfg.Emit(&wire.Signal{
 			Kind: wire.SignalValueBlock, Definition: g.definition, AtMs: uint64(began.Milliseconds()),
 			Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Macros: g.macros, Keys: keys, Rows: uint32(len(values)), Columns: wire.AppendColumns(nil, []int64{int64(began % time.Millisecond)}, values)}),
-		})
+		}, nil)
 		values, keys, size = values[:0], keys[:0], 0
 	}
 	answers := w.measure(ctx, g)

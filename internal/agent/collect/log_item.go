@@ -1,0 +1,150 @@
+package collect
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// logItem is the parsed key of an item that follows a log: log, logrt, log.count or logrt.count.
+type logItem struct {
+	key      string         // with the values of its macros
+	dir      string         // of the files
+	base     string         // name of the file; of logrt empty
+	names    *regexp.Regexp // of the names of files; of log nil
+	match    *regexp.Regexp // lines; nil: all
+	output   string         // template of the values: see matchOutput
+	rate     int            // most lines per second: sent, or counted
+	skip     bool           // the first collection begins at the end
+	maxDelay time.Duration  // a reader that is farther behind leaves lines out; zero: it never does
+	count    bool           // the value is the number of lines
+}
+
+// Lines per second of an item without a limit of its own.
+const (
+	defaultLineRate = 1000
+	readPerSent     = 10 // lines that are read for each one that may be sent
+	maxLineRate     = 10_000
+)
+
+// isLogKey reports whether an item follows a log: it has any number of values per collection.
+func isLogKey(name string) bool {
+	return slices.Contains([]string{"log", "logrt", "log.count", "logrt.count"}, name)
+}
+
+// logOptions are the values of the parameter options. Each of them describes files that a reader follows anyway.
+var logOptions = []string{"", "rotate", "copytruncate", "mtime-reread", "mtime-noreread"}
+
+// parseLogItem parses the parameters of a log item. root is the folder in place of /.
+func parseLogItem(k *Key, text, root string) (*logItem, error) {
+	fail := func(format string, args ...any) (*logItem, error) {
+		return nil, fmt.Errorf("%s: %s", k.Name, fmt.Sprintf(format, args...))
+	}
+	l := &logItem{key: text, count: strings.HasSuffix(k.Name, ".count"), rate: defaultLineRate}
+	path := k.Parameter(0, "")
+	if !strings.HasPrefix(path, "/") {
+		return fail("the file %q is not an absolute path; write %s[/var/log/syslog]", path, k.Name)
+	}
+	dir, name := filepath.Split(path)
+	if l.dir, l.base = filepath.Join("/", root, dir), name; name == "" {
+		return fail("the file %q is a folder", path)
+	}
+	var err error
+	if strings.HasPrefix(k.Name, "logrt") {
+		if l.names, err = regexp.Compile(name); err != nil {
+			return fail("names of files: %v", err)
+		}
+		l.base = ""
+	}
+	if pattern := k.Parameter(1, ""); strings.HasPrefix(pattern, "@") {
+		return fail("global regular expressions such as %s are not supported; write the expression itself", pattern)
+	} else if pattern != "" {
+		if l.match, err = regexp.Compile(pattern); err != nil {
+			return fail("%v", err)
+		}
+	}
+	if encoding := k.Parameter(2, "UTF-8"); !strings.EqualFold(encoding, "UTF-8") {
+		return fail("agents read files in UTF-8 only, not in the encoding %s", encoding)
+	}
+	if l.count {
+		l.rate *= readPerSent
+	}
+	if text := k.Parameter(3, ""); text != "" {
+		if l.rate, err = strconv.Atoi(text); err != nil || l.rate < 1 || l.rate > maxLineRate {
+			return fail("the number of lines %q is not between 1 and %d a second", text, maxLineRate)
+		}
+	}
+	switch mode := k.Parameter(4, "all"); mode {
+	case "all":
+	case "skip":
+		l.skip = true
+	default:
+		return fail("the mode %q is neither all nor skip", mode)
+	}
+	next := 5
+	if !l.count {
+		l.output = k.Parameter(next, "")
+		next++
+	}
+	if text := k.Parameter(next, ""); text != "" {
+		seconds, err := strconv.Atoi(text)
+		if err != nil || seconds < 0 {
+			return fail("the most delay %q is not a number of seconds", text)
+		}
+		l.maxDelay = time.Duration(seconds) * time.Second
+	}
+	if option := k.Parameter(next+1, ""); !slices.Contains(logOptions, option) {
+		return fail("unknown option %q", option)
+	}
+	return l, nil
+}
+
+// noSingleValue is the measuring function of log items, which Wheel.follow collects.
+func noSingleValue(_ context.Context, _ *machine, k *Key) (item.Value, error) {
+	return item.Value{}, fmt.Errorf("%s has no single value", k.Name)
+}
+
+// value returns the value of a line; ok is false for a line that does not match.
+func (l *logItem) value(line string) (text string, ok bool) {
+	if l.match == nil {
+		return matchOutput(l.output, line, []int{0, len(line)}), true
+	}
+	at := l.match.FindStringSubmatchIndex(line)
+	if at == nil {
+		return "", false
+	}
+	return matchOutput(l.output, line, at), true
+}
+
+// limits returns how many lines one collection sends or counts, and how many it reads.
+func (l *logItem) limits(interval time.Duration) (sent, read int) {
+	sent = max(1, int(float64(l.rate)*min(interval, time.Minute).Seconds()))
+	if l.count {
+		return sent, sent
+	}
+	return sent, sent * readPerSent
+}
+
+// cleanLine returns a line without its end, as valid UTF-8, of at most maxText bytes.
+func cleanLine(line []byte) string {
+	line = line[:min(len(line), maxText)]
+	return strings.ToValidUTF8(strings.TrimRight(string(line), "\r\n"), "\uFFFD")
+}
+
+// positionName returns the name under which the position of an item is stored.
+func positionName(unit model.UnitID, key string) string { return fmt.Sprintf("%d/%s", unit, key) }
+
+// PositionUnit returns the Template of a stored position; zero: no position has this name.
+func PositionUnit(name string) model.UnitID {
+	number, _, _ := strings.Cut(name, "/")
+	unit, _ := strconv.ParseUint(number, 10, 32)
+	return model.UnitID(unit)
+}
