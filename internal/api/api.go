@@ -31,6 +31,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/promapi"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/rules"
 )
 
 // Options has the dependencies of the API, by sub-package.
@@ -41,6 +42,7 @@ type Options struct {
 	Events     events.Options
 	Inbound    inbound.Options
 	Items      items.Options
+	Rules      func() []*rules.Group // evaluated groups of rules; nil: none
 	Compliance compliance.Options
 	Nodes      nodes.Options
 	Reports    reports.Options
@@ -102,7 +104,7 @@ func newHandler(o Options) *apiHandler {
 	reports.Register(r, o.Reports)
 	items.Register(r, o.Items)
 	compliance.Register(r, o.Compliance)
-	promapi.Register(r, promapi.Options{})
+	promapi.Register(r, promapi.Options{Rules: o.Rules})
 	routing.Register(r, o.Routing)
 	nodes.Register(r, o.Nodes)
 	explain.Register(r)

@@ -72,6 +72,7 @@ func (s *Server) openAPI(context.Context) error {
 		Access: s.access,
 		Events: events.Options{Actions: s.recorder},
 		Items:  items.Options{Items: s.metrics.Items, Texts: s.metrics.FindTexts},
+		Rules:  s.rules.Groups,
 		Compliance: apicompliance.Options{Runs: s.compliance.Runs, History: s.compliance, Definition: s.directory.Definition,
 			Mode:       func(id model.NodeID) model.NodeMode { return directory.NodeMode(s.directory, id) },
 			Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(s.directory, id) }},

@@ -27,6 +27,7 @@ import (
 	"github.com/muster-fleet/muster/internal/recorder"
 	"github.com/muster-fleet/muster/internal/rederive"
 	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/rules"
 	"github.com/muster-fleet/muster/internal/store/attempt"
 	"github.com/muster-fleet/muster/internal/store/series"
 	"github.com/muster-fleet/muster/internal/store/snapshot"
@@ -46,6 +47,7 @@ type pipeline struct {
 	compliance *compliance.View
 	series     series.Store   // numeric values of items
 	texts      *textlog.Store // text and log values of items
+	rules      *rules.Engine
 	snapshots  *snapshot.Store
 	replays    *rederive.Source
 	streams    *follow.Set // handlers that get every result

@@ -149,6 +149,7 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 		{"sessions", s.openSessions},     // certificates and sessions of agents
 		{"bridge", s.openSensuReceiver},  // sessions of Sensu agents
 		{"alerts", s.openAlerts},         // receives alerts of Prometheus and Grafana
+		{"rules", openRules(s)},          // evaluates RuleGroups
 		{"remote write", openSamples(s)}, // receives samples of a Prometheus
 		{"zabbix", openZabbix(s)},        // receives values of Zabbix senders and agents
 		{"self-watch", s.openWatchdog},   // sends results through sessions

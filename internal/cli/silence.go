@@ -218,13 +218,16 @@ func requireTrigger(c *commandCall, namespace, template, trigger string) error {
 	return nil
 }
 
-// requireChecks returns an error if a check, or the Template of a trigger, that a silence names exists neither in the
+// requireChecks returns an error if a check, or the Template or RuleGroup of a trigger or alert, that a silence names exists neither in the
 // namespace nor in namespace shared. A silence of namespace shared may name checks of all namespaces.
 func (f *silenceFlags) requireChecks(c *commandCall, namespace string, names []string) error {
 	for _, name := range names {
 		k := kind.Check().KindInfo
 		template, trigger, isTrigger := strings.Cut(name, ":")
 		if isTrigger {
+			if _, _, err := c.api.Resources.Get(c.ctx, kind.RuleGroup().KindInfo, namespace, template); err == nil {
+				continue // an alert, which may have any labels
+			}
 			k, name = kind.Template().KindInfo, template
 		}
 		if model.BuiltinCheck(name) != 0 || strings.ContainsAny(name, "/*") {

@@ -3,6 +3,7 @@ package directory
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -36,6 +37,19 @@ func (d *Directory) PassiveChecks(namespace, source string) (ids []model.CheckID
 		}
 	}
 	return ids
+}
+
+// RuleGroups returns the RuleGroups of all namespaces, by namespace and name.
+func RuleGroups(d *Directory) (list []*Unit) {
+	for _, u := range d.now.Load().units.All() {
+		if u.Kind == RuleGroupKind {
+			list = append(list, u.Unit)
+		}
+	}
+	slices.SortFunc(list, func(a, b *Unit) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name.Name, b.Name.Name))
+	})
+	return list
 }
 
 // RoundRobins returns the round-robin checks (in each interval one member of a group runs the check) that are

@@ -201,10 +201,10 @@ func (d *Directory) UnitByName(kind, namespace, name string) (model.UnitID, bool
 	return d.now.Load().unitNames.Get(unitName{kind, route.Name{Namespace: namespace, Name: name}})
 }
 
-// SourceUnit returns the record of the check, Template or Directive that a problem is about, or nil if it is unknown
+// SourceUnit returns the record of the check, Template, Directive or RuleGroup that a problem is about, or nil if it is unknown
 // or built into Muster.
 func (d *Directory) SourceUnit(s model.Source) *Unit {
-	kind := map[model.SourceKind]string{model.SourceCheck: checkKind, model.SourceTrigger: TemplateKind, model.SourceDirective: DirectiveKind}[s.Kind]
+	kind := map[model.SourceKind]string{model.SourceCheck: checkKind, model.SourceTrigger: TemplateKind, model.SourceDirective: DirectiveKind, model.SourceRule: RuleGroupKind}[s.Kind]
 	if u := d.now.Load().units.Value(model.UnitID(s.ID)); u.Unit != nil && u.Kind == kind {
 		return u.Unit
 	}
@@ -422,6 +422,9 @@ const TemplateKind = "Template"
 
 // DirectiveKind is the kind of the units whose reports become events.
 const DirectiveKind = "Directive"
+
+// RuleGroupKind is the kind of the units whose alerts become events.
+const RuleGroupKind = "RuleGroup"
 
 // groupName formats the name of a group, with the namespace for groups of namespace shared
 func (s *snapshot) groupName(g GroupID) string { return GroupText(s.groupNames[g]) }

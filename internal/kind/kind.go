@@ -159,7 +159,7 @@ type Registry struct{ kinds []Kind }
 func All() *Registry {
 	return &Registry{[]Kind{
 		Namespace(), Property(), Node(), Group(), Handler(), Secret(), Window(), Route(), Silence(),
-		Filter(), Mutator(), Hook(), Pipeline(), Asset(), Check(), Template(), Technique(), Directive(), Policy(), Waiver(),
+		Filter(), Mutator(), Hook(), Pipeline(), Asset(), Check(), Template(), Technique(), Directive(), Policy(), Waiver(), RuleGroup(),
 	}}
 }
 

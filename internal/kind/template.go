@@ -311,6 +311,7 @@ func validateItem(v *Validator, at string, item *model.Item, keys map[string]boo
 func validateTrigger(v *Validator, at string, t *model.Trigger, names map[string]bool) {
 	v.requireUniqueTitle(at+".name", "trigger", t.Name, "write a name such as load is high", names)
 	v.FlawIf(t.Name == model.ComplianceInstance, at+".name", "write another name", "events of directives have the name %s", t.Name)
+	v.FlawIf(model.IsAlertInstance(t.Name), at+".name", "write another name", "%q has the form of an alert of a rule", t.Name)
 	v.MissingIf(t.Expression == "", at+".expression", "write a condition such as last(//agent.ping)=0", "missing")
 	v.FlawIf(len(t.Expression) > maxExpression, at+".expression", "", "longer than %d bytes", maxExpression)
 	v.FlawIf(len(t.Recovery) > maxExpression, at+".recovery", "", "longer than %d bytes", maxExpression)

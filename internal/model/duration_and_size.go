@@ -11,7 +11,8 @@ import (
 // Duration is a time span written with a unit: 500ms, 30s, 5m, 1h30m, 7d. A bare number is an error.
 type Duration time.Duration
 
-// ParseDuration parses a duration in the form of time.ParseDuration, or in whole days (7d).
+// ParseDuration parses a duration in the form of time.ParseDuration, or with days, weeks and years in
+// front (7d, 1w, 1d12h).
 func ParseDuration(text string) (Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil {
@@ -20,12 +21,38 @@ func ParseDuration(text string) (Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil {
+		if long, ok := parseCalendarUnits(text); ok {
+			return long, nil
+		}
 		if _, numeric := strconv.ParseFloat(text, 64); numeric == nil {
 			return 0, fmt.Errorf("duration %q has no unit: write %ss for seconds, %sm for minutes", text, text, text)
 		}
 		return 0, fmt.Errorf("duration %q: expected a number with a unit, such as 30s, 5m or 1h", text)
 	}
 	return Duration(d), nil
+}
+
+// parseCalendarUnits parses a duration with the longer units of Prometheus in front: 1y, 2w, 1d12h. A year has 365 days.
+func parseCalendarUnits(text string) (sum Duration, ok bool) {
+	for _, unit := range [...]struct {
+		name string
+		days int
+	}{{"y", 365}, {"w", 7}, {"d", 1}} {
+		count, rest, found := strings.Cut(text, unit.name)
+		if !found {
+			continue
+		}
+		n, err := strconv.ParseUint(count, 10, 31)
+		if err != nil || n > 1000 {
+			return 0, false
+		}
+		sum, text, ok = sum+Duration(n)*Duration(unit.days)*Duration(24*time.Hour), rest, true
+	}
+	if !ok || text == "" {
+		return sum, ok
+	}
+	rest, err := time.ParseDuration(text)
+	return sum + Duration(rest), err == nil && rest >= 0
 }
 
 // String formats the duration as ParseDuration reads it.

@@ -209,12 +209,15 @@ const SourceTrigger SourceKind = 1
 // SourceDirective is the compliance of a node with a Directive: the id is the Directive's, the instance ComplianceInstance.
 const SourceDirective SourceKind = 2
 
+// SourceRule is an alert of a RuleGroup: the id is the group's, the instance the alert's name with its labels.
+const SourceRule SourceKind = 3
+
 // ComplianceInstance is the instance of all events of Directives: people write DIRECTIVE:compliance. No trigger has this
 // name.
 const ComplianceInstance = "compliance"
 
 // sourceNames has the words of the kinds.
-var sourceNames = [...]string{SourceCheck: "check", SourceTrigger: "trigger", SourceDirective: "directive"}
+var sourceNames = [...]string{SourceCheck: "check", SourceTrigger: "trigger", SourceDirective: "directive", SourceRule: "rule"}
 
 // unnamedSource is the prefix of the text for a kind that this release does not know.
 const unnamedSource = "source-"
@@ -280,10 +283,13 @@ func DirectiveSource(directive UnitID) Source {
 	return Source{Kind: SourceDirective, ID: uint32(directive), Instance: ComplianceInstance}
 }
 
-// InstanceSource returns the problem source of a unit whose events have instances: a Template or a Directive.
+// InstanceSource returns the problem source of a unit whose events have instances: a Template, a Directive or a RuleGroup.
 func InstanceSource(unit UnitID, instance string) Source {
-	if instance == ComplianceInstance {
+	switch {
+	case instance == ComplianceInstance:
 		return DirectiveSource(unit)
+	case IsAlertInstance(instance):
+		return RuleSource(unit, instance)
 	}
 	return TriggerSource(unit, instance)
 }

@@ -86,11 +86,14 @@ func (c *TemplateDefinition) Trigger(name string) (found *DefinitionTrigger) {
 	return found
 }
 
-// Judgement returns the rules by which a check's results, a trigger's values or a directive's reports become an event,
-// always in the form of a check. Nil: the definition has no such source.
+// Judgement returns the rules by which a check's results, a trigger's values, a directive's reports or a rule's alerts become
+// an event, always in the form of a check. Nil: the definition has no such source.
 func (c *Definition) Judgement(instance string) *CheckDefinition {
 	if directive := c.AsDirective(); directive != nil {
 		return directive.judgement()
+	}
+	if group := c.AsRuleGroup(); group != nil {
+		return group.judgement()
 	}
 	template := c.AsTemplate()
 	if template == nil {

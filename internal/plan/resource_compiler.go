@@ -24,6 +24,7 @@ import (
 var unitCompilers = map[string]func(*unitCompiler, *declaredResource) (*unit, error){
 	"Check":     compileCheck,
 	"Directive": compileDirective,
+	"RuleGroup": compileRuleGroup,
 	"Template":  compileTemplate,
 	"Waiver":    compileWaiver,
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/op"
 	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/rules"
 )
 
 // Prefix is the path of the API.
@@ -39,6 +40,7 @@ const (
 type Options struct {
 	Engine promql.QueryEngine
 	Parser parser.Parser
+	Rules  func() []*rules.Group // of all namespaces; nil: none
 }
 
 // operations is the state that all requests to the API share.
@@ -81,8 +83,8 @@ func Register(r *op.Routes, o Options) {
 		{"listSeriesLabels", "labels", "List names of labels", true, (*promRequest).labelNames},
 		{"listSeriesLabelValues", "label/{name}/values", "List values of a label", false, (*promRequest).labelValues},
 		{"listSeriesMetadata", "metadata", "List names of metrics", false, (*promRequest).metadata},
-		{"listSeriesRules", "rules", "List rules: none exist yet", false, answerEmpty(`{"groups":[]}`)},
-		{"listSeriesAlerts", "alerts", "List alerts of rules: none exist yet", false, answerEmpty(`{"alerts":[]}`)},
+		{"listSeriesRules", "rules", "List recording and alerting rules", false, (*promRequest).rules},
+		{"listSeriesAlerts", "alerts", "List pending and firing alerts of rules", false, (*promRequest).alerts},
 		{"getSeriesBuild", "status/buildinfo", "Show the version of Prometheus whose API and PromQL this is", false, (*promRequest).buildInfo},
 	} {
 		op.HandleRaw(at, describe(op.Get(x.id, Prefix+"/api/v1/"+x.path, "series", x.summary)), need, x.answer.serve)
@@ -170,14 +172,22 @@ func (q *promRequest) store(ctx context.Context, x *parameters) (storage.Queryab
 	if x.namespace == "" {
 		return q.Series, nil
 	}
-	c := access.CallerOf(ctx)
-	if err := c.AllowIn(need, x.namespace); err != nil {
-		return nil, err
-	}
-	if err := q.RequireNamespace(ctx, x.namespace); err != nil {
+	if err := q.checkNamespace(ctx, x); err != nil {
 		return nil, err
 	}
 	return view.SeriesIn(q.Series, x.namespace), nil
+}
+
+// checkNamespace returns an error if the request names a namespace that does not exist, or that the caller may not read.
+func (q *promRequest) checkNamespace(ctx context.Context, x *parameters) error {
+	if x.namespace == "" {
+		return nil
+	}
+	c := access.CallerOf(ctx)
+	if err := c.AllowIn(need, x.namespace); err != nil {
+		return err
+	}
+	return q.RequireNamespace(ctx, x.namespace)
 }
 
 // promError is an error answer in Prometheus' JSON form.

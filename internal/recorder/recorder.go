@@ -153,6 +153,20 @@ func (r *Recorder) RecordVerdicts(ctx context.Context, list []metric.Verdict, pa
 	return err
 }
 
+// RecordSamples appends samples that the server computed, and returns when they are durable and queries find them.
+func (r *Recorder) RecordSamples(ctx context.Context, entries []journal.Entry) error {
+	w := make(commitWaiter, 1)
+	entries[len(entries)-1].Waiter = w
+	if err := r.append(ctx, entries...); err != nil {
+		return err
+	}
+	at, err := w.wait(ctx)
+	if err != nil {
+		return err
+	}
+	return r.Applied(ctx, at)
+}
+
 // Forget records in the journal that checks or nodes were removed, so that views of the journal delete their states.
 // The planner calls it before a change is in force. After an error the next start writes the missing marks.
 func (r *Recorder) Forget(list []plan.Removal) {

@@ -706,6 +706,74 @@ func readDirectiveDefinition(f *fields, x *model.DirectiveDefinition) {
 	}
 }
 
+// appendRuleGroupDefinition appends the encoded fields of the message RuleGroupDefinition.
+func appendRuleGroupDefinition(dst []byte, x *model.RuleGroupDefinition) []byte {
+	dst = appendUint(dst, 1, uint64(x.Interval))
+	dst = appendUint(dst, 2, uint64(x.QueryOffset))
+	dst = appendUint(dst, 3, uint64(x.Limit))
+	dst = appendMap(dst, 4, x.Labels)
+	dst = appendMessages(dst, 5, x.Rules, appendRule)
+	dst = appendStrings(dst, 6, x.Handlers)
+	dst = appendString(dst, 7, x.Route)
+	return dst
+}
+
+// readRuleGroupDefinition decodes the fields of the message RuleGroupDefinition into x.
+func readRuleGroupDefinition(f *fields, x *model.RuleGroupDefinition) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Interval = time.Duration(f.uint("interval_ns", 1<<63-1))
+		case 2:
+			x.QueryOffset = time.Duration(f.uint("query_offset_ns", 1<<63-1))
+		case 3:
+			x.Limit = f.uint32("limit")
+		case 4:
+			f.entry("labels", &x.Labels, 1024)
+		case 5:
+			x.Rules = nestedList(f, "rules", "Rule", x.Rules, 1024, readRule)
+		case 6:
+			x.Handlers = f.stringList("handlers", x.Handlers, 1024, 510)
+		case 7:
+			x.Route = f.string("route", 510)
+		}
+	}
+}
+
+// appendRule appends the encoded fields of the message Rule.
+func appendRule(dst []byte, x *model.Rule) []byte {
+	dst = appendString(dst, 1, x.Record)
+	dst = appendString(dst, 2, x.Alert)
+	dst = appendString(dst, 3, x.Expr)
+	dst = appendUint(dst, 4, uint64(x.For))
+	dst = appendUint(dst, 5, uint64(x.KeepFiringFor))
+	dst = appendMap(dst, 6, x.Labels)
+	dst = appendMap(dst, 7, x.Annotations)
+	return dst
+}
+
+// readRule decodes the fields of the message Rule into x.
+func readRule(f *fields, x *model.Rule) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Record = f.string("record", 1024)
+		case 2:
+			x.Alert = f.string("alert", 1024)
+		case 3:
+			x.Expr = f.string("expr", 16384)
+		case 4:
+			x.For = model.Duration(f.uint("for_ns", 1<<63-1))
+		case 5:
+			x.KeepFiringFor = model.Duration(f.uint("keep_firing_for_ns", 1<<63-1))
+		case 6:
+			f.entry("labels", &x.Labels, 1024)
+		case 7:
+			f.entry("annotations", &x.Annotations, 1024)
+		}
+	}
+}
+
 // appendComponent appends the encoded fields of the message Component.
 func appendComponent(dst []byte, x *model.Component) []byte {
 	dst = appendString(dst, 1, x.Name)

@@ -29,6 +29,8 @@ func AppendDefinition(dst []byte, c *model.Definition) []byte {
 		dst = appendDirectiveDefinition(dst, body)
 	case *model.WaiverDefinition:
 		dst = appendWaiverDefinition(dst, body)
+	case *model.RuleGroupDefinition:
+		dst = appendRuleGroupDefinition(dst, body)
 	case []byte:
 		dst = append(dst, body...)
 	default:
@@ -114,6 +116,13 @@ func DecodeDefinition(id model.DefinitionID, data []byte) (*model.Definition, er
 		c := &model.WaiverDefinition{Definition: head}
 		in := fields{message: "WaiverDefinition", rest: body}
 		if readWaiverDefinition(&in, c); in.err != nil {
+			return nil, in.err
+		}
+		return c.Seal(), nil
+	case model.DefinitionRuleGroup:
+		c := &model.RuleGroupDefinition{Definition: head}
+		in := fields{message: "RuleGroupDefinition", rest: body}
+		if readRuleGroupDefinition(&in, c); in.err != nil {
 			return nil, in.err
 		}
 		return c.Seal(), nil

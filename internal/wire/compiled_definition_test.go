@@ -144,6 +144,16 @@ func codecs() []messageCodec {
 			},
 		},
 		{
+			name:   "muster.v1.RuleGroupDefinition",
+			encode: func(v any) []byte { return appendRuleGroupDefinition(nil, v.(*model.RuleGroupDefinition)) },
+			decode: func(body []byte) (any, error) {
+				c := new(model.RuleGroupDefinition)
+				f := fields{message: "RuleGroupDefinition", rest: body}
+				readRuleGroupDefinition(&f, c)
+				return c, f.err
+			},
+		},
+		{
 			name:   "muster.v1.Definition",
 			encode: func(v any) []byte { return AppendDefinition(nil, v.(*model.Definition)) },
 			decode: func(body []byte) (any, error) {

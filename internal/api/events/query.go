@@ -183,6 +183,8 @@ func firstResultText(v *view.View, node model.NodeID, source model.Source) strin
 	switch {
 	case source.Kind == model.SourceTrigger:
 		return "the trigger has not been true since it was declared"
+	case source.Kind == model.SourceRule:
+		return "no evaluation of the rule has raised the alert"
 	case source.Kind == model.SourceDirective:
 		return "every run of the directive was compliant, or none has been reported; see them: muster get compliance"
 	case definition == nil || definition.Interval == 0 && definition.Cron == "":

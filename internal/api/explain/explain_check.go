@@ -94,9 +94,11 @@ func (c *traceBuilder) addAllLinks() error {
 		return err
 	}
 	st, ok := c.Events.Get(c.node, c.source)
-	c.addAgentLinks(&st)
-	c.addScheduleLinks(spec)
-	c.addMissingPropertyLinks()
+	if c.source.Kind != model.SourceRule { // no agent takes part
+		c.addAgentLinks(&st)
+		c.addScheduleLinks(spec)
+		c.addMissingPropertyLinks()
+	}
 	if !ok {
 		if text := quietChecks[c.check]; text != "" {
 			c.addTraceLink("result", true, "none: %s", text)
@@ -192,8 +194,11 @@ func (c *traceBuilder) addReachedLimitLinks() {
 // addTargetLink adds a trace step that shows which of the check's targets selects the node. spec is nil for a
 // built-in check.
 func (c *traceBuilder) addTargetLink() (*model.CheckSpec, error) {
-	if c.source.Kind == model.SourceTrigger {
+	switch c.source.Kind {
+	case model.SourceTrigger:
 		return nil, c.addTemplateLink()
+	case model.SourceRule:
+		return nil, c.addRuleGroupLink()
 	}
 	why, ok := c.Directory.ExplainCheck(c.node, c.check)
 	if !ok {
@@ -271,6 +276,24 @@ func (c *traceBuilder) addWaiverLinks() error {
 		c.addTraceLink("waiver", true, "%s; it expires", w.Text()).At = w.Expires
 	}
 	return nil
+}
+
+// addRuleGroupLink adds a trace step about the RuleGroup that raises the alert: its rule, and its last change.
+func (c *traceBuilder) addRuleGroupLink() error {
+	namespace, name, _ := c.Directory.SourceName(c.source)
+	unit := c.Directory.SourceUnit(c.source)
+	rule := unit.Definition.AsRuleGroup().AlertRule(c.source.Instance)
+	switch {
+	case rule == nil:
+		c.addTraceLink("wanted", false, "rulegroup %s has no rule of this alert: muster describe rulegroup %s", name, name)
+	case unit.Disabled:
+		c.addTraceLink("wanted", false, "rulegroup %s is disabled", name)
+	default:
+		c.addTraceLink("wanted", true, "rulegroup %s evaluates the alert every %s; see its state: muster get rules", name, model.Duration(unit.Definition.AsRuleGroup().Interval))
+	}
+	declared, err := c.declarationLink(c.ctx, intent.Key{Kind: "RuleGroup", Namespace: namespace, Name: name})
+	c.out.Links = append(c.out.Links, declared)
+	return err
 }
 
 // explainMissingResult adds the reason why the check has no result, such as a first run that is not due yet.

@@ -48,8 +48,8 @@ func (v *View) FindChecksByName(namespaces []string, name string) (ids []model.C
 	return ids
 }
 
-// FindSourcesByName returns the checks with this name, or the trigger if the name has the form TEMPLATE:TRIGGER, that
-// may have events in the namespaces
+// FindSourcesByName returns the checks with this name, or the trigger or alert if the name has the form TEMPLATE:TRIGGER or
+// RULEGROUP:ALERT, that may have events in the namespaces
 func (v *View) FindSourcesByName(namespaces []string, name string) (list []model.Source) {
 	unit, instance, ok := strings.Cut(name, ":")
 	if !ok {
@@ -61,10 +61,7 @@ func (v *View) FindSourcesByName(namespaces []string, name string) (list []model
 		}
 		instance = model.ComplianceInstance // of a directive with this name
 	}
-	kind := directory.TemplateKind
-	if instance == model.ComplianceInstance {
-		kind = directory.DirectiveKind
-	}
+	kind := unitKindOf(instance)
 	for _, ns := range append(slices.Clone(namespaces), model.SharedNamespaceName) {
 		if id, ok := v.Directory.UnitByName(kind, ns, unit); ok {
 			if source := model.InstanceSource(id, instance); !slices.Contains(list, source) {
@@ -73,6 +70,17 @@ func (v *View) FindSourcesByName(namespaces []string, name string) (list []model
 		}
 	}
 	return list
+}
+
+// unitKindOf returns the kind of the units whose events have an instance like this one.
+func unitKindOf(instance string) string {
+	switch model.InstanceSource(0, instance).Kind {
+	case model.SourceDirective:
+		return directory.DirectiveKind
+	case model.SourceRule:
+		return directory.RuleGroupKind
+	}
+	return directory.TemplateKind
 }
 
 // triggerNames returns the names of the triggers that a Template declares.
@@ -108,6 +116,9 @@ func (v *View) Definition(s model.Source) *v1.Definition {
 		if t := template.Trigger(s.Instance); t != nil {
 			d.Runbook, d.Expression, d.Recovery = t.Runbook, t.Expression, t.Recovery
 		}
+	}
+	if r := unit.Definition.AsRuleGroup().AlertRule(s.Instance); r != nil {
+		d.Expression = r.Expr
 	}
 	if d == (v1.Definition{}) {
 		return nil
@@ -275,6 +286,9 @@ func (v *View) CheckNotFoundError(ctx context.Context, namespace, name string) e
 				}
 				return e.WithHint("list them: muster describe template %s/%s", in, template)
 			}
+		}
+		if unitKindOf(trigger) == directory.RuleGroupKind {
+			return model.Errorf(model.NotFound, "rulegroup %q does not exist", template).WithHint("%s", v.nearestNameHint(ctx, intent.Key{Kind: "RuleGroup", Namespace: namespace, Name: template}))
 		}
 		return model.Errorf(model.NotFound, "template %q does not exist", template).WithHint("%s", v.nearestNameHint(ctx, intent.Key{Kind: "Template", Namespace: namespace, Name: template}))
 	}

@@ -126,6 +126,9 @@ func (w *eventApplier) applyVerdict(p *eventPartition, node model.NodeID, v *wir
 	definition := w.Definition(v.Definition)
 	rules := definition.Judgement(v.Trigger)
 	n, ok := p.Find(node)
+	if !ok && definition.AsRuleGroup() != nil && !v.Removed && !p.Deleted(node) {
+		n, ok = p.AddNode(node, definition.Namespace), true // a proxy node, of which no result came
+	}
 	switch {
 	case definition == nil || rules == nil && !v.Removed:
 		return shard.UnknownDefinition
@@ -135,7 +138,7 @@ func (w *eventApplier) applyVerdict(p *eventPartition, node model.NodeID, v *wir
 	id, found := p.findSource(n, definition.Unit, v.Trigger)
 	if v.Removed {
 		if found {
-			w.deleteEvent(p, id, "the trigger was removed from its template, or its entity is no longer discovered")
+			w.deleteEvent(p, id, removalReason(definition))
 		}
 		return shard.Applied
 	}
@@ -151,6 +154,14 @@ func (w *eventApplier) applyVerdict(p *eventPartition, node model.NodeID, v *wir
 	}
 	w.judgeStatus(p, id, s, rules, statusVerdict{status: status, executed: v.Executed, output: v.Output})
 	return shard.Applied
+}
+
+// removalReason returns the reason why a verdict removes the event of a definition.
+func removalReason(c *model.Definition) string {
+	if c.AsRuleGroup() != nil {
+		return "its rule no longer has this alert"
+	}
+	return "the trigger was removed from its template, or its entity is no longer discovered"
 }
 
 // createState creates the event state of a check on a node. A node that never had a session (only the server reports

@@ -100,8 +100,8 @@ func (p *alertEvent) removeExpired(now time.Duration) (n int) {
 	return n
 }
 
-// statusOf returns the status for an alert's label severity. An unknown or missing severity is WARNING.
-func statusOf(labels map[string]string) model.Status {
+// StatusOf returns the status for an alert's label severity. An unknown or missing severity is WARNING.
+func StatusOf(labels map[string]string) model.Status {
 	switch strings.ToLower(labels["severity"]) {
 	case "critical", "crit", "page", "error", "high", "major", "fatal", "emergency", "disaster", "p1":
 		return model.Critical
@@ -114,11 +114,11 @@ func statusOf(labels map[string]string) model.Status {
 // nodeLabels are the labels that name the node of an alert, the most specific first.
 var nodeLabels = [...]string{"node", "nodename", "host", "hostname", "instance"}
 
-// alertsNode is the proxy node of alerts that name no machine.
-const alertsNode = "alerts"
+// AlertsNode is the proxy node of alerts that name no machine.
+const AlertsNode = "alerts"
 
-// nodeNames returns the possible node names of an alert; the last is the name for a new proxy node.
-func nodeNames(labels map[string]string) (names []string) {
+// NodeNames returns the possible node names of an alert; the last is the name for a new proxy node.
+func NodeNames(labels map[string]string) (names []string) {
 	first := ""
 	for _, label := range nodeLabels {
 		host := hostOf(labels[label])
@@ -132,7 +132,7 @@ func nodeNames(labels map[string]string) (names []string) {
 		}
 		first = cmp.Or(first, name)
 	}
-	return append(names, cmp.Or(first, alertsNode))
+	return append(names, cmp.Or(first, AlertsNode))
 }
 
 // hostOf returns the host in the label instance of an alert, without scheme, port and path.
@@ -169,8 +169,8 @@ func (a *Alert) summaryLine() string {
 	return b.String()
 }
 
-// fullText returns the output for an alert: summary line, description and links.
-func (a *Alert) fullText() string {
+// Text returns the output for an alert: summary line, description and links.
+func (a *Alert) Text() string {
 	lines := []string{a.summaryLine()}
 	for _, name := range [...]string{"message", "description"} {
 		if text := strings.TrimSpace(a.Annotations[name]); text != "" && !strings.HasPrefix(lines[0], oneLine(text)) {

@@ -78,7 +78,7 @@ func (s *Server) locateAlert(a *Alert, namespace string) (missing []model.Resour
 	if !a.isUndecided() {
 		return nil
 	}
-	names := nodeNames(a.Labels)
+	names := NodeNames(a.Labels)
 	for _, candidate := range names {
 		if a.at.node, ok = s.cfg.Plan.NodeByName(namespace, candidate); ok {
 			a.at.name = candidate

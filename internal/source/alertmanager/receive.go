@@ -146,7 +146,7 @@ func (s *Server) updateEventLocked(by intent.Actor, a *Alert, now time.Duration)
 		p.alerts[id] = new(firingAlert)
 	}
 	f := p.alerts[id]
-	f.until, f.status, f.line, f.text = now+a.lifetime, statusOf(a.Labels), a.summaryLine(), a.fullText()
+	f.until, f.status, f.line, f.text = now+a.lifetime, StatusOf(a.Labels), a.summaryLine(), a.Text()
 	f.delay = a.clockDelay(f.delay, by, now)
 	a.out = alertFires
 	return p

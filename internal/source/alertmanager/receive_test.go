@@ -404,7 +404,7 @@ func TestLabelsDecideNodeAndStatusOfAnAlert(t *testing.T) {
 			k, v, _ := strings.Cut(word, "=")
 			labels[k] = v
 		}
-		if names, status := strings.Join(nodeNames(labels), " "), statusOf(labels).String(); names != c.names || status != c.status {
+		if names, status := strings.Join(NodeNames(labels), " "), StatusOf(labels).String(); names != c.names || status != c.status {
 			t.Errorf("%s: %s %s, want %s %s", c.labels, names, status, c.names, c.status)
 		}
 	}
@@ -431,12 +431,12 @@ func FuzzAlerts(f *testing.F) {
 			if !alerts[i].isUndecided() {
 				continue
 			}
-			for _, name := range nodeNames(alerts[i].Labels) {
+			for _, name := range NodeNames(alerts[i].Labels) {
 				if err := model.NameError(name); err != nil {
 					t.Errorf("node %q: %v", name, err)
 				}
 			}
-			if text := alerts[i].fullText(); !strings.HasPrefix(text, alerts[i].summaryLine()) || strings.ContainsRune(text, 0) {
+			if text := alerts[i].Text(); !strings.HasPrefix(text, alerts[i].summaryLine()) || strings.ContainsRune(text, 0) {
 				t.Errorf("text %q", text)
 			}
 		}
@@ -455,7 +455,7 @@ func TestBodiesOfPrometheusAndGrafanaAreRead(t *testing.T) {
 		if err != nil || len(alerts) != 1 || !alerts[0].isUndecided() {
 			t.Fatalf("%s: %v %v", name, alerts, err)
 		}
-		if got := alerts[0].fullText(); got != want {
+		if got := alerts[0].Text(); got != want {
 			t.Errorf("%s:\n%s\nwant:\n%s", name, got, want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
@@ -35,6 +36,33 @@ type sampleBatch struct {
 	kept     int
 	refused  [outcomes]int
 	reason   string // of the first refusal
+}
+
+// newSampleBatch returns an empty batch for samples that arrive now.
+func newSampleBatch(namespace string, limits *Limits, now time.Time) *sampleBatch {
+	return &sampleBatch{namespace: namespace, limits: limits, oldest: now.Add(-limits.Age).UnixMilli(), newest: now.Add(limits.Ahead).UnixMilli()}
+}
+
+// SeriesSample is a sample with the labels of its series.
+type SeriesSample struct {
+	Labels []wire.SeriesLabel
+	wire.Sample
+}
+
+// JournalEntries returns the records of samples that the server itself computed, such as those of recording rules. The
+// error is about the first refused sample. It changes the labels.
+func JournalEntries(namespace string, list []SeriesSample, now time.Time) ([]journal.Entry, error) {
+	var limits Limits
+	limits.setDefaults()
+	b := newSampleBatch(namespace, &limits, now)
+	for i := range list {
+		b.add(list[i].Labels, []wire.Sample{list[i].Sample})
+	}
+	b.finishAll()
+	if b.reason != "" {
+		return b.entries, model.Errorf(model.Invalid, "refused %d of %d samples: %s", len(list)-b.kept, len(list), b.reason)
+	}
+	return b.entries, nil
 }
 
 // refuse counts refused samples.

@@ -53,6 +53,13 @@ type Limits struct {
 	Ahead      time.Duration // of a sample; default 10 min
 }
 
+// setDefaults fills zero values with defaults.
+func (l *Limits) setDefaults() {
+	l.BodyBytes, l.PlainBytes = cmp.Or(l.BodyBytes, 8<<20), cmp.Or(l.PlainBytes, 32<<20)
+	l.Labels, l.LabelBytes = cmp.Or(l.Labels, 64), cmp.Or(l.LabelBytes, 2048)
+	l.Age, l.Ahead = cmp.Or(l.Age, 24*time.Hour), cmp.Or(l.Ahead, 10*time.Minute)
+}
+
 // Server receives samples by Prometheus' remote write and writes them to the journal.
 type Server struct {
 	cfg     Config
@@ -72,10 +79,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Registerer == nil {
 		cfg.Registerer = prometheus.NewRegistry()
 	}
-	l := &cfg.Limits
-	l.BodyBytes, l.PlainBytes = cmp.Or(l.BodyBytes, 8<<20), cmp.Or(l.PlainBytes, 32<<20)
-	l.Labels, l.LabelBytes = cmp.Or(l.Labels, 64), cmp.Or(l.LabelBytes, 2048)
-	l.Age, l.Ahead = cmp.Or(l.Age, 24*time.Hour), cmp.Or(l.Ahead, 10*time.Minute)
+	cfg.Limits.setDefaults()
 	return &Server{cfg: cfg, metrics: newMetrics(cfg.Registerer), readers: sync.Pool{New: func() any { return new(requestReader) }},
 		login: core.SenderLogin{Access: cfg.Access, CheckNamespace: cfg.CheckNamespace, Passwords: authlimit.New(cfg.Now), Role: access.RemoteWrite, Noun: "samples", Path: Path},
 	}, nil
@@ -158,8 +162,7 @@ func (s *Server) unpack(packed []byte) ([]byte, error) {
 
 // decode decodes a body and returns its accepted samples.
 func (s *Server) decode(namespace string, version2 bool, body []byte) (*sampleBatch, error) {
-	now := s.cfg.Now()
-	b := &sampleBatch{namespace: namespace, limits: &s.cfg.Limits, oldest: now.Add(-s.cfg.Limits.Age).UnixMilli(), newest: now.Add(s.cfg.Limits.Ahead).UnixMilli()}
+	b := newSampleBatch(namespace, &s.cfg.Limits, s.cfg.Now())
 	r := s.readers.Get().(*requestReader)
 	defer s.readers.Put(r)
 	err := r.reset(version2, body)

@@ -90,7 +90,7 @@ func (s *sqlStore) Trouble() error { return s.db.Trouble() }
 // names one unit.
 func sequenceOf(kind string) string {
 	switch kind {
-	case "Template", "Directive", "Waiver":
+	case "Template", "Directive", "Waiver", "RuleGroup":
 		return "Check"
 	}
 	return kind

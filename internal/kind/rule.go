@@ -1,0 +1,157 @@
+package kind
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	prommodel "github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// RuleGroup returns the kind RuleGroup: recording and alerting rules of Prometheus
+func RuleGroup() Kind {
+	return Define(Definition[*model.RuleGroupSpec]{
+		KindInfo: model.KindInfo{Name: "RuleGroup", Plural: "rulegroups", Short: "rg", Namespaced: true},
+		Example: `kind: RuleGroup
+metadata: {name: load}
+spec:
+  interval: 10s
+  rules:
+    - record: site:load:avg
+      expr: avg(system_cpu_load)
+    - alert: LoadIsHigh
+      expr: system_cpu_load > 4 * scalar(site:load:avg)
+      for: 5m
+      labels: {severity: warning}
+      annotations: {summary: "load {{ $value }} on {{ $labels.node }}"}
+`,
+		Validate: validateRuleGroup,
+		References: func(refs *References, s *model.RuleGroupSpec) {
+			if s.Alert != nil {
+				refs.Require("Handler", "spec.alert.handlers", s.Alert.Handlers...)
+				refs.Require("Route", "spec.alert.route", s.Alert.Route)
+			}
+		},
+		Columns: []Column[*model.RuleGroupSpec]{
+			{"RECORDS", 0, func(_ View, s *model.RuleGroupSpec) string { records, _ := countRules(s); return fmt.Sprint(records) }},
+			{"ALERTS", 0, func(_ View, s *model.RuleGroupSpec) string { _, alerts := countRules(s); return fmt.Sprint(alerts) }},
+			{"INTERVAL", 0, func(_ View, s *model.RuleGroupSpec) string { return ruleInterval(s).String() }},
+		},
+		Details: func(_ View, s *model.RuleGroupSpec) []Detail {
+			list := []Detail{{"interval", ruleInterval(s).String()}}
+			for i := range s.Rules {
+				r := &s.Rules[i]
+				if r.Record != "" {
+					list = append(list, Detail{"record", r.Record + " = " + r.Expr})
+					continue
+				}
+				text := r.Alert + "  " + r.Expr
+				if r.For > 0 {
+					text += "  for " + r.For.String()
+				}
+				list = append(list, Detail{"alert", text})
+			}
+			return list
+		},
+		Effect: func(_ *model.Resource, s *model.RuleGroupSpec, _ Placement, _ bool) (note, warning string) {
+			if s.Disabled {
+				return "disabled: evaluates nothing", ""
+			}
+			records, alerts := countRules(s)
+			return fmt.Sprintf("records %d series names and raises %s, evaluated every %s; see them: muster get rules", records, model.CountNoun(alerts, "alert"), ruleInterval(s)), ""
+		},
+	})
+}
+
+// Bounds of rules; the protocol has them, too.
+const (
+	maxRules         = 1024
+	maxRuleText      = 1024     // bytes of the name of a series or label
+	maxAlertName     = 128      // internal/rules makes instances of events of it
+	maxRuleExpr      = 16 << 10 // bytes of an expression
+	maxRuleLabels    = 32       // and as many annotations
+	maxRuleTemplate  = 8 << 10  // bytes of a label's or annotation's template
+	maxRuleGroupSize = 128 << 10
+)
+
+// ruleInterval returns the interval of a group.
+func ruleInterval(s *model.RuleGroupSpec) model.Duration {
+	return cmp.Or(s.Interval, model.Duration(model.DefaultGroupInterval))
+}
+
+// countRules returns the numbers of recording and of alerting rules.
+func countRules(s *model.RuleGroupSpec) (records, alerts int) {
+	for i := range s.Rules {
+		if s.Rules[i].Record != "" {
+			records++
+		} else {
+			alerts++
+		}
+	}
+	return records, alerts
+}
+
+// validateRuleGroup validates the spec of a RuleGroup.
+func validateRuleGroup(v *Validator, s *model.RuleGroupSpec) {
+	v.FlawIf(v.namespace == model.SharedNamespaceName, "metadata.namespace", "write the namespace of the series", "rules read the series of one namespace")
+	v.InRange("spec.interval", s.Interval, model.Duration(model.MinRuleInterval), maxInterval)
+	v.FlawIf(s.QueryOffset < 0 || s.QueryOffset > model.Duration(time.Hour), "spec.query_offset", "", "expected 0s to 1h, got %s", s.QueryOffset)
+	v.FlawIf(s.Limit < 0 || s.Limit > model.MaxRuleSeries, "spec.limit", "", "expected 1 to %d, got %d", model.MaxRuleSeries, s.Limit)
+	v.MissingIf(len(s.Rules) == 0, "spec.rules", "write a list such as [{record: site:load:avg, expr: avg(system_cpu_load)}]", "missing")
+	v.FlawIf(len(s.Rules) > maxRules, "spec.rules", "divide the group", "%d rules, at most %d", len(s.Rules), maxRules)
+	size := v.validateRuleTexts("spec.labels", s.Labels)
+	for i := range s.Rules {
+		size += validateRule(v, fmt.Sprintf("spec.rules[%d]", i), &s.Rules[i])
+	}
+	v.FlawIf(size > maxRuleGroupSize, "spec.rules", "divide the group", "longer than %s", model.Size(maxRuleGroupSize))
+	if a := s.Alert; a != nil {
+		v.validateSharedNames("spec.alert.handlers", a.Handlers)
+		v.validateOptionalName("spec.alert.route", a.Route)
+		v.FlawIf(a.Route != "" && len(a.Handlers) > 0, "spec.alert.handlers", "remove one: a route names handlers in its steps", "route and handlers exclude each other")
+	}
+}
+
+// validateRule validates one rule as Prometheus does, within the bounds, and returns the length of its texts.
+func validateRule(v *Validator, at string, r *model.Rule) (size int) {
+	name := r.Record + r.Alert
+	v.FlawIf(len(name) > maxRuleText || model.HasControl(name), at, "", "the name is longer than %d bytes or no single line", maxRuleText)
+	v.FlawIf(len(r.Expr) > maxRuleExpr, at+".expr", "", "longer than %d bytes", maxRuleExpr)
+	v.FlawIf(r.For < 0 || r.For > maxInterval, at+".for", "", "expected 0s to 366d, got %s", r.For)
+	v.FlawIf(r.KeepFiringFor < 0 || r.KeepFiringFor > maxInterval, at+".keep_firing_for", "", "expected 0s to 366d, got %s", r.KeepFiringFor)
+	v.FlawIf(strings.Contains(r.Alert, "{") || len(r.Alert) > maxAlertName, at+".alert", "write another name", "the name of an alert has no { and at most %d bytes", maxAlertName)
+	size = len(name) + len(r.Expr) + v.validateRuleTexts(at+".labels", r.Labels) + v.validateRuleTexts(at+".annotations", r.Annotations)
+	if len(r.Expr) > maxRuleExpr || size > maxRuleGroupSize {
+		return size
+	}
+	// Prometheus' own checks: name, expression, templates. The node would tell places in a file of Prometheus.
+	p := rulefmt.Rule{
+		Record: r.Record, Alert: r.Alert, Expr: r.Expr, For: prommodel.Duration(r.For), KeepFiringFor: prommodel.Duration(r.KeepFiringFor),
+		Labels: r.Labels, Annotations: r.Annotations,
+	}
+	flaws := p.Validate(rulefmt.RuleNode{}, prommodel.UTF8Validation, parser.NewParser(parser.Options{}))
+	for i := range flaws {
+		err := errors.Unwrap(&flaws[i])
+		v.Flaw(at, "", "%v", cmp.Or(err, error(&flaws[i])))
+	}
+	return size
+}
+
+// validateRuleTexts validates the number and lengths of labels or annotations, and returns their length.
+func (v *Validator) validateRuleTexts(field string, texts map[string]string) (size int) {
+	v.FlawIf(len(texts) > maxRuleLabels, field, "", "%d, at most %d", len(texts), maxRuleLabels)
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		v.FlawIf(!prommodel.LegacyValidation.IsValidLabelName(name) || name == prommodel.MetricNameLabel || len(name) > maxRuleText, field+"."+name, "use letters, digits and _", "invalid name %q", name)
+		v.FlawIf(name == "namespace" && strings.HasSuffix(field, ".labels"), field+".namespace", "leave the label out", "the server sets the label namespace")
+		v.FlawIf(len(texts[name]) > maxRuleTemplate, field+"."+name, "", "longer than %d bytes", maxRuleTemplate)
+		size += len(name) + len(texts[name])
+	}
+	return size
+}

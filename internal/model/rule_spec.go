@@ -1,0 +1,134 @@
+package model
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// RuleGroupSpec is a group of recording and alerting rules, with the fields of a group in a rules file of Prometheus. The server
+// evaluates the rules one after the other on a clock, over the series of the group's namespace.
+type RuleGroupSpec struct {
+	// Time between two evaluations, at least 1s. Default 1m.
+	Interval Duration `json:"interval,omitempty"`
+	// How far before its time an evaluation reads the series. Default 0s.
+	QueryOffset Duration `json:"query_offset,omitempty"`
+	// The most series or alerts of one rule; a rule that has more fails. Default and most: 10000.
+	Limit int `json:"limit,omitempty"`
+	// Labels that each rule adds to its series or alerts.
+	Labels map[string]string `json:"labels,omitempty"`
+	// The rules. A rule reads the series that the rules before it have recorded.
+	Rules []Rule `json:"rules"`
+	// The receivers of notifications about its alerts: route or handlers. Default: all matching routes.
+	Alert *PolicyAlert `json:"alert,omitempty"`
+	// Nothing of it is evaluated while this is true; its problems close.
+	Disabled bool `json:"disabled,omitempty"`
+}
+
+// Kind returns the name of the kind.
+func (*RuleGroupSpec) Kind() string { return "RuleGroup" }
+
+// Rule is a rule of Prometheus: it records the result of an expression as series, or raises an alert for each element
+// of the result.
+type Rule struct {
+	// The name of the series that a recording rule writes: node:load:avg5m. Exactly one of record and alert.
+	Record string `json:"record,omitempty"`
+	// The name of the alerts that an alerting rule raises.
+	Alert string `json:"alert,omitempty"`
+	// The expression in PromQL.
+	Expr string `json:"expr"`
+	// How long an alert is pending before it fires. Default 0s.
+	For Duration `json:"for,omitempty"`
+	// How long an alert goes on firing after the expression has lost it. Default 0s.
+	KeepFiringFor Duration `json:"keep_firing_for,omitempty"`
+	// Labels that the rule adds; those of an alert are templates. An alert's label severity sets the severity of its problem.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Texts of an alert for people, as templates: summary, description, runbook_url.
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Defaults and bounds of rule groups.
+const (
+	DefaultGroupInterval = time.Minute
+	MinRuleInterval      = time.Second
+	MaxRuleSeries        = 10_000 // series or alerts of one rule
+)
+
+// DefinitionRuleGroup is the kind of definitions that hold rules. No agent gets one: the server evaluates them.
+const DefinitionRuleGroup DefinitionKind = 5
+
+// RuleGroupDefinition is a compiled RuleGroup.
+type RuleGroupDefinition struct {
+	Definition
+	Interval    time.Duration
+	QueryOffset time.Duration
+	Limit       uint32
+	Labels      map[string]string
+	Rules       []Rule
+	Handlers    []string // notified when a problem opens and closes
+	Route       string   // replaces Handlers; both empty: all matching routes
+}
+
+// CompileRuleGroup returns the compiled form of a RuleGroup, with its defaults.
+func CompileRuleGroup(head Definition, s *RuleGroupSpec) *RuleGroupDefinition {
+	c := &RuleGroupDefinition{
+		Definition: head, Interval: cmp.Or(time.Duration(s.Interval), DefaultGroupInterval), QueryOffset: time.Duration(s.QueryOffset),
+		Limit: uint32(cmp.Or(max(0, s.Limit), MaxRuleSeries)), Labels: s.Labels, Rules: s.Rules,
+	}
+	if s.Alert != nil {
+		c.Handlers, c.Route = s.Alert.Handlers, s.Alert.Route
+	}
+	return c
+}
+
+// Seal makes the compiled group the content of its definition, which must not change afterwards, and returns the
+// definition.
+func (c *RuleGroupDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionRuleGroup, c) }
+
+// AsRuleGroup returns the compiled RuleGroup that the definition contains, or nil if the definition is nil or of
+// another kind.
+func (c *Definition) AsRuleGroup() *RuleGroupDefinition {
+	if c == nil {
+		return nil
+	}
+	group, _ := c.body.(*RuleGroupDefinition)
+	return group
+}
+
+// AlertRule returns the first rule that raises the alert of an event's instance, or nil if the group is nil or has none.
+func (c *RuleGroupDefinition) AlertRule(instance string) *Rule {
+	name, _, ok := strings.Cut(instance, alertMark)
+	if c == nil || !ok {
+		return nil
+	}
+	if i := slices.IndexFunc(c.Rules, func(r Rule) bool { return r.Alert == name }); i >= 0 {
+		return &c.Rules[i]
+	}
+	return nil
+}
+
+// judgement returns the handlers and the route of the group, as fields of a check, because events are derived from
+// checks. The severity is that of the verdict about an alert.
+func (c *RuleGroupDefinition) judgement() *CheckDefinition {
+	return &CheckDefinition{Definition: c.Definition, FailAfter: 1, RecoverAfter: 1, Interval: c.Interval, Handlers: c.Handlers, Route: c.Route}
+}
+
+// alertMark ends the name of an alert in the instance of its event; the labels follow.
+const alertMark = "{"
+
+// IsAlertInstance reports whether the instance of an event is that of an alert: NAME{LABEL="VALUE", …}. No trigger has such a
+// name.
+func IsAlertInstance(instance string) bool {
+	name, labels, ok := strings.Cut(instance, alertMark)
+	if !ok || name == "" {
+		return false
+	}
+	c := labels[:min(1, len(labels))] // a label, not a macro such as {$MAX}
+	return labels == "}" || strings.HasSuffix(labels, `"}`) && strings.Contains(labels, `="`) && !strings.ContainsAny(c, "$#?")
+}
+
+// RuleSource returns the problem source of an alert of a RuleGroup.
+func RuleSource(group UnitID, instance string) Source {
+	return Source{Kind: SourceRule, ID: uint32(group), Instance: instance}
+}

@@ -1,0 +1,12 @@
+// Package rules evaluates the RuleGroups of all namespaces: recording rules write series, and alerting rules open problems.
+// The rules are those of Prometheus, evaluated by its own package. docs/rules.md is the manual.
+//
+// In: compiled RuleGroups (directory) and series (queries limited to the namespace of a group). Out: records of samples and of
+// verdicts in the journal. State: which alerts are active, in memory. After a start it comes from the events in the view
+// (alerts.go) and from the series ALERTS_FOR_STATE, as in Prometheus.
+//
+// Goroutines: one, Engine.Run, which evaluates one group at a time, so that rules take at most one CPU. One lock: Engine.mu,
+// for readers of the list of groups.
+//
+// Start reading at Engine.Run, then Engine.evaluate.
+package rules

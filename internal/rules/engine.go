@@ -1,0 +1,314 @@
+package rules
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	promrules "github.com/prometheus/prometheus/rules"
+	"github.com/prometheus/prometheus/storage"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/metric"
+	"github.com/muster-fleet/muster/internal/source/core"
+)
+
+// Bounds of rules, beside those of a RuleGroup.
+const (
+	maxNamespaceRules  = 10_000           // rules of a namespace; further groups are not evaluated
+	maxNamespaceAlerts = 10_000           // events of alerts of a namespace
+	maxSamples         = 5_000_000        // in memory, for one rule
+	ruleTimeout        = 10 * time.Second // of one rule
+)
+
+// refreshInterval is the longest time until a changed RuleGroup is in force.
+const refreshInterval = time.Second
+
+// Bounds of Prometheus for the state of alerts after a restart: its defaults.
+const (
+	outageTolerance = time.Hour        // state of an alert that is older is not restored
+	forGracePeriod  = 10 * time.Minute // a pending alert with a longer for fires at the earliest this long after a restart
+)
+
+// Options holds the services that an Engine calls.
+type Options struct {
+	Series    func(namespace string) storage.Queryable // of one namespace
+	Groups    func() []*directory.Unit                 // all RuleGroups, by namespace and name
+	Directory Directory
+	Events    func(ctx context.Context, q event.Query) (event.Page, error)
+	Intent    core.Declarer
+	CatchUp   func(context.Context) error // waits until declared resources are in the directory
+
+	RecordSamples  func(ctx context.Context, entries []journal.Entry) error // returns when queries find the samples
+	RecordVerdicts func(ctx context.Context, list []metric.Verdict, partitions []model.Partition) error
+
+	Now        func() time.Time      // default time.Now
+	Log        *slog.Logger          // default: nothing is logged
+	Registerer prometheus.Registerer // default: metrics are kept but not exposed
+}
+
+// Directory is the part of the directory that the engine reads; *directory.Directory implements it.
+type Directory interface {
+	Revision() int64
+	NodeByName(namespace, name string) (model.NodeID, bool)
+	Node(id model.NodeID) *directory.Node
+}
+
+// Engine evaluates rules. Run evaluates them; any goroutine may call Groups.
+type Engine struct {
+	opts    Options
+	query   *promql.Engine
+	parser  parser.Parser
+	metrics metrics
+	started time.Time // of Run
+	byUnit  map[model.UnitID]*Group
+
+	mu     sync.Mutex
+	groups []*Group // by namespace and name
+}
+
+// New returns an engine without groups; Run reads them.
+func New(o Options) *Engine {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Registerer == nil {
+		o.Registerer = prometheus.NewRegistry()
+	}
+	e := &Engine{opts: o, parser: parser.NewParser(parser.Options{}), byUnit: map[model.UnitID]*Group{}}
+	e.query = promql.NewEngine(promql.EngineOpts{
+		Logger: o.Log, MaxSamples: maxSamples, Timeout: ruleTimeout, EnableAtModifier: true, EnableNegativeOffset: true, Parser: e.parser,
+		NoStepSubqueryIntervalFn: func(int64) int64 { return time.Minute.Milliseconds() },
+	})
+	e.metrics = newMetrics(o.Registerer, func() float64 { return float64(len(e.Groups())) })
+	return e
+}
+
+// Run evaluates each group at its times until ctx ends.
+func (e *Engine) Run(ctx context.Context) error {
+	e.started = e.opts.Now()
+	for revision := int64(-1); ; {
+		if now := e.opts.Directory.Revision(); now != revision {
+			if err := e.refresh(ctx, revision < 0); err != nil {
+				if ctx.Err() != nil {
+					return nil
+				}
+				return err
+			}
+			revision = now
+		}
+		next := e.nextGroup()
+		wait := refreshInterval
+		if next != nil {
+			wait = min(wait, next.due.Sub(e.opts.Now()))
+		}
+		if wait > 0 {
+			if pause.For(ctx, wait) != nil {
+				return nil
+			}
+			continue
+		}
+		e.evaluate(ctx, next)
+	}
+}
+
+// nextGroup returns the group that is due first, or nil if there is none.
+func (e *Engine) nextGroup() (next *Group) {
+	for _, g := range e.Groups() {
+		if !g.refused && (next == nil || g.due.Before(next.due)) {
+			next = g
+		}
+	}
+	return next
+}
+
+// Groups returns the groups, by namespace and name. The caller must not change the list.
+func (e *Engine) Groups() []*Group {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.groups
+}
+
+// refresh makes the groups those of the directory. atStart: the server has just started, so that alerts have a state
+// of the run before.
+func (e *Engine) refresh(ctx context.Context, atStart bool) error {
+	units := e.opts.Groups()
+	rules := map[string]int{}
+	var list []*Group
+	declared := map[model.UnitID]bool{}
+	for _, u := range units {
+		if u.Disabled || u.Definition.AsRuleGroup() == nil {
+			continue
+		}
+		declared[u.ID] = true
+		g := e.byUnit[u.ID]
+		if g == nil || g.unit.Definition.ID != u.Definition.ID || g.unit.Name != u.Name || g.unit.DisplayName != u.DisplayName {
+			made, err := e.newGroup(u, atStart)
+			if err != nil { // validated by apply, so another version of Muster stored it
+				e.opts.Log.Error("cannot compile a RuleGroup; its rules are not evaluated", "group", u.Name.String(), "error", err)
+				continue
+			}
+			if g != nil {
+				made.continueFrom(g)
+			}
+			g = made
+			e.byUnit[u.ID] = g
+		}
+		g.unit = u
+		rules[u.Namespace] += len(g.Rules())
+		if g.refused = rules[u.Namespace] > maxNamespaceRules; g.refused {
+			g.setError(fmt.Errorf("not evaluated: namespace %s has more than %d rules", u.Namespace, maxNamespaceRules))
+		}
+		list = append(list, g)
+	}
+	if atStart {
+		if err := e.loadEvents(ctx, units); err != nil {
+			return err
+		}
+	}
+	for id, g := range e.byUnit {
+		if !declared[id] {
+			delete(e.byUnit, id)
+			e.end(ctx, g, slices.ContainsFunc(units, func(u *directory.Unit) bool { return u.ID == id }))
+		}
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.groups = list
+	return nil
+}
+
+// end ends a group: its series get staleness markers. Of one that is only disabled, the problems close; the planner
+// has removed those of a deleted one.
+func (e *Engine) end(ctx context.Context, g *Group, disabled bool) {
+	now := e.opts.Now()
+	if g.Group != nil {
+		empty := promrules.NewGroup(promrules.GroupOptions{Name: g.Name(), File: g.File(), Interval: g.Interval(), Opts: g.opts})
+		empty.CopyState(g.Group)
+		empty.Eval(ctx, now)
+	}
+	if disabled {
+		if err := e.closeEvents(ctx, g, now); err != nil && ctx.Err() == nil {
+			e.opts.Log.Warn("cannot close the problems of a disabled RuleGroup", "group", g.unit.Name.String(), "err", err)
+		}
+	}
+}
+
+// evaluate evaluates a group at its last due time, and reports the changes of its alerts.
+func (e *Engine) evaluate(ctx context.Context, g *Group) {
+	missed := int64(e.opts.Now().Sub(g.due) / g.Interval())
+	at := g.due.Add(time.Duration(missed) * g.Interval())
+	g.due = at.Add(g.Interval())
+	e.metrics.evaluations[missedEvaluation].Add(float64(missed))
+	g.missed.Add(missed)
+	promrules.DefaultEvalIterationFunc(ctx, g.Group, at)
+	if ctx.Err() != nil {
+		return
+	}
+	g.evaluations++
+	if g.restores && g.evaluations == 2 { // as Prometheus: recording rules have written what alerts read
+		g.RestoreForState(e.opts.Now())
+		g.restores = false
+	}
+	e.metrics.seconds.Add(g.GetEvaluationTime().Seconds())
+	e.countOutcomes(g)
+	err := e.reportAlerts(ctx, g, at)
+	e.logTrouble(g, err)
+}
+
+// countOutcomes counts the evaluated rules by outcome.
+func (e *Engine) countOutcomes(g *Group) {
+	for _, r := range g.Rules() {
+		if r.LastError() != nil {
+			e.metrics.evaluations[failedEvaluation].Inc()
+		} else {
+			e.metrics.evaluations[goodEvaluation].Inc()
+		}
+	}
+}
+
+// logTrouble logs the first error of a group once, and its end.
+func (e *Engine) logTrouble(g *Group, err error) {
+	name, text := "", ""
+	for _, r := range g.Rules() {
+		if failed := r.LastError(); failed != nil && text == "" {
+			name, text = r.Name(), failed.Error()
+		}
+	}
+	if err != nil && text == "" {
+		text = err.Error()
+	}
+	switch {
+	case text != "" && !g.troubled:
+		e.opts.Log.Warn("a rule fails; see: muster get rules", "group", g.unit.Name.String(), "rule", name, "err", text)
+	case text == "" && g.troubled:
+		e.opts.Log.Info("all rules of the group work again", "group", g.unit.Name.String())
+	}
+	g.troubled = text != ""
+}
+
+// loadEvents reads the events of alerts that the view has, into their groups. Those of groups that no longer evaluate
+// rules are removed.
+func (e *Engine) loadEvents(ctx context.Context, units []*directory.Unit) error {
+	var ids []model.CheckID
+	for _, u := range units {
+		ids = append(ids, u.ID)
+		if g := e.byUnit[u.ID]; g == nil { // disabled: its events end
+			e.byUnit[u.ID] = &Group{unit: u, events: map[eventKey]*alertEvent{}}
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	q := event.Query{Checks: ids, Limit: event.MaxLimit, ByNode: true}
+	for {
+		page, err := e.opts.Events(ctx, q)
+		if err != nil {
+			return fmt.Errorf("list the events of rules: %w", err)
+		}
+		for i := range page.States {
+			st := &page.States[i]
+			if g := e.byUnit[st.Check]; g != nil && st.Instance != "" {
+				g.events[eventKey{st.Node, st.Instance}] = &alertEvent{problem: st.Status != model.OK, severity: st.Severity, loaded: true}
+			}
+		}
+		if q.After = page.Next; q.After == "" {
+			return nil
+		}
+	}
+}
+
+// queryFunc returns the function that evaluates expressions over the series of a namespace.
+func (e *Engine) queryFunc(of storage.Queryable) promrules.QueryFunc {
+	query := promrules.EngineQueryFunc(e.query, of)
+	return func(ctx context.Context, text string, at time.Time) (promql.Vector, error) {
+		vector, err := query(ctx, text, at)
+		if errors.As(err, new(promql.ErrQueryTimeout)) {
+			return nil, fmt.Errorf("the expression takes longer than %s: choose fewer series or a shorter period", ruleTimeout)
+		}
+		return vector, err
+	}
+}
+
+// declareNode creates the proxy node of alerts that name no node of the namespace.
+func (e *Engine) declareNode(ctx context.Context, namespace, name string) error {
+	r := core.NewDeclared(model.SourceAlerts, "Node", namespace, name, &model.NodeSpec{Proxy: true})
+	by := intent.Actor{User: "server", Whence: "local", Why: "from alerts of rules"}
+	_, err := core.DeclareMissing(ctx, e.opts.Intent, e.opts.CatchUp, by, []model.Resource{r})
+	return err
+}

@@ -1,0 +1,115 @@
+package rules
+
+import (
+	"context"
+	"log/slog"
+	"net/url"
+	"sync/atomic"
+	"time"
+
+	prommodel "github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	promrules "github.com/prometheus/prometheus/rules"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/store/series"
+)
+
+// Group is a RuleGroup that the engine evaluates. Only Engine.Run changes it; readers use the methods of Prometheus'
+// group and missed, which are safe for concurrent use.
+type Group struct {
+	*promrules.Group
+	opts   *promrules.ManagerOptions
+	unit   *directory.Unit
+	missed atomic.Int64 // evaluations that were skipped, because one took longer than the interval
+
+	due         time.Time
+	evaluations int  // since the start, up to 2
+	restores    bool // its alerts get the state that they had before the start of the server
+	refused     bool // not evaluated: its namespace has too many rules
+	troubled    bool // the log has its trouble
+	events      map[eventKey]*alertEvent
+}
+
+// Namespace returns the namespace of the group.
+func (g *Group) Namespace() string { return g.unit.Namespace }
+
+// Missed returns the number of evaluations that were skipped.
+func (g *Group) Missed() int64 { return g.missed.Load() }
+
+// newGroup compiles the rules of a RuleGroup. restores: its alerts have a state of the run before.
+func (e *Engine) newGroup(u *directory.Unit, restores bool) (*Group, error) {
+	c, silent := u.Definition.AsRuleGroup(), slog.New(slog.DiscardHandler) // Engine.logTrouble logs failures
+	var rules []promrules.Rule
+	for i := range c.Rules {
+		r := &c.Rules[i]
+		expr, err := e.parser.ParseExpr(r.Expr)
+		if err != nil {
+			return nil, err
+		}
+		own := promrules.FromMaps(c.Labels, r.Labels, map[string]string{series.LabelNamespace: u.Namespace})
+		if r.Record != "" {
+			rules = append(rules, promrules.NewRecordingRule(r.Record, expr, own))
+			continue
+		}
+		rules = append(rules, promrules.NewAlertingRule(r.Alert, expr, time.Duration(r.For), time.Duration(r.KeepFiringFor), own,
+			labels.FromMap(r.Annotations), labels.EmptyLabels(), "", !restores, silent))
+	}
+	of := e.opts.Series(u.Namespace)
+	opts := &promrules.ManagerOptions{
+		NameValidationScheme: prommodel.UTF8Validation, ExternalURL: new(url.URL), QueryFunc: e.queryFunc(of), Queryable: of,
+		NotifyFunc: func(context.Context, string, ...*promrules.Alert) {}, // reportAlerts tells the view
+		Context:    context.Background(), AppendableV2: sampleAppendable{e, u.Namespace}, Logger: silent,
+		OutageTolerance: outageTolerance, ForGracePeriod: forGracePeriod, Metrics: promrules.NewGroupMetrics(nil), Parser: e.parser,
+	}
+	name := u.DisplayName
+	if name == "" {
+		name = u.Name.Name
+	}
+	g := &Group{opts: opts, unit: u, restores: restores, events: map[eventKey]*alertEvent{}}
+	g.Group = promrules.NewGroup(promrules.GroupOptions{
+		Name: name, File: u.Name.String(), Interval: c.Interval, Limit: int(c.Limit), Rules: rules, ShouldRestore: restores, Opts: opts, QueryOffset: &c.QueryOffset,
+	})
+	g.due = g.EvalTimestamp(e.opts.Now().UnixNano()).Add(g.Interval())
+	return g, nil
+}
+
+// continueFrom takes over the state of the group before an edit: that of rules with equal names and labels, and the
+// events of all alerts.
+func (g *Group) continueFrom(before *Group) {
+	if before.Group != nil {
+		g.CopyState(before.Group)
+	}
+	g.events, g.evaluations, g.restores, g.troubled = before.events, before.evaluations, before.restores, before.troubled
+	g.missed.Store(before.missed.Load())
+	if g.restores {
+		return
+	}
+	for _, r := range g.AlertingRules() {
+		r.SetRestored(true)
+	}
+}
+
+// setError sets the error of all rules.
+func (g *Group) setError(err error) {
+	for _, r := range g.Rules() {
+		r.SetHealth(promrules.HealthBad)
+		r.SetLastError(err)
+	}
+}
+
+// alertingRules is the state of the alerting rules of one name.
+type alertingRules struct {
+	failed     bool          // the last evaluation of one failed, so its alerts are unknown
+	keepFiring time.Duration // longest keep_firing_for
+}
+
+// alertingRulesByName returns the state of the alerting rules of a group.
+func (g *Group) alertingRulesByName() map[string]alertingRules {
+	byName := map[string]alertingRules{}
+	for _, r := range g.AlertingRules() {
+		of := byName[r.Name()]
+		byName[r.Name()] = alertingRules{of.failed || r.LastError() != nil, max(of.keepFiring, r.KeepFiringFor())}
+	}
+	return byName
+}

@@ -1,0 +1,52 @@
+package rules
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/muster-fleet/muster/internal/source/core"
+)
+
+// Outcomes of one evaluation of a rule.
+const (
+	goodEvaluation = iota
+	failedEvaluation
+	missedEvaluation // of a whole group: the evaluation before took longer than the interval
+	evaluationOutcomes
+)
+
+// Outcomes of a sample that a rule made.
+const (
+	writtenSample = iota
+	refusedSample // its labels or its time
+	lostSample    // the journal did not accept it
+	sampleOutcomes
+)
+
+// Outcomes of a change of an alert.
+const (
+	writtenVerdict   = iota
+	unwrittenVerdict // the journal did not accept it, or its node could not be created; the next evaluation tries again
+	limitedVerdict   // the namespace has too many alerts
+	verdictOutcomes
+)
+
+// metrics holds the metrics of the engine.
+type metrics struct {
+	evaluations [evaluationOutcomes]prometheus.Counter
+	samples     [sampleOutcomes]prometheus.Counter
+	verdicts    [verdictOutcomes]prometheus.Counter
+	seconds     prometheus.Counter
+}
+
+// newMetrics registers the metrics of the engine.
+func newMetrics(r prometheus.Registerer, groups func() float64) (m metrics) {
+	meter := core.Meter{Registerer: r, Prefix: "muster_rules_"}
+	meter.Outcomes("evaluations_total", "Evaluations of rules, by outcome; missed ones are of whole groups, whose evaluation took longer than the interval.", m.evaluations[:], func(i int) string {
+		return [evaluationOutcomes]string{"ok", "failed", "missed"}[i]
+	})
+	meter.Outcomes("samples_total", "Samples that rules made, by outcome.", m.samples[:], func(i int) string { return [sampleOutcomes]string{"kept", "refused", "unkept"}[i] })
+	meter.Outcomes("alert_changes_total", "Changes of alerts, by outcome; unkept ones are tried again.", m.verdicts[:], func(i int) string { return [verdictOutcomes]string{"kept", "unkept", "limit"}[i] })
+	m.seconds = meter.Counter("seconds_total", "Time that evaluations of rules took.")
+	meter.Gauge("groups", "RuleGroups that are evaluated.", groups)
+	return m
+}
