@@ -224,7 +224,7 @@ func (s *commandLine) sensuNotes(docs []declaredResource) (notes []string) {
 
 // importCommand makes the command group muster import.
 func importCommand(s *commandLine) *cobra.Command {
-	return s.buildCommandGroup("import", "Convert the resources of another system", importSensuCommand(s), importZabbixCommand(s))
+	return s.buildCommandGroup("import", "Convert the resources of another system", importSensuCommand(s), importZabbixCommand(s), importPrometheusCommand(s))
 }
 
 // importSensuCommand makes the command muster import sensu, which converts a dump of sensuctl.

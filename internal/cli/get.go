@@ -130,7 +130,7 @@ func getKind(c *commandCall, word string, names []string, g *getFlags) error {
 		return err
 	}
 	get := map[serverStateList]func(*commandCall, []string, *getFlags) error{
-		events: getEvents, problems: getProblems, queues: getQueues, history: getHistory, agents: getAgents, items: getItems, compliance: getCompliance, texts: getTexts,
+		events: getEvents, problems: getProblems, queues: getQueues, history: getHistory, agents: getAgents, items: getItems, compliance: getCompliance, texts: getTexts, rules: getRules,
 	}[list]
 	if get != nil {
 		return get(c, names, g)

@@ -2,16 +2,12 @@ package kind
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
-
-	prommodel "github.com/prometheus/common/model"
-	"github.com/prometheus/prometheus/model/rulefmt"
-	"github.com/prometheus/prometheus/promql/parser"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -82,6 +78,9 @@ const (
 	maxRuleGroupSize = 128 << 10
 )
 
+// ruleLabel matches the names of labels and annotations.
+var ruleLabel = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
 // ruleInterval returns the interval of a group.
 func ruleInterval(s *model.RuleGroupSpec) model.Duration {
 	return cmp.Or(s.Interval, model.Duration(model.DefaultGroupInterval))
@@ -119,28 +118,21 @@ func validateRuleGroup(v *Validator, s *model.RuleGroupSpec) {
 	}
 }
 
-// validateRule validates one rule as Prometheus does, within the bounds, and returns the length of its texts.
+// validateRule validates one rule, but for its expression and templates, and returns the length of its texts. The planner
+// validates these: the command line of small builds has no PromQL.
 func validateRule(v *Validator, at string, r *model.Rule) (size int) {
 	name := r.Record + r.Alert
+	v.FlawIf(r.Record != "" && r.Alert != "", at, "make a rule of each", "record and alert exclude each other")
+	v.MissingIf(name == "", at, "write record: NAME or alert: NAME", "the name is missing")
+	v.MissingIf(r.Expr == "", at+".expr", "write an expression in PromQL", "missing")
 	v.FlawIf(len(name) > maxRuleText || model.HasControl(name), at, "", "the name is longer than %d bytes or no single line", maxRuleText)
 	v.FlawIf(len(r.Expr) > maxRuleExpr, at+".expr", "", "longer than %d bytes", maxRuleExpr)
 	v.FlawIf(r.For < 0 || r.For > maxInterval, at+".for", "", "expected 0s to 366d, got %s", r.For)
 	v.FlawIf(r.KeepFiringFor < 0 || r.KeepFiringFor > maxInterval, at+".keep_firing_for", "", "expected 0s to 366d, got %s", r.KeepFiringFor)
 	v.FlawIf(strings.Contains(r.Alert, "{") || len(r.Alert) > maxAlertName, at+".alert", "write another name", "the name of an alert has no { and at most %d bytes", maxAlertName)
 	size = len(name) + len(r.Expr) + v.validateRuleTexts(at+".labels", r.Labels) + v.validateRuleTexts(at+".annotations", r.Annotations)
-	if len(r.Expr) > maxRuleExpr || size > maxRuleGroupSize {
-		return size
-	}
-	// Prometheus' own checks: name, expression, templates. The node would tell places in a file of Prometheus.
-	p := rulefmt.Rule{
-		Record: r.Record, Alert: r.Alert, Expr: r.Expr, For: prommodel.Duration(r.For), KeepFiringFor: prommodel.Duration(r.KeepFiringFor),
-		Labels: r.Labels, Annotations: r.Annotations,
-	}
-	flaws := p.Validate(rulefmt.RuleNode{}, prommodel.UTF8Validation, parser.NewParser(parser.Options{}))
-	for i := range flaws {
-		err := errors.Unwrap(&flaws[i])
-		v.Flaw(at, "", "%v", cmp.Or(err, error(&flaws[i])))
-	}
+	v.FlawIf(r.Record != "" && len(r.Annotations) > 0, at+".annotations", "leave the field out", "a recording rule has no annotations")
+	v.FlawIf(r.Record != "" && r.For+r.KeepFiringFor != 0, at+".for", "leave for and keep_firing_for out", "a recording rule does not wait")
 	return size
 }
 
@@ -148,7 +140,7 @@ func validateRule(v *Validator, at string, r *model.Rule) (size int) {
 func (v *Validator) validateRuleTexts(field string, texts map[string]string) (size int) {
 	v.FlawIf(len(texts) > maxRuleLabels, field, "", "%d, at most %d", len(texts), maxRuleLabels)
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		v.FlawIf(!prommodel.LegacyValidation.IsValidLabelName(name) || name == prommodel.MetricNameLabel || len(name) > maxRuleText, field+"."+name, "use letters, digits and _", "invalid name %q", name)
+		v.FlawIf(!ruleLabel.MatchString(name) || name == "__name__" || len(name) > maxRuleText, field+"."+name, "use letters, digits and _", "invalid name %q", name)
 		v.FlawIf(name == "namespace" && strings.HasSuffix(field, ".labels"), field+".namespace", "leave the label out", "the server sets the label namespace")
 		v.FlawIf(len(texts[name]) > maxRuleTemplate, field+"."+name, "", "longer than %d bytes", maxRuleTemplate)
 		size += len(name) + len(texts[name])

@@ -1,6 +1,12 @@
 package plan
 
 import (
+	"errors"
+
+	prommodel "github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/rulefmt"
+	"github.com/prometheus/prometheus/promql/parser"
+
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -8,6 +14,11 @@ import (
 // compileRuleGroup compiles a RuleGroup to a unit without targets: no agent gets its rules, the server evaluates them.
 func compileRuleGroup(c *unitCompiler, d *declaredResource) (*unit, error) {
 	spec, ns := d.spec.(*model.RuleGroupSpec), d.key.Namespace
+	for i := range spec.Rules {
+		if err := checkRule(&spec.Rules[i]); err != nil {
+			return nil, model.Errorf(model.Invalid, "rule %s: %w", spec.Rules[i].Record+spec.Rules[i].Alert, err).WithHint("correct spec.rules[%d]", i)
+		}
+	}
 	definition := model.CompileRuleGroup(model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID}, spec)
 	b := &body{definition: definition.Seal()}
 	var err error
@@ -23,4 +34,20 @@ func compileRuleGroup(c *unitCompiler, d *declaredResource) (*unit, error) {
 			DisplayName: d.meta.DisplayName, Disabled: spec.Disabled},
 		body: b, needs: named,
 	}, nil
+}
+
+// checkRule returns an error unless Prometheus accepts a rule: its name, expression and templates.
+func checkRule(r *model.Rule) error {
+	p := rulefmt.Rule{
+		Record: r.Record, Alert: r.Alert, Expr: r.Expr, For: prommodel.Duration(r.For), KeepFiringFor: prommodel.Duration(r.KeepFiringFor),
+		Labels: r.Labels, Annotations: r.Annotations,
+	}
+	flaws := p.Validate(rulefmt.RuleNode{}, prommodel.UTF8Validation, parser.NewParser(parser.Options{}))
+	if len(flaws) == 0 {
+		return nil
+	}
+	if err := errors.Unwrap(&flaws[0]); err != nil { // without the place in a file of Prometheus
+		return err
+	}
+	return &flaws[0]
 }

@@ -37,7 +37,8 @@ type eventKey struct {
 type alertEvent struct {
 	problem  bool
 	severity model.Severity
-	loaded   bool // of the run before, and no evaluation has found the alert yet
+	loaded   bool      // of the run before, and no evaluation has found the alert yet
+	missing  time.Time // of an event of the run before: the first evaluation without the alert
 }
 
 // reportAlerts writes the difference between the alerts of a group and their events to the journal. An alert that fires
@@ -69,7 +70,9 @@ func (e *Engine) reportAlerts(ctx context.Context, g *Group, at time.Time) error
 		of := rules[name]
 		switch {
 		case active[key] != nil || of.failed || unlocated != nil:
-		case g.restores || was.problem && was.loaded && at.Sub(e.started) < of.keepFiring: // the time since which it keeps firing is unknown
+		case was.problem && was.loaded && was.missing.IsZero():
+			was.missing = at
+		case g.restores || was.problem && was.loaded && at.Sub(was.missing) < of.keepFiring:
 		case was.problem:
 			changes.add(key, &alertEvent{}, wire.Verdict{Output: []byte("resolved: the rule no longer has this alert")})
 		default:
@@ -120,8 +123,8 @@ func (e *Engine) activeAlerts(ctx context.Context, g *Group) (map[eventKey]*prom
 	return active, failed
 }
 
-// locate returns the node of an alert, and the label whose value is its name. Alerts that name no node of the namespace are
-// those of the proxy node alerts; zero: it does not exist yet.
+// locate returns the node of an alert, and the label whose value is its name. Alerts that name no node of the namespace
+// belong to the proxy node alerts; zero: it does not exist yet.
 func (e *Engine) locate(namespace string, l labels.Labels) (node model.NodeID, label string) {
 	names := alertmanager.NodeNames(l.Map())
 	for _, name := range append(names, alertmanager.AlertsNode) {

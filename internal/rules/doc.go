@@ -1,5 +1,5 @@
 // Package rules evaluates the RuleGroups of all namespaces: recording rules write series, and alerting rules open problems.
-// The rules are those of Prometheus, evaluated by its own package. docs/rules.md is the manual.
+// Prometheus' own package evaluates them. docs/rules.md is the manual.
 //
 // In: compiled RuleGroups (directory) and series (queries limited to the namespace of a group). Out: records of samples and of
 // verdicts in the journal. State: which alerts are active, in memory. After a start it comes from the events in the view

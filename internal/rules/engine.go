@@ -25,7 +25,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// Bounds of rules, beside those of a RuleGroup.
+// Bounds of rules; a RuleGroup has further ones.
 const (
 	maxNamespaceRules  = 10_000           // rules of a namespace; further groups are not evaluated
 	maxNamespaceAlerts = 10_000           // events of alerts of a namespace
@@ -144,7 +144,7 @@ func (e *Engine) Groups() []*Group {
 	return e.groups
 }
 
-// refresh makes the groups those of the directory. atStart: the server has just started, so that alerts have a state
+// refresh reads the groups from the directory. atStart: the server has just started, so that alerts have a state
 // of the run before.
 func (e *Engine) refresh(ctx context.Context, atStart bool) error {
 	units := e.opts.Groups()
@@ -193,8 +193,8 @@ func (e *Engine) refresh(ctx context.Context, atStart bool) error {
 	return nil
 }
 
-// end ends a group: its series get staleness markers. Of one that is only disabled, the problems close; the planner
-// has removed those of a deleted one.
+// end ends a group: its series get staleness markers. The problems of a disabled group close; the planner
+// has removed the events of a deleted one.
 func (e *Engine) end(ctx context.Context, g *Group, disabled bool) {
 	now := e.opts.Now()
 	if g.Group != nil {
@@ -221,7 +221,7 @@ func (e *Engine) evaluate(ctx context.Context, g *Group) {
 		return
 	}
 	g.evaluations++
-	if g.restores && g.evaluations == 2 { // as Prometheus: recording rules have written what alerts read
+	if g.restores && g.evaluations == 2 { // as Prometheus: recording rules have written the series that alerts read
 		g.RestoreForState(e.opts.Now())
 		g.restores = false
 	}
@@ -262,8 +262,8 @@ func (e *Engine) logTrouble(g *Group, err error) {
 	g.troubled = text != ""
 }
 
-// loadEvents reads the events of alerts that the view has, into their groups. Those of groups that no longer evaluate
-// rules are removed.
+// loadEvents reads the events of alerts that the view has, into their groups. A disabled group gets its events, too, so that
+// refresh ends it.
 func (e *Engine) loadEvents(ctx context.Context, units []*directory.Unit) error {
 	var ids []model.CheckID
 	for _, u := range units {

@@ -74,7 +74,7 @@ func (e *Engine) newGroup(u *directory.Unit, restores bool) (*Group, error) {
 	return g, nil
 }
 
-// continueFrom takes over the state of the group before an edit: that of rules with equal names and labels, and the
+// continueFrom takes over the state of the group before an edit: the active alerts of rules with equal names and labels, and the
 // events of all alerts.
 func (g *Group) continueFrom(before *Group) {
 	if before.Group != nil {

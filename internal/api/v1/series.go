@@ -1,6 +1,9 @@
 package v1
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // SeriesResult is the result of a PromQL query, in Prometheus' form.
 type SeriesResult struct {
@@ -37,4 +40,19 @@ func (r *SeriesResult) Rows() (rows []SeriesRow, err error) {
 		return rows, json.Unmarshal(r.Result, &rows[0].Value)
 	}
 	return rows, json.Unmarshal(r.Result, &rows)
+}
+
+// RuleState is a rule of a RuleGroup with the outcome of its last evaluation.
+type RuleState struct {
+	Namespace string    `json:"namespace"`
+	Group     string    `json:"group"` // name of the RuleGroup
+	Rule      string    `json:"rule"`  // name of the series or of the alerts
+	Type      string    `json:"type"`  // recording or alerting
+	Health    string    `json:"health"`
+	Error     string    `json:"error,omitempty"`
+	Firing    int       `json:"firing,omitempty"`
+	Pending   int       `json:"pending,omitempty"`
+	Seconds   float64   `json:"seconds"` // that the evaluation took
+	At        time.Time `json:"at"`      // of the evaluation
+	Missed    int64     `json:"missed"`  // evaluations of the group since the start of the server, because one took longer than the interval
 }

@@ -49,7 +49,7 @@ type SeriesSample struct {
 	wire.Sample
 }
 
-// JournalEntries returns the records of samples that the server itself computed, such as those of recording rules. The
+// JournalEntries returns the records of samples that the server itself computed, such as the results of recording rules. The
 // error is about the first refused sample. It changes the labels.
 func JournalEntries(namespace string, list []SeriesSample, now time.Time) ([]journal.Entry, error) {
 	var limits Limits

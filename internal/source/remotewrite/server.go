@@ -221,7 +221,7 @@ type durable chan error
 // Committed passes on the outcome of the commit.
 func (d durable) Committed(_ uint64, _ journal.Position, err error) { d <- err }
 
-// outcome is what became of a sample.
+// outcome is the way in which the server handled a sample.
 type outcome int
 
 const (
