@@ -116,10 +116,11 @@ alerting:
 }
 
 // runPrometheus runs a real Prometheus until the test ends.
-func runPrometheus(t *testing.T, program, config string) {
+func runPrometheus(t *testing.T, program, config string) (address string) {
 	t.Helper()
+	address = harness.Port(t)
 	var said bytes.Buffer
-	cmd := exec.Command(program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(filepath.Dir(config), "tsdb"), "--web.listen-address="+harness.Port(t), "--rules.alert.resend-delay=1s", "--log.level=warn")
+	cmd := exec.Command(program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(filepath.Dir(config), "tsdb"), "--web.listen-address="+address, "--rules.alert.resend-delay=1s", "--log.level=warn")
 	cmd.Stderr = &said
 	testenv.NoError(t, cmd.Start())
 	t.Cleanup(func() {
@@ -129,6 +130,7 @@ func runPrometheus(t *testing.T, program, config string) {
 			t.Logf("Prometheus: %s", said.String())
 		}
 	})
+	return address
 }
 
 // TestSlowPrometheusClockIsReported sends alerts from a Prometheus whose clock is ten minutes late, and expects

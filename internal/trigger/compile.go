@@ -75,7 +75,7 @@ func (c *compiler) call(n *node) evaluator {
 		f, ok := historyFunctions[n.name]
 		switch {
 		case n.args[0].host == "*" || strings.HasSuffix(n.name, "_foreach"):
-			c.fail(n, "%s belongs into a rule: a trigger reads the items of one node", n.name)
+			c.fail(n, "%s belongs into a RuleGroup: a trigger reads the items of one node", n.name)
 		case !ok:
 			c.fail(n, "no function over the history of an item has the name %s", n.name)
 		}

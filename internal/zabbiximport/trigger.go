@@ -112,7 +112,7 @@ func (im *importer) localExpression(in *template, expression string) (string, *t
 	named := ""
 	out, err := trigger.ReplaceHosts(expression, func(host string) (string, error) {
 		if named != "" && host != named {
-			return "", fmt.Errorf("it reads items of %s and %s: a trigger reads the items of one template", named, host)
+			return "", fmt.Errorf("it reads items of %s and %s: a trigger reads the items of one template; write a RuleGroup (docs/rules.md)", named, host)
 		}
 		named = host
 		return "", nil
@@ -125,7 +125,7 @@ func (im *importer) localExpression(in *template, expression string) (string, *t
 		return "", in, fmt.Errorf("it reads no item")
 	case named == "" || in != nil && (other == in || named == in.entity.text("name")):
 	case in != nil && other != nil:
-		return "", in, fmt.Errorf("it reads items of %s, which is another template", named)
+		return "", in, fmt.Errorf("it reads items of %s, which is another template; write a RuleGroup (docs/rules.md)", named)
 	case in != nil: // a renamed template: the expression compiles only over its own items
 	case other == nil:
 		return "", in, fmt.Errorf("template %s is not in these files", named)
