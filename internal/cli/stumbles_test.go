@@ -63,5 +63,5 @@ func TestHeldColumnIsNarrow(t *testing.T) {
 // TestImportAloneListsAllImporters checks that muster import without a system names both with an example.
 func TestImportAloneListsAllImporters(t *testing.T) {
 	_, x := openLoggedInTerminal(t)
-	x.expectOutput("", "import", 0, "muster import sensu ", "muster import zabbix ", "sensu (output of sensuctl dump)\nand zabbix (exported templates)")
+	x.expectOutput("", "import", 0, "muster import sensu ", "muster import zabbix ", "muster import prometheus ", "sensu (output of sensuctl dump),\nzabbix (exported templates) and prometheus (rules files)")
 }

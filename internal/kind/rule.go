@@ -106,7 +106,7 @@ func validateRuleGroup(v *Validator, s *model.RuleGroupSpec) {
 	v.FlawIf(s.Limit < 0 || s.Limit > model.MaxRuleSeries, "spec.limit", "", "expected 1 to %d, got %d", model.MaxRuleSeries, s.Limit)
 	v.MissingIf(len(s.Rules) == 0, "spec.rules", "write a list such as [{record: site:load:avg, expr: avg(system_cpu_load)}]", "missing")
 	v.FlawIf(len(s.Rules) > maxRules, "spec.rules", "divide the group", "%d rules, at most %d", len(s.Rules), maxRules)
-	size := v.validateRuleTexts("spec.labels", s.Labels)
+	size := validateRuleTexts(v, "spec.labels", s.Labels)
 	for i := range s.Rules {
 		size += validateRule(v, fmt.Sprintf("spec.rules[%d]", i), &s.Rules[i])
 	}
@@ -130,14 +130,14 @@ func validateRule(v *Validator, at string, r *model.Rule) (size int) {
 	v.FlawIf(r.For < 0 || r.For > maxInterval, at+".for", "", "expected 0s to 366d, got %s", r.For)
 	v.FlawIf(r.KeepFiringFor < 0 || r.KeepFiringFor > maxInterval, at+".keep_firing_for", "", "expected 0s to 366d, got %s", r.KeepFiringFor)
 	v.FlawIf(strings.Contains(r.Alert, "{") || len(r.Alert) > maxAlertName, at+".alert", "write another name", "the name of an alert has no { and at most %d bytes", maxAlertName)
-	size = len(name) + len(r.Expr) + v.validateRuleTexts(at+".labels", r.Labels) + v.validateRuleTexts(at+".annotations", r.Annotations)
+	size = len(name) + len(r.Expr) + validateRuleTexts(v, at+".labels", r.Labels) + validateRuleTexts(v, at+".annotations", r.Annotations)
 	v.FlawIf(r.Record != "" && len(r.Annotations) > 0, at+".annotations", "leave the field out", "a recording rule has no annotations")
 	v.FlawIf(r.Record != "" && r.For+r.KeepFiringFor != 0, at+".for", "leave for and keep_firing_for out", "a recording rule does not wait")
 	return size
 }
 
 // validateRuleTexts validates the number and lengths of labels or annotations, and returns their length.
-func (v *Validator) validateRuleTexts(field string, texts map[string]string) (size int) {
+func validateRuleTexts(v *Validator, field string, texts map[string]string) (size int) {
 	v.FlawIf(len(texts) > maxRuleLabels, field, "", "%d, at most %d", len(texts), maxRuleLabels)
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		v.FlawIf(!ruleLabel.MatchString(name) || name == "__name__" || len(name) > maxRuleText, field+"."+name, "use letters, digits and _", "invalid name %q", name)
