@@ -92,8 +92,15 @@ type (
 		DependsOn   []route.Name // other units of its kind on the same node
 		Passive     bool         // no agent runs the check: its results come from outside
 		Disabled    bool
-		HasTargets  bool // the unit may land on nodes
-		Proxied     bool // the check reports about proxy nodes
+		HasTargets  bool     // the unit may land on nodes
+		Proxied     bool     // the check reports about proxy nodes
+		Rollout     *Rollout // nil: changes reach all nodes at once
+	}
+
+	// Rollout is the roll-out of a directive, with the two versions that its nodes may have
+	Rollout struct {
+		model.Rollout
+		Old, New *model.Definition // equal while no change is under way
 	}
 
 	// PlacedUnit is a check or Template with its nodes: nodes that run it, and proxy nodes that its results are about

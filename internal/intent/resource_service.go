@@ -64,6 +64,7 @@ type Service struct {
 	*Namespaces
 	*Runs
 	*Retention
+	Rollouts *Rollouts
 }
 
 // NewService returns a service on a store; call Load first. Call Load before anything else.
@@ -86,7 +87,7 @@ func NewService(o Options) *Service {
 	}
 	return &Service{
 		repository: r, Resources: &Resources{r}, Nodes: &Nodes{r}, Enrolment: &Enrolment{repository: r}, Tombstones: &Tombstones{r},
-		AgentReports: &AgentReports{r}, Namespaces: &Namespaces{r}, Runs: &Runs{r}, Retention: &Retention{r},
+		AgentReports: &AgentReports{r}, Namespaces: &Namespaces{r}, Runs: &Runs{r}, Retention: &Retention{r}, Rollouts: &Rollouts{r},
 	}
 }
 

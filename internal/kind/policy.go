@@ -84,6 +84,13 @@ spec:
 		Validate: validateDirective,
 		References: func(refs *References, s *model.DirectiveSpec) {
 			refs.Require("Technique", "spec.technique", s.Technique)
+			if s.Rollout != nil {
+				for _, step := range s.Rollout.Steps {
+					if _, share := model.ParseShare(step); !share {
+						refs.Mention("Group", "spec.rollout.steps", step)
+					}
+				}
+			}
 		},
 		Columns: []Column[*model.DirectiveSpec]{
 			nodesColumn[*model.DirectiveSpec](),
@@ -362,6 +369,38 @@ func validateDirective(v *Validator, s *model.DirectiveSpec) {
 	v.InRange("spec.timeout", s.Timeout, model.Duration(time.Second), maxPolicyTimeout)
 	v.validateSeverity("spec.severity", cmp.Or(s.Severity, model.Average.String()))
 	v.validateMetricTags("spec.tags", s.Tags)
+	if s.Rollout != nil {
+		validateRollout(v, s.Rollout)
+	}
+}
+
+// maxRolloutSteps bounds the steps of a roll-out.
+const maxRolloutSteps = 20
+
+// validateRollout validates the roll-out of a directive.
+func validateRollout(v *Validator, r *model.RolloutSpec) {
+	v.MissingIf(len(r.Steps) == 0, "spec.rollout.steps", "write a list such as [1%, 10%, 50%, 100%]", "missing")
+	v.FlawIf(len(r.Steps) > maxRolloutSteps, "spec.rollout.steps", "", "%d steps, at most %d", len(r.Steps), maxRolloutSteps)
+	last := 0.0
+	for i, step := range r.Steps {
+		at := fmt.Sprintf("spec.rollout.steps[%d]", i)
+		share, ok := model.ParseShare(step)
+		switch {
+		case !ok && strings.ContainsAny(step, "% "):
+			v.Flaw(at, "write a share such as 10%, or the name of a group", "%q is no share of the nodes", step)
+		case !ok:
+			v.validateOptionalName(at, step)
+		case share <= last:
+			v.Flaw(at, "write larger shares behind smaller ones", "%s is not above the step before", step)
+		default:
+			last = share
+		}
+		v.FlawIf(share == 1 && i < len(r.Steps)-1, at, "remove the steps behind it", "100%% is the last step")
+	}
+	v.InRange("spec.rollout.wait", r.Wait, model.Duration(time.Second), maxInterval)
+	if _, ok := model.ParseShare(cmp.Or(r.MaxFailed, model.DefaultRolloutMaxFailed)); !ok {
+		v.Flaw("spec.rollout.maxFailed", "write a share such as 5%", "%q is no share of the nodes", r.MaxFailed)
+	}
 }
 
 // validatePolicy validates the spec of a Policy.

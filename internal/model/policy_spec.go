@@ -292,6 +292,8 @@ type DirectiveSpec struct {
 	Severity string `json:"severity,omitempty"`
 	// Words to find it by, such as a benchmark's chapter: {cis: "5.2.8"}.
 	Tags map[string]string `json:"tags,omitempty"`
+	// A change reaches the nodes in steps; default all nodes at once. A new directive has no earlier version, so all nodes get it.
+	Rollout *RolloutSpec `json:"rollout,omitempty"`
 	// It runs nowhere while this is true.
 	Disabled bool `json:"disabled,omitempty"`
 }

@@ -326,7 +326,11 @@ func (f *fleet) defineUnit(p *recomputation, id model.UnitID, old, new *unit) {
 		p.redefined[id] = old
 	}
 	if old.next != nil || new.next != nil {
-		p.moved.Or(roaring.And(u.nodes.Bitmap, changedNodes(old, new)))
+		for n := range bitmapIDs(u.nodes.Bitmap) {
+			if at := f.nodes[model.NodeID(n)]; at.units.runsSecondBody(id) != new.runsSecondBody(at) {
+				p.moved.Add(n)
+			}
+		}
 	}
 	if (old.proxies == nil) != (new.proxies == nil) {
 		// Nodes that run the check get an event of their own by the edit, or lose theirs: a proxy check has events of

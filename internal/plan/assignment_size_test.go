@@ -305,9 +305,16 @@ func (m *memoryStore) Changes(_ context.Context, after int64, limit int) (list [
 	return list, nil
 }
 
-// ChangesBefore returns nothing, because the planner does not read the change history.
-func (m *memoryStore) ChangesBefore(context.Context, intent.ChangeQuery) ([]intent.Change, error) {
-	return nil, nil // for people; the planner does not ask
+// ChangesBefore returns the changes of one key, the newest first.
+func (m *memoryStore) ChangesBefore(_ context.Context, q intent.ChangeQuery) (list []intent.Change, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range slices.Backward(m.changes) {
+		if c.Key == (intent.Key{Kind: q.Kind, Namespace: q.Namespace, Name: q.Name}) && len(list) < q.Limit {
+			list = append(list, c)
+		}
+	}
+	return list, nil
 }
 
 // Revision returns the last revision.

@@ -44,6 +44,9 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 		return nil, 0, err
 	}
 	p.definitions.hash(t.units())
+	if err := p.stagePreview(ctx, t); err != nil {
+		return nil, 0, err
+	}
 	t.compare(definitions)
 	landings = make([]intent.Placement, len(writes))
 	p.mu.RLock()

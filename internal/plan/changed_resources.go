@@ -74,10 +74,18 @@ func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*tran
 		}
 		t.set(c.Key, def)
 	}
+	if err := p.restage(ctx, t, changes); err != nil {
+		return nil, err
+	}
 	if err := p.compile(t, func(key intent.Key, err error) error { skip(key, err); return nil }); err != nil {
 		return nil, err
 	}
-	if err := p.definitions.assignIDs(ctx, t.units()); err != nil {
+	p.definitions.hash(t.units())
+	rollouts, err := p.stageUnits(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.definitions.assignIDs(ctx, t.units(), rollouts); err != nil {
 		return nil, err
 	}
 	t.compare(p.fleet.definitions)

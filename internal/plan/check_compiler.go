@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"time"
 
-	"github.com/RoaringBitmap/roaring/v2"
-
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -191,14 +189,15 @@ func splitName(ns, name string) (n route.Name) {
 // unit is one compiled resource that the planner assigns to nodes, such as a check. A unit is immutable: an edit of
 // the resource makes a new one. The passes of the planner know nothing else about a kind.
 type unit struct {
-	*directory.Unit                 // kind, id, name: everything that readers see
-	targets         *targets        // nodes that run the unit; nil: it lands on no node
-	policies        []policyTargets // of a directive: the nodes that policies put it on, in place of targets
-	trustsFacts     bool            // of a directive: it enforces also on nodes that values of the machine select
-	precedence      *precedence     // of a directive whose technique runs once on a node; nil: it overrides none
-	proxies         *targets        // proxy nodes that the check reports about; nil: it reports about the nodes that run it
-	*body                           // the body that nodes run now
-	next            *rollout        // a second body that some nodes run instead; nil: all nodes run the first
+	*directory.Unit                    // kind, id, name: everything that readers see
+	targets         *targets           // nodes that run the unit; nil: it lands on no node
+	policies        []policyTargets    // of a directive: the nodes that policies put it on, in place of targets
+	trustsFacts     bool               // of a directive: it enforces also on nodes that values of the machine select
+	precedence      *precedence        // of a directive whose technique runs once on a node; nil: it overrides none
+	proxies         *targets           // proxy nodes that the check reports about; nil: it reports about the nodes that run it
+	*body                              // the body that nodes run now
+	next            *rollout           // a second body that some nodes run instead; nil: all nodes run the first
+	steps           *model.RolloutSpec // how a new body reaches the nodes; nil: all nodes run it at once
 
 	source *declaredResource // resource of this unit; it is compiled again when a resource in uses changes
 	uses   []intent.Key      // other resources whose text is part of the body
@@ -215,17 +214,10 @@ type body struct {
 	try func(model.PropertyValues) error
 }
 
-// rollout is the new version of a check in a gradual rollout, with the nodes that already run it. An edit of the unit
-// can move more nodes to the second body; an edit with the second body alone ends the roll-out.
-type rollout struct {
-	*body
-	nodes *roaring.Bitmap
-}
-
 // runsSecondBody reports whether a node already runs the new version of a check in a gradual rollout. A nil unit has
 // no second body.
-func (u *unit) runsSecondBody(id uint32) bool {
-	return u != nil && u.next != nil && u.next.nodes.Contains(id)
+func (u *unit) runsSecondBody(n *node) bool {
+	return u != nil && u.next != nil && u.next.reaches(n)
 }
 
 // bodyOn returns the version of a check that nodes with this set of checks run
@@ -234,18 +226,6 @@ func (u *unit) bodyOn(s *unitSet) *body {
 		return u.next.body
 	}
 	return u.body
-}
-
-// changedNodes returns the nodes that an edit moves from one version of a check to the other, during a gradual
-// rollout
-func changedNodes(old, new *unit) *roaring.Bitmap {
-	nodes := func(u *unit) *roaring.Bitmap {
-		if u == nil || u.next == nil {
-			return roaring.New()
-		}
-		return u.next.nodes
-	}
-	return roaring.Xor(nodes(old), nodes(new))
 }
 
 // targetLists returns the targets of a check: one list for the nodes that run the check, one for its proxy nodes; a

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/RoaringBitmap/roaring/v2"
-
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
@@ -258,7 +256,7 @@ func TestAssetsReachTheNodes(t *testing.T) {
 // node moves to the check's new version
 func TestRolloutMovesNodesToTheNewVersion(t *testing.T) {
 	h := newTestPlanner(t)
-	a, b, c := h.node("a", nil, "web"), h.node("b", nil, "web"), h.node("c", nil)
+	a, b, c := h.node("a", nil, "web", "first"), h.node("b", nil, "web", "second"), h.node("c", nil, "first")
 	spec := func(line string) *model.CheckSpec {
 		return commandCheck(line+" {{ .props.port | default \"1\" }}", &model.Targets{Groups: []string{"web"}})
 	}
@@ -276,7 +274,7 @@ func TestRolloutMovesNodesToTheNewVersion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := h.p.definitions.assignIDs(t.Context(), []*unit{u}); err != nil {
+		if err := h.p.definitions.assignIDs(t.Context(), []*unit{u}, nil); err != nil {
 			t.Fatal(err)
 		}
 		return u
@@ -304,24 +302,24 @@ func TestRolloutMovesNodesToTheNewVersion(t *testing.T) {
 	}
 
 	old, next := h.p.fleet.units[id].def, compile("new")
-	staged := func(nodes ...model.NodeID) *unit {
+	staged := func(names ...string) *unit {
 		u := *old
-		u.next = &rollout{next.body, roaring.New()}
-		for _, n := range nodes {
-			u.next.nodes.Add(uint32(n))
+		u.next = &rollout{body: next.body}
+		for _, name := range names {
+			u.next.groups = insert(u.next.groups, h.p.groups.number(routeName("default", name)))
 		}
 		return &u
 	}
 	expect("before", "old", "old", 2)
-	apply(staged(a))
+	apply(staged("first"))
 	expect("first stage", "new", "old", 1)
-	h.apply("Node", "default", "a", nil, &model.NodeSpec{Groups: []string{"web"}, Facts: map[string]string{"os": "linux"}})
+	h.apply("Node", "default", "a", nil, &model.NodeSpec{Groups: []string{"web", "first"}, Facts: map[string]string{"os": "linux"}})
 	expect("a fact in between", "new", "old", 0)
-	apply(staged(a, b))
+	apply(staged("first", "second"))
 	expect("second stage", "new", "new", 1)
-	apply(staged(b))
+	apply(staged("second"))
 	expect("one node goes back", "old", "new", 1)
-	apply(staged(a, b))
+	apply(staged("first", "second"))
 	expect("and on again", "new", "new", 1)
 	apply(next)
 	expect("after", "new", "new", 0)

@@ -107,18 +107,23 @@ func (s *definitionStore) hash(units []*unit) (fresh []*body) {
 			one(u.next.body)
 		}
 		u.Definition = u.definition
+		if u.Rollout != nil {
+			if u.Rollout.Old, u.Rollout.New = u.definition, u.definition; u.next != nil {
+				u.Rollout.New = u.next.definition
+			}
+		}
 	}
 	return fresh
 }
 
 // assignIDs assigns permanent ids to compiled checks that are not stored yet, and stores them. It takes new ids from
-// the intent store, in one commit.
-func (s *definitionStore) assignIDs(ctx context.Context, units []*unit) error {
+// the intent store, in one commit with the changed roll-outs.
+func (s *definitionStore) assignIDs(ctx context.Context, units []*unit, rollouts []intent.Write) error {
 	fresh := s.hash(units)
-	if len(fresh) == 0 {
+	writes := rollouts
+	if len(fresh)+len(writes) == 0 {
 		return nil
 	}
-	var writes []intent.Write
 	written := map[definitionKey]bool{}
 	for _, b := range fresh {
 		key := definitionKeyOf(b.definition)
@@ -136,7 +141,7 @@ func (s *definitionStore) assignIDs(ctx context.Context, units []*unit) error {
 	if err != nil {
 		return fmt.Errorf("assign ids to new compiled checks: %w", err)
 	}
-	for _, row := range done.Rows {
+	for _, row := range done.Rows[len(rollouts):] {
 		if err := s.addStored(row); err != nil {
 			return err
 		}

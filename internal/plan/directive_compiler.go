@@ -53,16 +53,24 @@ func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 			u.precedence.priority = *spec.Priority
 		}
 	}
-	u.body = &body{definition: definition.Seal()}
-	if u.properties, err = definition.PropertyNames(); err != nil {
+	u.steps = spec.Rollout
+	u.body, err = directiveBody(definition.Seal())
+	return u, err
+}
+
+// directiveBody returns a compiled directive with its size and the properties that it reads.
+func directiveBody(definition *model.Definition) (*body, error) {
+	directive := definition.AsDirective()
+	names, err := directive.PropertyNames()
+	if err != nil {
 		return nil, err
 	}
-	if len(u.properties) > 0 {
-		u.try = definition.ExpandAll
+	b := &body{definition: definition, properties: append([]string{model.NodeModeProperty}, names...)}
+	if len(names) > 0 {
+		b.try = directive.ExpandAll
 	}
-	u.properties = append([]string{model.NodeModeProperty}, u.properties...)
-	u.size, err = definitionSize(u.definition)
-	return u, err
+	b.size, err = definitionSize(definition)
+	return b, err
 }
 
 // addPolicies adds the targets of the policies that name the directive to its unit, and their receivers to the definition.

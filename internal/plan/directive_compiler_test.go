@@ -237,7 +237,7 @@ func TestIncrementalPoliciesEqualFullPlan(t *testing.T) {
 			batch = append(batch, w)
 		}
 		for range rapid.IntRange(1, 20).Draw(rt, "changes") {
-			switch rapid.IntRange(0, 7).Draw(rt, "kind") {
+			switch rapid.IntRange(0, 9).Draw(rt, "kind") {
 			case 7:
 				group := &model.GroupSpec{Trusted: rapid.Bool().Draw(rt, "trusted"), Nodes: []string{name("n")}}
 				if rapid.Bool().Draw(rt, "condition") {
@@ -246,6 +246,10 @@ func TestIncrementalPoliciesEqualFullPlan(t *testing.T) {
 				put("Group", name("g"), nil, group)
 			case 6:
 				put("Waiver", name("waiver"), nil, &model.WaiverSpec{Directive: name("d"), Targets: &model.Targets{Groups: []string{name("g")}, Nodes: []string{name("n")}}})
+			case 8, 9:
+				if w, ok := h.randomRolloutStep(rt); ok {
+					batch = append(slices.DeleteFunc(batch, func(o intent.Write) bool { return o.Key == w.Key }), w)
+				}
 			case 5:
 				mode := rapid.SampledFrom([]string{"", "audit", "enforce"}).Draw(rt, "namespace mode")
 				put("Namespace", "default", nil, &model.NamespaceSpec{PolicyMode: &model.NamespacePolicyMode{Mode: mode, Fixed: rapid.Bool().Draw(rt, "fixed")}})
@@ -259,6 +263,9 @@ func TestIncrementalPoliciesEqualFullPlan(t *testing.T) {
 				priority := rapid.IntRange(4, 6).Draw(rt, "priority")
 				d.Priority, d.Mode = &priority, rapid.SampledFrom([]string{"", "audit", "enforce"}).Draw(rt, "mode")
 				d.Trusted = rapid.SampledFrom([]string{"", "", "facts"}).Draw(rt, "trusted facts")
+				if rapid.Bool().Draw(rt, "rollout") {
+					d.Rollout = &model.RolloutSpec{Steps: []string{name("g"), "50%"}, Approve: rapid.Bool().Draw(rt, "approve")}
+				}
 				put("Directive", name("d"), nil, d)
 			case 2:
 				put("Node", name("n"), map[string]string{"tier": name("tier")}, &model.NodeSpec{
@@ -297,7 +304,8 @@ func (h *testPlanner) commitDirectives(rt *rapid.T, writes []intent.Write) {
 		return
 	}
 	before := h.snapshot()
-	if _, _, err := h.p.Preview(rt.Context(), writes); err != nil {
+	resources := slices.DeleteFunc(slices.Clone(writes), func(w intent.Write) bool { return w.Kind == intent.RolloutKind })
+	if _, _, err := h.p.Preview(rt.Context(), resources); err != nil {
 		rt.Fatal(err)
 	}
 	if after := h.snapshot(); !reflect.DeepEqual(before, after) {

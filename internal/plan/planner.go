@@ -27,6 +27,7 @@ type Options struct {
 	Logger   *slog.Logger
 	Registry prometheus.Registerer // nil: none
 	Kinds    *kind.Registry        // nil: all kinds of Muster
+	Now      func() time.Time      // nil: time.Now
 	// Removed gets the results that the server must forget, before Apply returns. It has to write them into the journal.
 	// After a crash RemovalsSince returns those that were lost.
 	Removed func([]Removal)
@@ -59,6 +60,9 @@ func New(o Options) *Planner {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if o.Removed == nil {
 		o.Removed = func([]Removal) {}

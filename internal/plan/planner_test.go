@@ -347,6 +347,11 @@ func (h *testPlanner) snapshot() map[string]any {
 		seen[fmt.Sprint("checks ", id)] = h.p.directory.NodeUnits(id)
 		seen[fmt.Sprint("overridden ", id)] = directory.Overridden(h.p.directory, id)
 	}
+	for id, u := range h.p.fleet.units {
+		if r := u.def.Rollout; r != nil {
+			seen[fmt.Sprint("rollout ", id)] = []any{r.Rollout, r.Old.ID, r.New.ID}
+		}
+	}
 	for _, row := range h.rows {
 		switch row.Kind {
 		case "Group":

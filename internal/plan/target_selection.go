@@ -83,7 +83,7 @@ func (f *fleet) assignUnits(p *recomputation, n *node, selected []model.UnitID) 
 		})
 	var next []model.UnitID
 	for _, u := range units {
-		if f.units[u].def.runsSecondBody(uint32(id)) {
+		if f.units[u].def.runsSecondBody(n) {
 			next = append(next, u)
 		}
 	}

@@ -1,0 +1,293 @@
+package plan
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// A unit with a roll-out has a stored record (model.Rollout) of the version that all its nodes accepted. A compiled
+// definition that differs from it becomes the candidate, whatever changed it: the directive, its technique, a policy's
+// receivers. The record is written in the commit that stores the candidate, so that no crash comes between, and package
+// rollout writes it from there on. Which nodes run the candidate follows from the record, the nodes' ids and their groups.
+
+// rollout is the candidate of a unit, which some of its nodes run already: those of the groups, and those before the
+// bound in the order of model.RolloutOrder.
+type rollout struct {
+	*body
+	bound  uint64
+	groups []directory.GroupID
+}
+
+// reaches reports whether a node runs the candidate.
+func (r *rollout) reaches(n *node) bool {
+	return model.RolloutOrder(n.def.ID) < r.bound || slices.ContainsFunc(r.groups, n.groups.has)
+}
+
+// rolloutRow is a stored roll-out with the revision of its row.
+type rolloutRow struct {
+	model.Rollout
+	revision int64
+}
+
+// restage adds the units whose stored roll-outs changed to the changes, so that they are compiled again. It leaves out
+// those whose roll-out the planner itself has written.
+func (p *Planner) restage(ctx context.Context, t *translation, changes []intent.Change) error {
+	if !slices.ContainsFunc(changes, func(c intent.Change) bool { return c.Key.Kind == intent.RolloutKind }) {
+		return nil
+	}
+	rows, err := p.readRollouts(ctx)
+	if err != nil {
+		return err
+	}
+	for id, s := range p.fleet.units {
+		row := rows[id]
+		if s.def.Rollout == nil && row == nil || s.def.Rollout != nil && row != nil && reflect.DeepEqual(s.def.Rollout.Rollout, row.Rollout) {
+			continue
+		}
+		if _, changed := t.defs[s.def.source.key]; !changed {
+			t.set(s.def.source.key, s.def.source)
+		}
+	}
+	return nil
+}
+
+// stageUnits gives the compiled units of the changes the bodies that their roll-outs say. It returns the rows to write
+// together with the new definitions.
+func (p *Planner) stageUnits(ctx context.Context, t *translation) (writes []intent.Write, err error) {
+	if !t.touchesRollouts() {
+		return nil, nil
+	}
+	rows, err := p.readRollouts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range t.deletedUnits {
+		if row := rows[id]; row != nil {
+			writes = append(writes, intent.Write{Key: intent.RolloutKey(id), Expect: row.revision})
+		}
+	}
+	for _, key := range t.keys {
+		u, ok := t.defs[key].(*unit)
+		if !ok || u == p.fleet.definitions[key] { // it did not compile, and its last valid definition stays
+			continue
+		}
+		row := rows[u.ID]
+		if row == nil && u.steps == nil {
+			continue
+		}
+		write := intent.Write{Key: intent.RolloutKey(u.ID)}
+		var before *model.Rollout
+		if row != nil {
+			before, write.Expect = &row.Rollout, row.revision
+		}
+		next, err := p.nextRollout(ctx, t, u, before)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case next == nil:
+			writes = append(writes, write)
+			continue
+		case before == nil || !reflect.DeepEqual(before, next):
+			if write.Body, err = json.Marshal(next); err != nil {
+				return nil, fmt.Errorf("encode the roll-out of %s: %w", key, err)
+			}
+			writes = append(writes, write)
+		}
+		if err := p.stage(u, next); err != nil {
+			return nil, err
+		}
+	}
+	return writes, nil
+}
+
+// stagePreview gives the units of a preview the bodies that their roll-outs say, as far as the writes do not change
+// them. A changed one is shown on all the nodes that will have it.
+func (p *Planner) stagePreview(ctx context.Context, t *translation) error {
+	if !t.touchesRollouts() {
+		return nil
+	}
+	rows, err := p.readRollouts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, u := range t.units() {
+		if row := rows[u.ID]; row != nil && definitionKeyOf(u.definition).row().Name == row.Candidate {
+			if err := p.stage(u, &row.Rollout); err != nil {
+				return err
+			}
+		}
+	}
+	p.definitions.hash(t.units())
+	return nil
+}
+
+// touchesRollouts reports whether the changes compile or delete a unit that may have a roll-out.
+func (t *translation) touchesRollouts() bool {
+	return len(t.deletedUnits) > 0 || slices.ContainsFunc(t.units(), func(u *unit) bool { return u.Kind == directory.DirectiveKind })
+}
+
+// readRollouts reads the stored roll-outs.
+func (p *Planner) readRollouts(ctx context.Context) (map[model.UnitID]*rolloutRow, error) {
+	stored, err := p.o.Store.List(ctx, intent.ListQuery{Kind: intent.RolloutKind})
+	if err != nil {
+		return nil, fmt.Errorf("read the roll-outs from the database: %w", err)
+	}
+	rows := make(map[model.UnitID]*rolloutRow, len(stored))
+	for _, row := range stored {
+		r, err := intent.DecodeRollout(row)
+		if err != nil {
+			return nil, err
+		}
+		rows[r.Unit] = &rolloutRow{r, row.Revision}
+	}
+	return rows, nil
+}
+
+// nextRollout returns the roll-out of a unit after it was compiled, or nil if the unit has none any more. row is the
+// stored one; nil: none.
+func (p *Planner) nextRollout(ctx context.Context, t *translation, u *unit, row *model.Rollout) (*model.Rollout, error) {
+	compiled := definitionKeyOf(u.definition).row().Name
+	if row == nil {
+		next := &model.Rollout{Unit: u.ID, Accepted: compiled, Candidate: compiled, Spec: *u.steps}
+		now := p.definitionInForce(u)
+		if now == nil || definitionKeyOf(now) == definitionKeyOf(u.definition) {
+			return next, nil
+		}
+		next.Accepted = definitionKeyOf(now).row().Name
+		return next, p.beginRollout(ctx, t, u, next, 0)
+	}
+	next := *row
+	switch compiled {
+	case row.Candidate:
+		if row.UnderWay() {
+			return row, nil // with the steps that it had when it began
+		}
+		if u.steps == nil {
+			return nil, nil
+		}
+		next.Spec = *u.steps
+		return &next, nil
+	case row.Accepted:
+		if u.steps == nil {
+			return nil, nil
+		}
+		next.Candidate, next.State, next.Reason, next.Bound, next.Excused = row.Accepted, model.RolloutUndone, "the declaration is that of before the change", 0, nil
+		return &next, nil
+	}
+	if next.Candidate = compiled; u.steps != nil {
+		next.Spec = *u.steps // else a change that removes the steps takes them once more
+	}
+	base := int64(0)
+	if row.UnderWay() {
+		base = row.Base
+	}
+	return &next, p.beginRollout(ctx, t, u, &next, base)
+}
+
+// definitionInForce returns the definition that the nodes of a unit have, or nil if the unit is new. At a start without a
+// record of the roll-out, a definition that is not stored yet belongs to a change that the last stop interrupted.
+func (p *Planner) definitionInForce(u *unit) (found *model.Definition) {
+	if s := p.fleet.units[u.ID]; s != nil && s.def != nil {
+		return s.def.definition
+	}
+	if u.definition.ID != 0 {
+		return nil
+	}
+	for key, d := range p.definitions.byKey {
+		if key.unit == u.ID && (found == nil || d.ID > found.ID) {
+			found = d
+		}
+	}
+	return found
+}
+
+// beginRollout makes a roll-out one that has not moved a node: it waits for an approval, or runs. base is the revision
+// before the change; zero: the last one that the planner applied.
+func (p *Planner) beginRollout(ctx context.Context, t *translation, u *unit, r *model.Rollout, base int64) error {
+	r.Candidate = definitionKeyOf(u.definition).row().Name
+	r.State, r.Reason, r.Approver, r.Steps, r.Bound, r.Excused, r.Began = model.RolloutRunning, "", "", nil, 0, nil, p.o.Now().UTC()
+	if r.Spec.Approve {
+		r.State, r.Reason = model.RolloutRequested, "another person than its author has to approve it"
+	}
+	last, err := p.lastChange(ctx, u)
+	if err != nil {
+		return err
+	}
+	r.By, r.Base = last.Who.User, base
+	if r.Base == 0 {
+		r.Base = p.Revision()
+	}
+	if r.Base == 0 { // at a start, which reads resources without their changes
+		r.Base = last.Revision - 1
+	}
+	return nil
+}
+
+// lastChange returns the newest recorded change of the resources from which a unit was compiled.
+func (p *Planner) lastChange(ctx context.Context, u *unit) (last intent.Change, err error) {
+	keys := append([]intent.Key{u.source.key}, u.uses...)
+	for _, name := range u.needs["Policy"] {
+		ns, name, _ := strings.Cut(name, "/")
+		keys = append(keys, intent.Key{Kind: "Policy", Namespace: ns, Name: name})
+	}
+	for _, key := range keys {
+		changes, err := p.o.Store.ChangesBefore(ctx, intent.ChangeQuery{Kind: key.Kind, Namespace: key.Namespace, Name: key.Name, Limit: 1})
+		if err != nil {
+			return last, fmt.Errorf("find the author of the change of %s: %w", u.source.key, err)
+		}
+		if len(changes) > 0 && changes[0].Revision > last.Revision {
+			last = changes[0]
+		}
+	}
+	return last, nil
+}
+
+// stage gives a compiled unit the bodies of its roll-out. A definition that the store lost is replaced by the compiled
+// one, which then reaches all nodes.
+func (p *Planner) stage(u *unit, r *model.Rollout) error {
+	compiled := u.body
+	u.Rollout = &directory.Rollout{Rollout: *r} // definitionStore.hash adds the definitions
+	if !r.UnderWay() {
+		return nil
+	}
+	accepted := p.definitions.named(r.Accepted)
+	if accepted == nil {
+		p.o.Logger.Error("the version before a roll-out is lost: all nodes get the new one", "directive", u.Name.String())
+		return nil
+	}
+	before, err := directiveBody(accepted)
+	if err != nil {
+		return fmt.Errorf("read the version of %s before its roll-out: %w", u.source.key, err)
+	}
+	next := &rollout{body: compiled, bound: r.Bound}
+	for _, text := range r.Groups() {
+		if name, ok := groupName(u.Namespace, text); ok {
+			next.groups = insert(next.groups, p.groups.number(name))
+		}
+	}
+	u.body, u.next = before, next
+	return nil
+}
+
+// named returns the stored definition of a row with this name, or nil if there is none.
+func (s *definitionStore) named(name string) *model.Definition {
+	text, unit, _ := strings.Cut(name, "-")
+	id, err := strconv.ParseUint(unit, 10, 32)
+	hash, broken := hex.DecodeString(text)
+	key := definitionKey{unit: model.UnitID(id)}
+	if err != nil || broken != nil || copy(key.hash[:], hash) != len(key.hash) {
+		return nil
+	}
+	return s.byKey[key]
+}
