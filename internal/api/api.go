@@ -23,6 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/problems"
 	"github.com/muster-fleet/muster/internal/api/reports"
 	"github.com/muster-fleet/muster/internal/api/resources"
+	"github.com/muster-fleet/muster/internal/api/rollouts"
 	"github.com/muster-fleet/muster/internal/api/routing"
 	"github.com/muster-fleet/muster/internal/api/runs"
 	"github.com/muster-fleet/muster/internal/api/server"
@@ -46,6 +47,7 @@ type Options struct {
 	Compliance compliance.Options
 	Nodes      nodes.Options
 	Reports    reports.Options
+	Rollouts   rollouts.Options
 	Resources  resources.Options
 	Routing    routing.Options
 	Runs       runs.Options
@@ -104,6 +106,7 @@ func newHandler(o Options) *apiHandler {
 	reports.Register(r, o.Reports)
 	items.Register(r, o.Items)
 	compliance.Register(r, o.Compliance)
+	rollouts.Register(r, o.Rollouts)
 	promapi.Register(r, promapi.Options{Rules: o.Rules})
 	routing.Register(r, o.Routing)
 	nodes.Register(r, o.Nodes)

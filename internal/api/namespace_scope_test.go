@@ -154,7 +154,7 @@ var foreignRequestBodies = map[string][]string{
 	"login": {`{"user":"hush-user","password":"guess guess"}`}, "changePassword": {`{"old":"guess guess","new":"guess guess2"}`},
 	"createToken": {`{"bindings":{"NS":"viewer"}}`, `{"role":"viewer"}`, `{"role":"admin"}`, `{"user":"hush-user","bindings":{"alpha":"viewer"}}`, `{"role":"alerts"}`, `{"role":"alerts","namespaces":["NS"]}`},
 	"createUser":  {`{"name":"eve","bindings":{"NS":"viewer"}}`, `{"name":"eve"}`}, "grantUser": {`{"role":"admin"}`, `{"bindings":{"NS":"admin"}}`},
-	"notifyEvent": {`{}`},
+	"notifyEvent": {`{}`}, "approveRollout": {`{}`}, "startRollout": {`{}`}, "pauseRollout": {`{}`}, "stopRollout": {`{}`}, "undoRollout": {`{}`, `{"to":1}`},
 	"apply": {
 		`{"resources":[{"kind":"Check","metadata":{"name":"hush-disk","namespace":"NS"},"spec":{"targets":{"groups":["all"]},"interval":"60s","command":"id"}}]}`,
 		`{"dryRun":true,"resources":[{"kind":"Check","metadata":{"name":"hush-disk","namespace":"NS"},"spec":{"targets":{"groups":["all"]},"interval":"60s","command":"id"}}]}`,

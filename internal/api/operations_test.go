@@ -44,7 +44,7 @@ func TestEveryOperationDeclaresItsAccess(t *testing.T) {
 // operation. Operators may also call the operations that this test lists; the others are for administrators.
 func TestRolesPermitTheirOperations(t *testing.T) {
 	h := newHandler(Options{Queues: &queue.Registry{}, Resources: resources.Options{Archives: struct{ resources.Archives }{}}})
-	operators := strings.Fields(`run silence endSilence testHandler replayHandler resolveEvent acknowledgeEvent unacknowledgeEvent notifyEvent
+	operators := strings.Fields(`run silence endSilence testHandler replayHandler resolveEvent acknowledgeEvent unacknowledgeEvent notifyEvent pauseRollout stopRollout
 		resolveEvents acknowledgeEvents unacknowledgeEvents`)
 	anybody := strings.Fields(`login logout changePassword apply
 		querySeriesByForm querySeriesRangeByForm querySeriesExemplarsByForm findSeriesByForm listSeriesLabelsByForm`) // an apply of a viewer is a dry run; queries change nothing

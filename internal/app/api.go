@@ -17,6 +17,7 @@ import (
 	apinodes "github.com/muster-fleet/muster/internal/api/nodes"
 	"github.com/muster-fleet/muster/internal/api/reports"
 	"github.com/muster-fleet/muster/internal/api/resources"
+	"github.com/muster-fleet/muster/internal/api/rollouts"
 	"github.com/muster-fleet/muster/internal/api/routing"
 	apiruns "github.com/muster-fleet/muster/internal/api/runs"
 	"github.com/muster-fleet/muster/internal/api/server"
@@ -74,6 +75,9 @@ func (s *Server) openAPI(context.Context) error {
 		Items:  items.Options{Items: s.metrics.Items, Texts: s.metrics.FindTexts},
 		Rules:  s.rules.Groups,
 		Compliance: apicompliance.Options{Runs: s.compliance.Runs, History: s.compliance, Definition: s.directory.Definition,
+			Version: func(u *directory.Unit, id model.NodeID) *model.Definition {
+				return directory.VersionOn(s.directory, u, id)
+			},
 			Mode:       func(id model.NodeID) model.NodeMode { return directory.NodeMode(s.directory, id) },
 			Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(s.directory, id) }},
 		Inbound: inbound.Options{
@@ -90,6 +94,7 @@ func (s *Server) openAPI(context.Context) error {
 			},
 		},
 		Reports:   reports.Options{Retention: time.Duration(s.cfg.HistoryRetention)},
+		Rollouts:  rollouts.Options{Driver: s.rollouts, InForce: inForce},
 		Resources: resources.Options{Archives: s.archives, ChangeRouting: changeRouting(s.dispatcher, inForce), PreviewRouting: s.dispatcher.PreviewRouting},
 		Routing:   routing.Options{Handlers: s.dispatcher, InForce: inForce},
 		Runs:      apiruns.Options{New: func() apiruns.Runs { return runRequests{s.sessions.NewRuns(), s.sessions, s.bridge} }},

@@ -34,6 +34,7 @@ import (
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
 	"github.com/muster-fleet/muster/internal/recorder"
+	"github.com/muster-fleet/muster/internal/rollout"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/sdnotify"
 	"github.com/muster-fleet/muster/internal/secret"
@@ -92,6 +93,7 @@ type planning struct {
 	directory *directory.Directory // published by the planner
 	routes    *route.Table         // windows, routes and silences in force
 	pipelines *pipes.Table         // Sensu's pipelines in force
+	rollouts  *rollout.Driver      // moves changes of directives over their nodes
 }
 
 // selfWatch has the components that monitor the server itself: the built-in checks and the watchdog

@@ -18,6 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/recorder"
+	"github.com/muster-fleet/muster/internal/rollout"
 	"github.com/muster-fleet/muster/internal/roundrobin"
 	"github.com/muster-fleet/muster/internal/source/alertmanager"
 	"github.com/muster-fleet/muster/internal/source/core"
@@ -109,6 +110,11 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 		Revision: s.directory.Revision, RoundRobins: s.directory.RoundRobins, Give: s.requestRoundRobinRun,
 		Missed: s.recordMissedRuns, Last: s.lastRun, Grace: time.Duration(s.cfg.ReconnectGrace), Now: s.now, Log: s.log,
 	})
+	s.rollouts = rollout.New(rollout.Options{
+		Stored: s.intent.Rollouts, Directory: s.directory, LastRun: s.compliance.LastRun, Connected: s.connected,
+		Grace: time.Duration(s.cfg.ReconnectGrace), Now: s.now, Log: s.log,
+	})
+	s.task(back, "roll-outs", s.rollouts.Run)
 	queued, _ := s.queues.Bounds("journal")
 	s.sessions, err = muster.New(muster.Config{
 		Config: s.sourceConfig(), Nodes: agentNodes{s.intent, s.directory, &s.courier}, View: s.view, SigningKey: s.authority.SigningKey(),

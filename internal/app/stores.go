@@ -68,11 +68,11 @@ func (s *Server) openIntent(ctx context.Context) error {
 }
 
 // previewImpact returns the nodes that planned changes would affect, without applying the changes
-func (s *Server) previewImpact(ctx context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
+func (s *Server) previewImpact(ctx context.Context, writes []intent.Write, detailed bool) (intent.Impact, error) {
 	if err := s.planner.CatchUp(ctx); err != nil {
-		return nil, 0, err
+		return intent.Impact{}, err
 	}
-	return s.planner.Preview(ctx, writes)
+	return s.planner.Preview(ctx, writes, detailed)
 }
 
 // recordLimitHit records that a namespace limit refused the enrolment of a machine. The limits event of the
@@ -150,7 +150,7 @@ func (s *Server) openPlanner(ctx context.Context) (err error) {
 	s.pipelines.Libraries = s.tools.Scripts
 	s.planner = plan.New(plan.Options{
 		Store: s.intent.Store(), Epoch: s.journal.Incarnation().Epoch, Logger: s.log,
-		Registry: s.registry, Removed: s.recorder.Forget,
+		Registry: s.registry, Removed: s.recorder.Forget, Now: s.now,
 	})
 	s.directory = s.planner.Directory()
 	s.directory.Subscribe(s.applyDeclarations)

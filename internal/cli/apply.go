@@ -61,6 +61,7 @@ type applyFlags struct {
 	prune, takeOver, allowEmpty bool
 	onlyNew                     bool
 	exitCode                    bool // of plan and diff: 20 if something would change
+	timings                     bool // of plan: the time of each step of the planner
 	docs                        []declaredResource
 }
 
@@ -86,6 +87,7 @@ func (f *applyFlags) registerPreviewFlags(flags *pflag.FlagSet) {
 		}
 	})
 	f.dryRun = true // declare reset it to its default
+	flags.BoolVar(&f.timings, "timings", false, "also show the time of each step of the planner")
 	flags.BoolVar(&f.exitCode, "exit-code", false, "exit with 20 if apply would change a resource")
 }
 
@@ -157,7 +159,7 @@ func applyCommand(s *commandLine) *cobra.Command {
 // planCommand makes the command muster plan, which shows the effect of apply.
 func planCommand(s *commandLine) *cobra.Command {
 	return previewCommand(s, command{
-		use: "plan -f FILE...", oneNamespace: true, short: "Show the effect of apply and the number of affected nodes",
+		use: "plan -f FILE...", oneNamespace: true, short: "Show the effect of apply: nodes and differences of each check and directive",
 	}, printResourceChanges)
 }
 
@@ -178,8 +180,14 @@ func previewCommand(s *commandLine, d command, print func(*commandCall, v1.Appli
 		if err != nil {
 			return err
 		}
-		if err := print(c, applied); err != nil || !f.exitCode {
+		if err := print(c, applied); err != nil {
 			return err
+		}
+		if f.timings && !c.Format.IsForPrograms() {
+			printTimings(c, applied)
+		}
+		if !f.exitCode {
+			return nil
 		}
 		return previewExitError(applied)
 	}
@@ -214,11 +222,45 @@ func printResourceChanges(c *commandCall, applied v1.Applied) error {
 		}
 	}
 	printNewlyNotifiedProblems(c, applied)
+	for i := range applied.Units {
+		printUnitImpact(c, &applied.Units[i])
+	}
 	if applied.DryRun {
 		c.Printf("dry run: nothing was changed; %s would get a new assignment\n", model.CountNoun(applied.Affected, "node"))
 		printApplyRefusal(c, applied)
 	}
 	return nil
+}
+
+// printUnitImpact prints on which nodes a unit would appear, disappear or change, and the differences of its definition.
+func printUnitImpact(c *commandCall, u *v1.UnitImpact) {
+	var parts []string
+	for _, p := range []struct {
+		verb  string
+		nodes int
+	}{{"appears", u.Gets}, {"disappears", u.Loses}, {"changes", u.Changes}} {
+		if p.nodes > 0 {
+			parts = append(parts, p.verb+" on "+model.CountNoun(p.nodes, "node"))
+		}
+	}
+	text := strings.Join(u.Nodes, ", ")
+	if all := u.Gets + u.Loses + u.Changes; all > len(u.Nodes) {
+		text += ", …"
+	}
+	c.Printf("%s\n", screen.Clean(resourceRefText(u.Kind, u.Namespace, u.Name)+" "+strings.Join(parts, ", ")+": "+text))
+	for _, line := range u.Differences {
+		c.Printf("    %s\n", screen.Clean(line))
+	}
+	if len(u.Steps) > 0 {
+		c.Printf("    in steps: %s\n", screen.Clean(strings.Join(u.Steps, ", ")))
+	}
+}
+
+// printTimings prints the time of each step of the planner.
+func printTimings(c *commandCall, applied v1.Applied) {
+	for _, step := range applied.Timings {
+		c.Printf("%10.3f ms  %s\n", float64(step.Microseconds)/1000, step.Step)
+	}
 }
 
 // printNewlyNotifiedProblems prints which handlers are notified of problems that were already open before a change of

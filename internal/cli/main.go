@@ -103,7 +103,7 @@ func NewCommandTree(env *Env, extras ...ExtraCommand) *cobra.Command {
 	}
 	add(look, statusCommand, getCommand, describeCommand, whyCommand, queryCommand, reportCommand, auditCommand, explainCommand)
 	add(change, applyCommand, planCommand, diffCommand, editCommand, labelCommand, annotateCommand, deleteCommand, lintCommand, eventCommand, silenceCommand, routeCommand,
-		handlerCommand, assetCommand, itemCommand, runCommand, nodeCommand, importCommand)
+		rolloutCommand, handlerCommand, assetCommand, itemCommand, runCommand, nodeCommand, importCommand)
 	add(operate, loginCommand, logoutCommand, contextCommand, authCommand, doctorCommand, debugCommand, versionCommand)
 	setHelp(root)
 	root.AddCommand(exitCodesTopic())

@@ -38,6 +38,7 @@ type Client struct {
 	Access        Access
 	Notifications Notifications
 	Reports       Reports
+	Rollouts      Rollouts
 	c             *connection
 }
 
@@ -52,7 +53,7 @@ type connection struct {
 
 // newClient returns a Client whose operations use this connection.
 func newClient(c *connection) *Client {
-	return &Client{Events{c}, Problems{c}, Resources{c}, Nodes{c}, Enrolment{c}, Access{c}, Notifications{c}, Reports{c}, c}
+	return &Client{Events{c}, Problems{c}, Resources{c}, Nodes{c}, Enrolment{c}, Access{c}, Notifications{c}, Reports{c}, Rollouts{c}, c}
 }
 
 // New returns a client of the server in the given context (saved address and login). It does not connect yet.

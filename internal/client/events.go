@@ -193,6 +193,24 @@ func (n Notifications) ReplayHandler(ctx context.Context, namespace, name string
 	return postJSON[v1.HandlerReplayed](ctx, n.c, handlerPath(namespace, name)+"/replay", r)
 }
 
+// Rollouts has the operations on roll-outs of directives
+type Rollouts struct{ c *connection }
+
+// List returns the last roll-out of each directive that has had one, those under way first.
+func (r Rollouts) List(ctx context.Context, namespace string) (v1.RolloutList, error) {
+	return getJSON[v1.RolloutList](ctx, r.c, "/rollouts", buildQuery("namespace", namespace))
+}
+
+// Get returns the last roll-out of a directive.
+func (r Rollouts) Get(ctx context.Context, namespace, name string) (v1.Rollout, error) {
+	return getJSON[v1.Rollout](ctx, r.c, escapePath("rollouts", namespace, name), nil)
+}
+
+// Do approves, starts, pauses, stops or undoes (the verb) the roll-out of a directive.
+func (r Rollouts) Do(ctx context.Context, verb, namespace, name string, a v1.RolloutAction) (v1.Rollout, error) {
+	return postJSON[v1.Rollout](ctx, r.c, escapePath("rollouts", namespace, name, verb), a)
+}
+
 // Reports has the API operations that return reports about a period of history
 type Reports struct{ c *connection }
 

@@ -284,6 +284,16 @@ func (d *Directory) For(id model.NodeID) *Assignment {
 	}
 }
 
+// VersionOn returns the definition of a unit that a node has: during a roll-out one of two.
+func VersionOn(d *Directory, u *Unit, node model.NodeID) *model.Definition {
+	if r := u.Rollout; r != nil && r.Old != r.New {
+		if a := d.For(node); a != nil && a.Definition(r.New.ID) != nil {
+			return r.New
+		}
+	}
+	return u.Definition
+}
+
 // Assignment returns the version of a node's assignment and the revision of declared resources behind it; ok is false
 // if the node has none
 func (d *Directory) Assignment(node model.NodeID) (revision uint64, ok bool) {

@@ -171,6 +171,15 @@ type Assignment struct {
 	Proxied     *ProxyTargets       // proxy nodes of its proxy checks; nil: the node runs no proxy check
 }
 
+// Definition returns the definition of the assignment with this id, or nil if the assignment does not have it.
+func (a *Assignment) Definition(id model.DefinitionID) *model.Definition {
+	at, ok := slices.BinarySearchFunc(a.Definitions, id, func(d *model.Definition, id model.DefinitionID) int { return cmp.Compare(d.ID, id) })
+	if !ok {
+		return nil
+	}
+	return a.Definitions[at]
+}
+
 // Assignments is the interface through which agents' sessions read assignments from the Directory.
 type Assignments interface {
 	// For returns the present assignment of a node; nil: the node is unknown, or a proxy node.

@@ -60,10 +60,12 @@ type Outcome struct {
 
 // ApplyResult has the effect of an apply on each resource, such as created or unchanged
 type ApplyResult struct {
-	Revision int64     `json:"revision"`
-	Affected int       `json:"affected"` // assignments that change
-	Outcomes []Outcome `json:"outcomes"`
-	Refused  error     `json:"-"` // of a dry run: the reason why an apply would be refused
+	Revision int64        `json:"revision"`
+	Affected int          `json:"affected"` // assignments that change
+	Outcomes []Outcome    `json:"outcomes"`
+	Units    []UnitImpact `json:"units,omitempty"`   // of a dry run
+	Timings  []StepTime   `json:"timings,omitempty"` // of a dry run
+	Refused  error        `json:"-"`                 // of a dry run: the reason why an apply would be refused
 }
 
 // Apply declares resources in one transaction, or returns all reasons why it cannot.
@@ -331,15 +333,20 @@ func (a *pendingApply) previewAndCommit(ctx context.Context) (ApplyResult, error
 				asked, at = append(asked, Write{Key: o.Key, Body: row.Body, Expect: row.Revision}), append(at, i)
 			}
 		}
-		landings, affected, err := impact(ctx, asked)
+		found, err := impact(ctx, asked, a.opts.DryRun)
 		if err != nil {
 			return ApplyResult{}, err
 		}
-		for i, landing := range landings {
+		for i, landing := range found.Placements {
 			out.Outcomes[at[i]].Landing = landing
 			out.Outcomes[at[i]].Warnings = append(out.Outcomes[at[i]].Warnings, landing.Warnings...)
 		}
-		out.Affected = affected
+		out.Affected, out.Units, out.Timings = found.Affected, found.Units, found.Timings
+		for i := range out.Units {
+			if a.opts.Redact {
+				out.Units[i].Differences = nil
+			}
+		}
 	}
 	refused := a.firstRefusal(out.Affected)
 	if a.opts.DryRun {

@@ -276,9 +276,9 @@ func TestConcurrentAppliesConflict(t *testing.T) {
 
 // impact returns the number of affected nodes that the test has set, in place of the planner's computation. It calls
 // w.between after an apply has read its rows and before it writes.
-func (w *testService) impact(_ context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
+func (w *testService) impact(_ context.Context, writes []intent.Write, _ bool) (intent.Impact, error) {
 	if w.beforeApplyWrites != nil {
 		w.beforeApplyWrites()
 	}
-	return make([]intent.Placement, len(writes)), w.affected, nil
+	return intent.Impact{Placements: make([]intent.Placement, len(writes)), Affected: w.affected}, nil
 }

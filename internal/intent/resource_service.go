@@ -16,14 +16,37 @@ import (
 // that use it.
 type Placement = kind.Placement
 
+// Impact is the effect of writes on nodes, computed without the writes.
+type Impact struct {
+	Placements []Placement // of each write
+	Affected   int         // existing nodes that get another assignment or are deleted
+	// Units and Timings are computed only for a preview that people look at.
+	Units   []UnitImpact
+	Timings []StepTime
+}
+
+// UnitImpact says on how many nodes a unit (a check, directive or Template) appears, disappears or changes.
+type UnitImpact struct {
+	Key                  Key
+	Gets, Loses, Changes int
+	Nodes                []string // the first of these, by name
+	Differences          []string // fields of the definition: old → new
+	Steps                []string // in which the change reaches the nodes; nil: at once
+}
+
+// StepTime is the time that one step of the planner took.
+type StepTime struct {
+	Step string
+	Took time.Duration
+}
+
 // Options has the dependencies and settings of a Service.
 type Options struct {
 	Store Store
 	// Kinds are the kinds of resources; nil: all of Muster's.
 	Kinds *kind.Registry
-	// Impact compiles writes without committing them. It returns the nodes that each write reaches, and the
-	// number of assignments that would change.
-	Impact func(ctx context.Context, writes []Write) ([]Placement, int, error)
+	// Impact compiles writes without committing them. With detailed it also computes the units and timings of a preview.
+	Impact func(ctx context.Context, writes []Write, detailed bool) (Impact, error)
 	// NodeChanged is called when a node got another name, machine or keepalive, after LookupNode returns the new one. May
 	// be nil.
 	NodeChanged func(was, is NodeInfo)

@@ -65,46 +65,46 @@ func rolloutWrite(next StoredRollout) (Write, error) {
 	return Write{Key: RolloutKey(next.Unit), Body: body, Expect: next.Revision}, nil
 }
 
-// Revert gives a directive, and its technique, the text that they had at a revision, in one commit with their
-// roll-out, if that is given. It returns the keys that it changed.
-func (s *Rollouts) Revert(ctx context.Context, by Actor, directive Key, revision int64, with *StoredRollout) (changed []Key, err error) {
-	was, now, err := s.textAt(ctx, directive, revision)
-	if err != nil {
-		return nil, err
-	}
-	writes := []Write{}
-	add := func(key Key, was []byte, now Row) {
-		if was != nil && !sameJSON(was, now.Body) {
-			writes, changed = append(writes, Write{Key: key, Body: was, Expect: now.Revision}), append(changed, key)
+// Revert gives a directive, and its technique, the text that they had at a revision, in one commit with their roll-out, if
+// that is given. may says whether the author may change resources of a namespace.
+func (s *Rollouts) Revert(ctx context.Context, by Actor, directive Key, revision int64, with *StoredRollout, may func(namespace string) error) error {
+	var writes []Write
+	revert := func(key Key) (was []byte, err error) {
+		was, now, err := s.textAt(ctx, key, revision)
+		if err == nil && was != nil && !sameJSON(was, now.Body) {
+			writes = append(writes, Write{Key: key, Body: was, Expect: now.Revision})
+			err = may(key.Namespace)
 		}
+		return was, err
 	}
-	add(directive, was, now)
+	was, err := revert(directive)
+	if err != nil {
+		return err
+	}
 	if was == nil {
-		return nil, model.Errorf(model.NotFound, "%s did not exist at revision %d", directive, revision).WithHint("list its changes: muster audit %s", directive)
+		return model.Errorf(model.NotFound, "%s did not exist at revision %d", directive, revision).WithHint("list its changes: muster audit %s", directive)
 	}
 	old, err := s.decode(Row{Key: directive, Body: was})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	technique := referenceKey("Technique", directive.Namespace, old.Spec.(*model.DirectiveSpec).Technique)
-	text, present, err := s.textAt(ctx, technique, revision)
-	if err != nil {
-		return nil, err // such as a technique that was deleted since
+	if _, err := revert(technique); err != nil {
+		return err // such as a technique that was deleted since
 	}
-	add(technique, text, present)
 	if len(writes) == 0 {
-		return nil, model.Errorf(model.Conflict, "neither %s nor its technique has changed since revision %d", directive, revision).
-			WithHint("another resource that it uses has changed; find it: muster audit")
+		return model.Errorf(model.Conflict, "neither %s nor %s has changed since revision %d", directive, technique, revision).
+			WithHint("find the change of another resource that it uses: muster audit")
 	}
 	if with != nil {
 		write, err := rolloutWrite(*with)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		writes = append(writes, write)
 	}
 	_, err = s.commit(ctx, by, writes)
-	return changed, err
+	return err
 }
 
 // textAt returns the body that a resource had at a revision, nil if it did not exist then, and its present row.

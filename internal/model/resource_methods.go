@@ -15,7 +15,7 @@ import (
 // SpecSource holds the Go files that declare the specs of resources: their comments are the text of
 // muster explain and of docs/reference/resources.md.
 //
-//go:embed resource.go handler_services.go notification_route.go secret_spec.go asset.go template_spec.go discovery_spec.go policy_spec.go waiver.go rule_spec.go
+//go:embed resource.go handler_services.go notification_route.go secret_spec.go asset.go template_spec.go discovery_spec.go policy_spec.go waiver.go rule_spec.go rollout.go
 var SpecSource embed.FS
 
 var (

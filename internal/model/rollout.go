@@ -111,6 +111,13 @@ func (r *Rollout) Changed() time.Time {
 	return time.Time{}
 }
 
+// Excuse adds nodes whose failures do not count.
+func (r *Rollout) Excuse(nodes ...NodeID) {
+	r.Excused = append(slices.Clone(r.Excused), nodes...)
+	slices.Sort(r.Excused)
+	r.Excused = slices.Compact(r.Excused)
+}
+
 // RolloutOrder returns the place of a node in the order in which nodes get a new version. It depends on nothing but the
 // node's id, so that the order never changes, and spreads nodes evenly (the finalizer of splitmix64).
 func RolloutOrder(id NodeID) uint64 {

@@ -2,11 +2,13 @@ package plan
 
 import (
 	"slices"
+	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -35,7 +37,9 @@ type recomputation struct {
 	regrouped map[directory.GroupID]bool
 	lost      []placement
 	gained    []placement
-	deleted   []*node  // deleted nodes, with their last content
+	deleted   []*node                // deleted nodes, with their last content
+	before    map[model.UnitID]*unit // definitions of edited units before the edits
+	steps     stopwatch
 	oversized []string // nodes whose assignment would be too large, for people
 }
 
@@ -57,20 +61,27 @@ func (f *fleet) apply(edits []definitionEdit) *recomputation {
 	p := &recomputation{
 		nodes: roaring.New(), build: roaring.New(), remode: roaring.New(), moved: roaring.New(), groups: map[directory.GroupID]bool{}, regrouped: map[directory.GroupID]bool{},
 		units: map[model.UnitID]bool{}, redefined: map[model.UnitID]*unit{}, retrusted: map[model.UnitID]bool{}, overruled: map[string][2][]model.UnitID{},
+		before: map[model.UnitID]*unit{}, steps: stopwatch{now: f.now, last: f.now()},
 	}
 	f.counts.Passes++
 	for _, e := range edits {
 		f.applyEdit(p, e)
 	}
+	p.steps.lap("definitions")
 	f.evaluate(p, false)
+	p.steps.lap("conditions")
 	f.updateMembersOfGroups(p)
+	p.steps.lap("members of groups")
 	for id := range bitmapIDs(p.nodes) {
 		f.updateGroupsOfNode(p, f.nodes[model.NodeID(id)])
 	}
+	p.steps.lap("groups of nodes")
 	f.evaluate(p, true)
+	p.steps.lap("conditions over groups")
 	for id := range p.units {
 		f.updateTargets(p, id)
 	}
+	p.steps.lap("nodes of units")
 	for id := range bitmapIDs(p.nodes) {
 		f.updateUnitsOfNode(p, f.nodes[model.NodeID(id)])
 	}
@@ -80,6 +91,7 @@ func (f *fleet) apply(edits []definitionEdit) *recomputation {
 		f.assignUnits(p, n, selectingUnits(n.units))
 	}
 	p.dropUnmoved(f)
+	p.steps.lap("units of nodes")
 	p.build.Or(p.nodes)
 	for _, place := range p.revalued {
 		p.build.Or(f.readersOf(place))
@@ -99,7 +111,22 @@ func (f *fleet) apply(edits []definitionEdit) *recomputation {
 	}
 	p.placed = p.build.Clone()
 	f.skipProxies(p)
+	p.steps.lap("affected nodes")
 	return p
+}
+
+// stopwatch measures the steps of the planner.
+type stopwatch struct {
+	now  func() time.Time
+	last time.Time
+	laps []intent.StepTime
+}
+
+// lap records the time since the step before under the name of this step.
+func (s *stopwatch) lap(step string) {
+	at := s.now()
+	s.laps = append(s.laps, intent.StepTime{Step: step, Took: at.Sub(s.last)})
+	s.last = at
 }
 
 // deletedNodes returns the nodes that the edits deleted, with their permanent ids
@@ -286,6 +313,7 @@ func (f *fleet) defineGroup(p *recomputation, id directory.GroupID, old, new *gr
 // defineUnit replaces the definition of a check and marks the nodes to recompute.
 func (f *fleet) defineUnit(p *recomputation, id model.UnitID, old, new *unit) {
 	u := f.units[id]
+	p.before[id] = old
 	if old != nil {
 		for _, name := range old.propertiesRead() {
 			f.properties.readers[name] = remove(f.properties.readers[name], id)

@@ -20,9 +20,9 @@ import (
 // preview calls Preview for the write of one resource and returns the error
 func (h *testPlanner) preview(kind, name string, spec model.Spec) error {
 	h.t.Helper()
-	_, _, err := h.p.Preview(h.t.Context(), []intent.Write{{
+	_, err := h.p.Preview(h.t.Context(), []intent.Write{{
 		Key: intent.Key{Kind: kind, Namespace: "default", Name: name}, Body: encodeSpec(h.t, kind, "default", name, nil, spec),
-	}})
+	}}, false)
 	return err
 }
 

@@ -17,12 +17,13 @@ import (
 // alone.
 const previewIDs = 1 << 31
 
-// Preview returns the effect of writes on nodes without applying the writes. It returns the placement of each write,
-// and how many existing nodes would get another assignment or be deleted. It fails if a write does not compile, if a
-// group would contain itself, or if an assignment would exceed wire.MaxAssignment.
-func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings []intent.Placement, affected int, err error) {
+// Preview returns the effect of writes on nodes without applying the writes; with detailed also the units that change, and
+// the time of each step. It fails if a write does not compile, if a group would contain itself, or if an assignment would
+// exceed wire.MaxAssignment.
+func (p *Planner) Preview(ctx context.Context, writes []intent.Write, detailed bool) (out intent.Impact, err error) {
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
+	steps := stopwatch{now: p.o.Now, last: p.o.Now()}
 	t, definitions, look := newTranslation(), p.fleet.definitions, inspection{p.fleet}
 	for i, w := range writes {
 		var def any
@@ -32,7 +33,7 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 				id = previewIDs + uint32(i)
 			}
 			if def, err = p.decode(w.Key, id, w.Body); err != nil {
-				return nil, 0, err
+				return out, err
 			}
 		}
 		if w.From != "" {
@@ -40,22 +41,27 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 		}
 		t.set(w.Key, def)
 	}
+	steps.lap("decode")
 	if err := p.compile(t, func(_ intent.Key, err error) error { return err }); err != nil {
-		return nil, 0, err
+		return out, err
 	}
 	p.definitions.hash(t.units())
 	if err := p.stagePreview(ctx, t); err != nil {
-		return nil, 0, err
+		return out, err
 	}
 	t.compare(definitions)
-	landings = make([]intent.Placement, len(writes))
+	steps.lap("compile")
+	landings := make([]intent.Placement, len(writes))
 	p.mu.RLock()
 	for i, w := range writes {
 		landings[i] = look.placementOf(definitions[w.Key])
 	}
 	trusted := look.trustedMembers()
 	p.mu.RUnlock()
+	steps.lap("present placement")
 	p.tryEdits(t.edits, func(pass *recomputation) {
+		steps.laps = append(steps.laps, pass.steps.laps...)
+		steps.last = p.o.Now()
 		if err = look.cycleError(t); err != nil {
 			return
 		}
@@ -72,19 +78,30 @@ func (p *Planner) Preview(ctx context.Context, writes []intent.Write) (landings 
 				landings[i].Warnings = append(landings[i].Warnings, look.enforcementWarnings(directivesOf(t.defs[w.Key]), t, writes)...)
 			}
 		}
+		steps.lap("placement and warnings")
 		var nodes []model.NodeID
 		nodes, err = p.fleet.compareAssignments(pass)
+		steps.lap("assignments")
 		for _, id := range nodes {
 			if id < previewIDs {
-				affected++
+				out.Affected++
 			}
 		}
-		affected += len(pass.deleted)
+		out.Affected += len(pass.deleted)
+		if detailed && err == nil {
+			out.Units = look.unitImpacts(pass)
+			steps.lap("differences")
+		}
 	})
 	if err != nil {
-		return nil, 0, err
+		return out, err
 	}
-	return landings, affected, nil
+	steps.lap("undo the trial")
+	out.Placements = landings
+	if detailed {
+		out.Timings = steps.laps
+	}
+	return out, nil
 }
 
 // cycleError returns an error if one of the edited groups contains itself.

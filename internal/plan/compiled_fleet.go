@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
 
@@ -19,6 +20,7 @@ import (
 // It has no lock and does no input or output. Only apply changes it (pass.go). A test computes all derived fields
 // from the definitions and compares.
 type fleet struct {
+	now         func() time.Time // for the times of steps
 	definitions map[intent.Key]any
 	resources   map[directory.Resource]model.Spec // specs of resources that land on no node
 	namespaces  map[string]*directory.Namespace
@@ -129,8 +131,9 @@ func (s *sharedSet) share() *roaring.Bitmap {
 }
 
 // newFleet returns a fleet without nodes, groups and checks.
-func newFleet(numbers *groupNumbers) *fleet {
+func newFleet(numbers *groupNumbers, now func() time.Time) *fleet {
 	return &fleet{
+		now:         now,
 		definitions: map[intent.Key]any{}, resources: map[directory.Resource]model.Spec{}, namespaces: map[string]*directory.Namespace{},
 		nodes: map[model.NodeID]*node{}, byBareName: map[string][]model.NodeID{},
 		all: roaring.New(), proxies: roaring.New(), inNamespace: map[string]*roaring.Bitmap{},

@@ -124,8 +124,8 @@ func TestReadersSeeConsistentAssignments(t *testing.T) {
 		h.apply("Check", "default", "c", nil, commandCheck(fmt.Sprint("true {{ .props.p }} ", i), &model.Targets{Groups: []string{"all"}}))
 		h.apply("Property", "default", "p", nil, &model.PropertySpec{Value: []byte(fmt.Sprint(i))})
 		w := intent.Write{Key: intent.Key{Kind: "Node", Namespace: "default", Name: "n1"}}
-		if _, affected, err := h.p.Preview(t.Context(), []intent.Write{w}); err != nil || affected != 1 {
-			t.Errorf("affected %d, %v", affected, err)
+		if out, err := h.p.Preview(t.Context(), []intent.Write{w}, false); err != nil || out.Affected != 1 {
+			t.Errorf("affected %d, %v", out.Affected, err)
 		}
 	}
 	close(stop)

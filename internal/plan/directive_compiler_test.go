@@ -297,7 +297,18 @@ func TestIncrementalPoliciesEqualFullPlan(t *testing.T) {
 	})
 }
 
-// commitDirectives applies writes in one pass, after a preview. It expects that the preview changes nothing, and that nothing
+// directivesByNode returns the names of the directives on each node.
+func (h *testPlanner) directivesByNode() map[placement]string {
+	out := map[placement]string{}
+	for _, id := range h.p.directory.Nodes("") {
+		for _, unit := range h.p.directory.NodeUnits(id) {
+			_, out[placement{id, unit}], _ = h.p.directory.SourceName(model.DirectiveSource(unit))
+		}
+	}
+	return out
+}
+
+// commitDirectives applies writes in one pass, after a preview. It expects that the preview changes nothing and counts the nodes right, and that nothing
 // of a directive is forgotten on a node that keeps it.
 func (h *testPlanner) commitDirectives(rt *rapid.T, writes []intent.Write) {
 	if len(writes) == 0 {
@@ -305,9 +316,11 @@ func (h *testPlanner) commitDirectives(rt *rapid.T, writes []intent.Write) {
 	}
 	before := h.snapshot()
 	resources := slices.DeleteFunc(slices.Clone(writes), func(w intent.Write) bool { return w.Kind == intent.RolloutKind })
-	if _, _, err := h.p.Preview(rt.Context(), resources); err != nil {
+	impact, err := h.p.Preview(rt.Context(), resources, true)
+	if err != nil {
 		rt.Fatal(err)
 	}
+	held, existing := h.directivesByNode(), h.p.directory.Nodes("")
 	if after := h.snapshot(); !reflect.DeepEqual(before, after) {
 		rt.Fatalf("the preview changed\n%+v\nto\n%+v", before, after)
 	}
@@ -315,6 +328,28 @@ func (h *testPlanner) commitDirectives(rt *rapid.T, writes []intent.Write) {
 	h.write(writes...)
 	if err := h.p.CatchUp(rt.Context()); err != nil {
 		rt.Fatal(err)
+	}
+	gained, lost := map[string]int{}, map[string]int{}
+	now := h.directivesByNode()
+	for at, name := range now {
+		if held[at] == "" && slices.Contains(existing, at.node) {
+			gained[name]++
+		}
+	}
+	for at, name := range held {
+		if now[at] == "" {
+			lost[name]++
+		}
+	}
+	for _, u := range impact.Units {
+		if gained[u.Key.Name] != u.Gets || lost[u.Key.Name] != u.Loses {
+			rt.Fatalf("the preview has %+v; %d nodes got it, %d lost it", u, gained[u.Key.Name], lost[u.Key.Name])
+		}
+		delete(gained, u.Key.Name)
+		delete(lost, u.Key.Name)
+	}
+	if len(gained)+len(lost) > 0 {
+		rt.Fatalf("the preview left out %v and %v", gained, lost)
 	}
 	for _, f := range h.forgotten {
 		if f.Node != 0 && h.p.directory.RunsUnit(f.Node, f.Mark.Check) {

@@ -162,12 +162,12 @@ func TestPreviewWarnsOfTokensInTrustedGroups(t *testing.T) {
 		"a group without trust":  {[]intent.Write{write("Group", "plain", nil, &model.GroupSpec{Nodes: []string{"n1"}})}, []string{""}},
 		"both, each at its node": {[]intent.Write{write("Group", "pay", nil, &model.GroupSpec{Trusted: true, Where: `node.labels.role != ""`}), write("Node", "n0", role, node(token))}, []string{"", "trusted group around|trusted group pay"}},
 	} {
-		landings, _, err := h.p.Preview(t.Context(), c.writes)
+		out, err := h.p.Preview(t.Context(), c.writes, false)
 		if err != nil {
 			t.Fatal(name, err)
 		}
 		for i, want := range c.want {
-			got := landings[i].Warnings
+			got := out.Placements[i].Warnings
 			parts := strings.Split(want, "|")
 			if want == "" {
 				parts = nil
@@ -200,12 +200,12 @@ func TestPreviewWarnsOfAKeyInTwoTemplates(t *testing.T) {
 	}
 	h.apply("Template", "default", "linux", nil, template("web", "agent.ping", "system.uptime"))
 	for role, want := range map[string]string{"web": "1 node would collect 1 key also from template default/linux, such as agent.ping", "db": ""} {
-		landings, _, err := h.p.Preview(t.Context(), []intent.Write{{Key: intent.Key{Kind: "Template", Namespace: "default", Name: "other"},
-			Body: encodeSpec(t, "Template", "default", "other", nil, template(role, "agent.ping", "system.cpu.load"))}})
+		out, err := h.p.Preview(t.Context(), []intent.Write{{Key: intent.Key{Kind: "Template", Namespace: "default", Name: "other"},
+			Body: encodeSpec(t, "Template", "default", "other", nil, template(role, "agent.ping", "system.cpu.load"))}}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(landings[0].Warnings, "; "); !strings.HasPrefix(got, want) || want == "" && got != "" {
+		if got := strings.Join(out.Placements[0].Warnings, "; "); !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("role %s: %q, want %q", role, got, want)
 		}
 	}

@@ -38,7 +38,7 @@ func TestIncrementalPlanEqualsFullPlan(t *testing.T) {
 			}
 			if rapid.IntRange(0, 3).Draw(rt, "preview first") == 0 {
 				before := h.snapshot()
-				if _, _, err := h.p.Preview(rt.Context(), writes); err != nil {
+				if _, err := h.p.Preview(rt.Context(), writes, true); err != nil {
 					rt.Fatal(err)
 				}
 				if !reflect.DeepEqual(before, h.snapshot()) {

@@ -71,7 +71,7 @@ func New(o Options) *Planner {
 	p.directory, p.draft = directory.New()
 	p.compiler = newCompiler(p.groups, o.Kinds)
 	p.definitions = newDefinitionStore(o.Store, p.draft)
-	p.fleet = newFleet(p.groups)
+	p.fleet = newFleet(p.groups, o.Now)
 	if o.Registry != nil {
 		o.Registry.MustRegister(metricsCollector{p})
 	}

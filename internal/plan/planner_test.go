@@ -226,28 +226,35 @@ func TestPreviewChangesNothing(t *testing.T) {
 		}
 		return w
 	}
-	landings, affected, err := h.p.Preview(context.Background(), []intent.Write{
+	out, err := h.p.Preview(context.Background(), []intent.Write{
 		write("Check", "new", commandCheck("true", &model.Targets{Where: `int(node.labels.i) < 3`})),
 		write("Check", "c", nil),
 		write("Group", "some", &model.GroupSpec{Nodes: []string{"n1", "n2"}}),
 		write("Node", "n9", nil),
 		write("Node", "fresh", &model.NodeSpec{Groups: []string{"all"}}),
-	})
+	}, true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var nodes []int
-	for _, l := range landings {
+	for _, l := range out.Placements {
 		nodes = append(nodes, l.Nodes)
 	}
 	// The fresh node has no label i: an error is no match.
-	if !slices.Equal(nodes, []int{3, 10, 2, 1, 1}) || affected != 10 {
-		t.Errorf("landings %v, affected %d", nodes, affected)
+	if !slices.Equal(nodes, []int{3, 10, 2, 1, 1}) || out.Affected != 10 || len(out.Timings) == 0 {
+		t.Errorf("landings %v, %+v", nodes, out)
+	}
+	units := []intent.UnitImpact{
+		{Key: intent.Key{Kind: "Check", Namespace: "default", Name: "c"}, Loses: 10, Nodes: []string{"n0", "n1", "n2", "n3", "n4"}},
+		{Key: intent.Key{Kind: "Check", Namespace: "default", Name: "new"}, Gets: 3, Nodes: []string{"n0", "n1", "n2"}},
+	}
+	if !reflect.DeepEqual(out.Units, units) {
+		t.Errorf("units %+v", out.Units)
 	}
 	if after := h.snapshot(); !reflect.DeepEqual(before, after) {
 		t.Error("a preview changed the fleet")
 	}
-	if _, _, err := h.p.Preview(context.Background(), []intent.Write{write("Check", "bad", commandCheck("true", &model.Targets{Where: "1"}))}); model.ClassOf(err) != model.Invalid {
+	if _, err := h.p.Preview(context.Background(), []intent.Write{write("Check", "bad", commandCheck("true", &model.Targets{Where: "1"}))}, false); model.ClassOf(err) != model.Invalid {
 		t.Errorf("a wrong condition: %v", err)
 	}
 }
@@ -316,7 +323,7 @@ func TestGroupCyclesAreRefused(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d"} {
 		key := intent.Key{Kind: "Group", Namespace: "default", Name: name}
 		w := intent.Write{Key: key, Body: encodeSpec(t, "Group", "default", name, nil, &model.GroupSpec{Groups: []string{"a", "x"}})}
-		_, _, err := h.p.Preview(t.Context(), []intent.Write{w})
+		_, err := h.p.Preview(t.Context(), []intent.Write{w}, false)
 		if name == "d" {
 			if err != nil {
 				t.Errorf("no cycle: %v", err)
@@ -382,8 +389,8 @@ func TestRenamedNodeKeepsItsAssignment(t *testing.T) {
 		Key:  intent.Key{Kind: "Check", Namespace: "default", Name: "d"},
 		Body: encodeSpec(t, "Check", "default", "d", nil, commandCheck("true", &model.Targets{Nodes: []string{"new"}})),
 	}
-	if _, affected, err := h.p.Preview(t.Context(), []intent.Write{to, named}); err != nil || affected != 0 {
-		t.Fatalf("preview: %d nodes, %v", affected, err)
+	if out, err := h.p.Preview(t.Context(), []intent.Write{to, named}, false); err != nil || out.Affected != 0 {
+		t.Fatalf("preview: %d nodes, %v", out.Affected, err)
 	}
 	h.write(to, named)
 	if now, ok := h.p.directory.NodeByName("default", "new"); !ok || now != id {

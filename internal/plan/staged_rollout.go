@@ -20,7 +20,7 @@ import (
 // receivers. The record is written in the commit that stores the candidate, so that no crash comes between, and package
 // rollout writes it from there on. Which nodes run the candidate follows from the record, the nodes' ids and their groups.
 
-// rollout is the candidate of a unit, which some of its nodes run already: those of the groups, and those before the
+// rollout is the candidate of a unit, which some of its nodes run already: members of the groups, and nodes before the
 // bound in the order of model.RolloutOrder.
 type rollout struct {
 	*body
@@ -102,6 +102,7 @@ func (p *Planner) stageUnits(ctx context.Context, t *translation) (writes []inte
 			if write.Body, err = json.Marshal(next); err != nil {
 				return nil, fmt.Errorf("encode the roll-out of %s: %w", key, err)
 			}
+			write.By = &intent.Actor{User: "server", Why: strings.TrimSuffix("roll-out of "+u.Name.String()+": "+string(next.State), ": ")}
 			writes = append(writes, write)
 		}
 		if err := p.stage(u, next); err != nil {
@@ -216,7 +217,7 @@ func (p *Planner) definitionInForce(u *unit) (found *model.Definition) {
 // before the change; zero: the last one that the planner applied.
 func (p *Planner) beginRollout(ctx context.Context, t *translation, u *unit, r *model.Rollout, base int64) error {
 	r.Candidate = definitionKeyOf(u.definition).row().Name
-	r.State, r.Reason, r.Approver, r.Steps, r.Bound, r.Excused, r.Began = model.RolloutRunning, "", "", nil, 0, nil, p.o.Now().UTC()
+	r.State, r.Reason, r.Approver, r.Steps, r.Bound, r.Excused, r.Began = model.RolloutRunning, "", "", nil, 0, nil, p.o.Now().UTC().Round(0)
 	if r.Spec.Approve {
 		r.State, r.Reason = model.RolloutRequested, "another person than its author has to approve it"
 	}
@@ -261,7 +262,7 @@ func (p *Planner) stage(u *unit, r *model.Rollout) error {
 	if !r.UnderWay() {
 		return nil
 	}
-	accepted := p.definitions.named(r.Accepted)
+	accepted := p.definitions.find(r.Accepted)
 	if accepted == nil {
 		p.o.Logger.Error("the version before a roll-out is lost: all nodes get the new one", "directive", u.Name.String())
 		return nil
@@ -280,8 +281,8 @@ func (p *Planner) stage(u *unit, r *model.Rollout) error {
 	return nil
 }
 
-// named returns the stored definition of a row with this name, or nil if there is none.
-func (s *definitionStore) named(name string) *model.Definition {
+// find returns the stored definition of a row with this name, or nil if there is none.
+func (s *definitionStore) find(name string) *model.Definition {
 	text, unit, _ := strings.Cut(name, "-")
 	id, err := strconv.ParseUint(unit, 10, 32)
 	hash, broken := hex.DecodeString(text)

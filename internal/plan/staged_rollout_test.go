@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -171,18 +172,24 @@ func TestPreviewShowsStagedChangesOnAllNodes(t *testing.T) {
 	d.Rollout = &model.RolloutSpec{Steps: []string{"50%"}}
 	h.apply("Directive", "default", "hello", nil, d)
 	key := intent.Key{Kind: "Directive", Namespace: "default", Name: "hello"}
+	var seen []intent.UnitImpact
 	affected := func(text string) int {
 		t.Helper()
 		edit := *motdDirective(text)
 		edit.Rollout = d.Rollout
-		_, n, err := h.p.Preview(t.Context(), []intent.Write{{Key: key, Body: encodeSpec(t, key.Kind, key.Namespace, key.Name, nil, &edit)}})
+		out, err := h.p.Preview(t.Context(), []intent.Write{{Key: key, Body: encodeSpec(t, key.Kind, key.Namespace, key.Name, nil, &edit)}}, true)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return n
+		seen = out.Units
+		return out.Affected
 	}
 	if n := affected("b"); n != 2 {
 		t.Errorf("an edit affects %d nodes", n)
+	}
+	want := []intent.UnitImpact{{Key: key, Changes: 2, Nodes: []string{"n1", "n2"}, Differences: []string{`parameters.text: "a" → "b"`}, Steps: []string{"50%", "100%"}}}
+	if !reflect.DeepEqual(seen, want) {
+		t.Errorf("impacts %+v, want %+v", seen, want)
 	}
 	edit := *motdDirective("b")
 	edit.Rollout = d.Rollout
@@ -194,4 +201,25 @@ func TestPreviewShowsStagedChangesOnAllNodes(t *testing.T) {
 	if n := affected("b"); n != 0 {
 		t.Errorf("no edit during the roll-out affects %d nodes", n)
 	}
+}
+
+// FuzzFlattenFields flattens random JSON: no path is empty but that of a bare value, and equal values have no differences.
+func FuzzFlattenFields(f *testing.F) {
+	f.Add([]byte(`{"Command": {"Shell": "true"}, "List": [1, {"a": null}], "": 1}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if !json.Valid(data) {
+			return
+		}
+		a, b := map[string]string{}, map[string]string{}
+		flattenFields(a, "at", json.RawMessage(data))
+		flattenFields(b, "at", json.RawMessage(data))
+		if !reflect.DeepEqual(a, b) {
+			t.Errorf("%v, then %v", a, b)
+		}
+		for path := range a {
+			if !strings.HasPrefix(path, "at") {
+				t.Errorf("path %q", path)
+			}
+		}
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,6 +28,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/inbound"
 	"github.com/muster-fleet/muster/internal/api/items"
 	"github.com/muster-fleet/muster/internal/api/nodes"
+	"github.com/muster-fleet/muster/internal/api/rollouts"
 	"github.com/muster-fleet/muster/internal/api/routing"
 	"github.com/muster-fleet/muster/internal/api/server"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
@@ -45,6 +47,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/queue"
+	"github.com/muster-fleet/muster/internal/rollout"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/store/intentdb"
@@ -68,6 +71,7 @@ type Server struct {
 	View      *event.View
 	History   history.Store
 	valueStores
+	Rollouts   *rollout.Driver      // advances by AdvanceAll only
 	Dispatcher *dispatch.Dispatcher // tests handlers and replays dead letters; RunDispatcher runs it
 	Handler    http.Handler
 	URL        string
@@ -120,7 +124,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	_, err = r.Access.CreateUser(ctx, intent.Actor{User: "server", Whence: "local"}, access.User{Name: "admin", Grants: access.Grants{Role: access.Admin, Run: true}}, Password)
 	testenv.NoError(t, err)
 	r.Routes = route.NewTable()
-	r.Planner = plan.New(plan.Options{Kinds: kinds, Store: store, Epoch: 1})
+	r.Planner = plan.New(plan.Options{Kinds: kinds, Store: store, Epoch: 1, Now: r.Now})
 	r.Directory = r.Planner.Directory()
 	r.Directory.Subscribe(func(c directory.Change) {
 		testenv.NoError(t, r.Routes.Apply(c.Declarations))
@@ -132,6 +136,9 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	go func() { done <- r.View.Run(ctx) }()
 
 	r.Dispatcher = dispatch.New(dispatch.Options{Store: r.History, Names: explainedDirectory{r.Directory, r.Planner.Inspector()}, Now: r.Now, Queues: &queue.Registry{}})
+	r.Rollouts = rollout.New(rollout.Options{
+		Stored: r.Intent.Rollouts, Directory: r.Directory, LastRun: r.lastRun, Connected: r.connected, Now: r.Now, Log: slog.New(slog.DiscardHandler),
+	})
 	r.Waiting = nodes.NewPending(&queue.Registry{}, r.Now)
 	queues := &queue.Registry{}
 	queue.New[int](queues, "history", 100, queue.Rederive)
@@ -149,8 +156,12 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 			testenv.NoError(t, r.Planner.CatchUp(ctx))
 		}},
 		Compliance: compliance.Options{Runs: func(node model.NodeID) []reducer.Run { return r.Runs[node] }, History: newRunHistory(r), Definition: r.Directory.Definition,
+			Version: func(u *directory.Unit, id model.NodeID) *model.Definition {
+				return directory.VersionOn(r.Directory, u, id)
+			},
 			Mode:       func(id model.NodeID) model.NodeMode { return directory.NodeMode(r.Directory, id) },
 			Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(r.Directory, id) }},
+		Rollouts: rollouts.Options{Driver: r.Rollouts, InForce: func(ctx context.Context) { testenv.NoError(t, r.Planner.CatchUp(ctx)) }},
 		Items:    items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }, Texts: r.findTexts},
 		Inbound:  inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
 		Nodes:    nodes.Options{JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Waiting: r.Waiting},
@@ -267,12 +278,21 @@ func (r *Server) SetSession(node string, a *v1.AgentSession) {
 	}
 }
 
-// previewChange returns the nodes that a change of resources would affect
-func (r *Server) previewChange(ctx context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
-	if err := r.Planner.CatchUp(ctx); err != nil {
-		return nil, 0, err
+// lastRun returns the last run of a directive on a node from Runs.
+func (r *Server) lastRun(node model.NodeID, directive model.UnitID) (reducer.Run, bool) {
+	at := slices.IndexFunc(r.Runs[node], func(run reducer.Run) bool { return run.Unit == directive })
+	if at < 0 {
+		return reducer.Run{}, false
 	}
-	return r.Planner.Preview(ctx, writes)
+	return r.Runs[node][at], true
+}
+
+// previewChange returns the nodes that a change of resources would affect
+func (r *Server) previewChange(ctx context.Context, writes []intent.Write, detailed bool) (intent.Impact, error) {
+	if err := r.Planner.CatchUp(ctx); err != nil {
+		return intent.Impact{}, err
+	}
+	return r.Planner.Preview(ctx, writes, detailed)
 }
 
 // assignedDefinition returns the compiled definition of a check in a node's assignment, or nil if the node does not

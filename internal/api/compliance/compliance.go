@@ -31,6 +31,8 @@ type Options struct {
 	Runs func(model.NodeID) []reducer.Run
 	// Definition returns a definition by its id; nil: unknown.
 	Definition func(model.DefinitionID) *model.Definition
+	// Version returns the definition of a directive that a node has.
+	Version func(*directory.Unit, model.NodeID) *model.Definition
 	// Mode returns the mode of the directives on a node.
 	Mode func(model.NodeID) model.NodeMode
 	// History answers about past runs.
@@ -60,6 +62,7 @@ func Register(r *op.Routes, o Options) {
 type nodeDirective struct {
 	node       model.NodeID
 	definition *model.DirectiveDefinition // as it is assigned
+	begin      time.Time                  // since when it is
 	run        *reducer.Run               // the last one; nil: none
 	codes      []policy.Status            // of the components, as they count now
 	why        string                     // why the run does not count; empty: it does
@@ -124,7 +127,10 @@ func (s *complianceRequest) directivesOf(node model.NodeID) (found []nodeDirecti
 		if runs == nil {
 			runs = s.Runs(node)
 		}
-		d := nodeDirective{node: node, definition: unit.Definition.AsDirective()}
+		d := nodeDirective{node: node, definition: s.Version(unit, node).AsDirective(), begin: s.begins[id]}
+		if r := unit.Rollout; r != nil && d.definition.ID == r.New.ID && r.Changed().After(d.begin) {
+			d.begin = r.Changed()
+		}
 		if i, ok := slices.BinarySearchFunc(runs, id, func(r reducer.Run, id model.UnitID) int { return cmp.Compare(r.Unit, id) }); ok {
 			d.run = &runs[i]
 		}
@@ -136,7 +142,7 @@ func (s *complianceRequest) directivesOf(node model.NodeID) (found []nodeDirecti
 
 // decide computes the statuses of a directive's components from its last run.
 func (s *complianceRequest) decide(d *nodeDirective) {
-	current := &policy.Expectation{Begin: s.begins[d.definition.Unit], Interval: d.definition.Interval}
+	current := &policy.Expectation{Begin: d.begin, Interval: d.definition.Interval}
 	var run *policy.Run
 	var old *model.DirectiveDefinition
 	if d.run != nil {

@@ -311,6 +311,13 @@ func Applied(v *view.View, a intent.ApplyResult, dryRun bool, resources []model.
 	if errors.As(a.Refused, &refused) {
 		out.Refused = &v1.Refused{Class: refused.Class.Label(), Detail: refused.Message, Hint: refused.Hint}
 	}
+	for _, u := range a.Units {
+		out.Units = append(out.Units, v1.UnitImpact{Kind: u.Key.Kind, Namespace: u.Key.Namespace, Name: u.Key.Name, Gets: u.Gets, Loses: u.Loses, Changes: u.Changes,
+			Nodes: u.Nodes, Differences: u.Differences, Steps: u.Steps})
+	}
+	for _, step := range a.Timings {
+		out.Timings = append(out.Timings, v1.StepTime{Step: step.Step, Microseconds: step.Took.Microseconds()})
+	}
 	for i, o := range a.Outcomes {
 		one := v1.Outcome{
 			Kind: o.Key.Kind, Namespace: o.Key.Namespace, Name: o.Key.Name, Op: string(o.Op), Was: o.Was, Revision: o.Revision,

@@ -47,12 +47,33 @@ type Ref struct {
 
 // Applied is the result of an apply, with one entry for each resource
 type Applied struct {
-	Revision int64     `json:"revision" doc:"Revision of the intent after the change; 0: nothing changed."`
-	DryRun   bool      `json:"dryRun,omitempty"`
-	Affected int       `json:"affected" doc:"Number of nodes whose assignment changes."`
-	Outcomes []Outcome `json:"outcomes"`
-	Refused  *Refused  `json:"refused,omitempty" doc:"For a dry run: reason why the server would refuse the change."`
+	Revision int64        `json:"revision" doc:"Revision of the intent after the change; 0: nothing changed."`
+	DryRun   bool         `json:"dryRun,omitempty"`
+	Affected int          `json:"affected" doc:"Number of nodes whose assignment changes."`
+	Outcomes []Outcome    `json:"outcomes"`
+	Units    []UnitImpact `json:"units,omitempty" doc:"For a dry run: checks, directives and Templates whose definition nodes get, lose or change."`
+	Timings  []StepTime   `json:"timings,omitempty" doc:"For a dry run: time of each step of the planner."`
+	Refused  *Refused     `json:"refused,omitempty" doc:"For a dry run: reason why the server would refuse the change."`
 	RoutingEffect
+}
+
+// UnitImpact says on how many nodes a check, directive or Template would appear, disappear or change.
+type UnitImpact struct {
+	Kind        string   `json:"kind"`
+	Namespace   string   `json:"namespace"`
+	Name        string   `json:"name"`
+	Gets        int      `json:"gets,omitempty" doc:"Number of nodes that get it."`
+	Loses       int      `json:"loses,omitempty" doc:"Number of nodes that lose it."`
+	Changes     int      `json:"changes,omitempty" doc:"Number of nodes on which it changes."`
+	Nodes       []string `json:"nodes,omitempty" doc:"Names of the first of these nodes."`
+	Differences []string `json:"differences,omitempty" doc:"Fields of its definition, each with its old and new value; absent for callers that may not change it."`
+	Steps       []string `json:"steps,omitempty" doc:"Steps of its roll-out; absent: the change reaches all nodes at once."`
+}
+
+// StepTime is the time that one step of the planner took
+type StepTime struct {
+	Step         string `json:"step"`
+	Microseconds int64  `json:"microseconds"`
 }
 
 // RoutingEffect lists the open problems that get another route or handler list by a change of resources.

@@ -34,6 +34,7 @@ func (i scopedIntent) boundOptions(o intent.ApplyOptions) intent.ApplyOptions {
 // visibleOutcomes removes the results of an apply about resources that the caller may not see, such as shared ones
 // that a rename changes
 func (i scopedIntent) visibleOutcomes(a intent.ApplyResult, err error) (intent.ApplyResult, error) {
+	a.Units = slices.DeleteFunc(a.Units, func(u intent.UnitImpact) bool { return !i.includesNamespace(u.Key.Namespace) })
 	a.Outcomes = slices.DeleteFunc(a.Outcomes, func(o intent.Outcome) bool { return !i.includesNamespace(o.Key.Namespace) })
 	return a, err
 }

@@ -79,6 +79,26 @@ func (v *View) Runs(node model.NodeID) []Run {
 	return slices.Clone(p.nodes[n])
 }
 
+// LastRun returns the last run of one directive on a node. Nobody may change its codes and exceptions.
+func (v *View) LastRun(node model.NodeID, directive model.UnitID) (run Run, ok bool) {
+	of := v.shard.PartitionOf(node)
+	if of == nil {
+		return run, false
+	}
+	p := &v.partitions[of.ID]
+	p.Lock()
+	defer p.Unlock()
+	n, ok := p.Find(node)
+	if !ok {
+		return run, false
+	}
+	at, ok := findRun(p.nodes[n], directive)
+	if ok {
+		run = p.nodes[n][at]
+	}
+	return run, ok
+}
+
 // Definitions returns the ids of the definitions that runs of the view and of history are of.
 func (v *View) Definitions() map[model.DefinitionID]bool {
 	named := map[model.DefinitionID]bool{}

@@ -1,0 +1,176 @@
+// Package rollouts answers about roll-outs: how far changes of directives have reached their nodes, and the actions of people on
+// them. The package has no goroutines and no locks; start reading at Register.
+package rollouts
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/op"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/rollout"
+)
+
+// Options has the parts of the server that this package uses.
+type Options struct {
+	Driver  *rollout.Driver
+	InForce func(context.Context) // waits until the planner has compiled a change
+}
+
+// rolloutRequest is one request about roll-outs.
+type rolloutRequest struct {
+	op.Request
+	Options
+}
+
+const path = "/api/v1/rollouts"
+
+// Register adds the operations about roll-outs.
+func Register(r *op.Routes, o Options) {
+	at := op.NewOperationSet(r, func(q op.Request) *rolloutRequest { return &rolloutRequest{q, o} })
+	op.Handle(at, op.Get("listRollouts", path, "rollouts", "List the last roll-out of each directive that has had one, those under way first", model.NotFound),
+		access.NeedOn(access.Read, "rollout"), (*rolloutRequest).list)
+	op.Handle(at, op.Get("getRollout", path+"/{namespace}/{name}", "rollouts", "Show the last roll-out of a directive: steps, progress and failures", model.NotFound),
+		access.NeedOn(access.Read, "rollout"), (*rolloutRequest).get)
+	for _, v := range []struct {
+		verb    rollout.Verb
+		need    access.Verb
+		summary string
+	}{
+		{rollout.Approve, access.Change, "Approve a requested roll-out of another person; it begins"},
+		{rollout.Start, access.Change, "Continue a paused or stopped roll-out; nodes that have failed count no more"},
+		{rollout.Pause, access.Operate, "Begin no further step; failures still stop the roll-out"},
+		{rollout.Stop, access.Operate, "Freeze a roll-out: each node keeps the version that it has"},
+		{rollout.Undo, access.Change, "Give all nodes the version before the roll-out, and the directive and its technique the text before it"},
+	} {
+		need := access.NeedOn(v.need, "rollout")
+		operation := op.ChangesResources(op.Post(string(v.verb)+"Rollout", path+"/{namespace}/{name}/"+string(v.verb), "rollouts", v.summary, model.NotFound))
+		op.Handle(at, operation, need, func(s *rolloutRequest, ctx context.Context, in *actionInput) (*op.Body[v1.Rollout], error) {
+			return s.do(ctx, v.verb, need, in)
+		})
+	}
+}
+
+// actionInput is the input of an action on a roll-out.
+type actionInput struct {
+	op.NamedPath
+	Body v1.RolloutAction
+}
+
+// list returns the roll-outs of the directives that the caller may see.
+func (s *rolloutRequest) list(ctx context.Context, in *struct {
+	Namespace string `query:"namespace" maxLength:"253" doc:"Of this namespace; empty: of all."`
+}) (*op.Body[v1.RolloutList], error) {
+	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
+		return nil, err
+	}
+	stored, err := s.Driver.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := v1.RolloutList{Items: []v1.Rollout{}}
+	for i := range stored {
+		if shown, ok := s.show(&stored[i].Rollout); ok && (in.Namespace == "" || in.Namespace == shown.Namespace) {
+			out.Items = append(out.Items, shown)
+		}
+	}
+	ended := func(r *v1.Rollout) int {
+		if r.State == string(model.RolloutDone) || r.State == string(model.RolloutUndone) {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(out.Items, func(a, b v1.Rollout) int { return cmp.Or(ended(&a)-ended(&b), b.Began.Compare(a.Began)) })
+	return op.Answer(out), nil
+}
+
+// directive returns the key and the id of a directive that the caller may see.
+func (s *rolloutRequest) directive(ctx context.Context, in op.NamedPath) (key intent.Key, id model.UnitID, err error) {
+	key = intent.Key{Kind: directory.DirectiveKind, Namespace: in.Namespace, Name: in.Name}
+	r, err := s.Intent.Get(ctx, key)
+	if err != nil {
+		return key, 0, s.ExplainNotFound(ctx, err, key)
+	}
+	return key, model.UnitID(r.Status.ID), nil
+}
+
+// get returns the roll-out of one directive.
+func (s *rolloutRequest) get(ctx context.Context, in *op.NamedPath) (*op.Body[v1.Rollout], error) {
+	key, id, err := s.directive(ctx, *in)
+	if err != nil {
+		return nil, err
+	}
+	return s.answer(ctx, key, id)
+}
+
+// answer returns the roll-out of a directive as an answer.
+func (s *rolloutRequest) answer(ctx context.Context, key intent.Key, id model.UnitID) (*op.Body[v1.Rollout], error) {
+	r, err := s.Driver.Find(ctx, id, key.Name)
+	if err != nil {
+		return nil, err
+	}
+	shown, ok := s.show(&r.Rollout)
+	if !ok {
+		return nil, model.Errorf(model.NotFound, "%s does not exist", key)
+	}
+	return op.Answer(shown), nil
+}
+
+// do carries out an action of the caller on the roll-out of a directive.
+func (s *rolloutRequest) do(ctx context.Context, verb rollout.Verb, need access.Need, in *actionInput) (*op.Body[v1.Rollout], error) {
+	key, id, err := s.directive(ctx, in.NamedPath)
+	if err != nil {
+		return nil, err
+	}
+	caller := access.CallerOf(ctx)
+	by := rollout.Person{Actor: access.AuthorOf(ctx, in.Body.Message), Maker: caller.Owner(), May: func(namespace string) error { return caller.AllowIn(need, namespace) }}
+	switch {
+	case in.Body.To != 0 && verb != rollout.Undo:
+		return nil, model.Errorf(model.Invalid, "field to: only undo goes back to a revision").WithHint("leave it out")
+	case in.Body.To != 0:
+		err = s.Driver.Return(ctx, by, key, in.Body.To)
+	default:
+		err = s.Driver.Do(ctx, by, verb, key, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.InForce(ctx)
+	return s.answer(ctx, key, id)
+}
+
+// maxFailures is the most failures in an answer.
+const maxFailures = 50
+
+// show converts a roll-out to its API type; ok is false if the caller may not see its directive, or the planner has not
+// compiled it.
+func (s *rolloutRequest) show(r *model.Rollout) (out v1.Rollout, ok bool) {
+	unit := s.Directory.SourceUnit(model.DirectiveSource(r.Unit))
+	if unit == nil || r.State == model.RolloutNone {
+		return out, false
+	}
+	out = v1.Rollout{
+		Namespace: unit.Namespace, Directive: unit.Name.Name, State: string(r.State), Reason: r.Reason, By: r.By, Approver: r.Approver, Began: r.Began, Base: r.Base,
+		Wait: cmp.Or(r.Spec.Wait, model.DefaultRolloutWait).String(), MaxFailed: cmp.Or(r.Spec.MaxFailed, model.DefaultRolloutMaxFailed),
+	}
+	for i, step := range r.AllSteps() {
+		shown := v1.RolloutStep{Step: step}
+		if i < len(r.Steps) {
+			shown.Began, shown.Nodes = r.Steps[i].Began, r.Steps[i].Nodes
+		}
+		out.Steps = append(out.Steps, shown)
+	}
+	if compiled, fleet := s.Driver.Fleet(r); compiled != nil {
+		p := rollout.ProgressOf(r, fleet)
+		out.Nodes, out.New, out.Reported, out.Waiting, out.Excused, out.Failed = p.Nodes, p.New, p.Reported, p.Waiting, p.Excused, len(p.Failed)
+		for _, f := range p.Failed[:min(len(p.Failed), maxFailures)] {
+			out.Failures = append(out.Failures, v1.RolloutFailure{Node: f.Node, Reason: f.Reason})
+		}
+	}
+	return out, true
+}

@@ -1,0 +1,148 @@
+package rollouts_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/apitest"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	reducer "github.com/muster-fleet/muster/internal/pipeline/compliance"
+	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+const declared = `
+{kind: Technique, metadata: {name: motd}, spec: {parameters: [{name: text}], methods: [{component: line, fileLines: {path: /etc/motd, lines: ["{{ .params.text }}"]}}]}}
+---
+{kind: Directive, metadata: {name: motd}, spec: {technique: motd, parameters: {text: %s}, rollout: {steps: [50%%], wait: 1m, approve: %v}}}
+---
+{kind: Policy, metadata: {name: motd}, spec: {directives: [motd], targets: {where: "true"}}}
+`
+
+// rolloutServer is a test server with two connected nodes that report as the test says.
+type rolloutServer struct {
+	*apitest.Server
+	unit model.UnitID
+}
+
+// request sends a request and returns the status and the body of the answer.
+func (s *rolloutServer) request(method, path, token, body string) (int, string) {
+	s.T.Helper()
+	request, err := http.NewRequest(method, s.URL+"/api/v1/rollouts"+path, strings.NewReader(body))
+	testenv.NoError(s.T, err)
+	request.Header.Set("Authorization", "Bearer "+token)
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(request)
+	testenv.NoError(s.T, err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	testenv.NoError(s.T, err)
+	return answer.StatusCode, string(text)
+}
+
+// expect sends a request and compares status and a part of the answer.
+func (s *rolloutServer) expect(method, path, token, body string, status int, part string) {
+	s.T.Helper()
+	if got, text := s.request(method, path, token, body); got != status || !strings.Contains(text, part) {
+		s.T.Errorf("%s %s: %d %s, want %d with %q", method, path, got, text, status, part)
+	}
+}
+
+// report gives each node a run of its present definition.
+func (s *rolloutServer) report(status policy.Status) {
+	for _, node := range s.Directory.UnitNodes(s.unit) {
+		unit := s.Directory.SourceUnit(model.DirectiveSource(s.unit))
+		codes := policy.NewCodes(1)
+		codes.Set(0, status)
+		s.Runs[node] = []reducer.Run{{Unit: s.unit, Definition: directory.VersionOn(s.Directory, unit, node).ID, Executed: s.Now().UnixNano(), Components: 1, Codes: codes,
+			Exceptions: []wire.ReportException{{Position: 0, Message: "no such line"}}}}
+	}
+}
+
+// step lets the driver look once.
+func (s *rolloutServer) step() {
+	s.T.Helper()
+	testenv.NoError(s.T, s.Rollouts.AdvanceAll(s.T.Context()))
+	testenv.NoError(s.T, s.Planner.CatchUp(s.T.Context()))
+}
+
+// TestRolloutOperations walks the operations with the roles that may use them: a roll-out is approved by another person, paused
+// and continued, stops, and is undone.
+func TestRolloutOperations(t *testing.T) {
+	s := &rolloutServer{Server: apitest.NewServer(t)}
+	s.Runs = map[model.NodeID][]reducer.Run{}
+	for _, name := range []string{"a", "b"} {
+		s.JoinNode(name, nil)
+		s.SetSession(name, &v1.AgentSession{})
+	}
+	s.Apply(fmt.Sprintf(declared, "one", false))
+	s.unit, _ = s.Directory.UnitByName(directory.DirectiveKind, "default", "motd")
+	s.report(policy.Compliant)
+	login := func(name, role string) string {
+		_, err := s.Access.CreateUser(t.Context(), intent.Actor{User: "admin"}, access.User{Name: name, Grants: access.Grants{Role: role}}, apitest.Password)
+		testenv.NoError(t, err)
+		text, _, err := s.Access.Login(t.Context(), name, apitest.Password, "local")
+		testenv.NoError(t, err)
+		return text
+	}
+	operator, bob := login("otto", access.Operator), login("bob", access.Admin)
+	s.expect("GET", "", s.Token, "", 200, `"items":[]`)
+	s.expect("GET", "/default/motd", s.Token, "", 404, "directive motd has had no roll-out")
+	s.expect("GET", "/default/none", s.Token, "", 404, "none")
+
+	s.Advance(time.Hour)
+	s.Apply(fmt.Sprintf(declared, "two", true))
+	s.step()
+	s.expect("GET", "/default/motd", operator, "", 200, `"state":"requested"`)
+	s.expect("POST", "/default/motd/approve", operator, "{}", 403, "permission denied")
+	s.expect("POST", "/default/motd/pause", operator, "{}", 409, "cannot pause the roll-out of motd: it is requested")
+	s.expect("POST", "/default/motd/approve", s.Token, "{}", 403, "admin made the change, so another person has to approve it")
+	s.expect("POST", "/default/motd/approve", bob, `{"to":1}`, 400, "only undo goes back")
+	s.expect("POST", "/default/motd/approve", bob, `{"message":"seen"}`, 200, `"approver":"bob"`)
+	s.step()
+	s.expect("POST", "/default/motd/pause", operator, "{}", 200, "paused by otto")
+	s.report(policy.Compliant)
+	s.Advance(time.Hour)
+	s.step()
+	s.expect("POST", "/default/motd/start", operator, "{}", 403, "permission denied")
+	s.expect("POST", "/default/motd/start", bob, "{}", 200, "continued by bob")
+	s.report(policy.NonCompliant)
+	s.step()
+
+	var shown v1.Rollout
+	_, text := s.request("GET", "/default/motd", s.Token, "")
+	testenv.NoError(t, json.Unmarshal([]byte(text), &shown))
+	failed := shown.Failures[0].Node
+	begun := time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC)
+	want := v1.Rollout{
+		Namespace: "default", Directive: "motd", State: "stopped", Reason: "1 of 1 node with the new version failed, more than 5%: " + failed + ": line: non-compliant: no such line",
+		By: "admin", Approver: "bob", Began: begun, Base: shown.Base, Wait: "1m", MaxFailed: "5%", Nodes: 2, New: 1, Reported: 1, Failed: 1,
+		Steps:    []v1.RolloutStep{{Step: "50%", Began: begun, Nodes: 1}, {Step: "100%"}},
+		Failures: []v1.RolloutFailure{{Node: failed, Reason: "line: non-compliant: no such line"}},
+	}
+	if fmt.Sprintf("%+v", shown) != fmt.Sprintf("%+v", want) {
+		t.Errorf("shown\n%+v, want\n%+v", shown, want)
+	}
+	s.expect("POST", "/default/motd/undo", bob, `{"message":"no such line"}`, 200, `"state":"undone"`)
+	s.expect("GET", "", operator, "", 200, `"new":0`)
+	if d := s.Directory.SourceUnit(model.DirectiveSource(s.unit)).Definition.AsDirective(); d.Parameters["text"] != "one" {
+		t.Errorf("after the undo %+v", d.Parameters)
+	}
+	s.expect("POST", "/default/motd/undo", bob, `{}`, 409, "it is undone")
+	s.expect("POST", "/default/motd/undo", bob, fmt.Sprintf(`{"to":%d}`, shown.Base-1), 409, "has changed since revision")
+	s.expect("POST", "/default/motd/undo", bob, `{"to":1}`, 404, "did not exist at revision 1")
+	entries, err := s.Intent.Audit(t.Context(), intent.ChangeQuery{Kind: "Directive", Namespace: "default", Name: "motd", Limit: 1}, false)
+	if err != nil || entries[0].Who.User != "bob" || entries[0].Who.Why != "no such line" {
+		t.Errorf("audit %+v, %v", entries, err)
+	}
+}

@@ -1,0 +1,50 @@
+package v1
+
+import "time"
+
+// Rollout is how far the last change of a directive has reached its nodes
+type Rollout struct {
+	Namespace string    `json:"namespace"`
+	Directive string    `json:"directive"`
+	State     string    `json:"state" enum:"requested,running,paused,stopped,done,undone"`
+	Reason    string    `json:"reason,omitempty"`   // why it has its state
+	By        string    `json:"by"`                 // author of the change
+	Approver  string    `json:"approver,omitempty"` // person that approved it
+	Began     time.Time `json:"began"`
+	Base      int64     `json:"base" doc:"Revision of the declared resources before the change."`
+
+	Steps     []RolloutStep    `json:"steps"`
+	Wait      string           `json:"wait" doc:"Least time from one step to the next."`
+	MaxFailed string           `json:"maxFailed" doc:"Share of the nodes with the new version that may fail."`
+	Nodes     int              `json:"nodes"`    // of the directive
+	New       int              `json:"new"`      // have the new version
+	Reported  int              `json:"reported"` // of these
+	Waiting   int              `json:"waiting"`  // have not reported the new version
+	Excused   int              `json:"excused" doc:"Nodes with the new version that were not compliant, or not connected, before their step."`
+	Failed    int              `json:"failed"`
+	Failures  []RolloutFailure `json:"failures,omitempty" doc:"The first nodes that failed."`
+}
+
+// RolloutStep is one step of a roll-out
+type RolloutStep struct {
+	Step  string    `json:"step" doc:"A share of the nodes such as 10%, or the name of a group."`
+	Began time.Time `json:"began,omitzero" doc:"Absent: the step has not begun."`
+	Nodes int       `json:"nodes,omitempty" doc:"Nodes that have the new version from then on."`
+}
+
+// RolloutFailure is a node that failed under the new version
+type RolloutFailure struct {
+	Node   string `json:"node"`
+	Reason string `json:"reason"`
+}
+
+// RolloutList is a list of roll-outs
+type RolloutList struct {
+	Items []Rollout `json:"items"`
+}
+
+// RolloutAction is the body of an action of a person on a roll-out
+type RolloutAction struct {
+	Message string `json:"message,omitempty" maxLength:"1000" doc:"Reason, for the audit."`
+	To      int64  `json:"to,omitempty" minimum:"0" doc:"Of undo: the revision to go back to, in place of the one before the roll-out."`
+}

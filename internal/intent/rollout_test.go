@@ -1,0 +1,44 @@
+package intent
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// FuzzDecodeRollout decodes random rows of roll-outs: a row that decodes is the same after it was encoded again.
+func FuzzDecodeRollout(f *testing.F) {
+	f.Add([]byte(`{"unit": 1000, "accepted": "a-1000", "candidate": "b-1000", "state": "running", "spec": {"steps": ["canary", "10%"]}, "bound": 18446744073709551615, "began": "2026-11-29T12:00:00Z"}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		r, err := DecodeRollout(Row{Body: body})
+		if err != nil {
+			return
+		}
+		r.AllSteps()
+		r.Groups()
+		write, err := rolloutWrite(StoredRollout{Rollout: r})
+		if err != nil || write.Key != RolloutKey(r.Unit) {
+			return // such as a time in the year 10000
+		}
+		again, err := DecodeRollout(Row{Body: write.Body})
+		if err != nil || !reflect.DeepEqual(normal(again), normal(r)) {
+			t.Errorf("%+v, then %+v, %v", r, again, err)
+		}
+	})
+}
+
+// normal returns a roll-out whose empty lists are nil and whose times have no location.
+func normal(r model.Rollout) model.Rollout {
+	r.Began = r.Began.UTC()
+	if len(r.Steps) == 0 {
+		r.Steps = nil
+	}
+	for i := range r.Steps {
+		r.Steps[i].Began = r.Steps[i].Began.UTC()
+	}
+	if len(r.Excused) == 0 {
+		r.Excused = nil
+	}
+	return r
+}

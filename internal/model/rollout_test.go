@@ -1,0 +1,16 @@
+package model
+
+import "testing"
+
+// FuzzParseShare reads shares from random texts: each is from 0 to 1, and only a text in percent is one.
+func FuzzParseShare(f *testing.F) {
+	for _, text := range []string{"10%", "0.5%", "100%", "101%", "NaN%", "canary", "1e-3%", "%"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		share, ok := ParseShare(text)
+		if ok != (share >= 0 && share <= 1 && text != "" && text[len(text)-1] == '%') && !(share == 0 && !ok) {
+			t.Errorf("%q: %v, %v", text, share, ok)
+		}
+	})
+}

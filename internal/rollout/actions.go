@@ -1,0 +1,131 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Verb is an action of a person on a roll-out.
+type Verb string
+
+// Verbs of roll-outs.
+const (
+	Approve Verb = "approve"
+	Start   Verb = "start"
+	Pause   Verb = "pause"
+	Stop    Verb = "stop"
+	Undo    Verb = "undo"
+)
+
+// Person is the author of an action on a roll-out.
+type Person struct {
+	intent.Actor
+	Maker string                       // user that made the token in use, or the user itself
+	May   func(namespace string) error // says whether the person may change resources of a namespace
+}
+
+// List returns all stored roll-outs.
+func (d *Driver) List(ctx context.Context) ([]intent.StoredRollout, error) {
+	return d.o.Stored.List(ctx)
+}
+
+// Find returns the stored roll-out of a directive.
+func (d *Driver) Find(ctx context.Context, unit model.UnitID, name string) (intent.StoredRollout, error) {
+	list, err := d.o.Stored.List(ctx)
+	if err != nil {
+		return intent.StoredRollout{}, err
+	}
+	for _, r := range list {
+		if r.Unit == unit && r.State != model.RolloutNone {
+			return r, nil
+		}
+	}
+	return intent.StoredRollout{}, model.Errorf(model.NotFound, "directive %s has had no roll-out", name).
+		WithHint("declare its steps, and change it: muster explain directive.rollout")
+}
+
+// Do carries out an action of a person on the roll-out of a directive. key is the directive's.
+func (d *Driver) Do(ctx context.Context, by Person, verb Verb, key intent.Key, unit model.UnitID) error {
+	r, err := d.Find(ctx, unit, key.Name)
+	if err != nil {
+		return err
+	}
+	if by.Why == "" {
+		by.Why = "roll-out: " + string(verb)
+	}
+	if verb == Undo {
+		return d.undo(ctx, by, key, &r)
+	}
+	if err := d.change(by, verb, key.Name, &r.Rollout); err != nil {
+		return err
+	}
+	return d.o.Stored.Update(ctx, by.Actor, r)
+}
+
+// change gives a roll-out the state that a person asks for.
+func (d *Driver) change(by Person, verb Verb, name string, r *model.Rollout) error {
+	refuse := func(hint string) error {
+		return model.Errorf(model.Conflict, "cannot %s the roll-out of %s: it is %s", verb, name, r.State).WithHint(hint+": muster rollout show %s", name)
+	}
+	switch verb {
+	case Approve:
+		if r.State != model.RolloutRequested {
+			return refuse("only a requested one awaits approval")
+		}
+		if by.User == r.By || by.Maker == r.By {
+			return model.Errorf(model.Forbidden, "permission denied: %s made the change, so another person has to approve it", r.By).
+				WithHint("ask another administrator: muster rollout approve %s", name)
+		}
+		r.State, r.Approver, r.Reason = model.RolloutRunning, by.User, ""
+	case Start:
+		if r.State == model.RolloutRequested {
+			return refuse("another person has to approve it first")
+		}
+		if r.State != model.RolloutPaused && r.State != model.RolloutStopped {
+			return refuse("only a paused or stopped one goes on")
+		}
+		if unit, fleet := d.Fleet(r); unit != nil {
+			r.Excuse(ProgressOf(r, fleet).failed...) // a person has seen them
+		}
+		r.State, r.Reason = model.RolloutRunning, "continued by "+by.User
+		if r.Spec.Approve && r.Approver == "" {
+			r.State, r.Reason = model.RolloutRequested, "another person than its author has to approve it"
+		}
+	case Pause:
+		if r.State != model.RolloutRunning {
+			return refuse("only a running one pauses")
+		}
+		r.State, r.Reason = model.RolloutPaused, fmt.Sprintf("paused by %s", by.User)
+	case Stop:
+		if r.State != model.RolloutRunning && r.State != model.RolloutPaused && r.State != model.RolloutRequested {
+			return refuse("it is not under way")
+		}
+		r.State, r.Reason = model.RolloutStopped, fmt.Sprintf("stopped by %s", by.User)
+	}
+	return nil
+}
+
+// undo gives the directive and its technique the text that they had before the change. A roll-out that has ended also
+// accepts the version before it, so that all nodes go back at once.
+func (d *Driver) undo(ctx context.Context, by Person, key intent.Key, r *intent.StoredRollout) error {
+	if r.UnderWay() {
+		return d.o.Stored.Revert(ctx, by.Actor, key, r.Base, nil, by.May)
+	}
+	if r.State != model.RolloutDone || r.Previous == "" {
+		return model.Errorf(model.Conflict, "cannot undo the roll-out of %s: it is %s", key.Name, r.State).WithHint("go back to any revision: muster rollout undo %s --to REVISION; list them: muster audit", key.Name)
+	}
+	r.Accepted, r.Candidate, r.State, r.Reason = r.Previous, r.Previous, model.RolloutUndone, "undone by "+by.User
+	r.Previous = ""
+	return d.o.Stored.Revert(ctx, by.Actor, key, r.Base, r, by.May)
+}
+
+// Return gives a directive and its technique the text that they had at a revision, which is a change like any other.
+func (d *Driver) Return(ctx context.Context, by Person, key intent.Key, revision int64) error {
+	if by.Why == "" {
+		by.Why = fmt.Sprintf("back to revision %d", revision)
+	}
+	return d.o.Stored.Revert(ctx, by.Actor, key, revision, nil, by.May)
+}

@@ -1,0 +1,153 @@
+// Package rollout moves changes of directives over their nodes: step by step, after the reports of the nodes before, and
+// stops where too many fail. The planner stores a roll-out (model.Rollout) when a change comes, and gives each node the
+// version that the stored roll-out says; this package only writes the next one. Each is stored before a node
+// moves, so a crash between any two steps loses and repeats none.
+//
+// One goroutine (Driver.Run); no locks. Start reading at step.go, which decides.
+package rollout
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/compliance"
+	"github.com/muster-fleet/muster/internal/policy"
+)
+
+// Options has the parts of the server that a Driver reads and writes.
+type Options struct {
+	Stored    *intent.Rollouts
+	Directory *directory.Directory
+	// LastRun returns the last run of a directive on a node.
+	LastRun   func(model.NodeID, model.UnitID) (compliance.Run, bool)
+	Connected func(model.NodeID) bool
+	Grace     time.Duration // after New, in which agents connect again
+	Now       func() time.Time
+	Log       *slog.Logger
+}
+
+// Driver advances roll-outs, and carries out the actions of people on them. It is safe for concurrent use.
+type Driver struct {
+	o         Options
+	listening time.Time
+}
+
+// New returns a driver, whose work starts with Run.
+func New(o Options) *Driver { return &Driver{o, o.Now().Add(o.Grace)} }
+
+// pollEvery is the time from one look at the roll-outs to the next.
+const pollEvery = 2 * time.Second
+
+// Run advances the roll-outs until ctx ends.
+func (d *Driver) Run(ctx context.Context) error {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		if err := d.AdvanceAll(ctx); err != nil && ctx.Err() == nil {
+			d.o.Log.Error("cannot advance the roll-outs; the server tries again", "err", err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// AdvanceAll advances each roll-out by at most one step.
+func (d *Driver) AdvanceAll(ctx context.Context) error {
+	list, err := d.o.Stored.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range list {
+		if !r.UnderWay() {
+			continue
+		}
+		unit, fleet := d.Fleet(&r.Rollout)
+		if unit == nil { // the planner has not compiled the stored roll-out yet
+			continue
+		}
+		next, changed := Advance(r.Rollout, fleet)
+		if !changed {
+			continue
+		}
+		text := stepText(&next)
+		by := intent.Actor{User: "server", Whence: "local", Why: "roll-out of " + unit.Name.String() + ": " + text}
+		err := d.o.Stored.Update(ctx, by, intent.StoredRollout{Rollout: next, Revision: r.Revision})
+		if err != nil && model.ClassOf(err) != model.Conflict { // else a person or a change came first
+			return err
+		}
+		if next.State == model.RolloutStopped {
+			d.o.Log.Warn("a roll-out stopped", "directive", unit.Name.String(), "reason", next.Reason)
+		}
+	}
+	return nil
+}
+
+// stepText describes a change of a roll-out, for the audit.
+func stepText(r *model.Rollout) string {
+	if r.State != model.RolloutRunning {
+		return string(r.State) + ": " + r.Reason
+	}
+	step := r.Steps[len(r.Steps)-1]
+	return fmt.Sprintf("step %s, the new version is on %s", step.Step, model.CountNoun(step.Nodes, "node"))
+}
+
+// Fleet returns the unit of a roll-out with the state of its nodes, or nil if the planner has not compiled the unit as the
+// roll-out says.
+func (d *Driver) Fleet(r *model.Rollout) (*directory.Unit, *Fleet) {
+	unit := d.o.Directory.SourceUnit(model.DirectiveSource(r.Unit))
+	if unit == nil || unit.Rollout == nil || !reflect.DeepEqual(unit.Rollout.Rollout, *r) {
+		return nil, nil
+	}
+	f := &Fleet{Now: d.o.Now(), Listening: d.listening, Timeout: unit.Rollout.New.AsDirective().Timeout, InGroup: func(group string, node model.NodeID) bool {
+		_, member := slices.BinarySearch(d.o.Directory.GroupMembers(model.SplitRef(unit.Namespace, group)), node)
+		return member
+	}}
+	for _, id := range d.o.Directory.UnitNodes(r.Unit) {
+		assigned := d.o.Directory.For(id)
+		if assigned == nil {
+			continue
+		}
+		namespace, name, _ := d.o.Directory.NodeName(id)
+		if namespace != unit.Namespace {
+			name = namespace + "/" + name
+		}
+		n := Node{ID: id, Name: name, Connected: d.o.Connected(id), New: (r.UnderWay() || r.State == model.RolloutDone) && assigned.Definition(unit.Rollout.New.ID) != nil}
+		version := unit.Rollout.Old
+		if n.New {
+			version = unit.Rollout.New
+		}
+		if run, ok := d.o.LastRun(id, r.Unit); ok && run.Definition == version.ID {
+			n.Verdict, n.Reason = verdictOf(&run, version.AsDirective())
+		}
+		f.Nodes = append(f.Nodes, n)
+	}
+	return unit, f
+}
+
+// verdictOf judges a run: every component has to be as declared.
+func verdictOf(run *compliance.Run, directive *model.DirectiveDefinition) (Verdict, string) {
+	for i := range directive.Components {
+		status := run.Codes.At(i)
+		if status.Fulfilled() || status == policy.Waived {
+			continue
+		}
+		text := directive.Components[i].Name + ": " + status.String()
+		if message := run.Message(i); message != "" {
+			text += ": " + message
+		} else if status == policy.Missing {
+			text += ": " + run.Ended
+		}
+		return NotCompliant, text
+	}
+	return Compliant, ""
+}

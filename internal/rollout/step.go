@@ -1,0 +1,175 @@
+package rollout
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Verdict is the outcome of a node's last run of the version that it has now.
+type Verdict uint8
+
+const (
+	NoReport     Verdict = iota // no report of this version has arrived
+	Compliant                   // as declared, or repaired
+	NotCompliant                // at least one component is not as declared, or nobody knows
+)
+
+// Node is a node of a unit, with the version that it has and its report.
+type Node struct {
+	ID        model.NodeID
+	Name      string
+	New       bool // it has the candidate
+	Connected bool
+	Verdict   Verdict
+	Reason    string // of NotCompliant: the component and its message
+}
+
+// Fleet is the state of a unit's nodes at one time.
+type Fleet struct {
+	Nodes   []Node
+	InGroup func(group string, node model.NodeID) bool
+	Timeout time.Duration // longest run of the candidate
+	Now     time.Time
+	// Listening is since when the server has heard its agents: a node is not silent before.
+	Listening time.Time
+}
+
+// Failure is a node that counts as failed, and why.
+type Failure struct{ Node, Reason string }
+
+// Progress is how far a roll-out has come.
+type Progress struct {
+	Nodes    int // of the unit
+	New      int // have the candidate
+	Reported int // of these
+	Excused  int // of these: were not compliant or not connected before their step
+	Waiting  int // of these: have not reported yet, and are not excused
+	Failed   []Failure
+	failed   []model.NodeID
+}
+
+// ProgressOf counts the nodes of a roll-out. Its failures are in the order of the nodes.
+func ProgressOf(r *model.Rollout, f *Fleet) (p Progress) {
+	silent := laterTime(r.Changed(), f.Listening).Add(waitOf(r) + f.Timeout)
+	p.Nodes = len(f.Nodes)
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		if !n.New {
+			continue
+		}
+		p.New++
+		if n.Verdict != NoReport {
+			p.Reported++
+		}
+		_, excused := slices.BinarySearch(r.Excused, n.ID)
+		switch {
+		case excused:
+			p.Excused++
+		case n.Verdict == NotCompliant:
+			p.fail(n, n.Reason)
+		case n.Verdict == NoReport && f.Now.After(silent):
+			p.fail(n, "no report of the new version since "+r.Changed().UTC().Format("15:04:05 MST"))
+		case n.Verdict == NoReport:
+			p.Waiting++
+		}
+	}
+	return p
+}
+
+// fail counts a node as failed.
+func (p *Progress) fail(n *Node, reason string) {
+	p.failed = append(p.failed, n.ID)
+	p.Failed = append(p.Failed, Failure{n.Name, reason})
+}
+
+// laterTime returns the later of two times.
+func laterTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// waitOf returns the least time from one step to the next.
+func waitOf(r *model.Rollout) time.Duration {
+	return time.Duration(cmp.Or(r.Spec.Wait, model.DefaultRolloutWait))
+}
+
+// Advance returns a roll-out after the next thing that its nodes demand of it: it stops, begins its next step, or ends.
+// changed is false if it only waits. Of one list of nodes it makes one result, so that a restart goes on where the last
+// stored result is.
+func Advance(r model.Rollout, f *Fleet) (next model.Rollout, changed bool) {
+	if r.State != model.RolloutRunning && r.State != model.RolloutPaused {
+		return r, false
+	}
+	p := ProgressOf(&r, f)
+	most := cmp.Or(r.Spec.MaxFailed, model.DefaultRolloutMaxFailed)
+	if share, _ := model.ParseShare(most); float64(len(p.Failed)) > share*float64(p.New) {
+		r.State = model.RolloutStopped
+		r.Reason = fmt.Sprintf("%d of %s with the new version failed, more than %s: %s", len(p.Failed), model.CountNoun(p.New, "node"), most, failuresText(p.Failed))
+		return r, true
+	}
+	steps := r.AllSteps()
+	switch {
+	case r.State == model.RolloutPaused:
+		return r, false
+	case len(r.Steps) > 0 && p.New > 0 && (p.Waiting > 0 || p.Reported == 0 || f.Now.Before(r.Changed().Add(waitOf(&r)))):
+		return r, false
+	case len(r.Steps) < len(steps):
+		beginStep(&r, steps[len(r.Steps)], f)
+		return r, true
+	}
+	r.Previous, r.Accepted, r.State = r.Accepted, r.Candidate, model.RolloutDone
+	r.Reason = fmt.Sprintf("all %s have the new version", model.CountNoun(p.Nodes, "node"))
+	return r, true
+}
+
+// failuresText returns the first failures, for people.
+func failuresText(list []Failure) string {
+	const most = 3
+	var parts []string
+	for _, f := range list[:min(len(list), most)] {
+		parts = append(parts, f.Node+": "+f.Reason)
+	}
+	text := strings.Join(parts, "; ")
+	if more := len(list) - most; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}
+
+// beginStep begins a step: it gives the candidate to more nodes, and excuses any of them that is not compliant or not
+// connected now.
+func beginStep(r *model.Rollout, step string, f *Fleet) {
+	share, isShare := model.ParseShare(step)
+	order := slices.Clone(f.Nodes)
+	slices.SortFunc(order, func(a, b Node) int { return cmp.Compare(model.RolloutOrder(a.ID), model.RolloutOrder(b.ID)) })
+	if want := int(math.Ceil(share * float64(len(order)))); isShare && want > 0 {
+		r.Bound = max(r.Bound, model.RolloutOrder(order[want-1].ID)+1)
+	}
+	if share == 1 {
+		r.Bound = model.AllNodes
+	}
+	begun := model.RolloutStep{Step: step, Began: f.Now.UTC()}
+	groups := r.Groups()
+	if !isShare {
+		groups = append(groups, step)
+	}
+	for _, n := range order {
+		if !n.New && model.RolloutOrder(n.ID) >= r.Bound && !slices.ContainsFunc(groups, func(g string) bool { return f.InGroup(g, n.ID) }) {
+			continue
+		}
+		begun.Nodes++
+		if !n.New && (!n.Connected || n.Verdict == NotCompliant) {
+			r.Excuse(n.ID)
+		}
+	}
+	r.Steps = append(slices.Clip(r.Steps), begun)
+	r.Reason = ""
+}
