@@ -467,3 +467,23 @@ func (r *Report) Decode(body []byte) error {
 	readReport(&f, r)
 	return f.err
 }
+
+// Inventory is the body of a signal of kind inventory: a change of the set of entries that a node's inventory is.
+type Inventory struct {
+	Complete bool   // nothing of an older inventory remains
+	Base     uint64 // sum of the inventory that changes; without Complete
+	Sum      uint64 // sum of the inventory after the change: see package inventory
+	Added    []model.InventoryEntry
+	Removed  []model.InventoryEntry // without Complete
+}
+
+// AppendInventory appends an inventory in the encoding of a signal's body.
+func AppendInventory(dst []byte, x *Inventory) []byte { return appendInventory(dst, x) }
+
+// Decode decodes a signal's body into an inventory, which owns its memory.
+func (x *Inventory) Decode(body []byte) error {
+	*x = Inventory{}
+	f := fields{message: "Inventory", rest: body}
+	readInventory(&f, x)
+	return f.err
+}

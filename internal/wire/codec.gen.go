@@ -194,6 +194,7 @@ func appendWelcome(dst []byte, x *Welcome) []byte {
 	dst = appendStrings(dst, 12, x.Servers)
 	dst = appendString(dst, 13, x.VersionWanted)
 	dst = appendUint(dst, 14, uint64(x.Features))
+	dst = appendFixed64(dst, 15, x.Inventory)
 	return dst
 }
 
@@ -229,6 +230,8 @@ func readWelcome(f *fields, x *Welcome) {
 			x.VersionWanted = f.string("version_wanted", 255)
 		case 14:
 			x.Features = f.uint32("features")
+		case 15:
+			x.Inventory = f.fixed64("inventory")
 		}
 	}
 }
@@ -1410,6 +1413,53 @@ func readReportException(f *fields, x *ReportException) {
 	}
 }
 
+// appendInventory appends the encoded fields of the message Inventory.
+func appendInventory(dst []byte, x *Inventory) []byte {
+	dst = appendBool(dst, 1, x.Complete)
+	dst = appendFixed64(dst, 2, x.Base)
+	dst = appendFixed64(dst, 3, x.Sum)
+	dst = appendMessages(dst, 4, x.Added, appendInventoryEntry)
+	dst = appendMessages(dst, 5, x.Removed, appendInventoryEntry)
+	return dst
+}
+
+// readInventory decodes the fields of the message Inventory into x.
+func readInventory(f *fields, x *Inventory) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Complete = f.bool("complete")
+		case 2:
+			x.Base = f.fixed64("base")
+		case 3:
+			x.Sum = f.fixed64("sum")
+		case 4:
+			x.Added = nestedList(f, "added", "InventoryEntry", x.Added, 20000, readInventoryEntry)
+		case 5:
+			x.Removed = nestedList(f, "removed", "InventoryEntry", x.Removed, 20000, readInventoryEntry)
+		}
+	}
+}
+
+// appendInventoryEntry appends the encoded fields of the message InventoryEntry.
+func appendInventoryEntry(dst []byte, x *model.InventoryEntry) []byte {
+	dst = appendUint(dst, 1, uint64(x.Section))
+	dst = appendStrings(dst, 2, x.Fields)
+	return dst
+}
+
+// readInventoryEntry decodes the fields of the message InventoryEntry into x.
+func readInventoryEntry(f *fields, x *model.InventoryEntry) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Section = uint32(f.uint("section", 255))
+		case 2:
+			x.Fields = f.stringList("fields", x.Fields, 16, 1024)
+		}
+	}
+}
+
 // appendHookResult appends the encoded fields of the message HookResult.
 func appendHookResult(dst []byte, x *model.HookResult) []byte {
 	dst = appendString(dst, 1, x.Name)
@@ -1593,6 +1643,7 @@ func appendRun(dst []byte, x *Run) []byte {
 	dst = appendUint(dst, 4, uint64(x.TimeoutMs))
 	dst = appendUint(dst, 5, uint64(x.MaxOutput))
 	dst = appendBool(dst, 6, x.Cancel)
+	dst = appendBool(dst, 7, x.Inventory)
 	return dst
 }
 
@@ -1613,6 +1664,8 @@ func readRun(f *fields, x *Run) {
 			x.MaxOutput = f.uint32("max_output")
 		case 6:
 			x.Cancel = f.bool("cancel")
+		case 7:
+			x.Inventory = f.bool("inventory")
 		}
 	}
 }

@@ -75,6 +75,12 @@ func batchCodec() messageCodec {
 					return v, err
 				}
 				s.Body = AppendReport(nil, &r)
+			case SignalInventory:
+				var x Inventory
+				if err := x.Decode(s.Body); err != nil {
+					return v, err
+				}
+				s.Body = AppendInventory(nil, &x)
 			}
 		}
 		return v, err
@@ -341,6 +347,8 @@ func randomField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value 
 			v %= 2
 		case "muster.v1.CheckDefinition.max_output":
 			v >>= 1
+		case "muster.v1.InventoryEntry.section":
+			v %= 256
 		case "muster.v1.GapCount.kind":
 			v %= 32
 		case "muster.v1.ValueBlock.rows":

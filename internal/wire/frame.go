@@ -135,6 +135,7 @@ type Welcome struct {
 	Servers       []string
 	VersionWanted string
 	Features      uint32 // bits: the requests that this server answers
+	Inventory     uint64 // sum of the node's inventory on the server; zero: none
 }
 
 // Refuse is the server's last message in a session: the reason why the server rejects or ends it.
@@ -239,6 +240,7 @@ type Run struct {
 	TimeoutMs  uint32         // of Command
 	MaxOutput  uint32         // bytes
 	Cancel     bool           // ends the run with this ID
+	Inventory  bool           // instead of Definition: the agent collects its inventory now, without an answer
 }
 
 // BackPressureEasing is the number of lingers in which a linger shrinks to zero after BackPressure has
@@ -305,7 +307,8 @@ type Exchange struct {
 
 // Bits of Welcome.Features.
 const (
-	FeatureSecrets uint32 = 1 << iota // SecretsRequest is answered
+	FeatureSecrets   uint32 = 1 << iota // SecretsRequest is answered
+	FeatureInventory                    // the server keeps inventories
 )
 
 // SecretsRequest requests the values of secrets in the agent's assignment.

@@ -232,6 +232,13 @@ func FuzzReport(f *testing.F) {
 	fuzzBody(f, AppendReport)
 }
 
+// FuzzInventory decodes arbitrary bytes as a change of an inventory: each gives ErrMalformed or an inventory that encodes and decodes to the
+// same.
+func FuzzInventory(f *testing.F) {
+	f.Add(AppendInventory(nil, &Inventory{Base: 1, Sum: 2, Added: []model.InventoryEntry{{Section: 5, Fields: []string{"tar", "1.34", "", "deb"}}}, Removed: []model.InventoryEntry{{Section: 7}}}))
+	fuzzBody(f, AppendInventory)
+}
+
 // fuzzBody decodes arbitrary bytes as a signal's body, with the same checks as fuzzMessage.
 func fuzzBody[T any, P interface {
 	*T

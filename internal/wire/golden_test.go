@@ -170,6 +170,11 @@ func golden() []struct {
 			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Pipelines: []string{"alerts", "shared/metrics"},
 			Hooks: []model.Hook{{Name: "who", When: []string{"critical"}, Command: &model.Command{Shell: "w"}, Stdin: true}}}).Seal())},
 		{"36-welcome-features", "Frame", AppendWelcome(nil, &Welcome{Protocol: Protocol, Name: "web01", Node: 214, Features: FeatureSecrets})},
+		{"47-welcome-inventory", "Frame", AppendWelcome(nil, &Welcome{Protocol: Protocol, Name: "web01", Node: 214, Features: FeatureInventory, Inventory: 0xfeedface})},
+		{"48-run-inventory", "Frame", AppendRun(nil, &Run{Inventory: true})},
+		{"49-batch-inventory", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 909, NowMs: 7200900, Signals: []Signal{
+			{Kind: SignalInventory, AtMs: 7200890, Body: AppendInventory(nil, &Inventory{Complete: true, Sum: 0xfeedface, Added: []model.InventoryEntry{{Section: 5, Fields: []string{"openssl", "3.0.11-1~deb12u2", "amd64", "deb"}}}})},
+			{Kind: SignalInventory, AtMs: 7200891, Body: AppendInventory(nil, &Inventory{Base: 0xfeedface, Sum: 0xcafe, Added: []model.InventoryEntry{{Section: 7, Fields: []string{"ann"}}}, Removed: []model.InventoryEntry{{Section: 5, Fields: []string{"openssl"}}}})}}})},
 		{"37-definition-secrets", "Definition", AppendDefinition(nil, (&model.CheckDefinition{Definition: model.Definition{Unit: 9, Namespace: 2, Name: "db"}, Command: &model.Command{Shell: "check_db"},
 			Interval: time.Minute, Timeout: time.Minute, FailAfter: 1, RecoverAfter: 1, Secrets: []model.DefinitionSecret{
 				{Env: "DB_PASSWORD", Name: "default/db"}, {Env: "TOKEN", Name: "default/token", AgentFile: "token"}, {Env: "KEY", Name: "shared/key", AgentEnv: "KEY"}}}).Seal())},

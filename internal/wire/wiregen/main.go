@@ -30,7 +30,7 @@ const (
 // content, or have a body that depends on a kind.
 var byHand = map[string]bool{
 	"Frame": true, "Batch": true, "Signal": true, "Result": true, "Keepalive": true, "ValueBlock": true,
-	"Inventory": true, "Assignment": true, "Definition": true,
+	"Assignment": true, "Definition": true,
 	"StartedRecord": true,
 }
 

@@ -1,0 +1,81 @@
+package inventory
+
+import (
+	"slices"
+	"strconv"
+)
+
+// Section is a part of an inventory, such as packages. Its number is part of the protocol and never used again.
+type Section uint8
+
+// Sections of an inventory.
+const (
+	System Section = iota + 1
+	Hardware
+	Network
+	Storage
+	Packages
+	Services
+	Users
+	Groups
+	Ports
+	Processes
+	Environment
+	Custom
+	sections = iota
+)
+
+// Form describes the entries of a section.
+type Form struct {
+	Section
+	Name   string   // in conditions and commands
+	Fields []string // of an entry, the name first; new ones come last
+	About  string   // origin of the entries, for people
+	// Volatile entries change while the machine does its usual work: history leaves them out.
+	Volatile bool
+}
+
+// forms has all sections in the order of their numbers.
+var forms = [sections]Form{
+	{System, "system", []string{"name", "value"}, "what the machine runs: names, system, kernel, boot", false},
+	{Hardware, "hardware", []string{"name", "value"}, "processors, memory, firmware and serial number", false},
+	{Network, "network", []string{"name", "mac", "mtu", "addresses", "state"}, "network interfaces with their addresses", false},
+	{Storage, "storage", []string{"name", "type", "size", "mount", "filesystem"}, "disks and mounted file systems, sizes in bytes", false},
+	{Packages, "packages", []string{"name", "version", "arch", "manager"}, "packages of dpkg, rpm and apk; manager is deb, rpm or apk", false},
+	{Services, "services", []string{"name", "start", "state", "manager"}, "units of systemd and scripts of SysV: enabled, disabled, static or masked; running or stopped", false},
+	{Users, "users", []string{"name", "uid", "gid", "home", "shell"}, "users of /etc/passwd", false},
+	{Groups, "groups", []string{"name", "gid", "members"}, "groups of /etc/group", false},
+	{Ports, "ports", []string{"name", "protocol", "address", "port"}, "listening ports; name is the program", true},
+	{Processes, "processes", []string{"name", "user"}, "programs that run, once for each user", true},
+	{Environment, "environment", []string{"name", "value"}, "environment of the agent; values of secrets are hidden", false},
+	{Custom, "custom", []string{"name", "value"}, "properties that scripts in the folder inventory.d print", false},
+}
+
+// Forms returns the forms of all sections, ascending by number.
+func Forms() []Form { return slices.Clone(forms[:]) }
+
+// FormOf returns the form of a section. A section that this program does not know has its number as name.
+func FormOf(s Section) Form {
+	if s < 1 || s > sections {
+		return Form{Section: s, Name: "section-" + strconv.Itoa(int(s)), Fields: []string{"name"}}
+	}
+	return forms[s-1]
+}
+
+// FormNamed returns the form of the section with a name.
+func FormNamed(name string) (Form, bool) {
+	i := slices.IndexFunc(forms[:], func(f Form) bool { return f.Name == name })
+	if i < 0 {
+		return Form{}, false
+	}
+	return forms[i], true
+}
+
+// Names returns the names of all sections.
+func Names() []string {
+	names := make([]string, sections)
+	for i := range forms {
+		names[i] = forms[i].Name
+	}
+	return names
+}
