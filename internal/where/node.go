@@ -29,6 +29,9 @@ type Node struct {
 	// the values as interfaces, allocated once
 	boxedLabels, boxedFacts celref.Val
 	boxedName, boxedNS      celref.Val
+
+	terms    []*EntryTerm
+	hasEntry func(*EntryTerm) bool
 }
 
 var _ interpreter.Activation = (*Node)(nil)
@@ -58,6 +61,12 @@ func (n *Node) SetGroups(groups []string) {
 	n.groups = types.NewStringList(types.DefaultTypeAdapter, groups)
 }
 
+// SetInventory sets the function that reports whether an entry of the node's inventory matches a term (EntryTerm.Match).
+func (n *Node) SetInventory(hasEntry func(*EntryTerm) bool) { n.hasEntry = hasEntry }
+
+// UseTerms sets the terms of the condition that is evaluated next.
+func (n *Node) UseTerms(terms []*EntryTerm) { n.terms = terms }
+
 // nodeVariables declares the CEL variables of a node.
 func nodeVariables() []cel.EnvOption {
 	pairs := cel.MapType(cel.StringType, cel.StringType)
@@ -86,6 +95,11 @@ func (n *Node) ResolveName(name string) (any, bool) {
 		return n.boxedNS, true
 	case "node.groups":
 		return n.groups, true
+	}
+	for _, t := range n.terms {
+		if t.variable == name {
+			return types.Bool(n.hasEntry != nil && n.hasEntry(t) != t.all), true
+		}
 	}
 	return nil, false
 }

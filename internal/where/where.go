@@ -21,6 +21,7 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/interpreter"
 
+	"github.com/muster-fleet/muster/internal/inventory"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -42,6 +43,8 @@ type Language struct {
 	MaxCost uint64         // in CEL's units, per evaluation; comparing a label costs about 3
 	Bytes   map[string]int // of string variables that may be longer than a label
 	Alone   bool           // the language has no variables of a node
+	// Inventory says that conditions may read the inventory of the node.
+	Inventory bool
 	// Options declares variables and constants in addition to the variables of a node; nil: none.
 	Options func() []cel.EnvOption
 
@@ -59,6 +62,7 @@ type CompiledCondition struct {
 	names     []string // of the variables that it reads
 	needs     []IndexTerm
 	onlyNeeds bool // a node that satisfies all needs matches the condition
+	terms     []*EntryTerm
 }
 
 // Reads reports whether the condition uses a variable whose name begins with the prefix.
@@ -102,11 +106,16 @@ func (l *Language) Compile(expr string) (*CompiledCondition, error) {
 		return nil, model.Errorf(model.Invalid, "where: the condition could cost %d steps for one %s, at most %d are allowed", estimate.Max, l.Of, l.MaxCost).
 			WithHint("avoid nested exists() and all(), and several matches() over long texts")
 	}
-	program, err := env.Program(ast, cel.EvalOptions(cel.OptOptimize))
+	c := &CompiledCondition{}
+	if l.Inventory {
+		if c.terms, err = l.extractEntryTerms(env, ast); err != nil {
+			return nil, err
+		}
+	}
+	c.Program, err = env.Program(ast, cel.EvalOptions(cel.OptOptimize))
 	if err != nil {
 		return nil, model.Errorf(model.Invalid, "where: %q: %w", expr, err)
 	}
-	c := &CompiledCondition{Program: program}
 	c.needs, c.onlyNeeds = extractIndexTerms(ast.NativeRep(), ast.NativeRep().Expr())
 	for _, ref := range ast.NativeRep().ReferenceMap() {
 		c.names = append(c.names, ref.Name)
@@ -120,6 +129,9 @@ func (l *Language) environment() (*cel.Env, error) {
 		options := []cel.EnvOption{cel.ParserExpressionSizeLimit(maxBytes), cel.ParserRecursionLimit(64)}
 		if !l.Alone {
 			options = append(options, nodeVariables()...)
+		}
+		if l.Inventory {
+			options = append(options, inventoryOptions()...)
 		}
 		if l.Options != nil {
 			options = append(options, l.Options()...)
@@ -195,21 +207,34 @@ type Condition struct {
 	readsGroups bool
 }
 
+// nodeConditions is the language of conditions that groups, targets and routes have; nodeSearches may read inventories, too.
 var nodeConditions = Language{
 	Of: "node", MaxCost: 100_000,
 	Reads:   "node.name, node.namespace, node.labels, node.facts and node.groups",
 	Example: `node.labels.env == "prod" && node.name.startsWith("web")`,
 }
 
+var nodeSearches = Language{
+	Of: "node", MaxCost: 1_000_000, Inventory: true,
+	Reads:   "node.name, node.namespace, node.labels, node.facts, node.groups, and by exists() and all() " + inventoryVariable + strings.Join(inventory.Names(), ", "),
+	Example: `inventory.packages.exists(p, p.name == "openssl" && older(p, "3.0.11-1~deb12u2"))`,
+}
+
 // Compile compiles the text of a where condition about a node. An error names the fault and its column. Equal texts
 // share one Condition while it is in use.
-func Compile(expr string) (*Condition, error) {
-	if known, ok := nodeConditions.inUse.Load(expr); ok {
+func Compile(expr string) (*Condition, error) { return compileNode(&nodeConditions, expr) }
+
+// CompileSearch compiles a condition as Compile does, which may read inventories, too: see EntryTerm.
+func CompileSearch(expr string) (*Condition, error) { return compileNode(&nodeSearches, expr) }
+
+// compileNode compiles the text of a condition about a node in a language.
+func compileNode(l *Language, expr string) (*Condition, error) {
+	if known, ok := l.inUse.Load(expr); ok {
 		if c := known.(weak.Pointer[Condition]).Value(); c != nil {
 			return c, nil
 		}
 	}
-	compiled, err := nodeConditions.Compile(expr)
+	compiled, err := l.Compile(expr)
 	if err != nil {
 		return nil, err
 	}
@@ -218,8 +243,8 @@ func Compile(expr string) (*Condition, error) {
 	}
 	c := &Condition{Expr: expr, compiled: compiled, readsGroups: compiled.Reads("node.groups")}
 	known := weak.Make(c)
-	nodeConditions.inUse.Store(expr, known)
-	runtime.AddCleanup(c, func(expr string) { nodeConditions.inUse.CompareAndDelete(expr, known) }, expr)
+	l.inUse.Store(expr, known)
+	runtime.AddCleanup(c, func(expr string) { l.inUse.CompareAndDelete(expr, known) }, expr)
 	return c, nil
 }
 
@@ -250,6 +275,7 @@ func (c *Condition) Match(n *Node) bool {
 	if c.compiled.onlyNeeds { // the common case, at a tenth of the cost
 		return !slices.ContainsFunc(c.compiled.needs, func(need IndexTerm) bool { return !n.satisfies(need) })
 	}
+	n.UseTerms(c.compiled.terms)
 	return c.compiled.Evaluate(n)
 }
 
