@@ -1,0 +1,78 @@
+package inventory
+
+import (
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/muster-fleet/muster/internal/inventory"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// dictionary interns the entries of all nodes: equal entries have one id. An id whose last reference is released is given to another entry.
+// Ids depend on the order in which partitions are applied; so no snapshot has them.
+type dictionary struct {
+	mu       sync.RWMutex
+	ids      map[inventory.Entry]uint32
+	slots    []slot // by id
+	free     []uint32
+	sizes    map[model.NamespaceID]int // entries of all nodes
+	assigned atomic.Uint64             // ids given so far
+}
+
+// slot is an interned entry.
+type slot struct {
+	entry    inventory.Entry
+	hash     uint64
+	refs     uint32 // in inventories and differences
+	assigned uint64 // dictionary.assigned when the entry got the id
+}
+
+// newDictionary returns an empty dictionary.
+func newDictionary() *dictionary {
+	return &dictionary{ids: map[inventory.Entry]uint32{}, sizes: map[model.NamespaceID]int{}}
+}
+
+// maxIDs bounds the ids, because differences need one bit of them.
+const maxIDs = math.MaxInt32
+
+// acquireLocked returns the id of an entry, with one more reference; the caller holds the lock.
+func (d *dictionary) acquireLocked(e inventory.Entry) uint32 {
+	id, ok := d.ids[e]
+	if !ok {
+		if last := len(d.free) - 1; last >= 0 {
+			id, d.free = d.free[last], d.free[:last]
+		} else if id = uint32(len(d.slots)); id < maxIDs {
+			d.slots = append(d.slots, slot{})
+		} else {
+			panic("BUG: more entries than the limits of namespaces allow")
+		}
+		e = inventory.Entry(strings.Clone(string(e))) // without the buffer that it was built in
+		d.ids[e] = id
+		d.slots[id] = slot{entry: e, hash: e.Hash(), assigned: d.assigned.Add(1)}
+	}
+	d.slots[id].refs++
+	return id
+}
+
+// releaseLocked takes a reference from an id; the caller holds the lock.
+func (d *dictionary) releaseLocked(id uint32) {
+	s := &d.slots[id]
+	if s.refs--; s.refs == 0 {
+		delete(d.ids, s.entry)
+		*s = slot{}
+		d.free = append(d.free, id)
+	}
+}
+
+// entries returns the entries with these ids.
+func (d *dictionary) entries(ids []uint32) []inventory.Entry {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	list := make([]inventory.Entry, len(ids))
+	for i, id := range ids {
+		list[i] = d.slots[id].entry
+	}
+	return list
+}

@@ -1,0 +1,106 @@
+package inventory
+
+import (
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/inventory"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/where"
+)
+
+// Search finds nodes by terms over their entries. A term is evaluated once for each distinct entry of the fleet, and again for those that are
+// new since. A Search is not safe for concurrent use.
+type Search struct {
+	view *View
+	sets map[*where.EntryTerm]*entrySet
+}
+
+// entrySet has the ids of the entries that match a term.
+type entrySet struct {
+	assigned uint64 // dictionary.assigned when the set was complete
+	bits     []uint64
+	ids      []uint32 // ascending, while they are few
+	count    int
+}
+
+// fewIDs is the number of ids up to which a binary search for each is faster than a look at each entry of a node.
+const fewIDs = 16
+
+// NewSearch returns a Search without terms.
+func (v *View) NewSearch() *Search {
+	return &Search{view: v, sets: map[*where.EntryTerm]*entrySet{}}
+}
+
+// HasEntry reports whether a node has an entry that matches a term.
+func (s *Search) HasEntry(id model.NodeID, t *where.EntryTerm) (found bool) {
+	set := s.sets[t]
+	if set == nil {
+		set = &entrySet{}
+		s.sets[t] = set
+	}
+	for {
+		set.update(s.view.dictionary, t)
+		current := true
+		found = false
+		s.view.read(id, func(n *node) {
+			// The node keeps its ids while the mutex of its partition is held.
+			if current = set.assigned == s.view.dictionary.assigned.Load(); current {
+				found = set.contains(n.ids)
+			}
+		})
+		if current {
+			return found
+		}
+	}
+}
+
+// update evaluates the term on the entries that are new since the last update.
+func (x *entrySet) update(d *dictionary, t *where.EntryTerm) {
+	if x.assigned == d.assigned.Load() {
+		return
+	}
+	type candidate struct {
+		id    uint32
+		entry inventory.Entry
+	}
+	var list []candidate
+	d.mu.RLock()
+	for id := range d.slots {
+		if slot := &d.slots[id]; slot.assigned > x.assigned {
+			list = append(list, candidate{uint32(id), slot.entry})
+		}
+	}
+	x.assigned = d.assigned.Load()
+	size := (len(d.slots) + 63) / 64
+	d.mu.RUnlock()
+	if size > len(x.bits) {
+		x.bits = append(x.bits, make([]uint64, size-len(x.bits))...)
+	}
+	for _, c := range list {
+		word, bit := &x.bits[c.id/64], uint64(1)<<(c.id%64)
+		if *word&bit != 0 { // of the entry that had this id before
+			x.count--
+		}
+		*word &^= bit
+		if t.Match(c.entry) {
+			*word |= bit
+			x.count++
+		}
+	}
+	x.ids = x.ids[:0]
+	for i := 0; x.count <= fewIDs && i < len(x.bits); i++ {
+		for bit := range 64 {
+			if x.bits[i]>>bit&1 == 1 {
+				x.ids = append(x.ids, uint32(i*64+bit))
+			}
+		}
+	}
+}
+
+// contains reports whether one of a node's ids, which are ascending, is in the set.
+func (x *entrySet) contains(ids []uint32) bool {
+	if x.count <= fewIDs {
+		return slices.ContainsFunc(x.ids, func(id uint32) bool { return has(ids, id) })
+	}
+	return slices.ContainsFunc(ids, func(id uint32) bool { return x.bits[id/64]>>(id%64)&1 == 1 })
+}
