@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/facts"
+	"github.com/muster-fleet/muster/internal/agent/inventory"
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/agent/run"
 	"github.com/muster-fleet/muster/internal/agent/secrets"
@@ -45,6 +46,7 @@ type Agent struct {
 	checks      checks
 	templates   templates
 	directives  directives
+	inventories *inventories
 	requests    requestedRuns
 	secrets     *secrets.Keeper
 	credentials credentials
@@ -71,6 +73,7 @@ func New(cfg Config) (*Agent, error) {
 		Nice: cfg.Commands.Nice, Guard: cfg.Commands.Guard, Allow: allow,
 	}
 	a.requests.agent, a.requests.ready = a, make(chan struct{}, 1)
+	a.inventories = newInventories(a)
 	a.units = assignedDefinitions{log: cfg.Log, runners: map[model.DefinitionKind]definitionRunner{
 		model.DefinitionCheck: &a.checks, model.DefinitionTemplate: &a.templates, model.DefinitionDirective: &a.directives,
 		model.DefinitionWaiver: waivers{},
@@ -160,6 +163,7 @@ func (a *Agent) runUntilStopped(ctx context.Context, id *pki.Identity, assignmen
 	var watchers sync.WaitGroup
 	defer watchers.Wait()
 	watchers.Go(func() { a.facts.watchFacts(checksCtx, &a.cfg) })
+	watchers.Go(func() { a.inventories.watch(checksCtx) })
 	a.credentials.setIdentity(id, a.cfg.Machine.Now)
 	session := a.linkConfig(id, assignment)
 	known := slices.Concat(session.SavedServers, session.Servers)
@@ -207,14 +211,15 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Commands has the settings for commands on this machine: concurrency, PATH, nice value, allowed programs and folder
-// of secrets.
+// Commands has the settings for commands on this machine: concurrency, PATH, nice value, allowed programs, folders of
+// secrets and of scripts for the inventory.
 type Commands struct {
 	MaxConcurrent int          // checks at once; default CPUs, at least 2
 	PluginPath    string       // appended to PATH; default run.DefaultPluginPath
 	Nice          int          // added to the priority of commands; default 0
 	Allow         []string     // the programs that may run, see run.ParseAllow; empty: all
 	SecretsDir    string       // folder of secrets that checks name by file; default secrets.DefaultDir
+	InventoryDir  string       // folder of scripts that print properties of the inventory; default inventory.DefaultDir
 	NoRun         bool         // refuses all runs on request
 	PolicyEnforce bool         // directives in enforce mode may change the machine
 	AuditOnly     bool         // refuses requested commands, so that a server changes nothing on the machine
@@ -297,6 +302,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Dial == nil {
 		c.Dial = link.NewDialer(nil)
 	}
+	c.Commands.InventoryDir = cmp.Or(c.Commands.InventoryDir, inventory.DefaultDir)
 	c.AssetDir = cmp.Or(c.AssetDir, filepath.Join(c.StateDir, "assets"))
 	c.FactsEvery = cmp.Or(c.FactsEvery, factsEvery)
 	c.Name = cmp.Or(c.Name, c.Machine.Host)

@@ -69,6 +69,10 @@ func (k *requestedRuns) handleRequest(r *wire.Run) {
 		k.cancelRun(r.ID)
 		return
 	}
+	if r.Inventory {
+		k.agent.inventories.collectNow()
+		return
+	}
 	check, own, assigned := k.agent.checks.findCheck(r.Definition)
 	x := &requestedRun{id: r.ID, outputLeft: int(min(cmp.Or(r.MaxOutput, model.DefaultOutputBytes), model.MaxOutputBytes))}
 	k.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/agent/inventory"
 	"github.com/muster-fleet/muster/internal/agent/run"
 	"github.com/muster-fleet/muster/internal/agent/secrets"
 	"github.com/muster-fleet/muster/internal/journal/disk"
@@ -43,6 +44,7 @@ func agentFlags(o *Options, w *rawValues) *flag.FlagSet {
 	set.StringVar(&o.Agent.Commands.PluginPath, "plugin-path", run.DefaultPluginPath, "folders of plug-ins, appended to PATH")
 	set.IntVar(&o.Agent.Commands.Nice, "nice", 0, "priority of commands: 0 as the agent, 19 the least")
 	set.StringVar(&w.allow, "allow-commands", "", "the only programs that may run, comma separated or @FILE with one per line: names or absolute paths, with * and ?; complete shell commands; env:NAME for variables that checks may set (default: all)")
+	set.StringVar(&o.Agent.Commands.InventoryDir, "inventory-dir", inventory.DefaultDir, "folder of the scripts that print properties of the machine for its inventory, as a JSON object")
 	set.StringVar(&o.Agent.Commands.SecretsDir, "secrets-dir", secrets.DefaultDir, "folder of the files that Secrets with agentFile name; the agent reads no secret outside of it")
 	set.BoolVar(&o.Agent.Commands.NoRun, "no-run", false, "refuse all requested runs (muster run)")
 	set.BoolVar(&o.Agent.Commands.AuditOnly, "audit-only", false, "refuse commands (muster run --command); policies only report, checks run")

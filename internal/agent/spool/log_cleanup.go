@@ -190,6 +190,9 @@ func (s *Spool) evictSignal(p laneNumber, why lossReason) {
 		s.bytes -= it.budgetBytes()
 		s.stats.Evicted++
 		delete(s.streamState.positions.unsynced, p)
+		if it.kind == wire.SignalInventory {
+			s.stats.EvictedInventories++
+		}
 		s.lanes[p.lane].markLost(p.number, why)
 	}
 }

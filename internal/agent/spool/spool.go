@@ -105,6 +105,8 @@ type Stats struct {
 	Refused uint64 // by the server, since Open
 	Blocked error  // the reason why nothing can be written now; else nil
 	Stream  wire.StreamID
+	// EvictedInventories are the evicted signals with changes of the inventory; refused ones count.
+	EvictedInventories uint64
 }
 
 // Open opens the spool in a folder, or makes one with a new random stream id. It repairs a damaged spool; lost
@@ -359,6 +361,18 @@ func (s *Spool) Stats() Stats {
 	}
 	st.Blocked = s.log.Stats().Blocked
 	return st
+}
+
+// Holds reports whether the spool has a signal of a kind that is neither acknowledged nor lost.
+func (s *Spool) Holds(kind wire.SignalKind) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range s.indexEntries() {
+		if e.kind == kind && e.lossReason == notLost {
+			return true
+		}
+	}
+	return false
 }
 
 // nowMs returns the wall clock of Open plus the boot time since then, in ms, so that a jump of the wall clock changes

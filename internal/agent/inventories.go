@@ -1,0 +1,175 @@
+package agent
+
+import (
+	"cmp"
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	collector "github.com/muster-fleet/muster/internal/agent/inventory"
+	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/inventory"
+	"github.com/muster-fleet/muster/internal/pause"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// inventoryEvery is the period of collecting the inventory; a change of packages, accounts or services is collected at the next look.
+const inventoryEvery = 4 * time.Hour
+
+// inventories collects the machine's inventory and appends its changes to the spool, one after the other: a change is sent when the server
+// has acknowledged the one before.
+type inventories struct {
+	agent   *Agent
+	wake    chan struct{}             // capacity 1: a session is open, or the server asks for the inventory
+	machine func() *collector.Machine // with the present facts
+
+	// Of the goroutine that collects.
+	base      []inventory.Entry // inventory of the server as soon as the spool holds no change
+	baseKnown bool
+	before    uint64 // sum of the inventory before the last change
+	server    uint64 // sum of the server's inventory, if the base is not known; zero: not known either
+	lost      uint64 // changes that the spool had lost
+	stamp     string // files at the last collection
+	collected uint64 // boot clock of the last collection, ms
+	warned    map[string]bool
+
+	mu      sync.Mutex
+	asked   bool    // the server asks for the inventory now
+	welcome *uint64 // sum of the server's inventory at the start of a new session; nil: seen
+	offered bool    // the server of the session keeps inventories
+}
+
+// connected takes from Welcome whether the server keeps inventories, and the sum of the inventory that it has.
+func (x *inventories) connected(w *wire.Welcome) {
+	x.mu.Lock()
+	sum := w.Inventory
+	x.welcome, x.offered = &sum, w.Features&wire.FeatureInventory != 0
+	x.mu.Unlock()
+	pause.Wake(x.wake)
+}
+
+// collectNow collects the inventory at once.
+func (x *inventories) collectNow() {
+	x.mu.Lock()
+	x.asked = true
+	x.mu.Unlock()
+	pause.Wake(x.wake)
+}
+
+// watch collects the inventory when it is due, asked for or changed, until ctx ends. The first time lies within Config.FirstWithin.
+func (x *inventories) watch(ctx context.Context) {
+	if pause.For(ctx, rand.N(x.agent.checks.maxFirstDelay())) != nil {
+		return
+	}
+	every := x.agent.cfg.FactsEvery
+	for {
+		x.collectIfDue(ctx)
+		timer := time.NewTimer(every - every/4 + rand.N(every/2+1))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-x.wake:
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+// collectIfDue collects the inventory unless nothing suggests a change, and sends the difference.
+func (x *inventories) collectIfDue(ctx context.Context) {
+	x.mu.Lock()
+	offered, asked, welcome := x.offered, x.asked, x.welcome
+	x.welcome = nil
+	x.mu.Unlock()
+	waiting := x.agent.spool.Holds(wire.SignalInventory)
+	if welcome != nil {
+		x.compareBase(*welcome, waiting)
+	}
+	if lost := x.agent.spool.Stats().EvictedInventories; lost != x.lost {
+		x.base, x.baseKnown, x.server, x.lost = nil, false, 0, lost
+	}
+	if !offered || waiting {
+		return
+	}
+	m := x.machine()
+	stamp, now := m.Stamp(), x.agent.cfg.Machine.BootMs()
+	if x.baseKnown && !asked && stamp == x.stamp && now-x.collected < uint64(inventoryEvery.Milliseconds()) {
+		return
+	}
+	entries := m.Collect(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	x.stamp, x.collected = stamp, now
+	x.mu.Lock()
+	x.asked = x.asked && !asked
+	x.mu.Unlock()
+	if !x.baseKnown && x.server != 0 && inventory.Sum(entries) == x.server {
+		x.base, x.baseKnown = entries, true // the server has it since before the agent's start
+	}
+	x.send(entries)
+}
+
+// compareBase drops the base where a server at the start of a session has neither it nor the inventory before the change that waits.
+func (x *inventories) compareBase(server uint64, waiting bool) {
+	if sum := inventory.Sum(x.base); x.baseKnown && (server == sum || waiting && server == x.before) {
+		return
+	}
+	x.base, x.baseKnown, x.server = nil, false, server
+	if waiting {
+		x.server = 0 // the change that waits makes another one of it
+	}
+}
+
+// send appends the difference to the server's inventory to the spool, in signals of bounded size.
+func (x *inventories) send(entries []inventory.Entry) {
+	added, removed := inventory.Difference(x.base, entries)
+	signal := wire.Inventory{Complete: !x.baseKnown, Base: inventory.Sum(x.base)}
+	signal.Sum, x.before = signal.Base, cmp.Or(signal.Base, x.server)
+	size, left := 0, len(added)+len(removed)
+	flush := func() {
+		err := x.agent.spool.Append(&wire.Signal{Kind: wire.SignalInventory, AtMs: x.agent.cfg.Machine.BootMs(), Body: wire.AppendInventory(nil, &signal)}, false)
+		if err != nil {
+			x.agent.cfg.Log.Error("lost a change of the inventory: the spool refused it", "err", err)
+		}
+		signal, size = wire.Inventory{Base: signal.Sum, Sum: signal.Sum}, 0
+	}
+	for i, e := range slices.Concat(removed, added) {
+		if i < len(removed) {
+			signal.Removed, signal.Sum = append(signal.Removed, e.Wire()), signal.Sum-e.Hash()
+		} else {
+			signal.Added, signal.Sum = append(signal.Added, e.Wire()), signal.Sum+e.Hash()
+		}
+		left--
+		if size += len(e); size >= inventory.MaxSignal && left > 0 {
+			flush()
+		}
+	}
+	if len(signal.Added)+len(signal.Removed) > 0 {
+		flush()
+	}
+	x.base, x.baseKnown = entries, true
+}
+
+// warn logs what could not be collected, once for each text.
+func (x *inventories) warn(message string) {
+	if !x.warned[message] && len(x.warned) < 100 {
+		x.warned[message] = true
+		x.agent.cfg.Log.Warn(message)
+	}
+}
+
+// newInventories returns the collection of the inventory of an agent's machine. No list of allowed programs applies to scripts: the operator of
+// the machine installed them.
+func newInventories(a *Agent) *inventories {
+	c := &a.cfg.Commands
+	runner := &run.Runner{Nice: c.Nice, Guard: c.Guard, Node: func() string { return *a.name.Load() }}
+	x := &inventories{agent: a, wake: make(chan struct{}, 1), warned: map[string]bool{}}
+	x.machine = func() *collector.Machine {
+		return collector.Local(a.facts.lastMeasured(), runner, c.InventoryDir, x.warn)
+	}
+	return x
+}

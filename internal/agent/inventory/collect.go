@@ -1,0 +1,315 @@
+package inventory
+
+import (
+	"context"
+	"io"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/inventory"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// DefaultDir is the default folder of scripts that print properties.
+const DefaultDir = "/etc/muster/inventory.d"
+
+// Machine has everything that an inventory is collected from.
+type Machine struct {
+	Root       fs.FS                            // the folder /
+	Facts      map[string]string                // of package facts
+	Addresses  func() map[string][]netip.Prefix // by interface
+	SizeOf     func(path string) uint64         // bytes of a mounted file system; zero: unknown
+	Environ    []string
+	Runner     *run.Runner // runs rpm and scripts
+	ScriptsDir string
+	// Warn receives what could not be collected, for the agent's log.
+	Warn func(message string)
+}
+
+// Local returns the Machine that the program runs on.
+func Local(facts map[string]string, runner *run.Runner, scriptsDir string, warn func(string)) *Machine {
+	return &Machine{Root: os.DirFS("/"), Facts: facts, Addresses: interfaceAddresses, SizeOf: fileSystemSize, Environ: os.Environ(), Runner: runner, ScriptsDir: scriptsDir, Warn: warn}
+}
+
+// Collect returns the inventory, sorted and within its bounds.
+func (m *Machine) Collect(ctx context.Context) []inventory.Entry {
+	programs, sockets := m.programs()
+	return inventory.Normalize(slices.Concat(
+		m.system(), m.hardware(), m.network(), m.storage(), m.packages(ctx), m.services(), m.accounts(), m.ports(sockets), programs, m.environment(), m.custom(ctx),
+	))
+}
+
+// watched are the files whose changes make the inventory worth collecting before it is due.
+var watched = [...]string{
+	"var/lib/dpkg/status", "lib/apk/db/installed", "usr/lib/apk/db/installed", "var/lib/rpm/rpmdb.sqlite", "var/lib/rpm/Packages", "var/lib/rpm/Packages.db",
+	"usr/lib/sysimage/rpm/rpmdb.sqlite", "usr/lib/sysimage/rpm/Packages.db", "etc/passwd", "etc/group", "etc/hostname", "etc/os-release", "etc/systemd/system",
+}
+
+// Stamp returns a text that changes when packages, accounts, services or scripts change.
+func (m *Machine) Stamp() string {
+	var b strings.Builder
+	stamp := func(info fs.FileInfo, err error) {
+		if err == nil {
+			b.WriteString(info.Name() + " " + strconv.FormatInt(info.ModTime().UnixNano(), 36) + " " + strconv.FormatInt(info.Size(), 36) + "\n")
+		}
+	}
+	for _, name := range watched {
+		stamp(fs.Stat(m.Root, name))
+	}
+	for _, script := range m.scripts() {
+		stamp(os.Stat(script))
+	}
+	return b.String()
+}
+
+// maxFileBytes is the number of bytes that are read of a file.
+const maxFileBytes = 32 << 20
+
+// text returns the content of a file, or "" if it cannot be read.
+func (m *Machine) text(name string) string {
+	f, err := m.Root.Open(name)
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	data, _ := io.ReadAll(io.LimitReader(f, maxFileBytes))
+	return string(data)
+}
+
+// word returns the first line of a file without surrounding space.
+func (m *Machine) word(name string) string {
+	line, _, _ := strings.Cut(m.text(name), "\n")
+	return strings.TrimSpace(line)
+}
+
+// names returns the names in a folder, sorted.
+func (m *Machine) names(folder string) (names []string) {
+	list, _ := fs.ReadDir(m.Root, folder)
+	for _, e := range list {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// exists reports whether a file exists.
+func (m *Machine) exists(name string) bool {
+	_, err := fs.Stat(m.Root, name)
+	return err == nil
+}
+
+// pairs returns an entry for each name with a value.
+func pairs(section inventory.Section, values map[string]string) (list []inventory.Entry) {
+	for name, value := range values {
+		if value != "" {
+			list = append(list, inventory.New(section, name, value))
+		}
+	}
+	return list
+}
+
+// system returns the entries of the machine's software as a whole.
+func (m *Machine) system() []inventory.Entry {
+	values := map[string]string{}
+	for _, name := range []string{"hostname", "fqdn", "os", "distribution", "distributionVersion", "distributionName", "kernel", "arch", "virtualisation", "cloud", "cloudInstance", "cloudRegion", "cloudZone", "cloudType"} {
+		values[name] = m.Facts[name]
+	}
+	values["timeZone"] = m.word("etc/timezone")
+	if target, err := fs.ReadLink(m.Root, "etc/localtime"); err == nil && values["timeZone"] == "" {
+		if _, zone, ok := strings.Cut(target, "zoneinfo/"); ok {
+			values["timeZone"] = zone
+		}
+	}
+	if m.exists("run/systemd/system") {
+		values["init"] = "systemd"
+	}
+	return pairs(inventory.System, values)
+}
+
+// hardware returns the entries of processors, memory and firmware.
+func (m *Machine) hardware() []inventory.Entry {
+	values := map[string]string{"cpus": m.Facts["cpus"], "memory": m.Facts["memory"]}
+	for line := range strings.Lines(m.text("proc/cpuinfo")) {
+		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
+			values["cpuModel"] = strings.TrimSpace(value)
+			break
+		}
+	}
+	for line := range strings.Lines(m.text("proc/meminfo")) {
+		if f := strings.Fields(line); len(f) > 1 && f[0] == "SwapTotal:" && f[1] != "0" {
+			values["swap"] = kibibytes(f[1])
+		}
+	}
+	for name, file := range map[string]string{
+		"manufacturer": "sys_vendor", "product": "product_name", "serial": "product_serial", "uuid": "product_uuid", "board": "board_name",
+		"biosVendor": "bios_vendor", "biosVersion": "bios_version", "biosDate": "bios_date",
+	} {
+		values[name] = m.word("sys/class/dmi/id/" + file)
+	}
+	return pairs(inventory.Hardware, values)
+}
+
+// kibibytes converts a number of KiB to bytes.
+func kibibytes(text string) string {
+	n, err := strconv.ParseUint(text, 10, 50)
+	if err != nil {
+		return ""
+	}
+	return strconv.FormatUint(n*1024, 10)
+}
+
+// passingInterfaces are the beginnings of names of interfaces that containers and virtual machines make and remove.
+var passingInterfaces = [...]string{"veth", "cali", "lxc", "tap", "vnet", "cni", "flannel"}
+
+// network returns the network interfaces.
+func (m *Machine) network() (list []inventory.Entry) {
+	addresses := m.Addresses()
+	for _, name := range m.names("sys/class/net") {
+		folder := "sys/class/net/" + name + "/"
+		if name == "lo" || !m.exists(folder+"mtu") || slices.ContainsFunc(passingInterfaces[:], func(p string) bool { return strings.HasPrefix(name, p) }) {
+			continue
+		}
+		var texts []string
+		for _, p := range addresses[name] {
+			if p.Addr().IsGlobalUnicast() {
+				texts = append(texts, p.String())
+			}
+		}
+		slices.Sort(texts)
+		list = append(list, inventory.New(inventory.Network, name, m.word(folder+"address"), m.word(folder+"mtu"), strings.Join(texts, ","), m.word(folder+"operstate")))
+	}
+	return list
+}
+
+// networkFileSystems are the file systems whose devices are no files in /dev.
+var networkFileSystems = [...]string{"nfs", "nfs4", "cifs", "zfs", "ceph", "glusterfs", "9p", "virtiofs"}
+
+// storage returns disks and mounted file systems.
+func (m *Machine) storage() (list []inventory.Entry) {
+	for _, name := range m.names("sys/block") {
+		if strings.HasPrefix(name, "loop") || strings.HasPrefix(name, "ram") || strings.HasPrefix(name, "zram") {
+			continue
+		}
+		sectors, _ := strconv.ParseUint(m.word("sys/block/"+name+"/size"), 10, 54)
+		if sectors > 0 {
+			list = append(list, inventory.New(inventory.Storage, name, "disk", strconv.FormatUint(sectors*512, 10)))
+		}
+	}
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	for line := range strings.Lines(m.text("proc/self/mounts")) {
+		f := strings.Fields(line)
+		if len(f) < 3 || strings.HasPrefix(f[0], "/dev/loop") || strings.HasPrefix(f[1], "/var/lib/docker/") || strings.HasPrefix(f[1], "/var/lib/kubelet/") {
+			continue
+		}
+		if local := strings.HasPrefix(f[0], "/dev/"); local || slices.Contains(networkFileSystems[:], f[2]) {
+			mount, size := unescape.Replace(f[1]), ""
+			if local { // a server that does not answer would block the agent
+				if n := m.SizeOf(mount); n > 0 {
+					size = strconv.FormatUint(n, 10)
+				}
+			}
+			list = append(list, inventory.New(inventory.Storage, unescape.Replace(f[0]), "mount", size, mount, f[2]))
+		}
+	}
+	return list
+}
+
+// accounts returns the users and groups in the files of /etc. It leaves out their real names.
+func (m *Machine) accounts() (list []inventory.Entry) {
+	for line := range strings.Lines(m.text("etc/passwd")) {
+		if f := strings.Split(strings.TrimSpace(line), ":"); len(f) == 7 {
+			list = append(list, inventory.New(inventory.Users, f[0], f[2], f[3], f[5], f[6]))
+		}
+	}
+	for line := range strings.Lines(m.text("etc/group")) {
+		if f := strings.Split(strings.TrimSpace(line), ":"); len(f) == 4 {
+			list = append(list, inventory.New(inventory.Groups, f[0], f[2], f[3]))
+		}
+	}
+	return list
+}
+
+// Bounds of the environment.
+const (
+	maxVariables     = 128
+	maxVariableBytes = 512
+)
+
+// secretWords are the parts of names of variables whose values are hidden.
+var secretWords = [...]string{"PASS", "PWD", "SECRET", "TOKEN", "KEY", "CREDENTIAL", "AUTH", "COOKIE", "PRIVATE", "DSN", "CONNECTION"}
+
+// environment returns the agent's environment; values of secrets are hidden.
+func (m *Machine) environment() (list []inventory.Entry) {
+	for _, variable := range m.Environ {
+		name, value, _ := strings.Cut(variable, "=")
+		upper := strings.ToUpper(name)
+		switch {
+		case upper == "PWD" || upper == "OLDPWD" || name == "_" || name == "INVOCATION_ID" || name == "JOURNAL_STREAM" || name == "SYSTEMD_EXEC_PID": // change with each start
+			continue
+		case strings.HasPrefix(upper, strings.ToUpper(model.SecretVariable)), slices.ContainsFunc(secretWords[:], func(word string) bool { return strings.Contains(upper, word) }):
+			value = model.RedactedText
+		case strings.Contains(value, "://") && strings.Contains(value, "@"): // an address with a password
+			value = model.RedactedText
+		case len(value) > maxVariableBytes:
+			value = value[:maxVariableBytes]
+		}
+		if list = append(list, inventory.New(inventory.Environment, name, value)); len(list) == maxVariables {
+			break
+		}
+	}
+	return list
+}
+
+// scriptTimeout bounds one script.
+const scriptTimeout = 30 * time.Second
+
+// scripts returns the paths of the programs in the folder of scripts. Files that others than their owner may write are left out.
+func (m *Machine) scripts() (list []string) {
+	entries, _ := os.ReadDir(m.ScriptsDir)
+	for _, e := range entries {
+		name := filepath.Join(m.ScriptsDir, e.Name())
+		info, err := os.Stat(name)
+		if err != nil || !info.Mode().IsRegular() || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		if mode := info.Mode().Perm(); runtime.GOOS != "windows" && (mode&0o111 == 0 || mode&0o022 != 0) {
+			m.Warn("inventory script " + name + " does not run: it needs mode 0755 or 0700")
+			continue
+		}
+		list = append(list, name)
+	}
+	return list
+}
+
+// userNames returns a function that returns the name of the user with an id, or the id.
+func (m *Machine) userNames() func(id string) string {
+	names := map[string]string{}
+	for line := range strings.Lines(m.text("etc/passwd")) {
+		if f := strings.Split(line, ":"); len(f) == 7 {
+			names[f[2]] = f[0]
+		}
+	}
+	return func(id string) string {
+		if name, ok := names[id]; ok {
+			return name
+		}
+		return id
+	}
+}
+
+// linkName returns the last part of the target of a symbolic link.
+func (m *Machine) linkName(name string) string {
+	target, err := fs.ReadLink(m.Root, name)
+	if err != nil {
+		return ""
+	}
+	return path.Base(target)
+}

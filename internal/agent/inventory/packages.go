@@ -1,0 +1,144 @@
+package inventory
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/inventory"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// packages returns the installed packages of all package managers.
+func (m *Machine) packages(ctx context.Context) []inventory.Entry {
+	list := m.debPackages(m.text("var/lib/dpkg/status"))
+	for _, name := range m.names("var/lib/dpkg/status.d") { // images without dpkg
+		if !strings.HasSuffix(name, ".md5sums") {
+			list = append(list, m.debPackages("Status: install ok installed\n"+m.text("var/lib/dpkg/status.d/"+name))...)
+		}
+	}
+	for _, file := range []string{"lib/apk/db/installed", "usr/lib/apk/db/installed"} {
+		if text := m.text(file); text != "" {
+			list = append(list, apkPackages(text)...)
+			break // one is a link to the other
+		}
+	}
+	for _, file := range watched {
+		if strings.Contains(file, "/rpm/") && m.exists(file) {
+			return append(list, m.rpmPackages(ctx)...)
+		}
+	}
+	return list
+}
+
+// debPackages returns the installed packages in dpkg's list.
+func (m *Machine) debPackages(status string) (list []inventory.Entry) {
+	for paragraph := range strings.SplitSeq(status, "\n\n") {
+		var name, version, arch string
+		installed := false
+		for line := range strings.Lines(paragraph) {
+			key, value, _ := strings.Cut(line, ": ")
+			switch value = strings.TrimSpace(value); key {
+			case "Package":
+				name = value
+			case "Status":
+				installed = strings.HasSuffix(value, " installed")
+			case "Version":
+				version = value
+			case "Architecture":
+				arch = value
+			}
+		}
+		if installed {
+			list = append(list, inventory.New(inventory.Packages, name, version, arch, inventory.Deb))
+		}
+	}
+	return list
+}
+
+// apkPackages returns the packages in apk's list.
+func apkPackages(installed string) (list []inventory.Entry) {
+	for paragraph := range strings.SplitSeq(installed, "\n\n") {
+		fields := map[string]string{}
+		for line := range strings.Lines(paragraph) {
+			if key, value, ok := strings.Cut(line, ":"); ok && len(key) == 1 && fields[key] == "" {
+				fields[key] = strings.TrimSpace(value)
+			}
+		}
+		list = append(list, inventory.New(inventory.Packages, fields["P"], fields["V"], fields["A"], inventory.APK))
+	}
+	return list
+}
+
+const (
+	rpmTimeout  = time.Minute
+	rpmMaxBytes = 4 << 20
+	// rpmFormat prints a package as rpmPackages reads it.
+	rpmFormat = `%{NAME}\t%|EPOCH?{%{EPOCH}:}:{}|%{VERSION}-%{RELEASE}\t%{ARCH}\n`
+)
+
+// rpmPackages returns the packages that rpm lists.
+func (m *Machine) rpmPackages(ctx context.Context) (list []inventory.Entry) {
+	r := m.Runner.Run(ctx, run.Command{Argv: []string{"rpm", "-qa", "--qf", rpmFormat}, Timeout: rpmTimeout, MaxOutput: rpmMaxBytes})
+	if r.Status != model.OK || r.Cut > 0 {
+		m.Warn("inventory lacks the packages of rpm: rpm -qa: " + firstLine(r.Output))
+		return nil
+	}
+	for line := range strings.Lines(string(r.Output)) {
+		if f := strings.Split(strings.TrimSpace(line), "\t"); len(f) == 3 && f[0] != "gpg-pubkey" {
+			list = append(list, inventory.New(inventory.Packages, f[0], f[1], f[2], inventory.RPM))
+		}
+	}
+	return list
+}
+
+// firstLine returns the first line of an output.
+func firstLine(output []byte) string {
+	line, _, _ := strings.Cut(string(output), "\n")
+	return line
+}
+
+// maxProperties bounds the properties of all scripts.
+const maxProperties = 1000
+
+// custom returns the properties that the scripts print: each prints a JSON object, whose members are properties.
+func (m *Machine) custom(ctx context.Context) (list []inventory.Entry) {
+	for _, script := range m.scripts() {
+		r := m.Runner.Run(ctx, run.Command{Argv: []string{script}, Timeout: scriptTimeout, MaxOutput: 64 << 10})
+		if r.Status != model.OK || r.Cut > 0 {
+			m.Warn("inventory script " + script + " failed: " + firstLine(r.Output))
+			continue
+		}
+		properties, err := decodeProperties(r.Output)
+		if err != nil {
+			m.Warn("inventory script " + script + " did not print a JSON object: " + err.Error())
+			continue
+		}
+		if list = append(list, properties...); len(list) > maxProperties {
+			m.Warn("inventory scripts print more than 1000 properties: the others are left out")
+			return list[:maxProperties]
+		}
+	}
+	return list
+}
+
+// decodeProperties decodes the output of a script: texts as they are, other values as JSON; sorted by name.
+func decodeProperties(output []byte) (list []inventory.Entry, err error) {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(output, &object); err != nil {
+		return nil, err
+	}
+	for name, value := range object {
+		text := string(value)
+		var plain string
+		if json.Unmarshal(value, &plain) == nil {
+			text = plain
+		}
+		list = append(list, inventory.New(inventory.Custom, name, text))
+	}
+	slices.Sort(list)
+	return list, nil
+}
