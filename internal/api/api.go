@@ -16,6 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/events"
 	"github.com/muster-fleet/muster/internal/api/explain"
 	"github.com/muster-fleet/muster/internal/api/inbound"
+	"github.com/muster-fleet/muster/internal/api/inventory"
 	"github.com/muster-fleet/muster/internal/api/items"
 	"github.com/muster-fleet/muster/internal/api/nodes"
 	"github.com/muster-fleet/muster/internal/api/op"
@@ -45,6 +46,7 @@ type Options struct {
 	Items      items.Options
 	Rules      func() []*rules.Group // evaluated groups of rules; nil: none
 	Compliance compliance.Options
+	Inventory  inventory.Options
 	Nodes      nodes.Options
 	Reports    reports.Options
 	Rollouts   rollouts.Options
@@ -106,6 +108,7 @@ func newHandler(o Options) *apiHandler {
 	reports.Register(r, o.Reports)
 	items.Register(r, o.Items)
 	compliance.Register(r, o.Compliance)
+	inventory.Register(r, o.Inventory)
 	rollouts.Register(r, o.Rollouts)
 	promapi.Register(r, promapi.Options{Rules: o.Rules})
 	routing.Register(r, o.Routing)

@@ -45,7 +45,7 @@ func TestEveryOperationDeclaresItsAccess(t *testing.T) {
 func TestRolesPermitTheirOperations(t *testing.T) {
 	h := newHandler(Options{Queues: &queue.Registry{}, Resources: resources.Options{Archives: struct{ resources.Archives }{}}})
 	operators := strings.Fields(`run silence endSilence testHandler replayHandler resolveEvent acknowledgeEvent unacknowledgeEvent notifyEvent pauseRollout stopRollout
-		resolveEvents acknowledgeEvents unacknowledgeEvents`)
+		resolveEvents acknowledgeEvents unacknowledgeEvents collectInventory`)
 	anybody := strings.Fields(`login logout changePassword apply
 		querySeriesByForm querySeriesRangeByForm querySeriesExemplarsByForm findSeriesByForm listSeriesLabelsByForm`) // an apply of a viewer is a dry run; queries change nothing
 	subject := func(role string) access.Subject { return access.Subject{User: role, Grants: access.Grants{Role: role}} }

@@ -13,6 +13,7 @@ import (
 	apicompliance "github.com/muster-fleet/muster/internal/api/compliance"
 	"github.com/muster-fleet/muster/internal/api/events"
 	"github.com/muster-fleet/muster/internal/api/inbound"
+	apiinventory "github.com/muster-fleet/muster/internal/api/inventory"
 	"github.com/muster-fleet/muster/internal/api/items"
 	apinodes "github.com/muster-fleet/muster/internal/api/nodes"
 	"github.com/muster-fleet/muster/internal/api/reports"
@@ -43,6 +44,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/version"
+	"github.com/muster-fleet/muster/internal/where"
 )
 
 // openAPI creates the HTTP handlers (API, metrics, agents' sessions) of all listeners.
@@ -64,6 +66,7 @@ func (s *Server) openAPI(context.Context) error {
 	options := api.Options{
 		Stores: view.Stores{
 			Intent: s.intent, Rows: s.intent.Store(), Events: s.view, Directory: directoryWithFaults{s.directory, s.planner.Inspector(), s.turns}, History: s.history,
+			Search:  func() func(model.NodeID, *where.EntryTerm) bool { return s.inventories.NewSearch().HasEntry },
 			Routing: s.routes, Incarnation: s.journal.Incarnation().ID, Now: s.now, Series: s.series,
 		},
 		Live: view.Live{
@@ -80,6 +83,7 @@ func (s *Server) openAPI(context.Context) error {
 			},
 			Mode:       func(id model.NodeID) model.NodeMode { return directory.NodeMode(s.directory, id) },
 			Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(s.directory, id) }},
+		Inventory: apiinventory.Options{Inventories: s.inventories, Collect: s.sessions.RequestInventory},
 		Inbound: inbound.Options{
 			Secret: handler.New(handler.Options{Secret: s.secretText, Now: s.now, Logger: s.log}).Secret, Alerts: s.alerts.Serve, Samples: s.samples.Serve, Actions: s.recorder,
 		},

@@ -21,6 +21,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/compliance"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/inventory"
 	"github.com/muster-fleet/muster/internal/pipeline/metric"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/plan"
@@ -37,21 +38,22 @@ import (
 // pipeline has the components that process a journal commit: journal, in-memory event state, snapshots and dispatcher.
 // Snapshots of the view allow the journal to be cut.
 type pipeline struct {
-	journal    *journal.Log
-	beside     *datadir.Stores   // stores that marks in the journal name
-	consumers  journal.Consumers // the journal is cut below the lowest position of these consumers
-	recorder   *recorder.Recorder
-	dispatcher *dispatch.Dispatcher
-	view       *event.View
-	metrics    *metric.View
-	compliance *compliance.View
-	series     series.Store   // numeric values of items
-	texts      *textlog.Store // text and log values of items
-	rules      *rules.Engine
-	snapshots  *snapshot.Store
-	replays    *rederive.Source
-	streams    *follow.Set // handlers that get every result
-	replayed   replayGate
+	journal     *journal.Log
+	beside      *datadir.Stores   // stores that marks in the journal name
+	consumers   journal.Consumers // the journal is cut below the lowest position of these consumers
+	recorder    *recorder.Recorder
+	dispatcher  *dispatch.Dispatcher
+	view        *event.View
+	metrics     *metric.View
+	compliance  *compliance.View
+	inventories *inventory.View
+	series      series.Store   // numeric values of items
+	texts       *textlog.Store // text and log values of items
+	rules       *rules.Engine
+	snapshots   *snapshot.Store
+	replays     *rederive.Source
+	streams     *follow.Set // handlers that get every result
+	replayed    replayGate
 }
 
 // replayGate makes new journal commits wait until the in-memory event state has replayed the older ones. So the view
@@ -204,10 +206,12 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	}
 	s.metrics = metric.New(s.view.Shard, metric.Options{Definitions: s.directory.Definition, Registerer: s.registry, Series: values, Texts: s.texts})
 	s.compliance = compliance.New(s.view.Shard, s.runs)
+	s.inventories = inventory.New(s.view.Shard)
 	s.recorder.Applied = s.view.WaitApplied
 	s.replays = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workerCount(), AddReducers: func(to *shard.Shard) {
 		metric.New(to, metric.Options{Definitions: s.directory.Definition, Series: metric.SeriesOptions{Live: s.metrics}})
 		compliance.New(to, nil) // the live view makes the entries of history
+		inventory.New(to)
 	}}
 	s.consumers.Add(s.snapshots.Consumers) // before the replays, which begin at snapshots
 	s.consumers.Add(s.replays.Consumers)

@@ -42,6 +42,9 @@ func describeNode(c *commandCall, r *model.Resource, spec *model.NodeSpec) error
 		return err
 	}
 	describeFacts(c, spec.Facts)
+	if err := describeInventory(c, n.Namespace, n.Name); err != nil {
+		return err
+	}
 	c.printField("checks", "%d: %s", len(n.Checks), cmp.Or(strings.Join(n.Checks, ", "), "-"))
 	if r.Status != nil {
 		joined := c.TimeAndAge(r.Status.Created)

@@ -47,7 +47,7 @@ func (g *getFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&g.status, "status", "", "events: ok, warning, critical, unknown; comma-separated. compliance: such as non-compliant, error or \"no report\"")
 	flags.BoolVar(&g.problem, "problem", false, "events: only with an open problem; history: with the id of a problem, what happened to it")
 	flags.BoolVar(&g.open, "open", false, "problems: only open ones")
-	g.period.registerFlags(flags, "", "history, texts: ")
+	g.period.registerFlags(flags, "", "history, texts, inventory (only --since): ")
 	flags.StringVar(&g.match, "match", "", "texts: with each of these words")
 	flags.StringVar(&g.contains, "contains", "", "texts: with this part, which may begin and end within words")
 	flags.BoolVar(&g.noHeaders, "no-headers", false, "leave the heads of tables out")
@@ -130,7 +130,7 @@ func getKind(c *commandCall, word string, names []string, g *getFlags) error {
 		return err
 	}
 	get := map[serverStateList]func(*commandCall, []string, *getFlags) error{
-		events: getEvents, problems: getProblems, queues: getQueues, history: getHistory, agents: getAgents, items: getItems, compliance: getCompliance, texts: getTexts, rules: getRules,
+		events: getEvents, problems: getProblems, queues: getQueues, history: getHistory, agents: getAgents, items: getItems, compliance: getCompliance, texts: getTexts, rules: getRules, inventories: getInventory,
 	}[list]
 	if get != nil {
 		return get(c, names, g)
@@ -150,6 +150,7 @@ var listOwnFlags = map[string][]string{
 	"items":      {"node"},
 	"texts":      {"node", "match", "contains", "since", "until"},
 	"compliance": {"node", "directive", "policy", "status", "at"},
+	"inventory":  {"since"},
 	"agents":     {"version", "spooling", "disconnected"},
 	"nodes":      {"watch", "group"},
 }

@@ -17,21 +17,22 @@ import (
 type serverStateList string
 
 const (
-	events     serverStateList = "events"
-	problems   serverStateList = "problems"
-	history    serverStateList = "history"
-	queues     serverStateList = "queues"
-	agents     serverStateList = "agents"
-	items      serverStateList = "items"
-	compliance serverStateList = "compliance"
-	texts      serverStateList = "texts"
-	rules      serverStateList = "rules"
+	events      serverStateList = "events"
+	problems    serverStateList = "problems"
+	history     serverStateList = "history"
+	queues      serverStateList = "queues"
+	agents      serverStateList = "agents"
+	items       serverStateList = "items"
+	compliance  serverStateList = "compliance"
+	texts       serverStateList = "texts"
+	rules       serverStateList = "rules"
+	inventories serverStateList = "inventory"
 )
 
 var stateWords = map[string]serverStateList{
 	"event": events, "events": events, "ev": events, "problem": problems, "problems": problems, "pr": problems, "history": history,
 	"queue": queues, "queues": queues, "agent": agents, "agents": agents, "item": items, "items": items, "compliance": compliance,
-	"text": texts, "texts": texts, "rule": rules, "rules": rules,
+	"inventory": inventories, "text": texts, "texts": texts, "rule": rules, "rules": rules,
 }
 
 // findServerStateList finds a list that the server computes, such as events, by its plural, singular or short name,
@@ -49,7 +50,7 @@ func isServerStateList(word string) bool {
 
 // listWords returns the names of all lists that muster get can show.
 func (s *commandLine) listWords() []string {
-	return append([]string{string(events), string(problems), string(history), string(queues), string(agents), string(items), string(compliance), string(texts), string(rules)}, s.kindWords()...)
+	return append([]string{string(events), string(problems), string(history), string(queues), string(agents), string(items), string(compliance), string(texts), string(rules), string(inventories)}, s.kindWords()...)
 }
 
 // kindWords returns the plural names of resource kinds for help and completion, without the kinds that exist only for

@@ -15,7 +15,7 @@ import (
 // nodeCommand makes the command group muster node.
 func nodeCommand(s *commandLine) *cobra.Command {
 	return s.buildCommandGroup("node", "Enrol, list, rename, replace and retire nodes",
-		joinTokenCommand(s), nodeListCommand(s), nodeAcceptCommand(s), nodeRefuseCommand(s), nodeCACommand(s), nodeRenameCommand(s), nodeReplaceCommand(s), nodeRetireCommand(s), nodeForgiveCommand(s))
+		joinTokenCommand(s), nodeListCommand(s), nodeAcceptCommand(s), nodeRefuseCommand(s), nodeCACommand(s), nodeRenameCommand(s), nodeReplaceCommand(s), nodeInventoryCommand(s), nodeRetireCommand(s), nodeForgiveCommand(s))
 }
 
 // nodeListCommand makes the command muster node list.

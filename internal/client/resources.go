@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
@@ -135,6 +136,16 @@ func (n Nodes) Replace(ctx context.Context, namespace, name string, r v1.NodeRep
 // Retire retires nodes, all or none.
 func (n Nodes) Retire(ctx context.Context, r v1.NodeRetire) (v1.Applied, error) {
 	return postJSON[v1.Applied](ctx, n.c, "/retire", r)
+}
+
+// Inventory returns the inventory of a node, or of one section; since a time that is not zero, its changes.
+func (n Nodes) Inventory(ctx context.Context, namespace, name, section string, since time.Time) (v1.Inventory, error) {
+	return getJSON[v1.Inventory](ctx, n.c, nodePath(namespace, name)+"/inventory", buildQuery("section", section, "since", timeParam(since)))
+}
+
+// CollectInventory asks the agent of a node to collect its inventory now.
+func (n Nodes) CollectInventory(ctx context.Context, namespace, name string) error {
+	return requestWithoutAnswer(ctx, n.c, http.MethodPost, nodePath(namespace, name)+"/inventory", nil, nil)
 }
 
 // Tombstones returns up to `limit` records (tombstones) of retired, replaced and refused machines, newest first

@@ -26,6 +26,7 @@ import (
 	"github.com/muster-fleet/muster/internal/api/compliance"
 	"github.com/muster-fleet/muster/internal/api/events"
 	"github.com/muster-fleet/muster/internal/api/inbound"
+	"github.com/muster-fleet/muster/internal/api/inventory"
 	"github.com/muster-fleet/muster/internal/api/items"
 	"github.com/muster-fleet/muster/internal/api/nodes"
 	"github.com/muster-fleet/muster/internal/api/rollouts"
@@ -42,6 +43,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	reducer "github.com/muster-fleet/muster/internal/pipeline/compliance"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
+	inventoryreducer "github.com/muster-fleet/muster/internal/pipeline/inventory"
 	"github.com/muster-fleet/muster/internal/pipeline/metric"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/pki"
@@ -54,6 +56,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/series"
 	"github.com/muster-fleet/muster/internal/store/textlog"
 	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/where"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -132,6 +135,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	})
 	testenv.NoError(t, r.Planner.Load(ctx))
 	r.View = event.New(shard.New(shard.Options{Definitions: r.Directory.Definition}), event.Options{Emit: r.emit})
+	inventories := inventoryreducer.New(r.View.Shard)
 	done := make(chan error, 1)
 	go func() { done <- r.View.Run(ctx) }()
 
@@ -143,7 +147,8 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	queues := &queue.Registry{}
 	queue.New[int](queues, "history", 100, queue.Rederive)
 	r.Handler = api.New(api.Options{
-		Stores: view.Stores{Kinds: kinds, Intent: r.Intent, Rows: store, Events: r.View, Directory: explainedDirectory{r.Directory, r.Planner.Inspector()}, History: r.History, Series: r.Series, Routing: r.Routes, Now: r.Now},
+		Stores: view.Stores{Kinds: kinds, Intent: r.Intent, Rows: store, Events: r.View, Directory: explainedDirectory{r.Directory, r.Planner.Inspector()}, History: r.History, Series: r.Series,
+			Search: func() func(model.NodeID, *where.EntryTerm) bool { return inventories.NewSearch().HasEntry }, Routing: r.Routes, Now: r.Now},
 		Live: view.Live{
 			Connected: r.connected, Agent: r.agentSession, Judgement: r.Directory.Judgement, Assigned: r.assignedDefinition,
 			Limits: func(string) []v1.LimitUse { return nil },
@@ -161,13 +166,14 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 			},
 			Mode:       func(id model.NodeID) model.NodeMode { return directory.NodeMode(r.Directory, id) },
 			Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(r.Directory, id) }},
-		Rollouts: rollouts.Options{Driver: r.Rollouts, InForce: func(ctx context.Context) { testenv.NoError(t, r.Planner.CatchUp(ctx)) }},
-		Items:    items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }, Texts: r.findTexts},
-		Inbound:  inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
-		Nodes:    nodes.Options{JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Waiting: r.Waiting},
-		Server:   server.Options{Describe: r.describeServer, NotReady: func() []string { return r.NotReady }, Pending: func() int { return r.Pending }},
-		Queues:   queues,
-		Registry: prometheus.NewRegistry(),
+		Inventory: inventory.Options{Inventories: inventories, Collect: r.connected},
+		Rollouts:  rollouts.Options{Driver: r.Rollouts, InForce: func(ctx context.Context) { testenv.NoError(t, r.Planner.CatchUp(ctx)) }},
+		Items:     items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }, Texts: r.findTexts},
+		Inbound:   inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
+		Nodes:     nodes.Options{JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Waiting: r.Waiting},
+		Server:    server.Options{Describe: r.describeServer, NotReady: func() []string { return r.NotReady }, Pending: func() int { return r.Pending }},
+		Queues:    queues,
+		Registry:  prometheus.NewRegistry(),
 	})
 	listener := httptest.NewServer(r.Handler)
 	r.URL = listener.URL

@@ -386,7 +386,12 @@ func (r *NodeReader) Read(id model.NodeID) bool {
 }
 
 // NodeMatcher returns a function that reports whether a node matches a CEL condition.
+// The condition may read inventories.
 func NodeMatcher(v *view.View, c *where.Condition) func(model.NodeID) bool {
 	r := NewNodeReader(v)
+	if len(c.EntryTerms()) > 0 && v.Search != nil {
+		hasEntry := v.Search()
+		r.SetInventory(func(t *where.EntryTerm) bool { return hasEntry(r.id, t) })
+	}
 	return func(id model.NodeID) bool { return r.Read(id) && c.Match(r.Node) }
 }

@@ -298,7 +298,7 @@ func (s *nodeRequest) listNodeStates(ctx context.Context, in *v1.NodeFilter) (*o
 		}
 	}
 	if in.Where != "" {
-		c, err := where.Compile(in.Where)
+		c, err := where.CompileSearch(in.Where)
 		if err != nil {
 			return nil, err
 		}

@@ -365,7 +365,7 @@ var resourceConditions = where.Language{
 // The function serves one request and is not safe for concurrent use.
 func (s *resourceRequest) conditionMatcher(ctx context.Context, k kind.Kind, expr string) (func(*model.Resource) bool, error) {
 	if k.Name == "Node" {
-		c, err := where.Compile(expr)
+		c, err := where.CompileSearch(expr)
 		if err != nil {
 			return nil, err
 		}

@@ -32,6 +32,7 @@ import (
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/store/history"
+	"github.com/muster-fleet/muster/internal/where"
 )
 
 // View is the part of the server's state that an API request's caller may see. View.For creates the view of a
@@ -45,13 +46,15 @@ type View struct {
 // Stores has the stores and in-memory state that the API reads and changes. A nil Kinds means all of Muster's kinds,
 // a nil Routing an empty table, a nil Now the system's clock.
 type Stores struct {
-	Kinds       *kind.Registry
-	Intent      Intent
-	Rows        Rows
-	Events      event.Reader
-	Directory   Directory
-	History     History
-	Routing     Routing
+	Kinds     *kind.Registry
+	Intent    Intent
+	Rows      Rows
+	Events    event.Reader
+	Directory Directory
+	History   History
+	Routing   Routing
+	// Search returns a function that reports whether a node's inventory has an entry that matches a term; it serves one request.
+	Search      func() func(model.NodeID, *where.EntryTerm) bool
 	Series      storage.Queryable // of numeric values of items; nil: the server has no such store
 	Incarnation uint64            // incarnation of the journal: page tokens and ETags of another incarnation are refused
 	Now         func() time.Time

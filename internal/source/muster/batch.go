@@ -320,10 +320,14 @@ func (j *batchJudge) judgeSignal(sig *wire.Signal) (v signalDecision, code, reas
 // the body.
 func (j *batchJudge) judgeEnvelope(sig *wire.Signal) (v signalDecision, code, reason string) {
 	switch {
-	case !slices.Contains(j.srv.cfg.Kinds, sig.Kind):
+	case sig.Kind == wire.SignalInventory && j.srv.cfg.Inventories == nil, sig.Kind != wire.SignalInventory && !slices.Contains(j.srv.cfg.Kinds, sig.Kind):
 		return refusedKind, "", "this server does not accept a " + sig.Kind.String()
 	case sig.Node != 0:
 		return refusedProxy, "", fmt.Sprintf("a %s names node %d: only results may name proxy nodes", sig.Kind, sig.Node)
+	case sig.Kind == wire.SignalInventory: // of the agent itself, without a definition
+		if reason := j.srv.cfg.Inventories.Admit(j.Node.Namespace, sig.Body); reason != "" {
+			return refusedMalformed, "inventory", reason
+		}
 	case j.allowedDefinition(sig.Definition) == nil:
 		return refusedDefinition, "", unknownDefinitionText(sig.Definition)
 	case sig.Kind == wire.SignalValueBlock:

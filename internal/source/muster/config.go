@@ -33,6 +33,9 @@ type Config struct {
 	// other kinds are refused.
 	Kinds []wire.SignalKind
 
+	// Inventories has the inventories of nodes; nil: agents send none.
+	Inventories Inventories
+
 	// Pressures are resources of the server, beside the journal, that slow agents down when they are nearly full.
 	Pressures []Pressure
 
@@ -135,6 +138,14 @@ type View interface {
 	// Admit decides whether a result may create or update its event (limits of node and namespace); an empty code admits.
 	// It is called for every result, so it must be fast.
 	Admit(node model.NodeID, definition *model.CheckDefinition) (code, reason string)
+}
+
+// Inventories is the interface to the inventories that sessions use.
+type Inventories interface {
+	// Sum returns the sum of a node's inventory, for Welcome; zero: none.
+	Sum(node model.NodeID) uint64
+	// Admit returns the reason why a change of an inventory is refused, or an empty text.
+	Admit(namespace model.NamespaceID, body []byte) (reason string)
 }
 
 // SessionLoss describes a sudden loss of sessions: how many broke off within which time.

@@ -307,6 +307,9 @@ func (s *Server) newWelcome(x *session) *wire.Welcome {
 		MaxFrame: uint32(l.FrameBytes), MaxUnacked: uint32(l.UnackedBytes), MaxOutput: uint32(limits.OutputBytes),
 		ResultsPerSec: uint32(limits.NodeResultsPerSec), Servers: s.cfg.Servers, VersionWanted: s.cfg.Version, Features: x.offeredFeatures(),
 	}
+	if s.cfg.Inventories != nil {
+		w.Inventory = s.cfg.Inventories.Sum(x.Node.ID)
+	}
 	for i := range x.streams {
 		w.Last = append(w.Last, wire.StreamLast{StreamKey: x.streams[i].StreamKey, Last: x.streams[i].last})
 	}

@@ -49,6 +49,25 @@ func (s *Server) Ask(runs *core.Runs, node model.NodeID, run wire.Run) error {
 	return runs.Start(node, &run, x.cancelRun, func(p *core.PendingRun) error { return x.submitRun(p, run) })
 }
 
+// RequestInventory asks a node's agent to collect its inventory now; it returns false if the node has no session here.
+func (s *Server) RequestInventory(node model.NodeID) bool {
+	x := s.registry.Get(node)
+	if x == nil || s.cfg.Inventories == nil {
+		return false
+	}
+	x.Mu.Lock()
+	defer x.Mu.Unlock()
+	q := &x.requests
+	if x.EndedLocked() || len(q.runs) >= core.MaxRuns {
+		return false
+	}
+	if !slices.ContainsFunc(q.runs, func(r wire.Run) bool { return r.Inventory }) {
+		q.runs = append(q.runs, wire.Run{Inventory: true})
+		s.pushes.AddLocked(x, dueRequests)
+	}
+	return true
+}
+
 // submitRun queues an ad-hoc run for the agent, within the limits of runs.
 func (x *session) submitRun(p *core.PendingRun, run wire.Run) error {
 	x.Mu.Lock()
@@ -136,6 +155,9 @@ const maxExchanges = 64
 func (x *session) offeredFeatures() (bits uint32) {
 	if x.srv.cfg.Secret != nil && x.proven.Load() {
 		bits |= wire.FeatureSecrets
+	}
+	if x.srv.cfg.Inventories != nil {
+		bits |= wire.FeatureInventory
 	}
 	return bits
 }

@@ -1,0 +1,36 @@
+package v1
+
+import "time"
+
+// Inventory is the inventory of a node, or a part of it.
+type Inventory struct {
+	Namespace string    `json:"namespace"`
+	Node      string    `json:"node"`
+	Received  time.Time `json:"received" doc:"When the last change arrived."`
+	Changed   time.Time `json:"changed" doc:"When something but ports and processes changed last."`
+	// Stale says that a change was lost on the way; the agent repairs that with its next session.
+	Stale    bool               `json:"stale,omitempty"`
+	Sections []InventorySection `json:"sections"`
+	Items    []InventoryEntry   `json:"items" doc:"Entries by section and name."`
+	Changes  []InventoryChange  `json:"changes,omitempty" doc:"With since: the changes, oldest first."`
+}
+
+// InventorySection is a section of an inventory with the number of its entries.
+type InventorySection struct {
+	Name    string `json:"name"`
+	Entries int    `json:"entries"`
+}
+
+// InventoryEntry is one thing in an inventory, such as a package.
+type InventoryEntry struct {
+	Section string            `json:"section"`
+	Name    string            `json:"name"`
+	Fields  map[string]string `json:"fields" doc:"By name; the name is one of them."`
+}
+
+// InventoryChange is an entry that came, went, or was replaced by another one of its name.
+type InventoryChange struct {
+	At     time.Time       `json:"at"`
+	Before *InventoryEntry `json:"before,omitempty"`
+	After  *InventoryEntry `json:"after,omitempty"`
+}

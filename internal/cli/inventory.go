@@ -1,0 +1,146 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/cli/screen"
+	"github.com/muster-fleet/muster/internal/inventory"
+	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// getInventory prints the entries of a node's inventory, or of one section, or the changes since a time.
+func getInventory(c *commandCall, names []string, g *getFlags) error {
+	if len(names) == 0 || len(names) > 2 {
+		return model.Errorf(model.Invalid, "expected a node, and a section or none: NODE [SECTION]; got %d names", len(names)).
+			WithHint(`search in all nodes: muster get nodes --where 'inventory.packages.exists(p, p.name == "openssl")'`)
+	}
+	namespace, node, err := c.findObject(kind.Node().KindInfo, names[0])
+	if err != nil {
+		return err
+	}
+	section := ""
+	if len(names) == 2 {
+		section = names[1]
+	}
+	since, err := parsePastTime(c.commandLine, "since", g.period.since)
+	if err != nil {
+		return err
+	}
+	x, err := c.api.Nodes.Inventory(c.ctx, namespace, node, section, since)
+	if err != nil {
+		return err
+	}
+	stale := textWhen(x.Stale, "a change was lost; the agent sends the complete inventory with its next session")
+	if !since.IsZero() {
+		return listOutput[v1.InventoryChange]{
+			value: x, items: x.Changes, empty: "no changes since " + c.TimeAndAge(since), notes: []string{stale},
+			columns: screen.SplitColumns("WHEN|SECTION|NAME|CHANGE"),
+			row: func(d v1.InventoryChange) []any {
+				e := cmp.Or(d.After, d.Before)
+				return []any{c.AgeText(d.At), e.Section, e.Name, inventoryChangeText(d)}
+			},
+		}.print(c)
+	}
+	items := x.Items
+	if g.limit > 0 && len(items) > g.limit {
+		items = items[:g.limit]
+	}
+	more := textWhen(len(items) < len(x.Items), model.CountNoun(len(x.Items)-len(items), "more entry")+": --limit 0 shows all, a section narrows: "+strings.Join(inventory.Names(), ", "))
+	if form, ok := inventory.FormNamed(section); ok {
+		return listOutput[v1.InventoryEntry]{
+			value: x, items: items, empty: "no " + section + " on node " + node, notes: []string{more, stale},
+			columns: screen.SplitColumns(strings.ToUpper(strings.Join(form.Fields, "|"))),
+			row: func(e v1.InventoryEntry) (row []any) {
+				for _, name := range form.Fields {
+					row = append(row, e.Fields[name])
+				}
+				return row
+			},
+		}.print(c)
+	}
+	return listOutput[v1.InventoryEntry]{
+		value: x, items: items, empty: "the inventory is empty", notes: []string{more, stale},
+		columns: screen.SplitColumns("SECTION|NAME|VALUE"),
+		row:     func(e v1.InventoryEntry) []any { return []any{e.Section, e.Name, fieldsText(&e)} },
+	}.print(c)
+}
+
+// fieldsText returns the fields of an entry behind its name: the only one as it is, several with their names.
+func fieldsText(e *v1.InventoryEntry) string {
+	form, _ := inventory.FormNamed(e.Section)
+	var parts []string
+	for _, name := range form.Fields[min(1, len(form.Fields)):] {
+		value := e.Fields[name]
+		if len(form.Fields) == 2 {
+			return value
+		}
+		if value != "" {
+			parts = append(parts, name+"="+value)
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// inventoryChangeText returns the change of an entry: the fields that differ, or that it is new or gone.
+func inventoryChangeText(d v1.InventoryChange) string {
+	switch {
+	case d.Before == nil:
+		return "new: " + fieldsText(d.After)
+	case d.After == nil:
+		return "gone: " + fieldsText(d.Before)
+	}
+	form, _ := inventory.FormNamed(d.After.Section)
+	var parts []string
+	for _, name := range form.Fields {
+		if before, after := d.Before.Fields[name], d.After.Fields[name]; before != after {
+			parts = append(parts, name+" "+cmp.Or(before, `""`)+" → "+cmp.Or(after, `""`))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// describeInventory prints how many entries each section of a node's inventory has, if the node has one.
+func describeInventory(c *commandCall, namespace, node string) error {
+	x, err := c.api.Nodes.Inventory(c.ctx, namespace, node, inventory.FormOf(inventory.System).Name, time.Time{})
+	if model.ClassOf(err) == model.NotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var parts []string
+	for _, s := range x.Sections {
+		if !slices.Contains([]string{"system", "hardware"}, s.Name) {
+			parts = append(parts, fmt.Sprint(s.Entries, " ", s.Name))
+		}
+	}
+	c.printField("inventory", "%s; changed %s", strings.Join(parts, ", "), c.AgeText(x.Changed))
+	return nil
+}
+
+// nodeInventoryCommand makes the command muster node inventory.
+func nodeInventoryCommand(s *commandLine) *cobra.Command {
+	return s.buildCommand(command{
+		use: "inventory NAME", short: "Ask the agent of a node to collect its inventory now; it does so every four hours and when packages, users or services change",
+		args: cobra.ExactArgs(1), complete: s.completeNames(kind.Node().KindInfo),
+		run: func(c *commandCall) error {
+			namespace, name, err := c.findObject(kind.Node().KindInfo, c.args[0])
+			if err != nil {
+				return err
+			}
+			if err := c.api.Nodes.CollectInventory(c.ctx, namespace, name); err != nil {
+				return err
+			}
+			c.Printf("the agent of node %s collects its inventory: muster get inventory %s\n", name, name)
+			return nil
+		},
+	})
+}
