@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
@@ -166,10 +167,14 @@ func (x *inventories) warn(message string) {
 // the machine installed them.
 func newInventories(a *Agent) *inventories {
 	c := &a.cfg.Commands
+	folder, err := filepath.Abs(c.InventoryDir) // scripts run in another folder
+	if err != nil {
+		folder = c.InventoryDir
+	}
 	runner := &run.Runner{Nice: c.Nice, Guard: c.Guard, Node: func() string { return *a.name.Load() }}
 	x := &inventories{agent: a, wake: make(chan struct{}, 1), warned: map[string]bool{}}
 	x.machine = func() *collector.Machine {
-		return collector.Local(a.facts.lastMeasured(), runner, c.InventoryDir, x.warn)
+		return collector.Local(a.facts.lastMeasured(), runner, folder, x.warn)
 	}
 	return x
 }

@@ -44,7 +44,6 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/store/history"
 	"github.com/muster-fleet/muster/internal/version"
-	"github.com/muster-fleet/muster/internal/where"
 )
 
 // openAPI creates the HTTP handlers (API, metrics, agents' sessions) of all listeners.
@@ -66,7 +65,7 @@ func (s *Server) openAPI(context.Context) error {
 	options := api.Options{
 		Stores: view.Stores{
 			Intent: s.intent, Rows: s.intent.Store(), Events: s.view, Directory: directoryWithFaults{s.directory, s.planner.Inspector(), s.turns}, History: s.history,
-			Search:  func() func(model.NodeID, *where.EntryTerm) bool { return s.inventories.NewSearch().HasEntry },
+			Search:  func() view.EntrySearch { return s.inventories.NewSearch().HasEntry },
 			Routing: s.routes, Incarnation: s.journal.Incarnation().ID, Now: s.now, Series: s.series,
 		},
 		Live: view.Live{

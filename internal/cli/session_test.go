@@ -279,12 +279,14 @@ func TestCompletion(t *testing.T) {
 	rig.Apply(disk)
 	rig.Apply("kind: Namespace\nmetadata: {name: team-a}\nspec: {}\n---\nkind: Group\nmetadata: {name: web}\nspec: {nodes: [web01]}\n")
 	rig.RecordResult("default", "web01", "disk", model.Critical, "full")
+	lists := "events problems history queues agents items compliance texts rules inventory"
+	kinds := "namespaces properties nodes groups handlers secrets windows routes silences assets checks templates techniques directives policies waivers rulegroups"
 	for _, c := range []struct{ line, want string }{
-		{"get no", "events problems history queues agents items compliance textsrules namespaces properties nodes groups handlers secrets windows routes silences assets checks templates techniques directives policies waiversrulegroups"},
+		{"get no", lists+" "+kinds},
 		{"get nodes w", "web01 web02"}, {"get nodes d", "db01"}, {"edit check d", "disk"}, {"delete handler n", "notebook"},
 		{"get event we", "web01/ web02/"}, {"get event web01/", "web01/disk"}, {"event resolve web01/d", "web01/disk"}, {"describe event db01/", ""},
 		{"get events --node we", "web01 web02"}, {"get events --check d", "disk"}, {"get nodes --group w", "web"}, {"get events -n t", "team-a"},
-		{"explain n", "namespaces properties nodes groups handlers secrets windows routes silences assets checks templates techniques directives policies waiversrulegroups"}, {"get check/d", "events problems history queues agents items compliance textsrules namespaces properties nodes groups handlers secrets windows routes silences assets checks templates techniques directives policies waiversrulegroups"},
+		{"explain n", kinds}, {"get check/d", lists+" "+kinds},
 		{"get events --status c", "ok warning critical unknown"}, {"get events -o w", "table wide json yaml jsonpath=TEMPLATE name"},
 		{"run disk --on w", "web01 web02 where:"}, {"run disk --on db01,w", "db01,web01 db01,web02 db01,where:"}, {"run disk --on group:w", "group:web"},
 		{"explain check.al", "check.alert"}, {"explain check.alert.fail", "check.alert.failAfter"}, {"apply -f D", "yaml yml json"}, {"lint D", "yaml yml json"},

@@ -16,13 +16,13 @@ func TestConditionsReadInventories(t *testing.T) {
 	}
 	n := NewNode()
 	n.Set("default", "web01", MakePairs(map[string]string{"env": "prod"}), nil)
-	n.SetInventory(func(term *EntryTerm) bool {
+	n.SetInventory(func(term *EntryTerm) (found, known bool) {
 		for _, e := range entries {
 			if term.Match(e) {
-				return true
+				return true, true
 			}
 		}
-		return false
+		return false, true
 	})
 	for expr, want := range map[string]bool{
 		`inventory.packages.exists(p, p.name == "openssl" && older(p, "3.0.11-1~deb12u2"))`:                      true,
@@ -46,6 +46,19 @@ func TestConditionsReadInventories(t *testing.T) {
 		}
 		if got := c.Match(n); got != want {
 			t.Errorf("%s is %v", expr, got)
+		}
+	}
+	bare := NewNode()
+	bare.Set("default", "new", MakePairs(map[string]string{"env": "prod"}), nil)
+	for expr, want := range map[string]bool{
+		`!inventory.packages.exists(p, p.name == "auditd")`:                              false,
+		`inventory.packages.all(p, p.name == "auditd")`:                                  false,
+		`node.labels.env == "prod" || inventory.packages.exists(p, p.name == "auditd")`:  true,
+		`node.labels.env == "prod" && !inventory.packages.exists(p, p.name == "auditd")`: false,
+	} {
+		c, err := CompileSearch(expr)
+		if err != nil || c.Match(bare) != want {
+			t.Errorf("%s on a node without an inventory is not %v: %v", expr, want, err)
 		}
 	}
 	for expr, want := range map[string]string{

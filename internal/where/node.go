@@ -31,7 +31,7 @@ type Node struct {
 	boxedName, boxedNS      celref.Val
 
 	terms    []*EntryTerm
-	hasEntry func(*EntryTerm) bool
+	hasEntry func(*EntryTerm) (found, known bool)
 }
 
 var _ interpreter.Activation = (*Node)(nil)
@@ -61,8 +61,12 @@ func (n *Node) SetGroups(groups []string) {
 	n.groups = types.NewStringList(types.DefaultTypeAdapter, groups)
 }
 
-// SetInventory sets the function that reports whether an entry of the node's inventory matches a term (EntryTerm.Match).
-func (n *Node) SetInventory(hasEntry func(*EntryTerm) bool) { n.hasEntry = hasEntry }
+// SetInventory sets the function that reports whether an entry of the node's inventory matches a term (EntryTerm.Match). known is false if the
+// node has no inventory: a condition that the term would decide is then false, whatever the term is.
+func (n *Node) SetInventory(hasEntry func(*EntryTerm) (found, known bool)) { n.hasEntry = hasEntry }
+
+// errNoInventory is the value of terms over the inventory of a node that has none.
+var errNoInventory = types.NewErr("the node has no inventory")
 
 // UseTerms sets the terms of the condition that is evaluated next.
 func (n *Node) UseTerms(terms []*EntryTerm) { n.terms = terms }
@@ -98,7 +102,14 @@ func (n *Node) ResolveName(name string) (any, bool) {
 	}
 	for _, t := range n.terms {
 		if t.variable == name {
-			return types.Bool(n.hasEntry != nil && n.hasEntry(t) != t.all), true
+			if n.hasEntry == nil {
+				return errNoInventory, true
+			}
+			found, known := n.hasEntry(t)
+			if !known {
+				return errNoInventory, true
+			}
+			return types.Bool(found != t.all), true
 		}
 	}
 	return nil, false

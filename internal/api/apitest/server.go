@@ -56,7 +56,6 @@ import (
 	"github.com/muster-fleet/muster/internal/store/series"
 	"github.com/muster-fleet/muster/internal/store/textlog"
 	"github.com/muster-fleet/muster/internal/testenv"
-	"github.com/muster-fleet/muster/internal/where"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -148,7 +147,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	queue.New[int](queues, "history", 100, queue.Rederive)
 	r.Handler = api.New(api.Options{
 		Stores: view.Stores{Kinds: kinds, Intent: r.Intent, Rows: store, Events: r.View, Directory: explainedDirectory{r.Directory, r.Planner.Inspector()}, History: r.History, Series: r.Series,
-			Search: func() func(model.NodeID, *where.EntryTerm) bool { return inventories.NewSearch().HasEntry }, Routing: r.Routes, Now: r.Now},
+			Search: func() view.EntrySearch { return inventories.NewSearch().HasEntry }, Routing: r.Routes, Now: r.Now},
 		Live: view.Live{
 			Connected: r.connected, Agent: r.agentSession, Judgement: r.Directory.Judgement, Assigned: r.assignedDefinition,
 			Limits: func(string) []v1.LimitUse { return nil },

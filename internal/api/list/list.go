@@ -391,7 +391,7 @@ func NodeMatcher(v *view.View, c *where.Condition) func(model.NodeID) bool {
 	r := NewNodeReader(v)
 	if len(c.EntryTerms()) > 0 && v.Search != nil {
 		hasEntry := v.Search()
-		r.SetInventory(func(t *where.EntryTerm) bool { return hasEntry(r.id, t) })
+		r.SetInventory(func(t *where.EntryTerm) (found, known bool) { return hasEntry(r.id, t) })
 	}
 	return func(id model.NodeID) bool { return r.Read(id) && c.Match(r.Node) }
 }

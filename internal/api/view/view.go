@@ -46,19 +46,21 @@ type View struct {
 // Stores has the stores and in-memory state that the API reads and changes. A nil Kinds means all of Muster's kinds,
 // a nil Routing an empty table, a nil Now the system's clock.
 type Stores struct {
-	Kinds     *kind.Registry
-	Intent    Intent
-	Rows      Rows
-	Events    event.Reader
-	Directory Directory
-	History   History
-	Routing   Routing
-	// Search returns a function that reports whether a node's inventory has an entry that matches a term; it serves one request.
-	Search      func() func(model.NodeID, *where.EntryTerm) bool
-	Series      storage.Queryable // of numeric values of items; nil: the server has no such store
-	Incarnation uint64            // incarnation of the journal: page tokens and ETags of another incarnation are refused
+	Kinds       *kind.Registry
+	Intent      Intent
+	Rows        Rows
+	Events      event.Reader
+	Directory   Directory
+	History     History
+	Routing     Routing
+	Search      func() EntrySearch // makes the search in inventories of one request
+	Series      storage.Queryable  // of numeric values of items; nil: the server has no such store
+	Incarnation uint64             // incarnation of the journal: page tokens and ETags of another incarnation are refused
 	Now         func() time.Time
 }
+
+// EntrySearch reports whether a node's inventory has an entry that matches a term; known is false if the node has no inventory.
+type EntrySearch func(model.NodeID, *where.EntryTerm) (found, known bool)
 
 // Live has functions that return the present state of running parts of the server, such as sessions. Every function
 // must be set.

@@ -88,7 +88,7 @@ func TestMemoryOfTheFleet(t *testing.T) {
 		testenv.NoError(t, err)
 		began, s, found := time.Now(), v.NewSearch(), 0
 		for id := range fleetNodes {
-			if s.HasEntry(model.NodeID(id+1), c.EntryTerms()[0]) {
+			if has, _ := s.HasEntry(model.NodeID(id+1), c.EntryTerms()[0]); has {
 				found++
 			}
 		}

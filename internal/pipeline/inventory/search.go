@@ -31,8 +31,8 @@ func (v *View) NewSearch() *Search {
 	return &Search{view: v, sets: map[*where.EntryTerm]*entrySet{}}
 }
 
-// HasEntry reports whether a node has an entry that matches a term.
-func (s *Search) HasEntry(id model.NodeID, t *where.EntryTerm) (found bool) {
+// HasEntry reports whether a node has an entry that matches a term; known is false if it has no inventory.
+func (s *Search) HasEntry(id model.NodeID, t *where.EntryTerm) (found, known bool) {
 	set := s.sets[t]
 	if set == nil {
 		set = &entrySet{}
@@ -41,15 +41,16 @@ func (s *Search) HasEntry(id model.NodeID, t *where.EntryTerm) (found bool) {
 	for {
 		set.update(s.view.dictionary, t)
 		current := true
-		found = false
+		found, known = false, false
 		s.view.read(id, func(n *node) {
 			// The node keeps its ids while the mutex of its partition is held.
+			known = true
 			if current = set.assigned == s.view.dictionary.assigned.Load(); current {
 				found = set.contains(n.ids)
 			}
 		})
 		if current {
-			return found
+			return found, known
 		}
 	}
 }

@@ -260,12 +260,15 @@ func TestSearchFindsEntries(t *testing.T) {
 		after = inventory.Normalize(after)
 		v.send(t, id, change(true, want[id], after))
 		want[id] = after
-		if got := s.HasEntry(id, older.EntryTerms()[0]); got != wantOlder {
+		if got, _ := s.HasEntry(id, older.EntryTerms()[0]); got != wantOlder {
 			t.Fatalf("node with %q is found: %v", after, got)
 		}
-		if got := s.HasEntry(id, root.EntryTerms()[0]); got != wantRoot {
+		if got, _ := s.HasEntry(id, root.EntryTerms()[0]); got != wantRoot {
 			t.Fatalf("node with %q is found: %v", after, got)
 		}
+	}
+	if _, known := s.HasEntry(99, root.EntryTerms()[0]); known {
+		t.Error("a node without an inventory is known")
 	}
 }
 

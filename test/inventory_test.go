@@ -1,0 +1,64 @@
+//go:build linux
+
+package test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// An agent's inventory is listed, searched, changed and explained; it survives kill -9 of server and agent.
+func TestInventoryIsListedAndSearched(t *testing.T) {
+	t.Parallel()
+	scripts := t.TempDir()
+	setRack := func(rack string) {
+		t.Helper()
+		testenv.NoError(t, os.WriteFile(filepath.Join(scripts, "site"), []byte("#!/bin/sh\necho '{\"rack\": \""+rack+"\", \"owner\": {\"team\": \"web\"}}'\n"), 0o755))
+	}
+	setRack("b7")
+	s := harness.NewServer(t)
+	s.Start()
+	s.Login()
+	a := s.NewAgent("web01", "--inventory-dir", scripts)
+	a.Environ = []string{"DB_PASSWORD=hunter2"}
+	a.Start()
+	s.AwaitOutput("get inventory web01 custom", "rack", "b7", `{"team": "web"}`)
+	if list := s.CLI("get", "inventory", "web01", "--limit", "0"); strings.Contains(list, "hunter2") || !strings.Contains(list, "DB_PASSWORD") {
+		t.Errorf("the environment shows a password, or lacks its variable:\n%s", list)
+	}
+	if text := s.CLI("describe", "node", "web01"); !strings.Contains(text, "2 custom; changed") {
+		t.Errorf("describe node has no summary:\n%s", text)
+	}
+	find := func(where string, want bool) {
+		t.Helper()
+		if list := s.CLI("get", "nodes", "--where", where); strings.Contains(list, "web01") != want {
+			t.Errorf("%s: found %v\n%s", where, !want, list)
+		}
+	}
+	find(`inventory.custom.exists(c, c.name == "rack" && c.value == "b7")`, true)
+	find(`inventory.custom.exists(c, c.name == "rack" && c.value == "b8")`, false)
+	find(`inventory.users.exists(u, u.name == "root" && u.uid == "0") && node.name == "web01"`, true)
+	if version, err := exec.Command("dpkg-query", "-W", "-f", "${Version}", "dpkg").Output(); err == nil {
+		find(`inventory.packages.exists(p, p.name == "dpkg" && older(p, "`+string(version)+`+1"))`, true)
+		find(`inventory.packages.exists(p, p.name == "dpkg" && older(p, "`+string(version)+`"))`, false)
+	}
+	s.Kill()
+	setRack("b8")
+	a.Kill()
+	s.Start()
+	a.Start()
+	s.AwaitOutput("get inventory web01 custom", "b8")
+	s.AwaitOutput("get inventory web01 custom --since 1h", "rack", "value b7 → b8")
+	setRack("b9")
+	s.CLI("node", "inventory", "web01")
+	s.AwaitOutput("get inventory web01 custom --since 1h", "value b8 → b9")
+	if shown := s.CLI("get", "inventory", "web01", "custom", "-o", "json"); strings.Contains(shown, `"stale"`) {
+		t.Errorf("the inventory is stale:\n%s", shown)
+	}
+}
