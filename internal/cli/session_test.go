@@ -282,11 +282,11 @@ func TestCompletion(t *testing.T) {
 	lists := "events problems history queues agents items compliance texts rules inventory"
 	kinds := "namespaces properties nodes groups handlers secrets windows routes silences assets checks templates techniques directives policies waivers rulegroups"
 	for _, c := range []struct{ line, want string }{
-		{"get no", lists+" "+kinds},
+		{"get no", lists + " " + kinds},
 		{"get nodes w", "web01 web02"}, {"get nodes d", "db01"}, {"edit check d", "disk"}, {"delete handler n", "notebook"},
 		{"get event we", "web01/ web02/"}, {"get event web01/", "web01/disk"}, {"event resolve web01/d", "web01/disk"}, {"describe event db01/", ""},
 		{"get events --node we", "web01 web02"}, {"get events --check d", "disk"}, {"get nodes --group w", "web"}, {"get events -n t", "team-a"},
-		{"explain n", kinds}, {"get check/d", lists+" "+kinds},
+		{"explain n", kinds}, {"get check/d", lists + " " + kinds},
 		{"get events --status c", "ok warning critical unknown"}, {"get events -o w", "table wide json yaml jsonpath=TEMPLATE name"},
 		{"run disk --on w", "web01 web02 where:"}, {"run disk --on db01,w", "db01,web01 db01,web02 db01,where:"}, {"run disk --on group:w", "group:web"},
 		{"explain check.al", "check.alert"}, {"explain check.alert.fail", "check.alert.failAfter"}, {"apply -f D", "yaml yml json"}, {"lint D", "yaml yml json"},
