@@ -116,7 +116,7 @@ func Open(ctx context.Context, cfg *config.Server, log *slog.Logger) (*Server, e
 }
 
 // OpenAt opens the server like Open, with the function `now` as its clock. The clock's times must have a monotonic
-// reading, as those of time.Now: deadlines depend on it when the wall clock is set.
+// reading, as time.Now gives it: deadlines depend on it when the wall clock is set.
 func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func() time.Time) (s *Server, err error) {
 	s = &Server{base: base{
 		cfg: cfg, log: log, now: now, started: now(), registry: prometheus.NewRegistry(), queues: newQueues(cfg), guard: &guard.Guard{Log: log},

@@ -302,7 +302,9 @@ func (h *testPlanner) directivesByNode() map[placement]string {
 	out := map[placement]string{}
 	for _, id := range h.p.directory.Nodes("") {
 		for _, unit := range h.p.directory.NodeUnits(id) {
-			_, out[placement{id, unit}], _ = h.p.directory.SourceName(model.DirectiveSource(unit))
+			if u := h.p.directory.SourceUnit(model.DirectiveSource(unit)); u != nil && u.Kind == directory.DirectiveKind {
+				out[placement{id, unit}] = u.Name.Name
+			}
 		}
 	}
 	return out
@@ -342,6 +344,9 @@ func (h *testPlanner) commitDirectives(rt *rapid.T, writes []intent.Write) {
 		}
 	}
 	for _, u := range impact.Units {
+		if u.Key.Kind != directory.DirectiveKind {
+			continue
+		}
 		if gained[u.Key.Name] != u.Gets || lost[u.Key.Name] != u.Loses {
 			rt.Fatalf("the preview has %+v; %d nodes got it, %d lost it", u, gained[u.Key.Name], lost[u.Key.Name])
 		}

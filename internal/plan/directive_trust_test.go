@@ -86,9 +86,9 @@ func TestEnforcementNeedsAnOperator(t *testing.T) {
 		t.Errorf("a namespace that enforces everything: %+v", mode)
 	}
 	key := intent.Key{Kind: "Policy", Namespace: "default", Name: "p"}
-	landings, _, err := h.p.Preview(t.Context(), []intent.Write{{Key: key, Body: encodeSpec(t, key.Kind, key.Namespace, key.Name, nil, &model.PolicySpec{
-		Directives: []string{"d"}, Targets: &model.Targets{Groups: []string{"linux"}}})}})
-	if want := "directive d only audits on 1 node that group linux selects: machines can bring themselves in"; err != nil || len(landings[0].Warnings) != 1 || !strings.HasPrefix(landings[0].Warnings[0], want) {
-		t.Errorf("preview of the policy: %v %q", err, landings[0].Warnings)
+	impact, err := h.p.Preview(t.Context(), []intent.Write{{Key: key, Body: encodeSpec(t, key.Kind, key.Namespace, key.Name, nil, &model.PolicySpec{
+		Directives: []string{"d"}, Targets: &model.Targets{Groups: []string{"linux"}}})}}, false)
+	if want := "directive d only audits on 1 node that group linux selects: machines can bring themselves in"; err != nil || len(impact.Placements[0].Warnings) != 1 || !strings.HasPrefix(impact.Placements[0].Warnings[0], want) {
+		t.Errorf("preview of the policy: %v %q", err, impact.Placements[0].Warnings)
 	}
 }

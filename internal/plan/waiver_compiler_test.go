@@ -55,11 +55,11 @@ func TestWaiverReachesItsNodesAlone(t *testing.T) {
 		"no directive that it covers has the component other: muster describe": {Directive: "hello", Components: []string{"message", "other"}, Targets: &model.Targets{Nodes: []string{"n2"}}},
 	} {
 		key := intent.Key{Kind: "Waiver", Namespace: "default", Name: "preview"}
-		landings, _, err := h.p.Preview(t.Context(), []intent.Write{{Key: key, Body: encodeSpec(t, key.Kind, key.Namespace, key.Name, nil, spec)}})
+		out, err := h.p.Preview(t.Context(), []intent.Write{{Key: key, Body: encodeSpec(t, key.Kind, key.Namespace, key.Name, nil, spec)}}, false)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(landings[0].Warnings, "; "); want == "" && got != "" || !strings.HasPrefix(got, want) {
+		if got := strings.Join(out.Placements[0].Warnings, "; "); want == "" && got != "" || !strings.HasPrefix(got, want) {
 			t.Errorf("warnings %q, want %q", got, want)
 		}
 	}

@@ -73,7 +73,6 @@ type Server struct {
 	View      *event.View
 	History   history.Store
 	valueStores
-	Rollouts   *rollout.Driver      // advances by AdvanceAll only
 	Dispatcher *dispatch.Dispatcher // tests handlers and replays dead letters; RunDispatcher runs it
 	Handler    http.Handler
 	URL        string
@@ -139,9 +138,6 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	go func() { done <- r.View.Run(ctx) }()
 
 	r.Dispatcher = dispatch.New(dispatch.Options{Store: r.History, Names: explainedDirectory{r.Directory, r.Planner.Inspector()}, Now: r.Now, Queues: &queue.Registry{}})
-	r.Rollouts = rollout.New(rollout.Options{
-		Stored: r.Intent.Rollouts, Directory: r.Directory, LastRun: r.lastRun, Connected: r.connected, Now: r.Now, Log: slog.New(slog.DiscardHandler),
-	})
 	r.Waiting = nodes.NewPending(&queue.Registry{}, r.Now)
 	queues := &queue.Registry{}
 	queue.New[int](queues, "history", 100, queue.Rederive)
@@ -166,7 +162,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 			Mode:       func(id model.NodeID) model.NodeMode { return directory.NodeMode(r.Directory, id) },
 			Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(r.Directory, id) }},
 		Inventory: inventory.Options{Inventories: inventories, Collect: r.connected},
-		Rollouts:  rollouts.Options{Driver: r.Rollouts, InForce: func(ctx context.Context) { testenv.NoError(t, r.Planner.CatchUp(ctx)) }},
+		Rollouts:  rollouts.Options{Driver: r.RolloutDriver(), InForce: func(ctx context.Context) { testenv.NoError(t, r.Planner.CatchUp(ctx)) }},
 		Items:     items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }, Texts: r.findTexts},
 		Inbound:   inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
 		Nodes:     nodes.Options{JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Waiting: r.Waiting},
@@ -281,6 +277,13 @@ func (r *Server) SetSession(node string, a *v1.AgentSession) {
 	if delete(r.agents, id); a != nil {
 		r.agents[id] = *a
 	}
+}
+
+// RolloutDriver returns a driver of the server's roll-outs, which advances them by AdvanceAll only.
+func (r *Server) RolloutDriver() *rollout.Driver {
+	return rollout.New(rollout.Options{
+		Stored: r.Intent.Rollouts, Directory: r.Directory, LastRun: r.lastRun, Connected: r.connected, Now: r.Now, Log: slog.New(slog.DiscardHandler),
+	})
 }
 
 // lastRun returns the last run of a directive on a node from Runs.

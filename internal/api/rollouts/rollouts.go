@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/list"
 	"github.com/muster-fleet/muster/internal/api/op"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/directory"
@@ -65,6 +66,7 @@ type actionInput struct {
 // list returns the roll-outs of the directives that the caller may see.
 func (s *rolloutRequest) list(ctx context.Context, in *struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Of this namespace; empty: of all."`
+	list.Where
 }) (*op.Body[v1.RolloutList], error) {
 	if err := s.RequireNamespace(ctx, in.Namespace); err != nil {
 		return nil, err
@@ -86,7 +88,8 @@ func (s *rolloutRequest) list(ctx context.Context, in *struct {
 		return 0
 	}
 	slices.SortStableFunc(out.Items, func(a, b v1.Rollout) int { return cmp.Or(ended(&a)-ended(&b), b.Began.Compare(a.Began)) })
-	return op.Answer(out), nil
+	out.Items, err = list.FilterRows(s.View, in.Where, out.Items)
+	return op.Answer(out), err
 }
 
 // directive returns the key and the id of a directive that the caller may see.

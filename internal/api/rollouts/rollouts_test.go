@@ -72,7 +72,7 @@ func (s *rolloutServer) report(status policy.Status) {
 // step lets the driver look once.
 func (s *rolloutServer) step() {
 	s.T.Helper()
-	testenv.NoError(s.T, s.Rollouts.AdvanceAll(s.T.Context()))
+	testenv.NoError(s.T, s.RolloutDriver().AdvanceAll(s.T.Context()))
 	testenv.NoError(s.T, s.Planner.CatchUp(s.T.Context()))
 }
 
@@ -107,7 +107,7 @@ func TestRolloutOperations(t *testing.T) {
 	s.expect("POST", "/default/motd/approve", operator, "{}", 403, "permission denied")
 	s.expect("POST", "/default/motd/pause", operator, "{}", 409, "cannot pause the roll-out of motd: it is requested")
 	s.expect("POST", "/default/motd/approve", s.Token, "{}", 403, "admin made the change, so another person has to approve it")
-	s.expect("POST", "/default/motd/approve", bob, `{"to":1}`, 400, "only undo goes back")
+	s.expect("POST", "/default/motd/approve", bob, `{"to":1}`, 422, "only undo goes back")
 	s.expect("POST", "/default/motd/approve", bob, `{"message":"seen"}`, 200, `"approver":"bob"`)
 	s.step()
 	s.expect("POST", "/default/motd/pause", operator, "{}", 200, "paused by otto")

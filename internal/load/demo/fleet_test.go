@@ -85,6 +85,6 @@ func TestPrepareIsRepeatable(t *testing.T) {
 	}
 }
 
-func noImpact(_ context.Context, writes []intent.Write) ([]intent.Placement, int, error) {
-	return make([]intent.Placement, len(writes)), 0, nil
+func noImpact(_ context.Context, writes []intent.Write, _ bool) (intent.Impact, error) {
+	return intent.Impact{Placements: make([]intent.Placement, len(writes))}, nil
 }
