@@ -195,7 +195,7 @@ func TestFlagErrors(t *testing.T) {
 		"load run muster-sizing --quick=maybe":  `--quick: "maybe": expected true or false`,
 		"load run muster-sizing --out":          "--out needs a value: the folder of the report; ",
 		"load run muster-sizing --goal p98=1ms": "--goal \"p98=1ms\": there is no figure \"p98\"\n  did you mean p99? want NAME=LIMIT, such as --goal p99=800ms",
-		"load run --server x:1 --interval 5":    `--interval: "5": expected a time with its unit, such as 5s`,
+		"load new --interval 5":                 `--interval: "5": expected a time with its unit, such as 5s`,
 		"load compare old/run.json":             "a comparison needs two runs or more, the base first, and has 1\n  such as muster load compare old/ new/",
 		"load compare --interleave":             "--interleave plays one scenario, and has 0\n  muster load compare --interleave muster-mixed",
 		"load compare old/ new/ -o text":        `--output: "text" is none of table, wide, markdown, json, yaml`,
