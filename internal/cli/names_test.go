@@ -54,6 +54,8 @@ func newNamedFleet(t *testing.T) (*apitest.Server, *testTerminal) {
 ---
 {kind: Policy, metadata: {name: baseline, namespace: team-a}, spec: {directives: [motd], targets: {groups: [all]}}}
 ---
+{kind: RuleGroup, metadata: {name: disks, namespace: team-a}, spec: {rules: [{record: "disk:max", expr: max(disk)}]}}
+---
 {kind: Waiver, metadata: {name: old, namespace: team-a}, spec: {directive: motd, targets: {groups: [all]}, reason: old, owner: ada, expires: 2026-12-24T18:00:00Z}}
 ---
 {kind: Template, metadata: {name: linux, namespace: team-a}, spec: {items: [{key: agent.ping}]}}

@@ -14,7 +14,7 @@ import (
 // that one of its policies selects by values that the machine reports (facts, labels and groups of its agent), the directive
 // only audits, unless it says trusted: facts. The property NodeModeProperty of the node lists such directives.
 
-// trust answers who chose the nodes of directives: operators or the machines.
+// trust reports whether operators chose the nodes of directives, or the machines themselves.
 type trust struct{ *fleet }
 
 // trustOf returns the answers about a fleet.

@@ -103,7 +103,7 @@ func (s *Spool) AppendWith(signal *wire.Signal, at *Position) error {
 	if s.closed {
 		return journal.ErrClosed
 	}
-	s.addSignal(s.newestLane(), signal, at, false)
+	s.addSignal(newestLane(s), signal, at, false)
 	return nil
 }
 

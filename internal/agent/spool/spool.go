@@ -187,12 +187,12 @@ func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 	if s.closed {
 		return journal.ErrClosed
 	}
-	s.addSignal(s.newestLane(), signal, nil, urgent)
+	s.addSignal(newestLane(s), signal, nil, urgent)
 	return nil
 }
 
 // newestLane returns the lane of a new signal.
-func (s *Spool) newestLane() wire.Lane {
+func newestLane(s *Spool) wire.Lane {
 	if s.hasSession || elapsedMs(s.opts.Clock.BootMs(), s.offlineSince) < liveGrace.Milliseconds() {
 		return wire.Live
 	}
