@@ -56,3 +56,23 @@ func TestSensuFilesLintAndPlan(t *testing.T) {
 	testenv.NoError(t, err)
 	require(t, read > 0, "there are no files in %s", folder)
 }
+
+// TestMetricsOfParityPageExist expects a server that an agent has left to have each metric that the parity page names.
+func TestMetricsOfParityPageExist(t *testing.T) {
+	t.Parallel()
+	listen := harness.Port(t)
+	s := harness.StartServer(t, "--sensu-listen", listen, "--sensu-tls", "off")
+	s.CLI("auth", "user", "create", "agent", "--role", "agent", "--password-file", tempFile(t, "password", "P@ssw0rd!"))
+	conn := dialSensuAgent(t, listen, "web1")
+	_ = conn.Close()
+	s.AwaitMetric(1, "muster_sensu_ended_total")
+	_, text, err := s.GetAdmin("/metrics")
+	testenv.NoError(t, err)
+	_, section, _ := strings.Cut(string(readFile(t, "../docs/parity/sensu.md")), "\n### Metrics of the backend\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	names := regexp.MustCompile("`(muster_[a-z_]+)").FindAllStringSubmatch(section, -1)
+	require(t, len(names) > 10, "the page names the metrics %v", names)
+	for _, name := range names {
+		assert(t, strings.Contains(text, "\n# TYPE "+name[1]+" "), "the server has no metric %s", name[1])
+	}
+}

@@ -322,6 +322,7 @@ func TestSensuBackendAgrees(t *testing.T) {
 	s.CLI("auth", "user", "create", "ops", "--role", "admin", "--password-file", tempFile(t, "ops", "P@ssw0rd!"))
 	ours := &sensuSide{name: "server", dir: t.TempDir(), api: "https://" + s.Listen, ca: filepath.Join(s.Data, "pki", "ca.crt"), url: "ws://" + listen, home: t.TempDir()}
 	theirs := startSensuBackend(t, backendProgram)
+	password, key := randomText(t), randomText(t)
 	agents := map[*sensuSide]*harness.Process{}
 	for _, side := range []*sensuSide{theirs, ours} {
 		user := map[*sensuSide]string{theirs: "admin", ours: "ops"}[side]
@@ -336,7 +337,7 @@ func TestSensuBackendAgrees(t *testing.T) {
 		side.sensuctl(t, ctl, "create", "-f", file)
 		side.sensuctl(t, ctl, "silenced", "create", "-s", "entity:Web_01", "-c", "silent", "-r", "known", "--expire", "3600")
 		agents[side] = harness.LaunchCommand(t, nil, agentProgram, "start", "--backend-url", side.url, "--name", "Web_01", "--subscriptions", "Web,Linux", "--user", "agent", "--password", "P@ssw0rd!",
-			"--labels", "team=a,region=eu,db_password=geheim", "--annotations", "note=n 1,api_key=k123", "--redact", "password,db_password,api_key", "--deregister", "--deregistration-handler", "bye",
+			"--labels", "team=a,region=eu,db_password="+password, "--annotations", "note=n 1,api_key="+key, "--redact", "password,db_password,api_key", "--deregister", "--deregistration-handler", "bye",
 			"--keepalive-interval", "5", "--keepalive-warning-timeout", "10", "--cache-dir", t.TempDir(), "--disable-api", "--disable-sockets", "--statsd-disable")
 	}
 	steps := len(statusSequence)
@@ -364,6 +365,10 @@ func TestSensuBackendAgrees(t *testing.T) {
 		}
 		return text, done
 	})
+	find := &secretFinder{t, map[string]string{"label": password, "annotation": key}}
+	find.expectNone(map[string]string{"describe": s.CLI("describe", "node", "web_01"), "node": s.CLI("get", "node", "web_01", "-o", "yaml"), "log": s.Log(),
+		"events": s.CLI("get", "events", "-o", "json"), "entity": ours.sensuctl(t, ctl, "entity", "info", "Web_01", "--format", "json")})
+	assert(t, find.searchFolder(s.Data, "Web_01")+find.searchFolder(ours.dir, "Web_01") > 0, "no file names the agent: where was looked?")
 	for i, side := range []*sensuSide{theirs, ours} {
 		for key := range events[i] {
 			assert(t, !strings.Contains(key, "/subdued/"), "%s: %s ran although it is subdued", side.name, key)

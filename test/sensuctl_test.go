@@ -176,6 +176,9 @@ func TestSensuctlWorks(t *testing.T) {
 		does("", append(configure, "four plain test words")...)
 		does("", "create", "-f", file)
 	})
+	does("", "cluster", "health")
+	does("https://"+s.Listen, "config", "view")
+	does("keep", "handler", "list")
 	does("critical: [ps]", "check", "info", "Disk_Root") // the check was created before its hook
 	does(`"keep"`, "check", "info", "Disk_Root", "--format", "json")
 	for _, format := range []string{"tabular", "json", "yaml", "wrapped-json"} {

@@ -330,7 +330,7 @@ func (s *eventPipeline) newEvent(t *event.Transition, definition *model.CheckDef
 func (s *eventPipeline) newSensuParts(t *event.Transition, definition *model.CheckDefinition, x *wire.Extra) *filter.Subject {
 	of := &filter.Subject{
 		Entity: filter.Entity{Labels: map[string]string{}, Groups: s.opts.Names.NodeGroups(t.Node)}, Check: filter.Check{CheckDefinition: definition},
-		Sequence: t.Observation.Results, FlappingBegan: t.Observation.FlappingBegan, FlappingEnded: t.Observation.FlappingEnded,
+		Lifecycle: t.Registered || t.Deregistered != nil, Sequence: t.Observation.Results, FlappingBegan: t.Observation.FlappingBegan, FlappingEnded: t.Observation.FlappingEnded,
 	}
 	var kept directory.FilterContext
 	if s.opts.Pipelines.Kept != nil {
@@ -350,7 +350,7 @@ func (s *eventPipeline) newSensuParts(t *event.Transition, definition *model.Che
 			of.Check.DisplayName = u.DisplayName
 		}
 	}
-	if kept.Runner != nil {
+	if kept.Runner != nil && !of.Lifecycle {
 		of.ProcessedBy, of.Runner = cmp.Or(kept.Runner.ForeignName(), kept.Runner.Name.Name), kept.Runner.Entity
 	}
 	for _, run := range t.Observation.Runs {

@@ -18,6 +18,7 @@ type Subject struct {
 	ID            string // id of this event
 	Entity        Entity
 	Check         Check
+	Lifecycle     bool   // the node was registered or deregistered: no agent ran the check
 	ProcessedBy   string // name of the agent that ran the check
 	Runner        []byte // the entity that this agent reported, as JSON; nil: the event's node ran the check
 	Sequence      uint64
@@ -229,6 +230,10 @@ func sensuCheck(s *Subject) map[string]any {
 	}
 	if e.CheckID == model.KeepaliveCheck {
 		delete(out, "command")
+	}
+	if s.Lifecycle {
+		maps.Copy(out, map[string]any{"publish": false, "scheduler": "", "issued": 0, "executed": 0, "history": nil, "occurrences": 0, "occurrences_watermark": 0})
+		delete(out, "state")
 	}
 	return out
 }

@@ -56,7 +56,8 @@ func TestSensuEventEqualsTheBackends(t *testing.T) {
 	recorded := recordedEvents(t)
 	at := func(e map[string]any) time.Time { return time.Unix(int64(pathOf(e, "timestamp").(float64)), 0) }
 	thirty := 30.0
-	full, small, proxy := recorded["full"], recorded["small"], recorded["prox"]
+	full, small, proxy, registration := recorded["full"], recorded["small"], recorded["prox"], recorded["registration"]
+	delete(registration, "id") // it has none in Sensu
 	for name, subject := range map[string]*Subject{
 		"full": {
 			Event: &model.Event{
@@ -99,15 +100,24 @@ func TestSensuEventEqualsTheBackends(t *testing.T) {
 			}, Labels: map[string]string{"sensu.io/managed_by": "sensuctl"}, Groups: []string{"web"}},
 			Entity: Entity{Proxy: true}, Sequence: 1,
 		},
+		"registration": {
+			Event:     &model.Event{Namespace: "default", Node: "web_01", Check: "registration", Status: model.Warning, State: "failing", Executed: at(registration), Received: at(registration), Occurrences: 1},
+			Lifecycle: true, Check: Check{CheckDefinition: &model.CheckDefinition{Interval: time.Second, Pipelines: []string{"sensu-registration"}, MaxOutput: model.DefaultOutputBytes}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := recorded[name]
-			subject.ID, subject.ProcessedBy = want["id"].(string), "Web_01"
+			if subject.ID, _ = want["id"].(string); !subject.Lifecycle {
+				subject.ProcessedBy = "Web_01"
+			}
 			if !subject.Entity.Proxy {
 				subject.Entity = Entity{Reported: reportedEntityOf(t, want), Name: "Web_01", Groups: []string{"linux", "web", "all"}}
 			}
 			var got map[string]any
 			testenv.NoError(t, json.Unmarshal(testenv.Value(json.Marshal(SensuEvent(subject)))(t), &got))
+			if subject.ID == "" {
+				delete(got, "id")
+			}
 			for _, difference := range compareJSON(nil, "event", got, want) {
 				t.Error(difference)
 			}
