@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Processor time of the server per message of Sensu's own load generator, and 1,000 of its agents through a kill of the
-# server: bench/sensu.sh LOADIT, the program cmd/loadit of sensu-go. bench/run.sh sensu calls it.
+# server: bench/sensu.sh LOADIT, the program cmd/loadit of sensu-go. scripts/measure.sh sensu calls it.
 set -eu
 cd "$(dirname "$0")/.."
 export MUSTER_SENSU_LOADIT=$1 MUSTER_TEST_LONG=1
