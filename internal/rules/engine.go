@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -72,7 +73,7 @@ type Engine struct {
 	query   *promql.Engine
 	parser  parser.Parser
 	metrics metrics
-	started time.Time // of Run
+	counts  [evaluationOutcomes]atomic.Uint64
 	byUnit  map[model.UnitID]*Group
 
 	mu     sync.Mutex
@@ -101,7 +102,6 @@ func New(o Options) *Engine {
 
 // Run evaluates each group at its times until ctx ends.
 func (e *Engine) Run(ctx context.Context) error {
-	e.started = e.opts.Now()
 	for revision := int64(-1); ; {
 		if now := e.opts.Directory.Revision(); now != revision {
 			if err := e.refresh(ctx, revision < 0); err != nil {
@@ -125,6 +125,14 @@ func (e *Engine) Run(ctx context.Context) error {
 		}
 		e.evaluate(ctx, next)
 	}
+}
+
+// Counts has the numbers of evaluations since the start of the server.
+type Counts struct{ Evaluated, Failed, Missed uint64 }
+
+// Counts returns the numbers of evaluations.
+func (e *Engine) Counts() Counts {
+	return Counts{e.counts[goodEvaluation].Load(), e.counts[failedEvaluation].Load(), e.counts[missedEvaluation].Load()}
 }
 
 // nextGroup returns the group that is due first, or nil if there is none.
@@ -215,6 +223,7 @@ func (e *Engine) evaluate(ctx context.Context, g *Group) {
 	at := g.due.Add(time.Duration(missed) * g.Interval())
 	g.due = at.Add(g.Interval())
 	e.metrics.evaluations[missedEvaluation].Add(float64(missed))
+	e.counts[missedEvaluation].Add(uint64(missed))
 	g.missed.Add(missed)
 	promrules.DefaultEvalIterationFunc(ctx, g.Group, at)
 	if ctx.Err() != nil {
@@ -236,8 +245,10 @@ func (e *Engine) countOutcomes(g *Group) {
 	for _, r := range g.Rules() {
 		if r.LastError() != nil {
 			e.metrics.evaluations[failedEvaluation].Inc()
+			e.counts[failedEvaluation].Add(1)
 		} else {
 			e.metrics.evaluations[goodEvaluation].Inc()
+			e.counts[goodEvaluation].Add(1)
 		}
 	}
 }

@@ -33,7 +33,7 @@ import (
 
 // rig is an engine on a real series store. It applies the records of the engine as the views of a server do.
 type rig struct {
-	t       *testing.T
+	t       testing.TB
 	store   series.Store
 	now     time.Time
 	nodes   map[string]model.NodeID
@@ -67,7 +67,13 @@ func (r *rig) declare(spec model.RuleGroupSpec) {
 
 // start makes a new engine, as a start of the server does.
 func (r *rig) start() {
-	r.engine = New(Options{
+	r.engine = New(r.options())
+	testenv.NoError(r.t, r.engine.refresh(r.t.Context(), true))
+}
+
+// options returns the services of an engine.
+func (r *rig) options() Options {
+	return Options{
 		Series:    func(string) storage.Queryable { return r.store },
 		Groups:    func() []*directory.Unit { return r.units },
 		Directory: r, Intent: r, CatchUp: func(context.Context) error { return nil },
@@ -75,9 +81,7 @@ func (r *rig) start() {
 			return event.Page{States: slices.Collect(maps.Values(r.events))}, nil
 		},
 		RecordSamples: r.recordSamples, RecordVerdicts: r.recordVerdicts, Now: func() time.Time { return r.now },
-	})
-	r.engine.started = r.now
-	testenv.NoError(r.t, r.engine.refresh(r.t.Context(), true))
+	}
 }
 
 // Revision implements Directory.
