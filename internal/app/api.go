@@ -74,7 +74,7 @@ func (s *Server) openAPI(context.Context) error {
 		},
 		Access: s.access,
 		Events: events.Options{Actions: s.recorder},
-		Items:  items.Options{Items: s.metrics.Items, Texts: s.metrics.FindTexts},
+		Items:  items.Options{Items: s.metrics.Items, Texts: s.metrics.FindTexts, Load: s.valueLoad},
 		Rules:  s.rules.Groups,
 		Compliance: apicompliance.Options{Runs: s.compliance.Runs, History: s.compliance, Definition: s.directory.Definition,
 			Version: func(u *directory.Unit, id model.NodeID) *model.Definition {

@@ -31,7 +31,7 @@ import (
 
 // debugCommand makes the command group muster debug.
 func debugCommand(s *commandLine) *cobra.Command {
-	return s.buildCommandGroup("debug", "Collect evidence about a faulty server", bundleCommand(s))
+	return s.buildCommandGroup("debug", "Collect evidence about a faulty or slow server", bundleCommand(s), valuesCommand(s))
 }
 
 // bundleWriter collects the files of one debug bundle and packs them.

@@ -126,6 +126,11 @@ func (c *Client) Texts(ctx context.Context, f v1.TextFilter) (v1.TextList, error
 		"since", timeParam(f.Since), "until", timeParam(f.Until), "limit", intParam(f.Limit)), []v1.RowFilter{f.RowFilter}))
 }
 
+// ValueLoad returns the load of the pipeline of values.
+func (c *Client) ValueLoad(ctx context.Context) (v1.ValueLoad, error) {
+	return getJSON[v1.ValueLoad](ctx, c.c, "/items/load", nil)
+}
+
 // Compliance returns a page of directives on nodes with the outcome of their last runs, sorted by node and directive
 func (c *Client) Compliance(ctx context.Context, f v1.ComplianceFilter, limit int, after string, narrow ...v1.RowFilter) (v1.ComplianceList, error) {
 	query := buildQuery("namespace", f.Namespace, "node", f.Node, "directive", f.Directive, "policy", f.Policy, "status", f.Status, "details", boolParam(f.Details),

@@ -21,6 +21,8 @@ type Options struct {
 	Items func(model.NodeID) []metric.ItemState
 	// Texts returns the newest text values that match, in the order of their times, and whether older ones may match.
 	Texts func(context.Context, textlog.Query) ([]textlog.Row, bool, error)
+	// Load returns the load of the pipeline of values, with at most a number of items, of triggers and of nodes.
+	Load func(most int) Load
 }
 
 // itemRequest is one API request about items (metrics of Templates).
@@ -46,6 +48,7 @@ func Register(r *op.Routes, o Options) {
 	shared := &operations{o, op.NewQuota[string](maxUserSearches, maxSearches)}
 	at := op.NewOperationSet(r, func(q op.Request) *itemRequest { return &itemRequest{q, shared} })
 	op.Handle(at, op.Get("listTexts", "/api/v1/texts", "items", "List the newest text and log values of items that match, by time", model.NotFound), access.NeedOn(access.Read, "item"), (*itemRequest).listTexts)
+	op.Handle(at, op.Get("showValueLoad", "/api/v1/items/load", "items", "Show the load of the pipeline of values, and the items that take most time"), access.NeedOn(access.Read, "item"), (*itemRequest).showLoad)
 	op.Handle(at, op.Get("listItems", "/api/v1/items", "items", "List items with their last values, by node and key", model.NotFound), access.NeedOn(access.Read, "item"), (*itemRequest).listItems)
 }
 

@@ -32,6 +32,9 @@ type metricApplier struct {
 
 	lists []ruleValue // values of rules in this signal
 
+	costs    *costTable
+	measured bool // the value being applied is measured
+
 	block   wire.ValueBlock
 	columns wire.ColumnReader
 	parsed  prep.Parsed
@@ -141,6 +144,10 @@ func (w *metricApplier) applyValue(n uint32, u *unitState, position int, raw ite
 		w.applyFailure(n, u, position, raw.At, of.fault)
 		return
 	}
+	if w.costs.isDue() {
+		w.measureValue(n, u, position, raw)
+		return
+	}
 	value, err := of.chain.Run(s.prep, raw)
 	w.applyOutcome(n, u, position, raw.At, value, err)
 }
@@ -211,7 +218,9 @@ func (w *metricApplier) applyDependents(n uint32, u *unitState, dependents []int
 			w.applyFailure(n, u, i, master.At, of.fault)
 			continue
 		}
+		began := w.beginCost()
 		value, err := of.chain.RunDependent(s.prep, parsed)
+		w.endCost(costKey{kind: ItemCost, template: u.Unit, name: u.Items[i].Key}, began)
 		if len(of.dependents) > 0 { // they use the parsed form for another master
 			w.parsed = prep.Parsed{}
 			w.applyOutcome(n, u, i, master.At, value, err)
@@ -229,6 +238,9 @@ const maxChanges = 1000
 // judge adds a value to the windows of a trigger and evaluates it. A node that has made its verdicts of this commit waits
 // for an evaluation until its next batch.
 func (w *metricApplier) judge(n uint32, u *unitState, i, position int, s item.Sample) {
+	if began := w.beginCost(); !began.IsZero() {
+		defer w.endCost(costKey{kind: TriggerCost, template: u.Unit, name: u.Triggers[i].Name}, began)
+	}
 	of, state := &u.template.triggers[i], &u.triggers[i]
 	of.problem.Add(state.problem, position, s)
 	if of.recovery != nil {

@@ -27,6 +27,9 @@ func testDefinition(id model.DefinitionID) *model.Definition {
 	if id >= 20 { // with a discovery rule
 		return discoveryDefinition(id)
 	}
+	if id == 10 { // an item that takes much time
+		c.Items = append(c.Items[:1], model.Item{Key: "status", Steps: []model.Step{{Name: "jsonPath", Parameters: []string{"$.last"}}}})
+	}
 	if id == 9 { // with macros
 		c.Items, c.Macros = c.Items[:1], map[string]string{"{$MAX}": "4"}
 		c.Triggers = []model.DefinitionTrigger{{Name: "high", Expression: "last(//load)>{$MAX}"}, {Name: "other", Expression: "last(//load)>{$NONE}"}}

@@ -27,6 +27,7 @@ type View struct {
 	opts       Options
 	partitions [model.Partitions]metricPartition
 	forms      compiledForms
+	costs      costTables
 	wake       chan struct{} // capacity 1: there are new verdicts
 
 	values, unsupported, recorded, samples atomic.Uint64
@@ -108,7 +109,7 @@ func (v reducer) Decode(p *shard.Partition, d *shard.Decoder) {
 
 // NewApplier returns the metricApplier of one worker goroutine
 func (v reducer) NewApplier(w *shard.Worker) shard.Applier {
-	a := &metricApplier{Worker: w, view: v.View}
+	a := &metricApplier{Worker: w, view: v.View, costs: v.costs.newTable()}
 	a.labels = a.seriesLabels
 	return a
 }

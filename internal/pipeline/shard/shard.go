@@ -202,6 +202,20 @@ func (s *Shard) LastNumbers(ctx context.Context, node model.NodeID, after journa
 	return last, nil
 }
 
+// WorkerLoad is the load of one worker.
+type WorkerLoad struct {
+	Busy   time.Duration // time in which it applied commits, since the start
+	Queued int           // commits that wait
+}
+
+// Loads returns the load of each worker.
+func (s *Shard) Loads() (list []WorkerLoad) {
+	for _, w := range s.workers {
+		list = append(list, WorkerLoad{time.Duration(w.busy.Load()), len(w.queue.Items())})
+	}
+	return list
+}
+
 // Workers returns the number of workers.
 func (s *Shard) Workers() int { return len(s.workers) }
 

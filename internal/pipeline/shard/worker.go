@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -35,7 +36,8 @@ type Worker struct {
 	index           [model.Partitions]int16
 	queue           *queue.Queue[journal.Commit]
 	applied         atomic.Uint64
-	started         bool // a commit has come: everything is restored
+	busy            atomic.Int64 // time in which commits were applied, ns
+	started         bool         // a commit has come: everything is restored
 
 	all            [][]byte // entries of section All, of the commit being applied
 	tally          [outcomes]uint64
@@ -102,7 +104,9 @@ func (w *Worker) runQueue(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case c := <-w.queue.Items():
+			began := time.Now()
 			err := w.applyCommit(c)
+			w.busy.Add(int64(time.Since(began)))
 			c.Release()
 			if err != nil {
 				return err

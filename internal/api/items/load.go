@@ -1,0 +1,46 @@
+package items
+
+import (
+	"context"
+
+	"github.com/muster-fleet/muster/internal/api/op"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/metric"
+)
+
+// Load has the counters of the pipeline of values, and the time of its workers.
+type Load struct {
+	Stages  []v1.ValueStage
+	Workers []v1.ValueWorker
+	Costs   []metric.Cost
+}
+
+// shownCosts is the number of items, of triggers and of nodes in an answer.
+const shownCosts = 20
+
+// showLoad returns the counters of each stage of the pipeline of values, the load of its workers, and the items, triggers and nodes
+// that take most time.
+func (s *itemRequest) showLoad(_ context.Context, _ *struct{}) (*op.Body[v1.ValueLoad], error) {
+	load := s.Load(shownCosts)
+	out := v1.ValueLoad{At: s.Now().UTC(), Stages: load.Stages, Workers: load.Workers, Costs: []v1.ValueCost{}}
+	for _, c := range load.Costs {
+		one := v1.ValueCost{Name: c.Name, Rate: c.Rate, Seconds: c.Seconds}
+		visible := false
+		switch c.Kind {
+		case metric.NodeCost:
+			one.Kind = "node"
+			one.Namespace, one.Name, visible = s.Directory.NodeName(c.Node)
+		case metric.TriggerCost:
+			one.Kind = "trigger"
+			one.Namespace, one.Template, visible = s.Directory.SourceName(model.TriggerSource(c.Template, ""))
+		default:
+			one.Kind = "item"
+			one.Namespace, one.Template, visible = s.Directory.SourceName(model.TriggerSource(c.Template, ""))
+		}
+		if visible {
+			out.Costs = append(out.Costs, one)
+		}
+	}
+	return op.Answer(out), nil
+}

@@ -1,0 +1,35 @@
+package v1
+
+import "time"
+
+// ValueLoad is the load of the pipeline of values: counters of its stages, the time of its workers, and the costs of
+// items, triggers and nodes.
+type ValueLoad struct {
+	At      time.Time     `json:"at"`
+	Stages  []ValueStage  `json:"stages" doc:"From the first to the last."`
+	Workers []ValueWorker `json:"workers"`
+	Costs   []ValueCost   `json:"costs" doc:"Within the last minute, by their time: at most 20 of each kind."`
+}
+
+// ValueStage is the counter of a stage since the start of the server.
+type ValueStage struct {
+	Name  string `json:"name"`
+	Total uint64 `json:"total"`
+}
+
+// ValueWorker is the load of one worker that applies values.
+type ValueWorker struct {
+	Number      int     `json:"number"`
+	BusySeconds float64 `json:"busySeconds" doc:"Since the start of the server."`
+	Queued      int     `json:"queued" doc:"Commits that wait."`
+}
+
+// ValueCost is the cost of an item or trigger, on all nodes, or of a node. It is extrapolated from one value in 64.
+type ValueCost struct {
+	Kind      string  `json:"kind" enum:"item,trigger,node"`
+	Namespace string  `json:"namespace"`
+	Template  string  `json:"template,omitempty"`
+	Name      string  `json:"name"`
+	Rate      float64 `json:"rate" doc:"Values or evaluations per second."`
+	Seconds   float64 `json:"seconds" doc:"Seconds of CPU per second."`
+}

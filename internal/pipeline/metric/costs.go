@@ -1,0 +1,191 @@
+package metric
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Bounds of the measurement of costs. One value in costStride is measured, on average, so that measuring costs less than
+// a hundredth of a value.
+const (
+	costStride = 64
+	costPeriod = time.Minute
+	maxCosts   = 20_000 // keys in one table; others are not measured until the next period
+)
+
+// CostKind says which cost a Cost is.
+type CostKind uint8
+
+// Kinds of costs.
+const (
+	ItemCost    CostKind = iota // the steps of an item, on all nodes
+	TriggerCost                 // the evaluations of a trigger, on all nodes
+	NodeCost                    // all values of a node
+)
+
+// costKey names an item, a trigger or a node.
+type costKey struct {
+	kind     CostKind
+	template model.UnitID
+	node     model.NodeID
+	name     string
+}
+
+// cost has the measured values of a key.
+type cost struct {
+	count uint64
+	took  time.Duration
+}
+
+// Cost is the share of an item, a trigger or a node in the work on values, extrapolated from the measured values.
+type Cost struct {
+	Kind     CostKind
+	Template model.UnitID // of an item or a trigger
+	Node     model.NodeID // of NodeCost
+	Name     string       // key of the item, name of the trigger
+	Rate     float64      // values or evaluations per second
+	Seconds  float64      // CPU seconds per second
+}
+
+// costTable measures some values of a worker. Its worker writes, any goroutine may read. It is no part of the view's state:
+// it reads the clock.
+type costTable struct {
+	random uint32 // state of a xorshift generator: a fixed stride would always meet the same items of equal blocks
+	skip   uint32 // values until the next measured one
+
+	mu     sync.Mutex
+	began  time.Time // of now
+	now    map[costKey]*cost
+	last   map[costKey]*cost // of the period before; nil: there was none
+	lasted time.Duration
+}
+
+// isDue reports whether the next value is to be measured.
+func (t *costTable) isDue() bool {
+	if t.skip > 0 {
+		t.skip--
+		return false
+	}
+	t.random ^= t.random << 13
+	t.random ^= t.random >> 17
+	t.random ^= t.random << 5
+	t.skip = t.random % (2*costStride - 1)
+	return true
+}
+
+// add adds a measured value to a key.
+func (t *costTable) add(key costKey, took time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if at := time.Now(); t.now == nil || at.Sub(t.began) >= costPeriod {
+		t.last, t.lasted = t.now, at.Sub(t.began)
+		t.now, t.began = map[costKey]*cost{}, at
+	}
+	of := t.now[key]
+	if of == nil {
+		if len(t.now) >= maxCosts {
+			return
+		}
+		of = &cost{}
+		t.now[key] = of
+	}
+	of.count++
+	of.took += took
+}
+
+// addTo adds the costs of the last whole period, or of the present one if there is none, to sums.
+func (t *costTable) addTo(sums map[costKey]*Cost) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list, seconds := t.last, t.lasted.Seconds()
+	if age := time.Since(t.began); list == nil || age > costPeriod {
+		list, seconds = t.now, age.Seconds()
+	}
+	for key, of := range list {
+		sum := sums[key]
+		if sum == nil {
+			sum = &Cost{Kind: key.kind, Template: key.template, Node: key.node, Name: key.name}
+			sums[key] = sum
+		}
+		sum.Rate += float64(of.count) * costStride / max(seconds, 0.001)
+		sum.Seconds += of.took.Seconds() * costStride / max(seconds, 0.001)
+	}
+}
+
+// Costs returns the items, triggers and nodes that took most time within the last minute: at most a number of each kind, by
+// their time.
+func (v *View) Costs(most int) (list []Cost) {
+	sums := map[costKey]*Cost{}
+	v.costs.Lock()
+	for _, t := range v.costs.tables {
+		t.addTo(sums)
+	}
+	v.costs.Unlock()
+	all := make([]Cost, 0, len(sums))
+	for _, sum := range sums {
+		all = append(all, *sum)
+	}
+	slices.SortFunc(all, func(a, b Cost) int { return cmp.Or(cmp.Compare(b.Seconds, a.Seconds), cmp.Compare(a.Name, b.Name)) })
+	var counts [NodeCost + 1]int
+	for i := range all {
+		if counts[all[i].Kind] < most {
+			counts[all[i].Kind]++
+			list = append(list, all[i])
+		}
+	}
+	return list
+}
+
+// costTables has the table of each worker.
+type costTables struct {
+	sync.Mutex
+	tables []*costTable
+}
+
+// newTable returns a new table.
+func (c *costTables) newTable() *costTable {
+	c.Lock()
+	defer c.Unlock()
+	t := &costTable{random: uint32(len(c.tables)) + 1}
+	c.tables = append(c.tables, t)
+	return t
+}
+
+// measureValue applies a raw value as applyValue does, and measures its costs.
+func (w *metricApplier) measureValue(n uint32, u *unitState, position int, raw item.Sample) {
+	w.measured = true
+	whole := w.beginCost()
+	value, err := u.items[position].chain.Run(u.slots[position].prep, raw)
+	w.endCost(costKey{kind: ItemCost, template: u.Unit, name: u.Items[position].Key}, whole)
+	w.applyOutcome(n, u, position, raw.At, value, err)
+	w.endCost(costKey{kind: NodeCost, node: w.p.Node(n).ID}, whole)
+	w.measured = false
+}
+
+// beginCost returns the present time, or zero if the value being applied is not measured.
+func (w *metricApplier) beginCost() time.Time {
+	if !w.measured {
+		return time.Time{}
+	}
+	return time.Now()
+}
+
+// endCost adds the time since began, which beginCost returned, to a key.
+func (w *metricApplier) endCost(key costKey, began time.Time) {
+	if !began.IsZero() {
+		w.costs.add(key, time.Since(began))
+	}
+}
+
+// Counts has the counters of a View since the start of the server.
+type Counts struct{ Values, Unsupported, Samples, Verdicts uint64 }
+
+// Counts returns the counters of applied values.
+func (v *View) Counts() Counts {
+	return Counts{v.values.Load(), v.unsupported.Load(), v.samples.Load(), v.recorded.Load()}
+}
