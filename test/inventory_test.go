@@ -48,6 +48,17 @@ func TestInventoryIsListedAndSearched(t *testing.T) {
 		find(`inventory.packages.exists(p, p.name == "dpkg" && older(p, "`+string(version)+`+1"))`, true)
 		find(`inventory.packages.exists(p, p.name == "dpkg" && older(p, "`+string(version)+`"))`, false)
 	}
+	for _, rack := range []string{"b7", "b8"} {
+		s.Apply(`{apiVersion: muster/v1, kind: Group, metadata: {name: rack-` + rack + `}, spec: {where: 'inventory.custom.exists(c, c.name == "rack" && c.value == "` + rack + `")'}}`)
+	}
+	s.AwaitOutput("get nodes --group rack-b7", "web01")
+	s.Try("apply", "-f", writeInto(t, t.TempDir(), "trusted.yaml", `{apiVersion: muster/v1, kind: Group, metadata: {name: bad}, spec: {trusted: true, where: 'inventory.users.exists(u, u.name == "ann")'}}`)).
+		Expect(harness.AnyFailure, "a trusted group cannot read inventories")
+	s.Kill()
+	s.Start() // replays the journal
+	if list := s.CLI("get", "nodes", "--group", "rack-b7"); !strings.Contains(list, "web01") {
+		t.Errorf("the group has lost its node:\n%s", list)
+	}
 	s.Kill()
 	setRack("b8")
 	a.Kill()
@@ -55,6 +66,10 @@ func TestInventoryIsListedAndSearched(t *testing.T) {
 	a.Start()
 	s.AwaitOutput("get inventory web01 custom", "b8")
 	s.AwaitOutput("get inventory web01 custom --since 1h", "rack", "value b7 → b8")
+	s.AwaitOutput("get nodes --group rack-b8", "web01")
+	if list := s.CLI("get", "nodes", "--group", "rack-b7"); strings.Contains(list, "web01") {
+		t.Errorf("the node is in the group of its old rack:\n%s", list)
+	}
 	setRack("b9")
 	s.CLI("node", "inventory", "web01")
 	s.AwaitOutput("get inventory web01 custom --since 1h", "value b8 → b9")

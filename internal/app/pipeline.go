@@ -268,6 +268,8 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	s.dispatcher.Compare(head, s.view.OpenProblems)
 	s.replayed.end(head.Number)
 	s.log.Info("event view is up to date", "partitions", restored, "replayed", head.Number-from.Number, "took", time.Since(began))
+	s.planner.SetInventories(func() plan.EntrySearch { return s.inventories.NewSearch().HasEntry }) // no session has an assignment yet
+	s.task(back, "inventories of groups", func(ctx context.Context) error { return evaluateInventories(ctx, s.inventories, s.planner) })
 	s.task(back, "snapshots", s.runSnapshots)
 	s.task(back, "verdicts", func(ctx context.Context) error { // writes the verdicts of triggers
 		return s.metrics.Run(ctx, func(ctx context.Context, list []metric.Verdict, partitions []model.Partition) error {
@@ -335,6 +337,18 @@ func (p *pipeline) usedDefinitions() map[model.DefinitionID]bool {
 	maps.Copy(used, p.metrics.Definitions())
 	maps.Copy(used, p.compliance.Definitions()) // also of history
 	return used
+}
+
+// evaluateInventories evaluates the conditions of groups on nodes whose inventories changed.
+func evaluateInventories(ctx context.Context, view *inventory.View, planner *plan.Planner) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-view.Changed():
+			planner.EvaluateInventories(view.TakeChanges())
+		}
+	}
 }
 
 // runSnapshots saves the event state one partition of nodes after the other, and deletes journal segments that no

@@ -129,7 +129,7 @@ func describeInventory(c *commandCall, namespace, node string) error {
 // nodeInventoryCommand makes the command muster node inventory.
 func nodeInventoryCommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{
-		use: "inventory NAME", short: "Ask the agent of a node to collect its inventory now; it does so every four hours and when packages, users or services change",
+		use: "inventory NAME", short: "Ask the agent of a node to collect its inventory now",
 		args: cobra.ExactArgs(1), complete: s.completeNames(kind.Node().KindInfo),
 		run: func(c *commandCall) error {
 			namespace, name, err := c.findObject(kind.Node().KindInfo, c.args[0])

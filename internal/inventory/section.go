@@ -25,6 +25,14 @@ const (
 	sections = iota
 )
 
+// Bit returns the bit of a section in a set of sections; sections that this program does not know share one.
+func (s Section) Bit() uint32 {
+	if s > sections {
+		s = 0
+	}
+	return 1 << s
+}
+
 // Form describes the entries of a section.
 type Form struct {
 	Section

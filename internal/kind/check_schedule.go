@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/route"
+	"github.com/muster-fleet/muster/internal/where"
 )
 
 // validateScheduleExceptions validates the exceptions in the schedule of a check.
@@ -157,7 +158,7 @@ func (v *Validator) validateTargets(field string, t *model.Targets, inner bool) 
 	}
 	v.Names(field+".groups", t.Groups, v.SharedName)
 	v.Names(field+".nodes", t.Nodes, v.NodeName)
-	v.validateCondition(field+".where", t.Where, nil)
+	v.validateCondition(field+".where", t.Where, where.Compile, nil)
 	if t.Except != nil {
 		if inner {
 			v.Flaw(field+".except", "", "except cannot contain another except")

@@ -199,7 +199,7 @@ func validateGroup(v *Validator, s *model.GroupSpec) {
 	v.Names("spec.groups", s.Groups, v.SharedName)
 	v.FlawIf(slices.Contains(s.Groups, name) || slices.Contains(s.Groups, v.namespace+"/"+name),
 		"spec.groups", "", "a group cannot contain itself")
-	v.validateCondition("spec.where", s.Where, func(c *where.Condition) error {
+	v.validateCondition("spec.where", s.Where, where.CompileSearch, func(c *where.Condition) error {
 		if s.Trusted {
 			return c.CheckTrusted()
 		}

@@ -207,11 +207,11 @@ func (v *Validator) recordCompileError(field string, err error) {
 
 // validateCondition compiles a condition over nodes and records its errors; the function more checks further rules of
 // the field, and may be nil
-func (v *Validator) validateCondition(field, expr string, more func(*where.Condition) error) {
+func (v *Validator) validateCondition(field, expr string, compile func(string) (*where.Condition, error), more func(*where.Condition) error) {
 	if expr == "" {
 		return
 	}
-	c, err := where.Compile(expr)
+	c, err := compile(expr)
 	if err == nil && more != nil {
 		err = more(c)
 	}

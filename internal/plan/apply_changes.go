@@ -57,7 +57,9 @@ type recomputation struct {
 //  7. units of changed nodes, and the body of a unit on nodes of a roll-out
 //  8. readers of changed properties
 //  9. runners of proxy checks about nodes that appeared, disappeared or changed
-func (f *fleet) apply(edits []definitionEdit) *recomputation {
+//
+// Conditions see changed, too: nodes whose inventories changed; nil: none.
+func (f *fleet) apply(edits []definitionEdit, changed *roaring.Bitmap) *recomputation {
 	p := &recomputation{
 		nodes: roaring.New(), build: roaring.New(), remode: roaring.New(), moved: roaring.New(), groups: map[directory.GroupID]bool{}, regrouped: map[directory.GroupID]bool{},
 		units: map[model.UnitID]bool{}, redefined: map[model.UnitID]*unit{}, retrusted: map[model.UnitID]bool{}, overruled: map[string][2][]model.UnitID{},
@@ -66,6 +68,9 @@ func (f *fleet) apply(edits []definitionEdit) *recomputation {
 	f.counts.Passes++
 	for _, e := range edits {
 		f.applyEdit(p, e)
+	}
+	if changed != nil {
+		p.nodes.Or(changed)
 	}
 	p.steps.lap("definitions")
 	f.evaluate(p, false)

@@ -370,9 +370,9 @@ func (p *Planner) tryEdits(edits []definitionEdit, look func(*recomputation)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	counts := p.fleet.counts
-	pass := p.fleet.apply(edits)
+	pass := p.fleet.apply(edits, nil)
 	look(pass)
-	p.fleet.apply(reverseEdits(edits))
+	p.fleet.apply(reverseEdits(edits), nil)
 	for _, n := range pass.deleted {
 		back := p.fleet.nodes[n.def.ID]
 		back.content, back.generation = n.content, n.generation

@@ -286,7 +286,7 @@ func TestRolloutMovesNodesToTheNewVersion(t *testing.T) {
 		edits := newTranslation()
 		edits.set(key, u)
 		edits.compare(h.p.fleet.definitions)
-		h.p.commit(edits, h.p.Revision()+1)
+		h.p.commit(edits, h.p.Revision()+1, nil)
 	}
 	commandOn := func(node model.NodeID) string {
 		return h.p.directory.For(node).Definitions[0].AsCheck().Command.Shell[:3]

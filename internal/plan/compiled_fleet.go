@@ -31,6 +31,8 @@ type fleet struct {
 	proxies     *roaring.Bitmap // ids of all proxy nodes
 	inNamespace map[string]*roaring.Bitmap
 
+	newSearch func() EntrySearch // in inventories; nil: none yet
+
 	groupNumbers *groupNumbers
 	groups       map[directory.GroupID]*group
 	mentions     map[route.Name]*dependents // groups and units by the node that they name

@@ -80,9 +80,14 @@ func (f inspection) evaluateOnce(c *condition, namespace string) *roaring.Bitmap
 	if over == nil {
 		return found
 	}
-	seen := where.NewNode()
+	seen, at := where.NewNode(), model.NodeID(0)
+	if f.newSearch != nil {
+		search := f.newSearch()
+		seen.SetInventory(func(t *where.EntryTerm) (found, known bool) { return search(at, t) })
+	}
 	for id := range bitmapIDs(over) {
 		n := f.nodes[model.NodeID(id)]
+		at = n.def.ID
 		seen.Set(n.def.Namespace, n.def.Name.Name, n.def.Labels, n.def.Facts)
 		if c.ReadsGroups() {
 			names := make([]string, len(n.groups.ids))

@@ -181,8 +181,11 @@ type conditionIndex struct {
 	byKey        map[conditionKey]*conditionState
 	byNamespace  map[string][]*conditionState // by the namespace of the group or unit that uses the condition
 	groupReaders int                          // number of conditions that read node.groups
-	all          *where.Node                  // the node of set, for conditions
-	operators    *where.Node                  // the same node with operators' labels alone, for trusted groups
+
+	inventoryReaders int          // number of conditions that read inventories
+	seen             model.NodeID // of setNode
+	all              *where.Node  // the node of set, for conditions
+	operators        *where.Node  // the same node with operators' labels alone, for trusted groups
 }
 
 // conditionKey identifies a condition by its expression and by the namespace whose nodes the condition may select.
@@ -229,6 +232,9 @@ func (x *conditionIndex) acquire(list []*condition) (fresh []*conditionState) {
 			if c.ReadsGroups() {
 				x.groupReaders++
 			}
+			if c.InventorySections() != 0 {
+				x.inventoryReaders++
+			}
 		}
 		s.refs++
 	}
@@ -245,6 +251,9 @@ func (x *conditionIndex) release(list []*condition) {
 		delete(x.byKey, c.key)
 		if c.ReadsGroups() {
 			x.groupReaders--
+		}
+		if c.InventorySections() != 0 {
+			x.inventoryReaders--
 		}
 		x.byNamespace[c.key.ns] = slices.DeleteFunc(x.byNamespace[c.key.ns], func(o *conditionState) bool { return o == s })
 	}
@@ -267,6 +276,7 @@ func (x *conditionIndex) matches(c *condition) *roaring.Bitmap { return x.byKey[
 
 // setNode sets the node on which the next calls of match evaluate conditions.
 func (x *conditionIndex) setNode(n *nodeDef, groups func() []string) {
+	x.seen = n.ID
 	x.all.Set(n.Namespace, n.Name.Name, n.Labels, n.Facts)
 	x.operators.Set(n.Namespace, "", n.operatorLabels, nil)
 	if groups != nil {

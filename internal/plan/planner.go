@@ -163,15 +163,15 @@ func (p *Planner) apply(ctx context.Context, changes []intent.Change, revision i
 	if err != nil {
 		return nil, err
 	}
-	return p.commit(t, revision), nil
+	return p.commit(t, revision, nil), nil
 }
 
-// commit applies compiled changes to the planner's state and publishes the changed assignments (checks and property
+// commit applies compiled changes and changed inventories to the planner's state and publishes the changed assignments (checks and property
 // values of nodes). Then it publishes the directory, reports removals and notifies subscribers, in this order. The
 // caller holds compiling.
-func (p *Planner) commit(t *translation, revision int64) []model.NodeID {
+func (p *Planner) commit(t *translation, revision int64, inventories map[model.NodeID]uint32) []model.NodeID {
 	p.mu.Lock()
-	pass := p.fleet.apply(t.edits)
+	pass := p.fleet.apply(t.edits, differingNodes(p.fleet, inventories))
 	changed := p.fleet.build(pass, wire.Generation{Epoch: p.o.Epoch, Revision: uint64(revision)})
 	p.fleet.removeUnusedSets()
 	t.replacePresent(p.fleet.definitions)

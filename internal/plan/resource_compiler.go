@@ -171,7 +171,7 @@ func (c *compiler) condition(expr string) (*where.Condition, error) {
 	if w := c.conditions[expr]; w != nil {
 		return w, nil
 	}
-	w, err := where.Compile(expr)
+	w, err := where.CompileSearch(expr)
 	if err != nil {
 		return nil, err
 	}

@@ -48,6 +48,14 @@ func (c *CompiledCondition) EntryTerms() []*EntryTerm { return c.terms }
 // EntryTerms returns the terms of the condition over inventories.
 func (c *Condition) EntryTerms() []*EntryTerm { return c.compiled.terms }
 
+// InventorySections returns the sections that the condition reads, a bit by number.
+func (c *Condition) InventorySections() (sections uint32) {
+	for _, t := range c.compiled.terms {
+		sections |= t.Section.Bit()
+	}
+	return sections
+}
+
 // inventoryVariable begins the names of variables of inventories.
 const inventoryVariable = "inventory."
 

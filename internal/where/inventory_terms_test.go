@@ -76,6 +76,9 @@ func TestConditionsReadInventories(t *testing.T) {
 			t.Errorf("%s: error %v, want %q", expr, err, want)
 		}
 	}
+	if c, err := CompileSearch(`inventory.users.exists(u, u.name == "ann") && node.labels.env == "prod"`); err != nil || c.CheckTrusted() == nil || c.InventorySections() != inventory.Users.Bit() {
+		t.Errorf("a trusted group may read inventories: %v", err)
+	}
 	if _, err := Compile(`inventory.packages.exists(p, true)`); err == nil {
 		t.Error("a condition of a target reads inventories")
 	}

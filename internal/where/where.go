@@ -155,6 +155,8 @@ func (l *Language) compileError(expr string, first *cel.Error) error {
 		return e.WithHint("labels and facts are text: compare a number as int(node.facts.cpus) > 4, text with \"quotes\"")
 	case strings.HasPrefix(first.Message, "found no matching overload") && strings.Contains(first.Message, "int"):
 		return e.WithHint("compare numbers with numbers and constants, without quotes, for example: %s", l.Example)
+	case strings.HasPrefix(first.Message, "undeclared reference") && strings.Contains(expr, inventoryVariable) && !l.Inventory:
+		return e.WithHint("only the condition of a Group and muster get nodes read inventories: declare a Group with this condition, and name it")
 	case strings.HasPrefix(first.Message, "undeclared reference"), strings.HasPrefix(first.Message, "undefined field"):
 		return e.WithHint("a condition reads %s", l.Reads)
 	case strings.HasPrefix(first.Message, "found no matching overload"):
@@ -265,6 +267,10 @@ func (c *Condition) CheckTrusted() error {
 			return model.Errorf(model.Invalid, "where: a trusted group cannot read %s: %s", v.name, v.why).
 				WithHint("write a condition over node.labels (only labels of operators and join tokens count), list nodes:, or list trusted groups: in groups:")
 		}
+	}
+	if c.compiled.Reads(inventoryVariable) {
+		return model.Errorf(model.Invalid, "where: a trusted group cannot read inventories: every machine reports its own").
+			WithHint("write a condition over node.labels, list nodes:, or list trusted groups: in groups:")
 	}
 	return nil
 }

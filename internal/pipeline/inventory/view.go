@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/expect"
 	"github.com/muster-fleet/muster/internal/inventory"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -18,6 +20,10 @@ type View struct {
 	shard      *shard.Shard
 	dictionary *dictionary
 	partitions [model.Partitions]partition
+
+	changed chan struct{} // capacity 1: TakeChanges has changes
+	mu      sync.Mutex
+	changes map[model.NodeID]uint32
 }
 
 // partition has the inventories of the nodes in one partition, guarded by the mutex of the shard's partition.
@@ -57,9 +63,21 @@ const MaxNamespaceEntries = 40_000_000
 
 // New returns an empty view and registers it as a reducer of a shard.
 func New(s *shard.Shard) *View {
-	v := &View{shard: s, dictionary: newDictionary()}
+	v := &View{shard: s, dictionary: newDictionary(), changed: make(chan struct{}, 1), changes: map[model.NodeID]uint32{}}
 	s.Add(reducer{v})
 	return v
+}
+
+// Changed returns the channel that receives a value when TakeChanges has changes.
+func (v *View) Changed() <-chan struct{} { return v.changed }
+
+// TakeChanges returns the sections whose entries changed since the last call, by node: see inventory.Section.Bit.
+func (v *View) TakeChanges() map[model.NodeID]uint32 {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	changes := v.changes
+	v.changes = map[model.NodeID]uint32{}
+	return changes
 }
 
 // read calls fn with the inventory of a node, with the partition's mutex held; it does not if the node has none.
@@ -224,13 +242,16 @@ func (v reducer) Decode(p *shard.Partition, d *shard.Decoder) {
 }
 
 // NewApplier implements shard.Reducer: it returns the applier of one worker goroutine.
-func (v reducer) NewApplier(w *shard.Worker) shard.Applier { return &applier{Worker: w, view: v.View} }
+func (v reducer) NewApplier(w *shard.Worker) shard.Applier {
+	return &applier{Worker: w, view: v.View, changes: map[model.NodeID]uint32{}}
+}
 
 // applier applies journal commits to the view; each worker of the shard has one.
 type applier struct {
 	*shard.Worker
-	view *View
-	p    *partition // being applied
+	view    *View
+	p       *partition // being applied
+	changes map[model.NodeID]uint32
 }
 
 // EnterPartition implements shard.Applier: it selects the partition of the entries that follow.
@@ -262,6 +283,12 @@ func (w *applier) Signal(n uint32, s *wire.Signal, _ *shard.Arrival) shard.Outco
 		next.changed = w.Received // the first inventory is no change
 	} else {
 		w.recordHistoryLocked(&next, added, removed)
+	}
+	for _, id := range slices.Concat(added, removed) {
+		w.changes[w.p.Node(n).ID] |= d.slots[id].entry.Section().Bit()
+	}
+	if of.received == 0 {
+		w.changes[w.p.Node(n).ID] = ^uint32(0) // conditions that an inventory decides were false
 	}
 	for _, id := range removed {
 		d.releaseLocked(id)
@@ -389,6 +416,7 @@ func (w *applier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 		return
 	}
 	w.view.remove(w.p.Node(n).Namespace, &w.p.nodes[n])
+	w.changes[id] = ^uint32(0)
 }
 
 // Life implements shard.Applier and does nothing.
@@ -400,5 +428,16 @@ func (*applier) Period(uint32) int64 { return 0 }
 // Expire implements shard.Applier and does nothing.
 func (*applier) Expire([]uint32) {}
 
-// EndCommit implements shard.Applier and does nothing.
-func (*applier) EndCommit() {}
+// EndCommit implements shard.Applier: it publishes the changes of the commit.
+func (w *applier) EndCommit() {
+	if len(w.changes) == 0 {
+		return
+	}
+	w.view.mu.Lock()
+	for id, sections := range w.changes {
+		w.view.changes[id] |= sections
+	}
+	w.view.mu.Unlock()
+	clear(w.changes)
+	pause.Wake(w.view.changed)
+}
