@@ -47,7 +47,7 @@ func (g *getFlags) registerFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&g.status, "status", "", "events: ok, warning, critical, unknown; comma-separated. compliance: such as non-compliant, error or \"no report\"")
 	flags.BoolVar(&g.problem, "problem", false, "events: only with an open problem; history: with the id of a problem, what happened to it")
 	flags.BoolVar(&g.open, "open", false, "problems: only open ones")
-	g.period.registerFlags(flags, "", "history, texts, inventory (only --since): ")
+	g.period.registerFlags(flags, "", "history, texts, inventory (--since only): ")
 	flags.StringVar(&g.match, "match", "", "texts: with each of these words")
 	flags.StringVar(&g.contains, "contains", "", "texts: with this part, which may begin and end within words")
 	flags.BoolVar(&g.noHeaders, "no-headers", false, "leave the heads of tables out")
