@@ -144,9 +144,11 @@ func (a *Agent) runOnStateFolder(ctx context.Context) error {
 	a.templates.openWheel(a, id.Node)
 	a.directives.openScheduler(a, id.Node)
 	if assignment != nil {
+		a.directives.restoring = true
 		if err := a.units.applyAssignment(assignment); err != nil {
 			a.cfg.Log.Error("apply the stored assignment", "err", err)
 		}
+		a.directives.restoring = false
 	}
 	close(a.ready)
 	return a.runUntilStopped(ctx, id, assignment)

@@ -18,9 +18,11 @@ import (
 // spool.
 type directives struct {
 	agent     *Agent
+	restoring bool // the assignment is that of the agent's last run
 	executor  policy.Executor
 	scheduler *schedule.Scheduler
 	applied   map[model.UnitID][]model.DefinitionID // the definition in force of each directive, and the Waivers that cover it
+	since     map[model.DefinitionID]uint64         // boot time at which the agent got each definition, ms; zero: before it started
 	expiry    *time.Timer                           // applies the assignment again when its next Waiver expires; nil: none does
 }
 
@@ -41,7 +43,7 @@ func (d *directives) applyDefinitions(a *link.Assignment, definitions []*model.D
 	values, now := wire.PropertyLookup(a.Properties), d.agent.serverTime()
 	var jobs, unchanged []schedule.Job
 	var next time.Time // end of the first Waiver
-	applied := map[model.UnitID][]model.DefinitionID{}
+	applied, since := map[model.UnitID][]model.DefinitionID{}, map[model.DefinitionID]uint64{}
 	for _, definition := range definitions {
 		c := definition.AsDirective()
 		waivers, ids := waiversOf(a, c, now), []model.DefinitionID{c.ID}
@@ -51,13 +53,18 @@ func (d *directives) applyDefinitions(a *link.Assignment, definitions []*model.D
 				next = w.Expires()
 			}
 		}
-		job := schedule.Job{Key: schedule.Key{Check: c.Unit}, Interval: c.Interval, Do: func(ctx context.Context) { d.runDirective(ctx, c, values, waivers) }}
+		got, known := d.since[c.ID]
+		if !known && !d.restoring {
+			got = d.agent.cfg.Machine.BootMs()
+		}
+		since[c.ID] = got
+		job := schedule.Job{Key: schedule.Key{Check: c.Unit}, Interval: c.Interval, Do: func(ctx context.Context) { d.runDirective(ctx, c, values, waivers, got) }}
 		if jobs = append(jobs, job); slices.Equal(d.applied[c.Unit], ids) {
 			unchanged = append(unchanged, job)
 		}
 		applied[c.Unit] = ids
 	}
-	d.applied = applied
+	d.applied, d.since = applied, since
 	d.stopExpiry()
 	if !next.IsZero() {
 		d.expiry = time.AfterFunc(next.Sub(now), func() { d.agent.units.reapply(model.DefinitionDirective) })
@@ -83,13 +90,19 @@ func (d *directives) suspendDefinitions() {
 	_ = d.scheduler.Set(nil) // an empty list has no error
 }
 
+// heldBeforeStart is the age of a definition that the agent had before it started: longer than each grace period.
+const heldBeforeStart = 1 << 62
+
 // runDirective runs a directive (policy rule) once and appends its report to the spool. A run that the end of the
 // agent interrupted reports nothing.
-func (d *directives) runDirective(ctx context.Context, c *model.DirectiveDefinition, values model.PropertyValues, waivers []*model.WaiverDefinition) {
+func (d *directives) runDirective(ctx context.Context, c *model.DirectiveDefinition, values model.PropertyValues, waivers []*model.WaiverDefinition, since uint64) {
 	waived := func(component string) bool { return coversComponent(waivers, component, d.agent.serverTime()) }
 	report, ok := d.executor.Run(ctx, c, values, waived)
 	if !ok {
 		return
+	}
+	if report.HeldMs = heldBeforeStart; since > 0 {
+		report.HeldMs = d.agent.cfg.Machine.BootMs() - since
 	}
 	signal := &wire.Signal{Kind: wire.SignalReport, Definition: c.ID, AtMs: d.agent.cfg.Machine.BootMs(), Body: wire.AppendReport(nil, &report)}
 	if err := d.agent.spool.Append(signal, false); err != nil {

@@ -165,6 +165,7 @@ const (
 	maxArguments      = 64 << 10 // bytes of a method's arguments in JSON
 	minPolicyInterval = model.Duration(10 * time.Second)
 	maxPolicyTimeout  = model.Duration(time.Hour)
+	maxPolicyGrace    = model.Duration(30 * 24 * time.Hour)
 	maxPriority       = 10
 )
 
@@ -366,6 +367,7 @@ func validateDirective(v *Validator, s *model.DirectiveSpec) {
 	v.FlawIf(s.Trusted != "" && s.Mode == model.ModeAudit, "spec.trusted", "remove it", "a directive that audits needs no trust")
 	v.FlawIf(s.Priority != nil && (*s.Priority < 0 || *s.Priority > maxPriority), "spec.priority", "", "expected 0 to %d", maxPriority)
 	v.InRange("spec.interval", s.Interval, minPolicyInterval, maxInterval)
+	v.InRange("spec.grace", s.Grace, model.Duration(time.Second), maxPolicyGrace)
 	v.InRange("spec.timeout", s.Timeout, model.Duration(time.Second), maxPolicyTimeout)
 	v.validateSeverity("spec.severity", cmp.Or(s.Severity, model.Average.String()))
 	v.validateMetricTags("spec.tags", s.Tags)

@@ -55,6 +55,7 @@ func TestDirectivesAndPoliciesAreValidated(t *testing.T) {
 		"technique: sshd\n  mode: force":                                                               "write audit or enforce",
 		"technique: sshd\n  priority: 11":                                                              "expected 0 to 10",
 		"technique: sshd\n  interval: 1s":                                                              "spec.interval",
+		"technique: sshd\n  grace: 31d":                                                                "spec.grace",
 		"technique: sshd\n  severity: bad":                                                             "unknown severity",
 		"mode: audit":                                                                                  "spec.technique: missing",
 	} {

@@ -21,6 +21,7 @@ type DirectiveDefinition struct {
 	Parameters map[string]string // may hold properties of the node
 	Interval   time.Duration
 	Timeout    time.Duration // of one run
+	Grace      time.Duration // time for which a node may have the definition before a run that is not compliant is a problem
 
 	Severity Severity
 	Handlers []string // notified when a problem opens and closes

@@ -286,6 +286,9 @@ type DirectiveSpec struct {
 	Priority *int `json:"priority,omitempty"`
 	// How often it runs on each node, at a fixed offset per node; default 5m.
 	Interval Duration `json:"interval,omitempty"`
+	// How long a node that newly gets the directive, or a changed one, may take to comply before it is a problem; default 0s. It counts
+	// as not compliant meanwhile.
+	Grace Duration `json:"grace,omitempty"`
 	// The longest time of one run; default 5m. Components that it did not reach are reported as missing.
 	Timeout Duration `json:"timeout,omitempty"`
 	// The severity of its problem: information, warning, average (default), high or disaster.

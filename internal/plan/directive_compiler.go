@@ -37,7 +37,7 @@ func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 		Definition: model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID},
 		Technique:  at.String(), Mode: spec.Mode, Components: components, Parameters: parameters,
 		Interval: cmp.Or(time.Duration(spec.Interval), model.DefaultPolicyInterval), Timeout: cmp.Or(time.Duration(spec.Timeout), model.DefaultPolicyTimeout),
-		Severity: severity,
+		Severity: severity, Grace: time.Duration(spec.Grace),
 	}
 	u := &unit{
 		Unit: &directory.Unit{ID: model.UnitID(d.id), Kind: d.key.Kind, Name: d.name(), Labels: d.meta.Labels, Annotations: d.meta.Annotations,

@@ -441,6 +441,7 @@ type Report struct {
 	Enforced   bool   // the run was allowed to repair; else audit
 	DurationMs uint32
 	Exceptions []ReportException // ascending by position
+	HeldMs     uint64            // since when the agent has had the definition
 	Ended      string            // why the run ended before its last component; empty: it did not
 }
 

@@ -680,6 +680,7 @@ func appendDirectiveDefinition(dst []byte, x *model.DirectiveDefinition) []byte 
 	dst = appendUint(dst, 7, uint64(x.Severity))
 	dst = appendStrings(dst, 8, x.Handlers)
 	dst = appendString(dst, 9, x.Route)
+	dst = appendUint(dst, 10, uint64(x.Grace))
 	return dst
 }
 
@@ -705,6 +706,8 @@ func readDirectiveDefinition(f *fields, x *model.DirectiveDefinition) {
 			x.Handlers = f.stringList("handlers", x.Handlers, 1024, 510)
 		case 9:
 			x.Route = f.string("route", 510)
+		case 10:
+			x.Grace = time.Duration(f.uint("grace_ns", 1<<63-1))
 		}
 	}
 }
@@ -1371,6 +1374,7 @@ func appendReport(dst []byte, x *Report) []byte {
 	dst = appendUint(dst, 4, uint64(x.DurationMs))
 	dst = appendMessages(dst, 5, x.Exceptions, appendReportException)
 	dst = appendString(dst, 6, x.Ended)
+	dst = appendUint(dst, 7, x.HeldMs)
 	return dst
 }
 
@@ -1390,6 +1394,8 @@ func readReport(f *fields, x *Report) {
 			x.Exceptions = nestedList(f, "exceptions", "ReportException", x.Exceptions, 1000, readReportException)
 		case 6:
 			x.Ended = f.string("ended", 4096)
+		case 7:
+			x.HeldMs = f.uint64("held_ms")
 		}
 	}
 }

@@ -84,7 +84,7 @@ func directiveDefinition() *model.Definition {
 			{Name: "root login", Method: "fileKeyValue", Arguments: []byte(`{"key":"PermitRootLogin","path":"/etc/ssh/sshd_config","separator":" ","value":"{{ .params.root }}"}`)},
 			{Name: "service", Method: "service", Arguments: []byte(`{"name":"ssh","state":"running"}`), When: `changed("root login")`},
 		},
-		Parameters: map[string]string{"root": "no"}, Interval: 5 * time.Minute, Timeout: time.Minute, Severity: model.Average, Handlers: []string{"on-call"}, Route: "night",
+		Parameters: map[string]string{"root": "no"}, Interval: 5 * time.Minute, Timeout: time.Minute, Grace: time.Hour, Severity: model.Average, Handlers: []string{"on-call"}, Route: "night",
 	}).Seal()
 }
 
@@ -195,7 +195,7 @@ func golden() []struct {
 			Directive: "sshd", DirectiveNamespace: 2, Components: []string{"root login"}, ExpiresUnixMs: 1798135200000}).Seal())},
 		{"46-batch-report", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 908, NowMs: 7200900, Signals: []Signal{
 			{Kind: SignalReport, Definition: 20, AtMs: 7200890, Body: AppendReport(nil, &Report{Components: 3, Codes: []byte{0x52, 0x00}, Enforced: true, DurationMs: 120,
-				Exceptions: []ReportException{{Position: 1, Message: "PermitRootLogin is yes, not no"}}, Ended: "the run took longer than 5m"})}}})},
+				Exceptions: []ReportException{{Position: 1, Message: "PermitRootLogin is yes, not no"}}, HeldMs: 90000, Ended: "the run took longer than 5m"})}}})},
 		{"20-record-batch", "", append(AppendBatchRecord(nil, 214), batchBody...)},
 		{"21-record-session", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface,
 			Begun: true, Namespace: 2, KeepaliveMs: 20000, TimeoutMs: 120000, Backlog: 3}})},

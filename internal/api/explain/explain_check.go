@@ -262,11 +262,14 @@ func (c *traceBuilder) addTemplateLink() error {
 	return err
 }
 
-// addWaiverLinks adds a trace step for each Waiver that covers components of the directive on the node
+// addWaiverLinks adds a trace step for the directive's grace period, and for each Waiver that covers components of it on the node
 func (c *traceBuilder) addWaiverLinks() error {
 	unit := c.Directory.SourceUnit(c.source)
 	if unit == nil || unit.Definition.AsDirective() == nil {
 		return nil
+	}
+	if grace := unit.Definition.AsDirective().Grace; grace > 0 {
+		c.addTraceLink("grace", true, "a node that newly gets the directive, or a changed one, is no problem for %s", model.Duration(grace))
 	}
 	waivers, err := c.ReadWaivers(c.ctx)
 	if err != nil {

@@ -30,6 +30,8 @@ func testDefinition(id model.DefinitionID) *model.Definition {
 		c.Components = c.Components[:2]
 	case 7:
 		c.Unit, c.Name, c.Severity = 1001, "motd", model.SeverityWarning
+	case 8:
+		c.Grace = time.Hour
 	case 5:
 	default:
 		return nil
@@ -122,6 +124,34 @@ func TestWaivedComponentIsNoProblem(t *testing.T) {
 	if s, _ := v.events.Get(7, source); s.Problem == nil {
 		t.Errorf("the end of the waiver opened no problem: %+v", s)
 	}
+}
+
+// TestGraceDelaysTheProblem expects no problem of a run within the grace period of its definition, also where the event has been
+// OK before, and a problem of the first run after it. An open problem of the definition before stays open.
+func TestGraceDelaysTheProblem(t *testing.T) {
+	v := newTestView()
+	source := model.DirectiveSource(1000)
+	run := func(definition model.DefinitionID, held time.Duration, want string, statuses ...policy.Status) {
+		t.Helper()
+		r := report(statuses...)
+		r.HeldMs = uint64(held.Milliseconds())
+		v.report(t, definition, wire.Live, 0, r)
+		got := "none"
+		if s, ok := v.events.Get(7, source); ok {
+			got = s.Status.String()
+		}
+		if got != want || !strings.HasPrefix(v.last(), fmt.Sprint(definition, ": ", statuses[0])) {
+			t.Errorf("held for %s: event %s, want %s; runs %s", held, got, want, v.last())
+		}
+	}
+	bad, good := policy.NonCompliant, policy.Compliant
+	run(8, 0, "none", bad, good, good)
+	run(8, 59*time.Minute, "none", bad, good, good)
+	run(8, time.Hour, "CRITICAL", bad, good, good)
+	run(8, 2*time.Hour, "OK", good, good, good)
+	run(8, time.Minute, "OK", bad, good, good)
+	run(8, 2*time.Hour, "CRITICAL", bad, good, good)
+	run(8, time.Minute, "CRITICAL", bad, bad, good)
 }
 
 func TestReportsMakeRunsAndOneEvent(t *testing.T) {

@@ -2,6 +2,7 @@ package event
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
@@ -35,6 +36,10 @@ func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Sig
 	codes := policy.Codes(r.Codes)
 	open := codes.Unfulfilled(len(c.Components))
 	id, found := p.findSource(n, c.Unit, model.ComplianceInstance)
+	graced := open > 0 && r.HeldMs < uint64(c.Grace/time.Millisecond)
+	if graced && (!found || p.slots.slot(id).status == model.OK) {
+		return shard.Applied // a new or changed directive is no problem yet
+	}
 	if !found {
 		if open == 0 || from.Stream.Lane == wire.Backlog {
 			return shard.Applied
