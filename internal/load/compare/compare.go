@@ -35,7 +35,6 @@ type Comparison struct {
 	Scenario    string   `json:"scenario,omitempty"`
 	Base        Side     `json:"base"`
 	Other       Side     `json:"other"`
-	Control     *Side    `json:"control,omitempty"`     // more runs of the base; none: its own runs in two halves, where there are four
 	Differences []string `json:"differences,omitempty"` // what makes the comparison doubtful, in sentences
 	Rows        []Row    `json:"rows"`                  // regressions first
 	Verdict     []string `json:"verdict"`               // in sentences
@@ -80,18 +79,12 @@ type Summary struct {
 	Values     []float64 `json:"values"` // of each run, ascending
 }
 
-// Compare holds other beside base. control is more runs of the base; nil: the base's runs
-// are split in two halves, where there are four. Reports are not changed.
-func Compare(base, other Set, control *Set) *Comparison {
+// Compare compares other with base. The base's own runs, where there are four, show in two halves how much it differs
+// from itself. Reports are not changed.
+func Compare(base, other Set) *Comparison {
 	c := &Comparison{Scenario: name(base), Base: side(base), Other: side(other), Differences: differences(base, other)}
 	a, b := valid(base.Runs), valid(other.Runs)
 	first, second := halves(a)
-	if control != nil {
-		s := side(*control)
-		c.Control = &s
-		c.Differences = append(c.Differences, controls(base, *control)...)
-		first, second = a, valid(control.Runs)
-	}
 	c.Rows = append(c.Rows, wrongs(base.Runs, other.Runs)...)
 	c.Rows = append(c.Rows, failures(a, b, first, second)...)
 	x, y, one, two := measure(a), measure(b), measure(first), measure(second)

@@ -92,17 +92,6 @@ func plans(base, other Set) []string {
 	return []string{fmt.Sprintf("The plans differ (%s), though scenario and seed do not: versions of the loader play it otherwise, with other agents at other moments.", what)}
 }
 
-// controls are what makes a control none.
-func controls(base, control Set) (list []string) {
-	of := append(properties(), property{build, "The control is of another build than the base (%s): it does not show how the base differs from itself."})
-	for _, p := range of {
-		if what := apart(base, control, p.of); what != "" {
-			list = append(list, "Control: "+fmt.Sprintf(p.means, what))
-		}
-	}
-	return list
-}
-
 // apart says what both sides have, where not all runs that say it say the same.
 func apart(base, other Set, of func(*report.Report) string) string {
 	x, y := unique(base.Runs, of), unique(other.Runs, of)

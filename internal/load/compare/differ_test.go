@@ -59,7 +59,7 @@ func TestWhatDiffers(t *testing.T) {
 			for _, r := range b.Runs {
 				x.change(r)
 			}
-			c := Compare(a, b, nil)
+			c := Compare(a, b)
 			if x.what == "target" || x.what == "figure" || x.what == "scale" || x.what == "time" {
 				// it brings others with it: another build, figures that are missing, another digest
 				c.Differences = holding(c.Differences, x.want)
@@ -83,20 +83,8 @@ func holding(list []string, what string) (out []string) {
 func TestRunsOfSeveralBuilds(t *testing.T) {
 	a, b := set("a", 0, 0, 0, 0), set("b", 1, 0, 0, 0)
 	b.Runs[1].Environment.Server["commit"] = "fedcba9876543210"
-	c := Compare(a, b, nil)
+	c := Compare(a, b)
 	if got := fmt.Sprint(c.Differences); len(c.Differences) != 1 || !strings.Contains(got, "The runs of b are of several builds (1234567890, fedcba9876)") {
 		t.Errorf("%s", got)
-	}
-}
-
-func TestControlsMustBeOfTheBase(t *testing.T) {
-	a, b, control := set("a", 0, 0, 0, 0), set("b", 1, 0, 0, 0), set("c", 2, 0, 0)
-	for _, r := range control.Runs {
-		r.Machine.Cores = 4
-		r.Environment.Server["commit"] = "fedcba9876543210"
-	}
-	c := Compare(a, b, &control)
-	if len(holding(c.Differences, "Control: The number of cores")) != 1 || len(holding(c.Differences, "The control is of another build")) != 1 || c.Control.Runs != 2 {
-		t.Errorf("%q", c.Differences)
 	}
 }

@@ -3,7 +3,7 @@
 //
 // A side of a comparison is a Set: one scenario, one build, several runs. Of each figure
 // (scenario.Figures) the medians of both sides are compared with the Mann-Whitney test, as
-// benchstat does, and beside it with a control: how much the base differs from itself. What
+// benchstat does, and beside it with how much the base differs from itself. What
 // makes the comparison doubtful (another machine, another scenario, ...) is said in
 // sentences, and changes no figure.
 //

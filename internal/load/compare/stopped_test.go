@@ -32,7 +32,7 @@ func TestStoppedIsNotFailed(t *testing.T) {
 		for i, change := range c.change {
 			change(b.Runs[i])
 		}
-		got := Compare(a, b, nil)
+		got := Compare(a, b)
 		if got.Other.Stopped != c.stopped || got.Other.Failed != c.failed || got.Other.Runs != 5 || !slices.Contains(got.Verdict, c.says) {
 			t.Errorf("%s: %+v\n%q", c.what, got.Other, got.Verdict)
 		}

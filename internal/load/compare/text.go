@@ -62,11 +62,7 @@ func sides(list []*Comparison) string {
 	for _, c := range list {
 		words = append(words, c.Other.String())
 	}
-	text := strings.Join(words, " · ")
-	if c := list[0].Control; c != nil {
-		text += " · " + c.String() + " (control)"
-	}
-	return text
+	return strings.Join(words, " · ")
 }
 
 // String is the side in a few words.

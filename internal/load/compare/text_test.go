@@ -29,15 +29,15 @@ func threeSets() (base, worse, better Set) {
 
 func TestText(t *testing.T) {
 	base, worse, better := threeSets()
-	two := []*Comparison{Compare(base, worse, nil)}
-	three := []*Comparison{two[0], Compare(base, better, nil)}
+	two := []*Comparison{Compare(base, worse)}
+	three := []*Comparison{two[0], Compare(base, better)}
 	few := set("few", 1, 0.1, 0.2)
 	for name, write := range map[string]func(*bytes.Buffer) error{
 		"two":      func(b *bytes.Buffer) error { return Text(b, two, false) },
 		"wide":     func(b *bytes.Buffer) error { return Text(b, two, true) },
 		"three":    func(b *bytes.Buffer) error { return Text(b, three, false) },
 		"markdown": func(b *bytes.Buffer) error { return Markdown(b, three) },
-		"few":      func(b *bytes.Buffer) error { return Text(b, []*Comparison{Compare(base, few, nil)}, false) },
+		"few":      func(b *bytes.Buffer) error { return Text(b, []*Comparison{Compare(base, few)}, false) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer

@@ -21,9 +21,8 @@ const compareSchema = "muster.load.compare/1"
 
 // compareOptions are the flags of muster load compare.
 type compareOptions struct {
-	control string
-	gate    []string
-	format  *format
+	gate   []string
+	format *format
 }
 
 func compareCommand() *cobra.Command {
@@ -45,7 +44,6 @@ kept up. Folders of several scenarios are compared scenario by scenario.
 With --interleave it plays the runs itself: a SCENARIO in turns, with one server (--a) and with the other
 (--b), A B, B A and so on, each run on a fresh server of its own. Ctrl-C ends it, and compares what is done.`,
 		Example: "  muster load compare old/ new/                    two folders, five runs in each\n" +
-			"  muster load compare old/ new/ --control old-again/\n" +
 			"  muster load compare old/ new/ --gate count,relative    what differs by the machine fails nothing\n" +
 			"  muster load compare --interleave muster-mixed --quick --a 'old: /opt/old/muster' --b 'new: bin/muster --snapshot-cycle=30s'",
 		SilenceUsage:  true,
@@ -72,7 +70,6 @@ With --interleave it plays the runs itself: a SCENARIO in turns, with one server
 	}
 	o.format = formatFlag(cmd, "table", "table", "wide", "markdown", "json", "yaml")
 	f := cmd.Flags()
-	f.StringVar(&o.control, "control", "", "more runs of the base: a difference that they show too is noise. Default: its own runs in two halves")
 	f.StringSliceVar(&o.gate, "gate", nil, "only figures of these kinds end with 20: count, relative, absolute. Default all. What was lost always ends with 21")
 	_ = cmd.RegisterFlagCompletionFunc("gate", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp))
 	turns.add(f)
@@ -92,12 +89,11 @@ func (o *compareOptions) compare(out io.Writer, args []string) error {
 	if err != nil {
 		return err
 	}
-	return o.hold(out, sets, nil)
+	return o.hold(out, sets)
 }
 
-// hold compares sets with the first, and shows it. control is more runs of the first; nil:
-// --control says which, if any.
-func (o *compareOptions) hold(out io.Writer, sets []compare.Set, control *compare.Set) error {
+// hold compares sets with the first, and shows it.
+func (o *compareOptions) hold(out io.Writer, sets []compare.Set) error {
 	var gate []scenario.Kind
 	for _, g := range o.gate {
 		if !slices.Contains(kinds(), g) {
@@ -105,14 +101,7 @@ func (o *compareOptions) hold(out io.Writer, sets []compare.Set, control *compar
 		}
 		gate = append(gate, scenario.Kind(g))
 	}
-	if control == nil && o.control != "" {
-		set, err := compare.Read(o.control)
-		if err != nil {
-			return err
-		}
-		control = &set
-	}
-	groups := compareAll(sets, control)
+	groups := compareAll(sets)
 	if len(groups) == 0 {
 		return model.Errorf(model.Invalid, "no scenario was played in both %s and another", sets[0].Name).WithHint("muster load table shows what each played")
 	}
@@ -173,19 +162,11 @@ func timesOf(sets []compare.Set) (times []string) {
 }
 
 // compareAll holds all sets beside the first, scenario by scenario.
-func compareAll(sets []compare.Set, control *compare.Set) (groups [][]*compare.Comparison) {
+func compareAll(sets []compare.Set) (groups [][]*compare.Comparison) {
 	for _, group := range compare.Split(sets) {
-		own := control
-		if control != nil {
-			if parts := compare.Split([]compare.Set{group[0], *control}); len(parts) > 0 {
-				own = &parts[0][1]
-			} else {
-				own = nil
-			}
-		}
 		var list []*compare.Comparison
 		for _, other := range group[1:] {
-			list = append(list, compare.Compare(group[0], other, own))
+			list = append(list, compare.Compare(group[0], other))
 		}
 		groups = append(groups, list)
 	}

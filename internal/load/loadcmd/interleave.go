@@ -23,7 +23,6 @@ type interleave struct {
 	on    bool
 	a, b  string
 	runs  int
-	again bool     // A has a third leg
 	words []string // flags that are nothing without --interleave
 }
 
@@ -37,7 +36,6 @@ func (i *interleave) add(all *pflag.FlagSet) {
 	f.Uint64Var(&i.seed, "seed", 0, "with --interleave: same seed, same timetable; default: the scenario's")
 	f.DurationVar(&i.config.MaxLag, "max-lag", 50*time.Millisecond, "with --interleave: generator lag (p99) that makes a run invalid; it is repeated once")
 	f.StringVar(&i.out, "out", "", "with --interleave: the folder of all runs; default: muster-load/NAME-interleaved-TIME")
-	f.BoolVar(&i.again, "control-runs", false, "with --interleave: as many more runs of A, in turns too, as the control: a difference that A shows to itself is noise")
 	f.VisitAll(func(flag *pflag.Flag) { i.words = append(i.words, flag.Name) })
 	all.AddFlagSet(f)
 	all.BoolVar(&i.on, "interleave", false, "play a SCENARIO with two servers in turns, each run on a fresh one, and compare those runs")
@@ -68,18 +66,14 @@ func (i *interleave) compare(cmd *cobra.Command, o *compareOptions, nameOrFile s
 	if len(sets) == 0 || len(sets[0].Runs) == 0 || len(sets[1].Runs) == 0 {
 		return err
 	}
-	var control *compare.Set
-	if len(sets) > 2 && len(sets[2].Runs) > 0 {
-		control = &sets[2]
-	}
-	shown := o.hold(cmd.OutOrStdout(), sets[:2], control)
+	shown := o.hold(cmd.OutOrStdout(), sets)
 	if endsWith(shown, exitLost) && !endsWith(err, exitLost) {
 		return shown
 	}
 	return cmp.Or(err, shown)
 }
 
-// sides are what is played in turns: A, B and, where it was asked for, A again.
+// sides are what is played in turns: A and B.
 func (i *interleave) sides() ([]side, error) {
 	a, err := newSide(i.a, "a")
 	if err != nil {
@@ -90,9 +84,6 @@ func (i *interleave) sides() ([]side, error) {
 		return nil, err
 	}
 	sides := []side{a, b}
-	if i.again {
-		sides = append(sides, side{"control", a.program, a.flags})
-	}
 	taken := []string{repeated}
 	for _, s := range sides {
 		if slices.Contains(taken, s.name) {

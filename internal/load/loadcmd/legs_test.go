@@ -63,14 +63,14 @@ func TestSides(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	for _, i := range []interleave{{a: "x:", b: "x:", runs: 5}, {a: "invalid:", runs: 5}, {b: "control:", again: true, runs: 5}, {runs: 0}} {
+	for _, i := range []interleave{{a: "x:", b: "x:", runs: 5}, {a: "invalid:", runs: 5}, {runs: 0}} {
 		if _, err := i.sides(); model.ClassOf(err) != model.Invalid {
 			t.Errorf("%+v: %v", i, err)
 		}
 	}
-	i := interleave{a: "old: /bin/sh --x", again: true, runs: 5}
+	i := interleave{a: "old: /bin/sh --x", runs: 5}
 	sides, err := i.sides()
-	if err != nil || fmt.Sprint(sides) != "[old: /bin/sh --x b: this program control: /bin/sh --x]" {
+	if err != nil || fmt.Sprint(sides) != "[old: /bin/sh --x b: this program]" {
 		t.Errorf("%v, %v", sides, err)
 	}
 }
