@@ -234,31 +234,41 @@ func (p *partitionRows) unwritten(open bool) []*block {
 func (s *Store) Flush(ctx context.Context, id model.Partition) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	return s.write(ctx, id, s.partitions[id].unwritten(true))
+	return s.write(ctx, [][]*block{s.partitions[id].unwritten(true)})
 }
 
-// write writes blocks of a partition in one transaction. The caller holds writing.
-func (s *Store) write(ctx context.Context, id model.Partition, blocks []*block) error {
-	if len(blocks) == 0 {
+// write writes blocks of some partitions, in a list for each, in one transaction. The caller holds writing.
+func (s *Store) write(ctx context.Context, lists [][]*block) error {
+	var rows []block
+	var ends []partitionEnd
+	var body []byte
+	for _, blocks := range lists {
+		for _, b := range blocks {
+			b.sum = s.words.buildFilter(&b.rows, &s.hashes)
+			body = b.rows.body(body[:0])
+			b.store = s.seal(body)
+			b.size = (int64(len(b.sum)+len(b.store)) + pageSize) / pageSize * pageSize
+			rows = append(rows, *b)
+		}
+		if len(blocks) > 0 {
+			last := blocks[len(blocks)-1]
+			ends = append(ends, partitionEnd{model.Partition(last.id >> idShift), last.id, last.last})
+		}
+	}
+	if len(rows) == 0 {
 		return nil
 	}
-	rows := make([]block, len(blocks))
-	var body []byte
-	for i, b := range blocks {
-		b.sum = s.words.buildFilter(&b.rows, &s.hashes)
-		body = b.rows.body(body[:0])
-		b.store = s.seal(body)
-		b.size = (int64(len(b.sum)+len(b.store)) + pageSize) / pageSize * pageSize
-		rows[i] = *b
-	}
-	last := blocks[len(blocks)-1]
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		return errors.Join(s.insert.Insert(ctx, tx, rows), s.ends.Insert(ctx, tx, []partitionEnd{{id, last.id, last.last}}))
+		return errors.Join(s.insert.Insert(ctx, tx, rows), s.ends.Insert(ctx, tx, ends))
 	})
 	if err != nil {
 		return fmt.Errorf("write the texts of items: %w", err)
 	}
-	s.noteWritten(&s.partitions[id], blocks)
+	for _, blocks := range lists {
+		if len(blocks) > 0 {
+			s.noteWritten(&s.partitions[blocks[0].id>>idShift], blocks)
+		}
+	}
 	return nil
 }
 
@@ -278,13 +288,14 @@ func (s *Store) noteWritten(p *partitionRows, blocks []*block) {
 }
 
 // writeComplete writes the complete blocks of all partitions.
-func (s *Store) writeComplete(ctx context.Context) (err error) {
+func (s *Store) writeComplete(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
+	lists := make([][]*block, len(s.partitions))
 	for id := range s.partitions {
-		err = errors.Join(err, s.write(ctx, model.Partition(id), s.partitions[id].unwritten(false)))
+		lists[id] = s.partitions[id].unwritten(false)
 	}
-	return err
+	return s.write(ctx, lists)
 }
 
 // Run writes complete blocks and removes old ones, until ctx ends. From then on no applier waits.
