@@ -64,6 +64,7 @@ type Shard struct {
 	partitions [model.Partitions]*Partition
 	reducers   []Reducer
 	workers    []*Worker
+	busy       []atomic.Int64 // by worker: time in which it applied commits, ns
 	places     nodePartitions
 
 	log       atomic.Uint64 // Position.Log of the last commit delivered
@@ -91,6 +92,7 @@ func New(o Options) *Shard {
 	for i := range s.partitions {
 		s.partitions[i] = newPartition(s, model.Partition(i))
 	}
+	s.busy = make([]atomic.Int64, s.opts.Workers)
 	for i := range s.opts.Workers {
 		s.workers = append(s.workers, newWorker(s, i))
 	}
@@ -211,7 +213,7 @@ type WorkerLoad struct {
 // Loads returns the load of each worker.
 func (s *Shard) Loads() (list []WorkerLoad) {
 	for _, w := range s.workers {
-		list = append(list, WorkerLoad{time.Duration(w.busy.Load()), len(w.queue.Items())})
+		list = append(list, WorkerLoad{time.Duration(s.busy[w.number].Load()), len(w.queue.Items())})
 	}
 	return list
 }

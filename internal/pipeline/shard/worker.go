@@ -36,8 +36,7 @@ type Worker struct {
 	index           [model.Partitions]int16
 	queue           *queue.Queue[journal.Commit]
 	applied         atomic.Uint64
-	busy            atomic.Int64 // time in which commits were applied, ns
-	started         bool         // a commit has come: everything is restored
+	started         bool // a commit has come: everything is restored
 
 	all            [][]byte // entries of section All, of the commit being applied
 	tally          [outcomes]uint64
@@ -106,7 +105,7 @@ func (w *Worker) runQueue(ctx context.Context) error {
 		case c := <-w.queue.Items():
 			began := time.Now()
 			err := w.applyCommit(c)
-			w.busy.Add(int64(time.Since(began)))
+			w.shard.busy[w.number].Add(int64(time.Since(began)))
 			c.Release()
 			if err != nil {
 				return err
