@@ -219,7 +219,7 @@ var nodeConditions = Language{
 var nodeSearches = Language{
 	Of: "node", MaxCost: 1_000_000, Inventory: true,
 	Reads:   "node.name, node.namespace, node.labels, node.facts, node.groups, and by exists() and all() " + inventoryVariable + strings.Join(inventory.Names(), ", "),
-	Example: `inventory.packages.exists(p, p.name == "openssl" && older(p, "3.0.11-1~deb12u2"))`,
+	Example: `node.labels.env == "prod" && inventory.packages.exists(p, p.name == "openssl")`,
 }
 
 // Compile compiles the text of a where condition about a node. An error names the fault and its column. Equal texts

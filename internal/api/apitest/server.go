@@ -163,7 +163,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 			Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(r.Directory, id) }},
 		Inventory: inventory.Options{Inventories: inventories, Collect: r.connected},
 		Rollouts:  rollouts.Options{Driver: r.RolloutDriver(), InForce: func(ctx context.Context) { testenv.NoError(t, r.Planner.CatchUp(ctx)) }},
-		Items:     items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }, Texts: r.findTexts},
+		Items:     items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }, Texts: r.findTexts, Load: func(int) items.Load { return items.Load{} }},
 		Inbound:   inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
 		Nodes:     nodes.Options{JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Waiting: r.Waiting},
 		Server:    server.Options{Describe: r.describeServer, NotReady: func() []string { return r.NotReady }, Pending: func() int { return r.Pending }},
