@@ -260,7 +260,7 @@ const textTemplate = `
 kind: Template
 metadata: {name: texts, namespace: load}
 spec:
-  targets: {groups: [agents]}
+  targets: {groups: [all]}
   items:
     - {key: "vfs.file.contents[/etc/motd]", type: text, interval: 1s}
     - {key: system.uptime, type: unsigned, interval: 1s}

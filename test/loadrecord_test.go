@@ -91,7 +91,7 @@ func TestLoadRecord(t *testing.T) {
 	text = fmt.Sprintf("scenario: muster.load/v1\ntitle: Again\nagents: [{name: told, recorded: {file: after.stream, times: 3}}]\nphases: [{ramp: 1s}, {steady: %s}, {drain: 30s}]\n", h.Length)
 	writeFile(t, mine, text)
 	harness.Run(t, nil, "load", "lint", mine).Expect(0, "18 agents")
-	harness.Run(t, nil, "load", "show", mine).Expect(0, "# - 18 told: recorded stream × 3: 6 nodes, 4 checks").ExpectNot("checks:")
+	harness.Run(t, nil, "load", "show", mine).Expect(0, "# told: recorded stream × 3: 6 nodes, 4 checks").ExpectNot("checks:")
 	again := harness.NewServer(t)
 	again.CLI("load", "prepare", mine, "--data", again.Data)
 	again.Start()

@@ -208,6 +208,7 @@ func TestDamagedSpoolReportsLostResults(t *testing.T) {
 			a.Start()
 			runs.AwaitRuns(1)
 			awaitAllResults(t, s.API, "bits", "count", runs)
+			s.AwaitOutput("get inventory bits", "packages") // it is in the spool, too, and its loss would count
 			s.Kill()
 			acked := oldestSegmentSize(t, a) // the server can acknowledge nothing that is written from now on
 			runs.SetPrefix(incompressibleText(c.size))
