@@ -109,3 +109,18 @@ func BenchmarkDependents(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/dependent")
 }
+
+// TestCalculatedPattern compiles a pattern that begins with a constant and is no constant, and expects its evaluation to fail.
+func TestCalculatedPattern(t *testing.T) {
+	p, err := parseJSONPath("$[?(@.a =~ 'x' + @.b)]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var tree jsonTree
+	if err := tree.parseJSON(`[{"a":"x","b":"y"}]`); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := p.query(&tree, 0); err == nil || !strings.Contains(err.Error(), "not a number") {
+		t.Errorf("%q %v", got, err)
+	}
+}
