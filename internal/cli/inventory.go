@@ -42,7 +42,7 @@ func getInventory(c *commandCall, names []string, g *getFlags) error {
 	if !since.IsZero() {
 		return listOutput[v1.InventoryChange]{
 			value: x, items: x.Changes, empty: "no changes since " + c.TimeAndAge(since), notes: []string{stale},
-			columns: screen.SplitColumns("WHEN|SECTION|NAME|CHANGE"),
+			columns: screen.SplitColumns("TIME|SECTION|NAME|CHANGE"),
 			row: func(d v1.InventoryChange) []any {
 				e := cmp.Or(d.After, d.Before)
 				return []any{c.AgeText(d.At), e.Section, e.Name, inventoryChangeText(d)}
