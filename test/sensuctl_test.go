@@ -177,6 +177,7 @@ func TestSensuctlWorks(t *testing.T) {
 		does("", "create", "-f", file)
 	})
 	does("", "cluster", "health")
+	does("https://"+s.Listen, "config", "view")
 	does("keep", "handler", "list")
 	does("critical: [ps]", "check", "info", "Disk_Root") // the check was created before its hook
 	does(`"keep"`, "check", "info", "Disk_Root", "--format", "json")

@@ -1,6 +1,8 @@
 package sensuctl
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"net/http"
 	"strings"
 	"time"
@@ -105,7 +107,7 @@ func (s *Server) answerLogin(r *http.Request) (answer, error) {
 	switch r.Method + " " + r.URL.Path {
 	case "GET /auth":
 		session, err := openSession(r, c)
-		out.body = tokenAnswer(session.Token, session.Expires)
+		out.body = tokenAnswer(session.User, session.Token, session.Expires)
 		return out, err
 	case "GET /auth/test":
 		if _, err := openSession(r, c); err != nil {
@@ -123,7 +125,7 @@ func (s *Server) answerLogin(r *http.Request) (answer, error) {
 		}
 		for _, t := range list.Items {
 			if t.ID == me.Token {
-				out.body = tokenAnswer(token, t.Expires)
+				out.body = tokenAnswer(me.User, token, t.Expires)
 				return out, nil
 			}
 		}
@@ -149,9 +151,26 @@ const endlessLife = 10 * 365 * 24 * time.Hour
 
 // tokenAnswer returns the JSON body of the answer to a login, with the session's tokens. The refresh token, which
 // sensuctl requires, is the session's own.
-func tokenAnswer(secret string, expires time.Time) object {
+func tokenAnswer(user, secret string, expires time.Time) object {
 	if expires.IsZero() {
 		expires = time.Now().Add(endlessLife)
 	}
-	return object{"access_token": secret, "expires_at": expires.Unix(), "refresh_token": secret}
+	return object{"access_token": webToken(user, secret), "expires_at": expires.Unix(), "refresh_token": secret}
+}
+
+// webToken returns a session's token in the form of a JSON Web Token, because sensuctl config view reads the user's name
+// there. The server reads the last part alone, which is the session's secret.
+func webToken(user, secret string) string {
+	claims, _ := json.Marshal(map[string]string{"sub": user}) // texts have an encoding
+	encode := base64.RawURLEncoding.EncodeToString
+	return encode([]byte(`{"alg":"none","typ":"JWT"}`)) + "." + encode(claims) + "." + encode([]byte(secret))
+}
+
+// sessionSecret returns the secret in a token that webToken made, or the token itself if it has another form.
+func sessionSecret(token string) string {
+	parts := strings.Split(token, ".")
+	if secret, err := base64.RawURLEncoding.DecodeString(parts[len(parts)-1]); err == nil && len(parts) == 3 {
+		return string(secret)
+	}
+	return token
 }

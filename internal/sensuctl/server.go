@@ -156,7 +156,7 @@ func (s *Server) answer(r *http.Request) (class string, out answer, err error) {
 func tokenOf(r *http.Request) string {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if scheme == "Bearer" || scheme == "Key" {
-		return strings.TrimSpace(token)
+		return sessionSecret(strings.TrimSpace(token))
 	}
 	return ""
 }
