@@ -55,19 +55,6 @@ func (r *run) waited(figure string, at, took, times int64) {
 // newWaits counts what was waited for in a second.
 func newWaits() *hdrhistogram.Histogram { return hdrhistogram.New(1, maxLatency, 2) }
 
-// merge adds what another loader's agents waited for.
-func (b *besides) merge(k besideKey, h *hdrhistogram.Histogram) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.took == nil {
-		b.took = map[besideKey]*hdrhistogram.Histogram{}
-	}
-	if b.took[k] != nil {
-		h.Merge(b.took[k])
-	}
-	b.took[k] = h
-}
-
 // take takes what was waited for since it was taken last, by figure.
 func (b *besides) take() map[string]*hdrhistogram.Histogram {
 	b.mu.Lock()

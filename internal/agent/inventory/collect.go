@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"net/netip"
 	"os"
-	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -303,13 +302,4 @@ func (m *Machine) userNames() func(id string) string {
 		}
 		return id
 	}
-}
-
-// linkName returns the last part of the target of a symbolic link.
-func (m *Machine) linkName(name string) string {
-	target, err := fs.ReadLink(m.Root, name)
-	if err != nil {
-		return ""
-	}
-	return path.Base(target)
 }

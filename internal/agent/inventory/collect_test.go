@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"io/fs"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -38,7 +37,7 @@ func newTestMachine(t *testing.T) (m *Machine, write func(name, content string))
 		testenv.NoError(t, os.WriteFile(file, []byte(content), mode))
 	}
 	return &Machine{
-		Root: os.DirFS(root).(fs.FS), Addresses: func() map[string][]netip.Prefix {
+		Root: os.DirFS(root), Addresses: func() map[string][]netip.Prefix {
 			return map[string][]netip.Prefix{"eth0": {netip.MustParsePrefix("192.0.2.7/24"), netip.MustParsePrefix("fe80::1/64")}}
 		},
 		SizeOf: func(string) uint64 { return 1000 }, Runner: &run.Runner{Dir: root}, ScriptsDir: scripts, Warn: func(message string) { t.Log(message) },

@@ -248,7 +248,6 @@ func (p *partitionRows) inMemory() []*block {
 // storedBlock is a block in the database.
 type storedBlock struct {
 	id, begun, ended int64
-	filter, body     []byte
 }
 
 // filtersAtOnce is the number of filters that one statement reads.
