@@ -22,7 +22,7 @@ type directives struct {
 	executor  policy.Executor
 	scheduler *schedule.Scheduler
 	applied   map[model.UnitID][]model.DefinitionID // the definition in force of each directive, and the Waivers that cover it
-	since     map[model.DefinitionID]uint64         // boot time at which the agent got each definition, ms; zero: before it started
+	since     map[model.DefinitionID]uint64         // boot time of the arrival of each definition, ms; zero: before the start of the agent
 	expiry    *time.Timer                           // applies the assignment again when its next Waiver expires; nil: none does
 }
 

@@ -31,7 +31,7 @@ type UnitImpact struct {
 	Gets, Loses, Changes int
 	Nodes                []string // the first of these, by name
 	Differences          []string // fields of the definition: old → new
-	Steps                []string // in which the change reaches the nodes; nil: at once
+	Steps                []string // of the roll-out of the change; nil: all nodes at once
 }
 
 // StepTime is the time that one step of the planner took.

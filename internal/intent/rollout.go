@@ -46,7 +46,7 @@ func (s *Rollouts) List(ctx context.Context) (list []StoredRollout, err error) {
 	return list, nil
 }
 
-// Update replaces a stored roll-out, if it still has the revision at which the caller read it.
+// Update replaces a stored roll-out if its revision equals that of the caller's copy.
 func (s *Rollouts) Update(ctx context.Context, by Actor, next StoredRollout) error {
 	write, err := rolloutWrite(next)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // trust reports whether operators chose the nodes of directives, or the machines themselves.
 type trust struct{ *fleet }
 
-// trustOf returns the answers about a fleet.
+// trustOf returns the trust of a fleet.
 func trustOf(f *fleet) trust { return trust{f} }
 
 // maxTrustDepth bounds the groups within groups that the search for a trusted member follows.

@@ -27,8 +27,8 @@ type Config struct {
 	Boot        func() time.Duration // a clock that never jumps
 	FirstWithin time.Duration        // a new item is collected once within this time
 	Root        string               // folder in place of /; tests set it
-	// Emit takes a value block, from several goroutines; it may block for a short time. at is the position behind the lines in the
-	// block, which is stored with them; nil: the block has no lines. Without a block it stores the position alone.
+	// Emit takes a value block, from several goroutines; it may block for a short time. It stores the block together with at, the
+	// position behind its lines; nil: the block has no lines. A nil block stores the position alone.
 	Emit     func(signal *wire.Signal, at *Position)
 	Position func(name string) []byte // returns the position that was stored last; nil: none was
 	Full     func() bool              // reports whether lines have to wait in their files
@@ -36,7 +36,7 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Position is the place up to which the lines of a log item were read, stored under the name of the item.
+// Position is the end of the lines that a log item has read. It is stored under the name of the item.
 type Position struct {
 	Name  string
 	Value []byte

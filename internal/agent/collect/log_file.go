@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// logPosition is the place up to which the lines of a log were read. The file at this place is known by the bytes before it, whatever its name
+// logPosition is the end of the lines that were read of a log. The file at this place is known by the bytes before it, whatever its name
 // is by now; a copy has them, too.
 type logPosition struct {
 	Inode  uint64 `json:"inode,omitempty"`
@@ -158,7 +158,7 @@ func (p *logPosition) find(list []logFile) (index int, offset int64) {
 	return len(list), 0
 }
 
-// firstPlace returns the place at which the first collection begins.
+// firstPlace returns the start of the first collection: the file and its offset.
 func (l *logItem) firstPlace(list []logFile) (index int, offset int64, err error) {
 	switch {
 	case l.skip && len(list) > 0:
@@ -188,7 +188,7 @@ func lastLineEnd(f *logFile) (int64, error) {
 	return f.size - int64(len(b)), nil
 }
 
-// switchAfter is the time without a write after which a reader leaves a rotated file: its writer may hold it open for a while.
+// switchAfter is the idle time of a rotated file before its reader moves to the next file: a writer may still hold it open.
 const switchAfter = 2 * time.Second
 
 // logReader reads the lines of a log from a position on.
@@ -309,6 +309,6 @@ func (r *logReader) skipTo(most int64) (skipped int64, err error) {
 	if ok, err := r.open(); !ok {
 		return 0, err
 	}
-	_, err = r.next() // of which the begin is left out
+	_, err = r.next() // skips the line that the new offset cuts
 	return max(r.offset-from, 0), err
 }

@@ -139,7 +139,7 @@ func cleanLine(line []byte) string {
 	return strings.ToValidUTF8(strings.TrimRight(string(line), "\r\n"), "\uFFFD")
 }
 
-// positionName returns the name under which the position of an item is stored.
+// positionName returns the key of an item's stored position.
 func positionName(unit model.UnitID, key string) string { return fmt.Sprintf("%d/%s", unit, key) }
 
 // PositionUnit returns the Template of a stored position; zero: no position has this name.

@@ -89,7 +89,7 @@ func (m *Machine) services() (list []inventory.Entry) {
 	return list
 }
 
-// youngProcess is the age in seconds below which a program is left out: it may be the command of a check.
+// youngProcess is the minimum age of a listed program in seconds: a younger one may be the command of a check.
 const youngProcess = 60
 
 // programs returns the running programs, once for each user, and the programs by the inode of their sockets. Threads of the kernel are left

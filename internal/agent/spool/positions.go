@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Position is the place up to which a collector has read its source, such as a log file. The spool stores it in the record of the
+// Position is the end of the data that a collector has read of its source, such as a log file. The spool stores it in the record of the
 // signal with the values before it, so that a restart repeats none and leaves none out.
 type Position struct {
 	Name  string // of the source
