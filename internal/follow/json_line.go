@@ -47,8 +47,8 @@ type Value struct {
 	At    time.Time         `json:"at,omitzero"`
 }
 
-// Event is the JSON form of an event's state after a result; a line omits it if a newer result has changed the event
-// already
+// Event is the JSON form of an event's state after a result. The line of a result has none if a newer result changed the
+// event before the line was written.
 type Event struct {
 	State        string    `json:"state"` // passing, failing or flapping
 	Occurrences  uint32    `json:"occurrences"`

@@ -33,7 +33,7 @@ func (s Section) Bit() uint32 {
 	return 1 << s
 }
 
-// Form describes the entries of a section.
+// Form describes a section of inventories: its name and the fields of its entries.
 type Form struct {
 	Section
 	Name   string   // in conditions and commands

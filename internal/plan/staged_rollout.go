@@ -155,8 +155,8 @@ func (p *Planner) readRollouts(ctx context.Context) (map[model.UnitID]*rolloutRo
 	return rows, nil
 }
 
-// nextRollout returns the roll-out of a unit after it was compiled, or nil if the unit has none any more. row is the
-// stored one; nil: none.
+// nextRollout returns the roll-out of a unit that was compiled anew, or nil if the unit needs none. row is its stored
+// roll-out; nil: none.
 func (p *Planner) nextRollout(ctx context.Context, t *translation, u *unit, row *model.Rollout) (*model.Rollout, error) {
 	compiled := definitionKeyOf(u.definition).row().Name
 	if row == nil {

@@ -79,7 +79,7 @@ func isOlder(of, version celref.Val) celref.Val {
 	return types.Bool(known && order < 0)
 }
 
-// extractEntryTerms takes the terms over inventories out of a checked condition.
+// extractEntryTerms collects the terms of a type-checked condition that test entries of inventories.
 func (l *Language) extractEntryTerms(env *cel.Env, checked *cel.Ast) (terms []*EntryTerm, err error) {
 	a := checked.NativeRep()
 	ast.PreOrderVisit(a.Expr(), ast.NewExprVisitor(func(e ast.Expr) {

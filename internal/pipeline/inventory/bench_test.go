@@ -44,7 +44,7 @@ func fleetInventory(r *rand.Rand, id int) []inventory.Entry {
 	return list
 }
 
-// newFleetView returns a view with the inventories of the fleet.
+// newFleetView returns an inventory view that holds the inventories of the simulated fleet.
 func newFleetView(t testing.TB) *View {
 	v := New(shard.New(shard.Options{}))
 	r := rand.New(rand.NewPCG(1, 1))

@@ -97,7 +97,7 @@ func fleetTick(nodes int, number uint64) *fleetCommit {
 	return c
 }
 
-// newFleetView returns a view of the fleet on a series store in a folder.
+// newFleetView opens a series store in the folder dir and returns a metric view of the simulated fleet that stores its values there.
 func newFleetView(b *testing.B, dir string) (*testView, series.Store) {
 	b.Helper()
 	s, err := series.Open(dir, series.Options{LateWindow: time.Hour})
@@ -120,8 +120,8 @@ func processTime(b *testing.B) time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// BenchmarkRestart measures the parts of a start behind kill -9, in CPU time per item and value: snapshots are read, and the values of
-// 30 s behind them are applied again. It also reports what snapshots cost before, and the heap per item.
+// BenchmarkRestart measures the CPU time of a start after kill -9, per item and per value: it decodes the snapshots and applies the
+// 30 s of journaled values that came after them. It also reports the cost of writing the snapshots, and the heap per item.
 func BenchmarkRestart(b *testing.B) {
 	for _, nodes := range [...]int{1_000, 10_000} {
 		b.Run(fmt.Sprint(nodes*benchItems), func(b *testing.B) {

@@ -234,13 +234,13 @@ const (
 	outcomes
 )
 
-// metrics holds the metrics of the source.
+// metrics holds the source's own counters: requests, and samples by outcome.
 type metrics struct {
 	requests *prometheus.CounterVec
 	samples  [outcomes]prometheus.Counter
 }
 
-// newMetrics registers the metrics of the source.
+// newMetrics registers the source's own counters.
 func newMetrics(r prometheus.Registerer) (m metrics) {
 	meter := core.Meter{Registerer: r, Prefix: "muster_remote_write_"}
 	m.requests = meter.Vector("requests_total", "Requests with samples, by outcome: ok, or the class of the error.", "outcome")

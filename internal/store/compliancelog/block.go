@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// State is the last run of a directive on a node at some time.
+// State is the latest run of a directive on a node as of a given time.
 type State struct {
 	Node       model.NodeID
 	Unit       model.UnitID

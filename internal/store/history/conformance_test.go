@@ -46,7 +46,7 @@ func problem(id, node string, opened int) Problem {
 	}
 }
 
-// delivery returns a test delivery to a handler about a problem.
+// delivery returns a record of a notification about a problem to a handler, as test data.
 func delivery(problem, kind string, to HandlerRef, created int) Delivery {
 	return Delivery{
 		Key: problem + "/" + kind + "/" + to.Name, Problem: problem, Handler: to, Kind: kind,
