@@ -15,7 +15,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
-	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
@@ -54,7 +54,7 @@ type bulk struct {
 	random *rand.Rand
 	load   <-chan loadResult
 	stop   chan string
-	places map[harness.StateKey]load.Kept
+	places map[harness.StateKey]observe.EventState
 
 	actions       map[string]*bulkAction // by the note of the action
 	expectedEnds  map[string]string      // note of the action that had to close the problem, by problem id

@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -45,7 +46,7 @@ func segments(t *testing.T, s *harness.Server) (paths []string, contents [][]byt
 func lostNothing(rep *report.Report) bool { return rep.Valid && !rep.Lost() }
 
 // killedAfterLoad sends load to a server and kills it, so that only its journal (no snapshot) has the newest results.
-func killedAfterLoad(t *testing.T, fleet harness.Fleet, span time.Duration, args ...string) (s *harness.Server, states map[harness.StateKey]load.Kept) {
+func killedAfterLoad(t *testing.T, fleet harness.Fleet, span time.Duration, args ...string) (s *harness.Server, states map[harness.StateKey]observe.EventState) {
 	t.Helper()
 	s = harness.StartFleet(t, fleet, args...)
 	rep, err := load.Run(t.Context(), s.LoadConfig(fleet, span))
@@ -74,7 +75,7 @@ func runRepair(t *testing.T, s *harness.Server, refusal string) string {
 }
 
 // compareStates fails the test if event states differ from those in an earlier list.
-func compareStates(t *testing.T, before, after map[harness.StateKey]load.Kept) {
+func compareStates(t *testing.T, before, after map[harness.StateKey]observe.EventState) {
 	t.Helper()
 	assert(t, len(before) == len(after), "%d states, before %d", len(after), len(before))
 	for place, was := range before {
@@ -85,7 +86,7 @@ func compareStates(t *testing.T, before, after map[harness.StateKey]load.Kept) {
 
 // countOlderStates counts the event states that are older than those in an earlier list, and fails the test if one is
 // newer.
-func countOlderStates(t *testing.T, before, after map[harness.StateKey]load.Kept) (n int) {
+func countOlderStates(t *testing.T, before, after map[harness.StateKey]observe.EventState) (n int) {
 	t.Helper()
 	for place, was := range before {
 		now := after[place]
@@ -493,7 +494,7 @@ spec:
 
 // installationRecord has the states, history and items of an installation before a test damages it.
 type installationRecord struct {
-	states  map[harness.StateKey]load.Kept
+	states  map[harness.StateKey]observe.EventState
 	history map[string]int          // number of entries by their text, always 1
 	items   map[string]v1.ItemState // by node and key
 }
@@ -679,7 +680,7 @@ func (r *installationRecord) compareItems(t *testing.T, items map[string]v1.Item
 
 // compareAPIWithView fails the test if the API counts other results than the event states in memory. With incomplete,
 // the API may not know some events, because their resources are lost.
-func compareAPIWithView(t *testing.T, api *client.Client, states map[harness.StateKey]load.Kept, incomplete bool) {
+func compareAPIWithView(t *testing.T, api *client.Client, states map[harness.StateKey]observe.EventState, incomplete bool) {
 	t.Helper()
 	applied := map[harness.StateKey]uint64{}
 	for _, namespace := range []string{simulated.Namespace, model.DefaultNamespaceName} {

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -69,8 +70,8 @@ type agent struct {
 	ledger     ledger
 	fate       fate
 	here       int64             // since when it is on the network with a session, ns; zero: it is not …
-	stays      []stay            // … and when it was before
-	quiet      []stay            // when this loader sent nothing of it for longer than it may
+	stays      []observe.Stay    // … and when it was before
+	quiet      []observe.Stay    // when this loader sent nothing of it for longer than it may
 	facts      map[string]string // as this session was told
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -154,10 +155,6 @@ func flipsOf(all []flip, open bool) (list []flip) {
 	return list
 }
 
-// slack is what a server may take beyond a machine's time-out, and an alert to arrive, in
-// ns: deadlines are looked at every second.
-const slack = int64(5e9)
-
 // silence judges one machine that stood still from b.at on: one alert that it is silent,
 // if it was so for longer than its time-out, and one that it is back. Of one that was away
 // already the first may have come before.
@@ -174,7 +171,7 @@ func (b *blow) silence(w *witness, end int64) {
 		switch {
 		case t.at < b.at:
 			before = t.open
-		case t.open && t.at <= till+slack:
+		case t.open && t.at <= till+judge.Slack:
 			if opened = append(opened, t); len(opened) == 1 {
 				closed = nil // was of the one before
 			}
@@ -183,7 +180,7 @@ func (b *blow) silence(w *witness, end int64) {
 		}
 	}
 	if len(opened) == 0 && !before {
-		if till-b.at > b.timeout+slack && !b.unsure {
+		if till-b.at > b.timeout+judge.Slack && !b.unsure {
 			b.alerts++
 			b.wrong(&b.missing, w, "silent for %d s, and nobody was notified", (till-b.at)/1e9)
 		}

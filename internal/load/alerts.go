@@ -12,6 +12,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
@@ -129,8 +130,8 @@ func (al *alarms) told(key string, n notification, at int64) {
 	}
 	al.keys[key] = struct{}{}
 	al.heard = al.run.now()
-	s, tells := al.checks[ownName(n.Node)+"/"+n.Check], n.Namespace == simulated.Namespace && al.tellable(n.Check)
-	if of := (told{ownName(n.Node), n.Check}); tells && n.Expired {
+	s, tells := al.checks[observe.OwnName(n.Node)+"/"+n.Check], n.Namespace == simulated.Namespace && al.tellable(n.Check)
+	if of := (told{observe.OwnName(n.Node), n.Check}); tells && n.Expired {
 		al.telling.muddle(of)
 	} else if tells {
 		al.telling.came(of, n.Kind == "opened", at)
@@ -156,7 +157,7 @@ func (al *alarms) told(key string, n notification, at int64) {
 func (al *alarms) event(e *v1.Event) {
 	al.mu.Lock()
 	defer al.mu.Unlock()
-	m := al.machines[ownName(e.Node)]
+	m := al.machines[observe.OwnName(e.Node)]
 	if m == nil || e.Check != model.KeepaliveCheckName {
 		return
 	}
@@ -194,7 +195,7 @@ func (al *alarms) follow(ctx context.Context) {
 func (al *alarms) missed(ctx context.Context) error {
 	seen := map[string]bool{}
 	err := al.run.openProblems(ctx, model.KeepaliveCheckName, func(e *v1.Event) {
-		seen[ownName(e.Node)] = true
+		seen[observe.OwnName(e.Node)] = true
 		al.event(e)
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -43,7 +44,7 @@ func (x *alarmed) result(i int, status model.Status) {
 	a := x.agents[i]
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.ledger.states = make([]entry, 1)
+	a.ledger.states = make(observe.Entries, 1)
 	a.ledger.pass(a.stream, a.ledger.settled()+1, &sign{check: 0, status: status, intended: a.run.now()}, true)
 }
 

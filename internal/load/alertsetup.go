@@ -10,6 +10,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -135,11 +136,11 @@ func (r *run) hearAlerts(ctx context.Context) (*alarms, error) {
 func (al *alarms) inherit(ctx context.Context, names map[string]string) error {
 	for name := range names {
 		err := al.run.openProblems(ctx, name, func(e *v1.Event) {
-			if w := al.checks[ownName(e.Node)+"/"+name]; w != nil {
+			if w := al.checks[observe.OwnName(e.Node)+"/"+name]; w != nil {
 				w.unclear = true
 			}
 			if al.tellable(name) {
-				al.telling.muddle(told{ownName(e.Node), name})
+				al.telling.muddle(told{observe.OwnName(e.Node), name})
 			}
 		})
 		if err != nil {
@@ -274,7 +275,7 @@ func (al *alarms) judge(d *faultScript) (missing int) {
 				_, timeout := a.class.spec.Keepalive.EffectiveTimes()
 				b.timeout = int64(timeout)
 				a.mu.Lock()
-				m := al.machines[ownName(a.name)]
+				m := al.machines[observe.OwnName(a.name)]
 				a.mu.Unlock()
 				b.machine(&m.witness, a)
 				continue
@@ -347,7 +348,7 @@ func (a *agent) numbers() streamed.Numbers {
 // line is what has to be told of a result. Caller holds the lock.
 func (a *agent) line(s *sign) *streamed.Result {
 	k := &a.class.checks[s.check]
-	r := &streamed.Result{Node: ownName(a.name), Check: k.full, Status: s.status.String(), At: s.intended}
+	r := &streamed.Result{Node: observe.OwnName(a.name), Check: k.full, Status: s.status.String(), At: s.intended}
 	if s.about > 0 {
 		r.Node = k.about.names[s.about-1]
 	}
@@ -366,12 +367,12 @@ func (r *run) hearStream(ctx context.Context) (*streamed.Peer, error) {
 		i := s.at(intended)
 		return i >= 0 && s[i].measured
 	}
-	k, err := streamed.Listen(streamed.Run{API: r.cfg.API, Log: r.cfg.Log, Address: r.facing(), Now: r.now, Since: r.since, Measured: measured, OwnName: ownName})
+	k, err := streamed.Listen(streamed.Run{API: r.cfg.API, Log: r.cfg.Log, Address: r.facing(), Now: r.now, Since: r.since, Measured: measured, OwnName: observe.OwnName})
 	if err != nil {
 		return nil, err
 	}
 	for _, a := range r.agents {
-		x := k.Machine(a.stream, ownName(a.name), a.numbers)
+		x := k.Machine(a.stream, observe.OwnName(a.name), a.numbers)
 		a.mu.Lock()
 		a.ledger.lines = x
 		a.mu.Unlock()

@@ -1,44 +1,20 @@
 package load
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/model"
 )
-
-// baseline is what each state held when the run began, sorted by node and check: 24 bytes
-// each. A server of the run's own has none.
-type baseline []began
-
-type began struct {
-	node    model.NodeID
-	check   model.CheckID
-	results uint64
-	order   model.ResultDigest // of them; zero: not known
-}
-
-func (x began) compare(y began) int {
-	return cmp.Or(cmp.Compare(x.node, y.node), cmp.Compare(x.check, y.check))
-}
-
-// of is what a state held; zero: it was not there.
-func (b baseline) of(node model.NodeID, check model.CheckID) began {
-	if i, found := slices.BinarySearchFunc(b, began{node: node, check: check}, began.compare); found {
-		return b[i]
-	}
-	return began{}
-}
 
 // firstWord is how long a server may say nothing while the baseline is read. It may have millions of
 // states to say: as long as they come, nobody is in a hurry.
 const firstWord = time.Minute
 
-// readBaseline reads it; without a view it is empty.
-func (r *run) readBaseline(ctx context.Context) (baseline, error) {
+// readBaseline reads the event states from before the run; without a view there are none.
+func (r *run) readBaseline(ctx context.Context) (before observe.States, err error) {
 	if r.cfg.Before == nil {
 		return nil, nil
 	}
@@ -46,10 +22,9 @@ func (r *run) readBaseline(ctx context.Context) (baseline, error) {
 	defer end(nil)
 	silence := time.AfterFunc(firstWord, func() { end(r.hangs()) })
 	defer silence.Stop()
-	var b baseline
-	err := r.cfg.Before.Each(ctx, func(k Kept) error {
+	err = r.cfg.Before.Each(ctx, func(k observe.EventState) error {
 		silence.Reset(firstWord)
-		b = append(b, began{k.Node, k.Check, k.Results, k.Order})
+		before.Add(k)
 		return nil
 	})
 	switch {
@@ -58,8 +33,7 @@ func (r *run) readBaseline(ctx context.Context) (baseline, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read the view: %w", err)
 	}
-	slices.SortFunc(b, began.compare)
-	return slices.Clip(b), nil
+	return before, nil
 }
 
 // hangs is why a run ends before it has sent anything.

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
 )
@@ -53,10 +54,10 @@ type slowly struct {
 	then   func(context.Context) error
 }
 
-func (s slowly) Each(ctx context.Context, fn func(Kept) error) error {
+func (s slowly) Each(ctx context.Context, fn func(observe.EventState) error) error {
 	for i := range s.states {
 		pause.For(ctx, 50*time.Second)
-		if err := fn(Kept{Node: model.NodeID(i + 1), Check: model.FirstCheck}); err != nil {
+		if err := fn(observe.EventState{Node: model.NodeID(i + 1), Check: model.FirstCheck}); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
@@ -53,7 +54,7 @@ func BenchmarkFrame(b *testing.B) {
 	r.deal(0)
 	for _, a := range r.agents {
 		a.session, a.set = silent{}, set
-		a.status, a.ledger.states = make([]model.Status, checks), make([]entry, checks)
+		a.status, a.ledger.states = make([]model.Status, checks), make(observe.Entries, checks)
 	}
 	s := r.senders[0]
 	ack := &wire.Ack{Last: make([]wire.StreamLast, 1)}

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 )
@@ -126,12 +126,6 @@ type renames struct {
 	why           string // the first failure
 }
 
-// renamedEnd is the end of a name that the run gave to a node.
-const renamedEnd = "-renamed"
-
-// ownName is a node's name without it.
-func ownName(name string) string { return strings.TrimSuffix(name, renamedEnd) }
-
 // rename gives a node another name, or its old one again. It is the API that does it, asked
 // by the loader that leads; the machine's session begins anew. One that failed while the
 // script had the server away is none that was asked for.
@@ -148,9 +142,9 @@ func (s *faultScript) rename(ctx context.Context, member int) {
 		return // for the answer to the one before
 	}
 	from := r.nameOf(member)
-	to := ownName(from)
+	to := observe.OwnName(from)
 	if from == to {
-		to += renamedEnd
+		to += observe.RenamedEnd
 	}
 	began := r.now()
 	_, err := r.cfg.API.Nodes.Rename(ctx, simulated.Namespace, from, v1.NodeRename{To: to})

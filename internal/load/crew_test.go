@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -29,7 +30,7 @@ func TestForever(t *testing.T) {
 			t.Fatal(err)
 		}
 		results := uint64(0)
-		_ = srv.Each(ctx, func(k Kept) error { results += k.Results; return nil })
+		_ = srv.Each(ctx, func(k observe.EventState) error { results += k.Results; return nil })
 		if want := uint64(10 * 6 * 4); results < want || results > want+uint64(10*6) {
 			t.Errorf("%d results in a minute, want about %d", results, want)
 		}

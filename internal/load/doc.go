@@ -52,6 +52,6 @@
 // key, for each flip of a state that a fault struck and for each session of an agent; a bit for
 // each line of a stream; a byte for each interval of a check in turn.
 //
-// Start reading at run.go, then sender.go, agent.go and spool.go. Servers that lie to the ledger
-// are in brokenservers_test.go.
+// Start reading at run.go, then sender.go, agent.go and spool.go. A server that lies is a log
+// in package judge (ledger_test.go).
 package load

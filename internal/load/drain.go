@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/judge"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
@@ -49,7 +51,7 @@ func becauseOf(ctx context.Context, err error) error {
 // settle compares with the view, which may still be applying the last commits: a
 // difference is believed once it stays the same for two seconds. The error says why the view was
 // not read; the balance is that of the ledgers alone then.
-func (r *run) settle(ctx context.Context, before baseline) (*report.Balance, error) {
+func (r *run) settle(ctx context.Context, before observe.States) (*report.Balance, error) {
 	ctx, over := r.cfg.ending(ctx)
 	defer over()
 	last, same := uint64(0), 0
@@ -67,6 +69,35 @@ func (r *run) settle(ctx context.Context, before baseline) (*report.Balance, err
 			return b, nil // what was compared last counts
 		}
 	}
+}
+
+// balance compares the ledgers of all loaders with the server's event states. The agents must be at rest. Where the states
+// cannot be read, it returns the sums of the ledgers beside the error.
+func (r *run) balance(ctx context.Context, before observe.States) (*report.Balance, error) {
+	all := r.allLedgers()
+	if r.cfg.Before == nil {
+		return judge.Sums(all), nil
+	}
+	c, err := judge.Compare(all, before)
+	if err == nil {
+		err = r.cfg.Before.Each(ctx, func(s observe.EventState) error {
+			c.State(s)
+			return nil
+		})
+	}
+	if err != nil {
+		return judge.Sums(all), err
+	}
+	return c.Balance(), nil
+}
+
+// allLedgers returns those of this loader, then those of the others.
+func (r *run) allLedgers() []observe.Ledgers {
+	list := []observe.Ledgers{r.ledgers()}
+	for _, m := range r.measured {
+		list = append(list, m.Ledgers)
+	}
+	return list
 }
 
 // bye ends all sessions as planned.

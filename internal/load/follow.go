@@ -153,48 +153,12 @@ func (r *run) measure(w *watch, script *faultScript) *Measured {
 	for _, s := range r.senders {
 		m.Offered = s.book.addOffered(m.Offered)
 	}
-	r.breaches.copyTo(&m.Breaches)
 	script.look()
 	for _, x := range script.strikes {
 		if x.at > 0 && len(x.agents) > 0 {
 			m.Back[x.index] = max(0, x.back-begin)
 		}
 	}
-	r.handOver(m)
+	m.Ledgers = r.ledgers()
 	return m
-}
-
-// handOver fills in the agents' ledgers.
-func (r *run) handOver(m *Measured) {
-	known, begin := map[*checkSet]int{}, r.begin.Load()
-	for member, a := range r.seats {
-		if a == nil {
-			continue
-		}
-		a.mu.Lock()
-		set, seen := known[a.set]
-		if !seen {
-			set = len(m.Sets)
-			known[a.set] = set
-			s := LedgerSet{Class: a.class.number}
-			for _, c := range a.set.definitions {
-				s.Checks = append(s.Checks, c.Unit)
-			}
-			m.Sets = append(m.Sets, s)
-		}
-		l := &a.ledger
-		var here int64
-		if a.here > 0 {
-			here = a.here - begin
-		}
-		pairs := func(list []stay) (out [][2]int64) {
-			for _, s := range list {
-				out = append(out, [2]int64{s.from - begin, s.to - begin})
-			}
-			return out
-		}
-		m.Ledgers = append(m.Ledgers, Ledger{Here: here, Stays: pairs(a.stays), Quiet: pairs(a.quiet), Member: member, Name: a.name, Node: a.node, Stream: a.stream, Set: set, Sent: l.sent, Acked: l.acked,
-			Refused: l.refused, Gone: l.gone, Open: a.unanswered(), States: appendEntries(nil, l.states)})
-		a.mu.Unlock()
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -63,7 +64,7 @@ func (a *agent) keep(held *link.Assignment, set *checkSet, now int64) {
 	}
 	a.set = set
 	a.status = make([]model.Status, a.class.own)
-	a.ledger.states = make([]entry, a.class.own)
+	a.ledger.states = make(observe.Entries, a.class.own)
 	a.run.ready.Add(1)
 }
 

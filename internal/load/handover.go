@@ -8,9 +8,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	"github.com/muster-fleet/muster/internal/load/report"
-	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/load/observe"
 )
 
 // What a loader hands to the one that leads. Histograms go bucket by bucket: sums of them
@@ -116,34 +114,8 @@ type Measured struct {
 	Refusals  map[string]uint64 `json:"refusals"`
 	Failures  map[string]uint64 `json:"failures"`
 	Losses    map[string]uint64 `json:"losses"`
-	Breaches  report.Balance    `json:"breaches"` // what the server should not have said
-	Back      map[int]int64     `json:"back"`     // of faults that struck its agents, when all were as before, ns since the beginning; zero: not yet
-	Sets      []LedgerSet       `json:"sets"`
-	Ledgers   []Ledger          `json:"-"` // of its agents: many, and sent apart
-}
-
-// LedgerSet is an assignment as some ledgers know it: the check behind each of the class's.
-type LedgerSet struct {
-	Class  int             `json:"class"`
-	Checks []model.CheckID `json:"checks"`
-}
-
-// Ledger is one agent's, see ledger.
-type Ledger struct {
-	Member  int              `json:"member"` // of the fleet
-	Name    string           `json:"name"`
-	Node    model.NodeID     `json:"node"`
-	Stream  wire.StreamID    `json:"stream"`
-	Set     int              `json:"set"` // of Measured.Sets
-	Sent    uint64           `json:"sent"`
-	Acked   uint64           `json:"acked"`
-	Refused uint64           `json:"refused"`
-	Gone    bool             `json:"gone,omitempty"`
-	Here    int64            `json:"here,omitempty"`  // since when it is there, ns since the beginning, zero: it is not …
-	Stays   [][2]int64       `json:"stays,omitempty"` // … and from when to when it was before
-	Quiet   [][2]int64       `json:"quiet,omitempty"` // from when to when its loader sent nothing of it for too long
-	Open    map[int16]uint64 `json:"open,omitempty"`  // results without an answer, by check
-	States  []byte           `json:"states"`          // entries, 20 bytes each
+	Back      map[int]int64     `json:"back"` // of faults that struck its agents, when all were as before, ns since the beginning; zero: not yet
+	Ledgers   observe.Ledgers   `json:"-"`    // of its agents: many, and sent apart
 }
 
 // A histogram travels to another loader as its buckets, so that nothing is rounded: for

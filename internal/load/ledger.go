@@ -1,11 +1,15 @@
 package load
 
 import (
+	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"sync"
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/streamed"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -20,24 +24,12 @@ type ledger struct {
 	refused uint64             // of those, refused for good
 	shown   uint64             // the highest number that a session took
 	void    map[uint64]string  // refused, with the reason, until the acknowledgement passes them
-	states  []entry            // by check
+	states  observe.Entries    // by check
 	watched map[int16]*witness // states whose alerts are judged; nil: none
 	lines   *streamed.Machine  // of results that have to come as lines; nil: none
 	tells   *teller            // of states that are told of; nil: none
 	behind  bool               // a server took an acknowledgement back: said once
-	open    map[int16]uint64   // of an agent of another loader: results without an answer, by check
 	gone    bool               // the fault script left its machine dead: nobody waits for what it holds
-}
-
-// entry is what the ledger keeps of one event state: 20 bytes, for there are millions.
-// Counts of two bytes stay at their greatest value.
-type entry struct {
-	results uint32             // acknowledged
-	number  uint32             // of the last of them; no simulated machine lives for 2^32 signals
-	digest  uint32             // of its status and output
-	order   model.ResultDigest // of all of them
-	unheard uint16             // of them, those that only a Welcome acknowledged
-	refused uint16
 }
 
 // settled is the last number whose fate is known.
@@ -46,7 +38,7 @@ func (l *ledger) settled() uint64 { return l.acked + l.refused }
 // pass settles the next number of a stream. heard: its acknowledgement came by the session
 // that would also have told of a refusal.
 func (l *ledger) pass(stream wire.StreamID, number uint64, s *sign, heard bool) (reason string, refused bool) {
-	var e *entry
+	var e *observe.Entry
 	if s.check >= 0 && s.about == 0 { // else the pair counts it
 		e = &l.states[s.check]
 	}
@@ -57,16 +49,16 @@ func (l *ledger) pass(stream wire.StreamID, number uint64, s *sign, heard bool) 
 		delete(l.void, number)
 		l.refused++
 		if e != nil {
-			e.refused = more(e.refused)
+			e.Refused = more(e.Refused)
 		}
 		return reason, true
 	}
 	l.acked++
 	if e != nil {
-		e.results++
-		e.number, e.digest, e.order = uint32(number), s.digest, e.order.Append(uint64(stream), number)
+		e.Results++
+		e.Number, e.Digest, e.Order = uint32(number), s.digest, e.Order.Append(uint64(stream), number)
 		if !heard {
-			e.unheard = more(e.unheard)
+			e.Unheard = more(e.Unheard)
 		}
 		if w := l.watched[s.check]; w != nil && e != nil {
 			w.result(s.status, s.intended)
@@ -94,14 +86,14 @@ func (a *agent) believe(l wire.StreamLast) uint64 {
 	switch settled := a.ledger.settled(); {
 	case l.Stream != a.stream || l.Lane != wire.Live:
 		if l.Last > 0 {
-			a.accuse(neverSent, l.Last, "acknowledged up to %d in stream %x lane %d, which it never used", l.Last, uint64(l.Stream), l.Lane)
+			a.accuse(observe.NeverSent, l.Last, "acknowledged up to %d in stream %x lane %d, which it never used", l.Last, uint64(l.Stream), l.Lane)
 		}
 		return 0
 	case l.Last > a.ledger.shown:
-		a.accuse(neverSent, l.Last, "acknowledged up to %d, and %d was the last it had sent", l.Last, a.ledger.shown)
+		a.accuse(observe.NeverSent, l.Last, "acknowledged up to %d, and %d was the last it had sent", l.Last, a.ledger.shown)
 	case l.Last < settled && !a.ledger.behind:
 		a.ledger.behind = true
-		a.accuse(takenBack, l.Last+1, "holds up to %d, and had acknowledged up to %d", l.Last, settled)
+		a.accuse(observe.TakenBack, l.Last+1, "holds up to %d, and had acknowledged up to %d", l.Last, settled)
 	}
 	return min(l.Last, a.ledger.shown)
 }
@@ -111,9 +103,9 @@ func (a *agent) refuse(r *wire.RefusedSignal) {
 	l := &a.ledger
 	switch settled := l.settled(); {
 	case r.Stream != a.stream || r.Lane != wire.Live || r.Number > l.shown:
-		a.accuse(neverSent, r.Number, "refused (%s) number %d of stream %x, and %d was the last it had sent", r.Code, r.Number, uint64(r.Stream), l.shown)
+		a.accuse(observe.NeverSent, r.Number, "refused (%s) number %d of stream %x, and %d was the last it had sent", r.Code, r.Number, uint64(r.Stream), l.shown)
 	case r.Number <= settled:
-		a.accuse(refusedLate, r.Number, "refused (%s) after it had acknowledged up to %d", r.Code, settled)
+		a.accuse(observe.RefusedLate, r.Number, "refused (%s) after it had acknowledged up to %d", r.Code, settled)
 	default:
 		if l.void == nil {
 			l.void = map[uint64]string{}
@@ -122,7 +114,89 @@ func (a *agent) refuse(r *wire.RefusedSignal) {
 	}
 }
 
-// accuse writes down what the server should not have said. Caller holds the lock.
+// accuse notes an answer that no answer may be. Caller holds the lock.
 func (a *agent) accuse(kind string, number uint64, format string, args ...any) {
-	a.run.breaches.add(report.Imbalance{Node: a.node, Name: a.name, Number: number, Kind: kind}, format, args...)
+	a.run.breaches.add(observe.Breach{Kind: kind, Node: a.node, Name: a.name, Number: number, Problem: fmt.Sprintf(format, args...)})
+}
+
+// breaches are those of all agents. Its lock is taken under the agents'.
+type breaches struct {
+	mu   sync.Mutex
+	list observe.Breaches
+}
+
+func (b *breaches) add(x observe.Breach) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.list.Add(x)
+}
+
+func (b *breaches) copy() observe.Breaches {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return observe.Breaches{Kinds: maps.Clone(b.list.Kinds), First: slices.Clone(b.list.First)}
+}
+
+// ledgers returns those of this loader's agents, which have to be at rest.
+func (r *run) ledgers() observe.Ledgers {
+	l, known := observe.Ledgers{Breaches: r.breaches.copy()}, map[*checkSet]int{}
+	for member, a := range r.seats {
+		if a == nil {
+			continue
+		}
+		a.mu.Lock()
+		if _, seen := known[a.set]; !seen && a.set != nil {
+			known[a.set] = len(l.Sets)
+			set := observe.Set{Class: a.class.number}
+			for _, c := range a.set.definitions {
+				set.Checks = append(set.Checks, observe.Check{ID: c.Unit, Name: c.Name})
+			}
+			l.Sets = append(l.Sets, set)
+		}
+		x := observe.Ledger{Member: member, Name: a.name, Node: a.node, Stream: uint64(a.stream), Set: -1, Sent: a.ledger.sent, Acked: a.ledger.acked, Refused: a.ledger.refused, Stopped: a.ledger.gone,
+			Stays: r.sinceBegin(a.present()), Quiet: r.sinceBegin(a.quiet), States: slices.Clone(a.ledger.states)}
+		if a.set != nil {
+			x.Set = known[a.set]
+			x.Open = a.unanswered()
+		}
+		l.Agents = append(l.Agents, x)
+		a.mu.Unlock()
+	}
+	l.Pairs = r.pairLedgers()
+	return l
+}
+
+// sinceBegin returns spans as ns since the start of the timetable.
+func (r *run) sinceBegin(list []observe.Stay) (out []observe.Stay) {
+	begin := r.begin.Load()
+	for _, s := range list {
+		if s.From -= begin; s.To != observe.Lasts {
+			s.To -= begin
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// unanswered counts the results that a session took and nobody answered. Caller holds
+// the lock.
+func (a *agent) unanswered() (open map[int16]uint64) {
+	a.eachUnanswered(func(s *sign) {
+		if s.about > 0 {
+			return // see pairLedgers
+		}
+		if open == nil {
+			open = map[int16]uint64{}
+		}
+		open[s.check]++
+	})
+	return open
+}
+
+func (a *agent) eachUnanswered(fn func(s *sign)) {
+	for _, f := range a.held {
+		for i := f.done; i < len(f.each) && f.first+uint64(i) <= a.ledger.shown; i++ {
+			fn(&f.each[i])
+		}
+	}
 }

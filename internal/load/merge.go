@@ -2,13 +2,12 @@ package load
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"os"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -57,12 +56,9 @@ func (r *run) awaitMeasured(ctx context.Context) (err error) {
 		return err
 	}
 	for i, m := range r.measured {
-		agents, err := r.ledgersOf(r.joined[i].Number, m)
-		if err != nil {
+		if err := r.fits(r.joined[i].Number, &m.Ledgers); err != nil {
 			return fmt.Errorf("loader %d (%s): %w", r.joined[i].Number+1, r.joined[i].Name, err)
 		}
-		r.theirs = append(r.theirs, agents...)
-		r.breaches.merge(&m.Breaches)
 		r.slowed.Add(m.Slowed)
 		r.wrong.Add(m.Wrong)
 	}
@@ -119,93 +115,25 @@ func (r *run) presence(since int64) (sum Presence) {
 	return sum
 }
 
-// ledgersOf makes agents of what a loader handed over: they have ledgers, and nothing else.
-func (r *run) ledgersOf(number int, m *Measured) ([]*agent, error) {
+// fits refuses ledgers that are not those of a loader's agents.
+func (r *run) fits(number int, l *observe.Ledgers) error {
 	part := Part{Number: number, Of: r.cfg.Part.Of}
-	sets := make([]*checkSet, len(m.Sets))
-	for i, s := range m.Sets {
-		if s.Class < 0 || s.Class >= len(r.classes) || len(s.Checks) != len(r.classes[s.Class].checks) {
-			return nil, model.Errorf(model.Invalid, "an assignment of %d checks for class %d", len(s.Checks), s.Class)
-		}
-		sets[i] = &checkSet{definitions: make([]*model.CheckDefinition, len(s.Checks))}
-		for name, c := range r.classes[s.Class].index {
-			sets[i].definitions[c] = &model.CheckDefinition{Definition: model.Definition{Unit: s.Checks[c], Name: name}}
-		}
+	if want := part.share(len(r.cfg.Members)); len(l.Agents) != want {
+		return model.Errorf(model.Invalid, "%d ledgers of %d agents", len(l.Agents), want)
 	}
-	if want := part.share(len(r.cfg.Members)); len(m.Ledgers) != want {
-		return nil, model.Errorf(model.Invalid, "%d ledgers of %d agents", len(m.Ledgers), want)
-	}
-	seen, begin := make(map[int]bool, len(m.Ledgers)), r.begin.Load()
-	list := make([]*agent, len(m.Ledgers))
-	for i := range m.Ledgers {
-		x := &m.Ledgers[i]
-		if x.Member < 0 || x.Member >= len(r.cfg.Members) || !part.owns(x.Member) || seen[x.Member] || x.Set < 0 || x.Set >= len(sets) ||
-			m.Sets[x.Set].Class != r.cfg.Members[x.Member].Class {
-			return nil, model.Errorf(model.Invalid, "a ledger of machine %d, which is not its own", x.Member)
+	seen := make(map[int]bool, len(l.Agents))
+	for i := range l.Agents {
+		x := &l.Agents[i]
+		if x.Member < 0 || x.Member >= len(r.cfg.Members) || !part.owns(x.Member) || seen[x.Member] || x.Set < 0 || x.Set >= len(l.Sets) ||
+			l.Sets[x.Set].Class != r.cfg.Members[x.Member].Class {
+			return model.Errorf(model.Invalid, "a ledger of machine %d, which is not its own", x.Member)
 		}
 		seen[x.Member] = true
-		states, err := decodeEntries(x.States, len(sets[x.Set].definitions))
-		if err != nil {
-			return nil, err
-		}
-		staysOf := func(list [][2]int64) (out []stay) {
-			for _, s := range list {
-				out = append(out, stay{begin + s[0], begin + s[1]})
-			}
-			return out
-		}
-		here := int64(0)
-		if x.Here != 0 {
-			here = max(1, begin+x.Here)
-		}
-		list[i] = &agent{here: here, stays: staysOf(x.Stays), quiet: staysOf(x.Quiet), run: r, class: r.classes[m.Sets[x.Set].Class], name: x.Name, node: x.Node, stream: x.Stream, set: sets[x.Set],
-			ledger: ledger{sent: x.Sent, acked: x.Acked, refused: x.Refused, gone: x.Gone, open: x.Open, states: states}}
-	}
-	return list, nil
-}
-
-// entrySize is what one state takes on its way.
-const entrySize = 20
-
-func appendEntries(dst []byte, states []entry) []byte {
-	for _, e := range states {
-		dst = binary.BigEndian.AppendUint32(dst, e.results)
-		dst = binary.BigEndian.AppendUint32(dst, e.number)
-		dst = binary.BigEndian.AppendUint32(dst, e.digest)
-		dst = binary.BigEndian.AppendUint32(dst, uint32(e.order))
-		dst = binary.BigEndian.AppendUint16(dst, e.unheard)
-		dst = binary.BigEndian.AppendUint16(dst, e.refused)
-	}
-	return dst
-}
-
-func decodeEntries(data []byte, n int) ([]entry, error) {
-	if len(data) != n*entrySize {
-		return nil, model.Errorf(model.Invalid, "a ledger of %d bytes for %d states", len(data), n)
-	}
-	states := make([]entry, n)
-	for i := range states {
-		b := data[i*entrySize:]
-		states[i] = entry{binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:]),
-			model.ResultDigest(binary.BigEndian.Uint32(b[12:])), binary.BigEndian.Uint16(b[16:]), binary.BigEndian.Uint16(b[18:])}
-	}
-	return states, nil
-}
-
-// merge adds what the server said to another loader's agents and should not have said.
-func (l *breaches) merge(o *report.Balance) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.b.Imbalances += o.Imbalances
-	if l.b.Kinds == nil {
-		l.b.Kinds = map[string]uint64{}
-	}
-	addTo(l.b.Kinds, o.Kinds)
-	for _, x := range o.Examples {
-		if len(l.b.Examples) < report.MostExamples {
-			l.b.Examples = append(l.b.Examples, x)
+		if want := len(r.classes[l.Sets[x.Set].Class].checks); len(l.Sets[x.Set].Checks) != want || len(x.States) != want {
+			return model.Errorf(model.Invalid, "a ledger of machine %d with %d states of %d checks", x.Member, len(x.States), want)
 		}
 	}
+	return nil
 }
 
 func addTo(sum, more map[string]uint64) {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/usage"
@@ -30,8 +31,8 @@ func partOf(t *testing.T, p Part) *run {
 	return r
 }
 
-// handedOver is what a loader hands over whose agents hold n results each.
-func handedOver(t *testing.T, p Part, n uint32) *Measured {
+// ledgersOf returns the ledgers of a loader, all of whose agents hold their checks.
+func ledgersOf(t *testing.T, p Part) observe.Ledgers {
 	t.Helper()
 	r := partOf(t, p)
 	sets := map[*class]*checkSet{}
@@ -45,71 +46,30 @@ func handedOver(t *testing.T, p Part, n uint32) *Measured {
 				sets[a.class].definitions[c] = &model.CheckDefinition{Definition: model.Definition{Unit: model.CheckID(100*a.class.number + c + 1), Name: name}}
 			}
 		}
-		a.set, a.node, a.ledger.states = sets[a.class], model.NodeID(member+1), make([]entry, len(a.class.checks))
-		for c := range a.ledger.states {
-			a.ledger.states[c] = entry{results: n, number: n, digest: 7, order: 77}
-			a.ledger.sent += uint64(n)
-			a.ledger.acked += uint64(n)
-		}
+		a.set, a.node, a.ledger.states = sets[a.class], model.NodeID(member+1), make(observe.Entries, len(a.class.checks))
 	}
-	m := &Measured{}
-	r.handOver(m)
-	return m
-}
-
-// The ledgers of others are what they were: the comparison finds the state that the view
-// does not have, wherever it is.
-func TestLedgersOfOthersAreCompared(t *testing.T) {
-	lead := partOf(t, Part{Number: 0, Of: 3})
-	var all []*agent
-	for number := 1; number < 3; number++ {
-		agents, err := lead.ledgersOf(number, handedOver(t, Part{Number: number, Of: 3}, 4))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, agents...)
-	}
-	if len(all) != 20 {
-		t.Fatalf("%d agents of the others", len(all))
-	}
-	b := &report.Balance{}
-	c := newComparison(all, b)
-	for i, a := range all {
-		for s, definition := range a.set.definitions {
-			k := Kept{Node: a.node, Check: definition.Unit, Results: 4, Stream: uint64(a.stream), Number: 4, Digest: 7, Order: 77}
-			switch {
-			case i == 3 && s == 0:
-				k.Results = 3
-			case i == 4 && s == 1:
-				k.Order++
-			}
-			c.state(k, began{})
-		}
-	}
-	c.absent()
-	if b.Differ != 2 || b.Kinds[lost] != 1 || b.Kinds[reordered] != 1 || b.Examples[0].Name != all[3].name || b.Examples[1].Name != all[4].name {
-		t.Errorf("%+v", b)
-	}
+	return r.ledgers()
 }
 
 // Ledgers that are not a loader's own, or not whole, are refused.
 func TestLedgersThatDoNotFit(t *testing.T) {
 	lead, own := partOf(t, Part{Number: 0, Of: 3}), Part{Number: 1, Of: 3}
-	for name, spoil := range map[string]func(m *Measured){
-		"one is missing":      func(m *Measured) { m.Ledgers = m.Ledgers[1:] },
-		"one comes twice":     func(m *Measured) { m.Ledgers[1] = m.Ledgers[0] },
-		"of somebody else":    func(m *Measured) { m.Ledgers[0].Member++ },
-		"of nobody":           func(m *Measured) { m.Ledgers[0].Member = 1 << 40 },
-		"before the first":    func(m *Measured) { m.Ledgers[0].Member = -2 },
-		"of no assignment":    func(m *Measured) { m.Ledgers[0].Set = 9 },
-		"of another class":    func(m *Measured) { m.Ledgers[0].Set = m.Ledgers[len(m.Ledgers)-1].Set },
-		"too few states":      func(m *Measured) { m.Ledgers[0].States = m.Ledgers[0].States[:8] },
-		"a class that is not": func(m *Measured) { m.Sets[0].Class = 7 },
-		"too few checks":      func(m *Measured) { m.Sets[0].Checks = m.Sets[0].Checks[1:] },
+	for name, spoil := range map[string]func(l *observe.Ledgers){
+		"":                    func(*observe.Ledgers) {},
+		"one is missing":      func(l *observe.Ledgers) { l.Agents = l.Agents[1:] },
+		"one comes twice":     func(l *observe.Ledgers) { l.Agents[1] = l.Agents[0] },
+		"of somebody else":    func(l *observe.Ledgers) { l.Agents[0].Member++ },
+		"of nobody":           func(l *observe.Ledgers) { l.Agents[0].Member = 1 << 40 },
+		"before the first":    func(l *observe.Ledgers) { l.Agents[0].Member = -2 },
+		"of no assignment":    func(l *observe.Ledgers) { l.Agents[0].Set = 9 },
+		"of another class":    func(l *observe.Ledgers) { l.Agents[0].Set = l.Agents[len(l.Agents)-1].Set },
+		"too few states":      func(l *observe.Ledgers) { l.Agents[0].States = l.Agents[0].States[:1] },
+		"a class that is not": func(l *observe.Ledgers) { l.Sets[0].Class = 7 },
+		"too few checks":      func(l *observe.Ledgers) { l.Sets[0].Checks = l.Sets[0].Checks[1:] },
 	} {
-		m := handedOver(t, own, 4)
-		spoil(m)
-		if _, err := lead.ledgersOf(1, m); model.ClassOf(err) != model.Invalid {
+		l := ledgersOf(t, own)
+		spoil(&l)
+		if err := lead.fits(1, &l); (err == nil) != (name == "") || err != nil && model.ClassOf(err) != model.Invalid {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

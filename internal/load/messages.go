@@ -8,6 +8,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -59,7 +60,7 @@ func (t *teller) result(s *sign) {
 		return
 	}
 	t.failing[s.check] = failing
-	t.telling.due(told{ownName(t.agent.name), t.agent.class.checks[s.check].full}, failing, s.intended)
+	t.telling.due(told{observe.OwnName(t.agent.name), t.agent.class.checks[s.check].full}, failing, s.intended)
 }
 
 func side(open bool) int {
@@ -270,7 +271,7 @@ func (al *alarms) messagesDue() *report.Notifications {
 	gone := map[string]bool{}
 	for _, a := range al.run.agents {
 		a.mu.Lock()
-		gone[ownName(a.name)] = a.ledger.gone
+		gone[observe.OwnName(a.name)] = a.ledger.gone
 		a.mu.Unlock()
 	}
 	return al.telling.report(gone)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/people"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -53,7 +54,7 @@ func (a *agent) Here() (name string, here bool) {
 func (a *agent) Stayed() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.session != nil && a.run.now()-a.since > slack
+	return a.session != nil && a.run.now()-a.since > judge.Slack
 }
 
 // Otherwise tells the server of other facts; false: the machine has no session.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/streamed"
 	"github.com/muster-fleet/muster/internal/model"
@@ -44,12 +45,12 @@ func TestLeftUndoneIsSaid(t *testing.T) {
 // and what was refused have none.
 func TestWhichResultsAreLines(t *testing.T) {
 	r := &run{epoch: time.Now()}
-	k, err := streamed.Listen(streamed.Run{Address: "127.0.0.1", Now: r.now, Since: func(int64) float64 { return 0 }, OwnName: ownName})
+	k, err := streamed.Listen(streamed.Run{Address: "127.0.0.1", Now: r.now, Since: func(int64) float64 { return 0 }, OwnName: observe.OwnName})
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := &agent{run: r, name: "web-00007-renamed", class: &class{checks: []playing{{full: "http"}, {full: "ping", about: &about{names: []string{"switch-0000", "switch-0001"}, pairs: make([]pair, 2)}}}}}
-	a.ledger.states = make([]entry, 1)
+	a.ledger.states = make(observe.Entries, 1)
 	a.ledger.lines = k.Machine(7, "web-00007", a.numbers)
 	about := &sign{check: 1, about: 2, status: model.Critical, intended: 5}
 	a.passed(1, &sign{check: 0}, true, false, 9)

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -31,22 +32,12 @@ type pair struct {
 	begun   bool
 	seq     uint64 // of the last result that was made, and its status
 	status  model.Status
-	forced  *forced // by a fault; nil: none
-	e       entry   // results and refusals of all agents; number and digest are those of last
-	last    []final // one of them is what the server shows
-	atOnce  bool    // nobody knows in which order it applied all of them
-	judged  int64   // when the newest result was made that the witness heard of
+	forced  *forced         // by a fault; nil: none
+	e       observe.Entry   // results and refusals of all agents; number and digest are those of last
+	last    []observe.Final // one of them is what the server shows
+	atOnce  bool            // nobody knows in which order it applied all of them
+	judged  int64           // when the newest result was made that the witness heard of
 	watched *witness
-}
-
-// final is a result that may be the last one of a pair: none that was made after its
-// acknowledgement has been acknowledged.
-type final struct {
-	stream      wire.StreamID
-	number      uint32
-	digest      uint32
-	status      model.Status
-	made, acked int64 // ns since the run was made
 }
 
 // lateUnit is what sign.late counts in, ns.
@@ -94,7 +85,7 @@ func (k *playing) hash(h hash.Hash, c int) {
 func (s *checkSet) meet(c *class, held *link.Assignment) bool {
 	ids := make(map[string]model.NodeID, len(held.ProxyChecks.Nodes))
 	for i := range held.ProxyChecks.Nodes {
-		ids[ownName(held.ProxyChecks.Nodes[i].Name)] = held.ProxyChecks.Nodes[i].Node
+		ids[observe.OwnName(held.ProxyChecks.Nodes[i].Name)] = held.ProxyChecks.Nodes[i].Node
 	}
 	for i := range c.checks {
 		k, definition := &c.checks[i], s.definitions[i]
@@ -192,20 +183,20 @@ func (p *pair) passed(stream wire.StreamID, number uint64, s *sign, heard, refus
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if refused {
-		p.e.refused = more(p.e.refused)
+		p.e.Refused = more(p.e.Refused)
 		return
 	}
-	p.e.results++
+	p.e.Results++
 	if !heard {
-		p.e.unheard = more(p.e.unheard)
+		p.e.Unheard = more(p.e.Unheard)
 	}
-	x := final{stream, uint32(number), s.digest, s.status, s.intended + int64(s.late)*lateUnit, now}
-	p.last = slices.DeleteFunc(p.last, func(f final) bool { return f.acked < x.made || f.stream == x.stream })
-	p.e.order = p.e.order.Append(uint64(stream), number)
+	x := observe.Final{Stream: uint64(stream), Number: uint32(number), Digest: s.digest, Status: s.status, Made: s.intended + int64(s.late)*lateUnit, Acked: now}
+	p.last = slices.DeleteFunc(p.last, func(f observe.Final) bool { return f.Acked < x.Made || f.Stream == x.Stream })
+	p.e.Order = p.e.Order.Append(uint64(stream), number)
 	p.atOnce = p.atOnce || len(p.last) > 0
 	unsure := false
 	for _, f := range p.last {
-		unsure = unsure || f.status != x.status && f.made < x.made+surelyLater && x.made < f.made+surelyLater
+		unsure = unsure || f.Status != x.Status && f.Made < x.Made+surelyLater && x.Made < f.Made+surelyLater
 	}
 	p.last = append(p.last, x)
 	if p.watched == nil {
@@ -214,10 +205,10 @@ func (p *pair) passed(stream wire.StreamID, number uint64, s *sign, heard, refus
 	switch {
 	case unsure:
 		p.watched.unknown()
-	case x.made+surelyLater < p.judged: // late: it judges nothing
+	case x.Made+surelyLater < p.judged: // late: it judges nothing
 	default:
 		p.watched.result(s.status, s.intended)
-		p.judged = max(p.judged, x.made)
+		p.judged = max(p.judged, x.Made)
 	}
 }
 
@@ -262,4 +253,40 @@ func (w *witness) unknown() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unclear = true
+}
+
+// pairLedgers returns the event states of proxy nodes.
+func (r *run) pairLedgers() (list []observe.Pair) {
+	type place struct {
+		node  model.NodeID
+		check model.CheckID
+	}
+	known := map[place]int{}
+	for _, a := range r.agents {
+		a.mu.Lock()
+		if a.set == nil || a.set.things == nil {
+			a.mu.Unlock()
+			continue
+		}
+		for i := a.class.own; i < len(a.class.checks); i++ {
+			check := observe.Check{ID: a.set.definitions[i].Unit, Name: a.set.definitions[i].Name}
+			for n, node := range a.set.things[i] {
+				if _, seen := known[place{node, check.ID}]; seen {
+					break // another agent's of the class
+				}
+				known[place{node, check.ID}] = len(list)
+				p := &a.class.checks[i].about.pairs[n]
+				p.mu.Lock()
+				list = append(list, observe.Pair{Node: node, Name: p.name, Check: check, Entry: p.e, Last: slices.Clone(p.last), AtOnce: p.atOnce})
+				p.mu.Unlock()
+			}
+		}
+		a.eachUnanswered(func(s *sign) {
+			if s.about > 0 {
+				list[known[place{a.set.things[s.check][s.about-1], a.set.definitions[s.check].Unit}]].Open++
+			}
+		})
+		a.mu.Unlock()
+	}
+	return list
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
@@ -77,16 +78,16 @@ func TestAllowedToBeLate(t *testing.T) {
 }
 
 func TestParseKept(t *testing.T) {
-	for text, want := range map[string]Kept{
+	for text, want := range map[string]observe.EventState{
 		"7 8 9 18446744073709551615 11 5 1 0":          {Node: 7, Check: 8, Results: 9, Stream: 1<<64 - 1, Number: 11, Digest: 5, Expired: true},
 		"7 8 9 18446744073709551615 11 5 0 4294967295": {Node: 7, Check: 8, Results: 9, Stream: 1<<64 - 1, Number: 11, Digest: 5, Order: 1<<32 - 1},
 	} {
-		if k, ok := parseKept(text); !ok || k != want {
+		if k, ok := parseState(text); !ok || k != want {
 			t.Errorf("%s: %+v %t", text, k, ok)
 		}
 	}
 	for _, text := range []string{"", "end", "1 2 3 4", "1 2 3 4 5 6 7", "1 2 3 4 5 6 7 8 9", "1 2 3 4 x", "1 2 3 4 -5"} {
-		if k, ok := parseKept(text); ok {
+		if k, ok := parseState(text); ok {
 			t.Errorf("%q became %+v", text, k)
 		}
 	}

@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-fleet/muster/internal/journal"
-	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/metrics"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
@@ -29,13 +28,11 @@ import (
 // pathOptions describe a server of session, journal with fsync, view and acknowledgement: the path of a result,
 // without intent, API and reactions.
 type pathOptions struct {
-	dir         string             // of journal and CA
-	scenario    *scenario.Scenario // whose nodes come and run its checks
-	tls         bool               // mutual
-	listen      net.Listener
-	outputBytes int                                   // longest output of one result, beyond it is refused; zero: the server's default
-	fs          disk.FS                               // under the journal; nil: the machine's
-	sessions    func(journal.Journal) journal.Journal // makes the journal that sessions append to, which may lie; nil: the real one
+	dir      string             // of journal and CA
+	scenario *scenario.Scenario // whose nodes come and run its checks
+	tls      bool               // mutual
+	listen   net.Listener
+	sessions func(journal.Journal) journal.Journal // makes the journal that sessions append to, which may lie; nil: the real one
 }
 
 // resultPath is such a server.
@@ -53,14 +50,14 @@ type resultPath struct {
 // openPath opens the journal; run replays it.
 func openPath(o pathOptions) (*resultPath, error) {
 	log, registry := slog.New(slog.DiscardHandler), prometheus.NewRegistry()
-	s := &resultPath{pathFleet: newPathFleet(o.scenario, o.outputBytes), opts: o, ready: make(chan struct{})}
+	s := &resultPath{pathFleet: newPathFleet(o.scenario), opts: o, ready: make(chan struct{})}
 	queues := &queue.Registry{}
 	s.view = event.New(shard.New(shard.Options{Definitions: s.Definition, Workers: runtime.GOMAXPROCS(0), Registerer: registry, Queues: queues, Logger: log}),
 		event.Options{Registerer: registry, Queues: queues})
 	shown := metrics.NewJournal(registry, "journal")
 	var err error
 	s.log, err = journal.Open(filepath.Join(o.dir, "journal"), journal.Options{Deliver: func(c journal.Commit) { s.view.Deliver(c) },
-		FS: o.fs, Reserve: -1, Linger: journal.ServerLinger,
+		Reserve: -1, Linger: journal.ServerLinger,
 		ObserveCommit: shown.Committed, Queues: queues, Logger: log})
 	if err != nil {
 		return nil, err

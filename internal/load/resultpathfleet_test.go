@@ -18,7 +18,6 @@ import (
 // pathFleet is what a stage asks of intent and planner, in memory: who may come, and what they
 // run. Nothing of it changes but the nodes' keys, which come with their first sessions.
 type pathFleet struct {
-	outputBytes int
 	nodes       map[uuid.UUID]core.Node // guarded by mu
 	mu          sync.RWMutex
 	list        []enlisted // by number
@@ -46,8 +45,8 @@ const (
 )
 
 // newPathFleet has a scenario's machines and checks.
-func newPathFleet(sc *scenario.Scenario, outputBytes int) *pathFleet {
-	f := &pathFleet{outputBytes: outputBytes, nodes: map[uuid.UUID]core.Node{}}
+func newPathFleet(sc *scenario.Scenario) *pathFleet {
+	f := &pathFleet{nodes: map[uuid.UUID]core.Node{}}
 	definitions := map[string]*model.Definition{}
 	for _, k := range sc.Placed() { // in this order they are in each assignment, too
 		for n := range max(1, k.Count) {
@@ -129,7 +128,7 @@ func (f *pathFleet) RecordAgent(core.Node, *wire.Hello) (limit, reason string) {
 
 // Namespace: the server's defaults but for the outputs.
 func (f *pathFleet) Namespace(model.NamespaceID) core.NamespaceLimits {
-	return core.NamespaceLimits{Namespace: "load", OutputBytes: f.outputBytes}
+	return core.NamespaceLimits{Namespace: "load"}
 }
 
 // For implements directory.Assignments, with the next two.

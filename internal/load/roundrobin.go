@@ -169,7 +169,7 @@ func (a *agent) turn(g wire.RoundRobinRun) {
 	if a.class.checks[p.check].about != nil {
 		what.about = n + 1
 	} else {
-		what.first = a.ledger.states[p.check].results == 0 && a.status[p.check] == model.OK
+		what.first = a.ledger.states[p.check].Results == 0 && a.status[p.check] == model.OK
 	}
 	if at := r.secondOf(intended); at >= 0 {
 		a.book.offer(at, 1)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
@@ -179,7 +180,7 @@ func TestTurnsThatAreGivenTwice(t *testing.T) {
 		}, 0, 1},
 		"by one whose session ended": {func(p *turning) {
 			a := p.agents[0]
-			a.here, a.stays = 0, []stay{{1, p.begins(1) + sec64(1)}}
+			a.here, a.stays = 0, []observe.Stay{{From: 1, To: p.begins(1) + sec64(1)}}
 			p.turn(0, 0, 0, true, true)
 			p.turn(0, 1, 0, true, false)
 			p.turn(1, 1, time.Second, true, true)
@@ -224,7 +225,7 @@ func TestTurnsAreRun(t *testing.T) {
 	a, b := p.agents[0], p.ping.robin
 	given := wire.RoundRobinRun{Definition: 2, Node: 901}
 	a.set.things[1], a.set.turns[given] = []model.NodeID{901, 902}, placing{1, 0}
-	a.status, a.ledger.states = make([]model.Status, 1), make([]entry, 1)
+	a.status, a.ledger.states = make([]model.Status, 1), make(observe.Entries, 1)
 	p.epoch = time.Now().Add(-30 * time.Second)
 	b.phases[0] = (p.epoch.UnixNano() + sec64(25)) % b.interval // it is 5 s late
 	a.hang(true)
@@ -265,24 +266,8 @@ func TestTheLastResultOfAPair(t *testing.T) {
 	p.passed(one, 5, sign(1, model.OK), true, false, sec64(1.5))
 	p.passed(two, 9, sign(10, model.Critical), true, false, sec64(10.5))
 	p.passed(three, 7, sign(3, model.OK), true, false, sec64(20)) // spooled for long: late
-	definition := &model.CheckDefinition{Definition: model.Definition{Unit: 4, Name: "ping"}}
-	shows := func(stream wire.StreamID, number uint64, digest uint32) *report.Balance {
-		b := &report.Balance{}
-		c := &comparison{balance: b, pairs: map[place]*paired{{9, 4}: {pair: p, definition: definition}}, picked: map[model.CheckID]bool{}}
-		c.pair(Kept{Node: 9, Check: 4, Results: uint64(p.e.results), Stream: uint64(stream), Number: number, Digest: digest}, began{})
-		c.absent()
-		return b
-	}
-	for _, c := range []struct {
-		stream wire.StreamID
-		number uint64
-		digest uint32
-		wrong  string
-	}{{two, 9, 101, ""}, {three, 7, 31, ""}, {one, 5, 11, misnumbered}, {two, 8, 101, misnumbered}, {two, 9, 102, garbled}} {
-		b := shows(c.stream, c.number, c.digest)
-		if b.Compared != 1 || (b.Differ == 0) != (c.wrong == "") || c.wrong != "" && b.Kinds[c.wrong] != 1 {
-			t.Errorf("%x/%d: %+v, want %q", c.stream, c.number, b, c.wrong)
-		}
+	if len(p.last) != 2 || p.last[0].Stream != 2 || p.last[1].Stream != 3 {
+		t.Errorf("may be last: %+v", p.last)
 	}
 	if w.unclear || len(w.must) != 1 || !w.must[0].open {
 		t.Errorf("%+v", w)
@@ -290,22 +275,5 @@ func TestTheLastResultOfAPair(t *testing.T) {
 	p.passed(one, 6, sign(30, model.Critical), true, false, sec64(30.5))
 	if p.passed(two, 10, sign(30.2, model.OK), true, false, sec64(30.6)); !w.unclear || len(p.last) != 2 {
 		t.Errorf("who was last? %+v, %+v", w, p.last)
-	}
-	p.e.results--
-	if b := shows(one, 6, 301); b.Kinds[overdone] != 0 || !b.OK() {
-		t.Errorf("as many as acknowledged: %+v", b)
-	}
-	for name, c := range map[string]struct {
-		results uint64
-		there   bool
-	}{overdone: {uint64(p.e.results) + 1, true}, lost: {uint64(p.e.results) - 1, true}, "absent": {}} {
-		b := &report.Balance{}
-		all := &comparison{balance: b, pairs: map[place]*paired{{9, 4}: {pair: p, definition: definition}}, picked: map[model.CheckID]bool{}}
-		if c.there {
-			all.pair(Kept{Node: 9, Check: 4, Results: c.results, Stream: 1, Number: 6, Digest: 301}, began{})
-		}
-		if all.absent(); b.Differ != 1 || name == overdone && b.Kinds[overdone] != 1 || name != overdone && b.Kinds[lost] != 1 {
-			t.Errorf("%s: %+v", name, b)
-		}
 	}
 }

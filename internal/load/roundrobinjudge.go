@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/muster-fleet/muster/internal/load/judge"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
@@ -87,7 +89,7 @@ func (r *run) judgeSeconds(t *report.Turned, k *playing, n int) {
 	list := slices.Clone(x.twice) // agents' locks are taken before this one
 	x.mu.Unlock()
 	for _, s := range list {
-		if !s.first.attended(s.before-slack, s.at+lull) {
+		if !s.first.attended(s.before-judge.Slack, s.at+lull) {
 			if s.by != s.first {
 				r.taken.note(s.at - s.since)
 			}
@@ -121,15 +123,7 @@ func (c *class) attended(r *run, from, to int64) bool {
 func (a *agent) attended(from, to int64) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.here > 0 && a.here <= from {
-		return true
-	}
-	for _, s := range a.stays {
-		if s.from <= from && s.to >= to {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a.present(), func(s observe.Stay) bool { return s.From <= from && s.To >= to })
 }
 
 // serverGone is serverAway for who holds no lock.

@@ -81,7 +81,6 @@ type run struct {
 	joined   []Joined     // those that follow
 	arrived  []Arrived    // of each
 	measured []*Measured  // of each; nil: not yet
-	theirs   []*agent     // their ledgers
 }
 
 // Run plays one run and returns its report. The error says why there is none: the

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
@@ -65,7 +66,7 @@ func (s *ideal) kill(down time.Duration) {
 type idealNode struct {
 	id     model.NodeID
 	last   uint64
-	states map[model.CheckID]*Kept
+	states map[model.CheckID]*observe.EventState
 }
 
 type fault int
@@ -99,7 +100,7 @@ func (s *ideal) connect(_ context.Context, _ *link.Config, _ string, hello *wire
 	stream := hello.Streams[0].Stream
 	n := s.nodes[stream]
 	if n == nil {
-		n = &idealNode{id: model.NodeID(100 + 1000*a.class.number + a.index), states: map[model.CheckID]*Kept{}}
+		n = &idealNode{id: model.NodeID(100 + 1000*a.class.number + a.index), states: map[model.CheckID]*observe.EventState{}}
 		s.nodes[stream] = n
 	}
 	s.sessions++
@@ -238,7 +239,7 @@ func (x *idealSession) keep() {
 		check := model.CheckID(signals[i].Definition - 40)
 		k := x.node.states[check]
 		if k == nil {
-			k = &Kept{Node: x.node.id, Check: check}
+			k = &observe.EventState{Node: x.node.id, Check: check}
 			x.node.states[check] = k
 		}
 		k.Results++
@@ -259,7 +260,7 @@ func (x *idealSession) Bye(string)     { x.Close() }
 func (x *idealSession) Close()         { x.once.Do(func() { close(x.gone) }) }
 
 // Each makes the server the view of its own states.
-func (s *ideal) Each(ctx context.Context, fn func(Kept) error) error {
+func (s *ideal) Each(ctx context.Context, fn func(observe.EventState) error) error {
 	look := s.look
 	if s.looks++; s.looks == 1 { // one after the other
 		look = s.first

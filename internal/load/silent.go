@@ -6,14 +6,13 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/judge"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
 )
-
-// stay is a time that a machine was on the network with a session, ns since the run was made.
-type stay struct{ from, to int64 }
 
 // arrive begins a stay, depart ends it. Caller holds the lock.
 func (a *agent) arrive(now int64) {
@@ -24,18 +23,17 @@ func (a *agent) arrive(now int64) {
 
 func (a *agent) depart() {
 	if a.here > 0 {
-		a.stays = append(a.stays, stay{a.here, a.run.now()})
+		a.stays = append(a.stays, observe.Stay{From: a.here, To: a.run.now()})
 		a.here = 0
 	}
 }
 
-// wasHere says whether a machine had a session at an instant, and had had it for a while: a
-// silence that its coming ended may be told of a moment later.
-func (a *agent) wasHere(at int64) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.here > 0 && at > a.here+slack ||
-		slices.ContainsFunc(a.stays, func(s stay) bool { return at > s.from+slack && at <= s.to })
+// present returns the times that the machine was there, in ns since the run was made. Caller holds the lock.
+func (a *agent) present() []observe.Stay {
+	if a.here == 0 {
+		return a.stays
+	}
+	return append(slices.Clip(a.stays), observe.Stay{From: a.here, To: observe.Lasts})
 }
 
 // speaks notes that something is sent. A server is right to call a machine silent of which it heard
@@ -44,16 +42,9 @@ func (a *agent) wasHere(at int64) bool {
 func (a *agent) speaks(now int64) {
 	interval, timeout := a.class.spec.Keepalive.EffectiveTimes()
 	if last := max(a.lastSend, a.since); a.since > 0 && now-last > int64(interval+timeout)/2 {
-		a.quiet = append(a.quiet, stay{last, now})
+		a.quiet = append(a.quiet, observe.Stay{From: last, To: now})
 	}
 	a.lastSend = now
-}
-
-// wasQuiet says whether this loader had not sent what a machine should have said.
-func (a *agent) wasQuiet(at int64) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return slices.ContainsFunc(a.quiet, func(s stay) bool { return at > s.from && at <= s.to+slack })
 }
 
 // calledSilent reads what the server said of machines from the time on at which all of them
@@ -62,81 +53,70 @@ func (r *run) calledSilent(ctx context.Context) *report.Silent {
 	if r.cfg.API == nil {
 		return nil
 	}
-	s := &report.Silent{Machines: len(r.agents) + len(r.theirs)}
 	ctx, over := r.cfg.ending(ctx)
 	defer over()
-	ahead, err := r.awaitHistory(ctx, s)
+	from := int64(r.houseEvery()) + judge.Slack
+	ahead, behind, err := r.awaitHistory(ctx)
+	var problems []observe.Problem
 	if err == nil {
-		err = r.readSilence(ctx, s, ahead)
+		problems, err = r.readSilence(ctx, ahead, from)
 	}
-	if err != nil {
+	s := judge.Silence(r.allLedgers(), problems, from)
+	if s.Behind = behind; err != nil {
 		s.Unjudged = becauseOf(ctx, err).Error()
 	}
 	return s
 }
 
 // awaitHistory waits until the server's history holds what was drained, or for as long as
-// draining may take. It returns by how much the server's clock is ahead.
-func (r *run) awaitHistory(ctx context.Context, s *report.Silent) (ahead time.Duration, err error) {
+// draining may take. It returns by how much the server's clock is ahead, and the seconds of the end that history lacks.
+func (r *run) awaitHistory(ctx context.Context) (ahead time.Duration, lacks float64, err error) {
 	began := r.now()
 	for {
 		asked := r.now()
 		st, err := r.cfg.API.Status(ctx, simulated.Namespace)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		ahead = st.Now.Sub(r.epoch) - time.Duration(asked+r.now())/2
 		behind := time.Duration(st.Reactions.BehindSeconds * float64(time.Second))
 		if missing := time.Duration(r.drained-asked) + behind; st.Reactions.BehindSeconds == 0 || missing <= 0 {
-			return ahead, nil
+			return ahead, 0, nil
 		} else if r.now()-began > int64(r.cfg.drain()) {
-			s.Behind = missing.Seconds()
-			return ahead, nil
+			return ahead, missing.Seconds(), nil
 		}
 		pause.For(ctx, 100*time.Millisecond)
 		if err := ctx.Err(); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
 }
 
-// readSilence judges the problems of history, then those that are open now: the view knows them
-// sooner.
-func (r *run) readSilence(ctx context.Context, s *report.Silent, ahead time.Duration) error {
-	agents := map[string]*agent{}
-	for _, a := range slices.Concat(r.agents, r.theirs) {
-		agents[ownName(a.called())] = a
-	}
-	from := r.begin.Load() + int64(r.houseEvery()) + slack
-	seen := map[string]bool{}
-	judge := func(node string, p *v1.OpenProblem) (late bool) {
-		at := int64(p.Opened.Sub(r.epoch) - ahead)
-		if a := agents[ownName(node)]; a != nil && at > from && !seen[p.ID] && a.wasHere(at) {
-			seen[p.ID] = true
-			if a.wasQuiet(at) {
-				s.Quiet++
-				return at > from
-			}
-			s.Extra++
-			s.Example = node + " at " + p.Opened.UTC().Format(time.TimeOnly) + " UTC"
-		}
-		return at > from
+// readSilence reads the problems of machines that opened later than from: those of history, then those that are open
+// now, for the view knows them sooner.
+func (r *run) readSilence(ctx context.Context, ahead time.Duration, from int64) (list []observe.Problem, err error) {
+	begin := r.begin.Load()
+	add := func(node string, p *v1.OpenProblem) (late bool) {
+		x := observe.Problem{ID: p.ID, Node: node, Opened: p.Opened, At: int64(p.Opened.Sub(r.epoch)-ahead) - begin}
+		list = append(list, x)
+		return x.At > from
 	}
 	for after, more := "", true; more; more = more && after != "" {
 		page, err := r.cfg.API.Problems.List(ctx, simulated.Namespace, "", model.KeepaliveCheckName, false, 1000, after)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		for i := range page.Items { // newest first
-			more = judge(page.Items[i].Node, &page.Items[i].OpenProblem)
+			more = add(page.Items[i].Node, &page.Items[i].OpenProblem)
 		}
 		after = page.Next
 	}
-	return r.openProblems(ctx, model.KeepaliveCheckName, func(e *v1.Event) {
+	err = r.openProblems(ctx, model.KeepaliveCheckName, func(e *v1.Event) {
 		if e.Problem != nil {
-			judge(e.Node, e.Problem)
+			add(e.Node, e.Problem)
 		}
 	})
+	return list, err
 }
 
 // openProblems shows the events of a check that have a problem now.

@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -66,65 +67,37 @@ func (x *accuser) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// In a run whose script is empty no machine may be called silent: one that the server calls
-// so fails it, and that is as bad as a loss. Machine 0 had a session all the time, machine 1
-// none from second 100 to 200, machine 2 has none since 300.
+// Problems of history and of the view are read, by the loader's clock; those of before the run end the reading.
 func TestCalledSilent(t *testing.T) {
-	const all, away, gone = "web-00000", "web-00001", "web-00002"
-	at := func(second int, node string) map[int]string { return map[int]string{second: node} }
+	const all = "web-00000"
 	for name, c := range map[string]struct {
-		x       accuser
-		extra   int
-		example string
+		x     accuser
+		extra int
 	}{
-		"nobody":                                   {accuser{}, 0, ""},
-		"a machine with a session":                 {accuser{history: at(50, all)}, 1, all},
-		"… that has another name now":              {accuser{history: at(50, all+renamedEnd)}, 1, all},
-		"… and history says it late":               {accuser{history: at(50, all), behind: 2}, 1, all},
-		"… which only the view knows yet":          {accuser{open: at(590, all)}, 1, all},
-		"… which both know is one":                 {accuser{history: at(590, all), open: at(590, all)}, 1, all},
-		"two, on two pages":                        {accuser{history: map[int]string{50: all, 60: away}}, 2, all},
-		"before it went":                           {accuser{history: at(99, away)}, 1, away},
-		"after it came":                            {accuser{history: at(210, away)}, 1, away},
-		"while it was away":                        {accuser{history: at(150, away)}, 0, ""},
-		"when it came":                             {accuser{history: at(203, away)}, 0, ""},
-		"a machine that is gone":                   {accuser{open: at(320, gone)}, 0, ""},
-		"before all sent signs of life":            {accuser{history: at(12, all)}, 0, ""},
-		"one that this loader sent nothing of":     {accuser{history: at(450, all)}, 0, ""},
-		"… and later":                              {accuser{history: at(470, all)}, 1, all},
-		"one that is none of this run's":           {accuser{history: at(50, "other")}, 0, ""},
-		"one of before, behind one that was right": {accuser{history: map[int]string{150: away, 60: all}}, 1, all},
+		"none":                            {accuser{}, 0},
+		"in history":                      {accuser{history: map[int]string{50: all}}, 1},
+		"history has it late":             {accuser{history: map[int]string{50: all}, behind: 2}, 1},
+		"only the view has it yet":        {accuser{open: map[int]string{590: all}}, 1},
+		"both have it":                    {accuser{history: map[int]string{590: all}, open: map[int]string{590: all}}, 1},
+		"two, on two pages":               {accuser{history: map[int]string{50: all, 60: all}}, 2},
+		"before all sent signs of life":   {accuser{history: map[int]string{12: all}}, 0},
+		"before all sent, behind another": {accuser{history: map[int]string{12: all, 60: all}}, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			epoch := time.Now().Add(-10 * time.Minute)
-			c.x.epoch = epoch
-			server := httptest.NewServer(&c.x)
-			defer server.Close()
-			api, err := client.New(client.Context{Server: server.URL, Token: "T"})
-			if err != nil {
-				t.Fatal(err)
-			}
-			second := func(n int64) int64 { return n * int64(time.Second) }
-			r := &run{epoch: epoch, cfg: Config{API: api, Scenario: scenario.Uniform{Drain: time.Minute}.Scenario()}}
-			r.begin.Store(second(5))
-			r.drained = r.now()
-			r.agents = []*agent{
-				{run: r, name: all, here: 1, quiet: []stay{{second(400), second(460)}}},
-				{run: r, name: away, here: second(200), stays: []stay{{1, second(100)}}},
-				{run: r, name: gone, stays: []stay{{1, second(300)}}},
-			}
-			rep := &reporting{Report: &report.Report{Balance: &report.Balance{}, Silent: r.calledSilent(t.Context())}}
-			rep.judge(r.cfg)
-			if s := rep.Silent; s.Machines != 3 || s.Extra != c.extra || s.Unjudged != "" || s.Behind != 0 || !strings.Contains(s.Example, c.example) {
-				t.Errorf("%+v", s)
-			}
-			if quiet := c.x.history[450] != ""; (rep.Silent.Quiet == 1) != quiet || (len(rep.Silent.Labels()) == 1) != quiet {
-				t.Errorf("quiet: %+v, labels %q", rep.Silent, rep.Silent.Labels())
-			}
-			if bad := c.extra > 0; rep.OK() == bad || rep.Lost() != bad || (len(rep.Verdict) > 0) != bad {
-				t.Errorf("ok %v, lost %v, %q", rep.OK(), rep.Lost(), rep.Verdict)
-			}
-		})
+		epoch := time.Now().Add(-10 * time.Minute)
+		c.x.epoch = epoch
+		server := httptest.NewServer(&c.x)
+		api, err := client.New(client.Context{Server: server.URL, Token: "T"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &run{epoch: epoch, cfg: Config{API: api, Scenario: scenario.Uniform{Drain: time.Minute}.Scenario()}}
+		r.begin.Store(int64(5 * time.Second))
+		r.drained = r.now()
+		r.seats = []*agent{{run: r, class: &class{}, name: all, here: 1}}
+		if s := r.calledSilent(t.Context()); s.Machines != 1 || s.Extra != c.extra || s.Unjudged != "" || s.Behind != 0 {
+			t.Errorf("%s: %+v", name, s)
+		}
+		server.Close()
 	}
 }
 
@@ -144,29 +117,23 @@ func TestCalledSilentUnread(t *testing.T) {
 	}
 }
 
-// Where a machine was is known from what it went through.
+// A machine is there while it has a session and its network.
 func TestStays(t *testing.T) {
 	r := &run{epoch: time.Now().Add(-time.Hour)}
 	a := &agent{run: r}
-	hour := r.now()
 	a.arrive(1)
-	if !a.wasHere(hour / 2) {
-		t.Error("not there in its session")
+	if s := a.present(); len(s) != 1 || s[0] != (observe.Stay{From: 1, To: observe.Lasts}) {
+		t.Errorf("in its session: %v", s)
 	}
 	a.vanish(true)
-	if !a.wasHere(hour/2) || a.wasHere(r.now()+slack) {
-		t.Errorf("here %d, stays %v", a.here, a.stays)
-	}
-	a.mu.Lock()
 	a.arrive(r.now()) // a session that was being opened
-	a.mu.Unlock()
-	if a.here != 0 {
-		t.Error("there while it is off the network")
+	if s := a.present(); len(s) != 1 || s[0].To == observe.Lasts {
+		t.Errorf("off the network: %v", s)
 	}
 	a.appear()
 	a.left(t.Context(), nil)
 	a.arrive(r.now())
-	if len(a.stays) != 1 || a.wasHere(r.now()) || !a.wasHere(r.now()+2*slack) {
-		t.Errorf("here %d, stays %v", a.here, a.stays)
+	if s := a.present(); len(s) != 2 || s[0].To > s[1].From || s[1].To != observe.Lasts {
+		t.Errorf("back: %v", s)
 	}
 }

@@ -10,26 +10,15 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-// Kept is what the view says of one event state.
-type Kept struct {
-	Node    model.NodeID
-	Check   model.CheckID
-	Results uint64             // applied ever
-	Stream  uint64             // of the last one …
-	Number  uint64             // … and its number there
-	Digest  uint32             // of the last one's status and output; zero: not told
-	Expired bool               // the deadline judged since, and the last one may not have
-	Order   model.ResultDigest // of all results; zero: not told, or the view does not know
-}
-
 // View reads all event states, in any order.
 type View interface {
-	Each(ctx context.Context, fn func(Kept) error) error
+	Each(ctx context.Context, fn func(observe.EventState) error) error
 }
 
 // StatesHandler answers with every event state's place and counters, a line each:
@@ -38,7 +27,7 @@ func StatesHandler(view event.Reader) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out := bufio.NewWriterSize(w, 64<<10)
 		defer out.Flush()
-		err := InProcess(view).Each(r.Context(), func(k Kept) error {
+		err := InProcess(view).Each(r.Context(), func(k observe.EventState) error {
 			expired := 0
 			if k.Expired {
 				expired = 1
@@ -57,7 +46,7 @@ type httpView struct{ url string }
 // HTTPView reads what StatesHandler wrote.
 func HTTPView(url string) View { return httpView{url} }
 
-func (v httpView) Each(ctx context.Context, fn func(Kept) error) error {
+func (v httpView) Each(ctx context.Context, fn func(observe.EventState) error) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, v.url, nil)
 	if err != nil {
 		return err
@@ -75,7 +64,7 @@ func (v httpView) Each(ctx context.Context, fn func(Kept) error) error {
 		if lines.Text() == "end" {
 			return nil
 		}
-		k, ok := parseKept(lines.Text())
+		k, ok := parseState(lines.Text())
 		if !ok {
 			return fmt.Errorf("read states from %s: line %q is not eight numbers", v.url, lines.Text())
 		}
@@ -86,8 +75,8 @@ func (v httpView) Each(ctx context.Context, fn func(Kept) error) error {
 	return fmt.Errorf("read states from %s: cut short: %w", v.url, lines.Err())
 }
 
-// parseKept reads a line of StatesHandler: there are millions.
-func parseKept(text string) (k Kept, ok bool) {
+// parseState reads a line of StatesHandler: there are millions.
+func parseState(text string) (k observe.EventState, ok bool) {
 	var all [8]uint64
 	for i := range all {
 		word, rest, more := strings.Cut(text, " ")
@@ -97,7 +86,7 @@ func parseKept(text string) (k Kept, ok bool) {
 		}
 		all[i], text = v, rest
 	}
-	return Kept{model.NodeID(all[0]), model.CheckID(all[1]), all[2], all[3], all[4], uint32(all[5]), all[6] > 0, model.ResultDigest(all[7])}, true
+	return observe.EventState{Node: model.NodeID(all[0]), Check: model.CheckID(all[1]), Results: all[2], Stream: all[3], Number: all[4], Digest: uint32(all[5]), Expired: all[6] > 0, Order: model.ResultDigest(all[7])}, true
 }
 
 type apiView struct{ api *client.Client }
@@ -107,7 +96,7 @@ type apiView struct{ api *client.Client }
 // past the reader; a second reading has it then.
 func APIView(api *client.Client) View { return apiView{api} }
 
-func (v apiView) Each(ctx context.Context, fn func(Kept) error) error {
+func (v apiView) Each(ctx context.Context, fn func(observe.EventState) error) error {
 	f := v1.EventFilter{Namespace: simulated.Namespace, Limit: 1000}
 	for {
 		page, err := v.api.Events.List(ctx, f)
@@ -116,7 +105,7 @@ func (v apiView) Each(ctx context.Context, fn func(Kept) error) error {
 		}
 		for i := range page.Items {
 			e := &page.Items[i]
-			if err := fn(Kept{e.NodeID, e.CheckID, e.Results, uint64(e.Stream), e.Number, Digest(e.Status, e.Output), e.Expired, e.Order}); err != nil {
+			if err := fn(observe.EventState{Node: e.NodeID, Check: e.CheckID, Results: e.Results, Stream: uint64(e.Stream), Number: e.Number, Digest: Digest(e.Status, e.Output), Expired: e.Expired, Order: e.Order}); err != nil {
 				return err
 			}
 		}
@@ -131,7 +120,7 @@ type inProcess struct{ view event.Reader }
 // InProcess reads a view of this process.
 func InProcess(view event.Reader) View { return inProcess{view} }
 
-func (v inProcess) Each(ctx context.Context, fn func(Kept) error) error {
+func (v inProcess) Each(ctx context.Context, fn func(observe.EventState) error) error {
 	q := event.Query{Limit: 1000, ByNode: true}
 	for {
 		page, err := v.view.List(ctx, q)
@@ -140,7 +129,7 @@ func (v inProcess) Each(ctx context.Context, fn func(Kept) error) error {
 		}
 		for i := range page.States {
 			s := &page.States[i]
-			if err := fn(Kept{s.Node, s.Check, s.Results, s.Stream, s.Number, Digest(s.Status, s.Output), s.Expired, s.Order}); err != nil {
+			if err := fn(observe.EventState{Node: s.Node, Check: s.Check, Results: s.Results, Stream: s.Stream, Number: s.Number, Digest: Digest(s.Status, s.Output), Expired: s.Expired, Order: s.Order}); err != nil {
 				return err
 			}
 		}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -334,12 +335,12 @@ func (s *Server) View() load.View { return load.HTTPView("http://" + s.Admin + "
 type StateKey struct{ Node, Check uint64 }
 
 // States returns all event states of the server by node and check.
-func (s *Server) States() map[StateKey]load.Kept {
+func (s *Server) States() map[StateKey]observe.EventState {
 	s.t.Helper()
-	out := map[StateKey]load.Kept{}
+	out := map[StateKey]observe.EventState{}
 	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
 	defer cancel()
-	err := s.View().Each(ctx, func(k load.Kept) error {
+	err := s.View().Each(ctx, func(k observe.EventState) error {
 		out[StateKey{uint64(k.Node), uint64(k.Check)}] = k
 		return nil
 	})
@@ -350,9 +351,9 @@ func (s *Server) States() map[StateKey]load.Kept {
 }
 
 // FleetStates returns the event states of declared checks, without built-in checks.
-func (s *Server) FleetStates() map[StateKey]load.Kept {
+func (s *Server) FleetStates() map[StateKey]observe.EventState {
 	s.t.Helper()
 	all := s.States()
-	maps.DeleteFunc(all, func(p StateKey, _ load.Kept) bool { return p.Check < uint64(model.FirstCheck) })
+	maps.DeleteFunc(all, func(p StateKey, _ observe.EventState) bool { return p.Check < uint64(model.FirstCheck) })
 	return all
 }

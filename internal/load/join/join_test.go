@@ -15,6 +15,7 @@ import (
 
 	"github.com/muster-fleet/muster/bench/scenarios"
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
@@ -143,12 +144,12 @@ func TestARunIsTold(t *testing.T) {
 	for i, f := range followers {
 		m := &load.Measured{Resent: uint64(i)}
 		for k := range 5000 { // more than one frame
-			m.Ledgers = append(m.Ledgers, load.Ledger{Member: k, States: make([]byte, 1600)})
+			m.Ledgers.Agents = append(m.Ledgers.Agents, observe.Ledger{Member: k, States: make(observe.Entries, 80)})
 		}
 		go func() { _ = f.Finish(t.Context(), m) }()
 	}
 	measured, err := l.Finish(t.Context())
-	if err != nil || measured[1].Resent != 1 || len(measured[0].Ledgers) != 5000 || measured[0].Ledgers[4999].Member != 4999 {
+	if err != nil || measured[1].Resent != 1 || len(measured[0].Ledgers.Agents) != 5000 || measured[0].Ledgers.Agents[4999].Member != 4999 {
 		t.Fatalf("%v, %v", measured, err)
 	}
 	l.Over(&report.Report{Balance: &report.Balance{}, Verdict: []string{"slow"}})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/observe"
 )
 
 // Prepared says which plan would be played, and waits until agents are to connect.
@@ -53,13 +54,16 @@ func (f *Follower) Finish(ctx context.Context, m *load.Measured) error {
 	if err := f.conn.send(kindMeasured, m); err != nil {
 		return err
 	}
-	for rest := m.Ledgers; len(rest) > 0; {
+	if err := f.conn.send(kindLedgers, observe.Ledgers{Sets: m.Ledgers.Sets, Breaches: m.Ledgers.Breaches}); err != nil {
+		return err
+	}
+	for rest := m.Ledgers.Agents; len(rest) > 0; {
 		n, size := 0, 0
 		for n < len(rest) && (n == 0 || size < ledgerBytes) {
-			size += len(rest[n].States) + 200
+			size += 27*len(rest[n].States) + 200
 			n++
 		}
-		if err := f.conn.send(kindLedgers, rest[:n]); err != nil {
+		if err := f.conn.send(kindLedgers, observe.Ledgers{Agents: rest[:n]}); err != nil {
 			return err
 		}
 		rest = rest[n:]

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -176,7 +177,7 @@ func decode(kind byte, body []byte) (any, error) {
 	case kindMeasured:
 		into = new(load.Measured)
 	case kindLedgers:
-		into = new([]load.Ledger)
+		into = new(observe.Ledgers)
 	case kindOver:
 		into = new(over)
 	case kindRefused, kindFailed:

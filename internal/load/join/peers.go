@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -44,11 +45,15 @@ func (l *Lead) hear(p *peer, kind byte, body []byte) error {
 		}
 	case *load.Measured:
 		p.measured = m
-	case *[]load.Ledger:
+	case *observe.Ledgers:
 		if p.measured == nil {
 			return fmt.Errorf("ledgers before what was measured")
 		}
-		p.measured.Ledgers = append(p.measured.Ledgers, *m...)
+		if l := &p.measured.Ledgers; m.Agents == nil {
+			l.Sets, l.Breaches = m.Sets, m.Breaches
+		} else {
+			l.Agents = append(l.Agents, m.Agents...)
+		}
 	case *failed:
 		return &told{*m}
 	default:
@@ -60,7 +65,7 @@ func (l *Lead) hear(p *peer, kind byte, body []byte) error {
 			return fmt.Errorf("a message of the kind %d, which is not a follower's", kind)
 		}
 	}
-	if len(p.seconds) > mostAhead || len(p.stretches) > mostAhead || p.measured != nil && len(p.measured.Ledgers) > mostLedgers {
+	if len(p.seconds) > mostAhead || len(p.stretches) > mostAhead || p.measured != nil && len(p.measured.Ledgers.Agents) > mostLedgers {
 		return fmt.Errorf("more than anybody asked for")
 	}
 	return nil

@@ -1,0 +1,223 @@
+package judge
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// numbers returns the order of these numbers of stream 7.
+func numbers(list ...uint64) (o model.ResultDigest) {
+	for _, n := range list {
+		o = o.Append(7, n)
+	}
+	return o
+}
+
+// loader returns the log of a loader with one agent: node web, which had 4, 5 and 9 of check disk acknowledged, and one
+// keepalive.
+func loader(change ...func(l *observe.Ledgers)) observe.Ledgers {
+	l := observe.Ledgers{Sets: []observe.Set{{Checks: []observe.Check{{ID: 10, Name: "disk"}}}},
+		Agents: []observe.Ledger{{Name: "web", Node: 3, Stream: 7, Sent: 4, Acked: 4, States: observe.Entries{{Results: 3, Number: 9, Digest: 6, Order: numbers(4, 5, 9)}}}}}
+	for _, do := range change {
+		do(&l)
+	}
+	return l
+}
+
+// held returns the state of a server that does not lie.
+func held(change ...func(s *observe.EventState)) *observe.EventState {
+	s := &observe.EventState{Node: 3, Check: 10, Results: 3, Stream: 7, Number: 9, Digest: 6, Order: numbers(4, 5, 9)}
+	for _, do := range change {
+		do(s)
+	}
+	return s
+}
+
+// compare judges logs; nil: the server does not have the state.
+func compare(t *testing.T, before *observe.EventState, state *observe.EventState, loaders ...observe.Ledgers) *report.Balance {
+	t.Helper()
+	var old observe.States
+	if before != nil {
+		old.Add(*before)
+	}
+	c, err := Compare(loaders, old)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.State(observe.EventState{Node: 3, Check: 1, Results: 99}) // a keepalive, which no ledger has
+	if state != nil {
+		c.State(*state)
+	}
+	return c.Balance()
+}
+
+// Each of these servers lies once. The verdict names the lie, the node and the number.
+func TestLies(t *testing.T) {
+	breach := func(kind string) func(l *observe.Ledgers) {
+		return func(l *observe.Ledgers) {
+			l.Breaches.Add(observe.Breach{Kind: kind, Node: 3, Name: "web", Number: 8, Problem: kind})
+		}
+	}
+	for name, c := range map[string]struct {
+		log    func(l *observe.Ledgers)
+		state  *observe.EventState
+		before *observe.EventState
+		want   string
+	}{
+		"acknowledges before it commits, and is killed":                 {breach(observe.TakenBack), held(), nil, observe.TakenBack},
+		"acknowledges numbers that were never sent":                     {breach(observe.NeverSent), held(), nil, observe.NeverSent},
+		"refuses what it acknowledged":                                  {breach(observe.RefusedLate), held(), nil, observe.RefusedLate},
+		"drops one result":                                              {nil, held(func(s *observe.EventState) { s.Results, s.Order = 2, numbers(4, 9) }), nil, ResultsLost},
+		"drops all results of a state":                                  {nil, nil, nil, ResultsLost},
+		"lost results from before the run":                              {nil, held(), held(func(s *observe.EventState) { s.Results = 5 }), ResultsLost},
+		"applies one result twice":                                      {nil, held(func(s *observe.EventState) { s.Results, s.Order = 4, numbers(4, 5, 5, 9) }), nil, Overdone},
+		"keeps another output":                                          {nil, held(func(s *observe.EventState) { s.Digest = 5 }), nil, Garbled},
+		"names another last number":                                     {nil, held(func(s *observe.EventState) { s.Number = 5 }), nil, Misnumbered},
+		"names another stream":                                          {nil, held(func(s *observe.EventState) { s.Stream = 8 }), nil, Misnumbered},
+		"applies two results in the wrong order":                        {nil, held(func(s *observe.EventState) { s.Order = numbers(5, 4, 9) }), nil, Reordered},
+		"applies two in the wrong order, and the deadline judged since": {nil, held(func(s *observe.EventState) { s.Order, s.Expired = numbers(5, 4, 9), true }), nil, Reordered},
+		"drops one result and applies another of the same state twice":  {nil, held(func(s *observe.EventState) { s.Order = numbers(4, 4, 9) }), nil, Reordered},
+		"turns results round behind those from before the run": {nil, held(func(s *observe.EventState) { s.Results, s.Order = 5, numbers(1, 2, 5, 4, 9) }),
+			held(func(s *observe.EventState) { s.Results, s.Order = 2, numbers(1, 2) }), Reordered},
+		"never answers for one": {func(l *observe.Ledgers) { l.Agents[0].Sent++ }, held(), nil, ""},
+	} {
+		log := loader()
+		if c.log != nil {
+			c.log(&log)
+		}
+		b := compare(t, c.before, c.state, log)
+		if b.OK() || c.want != "" && (b.Kinds[c.want] != 1 || b.Imbalances != 1 || b.Examples[0].Name != "web" || b.Examples[0].Number == 0) || c.want == "" && b.Missing != 1 {
+			t.Errorf("%s: %+v", name, b)
+		}
+		if text := strings.Join(b.Sentences(), "; "); !strings.Contains(text, c.want) || c.want != "" && !strings.Contains(text, "node web (3)") {
+			t.Errorf("%s: %q", name, text)
+		}
+	}
+}
+
+// A server that does not lie is not accused; why the order of results is unknown is told.
+func TestNoLies(t *testing.T) {
+	refused := func(l *observe.Ledgers) {
+		l.Agents = append(l.Agents, observe.Ledger{Name: "db", Node: 4, Sent: 1, Refused: 1, States: observe.Entries{{Refused: 1}}})
+		l.Agents[0].States[0].Unheard = 1
+	}
+	open := func(l *observe.Ledgers) {
+		l.Agents[0].Sent, l.Agents[0].Stopped, l.Agents[0].Open = 5, true, map[int16]uint64{0: 1}
+	}
+	for name, c := range map[string]struct {
+		log    func(l *observe.Ledgers)
+		state  *observe.EventState
+		before *observe.EventState
+		why    string // the order is unknown
+		unsure uint64
+	}{
+		"all as it should be":             {nil, held(), nil, "", 0},
+		"results from before the run":     {nil, held(func(s *observe.EventState) { s.Results, s.Order = 5, numbers(1, 2, 4, 5, 9) }), held(func(s *observe.EventState) { s.Results, s.Order = 2, numbers(1, 2) }), "", 0},
+		"the deadline judged since":       {nil, held(func(s *observe.EventState) { s.Expired, s.Number, s.Digest = true, 0, 1 }), nil, "", 0},
+		"a target without orders":         {nil, held(func(s *observe.EventState) { s.Order = 0 }), nil, orderUntold, 0},
+		"no order from before the run":    {nil, held(func(s *observe.EventState) { s.Results = 5 }), held(func(s *observe.EventState) { s.Results, s.Order = 2, 0 }), orderUntold, 0},
+		"one without an answer":           {open, held(func(s *observe.EventState) { s.Results, s.Number = 4, 11 }), nil, orderOpen, 0},
+		"one may have been refused":       {refused, held(func(s *observe.EventState) { s.Results, s.Order = 2, numbers(4, 9) }), nil, orderUnsure, 1},
+		"all of them may have been":       {func(l *observe.Ledgers) { refused(l); l.Agents[0].States[0].Unheard = 3 }, nil, nil, "", 3},
+		"an agent without any assignment": {func(l *observe.Ledgers) { l.Agents = append(l.Agents, observe.Ledger{Node: 5, Set: -1}) }, held(), nil, "", 0},
+	} {
+		log := loader()
+		if c.log != nil {
+			c.log(&log)
+		}
+		b := compare(t, c.before, c.state, log)
+		if !b.OK() || b.Unsure != c.unsure {
+			t.Errorf("%s: %+v", name, b)
+		}
+		if why := b.OrderNotCompared(); (why != "") != (c.why != "") || !strings.Contains(why, c.why) {
+			t.Errorf("%s: the order is unknown because %q", name, why)
+		}
+	}
+}
+
+// The logs of several loaders are judged together, wherever the lie is.
+func TestSeveralLoaders(t *testing.T) {
+	other := loader(func(l *observe.Ledgers) {
+		l.Sets[0].Checks[0] = observe.Check{ID: 11, Name: "load"}
+		l.Agents[0].Node, l.Agents[0].Name = 4, "db"
+		l.Breaches.Add(observe.Breach{Kind: observe.TakenBack, Name: "db"})
+	})
+	b := compare(t, nil, held(), loader(), other)
+	if b.Sent != 8 || b.Acknowledged != 8 || b.Compared != 2 || b.Differ != 1 || b.Kinds[ResultsLost] != 1 || b.Kinds[observe.TakenBack] != 1 || b.Examples[1].Name != "db" || b.Examples[1].CheckName != "load" {
+		t.Errorf("%+v", b)
+	}
+}
+
+// The last result about a proxy node is one of several, and their order is known unless agents sent at the same time.
+func TestPairs(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(p *observe.Pair, s *observe.EventState)
+		want   string // kind
+		why    string // the order is unknown
+	}{
+		"as it should be":  {func(*observe.Pair, *observe.EventState) {}, "", ""},
+		"another may be":   {func(_ *observe.Pair, s *observe.EventState) { s.Stream, s.Number, s.Digest = 8, 2, 5 }, "", ""},
+		"none of them":     {func(_ *observe.Pair, s *observe.EventState) { s.Number = 4 }, Misnumbered, ""},
+		"another output":   {func(_ *observe.Pair, s *observe.EventState) { s.Digest = 5 }, Garbled, ""},
+		"turned round":     {func(_ *observe.Pair, s *observe.EventState) { s.Order = numbers(5, 4, 9) }, Reordered, ""},
+		"at the same time": {func(p *observe.Pair, s *observe.EventState) { p.AtOnce, s.Order = true, numbers(5, 4, 9) }, "", orderAtOnce},
+		"one too many":     {func(_ *observe.Pair, s *observe.EventState) { s.Results = 4 }, Overdone, ""},
+		"one is open":      {func(p *observe.Pair, s *observe.EventState) { p.Open, s.Results = 1, 4 }, "", orderOpen},
+		"lost":             {func(_ *observe.Pair, s *observe.EventState) { s.Results = 2 }, ResultsLost, ""},
+		"not there":        {func(_ *observe.Pair, s *observe.EventState) { s.Node = 99 }, ResultsLost, ""},
+		"refused ones":     {func(p *observe.Pair, s *observe.EventState) { p.Entry.Refused, p.Entry.Unheard, s.Results = 1, 1, 2 }, "", orderUnsure},
+	} {
+		l := observe.Ledgers{Pairs: []observe.Pair{{Node: 3, Name: "switch", Check: observe.Check{ID: 10, Name: "ping"}, Entry: observe.Entry{Results: 3, Order: numbers(4, 5, 9)},
+			Last: []observe.Final{{Stream: 8, Number: 2, Digest: 5}, {Stream: 7, Number: 9, Digest: 6}}}}}
+		s := held()
+		c.change(&l.Pairs[0], s)
+		b := compare(t, nil, s, l)
+		if b.OK() != (c.want == "") || c.want != "" && (b.Kinds[c.want] != 1 || b.Examples[0].Name != "switch" || b.Examples[0].Number != 9) {
+			t.Errorf("%s: %+v", name, b)
+		}
+		if why := b.OrderNotCompared(); (why != "") != (c.why != "") || !strings.Contains(why, c.why) {
+			t.Errorf("%s: the order is unknown because %q", name, why)
+		}
+	}
+}
+
+// Machine web had a session all the time, away none from second 100 to 200, gone none since 300; the loader sent nothing of
+// web from 400 to 460. All sent signs of life from second 12 on.
+func TestSilence(t *testing.T) {
+	sec := func(n int64) int64 { return n * int64(time.Second) }
+	loaders := []observe.Ledgers{
+		{Agents: []observe.Ledger{{Name: "web" + observe.RenamedEnd, Stays: []observe.Stay{{From: -5, To: observe.Lasts}}, Quiet: []observe.Stay{{From: sec(400), To: sec(460)}}}}},
+		{Agents: []observe.Ledger{{Name: "away", Stays: []observe.Stay{{From: -5, To: sec(100)}, {From: sec(200), To: observe.Lasts}}}, {Name: "gone", Stays: []observe.Stay{{From: -5, To: sec(300)}}}}},
+	}
+	at := func(second int64, node string) observe.Problem {
+		return observe.Problem{ID: node, Node: node, At: sec(second)}
+	}
+	for name, c := range map[string]struct {
+		problems     []observe.Problem
+		extra, quiet int
+	}{
+		"none":                                 {nil, 0, 0},
+		"with a session":                       {[]observe.Problem{at(50, "web")}, 1, 0},
+		"by another name":                      {[]observe.Problem{at(50, "web"+observe.RenamedEnd)}, 1, 0},
+		"one, told by history and by the view": {[]observe.Problem{at(590, "web"), at(590, "web")}, 1, 0},
+		"two":                                  {[]observe.Problem{at(60, "away"), at(50, "web")}, 2, 0},
+		"before it went":                       {[]observe.Problem{at(99, "away")}, 1, 0},
+		"after it came":                        {[]observe.Problem{at(210, "away")}, 1, 0},
+		"while it was away":                    {[]observe.Problem{at(150, "away")}, 0, 0},
+		"when it came":                         {[]observe.Problem{at(203, "away")}, 0, 0},
+		"a machine that is gone":               {[]observe.Problem{at(320, "gone")}, 0, 0},
+		"before all sent signs of life":        {[]observe.Problem{at(12, "web")}, 0, 0},
+		"the loader sent nothing of it":        {[]observe.Problem{at(450, "web")}, 0, 1},
+		"the loader sent again":                {[]observe.Problem{at(470, "web")}, 1, 0},
+		"a machine of somebody else":           {[]observe.Problem{at(50, "other")}, 0, 0},
+	} {
+		if s := Silence(loaders, c.problems, sec(12)); s.Machines != 3 || s.Extra != c.extra || s.Quiet != c.quiet || (s.Example != "") != (c.extra > 0) {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+}

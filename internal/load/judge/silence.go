@@ -1,0 +1,48 @@
+package judge
+
+import (
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/report"
+)
+
+// Slack is the time that a server may take beyond a deadline, and an alert to arrive, in ns: deadlines are checked every
+// second.
+const Slack = int64(5e9)
+
+// Silence judges the problems of keepalives that opened later than from: one is false if its machine had a session then.
+// The loader is to blame for those of machines whose signs of life it sent too late.
+func Silence(loaders []observe.Ledgers, problems []observe.Problem, from int64) *report.Silent {
+	s := &report.Silent{}
+	machines := map[string]*observe.Ledger{}
+	for i := range loaders {
+		for n := range loaders[i].Agents {
+			a := &loaders[i].Agents[n]
+			machines[observe.OwnName(a.Name)] = a
+			s.Machines++
+		}
+	}
+	seen := map[string]bool{}
+	for _, p := range problems {
+		a := machines[observe.OwnName(p.Node)]
+		if a == nil || p.At <= from || seen[p.ID] || !hadSession(a, p.At) {
+			continue
+		}
+		seen[p.ID] = true
+		if slices.ContainsFunc(a.Quiet, func(q observe.Stay) bool { return p.At > q.From && p.At <= q.To+Slack }) {
+			s.Quiet++
+			continue
+		}
+		s.Extra++
+		s.Example = p.Node + " at " + p.Opened.UTC().Format(time.TimeOnly) + " UTC"
+	}
+	return s
+}
+
+// hadSession reports whether a machine had a session at a time, and not just since then: a silence that the session ended
+// may be told a moment later.
+func hadSession(a *observe.Ledger, at int64) bool {
+	return slices.ContainsFunc(a.Stays, func(s observe.Stay) bool { return at > s.From+Slack && at <= s.To })
+}

@@ -1,0 +1,182 @@
+package observe
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Ledgers are the results of one loader in the end: a ledger of each agent, and the answers of the server that no answer
+// may be.
+type Ledgers struct {
+	Sets     []Set
+	Agents   []Ledger
+	Pairs    []Pair
+	Breaches Breaches
+}
+
+// Set is an assignment: the check behind each index of a ledger's states.
+type Set struct {
+	Class  int     `json:"class"`
+	Checks []Check `json:"checks"`
+}
+
+// Check names a check on the server.
+type Check struct {
+	ID   model.CheckID `json:"id"`
+	Name string        `json:"name"`
+}
+
+// Ledger has what became of one agent's signals: each is acknowledged, refused, or without an answer. Times are ns since
+// the start of the timetable.
+type Ledger struct {
+	Member  int              `json:"member"` // of the fleet
+	Name    string           `json:"name"`   // of the node
+	Node    model.NodeID     `json:"node"`
+	Stream  uint64           `json:"stream"`
+	Set     int              `json:"set"` // index in Ledgers.Sets; -1: the agent had no assignment
+	Sent    uint64           `json:"sent"`
+	Acked   uint64           `json:"acked"`
+	Refused uint64           `json:"refused"`
+	Stopped bool             `json:"stopped,omitempty"` // a fault left its machine dead
+	Stays   []Stay           `json:"stays,omitempty"`   // with a session
+	Quiet   []Stay           `json:"quiet,omitempty"`   // in which the loader sent nothing of it for too long
+	Open    map[int16]uint64 `json:"open,omitempty"`    // results without an answer, by check
+	States  Entries          `json:"states"`            // by check
+}
+
+// Stay is a span of time.
+type Stay struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"` // Lasts: no end yet
+}
+
+// Lasts is the end of a stay without an end.
+const Lasts = math.MaxInt64
+
+// Entry has what became of the results of one event state: 20 bytes, for there are millions. Counts of two bytes stay at
+// their greatest value.
+type Entry struct {
+	Results uint32             // acknowledged
+	Number  uint32             // of the last of them; no simulated machine lives for 2^32 signals
+	Digest  uint32             // of the last one's status and output
+	Order   model.ResultDigest // of the numbers of all of them
+	Unheard uint16             // of them, those that only a Welcome acknowledged
+	Refused uint16
+}
+
+// entrySize is the number of bytes of an encoded Entry.
+const entrySize = 20
+
+// Entries are encoded as base64 in JSON.
+type Entries []Entry
+
+var errEntries = errors.New("the states of a ledger are cut short")
+
+// MarshalJSON encodes the entries.
+func (list Entries) MarshalJSON() ([]byte, error) {
+	data := make([]byte, 0, len(list)*entrySize)
+	for _, e := range list {
+		data = binary.BigEndian.AppendUint32(data, e.Results)
+		data = binary.BigEndian.AppendUint32(data, e.Number)
+		data = binary.BigEndian.AppendUint32(data, e.Digest)
+		data = binary.BigEndian.AppendUint32(data, uint32(e.Order))
+		data = binary.BigEndian.AppendUint16(data, e.Unheard)
+		data = binary.BigEndian.AppendUint16(data, e.Refused)
+	}
+	return json.Marshal(data)
+}
+
+// UnmarshalJSON decodes the entries.
+func (list *Entries) UnmarshalJSON(text []byte) error {
+	var data []byte
+	if err := json.Unmarshal(text, &data); err != nil {
+		return err
+	}
+	if len(data)%entrySize != 0 {
+		return errEntries
+	}
+	*list = make(Entries, 0, len(data)/entrySize)
+	for b := range slices.Chunk(data, entrySize) {
+		*list = append(*list, Entry{binary.BigEndian.Uint32(b), binary.BigEndian.Uint32(b[4:]), binary.BigEndian.Uint32(b[8:]),
+			model.ResultDigest(binary.BigEndian.Uint32(b[12:])), binary.BigEndian.Uint16(b[16:]), binary.BigEndian.Uint16(b[18:])})
+	}
+	return nil
+}
+
+// Pair is the event state of one check about one proxy node, which many agents report on.
+type Pair struct {
+	Node   model.NodeID `json:"node"`
+	Name   string       `json:"name"` // of the node
+	Check  Check        `json:"check"`
+	Entry  Entry        `json:"entry"`
+	Last   []Final      `json:"last"`             // results that may be the last one on the server
+	AtOnce bool         `json:"atOnce,omitempty"` // agents sent at the same time, so that nobody knows the order of the results
+	Open   uint64       `json:"open,omitempty"`   // results without an answer
+}
+
+// Final is a result that may be the last one of a Pair.
+type Final struct {
+	Stream uint64       `json:"stream"`
+	Number uint32       `json:"number"`
+	Digest uint32       `json:"digest"`
+	Status model.Status `json:"status"`
+	Made   int64        `json:"made"`
+	Acked  int64        `json:"acked"`
+}
+
+// Breach is an answer of the server that no answer may be.
+type Breach struct {
+	Kind    string       `json:"kind"`
+	Node    model.NodeID `json:"node"`
+	Name    string       `json:"name"` // of the node
+	Number  uint64       `json:"number"`
+	Problem string       `json:"problem"`
+}
+
+// Kinds of breaches.
+const (
+	NeverSent   = "acknowledged without having been sent"
+	TakenBack   = "acknowledgements taken back"
+	RefusedLate = "refused after they were acknowledged"
+)
+
+// Breaches counts breaches by kind.
+type Breaches struct {
+	Kinds map[string]uint64 `json:"kinds,omitempty"`
+	First []Breach          `json:"first,omitempty"` // ten at most
+}
+
+// mostBreaches bounds Breaches.First.
+const mostBreaches = 10
+
+// Add counts a breach.
+func (b *Breaches) Add(x Breach) {
+	if b.Kinds == nil {
+		b.Kinds = map[string]uint64{}
+	}
+	b.Kinds[x.Kind]++
+	if len(b.First) < mostBreaches {
+		b.First = append(b.First, x)
+	}
+}
+
+// Problem is a problem of a machine's keepalive, as the server tells it.
+type Problem struct {
+	ID     string    `json:"id"`
+	Node   string    `json:"node"`
+	Opened time.Time `json:"opened"`
+	At     int64     `json:"at"` // Opened by the loader's clock, ns since the start of the timetable
+}
+
+// RenamedEnd is the end of a name that a run gives to a node.
+const RenamedEnd = "-renamed"
+
+// OwnName returns the name of a node before it was renamed.
+func OwnName(name string) string { return strings.TrimSuffix(name, RenamedEnd) }
