@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -44,11 +45,14 @@ func newGeneratorServer(t *testing.T) *generatorServer {
 	return s
 }
 
-// launchAgents starts n agents and returns when every check of every agent has a result.
+// launchAgents starts n agents and returns when every check of every agent has a result. The file lsb-release saves the
+// generator a process lsb_release per agent: with it a busy machine starts 14 agents a second.
 func (s *generatorServer) launchAgents(n int) {
 	s.t.Helper()
 	pprof := harness.Port(s.t)
-	harness.LaunchCommand(s.t, nil, os.Getenv("MUSTER_SENSU_LOADIT"), "-count", fmt.Sprint(n), "-backends", "ws://"+s.listen, "-subscriptions", "web", "-prom", "",
+	etc := s.t.TempDir()
+	writeFile(s.t, filepath.Join(etc, "lsb-release"), "DISTRIB_ID=Debian\nDISTRIB_RELEASE=12\n")
+	harness.LaunchCommand(s.t, []string{"HOST_ETC=" + etc}, os.Getenv("MUSTER_SENSU_LOADIT"), "-count", fmt.Sprint(n), "-backends", "ws://"+s.listen, "-subscriptions", "web", "-prom", "",
 		"-pprof-port", pprof[strings.LastIndexByte(pprof, ':')+1:])
 	harness.Until(s.t, 6*time.Minute, "every check of every agent has a result", func() (string, bool) {
 		results, nodes := s.Metric("muster_sensu_messages_total", `outcome="kept"`), s.Metric("muster_sensu_sessions")
@@ -103,9 +107,9 @@ func TestSensuGeneratorCost(t *testing.T) {
 			before, cpu := s.Metric("muster_sensu_messages_total"), processorTime(t, s.PID())
 			at = time.Now()
 			awaitTime(t, 90*time.Second)
-			messages, used, took := s.Metric("muster_sensu_messages_total")-before, processorTime(t, s.PID())-cpu, time.Since(at)
-			kept := s.Metric("muster_sensu_messages_total", `outcome="kept"`) + s.Metric("muster_sensu_messages_total", `outcome="keepalive"`)
-			equal(t, "messages that were kept", kept, s.Metric("muster_sensu_messages_total"))
+			all, used, took := s.Metric("muster_sensu_messages_total"), processorTime(t, s.PID())-cpu, time.Since(at)
+			messages, kept := all-before, s.Metric("muster_sensu_messages_total", `outcome="kept"`)+s.Metric("muster_sensu_messages_total", `outcome="keepalive"`)
+			assert(t, kept >= all, "%v of %v messages were kept", kept, all)
 			rate, cores := messages/took.Seconds(), used.Seconds()/took.Seconds()
 			load := strings.Fields(string(readFile(t, "/proc/loadavg")))[0]
 			t.Logf("figure: %d agents: %.0f messages/s, %.3f cores, %.3f when idle, %.1f µs per message; asked: at most %.0f; load of the machine %s", c.agents, rate, cores,

@@ -273,14 +273,7 @@ func (s *sensuSide) events(t *testing.T, runs int) map[string]handled {
 		check, run := "", 0
 		if json.Unmarshal([]byte(h.text), &h.event) == nil {
 			check, _ = jsonField(h.event, "check", "metadata", "name").(string)
-			for _, part := range []string{"check", "entity"} {
-				metadata, _ := jsonField(h.event, part, "metadata").(map[string]any)
-				if labels, ok := metadata["labels"].(map[string]any); ok { // sensuctl adds one
-					if delete(labels, "sensu.io/managed_by"); len(labels) == 0 {
-						delete(metadata, "labels")
-					}
-				}
-			}
+			removeLabelOfSensuctl(h.event)
 			output, _ := jsonField(h.event, "check", "output").(string)
 			if n, _ := fmt.Sscanf(output, "run %d", &run); n == 0 {
 				run = -1
@@ -295,6 +288,18 @@ func (s *sensuSide) events(t *testing.T, runs int) map[string]handled {
 		}
 	}
 	return out
+}
+
+// removeLabelOfSensuctl removes the label that sensuctl adds to what it creates.
+func removeLabelOfSensuctl(event map[string]any) {
+	for _, part := range []string{"check", "entity"} {
+		metadata, _ := jsonField(event, part, "metadata").(map[string]any)
+		if labels, ok := metadata["labels"].(map[string]any); ok {
+			if delete(labels, "sensu.io/managed_by"); len(labels) == 0 {
+				delete(metadata, "labels")
+			}
+		}
+	}
 }
 
 // jsonField returns the field at a path within nested JSON objects, or nil if it does not exist.
@@ -359,8 +364,9 @@ func TestSensuBackendAgrees(t *testing.T) {
 				_, has := events[i]["all/"+other+"/00"]
 				done = done && has
 			}
-			late := side.madeEvent(t, "all", "overdue", 1)
-			done = done && late != nil
+			for occurrences := range 2 {
+				done = done && side.eventMade(t, madeEvent{"all", "overdue", 1, float64(occurrences + 1)}) != nil
+			}
 			text += fmt.Sprintf("%s: %d events\n", side.name, len(events[i]))
 		}
 		return text, done
@@ -378,33 +384,47 @@ func TestSensuBackendAgrees(t *testing.T) {
 	for _, agent := range agents {
 		agent.Kill()
 	}
-	for handler, check := range map[string]string{"registration": "registration", "bye": "deregistration"} {
+	for _, made := range []struct {
+		madeEvent
+		differs []string // fields that differ on purpose
+	}{
+		{madeEvent{"registration", "registration", 1, 0}, nil},
+		{madeEvent{"all", "overdue", 1, 1}, []string{".check.output"}},
+		{madeEvent{"all", "overdue", 1, 2}, []string{".check.output"}},
+		{madeEvent{"all", "silent", 0, 0}, []string{".sequence", ".check.occurrences", ".check.occurrences_watermark", ".check.total_state_change", ".check.is_silenced"}}, // of the removed entity
+		{madeEvent{"bye", "deregistration", 1, 0}, nil},
+	} {
 		var of [2]map[string]any
-		harness.Until(t, 3*time.Minute, handler+" gets its event on both sides", func() (string, bool) {
+		harness.Until(t, 3*time.Minute, fmt.Sprintf("both sides get %v", made.madeEvent), func() (string, bool) {
 			for i, side := range []*sensuSide{theirs, ours} {
-				of[i] = side.madeEvent(t, handler, check, 1)
+				of[i] = side.eventMade(t, made.madeEvent)
 			}
 			return fmt.Sprintf("backend %v, server %v", of[0] != nil, of[1] != nil), of[0] != nil && of[1] != nil
 		})
 		for _, difference := range differences(nil, "", of[1], of[0]) {
-			t.Errorf("%s: %s", handler, difference)
+			if path, _, _ := strings.Cut(difference, ": "); !slices.Contains(made.differs, path) {
+				t.Errorf("%v: %s", made.madeEvent, difference)
+			}
 		}
-	}
-	late := [2]map[string]any{theirs.madeEvent(t, "all", "overdue", 1), ours.madeEvent(t, "all", "overdue", 1)}
-	for _, difference := range differences(nil, "", late[1], late[0]) {
-		t.Errorf("an expired TTL: %s", difference)
 	}
 }
 
-// madeEvent returns an event that the server itself makes of a check, such as registration, and that a handler has
-// received with this status; nil: none.
-func (s *sensuSide) madeEvent(t *testing.T, handler, check string, status float64) map[string]any {
+// madeEvent describes an event that the server itself makes of a check, such as registration.
+type madeEvent struct {
+	handler, check      string
+	status, occurrences float64 // occurrences zero: any
+}
+
+// eventMade returns such an event that a handler has received; nil: none.
+func (s *sensuSide) eventMade(t *testing.T, want madeEvent) map[string]any {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(s.dir, handler+".*"))
+	files, err := filepath.Glob(filepath.Join(s.dir, want.handler+".*"))
 	testenv.NoError(t, err)
 	for _, file := range files {
 		var event map[string]any
-		if json.Unmarshal(readFile(t, file), &event) == nil && jsonField(event, "check", "metadata", "name") == check && jsonField(event, "check", "status") == status {
+		if json.Unmarshal(readFile(t, file), &event) == nil && jsonField(event, "check", "metadata", "name") == want.check && jsonField(event, "check", "status") == want.status &&
+			(want.occurrences == 0 || jsonField(event, "check", "occurrences") == want.occurrences) {
+			removeLabelOfSensuctl(event)
 			return event
 		}
 	}

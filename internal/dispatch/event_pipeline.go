@@ -155,7 +155,7 @@ func (s *eventPipeline) evaluate(ctx context.Context, t *event.Transition, now t
 		definition = lifecycleCheck("registration")
 		ns, _, ok = s.opts.Names.NodeName(t.Node)
 		definition.Pipelines = s.pipelinesOf(ns + "/registration")
-	case t.Deregistered != nil:
+	case t.Lifecycle():
 		definition = lifecycleCheck("deregistration")
 		ns, _, ok = strings.Cut(t.Deregistered.Deregistered, "/")
 		definition.Pipelines = s.pipelinesOf(strings.Split(t.Deregistered.Handlers, ",")...)
@@ -276,7 +276,7 @@ func (s *eventPipeline) newEvent(t *event.Transition, definition *model.CheckDef
 	st := &t.Observation.State
 	namespace, node, check := namesOf(s.opts.Names, t)
 	of := t.Source.Check()
-	if t.Registered || t.Deregistered != nil {
+	if t.Lifecycle() {
 		check, of = definition.Name, 0
 	}
 	if t.Deregistered != nil {
@@ -300,7 +300,7 @@ func (s *eventPipeline) newEvent(t *event.Transition, definition *model.CheckDef
 	switch {
 	case st.Flapping:
 		out.event.State = "flapping"
-	case st.Status != model.OK:
+	case t.Status != model.OK: // the last event of a deregistered node keeps its state, as in Sensu
 		out.event.State = "failing"
 	}
 	if st.LastOK != 0 {
@@ -330,7 +330,7 @@ func (s *eventPipeline) newEvent(t *event.Transition, definition *model.CheckDef
 func (s *eventPipeline) newSensuParts(t *event.Transition, definition *model.CheckDefinition, x *wire.Extra) *filter.Subject {
 	of := &filter.Subject{
 		Entity: filter.Entity{Labels: map[string]string{}, Groups: s.opts.Names.NodeGroups(t.Node)}, Check: filter.Check{CheckDefinition: definition},
-		Lifecycle: t.Registered || t.Deregistered != nil, Sequence: t.Observation.Results, FlappingBegan: t.Observation.FlappingBegan, FlappingEnded: t.Observation.FlappingEnded,
+		Lifecycle: t.Lifecycle(), Sequence: t.Observation.Results, FlappingBegan: t.Observation.FlappingBegan, FlappingEnded: t.Observation.FlappingEnded,
 	}
 	var kept directory.FilterContext
 	if s.opts.Pipelines.Kept != nil {

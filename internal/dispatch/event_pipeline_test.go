@@ -338,7 +338,7 @@ func TestDeregistrationHandlersGetSensusEvent(t *testing.T) {
 	seen.Kind, seen.Observation = event.Observed, &event.Observation{State: event.State{Status: model.Warning, Received: left.Received, Executed: left.Executed}}
 	r.Emit([]event.Transition{left, seen})
 	body := receiveFrom(t, "the deregistration", got).body
-	for _, want := range []string{`"name":"deregistration"`, `"entity_class":"agent"`, `"rack":"a"`, `"status":1`, `"handlers":["cmdb"]`, `"name":"web01"`} {
+	for _, want := range []string{`"name":"deregistration"`, `"entity_class":"agent"`, `"rack":"a"`, `"status":1`, `"handlers":["cmdb"]`, `"name":"web01"`, `"metadata":{},"`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s is missing in %s", want, body)
 		}

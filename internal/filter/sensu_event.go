@@ -65,6 +65,9 @@ func SensuEvent(s *Subject) map[string]any {
 		"metadata": map[string]any{"namespace": e.Namespace}, "id": s.ID, "timestamp": seconds(e.Received), "sequence": s.Sequence,
 		"entity": sensuEntity(s), "pipelines": nil,
 	}
+	if s.Lifecycle && e.Check == "deregistration" {
+		event["metadata"] = map[string]any{} // Sensu gives this event no namespace
+	}
 	if e.CheckID != model.MetricsCheck { // an event with metrics alone has no check in Sensu
 		check := sensuCheck(s)
 		event["check"] = check
@@ -116,6 +119,12 @@ type reportedEntity struct {
 	Subscriptions       []string
 	Redact              []string
 	Labels, Annotations map[string]string
+}
+
+// decodeReported decodes the fields of the entity that an agent reported; without a report they are empty.
+func decodeReported(entity []byte) (reported reportedEntity) {
+	_ = json.Unmarshal(entity, &reported) // agents' reports were encoded by the server
+	return reported
 }
 
 // sensuEntity converts an event's node to a Sensu entity: the entity that the agent reported, with declared labels,
@@ -210,16 +219,23 @@ func sensuCheck(s *Subject) map[string]any {
 	if n := len(s.Runs); n > 0 {
 		status = s.Runs[n-1].Status
 	}
+	executed, processedBy := sensuExecuted(e), s.ProcessedBy
+	switch {
+	case s.Lifecycle, e.Expired && e.CheckID != model.KeepaliveCheck:
+		processedBy = ""
+	case processedBy == "": // the node was removed
+		processedBy = decodeReported(s.Entity.Reported).Name
+	}
 	maps.Copy(out, map[string]any{
 		"metadata": metadata, "status": status, "output": e.Output, "state": e.State, "history": history,
 		"occurrences": e.Occurrences, "occurrences_watermark": e.Watermark, "total_state_change": e.Change,
-		"issued": seconds(issued), "executed": seconds(e.Executed), "last_ok": seconds(e.LastOK), "is_silenced": len(s.Silenced) > 0,
+		"issued": seconds(issued), "executed": executed, "last_ok": seconds(e.LastOK), "is_silenced": len(s.Silenced) > 0,
 	})
 	if definition.Proxy {
 		out["proxy_entity_name"] = s.Entity.name(e)
 	}
 	setNonZero(out, "duration", time.Duration(e.Duration).Seconds())
-	setNonZero(out, "processed_by", s.ProcessedBy)
+	setNonZero(out, "processed_by", processedBy)
 	setNonEmpty(out, "silenced", s.Silenced)
 	setNonEmpty(out, "hooks", SensuHooks(e, definition))
 	switch {
@@ -245,8 +261,7 @@ func (s *Subject) subscriptionsOf(groups []string) (list []string) {
 	if runner == nil {
 		runner = s.Entity.Reported
 	}
-	var reported reportedEntity
-	_ = json.Unmarshal(runner, &reported) // without a report the groups keep their names
+	reported := decodeReported(runner) // without a report the groups keep their names
 	for _, g := range groups {
 		if i := slices.IndexFunc(reported.Subscriptions, func(s string) bool { return model.CleanName(s) == g }); i >= 0 {
 			g = reported.Subscriptions[i]
@@ -418,9 +433,18 @@ func sensuHistory(s *Subject) []any {
 		history[i] = map[string]any{"status": run.Status, "executed": run.Executed}
 	}
 	if n := len(history); n > 0 {
-		history[n-1].(map[string]any)["executed"] = seconds(s.Event.Executed)
+		history[n-1].(map[string]any)["executed"] = sensuExecuted(s.Event)
 	}
 	return history
+}
+
+// sensuExecuted returns the time of the run that an event shows in Sensu, in seconds since 1970: for an expired TTL the
+// time of expiry.
+func sensuExecuted(e *model.Event) int64 {
+	if e.Expired {
+		return seconds(e.Received)
+	}
+	return seconds(e.Executed)
 }
 
 // statusBefore returns the status before the event's last result; ok is false if it is unknown.

@@ -208,7 +208,7 @@ func (c *Change) ForgottenNode() *ForgottenNode {
 		return nil
 	}
 	life := spec.EffectiveLifecycle()
-	if life == nil || len(life.Handlers) == 0 {
+	if life == nil {
 		return nil
 	}
 	l := &ForgottenNode{Namespace: c.Key.Namespace, Node: c.Key.Name, Why: "no session for " + model.Duration(life.ForgetDelay()).String(), Entity: namedEntity(node, spec)}

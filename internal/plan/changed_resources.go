@@ -144,7 +144,7 @@ func (p *Planner) compile(t *translation, broken func(intent.Key, error) error) 
 	return nil
 }
 
-// recordRemoval records the removal of a node, with the handlers that announce it
+// recordRemoval records the removal of an ephemeral node, with the handlers that announce it
 func (t *translation) recordRemoval(c *intent.Change) {
 	if end := c.ForgottenNode(); end != nil {
 		if t.ends == nil {

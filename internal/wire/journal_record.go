@@ -100,9 +100,9 @@ type SessionMark struct {
 type ForgetMark struct {
 	Check   model.CheckID // zero: all checks of the node
 	Deleted bool          // the resource itself is deleted: leave a tombstone
-	// Of a deregistered ephemeral node whose end handlers are notified of.
+	// Of a deregistered ephemeral node:
 	Deregistered string // NAMESPACE/NODE
-	Handlers     string // handlers, NAMESPACE/NAME, with commas between
+	Handlers     string // handlers that are notified, NAMESPACE/NAME, with commas between; empty: none
 	Reason       string
 	Entity       string // the entity that its Sensu agent reported, as JSON; empty: there is none
 }

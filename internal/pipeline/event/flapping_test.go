@@ -165,7 +165,11 @@ func TestEventsWithPipelinesReachPipelines(t *testing.T) {
 		if s.Status != want.status || s.Occurrences != want.occurrences || want.output != "" && s.Output != want.output || int(s.HistoryLen) != want.history || s.Check != 1000 {
 			t.Errorf("observation %d has state %+v", i, s)
 		}
-		if runs := s.Runs; len(runs) != want.history || runs[want.history-1] != (Run{uint32(observed[i].Observation.Executed / 1e9), exitCodes[i]}) {
+		ranAt := s.Executed
+		if s.Expired {
+			ranAt = s.Received
+		}
+		if runs := s.Runs; len(runs) != want.history || runs[want.history-1] != (Run{uint32(ranAt / 1e9), exitCodes[i]}) {
 			t.Errorf("observation %d has runs %v", i, runs)
 		}
 		if i < 3 && string(s.Extra) != string(extra) {

@@ -120,7 +120,8 @@ func (w *eventApplier) Period(id uint32) int64 {
 }
 
 // expireTTL sets an event with an expired TTL to UNKNOWN (WARNING for a check kept from Sensu), unless its node is
-// down or its check is not scheduled now
+// down or its check is not scheduled now. Pipelines of a check kept from Sensu get the event again after each TTL, as
+// in Sensu.
 func (w *eventApplier) expireTTL(p *eventPartition, id uint32, s *stateSlot) {
 	switch until, why := w.Postpone(p.Partition, s.node); why {
 	case shard.ForBacklog:
@@ -151,6 +152,9 @@ func (w *eventApplier) expireTTL(p *eventPartition, id uint32, s *stateSlot) {
 		status = model.Warning
 	}
 	w.judgeStatus(p, id, s, c, statusVerdict{status: status, executed: s.executed, output: w.text, expired: true})
+	if c.Sensu && len(c.Pipelines) > 0 {
+		p.deadlines.Set(id, w.Listening+int64(c.TTL))
+	}
 }
 
 // remainingTTL returns the rest of a check's TTL, counted from the end of the last pause in the check's schedule.
@@ -190,12 +194,17 @@ func (w *eventApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 
 // forgetNode removes all event states of a node. An ephemeral node that is deleted, for the first time, is reported.
 func (w *eventApplier) forgetNode(p *eventPartition, id model.NodeID, n uint32, m *wire.ForgetMark) {
+	deregistered := m.Deregistered != "" && m.Deleted && !p.Deleted(id) // a start may write a mark once more
 	if n != shard.NoNode {
 		for len(p.nodes[n].states) > 0 {
-			w.deleteEvent(p, p.nodes[n].states[0].slot, "the node is expected no more")
+			slot := p.nodes[n].states[0].slot
+			if deregistered {
+				w.emitLastEvent(p, slot, m)
+			}
+			w.deleteEvent(p, slot, "the node is expected no more")
 		}
 	}
-	if m.Deregistered == "" || !m.Deleted || p.Deleted(id) { // a start may write a mark once more
+	if !deregistered {
 		return
 	}
 	left := Transition{ // it has no state any more
@@ -207,6 +216,22 @@ func (w *eventApplier) forgetNode(p *eventPartition, id model.NodeID, n uint32, 
 		w.transitions = append(w.transitions, left)
 	}
 	w.emitWithoutState(Transition{Node: id, Deregistered: m})
+}
+
+// emitLastEvent emits the event of a deregistered node for its pipelines once more, as OK and without a history, as in
+// Sensu.
+func (w *eventApplier) emitLastEvent(p *eventPartition, id uint32, m *wire.ForgetMark) {
+	s := p.slots.slot(id)
+	c := w.checkOfDefinition(s.definition)
+	if c == nil || len(c.Pipelines) == 0 || s.check == model.KeepaliveCheck {
+		return
+	}
+	if t := w.emitTransition(p, Observed, s); t != nil {
+		t.Observation, t.Deregistered = &Observation{}, m
+		p.copyState(id, &t.Observation.State)
+		t.Observation.Status, t.Observation.HistoryLen, t.Observation.Expired = model.OK, 0, false
+		t.Observation.Output = "Resolving due to entity deregistering"
+	}
 }
 
 // emitWithoutState emits the event that Sensu makes of a node's registration or deregistration, for handlers that read

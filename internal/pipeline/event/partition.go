@@ -419,6 +419,9 @@ func (p *eventPartition) recordRun(id uint32, s *stateSlot, every bool, extra []
 		p.runs[id] = h
 	}
 	run := Run{Executed: uint32(s.executed / 1e9), ExitCode: uint32(s.status)}
+	if s.flags&flagExpired != 0 {
+		run.Executed = uint32(s.received / 1e9)
+	}
 	if r := wire.SensuRunOf(extra); r != nil && r.ExitCode > uint32(model.Unknown) && s.status == model.Unknown {
 		run.ExitCode = r.ExitCode
 	}

@@ -22,7 +22,7 @@ func drawCheckDefinitions(t *rapid.T) map[model.DefinitionID]*model.CheckDefinit
 		c := &model.CheckDefinition{Pipelines: [][]string{nil, {"alerts"}}[id%2],
 			Definition: model.Definition{ID: id, Unit: model.CheckID(1000 + id%4), Namespace: 1},
 			FailAfter:  rapid.Uint32Range(0, 3).Draw(t, "failAfter"), RecoverAfter: rapid.Uint32Range(0, 2).Draw(t, "recoverAfter"), FlapStart: rapid.Uint32Range(0, 30).Draw(t, "flapStart"),
-			TTL: time.Duration(rapid.IntRange(0, 3).Draw(t, "ttl")) * time.Minute,
+			TTL: time.Duration(rapid.IntRange(0, 3).Draw(t, "ttl")) * time.Minute, Sensu: id%4 == 1,
 		}
 		for s := range c.Severities {
 			c.Severities[s] = model.DefaultSeverity(model.Status(s))
@@ -62,6 +62,9 @@ func drawJournal(t *rapid.T, tb testing.TB) []*testCommit {
 					c.addRecord(journal.All, &wire.Record{Kind: wire.RecordForget, Forget: m})
 				case 1:
 					m.Check = 0
+					if m.Deleted {
+						m.Deregistered = "default/web01"
+					}
 					fallthrough
 				default:
 					c.addRecord(sec, &wire.Record{Kind: wire.RecordForget, Node: node, Forget: m})

@@ -202,6 +202,9 @@ func (s *transitionScript) runLine(line string) {
 			FlapStart: uint32(w.number("flapStart", 0)), FlapEnd: uint32(w.number("flapEnd", 0)),
 		}
 		c.Sensu = w.number("sensu", 0) > 0
+		if name := w.named["pipelines"]; name != "" {
+			c.Pipelines = []string{name}
+		}
 		for st := range c.Severities {
 			c.Severities[st] = model.Severity(w.number(strings.ToLower(model.Status(st).String()), uint64(model.DefaultSeverity(model.Status(st)))))
 		}
@@ -234,7 +237,7 @@ func (s *transitionScript) runLine(line string) {
 	case "started":
 		mark(&wire.Record{Kind: wire.RecordStarted})
 	case "forget":
-		mark(&wire.Record{Kind: wire.RecordForget, Forget: &wire.ForgetMark{Check: check, Deleted: w.has("gone")}})
+		mark(&wire.Record{Kind: wire.RecordForget, Forget: &wire.ForgetMark{Check: check, Deleted: w.has("gone"), Deregistered: w.named["deregistered"]}})
 	case "resolve", "delete", "acknowledge", "unacknowledge":
 		action := &wire.Action{Verb: w.verb, Check: check, By: w.named["by"], Note: w.named["note"]}
 		if until := w.duration("until", 0); until > 0 {

@@ -319,5 +319,11 @@ type Transition struct {
 
 	Observation  *Observation     // for Observed, which has no Output
 	Registered   bool             // for Observed: the node is new
-	Deregistered *wire.ForgetMark // for Deregistered, and for the Observed transition beside it
+	Deregistered *wire.ForgetMark // for Deregistered, and for the Observed transitions of the removed node
+}
+
+// Lifecycle reports whether the transition is about the registration or deregistration of a node, and not about a
+// check of the node.
+func (t *Transition) Lifecycle() bool {
+	return t.Registered || t.Deregistered != nil && t.Source.Check() == model.KeepaliveCheck
 }
