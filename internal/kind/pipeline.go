@@ -204,12 +204,15 @@ metadata: {name: processes}
 spec:
   command: ps aux
 `,
-		Validate: validateHook,
+		Validate:   validateHook,
+		References: func(refs *References, s *model.HookSpec) { refs.Require("Asset", "spec.assets", s.Assets...) },
 		Columns: []Column[*model.HookSpec]{
 			checksColumn[*model.HookSpec]("CHECKS"),
 			{"RUNS", 60, func(_ View, s *model.HookSpec) string { return commandText(s.Command) }},
 		},
-		Details: func(_ View, s *model.HookSpec) []Detail { return []Detail{{"runs", commandText(s.Command)}} },
+		Details: func(_ View, s *model.HookSpec) []Detail {
+			return assetDetails([]Detail{{"runs", commandText(s.Command)}}, s.Assets)
+		},
 	})
 }
 
@@ -217,6 +220,7 @@ spec:
 func validateHook(v *Validator, s *model.HookSpec) {
 	v.MissingIf(s.Command == nil, "spec.command", "", "missing")
 	v.validateCommand("spec.command", s.Command)
+	v.validateAssets(s.Assets)
 	if _, err := (model.TemplateTexts{Command: s.Command, Sensu: true}).Parse(); err != nil { // tokens, if a check with sensu: true names it
 		v.validateTemplates(model.TemplateTexts{Command: s.Command})
 	}

@@ -190,6 +190,8 @@ type HookSpec struct {
 	Timeout Duration `json:"timeout,omitempty"`
 	// Sends the result as JSON with entity and check to its standard input.
 	Stdin bool `json:"stdin,omitempty"`
+	// Assets, of the same namespace or shared/NAME, at most 16: each check that names the hook has them, too.
+	Assets []string `json:"assets,omitempty"`
 }
 
 // PipelineSpec is a pipeline of Sensu, kept by an import: the workflows for each event of the checks that name it

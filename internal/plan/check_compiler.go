@@ -2,6 +2,8 @@ package plan
 
 import (
 	"cmp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/directory"
@@ -43,10 +45,13 @@ func compileCheck(c *unitCompiler, d *declaredResource) (*unit, error) {
 			DisplayName: d.meta.DisplayName, Runbook: spec.Runbook, Passive: spec.Passive, Disabled: spec.Disabled, Proxied: spec.Proxy != nil,
 		},
 		body:  b,
-		needs: references{"Asset": spec.Assets, "Pipeline": spec.Pipelines, "Handler": definition.Handlers},
+		needs: references{"Pipeline": spec.Pipelines, "Handler": definition.Handlers},
 	}
 	for _, name := range spec.DependsOn {
 		u.DependsOn = append(u.DependsOn, splitName(ns, name))
+	}
+	for _, a := range definition.Assets {
+		u.needs["Asset"] = append(u.needs["Asset"], a.Name)
 	}
 	for _, s := range spec.Secrets {
 		u.needs["Secret"] = append(u.needs["Secret"], s.Secret)
@@ -103,12 +108,21 @@ func checkDefinition(c *unitCompiler, d *declaredResource, spec *model.CheckSpec
 			out.Except = append(out.Except, exceptSpan(c, ns, e))
 		}
 	}
+	assets := slices.Clone(spec.Assets)
 	for _, h := range spec.Hooks {
 		if h.Hook != "" {
-			found, _ := c.resource("Hook", ns, h.Hook)
+			found, at := c.resource("Hook", ns, h.Hook)
 			hook, ok := found.(*model.HookSpec)
 			if !ok {
 				continue
+			}
+			for _, name := range hook.Assets {
+				if at.Namespace != ns && !strings.Contains(name, "/") {
+					name = at.Namespace + "/" + name
+				}
+				if !slices.Contains(assets, name) {
+					assets = append(assets, name)
+				}
 			}
 			h = model.Hook{Name: h.Title(), When: h.When, Command: hook.Command, Timeout: hook.Timeout, Stdin: hook.Stdin}
 		}
@@ -122,7 +136,10 @@ func checkDefinition(c *unitCompiler, d *declaredResource, spec *model.CheckSpec
 		}
 		out.Secrets = append(out.Secrets, known)
 	}
-	for _, name := range spec.Assets {
+	if len(assets) > model.MaxAssets {
+		return nil, model.Errorf(model.Invalid, "the check and its hooks name %d assets, more than %d", len(assets), model.MaxAssets)
+	}
+	for _, name := range assets {
 		found, _ := c.resource("Asset", ns, name)
 		if asset, ok := found.(*model.AssetSpec); ok {
 			a := model.DefinitionAsset{Name: name}

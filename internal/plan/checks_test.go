@@ -210,6 +210,10 @@ func TestAssetsReachTheNodes(t *testing.T) {
 	}
 	check("cpu", model.SharedNamespaceName+"/ruby", "tools")
 	check("plain")
+	h.apply("Hook", "default", "trace", nil, &model.HookSpec{Command: &model.Command{Shell: "trace"}, Assets: []string{"tools", "shared/ruby"}})
+	traced := commandCheck("true", &model.Targets{Groups: []string{"web"}})
+	traced.Assets, traced.Hooks = []string{"shared/ruby"}, []model.Hook{{Hook: "trace", When: []string{"critical"}}}
+	h.apply("Check", "default", "traced", nil, traced)
 	held := func(check string, want ...string) {
 		t.Helper()
 		for _, definition := range h.p.directory.For(h.id("web01")).Definitions {
@@ -237,6 +241,7 @@ func TestAssetsReachTheNodes(t *testing.T) {
 	}
 	held("cpu", model.SharedNamespaceName+"/ruby :d", "tools linux:a :b")
 	held("plain")
+	held("traced", "shared/ruby :d", "tools linux:a :b")
 	before := h.p.directory.For(h.id("web01"))
 	h.apply("Asset", "other", "tools", nil, asset(model.AssetBuild{SHA512: sum("e")})) // of no concern here
 	if after := h.p.directory.For(h.id("web01")); after.Hash != before.Hash {
@@ -244,6 +249,7 @@ func TestAssetsReachTheNodes(t *testing.T) {
 	}
 	h.apply("Asset", "default", "tools", nil, asset(model.AssetBuild{SHA512: sum("f")}))
 	held("cpu", model.SharedNamespaceName+"/ruby :d", "tools :f")
+	held("traced", "shared/ruby :d", "tools :f")
 	h.apply("Asset", model.SharedNamespaceName, "ruby", nil, asset(model.AssetBuild{SHA512: sum("0")}))
 	held("cpu", model.SharedNamespaceName+"/ruby :0", "tools :f")
 	check("cpu", "tools")

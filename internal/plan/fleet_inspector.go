@@ -345,6 +345,8 @@ func resourceReferences(spec model.Spec) references {
 		}
 	case *model.FilterSpec:
 		n["Asset"] = spec.Assets
+	case *model.HookSpec:
+		n["Asset"] = spec.Assets
 	case *model.RouteSpec:
 		for _, s := range spec.Steps {
 			n["Handler"] = append(n["Handler"], s.To...)

@@ -42,6 +42,7 @@ func (r *request) importDependents(name string) error {
 		{"Handler", "handlers", "asset", misses},
 		{"Filter", "filters", "asset", misses},
 		{"Mutator", "mutators", "asset", misses},
+		{"Hook", "hooks", "asset", misses},
 	} {
 		if !slices.Contains(strings.Fields(dependent.on), word) {
 			continue

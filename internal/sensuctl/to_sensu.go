@@ -279,7 +279,7 @@ func namespaceForm(_ *request, m *model.Resource) (object, error) {
 
 // hookForm converts a Hook to Sensu's JSON format.
 func hookForm(h *model.HookSpec) object {
-	return object{"command": shellCommand(h.Command), "timeout": cmp.Or(wholeSeconds(h.Timeout), 10), "stdin": h.Stdin, "runtime_assets": []string{}}
+	return object{"command": shellCommand(h.Command), "timeout": cmp.Or(wholeSeconds(h.Timeout), 10), "stdin": h.Stdin, "runtime_assets": nonNil(h.Assets)}
 }
 
 // filterForm converts a Filter to Sensu's JSON format; nil: its times are not UTC times by weekday, so Sensu cannot

@@ -294,22 +294,18 @@ func importRecipients(o *object, c *model.CheckSpec) {
 	}
 }
 
-// importCheckAssets adds to a check its own assets and its hooks' assets, because Muster runs hooks with the check's
-// assets.
+// importCheckAssets adds the assets of a check. It notes assets, also of its hooks, that no machine can have together.
 func importCheckAssets(o *object, c *model.CheckSpec) {
-	for _, of := range o.spec.texts("runtime_assets") {
-		addAsset(o, &c.Assets, of, "check")
-	}
+	c.Assets = assetsOf(o, "check")
+	together := slices.Clone(c.Assets)
 	for _, h := range c.Hooks {
-		o.importer.hooksInUse[resourceKey{"Hook", o.targetNamespace(), h.Hook}] = true
-		for _, of := range o.importer.hookAssets[resourceKey{"Hook", o.targetNamespace(), h.Hook}] {
-			if before := len(c.Assets); addAsset(o, &c.Assets, of, "check") && len(c.Assets) > before {
-				o.noteChange("asset %s of its hook %s is available to the check's command too", of, h.Hook)
-			}
+		if hook := o.findResource("Hook", h.Hook); hook != nil {
+			more := slices.DeleteFunc(slices.Clone(hook.Spec.(*model.HookSpec).Assets), func(a string) bool { return slices.Contains(together, a) })
+			together = append(together, more...)
 		}
 	}
-	for i, a := range c.Assets {
-		for _, b := range c.Assets[:i] {
+	for i, a := range together {
+		for _, b := range together[:i] {
 			if !assetsSharePlatform(o, a, b) {
 				o.noteLoss("runtime_assets: no machine has an archive of %s and one of %s, so that the check is UNKNOWN everywhere: make one Asset of the builds of both, or two checks", b, a)
 			}
@@ -317,7 +313,7 @@ func importCheckAssets(o *object, c *model.CheckSpec) {
 	}
 }
 
-// assetsOf returns the names of the assets of a handler, mutator or filter.
+// assetsOf returns the names of the assets of a check, hook, handler, mutator or filter.
 func assetsOf(o *object, what string) (list []string) {
 	for _, of := range o.spec.texts("runtime_assets") {
 		addAsset(o, &list, of, what)
@@ -343,14 +339,6 @@ func addAsset(o *object, list *[]string, of, what string) bool {
 		*list = append(*list, ref)
 	}
 	return true
-}
-
-// noteHookAssets notes that the assets of a hook are lost because no check names the hook.
-func noteHookAssets(o *object) {
-	at := resourceKey{"Hook", o.targetNamespace(), musterName(o.name)}
-	if list := o.importer.hookAssets[at]; (o.kind == "Hook" || o.kind == "HookConfig") && len(list) > 0 && !o.importer.hooksInUse[at] {
-		o.noteLoss("runtime_assets: %s: a hook uses the assets of the check that names the hook: write these into the check's assets", strings.Join(list, ", "))
-	}
 }
 
 // assetsSharePlatform reports whether one machine could use builds of both assets.

@@ -7,15 +7,12 @@ import (
 // importHook imports a hook.
 func importHook(o *object) {
 	s := o.spec
-	spec := &model.HookSpec{Command: &model.Command{Shell: s.text("command")}, Timeout: seconds(s.integer("timeout")), Stdin: s.boolean("stdin")}
+	spec := &model.HookSpec{Command: &model.Command{Shell: s.text("command")}, Timeout: seconds(s.integer("timeout")), Stdin: s.boolean("stdin"), Assets: assetsOf(o, "hook")}
 	if most := seconds(60); spec.Timeout > most {
 		o.noteChange("timeout: a hook may run 60s at most, because the result waits for the hook")
 		spec.Timeout = most
 	}
-	assets := s.texts("runtime_assets")
-	if r := o.declareResource(spec); r.Spec == spec && len(assets) > 0 {
-		o.importer.hookAssets[resourceKey{"Hook", o.targetNamespace(), r.Metadata.Name}] = assets
-	}
+	o.declareResource(spec)
 }
 
 // importMutator imports a mutator.

@@ -66,7 +66,6 @@ func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time
 	im := &importer{
 		kinds: kinds, now: now.UTC().Truncate(time.Second), server: server, objectsByKey: map[resourceKey]*object{}, made: map[resourceKey]*model.Resource{},
 		makers: map[resourceKey]*object{}, sensuNames: map[resourceKey]string{}, providers: map[string]secretProvider{},
-		hookAssets: map[resourceKey][]string{}, hooksInUse: map[resourceKey]bool{},
 	}
 	for _, f := range files {
 		list, err := readObjects(f.Name, f.Data)
@@ -87,7 +86,7 @@ func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time
 			}
 		}
 	}
-	for _, finish := range []func(*object){noteHookAssets, importHandlerPipeline, (*object).noteUnread} {
+	for _, finish := range []func(*object){importHandlerPipeline, (*object).noteUnread} {
 		for i := range im.objects {
 			finish(&im.objects[i])
 		}
@@ -173,9 +172,7 @@ type importer struct {
 
 	withoutTimeout []*object // checks
 
-	providers  map[string]secretProvider // of secrets
-	hookAssets map[resourceKey][]string  // runtime_assets of hooks, for the checks that name these
-	hooksInUse map[resourceKey]bool      // hooks that a check names
+	providers map[string]secretProvider // of secrets
 }
 
 // noteLoss adds a note about a field that Muster cannot import.
