@@ -143,6 +143,9 @@ func describeCompliance(c *commandCall, name string) error {
 	for i := range one.Waivers {
 		c.printField("waiver", "%s; expires %s", one.Waivers[i].Text(), c.TimeAndAge(one.Waivers[i].Expires))
 	}
+	for _, b := range one.Blocks {
+		c.printField("block", "%s  %s  %s%s", b.Name, b.Reporting, percentText(b.Percent), textWhen(len(b.Counts) > 0, ": "+countsText(b.Counts)))
+	}
 	for _, x := range one.Components {
 		c.printField("component", "%s  %s%s%s", x.Name, x.Status, textWhen(x.Waiver != "", " by "+x.Waiver), textWhen(x.Message != "", ": "+x.Message))
 	}

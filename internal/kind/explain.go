@@ -124,14 +124,15 @@ func (c sourceComments) explainFieldType(t reflect.Type, path string, around []r
 
 // scalars names types that are written as one value.
 var scalars = map[reflect.Type]string{
-	reflect.TypeFor[model.Command]():   "text or list of text",
-	reflect.TypeFor[model.Secret]():    "text, {secret: NAME}, {fromFile: PATH} or {fromEnv: NAME}",
-	reflect.TypeFor[json.RawMessage](): "anything",
-	reflect.TypeFor[model.Duration]():  "duration (30s, 5m, 1h30m, 7d)",
-	reflect.TypeFor[model.Time]():      "time (2026-12-24T18:00:00Z)",
-	reflect.TypeFor[model.Size]():      "size (65536, 64KiB, 1MiB)",
-	reflect.TypeFor[model.Scalar]():    "text, number, true or false",
-	reflect.TypeFor[model.Step]():      "mapping of one step's name to its parameters, and onFail",
+	reflect.TypeFor[model.Command]():        "text or list of text",
+	reflect.TypeFor[model.Secret]():         "text, {secret: NAME}, {fromFile: PATH} or {fromEnv: NAME}",
+	reflect.TypeFor[json.RawMessage]():      "anything",
+	reflect.TypeFor[model.Duration]():       "duration (30s, 5m, 1h30m, 7d)",
+	reflect.TypeFor[model.Time]():           "time (2026-12-24T18:00:00Z)",
+	reflect.TypeFor[model.Size]():           "size (65536, 64KiB, 1MiB)",
+	reflect.TypeFor[model.Scalar]():         "text, number, true or false",
+	reflect.TypeFor[model.ParameterValue](): "text, number, true or false, or a list or mapping of them",
+	reflect.TypeFor[model.Step]():           "mapping of one step's name to its parameters, and onFail",
 }
 
 // typeNameForPeople returns the YAML word for a Go type: text, list of text.

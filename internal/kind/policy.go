@@ -52,21 +52,39 @@ spec:
 				p := &s.Parameters[i]
 				text := p.Name + "  " + cmp.Or(p.Type, "string")
 				if p.Default != nil {
-					text += ", default " + strconv.Quote(string(*p.Default))
+					text += ", default " + strconv.Quote(p.Default.String())
 				}
 				list = append(list, Detail{"parameter", text})
 			}
-			for i := range s.Methods {
-				names, _ := s.Methods[i].Selected()
-				text := s.Methods[i].Component + "  " + strings.Join(names, ", ")
-				if s.Methods[i].When != "" {
-					text += "  when " + s.Methods[i].When
-				}
-				list = append(list, Detail{"component", text})
-			}
-			return list
+			return append(list, componentDetails(s.Methods, "")...)
 		},
 	})
+}
+
+// componentDetails returns a line for each component, those of a block behind it with its name in front.
+func componentDetails(methods []model.Method, prefix string) (list []Detail) {
+	for i := range methods {
+		m := &methods[i]
+		names, _ := m.Selected()
+		text, word := prefix+m.Component+"  "+strings.Join(names, ", "), "component"
+		if m.Block != nil {
+			text, word = prefix+m.Component+"  "+cmp.Or(m.Reporting, model.ReportWeighted.String()), "block"
+			if m.Focus != "" {
+				text += " on " + m.Focus
+			}
+		} else if m.Reporting != "" {
+			text += ", reporting disabled"
+		}
+		if m.ForEach != "" {
+			text += "  for each of " + m.ForEach
+		}
+		if m.When != "" {
+			text += "  when " + m.When
+		}
+		list = append(list, Detail{word, text})
+		list = append(list, componentDetails(m.Block, prefix+m.Component+"/")...)
+	}
+	return list
 }
 
 // Directive returns the kind Directive: a technique with values for its parameters
@@ -100,7 +118,7 @@ spec:
 		Details: func(_ View, s *model.DirectiveSpec) []Detail {
 			list := []Detail{{"technique", s.Technique}, {"mode", cmp.Or(s.Mode, "of the node")}}
 			for _, name := range slices.Sorted(maps.Keys(s.Parameters)) {
-				list = append(list, Detail{"parameter", name + "  " + string(s.Parameters[name])})
+				list = append(list, Detail{"parameter", name + "  " + s.Parameters[name].String()})
 			}
 			return list
 		},
@@ -167,22 +185,21 @@ const (
 	maxPolicyTimeout  = model.Duration(time.Hour)
 	maxPolicyGrace    = model.Duration(30 * 24 * time.Hour)
 	maxPriority       = 10
+	maxBlocks         = 8 // in each other
 )
 
 // validateTechnique validates the spec of a Technique.
 func validateTechnique(v *Validator, s *model.TechniqueSpec) {
 	v.Line("spec.description", s.Description, model.MaxText)
 	v.Bound("spec.parameters", len(s.Parameters))
-	parameters := map[string]bool{}
+	names := map[string]bool{}
 	for i := range s.Parameters {
-		v.validateParameter(fmt.Sprintf("spec.parameters[%d]", i), &s.Parameters[i], parameters)
+		v.validateParameter(fmt.Sprintf("spec.parameters[%d]", i), &s.Parameters[i], names)
 	}
 	v.MissingIf(len(s.Methods) == 0, "spec.methods", "write a list such as [{component: motd, filePresent: {path: /etc/motd}}]", "missing")
-	v.FlawIf(len(s.Methods) > maxMethods, "spec.methods", "divide the technique", "%d methods, at most %d", len(s.Methods), maxMethods)
-	before := map[string]bool{}
-	for i := range s.Methods {
-		validateMethod(v, fmt.Sprintf("spec.methods[%d]", i), &s.Methods[i], parameters, before)
-	}
+	t := methodValidator{Validator: v, technique: s, before: map[string]bool{}}
+	t.validateMethods("spec.methods", s.Methods, nil)
+	v.FlawIf(t.count > maxMethods, "spec.methods", "divide the technique", "%d methods, at most %d", t.count, maxMethods)
 }
 
 // validateParameter validates one parameter of a technique. names has the names of those before it.
@@ -191,9 +208,11 @@ func (v *Validator) validateParameter(at string, p *model.Parameter, names map[s
 	if p.Name != "" {
 		v.recordCompileError(at+".name", model.PropertyNameError(p.Name))
 	}
-	v.requireOneOf(at+".type", p.Type, "string", "integer", "boolean")
+	v.requireOneOf(at+".type", p.Type, "string", "integer", "boolean", "list", "map")
 	v.Line(at+".description", p.Description, model.MaxText)
 	v.Bound(at+".oneOf", len(p.OneOf))
+	v.FlawIf((p.Min != nil || p.Max != nil) && p.Type != "integer" && !p.IsLoop(), at, "write type: integer, list or map", "min and max are those of a number, or of a number of elements")
+	v.FlawIf(p.Min != nil && p.Max != nil && *p.Min > *p.Max, at+".min", "", "%d is above max", valueOr(p.Min))
 	if p.Pattern != "" {
 		if _, err := policy.CompilePattern(p.Pattern); err != nil {
 			v.recordCompileError(at+".pattern", err)
@@ -205,46 +224,131 @@ func (v *Validator) validateParameter(at string, p *model.Parameter, names map[s
 	}
 }
 
-// validateMethod validates one component of a technique. before has the names of the components before it.
-func validateMethod(v *Validator, at string, m *model.Method, parameters, before map[string]bool) {
+// valueOr returns the number at a pointer, or zero.
+func valueOr(n *int) int {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+// methodValidator validates the components of a technique.
+type methodValidator struct {
+	*Validator
+	technique *model.TechniqueSpec
+	before    map[string]bool // names of the components so far, as BLOCK/COMPONENT
+	count     int
+	loop      bool // around the component
+}
+
+// parameter returns a parameter of the technique, or nil.
+func (t *methodValidator) parameter(name string) *model.Parameter {
+	i := slices.IndexFunc(t.technique.Parameters, func(p model.Parameter) bool { return p.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &t.technique.Parameters[i]
+}
+
+// validateMethods validates the components of the technique or of a block. prefixes are those of the names in the block and in the
+// blocks around it, the innermost first.
+func (t *methodValidator) validateMethods(at string, methods []model.Method, prefixes []string) {
+	if len(prefixes) > maxBlocks {
+		t.Flaw(at, "", "more than %d blocks in each other", maxBlocks)
+		return
+	}
+	own := map[string]bool{}
+	prefixes = append(slices.Clip(prefixes), "")
+	for i := range methods {
+		field := fmt.Sprintf("%s[%d]", at, i)
+		t.requireUniqueTitle(field+".component", "component", methods[i].Component, "write a name such as root login", own)
+		t.validateMethod(field, &methods[i], prefixes)
+		t.before[prefixes[0]+methods[i].Component] = true
+	}
+}
+
+// validateMethod validates one component or block.
+func (t *methodValidator) validateMethod(at string, m *model.Method, prefixes []string) {
+	t.count++
 	if m.When != "" {
 		condition, err := policy.ParseCondition(m.When)
-		v.recordCompileError(at+".when", err)
+		t.recordCompileError(at+".when", err)
 		if err == nil {
 			for _, name := range condition.Components() {
-				v.FlawIf(!before[name], at+".when", "name a component that stands before this one", "no component %q runs before", name)
+				known := slices.ContainsFunc(prefixes, func(prefix string) bool { return t.before[prefix+name] })
+				t.FlawIf(!known, at+".when", "name a component that stands before this one", "no component %q runs before", name)
 			}
 		}
 	}
-	v.FlawIf(len(m.When) > model.MaxText, at+".when", "", "longer than %d bytes", model.MaxText)
-	v.requireUniqueTitle(at+".component", "component", m.Component, "write a name such as root login", before)
+	t.FlawIf(len(m.When) > model.MaxText, at+".when", "", "longer than %d bytes", model.MaxText)
+	around := t.loop
+	if m.ForEach != "" {
+		p := t.parameter(m.ForEach)
+		t.FlawIf(p == nil, at+".forEach", "declare it in spec.parameters", "the technique has no parameter %q", m.ForEach)
+		t.FlawIf(p != nil && !p.IsLoop(), at+".forEach", "write type: list or map in the parameter", "parameter %s is no list and no map", m.ForEach)
+		t.FlawIf(around, at+".forEach", "make one list of the combinations", "a loop in a loop")
+		t.loop = true
+	}
+	defer func() { t.loop = around }()
+	t.requireOneOf(at+".reporting", m.Reporting, model.Reportings()...)
 	names, arguments := m.Selected()
-	v.MissingIf(len(names) == 0, at, "write one such as filePresent: {path: /etc/motd}; list them: muster explain technique.methods", "the method is missing")
-	v.FlawIf(len(names) > 1, at, "make a component of each", "%s exclude each other", strings.Join(names, " and "))
-	if len(names) != 1 {
+	if m.Block != nil {
+		t.FlawIf(len(names) > 0, at, "put the method into the block", "block and %s exclude each other", strings.Join(names, " and "))
+		t.MissingIf(len(m.Block) == 0, at+".block", "write a list of components", "missing")
+		t.validateFocus(at, m)
+		t.validateMethods(at+".block", m.Block, append([]string{prefixes[0] + m.Component + "/"}, prefixes[:len(prefixes)-1]...))
 		return
 	}
-	at += "." + names[0]
-	validateArguments(v, at, arguments[0])
-	data, err := json.Marshal(arguments[0])
+	t.FlawIf(m.Reporting != "" && m.Reporting != model.ReportDisabled.String(), at+".reporting", "write block: [COMPONENTS]", "%s is a mode of blocks", m.Reporting)
+	t.FlawIf(m.Focus != "", at+".focus", "write block: [COMPONENTS]", "only a block has a focus")
+	t.MissingIf(len(names) == 0, at, "write one such as filePresent: {path: /etc/motd}; list them: muster explain technique.methods", "the method is missing")
+	t.FlawIf(len(names) > 1, at, "make a component of each", "%s exclude each other", strings.Join(names, " and "))
+	if len(names) == 1 {
+		t.validateArgumentsOf(at+"."+names[0], names[0], arguments[0])
+	}
+}
+
+// validateFocus validates the component on which a block focuses.
+func (t *methodValidator) validateFocus(at string, m *model.Method) {
+	focuses := m.Reporting == model.ReportFocus.String()
+	t.MissingIf(focuses && m.Focus == "", at+".focus", "write the name of a component of the block", "missing")
+	t.FlawIf(!focuses && m.Focus != "", at+".focus", "write reporting: focus", "the block has another mode of reporting")
+	known := slices.ContainsFunc(m.Block, func(inner model.Method) bool { return inner.Component == m.Focus })
+	t.FlawIf(m.Focus != "" && !known, at+".focus", "write the name of a component of the block", "the block has no component %q", m.Focus)
+}
+
+// validateArgumentsOf validates the arguments of a method and the variables in its texts.
+func (t *methodValidator) validateArgumentsOf(at, method string, arguments any) {
+	validateArguments(t.Validator, at, arguments)
+	data, err := json.Marshal(arguments)
 	if err != nil {
-		v.Flaw(at, "", "%v", err)
+		t.Flaw(at, "", "%v", err)
 		return
 	}
-	v.FlawIf(len(data) > maxArguments, at, "", "longer than %d bytes", maxArguments)
-	_, err = model.EachMethodText(names[0], data, func(text string, shell bool) (string, error) {
+	t.FlawIf(len(data) > maxArguments, at, "", "longer than %d bytes", maxArguments)
+	_, err = model.EachMethodText(method, data, func(text string, shell bool) (string, error) {
 		template, err := model.ParseMethodTemplate(text, shell)
 		if err != nil {
 			return "", err
 		}
 		for _, name := range template.Names() {
-			if name, ok := strings.CutPrefix(name, model.ParameterPrefix); ok && !parameters[name] {
+			if _, ok := model.ItemField(name); ok && !t.loop {
+				return "", errors.New("{{ .item }} stands outside of a loop: write forEach: PARAMETER")
+			}
+			name, ok := strings.CutPrefix(name, model.ParameterPrefix)
+			if !ok {
+				continue
+			}
+			switch p := t.parameter(name); {
+			case p == nil:
 				return "", fmt.Errorf("the technique has no parameter %q", name)
+			case p.IsLoop():
+				return "", fmt.Errorf("parameter %s is a %s: write forEach: %s and {{ .item }}", name, p.Type, name)
 			}
 		}
 		return text, nil
 	})
-	v.recordCompileError(at, err)
+	t.recordCompileError(at, err)
 }
 
 // validateArguments validates the arguments of a method, as far as they contain no variables.
@@ -354,12 +458,13 @@ func validateDirective(v *Validator, s *model.DirectiveSpec) {
 	v.Bound("spec.parameters", len(s.Parameters))
 	for _, name := range slices.Sorted(maps.Keys(s.Parameters)) {
 		at := "spec.parameters." + name
-		value := string(s.Parameters[name])
-		v.FlawIf(len(value) > maxVariable, at, "", "longer than %d bytes", maxVariable)
-		if _, err := model.ParseTemplate(value, false); err != nil {
-			var template *model.TemplateError
-			errors.As(err, &template)
-			v.Flaw(at, "", "%v", template)
+		value := s.Parameters[name]
+		v.Bound(at, len(value.Elements))
+		validateVariable(v, at, value.Text)
+		for i, e := range value.Elements {
+			for _, field := range slices.Sorted(maps.Keys(e)) {
+				validateVariable(v, fmt.Sprintf("%s[%d]", at, i), e[field])
+			}
 		}
 	}
 	v.requireOneOf("spec.mode", s.Mode, model.ModeAudit, model.ModeEnforce)
@@ -373,6 +478,16 @@ func validateDirective(v *Validator, s *model.DirectiveSpec) {
 	v.validateMetricTags("spec.tags", s.Tags)
 	if s.Rollout != nil {
 		validateRollout(v, s.Rollout)
+	}
+}
+
+// validateVariable validates the text of a parameter, or of a field in an element.
+func validateVariable(v *Validator, at string, text model.Scalar) {
+	v.FlawIf(len(text) > maxVariable, at, "", "longer than %d bytes", maxVariable)
+	if _, err := model.ParseTemplate(string(text), false); err != nil {
+		var template *model.TemplateError
+		errors.As(err, &template)
+		v.Flaw(at, "", "%v", template)
 	}
 }
 

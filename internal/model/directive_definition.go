@@ -18,6 +18,7 @@ type DirectiveDefinition struct {
 	Technique  string // NAMESPACE/NAME, for people
 	Mode       string // ModeAudit or ModeEnforce, see NodeMode.Enforces; empty: the mode of the node
 	Components []Component
+	Blocks     []Block           // by position, an outer block before its inner ones
 	Parameters map[string]string // may hold properties of the node
 	Interval   time.Duration
 	Timeout    time.Duration // of one run
@@ -76,6 +77,53 @@ type Component struct {
 	Method    string // fileContent
 	Arguments []byte // JSON, with {{ .params.NAME }} and {{ .props.NAME }} in its texts
 	When      string // condition; empty: always
+	// Item has the fields of the element that a loop has made the component for, which may hold properties of the node.
+	Item map[string]string
+}
+
+// Block is a run of components that count together in the compliance.
+type Block struct {
+	Name      string
+	First     uint32 // position of its first component
+	Count     uint32 // of components
+	Reporting Reporting
+	// FocusFirst and FocusCount have the components that count with ReportFocus.
+	FocusFirst uint32
+	FocusCount uint32
+}
+
+// Reporting says how the components of a block count in the compliance, by Rudder's modes.
+type Reporting uint32
+
+// Modes of reporting. They travel in definitions.
+const (
+	ReportWeighted   Reporting = iota // each component
+	ReportWorstSum                    // the worst status, for each component
+	ReportWorstOne                    // the worst status, once
+	ReportFocus                       // the components of the focus
+	ReportFocusWorst                  // the component or inner block with the lowest compliance
+	ReportDisabled                    // none
+)
+
+// reportings has the names of the modes of reporting.
+var reportings = [...]string{"weighted", "worst-case-weighted-sum", "worst-case-weighted-one", "focus", "focus-worst", "disabled"}
+
+// Reportings returns the names of the modes of reporting.
+func Reportings() []string { return slices.Clone(reportings[:]) }
+
+// ParseReporting returns the mode with a name; an empty name is that of ReportWeighted. ok is false for other names.
+func ParseReporting(name string) (mode Reporting, ok bool) {
+	i := slices.Index(reportings[:], name)
+	return Reporting(max(i, 0)), i >= 0 || name == ""
+}
+
+// String returns the name of the mode.
+func (r Reporting) String() string { return reportings[min(int(r), len(reportings)-1)] }
+
+// ComponentWithin reports whether a component has a name, or lies in the block or loop of this name.
+func ComponentWithin(component, name string) bool {
+	rest, ok := strings.CutPrefix(component, name)
+	return ok && (rest == "" || rest[0] == '/' || rest[0] == '[')
 }
 
 // Seal makes the compiled directive the content of its definition, which must not change afterwards, and returns the
@@ -128,6 +176,26 @@ func (c *DirectiveDefinition) Lookup(properties PropertyValues) (PropertyValues,
 
 // Expand returns the method of the component with the values of its variables.
 func (c *Component) Expand(values PropertyValues) (*Method, error) {
+	if len(c.Item) > 0 {
+		item, outer := make(map[string][]byte, len(c.Item)), values
+		for field, text := range c.Item {
+			template, err := ParseTemplate(text, false)
+			if err != nil {
+				return nil, fmt.Errorf("item: %w", err)
+			}
+			value, err := template.Expand(outer)
+			if err != nil {
+				return nil, fmt.Errorf("item: %w", err)
+			}
+			item[itemName(field)], _ = json.Marshal(value) // a string always encodes
+		}
+		values = func(name string) ([]byte, string, bool) {
+			if value, ok := item[name]; ok {
+				return value, "", true
+			}
+			return outer(name)
+		}
+	}
 	arguments, err := EachMethodText(c.Method, c.Arguments, func(text string, shell bool) (string, error) {
 		template, err := ParseMethodTemplate(text, shell)
 		if err != nil {
@@ -159,7 +227,7 @@ func (c *DirectiveDefinition) ExpandAll(properties PropertyValues) error {
 func (c *DirectiveDefinition) PropertyNames() (names []string, err error) {
 	add := func(t *Template) {
 		for _, name := range t.Names() {
-			if !strings.HasPrefix(name, ParameterPrefix) {
+			if !strings.HasPrefix(name, ".") {
 				names = append(names, name)
 			}
 		}
@@ -172,6 +240,13 @@ func (c *DirectiveDefinition) PropertyNames() (names []string, err error) {
 		add(t)
 	}
 	for i := range c.Components {
+		for _, text := range c.Components[i].Item {
+			t, err := ParseTemplate(text, false)
+			if err != nil {
+				return nil, fmt.Errorf("component %s: %w", c.Components[i].Name, err)
+			}
+			add(t)
+		}
 		_, err := EachMethodText(c.Components[i].Method, c.Components[i].Arguments, func(text string, shell bool) (string, error) {
 			t, err := ParseMethodTemplate(text, shell)
 			if err == nil {

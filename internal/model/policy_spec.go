@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -28,26 +30,46 @@ func (*TechniqueSpec) Kind() string { return "Technique" }
 type Parameter struct {
 	// Its name: letters, digits, _ and -. Methods read it as {{ .params.NAME }}.
 	Name string `json:"name"`
-	// string (default), integer or boolean.
+	// string (default), integer, boolean, list or map. A component repeats over a list or map by forEach. The elements of a list are
+	// texts, or maps that have a name. A map has texts.
 	Type string `json:"type,omitempty"`
 	// The value for directives that give none; without it every directive has to give one.
-	Default *Scalar `json:"default,omitempty"`
-	// The only values that it may have.
+	Default *ParameterValue `json:"default,omitempty"`
+	// The only values that it, or each element, may have.
 	OneOf []Scalar `json:"oneOf,omitempty"`
-	// A regular expression that the whole value has to match.
+	// A regular expression that the whole value, or each element, has to match.
 	Pattern string `json:"pattern,omitempty"`
+	// The smallest number of an integer, or of the elements of a list or map.
+	Min *int `json:"min,omitempty"`
+	// The largest number of an integer, or of the elements of a list or map.
+	Max *int `json:"max,omitempty"`
 	// Its meaning, for people.
 	Description string `json:"description,omitempty"`
 }
 
+// IsLoop reports whether the value of the parameter has elements for loops.
+func (p *Parameter) IsLoop() bool { return p.Type == "list" || p.Type == "map" }
+
 // Method is one component of a technique: its name and exactly one method, such as a file's content. In audit mode a
 // method checks and never changes anything. In enforce mode it checks, applies the missing part, and checks again.
 type Method struct {
-	// The name of the component in reports, unique within the technique.
+	// The name of the component in reports, unique within the technique or block.
 	Component string `json:"component"`
 	// A condition; while it is false the component is not applicable. It reads the components before it, as in
-	// changed("NAME"), ok("NAME") and failed("NAME"), and facts, as in facts["os"] == "linux", with !, && and ||.
+	// changed("NAME"), ok("NAME") and failed("NAME"), and facts, as in facts["os"] == "linux", with !, && and ||. The name of a block
+	// or loop stands for all its components: one of them changed, one failed, or none failed and one is ok.
 	When string `json:"when,omitempty"`
+	// The name of a list or map parameter: the component stands once for each element, as NAME[ELEMENT]. Its texts have {{ .item }},
+	// {{ .item.FIELD }} of a list of maps, and {{ .item.key }} and {{ .item.value }} of a map.
+	ForEach string `json:"forEach,omitempty"`
+	// How the components of a block count in the compliance: weighted (default): each of them; worst-case-weighted-sum: each of
+	// them with the worst status; worst-case-weighted-one: the worst status once; focus: the component that focus names;
+	// focus-worst: the component with the lowest compliance; disabled: none. A component without a block may be disabled.
+	Reporting string `json:"reporting,omitempty"`
+	// The component of the block that counts, with reporting: focus.
+	Focus string `json:"focus,omitempty"`
+	// Components that share name, condition and loop. Reports name them BLOCK/COMPONENT.
+	Block []Method `json:"block,omitempty"`
 	// A file with exactly this content.
 	FileContent *FileContentMethod `json:"fileContent,omitempty"`
 	// A file that exists, empty if it is made.
@@ -274,7 +296,7 @@ type DirectiveSpec struct {
 	// The Technique, of the same namespace or shared/NAME.
 	Technique string `json:"technique"`
 	// Values of the technique's parameters by name. They may hold {{ .props.NAME | default "…" }}, a property of the node.
-	Parameters map[string]Scalar `json:"parameters,omitempty"`
+	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
 	// audit: compare and report alone. enforce: repair, where node, namespace and agent (--policy-enforce) allow it. Default: the
 	// mode of the node, else of its namespace, else audit.
 	Mode string `json:"mode,omitempty"`
@@ -368,8 +390,101 @@ func (s *Scalar) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
+// ParameterValue is the value of a parameter: a text, or the elements of a list or map.
+type ParameterValue struct {
+	Text     Scalar
+	Elements []LoopItem // of a map by ascending key; nil: Text is the value
+	Map      bool       // the elements are those of a map
+}
+
+// LoopItem has the fields of an element of a list or map: key and value for a map, and the empty name for a text in a list.
+type LoopItem map[string]Scalar
+
+// Name returns the name of the element: its text, its key, or its field name.
+func (e LoopItem) Name() string {
+	for _, field := range []string{"", "key", "name"} {
+		if text, ok := e[field]; ok {
+			return string(text)
+		}
+	}
+	return ""
+}
+
+// TextValue returns the value of a parameter that is a text.
+func TextValue(text string) ParameterValue { return ParameterValue{Text: Scalar(text)} }
+
+// UnmarshalJSON decodes a text, number, boolean, list or map.
+func (v *ParameterValue) UnmarshalJSON(data []byte) error {
+	*v = ParameterValue{}
+	switch data = bytes.TrimSpace(data); {
+	case bytes.HasPrefix(data, []byte("[")):
+		var list []json.RawMessage
+		if err := json.Unmarshal(data, &list); err != nil {
+			return err
+		}
+		v.Elements = make([]LoopItem, len(list))
+		for i, raw := range list {
+			if bytes.HasPrefix(raw, []byte("{")) {
+				if err := json.Unmarshal(raw, &v.Elements[i]); err != nil {
+					return err
+				}
+				continue
+			}
+			var text Scalar
+			if err := json.Unmarshal(raw, &text); err != nil {
+				return err
+			}
+			v.Elements[i] = LoopItem{"": text}
+		}
+		return nil
+	case bytes.HasPrefix(data, []byte("{")):
+		var fields map[string]Scalar
+		if err := json.Unmarshal(data, &fields); err != nil {
+			return err
+		}
+		v.Map, v.Elements = true, make([]LoopItem, 0, len(fields))
+		for _, key := range slices.Sorted(maps.Keys(fields)) {
+			v.Elements = append(v.Elements, LoopItem{"key": Scalar(key), "value": fields[key]})
+		}
+		return nil
+	}
+	return v.Text.UnmarshalJSON(data)
+}
+
+// MarshalJSON encodes the value as files write it.
+func (v ParameterValue) MarshalJSON() ([]byte, error) {
+	switch {
+	case v.Elements == nil:
+		return json.Marshal(v.Text)
+	case v.Map:
+		fields := make(map[string]Scalar, len(v.Elements))
+		for _, e := range v.Elements {
+			fields[string(e["key"])] = e["value"]
+		}
+		return json.Marshal(fields)
+	}
+	list := make([]any, len(v.Elements))
+	for i, e := range v.Elements {
+		if list[i] = e; len(e) == 1 {
+			if text, ok := e[""]; ok {
+				list[i] = text
+			}
+		}
+	}
+	return json.Marshal(list)
+}
+
+// String returns the value for people: its text, or the list or map in JSON.
+func (v ParameterValue) String() string {
+	if v.Elements == nil {
+		return string(v.Text)
+	}
+	data, _ := v.MarshalJSON() // texts always encode
+	return string(data)
+}
+
 // Selected returns the name and the arguments of each method that the component sets; a valid component sets exactly
-// one.
+// one, or has a block instead.
 func (m *Method) Selected() (names []string, arguments []any) {
 	v := reflect.ValueOf(m).Elem()
 	for i := range v.NumField() {

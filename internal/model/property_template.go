@@ -60,7 +60,8 @@ func ParseTemplate(text string, shell bool) (*Template, error) {
 }
 
 // ParseMethodTemplate parses a text of a technique's method, which also has {{ .params.NAME }}, a parameter of the
-// technique. Expand asks for it by the name ".params.NAME", and Names lists it in this form.
+// technique, and {{ .item }} or {{ .item.FIELD }}, the element of a loop. Expand asks for them by the names ".params.NAME",
+// ".item" and ".item.FIELD", and Names lists them in this form.
 func ParseMethodTemplate(text string, shell bool) (*Template, error) {
 	return parseTemplate(text, shell, true)
 }
@@ -260,7 +261,7 @@ func parseAction(text string, start int, params bool) (end int, part templatePar
 		}
 		return at + 2, templatePart{literal: value}, nil
 	}
-	if name, end, ok := parameterName(text, at); ok && params {
+	if name, end, ok := methodVariable(text, at); ok && params {
 		if end = skipSpace(text, end); !strings.HasPrefix(text[end:], "}}") {
 			return fail(end, "expected }} here")
 		}
@@ -312,16 +313,36 @@ func parseAction(text string, start int, params bool) (end int, part templatePar
 // ParameterPrefix precedes the name of a technique's parameter in the names that a template reads.
 const ParameterPrefix = ".params."
 
-// parameterName returns the name of the parameter at an offset, with ParameterPrefix, and the offset after it.
-func parameterName(text string, at int) (name string, end int, ok bool) {
-	if !strings.HasPrefix(text[at:], ParameterPrefix) {
-		return "", 0, false
+// ItemName is the name under which a template reads the element of a loop. Those of its fields follow, after a dot.
+const ItemName = ".item"
+
+// itemName returns the name under which a template reads a field of a loop's element; an empty field is the element itself.
+func itemName(field string) string {
+	if field == "" {
+		return ItemName
 	}
-	end = at + len(ParameterPrefix)
-	for end < len(text) && isPathByte(text[end]) {
-		end++
+	return ItemName + "." + field
+}
+
+// ItemField returns the field of a loop's element that a template reads by this name; ok is false for other names.
+func ItemField(name string) (field string, ok bool) {
+	rest, ok := strings.CutPrefix(name, ItemName)
+	return strings.TrimPrefix(rest, "."), ok
+}
+
+// methodVariable returns the name of the parameter or loop element at an offset, as a template reads it, and the offset after it.
+func methodVariable(text string, at int) (name string, end int, ok bool) {
+	for _, prefix := range []string{ParameterPrefix, ItemName + ".", ItemName} {
+		if !strings.HasPrefix(text[at:], prefix) {
+			continue
+		}
+		end = at + len(prefix)
+		for end < len(text) && isPathByte(text[end]) {
+			end++
+		}
+		return text[at:end], end, (end > at+len(prefix)) == (prefix != ItemName)
 	}
-	return text[at:end], end, end > at+len(ParameterPrefix)
+	return "", 0, false
 }
 
 // skipSpace returns the offset of the next character that is not a space.

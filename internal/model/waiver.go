@@ -12,7 +12,7 @@ type WaiverSpec struct {
 	Directive string `json:"directive,omitempty"`
 	// The Technique, of the same namespace or shared/NAME, in place of a directive.
 	Technique string `json:"technique,omitempty"`
-	// The components; default all.
+	// The components; default all. The name of a block or loop covers all its components.
 	Components []string `json:"components,omitempty"`
 	// The nodes, of the namespace of the waiver.
 	Targets *Targets `json:"targets"`
@@ -68,5 +68,5 @@ func (c *WaiverDefinition) CoversDirective(d *DirectiveDefinition) bool {
 
 // CoversComponent reports whether the waiver excuses a component of a directive that it covers.
 func (c *WaiverDefinition) CoversComponent(name string) bool {
-	return len(c.Components) == 0 || slices.Contains(c.Components, name)
+	return len(c.Components) == 0 || slices.ContainsFunc(c.Components, func(of string) bool { return ComponentWithin(name, of) })
 }

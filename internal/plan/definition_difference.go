@@ -166,12 +166,15 @@ func fieldsOf(d *model.Definition) map[string]string {
 		order := make([]string, len(directive.Components))
 		for i, c := range directive.Components {
 			order[i] = c.Name
-			components[c.Name] = map[string]any{"when": c.When, c.Method: json.RawMessage(c.Arguments)}
+			components[c.Name] = map[string]any{"when": c.When, "item": c.Item, c.Method: json.RawMessage(c.Arguments)}
 		}
 		flattenFields(out, "components", components)
 		out["components"] = cutValue(strings.Join(order, ", "))
+		for _, b := range directive.Blocks {
+			flattenFields(out, "components."+b.Name+".reporting", b.Reporting.String())
+		}
 		rest := *directive
-		rest.Components = nil
+		rest.Components, rest.Blocks = nil, nil
 		body = &rest
 	}
 	flattenFields(out, "", body)

@@ -28,14 +28,14 @@ func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 	if technique == nil { // intent refuses this; only another version has stored it
 		technique = &model.TechniqueSpec{}
 	}
-	components, parameters, err := policy.Compile(technique, spec.Parameters)
+	compiled, err := policy.Compile(technique, spec.Parameters)
 	if err != nil {
 		return nil, err
 	}
 	severity, _ := model.ParseSeverity(cmp.Or(spec.Severity, model.Average.String()))
 	definition := &model.DirectiveDefinition{
 		Definition: model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID},
-		Technique:  at.String(), Mode: spec.Mode, Components: components, Parameters: parameters,
+		Technique:  at.String(), Mode: spec.Mode, Components: compiled.Components, Blocks: compiled.Blocks, Parameters: compiled.Parameters,
 		Interval: cmp.Or(time.Duration(spec.Interval), model.DefaultPolicyInterval), Timeout: cmp.Or(time.Duration(spec.Timeout), model.DefaultPolicyTimeout),
 		Severity: severity, Grace: time.Duration(spec.Grace),
 	}

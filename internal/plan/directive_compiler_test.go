@@ -24,7 +24,7 @@ func motdTechnique(name string) *model.TechniqueSpec {
 
 // motdDirective returns a directive of the technique motd that writes this text.
 func motdDirective(text string) *model.DirectiveSpec {
-	return &model.DirectiveSpec{Technique: "motd", Parameters: map[string]model.Scalar{"text": model.Scalar(text)}}
+	return &model.DirectiveSpec{Technique: "motd", Parameters: map[string]model.ParameterValue{"text": model.TextValue(text)}}
 }
 
 // directiveOn returns the compiled directive in a node's assignment, or nil if the assignment does not have the

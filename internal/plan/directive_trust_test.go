@@ -13,7 +13,7 @@ import (
 // and only audits where values of the machine decide; each step changes one resource, so edits reach the node.
 func TestEnforcementNeedsAnOperator(t *testing.T) {
 	h := newTestPlanner(t)
-	directive := &model.DirectiveSpec{Technique: "motd", Parameters: map[string]model.Scalar{"text": "a"}, Mode: model.ModeEnforce}
+	directive := &model.DirectiveSpec{Technique: "motd", Parameters: map[string]model.ParameterValue{"text": model.TextValue("a")}, Mode: model.ModeEnforce}
 	targets := &model.Targets{}
 	node := &model.NodeSpec{Facts: map[string]string{"os": "linux"}, AgentLabels: map[string]string{"tier": "web"}}
 	group := func(name string, spec *model.GroupSpec) func() {
@@ -77,7 +77,7 @@ func TestEnforcementNeedsAnOperator(t *testing.T) {
 			t.Errorf("%s: only audited by %v, want %s", c.step, l.AuditOnly, c.source)
 		}
 	}
-	h.apply("Directive", "default", "d", nil, &model.DirectiveSpec{Technique: "motd", Parameters: map[string]model.Scalar{"text": "a"}, Mode: model.ModeAudit})
+	h.apply("Directive", "default", "d", nil, &model.DirectiveSpec{Technique: "motd", Parameters: map[string]model.ParameterValue{"text": model.TextValue("a")}, Mode: model.ModeAudit})
 	if mode := directory.NodeMode(h.p.directory, h.id("n")); len(mode.Audit) != 0 {
 		t.Errorf("a directive that audits: %+v", mode)
 	}

@@ -98,11 +98,11 @@ func scaleChecks(put func(kind, name string, spec model.Spec), targets func(int)
 // scaleDirective returns a directive of the scale fleet: every third has no mode, and one of ten reads a property.
 func scaleDirective(i int, text string) *model.DirectiveSpec {
 	priority := i % 11
-	d := &model.DirectiveSpec{Technique: fmt.Sprintf("technique%03d", i%250), Parameters: map[string]model.Scalar{"text": model.Scalar(text)}, Priority: &priority}
-	d.Mode = []string{"", model.ModeAudit, model.ModeEnforce}[i%3]
 	if i%10 == 0 {
-		d.Parameters["text"] += model.Scalar(fmt.Sprintf(" {{ .props.p%02d }}", i%scaleProperties))
+		text += fmt.Sprintf(" {{ .props.p%02d }}", i%scaleProperties)
 	}
+	d := &model.DirectiveSpec{Technique: fmt.Sprintf("technique%03d", i%250), Parameters: map[string]model.ParameterValue{"text": model.TextValue(text)}, Priority: &priority}
+	d.Mode = []string{"", model.ModeAudit, model.ModeEnforce}[i%3]
 	return d
 }
 

@@ -50,20 +50,19 @@ func (f inspection) waiverWarnings(id model.UnitID) (out []string) {
 		return nil
 	}
 	waiver := own.def.definition.AsWaiver()
-	covered, known := false, map[string]bool{}
+	covered, missing := false, slices.Clone(waiver.Components)
 	for _, u := range f.units {
 		if u.def == nil || u.def.definition.AsDirective() == nil || !waiver.CoversDirective(u.def.definition.AsDirective()) {
 			continue
 		}
 		covered = covered || roaring.And(f.runners(own), u.nodes.Bitmap).GetCardinality() > 0
 		for _, c := range u.def.definition.AsDirective().Components {
-			known[c.Name] = true
+			missing = slices.DeleteFunc(missing, func(name string) bool { return model.ComponentWithin(c.Name, name) })
 		}
 	}
 	if !covered {
 		return []string{"none of its nodes has a directive that it covers: muster get compliance"}
 	}
-	missing := slices.DeleteFunc(slices.Clone(waiver.Components), func(name string) bool { return known[name] })
 	if len(missing) > 0 {
 		out = append(out, fmt.Sprintf("no directive that it covers has the component %s: muster describe technique NAME lists them", strings.Join(missing, ", ")))
 	}

@@ -128,11 +128,5 @@ func (c Codes) Counts(n int) (counts Counts, worst Status) {
 	if n%2 == 1 {
 		counts[c.At(n-1)]++
 	}
-	worst = NotApplicable
-	for s, k := range counts {
-		if k > 0 {
-			worst = Worst(worst, Status(s))
-		}
-	}
-	return counts, worst
+	return counts, counts.worst()
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -12,32 +13,212 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Compile returns the components of a technique in their order, and the texts of its parameters with the values of a
-// directive. An error names the parameter that is wrong.
-func Compile(technique *model.TechniqueSpec, values map[string]model.Scalar) ([]model.Component, map[string]string, error) {
-	parameters, err := bindParameters(technique.Parameters, values)
-	if err != nil {
-		return nil, nil, err
-	}
-	components := make([]model.Component, len(technique.Methods))
-	for i := range technique.Methods {
-		m := &technique.Methods[i]
-		names, arguments := m.Selected()
-		if len(names) != 1 {
-			return nil, nil, fmt.Errorf("component %s: %d methods instead of one", m.Component, len(names))
-		}
-		data, err := json.Marshal(arguments[0])
-		if err != nil {
-			return nil, nil, fmt.Errorf("component %s: %w", m.Component, err)
-		}
-		components[i] = model.Component{Name: m.Component, Method: names[0], Arguments: data, When: m.When}
-	}
-	return components, parameters, nil
+// Compiled is a technique with the values of a directive.
+type Compiled struct {
+	Components []model.Component
+	Blocks     []model.Block // by position, an outer block before its inner ones
+	// Parameters has the texts of the parameters that components read. Lists and maps have become components.
+	Parameters map[string]string
 }
 
-// bindParameters returns the text of each parameter: the directive's value or the default.
-func bindParameters(parameters []model.Parameter, values map[string]model.Scalar) (map[string]string, error) {
-	var bound map[string]string
+// Limits of a compiled directive; the protocol has them, too.
+const (
+	maxComponents    = 10000
+	maxComponentName = 255
+	maxCondition     = 4096
+)
+
+// Compile returns the components and blocks of a technique in their order, with the values of a directive. A component with a
+// loop stands once for each element of its list or map. An error names the parameter or component that is wrong.
+func Compile(technique *model.TechniqueSpec, values map[string]model.ParameterValue) (*Compiled, error) {
+	bound, err := bindParameters(technique.Parameters, values)
+	if err != nil {
+		return nil, err
+	}
+	c := compiler{values: bound, names: map[string]bool{}}
+	for i := range technique.Parameters {
+		if p := &technique.Parameters[i]; !p.IsLoop() {
+			if c.Parameters == nil {
+				c.Parameters = map[string]string{}
+			}
+			c.Parameters[p.Name] = string(bound[p.Name].Text)
+		}
+	}
+	err = c.addMethods(technique.Methods, scope{})
+	return &c.Compiled, err
+}
+
+// compiler collects the components of a technique.
+type compiler struct {
+	Compiled
+	values map[string]model.ParameterValue
+	names  map[string]bool // of components, blocks and loops so far
+}
+
+// scope is the place of a component in its technique: a block and those around it.
+type scope struct {
+	outer  []string // names of the blocks around it, the innermost last
+	when   string   // joined conditions of the blocks
+	item   map[string]string
+	prefix string // of names
+}
+
+// addMethods adds components that stand next to each other.
+func (c *compiler) addMethods(methods []model.Method, in scope) error {
+	for i := range methods {
+		m := &methods[i]
+		if m.ForEach == "" {
+			if err := c.addMethod(m, in.prefix+m.Component, in); err != nil {
+				return err
+			}
+			continue
+		}
+		value, ok := c.values[m.ForEach]
+		if !ok {
+			return fmt.Errorf("component %s: the technique has no parameter %q", m.Component, m.ForEach)
+		}
+		for _, e := range value.Elements {
+			inner := in
+			inner.item = make(map[string]string, len(e))
+			for field, text := range e {
+				inner.item[field] = string(text)
+			}
+			if err := c.addMethod(m, fmt.Sprintf("%s%s[%s]", in.prefix, m.Component, e.Name()), inner); err != nil {
+				return err
+			}
+		}
+		c.names[in.prefix+m.Component] = true
+	}
+	return nil
+}
+
+// addMethod adds a component, or a block and its components.
+func (c *compiler) addMethod(m *model.Method, name string, in scope) error {
+	if c.names[name] {
+		return model.Errorf(model.Invalid, "two components are named %q", name).WithHint("write another name, or remove the equal element of the loop")
+	}
+	if len(name) > maxComponentName {
+		return model.Errorf(model.Invalid, "the component name %q… is longer than %d bytes", model.Truncate(name, 40), maxComponentName).WithHint("shorten the names of its blocks and elements")
+	}
+	when, err := c.joinConditions(m.When, in)
+	if err != nil {
+		return fmt.Errorf("component %s: %w", name, err)
+	}
+	reporting, _ := model.ParseReporting(m.Reporting)
+	if m.Block != nil {
+		block := model.Block{Name: name, First: uint32(len(c.Components)), Reporting: reporting}
+		at := len(c.Blocks)
+		c.Blocks = append(c.Blocks, block)
+		inner := scope{outer: append(slices.Clip(in.outer), in.prefix), when: when, item: in.item, prefix: name + "/"}
+		for i := range m.Block {
+			first := len(c.Components)
+			if err := c.addMethods(m.Block[i:i+1], inner); err != nil {
+				return err
+			}
+			if m.Block[i].Component == m.Focus {
+				block.FocusFirst, block.FocusCount = uint32(first), uint32(len(c.Components)-first)
+			}
+		}
+		c.names[name] = true
+		if block.Count = uint32(len(c.Components)) - block.First; block.Count == 0 {
+			c.Blocks = c.Blocks[:at] // its loops have no elements
+			return nil
+		}
+		c.Blocks[at] = block
+		return nil
+	}
+	names, arguments := m.Selected()
+	if len(names) != 1 {
+		return fmt.Errorf("component %s: %d methods instead of one", name, len(names))
+	}
+	data, err := json.Marshal(arguments[0])
+	if err != nil {
+		return fmt.Errorf("component %s: %w", name, err)
+	}
+	if len(c.Components) == maxComponents {
+		return model.Errorf(model.Invalid, "the directive has more than %d components", maxComponents).WithHint("divide the technique, or shorten its loops")
+	}
+	if in.item != nil {
+		if err := checkItem(names[0], data, in.item); err != nil {
+			return fmt.Errorf("component %s: %w", name, err)
+		}
+	}
+	if reporting == model.ReportDisabled {
+		c.Blocks = append(c.Blocks, model.Block{Name: name, First: uint32(len(c.Components)), Count: 1, Reporting: reporting})
+	}
+	c.Components = append(c.Components, model.Component{Name: name, Method: names[0], Arguments: data, When: when, Item: in.item})
+	c.names[name] = true
+	return nil
+}
+
+// checkItem returns an error if a method reads a field that the element of its loop does not have.
+func checkItem(method string, arguments []byte, item map[string]string) error {
+	_, err := model.EachMethodText(method, arguments, func(text string, shell bool) (string, error) {
+		template, err := model.ParseMethodTemplate(text, shell)
+		if err != nil {
+			return "", err
+		}
+		for _, name := range template.Names() {
+			field, ok := model.ItemField(name)
+			if _, has := item[field]; !ok || has {
+				continue
+			}
+			if field == "" {
+				return "", model.Errorf(model.Invalid, "the element has fields, so {{ .item }} is no text").WithHint("write one of %s", strings.Join(fieldNames(item), ", "))
+			}
+			return "", model.Errorf(model.Invalid, "the element has no field %q", field).WithHint("write one of %s", strings.Join(fieldNames(item), ", "))
+		}
+		return text, nil
+	})
+	return err
+}
+
+// fieldNames returns the variables of an element, ascending.
+func fieldNames(item map[string]string) []string {
+	names := slices.Sorted(maps.Keys(item))
+	for i, field := range names {
+		if names[i] = "{{ .item." + field + " }}"; field == "" {
+			names[i] = "{{ .item }}"
+		}
+	}
+	return names
+}
+
+// joinConditions returns the condition of a component and those of its blocks, with the whole names of the components that it
+// reads: a name is searched in the own block first, then in those around it.
+func (c *compiler) joinConditions(own string, in scope) (string, error) {
+	if own == "" {
+		return in.when, nil
+	}
+	var unknown error
+	text, err := renameComponents(own, func(name string) string {
+		prefix := in.prefix
+		for i := len(in.outer); ; i-- {
+			if c.names[prefix+name] {
+				return prefix + name
+			}
+			if i == 0 {
+				unknown = fmt.Errorf("condition: no component %q runs before", name)
+				return name
+			}
+			prefix = in.outer[i-1]
+		}
+	})
+	if err = cmp.Or(err, unknown); err != nil {
+		return "", err
+	}
+	if in.when != "" {
+		text = "(" + in.when + ") && (" + text + ")"
+	}
+	if len(text) > maxCondition {
+		return "", fmt.Errorf("its condition and those of its blocks are longer than %d bytes", maxCondition)
+	}
+	return text, nil
+}
+
+// bindParameters returns the value of each parameter: the directive's or the default.
+func bindParameters(parameters []model.Parameter, values map[string]model.ParameterValue) (map[string]model.ParameterValue, error) {
+	bound := map[string]model.ParameterValue{}
 	for i := range parameters {
 		p := &parameters[i]
 		value, ok := values[p.Name]
@@ -50,10 +231,7 @@ func bindParameters(parameters []model.Parameter, values map[string]model.Scalar
 		if err := CheckParameter(p, value); err != nil {
 			return nil, err
 		}
-		if bound == nil {
-			bound = map[string]string{}
-		}
-		bound[p.Name] = string(value)
+		bound[p.Name] = value
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if _, known := bound[name]; !known {
@@ -69,7 +247,62 @@ func bindParameters(parameters []model.Parameter, values map[string]model.Scalar
 
 // CheckParameter returns an error unless a value fits a parameter. A value with properties of the node is refused where the
 // parameter has constraints, because each node would have to test it.
-func CheckParameter(p *model.Parameter, value model.Scalar) error {
+func CheckParameter(p *model.Parameter, value model.ParameterValue) error {
+	if !p.IsLoop() {
+		if value.Elements != nil {
+			return model.Errorf(model.Invalid, "parameter %s: expected a text, got %s", p.Name, value).WithHint("declare the parameter in the technique as a list or map")
+		}
+		return checkText(p, value.Text)
+	}
+	if value.Elements == nil || value.Map != (p.Type == "map") {
+		return model.Errorf(model.Invalid, "parameter %s: %s is no %s", p.Name, value, p.Type).WithHint("write %s", map[string]string{"list": "[A, B] or [{name: A, FIELD: TEXT}]", "map": "{KEY: TEXT}"}[p.Type])
+	}
+	if n := len(value.Elements); p.Min != nil && n < *p.Min || p.Max != nil && n > *p.Max {
+		return model.Errorf(model.Invalid, "parameter %s: %s are not %s", p.Name, model.CountNoun(len(value.Elements), "element"), rangeText(p))
+	}
+	seen := map[string]bool{}
+	for _, e := range value.Elements {
+		name := e.Name()
+		switch {
+		case name == "" || strings.Contains(name, "{{"):
+			return model.Errorf(model.Invalid, "parameter %s: an element has no name", p.Name).WithHint("write a text without variables, or {name: A, …}")
+		case seen[name]:
+			return model.Errorf(model.Invalid, "parameter %s: two elements are named %q", p.Name, name)
+		}
+		seen[name] = true
+		for field := range e {
+			if field != "" && model.PropertyNameError(field) != nil && !value.Map {
+				return model.Errorf(model.Invalid, "parameter %s: the field %q has other characters than letters, digits, _ and -", p.Name, field)
+			}
+		}
+		text, ok := e[""]
+		if value.Map {
+			text, ok = e["value"], true
+		}
+		if ok {
+			element := *p
+			element.Type, element.Min, element.Max = "", nil, nil
+			if err := checkText(&element, text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// rangeText returns the smallest and largest number that a parameter allows.
+func rangeText(p *model.Parameter) string {
+	switch {
+	case p.Max == nil:
+		return fmt.Sprintf("%d or more", *p.Min)
+	case p.Min == nil:
+		return fmt.Sprintf("at most %d", *p.Max)
+	}
+	return fmt.Sprintf("%d to %d", *p.Min, *p.Max)
+}
+
+// checkText returns an error unless a text fits a parameter, or the elements of its list or map.
+func checkText(p *model.Parameter, value model.Scalar) error {
 	if strings.Contains(string(value), "{{") {
 		if len(p.OneOf) > 0 || p.Pattern != "" || p.Type == "integer" || p.Type == "boolean" {
 			return model.Errorf(model.Invalid, "parameter %s: %q has a property of the node, which its type, oneOf or pattern cannot test", p.Name, value).
@@ -77,9 +310,11 @@ func CheckParameter(p *model.Parameter, value model.Scalar) error {
 		}
 		return nil
 	}
-	switch _, err := strconv.ParseInt(string(value), 10, 64); {
+	switch n, err := strconv.Atoi(string(value)); {
 	case p.Type == "integer" && err != nil:
 		return model.Errorf(model.Invalid, "parameter %s: %q is no whole number", p.Name, value)
+	case p.Type == "integer" && (p.Min != nil && n < *p.Min || p.Max != nil && n > *p.Max):
+		return model.Errorf(model.Invalid, "parameter %s: %d is not %s", p.Name, n, rangeText(p))
 	case p.Type == "boolean" && value != "true" && value != "false":
 		return model.Errorf(model.Invalid, "parameter %s: %q is neither true nor false", p.Name, value)
 	case len(p.OneOf) > 0 && !slices.Contains(p.OneOf, value):

@@ -4,13 +4,21 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Condition is the compiled condition of a component: a subset of CEL over the components before it and the node's
 // facts.
 type Condition struct {
 	eval  func(*Scope) bool
-	names []string
+	names []namePlace
+}
+
+// namePlace is the name of a component in the text of a condition.
+type namePlace struct {
+	name       string
+	begin, end int // of its quoted form
 }
 
 // Scope has the values that a condition reads.
@@ -20,17 +28,61 @@ type Scope struct {
 }
 
 // Components returns the names of the components that the condition reads.
-func (c *Condition) Components() []string { return c.names }
+func (c *Condition) Components() []string {
+	names := make([]string, len(c.names))
+	for i := range c.names {
+		names[i] = c.names[i].name
+	}
+	return names
+}
+
+// renameComponents returns the condition with other names of the components that it reads.
+func renameComponents(text string, rename func(string) string) (string, error) {
+	c, err := ParseCondition(text)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	at := 0
+	for _, n := range c.names {
+		b.WriteString(text[at:n.begin])
+		b.WriteString(strconv.Quote(rename(n.name)))
+		at = n.end
+	}
+	return b.String() + text[at:], nil
+}
+
+// any reports whether a component has a status, or one of the components in a block or loop.
+func (s *Scope) any(name string, of func(Status) bool) bool {
+	if status, ran := s.Statuses[name]; ran {
+		return of(status)
+	}
+	for component, status := range s.Statuses {
+		if model.ComponentWithin(component, name) && of(status) {
+			return true
+		}
+	}
+	return false
+}
 
 // Holds reports whether the condition is true. A component that did not run is neither changed nor ok nor failed.
 func (c *Condition) Holds(s *Scope) bool { return c.eval(s) }
 
-// functions has the functions over the status of a component.
-var functions = map[string]func(Status) bool{
-	"changed": func(s Status) bool { return s == Repaired },
-	"ok":      func(s Status) bool { return s == Compliant || s == Success || s == Repaired },
-	"failed":  func(s Status) bool { return s == NonCompliant || s == Error || s == CouldNotCheck },
+// functions has the functions over a component, or over all components of a block or loop.
+var functions = map[string]func(s *Scope, name string) bool{
+	"changed": func(s *Scope, name string) bool { return s.any(name, isChanged) },
+	"ok":      func(s *Scope, name string) bool { return s.any(name, isOK) && !s.any(name, isFailed) },
+	"failed":  func(s *Scope, name string) bool { return s.any(name, isFailed) },
 }
+
+// isChanged reports whether an agent repaired a component.
+func isChanged(s Status) bool { return s == Repaired }
+
+// isOK reports whether a component is as declared.
+func isOK(s Status) bool { return s == Compliant || s == Success || s == Repaired }
+
+// isFailed reports whether a component is not as declared, or could not be checked.
+func isFailed(s Status) bool { return s == NonCompliant || s == Error || s == CouldNotCheck }
 
 // maxConditionDepth bounds the nesting of a condition.
 const maxConditionDepth = 100
@@ -38,7 +90,7 @@ const maxConditionDepth = 100
 // ParseCondition compiles a condition: changed("NAME"), ok("NAME"), failed("NAME"), facts["NAME"] == "TEXT" and !=, joined
 // by !, &&, || and parentheses.
 func ParseCondition(text string) (*Condition, error) {
-	p := conditionParser{rest: text}
+	p := conditionParser{rest: text, size: len(text)}
 	eval := p.parseAlternatives()
 	if p.skipSpace(); p.err == nil && p.rest != "" {
 		p.fail("expected && or || here")
@@ -52,7 +104,8 @@ func ParseCondition(text string) (*Condition, error) {
 // conditionParser parses a condition by recursive descent; after an error it returns functions that nobody calls.
 type conditionParser struct {
 	rest  string
-	names []string
+	size  int // of the whole text
+	names []namePlace
 	depth int
 	err   error
 }
@@ -146,13 +199,12 @@ func (p *conditionParser) parseTerm() func(*Scope) bool {
 	for word, of := range functions {
 		if p.accept(word) {
 			p.expect("(")
+			p.skipSpace()
+			begin := p.size - len(p.rest)
 			name := p.quoted()
+			p.names = append(p.names, namePlace{name, begin, p.size - len(p.rest)})
 			p.expect(")")
-			p.names = append(p.names, name)
-			return func(s *Scope) bool {
-				status, ran := s.Statuses[name]
-				return ran && of(status)
-			}
+			return func(s *Scope) bool { return of(s, name) }
 		}
 	}
 	p.fail(`expected changed("NAME"), ok("NAME"), failed("NAME") or facts["NAME"] == "TEXT" here`)

@@ -154,7 +154,7 @@ func TestDecisionTable(t *testing.T) {
 }
 
 func TestCompileBindsParameters(t *testing.T) {
-	no := model.Scalar("no")
+	no := model.TextValue("no")
 	technique := &model.TechniqueSpec{
 		Parameters: []model.Parameter{
 			{Name: "root", OneOf: []model.Scalar{"no", "yes"}, Default: &no}, {Name: "port", Type: "integer"}, {Name: "user"}, {Name: "shell", Pattern: "[a-z]+"},
@@ -164,24 +164,25 @@ func TestCompileBindsParameters(t *testing.T) {
 			{Component: "port", Command: &model.CommandMethod{Check: &model.Command{Shell: "test {{ .params.port }} = {{ .props.port }}"}}, When: `ok("login")`},
 		},
 	}
-	components, parameters, err := Compile(technique, map[string]model.Scalar{"port": "22", "user": "{{ .props.user }}", "shell": "sh"})
+	compiled, err := Compile(technique, texts("port", "22", "user", "{{ .props.user }}", "shell", "sh"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	components, parameters := compiled.Components, compiled.Parameters
 	if want := map[string]string{"root": "no", "port": "22", "user": "{{ .props.user }}", "shell": "sh"}; !reflect.DeepEqual(parameters, want) {
 		t.Errorf("parameters %v, want %v", parameters, want)
 	}
 	if len(components) != 2 || components[0].Name != "login" || components[1].Method != "command" || components[1].When == "" {
 		t.Errorf("components %+v", components)
 	}
-	for value, values := range map[string]map[string]model.Scalar{
-		"has no value":       {"user": "a"},
-		"is no whole number": {"port": "many", "user": "a"},
-		"is not allowed":     {"port": "1", "user": "a", "root": "perhaps"},
-		"does not match":     {"port": "1", "user": "a", "shell": "a1"},
-		"has no parameter":   {"port": "1", "user": "a", "shell": "sh", "colour": "red"},
+	for value, values := range map[string]map[string]model.ParameterValue{
+		"has no value":       texts("user", "a"),
+		"is no whole number": texts("port", "many", "user", "a"),
+		"is not allowed":     texts("port", "1", "user", "a", "root", "perhaps"),
+		"does not match":     texts("port", "1", "user", "a", "shell", "a1"),
+		"has no parameter":   texts("port", "1", "user", "a", "shell", "sh", "colour", "red"),
 	} {
-		if _, _, err := Compile(technique, values); err == nil || !strings.Contains(err.Error(), value) {
+		if _, err := Compile(technique, values); err == nil || !strings.Contains(err.Error(), value) {
 			t.Errorf("error %v, want one that says %q", err, value)
 		}
 	}
@@ -200,14 +201,23 @@ func TestCompileBindsParameters(t *testing.T) {
 	}
 }
 
+// texts returns values of parameters by name.
+func texts(pairs ...string) map[string]model.ParameterValue {
+	values := map[string]model.ParameterValue{}
+	for i := 0; i < len(pairs); i += 2 {
+		values[pairs[i]] = model.TextValue(pairs[i+1])
+	}
+	return values
+}
+
 // TestConstraintsNeedValue refuses properties of the node for parameters with a constraint, which no node would test.
 func TestConstraintsNeedValue(t *testing.T) {
 	for _, p := range []model.Parameter{{Name: "a", OneOf: []model.Scalar{"no"}}, {Name: "a", Pattern: "[a-z]+"}, {Name: "a", Type: "integer"}, {Name: "a", Type: "boolean"}} {
-		if err := CheckParameter(&p, "{{ .props.a }}"); err == nil || !strings.Contains(err.Error(), "cannot test") {
+		if err := CheckParameter(&p, model.TextValue("{{ .props.a }}")); err == nil || !strings.Contains(err.Error(), "cannot test") {
 			t.Errorf("%+v: %v", p, err)
 		}
 	}
-	if err := CheckParameter(&model.Parameter{Name: "a"}, "{{ .props.a }}"); err != nil {
+	if err := CheckParameter(&model.Parameter{Name: "a"}, model.TextValue("{{ .props.a }}")); err != nil {
 		t.Error(err)
 	}
 }

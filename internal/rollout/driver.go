@@ -134,11 +134,14 @@ func (d *Driver) Fleet(r *model.Rollout) (*directory.Unit, *Fleet) {
 	return unit, f
 }
 
-// verdictOf judges a run: every component has to be as declared.
+// verdictOf judges a run: every component that counts has to be as declared.
 func verdictOf(run *compliance.Run, directive *model.DirectiveDefinition) (Verdict, string) {
+	if counts, _ := run.Codes.Sum(len(directive.Components), directive.Blocks); counts.Unfulfilled() == 0 {
+		return Compliant, ""
+	}
 	for i := range directive.Components {
 		status := run.Codes.At(i)
-		if status.Fulfilled() || status == policy.Waived {
+		if status.Fulfilled() || status == policy.Waived || policy.NeverCounts(i, directive.Blocks) {
 			continue
 		}
 		text := directive.Components[i].Name + ": " + status.String()

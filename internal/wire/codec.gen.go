@@ -681,6 +681,7 @@ func appendDirectiveDefinition(dst []byte, x *model.DirectiveDefinition) []byte 
 	dst = appendStrings(dst, 8, x.Handlers)
 	dst = appendString(dst, 9, x.Route)
 	dst = appendUint(dst, 10, uint64(x.Grace))
+	dst = appendMessages(dst, 11, x.Blocks, appendBlock)
 	return dst
 }
 
@@ -708,6 +709,8 @@ func readDirectiveDefinition(f *fields, x *model.DirectiveDefinition) {
 			x.Route = f.string("route", 510)
 		case 10:
 			x.Grace = time.Duration(f.uint("grace_ns", 1<<63-1))
+		case 11:
+			x.Blocks = nestedList(f, "blocks", "Block", x.Blocks, 10000, readBlock)
 		}
 	}
 }
@@ -786,6 +789,7 @@ func appendComponent(dst []byte, x *model.Component) []byte {
 	dst = appendString(dst, 2, x.Method)
 	dst = appendBytes(dst, 3, x.Arguments)
 	dst = appendString(dst, 4, x.When)
+	dst = appendMap(dst, 5, x.Item)
 	return dst
 }
 
@@ -801,6 +805,39 @@ func readComponent(f *fields, x *model.Component) {
 			x.Arguments = f.raw("arguments", 65536)
 		case 4:
 			x.When = f.string("when", 4096)
+		case 5:
+			f.entry("item", &x.Item, 1024)
+		}
+	}
+}
+
+// appendBlock appends the encoded fields of the message Block.
+func appendBlock(dst []byte, x *model.Block) []byte {
+	dst = appendString(dst, 1, x.Name)
+	dst = appendUint(dst, 2, uint64(x.First))
+	dst = appendUint(dst, 3, uint64(x.Count))
+	dst = appendUint(dst, 4, uint64(x.Reporting))
+	dst = appendUint(dst, 5, uint64(x.FocusFirst))
+	dst = appendUint(dst, 6, uint64(x.FocusCount))
+	return dst
+}
+
+// readBlock decodes the fields of the message Block into x.
+func readBlock(f *fields, x *model.Block) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Name = f.string("name", 255)
+		case 2:
+			x.First = uint32(f.uint("first", 9999))
+		case 3:
+			x.Count = uint32(f.uint("count", 10000))
+		case 4:
+			x.Reporting = model.Reporting(f.uint("reporting", 5))
+		case 5:
+			x.FocusFirst = uint32(f.uint("focus_first", 9999))
+		case 6:
+			x.FocusCount = uint32(f.uint("focus_count", 10000))
 		}
 	}
 }

@@ -339,9 +339,9 @@ func randomField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value 
 		switch f.FullName() {
 		case "muster.journal.v1.ServerResultRecord.status":
 			v %= 4
-		case "muster.v1.DefinitionTrigger.severity", "muster.v1.DirectiveDefinition.severity", "muster.journal.v1.VerdictRecord.severity":
+		case "muster.v1.DefinitionTrigger.severity", "muster.v1.DirectiveDefinition.severity", "muster.v1.Block.reporting", "muster.journal.v1.VerdictRecord.severity":
 			v %= 6
-		case "muster.v1.Report.components", "muster.v1.ReportException.position":
+		case "muster.v1.Report.components", "muster.v1.ReportException.position", "muster.v1.Block.first", "muster.v1.Block.count", "muster.v1.Block.focus_first", "muster.v1.Block.focus_count":
 			v %= 10000
 		case "muster.journal.v1.ProxyResultRecord.lane":
 			v %= 2

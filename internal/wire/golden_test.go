@@ -83,7 +83,9 @@ func directiveDefinition() *model.Definition {
 		Components: []model.Component{
 			{Name: "root login", Method: "fileKeyValue", Arguments: []byte(`{"key":"PermitRootLogin","path":"/etc/ssh/sshd_config","separator":" ","value":"{{ .params.root }}"}`)},
 			{Name: "service", Method: "service", Arguments: []byte(`{"name":"ssh","state":"running"}`), When: `changed("root login")`},
+			{Name: "keys[ada]", Method: "filePresent", Arguments: []byte(`{"path":"{{ .item.value }}"}`), Item: map[string]string{"key": "ada", "value": "/home/ada/.ssh"}},
 		},
+		Blocks: []model.Block{{Name: "login", First: 1, Count: 2, Reporting: model.ReportFocus, FocusFirst: 2, FocusCount: 1}},
 		Parameters: map[string]string{"root": "no"}, Interval: 5 * time.Minute, Timeout: time.Minute, Grace: time.Hour, Severity: model.Average, Handlers: []string{"on-call"}, Route: "night",
 	}).Seal()
 }

@@ -71,9 +71,9 @@ func (n *testNode) directive(enforce bool, methods string) *model.DirectiveDefin
 	n.t.Helper()
 	var technique model.TechniqueSpec
 	testenv.NoError(n.t, json.Unmarshal([]byte(`{"parameters":[{"name":"word","default":"hello"}],"methods":[`+strings.ReplaceAll(methods, "$N", n.folder)+`]}`), &technique))
-	components, parameters, err := rules.Compile(&technique, nil)
+	compiled, err := rules.Compile(&technique, nil)
 	testenv.NoError(n.t, err)
-	c := &model.DirectiveDefinition{Components: components, Parameters: parameters, Mode: model.ModeAudit, Timeout: time.Minute}
+	c := &model.DirectiveDefinition{Components: compiled.Components, Parameters: compiled.Parameters, Mode: model.ModeAudit, Timeout: time.Minute}
 	if enforce {
 		c.Mode = model.ModeEnforce
 	}

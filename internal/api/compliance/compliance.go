@@ -68,14 +68,13 @@ type nodeDirective struct {
 	why        string                     // why the run does not count; empty: it does
 }
 
-// counts returns how many components of the directive have each status, and the worst of these statuses.
+// status returns the status of a component, as it counts now.
+func (d *nodeDirective) status(position int) policy.Status { return d.codes[position] }
+
+// counts returns how many components of the directive have each status by the modes of its blocks, and the worst of these
+// statuses.
 func (d *nodeDirective) counts() (counts policy.Counts, worst policy.Status) {
-	worst = policy.NotApplicable
-	for _, s := range d.codes {
-		counts[s]++
-		worst = policy.Worst(worst, s)
-	}
-	return counts, worst
+	return policy.Sum(d.status, len(d.codes), d.definition.Blocks)
 }
 
 // readDeclarationTimes finds the time since which each directive is declared as it is now: the last change of the
@@ -189,7 +188,7 @@ func keepUnchanged(d *nodeDirective, old *model.DirectiveDefinition) {
 	for i := range d.definition.Components {
 		is := &d.definition.Components[i]
 		k := slices.IndexFunc(old.Components, func(was model.Component) bool {
-			return was.Name == is.Name && was.Method == is.Method && was.When == is.When && bytes.Equal(was.Arguments, is.Arguments)
+			return was.Name == is.Name && was.Method == is.Method && was.When == is.When && bytes.Equal(was.Arguments, is.Arguments) && maps.Equal(was.Item, is.Item)
 		})
 		if k >= 0 && k < d.run.Components {
 			d.codes[i] = d.run.Codes.At(k)
@@ -311,6 +310,10 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 				c.Waiver = coveringWaiver(out.Waivers, c.Name)
 			}
 			out.Components = append(out.Components, c)
+		}
+		for i, counts := range policy.SumBlocks(d.status, d.definition.Blocks) {
+			b := &d.definition.Blocks[i]
+			out.Blocks = append(out.Blocks, v1.BlockCompliance{Name: b.Name, Reporting: b.Reporting.String(), Percent: counts.Compliance(2), Counts: showCounts(&counts)})
 		}
 	}
 	return out

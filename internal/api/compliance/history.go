@@ -125,12 +125,24 @@ type dayReport struct {
 	first policy.Counts
 	days  []daySums
 	wrong map[component]int64 // when each component became unfulfilled, Unix ms
+	// definition returns a definition by its id; nil: unknown.
+	definition func(model.DefinitionID) *model.Definition
+}
+
+// blocks returns the blocks of the definition that a run was of.
+func (r *dayReport) blocks(s *compliancelog.State) []model.Block {
+	d := r.definition(s.Definition).AsDirective()
+	if d == nil || len(d.Components) != s.Components {
+		return nil
+	}
+	return d.Blocks
 }
 
 // add adds one change of a run.
 func (r *dayReport) add(c *compliancelog.Change) {
-	before, _ := c.Before.Codes.Counts(c.Before.Components)
-	after, _ := c.After.Codes.Counts(c.After.Components)
+	blocks := r.blocks(&c.After)
+	before, _ := c.Before.Codes.Sum(c.Before.Components, r.blocks(&c.Before))
+	after, _ := c.After.Codes.Sum(c.After.Components, blocks)
 	day := &daySums{}
 	sums := &r.first
 	if c.After.Executed > r.since {
@@ -143,6 +155,9 @@ func (r *dayReport) add(c *compliancelog.Change) {
 	}
 	intended := c.Intended()
 	for i := range max(c.Before.Components, c.After.Components) {
+		if policy.NeverCounts(i, blocks) {
+			continue
+		}
 		at := component{c.After.Node, c.After.Unit, i}
 		was, is := policy.Missing, policy.Missing
 		had, has := i < c.Before.Components, i < c.After.Components
@@ -213,7 +228,7 @@ func (s *complianceRequest) reportDays(ctx context.Context, in *struct {
 	for _, id := range s.Directory.Nodes(in.Namespace) {
 		nodes[id] = true
 	}
-	r := dayReport{since: since.UnixMilli(), days: make([]daySums, (until.Sub(since)-1)/day+1), wrong: map[component]int64{}}
+	r := dayReport{since: since.UnixMilli(), days: make([]daySums, (until.Sub(since)-1)/day+1), wrong: map[component]int64{}, definition: s.Definition}
 	err = s.History.Changes(ctx, 0, since, until, func(c *compliancelog.Change) {
 		if nodes[c.After.Node] {
 			r.add(c)

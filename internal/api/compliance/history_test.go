@@ -13,7 +13,7 @@ import (
 // its time, and changes of declaration and mode, which are no drift.
 func TestDaysTellDriftFromIntent(t *testing.T) {
 	day := (24 * time.Hour).Milliseconds()
-	r := dayReport{since: 10 * day, days: make([]daySums, 3), wrong: map[component]int64{}}
+	r := dayReport{since: 10 * day, days: make([]daySums, 3), wrong: map[component]int64{}, definition: func(model.DefinitionID) *model.Definition { return nil }}
 	last := map[model.NodeID]compliancelog.State{}
 	run := func(node model.NodeID, definition model.DefinitionID, enforced bool, at int64, statuses ...policy.Status) {
 		t.Helper()

@@ -15,7 +15,7 @@ type Compliance struct {
 	Mode       string         `json:"mode" enum:"audit,enforce" doc:"Of the last run; before the first one, of the directive."`
 	Status     string         `json:"status" doc:"The worst status of its components: not applicable, compliant, success, repaired, pending, no report, missing, non-compliant, could not check, error or unexpected; waived: it does not comply and a Waiver covers it; overridden: another directive of the technique runs in its place."`
 	Percent    string         `json:"percent,omitempty" doc:"Compliant components of those that are neither pending nor waived, with two digits; absent: there are none."`
-	Counts     map[string]int `json:"counts" doc:"Components by status."`
+	Counts     map[string]int `json:"counts" doc:"Components by status, by the modes of reporting of their blocks."`
 	Run        time.Time      `json:"run,omitzero"`     // end of the last run
 	Changed    time.Time      `json:"changed,omitzero"` // since when runs have reported these statuses
 	DurationMs uint32         `json:"durationMs,omitempty"`
@@ -24,6 +24,15 @@ type Compliance struct {
 	OverriddenBy string             `json:"overriddenBy,omitempty"`
 	Waivers      []ComplianceWaiver `json:"waivers,omitempty" doc:"Waivers that cover components of the directive on the node now."`
 	Components   []ComponentStatus  `json:"components,omitempty" doc:"Only with details."`
+	Blocks       []BlockCompliance  `json:"blocks,omitempty" doc:"Only with details. An outer block stands before its inner ones."`
+}
+
+// BlockCompliance is the compliance of a block of components, by its mode of reporting
+type BlockCompliance struct {
+	Name      string         `json:"name"`
+	Reporting string         `json:"reporting" doc:"weighted, worst-case-weighted-sum, worst-case-weighted-one, focus, focus-worst or disabled."`
+	Percent   string         `json:"percent,omitempty" doc:"Absent: nothing counts."`
+	Counts    map[string]int `json:"counts" doc:"Components by status, as they count."`
 }
 
 // ComplianceWaiver is a Waiver that covers components of a directive on a node

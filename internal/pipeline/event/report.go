@@ -34,7 +34,7 @@ func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Sig
 		return shard.Forgotten
 	}
 	codes := policy.Codes(r.Codes)
-	open := codes.Unfulfilled(len(c.Components))
+	open, failed := judgeCodes(codes, c)
 	id, found := p.findSource(n, c.Unit, model.ComplianceInstance)
 	graced := open > 0 && r.HeldMs < uint64(c.Grace/time.Millisecond)
 	if graced && (!found || p.slots.slot(id).status == model.OK) {
@@ -53,15 +53,25 @@ func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Sig
 	s.countResult(from.Stream.Stream, from.Number)
 	rules := c.Judgement(model.ComplianceInstance)
 	w.text = appendReportText(w.text[:0], c, r, open)
-	w.judgeStatus(p, id, s, rules, statusVerdict{status: reportStatus(codes, len(c.Components), open, rules), executed: executed, output: w.text})
+	w.judgeStatus(p, id, s, rules, statusVerdict{status: reportStatus(failed, open, rules), executed: executed, output: w.text})
 	return shard.Applied
 }
 
+// judgeCodes returns how many components that count are neither compliant nor waived, and whether one of them is not compliant or
+// could not be repaired.
+func judgeCodes(codes policy.Codes, c *model.DirectiveDefinition) (open int, failed bool) {
+	if n := len(c.Components); len(c.Blocks) == 0 {
+		return codes.Unfulfilled(n), codes.Failed(n)
+	}
+	counts, _ := codes.Sum(len(c.Components), c.Blocks)
+	return counts.Unfulfilled(), counts.Failed()
+}
+
 // reportStatus returns the status of an event after a directive run, of whose components open are neither compliant nor waived:
-// a problem if one is not compliant, UNKNOWN if one was not checked.
-func reportStatus(codes policy.Codes, components, open int, rules *model.CheckDefinition) model.Status {
+// a problem if one failed, UNKNOWN if one was not checked.
+func reportStatus(failed bool, open int, rules *model.CheckDefinition) model.Status {
 	switch {
-	case codes.Failed(components):
+	case failed:
 		return rules.TriggerStatus()
 	case open > 0:
 		return model.Unknown
@@ -76,8 +86,12 @@ const maxReportText = 4096
 // line for each other one.
 func appendReportText(b []byte, c *model.DirectiveDefinition, r *wire.Report, open int) []byte {
 	codes, n := policy.Codes(r.Codes), len(c.Components)
-	waived := codes.Waived(n)
-	b = fmt.Appendf(b, "%d of %s compliant", n-open-waived, model.CountNoun(n, "component"))
+	counted, waived := n, codes.Waived(n)
+	if len(c.Blocks) > 0 {
+		counts, _ := codes.Sum(n, c.Blocks)
+		counted, waived = counts.Total(), counts[policy.Waived]
+	}
+	b = fmt.Appendf(b, "%d of %s compliant", counted-open-waived, model.CountNoun(counted, "component"))
 	if waived > 0 {
 		b = fmt.Appendf(b, ", %d waived", waived)
 	}
@@ -86,6 +100,9 @@ func appendReportText(b []byte, c *model.DirectiveDefinition, r *wire.Report, op
 	}
 	next := 0
 	for i := codes.NextUnfulfilled(0, n); i < n; i = codes.NextUnfulfilled(i+1, n) {
+		if policy.NeverCounts(i, c.Blocks) {
+			continue
+		}
 		for next < len(r.Exceptions) && int(r.Exceptions[next].Position) < i {
 			next++
 		}

@@ -1,0 +1,269 @@
+package policy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// block is a component or block of a random technique: a component has a status, a block has children.
+type block struct {
+	status    Status
+	reporting model.Reporting
+	focus     int
+	children  []block
+}
+
+// randomBlock returns a block of at most some depth.
+func randomBlock(random *rand.Rand, depth int) block {
+	b := block{reporting: model.Reporting(random.IntN(6))}
+	for range 1 + random.IntN(4) {
+		if depth > 0 && random.IntN(3) == 0 {
+			b.children = append(b.children, randomBlock(random, depth-1))
+		} else {
+			b.children = append(b.children, block{status: Status(random.IntN(Statuses))})
+		}
+	}
+	b.focus = random.IntN(len(b.children))
+	return b
+}
+
+// add appends the statuses and blocks of b in the form of a definition.
+func (b *block) add(codes *[]Status, blocks *[]model.Block) {
+	if b.children == nil {
+		*codes = append(*codes, b.status)
+		return
+	}
+	at, first := len(*blocks), len(*codes)
+	*blocks = append(*blocks, model.Block{})
+	of := model.Block{First: uint32(first), Reporting: b.reporting}
+	for i := range b.children {
+		before := len(*codes)
+		b.children[i].add(codes, blocks)
+		if i == b.focus {
+			of.FocusFirst, of.FocusCount = uint32(before), uint32(len(*codes)-before)
+		}
+	}
+	of.Count = uint32(len(*codes) - first)
+	(*blocks)[at] = of
+}
+
+// list returns each status that the block counts, once per weight: Rudder's arithmetic in the plainest form.
+func (b *block) list() (out []Status) {
+	if b.children == nil {
+		return []Status{b.status}
+	}
+	var lists [][]Status
+	for i := range b.children {
+		lists = append(lists, b.children[i].list())
+	}
+	all := slices.Concat(lists...)
+	counted := slices.DeleteFunc(slices.Clone(all), func(s Status) bool { return s == Waived })
+	waived := all[:0:0]
+	for range len(all) - len(counted) {
+		waived = append(waived, Waived)
+	}
+	worst := func() Status {
+		return slices.MaxFunc(counted, func(a, b Status) int { return int(badness[a]) - int(badness[b]) })
+	}
+	switch b.reporting {
+	case model.ReportWorstSum:
+		for range counted {
+			out = append(out, worst())
+		}
+		return append(out, waived...)
+	case model.ReportWorstOne:
+		if len(counted) > 0 {
+			out = append(out, worst())
+		}
+		return append(out, waived...)
+	case model.ReportFocus:
+		return lists[b.focus]
+	case model.ReportFocusWorst:
+		least := 2.0
+		for _, l := range lists {
+			fulfilled, n := 0, 0
+			for _, s := range l {
+				if s == Waived {
+					continue
+				}
+				if n++; s.Fulfilled() {
+					fulfilled++
+				}
+			}
+			if n > 0 && float64(fulfilled)/float64(n) < least {
+				least, out = float64(fulfilled)/float64(n), l
+			}
+		}
+		return out
+	case model.ReportDisabled:
+		return nil
+	}
+	return all
+}
+
+// TestBlocksCountAsInThePlainForm compares the sums of random blocks with lists of their statuses.
+func TestBlocksCountAsInThePlainForm(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 5000 {
+		root := randomBlock(random, 4)
+		root.reporting = model.ReportWeighted
+		var codes []Status
+		var blocks []model.Block
+		root.add(&codes, &blocks)
+		var want Counts
+		worst := NotApplicable
+		for _, s := range root.list() {
+			want[s]++
+			worst = Worst(worst, s)
+		}
+		status := func(i int) Status { return codes[i] }
+		got, is := Sum(status, len(codes), blocks)
+		if got != want || is != worst {
+			t.Fatalf("%v in %+v: %v, worst %s; want %v, %s", codes, blocks, got, is, want, worst)
+		}
+		if sums := SumBlocks(status, blocks); sums[0] != want {
+			t.Fatalf("%v in %+v: block %v, want %v", codes, blocks, sums[0], want)
+		}
+		for i := range codes {
+			if NeverCounts(i, blocks) {
+				was := codes[i]
+				for s := range Statuses {
+					codes[i] = Status(s)
+					if other, _ := Sum(status, len(codes), blocks); other != got {
+						t.Fatalf("component %d of %+v never counts, but with %s the sum is %v, not %v", i, blocks, Status(s), other, got)
+					}
+				}
+				codes[i] = was
+			}
+		}
+	}
+}
+
+// TestReportingModes has one vector per mode: three components that are compliant, non-compliant and in error.
+func TestReportingModes(t *testing.T) {
+	statuses := []Status{Compliant, NonCompliant, Error, Compliant}
+	for reporting, want := range map[model.Reporting]string{
+		model.ReportWeighted: "50.00", model.ReportWorstSum: "25.00", model.ReportWorstOne: "50.00", model.ReportFocus: "100.00",
+		model.ReportFocusWorst: "50.00", model.ReportDisabled: "100.00",
+	} {
+		blocks := []model.Block{{Count: 3, Reporting: reporting, FocusCount: 1}}
+		counts, _ := Sum(func(i int) Status { return statuses[i] }, len(statuses), blocks)
+		if got := counts.Compliance(2); got != want {
+			t.Errorf("%s: %s %%, want %s", reporting, got, want)
+		}
+	}
+}
+
+// TestLoopsAndBlocksBecomeComponents compiles blocks, loops and conditions, and evaluates them.
+func TestLoopsAndBlocksBecomeComponents(t *testing.T) {
+	file := func(path string) *model.PathMethod { return &model.PathMethod{Path: path} }
+	technique := &model.TechniqueSpec{
+		Parameters: []model.Parameter{{Name: "sites", Type: "list"}, {Name: "users", Type: "map"}, {Name: "root"}},
+		Methods: []model.Method{
+			{Component: "package", FilePresent: file("/pkg")},
+			{Component: "site", ForEach: "sites", When: `ok("package")`, Reporting: "focus", Focus: "config", Block: []model.Method{
+				{Component: "config", FilePresent: file("{{ .params.root }}/{{ .item.name }}")},
+				{Component: "reload", When: `changed("config") || failed("package")`, FilePresent: file("/r{{ .item.port }}")},
+			}},
+			{Component: "home", ForEach: "users", Reporting: "disabled", FilePresent: file("/home/{{ .item.key }}/{{ .item.value }}")},
+			{Component: "last", When: `changed("site")`, FilePresent: file("/last")},
+		},
+	}
+	values := texts("root", "/srv")
+	for name, data := range map[string]string{"sites": `[{"name":"a","port":"{{ .props.port }}"},{"name":"b","port":2}]`, "users": `{"eve":"x","ada":1}`} {
+		var v model.ParameterValue
+		if err := v.UnmarshalJSON([]byte(data)); err != nil {
+			t.Fatal(err)
+		}
+		values[name] = v
+	}
+	c, err := Compile(technique, values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	properties := func(name string) ([]byte, string, bool) { return []byte("8080"), "", name == "port" }
+	d := &model.DirectiveDefinition{Components: c.Components, Parameters: c.Parameters}
+	lookup, err := d.Lookup(properties)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for i := range c.Components {
+		m, err := c.Components[i].Expand(lookup)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %s %s", c.Components[i].Name, m.FilePresent.Path, c.Components[i].When)))
+	}
+	want := []string{
+		"package /pkg",
+		`site[a]/config /srv/a ok("package")`, `site[a]/reload /r8080 (ok("package")) && (changed("site[a]/config") || failed("package"))`,
+		`site[b]/config /srv/b ok("package")`, `site[b]/reload /r2 (ok("package")) && (changed("site[b]/config") || failed("package"))`,
+		"home[ada] /home/ada/1", "home[eve] /home/eve/x", `last /last changed("site")`,
+	}
+	if !slices.Equal(lines, want) {
+		t.Errorf("components\n%s\nwant\n%s", strings.Join(lines, "\n"), strings.Join(want, "\n"))
+	}
+	if got := fmt.Sprint(c.Blocks); got != "[{site[a] 1 2 focus 1 1} {site[b] 3 2 focus 3 1} {home[ada] 5 1 disabled 0 0} {home[eve] 6 1 disabled 0 0}]" {
+		t.Errorf("blocks %s", got)
+	}
+	if names, err := d.PropertyNames(); err != nil || !slices.Equal(names, []string{"port"}) {
+		t.Errorf("properties %v, %v", names, err)
+	}
+	last, err := ParseCondition(c.Components[7].When)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for status, holds := range map[Status]bool{Repaired: true, Success: false} {
+		if got := last.Holds(&Scope{Statuses: map[string]Status{"site[a]/config": Success, "site[b]/reload": status, "sites": Repaired}}); got != holds {
+			t.Errorf("a component of the block is %s: %v", status, got)
+		}
+	}
+	for want, change := range map[string]func(*model.TechniqueSpec, map[string]model.ParameterValue){
+		`no field "size"`: func(t *model.TechniqueSpec, _ map[string]model.ParameterValue) {
+			t.Methods[1].Block[1].FilePresent = file("/{{ .item.size }}")
+		},
+		"two elements are named": func(_ *model.TechniqueSpec, v map[string]model.ParameterValue) { v["sites"] = elements("a", "a") },
+		"is no map":              func(_ *model.TechniqueSpec, v map[string]model.ParameterValue) { v["users"] = elements("a") },
+		"an element has no name": func(_ *model.TechniqueSpec, v map[string]model.ParameterValue) {
+			v["sites"] = elements("{{ .props.a }}")
+		},
+		"expected a text":                 func(_ *model.TechniqueSpec, v map[string]model.ParameterValue) { v["root"] = elements("a") },
+		"2 elements are not at most 1":    func(t *model.TechniqueSpec, _ map[string]model.ParameterValue) { t.Parameters[0].Max = new(1) },
+		`two components are named "site"`: func(t *model.TechniqueSpec, _ map[string]model.ParameterValue) { t.Methods[3].Component = "site" },
+	} {
+		broken, other := *technique, map[string]model.ParameterValue{}
+		broken.Parameters, broken.Methods = slices.Clone(technique.Parameters), slices.Clone(technique.Methods)
+		broken.Methods[1].Block = slices.Clone(technique.Methods[1].Block)
+		for name, v := range values {
+			other[name] = v
+		}
+		change(&broken, other)
+		if _, err := Compile(&broken, other); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one that says %q", err, want)
+		}
+	}
+}
+
+// elements returns a list of texts.
+func elements(list ...string) (v model.ParameterValue) {
+	for _, text := range list {
+		v.Elements = append(v.Elements, model.LoopItem{"": model.Scalar(text)})
+	}
+	return v
+}
+
+// TestNumbersHaveBounds tests the smallest and largest number of a parameter.
+func TestNumbersHaveBounds(t *testing.T) {
+	p := &model.Parameter{Name: "port", Type: "integer", Min: new(1), Max: new(65535)}
+	for text, want := range map[string]string{"1": "", "65535": "", "0": "0 is not 1 to 65535", "65536": "is not 1 to 65535", "x": "no whole number"} {
+		if err := CheckParameter(p, model.TextValue(text)); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
