@@ -18,7 +18,9 @@ import (
 // filter or mutator is made in place, and passes no event until it is sent.
 
 // dependencies maps the path of a type whose resources others can miss to its word in missingAnnotation.
-var dependencies = map[string]string{"handlers": "handler", "hooks": "hook", "pipelines": "pipeline", "assets": "asset"}
+var dependencies = map[string]string{
+	"handlers": "handler", "hooks": "hook", "pipelines": "pipeline", "assets": "asset", "filters": "filter", "mutators": "mutator",
+}
 
 // importDependents imports again the resources and handler sets that refer to a resource just written.
 func (r *request) importDependents(name string) error {
@@ -36,10 +38,10 @@ func (r *request) importDependents(name string) error {
 		kind, path, on string // on: words of the types that it can miss
 		depends        func(*model.Resource) bool
 	}{
-		{"Check", "checks", "handler hook pipeline asset", misses},
-		{"Pipeline", "pipelines", "handler", misses},
+		{"Check", "checks", "handler hook pipeline asset filter mutator", misses},
+		{"Pipeline", "pipelines", "handler filter mutator", misses},
 		{"Pipeline", "handlers", "handler", isSet},
-		{"Handler", "handlers", "asset", misses},
+		{"Handler", "handlers", "asset filter mutator", misses},
 		{"Filter", "filters", "asset", misses},
 		{"Mutator", "mutators", "asset", misses},
 		{"Hook", "hooks", "asset", misses},

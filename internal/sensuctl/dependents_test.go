@@ -13,11 +13,13 @@ import (
 func TestHandlersGetLaterReferences(t *testing.T) {
 	w := newTestServer(t)
 	for _, put := range []string{
+		`pipelines/alerts {"workflows":[{"name":"one","filters":[{"name":"night","type":"EventFilter","api_version":"core/v2"}],"mutator":{"name":"enrich","type":"Mutator","api_version":"core/v2"},"handler":{"name":"ticket","type":"Handler","api_version":"core/v2"}}]}`,
 		`checks/disk {"command":"true","interval":10,"publish":true,"subscriptions":["web"],"runtime_assets":["more"],"handlers":["ticket"]}`,
 		`handlers/ticket {"type":"pipe","command":"ticket","filters":["night"],"mutator":"short","runtime_assets":["Tools","more"]}`,
 		`filters/night {"action":"allow","expressions":["late(event)"],"runtime_assets":["Tools"]}`,
 		`hooks/look {"command":"look","timeout":10,"runtime_assets":["Tools"]}`,
 		`mutators/short {"type":"pipe","command":"short","runtime_assets":["Tools"]}`,
+		`mutators/enrich {"type":"javascript","eval":"return 1"}`,
 		`assets/Tools {"url":"https://example.com/tools.tar.gz","sha512":"` + strings.Repeat("a", 128) + `","filters":null}`,
 		`assets/more {"url":"https://example.com/more.tar.gz","sha512":"` + strings.Repeat("b", 128) + `","filters":null}`,
 	} {
@@ -32,6 +34,7 @@ func TestHandlersGetLaterReferences(t *testing.T) {
 		}
 		return m
 	}
+	alerts := get("Pipeline", "alerts").Spec.(*model.PipelineSpec).Workflows[0]
 	flow := get("Pipeline", "sensu-ticket").Spec.(*model.PipelineSpec).Workflows[0]
 	for what, lists := range map[string][2][]string{
 		"handler":  {get("Handler", "ticket").Spec.(*model.HandlerSpec).Assets, {"tools", "more"}},
@@ -39,6 +42,7 @@ func TestHandlersGetLaterReferences(t *testing.T) {
 		"mutator":  {get("Mutator", "short").Spec.(*model.MutatorSpec).Assets, {"tools"}},
 		"hook":     {get("Hook", "look").Spec.(*model.HookSpec).Assets, {"tools"}},
 		"check":    {get("Check", "disk").Spec.(*model.CheckSpec).Assets, {"more"}},
+		"pipeline": {append(alerts.Filters, alerts.Mutator, alerts.Handler), {"night", "enrich", "ticket"}},
 		"workflow": {append(flow.Filters, flow.Mutator), {"night", "short"}},
 		"filter's": {get("Filter", "night").Spec.(*model.FilterSpec).Expressions, {"late(event)"}},
 	} {

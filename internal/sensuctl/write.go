@@ -205,7 +205,7 @@ func (r *request) convertDocument(doc *document) (*importedDocument, error) {
 	if doc.kind == "Pipeline" && len(made.missingReferences) > 0 {
 		kept, err := json.Marshal(doc.spec["workflows"])
 		if err != nil || len(kept) > maxAnnotation {
-			return nil, model.Errorf(model.Invalid, "pipeline %s names handlers that do not exist, and is too long to be stored until they do", model.Shorten(doc.name)).WithHint("create its handlers first")
+			return nil, model.Errorf(model.Invalid, "pipeline %s names resources that do not exist, and is too long to be stored until they do", model.Shorten(doc.name)).WithHint("create its handlers, filters and mutators first")
 		}
 		made.workflows = string(kept)
 	}

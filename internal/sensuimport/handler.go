@@ -254,7 +254,7 @@ func addFilters(o *object, flow *model.Workflow, filters []string, mutator strin
 	for _, f := range filters {
 		ref := musterName(f)
 		if !model.BuiltinFilter(f) && o.findResource("Filter", ref) == nil {
-			o.noteLoss("filter %s "+o.absenceText()+": the workflow passes no event until you write the resource", f)
+			o.noteStub("filter", f)
 			o.addResource(ref, &model.FilterSpec{Action: "allow", Expressions: []string{"false"}})
 		}
 		flow.Filters = append(flow.Filters, ref)
@@ -264,17 +264,17 @@ func addFilters(o *object, flow *model.Workflow, filters []string, mutator strin
 	}
 	ref := musterName(mutator)
 	if !model.BuiltinMutator(mutator) && o.findResource("Mutator", ref) == nil {
-		o.noteLoss("mutator %s "+o.absenceText()+": the workflow passes no event until you write the resource", mutator)
+		o.noteStub("mutator", mutator)
 		o.addResource(ref, &model.MutatorSpec{Command: &model.Command{Shell: "echo 'this mutator was not imported: write it' >&2; exit 1"}})
 	}
 	flow.Mutator = ref
 }
 
-// importPlugin replaces the command of a well-known handler program by Muster's built-in handler; false: a value is
-// missing, the command stays.
+// importPlugin replaces the command of a well-known handler program by Muster's built-in handler; false: the command
+// stays, because it has templates of its own, needs the shell, or lacks a value.
 func importPlugin(o *object, command string, h *model.HandlerSpec) bool {
 	words := strings.Fields(command)
-	if len(words) == 0 || strings.ContainsAny(command, "|;&<>`$\\") {
+	if len(words) == 0 || strings.ContainsAny(command, "|;&<>`$\\'\"") || strings.Contains(command, "{{") {
 		return false
 	}
 	args := commandFlags(words[1:])

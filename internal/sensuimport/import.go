@@ -33,7 +33,7 @@ type Note struct {
 	Lost  bool // the field was not imported; false: it was imported in another form
 
 	// Missing is the resource that the files name and that neither they nor the server have: "handler NAME",
-	// "handler NAME metrics", "pipeline NAME", "hook NAME TYPE" or "asset NAME". Empty: the note has another subject.
+	// "handler NAME metrics", "pipeline NAME", "hook NAME TYPE", "asset NAME", "filter NAME" or "mutator NAME". Empty: the note has another subject.
 	Missing string
 }
 
@@ -401,6 +401,12 @@ func (o *object) findOnServer(kind, name string) (r *model.Resource) {
 func (o *object) noteMissing(kind, name, use string) {
 	o.noteLoss("%s %s %s", kind, name, o.absenceText())
 	o.importer.notes[len(o.importer.notes)-1].Missing = strings.TrimSpace(kind + " " + model.CleanName(name) + " " + use)
+}
+
+// noteStub notes a filter or mutator that does not exist, in whose place the import makes one that passes no event.
+func (o *object) noteStub(kind, name string) {
+	o.noteLoss("%s %s %s: the workflow passes no event until you write the resource", kind, name, o.absenceText())
+	o.importer.notes[len(o.importer.notes)-1].Missing = kind + " " + model.CleanName(name)
 }
 
 // absenceText returns the words for a note about a resource that does not exist.

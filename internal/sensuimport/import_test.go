@@ -247,6 +247,8 @@ func TestCheckHandlersBecomeAlertsOrPipelines(t *testing.T) {
 		"a set in a set":    {handler("h", `"type":"set","handlers":["i"]`) + handler("i", `"type":"set","handlers":["j"]`) + handler("j", `"type":"udp","socket":{"host":"h","port":1}`), `"pipelines":["sensu-j"]`},
 		"a set without end": {handler("h", `"type":"set","handlers":["h"]`), "sets are nested too deeply"},
 		"without a token":   {handler("h", `"type":"pipe","command":"sensu-pagerduty-handler"`), "the handler stays a command"},
+		"with a template":   {handler("h", `"type":"pipe","command":"sensu-pagerduty-handler --token k --dedup-key-template {{.Check.Name}}"`), `"pipelines":["sensu-h"]`},
+		"quoted":            {handler("h", `"type":"pipe","command":"sensu-pagerduty-handler --token k --status-map '{}'"`), `"pipelines":["sensu-h"]`},
 		"a shell line":      {handler("h", `"type":"pipe","command":"sensu-pagerduty-handler --token $(cat k)"`), `"pipelines":["sensu-h"]`},
 	} {
 		t.Run(name, func(t *testing.T) {
