@@ -1,6 +1,8 @@
 package sensuctl
 
 import (
+	"encoding/json"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,7 +11,38 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// entityForm converts a node to Sensu's JSON format, an Entity.
+// reportedEntity has the fields of the entity that a node's Sensu agent reported that the node's form changes.
+type reportedEntity struct {
+	Subscriptions []string
+	Annotations   map[string]string
+}
+
+// reportedEntityOf returns the entity that a node's Sensu agent reported as an Entity without its names, and its fields
+// that need a change. Another node has none.
+func reportedEntityOf(n *model.NodeSpec) (form object, fields reportedEntity) {
+	form = object{}
+	if json.Unmarshal(n.AgentEntity, &form) != nil || json.Unmarshal(n.AgentEntity, &fields) != nil {
+		return object{}, reportedEntity{}
+	}
+	for _, field := range []string{"name", "labels", "annotations", "keepalive_handlers"} {
+		delete(form, field)
+	}
+	return form, fields
+}
+
+// spell returns group names in the spelling of the agent's subscriptions.
+func (e *reportedEntity) spell(groups []string) []string {
+	spelled := slices.Clone(groups)
+	for i, g := range groups {
+		if at := slices.IndexFunc(e.Subscriptions, func(s string) bool { return model.CleanName(s) == g }); at >= 0 {
+			spelled[i] = e.Subscriptions[at]
+		}
+	}
+	return spelled
+}
+
+// entityForm converts a node to Sensu's JSON format, an Entity: the entity that its Sensu agent reported, with declared
+// fields.
 func entityForm(r *request, m *model.Resource) (object, error) {
 	n := m.Spec.(*model.NodeSpec)
 	state, err := r.nodeState(m.Metadata.Namespace, m.Metadata.Name)
@@ -25,8 +58,13 @@ func entityForm(r *request, m *model.Resource) (object, error) {
 	}
 	name := model.EntityName(m.Metadata, n)
 	labels, groups := effectiveLabelsAndGroups(m, n, state)
+	o, reported := reportedEntityOf(n)
 	shown := *m
-	shown.Metadata.Labels = labels
+	shown.Metadata.Labels, shown.Metadata.Annotations = labels, maps.Clone(reported.Annotations)
+	if shown.Metadata.Annotations == nil {
+		shown.Metadata.Annotations = map[string]string{}
+	}
+	maps.Copy(shown.Metadata.Annotations, m.Metadata.Annotations)
 	f := n.Facts
 	system := object{"network": object{"interfaces": nil}, "libc_type": "", "vm_system": f["virtualisation"], "vm_role": "", "cloud_provider": f["cloud"], "processes": nil}
 	for field, fact := range map[string]string{"hostname": "hostname", "os": "os", "platform": "distribution", "platform_version": "distributionVersion", "arch": "arch"} {
@@ -34,10 +72,13 @@ func entityForm(r *request, m *model.Resource) (object, error) {
 			system[field] = f[fact]
 		}
 	}
-	o := object{
-		"metadata": metadataForm(&shown, name), "entity_class": class, "system": system, "subscriptions": append([]string{"entity:" + name}, groups...), "last_seen": lastSeen,
-		"deregister": n.EffectiveLifecycle().ForgetDelay() > 0, "deregistration": deregistrationForm(n.EffectiveLifecycle()), "sensu_agent_version": strings.TrimPrefix(f["agentVersion"], "sensu-agent "),
+	if o["system"] == nil {
+		o["system"] = system
 	}
+	maps.Copy(o, object{
+		"metadata": metadataForm(&shown, name), "entity_class": class, "subscriptions": append([]string{"entity:" + name}, reported.spell(groups)...), "last_seen": lastSeen,
+		"deregister": n.EffectiveLifecycle().ForgetDelay() > 0, "deregistration": deregistrationForm(n.EffectiveLifecycle()), "sensu_agent_version": strings.TrimPrefix(f["agentVersion"], "sensu-agent "),
+	})
 	if k := n.Keepalive; k != nil && len(k.Handlers)+len(k.Pipelines) > 0 {
 		handlers := slices.Clone(k.Handlers)
 		for _, p := range k.Pipelines {
@@ -79,7 +120,7 @@ func deregistrationForm(l *model.Lifecycle) object {
 // entityConfigForm converts a node's declaration to Sensu's JSON format, an EntityConfig. In core/v3 an Entity has
 // two parts.
 func entityConfigForm(r *request, m *model.Resource) (object, error) {
-	return entityPartForm(r, m, "EntityConfig", "entity_class", "subscriptions", "deregister", "deregistration", "keepalive_handlers")
+	return entityPartForm(r, m, "EntityConfig", "entity_class", "user", "subscriptions", "deregister", "deregistration", "keepalive_handlers", "redact")
 }
 
 // entityStateForm converts a node's measured state to Sensu's JSON format, an EntityState.
@@ -127,6 +168,12 @@ func (r *request) keepUndeclaredNodeFields(made, is *model.Resource) error {
 	for name, value := range made.Metadata.Labels {
 		if _, declared := is.Metadata.Labels[name]; !declared && labels[name] == value {
 			delete(made.Metadata.Labels, name)
+		}
+	}
+	_, reported := reportedEntityOf(was)
+	for name, value := range made.Metadata.Annotations {
+		if _, declared := is.Metadata.Annotations[name]; !declared && reported.Annotations[name] == value {
+			delete(made.Metadata.Annotations, name)
 		}
 	}
 	made.Spec = &spec

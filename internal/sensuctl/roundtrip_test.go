@@ -95,3 +95,22 @@ func TestDumpsRoundTrip(t *testing.T) {
 		}
 	})
 }
+
+// TestEntityIsAsReported expects the entity of a Sensu agent with the fields, annotations and subscriptions that the
+// agent reported, beside declared ones.
+func TestEntityIsAsReported(t *testing.T) {
+	w := newTestServer(t)
+	w.Apply("{apiVersion: muster/v1, kind: Group, metadata: {name: web-servers}, spec: {selfJoin: true}}")
+	w.JoinNodeWith("web_02", nil, model.NodeSpec{Facts: map[string]string{"sensuEntity": "Web_02"}, AgentGroups: []string{"web-servers"}, AgentLabels: map[string]string{"team": "a"}, AgentEntity: json.RawMessage(
+		`{"name":"Web_02","entity_class":"agent","user":"agent","redact":["token"],"labels":{"team":"a"},"annotations":{"note":"n 1","token":"REDACTED"},
+		"subscriptions":["Web Servers"],"keepalive_handlers":["theirs"],"system":{"os":"linux","platform_family":"debian","network":{"interfaces":[{"name":"eth0"}]}}}`)})
+	got := w.expectStatus(200, "GET", core+"/entities/Web_02", "")
+	for _, want := range []string{`"user":"agent"`, `"redact":["token"]`, `"note":"n 1"`, `"token":"REDACTED"`, `"team":"a"`, `"subscriptions":["entity:Web_02","Web Servers"]`, `"platform_family":"debian"`, `"name":"eth0"`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is missing in %s", want, got)
+		}
+	}
+	if strings.Contains(got, "theirs") {
+		t.Errorf("handlers that the agent names are shown as declared: %s", got)
+	}
+}

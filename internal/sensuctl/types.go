@@ -65,7 +65,7 @@ var sensuTypes = map[string]resourceType{
 	},
 	"entities": {
 		group: core2, sensu: "Entity", kind: "Node", form: entityForm,
-		word: "entity", fields: "entity_class system subscriptions last_seen deregister deregistration keepalive_handlers sensu_agent_version",
+		word: "entity", fields: "entity_class system subscriptions last_seen deregister deregistration keepalive_handlers user redact sensu_agent_version",
 		commands: [3]string{"muster get nodes", "muster apply -f FILE", "muster node retire %s (with its events), or muster delete node %s"},
 	},
 	"hooks": {
@@ -100,7 +100,7 @@ var sensuTypes = map[string]resourceType{
 	},
 	"entity-configs": {
 		group: core3, sensu: "EntityConfig", kind: "Node", form: entityConfigForm,
-		word: "entity_config", fields: "entity_class subscriptions deregister deregistration keepalive_handlers",
+		word: "entity_config", fields: "entity_class user subscriptions deregister deregistration keepalive_handlers redact",
 		commands: [3]string{"muster get nodes", "muster apply -f FILE", "muster node retire %s (with its events), or muster delete node %s"},
 	},
 	"entity-states": {
