@@ -20,7 +20,7 @@ import (
 
 // alarms hears, from outside, whom a server tells of what: of checks by a webhook that the
 // run sets up (result, problem, outbox, delivery), of machines by a watch of their
-// keepalives. Start reading at newAlarms, and alertsetup.go; alertjudge.go judges.
+// keepalives. Start reading at newAlarms, and alertsetup.go; package judge judges.
 type alarms struct {
 	run      *run
 	path     string // of the webhook, not to be guessed
@@ -37,9 +37,8 @@ type alarms struct {
 
 	following sync.WaitGroup
 	stop      context.CancelFunc
-	blows     map[*strike]*blow // once they are judged
-	telling   *telling          // nil: the scenario wants nothing told
-	tellables map[string]bool   // checks that it wants told
+	telling   *telling        // nil: the scenario wants nothing told
+	tellables map[string]bool // checks that it wants told
 }
 
 // machineWitness follows a machine's keepalive.
@@ -146,11 +145,9 @@ func (al *alarms) told(key string, n notification, at int64) {
 		return
 	}
 	if n.Expired {
-		s.mu.Lock()
-		s.unclear = true
-		s.mu.Unlock()
+		s.unknown()
 	}
-	s.told(flip{open: n.Kind == "opened"})
+	s.told(n.Kind == "opened")
 }
 
 // event takes what the watch says of a machine's keepalive.
@@ -170,10 +167,10 @@ func (al *alarms) event(e *v1.Event) {
 	}
 	al.heard = al.run.now()
 	if m.problem != "" {
-		m.told(flip{})
+		m.told(false)
 	}
 	if now != "" {
-		m.told(flip{open: true})
+		m.told(true)
 	}
 	m.problem = now
 }
@@ -205,7 +202,7 @@ func (al *alarms) missed(ctx context.Context) error {
 	defer al.mu.Unlock()
 	for name, m := range al.machines {
 		if m.problem != "" && !seen[name] {
-			m.told(flip{})
+			m.told(false)
 			m.problem = ""
 		}
 	}

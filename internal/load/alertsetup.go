@@ -5,13 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/observe"
-	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/streamed"
@@ -137,7 +138,7 @@ func (al *alarms) inherit(ctx context.Context, names map[string]string) error {
 	for name := range names {
 		err := al.run.openProblems(ctx, name, func(e *v1.Event) {
 			if w := al.checks[observe.OwnName(e.Node)+"/"+name]; w != nil {
-				w.unclear = true
+				w.unknown()
 			}
 			if al.tellable(name) {
 				al.telling.muddle(told{observe.OwnName(e.Node), name})
@@ -241,7 +242,7 @@ func (al *alarms) conclude(ctx context.Context, d *faultScript) {
 	ctx, over := al.run.cfg.ending(ctx)
 	defer over()
 	began := al.run.now()
-	for al.judge(d)+al.telling.missing() > 0 && ctx.Err() == nil {
+	for al.missing(d)+al.telling.missing() > 0 && ctx.Err() == nil {
 		al.mu.Lock()
 		quiet := al.run.now() - max(began, al.heard)
 		al.mu.Unlock()
@@ -252,90 +253,83 @@ func (al *alarms) conclude(ctx context.Context, d *faultScript) {
 	}
 	al.stop()
 	al.following.Wait()
+	al.run.log.Append(observe.Line{Alerts: al.seen(d)})
 }
 
-// judge makes blows of the strikes, and says how many alerts are missing.
-func (al *alarms) judge(d *faultScript) (missing int) {
+// missing returns how many alerts have not come yet.
+func (al *alarms) missing(d *faultScript) int {
+	_, missing := judge.Alerts(al.seen(d))
+	return missing
+}
+
+// seen returns the alerts so far, and the strikes that they are of.
+func (al *alarms) seen(d *faultScript) *observe.Alerts {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	al.mu.Lock()
 	defer al.mu.Unlock()
-	end := al.run.now()
-	var checks, machines []*blow
-	al.blows = map[*strike]*blow{}
-	struck := map[*witness]bool{}
+	begin := al.run.begin.Load()
+	out, index := &observe.Alerts{End: al.run.now() - begin, Strangers: al.strangers, Stranger: al.stranger}, map[*witness]int{}
+	for _, name := range slices.Sorted(maps.Keys(al.checks)) {
+		index[al.checks[name]] = len(out.States)
+		out.States = append(out.States, al.checks[name].seen(begin))
+	}
+	for _, name := range slices.Sorted(maps.Keys(al.machines)) {
+		m := &al.machines[name].witness
+		index[m] = len(out.States)
+		state := m.seen(begin)
+		state.Machine = true
+		out.States = append(out.States, state)
+	}
+	row := 0
 	for _, x := range d.strikes {
-		if x.at == 0 || x.fault.Fail == nil && x.fault.Stop == nil {
+		if x.at == 0 {
 			continue
 		}
-		b := &blow{at: x.at, until: x.until, machines: x.fault.Stop != nil}
-		al.blows[x] = b
-		for _, a := range x.agents {
-			if b.machines {
-				_, timeout := a.class.spec.Keepalive.EffectiveTimes()
-				b.timeout = int64(timeout)
-				a.mu.Lock()
-				m := al.machines[observe.OwnName(a.name)]
-				a.mu.Unlock()
-				b.machine(&m.witness, a)
-				continue
-			}
+		if x.fault.Fail != nil || x.fault.Stop != nil {
+			out.Strikes = append(out.Strikes, al.strike(d, x, row, index))
+		}
+		row++
+	}
+	return out
+}
+
+// strike returns a strike whose alerts are judged. Caller holds the locks of script and alarms.
+func (al *alarms) strike(d *faultScript, x *strike, row int, index map[*witness]int) observe.Strike {
+	begin := al.run.begin.Load()
+	s := observe.Strike{Fault: row, At: x.at - begin}
+	if x.until > 0 {
+		s.Until = x.until - begin
+	}
+	for _, a := range x.agents {
+		a.mu.Lock()
+		if x.fault.Stop == nil {
 			for _, c := range x.checks[a.class] {
-				a.mu.Lock()
-				b.states = append(b.states, a.ledger.watched[int16(c)])
-				a.mu.Unlock()
+				s.States = append(s.States, index[a.ledger.watched[int16(c)]])
 			}
+			a.mu.Unlock()
+			continue
 		}
-		for _, p := range x.pairs {
-			b.states = append(b.states, p.watched)
-		}
-		for _, w := range b.states {
-			struck[w] = true
-		}
-		if b.machines {
-			b.unsure = d.serverAway(b.at, cmp.Or(b.until, end))
-			machines = append(machines, b)
-		} else {
-			checks = append(checks, b)
+		m := al.machines[observe.OwnName(a.name)]
+		a.mu.Unlock()
+		_, timeout := a.class.spec.Keepalive.EffectiveTimes()
+		s.Timeout = int64(timeout)
+		s.States = append(s.States, index[&m.witness])
+		if !a.attended(x.at, x.at) {
+			s.Offline = append(s.Offline, index[&m.witness])
 		}
 	}
-	var wellChecks []*witness
-	for _, w := range al.checks {
-		if !struck[w] {
-			wellChecks = append(wellChecks, w)
-		}
+	for _, p := range x.pairs {
+		s.States = append(s.States, index[p.watched])
 	}
-	judgeBlows(checks, wellChecks, end)
-	judgeBlows(machines, nil, end)
-	if al.strangers > 0 && len(checks) > 0 {
-		checks[0].extra += al.strangers
-		checks[0].example = cmp.Or(checks[0].example, al.stranger+": nobody asked for alerts of it")
-	}
-	for _, b := range al.blows {
-		missing += b.missing
-	}
-	return missing
+	s.Unsure = x.fault.Stop != nil && d.serverAway(x.at, cmp.Or(x.until, al.run.now()))
+	return s
 }
 
 // serverAway says whether the script had the server itself away at some time from one
 // instant to another. Caller holds the lock.
 func (d *faultScript) serverAway(from, to int64) bool {
 	return slices.ContainsFunc(d.strikes, func(x *strike) bool { return x.away(from, to) })
-}
-
-// judged fills in a row of the report.
-func (al *alarms) judged(x *strike, row *report.Struck) {
-	if al == nil || al.blows[x] == nil {
-		return
-	}
-	b := al.blows[x]
-	row.Alerts, row.Missing, row.Extra, row.Example = b.alerts, b.missing, b.extra, b.example
-	if b.detected.TotalCount() > 0 {
-		row.Detected = report.LatencyOf(b.detected)
-	}
-	if b.cleared.TotalCount() > 0 {
-		row.Cleared = report.LatencyOf(b.cleared)
-	}
 }
 
 // numbers are those of its signals.

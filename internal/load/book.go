@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/muster-fleet/muster/internal/load/observe"
 )
 
 // book is what the agents of one sender did: a tally for each measured part, and the
@@ -36,7 +38,7 @@ func newBook(r *run) *book {
 // newSecond has two digits of precision, enough for a plot, but for what stands in latency.hlog: of
 // that others make percentiles, which must be those of the report.
 func newSecond() second {
-	whole, beyond, lag := newSeen()
+	whole, beyond, lag := observe.NewSecond()
 	return second{whole: whole, beyond: beyond, lag: lag}
 }
 

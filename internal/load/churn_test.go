@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/client"
-	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -48,9 +47,8 @@ func TestRenamesThatFail(t *testing.T) {
 			if r.renames.failed != c.failed || a.name != c.name || r.renaming[0] {
 				t.Errorf("%+v, the node is called %s", r.renames, a.name)
 			}
-			rep := &reporting{Report: &report.Report{Balance: &report.Balance{}, Unsaved: report.Unsaved{Renames: r.renames.String()}}}
-			if rep.judge(Config{MaxLag: time.Second}); rep.OK() != (c.failed == 0) || c.failed > 0 && !strings.HasPrefix(rep.Verdict[0], "1 of 1 renames failed: ") {
-				t.Errorf("%t, %q", rep.OK(), rep.Verdict)
+			if said := r.renames.String(); (said == "") != (c.failed == 0) || c.failed > 0 && !strings.HasPrefix(said, "1 of 1 renames failed: ") {
+				t.Errorf("%q", said)
 			}
 		})
 	}

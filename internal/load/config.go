@@ -44,6 +44,7 @@ type Config struct {
 	API       *client.Client                                  // for operators and changes of intent; nil: there is no login
 	Second    func(from time.Time, h *hdrhistogram.Histogram) // every second: latencies of what was acknowledged in it, in µs, with the tag warmup where it is not measured
 
+	Observed  string                        // file of the observation log; empty: there is none
 	Goals     []report.Goal                 // what the run should reach
 	Before    View                          // what the view holds, asked before and after; nil: not compared
 	Facts     func(i int) map[string]string // of agent i's machine now, asked every few seconds; nil: none

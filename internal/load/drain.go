@@ -48,47 +48,58 @@ func becauseOf(ctx context.Context, err error) error {
 	return err
 }
 
-// settle compares with the view, which may still be applying the last commits: a
-// difference is believed once it stays the same for two seconds. The error says why the view was
-// not read; the balance is that of the ledgers alone then.
-func (r *run) settle(ctx context.Context, before observe.States) (*report.Balance, error) {
+// settle waits until the server's event states agree with the ledgers: its view may still be applying the last commits. A
+// difference is believed once it stays the same for two seconds. It writes the ledgers and the event states to the log, and
+// returns the reason why the event states could not be read.
+func (r *run) settle(ctx context.Context, before observe.States) error {
 	ctx, over := r.cfg.ending(ctx)
 	defer over()
 	last, same := uint64(0), 0
 	for {
-		b, err := r.balance(ctx, before)
-		if err != nil || b.OK() || same == 2 {
-			return b, becauseOf(ctx, err)
+		ledgers := r.allLedgers()
+		after, b, err := r.compare(ctx, ledgers, before)
+		if err == nil && !b.OK() && same < 2 {
+			if now := b.Imbalances + b.Missing; now != last {
+				last, same = now, 0
+			}
+			same++
+			if pause.For(ctx, time.Second) == nil {
+				continue
+			}
 		}
-		if now := b.Imbalances + b.Missing; now != last {
-			last, same = now, 0
+		for i := range ledgers {
+			for _, line := range ledgers[i].Lines(i) {
+				r.log.Append(line)
+			}
 		}
-		same++
-		pause.For(ctx, time.Second)
-		if ctx.Err() != nil {
-			return b, nil // what was compared last counts
+		for _, chunk := range before {
+			r.log.Append(observe.Line{Before: chunk})
 		}
+		for _, chunk := range after {
+			r.log.Append(observe.Line{After: chunk})
+		}
+		r.log.Append(observe.Line{Viewed: err == nil && r.cfg.Before != nil})
+		return becauseOf(ctx, err)
 	}
 }
 
-// balance compares the ledgers of all loaders with the server's event states. The agents must be at rest. Where the states
-// cannot be read, it returns the sums of the ledgers beside the error.
-func (r *run) balance(ctx context.Context, before observe.States) (*report.Balance, error) {
-	all := r.allLedgers()
+// compare reads the server's event states and compares them with ledgers. The agents must be at rest.
+func (r *run) compare(ctx context.Context, ledgers []observe.Ledgers, before observe.States) (after observe.States, b *report.Balance, err error) {
 	if r.cfg.Before == nil {
-		return judge.Sums(all), nil
+		return nil, judge.Sums(ledgers), nil
 	}
-	c, err := judge.Compare(all, before)
+	c, err := judge.Compare(ledgers, before)
 	if err == nil {
 		err = r.cfg.Before.Each(ctx, func(s observe.EventState) error {
+			after.Add(s)
 			c.State(s)
 			return nil
 		})
 	}
 	if err != nil {
-		return judge.Sums(all), err
+		return nil, nil, err
 	}
-	return c.Balance(), nil
+	return after, c.Balance(), nil
 }
 
 // allLedgers returns those of this loader, then those of the others.

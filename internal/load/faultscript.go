@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/pause"
 )
@@ -96,6 +97,7 @@ func (s *faultScript) strike(ctx context.Context, x *strike) {
 	s.mu.Lock()
 	x.at = r.now()
 	s.mu.Unlock()
+	s.log(x, false)
 	switch f := &x.fault; {
 	case f.Stop != nil:
 		for _, a := range x.agents {
@@ -139,6 +141,7 @@ func (s *faultScript) undo(_ context.Context, x *strike) {
 	s.mu.Lock()
 	x.until = s.run.now()
 	s.mu.Unlock()
+	s.log(x, true)
 	switch f := &x.fault; {
 	case f.Stop != nil:
 		for _, a := range x.agents {
@@ -162,6 +165,12 @@ func (s *faultScript) undo(_ context.Context, x *strike) {
 	case f.Server == "stop" && s.run.lead == nil:
 		s.act(x, s.run.cfg.Control.Continue)
 	}
+}
+
+// log writes that a fault starts, or is over.
+func (s *faultScript) log(x *strike, over bool) {
+	at := s.run.sinceStart()
+	s.run.log.Append(observe.Line{At: at, Fault: &observe.Fault{What: what(&x.fault), At: at.Seconds(), Over: over}})
 }
 
 // act does what may take long.
@@ -234,10 +243,8 @@ func (s *faultScript) struck() (rows []report.Struck, failed error) {
 		if x.err != nil && failed == nil {
 			failed = x.err
 		}
-		if x.index >= 0 && x.at > 0 {
-			row := s.run.row(x)
-			s.run.alarms.judged(x, &row)
-			rows = append(rows, row)
+		if x.at > 0 {
+			rows = append(rows, s.run.row(x))
 		}
 	}
 	return rows, failed

@@ -1,8 +1,6 @@
 package load
 
 import (
-	"cmp"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 	"time"
@@ -61,7 +59,6 @@ func (rep *reporting) usage(g *usage.Gained) {
 		rep.Others = max(0, g.Busy.Seconds()/g.Length.Seconds()-rep.Server.Cores-rep.Loader.Here())
 	}
 	rep.Inside = rep.inside(g)
-	rep.Unsaved.Looked = rep.Inside != nil
 	if g.Same && g.Length > 0 && g.Last.Server.CPU > 0 {
 		rep.Calls, rep.Disk = rep.calls(g), rep.disk(g)
 	}
@@ -157,16 +154,6 @@ func (w *watch) loaders(own *tally, used *usage.Gained) []report.Loader {
 		}
 		list = append(list, report.Loader{Name: j.Name, Here: j.Here, Agents: r.shareOf(i), Results: t.results, Lag: report.LatencyOf(t.lag), AgentBytes: r.arrived[i].Bytes,
 			Clock: ms(j.Clock), Usage: u.Of(t.results)})
-	}
-	return list
-}
-
-// behind names the loaders that fell behind, with how far.
-func (rep *reporting) behind(c Config) (list []string) {
-	for i, l := range rep.Loaders {
-		if l.Lag.P99 > ms(c.MaxLag) {
-			list = append(list, fmt.Sprintf("loader %d (%s, p99 %.1f ms)", i+1, cmp.Or(l.Name, "?"), l.Lag.P99))
-		}
 	}
 	return list
 }

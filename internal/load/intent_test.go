@@ -1,7 +1,6 @@
 package load
 
 import (
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,36 +57,6 @@ func TestWhoNeverHoldsAnOrder(t *testing.T) {
 	sums := f.sums()
 	if len(sums) != 1 || sums[0].Agents != 5 || sums[0].Never != 1 || x.took.TotalCount() != 3 || x.lasts[0] != 3 || x.lasts[1] != -1 {
 		t.Fatalf("%+v, %d timed", sums, x.took.TotalCount())
-	}
-	rep := &reporting{Report: &report.Report{Changes: sums}}
-	if said := rep.judgePeople(); len(said) != 1 || said[0] != "create 1 checks: 1 times an agent never held it" {
-		t.Errorf("%q", said)
-	}
-}
-
-// What people asked, and what was to be changed, has to be answered; what was asked while the script
-// had the server away is excused, and only that.
-func TestWhatPeopleWereNotAnswered(t *testing.T) {
-	for _, c := range []struct {
-		worked report.Worked
-		held   report.Held
-		want   string
-	}{
-		{report.Worked{Requests: 9, Failed: 2, Why: "no answer"}, report.Held{}, "2 of 9 requests of people who list failed: no answer"},
-		{report.Worked{Requests: 9, Failed: 2, FailedAway: 2}, report.Held{}, ""},
-		{report.Worked{Requests: 9, Failed: 2, FailedAway: 1, Why: "no answer"}, report.Held{}, "1 of 9 requests of people who list failed: no answer"},
-		{report.Worked{Requests: 9, Unanswered: 2}, report.Held{}, "2 of 11 requests of people who list were not answered by the end"},
-		{report.Worked{Requests: 9, Unanswered: 2, UnansweredAway: 1}, report.Held{}, ""},
-		{report.Worked{Requests: 20, Unanswered: 2}, report.Held{}, ""},
-		{report.Worked{}, report.Held{Changes: 4, Unasked: 1}, "create 1 check: 1 of 5 changes were not made by the end: the API had not answered those before"},
-		{report.Worked{}, report.Held{Changes: 10, Unasked: 1}, ""},
-		{report.Worked{}, report.Held{Unasked: 3, UnaskedAway: 3}, ""},
-	} {
-		c.worked.What, c.held.What = "list", "create 1 check"
-		rep := &reporting{Report: &report.Report{Operators: []report.Worked{c.worked}, Changes: []report.Held{c.held}}}
-		if said := strings.Join(rep.judgePeople(), "; "); said != c.want {
-			t.Errorf("%+v, %+v: %q, want %q", c.worked, c.held, said, c.want)
-		}
 	}
 }
 

@@ -107,15 +107,6 @@ func (w *watch) brokeBefore(phase int) (part int, ok bool) {
 	return 0, false
 }
 
-// judgeApart says what was found of the phases that are judged by themselves.
-func (rep *reporting) judgeApart() {
-	for _, b := range rep.late {
-		rep.Valid = false
-		rep.Verdict = append(rep.Verdict, "invalid: "+b)
-	}
-	rep.Verdict = append(rep.Verdict, rep.notes...)
-}
-
 // A phase that must settle is compared, second by second, with the phase before the one
 // before it: steady, overload, return.
 

@@ -353,7 +353,7 @@ func script(t *testing.T, seed uint64, mutant string) (*report.Balance, *modelSe
 	for _, wrong := range s.tainted {
 		s.struck = s.struck || wrong
 	}
-	b, err := r.balance(t.Context(), nil)
+	_, b, err := r.compare(t.Context(), r.allLedgers(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -449,7 +449,7 @@ func BenchmarkBalance(b *testing.B) {
 	for b.Loop() {
 		s.peak = 0
 		s.heap = func() { s.peak = max(s.peak, heap()) }
-		if got, err := r.balance(b.Context(), nil); err != nil || !got.OK() || got.Compared != agents*checks {
+		if _, got, err := r.compare(b.Context(), r.allLedgers(), nil); err != nil || !got.OK() || got.Compared != agents*checks {
 			b.Fatalf("%v %+v", err, got)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/report"
@@ -79,7 +80,7 @@ func (t *telling) due(of told, open bool, intended int64) {
 	}
 	t.sum.Due++
 	w, k := t.of(of), side(open)
-	for len(w.came[k]) > 0 && w.came[k][0] < intended-early {
+	for len(w.came[k]) > 0 && w.came[k][0] < intended-judge.Early {
 		w.aside[k], w.came[k] = append(w.aside[k], w.came[k][0]), w.came[k][1:]
 	}
 	if came := w.came[k]; len(came) > 0 {
@@ -170,7 +171,7 @@ func (t *telling) report(gone map[string]bool) *report.Notifications {
 		if gone[of.node] {
 			continue
 		}
-		for k, verb := range [...]string{verb(false), verb(true)} {
+		for k, verb := range [...]string{"is well again", "fails"} {
 			strange := slices.Concat(w.aside[k], w.came[k])
 			sum.Missing += uint64(len(w.due[k]))
 			sum.Extra += uint64(len(strange))
@@ -246,12 +247,10 @@ func (al *alarms) messages() *report.Notifications {
 	}
 	al.mu.Lock()
 	n, example := al.strangers, al.stranger
-	for _, b := range al.blows {
-		if !b.machines {
-			n = 0 // the first of them has it
-		}
-	}
 	al.mu.Unlock()
+	if len(failing(al.run.cfg.Scenario)) > 0 {
+		n = 0 // the first of the faults has it
+	}
 	if al.telling == nil && n == 0 {
 		return nil
 	}

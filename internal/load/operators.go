@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"fmt"
 	"sync"
 
 	"github.com/muster-fleet/muster/internal/load/judge"
@@ -106,32 +105,6 @@ func (r *run) meanwhile(ctx context.Context, rep *reporting) func() {
 		r.reform.await(ctx)
 		rep.Label = append(rep.Label, r.leftUndone()...)
 	}
-}
-
-// judgePeople says what went wrong with what people did. What they asked while the script had the
-// server away may fail.
-func (rep *reporting) judgePeople() (list []string) {
-	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
-	if rep.intent != nil {
-		say("intent could not be changed any more: %v", rep.intent)
-	}
-	for _, h := range rep.Changes {
-		if h.Never > 0 {
-			say("%s: %d times an agent never held it", h.What, h.Never)
-		}
-		if n, all := h.Unasked-h.UnaskedAway, h.Changes+h.Unasked; 10*n > all {
-			say("%s: %d of %d changes were not made by the end: the API had not answered those before", h.What, n, all)
-		}
-	}
-	for _, w := range rep.Operators {
-		if n := w.Failed - w.FailedAway; n > 0 {
-			say("%d of %d requests of people who %s failed: %s", n, w.Requests, w.What, w.Why)
-		}
-		if n, all := w.Unanswered-w.UnansweredAway, w.Requests+w.Unanswered; 10*n > all {
-			say("%d of %d requests of people who %s were not answered by the end", n, all, w.What)
-		}
-	}
-	return list
 }
 
 // leftUndone says what of the scenario nobody could do, where there is no login.

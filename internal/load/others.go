@@ -3,6 +3,8 @@ package load
 import (
 	"context"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/load/observe"
 )
 
 // Others are the other loaders of a joined run, for the one that leads it. Lists have one
@@ -24,7 +26,7 @@ type Others interface {
 	// Present is what each said last of its sessions.
 	Present() []Presence
 	// Second is what they did in a second of the timetable; nil entries are not here yet.
-	Second(n int) []*Second
+	Second(n int) []*observe.CheckSecond
 	// Stretch is what each did in a part of the plan that is over; nil entries as above.
 	Stretch(part int) []*Stretch
 	// Finish waits until all have played to the end and their agents are at rest.
@@ -41,7 +43,7 @@ type Lead interface {
 	// Hear has what the lead says meanwhile handed to these.
 	Hear(score func(from time.Duration, score []Span) error, renamed func(member int, name string))
 	Present(p Presence)
-	Second(s *Second)
+	Second(s *observe.CheckSecond)
 	Stretch(s *Stretch)
 	// Finish hands over what was measured, and waits until the lead has compared it: agents
 	// keep their sessions until then.

@@ -186,10 +186,9 @@ func FuzzShare(f *testing.F) {
 	h := newTally()
 	record(h.whole, 5e6, 3)
 	text, _ := json.Marshal(h)
-	f.Add(text, []byte{0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 5, 0, 6})
-	f.Add([]byte(`{"second":3,"whole":"AAE=","lag":""}`), []byte{})
-	f.Add([]byte(`{"whole":"//////////8BAQ=="}`), []byte{1})
-	f.Fuzz(func(t *testing.T, text, states []byte) {
+	f.Add(text)
+	f.Add([]byte(`{"whole":"//////////8BAQ=="}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
 		var one tally
 		if one.UnmarshalJSON(text) == nil {
 			sum := newTally()
@@ -198,17 +197,6 @@ func FuzzShare(f *testing.F) {
 				t.Error("a sum of one differs from it")
 			}
 			_ = report.LatencyOf(sum.whole)
-		}
-		var x Second
-		if x.UnmarshalJSON(text) == nil {
-			_ = report.LatencyOf(x.whole)
-		}
-		like, _, _ := newSeen()
-		if got, err := unpackHistogram(like, states); err == nil {
-			twin, err := unpackHistogram(like, packHistogram(got))
-			if err != nil || !twin.Equals(got) {
-				t.Errorf("packed and unpacked it is another one: %v", err)
-			}
 		}
 	})
 }

@@ -108,7 +108,7 @@ func (w *watch) stretch(parts ...int) (report.Played, *tally, *usage.Gained) {
 // since is an instant in seconds since the measurement began.
 func (r *run) since(at int64) float64 { return time.Duration(at - r.present().zero()).Seconds() }
 
-// finish writes the report's figures: of each phase, and of all that counts.
+// finish fills in the figures: of each phase, and of all that counts.
 func (w *watch) finish() {
 	r, rep, s := w.run, w.rep, w.run.present()
 	w.publish(true)
@@ -154,7 +154,6 @@ func (w *watch) finish() {
 		rep.WrongTaken += m.WrongKept
 		addTo(rep.Refusals, m.Refusals)
 	}
-	rep.Unsaved.Renames = r.renames.String()
 	rep.Slowed, rep.WrongSent = int(r.slowed.Load()), r.wrong.Load()
 	if ramp := r.ramp(); ramp > 0 {
 		from := float64(-r.begun()) / 1e9
@@ -163,7 +162,6 @@ func (w *watch) finish() {
 	rep.Phases = append(rep.Phases, report.Played{Name: report.KindDrain, Kind: report.KindDrain, From: r.since(s.end()), To: r.since(r.drained)})
 	rep.finish(r.cfg, sum, used)
 	rep.Loaders = w.loaders(own, used)
-	rep.judge(r.cfg)
 }
 
 // begun is how long before the measurement the agents began to connect, ns.

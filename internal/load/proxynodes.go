@@ -248,13 +248,6 @@ func (al *alarms) watchPairs(k *playing) {
 	}
 }
 
-// unknown says that nobody knows in which order the server took the results.
-func (w *witness) unknown() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.unclear = true
-}
-
 // pairLedgers returns the event states of proxy nodes.
 func (r *run) pairLedgers() (list []observe.Pair) {
 	type place struct {

@@ -269,7 +269,7 @@ func TestTheLastResultOfAPair(t *testing.T) {
 	if len(p.last) != 2 || p.last[0].Stream != 2 || p.last[1].Stream != 3 {
 		t.Errorf("may be last: %+v", p.last)
 	}
-	if w.unclear || len(w.must) != 1 || !w.must[0].open {
+	if w.unclear || len(w.must) != 1 || !w.must[0].Open {
 		t.Errorf("%+v", w)
 	}
 	p.passed(one, 6, sign(30, model.Critical), true, false, sec64(30.5))

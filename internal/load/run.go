@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
@@ -13,6 +14,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/judge"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/preflight"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -69,6 +72,7 @@ type run struct {
 	breaches    breaches
 	renaming    map[int]bool      // nodes that the API was asked to rename, by member: it has not answered yet
 	renamed     map[int]string    // nodes of other loaders that have another name now, by member
+	log         *observe.Log      // of a run that leads
 	lines       *streamed.Peer    // nil: nobody is told of every result
 	alarms      *alarms           // nil: no fault brings about alerts, or nobody could hear them
 	failures    map[string]uint64 // why connections could not be opened
@@ -208,6 +212,10 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.log, err = observe.Create(r.cfg.Observed); err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.log.Close() }() // of a run without a report
 	idle := r.usage()
 	var watching sync.WaitGroup
 	live, stop := context.WithCancel(ctx)
@@ -240,6 +248,7 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 	if r.cfg.Begun != nil {
 		r.cfg.Begun()
 	}
+	r.logStart(rep)
 	p, err := r.perform(ctx, crew, r.beginning())
 	if err != nil {
 		return nil, err
@@ -267,23 +276,54 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 	ending, over := r.cfg.ending(ctx)
 	rep.Streamed = r.lines.Conclude(ending)
 	over()
-	rep.Silent = r.calledSilent(ctx)
-	rep.Label = append(rep.Label, rep.Silent.Labels()...)
+	silence := r.calledSilent(ctx)
 	p.closeHouse() // a keepalive under way would be missing
-	rep.Balance, rep.Unsaved.Unread = r.settle(ctx, before)
+	unread := r.settle(ctx, before)
+	r.log.Append(observe.Line{Silence: silence})
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if r.cfg.Fell != nil {
-		rep.Unsaved.Fell = r.cfg.Fell()
-	}
 	r.told(rep)
 	rep.Turns = r.turned(p.script)
-	rep.Faults, rep.Unsaved.Fault = p.script.struck()
+	var fault error
+	rep.Faults, fault = p.script.struck()
 	rep.Stopped = r.stopped.Load()
 	w.finish()
-	return rep.Report, nil
+	r.logMeasured(rep, textOf(unread), textOf(fault))
+	if err := r.log.Close(); err != nil {
+		rep.Label = append(rep.Label, fmt.Sprintf("the observation log is not whole, and the run cannot be judged again: %v", err))
+	}
+	return judge.Checks(r.log.Checks())
 }
+
+// logStart writes the first line of the log.
+func (r *run) logStart(rep *reporting) {
+	head := newReport(r.cfg).Report
+	head.Plan.Digest, head.Goals = rep.Plan.Digest, r.cfg.Goals
+	head.ConnectSeconds, head.ReadySeconds, head.AgentBytes, head.Goroutines = rep.ConnectSeconds, rep.ReadySeconds, rep.AgentBytes, rep.Goroutines
+	r.log.Append(observe.Line{Checked: &observe.Checked{Version: observe.Version, Report: head, Seconds: time.Duration(newScore(r.cfg.Scenario.Phases, 0).end()).Seconds()}})
+}
+
+// logMeasured writes the last line.
+func (r *run) logMeasured(rep *reporting, unread, fault string) {
+	rep.Goals = r.cfg.Goals
+	m := &observe.Measured{Report: rep.Report, Late: rep.late, Notes: rep.notes, Senders: r.cfg.Senders, Spool: r.cfg.Spool, Intent: textOf(rep.intent), Fault: fault,
+		Renames: r.renames.String(), Looked: rep.Inside != nil, Unread: unread}
+	if r.cfg.Fell != nil {
+		m.Fell = r.cfg.Fell()
+	}
+	r.log.Append(observe.Line{At: r.sinceStart(), Measured: m})
+}
+
+func textOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// sinceStart returns the time since the start of the timetable.
+func (r *run) sinceStart() time.Duration { return time.Duration(r.now() - r.begin.Load()) }
 
 // performance is the timetable while it is played.
 type performance struct {

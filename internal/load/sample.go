@@ -7,6 +7,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/usage"
 )
@@ -68,15 +69,9 @@ func (s *seen) fill(w *watch) {
 	w.inside(&s.Sample)
 }
 
-// newSeen are the histograms of a sample: of what was acknowledged, also beyond the linger,
-// and of the generator's lag.
-func newSeen() (whole, beyond, lag *hdrhistogram.Histogram) {
-	return hdrhistogram.New(1, maxLatency, 3), hdrhistogram.New(1, maxLatency, 2), hdrhistogram.New(1, maxLatency, 2)
-}
-
 // take takes what the books have of the second.
 func (s *seen) take(r *run) {
-	s.whole, s.beyond, s.lag = newSeen()
+	s.whole, s.beyond, s.lag = observe.NewSecond()
 	for _, x := range r.senders {
 		t := x.book.take()
 		s.whole.Merge(t.whole)
@@ -108,21 +103,24 @@ func (w *watch) gather(s *seen) bool {
 	if slices.Contains(all, nil) {
 		return false
 	}
-	for i, o := range all {
+	for i, second := range all {
+		o := &second.Sample
 		s.Sent += o.Sent
 		s.Acked += o.Acked
 		s.Refused += o.Refused
 		s.Failed += o.Failed
 		s.Offered += o.Offered
 		s.Connected += o.Connected
-		s.LoaderCPU += o.Cores
-		s.LoaderRSS += o.RSS
+		s.LoaderCPU += o.LoaderCPU
+		s.LoaderRSS += o.LoaderRSS
 		if w.run.joined[i].Here {
-			s.OthersCPU = max(0, s.OthersCPU-o.Cores)
+			s.OthersCPU = max(0, s.OthersCPU-o.LoaderCPU)
 		}
-		s.whole.Merge(o.whole)
-		s.beyond.Merge(o.beyond)
-		s.lag.Merge(o.lag)
+		if whole, beyond, lag, err := second.Unpack(); err == nil { // its reader has refused what cannot be unpacked
+			s.whole.Merge(whole)
+			s.beyond.Merge(beyond)
+			s.lag.Merge(lag)
+		}
 	}
 	return true
 }
@@ -137,23 +135,41 @@ func (w *watch) show(s *seen) {
 			l := report.LatencyOf(s.whole)
 			s.Latency, s.Beyond = &l, report.LatencyOf(s.beyond).P99
 		}
+		began := r.begin.Load() + int64(s.second)*int64(time.Second)
+		score := r.present()
+		i := score.at(began)
+		x := &observe.CheckSecond{Number: s.second, Measured: i >= 0 && score[i].measured, Sample: s.Sample, Whole: observe.Pack(s.whole), Beyond: observe.Pack(s.beyond), Lag: observe.Pack(s.lag), Lost: w.lostSince()}
 		if r.cfg.Second != nil {
-			began := r.begin.Load() + int64(s.second)*int64(time.Second)
-			score := r.present()
-			if i := score.at(began); i < 0 || !score[i].measured {
+			if !x.Measured {
 				s.whole.SetTag("warmup")
 			}
 			r.cfg.Second(r.epoch.Add(time.Duration(began)), s.whole)
 		}
 		if r.lead != nil {
-			r.lead.Second(&Second{Number: s.second, Sent: s.Sent, Acked: s.Acked, Refused: s.Refused, Offered: s.Offered, Failed: s.Failed, Connected: s.Connected,
-				Cores: s.LoaderCPU, RSS: s.LoaderRSS, Whole: packHistogram(s.whole), Beyond: packHistogram(s.beyond), Lag: packHistogram(s.lag)})
+			r.lead.Second(x)
+		} else {
+			r.log.Append(observe.Line{At: r.sinceStart(), Check: x})
 		}
 	}
 	w.rep.Samples, w.moments = append(w.rep.Samples, s.Sample), append(w.moments, s.moment)
 	if r.cfg.Progress != nil {
 		r.cfg.Progress(s.Sample)
 	}
+}
+
+// lostSince counts the sessions that ended since it was asked last, by cause.
+func (w *watch) lostSince() (more map[string]uint64) {
+	_, losses := w.run.causes()
+	for cause, n := range losses {
+		if n -= w.losses[cause]; n > 0 {
+			if more == nil {
+				more = map[string]uint64{}
+			}
+			more[cause] = n
+		}
+	}
+	w.losses = losses
+	return more
 }
 
 // inside fills in what the server said of itself since the sample before.

@@ -8,7 +8,6 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/observe"
-	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
@@ -47,24 +46,20 @@ func (a *agent) speaks(now int64) {
 	a.lastSend = now
 }
 
-// calledSilent reads what the server said of machines from the time on at which all of them
-// were sending signs of life; nil: there is no login, or no server.
-func (r *run) calledSilent(ctx context.Context) *report.Silent {
+// calledSilent reads the problems of machines that opened once all of them sent signs of life; nil: there is no login, or
+// no server.
+func (r *run) calledSilent(ctx context.Context) *observe.Silence {
 	if r.cfg.API == nil {
 		return nil
 	}
 	ctx, over := r.cfg.ending(ctx)
 	defer over()
-	from := int64(r.houseEvery()) + judge.Slack
+	s := &observe.Silence{From: int64(r.houseEvery()) + judge.Slack}
 	ahead, behind, err := r.awaitHistory(ctx)
-	var problems []observe.Problem
-	if err == nil {
-		problems, err = r.readSilence(ctx, ahead, from)
+	if s.Behind = behind; err == nil {
+		s.Problems, err = r.readSilence(ctx, ahead, s.From)
 	}
-	s := judge.Silence(r.allLedgers(), problems, from)
-	if s.Behind = behind; err != nil {
-		s.Unjudged = becauseOf(ctx, err).Error()
-	}
+	s.Unread = textOf(becauseOf(ctx, err))
 	return s
 }
 

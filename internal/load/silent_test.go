@@ -11,6 +11,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -94,8 +95,9 @@ func TestCalledSilent(t *testing.T) {
 		r.begin.Store(int64(5 * time.Second))
 		r.drained = r.now()
 		r.seats = []*agent{{run: r, class: &class{}, name: all, here: 1}}
-		if s := r.calledSilent(t.Context()); s.Machines != 1 || s.Extra != c.extra || s.Unjudged != "" || s.Behind != 0 {
-			t.Errorf("%s: %+v", name, s)
+		x := r.calledSilent(t.Context())
+		if s := judge.Silence([]observe.Ledgers{r.ledgers()}, x.Problems, x.From); s.Machines != 1 || s.Extra != c.extra || x.Unread != "" || x.Behind != 0 {
+			t.Errorf("%s: %+v, %+v", name, s, x)
 		}
 		server.Close()
 	}
@@ -110,10 +112,9 @@ func TestCalledSilentUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &run{epoch: time.Now(), cfg: Config{API: api, Scenario: &scenario.Scenario{}}}
-	rep := &reporting{Report: &report.Report{Balance: &report.Balance{}, Silent: r.calledSilent(t.Context())}}
-	rep.judge(r.cfg)
-	if rep.OK() || rep.Lost() || len(rep.Verdict) != 1 || !strings.Contains(rep.Verdict[0], "could not be read") {
-		t.Errorf("ok %v, lost %v, %q", rep.OK(), rep.Lost(), rep.Verdict)
+	rep, err := judge.Checks(&observe.Checks{Silence: r.calledSilent(t.Context()), Measured: &observe.Measured{Report: &report.Report{Balance: &report.Balance{}}}})
+	if err != nil || rep.OK() || rep.Lost() || len(rep.Verdict) != 1 || !strings.Contains(rep.Verdict[0], "could not be read") {
+		t.Errorf("%v, %q", err, rep.Verdict)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
@@ -129,7 +130,7 @@ func (w *watch) beyond(i int) (why []string) {
 func (c Config) misses(p *report.Played) (list []string) {
 	one := &report.Report{Rate: p.Acknowledged, InTime: p.InTime, Latency: p.Latency, BeyondLinger: p.BeyondLinger, Server: p.Server, Loader: p.Loader,
 		MachineShare: report.MachineShare(p.Server, p.Loader)}
-	for _, g := range judged(c.Goals, one) {
+	for _, g := range judge.Judged(c.Goals, one) {
 		if f, ok := scenario.FigureOf(g.Name); ok && !f.Least && g.Why == "" && !g.Met {
 			list = append(list, g.String())
 		}

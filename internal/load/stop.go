@@ -1,8 +1,6 @@
 package load
 
 import (
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/report"
@@ -66,27 +64,4 @@ func (w *watch) anyWhole() bool {
 		}
 	}
 	return false
-}
-
-// judgeable are the goals that a stopped run can be held to: those that were measured, where a
-// phase was whole.
-func (rep *reporting) judgeable(goals []report.Goal) []report.Goal {
-	if rep.Stopped == nil {
-		return goals
-	}
-	if rep.Stopped.Whole == 0 {
-		return nil
-	}
-	var left []string
-	goals = slices.DeleteFunc(goals, func(g report.Goal) bool {
-		unknown := g.Why != "" && !g.Met
-		if unknown {
-			left = append(left, g.Name)
-		}
-		return unknown
-	})
-	if len(left) > 0 {
-		rep.Label = append(rep.Label, "not judged, because the run was stopped before: "+strings.Join(left, ", "))
-	}
-	return goals
 }

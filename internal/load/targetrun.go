@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/preflight"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -339,7 +340,7 @@ func (r *targetRun) finish() {
 	}
 	rep.Verdict = append(rep.Verdict, rep.Wrong().Sentences()...)
 	rep.Verdict = append(rep.Verdict, rep.Failed()...)
-	rep.Goals = rep.judgeable(judged(r.cfg.Goals, rep.Report))
+	rep.Goals = judge.Judgeable(rep.Report, judge.Judged(r.cfg.Goals, rep.Report))
 	for _, g := range rep.Goals {
 		if !g.Met {
 			rep.Verdict = append(rep.Verdict, fmt.Sprintf("short: %s", g))

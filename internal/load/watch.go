@@ -24,7 +24,8 @@ type watch struct {
 	sent      uint64
 	acked     uint64
 	offered   uint64
-	failed    uint64   // connections
+	failed    uint64 // connections
+	losses    map[string]uint64
 	moments   []moment // of the report's samples
 	waiting   []seen   // seconds that other loaders have not told of yet
 	said      Presence // to the lead

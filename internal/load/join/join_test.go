@@ -353,7 +353,7 @@ func FuzzFrames(f *testing.F) {
 			return
 		}
 		l := &Lead{loaders: 2, onStop: func(string) {}, awaited: awaited{changed: make(chan struct{})}, base: time.Now()}
-		p := &peer{number: 1, seconds: map[int]*load.Second{}, stretches: map[int]*load.Stretch{}}
+		p := &peer{number: 1, seconds: map[int]*observe.CheckSecond{}, stretches: map[int]*load.Stretch{}}
 		var said *told
 		if err := l.hear(p, kind, body); errors.As(err, &said) && said.of("").Error() == "" && said.Message != "" {
 			t.Error("a reason that is lost")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -46,7 +47,7 @@ type peer struct {
 	prepared  *prepared
 	arrived   *load.Arrived
 	presence  load.Presence
-	seconds   map[int]*load.Second // that nobody has taken yet
+	seconds   map[int]*observe.CheckSecond // that nobody has taken yet
 	stretches map[int]*load.Stretch
 	measured  *load.Measured
 	finished  bool

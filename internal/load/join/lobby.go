@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/version"
 )
@@ -56,7 +57,7 @@ func (l *Lead) greet(c *conn) {
 		return
 	}
 	_ = c.SetDeadline(time.Time{})
-	p := &peer{conn: c, name: h.Name, machine: h.Machine, seconds: map[int]*load.Second{}, stretches: map[int]*load.Stretch{}}
+	p := &peer{conn: c, name: h.Name, machine: h.Machine, seconds: map[int]*observe.CheckSecond{}, stretches: map[int]*load.Stretch{}}
 	l.mu.Lock()
 	room := len(l.peers) < l.loaders-1 && l.ctx.Err() == nil
 	if room {

@@ -41,7 +41,7 @@ func (f *Follower) Hear(score func(time.Duration, []load.Span) error, renamed fu
 func (f *Follower) Present(p load.Presence) { _ = f.conn.send(kindPresence, p) }
 
 // Second tells what was done in a second.
-func (f *Follower) Second(s *load.Second) { _ = f.conn.send(kindSecond, s) }
+func (f *Follower) Second(s *observe.CheckSecond) { _ = f.conn.send(kindSecond, s) }
 
 // Stretch tells what was done in a step that is over.
 func (f *Follower) Stretch(s *load.Stretch) { _ = f.conn.send(kindStretch, s) }

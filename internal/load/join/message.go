@@ -33,7 +33,7 @@ const (
 	kindReady      = 11 // F load.Arrived
 	kindBegin      = 12 // L instant, by the follower's clock
 	kindPresence   = 13 // F load.Presence
-	kindSecond     = 14 // F load.Second
+	kindSecond     = 14 // F observe.CheckSecond
 	kindStretch    = 15 // F load.Stretch
 	kindScore      = 16 // L score
 	kindRenamed    = 17 // L renamed
@@ -169,7 +169,7 @@ func decode(kind byte, body []byte) (any, error) {
 	case kindPresence:
 		into = new(load.Presence)
 	case kindSecond:
-		into = new(load.Second)
+		into = new(observe.CheckSecond)
 	case kindStretch:
 		into = new(load.Stretch)
 	case kindRenamed:

@@ -36,7 +36,10 @@ func (l *Lead) hear(p *peer, kind byte, body []byte) error {
 		p.arrived = m
 	case *load.Presence:
 		p.presence = *m
-	case *load.Second:
+	case *observe.CheckSecond:
+		if _, _, _, err := m.Unpack(); err != nil {
+			return err
+		}
 		p.seconds[m.Number] = m
 	case *load.Stretch:
 		p.stretches[m.Part] = m
@@ -147,7 +150,7 @@ func (l *Lead) Present() (list []load.Presence) {
 }
 
 // Second hands over a second once all have told of it, and forgets it.
-func (l *Lead) Second(n int) (list []*load.Second) {
+func (l *Lead) Second(n int) (list []*observe.CheckSecond) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	whole := true
@@ -157,7 +160,7 @@ func (l *Lead) Second(n int) (list []*load.Second) {
 	}
 	if whole {
 		for _, p := range l.peers {
-			maps.DeleteFunc(p.seconds, func(k int, _ *load.Second) bool { return k <= n })
+			maps.DeleteFunc(p.seconds, func(k int, _ *observe.CheckSecond) bool { return k <= n })
 		}
 	}
 	return list

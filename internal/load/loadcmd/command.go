@@ -21,7 +21,7 @@ with what they sent. docs/load.md is the manual; bench/README.md says how the re
 			"  muster load run sensu-4000x40x5s --quick\n" +
 			"  muster load report muster-load/FOLDER",
 	}
-	cmd.AddCommand(listCommand(), showCommand(), lintCommand(), newCommand(), recordCommand(), runCommand(), joinCommand(), prepareCommand(), tableCommand(), reportCommand(), compareCommand(), fromFleetCommand(), sizeCommand())
+	cmd.AddCommand(listCommand(), showCommand(), lintCommand(), newCommand(), recordCommand(), runCommand(), joinCommand(), prepareCommand(), tableCommand(), reportCommand(), judgeCommand(), compareCommand(), fromFleetCommand(), sizeCommand())
 	cmd.AddCommand(checkCommand())
 	return cmd
 }

@@ -154,7 +154,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	}
 	c := o.config
 	c.Part.Of = o.loaders
-	c.Scenario, c.Second = sc, kept.Second
+	c.Scenario, c.Second, c.Observed = sc, kept.Second, filepath.Join(kept.Path, observationLog)
 	view := progressOf(cmd.ErrOrStderr(), sc)
 	kept.Warn = sayTo(view)
 	c.Log = slog.New(slog.NewTextHandler(view, &slog.HandlerOptions{Level: slog.LevelError}))
@@ -189,6 +189,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	}
 	o.entitle(rep, sc, sc.FullTitle())
 	rep.Environment, rep.Again = environment, o.playedWith(cmd)
+	rep.Files = map[string]string{observationLog: "what the loader saw: muster load judge judges it again"}
 	return rep, save(ctx, server, kept, rep)
 }
 

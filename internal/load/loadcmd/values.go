@@ -122,7 +122,7 @@ func (r *valuesRun) uid(node int) uuid.UUID {
 
 // run plays the plan, reads what the server has then, judges it and writes the report.
 func (r *valuesRun) run(ctx context.Context) error {
-	file := filepath.Join(r.path, "observed.jsonl")
+	file := filepath.Join(r.path, observationLog)
 	log, err := observe.Create(file)
 	if err != nil {
 		return err
@@ -159,7 +159,7 @@ func (r *valuesRun) run(ctx context.Context) error {
 	if err := out.Hold(r.sc.Objectives); err != nil {
 		return err
 	}
-	out.Files = map[string]string{"observed.jsonl": "what the loader saw, a line each second and node", "server.log": "log of the server under test"}
+	out.Files = map[string]string{observationLog: "what the loader saw, a line each second and node", "server.log": "log of the server under test"}
 	data, err := json.MarshalIndent(out, "", "  ")
 	if err == nil {
 		err = os.WriteFile(filepath.Join(r.path, "values.json"), append(data, '\n'), 0o644)

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Line is one line of the log. Exactly one field besides At is set.
+// Line is one line of the log. Exactly one field besides At and Loader is set.
 type Line struct {
-	At     time.Duration `json:"at"` // since the start of the values
+	At     time.Duration `json:"at"` // since the start of the values, or of the timetable
 	Start  *Start        `json:"start,omitempty"`
 	Second *Second       `json:"second,omitempty"`
 	Mark   string        `json:"mark,omitempty"` // killed, ready, all acknowledged, …
@@ -25,6 +25,22 @@ type Line struct {
 	Heap   float64       `json:"heap,omitempty"` // bytes in use on the server, behind a collection
 	Node   *Node         `json:"node,omitempty"`
 	Total  *Latency      `json:"total,omitempty"` // of all values, at the end
+
+	// Of a run of checks.
+	Checked  *Checked     `json:"checked,omitempty"`
+	Check    *CheckSecond `json:"check,omitempty"`
+	Fault    *Fault       `json:"fault,omitempty"`
+	Loader   int          `json:"loader,omitempty"` // of the four below; 0 leads
+	Breaches *Breaches    `json:"breaches,omitempty"`
+	Set      *Set         `json:"set,omitempty"`
+	Ledger   *Ledger      `json:"ledger,omitempty"`
+	Pair     *Pair        `json:"pair,omitempty"`
+	Before   []byte       `json:"before,omitempty"` // a chunk of States
+	After    []byte       `json:"after,omitempty"`  // likewise
+	Viewed   bool         `json:"viewed,omitempty"` // all of After is there
+	Silence  *Silence     `json:"silence,omitempty"`
+	Alerts   *Alerts      `json:"alerts,omitempty"`
+	Measured *Measured    `json:"measured,omitempty"`
 }
 
 // Start is the first line.
@@ -64,16 +80,20 @@ type Node struct {
 	Acked  uint64 `json:"acked"` // ticks whose values were acknowledged: the first ones
 }
 
-// Log writes lines to a file.
+// Log writes lines to a file. A log without a file keeps the lines of a run of checks all the same.
 type Log struct {
-	mu   sync.Mutex
-	file *os.File
-	out  *bufio.Writer
-	err  error
+	mu     sync.Mutex
+	file   *os.File // nil: there is none
+	out    *bufio.Writer
+	checks Checks
+	err    error
 }
 
-// Create creates the file of a log.
+// Create creates the file of a log; path empty: the log has none.
 func Create(path string) (*Log, error) {
+	if path == "" {
+		return &Log{out: bufio.NewWriter(io.Discard)}, nil
+	}
 	file, err := os.Create(path)
 	if err != nil {
 		return nil, fmt.Errorf("create the observation log: %w", err)
@@ -81,15 +101,23 @@ func Create(path string) (*Log, error) {
 	return &Log{file: file, out: bufio.NewWriter(file)}, nil
 }
 
-// Append writes a line. Close returns its error.
+// Append writes a line. Close returns its error. A nil log writes nothing.
 func (l *Log) Append(line Line) {
-	text, err := json.Marshal(line)
+	if l == nil {
+		return
+	}
+	var text []byte
+	var err error
+	if l.file != nil {
+		text, err = json.Marshal(line)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.checks.apply(&line)
 	if err == nil {
 		_, err = l.out.Write(append(text, '\n'))
 	}
-	if err == nil && line.Node == nil {
+	if many := line.Node != nil || line.Ledger != nil || line.Pair != nil || line.Before != nil || line.After != nil; err == nil && !many {
 		err = l.out.Flush() // a run that is killed can still be judged
 	}
 	if l.err == nil {
@@ -97,10 +125,16 @@ func (l *Log) Append(line Line) {
 	}
 }
 
+// Checks returns the run of checks so far. Nothing is appended any more.
+func (l *Log) Checks() *Checks { return &l.checks }
+
 // Close ends the file. It returns the first error of the log.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.file == nil {
+		return nil
+	}
 	for _, err := range []error{l.out.Flush(), l.file.Close()} {
 		if l.err == nil {
 			l.err = err

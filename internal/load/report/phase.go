@@ -32,7 +32,7 @@ type Played struct {
 	Starved      []string           `json:"starved,omitempty"`   // whom, being faster, it starved: what sentences of Missed begin with
 	NotJudged    []string           `json:"notJudged,omitempty"` // of whom there were too few answers to say whether it starved them
 
-	Asked map[string]scenario.Limit `json:"-"` // objectives of this phase alone
+	Asked map[string]scenario.Limit `json:"asked,omitempty"` // objectives of this phase alone
 }
 
 // Struck is one fault as it went: what it should have brought about, and what came.

@@ -1,0 +1,194 @@
+package judge
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
+
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/report"
+)
+
+// Early is how much sooner than its result was intended an alert may come, in ns: senders wake up a moment too soon, and the
+// clocks of several loaders differ. An alert that comes sooner is of no such result: paired with it, an alert that was made
+// up would stand for a missing one.
+const Early = int64(1e9)
+
+// strike is a fault while its alerts are judged.
+type strike struct {
+	observe.Strike
+	row               report.Struck
+	detected, cleared *hdrhistogram.Histogram
+}
+
+// Alerts judges the alerts of faults. It returns, for each strike, what a row of the report has about alerts, and the number
+// of alerts that are missing.
+func Alerts(a *observe.Alerts) (rows []report.Struck, missing int) {
+	all := make([]*strike, len(a.Strikes))
+	var checks []*strike
+	struck := map[int][]*strike{}
+	for i, s := range a.Strikes {
+		x := &strike{Strike: s, detected: newLatency(), cleared: newLatency()}
+		all[i] = x
+		for _, state := range s.States {
+			struck[state] = append(struck[state], x)
+		}
+		if len(s.States) > 0 && !a.States[s.States[0]].Machine {
+			checks = append(checks, x)
+		}
+	}
+	for i := range a.States {
+		state, own := &a.States[i], struck[i]
+		switch {
+		case state.Machine:
+			for _, x := range own {
+				x.judgeMachine(state, slices.Contains(x.Offline, i), a.End)
+			}
+		case len(own) > 0:
+			judgeCheck(state, own, true)
+		case len(checks) > 0: // its alerts must not be false
+			judgeCheck(state, checks, false)
+		}
+	}
+	if a.Strangers > 0 && len(checks) > 0 {
+		checks[0].row.Extra += a.Strangers
+		checks[0].row.Example = cmp.Or(checks[0].row.Example, a.Stranger+": nobody asked for alerts of it")
+	}
+	for _, x := range all {
+		if x.detected.TotalCount() > 0 {
+			x.row.Detected = report.LatencyOf(x.detected)
+		}
+		if x.cleared.TotalCount() > 0 {
+			x.row.Cleared = report.LatencyOf(x.cleared)
+		}
+		rows, missing = append(rows, x.row), missing+x.row.Missing
+	}
+	return rows, missing
+}
+
+func newLatency() *hdrhistogram.Histogram { return hdrhistogram.New(1, report.MaxLatency, 3) }
+
+func (x *strike) wrong(count *int, state *observe.Alerted, format string, args ...any) {
+	*count++
+	if x.row.Example == "" {
+		x.row.Example = state.Name + ": " + fmt.Sprintf(format, args...)
+	}
+}
+
+// judgeCheck judges a check's state: the alerts that had to come and those that came are paired in order, openings and
+// closings apart. Each is held against the latest of some strikes; struck: they struck the state.
+func judgeCheck(state *observe.Alerted, strikes []*strike, struck bool) {
+	if state.Unclear {
+		return
+	}
+	for _, open := range []bool{true, false} {
+		must, came := turnsOf(state.Must, open), turnsOf(state.Came, open)
+		counted, all := map[*strike]bool{}, len(came)
+		for _, m := range must {
+			for ; len(came) > 0 && came[0].At < m.At-Early; came = came[1:] {
+				x := latest(strikes, came[0].At)
+				x.wrong(&x.row.Extra, state, "an alert that it %s, %.1f s before it did", verb(open), float64(m.At-came[0].At)/1e9)
+			}
+			x := latest(strikes, m.At)
+			own := struck && !counted[x] && x.caused(m)
+			if own {
+				counted[x] = true
+				x.row.Alerts++
+			}
+			if len(came) == 0 {
+				x.wrong(&x.row.Missing, state, "no alert that it %s", verb(open))
+				continue
+			}
+			switch {
+			case own && open:
+				report.Record(x.detected, came[0].At-x.At, 1)
+			case own:
+				report.Record(x.cleared, came[0].At-x.Until, 1)
+			}
+			came = came[1:]
+		}
+		for _, c := range came {
+			x := latest(strikes, c.At)
+			x.wrong(&x.row.Extra, state, "an alert that it %s, %d of them and %d had to come", verb(open), all, len(must))
+		}
+	}
+}
+
+// caused reports whether a strike made a state turn: it fails while the strike lasts, or is well once the strike is over.
+func (x *strike) caused(t observe.Turn) bool {
+	if t.Open {
+		return t.At >= x.At && (x.Until == 0 || t.At <= x.Until)
+	}
+	return x.Until > 0 && t.At >= x.Until
+}
+
+func verb(open bool) string {
+	if open {
+		return "fails"
+	}
+	return "is well again"
+}
+
+func turnsOf(all []observe.Turn, open bool) (list []observe.Turn) {
+	for _, t := range all {
+		if t.Open == open {
+			list = append(list, t)
+		}
+	}
+	return list
+}
+
+// judgeMachine judges a machine that stood still: one alert that it is silent, if it was so for longer than its time-out, and
+// one that it is back. Of one that was away already the first may have come before.
+func (x *strike) judgeMachine(state *observe.Alerted, offline bool, end int64) {
+	till := cmp.Or(x.Until, end)
+	var opened, closed []observe.Turn
+	before := false
+	for _, t := range state.Came {
+		switch {
+		case t.At < x.At:
+			before = t.Open
+		case t.Open && t.At <= till+Slack:
+			if opened = append(opened, t); len(opened) == 1 {
+				closed = nil // was of the one before
+			}
+		case !t.Open && (before || len(opened) > 0):
+			closed = append(closed, t)
+		}
+	}
+	if len(opened) == 0 && !before {
+		if till-x.At > x.Timeout+Slack && !x.Unsure {
+			x.row.Alerts++
+			x.wrong(&x.row.Missing, state, "silent for %d s, and nobody was notified", (till-x.At)/1e9)
+		}
+		return
+	}
+	x.row.Alerts++
+	if len(opened) > 0 && !offline {
+		report.Record(x.detected, opened[0].At-x.At, 1)
+	}
+	for range len(opened) - 1 {
+		x.wrong(&x.row.Extra, state, "notified %d times that it is silent", len(opened))
+	}
+	if x.Until > 0 {
+		x.row.Alerts++
+		if len(closed) == 0 {
+			x.wrong(&x.row.Missing, state, "no alert that it is back")
+		} else {
+			report.Record(x.cleared, closed[0].At-x.Until, 1)
+		}
+	}
+}
+
+// latest returns the last of the strikes that began before a time; the first, if none did.
+func latest(strikes []*strike, at int64) *strike {
+	found := strikes[0]
+	for _, x := range strikes {
+		if x.At <= at && x.At >= found.At {
+			found = x
+		}
+	}
+	return found
+}

@@ -1,0 +1,105 @@
+package judge
+
+import (
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/load/observe"
+)
+
+func sec(n float64) int64 { return int64(n * 1e9) }
+
+// opens and closes are turns at some seconds.
+func opens(at float64) observe.Turn  { return observe.Turn{At: sec(at), Open: true} }
+func closes(at float64) observe.Turn { return observe.Turn{At: sec(at)} }
+
+// Two of three states fail from second 10 to 40; their results are critical at 12, and well at 41.
+func TestAlertsOfFailingChecks(t *testing.T) {
+	came := func(list ...observe.Turn) []observe.Turn { return list }
+	for name, c := range map[string]struct {
+		came           [3][]observe.Turn
+		unclear        bool
+		missing, extra int
+		example        string
+	}{
+		"all told":                     {[3][]observe.Turn{came(opens(12), closes(42)), came(opens(12), closes(42)), nil}, false, 0, 0, ""},
+		"one not told":                 {[3][]observe.Turn{came(opens(12), closes(42)), nil, nil}, false, 2, 0, ""},
+		"one recovery not told":        {[3][]observe.Turn{came(opens(12), closes(42)), came(opens(12)), nil}, false, 1, 0, "b: no alert that it is well again"},
+		"one told twice":               {[3][]observe.Turn{came(opens(12), closes(42)), came(opens(12), opens(13), closes(42)), nil}, false, 0, 1, "b: an alert that it fails, 2 of them and 1 had to come"},
+		"one told before it fails":     {[3][]observe.Turn{came(opens(5), closes(42)), came(opens(12), closes(42)), nil}, false, 1, 1, ""},
+		"told of a state that is well": {[3][]observe.Turn{came(opens(12), closes(42)), came(opens(12), closes(42)), came(opens(12))}, false, 0, 1, "c: an alert that it fails, 1 of them and 0 had to come"},
+		"a deadline judged it":         {[3][]observe.Turn{came(opens(12), closes(42)), came(opens(7), opens(12), closes(42)), nil}, true, 0, 0, ""},
+	} {
+		a := &observe.Alerts{End: sec(100), Strikes: []observe.Strike{{At: sec(10), Until: sec(40), States: []int{0, 1}}}}
+		for i, name := range []string{"a", "b", "c"} {
+			x := observe.Alerted{Name: name, Came: c.came[i], Unclear: c.unclear && i == 1}
+			if i < 2 {
+				x.Must = came(opens(12), closes(41))
+			}
+			a.States = append(a.States, x)
+		}
+		rows, missing := Alerts(a)
+		if r := rows[0]; r.Missing != c.missing || missing != c.missing || r.Extra != c.extra || r.Alerts != 4 && !c.unclear || c.example != "" && r.Example != c.example {
+			t.Errorf("%s: %+v", name, r)
+		}
+		if r := rows[0]; c.missing == 0 && (r.Detected.Max < 1990 || r.Detected.Max > 2010 || r.Cleared.Max < 1990 || r.Cleared.Max > 2010) {
+			t.Errorf("%s: detected %+v, cleared %+v", name, r.Detected, r.Cleared)
+		}
+	}
+}
+
+// A state that fails by itself before and after a fault is told of each time: of these turns only the first failure in the
+// fault's time, and the first recovery after it, are the fault's.
+func TestAlertsOfAStateThatTurnsByItself(t *testing.T) {
+	a := &observe.Alerts{End: sec(300), States: []observe.Alerted{{Name: "a"}}, Strikes: []observe.Strike{{At: sec(61), Until: sec(121), States: []int{0}}}}
+	for i := range 20 {
+		for _, turn := range []observe.Turn{opens(float64(10 * i)), closes(float64(10*i + 5))} {
+			a.States[0].Must, a.States[0].Came = append(a.States[0].Must, turn), append(a.States[0].Came, turn)
+		}
+	}
+	if rows, _ := Alerts(a); rows[0].Alerts != 2 || rows[0].Missing+rows[0].Extra != 0 || rows[0].Detected.Max < 8990 || rows[0].Cleared.Max > 4010 {
+		t.Errorf("%+v", rows[0])
+	}
+}
+
+// Two faults of the same state: each alert is of the latest one.
+func TestAlertsOfTwoFaults(t *testing.T) {
+	turns := []observe.Turn{opens(11), closes(21), opens(51), closes(61)}
+	a := &observe.Alerts{End: sec(100), States: []observe.Alerted{{Name: "a", Must: turns, Came: turns[:3]}}, Strangers: 1, Stranger: "load/x/y",
+		Strikes: []observe.Strike{{At: sec(10), Until: sec(20), States: []int{0}}, {At: sec(50), Until: sec(60), States: []int{0}}}}
+	rows, missing := Alerts(a)
+	if missing != 1 || rows[0].Alerts != 2 || rows[0].Missing != 0 || rows[0].Extra != 1 || rows[0].Example != "load/x/y: nobody asked for alerts of it" || rows[1].Alerts != 2 || rows[1].Missing != 1 {
+		t.Errorf("%+v", rows)
+	}
+}
+
+// A machine stands still from second 10 on, with a time-out of 15 s.
+func TestAlertsOfSilentMachines(t *testing.T) {
+	for name, c := range map[string]struct {
+		until                  float64
+		came                   []observe.Turn
+		unsure, offline        bool
+		alerts, missing, extra int
+		detected               float64
+	}{
+		"told once, and of its return":                  {70, []observe.Turn{opens(26), closes(71)}, false, false, 2, 0, 0, 16_000},
+		"nobody told":                                   {70, nil, false, false, 1, 1, 0, 0},
+		"nobody told, and the server was away itself":   {70, nil, true, false, 0, 0, 0, 0},
+		"nobody told until the end":                     {0, nil, false, false, 1, 1, 0, 0},
+		"too short to be told":                          {20, nil, false, false, 0, 0, 0, 0},
+		"told twice":                                    {70, []observe.Turn{opens(26), closes(27), opens(28), closes(71)}, false, false, 2, 0, 1, 16_000},
+		"its return not told":                           {70, []observe.Turn{opens(26)}, false, false, 2, 1, 0, 16_000},
+		"offline before, and told before it was struck": {70, []observe.Turn{opens(5), closes(71)}, false, true, 2, 0, 0, 0},
+		"offline before, and told after":                {70, []observe.Turn{opens(20), closes(71)}, false, true, 2, 0, 0, 0},
+		"offline before, and never told":                {70, []observe.Turn{closes(71)}, false, true, 1, 1, 0, 0},
+	} {
+		a := &observe.Alerts{End: sec(100), States: []observe.Alerted{{Name: "well", Machine: true}, {Name: "web", Machine: true, Came: c.came}},
+			Strikes: []observe.Strike{{At: sec(10), Until: sec(c.until), States: []int{1}, Timeout: sec(15), Unsure: c.unsure}}}
+		if c.offline {
+			a.Strikes[0].Offline = []int{1}
+		}
+		rows, missing := Alerts(a)
+		if r := rows[0]; r.Alerts != c.alerts || r.Missing != c.missing || missing != c.missing || r.Extra != c.extra || r.Detected.Max < c.detected-10 || r.Detected.Max > c.detected+10 {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package judge
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/report"
+)
+
+// Checks judges a run of checks and returns its report: the figures that were measured, the findings, and the verdict. The
+// log of a loader that was killed has no ledgers: its report has the figures of the seconds until then.
+func Checks(c *observe.Checks) (*report.Report, error) {
+	m := c.Measured
+	if m == nil {
+		var err error
+		if m, err = unfinished(c); err != nil {
+			return nil, err
+		}
+	}
+	rep := *m.Report
+	rep.Verdict, rep.Label = nil, slices.Clone(rep.Label)
+	if len(c.Ledgers) > 0 {
+		rep.Balance = Sums(c.Ledgers)
+	}
+	if c.Viewed {
+		var err error
+		if rep.Balance, err = balance(c); err != nil {
+			return nil, err
+		}
+	}
+	if s := c.Silence; s != nil {
+		rep.Silent = Silence(c.Ledgers, s.Problems, s.From)
+		rep.Silent.Behind, rep.Silent.Unjudged = s.Behind, s.Unread
+		rep.Label = append(rep.Label, rep.Silent.Labels()...)
+	}
+	if a := c.Alerts; a != nil {
+		rows, _ := Alerts(a)
+		rep.Faults = slices.Clone(rep.Faults)
+		for i, row := range rows {
+			f := &rep.Faults[a.Strikes[i].Fault]
+			f.Alerts, f.Missing, f.Extra, f.Example, f.Detected, f.Cleared = row.Alerts, row.Missing, row.Extra, row.Example, row.Detected, row.Cleared
+		}
+	}
+	Verdict(&rep, m)
+	return &rep, nil
+}
+
+// balance compares the ledgers with the event states of the server.
+func balance(c *observe.Checks) (*report.Balance, error) {
+	x, err := Compare(c.Ledgers, c.Before)
+	if err == nil {
+		err = c.After.Each(x.State)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("judge an observation log: %w", err)
+	}
+	return x.Balance(), nil
+}
+
+// Verdict fills Valid, Goals and Verdict of a report: sentences about what is wrong; none: nothing is. Its goals become
+// those that were judged.
+func Verdict(rep *report.Report, m *observe.Measured) {
+	maxLag := rep.Plan.MaxLag
+	rep.Valid = true
+	say := func(format string, args ...any) { rep.Verdict = append(rep.Verdict, fmt.Sprintf(format, args...)) }
+	invalid := func(format string, args ...any) {
+		rep.Valid = false
+		say("invalid: "+format, args...)
+	}
+	if rep.Stopped != nil {
+		say("%s", rep.Stopped.Sentence())
+	}
+	if lag := rep.Lag.P99; lag > maxLag {
+		invalid("the generator fell behind (p99 %.1f ms after the due time, allowed %.0f ms): %s", lag, maxLag, whyBehind(rep, m.Senders))
+	}
+	if behind := loadersBehind(rep); len(behind) > 0 {
+		invalid("of %d loaders these fell behind: %s; allowed are %.0f ms", len(rep.Loaders), strings.Join(behind, ", "), maxLag)
+	}
+	for _, late := range m.Late {
+		invalid("%s", late)
+	}
+	rep.Verdict = append(rep.Verdict, m.Notes...)
+	rep.Verdict = append(rep.Verdict, rep.Wrong().Sentences()...)
+	rep.Unsaved = report.Unsaved{People: people(rep, m.Intent), Spool: m.Spool, Renames: m.Renames, Fell: m.Fell, Looked: m.Looked, Fault: errorOf(m.Fault), Unread: errorOf(m.Unread)}
+	rep.Verdict = append(rep.Verdict, rep.Failed()...)
+	rep.Verdict = append(rep.Verdict, rep.Late()...)
+	rep.Goals = Judgeable(rep, append(Judged(rep.Goals, rep), rep.PhaseGoals()...))
+	for _, g := range rep.Goals {
+		if g.Met {
+			continue
+		}
+		say("short: %s", g)
+		if lag, ok := lagOf(rep, g); ok && lag > maxLag {
+			invalid("%s is not the server's alone: the generator itself was %.1f ms late there, allowed %.0f ms: %s", g.Name, lag, maxLag, whyBehind(rep, m.Senders))
+		}
+	}
+}
+
+func errorOf(text string) error {
+	if text == "" {
+		return nil
+	}
+	return errors.New(text)
+}
+
+// loadersBehind names the loaders that fell behind, with how far.
+func loadersBehind(rep *report.Report) (list []string) {
+	for i, l := range rep.Loaders {
+		if l.Lag.P99 > rep.Plan.MaxLag {
+			list = append(list, fmt.Sprintf("loader %d (%s, p99 %.1f ms)", i+1, cmp.Or(l.Name, "?"), l.Lag.P99))
+		}
+	}
+	return list
+}
+
+// lagOf returns the generator's lag at the percentile of a goal beyond the 99th, by which a run is judged: a generator that
+// stood still for a moment is in no p99, and in each of these.
+func lagOf(rep *report.Report, g report.Goal) (ms float64, ok bool) {
+	lag := rep.Lag
+	for i := range rep.Phases {
+		if p := &rep.Phases[i]; g.Phase != "" && p.Name == g.Phase {
+			lag = p.Lag
+		}
+	}
+	switch {
+	case g.Why != "":
+		return 0, false
+	case g.Name == "p999":
+		return lag.P999, true
+	case g.Name == "max":
+		return lag.Max, true
+	}
+	return 0, false
+}
+
+// whyBehind tells who had the cores that the generator wanted.
+func whyBehind(rep *report.Report, senders int) string {
+	cores := float64(rep.Machine.Cores)
+	loader, server, others := rep.Loader.Cores, rep.Server.Cores, rep.Others
+	shares := fmt.Sprintf("loader %.2f, server %.2f, others %.2f of %.0f cores", loader, server, others, cores)
+	switch {
+	case server == 0 && others == 0:
+		return fmt.Sprintf("loader %.2f of %.0f cores; with --server-pid the report says who had the others", loader, cores)
+	case loader+server+others < 0.85*cores:
+		return fmt.Sprintf("the machine had room (%s), so its %d senders waited for each other or for the server's sockets", shares, senders)
+	case others > max(loader, server) || others > 0.25*cores:
+		return "something else used the machine (" + shares + ")"
+	}
+	return "the machine was full (" + shares + "): offer less, or generate on another machine"
+}
+
+// Judged compares the figures of a report with goals.
+func Judged(goals []report.Goal, rep *report.Report) (list []report.Goal) {
+	for _, g := range goals {
+		list = append(list, g.Judged(rep))
+	}
+	return list
+}
+
+// Judgeable returns the goals that a stopped run can be held to: those that were measured, where a phase was whole.
+func Judgeable(rep *report.Report, goals []report.Goal) []report.Goal {
+	if rep.Stopped == nil {
+		return goals
+	}
+	if rep.Stopped.Whole == 0 {
+		return nil
+	}
+	var left []string
+	goals = slices.DeleteFunc(goals, func(g report.Goal) bool {
+		unknown := g.Why != "" && !g.Met
+		if unknown {
+			left = append(left, g.Name)
+		}
+		return unknown
+	})
+	if len(left) > 0 {
+		rep.Label = append(rep.Label, "not judged, because the run was stopped before: "+strings.Join(left, ", "))
+	}
+	return goals
+}
+
+// people returns sentences about the requests of people and the changes of intent that failed. Requests while a fault had
+// the server away may fail.
+func people(rep *report.Report, intent string) (list []string) {
+	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	if intent != "" {
+		say("intent could not be changed any more: %s", intent)
+	}
+	for _, h := range rep.Changes {
+		if h.Never > 0 {
+			say("%s: %d times an agent never held it", h.What, h.Never)
+		}
+		if n, all := h.Unasked-h.UnaskedAway, h.Changes+h.Unasked; 10*n > all {
+			say("%s: %d of %d changes were not made by the end: the API had not answered those before", h.What, n, all)
+		}
+	}
+	for _, w := range rep.Operators {
+		if n := w.Failed - w.FailedAway; n > 0 {
+			say("%d of %d requests of people who %s failed: %s", n, w.Requests, w.What, w.Why)
+		}
+		if n, all := w.Unanswered-w.UnansweredAway, w.Requests+w.Unanswered; 10*n > all {
+			say("%d of %d requests of people who %s were not answered by the end", n, all, w.What)
+		}
+	}
+	return list
+}

@@ -1,0 +1,193 @@
+package judge
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
+
+// A run whose generator fell behind says who had the cores.
+func TestWhyTheGeneratorFellBehind(t *testing.T) {
+	for _, c := range []struct {
+		loader, server, others float64
+		want                   string
+	}{
+		{0.6, 1.3, 0.05, "the machine was full (loader 0.60, server 1.30, others 0.05 of 2 cores)"},
+		{0.3, 0.4, 1.2, "something else used the machine"},
+		{0.3, 0.4, 0.1, "the machine had room"},
+		{0.3, 0, 0, "--server-pid"},
+	} {
+		rep := &report.Report{Plan: report.Plan{MaxLag: 50}, Machine: report.Machine{Cores: 2}, Loader: report.Usage{Cores: c.loader}, Server: report.Usage{Cores: c.server}, Others: c.others,
+			Lag: report.Latency{P99: 80}, Balance: &report.Balance{}}
+		Verdict(rep, &observe.Measured{})
+		if rep.OK() || len(rep.Verdict) != 1 || !strings.Contains(rep.Verdict[0], c.want) || !strings.Contains(rep.Verdict[0], "p99 80.0 ms") {
+			t.Errorf("%+v: %q, want %q", c, rep.Verdict, c.want)
+		}
+	}
+}
+
+// A generator that stood still for a moment is in no p99. What is asked of p99.9 and of the slowest it
+// may have missed by itself: then nothing is said of the server.
+func TestAGeneratorThatStumbled(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		goal    report.Goal
+		lag     report.Latency
+		valid   bool
+		verdict int
+	}{
+		{"the server was slow", report.Goal{Name: "max", Want: 1000}, report.Latency{P99: 5, P999: 9, Max: 20}, true, 1},
+		{"both were", report.Goal{Name: "max", Want: 1000}, report.Latency{P99: 5, P999: 9, Max: 1400}, false, 2},
+		{"p99.9", report.Goal{Name: "p999", Want: 1000}, report.Latency{P99: 5, P999: 1200, Max: 1400}, false, 2},
+		{"not at p99.9", report.Goal{Name: "p999", Want: 1000}, report.Latency{P99: 5, P999: 40, Max: 1400}, true, 1},
+		{"another figure", report.Goal{Name: "p50", Want: 1000}, report.Latency{P99: 5, P999: 1200, Max: 1400}, true, 1},
+		{"met all the same", report.Goal{Name: "max", Want: 2000}, report.Latency{P99: 5, P999: 9, Max: 1400}, true, 0},
+		{"of a phase, and another one stumbled", report.Goal{Name: "max", Want: 1000, Phase: "rush"}, report.Latency{P99: 5, P999: 9, Max: 1400}, true, 1},
+	} {
+		late := report.Latency{P50: 1500, P999: 1500, Max: 1500}
+		rep := &report.Report{Plan: report.Plan{MaxLag: 50}, Machine: report.Machine{Cores: 2}, Latency: late, Lag: c.lag, Balance: &report.Balance{}}
+		if c.goal.Phase != "" {
+			rep.Phases = []report.Played{{Name: c.goal.Phase, Kind: "steady", Latency: late, Lag: report.Latency{Max: 30}, Asked: map[string]scenario.Limit{c.goal.Name: "1s"}}}
+		} else {
+			rep.Goals = []report.Goal{c.goal}
+		}
+		Verdict(rep, &observe.Measured{})
+		if rep.Valid != c.valid || len(rep.Verdict) != c.verdict {
+			t.Errorf("%s: valid %t, %q", c.name, rep.Valid, rep.Verdict)
+		}
+	}
+}
+
+// One loader that fell behind is enough, though the sum of all looks well.
+func TestALoaderThatFellBehindIsNamed(t *testing.T) {
+	rep := &report.Report{Plan: report.Plan{MaxLag: 50}, Balance: &report.Balance{}, Lag: report.Latency{P99: 10}, Loaders: []report.Loader{{Name: "a", Lag: report.Latency{P99: 5}}, {Name: "b", Lag: report.Latency{P99: 80}}}}
+	Verdict(rep, &observe.Measured{})
+	if rep.Valid || len(rep.Verdict) != 1 || rep.Verdict[0] != "invalid: of 2 loaders these fell behind: loader 2 (b, p99 80.0 ms); allowed are 50 ms" {
+		t.Errorf("%t, %q", rep.Valid, rep.Verdict)
+	}
+}
+
+// What people asked, and what was to be changed, has to be answered; what was asked while the script
+// had the server away is excused, and only that.
+func TestWhatPeopleWereNotAnswered(t *testing.T) {
+	for _, c := range []struct {
+		worked report.Worked
+		held   report.Held
+		want   string
+	}{
+		{report.Worked{Requests: 9, Failed: 2, Why: "no answer"}, report.Held{}, "2 of 9 requests of people who list failed: no answer"},
+		{report.Worked{Requests: 9, Failed: 2, FailedAway: 2}, report.Held{}, ""},
+		{report.Worked{Requests: 9, Failed: 2, FailedAway: 1, Why: "no answer"}, report.Held{}, "1 of 9 requests of people who list failed: no answer"},
+		{report.Worked{Requests: 9, Unanswered: 2}, report.Held{}, "2 of 11 requests of people who list were not answered by the end"},
+		{report.Worked{Requests: 9, Unanswered: 2, UnansweredAway: 1}, report.Held{}, ""},
+		{report.Worked{Requests: 20, Unanswered: 2}, report.Held{}, ""},
+		{report.Worked{}, report.Held{Changes: 4, Unasked: 1}, "create 1 check: 1 of 5 changes were not made by the end: the API had not answered those before"},
+		{report.Worked{}, report.Held{Changes: 10, Unasked: 1}, ""},
+		{report.Worked{}, report.Held{Unasked: 3, UnaskedAway: 3}, ""},
+	} {
+		c.worked.What, c.held.What = "list", "create 1 check"
+		rep := &report.Report{Operators: []report.Worked{c.worked}, Changes: []report.Held{c.held}}
+		if said := strings.Join(people(rep, ""), "; "); said != c.want {
+			t.Errorf("%+v, %+v: %q, want %q", c.worked, c.held, said, c.want)
+		}
+	}
+}
+
+// run writes the log of a run with one agent, reads it, and judges it. killed: the loader was killed before the ledgers.
+func run(t *testing.T, killed bool, change func(list []observe.Line) []observe.Line) *report.Report {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "log")
+	log, err := observe.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := &report.Report{Schema: report.Schema, Plan: report.Plan{MaxLag: 50}, Goals: []report.Goal{{Name: "p99", Want: 100}}}
+	lines := []observe.Line{{Checked: &observe.Checked{Version: observe.Version, Report: head, Seconds: 60}}}
+	for second := range 4 {
+		whole, beyond, lag := observe.NewSecond()
+		report.Record(whole, 40e6, 3)
+		lines = append(lines, observe.Line{Check: &observe.CheckSecond{Number: second, Measured: second > 0, Whole: observe.Pack(whole), Beyond: observe.Pack(beyond), Lag: observe.Pack(lag), Lost: map[string]uint64{"EOF": 1},
+			Sample: report.Sample{Second: second, Sent: 3, Acked: 3, Offered: 3, Phase: "steady"}}})
+	}
+	if !killed {
+		own := loader()
+		lines = append(lines, own.Lines(0)...)
+		var after observe.States
+		after.Add(*held())
+		measured := *head
+		measured.Latency.P99 = 40
+		measured.Phases = []report.Played{{Name: "steady", Kind: "steady", Offered: 3, Asked: map[string]scenario.Limit{"p99": "30ms"}, Latency: report.Latency{P99: 40}}}
+		lines = append(lines, observe.Line{After: after[0]}, observe.Line{Viewed: true}, observe.Line{Silence: &observe.Silence{}}, observe.Line{Measured: &observe.Measured{Report: &measured}})
+	}
+	for _, line := range change(lines) {
+		log.Append(line)
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	list, err := observe.Read(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := observe.ReadChecks(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, err := Checks(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rep
+}
+
+func same(list []observe.Line) []observe.Line { return list }
+
+// A log that was read is judged like the run: its ledgers, its goals, those of its phases.
+func TestChecksOfALog(t *testing.T) {
+	rep := run(t, false, same)
+	if rep.Lost() || len(rep.Verdict) != 1 || !strings.HasPrefix(rep.Verdict[0], "short: steady: ") || len(rep.Goals) != 2 || !rep.Goals[0].Met || rep.Balance.Compared != 1 || rep.Silent.Machines != 1 {
+		t.Errorf("%q, %+v, %+v", rep.Verdict, rep.Goals, rep.Balance)
+	}
+	rep = run(t, false, func(list []observe.Line) []observe.Line {
+		for i := range list {
+			if list[i].After != nil {
+				var after observe.States
+				after.Add(*held(func(s *observe.EventState) { s.Order = numbers(4, 4, 9) }))
+				list[i].After = after[0]
+			}
+		}
+		return list
+	})
+	if !rep.Lost() || !strings.Contains(rep.Verdict[0], "1 of 1 event states differ") {
+		t.Errorf("a lie: %q", rep.Verdict)
+	}
+	rep = run(t, false, func(list []observe.Line) []observe.Line {
+		return append(slices.DeleteFunc(list, func(l observe.Line) bool { return l.After != nil || l.Viewed || l.Measured != nil }),
+			observe.Line{Measured: &observe.Measured{Report: list[0].Checked.Report, Unread: "no answer", Fell: "signal: killed"}})
+	})
+	if rep.OK() || rep.Lost() || rep.Balance.Sent != 4 || len(rep.Failed()) != 2 {
+		t.Errorf("states that could not be read: %q, %+v", rep.Verdict, rep.Balance)
+	}
+}
+
+// The log of a loader that was killed has the figures of its seconds, also when the last line is cut short.
+func TestChecksOfAKilledLoader(t *testing.T) {
+	rep := run(t, true, same)
+	if rep.Lost() || rep.Stopped == nil || rep.Stopped.After != 4 || rep.Stopped.Of != 60 || rep.Rate != 3 || rep.Latency.P99 < 39 || rep.Latency.P99 > 41 || rep.Balance.Sent != 12 || rep.Balance.WasCompared() || len(rep.Samples) != 4 || rep.Losses["EOF"] != 4 {
+		t.Errorf("%q, %+v, %+v, rate %v", rep.Verdict, rep.Stopped, rep.Balance, rep.Rate)
+	}
+	if !strings.Contains(rep.Verdict[0], "killed") {
+		t.Errorf("%q", rep.Verdict)
+	}
+}

@@ -1,0 +1,70 @@
+package loadcmd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/muster-fleet/muster/internal/load/judge"
+	"github.com/muster-fleet/muster/internal/load/live"
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// observationLog is the file of the observation log in a run's folder.
+const observationLog = "observed.jsonl"
+
+func judgeCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "judge FOLDER",
+		Short: "Judge a run again, also one whose loader was killed",
+		Long: `Reads the observation log that muster load run left in its folder (observed.jsonl), and judges it again: nothing is
+played. The log of a loader that was killed has the seconds until then. Exit codes are those of muster load run.`,
+		Example:       "  muster load judge muster-load/sensu-4000x40x5s-quick-20261122-185606",
+		Args:          cobra.ExactArgs(1),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			rep, err := judgeAgain(args[0])
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(live.Paper(cmd.OutOrStdout(), os.Getenv), "%s\n%s", rep.Title, rep.Text())
+			return verdict(rep)
+		},
+	}
+}
+
+// judgeAgain judges the observation log in a folder.
+func judgeAgain(dir string) (*report.Report, error) {
+	lines, err := readLog(filepath.Join(dir, observationLog))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, model.Errorf(model.NotFound, "there is no %s in %s", observationLog, dir).WithHint("give a folder that muster load run wrote")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if len(lines) > 0 && lines[0].Start != nil {
+		return nil, model.Errorf(model.Unsupported, "%s is a run of values: its log has no final state of the server", dir).WithHint("values.json has its findings")
+	}
+	checks, err := observe.ReadChecks(lines)
+	if err != nil {
+		return nil, model.Errorf(model.Invalid, "%s: %w", filepath.Join(dir, observationLog), err).WithHint("play it again with this version")
+	}
+	rep, err := judge.Checks(checks)
+	if err != nil {
+		return nil, model.Errorf(model.Invalid, "%s: %w", dir, err)
+	}
+	if rep.Title == "" && rep.Scenario != nil {
+		rep.Title = rep.Scenario.FullTitle()
+		if rep.Stopped != nil {
+			rep.Title += ", " + rep.Stopped.String()
+		}
+	}
+	return rep, nil
+}
