@@ -157,13 +157,13 @@ faults:
 objectives: {takeover-max: 60s}
 `)
 	ran, rep, out := runLoad(t, file)
-	ran.Expect(0, "nothing lost, nothing twice", "\n  turns            ")
+	ran.Expect(0, "nothing lost, nothing twice", "\n  turns, ")
 	x := rep.Turns
 	assert(t, x.Due >= 4*10*3 && x.Due <= 4*10*4 && x.Missed == 0 && x.Ran+x.Passed+x.Unjudged == x.Due && x.Ran >= x.Due*8/10,
-		"turns: %s", x)
-	assert(t, x.Taken != 0 && rep.Figures()["takeover-max"] == x.Took.Max, "no agent took a turn over: %s, %v", x, rep.Figures())
+		"turns: %+v", x)
+	assert(t, x.Taken != 0 && rep.Figures()["takeover-max"] == x.Took.Max, "no agent took a turn over: %+v, %v", x, rep.Figures())
 	b := rep.Balance
-	assert(t, b.Compared == 4*10+10+8 && b.Sent == b.Acknowledged, "ledger: %s", b)
+	assert(t, b.Compared == 4*10+10+8 && b.Sent == b.Acknowledged, "ledger: %+v", b)
 	f := rep.Faults[1]
 	assert(t, f.Places == 3 && f.Alerts != 0 && f.Missing+f.Extra == 0, "alerts: %+v", f)
 	expectTexts(t, string(readFile(t, filepath.Join(out, "report.html"))), "Whose turn it was")

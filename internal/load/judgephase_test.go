@@ -73,7 +73,7 @@ func TestAStepIsPlayedOnceMore(t *testing.T) {
 				t.Errorf("%+v\n%+v", first, again)
 			}
 			said := strings.Join(rep.Verdict, "\n")
-			if !rep.OK() || !strings.Contains(said, "step ×1 broke at first (") || !strings.Contains(rep.Text(), "step ×1 again: ") {
+			if !rep.OK() || !strings.Contains(said, "step ×1 broke at first (") || !strings.Contains(rep.Text(), "step ×1 again") {
 				t.Errorf("%s\n%s", said, rep.Text())
 			}
 			if v, ok := rep.Figures()["saturation"]; !ok || v < 110 || c.step == 10 && v > 130 || rep.Latency.P99 > 2000 {

@@ -73,7 +73,7 @@ func TestOneLostOfAMillion(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := rep.Balance
-	t.Logf("%s, %q", b, rep.Verdict)
+	t.Logf("%+v, %q", b, rep.Verdict)
 	if b.Sent < 1_000_000 || b.Acknowledged != b.Sent || b.Compared != agents*checks || b.Differ != 1 || b.Imbalances != 1 || !rep.Lost() {
 		t.Errorf("%+v", b)
 	}

@@ -551,11 +551,11 @@ func TestReportIsKept(t *testing.T) {
 	if err := rep.Save(path); err != nil {
 		t.Fatal(err)
 	}
-	table, err := report.Table([]string{path})
-	if err != nil || !strings.Contains(table, "| 9.6, 1.0 |") || !strings.Contains(table, "| load: a run | 5 × 4 | 20 |") || !strings.Contains(table, "balanced") {
+	table, err := report.Markdown([]string{path})
+	if err != nil || !strings.Contains(table, "| 9.64 kB |") || !strings.Contains(table, "| load: a run | 5 × 4 | 20 |") {
 		t.Errorf("%v\n%s", err, table)
 	}
-	if _, err := report.Table([]string{"run_test.go"}); err == nil {
+	if _, err := report.Markdown([]string{"run_test.go"}); err == nil {
 		t.Error("a file that is no report was accepted")
 	}
 }

@@ -1,15 +1,24 @@
+// Package compare finds the figures that differ between runs of a load test by more than chance. Reports go in, a
+// Comparison comes out; nothing is started and nothing is kept.
+//
+// A side of a comparison is a Set: several runs of one scenario with one build. The medians of each figure
+// (scenario.Figures) are compared with the Mann-Whitney test, and with the difference between the two halves of the base.
+// Other machines, settings or scenarios make a comparison doubtful: Differences names them, and changes no figure.
+//
+// Start reading at Compare, then judge.go.
 package compare
 
 import (
-	"cmp"
 	"fmt"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// Enough is how many runs a side needs for an interval and a verdict.
+// Enough is the number of runs that a side needs for an interval and a verdict.
 const Enough = 5
 
 // Set is one side: runs of the same scenario with the same build.
@@ -18,14 +27,14 @@ type Set struct {
 	Runs []*report.Report
 }
 
-// Verdict is what a figure came to.
+// Verdict is the result of comparing one figure.
 type Verdict string
 
 // The verdicts.
 const (
 	Worse  Verdict = "worse"
 	Better Verdict = "better"
-	Same   Verdict = "same"   // what differs may be chance, or is too small to matter
+	Same   Verdict = "same"   // the difference may be chance, or is too small to matter
 	Noise  Verdict = "noise"  // it differs, and the base differs from itself as much
 	Untold Verdict = "untold" // too few runs
 )
@@ -35,23 +44,23 @@ type Comparison struct {
 	Scenario    string   `json:"scenario,omitempty"`
 	Base        Side     `json:"base"`
 	Other       Side     `json:"other"`
-	Differences []string `json:"differences,omitempty"` // what makes the comparison doubtful, in sentences
+	Differences []string `json:"differences,omitempty"` // reasons to doubt the comparison
 	Rows        []Row    `json:"rows"`                  // regressions first
 	Verdict     []string `json:"verdict"`               // in sentences
 }
 
-// Side is what was on one side.
+// Side counts the runs of one side.
 type Side struct {
 	Name    string   `json:"name"`
 	Builds  []string `json:"builds,omitempty"`  // of the server under test
 	Runs    int      `json:"runs"`              // whose figures count
-	Invalid int      `json:"invalid,omitempty"` // whose generator fell behind: they are left out
-	Failed  int      `json:"failed,omitempty"`  // of those that count: an objective was missed, or worse
-	Stopped int      `json:"stopped,omitempty"` // of those that count: somebody ended them early, and nothing else was wrong
+	Invalid int      `json:"invalid,omitempty"` // left out: their generator fell behind
+	Failed  int      `json:"failed,omitempty"`  // of Runs: an objective was missed, or worse
+	Stopped int      `json:"stopped,omitempty"` // of Runs: a person ended them early, and nothing else was wrong
 	Why     string   `json:"why,omitempty"`     // of the first that failed, or else was stopped
 }
 
-// Row is one figure of both.
+// Row is one figure of both sides.
 type Row struct {
 	Figure  string        `json:"figure"`
 	What    string        `json:"what"`
@@ -60,90 +69,87 @@ type Row struct {
 	Kind    scenario.Kind `json:"kind"`
 	Base    Summary       `json:"base"`
 	Other   Summary       `json:"other"`
-	Change  float64       `json:"change"`          // of the medians: 0.1 is a tenth more; 0 too where the base's is 0
-	P       float64       `json:"p,omitempty"`     // how often chance alone would show as much, if both sides were alike
-	Noise   float64       `json:"noise,omitempty"` // by how much the base differs from itself, as Change, without a sign
+	Change  float64       `json:"change"`          // of the medians: 0.1 is a tenth more; 0 where the base's is 0
+	P       float64       `json:"p,omitempty"`     // probability of such a difference between two equal sides
+	Noise   float64       `json:"noise,omitempty"` // difference between the halves of the base, as Change, without a sign
 	Verdict Verdict       `json:"verdict"`
-	Why     string        `json:"why,omitempty"`   // of a verdict that the test did not give
-	Limit   float64       `json:"limit,omitempty"` // of the objective, where the runs had one
-	Missed  [2]int        `json:"missed,omitzero"` // by so many runs of the base, and of the other
+	Why     string        `json:"why,omitempty"` // of a verdict that the test did not give
 }
 
 // Summary is one figure of one side.
 type Summary struct {
-	Center     float64   `json:"center"`               // the median; of what the ledger found the greatest
-	Low        float64   `json:"low"`                  // of the interval that holds the median of all such runs; with too few runs the least and the greatest
-	High       float64   `json:"high"`                 // …
-	Confidence float64   `json:"confidence,omitempty"` // that it does; 0: too few runs, no interval
+	Center     float64   `json:"center"`               // the median; of a figure of the ledger the greatest
+	Low        float64   `json:"low"`                  // interval of the median; with too few runs the least value
+	High       float64   `json:"high"`                 // likewise, the greatest
+	Confidence float64   `json:"confidence,omitempty"` // of the interval; 0: too few runs, no interval
 	N          int       `json:"runs"`
 	Values     []float64 `json:"values"` // of each run, ascending
 }
 
-// Compare compares other with base. The base's own runs, where there are four, show in two halves how much it differs
-// from itself. Reports are not changed.
+// Compare compares other with base. Reports are not changed.
 func Compare(base, other Set) *Comparison {
-	c := &Comparison{Scenario: name(base), Base: side(base), Other: side(other), Differences: differences(base, other)}
+	c := &Comparison{Base: sideOf(base), Other: sideOf(other), Differences: differences(base, other)}
+	if len(base.Runs) > 0 {
+		c.Scenario = Title(base.Runs[0])
+	}
 	a, b := valid(base.Runs), valid(other.Runs)
 	first, second := halves(a)
-	c.Rows = append(c.Rows, wrongs(base.Runs, other.Runs)...)
-	c.Rows = append(c.Rows, failures(a, b, first, second)...)
+	c.Rows = ledgerRows(base.Runs, other.Runs)
+	mustHave := min(len(a), len(b)) >= Enough && len(scenarioParts(base, other)) == 0 && apart(base, other, system) == "" &&
+		!slices.ContainsFunc(slices.Concat(a, b), func(r *report.Report) bool { return r.Stopped != nil })
 	x, y, one, two := measure(a), measure(b), measure(first), measure(second)
-	lost, fewer := gone(base, other, x, y)
-	for _, f := range scenario.Figures() {
-		var r Row
-		switch n := f.Name; {
-		case lost[n]:
-			r = notAnyMore(f, x[n])
-			delete(x, n) // it is told
-		case len(x[n]) > 0 && len(y[n]) > 0:
-			if r = judge(f, x[n], y[n], one[n], two[n]); fewer[n] {
-				r.without(f, len(b)-len(y[n]))
-			}
-		default:
+	var baseLacks, otherLacks []string
+	for _, f := range append(scenario.Figures(), failedRuns()) {
+		values := y[f.Name]
+		if f.Name == failedRuns().Name && slices.Max(append(slices.Concat(x[f.Name], values), 0)) == 0 {
 			continue
 		}
-		r.objective(a, b)
-		c.Rows = append(c.Rows, r)
+		lacking := 0
+		if mustHave && len(x[f.Name]) == len(a) && has(f, b) {
+			lacking = len(b) - len(values)
+		}
+		switch {
+		case len(x[f.Name]) > 0 && len(values)+lacking > 0:
+			c.Rows = append(c.Rows, judge(f, x[f.Name], values, lacking, one[f.Name], two[f.Name]))
+		case len(a) > 0 && len(b) > 0 && len(x[f.Name])+len(values) > 0:
+			side := &baseLacks
+			if len(values) == 0 {
+				side = &otherLacks
+			}
+			*side = append(*side, f.Name)
+		}
 	}
-	c.Differences = append(c.Differences, missing(base.Name, x, y)...)
-	c.Differences = append(c.Differences, missing(other.Name, y, x)...)
+	if len(baseLacks) > 0 {
+		c.Differences = append(c.Differences, fmt.Sprintf("not measured in %s, and left out: %s", base.Name, strings.Join(baseLacks, ", ")))
+	}
+	if len(otherLacks) > 0 {
+		c.Differences = append(c.Differences, fmt.Sprintf("not measured in %s, and left out: %s", other.Name, strings.Join(otherLacks, ", ")))
+	}
 	order(c.Rows)
 	c.Verdict = c.sentences()
 	return c
 }
 
-// objective tells what was asked of the figure, and who missed it.
-func (r *Row) objective(sides ...[]*report.Report) {
-	for i, runs := range sides {
-		for _, run := range runs {
-			for _, g := range run.Goals {
-				if g.Name != r.Figure || g.Phase != "" {
-					continue
-				}
-				r.Limit = cmp.Or(r.Limit, g.Want)
-				if !g.Met {
-					r.Missed[i]++
-				}
-			}
-		}
-	}
+// Gone reports whether only the base has the figure, though the other side had to.
+func (r Row) Gone() bool { return r.Base.N > 0 && r.Other.N == 0 }
+
+// Lost reports whether the row counts losses: lost, doubled or invented results, wrong alerts.
+func (r Row) Lost() bool {
+	return slices.ContainsFunc(ledgerFigures(), func(l ledgerFigure) bool { return l.name == r.Figure })
 }
 
-// Lost says whether the row is of what the ledger found: lost, twice, made up, a wrong alert.
-func (r Row) Lost() bool { return isLedger(r.Figure) }
-
-// Regressed are the rows that are worse, of these kinds; of none named: of all. What the
-// ledger found is of every kind, and so is a figure that is gone.
+// Regressed returns the rows that are worse, of these kinds; without any: of all. Losses, and figures that are gone, are
+// of every kind.
 func (c *Comparison) Regressed(kinds ...scenario.Kind) (list []Row) {
 	for _, r := range c.Rows {
-		if r.Verdict == Worse && (len(kinds) == 0 || isLedger(r.Figure) || r.Gone() || slices.Contains(kinds, r.Kind)) {
+		if r.Verdict == Worse && (len(kinds) == 0 || r.Lost() || r.Gone() || slices.Contains(kinds, r.Kind)) {
 			list = append(list, r)
 		}
 	}
 	return list
 }
 
-// valid are the runs whose figures count.
+// valid returns the runs whose figures count.
 func valid(runs []*report.Report) (list []*report.Report) {
 	for _, r := range runs {
 		if r.Valid {
@@ -153,47 +159,82 @@ func valid(runs []*report.Report) (list []*report.Report) {
 	return list
 }
 
-func side(s Set) Side {
+func sideOf(s Set) Side {
 	out := Side{Name: s.Name, Builds: unique(s.Runs, build)}
+	stopped := ""
 	for _, r := range s.Runs {
 		switch {
 		case !r.Valid:
 			out.Invalid++
+			continue
 		case r.OnlyStopped():
-			if out.Runs, out.Stopped = out.Runs+1, out.Stopped+1; out.Why == "" {
-				out.Why = r.Stopped.Sentence()
+			if out.Stopped++; out.Stopped == 1 {
+				stopped = r.Stopped.Sentence()
 			}
 		case !r.OK():
-			if out.Runs, out.Failed = out.Runs+1, out.Failed+1; out.Failed == 1 && len(r.Verdict) > 0 {
+			if out.Failed++; out.Failed == 1 && len(r.Verdict) > 0 {
 				out.Why = r.Verdict[0]
 			}
-		default:
-			out.Runs++
 		}
+		out.Runs++
+	}
+	if out.Failed == 0 {
+		out.Why = stopped
 	}
 	return out
 }
 
-// measure is each figure of those runs that have it.
+// failedRuns is the figure of runs that failed though nothing was lost and no objective was missed: good results were
+// refused, people were not answered, no step held. No other figure shows them.
+func failedRuns() scenario.Figure {
+	return scenario.Figure{Name: "failed-runs", What: "runs that failed, and missed no objective", Kind: scenario.Relative}
+}
+
+// measure returns the values of each figure, from the runs that have it.
 func measure(runs []*report.Report) map[string][]float64 {
 	all := map[string][]float64{}
 	for _, r := range runs {
 		for name, v := range r.Figures() {
 			all[name] = append(all[name], v)
 		}
+		failed := 0.0
+		if r.Stopped == nil && !r.OK() && !r.Lost() && len(r.Late()) == 0 && !slices.ContainsFunc(r.Goals, func(g report.Goal) bool { return !g.Met }) {
+			failed = 1
+		}
+		all[failedRuns().Name] = append(all[failedRuns().Name], failed)
 	}
 	return all
 }
 
-// name is the scenario's.
-func name(s Set) string {
-	if len(s.Runs) == 0 {
-		return ""
+// has reports whether the event that a figure measures had to happen in these runs. An outage, or a turn that another
+// agent takes over, may be spared.
+func has(f scenario.Figure, runs []*report.Report) bool {
+	switch f.Needs {
+	case "", "turns":
+		return false
+	case "outage", "restart":
+		return slices.ContainsFunc(runs, func(r *report.Report) bool { return len(r.Outages) > 0 })
 	}
-	return Title(s.Runs[0])
+	return true
 }
 
-// Title names what a run played, for headings.
+// halves splits runs alternately, in the order of time, so that both halves saw the same of the day.
+func halves(runs []*report.Report) (first, second []*report.Report) {
+	if len(runs) < 4 {
+		return nil, nil
+	}
+	runs = slices.SortedStableFunc(slices.Values(runs), func(a, b *report.Report) int { return a.Began.Compare(b.Began) })
+	for i, r := range runs {
+		if i%2 == 0 {
+			first = append(first, r)
+		} else {
+			second = append(second, r)
+		}
+	}
+	return first, second
+}
+
+// Title names the scenario of a run, for headings.
 func Title(r *report.Report) string {
 	switch {
 	case r.Stopped != nil && r.Scenario != nil && r.Scenario.Name != "":
@@ -207,4 +248,77 @@ func Title(r *report.Report) string {
 		return r.Title
 	}
 	return fmt.Sprintf("%d agents × %d checks", r.Plan.Agents, r.Plan.Checks)
+}
+
+// sentences are the verdict, the most important first.
+func (c *Comparison) sentences() (list []string) {
+	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
+	by := map[Verdict][]Row{}
+	for _, r := range c.Rows {
+		by[r.Verdict] = append(by[r.Verdict], r)
+	}
+	figures := count(len(c.Rows), "figure")
+	switch least := min(c.Base.Runs, c.Other.Runs); {
+	case len(c.Rows) == 0 || least == 0:
+		say("Nothing to compare: no figure was measured on both sides.")
+	case len(by[Worse]) > 0:
+		say("Regression in %s: %s; %d of %s.", c.Other.Name, changes(by[Worse]), len(by[Worse]), figures)
+	case least < Enough:
+		say("No verdict: %s of %s beside %s of %s; give at least %d of each, or --interleave.", count(c.Base.Runs, "run"), c.Base.Name, count(c.Other.Runs, "run"), c.Other.Name, Enough)
+	default:
+		say("No regression: none of %s is worse in %s.", figures, c.Other.Name)
+	}
+	if len(by[Better]) > 0 {
+		say("Better: %s.", changes(by[Better]))
+	}
+	if len(by[Noise]) > 0 {
+		say("Noise: %s: %s differs from itself as much.", changes(by[Noise]), c.Base.Name)
+	}
+	for _, s := range []Side{c.Base, c.Other} {
+		if s.Failed > 0 {
+			say("%s", strings.TrimSuffix(fmt.Sprintf("%s of %s failed: %s", count(s.Failed, "run"), s.Name, s.Why), ": "))
+		}
+		if s.Stopped > 0 {
+			say("%s of %s ended early", count(s.Stopped, "run"), s.Name)
+		}
+	}
+	return list
+}
+
+// changes names the first three of rows.
+func changes(rows []Row) string {
+	var words []string
+	for _, r := range rows[:min(3, len(rows))] {
+		words = append(words, r.Figure+" "+r.Changed())
+	}
+	if more := len(rows) - len(words); more > 0 {
+		words = append(words, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(words, ", ")
+}
+
+// Changed is the change for people: +12 %.
+func (r Row) Changed() string {
+	switch {
+	case r.Lost() && r.Verdict == Same:
+		return "–"
+	case r.Lost():
+		return fmt.Sprintf("%.0f → %.0f", r.Base.Center, r.Other.Center)
+	case r.Gone():
+		return "not measured any more"
+	case r.Base.Center == 0 && r.Other.Center != 0:
+		return "from 0"
+	case math.Abs(r.Change) < 0.0005:
+		return "0 %"
+	case math.Abs(r.Change) < 0.1:
+		return fmt.Sprintf("%+.1f %%", 100*r.Change)
+	}
+	return fmt.Sprintf("%+.0f %%", 100*r.Change)
+}
+
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }

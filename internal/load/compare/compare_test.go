@@ -1,9 +1,13 @@
 package compare
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
+	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +17,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/testenv"
 )
 
 // oneRun is one, whose figures lie as far from the usual as noise says: 0.01 is 1 %.
@@ -83,7 +88,7 @@ func TestAShiftIsFound(t *testing.T) {
 				t.Fatalf("%s: %s there, %s back", name, there[name], back[name])
 			}
 		}
-		for _, name := range []string{"rate", "held", "loader-cpu", imbalance} {
+		for _, name := range []string{"rate", "held", "loader-cpu", "imbalance"} {
 			if there[name] != Same || back[name] != Same {
 				t.Fatalf("%s: %s there, %s back", name, there[name], back[name])
 			}
@@ -123,7 +128,7 @@ func TestRowsAreInOrderAndWritable(t *testing.T) {
 			t.Fatalf("%v", c.Rows)
 		}
 		for _, r := range c.Rows {
-			if !(r.Base.Low <= r.Base.Center && r.Base.Center <= r.Base.High) || r.Base.N != len(r.Base.Values) || (r.Base.Confidence > 0) != (r.Base.N >= Enough && !isLedger(r.Figure)) {
+			if !(r.Base.Low <= r.Base.Center && r.Base.Center <= r.Base.High) || r.Base.N != len(r.Base.Values) || (r.Base.Confidence > 0) != (r.Base.N >= Enough && !r.Lost()) {
 				t.Fatalf("%+v", r)
 			}
 		}
@@ -147,10 +152,10 @@ func TestTooFewRuns(t *testing.T) {
 	for _, c := range []*Comparison{Compare(five, one), Compare(one, five), Compare(one, one)} {
 		for _, r := range c.Rows {
 			want := Untold
-			if isLedger(r.Figure) {
+			if r.Lost() {
 				want = Same
 			}
-			if r.Verdict != want || want == Untold && r.Why != "one run: no interval; give at least 5, or --interleave" {
+			if r.Verdict != want || want == Untold && r.Why != "1 run: no interval; give at least 5, or --interleave" {
 				t.Errorf("%+v", r)
 			}
 		}
@@ -166,15 +171,15 @@ func TestTheLedgerNeedsNoTest(t *testing.T) {
 	a, b := set("a", 0, 0), set("b", 1, 0, 0)
 	b.Runs[1].Balance.Missing, b.Runs[1].Valid = 1, false
 	c := Compare(a, b)
-	if rows := c.Regressed(scenario.Relative); len(rows) != 1 || rows[0].Figure != imbalance || c.Rows[0].Figure != imbalance {
+	if rows := c.Regressed(scenario.Relative); len(rows) != 1 || rows[0].Figure != "imbalance" || c.Rows[0].Figure != "imbalance" {
 		t.Errorf("%+v", rows)
 	}
 	b = set("b", 1, 0)
 	b.Runs[0].Faults = []report.Struck{{Alerts: 3, Missing: 1}}
-	if rows := Compare(a, b).Regressed(); len(rows) != 1 || rows[0].Figure != wrongAlerts {
+	if rows := Compare(a, b).Regressed(); len(rows) != 1 || rows[0].Figure != "wrong-alerts" {
 		t.Errorf("%+v", rows)
 	}
-	if back := Compare(b, a); len(back.Regressed()) > 0 || verdicts(back)[wrongAlerts] != Better {
+	if back := Compare(b, a); len(back.Regressed()) > 0 || verdicts(back)["wrong-alerts"] != Better {
 		t.Errorf("%+v", back.Rows)
 	}
 }
@@ -233,10 +238,10 @@ func TestInvalidRunsDoNotCount(t *testing.T) {
 func TestFromNothing(t *testing.T) {
 	f := scenario.Figure{Name: "settle", Grain: 0.05}
 	nothing, something := []float64{0, 0, 0, 0, 0}, []float64{1, 2, 3, 4, 5}
-	if r := judge(f, nothing, something, nothing, nothing); r.Verdict != Worse || math.IsInf(r.Change, 0) || r.Changed() != "from 0" {
+	if r := judge(f, nothing, something, 0, nothing, nothing); r.Verdict != Worse || math.IsInf(r.Change, 0) || r.Changed() != "from 0" {
 		t.Errorf("%+v", r)
 	}
-	if r := judge(f, something, nothing, nil, nil); r.Verdict != Better || r.Change != -1 {
+	if r := judge(f, something, nothing, 0, nil, nil); r.Verdict != Better || r.Change != -1 {
 		t.Errorf("%+v", r)
 	}
 }
@@ -286,7 +291,7 @@ func TestAFigureThatIsGone(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, names, c.want)
 		}
 		var text strings.Builder
-		if err := Text(&text, []*Comparison{list}, true); err != nil {
+		if err := list.Text(&text, true); err != nil {
 			t.Fatal(err)
 		}
 		if said := strings.Contains(text.String(), "not measured any more"); said != (len(c.want) > 0) || len(c.want) > 0 && strings.Contains(text.String(), "left out: "+c.want[0]) {
@@ -341,7 +346,7 @@ func TestRunsThatFailWithoutAFigure(t *testing.T) {
 		"none": {0, 0, ""}, "all": {0, 5, Worse}, "one": {0, 1, Same}, "as before": {5, 5, Same}, "no more": {5, 0, Better},
 	} {
 		list := Compare(fails(set("a", 0, five...), c.base), fails(set("b", 1, five...), c.other))
-		if got := verdicts(list)[failedRuns]; got != c.want {
+		if got := verdicts(list)["failed-runs"]; got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 		if worse := len(list.Regressed(scenario.Count, scenario.Relative)) > 0; worse != (c.want == Worse) {
@@ -352,7 +357,116 @@ func TestRunsThatFailWithoutAFigure(t *testing.T) {
 	for _, r := range missed.Runs {
 		r.Goals = []report.Goal{{Name: "p99", Want: 100, Got: 520}}
 	}
-	if got := verdicts(Compare(set("a", 0, five...), missed))[failedRuns]; got != "" {
+	if got := verdicts(Compare(set("a", 0, five...), missed))["failed-runs"]; got != "" {
 		t.Errorf("of missed objectives: %q", got)
+	}
+}
+
+// Chance alone rarely makes a regression, and a shift of some noise is found. Figures are taken to be independent.
+func TestFalseAlarms(t *testing.T) {
+	const rounds = 400
+	for _, x := range []struct {
+		runs          int
+		noise, shift  float64
+		least, atMost float64 // share of the figures that are worse
+	}{{5, 0.01, 0, 0, 0.002}, {5, 0.2, 0, 0, 0.006}, {10, 0.2, 0, 0, 0.006}, {5, 0.02, 0.1, 0.7, 0.95}, {5, 0.02, 0.2, 0.99, 1}, {10, 0.05, 0.15, 0.95, 1}} {
+		random := rand.New(rand.NewPCG(uint64(x.runs), 7))
+		sample := func(middle float64) (list []float64) {
+			for range x.runs {
+				list = append(list, middle*(1+x.noise*random.NormFloat64()))
+			}
+			return list
+		}
+		worse, all := 0.0, 0.0
+		for range rounds {
+			for _, f := range scenario.Figures()[:28] {
+				shift := 1 + x.shift
+				if f.Least {
+					shift = 1 - x.shift
+				}
+				base, other := sample(100), sample(100*shift)
+				if all++; judge(f, base, other, 0, []float64{base[0], base[2], base[4]}, []float64{base[1], base[3]}).Verdict == Worse {
+					worse++
+				}
+			}
+		}
+		if share := worse / all; share < x.least || share > x.atMost {
+			t.Errorf("%d runs, noise %g, shift %g: %.4f of the figures are worse, want %g to %g", x.runs, x.noise, x.shift, share, x.least, x.atMost)
+		}
+	}
+}
+
+// Each difference is named, with both values.
+func TestDifferences(t *testing.T) {
+	for _, x := range []struct {
+		change func(*report.Report)
+		want   string // empty: nothing is named
+	}{
+		{func(*report.Report) {}, ""},
+		{func(r *report.Report) { r.Machine.CPU = "another" }, "processor differs (a: a CPU; b: another)"},
+		{func(r *report.Report) { r.Machine.Memory -= 4096 }, ""},
+		{func(r *report.Report) { r.Machine.Memory *= 2 }, "memory of the machine differs (a: 8 GiB; b: 16 GiB)"},
+		{func(r *report.Report) { r.Environment.Fsync.P50 = 4 }, "an fsync before the runs differs or is high (a: 1.00; b: 4.00 ms)"},
+		{func(r *report.Report) { r.Environment.Fsync.P50 = 1.3 }, ""},
+		{func(r *report.Report) { r.Environment.Limits = map[string]string{"open files": "4096"} }, "limit of the machine, open files, differs (a: 1024; b: 4096)"},
+		{func(r *report.Report) { r.Machine.Load = "3.50 1.00 1.00" }, "the load of the machine before the runs"},
+		{func(r *report.Report) { r.Others = 0.5 }, "the use of the machine by others during the runs differs or is high (a: 0.00; b: 0.50 cores)"},
+		{func(r *report.Report) { r.Environment.Server["commit"] += " with changes" }, "b was built with changes that no commit has"},
+		{func(r *report.Report) { r.Environment.Server["commit"] = fmt.Sprint(r.Began.Unix(), "0000") }, "the runs of b are of several builds"},
+		{func(r *report.Report) { r.Environment.Server["commit"] = "fedcba9876543210" }, ""},
+		{func(r *report.Report) { r.Environment.Server["flags"] = "--x" }, "settings of the server differs (a: none; b: --x)"},
+		{func(r *report.Report) { r.Scenario.Agents[0].Linger = 5 }, "the scenarios differ in agents"},
+		{func(r *report.Report) { r.Scenario.Objectives = map[string]scenario.Limit{"p99": "1s"} }, ""},
+		{func(r *report.Report) { r.Plan.Seed, r.Plan.Digest = 2, "fedcba9876543210" }, "seed differs (a: 1; b: 2)"},
+		{func(r *report.Report) { r.Plan.Digest = "fedcba9876543210" }, "plan of the same scenario and seed differs"},
+		{func(r *report.Report) { r.Disk = nil }, "not measured in b, and left out: disk-bytes"},
+		{func(r *report.Report) { r.Began = r.Began.Add(time.Hour) }, "all runs of a came before those of b"},
+		{func(r *report.Report) { r.Environment = nil }, ""},
+	} {
+		a, b := set("a", 0, 0, 0, 0), set("b", 1, 0, 0, 0)
+		for _, r := range b.Runs {
+			x.change(r)
+		}
+		got := Compare(a, b).Differences
+		if x.want == "" && len(got) > 0 || x.want != "" && (len(got) != 1 || !strings.Contains(got[0], x.want)) {
+			t.Errorf("got %q, want %q", got, x.want)
+		}
+	}
+}
+
+// A run that a person ended early did not fail, unless something else was wrong with it.
+func TestStoppedIsNotFailed(t *testing.T) {
+	a, b := set("a", 0, 0, 0, 0, 0, 0), set("b", 1, 0, 0, 0, 0, 0)
+	failed := false
+	for i, r := range b.Runs[:2] {
+		if r.Passed, r.Verdict = &failed, []string{"600 results were refused"}; i == 0 {
+			r.Stopped = &report.Stopped{After: 12, Of: 60, Phase: "steady", Well: true}
+		}
+	}
+	got := Compare(a, b)
+	if got.Other.Stopped != 1 || got.Other.Failed != 1 || got.Other.Runs != 5 || !slices.Contains(got.Verdict, "1 run of b failed: 600 results were refused") || !slices.Contains(got.Verdict, "1 run of b ended early") {
+		t.Errorf("%+v %q", got.Other, got.Verdict)
+	}
+}
+
+func TestText(t *testing.T) {
+	base, worse := set("old", 0, -0.004, 0.001, 0, 0.003, -0.002), set("new", 1, 0, 0.002, -0.001, 0.004, -0.003)
+	for i, r := range worse.Runs {
+		r.Inside.Allocs *= 1.22
+		r.BeyondLinger.P99 *= 1.4 + float64(i)/100
+	}
+	worse.Runs[2].Balance.Missing = 3
+	c := Compare(base, worse)
+	for name, write := range map[string]func(io.Writer) error{
+		"table":    func(w io.Writer) error { return c.Text(w, false) },
+		"wide":     func(w io.Writer) error { return c.Text(w, true) },
+		"markdown": c.Markdown,
+		"few":      func(w io.Writer) error { return Compare(base, set("few", 1, 0.1, 0.2)).Text(w, false) },
+	} {
+		var got bytes.Buffer
+		if err := write(&got); err != nil {
+			t.Fatal(err)
+		}
+		testenv.Golden(t, filepath.Join("testdata", name+".golden"), got.Bytes())
 	}
 }

@@ -13,8 +13,30 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Read reads a set: a run.json, the folder of a run, or a folder that holds several of
-// either. The set is named as the path is.
+// ReadAll reads sets, each as Read does. Their names are the last parts of their paths, where those differ.
+func ReadAll(paths []string) (sets []Set, err error) {
+	taken := map[string]int{}
+	for _, path := range paths {
+		set, err := Read(path)
+		if err != nil {
+			return nil, err
+		}
+		sets = append(sets, set)
+		taken[shortName(path)]++
+	}
+	for i, path := range paths {
+		if short := shortName(path); taken[short] == 1 {
+			sets[i].Name = short
+		}
+	}
+	return sets, nil
+}
+
+func shortName(path string) string {
+	return filepath.Base(strings.TrimSuffix(strings.TrimSuffix(path, "/run.json"), ".json"))
+}
+
+// Read reads a set: a run.json, the folder of a run, or a folder of several of either. The name of the set is the path.
 func Read(path string) (Set, error) {
 	set := Set{Name: strings.TrimSuffix(path, string(filepath.Separator))}
 	info, err := os.Stat(path)
@@ -40,7 +62,7 @@ func Read(path string) (Set, error) {
 			err = set.add(filepath.Join(file, "run.json"))
 		case !e.IsDir() && filepath.Ext(file) == ".json":
 			if err = set.add(file); model.ClassOf(err) == model.Invalid {
-				err = nil // something else
+				err = nil // another kind of file
 			}
 		}
 		if err != nil {
@@ -66,8 +88,8 @@ func there(file string) bool {
 	return err == nil
 }
 
-// Split parts sets by what was played, in the order of the first set; what only one of
-// them has is left out. Sets of one scenario each stay together even if it is not the same.
+// Split divides sets by their scenarios, in the order of the first set, and leaves out scenarios that only one of them
+// has. Sets of one scenario each stay together even if it differs.
 func Split(sets []Set) [][]Set {
 	titles := func(s Set) []string { return unique(s.Runs, Title) }
 	if !slices.ContainsFunc(sets, func(s Set) bool { return len(titles(s)) > 1 }) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -239,5 +240,5 @@ func (s *Shape) title() string {
 	for i := range s.classes {
 		nodes += s.classes[i].nodes
 	}
-	return fmt.Sprintf("The shape of an installation: %s nodes, %s results/s", scenario.Grouped(nodes), perSecond(s.rate))
+	return fmt.Sprintf("The shape of an installation: %s nodes, %s results/s", number.Count(nodes), perSecond(s.rate))
 }

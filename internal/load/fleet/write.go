@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -53,7 +54,7 @@ func (s *Shape) head(b *bytes.Buffer) {
 	f := s.fleet
 	say := func(format string, args ...any) { comment(b, fmt.Sprintf(format, args...)) }
 	say("The shape of a live installation, written by muster load from-fleet on %s from a server of version %s: %s nodes, %s checks, %s event states.",
-		f.At.Format("2 January 2006, 15:04 UTC"), f.Version, scenario.Grouped(len(f.Nodes)-f.Never-f.Gone), scenario.Grouped(len(f.Checks)), scenario.Grouped(len(f.States)))
+		f.At.Format("2 January 2006, 15:04 UTC"), f.Version, number.Count(len(f.Nodes)-f.Never-f.Gone), number.Count(len(f.Checks)), number.Count(len(f.States)))
 	secret := "a key that was not kept"
 	if s.keyed {
 		secret = "a key of whoever wrote it"
@@ -75,7 +76,7 @@ func (s *Shape) unknown() (list []string) {
 	f := s.fleet
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if f.Never+f.Gone > 0 {
-		say("Left out: %s that never had an agent, %s of which nothing was heard for a day.", plural(f.Never, "node"), scenario.Grouped(f.Gone))
+		say("Left out: %s that never had an agent, %s of which nothing was heard for a day.", plural(f.Never, "node"), number.Count(f.Gone))
 	}
 	if f.Others > 0 {
 		say("Not in it: %s of other namespaces (-A takes all).", plural(f.Others, "node"))
@@ -84,7 +85,7 @@ func (s *Shape) unknown() (list []string) {
 		say("Not in it: %s of checks that are not declared any more.", plural(f.Unknown, "event state"))
 	}
 	if all, kept := s.inGroups(); all > 0 {
-		say("Nodes are in %s; %s are in the file: of each class those that at least half of its nodes are in, %d at most.", plural(all, "group"), scenario.Grouped(kept), groupsOfClass)
+		say("Nodes are in %s; %s are in the file: of each class those that at least half of its nodes are in, %d at most.", plural(all, "group"), number.Count(kept), groupsOfClass)
 	}
 	if len(s.shared) > 0 {
 		checks := 0
@@ -138,11 +139,11 @@ func comment(b *bytes.Buffer, text string) {
 func (s *Shape) writeClass(b *bytes.Buffer, c *class, x *scenario.Class) {
 	note := "its nodes are all alike"
 	if c.others > 0 {
-		note = fmt.Sprintf("%s alike; %s of %s were put with them: %s of the results", scenario.Grouped(c.alike),
-			scenario.Grouped(c.nodes-c.alike), plural(c.others, "other shape"), percent(c.apart))
+		note = fmt.Sprintf("%s alike; %s of %s were put with them: %s of the results", number.Count(c.alike),
+			number.Count(c.nodes-c.alike), plural(c.others, "other shape"), percent(c.apart))
 	}
 	if c.odd > 0 {
-		note += fmt.Sprintf("; %s with another keepalive", scenario.Grouped(c.odd))
+		note += fmt.Sprintf("; %s with another keepalive", number.Count(c.odd))
 	}
 	fmt.Fprintf(b, "  - name: %s # %s\n    count: %d\n", x.Name, note, x.Count)
 	if len(x.Groups) > 0 {
@@ -183,16 +184,16 @@ func flow(k *scenario.Check) string {
 	if len(k.Status) > 0 {
 		var states []string
 		for name, share := range k.Status {
-			states = append(states, name+": "+number(share))
+			states = append(states, name+": "+exact(share))
 		}
 		sort.Strings(states)
 		parts = append(parts, "status: {"+strings.Join(states, ", ")+"}")
 	}
 	if k.Changes > 0 {
-		parts = append(parts, "changes: "+number(k.Changes))
+		parts = append(parts, "changes: "+exact(k.Changes))
 	}
 	if k.Flapping > 0 {
-		parts = append(parts, "flapping: "+number(k.Flapping))
+		parts = append(parts, "flapping: "+exact(k.Flapping))
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
 }
@@ -213,7 +214,7 @@ func flowChurn(c *scenario.Churn) string {
 	return strings.Join(parts, ", ")
 }
 
-func number(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+func exact(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func percent(share float64) string {
 	return strconv.FormatFloat(math.Round(share*1000)/10, 'f', -1, 64) + " %"
@@ -221,7 +222,7 @@ func percent(share float64) string {
 
 func perSecond(rate float64) string {
 	if rate >= 10 {
-		return scenario.Grouped(int(math.Round(rate)))
+		return number.Count(rate)
 	}
 	return strconv.FormatFloat(rate, 'g', 2, 64)
 }
@@ -230,7 +231,7 @@ func plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
-	return scenario.Grouped(n) + " " + what + "s"
+	return number.Count(n) + " " + what + "s"
 }
 
 // about is a time to the minute, behind "the last".

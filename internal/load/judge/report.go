@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -56,7 +57,7 @@ func (r *Report) Text() string {
 		fmt.Fprintf(&b, "OK     nothing is lost, doubled or wrong: %s\n", r.Compared)
 	}
 	for _, f := range r.Findings {
-		fmt.Fprintf(&b, "WRONG  %s: %s (%s)\n", f.Kind, scenario.Grouped(f.Count), f.Example)
+		fmt.Fprintf(&b, "WRONG  %s: %s (%s)\n", f.Kind, number.Count(f.Count), f.Example)
 	}
 	for _, m := range r.Missed {
 		fmt.Fprintf(&b, "MISSED %s\n", m)
@@ -65,8 +66,8 @@ func (r *Report) Text() string {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-16s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	line("items", "%s on %s nodes", scenario.Grouped(g.Items), scenario.Grouped(g.Nodes))
-	line("values", "%s/s acknowledged of %s/s offered (%d s)", scenario.Grouped(int(g.Acked)), scenario.Grouped(int(g.Offered)), g.Seconds)
+	line("items", "%s on %s nodes", number.Count(g.Items), number.Count(g.Nodes))
+	line("values", "%s/s acknowledged of %s/s offered (%d s)", number.Count(int(g.Acked)), number.Count(int(g.Offered)), g.Seconds)
 	line("latency", "p50 %.0f ms, p99 %.0f ms from due to acknowledged; the generator was late by %.0f ms at most", g.P50, g.P99, g.Lag)
 	line("server", "%.3f µs of CPU per value, %.2f cores, %s resident", g.Micros, g.Cores, model.Size(g.RSS).Approximate())
 	if g.Heap > 0 {

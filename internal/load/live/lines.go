@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/report"
-	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
@@ -173,4 +173,4 @@ func millis(ms float64) string {
 }
 
 // grouped is a number with its thousands apart.
-func grouped(n uint64) string { return scenario.Grouped(int(n)) }
+func grouped(n uint64) string { return number.Count(int(n)) }

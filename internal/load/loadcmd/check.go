@@ -1,33 +1,34 @@
 package loadcmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/muster-fleet/muster/internal/load/folder"
 	"github.com/muster-fleet/muster/internal/load/gate"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// attempts is how often a scenario is played in all whose figures are above the baseline: one
-// run may be an accident, the median of three is none.
+// attempts is the number of runs of a scenario whose figures are above the baseline: one run may be an accident, the
+// median of three is none.
 const attempts = 3
 
-// check is the release check: muster load check, which is make bench.
+// profiledRuns is the folder of the runs for profiles, below the folder of all.
+const profiledRuns = "profiled"
+
+// check is the release check: muster load check, and make bench.
 type check struct {
-	options
+	series
+	findings
 	baseline string
 	write    bool
 	runs     int
@@ -39,19 +40,18 @@ func checkCommand() *cobra.Command {
 		Use:   "check [NAME|FILE…]",
 		Short: "The release check: does a result cost more than it did?",
 		Long: `Plays the scenarios of the release check (make bench), each at a fixed scale on a server of its own, and
-holds what each cost beside the baseline: allocations, bytes, fsyncs and system calls per result, and the
+compares the cost of each with the baseline: allocations, bytes, fsyncs and system calls per result, and the
 server's CPU beside the loader's. They are nearly the same on every machine, and decide; times are of this
 machine, and only inform. A scenario with a figure that grew by more than is allowed, or in which a pipeline
 that runs faster starves another, is played twice more, and the median of the three, or what two of them
-show, counts. A run whose generator fell behind is put aside and played again, unless it lost something: once
-is too often, on a busy machine, too. Files are played as they are.
+show, counts. A run whose generator fell behind is repeated once, unless it lost something. Files are played
+as they are.
 
 Exit codes: 0 nothing grew; 3 there is no baseline; 7 this machine cannot hold the check, or is too busy for
-it; 20 a figure grew, people were not answered, or somebody was starved; 21 something was lost, came twice,
+it; 20 a figure grew, people were not answered, or a pipeline was starved; 21 something was lost, came twice,
 or an alert was wrong; 22 it was stopped (Ctrl-C: the run that is played gets its report, and nothing is
 decided).
-Starving needs at least twenty answers in both phases; who had fewer is named as not judged. Who took longer
-to settle is named and decides nothing.`,
+Starving needs at least twenty answers in both phases; who had fewer is named as not judged.`,
 		Example: "  muster load check\n" +
 			"  muster load check muster-churn muster-mixed\n" +
 			"  muster load check --write --runs 3        the baseline anew",
@@ -64,31 +64,23 @@ to settle is named and decides nothing.`,
 			}
 			return names, cobra.ShellCompDirectiveDefault
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return c.run(cmd, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			defer c.begin(cmd)()
+			return c.stops.because(c.check(args))
+		},
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.baseline, "baseline", "bench/baseline", "folder of the baseline")
 	f.StringVarP(&c.out, "out", "o", "bench/out", "folder of the reports; those of a check before are replaced")
-	f.BoolVar(&c.write, "write", false, "make the baseline anew from these runs, instead of holding them beside it")
+	f.BoolVar(&c.write, "write", false, "make the baseline anew from these runs, instead of comparing with it")
 	f.IntVar(&c.runs, "runs", 1, "of each scenario; the medians count")
-	f.StringVar(&c.binary, "server-binary", "", "the program to start as muster server; default: this one")
-	f.StringArrayVar(&c.flags, "server-flag", nil, "a word for the server that is started, such as --snapshot-cycle=30s; may be repeated")
-	f.DurationVar(&c.config.MaxLag, "max-lag", 50*time.Millisecond, "generator lag (p99) that makes a run invalid; it is repeated once")
+	c.serverFlags(f)
 	return cmd
 }
 
-// run is the check from top to bottom.
-func (c *check) run(cmd *cobra.Command, args []string) error {
-	say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
-	ctx, signals := heedSignals(cmd, say)
-	defer signals.release()
-	c.stops = signals
-	return signals.because(c.check(ctx, cmd, args, say))
-}
-
 // check plays and judges one scenario after the other.
-func (c *check) check(ctx context.Context, cmd *cobra.Command, args []string, say func(string, ...any)) error {
-	if err := noServer(cmd, "run", append(args, "NAME")[0]); err != nil {
+func (c *check) check(args []string) error {
+	if err := noServer(c.cmd, "run", append(args, "NAME")[0]); err != nil {
 		return err
 	}
 	if c.runs < 1 || c.runs > 100 {
@@ -98,13 +90,14 @@ func (c *check) check(ctx context.Context, cmd *cobra.Command, args []string, sa
 	if err != nil {
 		return err
 	}
-	bases, err := c.baselines(list)
-	if err != nil {
-		return err
-	}
-	var wrong findings
+	bases := map[string][]*report.Report{}
 	whole := time.Duration(0)
 	for _, sc := range list {
+		if !c.write {
+			if bases[sc.Name], err = gate.Read(c.baseline, sc); err != nil {
+				return err
+			}
+		}
 		whole += sc.Duration() * time.Duration(c.runs)
 	}
 	for _, sc := range list {
@@ -113,72 +106,65 @@ func (c *check) check(ctx context.Context, cmd *cobra.Command, args []string, sa
 		}
 	}
 	for i, sc := range list {
-		say("== %d of %d: %s, %s; at most %s to go", i+1, len(list), sc.Name, sc.FullTitle(), whole.Round(time.Second))
+		c.say("== %d of %d: %s, %s; at most %s to go", i+1, len(list), sc.Name, sc.FullTitle(), whole.Round(time.Second))
 		whole -= sc.Duration() * time.Duration(c.runs)
-		if err := c.preflight(cmd, sc, say); err != nil {
-			return wrong.after(err)
-		}
-		runs, err := c.several(ctx, cmd, sc, 1, c.runs, say)
-		if err != nil {
-			return wrong.after(err)
-		}
-		excess, starved := grown(bases[sc.Name], runs)
-		if len(excess)+len(starved) > 0 && len(runs) < attempts && !anyLost(runs) {
-			first := starved
-			if len(excess) > 0 {
-				first = []string{excess[0].String()}
-			}
-			say("%s: %s. It is played again: an accident?", sc.Name, first[0])
-			more, err := c.several(ctx, cmd, sc, len(runs)+1, attempts, say)
-			if err != nil {
-				return wrong.after(err)
-			}
-			runs = append(runs, more...)
-			excess, starved = grown(bases[sc.Name], runs)
-		}
-		fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n%s", sc.Name, sc.FullTitle(), gate.Text(bases[sc.Name], runs))
-		for _, r := range runs {
-			for _, late := range r.Late() {
-				if !slices.Contains(starved, late) {
-					say("%s: for information: %s", sc.Name, late)
-				}
-			}
-		}
-		for _, who := range gate.NotJudged(runs) {
-			say("%s: not judged: %s", sc.Name, who)
-		}
-		well := wrong.add(sc.Name, runs, excess, starved)
-		if len(excess) > 0 {
-			if err := c.profile(ctx, cmd, sc, &wrong, say); err != nil {
-				return wrong.after(err)
-			}
-		}
-		if !well || !c.write {
-			continue
-		}
-		for _, w := range gate.Wide(runs) {
-			say("warning: %s: %s", sc.Name, w)
-		}
-		if err := gate.Write(c.baseline, sc.Name, runs); err != nil {
-			return wrong.after(err)
+		if err := c.one(sc, bases[sc.Name]); err != nil {
+			return c.after(err)
 		}
 	}
-	return wrong.err()
+	return c.err()
 }
 
-// scenarios are those that are asked for; without any: all of the check.
-func (c *check) scenarios(args []string) (list []*scenario.Scenario, err error) {
-	machine := scenario.ThisMachine()
-	if len(args) == 0 {
-		for _, s := range gate.Scenarios() {
-			args = append(args, s.Name)
+// one plays and judges one scenario. An error ends the check.
+func (c *check) one(sc *scenario.Scenario, base []*report.Report) error {
+	if err := c.preflight(c.cmd, sc, c.say); err != nil {
+		return err
+	}
+	runs, err := c.several(sc, nil, c.runs)
+	if err != nil {
+		return err
+	}
+	excess, starved := grown(base, runs)
+	if len(excess)+len(starved) > 0 && len(runs) < attempts && !slices.ContainsFunc(runs, (*report.Report).Lost) {
+		c.say("%s: a figure grew, or a pipeline was starved: the scenario is played again", sc.Name)
+		if runs, err = c.several(sc, runs, attempts); err != nil {
+			return err
 		}
+		excess, starved = grown(base, runs)
+	}
+	fmt.Fprintf(c.cmd.OutOrStdout(), "%s: %s\n%s", sc.Name, sc.FullTitle(), gate.Text(base, runs))
+	for _, r := range runs {
+		for _, late := range r.Late() {
+			if !slices.Contains(starved, late) {
+				c.say("%s: for information: %s", sc.Name, late)
+			}
+		}
+	}
+	for _, who := range gate.NotJudged(runs) {
+		c.say("%s: not judged: %s", sc.Name, who)
+	}
+	well := c.add(sc.Name, runs, excess, starved)
+	if len(excess) > 0 {
+		return c.profile(sc)
+	}
+	if !well || !c.write {
+		return nil
+	}
+	for _, w := range gate.Wide(runs) {
+		c.say("warning: %s: %s", sc.Name, w)
+	}
+	return gate.Write(c.baseline, sc.Name, runs)
+}
+
+// scenarios returns those that are named; without any: all of the check.
+func (c *check) scenarios(args []string) (list []*scenario.Scenario, err error) {
+	if len(args) == 0 {
+		args = gate.Names()
 	}
 	for _, name := range args {
 		var sc *scenario.Scenario
-		known, ok := gate.Find(name)
-		if ok {
-			sc, err = known.Load(machine)
+		if known, ok := gate.Find(name); ok {
+			sc, err = known.Load(scenario.ThisMachine())
 		} else if _, missing := os.Stat(name); missing != nil {
 			return nil, model.Errorf(model.NotFound, "%s is no scenario of the release check, and no file", name).WithHint("they are %s", strings.Join(gate.Names(), ", "))
 		} else if sc, err = scenario.Load(name); err == nil {
@@ -199,27 +185,11 @@ func (c *check) scenarios(args []string) (list []*scenario.Scenario, err error) 
 	return list, nil
 }
 
-// baselines are all there before anything is played.
-func (c *check) baselines(list []*scenario.Scenario) (map[string][]*report.Report, error) {
-	bases := map[string][]*report.Report{}
-	if c.write {
-		return bases, nil
-	}
-	for _, sc := range list {
-		runs, err := gate.Read(c.baseline, sc)
-		if err != nil {
-			return nil, err
-		}
-		bases[sc.Name] = runs
-	}
-	return bases, nil
-}
-
-// several plays a scenario from one run to another. One that lost something ends that, whether its
-// generator kept up or not: once is too often, and no median makes it less.
-func (c *check) several(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, from, to int, say func(string, ...any)) (runs []*report.Report, err error) {
-	for n := from; n <= to; n++ {
-		rep, err := c.once(ctx, cmd, sc, fmt.Sprintf("%s-%d", sc.Name, n), false, say)
+// several adds runs of a scenario up to a number. A run that lost something is the last: no median makes it less.
+func (c *check) several(sc *scenario.Scenario, runs []*report.Report, upTo int) ([]*report.Report, error) {
+	c.unprofiled = true
+	for len(runs) < upTo {
+		rep, err := c.play(sc, fmt.Sprintf("%s-%d", sc.Name, len(runs)+1))
 		if err != nil {
 			return nil, err
 		}
@@ -233,8 +203,8 @@ func (c *check) several(ctx context.Context, cmd *cobra.Command, sc *scenario.Sc
 	return runs, nil
 }
 
-// grown is what runs cost more than the baseline, and who was starved in them. Figures of a run
-// whose generator fell behind are of nothing: it is only there for what it lost.
+// grown returns the figures above the baseline, and the starved pipelines. Figures of a run whose generator fell behind
+// mean nothing: such a run is only there for its losses.
 func grown(base, runs []*report.Report) ([]gate.Excess, []string) {
 	if slices.ContainsFunc(runs, func(r *report.Report) bool { return !r.Valid }) {
 		return nil, nil
@@ -242,112 +212,79 @@ func grown(base, runs []*report.Report) ([]gate.Excess, []string) {
 	return gate.Judge(base, runs), gate.Starved(runs)
 }
 
-func anyLost(runs []*report.Report) bool { return slices.ContainsFunc(runs, (*report.Report).Lost) }
-
-// once plays a scenario into a folder.
-func (c *check) once(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, name string, profiles bool, say func(string, ...any)) (*report.Report, error) {
-	own := c.options
-	if own.unprofiled = !profiles; profiles {
-		own.env = []string{"GODEBUG=memprofilerate=4096"} // one allocation in so many bytes is seen: few results allocate little
-	}
-	return playLeg(c.stops, c.out, name, say, func(kept *folder.Folder) (*report.Report, error) { return own.against(ctx, cmd, sc, kept, say) })
-}
-
-// profile plays a scenario once more, to see what it spends so much on. None of its figures is
-// counted. The error ends the check.
-func (c *check) profile(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, wrong *findings, say func(string, ...any)) error {
-	say("%s is played once more, for its profiles", sc.Name)
-	path := filepath.Join(profiled, sc.Name)
-	rep, err := c.once(ctx, cmd, sc, path, true, say)
-	return wrong.seen(sc.Name, filepath.Join(c.out, path, "profiles"), rep, err, c.stops.stopped(), say)
-}
-
-// seen takes what the run for the profiles came to. What was lost in it is lost, and who stops it
-// stops the check; that it could not be played only leaves its profiles out.
-func (f *findings) seen(name, path string, rep *report.Report, err error, stopped bool, say func(string, ...any)) error {
+// profile plays a scenario once more with profiles, and counts none of its figures. Losses count. A run that could not
+// be played only leaves the profiles out.
+func (c *check) profile(sc *scenario.Scenario) error {
+	c.say("%s is played once more, for its profiles", sc.Name)
+	c.unprofiled, c.env = false, []string{"GODEBUG=memprofilerate=4096"} // few results allocate little
+	rep, err := c.play(sc, filepath.Join(profiledRuns, sc.Name))
+	c.env = nil
 	if rep != nil && rep.Lost() {
-		f.lost = append(f.lost, fmt.Sprintf("%s, played for its profiles: %s", name, strings.Join(rep.Wrong().Sentences(), "; ")))
+		c.lost = append(c.lost, fmt.Sprintf("%s, played for its profiles: %s", sc.Name, strings.Join(rep.Wrong().Sentences(), "; ")))
 	}
 	var judged *failed
 	switch {
 	case err == nil:
-		f.profiles = append(f.profiles, path)
-	case stopped || errors.As(err, &judged):
+		c.profiles = append(c.profiles, filepath.Join(c.out, profiledRuns, sc.Name, "profiles"))
+	case c.stops.stopped() || errors.As(err, &judged):
 		return err
 	default:
-		say("warning: there are no profiles: %v", err)
+		c.say("warning: there are no profiles: %v", err)
 	}
 	return nil
 }
 
-// profiled are the runs that were played for their profiles, below the folder of them all.
-const profiled = "profiled"
-
-// clearRuns removes what checks before left of a scenario: NAME-1 and up, valid or not, and its
-// profiles. They may be more than are played now, and of another build.
+// clearRuns removes the runs of a scenario that former checks left.
 func clearRuns(out, name string) error {
-	for _, dir := range []string{out, filepath.Join(out, repeated)} {
+	for _, dir := range []string{out, filepath.Join(out, invalidRuns)} {
 		entries, err := os.ReadDir(dir)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("replace reports: %w", err)
 		}
+		paths := []string{filepath.Join(profiledRuns, name)}
 		for _, e := range entries {
-			number, ok := strings.CutPrefix(e.Name(), name+"-")
-			if _, err := strconv.ParseUint(number, 10, 32); !ok || err != nil {
-				continue
-			}
-			if err := removeRun(filepath.Join(dir, e.Name())); err != nil {
-				return err
+			if number, ok := strings.CutPrefix(e.Name(), name+"-"); ok && number != "" && strings.Trim(number, "0123456789") == "" {
+				paths = append(paths, e.Name())
 			}
 		}
-		if err := removeRun(filepath.Join(dir, profiled, name)); err != nil {
-			return err
+		for _, path := range paths {
+			path = filepath.Join(dir, path)
+			if _, err := os.Stat(filepath.Join(path, "run.json")); err != nil {
+				continue // it holds no run
+			}
+			if err := os.RemoveAll(path); err != nil {
+				return fmt.Errorf("replace a report: %w", err)
+			}
 		}
 	}
 	return nil
 }
 
-// removeRun removes a folder that holds a run.
-func removeRun(path string) error {
-	switch _, err := os.Stat(filepath.Join(path, "run.json")); {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil
-	case err != nil:
-		return fmt.Errorf("replace a report: %w", err)
-	}
-	if err := os.RemoveAll(path); err != nil {
-		return fmt.Errorf("replace a report: %w", err)
-	}
-	return nil
-}
-
-// findings are what the check fails with.
+// findings are the reasons for which the check fails.
 type findings struct {
-	grew, lost, failed []string // sentences
-	profiles           []string // folders, of those that grew
+	lost, starving, grew []string // sentences
+	profiles             []string // folders
 }
 
-// add takes what one scenario came to, and says whether all was well.
+// add judges the runs of one scenario, and reports whether all was well.
 func (f *findings) add(name string, runs []*report.Report, excess []gate.Excess, starved []string) bool {
-	well := len(excess)+len(starved) == 0
+	before := len(f.lost) + len(f.starving) + len(f.grew)
+	say := func(list *[]string, what string) { *list = append(*list, name+": "+what) }
 	if i := slices.IndexFunc(runs, (*report.Report).Lost); i >= 0 {
-		f.lost = append(f.lost, fmt.Sprintf("%s: %s", name, strings.Join(runs[i].Verdict, "; ")))
-		well = false
+		say(&f.lost, strings.Join(runs[i].Verdict, "; "))
 	} else if i := slices.IndexFunc(runs, func(r *report.Report) bool { return len(r.Failed()) > 0 }); i >= 0 {
-		f.failed = append(f.failed, fmt.Sprintf("%s: %s", name, strings.Join(runs[i].Failed(), "; ")))
-		well = false
+		say(&f.starving, strings.Join(runs[i].Failed(), "; "))
 	}
 	for _, who := range starved {
-		f.failed = append(f.failed, fmt.Sprintf("%s: %s", name, who))
+		say(&f.starving, who)
 	}
 	for _, e := range excess {
-		f.grew = append(f.grew, fmt.Sprintf("%s: %s", name, e))
+		say(&f.grew, e.String())
 	}
-	return well
+	return len(f.lost)+len(f.starving)+len(f.grew) == before
 }
 
-// after is the error of a check that could not go on. What was lost before that is told all the
-// same, and first.
+// after is the error of a check that could not go on. Former losses come first.
 func (f *findings) after(err error) error {
 	if len(f.lost) == 0 {
 		return err
@@ -355,26 +292,22 @@ func (f *findings) after(err error) error {
 	return &failed{model.Errorf(model.Invalid, "the release check failed, and could not go on (%w):\n  %s", err, strings.Join(f.lost, "\n  ")), exitLost}
 }
 
-// err is nil where nothing was found. What was lost is told before what grew.
+// err is the verdict, losses first.
 func (f *findings) err() error {
-	all := slices.Concat(f.lost, f.failed, f.grew)
+	all := slices.Concat(f.lost, f.starving, f.grew)
 	if len(all) == 0 {
 		return nil
 	}
 	e := model.Errorf(model.Invalid, "the release check failed:\n  %s", strings.Join(all, "\n  "))
-	switch {
-	case len(f.lost) > 0:
+	if len(f.lost) > 0 {
 		return &failed{e, exitLost}
-	case len(f.grew) == 0:
-		return &failed{e, exitMissed}
 	}
-	hint := "if it is meant, muster load check --baseline DIR --write makes the baseline anew (in the source tree make bench BASELINE=write: bench/README.md)"
+	hint := ""
 	if len(f.profiles) > 0 {
-		likewise := ""
-		if more := f.profiles[1:]; len(more) > 0 {
-			likewise = " (likewise in " + strings.Join(more, ", ") + ")"
-		}
-		hint = fmt.Sprintf("go tool pprof -sample_index=alloc_objects -top %s/steady-allocs.pprof shows what allocates, steady-cpu.pprof beside it what computes%s; %s", f.profiles[0], likewise, hint)
+		hint = fmt.Sprintf("go tool pprof -sample_index=alloc_objects -top %s/steady-allocs.pprof shows what allocates, steady-cpu.pprof beside it what computes; ", strings.Join(f.profiles, ", "))
 	}
-	return &failed{e.WithHint("%s", hint), exitMissed}
+	if len(f.grew) > 0 {
+		e = e.WithHint("%sif it is meant, muster load check --baseline DIR --write makes the baseline anew (in the source tree make bench BASELINE=write: bench/README.md)", hint)
+	}
+	return &failed{e, exitMissed}
 }

@@ -114,50 +114,6 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// Who stops the run that is played for the profiles stops the check, and what is lost in it is lost. The
-// hint names the profiles of each scenario that has some, whatever comes after it.
-func TestFindingsOfProfiles(t *testing.T) {
-	well := &report.Report{Valid: true, Balance: &report.Balance{}}
-	lost := &report.Report{Valid: true, Balance: &report.Balance{Missing: 3}}
-	stop := stoppedLeg("profiled/y", "out/profiled/y", &report.Report{Valid: true, Balance: &report.Balance{}, Stopped: &report.Stopped{}})
-	lostThen := stoppedLeg("profiled/y", "out/profiled/y", &report.Report{Balance: &report.Balance{Missing: 3}, Stopped: &report.Stopped{}})
-	busy := model.Errorf(model.Unavailable, "no server")
-	for name, c := range map[string]struct {
-		rep     *report.Report
-		err     error
-		stopped bool
-		code    int    // that the check ends with at once; 0: it goes on
-		finally int    // that it ends with in the end
-		says    string // in its warning, its error or its hint
-	}{
-		"played":                   {well, nil, false, 0, exitMissed, "x/profiles/steady-allocs.pprof shows what allocates, steady-cpu.pprof beside it what computes (likewise in y/profiles); "},
-		"not played":               {nil, busy, false, 0, exitMissed, "x/profiles/steady-allocs.pprof shows what allocates, steady-cpu.pprof beside it what computes; "},
-		"it lost":                  {lost, nil, false, 0, exitLost, "x, played for its profiles: 3 results "},
-		"stopped in it":            {nil, stop, true, exitStopped, 0, "profiled/y was stopped"},
-		"stopped when it had lost": {nil, lostThen, true, exitLost, 0, "and until then: "},
-		"stopped before it":        {nil, busy, true, -1, 0, "no server"},
-	} {
-		f := findings{grew: []string{"x: allocs", "y: allocs"}, profiles: []string{"x/profiles"}}
-		err := f.seen("x", "y/profiles", c.rep, c.err, c.stopped, func(string, ...any) {})
-		if (err == nil) != (c.code == 0) {
-			t.Errorf("%s: %v", name, err)
-		}
-		want := c.code
-		if err != nil {
-			err = f.after(err)
-		} else {
-			err, want = f.err(), c.finally
-		}
-		code, text := -1, err.Error()
-		if judged, ok := err.(*failed); ok {
-			code, text = judged.code, text+judged.said.Hint
-		}
-		if code != want || !strings.Contains(text, c.says) {
-			t.Errorf("%s: code %d, want %d: %s", name, code, want, text)
-		}
-	}
-}
-
 // What one scenario lost is told also where the check could not go on after it.
 func TestFindingsBeforeAnEnd(t *testing.T) {
 	busy := model.Errorf(model.Limited, "y: this machine is too busy for the check")

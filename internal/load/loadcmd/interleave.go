@@ -3,8 +3,8 @@ package loadcmd
 import (
 	"cmp"
 	"fmt"
+	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,22 +13,22 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/compare"
 	"github.com/muster-fleet/muster/internal/load/folder"
-	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// interleave plays what is compared in turns: muster load compare --interleave.
+// interleave plays the runs of a comparison alternately: muster load compare --interleave.
 type interleave struct {
-	options
+	series
 	on    bool
 	a, b  string
 	runs  int
-	words []string // flags that are nothing without --interleave
+	flags *pflag.FlagSet // only with --interleave
 }
 
 func (i *interleave) add(all *pflag.FlagSet) {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
-	f.StringVar(&i.a, "a", "", "with --interleave: the one, 'NAME: PROGRAM FLAG…', any of them left out; default: this program as it is")
+	f.StringVar(&i.a, "a", "", "with --interleave: the base, 'NAME: PROGRAM FLAG…', any of them left out; default: this program")
 	f.StringVar(&i.b, "b", "", "with --interleave: the other, likewise")
 	f.IntVar(&i.runs, "runs", 5, "with --interleave: of each")
 	f.BoolVar(&i.quick, "quick", false, "with --interleave: the scenario's quick form, a minute each")
@@ -36,111 +36,133 @@ func (i *interleave) add(all *pflag.FlagSet) {
 	f.Uint64Var(&i.seed, "seed", 0, "with --interleave: same seed, same timetable; default: the scenario's")
 	f.DurationVar(&i.config.MaxLag, "max-lag", 50*time.Millisecond, "with --interleave: generator lag (p99) that makes a run invalid; it is repeated once")
 	f.StringVar(&i.out, "out", "", "with --interleave: the folder of all runs; default: muster-load/NAME-interleaved-TIME")
-	f.VisitAll(func(flag *pflag.Flag) { i.words = append(i.words, flag.Name) })
+	i.flags = f
 	all.AddFlagSet(f)
-	all.BoolVar(&i.on, "interleave", false, "play a SCENARIO with two servers in turns, each run on a fresh one, and compare those runs")
+	all.BoolVar(&i.on, "interleave", false, "play a SCENARIO with two servers alternately, each run on a fresh one, and compare those runs")
 }
 
-// one wants one scenario.
-func (i *interleave) one(args []string) error {
-	if len(args) != 1 {
+// check refuses arguments that do not fit.
+func (i *interleave) check(cmd *cobra.Command, args []string) (err error) {
+	switch {
+	case i.on && len(args) != 1:
 		return model.Errorf(model.Invalid, "--interleave plays one scenario, and has %d", len(args)).WithHint("muster load compare --interleave muster-mixed --quick --b 'new: bin/muster'")
+	case i.on && (i.runs < 1 || i.runs > 1000):
+		return model.Errorf(model.Invalid, "--runs %d: want 1 to 1000; five and more give an interval", i.runs)
+	case i.on:
+		return noServer(cmd, "run", args[0])
+	case len(args) < 2:
+		return model.Errorf(model.Invalid, "a comparison needs two runs or more, the base first, and has %d", len(args)).
+			WithHint("such as muster load compare old/ new/, or old/run.json new/run.json; muster load report shows one run")
 	}
-	return nil
-}
-
-// without refuses flags that mean nothing without --interleave.
-func (i *interleave) without(f *pflag.FlagSet) error {
-	for _, name := range i.words {
-		if f.Changed(name) {
-			return model.Errorf(model.Invalid, "--%s is for runs that are played now", name).WithHint("add --interleave, and name a scenario instead of folders")
+	i.flags.VisitAll(func(f *pflag.Flag) {
+		if cmd.Flags().Changed(f.Name) {
+			err = model.Errorf(model.Invalid, "--%s is for runs that are played now", f.Name).WithHint("add --interleave, and name a scenario instead of folders")
 		}
-	}
-	return nil
+	})
+	return err
 }
 
-// compare plays in turns, then compares what was done, however it ended.
+// compare plays alternately, then compares the finished runs, also after Ctrl-C.
 func (i *interleave) compare(cmd *cobra.Command, o *compareOptions, nameOrFile string) error {
-	sets, err := i.playAll(cmd, nameOrFile)
+	defer i.begin(cmd)()
+	sets, err := i.playAll(nameOrFile)
 	err = i.stops.because(err)
 	if len(sets) == 0 || len(sets[0].Runs) == 0 || len(sets[1].Runs) == 0 {
 		return err
 	}
-	shown := o.hold(cmd.OutOrStdout(), sets)
+	shown := o.compare(cmd.OutOrStdout(), sets)
 	if endsWith(shown, exitLost) && !endsWith(err, exitLost) {
 		return shown
 	}
 	return cmp.Or(err, shown)
 }
 
-// sides are what is played in turns: A and B.
-func (i *interleave) sides() ([]side, error) {
-	a, err := newSide(i.a, "a")
-	if err != nil {
-		return nil, err
-	}
-	b, err := newSide(i.b, "b")
-	if err != nil {
-		return nil, err
-	}
-	sides := []side{a, b}
-	taken := []string{repeated}
-	for _, s := range sides {
-		if slices.Contains(taken, s.name) {
-			return nil, model.Errorf(model.Invalid, "a side cannot be called %s: %s have their folders", s.name, strings.Join(taken, ", ")).WithHint("%s", sideHint)
+// playAll returns the runs of each side, also those before an error. Each round plays both sides, every other round
+// backwards: a machine that gets slower favours no side.
+func (i *interleave) playAll(nameOrFile string) ([]compare.Set, error) {
+	sides := make([]side, 2)
+	for n, text := range []string{i.a, i.b} {
+		var err error
+		if sides[n], err = newSide(text, "ab"[n:n+1]); err != nil {
+			return nil, err
 		}
-		taken = append(taken, s.name)
 	}
-	if i.runs < 1 || i.runs > 1000 {
-		return nil, model.Errorf(model.Invalid, "--runs %d: want 1 to 1000; five and more give an interval", i.runs)
+	if sides[0].name == sides[1].name {
+		return nil, model.Errorf(model.Invalid, "both sides are called %s", sides[0].name).WithHint("%s", sideHint)
 	}
-	return sides, nil
-}
-
-// playAll plays all legs, and returns the runs of each side. What was done before an error
-// (Ctrl-C is one) is there too.
-func (i *interleave) playAll(cmd *cobra.Command, nameOrFile string) ([]compare.Set, error) {
-	say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
-	ctx, signals := heedSignals(cmd, say)
-	defer signals.release()
-	i.stops = signals
-	if err := noServer(cmd, "run", nameOrFile); err != nil {
-		return nil, err
-	}
-	sides, err := i.sides()
+	sc, err := i.scenario(i.cmd, nameOrFile)
 	if err != nil {
 		return nil, err
 	}
-	sc, err := i.scenario(cmd, nameOrFile)
-	if err != nil {
-		return nil, err
+	if _, other := sc.System(); other {
+		return nil, model.Errorf(model.Unsupported, "%s is played against %s, and --interleave starts servers of its own", sc.Name, sc.Target).WithHint("play it with muster load run, then muster load compare the folders")
 	}
-	if sc.Target != "" && sc.Target != "muster" {
-		return nil, model.Errorf(model.Unsupported, "%s is played against %s, and --interleave starts servers of its own", sc.Name, sc.Target).WithHint("muster load run it by turns, then muster load compare the folders")
-	}
-	if err := i.preflight(cmd, sc, say); err != nil {
+	if err := i.preflight(i.cmd, sc, i.say); err != nil {
 		return nil, err
 	}
 	if i.out == "" {
 		i.out = folder.Name(sc.Name+"-interleaved", time.Now())
 	}
-	defer func() { say("the runs are in %s", i.out) }()
-	sets := make([]compare.Set, len(sides))
-	for n, s := range sides {
-		sets[n].Name = s.name
-		say("%s", s)
-	}
-	legs, began := order(len(sides), i.runs), time.Now()
-	for n, l := range legs {
-		s := sides[l.side]
-		say("leg %d of %d: %s, run %d of %d; about %s to go", n+1, len(legs), s.name, l.run, i.runs, left(sc, began, n, len(legs), time.Now()))
-		rep, err := playLeg(i.stops, i.out, filepath.Join(s.name, fmt.Sprint(l.run)), say, func(kept *folder.Folder) (*report.Report, error) {
-			return i.leg(ctx, cmd, sc, s, kept, say)
-		})
+	defer func() { i.say("the runs are in %s", i.out) }()
+	sets := []compare.Set{{Name: sides[0].name}, {Name: sides[1].name}}
+	i.say("%s\n%s", sides[0], sides[1])
+	began := time.Now()
+	for leg := range 2 * i.runs {
+		n, run := (leg+leg/2)%2, leg/2+1
+		i.say("leg %d of %d: %s, run %d of %d; about %s to go", leg+1, 2*i.runs, sides[n].name, run, i.runs, timeLeft(sc, began, leg, 2*i.runs, time.Now()))
+		i.binary, i.options.flags, i.unprofiled = sides[n].program, sides[n].flags, true
+		rep, err := i.play(sc, filepath.Join(sides[n].name, fmt.Sprint(run)))
 		if err != nil {
 			return sets, err
 		}
-		sets[l.side].Runs = append(sets[l.side].Runs, rep)
+		sets[n].Runs = append(sets[n].Runs, rep)
 	}
 	return sets, nil
+}
+
+// timeLeft is the expected time of the remaining runs: as long as those before them, or as the scenario says.
+func timeLeft(sc *scenario.Scenario, began time.Time, done, all int, now time.Time) time.Duration {
+	each := sc.Duration() - time.Duration(sc.Phases[len(sc.Phases)-1].Drain) // it ends at once, as a rule
+	if done > 0 {
+		each = now.Sub(began) / time.Duration(done)
+	}
+	return (each * time.Duration(all-done)).Round(time.Second)
+}
+
+// side is one server of a comparison, and its settings.
+type side struct {
+	name    string // of its folder, and of its column
+	program string // empty: this one
+	flags   []string
+}
+
+const sideHint = "a side is 'NAME: PROGRAM FLAG…', any of them left out, such as --a 'old: /opt/old/muster' --b 'new: --snapshot-cycle=30s'"
+
+// newSide parses [NAME:] [PROGRAM] [FLAG…], words between blanks. A relative program is in this folder, or in the PATH.
+func newSide(text, name string) (side, error) {
+	s := side{name: name}
+	words := strings.Fields(text)
+	if len(words) > 0 && strings.HasSuffix(words[0], ":") {
+		s.name, words = strings.TrimSuffix(words[0], ":"), words[1:]
+	}
+	if s.name != filepath.Base(s.name) || strings.Trim(s.name, ".") == "" || s.name == invalidRuns {
+		return s, model.Errorf(model.Invalid, "--%s %q: %q is no name of a folder, or that of the invalid runs", name, text, s.name).WithHint("%s", sideHint)
+	}
+	if len(words) > 0 && !strings.HasPrefix(words[0], "-") {
+		found, err := exec.LookPath(words[0])
+		if err == nil {
+			found, err = filepath.Abs(found)
+		}
+		if err != nil {
+			return s, model.Errorf(model.NotFound, "--%s %q: %w", name, text, err).WithHint("%s", sideHint)
+		}
+		s.program, words = found, words[1:]
+	}
+	s.flags = words
+	return s, nil
+}
+
+// String is the command of the side.
+func (s side) String() string {
+	return s.name + ": " + strings.Join(append([]string{cmp.Or(s.program, "this program")}, s.flags...), " ")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/muster-fleet/muster/internal/load/live"
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -112,7 +113,7 @@ func writeList(out io.Writer, list []listed, columns int, wide bool) error {
 			text = cmp.Or(l.Answers, text)
 		}
 		takes := model.Duration(time.Duration(l.Seconds * float64(time.Second)).Round(time.Second)).String()
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, scenario.Grouped(l.Agents), l.rate(), takes, today, text)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, number.Count(l.Agents), l.rate(), takes, today, text)
 		texts = append(texts, text)
 	}
 	if err := w.Flush(); err != nil {
@@ -146,7 +147,7 @@ func (l *listed) rate() string {
 		what string
 	}{{l.Results, "results"}, {l.Values, "values"}, {l.Components, "components"}} {
 		if r.rate > 0 {
-			return scenario.Grouped(int(math.Round(r.rate))) + " " + r.what
+			return number.Count(int(math.Round(r.rate))) + " " + r.what
 		}
 	}
 	return "keepalives"

@@ -37,7 +37,7 @@ func TestReportIsWrittenBesideItsRun(t *testing.T) {
 		}
 		if c.file != "" {
 			path := filepath.Join(dir, c.file)
-			if !strings.HasSuffix(out, "\npage: "+path+"\n") || !strings.Contains(out, "\n  ledger ") {
+			if !strings.HasSuffix(out, "\npage: "+path+"\n") || !strings.Contains(out, "\nLedger\n") {
 				t.Errorf("%v: said %q, want the summary and %s", c.args, out, path)
 			}
 			text, err := os.ReadFile(path)

@@ -92,8 +92,7 @@ A second one, or one before anything was sent, ends at once, without a report (1
 func (o *options) flagsOf(f *pflag.FlagSet) {
 	f.BoolVar(&o.quick, "quick", false, "as many agents as this machine carries easily, each as before, for a minute")
 	f.Float64Var(&o.scale, "scale", 0, "so many times the agents, such as 0.1; every title says so")
-	f.StringVar(&o.binary, "server-binary", "", "the program to start as muster server; default: this one")
-	f.StringArrayVar(&o.flags, "server-flag", nil, "a word for the server that is started, such as --snapshot-cycle=30s; may be repeated")
+	o.serverFlags(f)
 	f.StringVar(&o.plain, "server-plain", "", "with --server: its listener without TLS; else every agent connects with TLS")
 	f.StringVar(&o.identities, "identities", "muster-load/identities", "with --server: folder for keys and certificates of the agents")
 	f.StringVar(&o.target, "target", "", "what is loaded instead of what the scenario says: "+strings.Join(scenario.Playable(), ", "))
@@ -113,9 +112,15 @@ func (o *options) flagsOf(f *pflag.FlagSet) {
 	f.StringVar(&o.title, "title", "", "a name for the report; default: the scenario's")
 	f.StringArrayVar(&o.goals, "goal", nil, "a figure that makes the run fail when it is missed, NAME=LIMIT, such as p99=800ms; may be repeated. --goal help lists the names")
 	f.Uint64Var(&o.seed, "seed", 0, "same seed, same nodes and timetable; default: the scenario's")
-	f.DurationVar(&c.MaxLag, "max-lag", 50*time.Millisecond, "generator lag (p99) that makes a run invalid")
 	f.IntVar(&c.Spool, "spool-bytes", 0, "bytes that one agent keeps unacknowledged; 0: a GiB shared by all, at most a MiB each")
 	f.IntVar(&c.Parallel, "parallel", 512, "connections being opened at once")
 	f.IntVar(&c.Senders, "senders", 0, "goroutines that play the timetable; 0: one per 25,000 results/s, at most one per core")
 	f.IntVar(&c.Sources, "sources", 0, "loopback addresses to connect from; 0: one per 20,000 agents")
+}
+
+// serverFlags are those of every command that starts servers.
+func (o *options) serverFlags(f *pflag.FlagSet) {
+	f.StringVar(&o.binary, "server-binary", "", "the program to start as muster server; default: this one")
+	f.StringArrayVar(&o.flags, "server-flag", nil, "a word for the server that is started, such as --snapshot-cycle=30s; may be repeated")
+	f.DurationVar(&o.config.MaxLag, "max-lag", 50*time.Millisecond, "generator lag (p99) that makes a run invalid")
 }

@@ -75,7 +75,7 @@ func TestStopsOfARowOfRuns(t *testing.T) {
 	}
 }
 
-// A leg after whose timetable somebody asked for the end is whole; the next one is not played, and
+// A run after whose timetable somebody asked for the end is whole; the next one is not played, and
 // neither is one repeated whose generator fell behind.
 func TestNoLegAfterAStop(t *testing.T) {
 	for valid, left := range map[bool]string{true: "a/1", false: "invalid/a/1"} {
@@ -91,12 +91,12 @@ func TestNoLegAfterAStop(t *testing.T) {
 			r := &report.Report{Schema: report.Schema, Balance: &report.Balance{}, Valid: valid}
 			return r, kept.Save(t.Context(), r)
 		}
-		say := func(string, ...any) {}
-		rep, err := playLeg(s, out, "a/1", say, play)
+		runs := seriesIn(t, out, s)
+		rep, err := runs.playInto("a/1", play)
 		if (rep != nil) != valid || endsWith(err, exitStopped) == valid {
 			t.Errorf("valid %t: %v, %v", valid, rep, err)
 		}
-		if _, err := playLeg(s, out, "b/1", say, play); !endsWith(err, exitStopped) || plays != 1 {
+		if _, err := runs.playInto("b/1", play); !endsWith(err, exitStopped) || plays != 1 {
 			t.Errorf("valid %t: played %d times, %v", valid, plays, err)
 		}
 		if _, err := os.Stat(filepath.Join(out, left, "run.json")); err != nil {

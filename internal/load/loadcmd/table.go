@@ -15,7 +15,7 @@ func tableCommand() *cobra.Command {
 		Example: "  muster load table bench/results/rate-16k.json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			text, err := report.Table(args)
+			text, err := report.Markdown(args)
 			fmt.Fprint(cmd.OutOrStdout(), text)
 			return err
 		},

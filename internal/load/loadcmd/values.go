@@ -22,6 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/folder"
 	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/live"
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/play"
@@ -143,7 +144,7 @@ func (r *valuesRun) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.say("all is sent: reading the series of %s items", scenario.Grouped(r.plan.Items()))
+	r.say("all is sent: reading the series of %s items", number.Count(r.plan.Items()))
 	state, err := r.read(ctx, reader, lines)
 	if err != nil {
 		return err
@@ -155,7 +156,7 @@ func (r *valuesRun) run(ctx context.Context) error {
 	out := &r.report
 	out.Commit, out.Figures = version.Get().Commit, judge.Measure(r.plan, lines, warmup)
 	out.Findings = judge.Judge(r.plan, lines, state)
-	out.Compared = fmt.Sprintf("count and sum of %s series, every value of %d nodes, the problems of all triggers", scenario.Grouped(r.plan.Items()), len(state.Raw))
+	out.Compared = fmt.Sprintf("count and sum of %s series, every value of %d nodes, the problems of all triggers", number.Count(r.plan.Items()), len(state.Raw))
 	if err := out.Hold(r.sc.Objectives); err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func TestLostIsToldWithoutAReport(t *testing.T) {
 	full := model.Errorf(model.Limited, "keep the report: no space left on device")
 	for missing, code := range map[uint64]int{0: 7, 3: exitLost} {
 		rep := &report.Report{Valid: true, Balance: &report.Balance{Missing: missing}, Verdict: []string{"3 results missing"}}
-		_, leg := playLeg(nil, t.TempDir(), "a/1", nil, func(*folder.Folder) (*report.Report, error) { return rep, full })
+		_, leg := seriesIn(t, t.TempDir(), nil).playInto("a/1", func(*folder.Folder) (*report.Report, error) { return rep, full })
 		var check findings
 		for where, err := range map[string]error{"run": unkept(rep, full), "leg": leg, "check": check.after(leg)} {
 			got := model.ClassOf(err).Exit()

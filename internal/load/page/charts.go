@@ -1,130 +1,140 @@
 package page
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/page/chart"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/queue"
 )
 
-// charts are all charts that the report has data for, and what their signs mean.
-func charts(rep *report.Report) ([]chart.Drawing, []note) {
+// series is one line over time. A value that is not a number is a gap.
+type series struct {
+	name, tone string
+	of         func(*report.Sample) float64
+	fold       func([]float64) float64 // of the seconds that share a point
+	dashed     bool
+	filled     bool
+}
+
+func mean(values []float64) float64 {
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+func most(values []float64) float64 { return slices.Max(values) }
+
+func least(values []float64) float64 { return slices.Min(values) }
+
+// positive makes a gap of 0; inside makes one of a second in which the server told nothing.
+func positive(of func(*report.Sample) float64) func(*report.Sample) float64 {
+	return func(s *report.Sample) float64 {
+		if v := of(s); v != 0 {
+			return v
+		}
+		return chart.Gap()
+	}
+}
+
+func inside(of func(*report.Sample) float64) func(*report.Sample) float64 {
+	return func(s *report.Sample) float64 {
+		if s.Heap > 0 {
+			return of(s)
+		}
+		return chart.Gap()
+	}
+}
+
+func latency(of func(*report.Latency) float64) func(*report.Sample) float64 {
+	return func(s *report.Sample) float64 {
+		if s.Latency == nil || s.Latency.Max == 0 {
+			return chart.Gap()
+		}
+		return of(s.Latency)
+	}
+}
+
+func bare(format func(float64) string) func(float64) string {
+	return func(v float64) string { return number.Bare(format(v)) }
+}
+
+func perSecond(format func(float64) string) func(float64) string {
+	return func(v float64) string { return format(v) + "/s" }
+}
+
+// charts are the drawings that the report has data for, and the meaning of their signs.
+func charts(rep *report.Report) (list []chart.Drawing, legend []sign) {
+	type sample = report.Sample
 	bands, marks, legend := moments(rep)
-	var list []chart.Drawing
-	add := func(c chart.Chart, ok bool) {
-		if ok {
+	add := func(c chart.Chart, lines ...series) {
+		c.Bands, c.Marks = bands, marks
+		if overTime(rep, &c, lines) {
 			list = append(list, c.Draw())
 		}
 	}
-	timed := func(wide bool, c chart.Chart, ok bool) {
-		c.Wide, c.Bands, c.Marks = wide, bands, marks
-		add(c, ok)
+	millis, count, bytes := chart.Axis{Format: bare(number.Millis), Exact: number.Millis}, chart.Axis{Format: number.Short, Exact: number.Count[float64]}, chart.Axis{Format: bare(number.Bytes), Exact: number.Bytes}
+	done, timed := "acknowledged", "from the intended time to the acknowledgement"
+	if rep.Asked() {
+		done, timed = "left", "from the issue of a request until its result had left"
 	}
-	c, ok := throughput(rep)
-	timed(true, c, ok)
-	if c, ok = latencies(rep); ok {
-		timed(true, c, ok)
+	offered := series{name: "offered", tone: "grey", of: func(s *sample) float64 { return float64(cmp.Or(s.Offered, s.Sent)) }, fold: mean, dashed: true}
+	add(chart.Chart{ID: "throughput", Title: "Throughput", Unit: "results per second", Y: chart.Axis{Format: number.Short, Exact: perSecond(number.Count[float64])}, Wide: true},
+		series{name: done, tone: "blue", of: func(s *sample) float64 { return float64(s.Acked) }, fold: mean, filled: true}, offered,
+		series{name: "refused", tone: "red", of: func(s *sample) float64 { return float64(s.Refused) }, fold: mean})
+	add(chart.Chart{ID: "latency", Title: "Latency", Unit: timed + ", percentiles of each second", Y: chart.Axis{Format: millis.Format, Exact: millis.Exact, Scale: chart.Log}, Wide: true},
+		series{name: "slowest", tone: "heat5", of: latency(func(l *report.Latency) float64 { return l.Max }), fold: most},
+		series{name: "p99.9", tone: "heat4", of: latency(func(l *report.Latency) float64 { return l.P999 }), fold: most},
+		series{name: "p99", tone: "heat3", of: latency(func(l *report.Latency) float64 { return l.P99 }), fold: most},
+		series{name: "p90", tone: "heat2", of: latency(func(l *report.Latency) float64 { return l.P90 }), fold: most},
+		series{name: "p50", tone: "heat1", of: latency(func(l *report.Latency) float64 { return l.P50 }), fold: most})
+	for _, c := range []chart.Chart{percentiles(rep), saturation(rep), saturationLatency(rep)} {
+		if len(c.Lines) > 0 {
+			list = append(list, c.Draw())
+		}
 	}
-	add(percentiles(rep))
-	add(saturation(rep))
-	add(saturationLatency(rep))
-	for _, f := range []func(*report.Report) (chart.Chart, bool){connections, cpu, memory, queuesOfItems, queuesOfBytes, commits, commitTime, written, pauses, locks, goroutines, lag} {
-		c, ok := f(rep)
-		timed(false, c, ok)
-	}
-	if len(list) == 0 {
-		legend = nil
-	}
+	add(chart.Chart{ID: "connections", Title: "Connections", Unit: "agents with a session", Y: count},
+		series{name: "connected", tone: "teal", of: func(s *sample) float64 { return float64(s.Connected) }, fold: least, filled: true})
+	add(chart.Chart{ID: "cpu", Title: "CPU", Unit: fmt.Sprintf("cores of %d", rep.Machine.Cores), Y: chart.Axis{Format: bare(number.Three), Exact: number.Three}},
+		series{name: "server", tone: "blue", of: func(s *sample) float64 { return s.ServerCPU }, fold: mean},
+		series{name: "loader", tone: "orange", of: func(s *sample) float64 { return s.LoaderCPU }, fold: mean},
+		series{name: "others", tone: "grey", of: func(s *sample) float64 { return s.OthersCPU }, fold: mean})
+	add(chart.Chart{ID: "memory", Title: "Memory", Unit: "resident, and heap in use", Y: bytes},
+		series{name: "server", tone: "blue", of: positive(func(s *sample) float64 { return float64(s.ServerRSS) }), fold: most},
+		series{name: "its heap", tone: "teal", of: positive(func(s *sample) float64 { return s.Heap }), fold: most},
+		series{name: "loader", tone: "orange", of: positive(func(s *sample) float64 { return float64(s.LoaderRSS) }), fold: most})
+	add(chart.Chart{ID: "queues", Title: "Queues of the server", Unit: "waiting entries, of the deepest queues", Y: count}, queues(rep, "items")...)
+	add(chart.Chart{ID: "queued-bytes", Title: "Queues of the server, by size", Unit: "waiting bytes, of the deepest queues", Y: bytes}, queues(rep, "bytes")...)
+	add(chart.Chart{ID: "commits", Title: "Journal", Unit: "per second", Y: chart.Axis{Format: number.Short, Exact: number.Three}},
+		series{name: "commits", tone: "blue", of: inside(func(s *sample) float64 { return s.Commits }), fold: mean},
+		series{name: "fsyncs", tone: "orange", of: inside(func(s *sample) float64 { return s.Syncs }), fold: mean, dashed: true})
+	add(chart.Chart{ID: "commit-time", Title: "A commit with its fsync", Unit: "mean of a second", Y: millis},
+		series{name: "commit", tone: "purple", of: positive(func(s *sample) float64 { return s.CommitMs }), fold: most})
+	add(chart.Chart{ID: "written", Title: "Written to disk", Unit: "by the server, per second", Y: chart.Axis{Format: bytes.Format, Exact: perSecond(number.Bytes)}},
+		series{name: "written", tone: "teal", of: func(s *sample) float64 { return s.Written }, fold: mean, filled: true})
+	add(chart.Chart{ID: "gc", Title: "Garbage collector of the server", Unit: "pauses in a second", Y: millis},
+		series{name: "paused", tone: "orange", of: inside(func(s *sample) float64 { return s.GC }), fold: most})
+	add(chart.Chart{ID: "locks", Title: "Waiting for locks", Unit: "of the time × processors", Y: chart.Axis{Format: number.Percent}},
+		series{name: "server", tone: "blue", of: inside(func(s *sample) float64 { return s.Locks }), fold: mean},
+		series{name: "loader", tone: "grey", of: inside(func(s *sample) float64 { return s.OwnLocks }), fold: mean, dashed: true})
+	add(chart.Chart{ID: "goroutines", Title: "Goroutines of the server", Y: count},
+		series{name: "goroutines", tone: "purple", of: positive(func(s *sample) float64 { return s.Goroutines }), fold: most})
+	add(chart.Chart{ID: "lag", Title: "Generator lag", Unit: "p99 of a second", Y: millis},
+		series{name: "lag", tone: "grey", of: positive(func(s *sample) float64 { return s.Lag }), fold: most})
 	return list, legend
 }
 
-func perSecond(v float64) string { return count(v) + "/s" }
-
-func throughput(rep *report.Report) (chart.Chart, bool) {
-	whole := func(of func(*report.Sample) uint64) func(*report.Sample) (float64, bool) {
-		return func(s *report.Sample) (float64, bool) { return float64(of(s)), true }
-	}
-	offered := series{name: "offered", tone: "grey", of: whole(func(s *report.Sample) uint64 { return s.Offered }), fold: mean(), dashed: true}
-	sent := series{name: "sent", tone: "grey", of: whole(func(s *report.Sample) uint64 { return s.Sent }), fold: mean(), dashed: true}
-	if slices.ContainsFunc(rep.Samples, func(s report.Sample) bool { return s.Offered > 0 }) {
-		sent = offered
-	}
-	return over(rep, "throughput", "Throughput", "results per second", chart.Axis{Format: short, Exact: perSecond},
-		series{name: done(rep), tone: "blue", of: whole(func(s *report.Sample) uint64 { return s.Acked }), fold: mean(), filled: true},
-		sent,
-		series{name: "refused", tone: "red", of: whole(func(s *report.Sample) uint64 { return s.Refused }), fold: mean()})
-}
-
-func latencies(rep *report.Report) (chart.Chart, bool) {
-	of := func(f func(*report.Latency) float64) func(*report.Sample) (float64, bool) {
-		return func(s *report.Sample) (float64, bool) {
-			if s.Latency == nil || s.Latency.Max == 0 {
-				return 0, false
-			}
-			return f(s.Latency), true
-		}
-	}
-	c, ok := over(rep, "latency", "Latency", timed(rep)+", by percentiles of each second", chart.Axis{Format: bare(millis), Exact: millis},
-		series{name: "slowest", tone: "heat5", of: of(func(l *report.Latency) float64 { return l.Max }), fold: worst()},
-		series{name: "p99.9", tone: "heat4", of: of(func(l *report.Latency) float64 { return l.P999 }), fold: worst()},
-		series{name: "p99", tone: "heat3", of: of(func(l *report.Latency) float64 { return l.P99 }), fold: worst()},
-		series{name: "p90", tone: "heat2", of: of(func(l *report.Latency) float64 { return l.P90 }), fold: worst()},
-		series{name: "p50", tone: "heat1", of: of(func(l *report.Latency) float64 { return l.P50 }), fold: worst()})
-	logarithmic(&c)
-	return c, ok
-}
-
-func connections(rep *report.Report) (chart.Chart, bool) {
-	return over(rep, "connections", "Connections", "agents with a session", chart.Axis{Format: short, Exact: count},
-		series{name: "connected", tone: "teal", of: func(s *report.Sample) (float64, bool) { return float64(s.Connected), true }, fold: fewest(), filled: true})
-}
-
-// some is a value that is not there where it is nought.
-func some(f func(*report.Sample) float64) func(*report.Sample) (float64, bool) {
-	return func(s *report.Sample) (float64, bool) { v := f(s); return v, v != 0 }
-}
-
-// told is a value that may be nought, of a second in which the server told about itself.
-func told(f func(*report.Sample) float64) func(*report.Sample) (float64, bool) {
-	return func(s *report.Sample) (float64, bool) { return f(s), s.Heap > 0 }
-}
-
-// plain is a value that may be nought.
-func plain(f func(*report.Sample) float64) func(*report.Sample) (float64, bool) {
-	return func(s *report.Sample) (float64, bool) { return f(s), true }
-}
-
-func cpu(rep *report.Report) (chart.Chart, bool) {
-	unit := "cores"
-	if rep.Machine.Cores > 0 {
-		unit = fmt.Sprintf("cores of %d", rep.Machine.Cores)
-	}
-	return over(rep, "cpu", "CPU", unit, chart.Axis{Format: bare(figures), Exact: hundredths},
-		series{name: "server", tone: "blue", of: plain(func(s *report.Sample) float64 { return s.ServerCPU }), fold: mean()},
-		series{name: "loader", tone: "orange", of: plain(func(s *report.Sample) float64 { return s.LoaderCPU }), fold: mean()},
-		series{name: "others", tone: "grey", of: plain(func(s *report.Sample) float64 { return s.OthersCPU }), fold: mean()})
-}
-
-func memory(rep *report.Report) (chart.Chart, bool) {
-	return over(rep, "memory", "Memory", "resident, and heap in use", chart.Axis{Format: bare(size), Exact: size},
-		series{name: "server", tone: "blue", of: some(func(s *report.Sample) float64 { return float64(s.ServerRSS) }), fold: worst()},
-		series{name: "its heap", tone: "teal", of: some(func(s *report.Sample) float64 { return s.Heap }), fold: worst()},
-		series{name: "loader", tone: "orange", of: some(func(s *report.Sample) float64 { return float64(s.LoaderRSS) }), fold: worst()})
-}
-
-func queuesOfItems(rep *report.Report) (chart.Chart, bool) {
-	return queues(rep, "items", "queues", "Queues of the server", "entries that wait", chart.Axis{Format: short, Exact: count})
-}
-
-func queuesOfBytes(rep *report.Report) (chart.Chart, bool) {
-	return queues(rep, "bytes", "queued-bytes", "Queues of the server, by size", "bytes that wait", chart.Axis{Format: bare(size), Exact: size})
-}
-
-// queues are the deepest ones of a unit, in the order of their depth.
-func queues(rep *report.Report, unit, id, title, what string, y chart.Axis) (chart.Chart, bool) {
+// queues are the five deepest queues of a unit.
+func queues(rep *report.Report, unit string) (lines []series) {
 	deepest := map[string]float64{}
 	for _, s := range rep.Samples {
 		for name, depth := range s.Queues {
@@ -134,57 +144,235 @@ func queues(rep *report.Report, unit, id, title, what string, y chart.Axis) (cha
 		}
 	}
 	names := slices.SortedFunc(maps.Keys(deepest), func(a, b string) int {
-		if deepest[a] != deepest[b] {
-			return map[bool]int{true: -1, false: 1}[deepest[a] > deepest[b]]
-		}
-		return map[bool]int{true: -1, false: 1}[a < b]
+		return cmp.Or(cmp.Compare(deepest[b], deepest[a]), strings.Compare(a, b))
 	})
-	tones := []string{"blue", "orange", "teal", "purple", "grey"}
-	var all []series
-	for i, name := range names[:min(len(names), len(tones))] {
-		all = append(all, series{name: name, tone: tones[i], of: func(s *report.Sample) (float64, bool) { v, ok := s.Queues[name]; return v, ok }, fold: worst()})
+	for i, tone := range []string{"blue", "orange", "teal", "purple", "grey"} {
+		if i < len(names) {
+			lines = append(lines, series{name: names[i], tone: tone, fold: most, of: func(s *report.Sample) float64 {
+				if depth, ok := s.Queues[names[i]]; ok {
+					return depth
+				}
+				return chart.Gap()
+			}})
+		}
 	}
-	c, ok := over(rep, id, title, what, y, all...)
-	if left := len(names) - len(all); left > 0 {
-		c.Summary += fmt.Sprintf(" %d that were shallower are not drawn.", left)
+	return lines
+}
+
+// mostPoints is the number of points of a line on a wide screen.
+const mostPoints = 300
+
+// clockFrom is the second from which a run is long: its axis has minutes.
+const clockFrom = 240
+
+// overTime adds the lines that have a value other than 0, and reports whether any has.
+func overTime(rep *report.Report, c *chart.Chart, all []series) bool {
+	c.X = chart.Axis{Name: "time", Scale: chart.Seconds, Format: report.At}
+	samples := rep.Samples
+	if len(samples) < 2 {
+		return false
 	}
-	return c, ok
+	c.X.From, c.X.To = float64(samples[0].Second), float64(samples[len(samples)-1].Second)
+	each := (len(samples) + mostPoints - 1) / mostPoints
+	var medians []string
+	for _, s := range all {
+		line := chart.Line{Name: s.name, Tone: s.tone, Dashed: s.dashed, Filled: s.filled}
+		var measured []float64
+		found := false
+		for part := range slices.Chunk(samples, each) {
+			var values []float64
+			for i := range part {
+				v := s.of(&part[i])
+				if math.IsNaN(v) {
+					continue
+				}
+				values = append(values, v)
+				found = found || v != 0
+				if part[i].Second >= 0 {
+					measured = append(measured, v)
+				}
+			}
+			p := chart.Point{X: float64(part[len(part)/2].Second), Y: chart.Gap()}
+			if len(values) > 0 {
+				p.Y = s.fold(values)
+			}
+			line.Points = append(line.Points, p)
+		}
+		if !found {
+			continue
+		}
+		if slices.Sort(measured); len(measured) > 0 {
+			line.Value, line.Of = c.Y.Text(measured[len(measured)/2]), "median"
+			medians = append(medians, fmt.Sprintf("%s %s (%s to %s)", s.name, line.Value, c.Y.Text(measured[0]), c.Y.Text(measured[len(measured)-1])))
+		}
+		c.Lines = append(c.Lines, line)
+	}
+	c.Summary = "Median: " + strings.Join(medians, "; ") + "."
+	if each > 1 {
+		c.Summary += fmt.Sprintf(" Each point is %d seconds.", each)
+	}
+	logarithmic(c)
+	return len(c.Lines) > 0
 }
 
-func commits(rep *report.Report) (chart.Chart, bool) {
-	return over(rep, "commits", "Journal", "per second", chart.Axis{Format: short, Exact: figures},
-		series{name: "commits", tone: "blue", of: told(func(s *report.Sample) float64 { return s.Commits }), fold: mean()},
-		series{name: "fsyncs", tone: "orange", of: told(func(s *report.Sample) float64 { return s.Syncs }), fold: mean(), dashed: true})
+// logarithmic keeps a logarithmic scale where the highest value is far from the lowest.
+func logarithmic(c *chart.Chart) {
+	low, high := math.Inf(1), 0.0
+	for _, l := range c.Lines {
+		for _, p := range l.Points {
+			if p.Y > 0 {
+				low, high = min(low, p.Y), max(high, p.Y)
+			}
+		}
+	}
+	if c.Y.Scale == chart.Log && high < 12*low {
+		c.Y.Scale = chart.Linear
+	}
+	if c.Y.Scale == chart.Log {
+		c.Unit += ", logarithmic"
+		for _, l := range c.Lines {
+			for i := range l.Points {
+				if l.Points[i].Y <= 0 {
+					l.Points[i].Y = chart.Gap()
+				}
+			}
+		}
+	}
 }
 
-func commitTime(rep *report.Report) (chart.Chart, bool) {
-	return over(rep, "commit-time", "A commit with its fsync", "mean of a second", chart.Axis{Format: bare(millis), Exact: millis},
-		series{name: "commit", tone: "purple", of: some(func(s *report.Sample) float64 { return s.CommitMs }), fold: worst()})
+// percentiles is the latency of all results by percentile: the tail has as much room as the rest.
+func percentiles(rep *report.Report) chart.Chart {
+	c := chart.Chart{ID: "percentiles", Title: "Latency by percentile", Unit: "of all results", Wide: true,
+		X: chart.Axis{Name: "percentile", Scale: chart.Nines, Format: func(p float64) string { return strconv.FormatFloat(p, 'g', 9, 64) + " %" }},
+		Y: chart.Axis{Format: bare(number.Millis), Exact: number.Millis, Scale: chart.Log}}
+	if rep.Latency.Max == 0 {
+		return c
+	}
+	last := 100 * (1 - 1/float64(max(rep.Results, 10)))
+	var said []string
+	line := func(name, tone string, dashed bool, curve []report.Point, l report.Latency) {
+		if l.Max == 0 {
+			return
+		}
+		out := chart.Line{Name: name, Tone: tone, Dashed: dashed, Dots: len(curve) < 2}
+		if out.Dots {
+			curve = []report.Point{{Percentile: 50, Ms: l.P50}, {Percentile: 90, Ms: l.P90}, {Percentile: 99, Ms: l.P99}, {Percentile: 99.9, Ms: l.P999}, {Percentile: 100, Ms: l.Max}}
+		}
+		for _, p := range curve {
+			if x := min(p.Percentile, last); len(out.Points) == 0 || x > out.Points[len(out.Points)-1].X {
+				if out.Dots && p.Percentile == 100 { // nothing is known between it and the one before
+					out.Points = append(out.Points, chart.Point{X: x, Y: chart.Gap()})
+				}
+				out.Points = append(out.Points, chart.Point{X: x, Y: p.Ms})
+			}
+		}
+		c.Lines = append(c.Lines, out)
+		said = append(said, fmt.Sprintf("%s: half within %s, 99 of 100 within %s, all within %s", name, number.Millis(l.P50), number.Millis(l.P99), number.Millis(l.Max)))
+	}
+	line("from intended time", "blue", false, rep.Curve, rep.Latency)
+	line("beyond linger", "teal", false, nil, rep.BeyondLinger)
+	if t := rep.Notifications; t != nil {
+		line("messages", "purple", false, t.Curve, t.Latency)
+	}
+	if s := rep.Streamed; s != nil {
+		line("stream lines", "orange", false, s.Curve, s.Latency)
+	}
+	line("generator lag", "grey", true, nil, rep.Lag)
+	c.Summary = strings.Join(said, "; ") + "."
+	logarithmic(&c)
+	return c
 }
 
-func written(rep *report.Report) (chart.Chart, bool) {
-	each := func(v float64) string { return size(v) + "/s" }
-	return over(rep, "written", "Written to disk", "by the server, per second", chart.Axis{Format: bare(size), Exact: each},
-		series{name: "written", tone: "teal", of: plain(func(s *report.Sample) float64 { return s.Written }), fold: mean(), filled: true})
+// steps are the phases of a search for saturation, each in its last attempt.
+func steps(rep *report.Report) (list []report.Played) {
+	for _, p := range rep.Phases {
+		if p.Kind == report.KindStep && p.Offered > 0 {
+			if p.Again && len(list) > 0 {
+				list = list[:len(list)-1]
+			}
+			list = append(list, p)
+		}
+	}
+	return list
 }
 
-func pauses(rep *report.Report) (chart.Chart, bool) {
-	return over(rep, "gc", "Garbage collector of the server", "pauses in a second", chart.Axis{Format: bare(millis), Exact: millis},
-		series{name: "paused", tone: "orange", of: told(func(s *report.Sample) float64 { return s.GC }), fold: worst()})
+// byStep has a line for each function over the steps; none with fewer than two steps.
+func byStep(rep *report.Report, c chart.Chart, lines []chart.Line, of ...func(*report.Played) float64) chart.Chart {
+	c.X = chart.Axis{Name: "offered", Format: number.Short, Exact: perSecond(number.Count[float64])}
+	all := steps(rep)
+	if len(all) < 2 {
+		return c
+	}
+	for i := range all {
+		for n := range lines {
+			lines[n].Points = append(lines[n].Points, chart.Point{X: all[i].Offered, Y: of[n](&all[i])})
+		}
+		if len(all[i].Missed) == 0 {
+			c.Summary = fmt.Sprintf("The last step that held offered %s/s: p99 beyond the linger %s.", number.Count(all[i].Offered), number.Millis(all[i].BeyondLinger.P99))
+		}
+	}
+	c.Lines = lines
+	logarithmic(&c)
+	return c
 }
 
-func locks(rep *report.Report) (chart.Chart, bool) {
-	return over(rep, "locks", "Waiting for locks", "time of goroutines, of what passed × processors", chart.Axis{Format: percent, Exact: percent},
-		series{name: "server", tone: "blue", of: told(func(s *report.Sample) float64 { return s.Locks }), fold: mean()},
-		series{name: "load generator", tone: "grey", of: told(func(s *report.Sample) float64 { return s.OwnLocks }), fold: mean(), dashed: true})
+func saturation(rep *report.Report) chart.Chart {
+	return byStep(rep, chart.Chart{ID: "saturation", Title: "Until saturation", Unit: "results per second, by offered rate", Y: chart.Axis{Format: number.Short, Exact: perSecond(number.Count[float64])}},
+		[]chart.Line{{Name: "offered", Tone: "grey", Dashed: true}, {Name: "acknowledged", Tone: "blue", Dots: true}},
+		func(p *report.Played) float64 { return p.Offered }, func(p *report.Played) float64 { return p.Acknowledged })
 }
 
-func goroutines(rep *report.Report) (chart.Chart, bool) {
-	return over(rep, "goroutines", "Goroutines of the server", "", chart.Axis{Format: short, Exact: count},
-		series{name: "goroutines", tone: "purple", of: some(func(s *report.Sample) float64 { return s.Goroutines }), fold: worst()})
+func saturationLatency(rep *report.Report) chart.Chart {
+	return byStep(rep, chart.Chart{ID: "saturation-latency", Title: "Latency until saturation", Unit: "beyond the linger, by offered rate", Y: chart.Axis{Format: bare(number.Millis), Exact: number.Millis, Scale: chart.Log}},
+		[]chart.Line{{Name: "p99", Tone: "heat3", Dots: true}, {Name: "p50", Tone: "heat1", Dots: true}},
+		func(p *report.Played) float64 { return p.BeyondLinger.P99 }, func(p *report.Played) float64 { return p.BeyondLinger.P50 })
 }
 
-func lag(rep *report.Report) (chart.Chart, bool) {
-	return over(rep, "lag", "Generator lag", "p99 of a second: how late the load itself was", chart.Axis{Format: bare(millis), Exact: millis},
-		series{name: "lag", tone: "grey", of: some(func(s *report.Sample) float64 { return s.Lag }), fold: worst()})
+// sign is a mark of the charts and its meaning.
+type sign struct{ Name, Text string }
+
+// mostMarks is the number of marks that a chart has room for.
+const mostMarks = 20
+
+// moments are the phases, faults, outages and changes of intent as bands and marks, and the meaning of the marks.
+func moments(rep *report.Report) (bands []chart.Band, marks []chart.Mark, legend []sign) {
+	if len(rep.Phases) == 0 && len(rep.Samples) > 0 && rep.Samples[0].Second < 0 {
+		bands = append(bands, chart.Band{Name: "warm-up", Tone: "outside", From: float64(rep.Samples[0].Second), To: 0})
+	}
+	for i, p := range rep.Phases {
+		if i > 0 && p.From > rep.Phases[i-1].To {
+			bands = append(bands, chart.Band{Name: "warm-up", Tone: "outside", From: rep.Phases[i-1].To, To: p.From})
+		}
+		tone := []string{"even", "odd"}[i%2]
+		if p.Kind == report.KindRamp || p.Kind == report.KindDrain {
+			tone = "outside"
+		}
+		bands = append(bands, chart.Band{Name: strings.TrimPrefix(p.Name, "step "), Tone: tone, From: p.From, To: p.To})
+	}
+	mark := func(tone, name, text string, at float64) {
+		if len(marks) < mostMarks {
+			marks = append(marks, chart.Mark{Sign: name, Name: text, Tone: tone, At: at})
+			legend = append(legend, sign{name, text + ", at " + report.At(at)})
+		}
+	}
+	for i, f := range rep.Faults {
+		if f.Until > f.At {
+			bands = append(bands, chart.Band{Tone: "fault", From: f.At, To: f.Until})
+		}
+		mark("struck", report.Letter(i), f.What, f.At)
+	}
+	for i, o := range rep.Outages {
+		until := o.Second + o.Seconds
+		if o.Seconds < 0 && len(rep.Samples) > 0 {
+			until = float64(rep.Samples[len(rep.Samples)-1].Second)
+		}
+		bands = append(bands, chart.Band{Tone: "fault", From: o.Second, To: until})
+		if len(rep.Faults) == 0 {
+			mark("struck", report.Letter(i), number.Of(o.Lost, "agent")+" without a session", o.Second)
+		}
+	}
+	for i, h := range rep.Changes {
+		mark("changed", strconv.Itoa(i+1), h.What+rep.Every(i), h.At)
+	}
+	return bands, marks, legend
 }

@@ -1,18 +1,28 @@
+// Package page writes the findings of a run as one HTML file. It needs no other file and asks no host for anything; its
+// few lines of script show values under the pointer. Every chart has a table of the same data.
+//
+// Start reading at Write; charts.go has the drawings.
 package page
 
 import (
 	"bufio"
+	"cmp"
 	"crypto/sha256"
 	_ "embed" // the template, the style and the script
 	"encoding/base64"
+	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
-	"slices"
+	"math"
+	"strconv"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/document"
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/page/chart"
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
 var (
@@ -24,119 +34,131 @@ var (
 	script string
 )
 
-// view is the page in finished words.
+// view is the content of the template.
 type view struct {
-	Title, Shape string
-	Began        string
-	Labels       []string
-	Verdict      verdict
-	Objectives   []objective
-	Caveats      []string
-	Tiles        []tile
-	Columns      int // of tiles, where there is room
-	Charts       []chart.Drawing
-	Legend       []note // of the signs in the charts
-	Sections     []section
+	*report.Findings
+	Began    string
+	Tiles    []tile
+	Charts   []chart.Drawing
+	Legend   []sign
+	Scenario string // the file, as it was played
+	Answers  string
+	Files    map[string]string
+	Again    string // commands
+	Typed    string
 
 	Policy string
 	Style  template.CSS
 	Script template.JS
 }
 
-// mostColumns is how many tiles fit into a line.
-const mostColumns = 7
-
-// section is a heading with what belongs under it.
-type section struct {
-	ID, Title string
-	Text      []string
-	Tables    []table
-	Code      []code
-	Links     []note
-	Folded    bool // shown when asked for
-}
-
-// code is text that is set as it is.
-type code struct{ Name, Text string }
-
-// note is a short name and what it stands for.
-type note struct{ Name, Text string }
-
 // Write writes the report as one HTML file. The report is not changed.
 func Write(w io.Writer, rep *report.Report) error {
-	set, err := template.New("page").Parse(source)
+	set, err := template.New("page").Funcs(template.FuncMap{"sign": signOf, "gauge": newGauge}).Parse(source)
 	if err == nil {
 		_, err = set.Parse(chart.Template())
 	}
 	if err != nil {
-		return fmt.Errorf("BUG: the report's template: %w", err)
+		return fmt.Errorf("BUG: the template of the report: %w", err)
 	}
-	v, err := newView(rep)
-	if err != nil {
-		return err
+	sum := sha256.Sum256([]byte(script))
+	v := &view{Findings: rep.Findings(), Tiles: tiles(rep), Files: rep.Files, Again: again(rep), Typed: shell(rep.Command), Style: template.CSS(style), Script: template.JS(script),
+		Policy: "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'"}
+	if !rep.Began.IsZero() {
+		v.Began = rep.Began.UTC().Format("2 January 2006, 15:04 UTC")
+	}
+	if v.Charts, v.Legend = charts(rep); len(v.Charts) == 0 {
+		v.Legend = nil
+	}
+	if rep.Scenario != nil {
+		data, err := json.Marshal(rep.Scenario.File())
+		if err == nil {
+			data, err = document.YAML(data)
+		}
+		if err != nil {
+			return fmt.Errorf("encode the scenario: %w", err)
+		}
+		v.Scenario, v.Answers = string(data), rep.Scenario.Answers
 	}
 	out := bufio.NewWriter(w)
-	if err := set.ExecuteTemplate(out, "page", v); err != nil {
-		return fmt.Errorf("write the report's page: %w", err)
+	if err = set.ExecuteTemplate(out, "page", v); err == nil {
+		err = out.Flush()
 	}
-	if err := out.Flush(); err != nil {
-		return fmt.Errorf("write the report's page: %w", err)
+	if err != nil {
+		return fmt.Errorf("write the page of the report: %w", err)
 	}
 	return nil
 }
 
-func newView(rep *report.Report) (*view, error) {
-	v := &view{Title: strings.ReplaceAll(title(rep), " %", nb+"%"), Shape: shape(rep), Labels: labels(rep), Verdict: newVerdict(rep), Objectives: objectives(rep),
-		Caveats: caveats(rep), Tiles: tiles(rep), Style: template.CSS(style), Script: template.JS(script), Policy: policy()}
-	if !rep.Began.IsZero() {
-		v.Began = rep.Began.UTC().Format("2 January 2006, 15:04 UTC")
+// signOf is the sign of a state.
+func signOf(state string) string {
+	return map[string]string{"passed": "✓", "reached": "✓", "failed": "✕", "missed": "✕"}[state]
+}
+
+// gauge shows the distance of a value from its limit, in percent of its length.
+type gauge struct{ Got, Limit float64 }
+
+func newGauge(o report.Objective) *gauge {
+	if o.Limit <= 0 || o.Value < 0 || math.IsNaN(o.Value) || math.IsInf(o.Value, 0) {
+		return nil
 	}
-	if v.Columns = len(v.Tiles); v.Columns > mostColumns {
-		v.Columns = (len(v.Tiles) + 1) / 2
-	}
-	v.Charts, v.Legend = charts(rep)
-	scenario, err := scenarioSection(rep)
-	if err != nil {
-		return nil, err
-	}
-	all := []section{costSection(rep), phaseSection(rep), ledgerSection(rep), faultSection(rep), turnSection(rep), messageSection(rep), changeSection(rep), operatorSection(rep),
-		outageSection(rep), loaderSection(rep), refusalSection(rep), environmentSection(rep), limitSection(rep), logSection(rep), metricsSection(rep),
-		scenario, fileSection(rep), reproduceSection(rep)}
-	for _, s := range all {
-		if len(s.Text)+len(s.Tables)+len(s.Code)+len(s.Links) > 0 {
-			v.Sections = append(v.Sections, s)
+	full := 1.15 * max(o.Limit, min(o.Value, 4*o.Limit))
+	return &gauge{math.Round(1000*min(1, o.Value/full)) / 10, math.Round(1000*o.Limit/full) / 10}
+}
+
+// tile is one key figure.
+type tile struct{ Name, Value, Unit, Note string }
+
+// tiles are the key figures that the run measured.
+func tiles(rep *report.Report) (list []tile) {
+	figures := rep.Figures()
+	for _, t := range [...]struct{ figure, name, note string }{
+		{"rate", "Acknowledged", ""}, {"beyond-p50", "Beyond linger p50", ""}, {"beyond-p99", "Beyond linger p99", ""}, {"server-cpu", "Server CPU", "per result"},
+		{"agent-memory", "Memory per agent", "on the server, before any result"}, {"state-memory", "Memory per state", "of " + number.Count(rep.States) + " event states"}, {"back", "All back", "after the longest outage"},
+	} {
+		if v, ok := figures[t.figure]; ok {
+			f, _ := scenario.FigureOf(t.figure)
+			value, unit, _ := strings.Cut(number.In(v, f.Unit), " ")
+			switch {
+			case t.figure == "rate":
+				_, _, offered := rep.Offered()
+				t.note = "of " + number.Count(offered) + " offered"
+				if rep.Asked() {
+					t.name = "Left"
+				}
+			case strings.HasPrefix(t.figure, "beyond"):
+				t.note = "the linger is " + number.Bare(number.Millis(rep.Plan.Linger))
+			}
+			list = append(list, tile{t.name, value, unit, t.note})
 		}
 	}
-	return v, nil
+	return append(list, tile{"Lost", number.Count(rep.Balance.Missing), "", "of " + number.Count(rep.Balance.Sent) + " sent"})
 }
 
-// policy lets the page load nothing and run its own script alone.
-func policy() string {
-	sum := sha256.Sum256([]byte(script))
-	return "default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) +
-		"'; base-uri 'none'; form-action 'none'"
-}
-
-// title is the run's, or its scenario's.
-func title(rep *report.Report) string {
-	switch {
-	case rep.Title != "":
-		return rep.Title
-	case rep.Scenario != nil && rep.Scenario.Title != "":
-		return rep.Scenario.Title
-	case rep.Scenario != nil && rep.Scenario.Name != "":
-		return rep.Scenario.Name
+// again is the commands that repeat the run: of a scenario, the file as it was played. Its name would be scaled again.
+func again(rep *report.Report) string {
+	text := ""
+	if rep.Commit != "" {
+		text = fmt.Sprintf("git checkout %s\nmake build\n", shell([]string{rep.Commit}))
 	}
-	return "Load run"
+	words := rep.Command
+	if sc := rep.Scenario; sc != nil {
+		program := "muster"
+		if len(words) > 0 {
+			program = words[0]
+		}
+		words = append([]string{program, "load", "run", cmp.Or(sc.Name, "scenario") + "-played.yaml", "--seed", strconv.FormatUint(sc.Seed, 10)}, rep.Again...)
+	}
+	return text + shell(words)
 }
 
-// labels are what must be said wherever the figures are shown and is not in the title.
-func labels(rep *report.Report) []string {
-	list := slices.Clone(rep.Label)
-	if rep.Scenario != nil {
-		if scale := rep.Scenario.Label(); scale != "" && !slices.Contains(list, scale) {
-			list = append(list, scale)
+// shell quotes words for a shell.
+func shell(words []string) string {
+	quoted := make([]string, len(words))
+	for i, w := range words {
+		if quoted[i] = w; w == "" || strings.Trim(w, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789@%+=:,./_-") != "" {
+			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 		}
 	}
-	return slices.DeleteFunc(list, func(l string) bool { return strings.Contains(title(rep), l) })
+	return strings.Join(quoted, " ")
 }

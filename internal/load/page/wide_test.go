@@ -1,8 +1,6 @@
 package page
 
 import (
-	"html/template"
-	"strings"
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/load/report"
@@ -44,23 +42,5 @@ func TestTablesFitADesk(t *testing.T) {
 	browse(t, render(t, rep), desk, &said)
 	if said.Tables < 20 || len(said.Cut) > 0 {
 		t.Errorf("of %d tables these do not fit: %q", said.Tables, said.Cut)
-	}
-}
-
-// Where phases are more than figures, each has a line.
-func TestManyPhasesAreLines(t *testing.T) {
-	rep := full()
-	for range 9 {
-		rep.Phases = append(rep.Phases, rep.Phases[1])
-	}
-	list := besideTable(rep)
-	if len(list) != 1 || list[0].Head[0].Name != "phase" || len(list[0].Rows) != 11 || len(list[0].Head) != 4 {
-		t.Errorf("%+v", list)
-	}
-	if few := besideTable(full()); few[0].Head[0].Name != "figure" || len(few[0].Rows) != 3 {
-		t.Errorf("%+v", few)
-	}
-	if text := render(t, rep); strings.Count(text, template.HTMLEscapeString(list[0].Name)) == 0 {
-		t.Error("the table is not on the page")
 	}
 }

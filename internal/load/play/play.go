@@ -18,10 +18,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/report"
-	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
@@ -353,7 +353,7 @@ func (d *driver) sample(ctx context.Context) {
 		refused += s.Refused
 		d.Log.Append(observe.Line{At: d.now(), Second: &s})
 		if n%10 == 0 {
-			d.Say("%s  sent %s/s, acknowledged %s/s, p99 %.0f ms", n*time.Second, scenario.Grouped(int(s.Sent)), scenario.Grouped(int(s.Acked)), s.Latency.P99)
+			d.Say("%s  sent %s/s, acknowledged %s/s, p99 %.0f ms", n*time.Second, number.Count(int(s.Sent)), number.Count(int(s.Acked)), s.Latency.P99)
 		}
 	}
 	d.mu.Lock()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -65,7 +66,7 @@ func (r *Run) files(limit uint64) string {
 	}
 	more := ""
 	if ownServer {
-		more = fmt.Sprintf(". Where it stays, so many agents need more than one server; muster load run muster-15000x4x10s plays the largest shipped fleet that one holds with %s", scenario.Grouped(shippedFiles))
+		more = fmt.Sprintf(". Where it stays, so many agents need more than one server; muster load run muster-15000x4x10s plays the largest shipped fleet that one holds with %s", number.Count(shippedFiles))
 	}
 	return fmt.Sprintf("open files: %d connections need %d, the hard limit is %d. Raise it: ulimit -Hn %d as root, LimitNOFILE= of a unit, --ulimit nofile= of a container; %s%s",
 		open, need, limit, need, r.fewer(float64(scenario.Connections(int(limit), ownServer))/float64(open)), more)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -69,24 +70,6 @@ func (b *Balance) Add(i Imbalance, format string, args ...any) {
 	}
 }
 
-func (b *Balance) String() string {
-	stopped, unsure := "", ""
-	if b.Stopped > 0 {
-		stopped = fmt.Sprintf("%d held by machines that stayed dead + ", b.Stopped)
-	}
-	if b.Unsure > 0 {
-		unsure = fmt.Sprintf(", of %d results it is not known whether they were refused", b.Unsure)
-	}
-	compared := "not compared with the server's states"
-	if b.WasCompared() {
-		compared = fmt.Sprintf("%d event states compared, %d differ", b.Compared, b.Differ)
-	}
-	if not := b.OrderNotCompared(); not != "" {
-		compared += "; the order of their results not compared for " + not
-	}
-	return fmt.Sprintf("%d sent = %d acknowledged + %d refused + %s%d missing; %s%s", b.Sent, b.Acknowledged, b.Refused, stopped, b.Missing, compared, unsure)
-}
-
 // Sentences say what is wrong.
 func (b *Balance) Sentences() (list []string) {
 	if b.Missing > 0 {
@@ -99,7 +82,7 @@ func (b *Balance) Sentences() (list []string) {
 	for _, k := range slices.Sorted(maps.Keys(b.Kinds)) {
 		kinds = append(kinds, fmt.Sprintf("%d %s", b.Kinds[k], k))
 	}
-	what := cmp.Or(strings.Join(kinds, ", "), some(int(b.Imbalances), "imbalance"))
+	what := cmp.Or(strings.Join(kinds, ", "), number.Of(b.Imbalances, "imbalance"))
 	if len(b.Examples) > 0 {
 		what += "; " + b.Examples[0].String()
 	}
@@ -107,4 +90,21 @@ func (b *Balance) Sentences() (list []string) {
 		return append(list, fmt.Sprintf("the server answered wrongly: %s", what))
 	}
 	return append(list, fmt.Sprintf("%d of %d event states differ from the ledger: %s", b.Differ, b.Compared, what))
+}
+
+// NotOrdered counts a state of which it was not compared which results it holds in which order.
+func (b *Balance) NotOrdered(why string) {
+	if b.Unordered == nil {
+		b.Unordered = map[string]int{}
+	}
+	b.Unordered[why]++
+}
+
+// OrderNotCompared says of how many states that is so, and why; empty: of none.
+func (b *Balance) OrderNotCompared() string {
+	var list []string
+	for _, why := range slices.Sorted(maps.Keys(b.Unordered)) {
+		list = append(list, fmt.Sprintf("%d (%s)", b.Unordered[why], why))
+	}
+	return strings.Join(list, ", ")
 }

@@ -1,7 +1,5 @@
 package report
 
-import "github.com/muster-fleet/muster/internal/load/scenario"
-
 // Counting are the phases that the run's figures are of: all that were measured, but for those that
 // are judged by themselves and for one that was cut short beside whole ones.
 func (rep *Report) Counting() (list []Played) {
@@ -48,26 +46,4 @@ func (rep *Report) Offered() (low, high, mean float64) {
 		low, high = rep.Plan.Offered, rep.Plan.Offered
 	}
 	return low, high, mean / length
-}
-
-// Transport is how agents come, which may differ by class.
-func (rep *Report) Transport() string {
-	if rep.Targeted != nil && rep.Plan.TLS { // the address decides for all of them
-		return "TLS"
-	}
-	if s := rep.Scenario; s != nil && rep.Targeted == nil {
-		secured, all := 0, 0
-		for _, c := range s.Agents {
-			if all += c.Count; c.TLS {
-				secured += c.Count
-			}
-		}
-		if secured > 0 && secured < all {
-			return "mutual TLS for " + scenario.Grouped(secured) + " of them"
-		}
-	}
-	if rep.Plan.TLS {
-		return "mutual TLS"
-	}
-	return "without TLS"
 }

@@ -1,23 +1,15 @@
-// Package report is what a load run shows, and what that says: run.json, the summary for people,
-// the table of several runs, and the verdict.
+// Package report is the report of a load run: run.json, its figures and verdict, and its findings for people.
 //
-//	report.go      the whole of it, and save.go its file
-//	phase.go       what a phase, a fault, an outage, a change of intent and people came to
-//	balance.go     what the ledger came to
-//	notifications.go  the results of notifications, stream lines, silent machines and turns
-//	sample.go      one second of it
-//	latency.go     latencies of a histogram
-//	used.go        what server and loader used, also from within
-//	target.go      what is said of a system that is not Muster
-//	wrong.go       the one list of what must never be wrong
-//	verdict.go     whether a run is all right, and what failed of it or was late
-//	goal.go        figures by their names, and goals for them; phasegoals.go those of one phase
-//	starve.go      whom a faster phase starves, of those that beside.go names
-//	settle.go      when a phase is as before, and what drifts
-//	counting.go    the phases that the run's figures are of
-//	stopped.go     how far a run went that somebody ended
-//	text.go        the summary; targettext.go that of a system that asks its agents
-//	table.go       Markdown of several reports
+//	report.go         the whole of it; save.go its file
+//	phase.go          phases, faults, outages, changes of intent, people
+//	balance.go        the ledger; notifications.go messages, stream lines, silent machines, turns
+//	used.go           use of server and loader; sample.go one second; latency.go histograms
+//	wrong.go          the one list of kinds of wrong results and alerts
+//	verdict.go        whether a run is well, failed or late
+//	goal.go           figures by their names, and goals; phasegoals.go those of one phase
+//	starve.go         pipelines that a faster phase starves; settle.go phases as before, and drift
+//	counting.go       the phases that the run's figures are of; stopped.go runs that a person ended
+//	findings.go       all of it for people; text.go the same for a terminal, and Markdown of several reports
 //
 // A Report belongs to one goroutine. Goroutines: none. Locks: none. Start reading at report.go.
 package report

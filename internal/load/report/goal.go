@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -17,189 +18,130 @@ type Goal struct {
 	Want float64 `json:"want"` // at most, or at least, as the figure says
 	Got  float64 `json:"got"`
 	Met  bool    `json:"met"`
-	Why  string  `json:"why,omitempty"` // there is no figure; the goal may be met all the same
+	Why  string  `json:"why,omitempty"` // the figure was not measured; the goal may be met all the same
 
-	Phase string `json:"phase,omitempty"` // of which alone it is asked; empty: of the run
+	Phase string `json:"phase,omitempty"` // the phase that it is for; empty: the run
 }
 
-// agentMemory is a figure of which nothing is known where the server shrank while its agents came; that
-// it is no more than was asked is known then.
-const agentMemory = "agent-memory"
-
-// figure is what a goal can be set for, and where a report has it.
-type figure struct {
-	scenario.Figure
-	of func(*Report) (float64, bool)
-}
-
-// found says where a report has each figure, by its name.
-func found() map[string]func(*Report) (float64, bool) {
-	outage := func(f func(*Outage) float64) func(*Report) (float64, bool) {
-		return func(rep *Report) (worst float64, ok bool) {
-			for i := range rep.Outages {
-				v := f(&rep.Outages[i])
-				if v < 0 {
-					return 0, false
-				}
-				worst, ok = max(worst, v), true
-			}
-			return worst, ok
+// Figures returns all figures that the run measured, in their units, by their names (scenario.Figures). Figures of
+// acknowledgements are left out where the target acknowledges nothing.
+func (rep *Report) Figures() map[string]float64 {
+	all := rep.measured()
+	if rep.Asked() {
+		for _, name := range []string{"held", "saturation", "p50", "p99", "p999", "max", "beyond-p50", "beyond-p99", "settle"} {
+			delete(all, name)
 		}
 	}
-	// What can be nothing, and be measured, says itself when it was; all else was not where it is nothing.
-	known := func(f func(*Report) float64, measured func(*Report) bool) func(*Report) (float64, bool) {
-		return func(rep *Report) (float64, bool) { v := f(rep); return v, v > 0 || measured(rep) }
+	return all
+}
+
+func (rep *Report) measured() map[string]float64 {
+	all := map[string]float64{}
+	// set sets a figure that may be 0; positive one that was not measured where it is 0.
+	set := func(name string, v float64, measured bool) {
+		if measured {
+			all[name] = v
+		}
 	}
-	positive := func(f func(*Report) float64) func(*Report) (float64, bool) {
-		return known(f, func(*Report) bool { return false })
+	positive := func(name string, v float64) { set(name, v, v > 0) }
+	counts := rep.Results > 0 || len(rep.Counting()) > 0
+	set("rate", rep.Rate, rep.Rate > 0 || counts)
+	held := rep.held()
+	set("held", held, held > 0 || counts)
+	for _, p := range rep.Phases {
+		if p.Kind == KindStep && len(p.Missed) == 0 {
+			positive("saturation", max(all["saturation"], p.Acknowledged))
+		}
 	}
-	inside := func(f func(*Report, *Inside) float64) func(*Report) (float64, bool) {
-		return positive(func(rep *Report) float64 {
-			if rep.Inside == nil {
-				return 0
-			}
-			return f(rep, rep.Inside)
-		})
+	positive("p50", rep.Latency.P50)
+	positive("p99", rep.Latency.P99)
+	positive("p999", rep.Latency.P999)
+	positive("max", rep.Latency.Max)
+	positive("beyond-p50", rep.BeyondLinger.P50)
+	positive("beyond-p99", rep.BeyondLinger.P99)
+	set("machine", 100*rep.MachineShare, rep.Server.Cores > 0 && rep.MachineShare > 0)
+	positive("server-cpu", rep.Server.MicrosPerItem)
+	positive("loader-cpu", rep.Loader.MicrosPerItem)
+	positive("cpu-ratio", ratio(100*rep.Server.Cores, rep.Loader.Cores))
+	set("lock-share", 100*rep.Server.LockShare, rep.Server.LockShare > 0 || rep.Unsaved.Looked)
+	positive("server-memory", float64(rep.Server.RSS)/1e6)
+	positive("agent-memory", rep.SessionBytes/1000)
+	positive("loader-memory", rep.AgentBytes/1000)
+	positive("state-memory", rep.StateBytes)
+	positive("connect", rep.ConnectSeconds)
+	if in := rep.Inside; in != nil {
+		set("gc-cpu", ratio(1e6*in.GC, rep.Rate), rep.Rate > 0)
+		positive("allocs", 1000*in.Allocs)
+		positive("alloc-bytes", in.AllocBytes)
+		positive("wire-bytes", in.WireBytes)
+		positive("journal-bytes", in.JournalBytes)
 	}
-	calls := func(f func(*Calls) float64) func(*Report) (float64, bool) {
-		return positive(func(rep *Report) float64 {
-			if rep.Calls == nil {
-				return 0
-			}
-			return ratio(1000*f(rep.Calls), rep.Rate)
-		})
+	if c := rep.Calls; c != nil {
+		set("fsyncs", ratio(1000*c.Syncs, rep.Rate), c.Syncs > 0 && rep.Rate > 0 || rep.Rate > 0 && rep.Inside != nil)
+		positive("reads", ratio(1000*c.Reads, rep.Rate))
+		positive("writes", ratio(1000*c.Writes, rep.Rate))
 	}
-	operators := func(what string) func(*Report) (float64, bool) {
-		return positive(func(rep *Report) float64 {
-			return worst(rep.Operators, func(w *Worked) float64 {
-				if w.What != what {
-					return 0
-				}
-				return w.Latency.P99
-			})
-		})
+	if rep.Disk != nil {
+		positive("disk-bytes", rep.Disk.PerResult)
 	}
-	return map[string]func(*Report) (float64, bool){
-		"rate": known(func(rep *Report) float64 { return rep.Rate }, (*Report).counted),
-		"saturation": positive(func(rep *Report) float64 {
-			return worst(rep.Phases, func(p *Played) float64 {
-				if p.Kind != "step" || len(p.Missed) > 0 {
-					return 0
-				}
-				return p.Acknowledged
-			})
-		}),
-		"held":       known((*Report).held, (*Report).counted),
-		"p50":        positive(func(rep *Report) float64 { return rep.Latency.P50 }),
-		"p99":        positive(func(rep *Report) float64 { return rep.Latency.P99 }),
-		"p999":       positive(func(rep *Report) float64 { return rep.Latency.P999 }),
-		"max":        positive(func(rep *Report) float64 { return rep.Latency.Max }),
-		"beyond-p50": positive(func(rep *Report) float64 { return rep.BeyondLinger.P50 }),
-		"beyond-p99": positive(func(rep *Report) float64 { return rep.BeyondLinger.P99 }),
-		"machine": positive(func(rep *Report) float64 {
-			if rep.Server.Cores == 0 {
-				return 0
-			}
-			return 100 * rep.MachineShare
-		}),
-		"server-cpu": positive(func(rep *Report) float64 { return rep.Server.MicrosPerItem }),
-		"loader-cpu": positive(func(rep *Report) float64 { return rep.Loader.MicrosPerItem }),
-		"cpu-ratio":  positive(func(rep *Report) float64 { return ratio(100*rep.Server.Cores, rep.Loader.Cores) }),
-		"gc-cpu": known(func(rep *Report) float64 {
-			if rep.Inside == nil {
-				return 0
-			}
-			return ratio(1e6*rep.Inside.GC, rep.Rate)
-		}, func(rep *Report) bool { return rep.Inside != nil && rep.Rate > 0 }),
-		"lock-share":    known(func(rep *Report) float64 { return 100 * rep.Server.LockShare }, func(rep *Report) bool { return rep.Unsaved.Looked }),
-		"allocs":        inside(func(_ *Report, in *Inside) float64 { return 1000 * in.Allocs }),
-		"alloc-bytes":   inside(func(_ *Report, in *Inside) float64 { return in.AllocBytes }),
-		"wire-bytes":    inside(func(_ *Report, in *Inside) float64 { return in.WireBytes }),
-		"journal-bytes": inside(func(_ *Report, in *Inside) float64 { return in.JournalBytes }),
-		"disk-bytes": positive(func(rep *Report) float64 {
-			if rep.Disk == nil {
-				return 0
-			}
-			return rep.Disk.PerResult
-		}),
-		"fsyncs": known(func(rep *Report) float64 {
-			if rep.Calls == nil {
-				return 0
-			}
-			return ratio(1000*rep.Calls.Syncs, rep.Rate)
-		}, func(rep *Report) bool { return rep.Calls != nil && rep.Rate > 0 && rep.Inside != nil }),
-		"reads":         calls(func(c *Calls) float64 { return c.Reads }),
-		"writes":        calls(func(c *Calls) float64 { return c.Writes }),
-		"server-memory": positive(func(rep *Report) float64 { return float64(rep.Server.RSS) / 1e6 }),
-		agentMemory:     positive(func(rep *Report) float64 { return rep.SessionBytes / 1000 }),
-		"loader-memory": positive(func(rep *Report) float64 { return rep.AgentBytes / 1000 }),
-		"state-memory":  positive(func(rep *Report) float64 { return rep.StateBytes }),
-		"connect":       positive(func(rep *Report) float64 { return rep.ConnectSeconds }),
-		"settle":        settling,
-		"detect": positive(func(rep *Report) float64 {
-			return worst(rep.Faults, func(f *Struck) float64 { return f.Detected.Max }) / 1000
-		}),
-		"clear": positive(func(rep *Report) float64 {
-			return worst(rep.Faults, func(f *Struck) float64 { return f.Cleared.Max }) / 1000
-		}),
-		"back": outage(func(o *Outage) float64 { return o.Seconds }),
-		"back-serving": outage(func(o *Outage) float64 {
+	slowest, settled := rep.settling()
+	set("settle", slowest, settled)
+	for i := range rep.Faults {
+		positive("detect", max(all["detect"], rep.Faults[i].Detected.Max/1000))
+		positive("clear", max(all["clear"], rep.Faults[i].Cleared.Max/1000))
+	}
+	rep.outageFigures(all)
+	if t := rep.Turns; t != nil && t.Taken > 0 {
+		all["takeover-p50"], all["takeover-p99"], all["takeover-max"] = t.Took.P50, t.Took.P99, t.Took.Max
+	}
+	for i := range rep.Changes {
+		positive("holds-p99", max(all["holds-p99"], rep.Changes[i].Holds.P99))
+	}
+	for _, w := range rep.Operators {
+		positive(w.What+"-p99", max(all[w.What+"-p99"], w.Latency.P99))
+	}
+	if t := rep.Notifications; t != nil {
+		positive("tell-p99", t.Latency.P99)
+	}
+	if s := rep.Streamed; s != nil {
+		positive("stream-p99", s.Latency.P99)
+	}
+	for i := range rep.Samples {
+		if s := &rep.Samples[i]; s.Second > 0 && s.Behind != nil {
+			all[HistoryBehind] = max(all[HistoryBehind], *s.Behind)
+		}
+	}
+	return all
+}
+
+// outageFigures sets the worst of all outages. A figure is absent where one outage did not come to it.
+func (rep *Report) outageFigures(all map[string]float64) {
+	if len(rep.Outages) == 0 {
+		return
+	}
+	for name, of := range map[string]func(*Outage) float64{
+		"back": func(o *Outage) float64 { return o.Seconds }, "serving": func(o *Outage) float64 { return o.Serving }, "acknowledging": func(o *Outage) float64 { return o.Acked },
+		"back-serving": func(o *Outage) float64 {
 			if o.Seconds < 0 || o.Serving < 0 {
 				return -1
 			}
 			return max(0, o.Seconds-o.Serving)
-		}),
-		"serving":       outage(func(o *Outage) float64 { return o.Serving }),
-		"acknowledging": outage(func(o *Outage) float64 { return o.Acked }),
-		"takeover-p50":  takeover(func(l Latency) float64 { return l.P50 }),
-		"takeover-p99":  takeover(func(l Latency) float64 { return l.P99 }),
-		"takeover-max":  takeover(func(l Latency) float64 { return l.Max }),
-		"holds-p99":     positive(func(rep *Report) float64 { return worst(rep.Changes, func(h *Held) float64 { return h.Holds.P99 }) }),
-		"list-p99":      operators("list"),
-		"apply-p99":     operators("apply"),
-		"silence-p99":   operators("silence"),
-		"watch-p99":     operators("watch"),
-		"run-p99":       operators("run"),
-		"fact-p99":      operators("fact"),
-		"tell-p99": positive(func(rep *Report) float64 {
-			if rep.Notifications == nil {
-				return 0
-			}
-			return rep.Notifications.Latency.P99
-		}),
-		"stream-p99": positive(func(rep *Report) float64 {
-			if rep.Streamed == nil {
-				return 0
-			}
-			return rep.Streamed.Latency.P99
-		}),
-		HistoryBehind: func(rep *Report) (worst float64, ok bool) {
-			for i := range rep.Samples {
-				if s := &rep.Samples[i]; s.Second > 0 && s.Behind != nil {
-					worst, ok = max(worst, *s.Behind), true
-				}
-			}
-			return worst, ok
 		},
-	}
-}
-
-// counted says whether anything was offered that counts: then a rate of nothing is one.
-func (rep *Report) counted() bool { return rep.Results > 0 || len(rep.Counting()) > 0 }
-
-// takeover is a figure of the turns that another agent took over, where there were any.
-func takeover(of func(Latency) float64) func(*Report) (float64, bool) {
-	return func(rep *Report) (float64, bool) {
-		if rep.Turns == nil || rep.Turns.Taken == 0 {
-			return 0, false
+	} {
+		least, most := math.Inf(1), 0.0
+		for i := range rep.Outages {
+			v := of(&rep.Outages[i])
+			least, most = min(least, v), max(most, v)
 		}
-		return of(rep.Turns.Took), true
+		if least >= 0 {
+			all[name] = most
+		}
 	}
 }
 
-// settling is how long the slowest phase that had to settle took, from one second on. There
-// is no figure where one of them never did, or was not judged: that says so itself.
-func settling(rep *Report) (slowest float64, ok bool) {
+// settling is the time of the slowest phase that had to settle. There is none where one of them did not, or was not
+// judged.
+func (rep *Report) settling() (slowest float64, ok bool) {
 	asked := 0
 	if rep.Scenario != nil {
 		for i := range rep.Scenario.Phases {
@@ -217,16 +159,8 @@ func settling(rep *Report) (slowest float64, ok bool) {
 	return slowest, slowest > 0 && asked == 0
 }
 
-// worst is the largest of what f says of each.
-func worst[T any](list []T, f func(*T) float64) (most float64) {
-	for i := range list {
-		most = max(most, f(&list[i]))
-	}
-	return most
-}
-
-// held is how much of what was offered was acknowledged in time, in %. Older reports know only
-// how much was in the end.
+// held is the share of the offered results that was acknowledged in time, in %. Older reports have the share that was
+// acknowledged in the end.
 func (rep *Report) held() float64 {
 	if rep.InTime != nil {
 		return 100 * *rep.InTime
@@ -242,7 +176,7 @@ func (rep *Report) held() float64 {
 	return ratio(100*acked, offered)
 }
 
-// ratio is 0 where there is nothing to divide by.
+// ratio is 0 where the whole is.
 func ratio(part, whole float64) float64 {
 	if whole <= 0 {
 		return 0
@@ -250,82 +184,43 @@ func ratio(part, whole float64) float64 {
 	return part / whole
 }
 
-// Figures are all that the run shows, in their units, by their names (see
-// scenario.Figures). What was not measured is not there, nor what means something else of
-// a system that is not Muster.
-func (rep *Report) Figures() map[string]float64 {
-	all := map[string]float64{}
-	for name, of := range found() {
-		if rep.Asked() && ofAcknowledgements(name) {
-			continue
-		}
-		if v, ok := of(rep); ok {
-			all[name] = v
-		}
-	}
-	return all
-}
-
-// ParseGoal reads NAME=LIMIT, as --goal has it; a limit without a unit is in the figure's own.
+// ParseGoal parses NAME=LIMIT of --goal. A limit without a unit is in the figure's own.
 func ParseGoal(text string) (Goal, error) {
 	name, limit, _ := strings.Cut(text, "=")
-	f, ok := figureOf(name)
+	f, ok := scenario.FigureOf(name)
 	if !ok {
 		hint := "want NAME=LIMIT, such as --goal p99=800ms; muster load run --goal help lists the names"
-		if near := model.Nearest(name, goalNames()); near != "" {
+		var names []string
+		for _, f := range scenario.Figures() {
+			names = append(names, f.Name)
+		}
+		if near := model.Nearest(name, names); near != "" {
 			hint = fmt.Sprintf("did you mean %s? %s", near, hint)
 		}
 		return Goal{}, model.Errorf(model.Invalid, "--goal %q: there is no figure %q", text, name).WithHint("%s", hint)
-	}
-	example := fmt.Sprintf("%s is in %s: such as --goal %s=%s", name, f.Unit, name, example(f.Unit))
-	if limit == "" {
-		return Goal{}, model.Errorf(model.Invalid, "--goal %q: the limit is missing", text).WithHint("%s", example)
 	}
 	want, err := strconv.ParseFloat(limit, 64)
 	if err != nil {
 		want, err = scenario.Limit(limit).In(f.Unit)
 	}
-	if err == nil && !(want > 0 && want <= math.MaxFloat64) {
+	if limit == "" {
+		err = errors.New("the limit is missing")
+	} else if err == nil && !(want > 0 && want <= math.MaxFloat64) {
 		err = errors.New("want a limit above 0")
 	}
 	if err != nil {
-		return Goal{}, model.Errorf(model.Invalid, "--goal %q: %v", text, err).WithHint("%s", example)
+		return Goal{}, model.Errorf(model.Invalid, "--goal %q: %v", text, err).WithHint("%s is in %s: such as --goal %s=60%s", name, f.Unit, name, strings.NewReplacer("µ", "u", "results/s", "", scenario.Per1000, "").Replace(f.Unit))
 	}
 	return Goal{Name: name, Want: want}, nil
 }
 
-// example is a limit in a unit, as people type it.
-func example(unit string) string {
-	switch unit {
-	case "ms", "s", "%", "B", "kB", "MB":
-		return "60" + unit
-	case "µs":
-		return "60us"
-	}
-	return "60"
-}
-
-// goalNames are all figures.
-func goalNames() (names []string) {
-	for _, f := range scenario.Figures() {
-		names = append(names, f.Name)
-	}
-	return names
-}
-
-func figureOf(name string) (figure, bool) {
-	f, ok := scenario.FigureOf(name)
-	return figure{f, found()[name]}, ok
-}
-
-// Judged is the goal with what a report shows.
+// Judged returns the goal with the figure of a report.
 func (g Goal) Judged(rep *Report) Goal {
-	f, ok := figureOf(g.Name)
-	if ok {
-		g.Got, ok = f.of(rep)
-	}
+	f, _ := scenario.FigureOf(g.Name)
+	got, ok := rep.measured()[g.Name]
+	g.Got = got
 	switch {
-	case !ok && g.Name == agentMemory && rep.ConnectCPU > 0: // it was looked at
+	case !ok && g.Name == "agent-memory" && rep.ConnectCPU > 0: // the server shrank while its agents came
 		g.Met, g.Why = true, "not known: the server gave back more memory than the agents took"
 	case !ok:
 		g.Why = "not measured in this run"
@@ -343,43 +238,21 @@ func (g Goal) String() string {
 	return fmt.Sprintf("%s: %s, asked %s", what, got, asked)
 }
 
-func (g Goal) got(f figure) string {
-	if g.Why != "" {
-		return g.Why
-	}
-	return fmt.Sprintf("%s %s", short(g.Got), f.Unit)
-}
-
-func (g Goal) asked(f figure) string {
-	bound := "at most"
-	if f.Least {
-		bound = "at least"
-	}
-	return fmt.Sprintf("%s %s %s", bound, short(g.Want), f.Unit)
-}
-
-// short shows what can be told of a figure.
-func short(v float64) string {
-	if v >= 100 {
-		return scenario.Grouped(int(math.Round(v)))
-	}
-	return strconv.FormatFloat(v, 'f', 1, 64)
-}
-
-// Words are what a goal is of, what was asked and what came, each with its unit.
+// Words returns the figure's meaning, the limit and the measured value, with units.
 func (g Goal) Words() (what, asked, got string) {
-	f, ok := figureOf(g.Name)
-	if !ok {
-		f.What = g.Name
+	f, ok := scenario.FigureOf(g.Name)
+	if what = f.What; !ok {
+		what = g.Name
 	}
 	if g.Phase != "" {
-		f.What = g.Phase + ": " + f.What
+		what = g.Phase + ": " + what
 	}
-	return f.What, g.asked(f), g.got(f)
-}
-
-// Least says whether the goal's limit is a minimum.
-func (g Goal) Least() bool {
-	f, _ := figureOf(g.Name)
-	return f.Least
+	bound := "at most "
+	if f.Least {
+		bound = "at least "
+	}
+	if got = g.Why; got == "" {
+		got = number.In(g.Got, f.Unit)
+	}
+	return what, bound + number.Bare(number.In(g.Want, f.Unit)), got
 }

@@ -86,20 +86,3 @@ type Turned struct {
 	Taken    uint64  `json:"taken,omitempty"`    // turns that another agent had because who was given them first gave no result
 	Took     Latency `json:"tookMs,omitzero"`    // from when they were given first until the other had them
 }
-
-// String is the row of the summary.
-func (t *Turned) String() string {
-	text := fmt.Sprintf("%d due, %d run", t.Due, t.Ran)
-	for _, x := range [...]struct {
-		n    uint64
-		what string
-	}{{t.Again, "run again by another"}, {t.Passed, "over before another had it"}, {t.Unjudged, "not judged"}, {t.Missed, "missed"}, {t.Twice, "given twice"}} {
-		if x.n > 0 {
-			text += fmt.Sprintf(", %d %s", x.n, x.what)
-		}
-	}
-	if t.Taken > 0 {
-		text += fmt.Sprintf("; %d taken over, after p50 %.0f  p99 %.0f  max %.0f ms", t.Taken, t.Took.P50, t.Took.P99, t.Took.Max)
-	}
-	return text
-}

@@ -3,6 +3,8 @@ package report
 import (
 	"maps"
 	"slices"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
 // alone is what a report would be of one phase: its own figures, the faults that struck and the
@@ -40,7 +42,7 @@ func (rep *Report) PhaseGoals() (list []Goal) {
 		p := &rep.Phases[i]
 		alone := rep.alone(p)
 		for _, name := range slices.Sorted(maps.Keys(p.Asked)) {
-			f, _ := figureOf(name)
+			f, _ := scenario.FigureOf(name)
 			want, err := p.Asked[name].In(f.Unit)
 			if err != nil {
 				panic("BUG: an objective that was not checked: " + err.Error())

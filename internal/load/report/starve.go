@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -38,30 +38,30 @@ func starved(goals []Goal, before, p *Played) {
 			continue // it is what was asked to do more
 		}
 		n := slices.IndexFunc(p.Beside, func(b Beside) bool { return b.Figure == was.Figure && b.Class == was.Class })
-		f, _ := figureOf(was.Figure)
-		unit := " " + f.Unit
+		f, _ := scenario.FigureOf(was.Figure)
+		short := func(v float64) string { return number.In(v, f.Unit) }
 		if n < 0 {
 			if fair := float64(was.Count) * (p.To - p.From) / (before.To - before.From); fair >= besideFew && was.asks() {
-				say(was, "no answer at all", short(was.Value)+unit, fmt.Sprintf("%d answers there", was.Count))
+				say(was, "no answer at all", short(was.Value), fmt.Sprintf("%d answers there", was.Count))
 			} else if timed(was) {
 				few(was, was.Count, 0)
 			}
 			continue
 		}
 		b := &p.Beside[n]
-		now, then := short(b.Value)+unit, short(was.Value)+unit
+		now, then := short(b.Value), short(was.Value)
 		if b.Figure == HeldShare {
 			if b.Class != "" && !p.anyClassHeld() {
 				continue // all were late: none had what another lacked
 			}
 			if least := 100 * Enough; b.Value < least && was.Value >= least {
-				say(b, now+" of its rate", then, fmt.Sprintf("asked at least %s%s", short(least), unit))
+				say(b, now+" of its rate", then, "asked at least "+short(least))
 			}
 			continue
 		}
 		if g := slices.IndexFunc(goals, func(g Goal) bool { return g.Name == b.Figure }); g >= 0 {
 			if limit := goals[g].Want; b.Value > limit && was.Value <= limit {
-				say(b, now, then, "asked "+Goal{Want: limit}.asked(f))
+				say(b, now, then, "asked at most "+short(limit))
 			}
 			continue
 		}
@@ -74,7 +74,7 @@ func starved(goals []Goal, before, p *Played) {
 		}
 		times, what := most(grown)
 		if fair := besideShare*was.Value*times + slack; b.Value > fair {
-			say(b, now, then, fmt.Sprintf("at %s times the %s at most %s%s is fair", strings.TrimSuffix(short(times), ".0"), what, short(fair), unit))
+			say(b, now, then, fmt.Sprintf("at %s times the %s at most %s is fair", number.Round(times, 1), what, short(fair)))
 		}
 	}
 	for i := range p.Beside {

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -25,9 +24,9 @@ func TestStarved(t *testing.T) {
 		"no answer":             {[]Beside{{"list-p99", "", 40, 20}}, nil, "double starves people who list: no answer at all, 20.0 ms in usual; 40 answers there"},
 		"no answer, and no few": {[]Beside{{"list-p99", "", 39, 20}}, nil, ""},
 		"nothing to see":        {[]Beside{{"watch-p99", "", 99, 20}}, nil, ""},
-		"history":               {[]Beside{{HistoryBehind, "", 9, 0.3}}, []Beside{{HistoryBehind, "", 9, 3.3}}, "double starves history: 3.3 s, 0.3 s in usual; at 2 times the rate at most 3.2 s is fair"},
+		"history":               {[]Beside{{HistoryBehind, "", 9, 0.3}}, []Beside{{HistoryBehind, "", 9, 3.3}}, "double starves history: 3.30 s, 300 ms in usual; at 2 times the rate at most 3.20 s is fair"},
 		"intent":                {[]Beside{{"holds-p99", "", 99, 20}}, []Beside{{"holds-p99", "", 99, 400}}, "double starves agents that wait for intent: 400 ms, 20.0 ms in usual; at 2 times the rate at most 330 ms is fair"},
-		"a class":               {[]Beside{{HeldShare, "web", 9, 100}, {HeldShare, "db", 9, 100}}, []Beside{{HeldShare, "web", 9, 99}, {HeldShare, "db", 9, 97}}, "double starves class db: 97.0 % of its rate, 100 % in usual; asked at least 98.0 %"},
+		"a class":               {[]Beside{{HeldShare, "web", 9, 100}, {HeldShare, "db", 9, 100}}, []Beside{{HeldShare, "web", 9, 99}, {HeldShare, "db", 9, 97}}, "double starves class db: 97 % of its rate, 100 % in usual; asked at least 98 %"},
 	} {
 		phases := []Played{
 			{Name: "usual", Kind: "steady", Rate: 1, From: 0, To: 20, Beside: c.was},
@@ -57,7 +56,7 @@ func TestEachPipelineCanStarveEachOther(t *testing.T) {
 	bad := []Beside{{"list-p99", "", 99, 9000}, {"run-p99", "", 99, 9000}, {"watch-p99", "", 99, 9000}, {"holds-p99", "", 99, 9000}, {"tell-p99", "", 99, 9000}, {HistoryBehind, "", 9, 90}, {BeyondLinger, "", 999, 9000}, {HeldShare, "", 999, 50}, {HeldShare, "web", 9, 50}, {HeldShare, "db", 9, 100}}
 	named := map[string][]string{
 		scenario.People: {"people who list", "people who run commands"}, scenario.Intent: {"agents that wait for intent"}, scenario.Alerts: {"people who are notified of problems"},
-		scenario.Results: {"the results: 9,000 ms", "the results: 50.0 % of its rate"}, "": {"people who watch", "history", "class web"},
+		scenario.Results: {"the results: 9.00 s", "the results: 50 % of its rate"}, "": {"people who watch", "history", "class web"},
 	}
 	for _, hurried := range scenario.Pipelines() {
 		fast := Played{Name: "fast", Kind: "steady", Rate: 1, From: 40, To: 60, Beside: bad, Faster: map[string]float64{hurried: 4}}
@@ -101,9 +100,7 @@ func TestTooFewAnswersAreNamed(t *testing.T) {
 	if !slices.Equal(fast.NotJudged, want) || len(fast.Missed)+len(fast.Starved) > 0 {
 		t.Errorf("not judged %q\nwant %q\nmissed %q", fast.NotJudged, want, fast.Missed)
 	}
-	var lines []string
-	(&Report{Phases: []Played{fast}}).phaseLines(func(name, format string, args ...any) { lines = append(lines, name+": "+fmt.Sprintf(format, args...)) })
-	if len(lines) != 2 || !strings.HasPrefix(lines[1], "not judged: fast beside people who write resources: 19 answers") {
-		t.Errorf("%q", lines)
+	if notes := (&Report{Balance: &Balance{}, Phases: []Played{fast}}).phaseSection().Notes; len(notes) != 1 || !strings.HasPrefix(notes[0], "fast: not judged beside it: people who write resources: 19 answers") {
+		t.Errorf("%q", notes)
 	}
 }

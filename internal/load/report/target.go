@@ -1,9 +1,5 @@
 package report
 
-import (
-	"slices"
-)
-
 // Totals are sums over a target's agents.
 type Totals struct {
 	Ready     int    `json:"-"`        // agents that the system knew and made work, ever
@@ -28,9 +24,3 @@ type Targeted struct {
 // Asked says that a report is of a system that asks its agents: its rates and latencies are of
 // results that left, from when they were asked for.
 func (rep *Report) Asked() bool { return rep.Targeted != nil }
-
-// ofAcknowledgements says that a figure times or counts acknowledgements. A report of a
-// system that asks has what comes nearest in its place: when results had left.
-func ofAcknowledgements(figure string) bool {
-	return slices.Contains([]string{"held", "saturation", "p50", "p99", "p999", "max", "beyond-p50", "beyond-p99", "settle"}, figure)
-}

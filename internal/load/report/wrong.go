@@ -3,6 +3,8 @@ package report
 import (
 	"cmp"
 	"fmt"
+
+	"github.com/muster-fleet/muster/internal/load/number"
 )
 
 // Kinds of what is wrong, whatever the objectives: worse than anything that was slow.
@@ -53,7 +55,7 @@ func (rep *Report) Wrong() (list Wrongs) {
 		say(WrongAlerts, uint64(f.Missing+f.Extra), "%s: %d of %d alerts did not come, %d came that should not have; %s", f.What, f.Missing, f.Alerts, f.Extra, f.Example)
 	}
 	if s := rep.Silent; s != nil {
-		say(WrongSilence, uint64(s.Extra), "%s that machines are silent came while they had their sessions, such as %s", some(s.Extra, "alert"), s.Example)
+		say(WrongSilence, uint64(s.Extra), "%s that machines are silent came while they had their sessions, such as %s", number.Of(s.Extra, "alert"), s.Example)
 	}
 	if t := rep.Notifications; t != nil {
 		say(WrongMessages, t.Missing+t.Extra, "%d of %d messages did not come, %d came that should not have; %s", t.Missing, t.Due, t.Extra, t.Example)
@@ -63,7 +65,7 @@ func (rep *Report) Wrong() (list Wrongs) {
 			s.Missing, s.Disorder, s.Extra, s.Other, s.Unread, s.Example)
 	}
 	if t := rep.Turns; t != nil {
-		say(WrongTurns, t.Twice, "%s given again, though who had them had his session and time left, or had run them; the first: %s", some(int(t.Twice), "turn"), t.Second)
+		say(WrongTurns, t.Twice, "%s given again, though who had them had his session and time left, or had run them; the first: %s", number.Of(t.Twice, "turn"), t.Second)
 		say(WrongTurns, t.Missed, "%d of %d turns were not run, and nobody took them over in time; the first: %s", t.Missed, t.Due, t.Example)
 	}
 	return list

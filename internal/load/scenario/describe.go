@@ -6,20 +6,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Describe says how large the plan is: what is sent, for how long, what it needs.
 func (s *Scenario) Describe() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n%s, %s event states.\n", s.FullTitle(), s.Brief(), Grouped(s.States()))
+	fmt.Fprintf(&b, "%s\n%s, %s event states.\n", s.FullTitle(), s.Brief(), number.Count(s.States()))
 	for i := range s.Agents {
 		if r := s.Agents[i].Recorded; r != nil && r.head != nil {
 			fmt.Fprintf(&b, "%s: %s.\n", s.Agents[i].Name, r.describe())
 		}
 	}
 	fmt.Fprintf(&b, "Server and loader need about %s of memory and %s cores together, and %s open files each.\n",
-		model.Size(baseMemory/2+s.Memory()).Approximate(), s.cores(), Grouped(Files(s.Sessions(), true)))
+		model.Size(baseMemory/2+s.Memory()).Approximate(), s.cores(), number.Count(Files(s.Sessions(), true)))
 	return b.String()
 }
 
@@ -38,7 +39,7 @@ func (s *Scenario) signals() string {
 	var list []string
 	add := func(rate float64, what string) {
 		if rate > 0 {
-			list = append(list, perSecond(rate)+" "+what)
+			list = append(list, number.Rate(rate)+" "+what)
 		}
 	}
 	add(s.Rate(), "results/s")
@@ -105,30 +106,9 @@ func (c *Change) What() string {
 	return text
 }
 
-// Grouped is a whole number with its thousands apart: 32,000.
-func Grouped(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
-
-// perSecond shows what can be told of a rate.
-func perSecond(rate float64) string {
-	if rate >= 10 {
-		return Grouped(int(rate + 0.5))
-	}
-	return strconv.FormatFloat(rate, 'g', 2, 64)
-}
-
-func percent(share float64) string {
-	return strconv.FormatFloat(share*100, 'g', 4, 64) + " %"
-}
-
 func clock(d time.Duration) string { return model.Duration(d).String() }
 
 // Brief is the plan in one line: 4,000 agents, 32,000 results/s, 10m50s.
 func (s *Scenario) Brief() string {
-	return fmt.Sprintf("%s agents, %s, %s at most", Grouped(s.Nodes("")), s.signals(), clock(s.Duration()))
+	return fmt.Sprintf("%s agents, %s, %s at most", number.Count(s.Nodes("")), s.signals(), clock(s.Duration()))
 }

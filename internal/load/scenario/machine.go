@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -92,7 +93,7 @@ func (s *Scenario) Memory() int64 {
 // in words; empty: nothing.
 func (m Machine) Lacks(s *Scenario) string {
 	if need := Files(s.Sessions(), true); m.Files > 0 && need > m.Files {
-		return fmt.Sprintf("open files (%s, needs %s)", Grouped(m.Files), Grouped(need))
+		return fmt.Sprintf("open files (%s, needs %s)", number.Count(m.Files), number.Count(need))
 	}
 	if need := s.Memory() + baseMemory/2; m.Memory > 0 && need > m.Memory {
 		return fmt.Sprintf("memory (%s, needs %s)", model.Size(m.Memory).Approximate(), model.Size(need).Approximate())

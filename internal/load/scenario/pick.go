@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/muster-fleet/muster/internal/load/number"
 )
 
 // Of says whether the agents of a class are among those that something may happen to.
@@ -90,7 +92,7 @@ func (p *Pick) String() string {
 	case p.Count > 0:
 		text = fmt.Sprintf("%d of %s", p.Count, of)
 	case p.Share > 0:
-		text = percent(p.Share) + " of " + of
+		text = number.Percent(p.Share) + " of " + of
 	}
 	if p.Within != "" {
 		text += " within one " + p.Within

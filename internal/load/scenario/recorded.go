@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/stream"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -140,7 +141,7 @@ func (r *Recorded) describe() string { return r.label() + ": " + StreamInWords(r
 
 // StreamInWords says what is in a recorded stream.
 func StreamInWords(h *stream.Head) string {
-	text := fmt.Sprintf("%s nodes, %d checks (at most %d of a node), %s results in %s", Grouped(h.Nodes), len(h.Checks), h.Most, Grouped(int(h.Signals)), clock(h.Length.Round(time.Second)))
+	text := fmt.Sprintf("%s nodes, %d checks (at most %d of a node), %s results in %s", number.Count(h.Nodes), len(h.Checks), h.Most, number.Count(h.Signals), clock(h.Length.Round(time.Second)))
 	var low, high time.Duration
 	for i := range h.Checks {
 		if d := h.Checks[i].Interval; d > 0 {
@@ -154,7 +155,7 @@ func StreamInWords(h *stream.Head) string {
 		text += fmt.Sprintf(", every %s to %s", clock(low), clock(high))
 	}
 	if h.Late > 0 {
-		text += fmt.Sprintf(", %s after outages", percent(float64(h.Late)/float64(h.Signals)))
+		text += fmt.Sprintf(", %s after outages", number.Percent(float64(h.Late)/float64(h.Signals)))
 	}
 	return text + fmt.Sprintf(", outputs of %s, up to %s, recorded from %s on", model.Size(h.Bytes/h.Signals).Approximate(), model.Size(h.Longest).Approximate(), h.Began.Format("2006-01-02 15:04 MST"))
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -37,7 +38,7 @@ func (u Uniform) Scenario() *Scenario {
 	}
 	check := Check{Name: UniformClass, Count: checks, Interval: model.Duration(interval), Changes: u.Changes, Output: Output{Bytes: model.Size(u.OutputBytes)}}
 	steady := Phase{Steady: model.Duration(u.Warmup + cmp.Or(u.Steady, time.Minute)), Warmup: model.Duration(u.Warmup)}
-	return &Scenario{Scenario: Version, Name: UniformClass, Title: fmt.Sprintf("%s agents with %d checks every %s", Grouped(agents), checks, model.Duration(interval)), Seed: u.Seed,
+	return &Scenario{Scenario: Version, Name: UniformClass, Title: fmt.Sprintf("%s agents with %d checks every %s", number.Count(agents), checks, model.Duration(interval)), Seed: u.Seed,
 		Agents: []Class{{Name: UniformClass, Count: agents, TLS: u.TLS, Linger: model.Duration(cmp.Or(u.Linger, 500*time.Millisecond)), PerFrame: u.PerFrame}},
 		Checks: []GroupCheck{{Check: check, Groups: []string{UniformClass}}},
 		Phases: []Phase{steady, {Drain: model.Duration(cmp.Or(u.Drain, 30*time.Second))}}}

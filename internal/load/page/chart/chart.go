@@ -106,7 +106,8 @@ func newSpan(a Axis) span {
 
 func (s *span) add(v float64) { s.from, s.to = min(s.from, v), max(s.to, v) }
 
-func (a Axis) exact(v float64) string {
+// Text formats a value of the axis exactly.
+func (a Axis) Text(v float64) string {
 	if a.Exact != nil {
 		return a.Exact(v)
 	}

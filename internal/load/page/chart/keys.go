@@ -55,12 +55,12 @@ func (d *Drawing) table(across ruler) {
 	xs = slices.Compact(xs)
 	next := make([]int, len(d.Lines))
 	for _, x := range xs {
-		row := Row{At: round(100 * across.place(x)), Cells: []string{d.X.exact(x)}}
+		row := Row{At: round(100 * across.place(x)), Cells: []string{d.X.Text(x)}}
 		for i, l := range d.Lines {
 			cell := ""
 			for ; next[i] < len(l.Points) && l.Points[next[i]].X <= x; next[i]++ { // of two at one place the later one
 				if y := l.Points[next[i]].Y; !math.IsNaN(y) {
-					cell = d.Y.exact(y)
+					cell = d.Y.Text(y)
 				}
 			}
 			row.Cells = append(row.Cells, cell)

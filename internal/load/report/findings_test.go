@@ -1,0 +1,103 @@
+package report
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
+)
+
+func TestVerdict(t *testing.T) {
+	no := false
+	for what, c := range map[string]struct {
+		change      func(*Report)
+		state, says string
+	}{
+		"well":            {func(*Report) {}, "passed", "1 objective reached"},
+		"nothing asked":   {func(r *Report) { r.Goals = nil }, "passed", "nothing lost, nothing twice, the generator kept up"},
+		"not compared":    {func(r *Report) { r.Balance.Compared = 0 }, "passed", "every result was answered"},
+		"short":           {func(r *Report) { r.Goals[0].Met = false }, "failed", "1 of 1 objective missed"},
+		"lost":            {func(r *Report) { r.Balance.Missing = 1 }, "failed", "1 results were sent and neither acknowledged nor refused"},
+		"alert":           {func(r *Report) { r.Faults = []Struck{{What: "stop 2", Alerts: 2, Extra: 1}} }, "failed", "stop 2: 0 of 2 alerts did not come, 1 came that should not have"},
+		"not in the file": {func(r *Report) { r.Passed = &no }, "failed", "see the remarks"},
+		"stopped":         {func(r *Report) { r.Stopped = &Stopped{After: 1, Of: 2} }, "invalid", "stopped before its end"},
+		"behind":          {func(r *Report) { r.Valid, r.Goals[0].Met = false, false }, "invalid", "no figure below counts"},
+		"behind and lost": {func(r *Report) { r.Valid, r.Balance.Missing = false, 3 }, "failed", "the generator fell behind as well"},
+	} {
+		rep := &Report{Valid: true, Balance: &Balance{Sent: 10, Acknowledged: 10, Compared: 5}, Goals: []Goal{{Name: "rate", Want: 1, Got: 2, Met: true}}}
+		c.change(rep)
+		if f := rep.Findings(); f.State != c.state || !strings.Contains(f.Because, c.says) || !strings.Contains(rep.Text(), strings.ToLower(f.Word)+": "+f.Because) {
+			t.Errorf("%s: %s: %s", what, f.State, f.Because)
+		}
+	}
+}
+
+// Each kind of wrong has a line of its own among the objectives, with its share.
+func TestObjectives(t *testing.T) {
+	rep := &Report{Valid: true, Balance: &Balance{Sent: 100}, WrongSent: 9, Faults: []Struck{{Alerts: 10}}, Silent: &Silent{Machines: 200}, Notifications: &Notifications{Due: 900}, Streamed: &Streamed{Lines: 80, Missing: 3}, Turns: &Turned{Due: 50}}
+	var got []string
+	for _, o := range rep.Findings().Objectives {
+		got = append(got, o.What+": "+o.Got)
+		if o.Met != !strings.Contains(o.Got, "wrong") {
+			t.Errorf("%+v", o)
+		}
+	}
+	want := []string{"results: all of 100", "frames to refuse: all of 9", "alerts of faults: all of 10", "machines with a session: all of 200", "messages about problems: all of 900", "lines of the stream: 3 of 83 wrong", "turns: all of 50", "the generator: p99 0 ms late"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+// The text says what was not looked at: nobody takes a state that was not compared for an equal one.
+func TestTextOfARunThatWasNotCompared(t *testing.T) {
+	rep := &Report{Valid: true, Plan: Plan{Agents: 2, Checks: 3}, Balance: &Balance{Sent: 6, Acknowledged: 6}, Label: []string{"operators did nothing: there was no login"}, Machine: Machine{Cores: 2}, Others: 1.2,
+		Scenario: &scenario.Scenario{Operators: scenario.Operators{Lists: 2}}}
+	text := rep.Text()
+	for _, want := range []string{"  · not compared: whether the server holds", "not compared with the server's states\n", "operators did nothing", "Others used 1.2 of the machine's 2 cores", "Not played, though the scenario has it: people at work."} {
+		if !strings.Contains(text, want) {
+			t.Errorf("want %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "nothing lost") {
+		t.Error(text)
+	}
+	rep.Balance.Compared, rep.Verdict = 6, []string{"step ×2 broke at first, was played once more, and held"}
+	if text := rep.Text(); !strings.Contains(text, "nothing lost, nothing twice, the generator kept up\n  · step ×2 broke") {
+		t.Error(text) // a note is no failure
+	}
+}
+
+// Pipelines beside the results stand side by side, phase by phase; with many phases each has a row.
+func TestBesideTheResults(t *testing.T) {
+	rep := &Report{Phases: []Played{{Name: "usual", Beside: []Beside{{"list-p99", "", 99, 12}, {HeldShare, "web", 9, 100}}}, {Name: "fast", Beside: []Beside{{HistoryBehind, "", 1, 4.1}, {HeldShare, "web", 9, 97.5}}}}}
+	want := [][]string{{"p99 of a page, for people who list", "12.0 ms", ""}, {"class web: acknowledged in time, of what was offered", "100 %", "97.5 %"}, {"oldest change that history did not hold yet", "", "4.10 s"}}
+	if got := rep.besideTable(); len(got) != 1 || !slices.EqualFunc(got[0].Rows, want, slices.Equal) {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+	for range 9 {
+		rep.Phases = append(rep.Phases, rep.Phases[0])
+	}
+	if got := rep.besideTable(); got[0].Head[0] != "phase" || len(got[0].Rows) != 11 || len(got[0].Head) != 4 {
+		t.Errorf("%q", got)
+	}
+}
+
+// A row begins with the name that commands use for the run; the title follows.
+func TestRowsAreNamed(t *testing.T) {
+	mixed := &scenario.Scenario{Name: "muster-mixed"}
+	for _, c := range []struct {
+		path, want string
+		rep        Report
+	}{
+		{"bench/results/muster-mixed.json", "muster-mixed: All pipelines", Report{Title: "All pipelines", Scenario: mixed}},
+		{"bench/results/rate-16k.json", "rate-16k (server)", Report{Title: "rate-16k (server)"}},
+		{"bench/results/rate-16k.json", "rate-16k", Report{}},
+		{"reports/monday/run.json", "monday: a flat run", Report{Title: "a flat run"}},
+		{"reports/monday/run.json", "muster-mixed", Report{Scenario: mixed}},
+	} {
+		if got := c.rep.named(c.path); got != c.want {
+			t.Errorf("%s: %q, want %q", c.path, got, c.want)
+		}
+	}
+}
