@@ -34,7 +34,6 @@ type Node struct {
 	TLS       bool            // with a certificate of its own; a node without a session: so assumed
 	Age       time.Duration   // of its session
 	Booted    bool            // that session began with its agent
-	Groups    []string        // namespace/name of those that it is in, but those of all nodes
 	Outages   []time.Duration // in the day: for how long nothing was heard; 0: it is not over
 }
 
@@ -43,7 +42,6 @@ type Check struct {
 	Name     string         // namespace/name
 	Interval model.Duration // between two runs; of a cron expression: the mean
 	TTL      model.Duration
-	Groups   []string // namespace/name of those that it targets
 }
 
 // State is one check on one node.

@@ -23,7 +23,7 @@ type line struct {
 	states, flapping int
 	status           [4]int
 	changed, results float64 // states that changed in the day and do not flap; results of all that do not
-	bytes            []int32
+	bytes            int     // of all outputs
 	checks           map[model.CheckID]bool
 }
 
@@ -102,7 +102,7 @@ func (l *line) settle() {
 func (l *line) take(s *State) {
 	l.states++
 	l.status[s.Status&3]++
-	l.bytes = append(l.bytes, s.Bytes)
+	l.bytes += int(s.Bytes)
 	l.checks[s.Check] = true
 	if s.Flaps {
 		l.flapping++
@@ -112,18 +112,4 @@ func (l *line) take(s *State) {
 	if s.Changed {
 		l.changed++
 	}
-}
-
-// sizes are the mean, the median and the 99th percentile of its outputs.
-func (l *line) sizes() (mean, median, p99 int) {
-	if len(l.bytes) == 0 {
-		return 0, 0, 0
-	}
-	slices.Sort(l.bytes)
-	sum := 0
-	for _, n := range l.bytes {
-		sum += int(n)
-	}
-	at := func(q float64) int { return int(l.bytes[int(q*float64(len(l.bytes)-1)+0.5)]) }
-	return sum / len(l.bytes), at(0.5), at(0.99)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
@@ -51,7 +50,7 @@ func Read(ctx context.Context, api *client.Client, o Options) (*Fleet, error) {
 		o.Rest = rest
 	}
 	r := &reader{api: api, o: o, index: map[model.NodeID]int32{}, fleet: &Fleet{Checks: map[model.CheckID]Check{}}}
-	for _, step := range []func(context.Context) error{r.status, r.checks, r.nodes, r.groups, r.agents, r.events, r.outages, r.changes} {
+	for _, step := range []func(context.Context) error{r.status, r.checks, r.nodes, r.agents, r.events, r.outages, r.changes} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -103,7 +102,6 @@ type declared struct {
 		Keepalive      *model.Keepalive
 		Interval, TTL  model.Duration
 		Cron, TimeZone string
-		Targets        struct{ Groups []string }
 	}
 	Status model.ResourceStatus
 }
@@ -116,22 +114,6 @@ func decode(raw []byte) (one declared, err error) {
 }
 
 func (d *declared) name() string { return d.Metadata.Namespace + "/" + d.Metadata.Name }
-
-// targets are the groups that a check targets.
-func (d *declared) targets() (list []string) {
-	for _, g := range d.Spec.Targets.Groups {
-		list = append(list, full(d.Metadata.Namespace, g))
-	}
-	return list
-}
-
-// full is a group's name with its namespace: what stands in one names its own, or shared/NAME.
-func full(namespace, group string) string {
-	if strings.Contains(group, "/") {
-		return group
-	}
-	return namespace + "/" + group
-}
 
 // list calls fn with each resource of a kind.
 func (r *reader) list(ctx context.Context, word, namespace string, fn func(*declared)) error {
@@ -165,7 +147,7 @@ func (r *reader) checks(ctx context.Context) error {
 		if interval == 0 {
 			interval = everySoOften(d.Spec.Cron, d.Spec.TimeZone, r.fleet.At)
 		}
-		r.fleet.Checks[model.CheckID(d.Status.ID)] = Check{d.name(), interval, d.Spec.TTL, d.targets()}
+		r.fleet.Checks[model.CheckID(d.Status.ID)] = Check{d.name(), interval, d.Spec.TTL}
 	})
 }
 

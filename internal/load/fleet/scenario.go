@@ -1,12 +1,16 @@
 package fleet
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/document"
 	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
@@ -15,33 +19,19 @@ import (
 // DefaultClasses is how many classes a scenario has at most, unless more are asked for.
 const DefaultClasses = 8
 
-// Shape is a fleet as a scenario, and what has to be said of it.
+// Shape is a fleet as a scenario.
 type Shape struct {
 	Scenario *scenario.Scenario
 
-	fleet   *Fleet
-	classes []class
-	shared  []*shared
-	keyed   bool    // the hashes can be made again
-	rate    float64 // of the fleet, results per second, by its intervals
-	shapes  int
-	exact   float64 // share of the rate that is of nodes whose checks are of the shape that costs most in their class
+	fleet  *Fleet
+	keyed  bool    // the hashes can be made again
+	rate   float64 // of the fleet, results per second, by its intervals
+	shapes int
+	exact  float64 // share of the rate that comes from nodes of the most expensive shape of their class
+	away   int     // nodes without a session when it was read
 }
 
-// class is what stands behind one class of the scenario.
-type class struct {
-	lines  []*line
-	groups []string // that the file has of it, by their names there
-	coming coming
-	nodes  int
-	alike  int     // of them, those of the shape that costs most …
-	others int     // … and the number of other shapes …
-	apart  float64 // … with their share of the class's results
-	away   int     // without a session when it was read
-	odd    int     // whose keepalive is another one
-}
-
-// Scenario puts the nodes into at most so many classes.
+// Scenario divides the nodes into at most so many classes.
 func (f *Fleet) Scenario(names Names, keyed bool, classes int) (*Shape, error) {
 	kinds := f.kinds()
 	shapes := f.shapes(kinds)
@@ -49,141 +39,92 @@ func (f *Fleet) Scenario(names Names, keyed bool, classes int) (*Shape, error) {
 		return nil, model.Errorf(model.NotFound, "none of the %d nodes was heard of in the last day: there is nothing to describe", len(f.Nodes)).
 			WithHint("muster get nodes shows them")
 	}
-	out := &Shape{fleet: f, keyed: keyed, shapes: len(shapes)}
+	out := &Shape{fleet: f, keyed: keyed, shapes: len(shapes), exact: 1}
+	groups := gather(shapes, max(1, classes))
 	of := make([]int, len(f.Nodes)) // the class of each
-	exact := 0.0
-	for i, group := range gather(shapes, max(1, classes)) {
-		var c class
+	exact, nodes := 0.0, 0
+	for i, group := range groups {
 		most := slices.MaxFunc(group, func(a, b *shape) int { return cmp.Compare(a.weight(), b.weight()) })
-		whole := 0.0
+		exact += most.rate() * float64(len(most.nodes))
 		for _, s := range group {
-			whole += s.rate() * float64(len(s.nodes))
-			c.nodes += len(s.nodes)
+			out.rate += s.rate() * float64(len(s.nodes))
+			nodes += len(s.nodes)
 			for _, n := range s.nodes {
-				of[n] = i
-				c.coming.take(&f.Nodes[n], f)
-				if !f.Nodes[n].Connected {
-					c.away++
+				if of[n] = i; !f.Nodes[n].Connected {
+					out.away++
 				}
 			}
 		}
-		own := most.rate() * float64(len(most.nodes))
-		c.alike, c.others = len(most.nodes), len(group)-1
-		if whole > 0 {
-			c.apart = 1 - own/whole
-		}
-		out.rate += whole
-		exact += own
-		out.classes = append(out.classes, c)
 	}
-	out.exact = 1
 	if out.rate > 0 {
 		out.exact = exact / out.rate
 	}
-	for i := range out.classes {
-		out.classes[i].groups = out.groupsOf(i, of, out.classes[i].nodes)
-	}
-	out.lines(kinds, of)
-	out.Scenario = &scenario.Scenario{Scenario: scenario.Version, Title: out.title(), Seed: 1,
+	out.Scenario = &scenario.Scenario{Scenario: scenario.Version, Title: fmt.Sprintf("The shape of an installation: %s nodes, %s results/s", number.Count(nodes), number.Rate(out.rate)), Seed: 1,
 		Phases: []scenario.Phase{{Ramp: model.Duration(max(10, (len(f.Nodes)+199)/200)) * model.Duration(time.Second)},
 			{Steady: model.Duration(10 * time.Minute), Warmup: model.Duration(time.Minute)}, {Drain: model.Duration(30 * time.Second)}},
 		Objectives: map[string]scenario.Limit{"beyond-p99": "500ms"}}
-	for i := range out.classes {
-		out.Scenario.Agents = append(out.Scenario.Agents, out.class(&out.classes[i], names, of, i))
-	}
-	for _, x := range out.shared {
-		out.Scenario.Checks = append(out.Scenario.Checks, out.groupCheck(x, names))
+	lines := f.lines(kinds, of, groups)
+	for i, group := range groups {
+		out.Scenario.Agents = append(out.Scenario.Agents, out.class(group, lines[i], names, i))
 	}
 	return out, nil
 }
 
-// lines makes those of several classes, those of each, and counts every state on the one that it
-// is of.
-func (s *Shape) lines(kinds map[model.CheckID]kind, of []int) {
-	common := s.common(kinds, of)
-	own := func(state *State) bool {
-		x := common[state.Check]
-		return x == nil || !x.runs[of[state.Node]]
-	}
-	counts := make([]map[kind]float64, len(s.classes))
-	for i := range counts {
-		counts[i] = map[kind]float64{}
-	}
-	for i := range s.fleet.States {
-		if state := &s.fleet.States[i]; own(state) {
-			counts[of[state.Node]][kinds[state.Check]]++
-		}
-	}
-	for i := range s.classes {
-		c, room := &s.classes[i], float64(model.DefaultStatesPerNode)
-		for _, x := range s.shared {
-			if x.runs[i] {
-				room -= x.line.count
-			}
-		}
-		for k := range counts[i] {
-			counts[i][k] /= float64(c.nodes)
-		}
-		c.lines = linesOf(counts[i], room)
-	}
-	at := make([]map[kind]*line, len(s.classes))
-	for i := range s.classes {
-		at[i] = map[kind]*line{}
-		for _, l := range s.classes[i].lines {
+// lines makes lines of the checks of each class, and counts every state on its line.
+func (f *Fleet) lines(kinds map[model.CheckID]kind, of []int, groups [][]*shape) [][]*line {
+	lines := make([][]*line, len(groups))
+	at := make([]map[kind]*line, len(groups))
+	for i, group := range groups {
+		lines[i], at[i] = linesOf(mean(group).counts, model.DefaultStatesPerNode), map[kind]*line{}
+		for _, l := range lines[i] {
 			for _, k := range l.kinds {
 				at[i][k] = l
 			}
 		}
 	}
-	for i := range s.fleet.States {
-		state := &s.fleet.States[i]
-		if own(state) {
-			at[of[state.Node]][kinds[state.Check]].take(state)
-		} else {
-			common[state.Check].line.take(state)
-		}
+	for i := range f.States {
+		state := &f.States[i]
+		at[of[state.Node]][kinds[state.Check]].take(state)
 	}
+	return lines
 }
 
-// class is one of the file's.
-func (s *Shape) class(c *class, names Names, of []int, number int) scenario.Class {
-	out := scenario.Class{Count: c.nodes, Churn: c.coming.churn()}
+// class makes one class of the file.
+func (s *Shape) class(group []*shape, lines []*line, names Names, index int) scenario.Class {
+	var out scenario.Class
+	var churn coming
 	type pace struct{ interval, timeout model.Duration }
 	withTLS, keepalives := 0, map[pace]int{}
-	for i := range s.fleet.Nodes {
-		if n := &s.fleet.Nodes[i]; of[i] == number && !n.Left {
+	for _, shape := range group {
+		for _, i := range shape.nodes {
+			n := &s.fleet.Nodes[i]
+			out.Count++
+			churn.take(n, s.fleet)
 			keepalives[pace{n.Interval, n.Timeout}]++
 			if n.TLS {
 				withTLS++
 			}
 		}
 	}
-	out.TLS = 2*withTLS >= c.nodes
-	usual, most := pace{}, 0
-	for k, n := range keepalives {
-		if n > most || n == most && (k.interval < usual.interval || k.interval == usual.interval && k.timeout < usual.timeout) {
-			usual, most = k, n
-		}
-	}
-	out.Keepalive, c.odd = &model.Keepalive{Interval: usual.interval, Timeout: usual.timeout}, c.nodes-most
+	out.TLS, out.Churn = 2*withTLS >= out.Count, churn.churn()
+	usual := slices.SortedFunc(maps.Keys(keepalives), func(a, b pace) int {
+		return cmp.Or(cmp.Compare(keepalives[b], keepalives[a]), cmp.Compare(a.interval, b.interval), cmp.Compare(a.timeout, b.timeout))
+	})[0]
+	out.Keepalive = &model.Keepalive{Interval: usual.interval, Timeout: usual.timeout}
 	var all []string
-	for _, l := range c.lines {
+	for _, l := range lines {
 		held := s.held(l)
 		all = append(all, held...)
 		out.Checks = append(out.Checks, s.check(l, names.of("check", held...)))
 	}
-	for _, g := range c.groups {
-		out.Groups = append(out.Groups, names.of("group", g))
-	}
 	out.Name = names.of("class", all...)
 	if slices.ContainsFunc(s.Scenario.Agents, func(o scenario.Class) bool { return o.Name == out.Name }) {
-		out.Name = names.of("class", append(all, fmt.Sprint(number))...)
+		out.Name = names.of("class", append(all, fmt.Sprint(index))...)
 	}
 	return out
 }
 
-// held is what a line stands for, of which its name is made: a class may have the same checks on
-// two lines only if the rest differs.
+// held names the checks of a line: a class may have the same checks on two lines only if the rest differs.
 func (s *Shape) held(l *line) (list []string) {
 	for id := range l.checks {
 		list = append(list, s.fleet.Checks[id].Name)
@@ -194,9 +135,8 @@ func (s *Shape) held(l *line) (list []string) {
 
 // check is one line of a class, or of several.
 func (s *Shape) check(l *line, name string) scenario.Check {
-	mean, _, _ := l.sizes()
 	out := scenario.Check{Name: name, Count: int(l.count), Interval: l.interval, TTL: l.ttl,
-		Output: scenario.Output{Bytes: model.Size(min(max(mean, 48), scenario.MaxOutput))}}
+		Output: scenario.Output{Bytes: model.Size(min(max(l.bytes/max(1, l.states), 48), scenario.MaxOutput))}}
 	if l.states == 0 {
 		return out
 	}
@@ -235,10 +175,56 @@ func share(part, whole float64) float64 {
 	return math.Floor(part/whole*math.Pow(10, digits)+1e-9) / math.Pow(10, digits) // down: shares add up to one at most
 }
 
-func (s *Shape) title() string {
-	nodes := 0
-	for i := range s.classes {
-		nodes += s.classes[i].nodes
+// YAML is the scenario as a file. Comments at its head name its source, and the assumptions.
+func (s *Shape) YAML() ([]byte, error) {
+	data, err := json.Marshal(s.Scenario)
+	if err == nil {
+		data, err = document.YAML(data)
 	}
-	return fmt.Sprintf("The shape of an installation: %s nodes, %s results/s", number.Count(nodes), perSecond(s.rate))
+	if err != nil {
+		return nil, fmt.Errorf("encode the scenario: %w", err)
+	}
+	var b bytes.Buffer
+	for _, line := range s.head() {
+		b.WriteString("# " + line + "\n")
+	}
+	b.Write(data)
+	if _, err := scenario.Parse("the scenario", b.Bytes()); err != nil {
+		return nil, fmt.Errorf("the fleet makes no scenario: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// head has the source of the file, the nodes and states that are not in it, and the assumptions.
+func (s *Shape) head() (list []string) {
+	f := s.fleet
+	say := func(when bool, format string, args ...any) {
+		if when {
+			list = append(list, fmt.Sprintf(format, args...))
+		}
+	}
+	key := "a key that was not kept"
+	if s.keyed {
+		key = "a key of the author"
+	}
+	known, asked := "unknown, and not played", "none"
+	if f.At.After(f.Since) {
+		known = fmt.Sprintf("estimated from the ages of sessions and agents in the last %s", f.At.Sub(f.Since).Round(time.Minute))
+	}
+	if f.Asked > 0 {
+		asked = fmt.Sprintf("from the history of %s: %.3g each in %s", number.Of(f.Asked, "changed state"), f.PerChanged, f.Day.Round(time.Minute))
+	}
+	say(true, "The shape of an installation with %s, %s and %s, read on %s from a server of version %s", number.Of(len(f.Nodes)-f.Never-f.Gone, "node"), number.Of(len(f.Checks), "check"), number.Of(len(f.States), "event state"),
+		f.At.Format("2 January 2006, 15:04 UTC"), f.Version)
+	say(true, "by muster load from-fleet. Names are hashes with %s; outputs, labels, commands and groups are not in it.", key)
+	say(true, "%s of checks in %s classes: the most expensive shape of each class sends %s of all results.", number.Of(s.shapes, "shape"), number.Count(len(s.Scenario.Agents)), number.Percent(s.exact))
+	say(true, "Results per second: %s in the file, %s in the installation.", number.Rate(s.Scenario.Rate()), number.Rate(s.rate))
+	say(f.Never+f.Gone > 0, "Left out: %s that never had an agent, %s without a sign of life for a day.", number.Of(f.Never, "node"), number.Count(f.Gone))
+	say(f.Others > 0, "Left out: %s of other namespaces (-A takes all).", number.Of(f.Others, "node"))
+	say(f.Unknown > 0, "Left out: %s of deleted checks.", number.Of(f.Unknown, "event state"))
+	say(s.away > 0, "Assumed: %s without a session when it was read use TLS.", number.Of(s.away, "node"))
+	say(true, "Reconnects and restarts: %s. Outages: problems of keepalives.", known)
+	say(true, "Changes of status: %s. States flap where half of their last results changed the status.", asked)
+	say(true, "Outputs are digits of the mean length. People and notifications are not played: see operators in docs/load-reference.md.")
+	return list
 }
