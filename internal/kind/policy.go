@@ -61,7 +61,7 @@ spec:
 	})
 }
 
-// componentDetails returns a line for each component, those of a block behind it with its name in front.
+// componentDetails returns a line for each component. The components of a block follow it, and its name precedes theirs.
 func componentDetails(methods []model.Method, prefix string) (list []Detail) {
 	for i := range methods {
 		m := &methods[i]
@@ -250,8 +250,8 @@ func (t *methodValidator) parameter(name string) *model.Parameter {
 	return &t.technique.Parameters[i]
 }
 
-// validateMethods validates the components of the technique or of a block. prefixes are those of the names in the block and in the
-// blocks around it, the innermost first.
+// validateMethods validates the components of the technique or of a block. prefixes begin the names of components in this block and
+// in the blocks around it, the innermost first.
 func (t *methodValidator) validateMethods(at string, methods []model.Method, prefixes []string) {
 	if len(prefixes) > maxBlocks {
 		t.Flaw(at, "", "more than %d blocks in each other", maxBlocks)

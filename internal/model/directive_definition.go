@@ -111,8 +111,8 @@ var reportings = [...]string{"weighted", "worst-case-weighted-sum", "worst-case-
 // Reportings returns the names of the modes of reporting.
 func Reportings() []string { return slices.Clone(reportings[:]) }
 
-// ParseReporting returns the mode with a name; an empty name is that of ReportWeighted. ok is false for other names.
-func ParseReporting(name string) (mode Reporting, ok bool) {
+// ReportingOf returns the mode with a name, for an empty name ReportWeighted. ok is false for an unknown name.
+func ReportingOf(name string) (mode Reporting, ok bool) {
 	i := slices.Index(reportings[:], name)
 	return Reporting(max(i, 0)), i >= 0 || name == ""
 }

@@ -394,7 +394,7 @@ func (s *Scalar) UnmarshalJSON(data []byte) error {
 type ParameterValue struct {
 	Text     Scalar
 	Elements []LoopItem // of a map by ascending key; nil: Text is the value
-	Map      bool       // the elements are those of a map
+	Map      bool       // the value is a map, not a list
 }
 
 // LoopItem has the fields of an element of a list or map: key and value for a map, and the empty name for a text in a list.

@@ -313,7 +313,7 @@ func parseAction(text string, start int, params bool) (end int, part templatePar
 // ParameterPrefix precedes the name of a technique's parameter in the names that a template reads.
 const ParameterPrefix = ".params."
 
-// ItemName is the name under which a template reads the element of a loop. Those of its fields follow, after a dot.
+// ItemName is the name under which a template reads the element of a loop. ItemName, a dot and a field name read a field.
 const ItemName = ".item"
 
 // itemName returns the name under which a template reads a field of a loop's element; an empty field is the element itself.

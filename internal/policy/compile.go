@@ -104,7 +104,7 @@ func (c *compiler) addMethod(m *model.Method, name string, in scope) error {
 	if err != nil {
 		return fmt.Errorf("component %s: %w", name, err)
 	}
-	reporting, _ := model.ParseReporting(m.Reporting)
+	reporting, _ := model.ReportingOf(m.Reporting)
 	if m.Block != nil {
 		block := model.Block{Name: name, First: uint32(len(c.Components)), Reporting: reporting}
 		at := len(c.Blocks)
@@ -184,8 +184,8 @@ func fieldNames(item map[string]string) []string {
 	return names
 }
 
-// joinConditions returns the condition of a component and those of its blocks, with the whole names of the components that it
-// reads: a name is searched in the own block first, then in those around it.
+// joinConditions joins the condition of a component with the conditions of its blocks, and writes the whole names of the components
+// that it reads. It searches a name in the component's own block first, then in the blocks around it.
 func (c *compiler) joinConditions(own string, in scope) (string, error) {
 	if own == "" {
 		return in.when, nil
