@@ -58,7 +58,7 @@ func (d *directives) applyDefinitions(a *link.Assignment, definitions []*model.D
 			got = d.agent.cfg.Machine.BootMs()
 		}
 		since[c.ID] = got
-		job := schedule.Job{Key: schedule.Key{Check: c.Unit}, Interval: c.Interval, Do: func(ctx context.Context) { d.runDirective(ctx, c, values, waivers, got) }}
+		job := schedule.Job{Key: schedule.Key{Check: c.Unit}, Interval: c.Interval, Cron: c.Cron, Zone: c.TimeZone, Splay: c.Splay, Do: func(ctx context.Context) { d.runDirective(ctx, c, values, waivers, got) }}
 		if jobs = append(jobs, job); slices.Equal(d.applied[c.Unit], ids) {
 			unchanged = append(unchanged, job)
 		}

@@ -37,20 +37,25 @@ func validateSchedule(v *Validator, s *model.CheckSpec) {
 	case s.Cron == "":
 		v.InRange("spec.interval", s.Interval, model.Duration(time.Second), maxInterval)
 	}
-	if s.Cron != "" {
-		switch fields := strings.Fields(s.Cron); {
-		case len(s.Cron) > model.MaxText:
+	v.validateCron(s.Cron, s.TimeZone)
+}
+
+// validateCron validates the cron expression of a spec and its time zone.
+func (v *Validator) validateCron(cron, zone string) {
+	if cron != "" {
+		switch fields := strings.Fields(cron); {
+		case len(cron) > model.MaxText:
 			v.Flaw("spec.cron", "", "longer than %d bytes", model.MaxText)
 		case len(fields) != len(cronFields):
 			v.Flaw("spec.cron", cronHint, "expected five fields, got %d", len(fields))
-		case !gronx.IsValid(s.Cron):
+		case !gronx.IsValid(cron):
 			text, hint := explainWrongCron(fields)
-			v.Flaw("spec.cron", hint, "invalid cron expression %q%s", s.Cron, text)
+			v.Flaw("spec.cron", hint, "invalid cron expression %q%s", cron, text)
 		}
 	}
-	if s.TimeZone != "" {
-		v.MissingIf(s.Cron == "", "spec.timeZone", "leave the field out", "has no effect without cron")
-		v.validateTimeZone("spec.timeZone", s.TimeZone)
+	if zone != "" {
+		v.MissingIf(cron == "", "spec.timeZone", "leave the field out", "has no effect without cron")
+		v.validateTimeZone("spec.timeZone", zone)
 	}
 }
 

@@ -116,7 +116,7 @@ spec:
 			{"MODE", 0, func(_ View, s *model.DirectiveSpec) string { return cmp.Or(s.Mode, "of the node") }},
 		},
 		Details: func(_ View, s *model.DirectiveSpec) []Detail {
-			list := []Detail{{"technique", s.Technique}, {"mode", cmp.Or(s.Mode, "of the node")}}
+			list := []Detail{{"technique", s.Technique}, {"mode", cmp.Or(s.Mode, "of the node")}, {"runs", directiveScheduleText(s)}}
 			for _, name := range slices.Sorted(maps.Keys(s.Parameters)) {
 				list = append(list, Detail{"parameter", name + "  " + s.Parameters[name].String()})
 			}
@@ -134,6 +134,18 @@ spec:
 			return joinNonEmpty("; ", "holds "+l.nodesText(), l.overriddenText(), l.auditOnlyText()), l.AuditOnlyWarning()
 		},
 	})
+}
+
+// directiveScheduleText formats the times of a directive's runs.
+func directiveScheduleText(s *model.DirectiveSpec) string {
+	if s.Cron == "" {
+		return "every " + cmp.Or(s.Interval, model.Duration(model.DefaultPolicyInterval)).String()
+	}
+	text := fmt.Sprintf("at %s (%s)", s.Cron, cmp.Or(s.TimeZone, "UTC"))
+	if s.Splay > 0 {
+		text += ", spread over " + s.Splay.String()
+	}
+	return text
 }
 
 // Policy returns the kind Policy: directives and the nodes to which they apply
@@ -185,6 +197,7 @@ const (
 	maxPolicyTimeout  = model.Duration(time.Hour)
 	maxPolicyGrace    = model.Duration(30 * 24 * time.Hour)
 	maxPriority       = 10
+	maxPolicySplay    = model.Duration(24 * time.Hour)
 	maxBlocks         = 8 // in each other
 )
 
@@ -406,6 +419,21 @@ func validateArguments(v *Validator, at string, arguments any) {
 		v.FlawIf(a.Schedule != "" && !strings.Contains(a.Schedule, "{{") && !strings.HasPrefix(a.Schedule, "@") && len(strings.Fields(a.Schedule)) != 5, at+".schedule",
 			"minute, hour, day of the month, month, day of the week", "%q has not five fields", a.Schedule)
 		v.FlawIf(strings.ContainsAny(a.Schedule+a.User+a.Command, "\r\n"), at, "", "schedule, user and command are parts of one line")
+	case *model.TimerMethod:
+		v.MissingIf(a.Name == "", at+".name", "", "missing")
+		v.requireOneOf(at+".state", a.State, "present", "absent")
+		v.FlawIf(a.State == "absent" && a.Calendar+a.User+a.Command != "", at, "leave the other fields out", "an absent timer has only a name")
+		v.MissingIf(a.State != "absent" && a.Calendar == "", at+".calendar", `write times such as daily, or "Mon *-*-* 03:00:00"`, "missing")
+		v.MissingIf(a.State != "absent" && a.Command == "", at+".command", "", "missing")
+		v.FlawIf(strings.ContainsAny(a.Calendar+a.User+a.Command, "\r\n"), at, "", "calendar, user and command are parts of one line")
+	case *model.FileACLMethod:
+		v.validatePath(at+".path", a.Path)
+		v.Bound(at+".entries", len(a.Entries))
+		v.MissingIf(len(a.Entries) == 0 && !a.Absent, at+".entries", "write a list such as [user:ada:r-x], or absent: true", "missing")
+		v.FlawIf(len(a.Entries) > 0 && a.Absent, at+".entries", "leave it out", "an absent list has no entries")
+		for i, entry := range a.Entries {
+			v.FlawIf(!strings.Contains(entry, "{{") && !policy.IsACLEntry(entry), fmt.Sprintf("%s.entries[%d]", at, i), "write user:NAME:r-x, group:NAME:rw- or default:user:NAME:r-x", "%q is no entry of an access control list", entry)
+		}
 	case *model.HTTPMethod:
 		v.MissingIf(a.URL == "", at+".url", "write a URL such as http://localhost:8080/health", "missing")
 		v.FlawIf(a.URL != "" && !strings.Contains(a.URL, "{{") && !strings.HasPrefix(a.URL, "http://") && !strings.HasPrefix(a.URL, "https://"), at+".url", "write http://… or https://…", "%q is no URL of HTTP", a.URL)
@@ -472,6 +500,11 @@ func validateDirective(v *Validator, s *model.DirectiveSpec) {
 	v.FlawIf(s.Trusted != "" && s.Mode == model.ModeAudit, "spec.trusted", "remove it", "a directive that audits needs no trust")
 	v.FlawIf(s.Priority != nil && (*s.Priority < 0 || *s.Priority > maxPriority), "spec.priority", "", "expected 0 to %d", maxPriority)
 	v.InRange("spec.interval", s.Interval, minPolicyInterval, maxInterval)
+	v.FlawIf(s.Interval != 0 && s.Cron != "", "spec.cron", "keep one of these fields", "interval and cron exclude each other")
+	v.validateCron(s.Cron, s.TimeZone)
+	v.FlawIf(s.Splay != 0 && s.Cron == "", "spec.splay", "leave the field out: nodes spread over the interval anyway", "has no effect without cron")
+	v.InRange("spec.splay", s.Splay, model.Duration(time.Second), maxPolicySplay)
+	v.FlawIf(s.Cron != "" && s.Rollout != nil, "spec.rollout", "write an interval, or change the directive without steps", "steps wait for the reports of nodes, which a calendar delays")
 	v.InRange("spec.grace", s.Grace, model.Duration(time.Second), maxPolicyGrace)
 	v.InRange("spec.timeout", s.Timeout, model.Duration(time.Second), maxPolicyTimeout)
 	v.validateSeverity("spec.severity", cmp.Or(s.Severity, model.Average.String()))

@@ -20,7 +20,10 @@ type DirectiveDefinition struct {
 	Components []Component
 	Blocks     []Block           // by position, an outer block before its inner ones
 	Parameters map[string]string // may hold properties of the node
-	Interval   time.Duration
+	Interval   time.Duration     // zero with Cron
+	Cron       string
+	TimeZone   string        // of Cron
+	Splay      time.Duration // after each time of Cron
 	Timeout    time.Duration // of one run
 	Grace      time.Duration // time for which a node may have the definition before a run that is not compliant is a problem
 
@@ -285,7 +288,7 @@ func EachMethodText(method string, arguments []byte, edit func(text string, shel
 		return value, nil
 	}
 	for name, value := range fields {
-		edited, err := walk(value, method == "command" || method == "cron" && name == "command")
+		edited, err := walk(value, method == "command" || (method == "cron" || method == "timer") && name == "command")
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

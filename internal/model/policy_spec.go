@@ -88,6 +88,8 @@ type Method struct {
 	Symlink *SymlinkMethod `json:"symlink,omitempty"`
 	// Mode, owner and group of a file or folder.
 	FilePermissions *FilePermissionsMethod `json:"filePermissions,omitempty"`
+	// Entries of the access control list of a file or folder.
+	FileACL *FileACLMethod `json:"fileACL,omitempty"`
 	// A folder that exists.
 	Directory *PathMethod `json:"directory,omitempty"`
 	// A command that checks, and a command that applies.
@@ -106,6 +108,8 @@ type Method struct {
 	UserGroup *UserGroupMethod `json:"userGroup,omitempty"`
 	// A job of cron.
 	Cron *CronMethod `json:"cron,omitempty"`
+	// A timer of systemd with its service.
+	Timer *TimerMethod `json:"timer,omitempty"`
 	// An HTTP answer, which only a person or another component can repair.
 	HTTP *HTTPMethod `json:"http,omitempty"`
 }
@@ -253,6 +257,30 @@ type FilePermissionsMethod struct {
 	Group string `json:"group,omitempty"`
 }
 
+// FileACLMethod is entries of the access control list of a file or folder, read by getfacl and set by setfacl. Other entries stay.
+type FileACLMethod struct {
+	// The absolute path.
+	Path string `json:"path"`
+	// Entries such as user:ada:r-x, group:staff:rw- or default:user:ada:r-x.
+	Entries []string `json:"entries,omitempty"`
+	// It has no entries but those of its mode.
+	Absent bool `json:"absent,omitempty"`
+}
+
+// TimerMethod is the units NAME.timer and NAME.service in /etc/systemd/system, of which systemd starts the timer with the machine.
+type TimerMethod struct {
+	// The name of both units, without a suffix.
+	Name string `json:"name"`
+	// present (default) or absent.
+	State string `json:"state,omitempty"`
+	// The times of its runs as OnCalendar= has them, such as daily or "Mon *-*-* 03:00:00".
+	Calendar string `json:"calendar,omitempty"`
+	// The user that runs the command; default root.
+	User string `json:"user,omitempty"`
+	// The command, on one line, for the shell.
+	Command string `json:"command,omitempty"`
+}
+
 // CommandMethod checks and changes a node by commands. A string is run by the shell, a list without one.
 type CommandMethod struct {
 	// Must change nothing, for it runs in both modes. Exit code 0: compliant; any other: not.
@@ -308,6 +336,13 @@ type DirectiveSpec struct {
 	Priority *int `json:"priority,omitempty"`
 	// How often it runs on each node, at a fixed offset per node; default 5m.
 	Interval Duration `json:"interval,omitempty"`
+	// The times of its runs in place of an interval: minute, hour, day, month and weekday as in "0 3 * * 6". A new directive awaits
+	// its time, too.
+	Cron string `json:"cron,omitempty"`
+	// The time zone of cron, such as Europe/Paris; default UTC.
+	TimeZone string `json:"timeZone,omitempty"`
+	// The time after each time of cron over which the nodes spread their runs, each at a fixed offset; default 0s.
+	Splay Duration `json:"splay,omitempty"`
 	// How long a node that newly gets the directive, or a changed one, may take to comply before it is a problem; default 0s. It counts
 	// as not compliant meanwhile.
 	Grace Duration `json:"grace,omitempty"`

@@ -36,8 +36,13 @@ func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 	definition := &model.DirectiveDefinition{
 		Definition: model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID},
 		Technique:  at.String(), Mode: spec.Mode, Components: compiled.Components, Blocks: compiled.Blocks, Parameters: compiled.Parameters,
-		Interval: cmp.Or(time.Duration(spec.Interval), model.DefaultPolicyInterval), Timeout: cmp.Or(time.Duration(spec.Timeout), model.DefaultPolicyTimeout),
+		Interval: time.Duration(spec.Interval), Cron: spec.Cron, TimeZone: spec.TimeZone, Splay: time.Duration(spec.Splay), Timeout: cmp.Or(time.Duration(spec.Timeout), model.DefaultPolicyTimeout),
 		Severity: severity, Grace: time.Duration(spec.Grace),
+	}
+	if spec.Cron == "" {
+		definition.Interval = cmp.Or(definition.Interval, model.DefaultPolicyInterval)
+	} else {
+		definition.TimeZone = cmp.Or(spec.TimeZone, "UTC") // agents and server compute the same times
 	}
 	u := &unit{
 		Unit: &directory.Unit{ID: model.UnitID(d.id), Kind: d.key.Kind, Name: d.name(), Labels: d.meta.Labels, Annotations: d.meta.Annotations,

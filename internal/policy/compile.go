@@ -335,6 +335,12 @@ func checkText(p *model.Parameter, value model.Scalar) error {
 	return nil
 }
 
+// aclEntry matches an entry of an access control list in the form of getfacl.
+var aclEntry = regexp.MustCompile(`^(default:)?(user|group|mask|other):[A-Za-z0-9._-]*:[r-][w-][x-]$`)
+
+// IsACLEntry reports whether a text is an entry of an access control list, such as user:ada:r-x.
+func IsACLEntry(text string) bool { return aclEntry.MatchString(text) }
+
 // CompilePattern compiles the pattern of a parameter, which the whole value has to match.
 func CompilePattern(pattern string) (*regexp.Regexp, error) {
 	re, err := regexp.Compile(`^(?:` + pattern + `)$`)

@@ -26,6 +26,16 @@ type Expectation struct {
 	Begin    time.Time
 	End      time.Time // zero: it is in force
 	Interval time.Duration
+	// LastDue is the time of the calendar before which a run must have ended until now, Grace included; zero: Interval says it.
+	LastDue time.Time
+}
+
+// overdue reports whether the run that follows a time is overdue.
+func (e *Expectation) overdue(from, now time.Time) bool {
+	if !e.LastDue.IsZero() {
+		return from.Before(e.LastDue)
+	}
+	return from.Add(e.Interval + Grace).Before(now)
 }
 
 // Run is a run that a node reported.
@@ -41,9 +51,8 @@ type Run struct {
 // none; run is the last run, nil if there is none; first is the begin of the oldest known definition; disabled means that
 // the directive asks for no reports.
 func Decide(now time.Time, current *Expectation, run *Run, first time.Time, disabled bool) Decision {
-	passed := func(from time.Time, e *Expectation) bool { return from.Add(e.Interval + Grace).Before(now) }
 	awaited := func(from time.Time) Decision {
-		if passed(from, current) {
+		if current.overdue(from, now) {
 			return NoReportInTime
 		}
 		return AwaitReport
@@ -64,11 +73,11 @@ func Decide(now time.Time, current *Expectation, run *Run, first time.Time, disa
 			return NoReportInTime
 		}
 		return AwaitReport
-	case run.Of == nil && passed(run.Start, current):
+	case run.Of == nil && current.overdue(run.Start, now):
 		return NoReportInTime
 	case run.Of == nil:
 		return UnexpectedUnknown
-	case run.Of.End.IsZero() && passed(run.Start, current):
+	case run.Of.End.IsZero() && current.overdue(run.Start, now):
 		return NoReportInTime
 	case run.Of.End.IsZero() && !run.Same:
 		return AwaitReport

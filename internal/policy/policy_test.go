@@ -120,6 +120,7 @@ func TestDecisionTable(t *testing.T) {
 	ended := func(end int) *Expectation {
 		return &Expectation{Begin: ago(1000), End: ago(end), Interval: 5 * time.Minute}
 	}
+	calendar := func(begin, lastDue int) *Expectation { return &Expectation{Begin: ago(begin), LastDue: ago(lastDue)} }
 	run := func(minutes int, of *Expectation) *Run { return &Run{Start: ago(minutes), Named: true, Of: of} }
 	same := func(minutes int) *Run { return &Run{Start: ago(minutes), Named: true, Of: current(60), Same: true} }
 	for _, c := range []struct {
@@ -146,6 +147,9 @@ func TestDecisionTable(t *testing.T) {
 		{"ended long before the run", current(60), run(1, ended(20)), 60, false, UnexpectedVersion},
 		{"ended shortly before the run, awaited", current(9), run(1, ended(9)), 60, false, AwaitReport},
 		{"ended after the run, overdue", current(30), run(35, ended(30)), 60, false, NoReportInTime},
+		{"a calendar, a run since its last time", calendar(2000, 600), &Run{Start: ago(500), Named: true, Of: calendar(2000, 600), Same: true}, 60, false, ComputeCompliance},
+		{"a calendar, no run since its last time", calendar(2000, 600), &Run{Start: ago(700), Named: true, Of: calendar(2000, 600), Same: true}, 60, false, NoReportInTime},
+		{"a calendar, declared since its last time", calendar(500, 600), nil, 60, false, AwaitReport},
 	} {
 		if got := Decide(now, c.current, c.run, ago(c.first), c.disabled); got != c.want {
 			t.Errorf("%s: decision %d, want %d", c.name, got, c.want)

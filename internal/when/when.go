@@ -108,6 +108,24 @@ func NextCron(expr string, location *time.Location, now time.Time) (time.Time, e
 	}
 }
 
+// LastCron returns the last time before now that a cron expression matches on the wall clock of a time zone, to the hour that a
+// change of daylight saving moves; zero: it matches never.
+func LastCron(expr string, location *time.Location, now time.Time) time.Time {
+	in := now.In(location)
+	for range 3 {
+		name, offset := in.Zone()
+		last, err := gronx.PrevTickBefore(expr, now.In(time.FixedZone(name, offset)), false)
+		if err != nil {
+			return time.Time{}
+		}
+		in = last.In(location)
+		if _, then := in.Zone(); then == offset {
+			break
+		}
+	}
+	return in
+}
+
 // isRepeatedTime reports whether the wall clock shows a time for the second time, because the clock was set back at
 // the end of summer time.
 func isRepeatedTime(t time.Time) bool {

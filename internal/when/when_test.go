@@ -69,3 +69,27 @@ func FuzzCron(f *testing.F) {
 		}
 	})
 }
+
+// TestLastCronPrecedesNow compares LastCron with the times that NextCron finds, over a year with two changes of daylight saving.
+func TestLastCronPrecedesNow(t *testing.T) {
+	paris, err := time.LoadLocation("Europe/Paris")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, expr := range []string{"0 12 * * *", "30 4 * * 6", "*/5 * * * *", "15 18 1 * *"} {
+		for day := range 365 {
+			now := time.Date(2026, 1, 1, 7, 3, 0, 0, paris).AddDate(0, 0, day)
+			last := LastCron(expr, paris, now)
+			next, err := NextCron(expr, paris, last.Add(-time.Second))
+			if err != nil || !next.Equal(last) || !last.Before(now) {
+				t.Errorf("%s: last time before %s is %s, but the next after it %s, %v", expr, now, last, next, err)
+			}
+			if after, err := NextCron(expr, paris, last); err != nil || after.Before(now) {
+				t.Errorf("%s: %s is not the last time before %s: %s, %v", expr, last, now, after, err)
+			}
+		}
+	}
+	if got := LastCron("0 0 30 2 *", paris, time.Date(2026, 1, 1, 0, 0, 0, 0, paris)); !got.IsZero() {
+		t.Errorf("30 February was %s", got)
+	}
+}

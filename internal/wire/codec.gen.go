@@ -682,6 +682,9 @@ func appendDirectiveDefinition(dst []byte, x *model.DirectiveDefinition) []byte 
 	dst = appendString(dst, 9, x.Route)
 	dst = appendUint(dst, 10, uint64(x.Grace))
 	dst = appendMessages(dst, 11, x.Blocks, appendBlock)
+	dst = appendString(dst, 12, x.Cron)
+	dst = appendString(dst, 13, x.TimeZone)
+	dst = appendUint(dst, 14, uint64(x.Splay))
 	return dst
 }
 
@@ -711,6 +714,12 @@ func readDirectiveDefinition(f *fields, x *model.DirectiveDefinition) {
 			x.Grace = time.Duration(f.uint("grace_ns", 1<<63-1))
 		case 11:
 			x.Blocks = nestedList(f, "blocks", "Block", x.Blocks, 10000, readBlock)
+		case 12:
+			x.Cron = f.string("cron", 4096)
+		case 13:
+			x.TimeZone = f.string("time_zone", 255)
+		case 14:
+			x.Splay = time.Duration(f.uint("splay_ns", 1<<63-1))
 		}
 	}
 }

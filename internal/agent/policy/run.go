@@ -25,6 +25,7 @@ type Executor struct {
 	// ModulesFolder has the files that load kernel modules at each start; default /etc/modules-load.d.
 	ModulesFolder string
 	CronFolder    string // default /etc/cron.d
+	SystemdFolder string // default /etc/systemd/system
 	UserRoot      string // folder with etc/passwd and etc/group; default /
 }
 
@@ -177,6 +178,10 @@ func (r *directiveRun) newMethod(m *model.Method) method {
 		return &cron{r.Executor, m.Cron}
 	case m.HTTP != nil:
 		return &httpAnswer{m.HTTP}
+	case m.Timer != nil:
+		return &timer{r.Executor, m.Timer}
+	case m.FileACL != nil:
+		return &fileACL{r.Runner, m.FileACL}
 	case m.FilePermissions != nil:
 		return &filePermissions{m.FilePermissions}
 	case m.Directory != nil:

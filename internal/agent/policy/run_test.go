@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -35,14 +36,15 @@ func newTestNode(t *testing.T) *testNode {
 	n.write("bin/dpkg-query", "#!/bin/sh\nshift 4\ncat "+n.folder+"/dpkg/$1 2>/dev/null || { echo no packages found >&2; exit 1; }\n")
 	n.write("bin/apt-get", "#!/bin/sh\n[ -e "+n.folder+"/locked ] && { echo E: Could not get lock; exit 100; }\nfor last; do :; done\nname=${last%=*}\nversion=${last#*=}; [ $version = $name ] && version=1.0\n"+
 		"case \"$*\" in *remove*) rm "+n.folder+"/dpkg/$name;; *) echo installed $version >"+n.folder+"/dpkg/$name;; esac\n")
-	n.write("bin/systemctl", "#!/bin/sh\ncase $1 in is-*) cat "+n.folder+"/systemd/$1.$3 || echo unknown;; start) echo active >"+n.folder+"/systemd/is-active.$3;;"+
+	n.write("bin/systemctl", "#!/bin/sh\ncase $1 in restart) echo active >"+n.folder+"/systemd/is-active.$3;; daemon-reload) :;; is-*) cat "+n.folder+"/systemd/$1.$3 || echo unknown;; start) echo active >"+n.folder+"/systemd/is-active.$3;;"+
 		" stop) echo inactive >"+n.folder+"/systemd/is-active.$3;; enable|disable) echo ${1}d >"+n.folder+"/systemd/is-enabled.$3;; esac\n")
-	for _, folder := range []string{"dpkg", "systemd", "sysctl.d", "cron.d", "sys", "modules.d"} {
+	for _, folder := range []string{"dpkg", "systemd", "sysctl.d", "cron.d", "sys", "modules.d", "units"} {
 		testenv.NoError(t, os.MkdirAll(n.path(folder), 0o755))
 	}
 	n.Runner = &run.Runner{Environ: []string{"PATH=" + bin + ":/usr/bin:/bin"}}
 	n.Facts = func() map[string]string { return map[string]string{"os": "linux"} }
 	n.ProcSys, n.SysctlFolder = n.path("proc"), n.path("sysctl.d")
+	n.SystemdFolder = n.path("units")
 	n.CronFolder, n.SysModule, n.ModulesFolder = n.path("cron.d"), n.path("sys"), n.path("modules.d")
 	n.write("bin/modprobe", "#!/bin/sh\nfor name; do :; done\nname=$(echo $name | tr - _)\ncase $1 in -r) rmdir "+n.folder+"/sys/$name;; *) mkdir "+n.folder+"/sys/$name;; esac\n")
 	return n
@@ -289,6 +291,25 @@ func TestMethodsAuditRepairAndKeep(t *testing.T) {
 			}, nil,
 		},
 		"service stopped": {`"service": {"name": "ssh", "state": "stopped"}`, "ssh is active, not stopped", func(n *testNode) { n.write("systemd/is-active.ssh", "active") }, nil},
+		"timer": {
+			`"timer": {"name": "backup", "calendar": "daily", "command": "echo \"50 % of $HOME\""}`, "backup.service does not exist", nil,
+			func(n *testNode) {
+				if n.read("units/backup.service") != "# This file is managed by Muster.\n[Service]\nType=oneshot\nUser=root\nExecStart=/bin/sh -c \"echo \\\"50 %% of $$HOME\\\"\"\n" ||
+					!strings.Contains(n.read("units/backup.timer"), "OnCalendar=daily\n") || n.read("systemd/is-enabled.backup.timer") != "enabled\n" {
+					n.t.Errorf("%s\n%s", n.read("units/backup.service"), n.read("units/backup.timer"))
+				}
+			},
+		},
+		"timer that stands still": {
+			`"timer": {"name": "backup", "calendar": "daily", "command": "true"}`, "backup.timer is inactive, not running",
+			func(n *testNode) {
+				n.run(true, `{"component": "a", "timer": {"name": "backup", "calendar": "daily", "command": "true"}}`)
+				n.write("systemd/is-active.backup.timer", "inactive")
+			}, nil,
+		},
+		"timer absent": {
+			`"timer": {"name": "backup", "state": "absent"}`, "backup.timer exists", func(n *testNode) { n.write("units/backup.timer", "") }, nil,
+		},
 		"sysctl": {
 			`"sysctl": {"key": "net.ipv4.ip_forward", "value": "1"}`, "is 0, not 1", func(n *testNode) { n.write("proc/net/ipv4/ip_forward", "0\n") },
 			func(n *testNode) {
@@ -354,6 +375,8 @@ func TestFailuresAreToldApart(t *testing.T) {
 		{`"cron": {"name": "a.b", "schedule": "@daily", "command": "true"}`, "could not check", "could not check", "no name of a file that cron reads"},
 		{`"kernelModule": {"name": "../x"}`, "could not check", "could not check", "is no name of a kernel module"},
 		{`"user": {"name": "-x"}`, "could not check", "could not check", "is no name of a user"},
+		{`"timer": {"name": "../x", "calendar": "daily", "command": "true"}`, "could not check", "could not check", "is no name of a timer"},
+		{`"fileACL": {"path": "$N/none", "entries": ["user:{{ .props.place }}:r-x,other::rwx"]}`, "could not check", "could not check", "is no entry of an access control list"},
 		{`"http": {"url": "http://127.0.0.1:1/"}`, "non-compliant", "error", "http only checks"},
 		{`"sysctl": {"key": "no.such.key", "value": "1"}`, "could not check", "could not check", "no such file"},
 		{`"sysctl": {"key": "..", "value": "1"}`, "could not check", "could not check", "is no kernel parameter"},
@@ -474,6 +497,91 @@ func TestHTTPComparesAnswers(t *testing.T) {
 		status, messages := n.run(false, strings.ReplaceAll(`{"component": "a", "http": {`+arguments+`}}`, "$U", server.URL))
 		if got := strings.TrimRight(status+": "+messages, ": \n"); got != strings.ReplaceAll(want, "$U", server.URL) {
 			t.Errorf("%s: %s", arguments, got)
+		}
+	}
+}
+
+// TestAccessControlListsRun sets and removes entries by the real programs of Debian's package acl.
+func TestAccessControlListsRun(t *testing.T) {
+	testenv.Program(t, "setfacl", "acl")
+	n := newTestNode(t)
+	n.write("f", "")
+	for _, c := range []struct{ arguments, audit string }{
+		{`"entries": ["user:root:r-x", "group:0:rw-"]`, `lacks the entries "user:root:r-x", "group:0:rw-"`},
+		{`"absent": true`, "has the entries user:root:r-x, group:root:rw-, mask::rwx"},
+	} {
+		methods := `{"component": "a", "fileACL": {"path": "$N/f", ` + strings.ReplaceAll(c.arguments, ":0:", ":root:") + `}}`
+		if status, messages := n.run(false, methods); status != "non-compliant" || !strings.Contains(messages, strings.ReplaceAll(c.audit, ":0:", ":root:")) {
+			t.Fatalf("audit of %s: %s: %s", c.arguments, status, messages)
+		}
+		if status, messages := n.run(true, methods); status != "repaired" {
+			t.Fatalf("enforce %s: %s: %s", c.arguments, status, messages)
+		}
+		if status, messages := n.run(true, methods); status != "success" {
+			t.Errorf("enforce %s again: %s: %s", c.arguments, status, messages)
+		}
+	}
+	if status, messages := n.run(false, `{"component": "a", "fileACL": {"path": "$N/none", "absent": true}}`); status != "could not check" || !strings.Contains(messages, "No such file") {
+		t.Errorf("a file that does not exist: %s: %s", status, messages)
+	}
+}
+
+// TestLoopsAndBlocksRun runs a block for each element of a list, with conditions inside the block and over it.
+func TestLoopsAndBlocksRun(t *testing.T) {
+	n := newTestNode(t)
+	n.Enforce = true
+	var technique model.TechniqueSpec
+	testenv.NoError(t, json.Unmarshal([]byte(strings.ReplaceAll(`{"parameters": [{"name": "sites", "type": "list"}], "methods": [
+		{"component": "site", "forEach": "sites", "block": [
+			{"component": "config", "fileContent": {"path": "$N/{{ .item.name }}.conf", "content": "{{ .item.port }} {{ .props.place }}"}},
+			{"component": "reload", "when": "changed(\"config\")", "command": {"apply": "echo {{ .item.name }} >>$N/log"}}]},
+		{"component": "restart", "when": "changed(\"site\")", "command": {"apply": "echo all >>$N/log"}}]}`, "$N", n.folder)), &technique))
+	var sites model.ParameterValue
+	testenv.NoError(t, json.Unmarshal([]byte(`[{"name": "a", "port": 80}, {"name": "b", "port": "{{ .props.place }}"}]`), &sites))
+	compiled, err := rules.Compile(&technique, map[string]model.ParameterValue{"sites": sites})
+	testenv.NoError(t, err)
+	c := &model.DirectiveDefinition{Components: compiled.Components, Parameters: compiled.Parameters, Mode: model.ModeEnforce, Timeout: time.Minute}
+	properties := func(name string) ([]byte, string, bool) { return []byte(`"world"`), "", name == "place" }
+	n.write("a.conf", "80 world")
+	for _, want := range []string{"success, not applicable, repaired, repaired, repaired", "success, not applicable, success, not applicable, not applicable"} {
+		if r, ok := n.Run(t.Context(), c, properties, notWaived); !ok || statusText(&r) != want {
+			t.Errorf("%s: %s, want %s", statusText(&r), exceptionText(&r), want)
+		}
+	}
+	if n.read("b.conf") != "world world" || n.read("log") != "b\nall\n" {
+		t.Errorf("b.conf %q, log %q", n.read("b.conf"), n.read("log"))
+	}
+}
+
+// TestPowerCutLeavesAWholeFile kills a process that writes a file again and again: each time the file has one of the two contents.
+func TestPowerCutLeavesAWholeFile(t *testing.T) {
+	contents := []string{strings.Repeat("a", 1<<20), strings.Repeat("b", 1<<19)}
+	if path := os.Getenv("MUSTER_TEST_WRITE"); path != "" {
+		for i := 0; ; i++ {
+			testenv.NoError(t, writeAtomically(path, []byte(contents[i%2])))
+		}
+	}
+	path := filepath.Join(t.TempDir(), "f")
+	testenv.NoError(t, os.WriteFile(path, []byte(contents[0]), 0o600))
+	for round := range 10 {
+		writer := exec.Command(os.Args[0], "-test.run", "^TestPowerCutLeavesAWholeFile$")
+		writer.Env = append(os.Environ(), "MUSTER_TEST_WRITE="+path)
+		testenv.NoError(t, writer.Start())
+		before, err := os.Stat(path)
+		testenv.NoError(t, err)
+		for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+			if now, err := os.Stat(path); err == nil && !os.SameFile(before, now) {
+				break
+			}
+		}
+		for range round * 1000 { // another place in the middle of a write
+			_, _ = os.Stat(path)
+		}
+		testenv.NoError(t, writer.Process.Kill())
+		_ = writer.Wait() // killed
+		data, err := os.ReadFile(path)
+		if err != nil || string(data) != contents[0] && string(data) != contents[1] {
+			t.Fatalf("round %d: %d bytes, %v", round, len(data), err)
 		}
 	}
 }

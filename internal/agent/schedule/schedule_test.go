@@ -12,6 +12,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/when"
 )
 
 var node = uuid.MustParse("6b1b36a5-2a4c-4d6c-8f0e-2f7f7b1f9a01")
@@ -217,6 +218,28 @@ func TestWallClockJumpsDoNotTouchIntervals(t *testing.T) {
 		// Wall: 0:00→0:10, 1:10 (one passed tick runs once) →1:30, 23:30 → 23:50, 0:50 (again one) → 1:00.
 		if runs := w.startTimes(2); len(runs) != 3 {
 			t.Errorf("cron ran at %v", runs)
+		}
+	})
+}
+
+// TestCalendarRunsSpreadOverTheirSplay expects a run of a cron check at the offset of its node after each time, and no early first run.
+func TestCalendarRunsSpreadOverTheirSplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startScheduler(t, Config{})
+		defer w.stop()
+		cron := w.recordingJob(2, 0, 0)
+		cron.Cron, cron.Zone, cron.Splay = "0 * * * *", "UTC", 30*time.Minute
+		w.setJobs(cron) // the bubble begins at midnight UTC
+		offset := when.Phase(node, 2, cron.Splay)
+		time.Sleep(3 * time.Hour)
+		runs := w.startTimes(2)
+		if len(runs) != 3 || offset == 0 {
+			t.Fatalf("runs at %v, offset %s", runs, offset)
+		}
+		for i, at := range runs {
+			if want := time.Duration(i)*time.Hour + offset; at != want {
+				t.Errorf("run %d at %s, want %s", i, at, want)
+			}
 		}
 	})
 }

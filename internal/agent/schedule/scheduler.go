@@ -46,7 +46,8 @@ type Job struct {
 	Interval  time.Duration // zero with Cron
 	Cron      string
 	Zone      string
-	Paused    func() bool // returns whether the check must not run now; nil: it is never paused
+	Splay     time.Duration // after each time of Cron, within which the node has its fixed offset
+	Paused    func() bool   // returns whether the check must not run now; nil: it is never paused
 	Do        func(context.Context)
 }
 
@@ -145,13 +146,13 @@ func (s *Scheduler) Set(jobs []Job) error {
 		old := e.job
 		e.job, e.location = j, locations[i]
 		switch {
-		case known && old.Interval == j.Interval && old.Cron == j.Cron && old.Zone == j.Zone && old.OnRequest == j.OnRequest:
+		case known && old.Interval == j.Interval && old.Cron == j.Cron && old.Zone == j.Zone && old.Splay == j.Splay && old.OnRequest == j.OnRequest:
 			continue
 		case j.OnRequest:
 			s.removeFromHeap(e)
 			continue
 		}
-		e.phase = s.phaseOf(j.Key, j.Interval)
+		e.phase = s.phaseOf(j.Key, cmp.Or(j.Interval, j.Splay))
 		s.planNextRun(e, now)
 		if !known && j.Cron == "" {
 			// A new check runs soon, unless its time comes soon anyway.
@@ -177,10 +178,11 @@ func (s *Scheduler) planNextRun(e *scheduledJob, now time.Duration) {
 		return
 	}
 	wall := s.cfg.Now()
-	next, err := when.NextCron(e.job.Cron, e.location, wall)
+	next, err := when.NextCron(e.job.Cron, e.location, wall.Add(-e.phase))
 	if err != nil { // never again: 30 February
 		next = wall.Add(365 * 24 * time.Hour)
 	}
+	next = next.Add(e.phase)
 	e.dueWall, e.due = next, now+next.Sub(wall)
 }
 

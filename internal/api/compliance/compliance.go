@@ -23,6 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	reducer "github.com/muster-fleet/muster/internal/pipeline/compliance"
 	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/when"
 )
 
 // Options has the parts of the server from which this package reads directives and their runs.
@@ -45,9 +46,10 @@ type Options struct {
 type complianceRequest struct {
 	op.Request
 	Options
-	begins map[model.UnitID]time.Time // when the present definition of each directive was declared; nil: not read yet
-	waived *view.Waivers              // nil: the request shows none
-	past   pastRuns                   // at the time that the request asks for; nil: it asks for the present
+	begins map[model.UnitID]time.Time       // when the present definition of each directive was declared; nil: not read yet
+	waived *view.Waivers                    // nil: the request shows none
+	due    map[model.DefinitionID]time.Time // last times of calendars
+	past   pastRuns                         // at the time that the request asks for; nil: it asks for the present
 }
 
 // Register adds the operations about compliance.
@@ -141,7 +143,7 @@ func (s *complianceRequest) directivesOf(node model.NodeID) (found []nodeDirecti
 
 // decide computes the statuses of a directive's components from its last run.
 func (s *complianceRequest) decide(d *nodeDirective) {
-	current := &policy.Expectation{Begin: d.begin, Interval: d.definition.Interval}
+	current := &policy.Expectation{Begin: d.begin, Interval: d.definition.Interval, LastDue: s.lastDue(d.definition)}
 	var run *policy.Run
 	var old *model.DirectiveDefinition
 	if d.run != nil {
@@ -177,6 +179,28 @@ func (s *complianceRequest) decide(d *nodeDirective) {
 	default:
 		fill(policy.NoReport, "no run was reported in time: muster why NODE shows whether the agent is connected")
 	}
+}
+
+// lastDue returns the last time of a directive's calendar whose runs must have ended until now; zero: it has an interval.
+func (s *complianceRequest) lastDue(d *model.DirectiveDefinition) time.Time {
+	if d.Cron == "" {
+		return time.Time{}
+	}
+	last, known := s.due[d.ID]
+	if !known {
+		location, err := when.ParseCron(d.Cron, d.TimeZone)
+		if err == nil {
+			last = when.LastCron(d.Cron, location, s.Now().Add(-d.Splay-d.Timeout-policy.Grace))
+		}
+		if last.IsZero() {
+			last = time.Unix(0, 0) // it is never due
+		}
+		if s.due == nil {
+			s.due = map[model.DefinitionID]time.Time{}
+		}
+		s.due[d.ID] = last
+	}
+	return last
 }
 
 // keepUnchanged copies the statuses of the last run for those components whose declaration has not changed since that

@@ -23,8 +23,9 @@ func newHumaConfig() huma.Config {
 	} {
 		registry.RegisterTypeAlias(t, reflect.TypeFor[string]())
 	}
-	registry.RegisterTypeAlias(reflect.TypeFor[model.Command](), reflect.TypeFor[any]()) // a command is a text or a list
-	registry.RegisterTypeAlias(reflect.TypeFor[model.Secret](), reflect.TypeFor[any]())  // a secret is a text, or a reference to its source
+	registry.RegisterTypeAlias(reflect.TypeFor[model.Command](), reflect.TypeFor[any]())        // a command is a text or a list
+	registry.RegisterTypeAlias(reflect.TypeFor[model.Secret](), reflect.TypeFor[any]())         // a secret is a text, or a reference to its source
+	registry.RegisterTypeAlias(reflect.TypeFor[model.ParameterValue](), reflect.TypeFor[any]()) // the value of a parameter is a text, list or map
 	c := huma.Config{
 		OpenAPI: &huma.OpenAPI{
 			OpenAPI: "3.1.0",
