@@ -100,7 +100,7 @@ func TestNoStepHeld(t *testing.T) {
 
 // What the phases that follow are worth is said where steps found nothing.
 func TestNothingWasFound(t *testing.T) {
-	const unmeasured = "not measured in this run, asked at most 40.0 s" // of the objective
+	const unmeasured = "not measured in this run, asked at most 40 s" // of the objective
 	for name, c := range map[string]struct {
 		perSecond int
 		beyond    float64 // rate of the overload
