@@ -97,6 +97,13 @@ func TestChecksRunUploadedAssets(t *testing.T) {
 		s.Apply(assetCheck("elsewhere", "check_word", "elsewhere"))
 		awaitOutputOf(t, s.API, "elsewhere", model.Unknown, "has no archive for this machine (linux "+runtime.GOARCH)
 	})
+	t.Run("of a hook", func(t *testing.T) {
+		s.Apply(`{kind: Hook, metadata: {name: word}, spec: {command: check_word, assets: [check-plugins, elsewhere]}}
+---
+{kind: Check, metadata: {name: hooked}, spec: {targets: {nodes: [web01]}, interval: 1s, command: echo the command runs, hooks: [{hook: word, when: [ok]}]}}
+`)
+		s.AwaitOutput("describe event web01/hooked", "the command runs", "hello")
+	})
 	t.Run("from an address", func(t *testing.T) {
 		fetched, sum := writeArchive(t, map[string]string{"bin/check_far": "#!/bin/sh\necho from afar\n"})
 		far := httptest.NewServer(http.FileServer(http.Dir(filepath.Dir(fetched))))

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,7 +54,8 @@ func (c *checks) assetDirs(ctx context.Context, x *check) (list []run.Asset, pro
 	if len(x.definition.Assets) == 0 {
 		return nil, ""
 	}
-	if len(c.agent.cfg.Commands.Allow) > 0 {
+	needed := func(a model.DefinitionAsset) bool { return !a.HooksOnly }
+	if len(c.agent.cfg.Commands.Allow) > 0 && slices.ContainsFunc(x.definition.Assets, needed) {
 		return nil, "refused: the agent runs only the programs of its setting --allow-commands, and assets contain programs from the server"
 	}
 	ctx, cancel := context.WithTimeout(ctx, min(assetWait, cmp.Or(x.definition.Timeout, assetWait)))
@@ -61,10 +63,16 @@ func (c *checks) assetDirs(ctx context.Context, x *check) (list []run.Asset, pro
 	for i := range x.definition.Assets {
 		a := &x.definition.Assets[i]
 		sum, ok := c.archiveForMachine(a)
+		if a.HooksOnly && (!ok || len(c.agent.cfg.Commands.Allow) > 0) {
+			continue
+		}
 		if !ok {
 			return nil, model.MissingBuildError(a.Name, "this machine", c.agent.facts.lastMeasured()).Error()
 		}
 		dir, err := c.assets.Dir(ctx, sum)
+		if err != nil && a.HooksOnly {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Sprintf("asset %s is not available: %s", a.Name, err)
 		}

@@ -352,10 +352,12 @@ func environment(env map[string]string) (list []string) {
 	return list
 }
 
-// assetNames returns the names of a check's assets.
+// assetNames returns the names of the assets of a check, without those of its hooks.
 func assetNames(c *model.CheckDefinition) (list []string) {
 	for _, a := range c.Assets {
-		list = append(list, a.Name)
+		if !a.HooksOnly {
+			list = append(list, a.Name)
+		}
 	}
 	return list
 }

@@ -101,8 +101,9 @@ const OutputDiscarded = "(output discarded)"
 // DefinitionAsset is an Asset in a compiled check, with all its archives. It leaves out the address (URL) that the server
 // fetched the archive from.
 type DefinitionAsset struct {
-	Name   string
-	Builds []AssetBuild
+	Name      string
+	Builds    []AssetBuild
+	HooksOnly bool // hooks of the check name the asset: the command runs without it, too
 }
 
 // Span is a calendar with its time zone, in a compiled check for agents

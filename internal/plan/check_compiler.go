@@ -139,10 +139,10 @@ func checkDefinition(c *unitCompiler, d *declaredResource, spec *model.CheckSpec
 	if len(assets) > model.MaxAssets {
 		return nil, model.Errorf(model.Invalid, "the check and its hooks name %d assets, more than %d", len(assets), model.MaxAssets)
 	}
-	for _, name := range assets {
+	for i, name := range assets {
 		found, _ := c.resource("Asset", ns, name)
 		if asset, ok := found.(*model.AssetSpec); ok {
-			a := model.DefinitionAsset{Name: name}
+			a := model.DefinitionAsset{Name: name, HooksOnly: i >= len(spec.Assets)}
 			for _, b := range asset.Builds {
 				b.URL = ""
 				a.Builds = append(a.Builds, b)

@@ -224,6 +224,9 @@ func TestAssetsReachTheNodes(t *testing.T) {
 			var got []string
 			for _, a := range c.Assets {
 				one := a.Name
+				if a.HooksOnly {
+					one += " for hooks"
+				}
 				for _, b := range a.Builds {
 					one += " " + b.OS + ":" + b.SHA512[:1]
 					if b.URL != "" {
@@ -241,7 +244,7 @@ func TestAssetsReachTheNodes(t *testing.T) {
 	}
 	held("cpu", model.SharedNamespaceName+"/ruby :d", "tools linux:a :b")
 	held("plain")
-	held("traced", "shared/ruby :d", "tools linux:a :b")
+	held("traced", "shared/ruby :d", "tools for hooks linux:a :b")
 	before := h.p.directory.For(h.id("web01"))
 	h.apply("Asset", "other", "tools", nil, asset(model.AssetBuild{SHA512: sum("e")})) // of no concern here
 	if after := h.p.directory.For(h.id("web01")); after.Hash != before.Hash {
@@ -249,7 +252,7 @@ func TestAssetsReachTheNodes(t *testing.T) {
 	}
 	h.apply("Asset", "default", "tools", nil, asset(model.AssetBuild{SHA512: sum("f")}))
 	held("cpu", model.SharedNamespaceName+"/ruby :d", "tools :f")
-	held("traced", "shared/ruby :d", "tools :f")
+	held("traced", "shared/ruby :d", "tools for hooks :f")
 	h.apply("Asset", model.SharedNamespaceName, "ruby", nil, asset(model.AssetBuild{SHA512: sum("0")}))
 	held("cpu", model.SharedNamespaceName+"/ruby :0", "tools :f")
 	check("cpu", "tools")

@@ -265,6 +265,7 @@ func sampleHooksAndAssets() (asked *Ask, result *Event) {
 		{Name: "tell", When: []string{"non-zero"}, Command: "cat", Timeout: 1, Stdin: true},
 	}
 	asked.Assets = []Asset{{Name: "tools", Namespace: "default", URL: "https://here:8081/assets/7/ab", SHA512: "ab", Headers: map[string]string{"Authorization": "Bearer x"}}}
+	asked.HookAssets = asked.Assets
 	result.Hooks = []HookResult{{Name: "ps", Status: 0, Output: "PID\n\"1\"", Duration: 0.5}, {Name: "tell", Status: -1, Output: "no"}}
 	result.Points = []Point{{Name: "used", Value: 95.5, Time: 1795236430, Tags: map[string]string{"mount": "/", "unit": "%"}}, {Name: "free", Value: -1}}
 	return asked, result

@@ -14,12 +14,14 @@ type Ask struct {
 	Command   string   // shell line; the agent expands tokens in {{ }}: see Literal
 	Env       []string // NAME=VALUE
 	Hooks     []Hook
-	Assets    []Asset  // of the command and its hooks
+	Assets    []Asset  // of the command
 	Interval  uint32   // s, at least 1: agents refuse a check without
 	Timeout   uint32   // s; 0: none
 	Stdin     *Stdin   // nil: the command reads nothing
 	Secrets   []string // NAME=VALUE, in addition to Env; events do not repeat them
 	Issued    int64    // s since 1970: agents run a check at most once per second
+
+	HookAssets []Asset // of each hook; an agent that cannot fetch them runs the command all the same
 
 	MetricFormat string // of the output, which the agent parses; empty: it does not
 	MetricTags   map[string]string
@@ -152,13 +154,13 @@ func (a *Asset) write(e *encoder) {
 	e.writeTextMap(9, "headers", a.Headers)
 }
 
-// writeHookAssets encodes a map from the name of each hook to its assets, which are the check's.
+// writeHookAssets encodes a map from the name of each hook to its assets.
 func (a *Ask) writeHookAssets(e *encoder) {
-	if len(a.Assets) == 0 || len(a.Hooks) == 0 {
+	if len(a.HookAssets) == 0 || len(a.Hooks) == 0 {
 		return
 	}
 	assets := func(number int) {
-		e.writeMessages(number, "assets", len(a.Assets), func(i int) { a.Assets[i].write(e) })
+		e.writeMessages(number, "assets", len(a.HookAssets), func(i int) { a.HookAssets[i].write(e) })
 	}
 	if e.codec == JSON {
 		e.writeMessage(5, "hook_assets", func() {

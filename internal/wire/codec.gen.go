@@ -1080,6 +1080,7 @@ func readDefinitionSecret(f *fields, x *model.DefinitionSecret) {
 func appendDefinitionAsset(dst []byte, x *model.DefinitionAsset) []byte {
 	dst = appendString(dst, 1, x.Name)
 	dst = appendMessages(dst, 2, x.Builds, appendAssetBuild)
+	dst = appendBool(dst, 3, x.HooksOnly)
 	return dst
 }
 
@@ -1091,6 +1092,8 @@ func readDefinitionAsset(f *fields, x *model.DefinitionAsset) {
 			x.Name = f.string("name", 510)
 		case 2:
 			x.Builds = nestedList(f, "builds", "AssetBuild", x.Builds, 64, readAssetBuild)
+		case 3:
+			x.HooksOnly = f.bool("hooks_only")
 		}
 	}
 }

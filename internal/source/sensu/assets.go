@@ -23,11 +23,11 @@ import (
 // request, which is valid for this node and archive as long as the assignment names it and the server runs.
 const assetPath = "/assets/"
 
-// assetsOf returns a check's assets in the form of a Sensu request, or the reason why an asset does not fit the
-// agent's machine.
-func (x *session) assetsOf(c *model.CheckDefinition) (list []sensuwire.Asset, problem string) {
+// setAssets sets the assets of a check and its hooks in a request, and returns the reason why an asset of the command
+// does not fit the agent's machine.
+func (x *session) setAssets(request *sensuwire.Ask, c *model.CheckDefinition) (problem string) {
 	if len(c.Assets) == 0 {
-		return nil, ""
+		return ""
 	}
 	x.Mu.Lock()
 	facts := x.facts
@@ -35,17 +35,24 @@ func (x *session) assetsOf(c *model.CheckDefinition) (list []sensuwire.Asset, pr
 	for i := range c.Assets {
 		a := &c.Assets[i]
 		build := model.SelectBuild(a.Builds, facts)
-		if build == nil {
-			return nil, model.MissingBuildError(a.Name, "this machine", facts).Error()
+		switch {
+		case build == nil && a.HooksOnly:
+			continue
+		case build == nil:
+			return model.MissingBuildError(a.Name, "this machine", facts).Error()
 		}
 		sum := build.SHA512
 		path := assetPath + strconv.FormatUint(uint64(x.Node.ID), 10) + "/" + sum
-		list = append(list, sensuwire.Asset{
+		asset := sensuwire.Asset{
 			Name: strings.ReplaceAll(a.Name, "/", "_"), Namespace: x.namespace, URL: x.url + path, SHA512: sum,
 			Headers: map[string]string{"Authorization": "Bearer " + x.srv.archiveToken(path)},
-		})
+		}
+		request.HookAssets = append(request.HookAssets, asset)
+		if !a.HooksOnly {
+			request.Assets = append(request.Assets, asset)
+		}
 	}
-	return list, ""
+	return ""
 }
 
 // archiveToken returns the secret token that the URL of an asset archive contains, which other programs cannot guess.

@@ -229,7 +229,7 @@ func (x *session) prepareCheck(c *model.CheckDefinition, of *runSubject) *prepar
 			setMetrics(&made.request, c.Metrics, &run)
 		}
 		made.request.Stdin = x.stdinOf(c)
-		made.request.Assets, made.problem = x.assetsOf(c)
+		made.problem = x.setAssets(&made.request, c)
 	}
 	if shared {
 		r.mu.Lock()

@@ -299,7 +299,8 @@ func TestArchiveNeedsTheTokenOfItsRequest(t *testing.T) {
 		newCheck(1, "disk", "check_disk", func(c *model.CheckDefinition) {
 			c.Interval = time.Hour
 			c.Hooks = []model.Hook{{Name: "ps", When: []string{"ok"}, Command: &model.Command{Shell: "ps"}}}
-			c.Assets = []model.DefinitionAsset{{Name: "shared/tools", Builds: []model.AssetBuild{{SHA512: other, OS: "windows"}, {SHA512: sum, OS: "linux"}}}}
+			c.Assets = []model.DefinitionAsset{{Name: "shared/tools", Builds: []model.AssetBuild{{SHA512: other, OS: "windows"}, {SHA512: sum, OS: "linux"}}},
+				{Name: "trace", Builds: []model.AssetBuild{{SHA512: other, OS: "linux"}}, HooksOnly: true}, {Name: "absent", Builds: []model.AssetBuild{{SHA512: other, OS: "windows"}}, HooksOnly: true}}
 		}),
 		newCheck(2, "none", "x", func(c *model.CheckDefinition) {
 			c.Assets = []model.DefinitionAsset{{Name: "tools", Builds: []model.AssetBuild{{SHA512: other, OS: "windows"}}}}
@@ -322,8 +323,12 @@ func TestArchiveNeedsTheTokenOfItsRequest(t *testing.T) {
 	w.mu.Unlock()
 	x := w.server.registry.Get(node)
 	x.Mu.Lock()
-	asset := x.list[0].prepared.request.Assets[0]
+	request := x.list[0].prepared.request
 	x.Mu.Unlock()
+	asset := request.Assets[0]
+	if len(request.Assets) != 1 || len(request.HookAssets) != 2 || request.HookAssets[1].Name != "trace" {
+		t.Errorf("the request has assets %+v, and %+v for hooks", request.Assets, request.HookAssets)
+	}
 	if asset.Name != "shared_tools" || asset.SHA512 != sum || !strings.HasPrefix(asset.URL, "http://"+w.addr+"/assets/100/"+sum) {
 		t.Errorf("named %+v", asset)
 	}
