@@ -35,7 +35,7 @@ func assetAddCommand(s *commandLine) *cobra.Command {
 		flags: func(flags *pflag.FlagSet) {
 			f.registerFlags(flags)
 			flags.StringVar(&build.OS, "os", "", "only for machines with this fact os: linux, windows")
-			flags.StringVar(&build.Arch, "arch", "", "only for machines with this fact arch: amd64, arm64")
+			flags.StringVar(&build.Arch, "arch", "", "only for machines with this fact arch: amd64, arm64, armv7")
 			flags.StringVar(&build.Distribution, "distribution", "", "only for machines with this fact distribution: debian, rhel")
 			flags.StringVar(&build.DistributionVersion, "distribution-version", "", "only for machines with this fact distributionVersion; 9 is also 9.4, '>=8,<10' compares the first number")
 			flags.StringVar(&build.URL, "url", "", "address from which the server fetches the archive")

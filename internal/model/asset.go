@@ -26,7 +26,7 @@ type AssetBuild struct {
 	URL string `json:"url,omitempty"`
 	// The operating system, compared with the fact os: linux, windows. Default: any.
 	OS string `json:"os,omitempty"`
-	// The processor, compared with the fact arch: amd64, arm64. Default: any.
+	// The processor, compared with the fact arch: amd64, arm64; armv7 is arm with the fact armVersion 7. Default: any.
 	Arch string `json:"arch,omitempty"`
 	// Compared with the fact distribution: debian, rhel. Default: any.
 	Distribution string `json:"distribution,omitempty"`
@@ -59,7 +59,7 @@ func ParseAssetSum(text string) (sum [64]byte, err error) {
 // Matches reports whether the build is for a machine with these facts.
 func (b *AssetBuild) Matches(facts map[string]string) bool {
 	is := func(want, fact string) bool { return want == "" || want == facts[fact] }
-	return is(b.OS, "os") && is(b.Arch, "arch") && is(b.Distribution, "distribution") && matchesVersion(b.DistributionVersion, facts["distributionVersion"])
+	return is(b.OS, "os") && (is(b.Arch, "arch") || facts["armVersion"] != "" && b.Arch == facts["arch"]+"v"+facts["armVersion"]) && is(b.Distribution, "distribution") && matchesVersion(b.DistributionVersion, facts["distributionVersion"])
 }
 
 // matchesVersion reports whether a version matches a build's DistributionVersion.

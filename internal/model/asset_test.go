@@ -39,3 +39,23 @@ func FuzzParseVersionRange(f *testing.F) {
 		}
 	})
 }
+
+// TestBuildMatchesProcessor expects armv7 to match the version 7 of 32-bit ARM only, and arm any version.
+func TestBuildMatchesProcessor(t *testing.T) {
+	for _, c := range []struct {
+		build, arch, armVersion string
+		matches                 bool
+	}{
+		{"", "arm", "7", true}, {"arm", "arm", "7", true}, {"arm", "arm", "", true}, {"armv7", "arm", "7", true}, {"armv7", "arm", "6", false},
+		{"armv7", "arm", "", false}, {"armv7", "arm64", "", false}, {"armv", "arm", "", false}, {"amd64", "amd64", "", true},
+	} {
+		facts := map[string]string{"arch": c.arch}
+		if c.armVersion != "" {
+			facts["armVersion"] = c.armVersion
+		}
+		b := AssetBuild{Arch: c.build}
+		if got := b.Matches(facts); got != c.matches {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}

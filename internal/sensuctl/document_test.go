@@ -192,6 +192,7 @@ func TestAssetFormImportsSameBuilds(t *testing.T) {
 		{{SHA512: a, URL: url, OS: "linux", Arch: "amd64", Distribution: "debian", DistributionVersion: "12"}},
 		{{SHA512: a, URL: url, DistributionVersion: ">=8,<10"}, {SHA512: a, URL: url, DistributionVersion: ">=10"}, {SHA512: a, URL: url, DistributionVersion: "<8"}},
 		{{SHA512: a, OS: "linux"}, {SHA512: b, URL: url, OS: "linux", Arch: "arm64"}, {SHA512: b, URL: url}},
+		{{SHA512: a, URL: url, OS: "linux", Arch: "armv7"}, {SHA512: b, URL: url, OS: "linux", Arch: "arm"}},
 		{{SHA512: a, URL: url, Distribution: "redhat", DistributionVersion: "9.4"}, {SHA512: a, URL: url, Distribution: "rhel", DistributionVersion: "9.4"}},
 	} {
 		spec := &model.AssetSpec{Builds: builds}

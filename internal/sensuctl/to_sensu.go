@@ -246,10 +246,17 @@ func assetForm(a *model.AssetSpec) object {
 // assetFilters converts a build's platform to Sensu's filter expressions over an entity.
 func assetFilters(b *model.AssetBuild) []string {
 	out := []string{}
-	for _, f := range [...]struct{ of, is string }{{"os", b.OS}, {"arch", b.Arch}, {"platform", b.Distribution}} {
+	arch, armVersion := b.Arch, ""
+	if v, ok := strings.CutPrefix(arch, "armv"); ok {
+		arch, armVersion = "arm", v
+	}
+	for _, f := range [...]struct{ of, is string }{{"os", b.OS}, {"arch", arch}, {"platform", b.Distribution}} {
 		if f.is != "" {
 			out = append(out, "entity.system."+f.of+" == '"+escapeQuotes(f.is)+"'")
 		}
+	}
+	if armVersion != "" {
+		out = append(out, "entity.system.arm_version == "+armVersion)
 	}
 	const major = "parseInt(entity.system.platform_version.split('.')[0])"
 	r, _ := model.ParseVersionRange(b.DistributionVersion)

@@ -243,8 +243,14 @@ func (f *assetFilter) platformsOfComparison(of, literal ast.Expression, operator
 	if err != nil || len(path) != 3 || path[0] != "entity" || path[1] != "system" {
 		return nil, fmt.Errorf("a build can only test os, arch, distribution and distributionVersion")
 	}
-	if !slices.Contains([]string{"os", "arch", "platform", "platform_family", "platform_version"}, path[2]) {
-		return nil, fmt.Errorf("a build cannot test %s, only os, arch, platform, platform_family and platform_version", path[2])
+	if !slices.Contains([]string{"os", "arch", "platform", "platform_family", "platform_version", "arm_version"}, path[2]) {
+		return nil, fmt.Errorf("a build cannot test %s, only os, arch, arm_version, platform, platform_family and platform_version", path[2])
+	}
+	if path[2] == "arm_version" {
+		if n, err := strconv.ParseUint(want, 10, 7); err != nil || n < 5 || n > 7 || operator == token.STRICT_EQUAL && !whole {
+			return nil, fmt.Errorf("arm_version is 5, 6 or 7")
+		}
+		return []model.AssetBuild{{Arch: "armv" + want}}, nil
 	}
 	if whole || want == "" || len(want) > 256 || strings.ContainsFunc(want, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return nil, fmt.Errorf("the filter compares %s with a text that is not one word", path[2])
@@ -370,7 +376,13 @@ func intersectPlatforms(a, b model.AssetBuild) (out model.AssetBuild, ok bool) {
 		return ""
 	}
 	ok = true
-	out = model.AssetBuild{OS: both(a.OS, b.OS), Arch: both(a.Arch, b.Arch), Distribution: both(a.Distribution, b.Distribution)}
+	arch, other := a.Arch, b.Arch
+	if strings.HasPrefix(other, arch+"v") || arch == "" { // arm allows armv7
+		arch = other
+	} else if strings.HasPrefix(arch, other+"v") {
+		other = arch
+	}
+	out = model.AssetBuild{OS: both(a.OS, b.OS), Arch: both(arch, other), Distribution: both(a.Distribution, b.Distribution)}
 	x, y := a.DistributionVersion, b.DistributionVersion
 	v, w := rangeOf(x), rangeOf(y)
 	switch { // 9 allows 9.4

@@ -40,6 +40,10 @@ func TestAssetFiltersBecomePlatforms(t *testing.T) {
 		`7 < parseInt(entity.system.platform_version) && parseInt(` + major + `) <= 9`:  ">=8,<10",
 		`parseInt(` + major + `) < 8; parseInt(` + major + `) > 7`:                      "",
 		`parseInt(` + major + `) > 6; entity.system.platform_version == '9.4'`:          "9.4",
+		`entity.system.arch == 'arm'; entity.system.arm_version == 7`:                   "armv7",
+		`entity.system.arm_version == 6; entity.system.os == 'linux'`:                   "linux armv6",
+		`entity.system.arch == 'amd64'; entity.system.arm_version == 7`:                 "",
+		`entity.system.arm_version == 6; entity.system.arm_version == 7`:                "",
 		major + ` == '6'; parseInt(` + major + `) > 6`:                                  "",
 	} {
 		var filters []string
@@ -63,7 +67,7 @@ func TestAssetFiltersBecomePlatforms(t *testing.T) {
 		`parseInt(` + major + `) === '7'`:                           "never equals",
 		major + ` == '07'`:                                          "never equals",
 		major + ` == 'x'`:                                           "never \"x\"",
-		`entity.system.arm_version == 7`:                            "cannot test arm_version",
+		`entity.system.arm_version == 0`:                            "arm_version is 5, 6 or 7",
 		`entity.system.libc_type == 'musl'`:                         "cannot test libc_type",
 		`entity.system.platform == 'Microsoft Windows 10'`:          "one word",
 		`entity.system.platform == ''`:                              "one word",

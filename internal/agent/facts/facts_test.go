@@ -135,6 +135,17 @@ func TestCloudsAreDetected(t *testing.T) {
 	}
 }
 
+// TestARMVersionIsMeasured expects the fact armVersion of 32-bit ARM processors only.
+func TestARMVersionIsMeasured(t *testing.T) {
+	files := machineFiles{"proc/cpuinfo": "processor\t: 0\nmodel name\t: ARMv6-compatible processor rev 7 (v6l)\nCPU architecture: 7\n"}
+	for arch, want := range map[string]string{"arm": "7", "arm64": ""} {
+		got := New(MachineReader{Root: files.fileSystem(), CPUs: 4, OS: "linux", Arch: arch}).Measure()[ARMVersion]
+		if got != want {
+			t.Errorf("%s: %q, want %q", arch, got, want)
+		}
+	}
+}
+
 // TestAddressesAreGlobalAndSorted expects only global addresses, without loopback and link-local ones, sorted.
 func TestAddressesAreGlobalAndSorted(t *testing.T) {
 	var list []netip.Prefix

@@ -26,6 +26,7 @@ const (
 	DistributionName    = "distributionName"
 	Kernel              = "kernel"
 	Arch                = "arch"
+	ARMVersion          = "armVersion"
 	CPUs                = "cpus"
 	Memory              = "memory"
 	Addresses           = "addresses"
@@ -52,6 +53,7 @@ func All() []Fact {
 		{DistributionName, "Debian GNU/Linux 12 (bookworm)", "`PRETTY_NAME` there"},
 		{Kernel, "6.1.0-28-amd64", "the release of the kernel, as `uname -r` says it"},
 		{Arch, "amd64", "of the processor, in Go's words: amd64, arm64, 386, arm, riscv64, ppc64le, s390x"},
+		{ARMVersion, "7", "the version of the architecture of a 32-bit ARM processor. Linux only"},
 		{CPUs, "8", "processors that the agent may use"},
 		{Memory, "16677531648", "bytes that the kernel can use: somewhat less than is built in"},
 		{Addresses, "192.0.2.7,2001:db8::7", "of all interfaces, without loopback and link-local ones; at most 32, IPv4 first, in order"},
@@ -131,6 +133,9 @@ func (m *Meter) Measure() map[string]string {
 	}
 	if m.machine.Interfaces != nil {
 		f[Addresses] = globalAddresses(m.machine.Interfaces())
+	}
+	if m.machine.Arch == "arm" {
+		f[ARMVersion] = t.armVersion()
 	}
 	t.setDistributionFacts(f)
 	if m.machine.OS == "linux" {
@@ -221,6 +226,16 @@ func (t machineFS) firstLine(path string) string {
 func (t machineFS) fileExists(path string) bool {
 	_, err := fs.Stat(t, path)
 	return err == nil
+}
+
+// armVersion returns the version of the architecture of an ARM processor, such as 7.
+func (t machineFS) armVersion() string {
+	for line := range strings.Lines(t.fileText("proc/cpuinfo")) {
+		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "CPU architecture" {
+			return strings.TrimRight(strings.TrimSpace(value), "TEJ") // 5TEJ is version 5
+		}
+	}
+	return ""
 }
 
 // memoryBytes returns the memory that the kernel can use, in bytes.

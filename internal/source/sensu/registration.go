@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -291,8 +292,12 @@ func validNames(list []string) (names []string) {
 func factsOf(m *sensuwire.Machine) map[string]string {
 	y := &m.System
 	f := map[string]string{}
+	armVersion := ""
+	if y.ARMVersion > 0 {
+		armVersion = strconv.Itoa(int(y.ARMVersion))
+	}
 	for name, value := range map[string]string{
-		"hostname": y.Hostname, "os": y.OS, "distribution": y.Platform, "distributionVersion": y.PlatformVersion, "arch": y.Arch,
+		"armVersion": armVersion, "hostname": y.Hostname, "os": y.OS, "distribution": y.Platform, "distributionVersion": y.PlatformVersion, "arch": y.Arch,
 		"virtualisation": y.VMSystem, "cloud": strings.ToLower(y.CloudProvider), "agentVersion": "sensu-agent " + m.AgentVersion, "sensuEntity": m.Name,
 	} {
 		if value != "" {
