@@ -261,7 +261,11 @@ func openZabbix(s *Server) func(context.Context) error {
 func discoveredItems(v *metric.View) func(model.NodeID, string) []zabbix.DiscoveredItem {
 	return func(node model.NodeID, key string) (list []zabbix.DiscoveredItem) {
 		v.Discovered(node, key, func(definition model.DefinitionID, macros string, own int, of *model.Item) {
-			list = append(list, zabbix.DiscoveredItem{Key: of.Key, Interval: time.Duration(of.Interval), Trapper: of.Trapper, Definition: definition, Macros: macros, Own: own})
+			one := zabbix.DiscoveredItem{Key: of.Key, Trapper: of.Trapper, Definition: definition, Macros: macros, Own: own}
+			if of.Collected() {
+				one.Interval = time.Duration(of.Interval)
+			}
+			list = append(list, one)
 		})
 		return list
 	}

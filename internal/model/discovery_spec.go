@@ -172,9 +172,9 @@ func (r *DiscoveryRule) Definition() DefinitionRule {
 	return out
 }
 
-// WithInterval returns an item with its interval, if the agent collects it.
+// WithInterval returns an item with its interval, if the agent collects it or the server computes it.
 func (i Item) WithInterval() Item {
-	if i.Collected() {
+	if i.Collected() || i.Computed() {
 		i.Interval = cmp.Or(i.Interval, DefaultItemInterval)
 	}
 	return i

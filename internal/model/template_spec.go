@@ -39,13 +39,18 @@ type Item struct {
 	Key string `json:"key"`
 	// float (default), unsigned, text, log or boolean.
 	Type string `json:"type,omitempty"`
-	// How often the agent collects it; each node has a fixed offset of its own. Default 1m, unless from, trapper or
-	// notCollected is set.
+	// How often the agent collects it, or the server computes it; each node has a fixed offset of its own. Default 1m, unless
+	// from, trapper or notCollected is set.
 	Interval Duration `json:"interval,omitempty"`
 	// The key of the master item whose values it is made of, instead of interval.
 	From string `json:"from,omitempty"`
 	// Others send its values, instead of interval: no agent collects it.
 	Trapper bool `json:"trapper,omitempty"`
+	// The server computes it each interval, in Zabbix's language over items of the node (100*last(//used)/last(//total)) or of
+	// several nodes (avg(last_foreach(/*/system.cpu.load?[group="web"]))).
+	Formula string `json:"formula,omitempty"`
+	// The server measures itself each interval; the key says what: zabbix[queue,10m].
+	Internal bool `json:"internal,omitempty"`
 	// The reason why nobody collects it yet, instead of interval: SNMP .1.3.6.1.2.1.1.3.0.
 	NotCollected string `json:"notCollected,omitempty"`
 	// The unit of its values: B, %, s, bps.
@@ -63,7 +68,12 @@ type Item struct {
 }
 
 // Collected reports whether the agent collects the item.
-func (i *Item) Collected() bool { return i.From == "" && !i.Trapper && i.NotCollected == "" }
+func (i *Item) Collected() bool {
+	return i.From == "" && !i.Trapper && i.NotCollected == "" && !i.Computed()
+}
+
+// Computed reports whether the server makes the values of the item at each interval.
+func (i *Item) Computed() bool { return i.NotCollected == "" && (i.Formula != "" || i.Internal) }
 
 // CountSources counts the items of a Template by the source of their values: collected by the agent, sent by a
 // trapper (a program such as zabbix_sender), or without any source (idle), because Muster does not support the item's

@@ -273,6 +273,7 @@ func (c *TemplateDefinition) eachMacroText(do func(text string)) {
 	ofParts := func(items []Item, triggers []DefinitionTrigger) {
 		for i := range items {
 			do(items[i].Key)
+			do(items[i].Formula)
 			for k := range items[i].Steps {
 				for _, text := range items[i].Steps[k].Texts() {
 					do(text)

@@ -71,11 +71,16 @@ func constant(o operand) evaluator { return func(*Windows) operand { return o } 
 
 // call compiles a function call: a function over the stored values of an item, or over operands.
 func (c *compiler) call(n *node) evaluator {
+	if len(n.args) > 0 && n.args[0].kind == callNode && strings.HasSuffix(n.args[0].name, foreachSuffix) {
+		return c.aggregate(n)
+	}
 	if len(n.args) > 0 && n.args[0].kind == itemNode {
 		f, ok := historyFunctions[n.name]
 		switch {
-		case n.args[0].host == "*" || strings.HasSuffix(n.name, "_foreach"):
+		case (n.args[0].host == "*" || n.args[0].filter != nil || strings.HasSuffix(n.name, foreachSuffix)) && !c.scope.Aggregates:
 			c.fail(n, "%s belongs into a RuleGroup: a trigger reads the items of one node", n.name)
+		case n.args[0].host == "*" || n.args[0].filter != nil || strings.HasSuffix(n.name, foreachSuffix):
+			c.fail(n, "values of several nodes need an aggregate in the formula of an item, such as avg(last_foreach(/*/key)), or a RuleGroup")
 		case !ok:
 			c.fail(n, "no function over the history of an item has the name %s", n.name)
 		}

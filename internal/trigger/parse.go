@@ -97,7 +97,7 @@ const (
 	unaryNode                  // name: the operator; args: 1
 	binaryNode                 // name: the operator; args: 2
 	callNode                   // name: the function
-	itemNode                   // host, name: the key
+	itemNode                   // host, name: the key; filter: of /*/key?[…]
 	periodNode                 // name: the text, such as 5m:now-1h
 )
 
@@ -108,6 +108,7 @@ type node struct {
 	name   string
 	host   string
 	value  item.Value
+	filter *node
 	args   []node
 }
 
@@ -420,7 +421,7 @@ func (p *parser) argument(before []node) node {
 		return node{kind: emptyNode, offset: offset}
 	case c == '/':
 		host, key := p.item()
-		return node{kind: itemNode, offset: offset, host: host, name: key}
+		return node{kind: itemNode, offset: offset, host: host, name: key, filter: p.filter()}
 	case len(before) == 1 && before[0].kind == itemNode:
 		for p.at < len(p.source) && strings.IndexByte(",) \t\r\n", p.source[p.at]) < 0 {
 			if p.source[p.at] == '{' {
@@ -452,6 +453,73 @@ func (p *parser) item() (host, key string) {
 		p.fail(start, "expected the key of an item")
 	}
 	return host, p.source[start:p.at]
+}
+
+// filter parses the filter of an item on several nodes: ?[tag="x" and group="y"]; nil: none.
+func (p *parser) filter() *node {
+	if !strings.HasPrefix(p.source[p.at:], "?[") {
+		return nil
+	}
+	p.at += 2
+	filter := p.condition(0)
+	p.expect(']')
+	return &filter
+}
+
+// conditionOperators are the operators of filters by precedence, the loosest first.
+var conditionOperators = [...]string{"or", "and"}
+
+// condition parses the conditions of one precedence level and above.
+func (p *parser) condition(level int) node {
+	if level == len(conditionOperators) {
+		return p.oneCondition()
+	}
+	left := p.condition(level + 1)
+	for {
+		p.skipSpace()
+		offset := p.at
+		if !p.takeOperator(conditionOperators[level]) {
+			return left
+		}
+		left = node{kind: binaryNode, offset: offset, name: conditionOperators[level], args: []node{left, p.condition(level + 1)}}
+	}
+}
+
+// oneCondition parses a condition of a filter: group="web", tag="scope:web", one in parentheses, or not before it.
+func (p *parser) oneCondition() node {
+	p.enter()
+	defer func() { p.depth-- }()
+	p.skipSpace()
+	offset := p.at
+	switch {
+	case p.takeOperator("not"):
+		return node{kind: unaryNode, offset: offset, name: "not", args: []node{p.oneCondition()}}
+	case p.peek() == '(':
+		p.at++
+		inner := p.condition(0)
+		p.expect(')')
+		return inner
+	}
+	for _, name := range [...]string{"group", "tag"} {
+		if !p.takeOperator(name) {
+			continue
+		}
+		p.skipSpace()
+		negated := p.takeOperator("<>")
+		if !negated {
+			p.expect('=')
+		}
+		if p.skipSpace(); p.peek() != '"' {
+			p.fail(p.at, "expected a text in quotes, such as %s=\"web\"", name)
+		}
+		one := node{kind: callNode, offset: offset, name: name, args: []node{{kind: textNode, offset: p.at, name: p.quoted()}}}
+		if negated {
+			return node{kind: unaryNode, offset: offset, name: "not", args: []node{one}}
+		}
+		return one
+	}
+	p.fail(offset, "expected group=\"NAME\" or tag=\"NAME:VALUE\"")
+	return node{}
 }
 
 // until reads up to the next byte that is one of the bytes in set and lies outside of macros.

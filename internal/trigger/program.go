@@ -29,6 +29,8 @@ type Scope struct {
 	Item func(host, key string) (position int, t item.Type, err error)
 	// Macro returns the value of a macro such as {$NAME}; nil: no macro has a value.
 	Macro func(macro string) (string, error)
+	// Aggregates reports whether the expression may read several nodes; Aggregate evaluates such a Program.
+	Aggregates bool
 	// Zone is the zone of dates and of time shifts such as now/d; nil: UTC.
 	Zone *time.Location
 }
@@ -39,6 +41,7 @@ type Program struct {
 	root   evaluator
 	specs  []spec
 	timers []timer
+	groups []Selection
 }
 
 // evaluator is a compiled syntax tree node: it computes the node's operand from the windows.
@@ -55,6 +58,7 @@ type Windows struct {
 	since   int64 // nodata counts from here
 	now     int64 // the latest time that an evaluation or a value had
 	list    []window
+	groups  [][]float64 // by index of the selection: a value per item
 }
 
 // Positions returns the list positions of the items that the program reads, in the order of the expression.

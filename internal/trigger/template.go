@@ -12,11 +12,25 @@ import (
 // CompileForItems compiles an expression over the items of a Template, which are sorted by key. macro returns the values of
 // macros; keys are compared as they are written.
 func CompileForItems(items []model.Item, expression string, macro func(string) (string, error)) (*Program, error) {
+	return compileForItems(items, expression, Scope{Macro: macro})
+}
+
+// CompileFormula compiles the formula of an item as CompileForItems does; it may read several nodes instead of its own.
+func CompileFormula(items []model.Item, formula string, macro func(string) (string, error)) (*Program, error) {
+	p, err := compileForItems(items, formula, Scope{Macro: macro, Aggregates: true})
+	if err == nil && len(p.groups) > 0 && len(p.specs) > 0 {
+		return nil, &Error{formula, 0, "the formula mixes items of its node with those of several nodes: make two items, and a third one of both"}
+	}
+	return p, err
+}
+
+// compileForItems compiles an expression over the items of a Template in a scope that has all but the items.
+func compileForItems(items []model.Item, expression string, scope Scope) (*Program, error) {
 	e, err := Parse(expression)
 	if err != nil {
 		return nil, err
 	}
-	return Compile(e, Scope{Macro: macro, Item: func(host, key string) (int, item.Type, error) {
+	scope.Item = func(host, key string) (int, item.Type, error) {
 		if host != "" {
 			return 0, 0, fmt.Errorf("item /%s/%s: a trigger can read only items of its own node; leave the host empty: //%s", host, key, key)
 		}
@@ -26,5 +40,6 @@ func CompileForItems(items []model.Item, expression string, macro func(string) (
 		}
 		typ, _ := items[i].ValueType()
 		return i, typ, nil
-	}})
+	}
+	return Compile(e, scope)
 }

@@ -893,6 +893,8 @@ func appendItem(dst []byte, x *model.Item) []byte {
 	dst = appendString(dst, 10, x.NotCollected)
 	dst = appendBool(dst, 11, x.Disabled)
 	dst = appendBool(dst, 12, x.NoHistory)
+	dst = appendString(dst, 13, x.Formula)
+	dst = appendBool(dst, 14, x.Internal)
 	return dst
 }
 
@@ -924,6 +926,10 @@ func readItem(f *fields, x *model.Item) {
 			x.Disabled = f.bool("disabled")
 		case 12:
 			x.NoHistory = f.bool("no_history")
+		case 13:
+			x.Formula = f.string("formula", 8192)
+		case 14:
+			x.Internal = f.bool("internal")
 		}
 	}
 }

@@ -25,7 +25,7 @@ type ruleRun struct {
 func newRules(c *model.TemplateDefinition, values *model.MacroValues, before []*ruleRun) (list []*ruleRun) {
 	for i := range c.Rules {
 		d := &c.Rules[i]
-		if !slices.ContainsFunc(d.Items, func(one model.Item) bool { return one.Interval > 0 }) {
+		if !slices.ContainsFunc(d.Items, func(one model.Item) bool { return one.Collected() }) {
 			continue
 		}
 		rule, err := discovery.Compile(d, values)
@@ -54,7 +54,7 @@ func newRules(c *model.TemplateDefinition, values *model.MacroValues, before []*
 			}
 			position, ok = c.Item(of.From)
 		}
-		if !ok || c.Items[r.root].Interval <= 0 {
+		if !ok || !c.Items[r.root].Collected() {
 			continue
 		}
 		r.state = rule.Adopt(nil)
@@ -89,7 +89,7 @@ func (r *ruleRun) update(value item.Value, at int64) bool {
 func (r *ruleRun) items() (list []model.Item) {
 	for i := range r.state.Entities {
 		for _, one := range r.Items(r.state, &r.state.Entities[i]) {
-			if one.Interval > 0 && len(list) < discovery.MaxItems {
+			if one.Collected() && len(list) < discovery.MaxItems {
 				list = append(list, one)
 			}
 		}

@@ -140,7 +140,7 @@ func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.Property
 		fault, macros = fmt.Sprintf("the values of the key's macros have %d bytes, at most %d", len(macros), wire.MaxMacros), ""
 	}
 	add := func(of *model.Item, i int, rule string) {
-		if of.Interval <= 0 {
+		if !of.Collected() {
 			return // the server makes its values
 		}
 		one := groupItem{position: uint32(i), text: of.Key}

@@ -192,6 +192,9 @@ func (w *metricApplier) applyOutcome(n uint32, u *unitState, position int, at in
 		s.at, s.value = at, value
 	}
 	w.keepValue(n, u, position, at, value)
+	for _, i := range of.formulas {
+		u.formulas[i].program.Add(u.windows[i], position, item.Sample{At: at, Value: value})
+	}
 	for _, i := range of.triggers {
 		w.judge(n, u, i, position, item.Sample{At: at, Value: value})
 	}
@@ -369,12 +372,18 @@ func (w *metricApplier) Life(uint32, shard.LifeChange) {}
 // Period returns zero, because deadlines of triggers have no fixed period
 func (w *metricApplier) Period(uint32) int64 { return 0 }
 
-// setDeadline sets a node's deadline to the next time at which a time function may change one of its triggers
+// setDeadline sets a node's deadline to the next time at which a formula is due or a time function may change one of its triggers
 func (w *metricApplier) setDeadline(n uint32, node *nodeState) {
-	next := int64(0)
+	next, soonest := int64(0), int64(1)
 	for _, u := range node.units {
 		if !u.timed {
 			continue
+		}
+		if at := u.nextFormula(w.p.Node(n).ID); at > 0 && (next == 0 || at < next) {
+			next = at
+			if at <= w.Received {
+				soonest = 0 // with this commit: the next one may have values again
+			}
 		}
 		for i := range u.triggers {
 			of, state := &u.template.triggers[i], &u.triggers[i]
@@ -392,7 +401,7 @@ func (w *metricApplier) setDeadline(n uint32, node *nodeState) {
 		w.p.deadlines.Clear(n)
 		return
 	}
-	w.p.deadlines.Set(n, w.Listening+max(next-w.Received, 1))
+	w.p.deadlines.Set(n, w.Listening+max(next-w.Received, soonest))
 }
 
 // recoveryDeadline returns the next time at which a recovery expression may change without new values; zero: never
@@ -403,7 +412,7 @@ func recoveryDeadline(of *compiledTrigger, state *triggerState) int64 {
 	return of.recovery.Deadline(state.recovery)
 }
 
-// Expire evaluates the triggers with time functions on nodes whose deadline has passed
+// Expire computes the formulas and evaluates the triggers with time functions of nodes whose deadline has passed
 func (w *metricApplier) Expire(ids []uint32) {
 	slices.SortFunc(ids, func(a, b uint32) int { return int(int64(w.p.Node(a).ID) - int64(w.p.Node(b).ID)) })
 	for _, n := range ids {
@@ -415,6 +424,7 @@ func (w *metricApplier) Expire(ids []uint32) {
 		}
 		node := &w.p.nodes[n]
 		for _, u := range node.units {
+			w.calculate(n, u)
 			for i := range u.triggers {
 				if u.triggers[i].problem != nil && u.template.triggers[i].isTimed() {
 					w.evaluate(n, u, i, w.Received)

@@ -46,6 +46,9 @@ type unitState struct {
 	limit    changeLimit
 	slots    []slot         // by position
 	triggers []triggerState // by index
+	// Of templates with formulas: their windows, by index, and the time until which they are computed.
+	windows  []*trigger.Windows
+	computed int64
 }
 
 // slot is the state of one item: its last value, its error and the memory of its preprocessing
@@ -82,6 +85,10 @@ func newUnitState(t *template, now int64) *unitState {
 			u.slots[i].prep = &prep.State{}
 		}
 	}
+	for i := range t.formulas {
+		u.windows = append(u.windows, t.formulas[i].program.New(now))
+	}
+	u.computed = now
 	for i := range t.triggers {
 		if c := &t.triggers[i]; c.problem != nil {
 			u.triggers[i].problem = c.problem.New(now)
@@ -123,6 +130,7 @@ func transferState(t *template, old *unitState, now int64) *unitState {
 			is.prep = was.prep
 		}
 	}
+	u.adoptFormulas(old)
 	for i := range t.Triggers {
 		k, ok := slices.BinarySearchFunc(old.Triggers, t.Triggers[i].Name, compareTrigger)
 		if !ok {

@@ -104,6 +104,9 @@ func (u *unitState) itemState(i int) ItemState {
 	if s.at != 0 {
 		out.At = time.Unix(0, s.at).UTC()
 	}
+	if out.Reason == "" && of.Computed() {
+		out.Reason = u.items[i].fault
+	}
 	if rule := u.items[i].rule; rule >= 0 && out.Reason == "" {
 		out.Reason = u.waitsFor(rule)
 	}

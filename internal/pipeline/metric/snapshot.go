@@ -76,6 +76,12 @@ func (u *unitState) encode(b []byte) []byte {
 			b = t.recovery.Append(b)
 		}
 	}
+	if len(u.windows) > 0 {
+		b = binary.AppendVarint(b, u.computed)
+	}
+	for _, windows := range u.windows {
+		b = windows.Append(b)
+	}
 	return b
 }
 
@@ -185,6 +191,19 @@ func (v *View) decodeUnit(t *template, body []byte) (u *unitState, ok bool) {
 			}
 		}
 		d = shard.NewDecoder(rest)
+	}
+	if len(u.windows) > 0 {
+		u.computed = d.Int()
+	}
+	for i := range u.windows {
+		if d.Err() != nil {
+			return nil, false
+		}
+		windows, rest, err := t.formulas[i].program.Decode(d.Rest())
+		if err != nil {
+			return nil, false
+		}
+		u.windows[i], d = windows, shard.NewDecoder(rest)
 	}
 	return u, d.Err() == nil && len(d.Rest()) == 0
 }

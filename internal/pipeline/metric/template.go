@@ -22,7 +22,8 @@ type template struct {
 	moved    []int             // position here by position in base; nil: the same
 	items    []compiledItem    // by position
 	triggers []compiledTrigger // by index in TemplateDefinition.Triggers
-	timed    bool              // a trigger has time functions
+	timed    bool              // a trigger has time functions, or an item a formula
+	formulas []compiledFormula // of calculated items over items of the node, those that others read first
 }
 
 // compiledItem has an item's compiled preprocessing, and the items and triggers that use its values
@@ -34,6 +35,7 @@ type compiledItem struct {
 	dependents []int // positions of the items that are made from its values
 	triggers   []int // triggers that read it
 	shown      []int // likewise, with those that do not compile
+	formulas   []int // indexes of the formulas that read it
 }
 
 // compiledTrigger has the compiled problem and recovery expressions of one trigger
@@ -92,6 +94,9 @@ func compile(definition *model.TemplateDefinition, macros string) *template {
 		if err == nil {
 			t.items[i].chain, err = prep.Compile(steps, typ, javascript.Compile)
 		}
+		if err == nil {
+			err = t.compileFormula(i)
+		}
 		if err != nil {
 			t.items[i].chain, t.items[i].fault = nil, err.Error()
 		}
@@ -99,6 +104,7 @@ func compile(definition *model.TemplateDefinition, macros string) *template {
 			t.items[master].dependents = append(t.items[master].dependents, i)
 		}
 	}
+	t.orderFormulas()
 	for i := range definition.Rules {
 		rule, err := discovery.Compile(&definition.Rules[i], t.values)
 		one := compiledRule{Rule: rule}

@@ -1,0 +1,122 @@
+package metric
+
+import (
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/trigger"
+)
+
+// compiledFormula is the formula of a calculated item over items of its node.
+type compiledFormula struct {
+	position int // of the item
+	interval int64
+	program  *trigger.Program
+}
+
+// compileFormula compiles the formula of an item. Items that the server computes from several nodes or measures itself get
+// their values through the journal.
+func (t *template) compileFormula(position int) error {
+	of := &t.Items[position]
+	if !of.Computed() || of.Formula == "" {
+		return nil
+	}
+	program, err := trigger.CompileFormula(t.Items, of.Formula, t.values.Value)
+	if err != nil {
+		return err
+	}
+	if len(program.Selections()) == 0 && of.Interval > 0 {
+		t.timed = true
+		t.formulas = append(t.formulas, compiledFormula{position, int64(of.Interval), program})
+	}
+	return nil
+}
+
+// orderFormulas puts formulas that others read before these, and tells each item its readers. Formulas that read each other stay in
+// the order of their keys.
+func (t *template) orderFormulas() {
+	byPosition := map[int]*compiledFormula{}
+	for i := range t.formulas {
+		byPosition[t.formulas[i].position] = &t.formulas[i]
+	}
+	ordered, seen := make([]compiledFormula, 0, len(t.formulas)), map[int]bool{}
+	var visit func(position int)
+	visit = func(position int) {
+		of := byPosition[position]
+		if of == nil || seen[position] {
+			return
+		}
+		seen[position] = true
+		for _, read := range of.program.Positions() {
+			visit(read)
+		}
+		ordered = append(ordered, *of)
+	}
+	for i := range t.formulas {
+		visit(t.formulas[i].position)
+	}
+	t.formulas = ordered
+	for i := range ordered {
+		for _, read := range ordered[i].program.Positions() {
+			t.items[read].formulas = append(t.items[read].formulas, i)
+		}
+	}
+}
+
+// adoptFormulas takes over the windows of an older state, by the key of the item.
+func (u *unitState) adoptFormulas(old *unitState) {
+	for i := range u.formulas {
+		for k := range old.formulas {
+			if old.Items[old.formulas[k].position].Key == u.Items[u.formulas[i].position].Key {
+				u.windows[i] = u.formulas[i].program.Adopt(old.formulas[k].program, old.windows[k])
+			}
+		}
+	}
+	if len(old.formulas) > 0 {
+		u.computed = old.computed
+	}
+}
+
+// due returns the last time at or before now at which a formula is due on a node. Nodes have different times.
+func (f *compiledFormula) due(node model.NodeID, now int64) int64 {
+	offset := int64(uint64(node) * 0x9e3779b97f4a7c15 >> 1) % f.interval
+	return now - (now-offset)%f.interval
+}
+
+// nextFormula returns the next time at which a formula is due; zero: there is none.
+func (u *unitState) nextFormula(node model.NodeID) (next int64) {
+	for i := range u.formulas {
+		if at := u.formulas[i].due(node, u.computed) + u.formulas[i].interval; next == 0 || at < next {
+			next = at
+		}
+	}
+	return next
+}
+
+// calculate computes the formulas of a Template on a node that have become due. A server that was away computes each once.
+func (w *metricApplier) calculate(n uint32, u *unitState) {
+	if len(u.formulas) == 0 {
+		return
+	}
+	since := u.computed
+	u.computed = w.Received
+	for i := range u.formulas {
+		f := &u.formulas[i]
+		at := f.due(w.p.Node(n).ID, w.Received)
+		if at <= since {
+			continue
+		}
+		w.view.values.Add(1)
+		w.measured = w.costs.isDue()
+		began := w.beginCost()
+		value, err := f.program.Value(u.windows[i], at)
+		if err == nil {
+			value, err = u.items[f.position].chain.Run(u.slots[f.position].prep, item.Sample{At: at, Value: value})
+		} else {
+			value, err = u.items[f.position].chain.RunFailed(u.slots[f.position].prep, at, err.Error())
+		}
+		w.endCost(costKey{kind: ItemCost, template: u.Unit, name: u.Items[f.position].Key}, began)
+		w.applyOutcome(n, u, f.position, at, value, err)
+		w.measured = false
+	}
+	w.discover(n, u)
+}

@@ -1,0 +1,71 @@
+package metric
+
+import (
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// formulaDefinition returns a compiled template with calculated items, of which one reads the other, and a trigger.
+func formulaDefinition(id model.DefinitionID) *model.Definition {
+	return (&model.TemplateDefinition{
+		Definition: model.Definition{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
+		Items: []model.Item{
+			{Key: "a.twice", Interval: 5e9, Formula: "2*last(//share)"},
+			{Key: "missing", Interval: 5e9, Formula: "last(//share)*{$NONE}"},
+			{Key: "share", Interval: 5e9, Formula: "100*last(//used)/last(//total)", Steps: []model.Step{{Name: "multiplier", Parameters: []string{"0.5"}}}},
+			{Key: "total"}, {Key: "used"},
+		},
+		Triggers: []model.DefinitionTrigger{{Name: "full", Expression: "last(//share)>40"}},
+	}).Seal()
+}
+
+// TestFormulasAreComputed expects a value of each calculated item per interval, in the order in which they read each other, the same
+// with a restart after each commit.
+func TestFormulasAreComputed(t *testing.T) {
+	open := func() *testView {
+		s := shard.New(shard.Options{Workers: 1, Definitions: formulaDefinition})
+		return &testView{View: New(s, Options{Definitions: formulaDefinition}), shard: s}
+	}
+	v, number := open(), uint64(0)
+	send := func(commits int, used float64) []ItemState {
+		t.Helper()
+		for range commits {
+			number++
+			testenv.NoError(t, v.shard.Apply(&testCommit{number, [][]byte{v.block(7, []int64{0}, []wire.BlockValue{
+				{Position: 3, Value: item.FromFloat(8)}, {Position: 4, Value: item.FromFloat(used)},
+			})}}))
+			body, at := v.shard.Snapshot(3, nil)
+			again := open()
+			testenv.NoError(t, again.shard.Restore(3, at, body))
+			if v.shard.Hash(3) != again.shard.Hash(3) {
+				t.Fatalf("commit %d: the restored view differs", number)
+			}
+			again.number = v.number
+			v = again
+		}
+		return v.Items(7)
+	}
+	list := send(7, 2)
+	if got := list[2]; got.Value.Float() != 12.5 {
+		t.Errorf("share %+v", got)
+	}
+	if got := list[0]; got.Value.Float() != 25 || !got.At.Equal(list[2].At) {
+		t.Errorf("twice the share %+v, share at %s", got, list[2].At)
+	}
+	if list[1].Reason == "" || list[1].Value.Kind() != item.None {
+		t.Errorf("a formula with an unknown macro: %+v", list[1])
+	}
+	first := list[2].At
+	list = send(6, 7)
+	if share := list[2]; share.Value.Float() != 43.75 || share.At.Sub(first)%5e9 != 0 || !share.At.After(first) {
+		t.Errorf("share after the change %+v, first at %s", share, first)
+	}
+	if texts := v.pendingTexts(); len(texts) != 2 {
+		t.Errorf("verdicts %v", texts)
+	}
+}
