@@ -15,7 +15,6 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/run"
 	"github.com/muster-fleet/muster/internal/inventory"
-	"github.com/muster-fleet/muster/internal/model"
 )
 
 // DefaultDir is the default folder of scripts that print properties.
@@ -43,7 +42,7 @@ func Local(facts map[string]string, runner *run.Runner, scriptsDir string, warn 
 func (m *Machine) Collect(ctx context.Context) []inventory.Entry {
 	programs, sockets := m.programs()
 	return inventory.Normalize(slices.Concat(
-		m.system(), m.hardware(), m.network(), m.storage(), m.packages(ctx), m.services(), m.accounts(), m.ports(sockets), programs, m.environment(), m.custom(ctx),
+		m.system(), m.hardware(), m.network(), m.storage(), m.packages(ctx), m.services(), m.accounts(), m.ports(sockets), programs, inventory.Environ(m.Environ), m.custom(ctx),
 	))
 }
 
@@ -231,37 +230,6 @@ func (m *Machine) accounts() (list []inventory.Entry) {
 	for line := range strings.Lines(m.text("etc/group")) {
 		if f := strings.Split(strings.TrimSpace(line), ":"); len(f) == 4 {
 			list = append(list, inventory.New(inventory.Groups, f[0], f[2], f[3]))
-		}
-	}
-	return list
-}
-
-// Bounds of the environment.
-const (
-	maxVariables     = 128
-	maxVariableBytes = 512
-)
-
-// secretWords are the parts of names of variables whose values are hidden.
-var secretWords = [...]string{"PASS", "PWD", "SECRET", "TOKEN", "KEY", "CREDENTIAL", "AUTH", "COOKIE", "PRIVATE", "DSN", "CONNECTION"}
-
-// environment returns the agent's environment; values of secrets are hidden.
-func (m *Machine) environment() (list []inventory.Entry) {
-	for _, variable := range m.Environ {
-		name, value, _ := strings.Cut(variable, "=")
-		upper := strings.ToUpper(name)
-		switch {
-		case upper == "PWD" || upper == "OLDPWD" || name == "_" || name == "INVOCATION_ID" || name == "JOURNAL_STREAM" || name == "SYSTEMD_EXEC_PID": // change with each start
-			continue
-		case strings.HasPrefix(upper, strings.ToUpper(model.SecretVariable)), slices.ContainsFunc(secretWords[:], func(word string) bool { return strings.Contains(upper, word) }):
-			value = model.RedactedText
-		case strings.Contains(value, "://") && strings.Contains(value, "@"): // an address with a password
-			value = model.RedactedText
-		case len(value) > maxVariableBytes:
-			value = value[:maxVariableBytes]
-		}
-		if list = append(list, inventory.New(inventory.Environment, name, value)); len(list) == maxVariables {
-			break
 		}
 	}
 	return list

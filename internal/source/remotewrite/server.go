@@ -16,7 +16,6 @@ import (
 
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/authlimit"
-	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/core"
 )
@@ -31,9 +30,7 @@ const method = "api/v1/write"
 type Config struct {
 	Access         core.Access
 	CheckNamespace func(name string) error
-	Journal        interface {
-		Append(ctx context.Context, entries ...journal.Entry) error
-	}
+	Journal        core.Appender
 	// Charge charges the bytes of a request to the limits of its namespace and user; it returns the reason to refuse the
 	// request, or "".
 	Charge func(namespace, user string, bytes int) (reason string)
@@ -180,17 +177,7 @@ func (s *Server) decode(namespace string, version2 bool, body []byte) (*sampleBa
 // write writes the accepted samples to the journal, and returns when they are durable. The error is about refused ones.
 func (s *Server) write(ctx context.Context, header http.Header, b *sampleBatch) error {
 	if len(b.entries) > 0 {
-		done := make(durable, 1)
-		b.entries[len(b.entries)-1].Waiter = done
-		err := s.cfg.Journal.Append(ctx, b.entries...)
-		if err == nil {
-			select {
-			case err = <-done:
-			case <-ctx.Done():
-				err = ctx.Err()
-			}
-		}
-		if err != nil {
+		if _, err := core.AppendDurably(ctx, s.cfg.Journal, b.entries); err != nil {
 			s.metrics.samples[notJournaled].Add(float64(b.kept))
 			return model.Errorf(model.Unavailable, "cannot write the samples to the journal: %w", err).WithHint("send them again; muster status has the reason")
 		}
@@ -214,12 +201,6 @@ func (s *Server) write(ctx context.Context, header http.Header, b *sampleBatch) 
 	}
 	return nil
 }
-
-// durable gets the outcome of a commit; it implements journal.Waiter.
-type durable chan error
-
-// Committed passes on the outcome of the commit.
-func (d durable) Committed(_ uint64, _ journal.Position, err error) { d <- err }
 
 // outcome is the way in which the server handled a sample.
 type outcome int

@@ -196,7 +196,7 @@ func (s *Server) chooseNamespace(namespaces []string, m *intent.ExternalAgent) e
 // writeKeepalive writes a session start of the agent to the journal, which counts as a keepalive. The caller holds
 // a.mu.
 func (s *Server) writeKeepalive(ctx context.Context, a *agent) (err error) {
-	a.begun, err = s.append(ctx, []journal.Entry{{Section: core.SectionOf(a.uid), Data: a.node.Mark(wire.SessionMark{Session: a.session, Begun: true})}})
+	a.begun, err = core.AppendDurably(ctx, s.cfg.Journal, []journal.Entry{{Section: core.SectionOf(a.uid), Data: a.node.Mark(wire.SessionMark{Session: a.session, Begun: true})}})
 	if err != nil {
 		return model.Errorf(model.Unavailable, "cannot write to the journal: %w", err).WithHint("muster status has the reason")
 	}
@@ -361,7 +361,7 @@ func (b *agentBatch) add(r *row, i int) outcome {
 	}
 	if b.last > 0 && r.ID > b.last+1 {
 		b.flush()
-		b.appendBatch(&wire.Batch{StreamKey: b.batch.StreamKey, First: b.last + 1, Gap: &wire.Gap{Last: r.ID - 1, Reason: "the agent's buffer was full"}}, 0)
+		b.appendBatch(&wire.Batch{StreamKey: b.batch.StreamKey, First: b.last + 1, Gap: &wire.Gap{Last: r.ID - 1, Reason: "the agent's buffer was full"}})
 	}
 	if len(b.batch.Signals) == 0 {
 		b.batch.First = r.ID
@@ -430,17 +430,13 @@ func (b *agentBatch) discovered(r *row) *nodeItem {
 
 // flush ends the current batch, so that the next value starts another one.
 func (b *agentBatch) flush() {
-	if n := len(b.batch.Signals); n > 0 {
-		b.appendBatch(&b.batch, n)
+	if len(b.batch.Signals) > 0 {
+		b.appendBatch(&b.batch)
 		b.batch.Signals = nil
 	}
 }
 
 // appendBatch appends a batch as one entry for the journal.
-func (b *agentBatch) appendBatch(batch *wire.Batch, signals int) {
-	_, body, err := wire.FrameKind(wire.AppendBatch(nil, batch))
-	if err != nil {
-		panic("BUG: " + err.Error())
-	}
-	b.entries = append(b.entries, journal.Entry{Section: core.SectionOf(b.agent.uid), Data: append(wire.AppendBatchRecord(nil, b.agent.node.ID), body...), Signals: signals})
+func (b *agentBatch) appendBatch(batch *wire.Batch) {
+	b.entries = append(b.entries, core.BatchEntry(core.SectionOf(b.agent.uid), b.agent.node.ID, batch))
 }

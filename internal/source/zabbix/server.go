@@ -32,10 +32,8 @@ const system = "zabbix"
 
 // Config holds the settings of a Server and the services that it calls.
 type Config struct {
-	Journal interface {
-		Append(ctx context.Context, entries ...journal.Entry) error
-	}
-	Nodes Nodes
+	Journal core.Appender
+	Nodes   Nodes
 	// Namespaces returns the namespaces that allow an address to send values of their nodes.
 	Namespaces func(from netip.Addr) []string
 	View       View

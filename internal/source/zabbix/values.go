@@ -210,20 +210,6 @@ func (b *valueBatch) charge(size int) (debt time.Duration) {
 	return debt
 }
 
-// commitWaiter is a channel on which the journal reports the position or error of a commit.
-type commitWaiter chan commitOutcome
-
-// commitOutcome is the position of a commit in the journal, or its error.
-type commitOutcome struct {
-	at  journal.Position
-	err error
-}
-
-// Committed sends the position or error of the commit to the waiting request.
-func (w commitWaiter) Committed(_ uint64, at journal.Position, err error) {
-	w <- commitOutcome{at, err}
-}
-
 // write appends all values to the journal in one commit and returns when they are durable.
 func (b *valueBatch) write(ctx context.Context) error {
 	var entries []journal.Entry
@@ -256,27 +242,12 @@ func (b *valueBatch) append(ctx context.Context, entries []journal.Entry, values
 	if len(entries) == 0 {
 		return nil
 	}
-	if _, err := b.srv.append(ctx, entries); err != nil {
+	if _, err := core.AppendDurably(ctx, b.srv.cfg.Journal, entries); err != nil {
 		b.srv.metrics.values[notJournaled].Add(float64(values))
 		return model.Errorf(model.Unavailable, "cannot write the values to the journal: %w", err).WithHint("send them again; muster status has the reason")
 	}
 	b.srv.metrics.values[kept].Add(float64(values))
 	return nil
-}
-
-// append appends entries to the journal in one commit and returns their position when they are durable.
-func (s *Server) append(ctx context.Context, entries []journal.Entry) (journal.Position, error) {
-	w := make(commitWaiter, 1)
-	entries[len(entries)-1].Waiter = w
-	if err := s.cfg.Journal.Append(ctx, entries...); err != nil {
-		return journal.Position{}, err
-	}
-	select {
-	case o := <-w:
-		return o.at, o.err
-	case <-ctx.Done():
-		return journal.Position{}, ctx.Err()
-	}
 }
 
 // findNode finds the node with the name of a host, in the namespaces that allow the address of the sender. A declared
