@@ -213,6 +213,23 @@ func validateTechnique(v *Validator, s *model.TechniqueSpec) {
 	t := methodValidator{Validator: v, technique: s, before: map[string]bool{}}
 	t.validateMethods("spec.methods", s.Methods, nil)
 	v.FlawIf(t.count > maxMethods, "spec.methods", "divide the technique", "%d methods, at most %d", t.count, maxMethods)
+	v.validateReported(s)
+}
+
+// validateReported refuses a technique of which Rudder's agents run a part, or which gives them conditions or loops.
+func (v *Validator) validateReported(s *model.TechniqueSpec) {
+	theirs, ours := false, false
+	var walk func(at string, methods []model.Method)
+	walk = func(at string, methods []model.Method) {
+		for i := range methods {
+			m, at := &methods[i], fmt.Sprintf("%s[%d]", at, i)
+			theirs, ours = theirs || m.Rudder != nil, ours || m.Rudder == nil && m.Block == nil
+			v.FlawIf(m.Rudder != nil && m.When+m.ForEach != "", at, "remove when and forEach", "Rudder's agents have the condition and the loop, and report what came of them")
+			walk(at+".block", m.Block)
+		}
+	}
+	walk("spec.methods", s.Methods)
+	v.FlawIf(theirs && ours, "spec.methods", "divide the technique", "Rudder's agents run either all components of a technique or none")
 }
 
 // validateParameter validates one parameter of a technique. names has the names of those before it.
@@ -455,6 +472,8 @@ func validateArguments(v *Validator, at string, arguments any) {
 		v.requireOneOf(at+".state", a.State, "running", "stopped")
 		v.requireOneOf(at+".boot", a.Boot, "enabled", "disabled")
 		v.MissingIf(a.State+a.Boot == "", at, "write state: running or stopped, or boot: enabled or disabled", "nothing to compare")
+	case *model.RudderMethod:
+		v.FlawIf(a.ID != "" && a.Component+a.Value != "", at, "leave component and value out", "reports name a component with an id by the id alone")
 	case *model.SysctlMethod:
 		v.MissingIf(a.Key == "", at+".key", "write a key such as net.ipv4.ip_forward", "missing")
 		v.FlawIf(strings.Contains(a.Key, "/") || strings.Contains(a.Key, ".."), at+".key", "write it with dots", "invalid key %q", a.Key)
@@ -494,6 +513,11 @@ func validateDirective(v *Validator, s *model.DirectiveSpec) {
 				validateVariable(v, fmt.Sprintf("%s[%d]", at, i), e[field])
 			}
 		}
+	}
+	if s.Rudder != "" {
+		v.Line("spec.rudder", s.Rudder, model.MaxName)
+		v.FlawIf(s.Mode+s.Trusted != "", "spec.mode", "leave mode and trusted out", "Rudder decides in which mode its agents run the directive")
+		v.FlawIf(s.Rollout != nil, "spec.rollout", "leave it out", "Rudder decides when its agents get a change")
 	}
 	v.requireOneOf("spec.mode", s.Mode, model.ModeAudit, model.ModeEnforce)
 	v.requireOneOf("spec.trusted", s.Trusted, model.TrustedFacts)

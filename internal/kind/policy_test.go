@@ -62,6 +62,10 @@ func TestTechniqueIsValidated(t *testing.T) {
 		"parameters: [{name: x, type: list, min: 1, default: [a, b]}]\n  methods: [{component: a, forEach: x, filePresent: {path: '/{{ .item }}'}}]": "",
 		"parameters: [{name: x, min: 1}]\n  methods: [{component: a, filePresent: {path: /a}}]":                                                      "write type: integer, list or map",
 		"parameters: [{name: x, type: integer, min: 2, max: 1}]\n  methods: [{component: a, filePresent: {path: /a}}]":                               "2 is above max",
+		"methods: [{component: a, rudder: {id: x}}, {component: b, block: [{component: c, rudder: {component: d, value: e}}]}]":                      "",
+		"methods: [{component: a, rudder: {id: x}}, {component: b, filePresent: {path: /a}}]":                                                        "all components of a technique or none",
+		"methods: [{component: a, when: 'facts[\"os\"] == \"x\"', rudder: {id: x}}]":                                                                 "Rudder's agents have the condition",
+		"methods: [{component: a, rudder: {id: x, value: y}}]":                                                                                       "by the id alone",
 	} {
 		assertFlaw(t, readSpecFlaws("Technique", "\n  "+yaml), want)
 	}
@@ -87,6 +91,9 @@ func TestDirectivesAndPoliciesAreValidated(t *testing.T) {
 		"technique: sshd\n  grace: 31d":                                                                "spec.grace",
 		"technique: sshd\n  severity: bad":                                                             "unknown severity",
 		"mode: audit":                                                                                  "spec.technique: missing",
+		"technique: sshd\n  rudder: d1":                                                                "",
+		"technique: sshd\n  rudder: d1\n  mode: audit":                                                 "Rudder decides in which mode",
+		"technique: sshd\n  rudder: d1\n  rollout: {steps: [100%]}":                                    "Rudder decides when",
 	} {
 		assertFlaw(t, readSpecFlaws("Directive", "\n  "+yaml), want)
 	}

@@ -11,6 +11,10 @@ import (
 // DefinitionDirective is the kind of definitions that tell an agent which components to hold its node to.
 const DefinitionDirective DefinitionKind = 3
 
+// DefinitionExpectation is the kind of directives that Rudder's agents run. No agent of Muster gets them: the server compares them
+// with the reports of Rudder's agents.
+const DefinitionExpectation DefinitionKind = 6
+
 // DirectiveDefinition is a compiled Directive: the components of its technique and the values of its parameters. The codes of
 // a report have the order of the components.
 type DirectiveDefinition struct {
@@ -30,6 +34,8 @@ type DirectiveDefinition struct {
 	Severity Severity
 	Handlers []string // notified when a problem opens and closes
 	Route    string   // replaces Handlers; both empty: all matching routes
+
+	Rudder string // id of the directive in Rudder, whose agents run it; empty: Muster's agents do
 }
 
 // NodeMode is the policy mode (audit or enforce) of a node, as its namespace and the node itself declare it. Agents
@@ -131,7 +137,12 @@ func ComponentWithin(component, name string) bool {
 
 // Seal makes the compiled directive the content of its definition, which must not change afterwards, and returns the
 // definition.
-func (c *DirectiveDefinition) Seal() *Definition { return c.Definition.Seal(DefinitionDirective, c) }
+func (c *DirectiveDefinition) Seal() *Definition {
+	if c.Rudder != "" {
+		return c.Definition.Seal(DefinitionExpectation, c)
+	}
+	return c.Definition.Seal(DefinitionDirective, c)
+}
 
 // AsDirective returns the compiled Directive that the definition contains, or nil if the definition is nil or of
 // another kind.

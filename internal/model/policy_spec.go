@@ -112,6 +112,8 @@ type Method struct {
 	Timer *TimerMethod `json:"timer,omitempty"`
 	// An HTTP answer, which only a person or another component can repair.
 	HTTP *HTTPMethod `json:"http,omitempty"`
+	// A component that Rudder's agents run and report. All components of a technique have this method, or none: docs/from-rudder.md.
+	Rudder *RudderMethod `json:"rudder,omitempty"`
 }
 
 // PathMethod is the argument of methods that need only the path of a file or folder.
@@ -245,6 +247,18 @@ type HTTPMethod struct {
 	Contains string `json:"contains,omitempty"`
 }
 
+// RudderMethod is a component that Rudder's agents run. Reports name it by its id, else by component and value.
+type RudderMethod struct {
+	// The method in Rudder, such as package_present, for people.
+	Method string `json:"method,omitempty"`
+	// The id of the method in Rudder's technique.
+	ID string `json:"id,omitempty"`
+	// The name of the component in Rudder; default the name here. Used without id.
+	Component string `json:"component,omitempty"`
+	// The value of the component in reports; default None. ${…} in it stands for any text. Used without id.
+	Value string `json:"value,omitempty"`
+}
+
 // FilePermissionsMethod is the mode, owner and group of a file or folder; empty ones are not compared.
 type FilePermissionsMethod struct {
 	// The absolute path.
@@ -325,6 +339,9 @@ type DirectiveSpec struct {
 	Technique string `json:"technique"`
 	// Values of the technique's parameters by name. They may hold {{ .props.NAME | default "…" }}, a property of the node.
 	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
+	// The id of the directive in Rudder. Rudder's agents run it and Muster's never do: their reports are compared with the components
+	// of the technique, which have the method rudder.
+	Rudder string `json:"rudder,omitempty"`
 	// audit: compare and report alone. enforce: repair, where node, namespace and agent (--policy-enforce) allow it. Default: the
 	// mode of the node, else of its namespace, else audit.
 	Mode string `json:"mode,omitempty"`

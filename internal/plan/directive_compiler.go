@@ -32,12 +32,21 @@ func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 	if err != nil {
 		return nil, err
 	}
+	mode := spec.Mode
+	switch reported := len(compiled.Components) > 0 && compiled.Components[0].Method == "rudder"; {
+	case reported && spec.Rudder == "":
+		return nil, model.Errorf(model.Invalid, "Rudder's agents run the components of technique %s", at).WithHint("write rudder: ID, the id of the directive in Rudder")
+	case spec.Rudder != "" && !reported:
+		return nil, model.Errorf(model.Invalid, "Muster's agents run the components of technique %s", at).WithHint("leave rudder out, or import the technique: muster import rudder --bridge FILE")
+	case reported:
+		mode = model.ModeAudit // here: Muster changes nothing
+	}
 	severity, _ := model.ParseSeverity(cmp.Or(spec.Severity, model.Average.String()))
 	definition := &model.DirectiveDefinition{
 		Definition: model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(ns).ID},
-		Technique:  at.String(), Mode: spec.Mode, Components: compiled.Components, Blocks: compiled.Blocks, Parameters: compiled.Parameters,
+		Technique:  at.String(), Mode: mode, Components: compiled.Components, Blocks: compiled.Blocks, Parameters: compiled.Parameters,
 		Interval: time.Duration(spec.Interval), Cron: spec.Cron, TimeZone: spec.TimeZone, Splay: time.Duration(spec.Splay), Timeout: cmp.Or(time.Duration(spec.Timeout), model.DefaultPolicyTimeout),
-		Severity: severity, Grace: time.Duration(spec.Grace),
+		Severity: severity, Grace: time.Duration(spec.Grace), Rudder: spec.Rudder,
 	}
 	if spec.Cron == "" {
 		definition.Interval = cmp.Or(definition.Interval, model.DefaultPolicyInterval)

@@ -99,6 +99,28 @@ func TestPoliciesSelectNodesOfDirectives(t *testing.T) {
 	expect("the policy is disabled", "")
 }
 
+// TestRudderDirectivesAreExpectations declares directives that Rudder's agents run: their definitions have a kind of their own, which no
+// agent of Muster asks for. One without the id, and an id for a technique of Muster's agents, are errors.
+func TestRudderDirectivesAreExpectations(t *testing.T) {
+	h := newTestPlanner(t)
+	h.node("web01", nil, "web")
+	h.apply("Technique", "default", "theirs", nil, &model.TechniqueSpec{Methods: []model.Method{{Component: "a", Rudder: &model.RudderMethod{ID: "m1"}}}})
+	h.apply("Technique", "default", "motd", nil, motdTechnique("message"))
+	h.apply("Policy", "default", "web", nil, &model.PolicySpec{Directives: []string{"good", "lost", "odd"}, Targets: &model.Targets{Groups: []string{"web"}}})
+	odd := motdDirective("hello")
+	odd.Rudder = "d1"
+	h.apply("Directive", "default", "good", nil, &model.DirectiveSpec{Technique: "theirs", Rudder: "d1"})
+	h.apply("Directive", "default", "lost", nil, &model.DirectiveSpec{Technique: "theirs"})
+	h.apply("Directive", "default", "odd", nil, odd)
+	d := h.directiveOn("web01", "good")
+	if d == nil || d.Kind != model.DefinitionExpectation || d.Rudder != "d1" || d.Mode != model.ModeAudit || string(d.Components[0].Arguments) != `{"id":"m1"}` {
+		t.Errorf("compiled %+v", d)
+	}
+	if h.directiveOn("web01", "lost") != nil || h.directiveOn("web01", "odd") != nil {
+		t.Error("a directive with an error is assigned")
+	}
+}
+
 // TestOneDirectiveOfATechniqueRuns puts several directives of one technique on nodes: the smallest priority wins, then the
 // policy and then the directive whose name comes first, on each node of those that select it.
 func TestOneDirectiveOfATechniqueRuns(t *testing.T) {

@@ -1,8 +1,10 @@
 package wire
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -440,7 +442,7 @@ type Report struct {
 	Codes      []byte // see package policy
 	Enforced   bool   // the run was allowed to repair; else audit
 	DurationMs uint32
-	Exceptions []ReportException // ascending by position
+	Exceptions []ReportException // ascending by position; behind the last component: of reported components that nobody expects
 	HeldMs     uint64            // since when the agent has had the definition
 	Ended      string            // why the run ended before its last component; empty: it did not
 }
@@ -449,6 +451,13 @@ type Report struct {
 type ReportException struct {
 	Position uint32
 	Message  string
+}
+
+// Unexpected returns the exceptions, ascending by position, that are of no component of a directive with n components: Rudder's
+// agents reported components that its definition has not.
+func Unexpected(exceptions []ReportException, n int) []ReportException {
+	i, _ := slices.BinarySearchFunc(exceptions, uint32(n), func(e ReportException, at uint32) int { return cmp.Compare(e.Position, at) })
+	return exceptions[i:]
 }
 
 // Bounds of one Report.

@@ -685,6 +685,7 @@ func appendDirectiveDefinition(dst []byte, x *model.DirectiveDefinition) []byte 
 	dst = appendString(dst, 12, x.Cron)
 	dst = appendString(dst, 13, x.TimeZone)
 	dst = appendUint(dst, 14, uint64(x.Splay))
+	dst = appendString(dst, 15, x.Rudder)
 	return dst
 }
 
@@ -720,6 +721,8 @@ func readDirectiveDefinition(f *fields, x *model.DirectiveDefinition) {
 			x.TimeZone = f.string("time_zone", 255)
 		case 14:
 			x.Splay = time.Duration(f.uint("splay_ns", 1<<63-1))
+		case 15:
+			x.Rudder = f.string("rudder", 255)
 		}
 	}
 }

@@ -105,11 +105,14 @@ func DecodeDefinition(id model.DefinitionID, data []byte) (*model.Definition, er
 			return nil, in.err
 		}
 		return c.Seal(), nil
-	case model.DefinitionDirective:
+	case model.DefinitionDirective, model.DefinitionExpectation:
 		c := &model.DirectiveDefinition{Definition: head}
 		in := fields{message: "DirectiveDefinition", rest: slices.Clone(body)} // the arguments of components keep its bytes
 		if readDirectiveDefinition(&in, c); in.err != nil {
 			return nil, in.err
+		}
+		if (head.Kind == model.DefinitionExpectation) != (c.Rudder != "") {
+			return nil, fmt.Errorf("decode Definition: %w: kind %d with the directive %q of Rudder", ErrMalformed, head.Kind, c.Rudder)
 		}
 		return c.Seal(), nil
 	case model.DefinitionWaiver:

@@ -24,6 +24,7 @@ import (
 	reducer "github.com/muster-fleet/muster/internal/pipeline/compliance"
 	"github.com/muster-fleet/muster/internal/policy"
 	"github.com/muster-fleet/muster/internal/when"
+	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // Options has the parts of the server from which this package reads directives and their runs.
@@ -66,7 +67,7 @@ type nodeDirective struct {
 	definition *model.DirectiveDefinition // as it is assigned
 	begin      time.Time                  // since when it is
 	run        *reducer.Run               // the last one; nil: none
-	codes      []policy.Status            // of the components, as they count now
+	codes      []policy.Status            // of the components, as they count now; behind them those of unexpected ones
 	why        string                     // why the run does not count; empty: it does
 }
 
@@ -167,6 +168,9 @@ func (s *complianceRequest) decide(d *nodeDirective) {
 	case policy.ComputeCompliance:
 		for i := range d.codes {
 			d.codes[i] = d.run.Codes.At(i)
+		}
+		for range wire.Unexpected(d.run.Exceptions, len(d.definition.Components)) {
+			d.codes = append(d.codes, policy.Unexpected)
 		}
 		d.why = d.run.Ended
 	case policy.AwaitReport:
@@ -311,7 +315,7 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 	if d.run != nil {
 		out.Mode = modeName(d.run.Enforced)
 		switch {
-		case d.run.Definition != d.definition.ID || d.run.Enforced || out.Reason != "" || s.past != nil:
+		case d.run.Definition != d.definition.ID || d.run.Enforced || out.Reason != "" || s.past != nil || d.definition.Rudder != "":
 		case enforces:
 			out.Reason = "the directive enforces, but the agent only audits: start the agent with --policy-enforce"
 		case mode.Enforces(d.definition.Mode):
@@ -338,6 +342,11 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 		for i, counts := range policy.SumBlocks(d.status, d.definition.Blocks) {
 			b := &d.definition.Blocks[i]
 			out.Blocks = append(out.Blocks, v1.BlockCompliance{Name: b.Name, Reporting: b.Reporting.String(), Percent: counts.Compliance(2), Counts: showCounts(&counts)})
+		}
+		if n := len(d.definition.Components); len(d.codes) > n {
+			for _, e := range wire.Unexpected(d.run.Exceptions, n) {
+				out.Components = append(out.Components, v1.ComponentStatus{Name: policy.Unexpected.String(), Status: policy.Unexpected.String(), Message: e.Message})
+			}
 		}
 	}
 	return out

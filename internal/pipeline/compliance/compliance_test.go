@@ -126,6 +126,26 @@ func TestWaivedComponentIsNoProblem(t *testing.T) {
 	}
 }
 
+// TestUnexpectedComponentIsAProblem expects a problem of a run whose components are compliant, but that reports one that its definition
+// has not.
+func TestUnexpectedComponentIsAProblem(t *testing.T) {
+	v := newTestView()
+	source := model.DirectiveSource(1000)
+	r := report(policy.Compliant, policy.Compliant, policy.Compliant)
+	r.Exceptions = []wire.ReportException{{Position: 3, Message: "Other x: surprise"}}
+	v.report(t, 5, wire.Live, 0, r)
+	if s, ok := v.events.Get(7, source); !ok || s.Problem == nil || s.Output != "3 of 3 components compliant, 1 unexpected\nunexpected: Other x: surprise" {
+		t.Errorf("event %+v", s)
+	}
+	if list := wire.Unexpected(v.Runs(7)[0].Exceptions, 3); len(list) != 1 {
+		t.Errorf("the run has the unexpected components %+v", list)
+	}
+	v.report(t, 5, wire.Live, 0, report(policy.Compliant, policy.Compliant, policy.Compliant))
+	if s, _ := v.events.Get(7, source); s.Status != model.OK {
+		t.Errorf("event %+v", s)
+	}
+}
+
 // TestGraceDelaysTheProblem expects no problem of a run within the grace period of its definition, also where the event has been
 // OK before, and a problem of the first run after it. An open problem of the definition before stays open.
 func TestGraceDelaysTheProblem(t *testing.T) {

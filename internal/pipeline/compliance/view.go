@@ -41,7 +41,7 @@ type Run struct {
 	Enforced   bool
 	Components int
 	Codes      policy.Codes
-	Exceptions []wire.ReportException // ascending by position
+	Exceptions []wire.ReportException // ascending by position; of unexpected components behind the last one
 	Ended      string                 // why the run ended before its last component; empty: it did not
 }
 

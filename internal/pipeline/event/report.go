@@ -33,8 +33,7 @@ func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Sig
 	if p.suppressesState(p.Node(n).ID, c.Unit, executed) {
 		return shard.Forgotten
 	}
-	codes := policy.Codes(r.Codes)
-	open, failed := judgeCodes(codes, c)
+	open, failed := judgeReport(r, c)
 	id, found := p.findSource(n, c.Unit, model.ComplianceInstance)
 	graced := open > 0 && r.HeldMs < uint64(c.Grace/time.Millisecond)
 	if graced && (!found || p.slots.slot(id).status == model.OK) {
@@ -57,18 +56,22 @@ func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Sig
 	return shard.Applied
 }
 
-// judgeCodes returns how many components that count are neither compliant nor waived, and whether one of them is not compliant or
-// could not be repaired.
-func judgeCodes(codes policy.Codes, c *model.DirectiveDefinition) (open int, failed bool) {
-	if n := len(c.Components); len(c.Blocks) == 0 {
-		return codes.Unfulfilled(n), codes.Failed(n)
+// judgeReport returns how many components that count are neither compliant nor waived, and whether one of them is not compliant, could
+// not be repaired, or is unexpected.
+func judgeReport(r *wire.Report, c *model.DirectiveDefinition) (open int, failed bool) {
+	codes, n := policy.Codes(r.Codes), len(c.Components)
+	if len(c.Blocks) == 0 {
+		open, failed = codes.Unfulfilled(n), codes.Failed(n)
+	} else {
+		counts, _ := codes.Sum(n, c.Blocks)
+		open, failed = counts.Unfulfilled(), counts.Failed()
 	}
-	counts, _ := codes.Sum(len(c.Components), c.Blocks)
-	return counts.Unfulfilled(), counts.Failed()
+	unexpected := len(wire.Unexpected(r.Exceptions, n))
+	return open + unexpected, failed || unexpected > 0
 }
 
 // reportStatus returns the status of an event after a directive run, of whose components open are neither compliant nor waived:
-// a problem if one failed, UNKNOWN if one was not checked.
+// a problem if one failed or nobody expects it, UNKNOWN if one was not checked.
 func reportStatus(failed bool, open int, rules *model.CheckDefinition) model.Status {
 	switch {
 	case failed:
@@ -86,14 +89,17 @@ const maxReportText = 4096
 // line for each other one.
 func appendReportText(b []byte, c *model.DirectiveDefinition, r *wire.Report, open int) []byte {
 	codes, n := policy.Codes(r.Codes), len(c.Components)
-	counted, waived := n, codes.Waived(n)
+	counted, waived, unexpected := n, codes.Waived(n), wire.Unexpected(r.Exceptions, n)
 	if len(c.Blocks) > 0 {
 		counts, _ := codes.Sum(n, c.Blocks)
 		counted, waived = counts.Total(), counts[policy.Waived]
 	}
-	b = fmt.Appendf(b, "%d of %s compliant", counted-open-waived, model.CountNoun(counted, "component"))
+	b = fmt.Appendf(b, "%d of %s compliant", counted+len(unexpected)-open-waived, model.CountNoun(counted, "component"))
 	if waived > 0 {
 		b = fmt.Appendf(b, ", %d waived", waived)
+	}
+	if len(unexpected) > 0 {
+		b = fmt.Appendf(b, ", %d unexpected", len(unexpected))
 	}
 	if r.Ended != "" {
 		b = append(append(b, "; "...), r.Ended...)
@@ -113,6 +119,12 @@ func appendReportText(b []byte, c *model.DirectiveDefinition, r *wire.Report, op
 		if next < len(r.Exceptions) && int(r.Exceptions[next].Position) == i {
 			b = append(append(b, ": "...), r.Exceptions[next].Message...)
 		}
+	}
+	for _, e := range unexpected {
+		if len(b) > maxReportText {
+			return append(b, "\n\u2026"...)
+		}
+		b = fmt.Appendf(b, "\n%s: %s", policy.Unexpected, e.Message)
 	}
 	return b
 }
