@@ -47,12 +47,12 @@ func listenOn(address, setting string) (net.Listener, error) {
 
 // listeners has the server's network listeners; a listener that is not configured is nil.
 type listeners struct {
-	people, agents, plain, admin, sensu, zabbix net.Listener
+	people, agents, plain, admin, sensu, zabbix, rudder net.Listener
 }
 
 // addresses returns the addresses of the listeners.
 func (ls *listeners) addresses() (list []net.Addr) {
-	for _, l := range []net.Listener{ls.people, ls.agents, ls.plain, ls.admin, ls.sensu, ls.zabbix} {
+	for _, l := range []net.Listener{ls.people, ls.agents, ls.plain, ls.admin, ls.sensu, ls.zabbix, ls.rudder} {
 		if l != nil {
 			list = append(list, l.Addr())
 		}
@@ -69,7 +69,7 @@ func (s *Server) listen(context.Context) error {
 	}{
 		{&s.people, s.cfg.Listen, "listen"}, {&s.agents, s.cfg.ListenAgents, "listen-agents"},
 		{&s.plain, s.cfg.ListenPlain, "listen-plain"}, {&s.admin, s.cfg.ListenAdmin, "listen-admin"}, {&s.sensu, s.cfg.SensuListen, "sensu-listen"},
-		{&s.zabbix, s.cfg.ZabbixListen, "zabbix-listen"},
+		{&s.zabbix, s.cfg.ZabbixListen, "zabbix-listen"}, {&s.rudder, s.cfg.RudderListen, "rudder-listen"},
 	} {
 		if l.address == "" || l.address == "off" {
 			continue

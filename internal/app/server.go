@@ -154,6 +154,7 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 		{"rules", openRules(s)},          // evaluates RuleGroups
 		{"remote write", openSamples(s)}, // receives samples of a Prometheus
 		{"zabbix", openZabbix(s)},        // receives values of Zabbix senders and agents
+		{"rudder", openRudder(s)},        // receives inventories and runs of Rudder's agents
 		{"self-watch", s.openWatchdog},   // sends results through sessions
 		{"listeners", s.listen},          // late: a connection finds all components open
 		{"API", s.openAPI},               // after the listeners: it names their ports

@@ -3,6 +3,7 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"net/netip"
 	"slices"
 	"time"
@@ -20,10 +21,12 @@ import (
 	"github.com/muster-fleet/muster/internal/recorder"
 	"github.com/muster-fleet/muster/internal/rollout"
 	"github.com/muster-fleet/muster/internal/roundrobin"
+	"github.com/muster-fleet/muster/internal/source/admission"
 	"github.com/muster-fleet/muster/internal/source/alertmanager"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/source/muster"
 	"github.com/muster-fleet/muster/internal/source/remotewrite"
+	"github.com/muster-fleet/muster/internal/source/rudder"
 	"github.com/muster-fleet/muster/internal/source/sensu"
 	"github.com/muster-fleet/muster/internal/source/zabbix"
 	"github.com/muster-fleet/muster/internal/watchdog"
@@ -31,7 +34,7 @@ import (
 )
 
 // sources holds the receivers of data: results of Muster and Sensu agents, alerts of Prometheus and Grafana, values
-// of Zabbix. A node has a session with one agent: Muster's, Sensu's or Zabbix'.
+// of Zabbix, inventories and runs of Rudder. A node has a session with one agent: Muster's, Sensu's, Zabbix' or Rudder's.
 type sources struct {
 	authority *pki.Authority
 	names     []string // of the server's certificate, in the order in which join tokens have them
@@ -41,12 +44,14 @@ type sources struct {
 	alerts    *alertmanager.Server
 	samples   *remotewrite.Server
 	trapper   *zabbix.Server     // of values of Zabbix senders and agents; nil: there is no listener for them
+	relay     *rudder.Server     // of inventories and runs of Rudder's agents; nil: there is no listener for them
 	turns     *roundrobin.Engine // distributes runs of round-robin checks
 }
 
 // connected reports whether a node has a session with an agent
 func (so *sources) connected(node model.NodeID) bool {
-	return so.sessions != nil && so.sessions.Connected(node) || so.bridge != nil && so.bridge.Connected(node) || so.trapper != nil && so.trapper.Connected(node)
+	return so.sessions != nil && so.sessions.Connected(node) || so.bridge != nil && so.bridge.Connected(node) || so.trapper != nil && so.trapper.Connected(node) ||
+		so.relay != nil && so.relay.Connected(node)
 }
 
 // connectedNodes returns the number of nodes with a session.
@@ -57,6 +62,9 @@ func (so *sources) connectedNodes() int {
 	}
 	if so.trapper != nil {
 		n += so.trapper.Agents()
+	}
+	if so.relay != nil {
+		n += so.relay.Agents()
 	}
 	return n
 }
@@ -69,6 +77,9 @@ func (so *sources) agent(node model.NodeID) (core.Agent, bool) {
 	}
 	if !ok && so.trapper != nil {
 		a, ok = so.trapper.Agent(node)
+	}
+	if !ok && so.relay != nil {
+		a, ok = so.relay.Agent(node)
 	}
 	return a, ok
 }
@@ -252,6 +263,27 @@ func openZabbix(s *Server) func(context.Context) error {
 		})
 		if err == nil {
 			s.task(front, "Zabbix senders and agents", func(ctx context.Context) error { return s.trapper.Listen(ctx, s.zabbix) })
+		}
+		return err
+	}
+}
+
+// openRudder returns a function that opens the receiver of inventories and runs of Rudder's agents, if a listener is configured for them.
+func openRudder(s *Server) func(context.Context) error {
+	return func(context.Context) (err error) {
+		if s.cfg.RudderListen == "" || s.cfg.RudderListen == "off" {
+			return nil
+		}
+		s.relay, err = rudder.New(rudder.Config{
+			Journal: s.journal, Nodes: currentDirectory{s.directory, s.planner}, View: s.view, Inventories: s.inventories, Runs: s.compliance, Intent: s.intent, Limiter: s.sessions.Limiter(),
+			Namespaces: func(from netip.Addr) []string { return directory.RudderNamespaces(s.directory, from) },
+			Stalled:    s.journal.Stalled, Now: s.now, Log: s.log, Registerer: s.registry,
+		})
+		if err == nil {
+			config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.authority.GetCertificate}
+			s.task(front, "Rudder's agents", func(ctx context.Context) error {
+				return serveHTTP(ctx, tls.NewListener(s.sessions.Admission().Limit(s.rudder), config), admission.WithConn, s.relay, s.log)
+			})
 		}
 		return err
 	}

@@ -29,7 +29,7 @@ type snapshot struct {
 
 	namespaces     Map[string, *Namespace]
 	namespaceNames Map[model.NamespaceID, string]
-	withZabbix     []*Namespace // those with ZabbixFrom
+	withSenders    []*Namespace // those with ZabbixFrom or RudderFrom
 	units          Map[model.UnitID, PlacedUnit]
 	unitNames      Map[unitName, model.UnitID]
 	groups         Map[route.Name, Group]
@@ -206,11 +206,11 @@ func (d *Draft) DeleteNamespace(n *Namespace) {
 // setZabbix replaces a namespace in the list of namespaces that accept values from Zabbix senders (field zabbixFrom);
 // nil removes the namespace.
 func (d *Draft) setZabbix(id model.NamespaceID, n *Namespace) {
-	list := slices.DeleteFunc(slices.Clone(d.withZabbix), func(x *Namespace) bool { return x.ID == id })
-	if n != nil && len(n.ZabbixFrom) > 0 {
+	list := slices.DeleteFunc(slices.Clone(d.withSenders), func(x *Namespace) bool { return x.ID == id })
+	if n != nil && len(n.ZabbixFrom)+len(n.RudderFrom) > 0 {
 		list = append(list, n)
 	}
-	d.withZabbix = list
+	d.withSenders = list
 }
 
 // SetResource adds or replaces a resource; a nil spec removes the resource.

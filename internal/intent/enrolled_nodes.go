@@ -350,20 +350,21 @@ func (r *repository) checkUID(key Key, uid string) error {
 	return nil
 }
 
-// ExternalAgent is a machine with the agent of another monitoring system, such as Sensu. The machine has no key; its
-// name in that system identifies it.
+// ExternalAgent is a machine with the agent of another monitoring system, such as Sensu. The machine has no key here; its
+// id or name in that system identifies it.
 type ExternalAgent struct {
 	System      string // name of the other monitoring system: sensu
+	ID          string // of the machine in that system; empty: its name identifies it
 	Namespace   string
 	Name        string // name of the machine in that system; NodeName makes a valid node name of it
 	AgentReport AgentReport
 	Lifecycle   *model.Lifecycle // of a new node; nil: permanent
 }
 
-// UID returns the node id of an external agent, computed from its monitoring system, namespace and name.
+// UID returns the node id of an external agent, computed from its monitoring system, namespace and id or name.
 func (m *ExternalAgent) UID() uuid.UUID {
 	space := uuid.MustParse("5d1c9a0e-6f3b-4c55-9a59-0d6f1c2b7e44") // UUID namespace for uids of external agents
-	return uuid.NewSHA1(space, []byte(m.System+"\x00"+m.Namespace+"\x00"+m.Name))
+	return uuid.NewSHA1(space, []byte(m.System+"\x00"+m.Namespace+"\x00"+cmp.Or(m.ID, m.Name)))
 }
 
 // IsExternalAgent reports whether a node id belongs to an agent of another system, such as Sensu, whose ids are

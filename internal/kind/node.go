@@ -319,6 +319,9 @@ spec:
 			if m := s.PolicyMode; m != nil {
 				v.requireOneOf("spec.policyMode.mode", m.Mode, model.ModeAudit, model.ModeEnforce)
 			}
+			if _, err := model.ParseNetworks(s.RudderFrom); err != nil {
+				v.Flaw("spec.rudderFrom", "rudderFrom: [10.0.0.0/24]", "%v", err)
+			}
 			if _, err := model.ParseNetworks(s.ZabbixFrom); err != nil {
 				v.Flaw("spec.zabbixFrom", "zabbixFrom: [10.0.0.0/24]", "%v", err)
 			}

@@ -80,6 +80,9 @@ type NamespaceSpec struct {
 	// Addresses and networks from which zabbix_sender and Zabbix's agents may send values of its nodes: [10.0.0.0/24].
 	// Default: none; the server refuses them.
 	ZabbixFrom []string `json:"zabbixFrom,omitempty"`
+	// Addresses and networks from which Rudder's agents and relays may send inventories and runs of its nodes: [10.0.0.0/24]. An agent
+	// that is new gets a node. Default: none; the server refuses them.
+	RudderFrom []string `json:"rudderFrom,omitempty"`
 	// The mode of directives on its nodes.
 	PolicyMode *NamespacePolicyMode `json:"policyMode,omitempty"`
 }

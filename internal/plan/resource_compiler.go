@@ -95,7 +95,10 @@ func (c *compiler) define(d *declaredResource) (def any, err error) {
 		if spec.PolicyMode != nil {
 			def.(*directory.Namespace).PolicyMode = *spec.PolicyMode
 		}
-		def.(*directory.Namespace).ZabbixFrom, err = model.ParseNetworks(spec.ZabbixFrom)
+		n := def.(*directory.Namespace)
+		if n.ZabbixFrom, err = model.ParseNetworks(spec.ZabbixFrom); err == nil {
+			n.RudderFrom, err = model.ParseNetworks(spec.RudderFrom)
+		}
 	case *model.NodeSpec:
 		def = c.node(d, spec)
 	case *model.GroupSpec:

@@ -1,0 +1,106 @@
+package rudder
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// expectation returns a directive of Rudder with components in JSON.
+func expectation(components ...string) *model.DirectiveDefinition {
+	d := &model.DirectiveDefinition{Rudder: "d1"}
+	for i, arguments := range components {
+		d.Components = append(d.Components, model.Component{Name: fmt.Sprint("c", i), Method: "rudder", Arguments: []byte(arguments)})
+	}
+	return d
+}
+
+// TestRunIsJudged compares runs with expected components: by id, by component and value, with variables, repeated, missing and
+// unexpected.
+func TestRunIsJudged(t *testing.T) {
+	d := expectation(`{"id":"i0"}`, `{"id":"i1"}`, `{"component":"File"}`, `{"component":"File","value":"/etc/${x}.conf"}`, `{"component":"File","value":"/etc/b.conf"}`, `{}`)
+	report := func(kind, id, component, value, message string) componentReport {
+		return componentReport{kind: kind, id: id, component: component, value: value, message: message}
+	}
+	for _, c := range []struct {
+		name     string
+		reports  []componentReport
+		ended    bool
+		want     string
+		messages string
+	}{
+		{"all", []componentReport{
+			report("result_success", "i0", "A", "x", ""), report("result_repaired", "i1", "B", "y", "was repaired"), report("audit_compliant", "0", "File", "None", ""),
+			report("result_na", "0", "File", "/etc/a.conf", ""), report("audit_noncompliant", "0", "File", "/etc/b.conf", "differs"), report("result_success", "0", "c5", "None", ""),
+		}, true, "success, repaired, compliant, not applicable, non-compliant, success", "1 was repaired; 4 differs"},
+		{"a killed agent", []componentReport{report("result_success", "i0", "A", "x", "")}, false,
+			"success, missing, missing, missing, missing, missing; the run has no end: the agent was stopped or killed before it", ""},
+		{"the worst of an id counts", []componentReport{report("result_success", "i0", "A", "x", ""), report("result_error", "i0", "A", "x", "failed"), report("result_repaired", "i0", "A", "x", "")}, true,
+			"error, missing, missing, missing, missing, missing", "0 failed"},
+		{"a variable takes several", []componentReport{report("result_success", "0", "File", "/etc/a.conf", ""), report("result_error", "0", "File", "/etc/c.conf", "failed")}, true,
+			"missing, missing, missing, error, missing, missing", "3 failed"},
+		{"a fixed value takes one", []componentReport{report("result_success", "0", "c5", "None", ""), report("result_success", "0", "c5", "None", "again")}, true,
+			"missing, missing, missing, missing, missing, success", "6 c5 None (result success): again"},
+		{"unexpected", []componentReport{report("result_success", "i9", "Other", "z", "a\nb"), report("odd", "i0", "A", "x", "")}, true,
+			"missing, missing, missing, missing, missing, missing", "6 Other z (result success): a b; 7 A x (odd):"},
+		{"aborted", []componentReport{report("result_error", "0", "abort run", "None", "policies changed")}, true,
+			"missing, missing, missing, missing, missing, missing; the agent ended the run: policies changed", ""},
+	} {
+		r := judgeRun(d, &agentRun{ended: c.ended}, c.reports)
+		var statuses, messages []string
+		for i := range d.Components {
+			statuses = append(statuses, policy.Codes(r.Codes).At(i).String())
+		}
+		for _, e := range r.Exceptions {
+			messages = append(messages, strings.TrimSpace(fmt.Sprint(e.Position, " ", e.Message)))
+		}
+		got := strings.Join(statuses, ", ")
+		if r.Ended != "" {
+			got += "; " + r.Ended
+		}
+		if got != c.want || strings.Join(messages, "; ") != c.messages || policy.Codes(r.Codes).Check(len(d.Components)) != nil {
+			t.Errorf("%s: %s, messages %q", c.name, got, strings.Join(messages, "; "))
+		}
+		var again wire.Report
+		if err := again.Decode(wire.AppendReport(nil, &r)); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestFitsIsARegularExpression compares values with expected ones that have variables.
+func TestFitsIsARegularExpression(t *testing.T) {
+	for _, c := range []struct {
+		expected, value string
+		want            bool
+	}{
+		{"a", "a", true}, {"a", "b", false}, {"${x}", "", true}, {"a${x}", "ab", true}, {"a${x}", "ba", false}, {"${x}b", "ab", true}, {"${x}b", "abc", false},
+		{"a${x}c$(y)e", "abcde", true}, {"a${x}c${y}e", "abde", false}, {"${a.b[c]}/${d}", "x/y", true}, {"a${x}a", "a", false},
+	} {
+		if got := fits(c.expected, c.value); got != c.want {
+			t.Errorf("%q fits %q: %v", c.value, c.expected, got)
+		}
+	}
+}
+
+// TestManyReportsStayWithinTheProtocol judges a run with more messages and unexpected components than one report may have.
+func TestManyReportsStayWithinTheProtocol(t *testing.T) {
+	var components []string
+	var reports []componentReport
+	for i := range 3000 {
+		components = append(components, fmt.Sprintf(`{"id":"i%d"}`, i))
+		reports = append(reports, componentReport{kind: "result_error", id: fmt.Sprint("i", i), message: strings.Repeat("é", 2000)}, componentReport{kind: "result_error", id: "none", component: "U", message: "m"})
+	}
+	r := judgeRun(expectation(components...), &agentRun{ended: true}, reports)
+	var again wire.Report
+	if err := again.Decode(wire.AppendReport(nil, &r)); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(wire.Unexpected(again.Exceptions, 3000)); n == 0 || policy.Codes(again.Codes).Unfulfilled(3000) != 3000 {
+		t.Errorf("%d unexpected", n)
+	}
+}

@@ -1,0 +1,98 @@
+package rudder
+
+import (
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// An inventory is two files, in two requests: the inventory and its signature. The first waits in memory for the second, whichever it is.
+// A restart forgets it: the second file of the pair waits then in its place until the agent sends both again.
+
+// uploadTime is how long a file waits for the other one.
+const uploadTime = 10 * time.Minute
+
+// uploads has the files that wait for the other one of their pair.
+type uploads struct {
+	mu    sync.Mutex
+	most  int // bytes of all files
+	bytes int
+	pairs map[uploadKey]*upload
+}
+
+// uploadKey names the two files of one inventory: the address of their sender, and their name without extensions.
+type uploadKey struct{ from, name string }
+
+// upload is the part of a pair that has arrived.
+type upload struct {
+	inventory, signature []byte
+	until                time.Time
+}
+
+// size returns the bytes of the files.
+func (u *upload) size() int { return len(u.inventory) + len(u.signature) }
+
+// keyOfUpload returns the pair that a file belongs to, and whether the file is the signature. ok is false for a name of another kind.
+func keyOfUpload(from, file string) (key uploadKey, isSignature, ok bool) {
+	name := path.Base(file)
+	name = strings.TrimSuffix(name, ".gz")
+	name, isSignature = strings.CutSuffix(name, ".sign")
+	name = strings.TrimSuffix(name, ".gz")
+	for _, extension := range []string{".ocs", ".xml", ".json"} {
+		if base, found := strings.CutSuffix(name, extension); found {
+			return uploadKey{from, base}, isSignature, base != ""
+		}
+	}
+	return uploadKey{from, name}, true, isSignature && name != ""
+}
+
+// offer adds a file to its pair. It returns both files if the pair is complete; it keeps them until remove.
+func (x *uploads) offer(key uploadKey, isSignature bool, data []byte, now time.Time) (inventory, signature []byte, err error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.pairs == nil {
+		x.pairs = map[uploadKey]*upload{}
+	}
+	for other, u := range x.pairs {
+		if u.until.Before(now) {
+			x.deleteLocked(other)
+		}
+	}
+	u := x.pairs[key]
+	if u == nil {
+		u = &upload{}
+		x.pairs[key] = u
+	}
+	x.bytes -= u.size()
+	if u.until = now.Add(uploadTime); isSignature {
+		u.signature = data
+	} else {
+		u.inventory = data
+	}
+	if x.bytes += u.size(); x.bytes > x.most {
+		x.deleteLocked(key)
+		return nil, nil, model.Errorf(model.Unavailable, "too many inventories wait for their signatures").WithHint("send it again")
+	}
+	if u.inventory == nil || u.signature == nil {
+		return nil, nil, nil
+	}
+	return u.inventory, u.signature, nil
+}
+
+// remove removes a pair.
+func (x *uploads) remove(key uploadKey) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.deleteLocked(key)
+}
+
+// deleteLocked removes a pair; the caller holds mu.
+func (x *uploads) deleteLocked(key uploadKey) {
+	if u := x.pairs[key]; u != nil {
+		x.bytes -= u.size()
+		delete(x.pairs, key)
+	}
+}
