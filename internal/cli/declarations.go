@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/cli/screen"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/rudderimport"
 	"github.com/muster-fleet/muster/internal/sensuimport"
 	"github.com/muster-fleet/muster/internal/zabbiximport"
 )
@@ -224,7 +226,7 @@ func (s *commandLine) sensuNotes(docs []declaredResource) (notes []string) {
 
 // importCommand makes the command group muster import.
 func importCommand(s *commandLine) *cobra.Command {
-	return s.buildCommandGroup("import", "Convert the resources of another system", importSensuCommand(s), importZabbixCommand(s), importPrometheusCommand(s))
+	return s.buildCommandGroup("import", "Convert the resources of another system", importSensuCommand(s), importZabbixCommand(s), importPrometheusCommand(s), importRudderCommand(s))
 }
 
 // importSensuCommand makes the command muster import sensu, which converts a dump of sensuctl.
@@ -293,6 +295,69 @@ func importZabbixCommand(s *commandLine) *cobra.Command {
 			return printImport(c, &text, out, strict)
 		},
 	})
+}
+
+// importRudderCommand makes the command muster import rudder, which converts techniques, directives, rules and groups.
+func importRudderCommand(s *commandLine) *cobra.Command {
+	var out string
+	var strict, bridge bool
+	return s.buildCommand(command{
+		use: "rudder FILE|DIR...", short: "Convert techniques (YAML), directives, rules and groups (JSON of the API) of Rudder",
+		args: cobra.MinimumNArgs(1), offline: true,
+		flags: func(flags *pflag.FlagSet) {
+			flags.StringVar(&out, "out", "", "write the resources to this file instead of standard output")
+			flags.BoolVar(&strict, "strict", false, "exit with 20 if a part was not converted")
+			flags.BoolVar(&bridge, "bridge", false, "Rudder's agents go on to run the directives, and Muster judges their reports")
+		},
+		run: func(c *commandCall) error {
+			var err error
+			if c.args, err = filesIn(c.args, ".yml", ".yaml", ".json"); err != nil {
+				return err
+			}
+			read, err := readImportFiles(c, "divide the file")
+			if err != nil {
+				return err
+			}
+			var files []rudderimport.File
+			for _, f := range read {
+				files = append(files, rudderimport.File(f))
+			}
+			result, err := rudderimport.Import(files, rudderimport.Options{Kinds: c.Kinds, Bridge: bridge})
+			if err != nil {
+				return err
+			}
+			n := &result.Counts
+			text := importText{value: result, resources: result.Resources, lost: result.LostCount(), read: fmt.Sprintf("%s (%d of %s), %s, %s and %s of Rudder",
+				model.CountNoun(n.Techniques, "technique"), n.ImportedMethods, model.CountNoun(n.Methods, "method"), model.CountNoun(n.Directives, "directive"), model.CountNoun(n.Rules, "rule"), model.CountNoun(n.Groups, "group"))}
+			for _, note := range result.Notes {
+				text.notes = append(text.notes, importNote(note))
+			}
+			return printImport(c, &text, out, strict)
+		},
+	})
+}
+
+// filesIn returns paths, in which the files below a folder with one of some extensions, in order, replace the folder.
+func filesIn(paths []string, extensions ...string) (files []string, err error) {
+	for _, path := range paths {
+		if info, err := os.Stat(path); err != nil || !info.IsDir() {
+			files = append(files, path) // reading reports an error
+			continue
+		}
+		err := filepath.WalkDir(path, func(name string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() && slices.Contains(extensions, filepath.Ext(name)) {
+				files = append(files, name)
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	if len(files) == 0 {
+		return nil, model.Errorf(model.Invalid, "the folder has no files that end with %s", strings.Join(extensions, ", "))
+	}
+	return files, nil
 }
 
 // readImportFiles reads the files to import; hint says how to make smaller files if they are too large.

@@ -51,6 +51,17 @@ func (t *Tree) Get(name string) *Tree {
 	return nil
 }
 
+// Names returns the keys of a mapping, in the order of the file.
+func (t *Tree) Names() (names []string) {
+	for _, k := range t.keys {
+		names = append(names, k.name)
+	}
+	return names
+}
+
+// Line returns the line at which the value begins.
+func (t *Tree) Line() int { return t.line }
+
 // Text returns a scalar (text, number or boolean) as text; null, lists and mappings give an empty text.
 func (t *Tree) Text() string { return t.text }
 

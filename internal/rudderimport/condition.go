@@ -1,0 +1,129 @@
+package rudderimport
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// systems has the conditions here for classes of operating systems. CFEngine sets the class debian on Ubuntu, too.
+var systems = map[string]string{
+	"linux": `facts["os"] == "linux"`, "windows": `facts["os"] == "windows"`,
+	"debian": `(facts["distribution"] == "debian" || facts["distribution"] == "ubuntu")`,
+	"ubuntu": `facts["distribution"] == "ubuntu"`, "fedora": `facts["distribution"] == "fedora"`, "centos": `facts["distribution"] == "centos"`,
+	"almalinux": `facts["distribution"] == "almalinux"`, "rocky": `facts["distribution"] == "rocky"`,
+}
+
+// results has the conditions here for the endings of conditions on results.
+var results = map[string]string{
+	"ok": `ok(%[1]s)`, "reached": `(ok(%[1]s) || failed(%[1]s))`, "repaired": `changed(%[1]s)`, "kept": `(ok(%[1]s) && !changed(%[1]s))`,
+	"error": `failed(%[1]s)`, "not_ok": `failed(%[1]s)`,
+}
+
+// convertCondition converts a class expression of Rudder to a condition. Empty: always.
+func (t *technique) convertCondition(text string) (string, error) {
+	switch strings.TrimSpace(text) {
+	case "":
+		return "", nil
+	case "false":
+		return "", fmt.Errorf("its condition is never true")
+	}
+	c := conditionConverter{technique: t, rest: text}
+	out := c.alternatives()
+	if c.err == nil && strings.TrimSpace(c.rest) != "" {
+		c.fail(c.rest)
+	}
+	if c.err != nil {
+		return "", fmt.Errorf("its condition %q has no form here: %w", text, c.err)
+	}
+	return out, nil
+}
+
+// conditionConverter converts a class expression by recursive descent.
+type conditionConverter struct {
+	technique *technique
+	rest      string
+	depth     int
+	err       error
+}
+
+// fail records the first word without a form here.
+func (c *conditionConverter) fail(word string) {
+	if c.err == nil {
+		c.err = fmt.Errorf("%s", strings.TrimSpace(word))
+	}
+}
+
+// accept skips one of some tokens if it comes next.
+func (c *conditionConverter) accept(tokens ...string) bool {
+	c.rest = strings.TrimLeft(c.rest, " \t\n")
+	for _, token := range tokens {
+		if rest, ok := strings.CutPrefix(c.rest, token); ok {
+			c.rest = rest
+			return true
+		}
+	}
+	return false
+}
+
+// alternatives converts terms with | between them.
+func (c *conditionConverter) alternatives() string {
+	out := c.conjunction()
+	for c.err == nil && c.accept("||", "|") {
+		out += " || " + c.conjunction()
+	}
+	return out
+}
+
+// conjunction converts terms with . or & between them.
+func (c *conditionConverter) conjunction() string {
+	out := c.term()
+	for c.err == nil && c.accept("&&", "&", ".") {
+		out += " && " + c.term()
+	}
+	return out
+}
+
+// maxNesting bounds the nesting of a condition.
+const maxNesting = 50
+
+// term converts a negation, parentheses or one class.
+func (c *conditionConverter) term() string {
+	if c.depth++; c.depth > maxNesting {
+		c.fail("nested too deeply")
+	}
+	defer func() { c.depth-- }()
+	switch {
+	case c.err != nil:
+		return ""
+	case c.accept("!"):
+		return "!" + c.term()
+	case c.accept("("):
+		out := c.alternatives()
+		if !c.accept(")") {
+			c.fail(c.rest)
+		}
+		return "(" + out + ")"
+	}
+	end := strings.IndexFunc(c.rest, func(r rune) bool {
+		return !(r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+	})
+	if end < 0 {
+		end = len(c.rest)
+	}
+	word := c.rest[:end]
+	if c.rest = c.rest[end:]; word == "" {
+		c.fail(c.rest)
+		return ""
+	}
+	if out := systems[word]; out != "" {
+		return out
+	}
+	for _, before := range c.technique.before {
+		if ending, ok := strings.CutPrefix(word, before.prefix+"_"); ok && results[ending] != "" {
+			return fmt.Sprintf(results[ending], strconv.Quote(before.name))
+		}
+	}
+	c.fail(word)
+	return ""
+}

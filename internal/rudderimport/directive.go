@@ -1,0 +1,219 @@
+package rudderimport
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/policy"
+)
+
+// importDirective converts a directive of a technique in the files.
+func (im *importer) importDirective(p *part) {
+	im.result.Counts.Directives++
+	id, title := p.text("id"), p.text("displayName")
+	what := "directive " + title
+	technique := im.techniques[p.text("techniqueName")]
+	p.ignore("shortDescription", "longDescription", "techniqueVersion", "security", "policyMode", "parameters", "priority", "tags")
+	switch {
+	case p.text("system") == "true":
+		im.lose(p, what, "left out: a directive of Rudder itself")
+		return
+	case technique == nil:
+		im.lose(p, what, "left out: technique %s is not in the files, or was left out; techniques that are built into Rudder have no YAML", p.text("techniqueName"))
+		return
+	case id == "" || im.directives[id] != "":
+		im.lose(p, what, "left out: it has no id, or another directive has it")
+		return
+	}
+	spec := &model.DirectiveSpec{Technique: technique.name, Disabled: p.text("enabled") == "false", Tags: im.tagsOf(p, what)}
+	if n, err := strconv.Atoi(p.text("priority")); err == nil && n != model.DefaultPriority {
+		spec.Priority = &n
+	}
+	if im.Bridge {
+		spec.Rudder = id
+	} else {
+		if mode := p.text("policyMode"); mode == model.ModeAudit || mode == model.ModeEnforce {
+			spec.Mode = mode
+		}
+		if parameters := p.child("parameters"); parameters != nil {
+			im.importValues(parameters, what, technique, spec)
+		}
+		for i := range technique.spec.Parameters {
+			parameter := &technique.spec.Parameters[i]
+			if _, ok := spec.Parameters[parameter.Name]; !ok && parameter.Default == nil {
+				im.lose(p, what, "left out: it has no value for parameter %s", parameter.Name)
+				return
+			}
+		}
+	}
+	im.loseUnread(p, what)
+	name := im.freeName("Directive", title, id)
+	if im.addResource(p, "Directive", name, title, spec) {
+		im.directives[id] = name
+	}
+}
+
+// tagsOf returns the tags of a directive: a list of mappings with one pair each.
+func (im *importer) tagsOf(p *part, what string) map[string]string {
+	var tags map[string]string
+	for _, one := range p.list("tags") {
+		for _, name := range one.tree.Names() {
+			if model.PropertyNameError(name) != nil {
+				im.lose(one, what, "tag %s has no valid name here", name)
+				continue
+			}
+			if tags == nil {
+				tags = map[string]string{}
+			}
+			tags[name] = one.text(name)
+		}
+	}
+	return tags
+}
+
+// importValues reads the values of parameters out of the sections of a directive.
+func (im *importer) importValues(p *part, what string, t *technique, spec *model.DirectiveSpec) {
+	section := p.child("section")
+	if section == nil {
+		section = p
+	}
+	for _, one := range section.list("vars") {
+		v := one.child("var")
+		if v == nil {
+			continue
+		}
+		id, value := v.text("name"), v.text("value")
+		name, known := t.parameters[strings.ToLower(id)]
+		text, err := t.expand(value)
+		switch {
+		case !known:
+			im.lose(v, what, "value of %s left out: the technique has no such parameter here", id)
+		case err != nil:
+			im.lose(v, what, "value of %s left out: %v", name, err)
+		default:
+			i := slices.IndexFunc(t.spec.Parameters, func(p model.Parameter) bool { return p.Name == name })
+			if value == "" && t.spec.Parameters[i].Default != nil {
+				continue // Rudder writes empty values where the default counts
+			}
+			if err := policy.CheckParameter(&t.spec.Parameters[i], model.ParameterValue{Text: model.Scalar(text)}); err != nil {
+				im.lose(v, what, "value left out: %v", err)
+				continue
+			}
+			if spec.Parameters == nil {
+				spec.Parameters = map[string]model.ParameterValue{}
+			}
+			spec.Parameters[name] = model.ParameterValue{Text: model.Scalar(text)}
+		}
+	}
+	for _, one := range section.list("sections") {
+		im.importValues(one, what, t, spec)
+	}
+}
+
+// importRule converts a rule to a policy.
+func (im *importer) importRule(p *part) {
+	im.result.Counts.Rules++
+	title := p.text("displayName")
+	what := "rule " + title
+	p.ignore("id", "shortDescription", "longDescription", "categoryId", "category", "tags", "security", "policyMode", "status")
+	if p.text("system") == "true" {
+		im.lose(p, what, "left out: a rule of Rudder itself")
+		return
+	}
+	spec := &model.PolicySpec{Disabled: p.text("enabled") == "false"}
+	for _, id := range p.texts("directives") {
+		if name := im.directives[id]; name != "" {
+			spec.Directives = append(spec.Directives, name)
+		} else {
+			im.lose(p, what, "directive %s was left out", id)
+		}
+	}
+	targets, err := im.convertTargets(p)
+	im.loseUnread(p, what)
+	switch {
+	case len(spec.Directives) == 0:
+		im.lose(p, what, "left out: no directive remains")
+		return
+	case err != nil:
+		im.lose(p, what, "left out: %v", err)
+		return
+	}
+	spec.Targets = targets
+	im.addResource(p, "Policy", im.freeName("Policy", title, p.text("id")), title, spec)
+}
+
+// convertTargets converts the targets of a rule: names, or an inclusion less an exclusion.
+func (im *importer) convertTargets(p *part) (*model.Targets, error) {
+	list := p.field("targets")
+	if list == nil {
+		return nil, fmt.Errorf("it has no targets")
+	}
+	out := &model.Targets{}
+	for _, one := range list.Items() {
+		if !one.IsMapping() {
+			group, err := im.convertTarget(one.Text())
+			if err != nil {
+				return nil, err
+			}
+			out.Groups = append(out.Groups, group)
+			continue
+		}
+		composite := &part{p.file, one, map[string]bool{}}
+		if len(list.Items()) > 1 {
+			return nil, fmt.Errorf("several targets, one of which has exceptions, have no form in one policy")
+		}
+		included, err := im.convertComposition(composite.child("include"))
+		if err != nil {
+			return nil, err
+		}
+		excluded, err := im.convertComposition(composite.child("exclude"))
+		if err != nil {
+			return nil, err
+		}
+		if out.Groups = included; len(excluded) > 0 {
+			out.Except = &model.Targets{Groups: excluded}
+		}
+	}
+	if len(out.Groups) == 0 {
+		return nil, fmt.Errorf("it has no targets")
+	}
+	return out, nil
+}
+
+// convertComposition returns the groups of an inclusion or exclusion.
+func (im *importer) convertComposition(p *part) (groups []string, err error) {
+	if p == nil {
+		return nil, nil
+	}
+	all := p.texts("and")
+	if len(all) > 1 {
+		return nil, fmt.Errorf("nodes that are in each of several groups: write a group with a condition")
+	}
+	for _, target := range append(all, p.texts("or")...) {
+		group, err := im.convertTarget(target)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, group)
+	}
+	return groups, nil
+}
+
+// convertTarget returns the group here for one target.
+func (im *importer) convertTarget(target string) (string, error) {
+	switch id, isGroup := strings.CutPrefix(target, "group:"); {
+	case isGroup && im.groups[id] != "":
+		return im.groups[id], nil
+	case isGroup:
+		return "", fmt.Errorf("group %s is not in the files, or was left out", id)
+	case target == "special:all" || target == "special:all_exceptPolicyServers":
+		if im.Bridge {
+			return bridgeGroup, nil
+		}
+		return "all", nil
+	}
+	return "", fmt.Errorf("target %s has no form here", target)
+}

@@ -1,0 +1,188 @@
+package rudderimport
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// nameGroups gives each group of the files its name here, because groups name others.
+func (im *importer) nameGroups(groups []*part) {
+	for _, p := range groups {
+		if id := p.text("id"); id != "" && im.groups[id] == "" && p.text("system") != "true" {
+			im.groups[id] = im.freeName("Group", p.text("displayName"), id)
+		}
+	}
+}
+
+// importGroup converts a group: a dynamic one to a condition, a static one to a condition over the ids of its nodes.
+func (im *importer) importGroup(p *part) {
+	im.result.Counts.Groups++
+	id, title := p.text("id"), p.text("displayName")
+	what := "group " + title
+	name := im.groups[id]
+	p.ignore("description", "category", "categoryId", "groupClass", "target", "tags")
+	switch {
+	case p.text("system") == "true":
+		im.lose(p, what, "left out: a group of Rudder itself")
+		return
+	case name == "" || im.names["Group/"+name] != title+" ":
+		im.lose(p, what, "left out: it has no id")
+		return
+	}
+	drop := func(format string, args ...any) {
+		im.lose(p, what, "left out: "+format, args...)
+		delete(im.groups, id)
+	}
+	if p.text("enabled") == "false" {
+		drop("it is disabled")
+		return
+	}
+	spec := &model.GroupSpec{}
+	query, nodes := p.child("query"), p.texts("nodeIds")
+	if p.text("dynamic") == "true" && query != nil {
+		where, groups, err := im.convertQuery(query)
+		if err != nil {
+			drop("%v", err)
+			return
+		}
+		spec.Where, spec.Groups = where, groups
+	} else {
+		p.ignore("query")
+		slices.Sort(nodes)
+		quoted := make([]string, len(nodes))
+		for i, n := range nodes {
+			quoted[i] = strconv.Quote(n)
+		}
+		if spec.Where = "node.facts.rudderNode in [" + strings.Join(quoted, ", ") + "]"; len(nodes) == 0 {
+			drop("it has no nodes")
+			return
+		}
+	}
+	for _, one := range p.list("properties") {
+		im.lose(one, what, "property %s: write it into spec.properties", one.text("name"))
+	}
+	im.loseUnread(p, what)
+	if !im.addResource(p, "Group", name, title, spec) {
+		delete(im.groups, id)
+	}
+}
+
+// convertQuery converts the query of a dynamic group to a condition and groups, of which a node has to match one.
+func (im *importer) convertQuery(q *part) (where string, groups []string, err error) {
+	if kind := q.text("select"); kind != "" && kind != "node" && kind != "nodeAndPolicyServer" {
+		return "", nil, fmt.Errorf("it selects %s", kind)
+	}
+	criteria := q.list("where")
+	or := strings.EqualFold(q.text("composition"), "or")
+	var terms []string
+	for _, c := range criteria {
+		kind, attribute, comparator, value := c.text("objectType"), c.text("attribute"), c.text("comparator"), c.text("value")
+		if kind == "group" || attribute == "nodeGroupId" {
+			name := im.groups[value]
+			if name == "" || comparator != "eq" || !or && len(criteria) > 1 {
+				return "", nil, fmt.Errorf("group %s within a query has a form here only if a node may be in any of them", value)
+			}
+			groups = append(groups, name)
+			continue
+		}
+		term, err := convertCriterion(kind, attribute, comparator, value)
+		if err != nil {
+			return "", nil, err
+		}
+		terms = append(terms, term)
+	}
+	if len(criteria) == 0 {
+		return "", nil, fmt.Errorf("its query is empty")
+	}
+	where = strings.Join(terms, map[bool]string{true: " || ", false: " && "}[or])
+	switch transform := q.text("transform"); {
+	case transform == "invert" && len(groups) > 0:
+		return "", nil, fmt.Errorf("the inverse of a query with groups has no form here")
+	case transform == "invert":
+		where = "!(" + where + ")"
+	case transform != "" && transform != "none":
+		return "", nil, fmt.Errorf("transform %s has no form here", transform)
+	}
+	if names := q.unread(); len(names) > 0 {
+		return "", nil, fmt.Errorf("field %s of its query has no form here", names[0])
+	}
+	return where, groups, nil
+}
+
+// attributes has the CEL expressions of attributes of a node, and inventory the sections and fields of others, by object type and
+// attribute.
+var attributes = map[string]string{
+	"node.nodeId": "node.facts.rudderNode", "node.nodeHostname": "node.facts.fqdn", "node.osName": "node.facts.distribution", "node.OS": "node.facts.os",
+	"node.osVersion": "node.facts.distributionVersion", "node.osKernelVersion": "node.facts.kernel", "node.policyServerId": "node.facts.rudderServer",
+}
+
+// sections has the sections and fields of inventories by object type and attribute.
+var sections = map[string][2]string{
+	"software.cn": {"packages", "name"}, "software.softwareVersion": {"packages", "version"}, "process.commandName": {"processes", "name"},
+	"fileSystemLogicalElement.mountPoint": {"storage", "mount"}, "networkInterfaceLogicalElement.networkInterfaceName": {"network", "name"},
+}
+
+// lowered has the attributes whose values are in small letters here.
+var lowered = []string{"node.osName", "node.OS"}
+
+// convertCriterion converts one line of a query.
+func convertCriterion(kind, attribute, comparator, value string) (string, error) {
+	key := kind + "." + attribute
+	if slices.Contains(lowered, key) {
+		value = strings.ToLower(value)
+	}
+	if expression := attributes[key]; expression != "" {
+		return compare(expression, comparator, value)
+	}
+	section, field := sections[key][0], sections[key][1]
+	if section == "" {
+		name, is, ok := strings.Cut(value, "=")
+		switch {
+		case key == "serializedNodeProperty.name.value" && ok && comparator == "eq":
+			return fmt.Sprintf(`inventory.custom.exists(x, x.name == %s && x.value == %s)`, strconv.Quote(name), strconv.Quote(is)), nil
+		case key == "serializedNodeProperty.name.value" && comparator == "hasKey":
+			return fmt.Sprintf(`inventory.custom.exists(x, x.name == %s)`, strconv.Quote(value)), nil
+		case key == "environmentVariable.name.value" && ok && comparator == "eq":
+			return fmt.Sprintf(`inventory.environment.exists(x, x.name == %s && x.value == %s)`, strconv.Quote(name), strconv.Quote(is)), nil
+		}
+		return "", fmt.Errorf("criterion %s, %s, %s has no form here", kind, attribute, comparator)
+	}
+	negated := comparator == "notEq" || comparator == "notRegex" || comparator == "notExists"
+	term, err := compare("x."+field, map[string]string{"notEq": "eq", "notRegex": "regex", "notExists": "exists"}[comparator], value)
+	if !negated {
+		term, err = compare("x."+field, comparator, value)
+	}
+	if err != nil {
+		return "", err
+	}
+	term = fmt.Sprintf("inventory.%s.exists(x, %s)", section, term)
+	if negated {
+		term = "!" + term
+	}
+	return term, nil
+}
+
+// compare returns a comparison in CEL.
+func compare(expression, comparator, value string) (string, error) {
+	switch comparator {
+	case "eq":
+		return expression + " == " + strconv.Quote(value), nil
+	case "notEq":
+		return expression + " != " + strconv.Quote(value), nil
+	case "exists":
+		return expression + ` != ""`, nil
+	case "notExists":
+		return expression + ` == ""`, nil
+	case "regex", "notRegex":
+		if _, err := regexp.Compile(value); err != nil {
+			return "", fmt.Errorf("the regular expression %q has no form here: %w", value, err)
+		}
+		return map[string]string{"regex": "", "notRegex": "!"}[comparator] + expression + ".matches(" + strconv.Quote("^(?:"+value+")$") + ")", nil
+	}
+	return "", fmt.Errorf("comparator %s has no form here", comparator)
+}

@@ -1,0 +1,195 @@
+// Package rudderimport turns techniques of Rudder's editor (YAML), and directives, rules and groups as Rudder's API answers them (JSON), into
+// resources: Technique, Directive, Policy and Group. It reports with file and line each part that has no form here.
+//
+// A file becomes parts (read.go): mappings that remember which of their fields were read. import.go makes the resources in the order
+// in which they refer to each other: techniques (technique.go, its methods in method.go, conditions in condition.go), groups
+// (group.go), directives and rules (directive.go).
+//
+// Pure: no goroutines, no locks, no files but the bytes passed in. Start reading at Import.
+package rudderimport
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// File is a file with its name for notes.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// Note is a remark about one part of the files.
+type Note struct {
+	Where string `json:"where"` // FILE:LINE
+	What  string `json:"what"`  // technique ntp
+	Text  string `json:"text"`
+	Lost  bool   `json:"lost,omitempty"` // the part was not imported; false: it was imported in another form
+}
+
+// Result is the outcome of an import.
+type Result struct {
+	Resources []*model.Resource `json:"resources"` // each valid
+	Notes     []Note            `json:"notes,omitempty"`
+	Counts    Counts            `json:"counts"`
+}
+
+// Counts has the numbers of parts in the files, and of methods that were imported.
+type Counts struct {
+	Techniques      int `json:"techniques"`
+	Methods         int `json:"methods"`
+	ImportedMethods int `json:"importedMethods"`
+	Directives      int `json:"directives"`
+	Rules           int `json:"rules"`
+	Groups          int `json:"groups"`
+}
+
+// LostCount returns the number of notes about parts that were not imported.
+func (r *Result) LostCount() (n int) {
+	for _, note := range r.Notes {
+		if note.Lost {
+			n++
+		}
+	}
+	return n
+}
+
+// Options has the kinds that an import knows, and whether Rudder goes on to run the directives.
+type Options struct {
+	Kinds *kind.Registry
+	// Bridge imports directives that Rudder's agents go on to run: the server compares their reports with the techniques. False:
+	// Muster's agents run them.
+	Bridge bool
+}
+
+// Import converts files of Rudder. It fails on a file that has none of its parts.
+func Import(files []File, o Options) (*Result, error) {
+	im := &importer{Options: o, result: &Result{}, names: map[string]string{}, techniques: map[string]*technique{}, directives: map[string]string{}, groups: map[string]string{}}
+	var techniques, directives, rules, groups []*part
+	for _, f := range files {
+		documents, err := readParts(f.Name, f.Data)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range documents {
+			data := p.child("data")
+			switch {
+			case data != nil:
+				im.noteUnknownLists(data)
+				directives, rules = append(directives, data.list("directives")...), append(rules, data.list("rules")...)
+				groups = append(groups, data.list("groups")...)
+			case p.has("items"):
+				techniques = append(techniques, p)
+			default:
+				return nil, model.Errorf(model.Invalid, "%s: neither a technique in YAML nor an answer of Rudder's API", p.where()).
+					WithHint("techniques: technique.yml of the configuration repository; the rest: curl https://RUDDER/rudder/api/latest/directives (rules, groups)")
+			}
+		}
+	}
+	for _, p := range techniques {
+		im.importTechnique(p)
+	}
+	if o.Bridge {
+		im.addResource(nil, "Group", bridgeGroup, "", &model.GroupSpec{Where: `node.facts.rudderNode != ""`})
+	}
+	im.nameGroups(groups)
+	for _, p := range groups {
+		im.importGroup(p)
+	}
+	for _, p := range directives {
+		im.importDirective(p)
+	}
+	for _, p := range rules {
+		im.importRule(p)
+	}
+	slices.SortStableFunc(im.notes, func(a, b *note) int {
+		return cmp.Or(cmp.Compare(a.part.file, b.part.file), cmp.Compare(a.part.tree.Line(), b.part.tree.Line()))
+	})
+	for _, n := range im.notes {
+		im.result.Notes = append(im.result.Notes, Note{n.part.where(), n.what, n.text, n.isLost})
+	}
+	return im.result, nil
+}
+
+// bridgeGroup is the name of the group of all nodes with an agent of Rudder.
+const bridgeGroup = "rudder-nodes"
+
+// importer collects the converted resources, and a note about each part that has no form here.
+type importer struct {
+	Options
+	result     *Result
+	notes      []*note
+	names      map[string]string     // titles in Rudder, by kind and name here
+	techniques map[string]*technique // by id in Rudder
+	directives map[string]string     // names here by ids in Rudder
+	groups     map[string]string
+}
+
+// note is a Note with its part, by which notes are sorted.
+type note struct {
+	part   *part
+	what   string
+	text   string
+	isLost bool
+}
+
+// lose notes that a part was not imported.
+func (im *importer) lose(p *part, what, format string, args ...any) {
+	im.notes = append(im.notes, &note{p, what, oneLine(fmt.Sprintf(format, args...)), true})
+}
+
+// change notes that a part was imported in another form.
+func (im *importer) change(p *part, what, format string, args ...any) {
+	im.notes = append(im.notes, &note{p, what, oneLine(fmt.Sprintf(format, args...)), false})
+}
+
+// loseUnread notes each field of a part that nobody read.
+func (im *importer) loseUnread(p *part, what string) {
+	for _, name := range p.unread() {
+		im.lose(p, what, "field %s has no form here", name)
+	}
+}
+
+// noteUnknownLists notes lists of an answer of the API that are not imported.
+func (im *importer) noteUnknownLists(data *part) {
+	for _, name := range data.tree.Names() {
+		if !slices.Contains([]string{"directives", "rules", "groups"}, name) {
+			im.lose(data, name, "only directives, rules and groups of the API are imported; techniques as YAML")
+		}
+	}
+}
+
+// freeName returns a name for a resource that no other one of its kind has, made of its title.
+func (im *importer) freeName(kind, title, other string) string {
+	base := cmp.Or(strings.Trim(model.CleanName(title), "-"), model.CleanName(other), strings.ToLower(kind))
+	name := base
+	for n := 2; im.names[kind+"/"+name] != ""; n++ {
+		name = fmt.Sprintf("%s-%d", base, n)
+	}
+	im.names[kind+"/"+name] = title + " "
+	return name
+}
+
+// addResource adds a resource unless it has a flaw that no rule of the import foresees.
+func (im *importer) addResource(p *part, kind, name, title string, spec model.Spec) bool {
+	r := &model.Resource{APIVersion: model.APIVersion, Kind: kind, Metadata: model.Metadata{Name: name, Namespace: model.DefaultNamespaceName}, Spec: spec}
+	if title = oneLine(title); title != "" && title != name {
+		r.Metadata.DisplayName = title
+	}
+	if flaws := im.Kinds.Check(r); len(flaws) > 0 {
+		im.lose(p, strings.ToLower(kind)+" "+name, "left out: Muster refuses it: %s", flaws[0].Error())
+		return false
+	}
+	im.result.Resources = append(im.result.Resources, r)
+	return true
+}
+
+// oneLine returns a text as one line of bounded length.
+func oneLine(text string) string {
+	return model.Truncate(strings.Join(strings.Fields(strings.ToValidUTF8(text, "")), " "), model.MaxText)
+}

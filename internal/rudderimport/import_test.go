@@ -1,0 +1,97 @@
+package rudderimport
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/testenv"
+)
+
+// importText imports files and returns resources and notes as text.
+func importText(t *testing.T, files []File, bridge bool) string {
+	t.Helper()
+	result, err := Import(files, Options{Kinds: kind.All(), Bridge: bridge})
+	testenv.NoError(t, err)
+	var out strings.Builder
+	for _, r := range result.Resources {
+		var plain any
+		testenv.NoError(t, json.Unmarshal(testenv.Value(json.Marshal(r))(t), &plain))
+		out.Write(testenv.Value(yaml.Marshal(plain))(t))
+	}
+	for _, n := range result.Notes {
+		fmt.Fprintf(&out, "%s: %s: %s (%v)\n", n.Where, n.What, n.Text, n.Lost)
+	}
+	fmt.Fprintf(&out, "%+v\n", result.Counts)
+	return out.String()
+}
+
+// samples returns the sample files.
+func samples(t *testing.T) (files []File) {
+	for _, name := range []string{"web.yml", "api.json"} {
+		files = append(files, File{name, testenv.Value(os.ReadFile(filepath.Join("testdata", name)))(t)})
+	}
+	return files
+}
+
+// TestImportGolden imports a technique, directives, rules and groups with all that has a form here, and all that has none.
+func TestImportGolden(t *testing.T) {
+	testenv.Golden(t, "testdata/import.golden", importText(t, samples(t), false))
+	testenv.Golden(t, "testdata/bridge.golden", importText(t, samples(t), true))
+}
+
+// TestImportRefusesOtherFiles reads files that are neither techniques nor answers of the API.
+func TestImportRefusesOtherFiles(t *testing.T) {
+	for _, data := range []string{"", "a: 1\n", "[1]\n", "<technique/>", "a: [\n", `{"result":"error"}`} {
+		if _, err := Import([]File{{"x", []byte(data)}}, Options{Kinds: kind.All()}); err == nil {
+			t.Errorf("%q: no error", data)
+		}
+	}
+}
+
+// TestRealTechniquesAreRead imports techniques of Rudder's own tests.
+func TestRealTechniquesAreRead(t *testing.T) {
+	folder := os.Getenv("MUSTER_RUDDER_DATA")
+	if folder == "" {
+		testenv.Skip(t, "no folder with techniques of Rudder is known", "MUSTER_RUDDER_DATA=FOLDER go test ./internal/rudderimport")
+	}
+	names, err := filepath.Glob(filepath.Join(folder, "techniques", "*.yml"))
+	testenv.NoError(t, err)
+	for _, name := range names {
+		for _, bridge := range []bool{false, true} {
+			text := importText(t, []File{{filepath.Base(name), testenv.Value(os.ReadFile(name))(t)}}, bridge)
+			if bridge && !strings.Contains(text, "kind: Technique") {
+				t.Errorf("%s: no technique:\n%s", name, text)
+			}
+			t.Logf("%s, bridge %v:\n%s", filepath.Base(name), bridge, text)
+		}
+	}
+}
+
+// FuzzImport imports random bytes: each resource that comes out is valid.
+func FuzzImport(f *testing.F) {
+	for _, name := range []string{"web.yml", "api.json"} {
+		data, err := os.ReadFile(filepath.Join("testdata", name))
+		testenv.NoError(f, err)
+		f.Add(data, true)
+		f.Add(data, false)
+	}
+	kinds := kind.All()
+	f.Fuzz(func(t *testing.T, data []byte, bridge bool) {
+		result, err := Import([]File{{"x", data}}, Options{Kinds: kinds, Bridge: bridge})
+		if err != nil {
+			return
+		}
+		for _, r := range result.Resources {
+			if flaws := kinds.Check(r); len(flaws) > 0 {
+				t.Errorf("%s %s: %v", r.Kind, r.Metadata.Name, flaws)
+			}
+		}
+	})
+}

@@ -1,0 +1,161 @@
+package rudderimport
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// mapKeys returns the keys of a mapping.
+func mapKeys(m map[string]string) iter.Seq[string] { return maps.Keys(m) }
+
+// canonify returns a text as Rudder writes it in names of conditions.
+func canonify(text string) string { return notCanonical.ReplaceAllString(text, "_") }
+
+var notCanonical = regexp.MustCompile(`[^A-Za-z0-9]`)
+
+// classParameter returns the parameter of a method whose value names the method in reports and conditions.
+func classParameter(method string) string {
+	switch {
+	case strings.HasPrefix(method, "file_"), strings.HasPrefix(method, "directory_"), method == "permissions":
+		if strings.Contains(method, "symlink") {
+			return "destination"
+		}
+		return "path"
+	case strings.HasPrefix(method, "command_"), method == "audit_from_command":
+		return "command"
+	case strings.HasPrefix(method, "user_"):
+		return "login"
+	case strings.HasPrefix(method, "sysctl_"):
+		return "key"
+	case strings.HasPrefix(method, "http_"):
+		return "url"
+	}
+	return "name"
+}
+
+// arguments are the parameters of a method, of which convertMethod removes each one with a form here.
+type arguments map[string]string
+
+// read returns a parameter and removes it.
+func (a arguments) read(name string) string {
+	value := a[name]
+	delete(a, name)
+	return value
+}
+
+// drop removes a parameter if it has one of some values, all of which mean the default.
+func (a arguments) drop(name string, values ...string) {
+	if value := a[name]; value == "" || slices.Contains(values, value) {
+		delete(a, name)
+	}
+}
+
+// octal matches the mode of a file in octal.
+var octal = regexp.MustCompile(`^[0-7]{3,4}$`)
+
+// convertMethod sets the method of a component that does the same as a method of Rudder. The error says why there is none.
+func convertMethod(m *model.Method, method string, parameters map[string]string) error {
+	a := arguments(maps.Clone(parameters))
+	lines := func() []string { return strings.Split(strings.TrimRight(a.read("lines"), "\n"), "\n") }
+	switch method {
+	case "package_present", "package_install", "package_absent", "package_state":
+		p := &model.PackageMethod{Name: a.read("name")}
+		state := a.read("state")
+		if method == "package_absent" || state == "absent" {
+			p.State = "absent"
+		}
+		if a["version"] == "latest" {
+			return fmt.Errorf("version latest has no form here: write the version, or any")
+		}
+		a.drop("version", "any")
+		p.Version = a.read("version")
+		a.drop("architecture", "default", "any")
+		a.drop("provider", "default", "any")
+		m.Package = p
+	case "service_started", "service_stopped":
+		m.Service = &model.ServiceMethod{Name: a.read("name"), State: map[string]string{"service_started": "running", "service_stopped": "stopped"}[method]}
+	case "service_enabled", "service_disabled":
+		m.Service = &model.ServiceMethod{Name: a.read("name"), Boot: strings.TrimPrefix(method, "service_")}
+	case "file_present":
+		m.FilePresent = &model.PathMethod{Path: a.read("path")}
+	case "file_absent":
+		m.FileAbsent = &model.PathMethod{Path: a.read("path")}
+	case "directory_present":
+		m.Directory = &model.PathMethod{Path: a.read("path")}
+	case "file_content":
+		if a.read("enforce") == "true" {
+			m.FileContent = &model.FileContentMethod{Path: a.read("path"), Content: strings.Join(lines(), "\n") + "\n"}
+		} else {
+			m.FileLines = &model.FileLinesMethod{Path: a.read("path"), Lines: lines()}
+		}
+	case "file_lines_present", "file_lines_absent":
+		m.FileLines = &model.FileLinesMethod{Path: a.read("path"), Lines: lines(), Absent: method == "file_lines_absent"}
+	case "file_key_value_present":
+		m.FileKeyValue = &model.FileKeyValueMethod{Path: a.read("path"), Key: a.read("key"), Value: a.read("value"), Separator: a.read("separator")}
+	case "file_key_value_present_in_ini_section":
+		m.FileIni = &model.FileIniMethod{Path: a.read("path"), Section: a.read("section"), Key: a.read("name"), Value: a.read("value")}
+	case "file_symlink_present", "symlink_present":
+		m.Symlink = &model.SymlinkMethod{Path: a.read("destination"), Target: a.read("source")}
+	case "permissions":
+		p := &model.FilePermissionsMethod{Path: a.read("path"), Mode: a.read("mode"), Owner: a.read("owner"), Group: a.read("group")}
+		if p.Mode != "" && !octal.MatchString(p.Mode) && !strings.Contains(p.Mode, "{{") {
+			return fmt.Errorf("mode %q is not in octal", p.Mode)
+		}
+		m.FilePermissions = p
+	case "user_present", "user_absent":
+		m.User = &model.UserMethod{Name: a.read("login"), State: strings.TrimPrefix(method, "user_")}
+	case "user_uid":
+		m.User = &model.UserMethod{Name: a.read("login"), UID: a.read("uid")}
+	case "user_home":
+		m.User = &model.UserMethod{Name: a.read("login"), Home: a.read("home")}
+	case "user_shell":
+		m.User = &model.UserMethod{Name: a.read("login"), Shell: a.read("shell")}
+	case "user_primary_group":
+		m.User = &model.UserMethod{Name: a.read("login"), Group: cmp.Or(a.read("group_name"), a.read("group"))}
+	case "group_present", "group_absent":
+		m.UserGroup = &model.UserGroupMethod{Name: a.read("name"), State: strings.TrimPrefix(method, "group_")}
+	case "sysctl_value":
+		m.Sysctl = &model.SysctlMethod{Key: a.read("key"), Value: a.read("value")}
+		a.read("filename")
+		a.drop("option", "default", "Default")
+	case "kernel_module_loaded":
+		m.KernelModule = &model.KernelModuleMethod{Name: a.read("name")}
+	case "kernel_module_not_loaded":
+		m.KernelModule = &model.KernelModuleMethod{Name: a.read("name"), State: "absent"}
+	case "command_execution":
+		m.Command = &model.CommandMethod{Apply: shellCommand(a.read("command"))}
+	case "audit_from_command":
+		a.drop("compliant_codes", "0")
+		m.Command = &model.CommandMethod{Check: shellCommand(a.read("command"))}
+	case "http_request_check_status_headers":
+		h := &model.HTTPMethod{URL: a.read("url")}
+		status, err := strconv.Atoi(cmp.Or(a.read("expected_status"), "200"))
+		if err != nil {
+			return fmt.Errorf("the expected status is no number")
+		}
+		if h.Status = status; status == 200 {
+			h.Status = 0
+		}
+		a.drop("method", "GET", "get")
+		m.HTTP = h
+	default:
+		return fmt.Errorf("method %q has no form here", method)
+	}
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		if a[name] != "" {
+			return fmt.Errorf("parameter %s of method %s has no form here", name, method)
+		}
+	}
+	return nil
+}
+
+// shellCommand returns a command that the shell runs.
+func shellCommand(line string) *model.Command { return &model.Command{Shell: line} }

@@ -1,0 +1,297 @@
+package rudderimport
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/policy"
+)
+
+// technique is a technique on its way to a resource.
+type technique struct {
+	im         *importer
+	part       *part
+	id, name   string // in Rudder, and here
+	parameters map[string]string
+	spec       *model.TechniqueSpec
+	before     []*component
+	names      map[string]bool   // of components and blocks, with the blocks around them
+	byID       map[string]string // names of components by ids in Rudder
+}
+
+// component is a method that was imported, for the conditions that name it.
+type component struct {
+	name   string // here
+	prefix string // of its conditions in Rudder: METHOD_VALUE
+}
+
+// title returns the technique for notes.
+func (t *technique) title() string { return "technique " + t.id }
+
+// importTechnique converts a technique in YAML.
+func (im *importer) importTechnique(p *part) {
+	im.result.Counts.Techniques++
+	t := &technique{im: im, part: p, id: p.text("id"), parameters: map[string]string{}, spec: &model.TechniqueSpec{}, names: map[string]bool{}, byID: map[string]string{}}
+	title := p.text("name")
+	if t.id == "" {
+		im.lose(p, "technique", "left out: it has no id")
+		return
+	}
+	if other := im.techniques[t.id]; other != nil {
+		im.lose(p, t.title(), "left out: %s has this id, too", other.part.where())
+		return
+	}
+	t.spec.Description = oneLine(p.text("description"))
+	p.ignore("format", "version", "documentation", "category", "tags")
+	for _, one := range p.list("params") {
+		t.importParameter(one)
+	}
+	t.spec.Methods = t.convertItems(p.list("items"), "")
+	im.loseUnread(p, t.title())
+	if len(t.spec.Methods) == 0 {
+		im.lose(p, t.title(), "left out: no method remains")
+		return
+	}
+	t.name = im.freeName("Technique", t.id, "")
+	if im.addResource(p, "Technique", t.name, title, t.spec) {
+		im.techniques[t.id] = t
+		im.result.Counts.ImportedMethods += len(t.before)
+	}
+}
+
+// importParameter converts a parameter. Directives give values by its id. With the bridge Rudder's agents have the values.
+func (t *technique) importParameter(p *part) {
+	name, id := p.text("name"), p.text("id")
+	what := t.title() + ", parameter " + name
+	kind := cmp.Or(p.text("type"), "string")
+	parameter := model.Parameter{Name: name, Description: oneLine(p.text("description"))}
+	p.ignore("documentation")
+	switch {
+	case kind == "integer" || kind == "boolean":
+		parameter.Type = kind
+	case kind == "password":
+		t.im.change(p, what, "a value of type password is a plain text here: everybody who reads the directive sees it")
+	}
+	if c := p.child("constraints"); c != nil {
+		c.ignore("password_hashes")
+		if r := c.child("regex"); r != nil {
+			parameter.Pattern = r.text("value")
+		}
+		for _, one := range c.list("select") {
+			parameter.OneOf = append(parameter.OneOf, model.Scalar(one.text("value")))
+		}
+		if c.text("allow_empty") == "true" && !p.has("default") {
+			parameter.Default = &model.ParameterValue{}
+		}
+		t.im.loseUnread(c, what)
+	}
+	if p.has("default") {
+		parameter.Default = &model.ParameterValue{Text: model.Scalar(p.text("default"))}
+	}
+	t.im.loseUnread(p, what)
+	if t.im.Bridge {
+		return
+	}
+	if err := model.PropertyNameError(name); err != nil || name == "" {
+		t.im.lose(p, what, "left out: the name is not valid here: %v", err)
+		return
+	}
+	if parameter.Pattern != "" {
+		if _, err := policy.CompilePattern(parameter.Pattern); err != nil {
+			t.im.lose(p, what, "the regular expression was left out: %v", err)
+			parameter.Pattern = ""
+		}
+	}
+	if d := parameter.Default; d != nil && policy.CheckParameter(&parameter, *d) != nil {
+		t.im.lose(p, what, "the default %q was left out: %v", d.Text, policy.CheckParameter(&parameter, *d))
+		parameter.Default = nil
+	}
+	t.parameters[strings.ToLower(id)], t.parameters[strings.ToLower(name)] = name, name
+	t.spec.Parameters = append(t.spec.Parameters, parameter)
+}
+
+// convertItems converts the items of a technique or block. prefix names the blocks around them, as in pages/.
+func (t *technique) convertItems(items []*part, prefix string) (list []model.Method) {
+	for _, p := range items {
+		var m *model.Method
+		if p.has("items") {
+			m = t.convertBlock(p, prefix)
+		} else {
+			m = t.importMethod(p, prefix)
+		}
+		if m != nil {
+			list = append(list, *m)
+		}
+	}
+	return list
+}
+
+// conditionOf returns the condition of an item; empty: always. With the bridge Rudder's agents have the conditions.
+func (t *technique) conditionOf(p *part) (string, error) {
+	text := p.text("condition")
+	if text == "any" || text == "true" || t.im.Bridge {
+		return "", nil
+	}
+	return t.convertCondition(text)
+}
+
+// convertBlock converts a block with its items; nil: it is left out.
+func (t *technique) convertBlock(p *part, prefix string) *model.Method {
+	title := oneLine(cmp.Or(p.text("name"), "block"))
+	what := fmt.Sprintf("%s, block %s", t.title(), title)
+	p.ignore("id", "description", "documentation", "tags", "policy_mode_override", "foreach_name")
+	if mode := p.text("policy_mode_override"); mode != "" && mode != "none" && !t.im.Bridge {
+		t.im.lose(p, what, "left out: policy_mode_override %s has no form here", mode)
+		return nil
+	}
+	if p.has("foreach") && !t.im.Bridge {
+		t.im.lose(p, what, "left out: a loop has no form here")
+		return nil
+	}
+	when, err := t.conditionOf(p)
+	if err != nil {
+		t.im.lose(p, what, "left out: %v", err)
+		return nil
+	}
+	m := &model.Method{Component: t.componentName(prefix, title, ""), When: when}
+	var focus string
+	if r := p.child("reporting"); r != nil {
+		mode := r.text("mode")
+		focus = r.text("id")
+		if _, ok := model.ParseReporting(mode); !ok {
+			t.im.lose(r, what, "reporting mode %s: its components count one by one", mode)
+		} else if mode != "weighted" {
+			m.Reporting = mode
+		}
+		t.im.loseUnread(r, what)
+	}
+	t.im.loseUnread(p, what)
+	items := p.list("items")
+	m.Block = t.convertItems(items, prefix+m.Component+"/")
+	if len(m.Block) == 0 {
+		t.im.lose(p, what, "left out: no method remains")
+		return nil
+	}
+	if m.Reporting == model.ReportFocus.String() {
+		if m.Focus = t.byID[focus]; m.Focus == "" || !slices.ContainsFunc(m.Block, func(inner model.Method) bool { return inner.Component == m.Focus }) {
+			t.im.lose(p, what, "reporting mode focus: its method %s was left out, so its components count one by one", focus)
+			m.Reporting, m.Focus = "", ""
+		}
+	}
+	return m
+}
+
+// importMethod converts one method to a component; nil: it is left out.
+func (t *technique) importMethod(p *part, prefix string) *model.Method {
+	t.im.result.Counts.Methods++
+	method, id := p.text("method"), p.text("id")
+	title := oneLine(cmp.Or(p.text("name"), method, id))
+	what := fmt.Sprintf("%s, method %s", t.title(), title)
+	p.ignore("condition", "description", "documentation", "tags", "policy_mode_override", "reporting", "foreach_name")
+	parameters := map[string]string{}
+	if c := p.child("params"); c != nil {
+		for _, name := range c.tree.Names() {
+			parameters[name] = c.text(name)
+		}
+	}
+	silent := false
+	if r := p.child("reporting"); r != nil {
+		silent = r.text("mode") == "disabled"
+	}
+	if silent && t.im.Bridge {
+		t.im.change(p, what, "left out: it reports nothing (reporting mode disabled)")
+		return nil
+	}
+	value := parameters[classParameter(method)] // as Rudder's conditions name it
+	looped := p.has("foreach")
+	t.im.loseUnread(p, what)
+	m := &model.Method{}
+	if t.im.Bridge {
+		if m.Rudder = (&model.RudderMethod{Method: method, ID: id}); id == "" {
+			m.Rudder.Component = title
+		}
+		if looped {
+			t.im.change(p, what, "all elements of its loop are one component: the worst report of them counts")
+		}
+	} else {
+		if mode := p.text("policy_mode_override"); mode != "" && mode != "none" {
+			t.im.lose(p, what, "left out: policy_mode_override %s has no form here", mode)
+			return nil
+		}
+		if looped {
+			t.im.lose(p, what, "left out: a loop has no form here")
+			return nil
+		}
+		for _, name := range slices.Sorted(mapKeys(parameters)) {
+			text, err := t.expand(parameters[name])
+			if err != nil {
+				t.im.lose(p, what, "left out: %s: %v", name, err)
+				return nil
+			}
+			parameters[name] = text
+		}
+		if err := convertMethod(m, method, parameters); err != nil {
+			t.im.lose(p, what, "left out: %v", err)
+			return nil
+		}
+		if silent {
+			m.Reporting = model.ReportDisabled.String()
+		}
+	}
+	var err error
+	if m.When, err = t.conditionOf(p); err != nil {
+		t.im.lose(p, what, "left out: %v", err)
+		return nil
+	}
+	m.Component = t.componentName(prefix, title, value)
+	t.before = append(t.before, &component{prefix + m.Component, canonify(method + "_" + value)})
+	t.byID[id] = m.Component
+	return m
+}
+
+// componentName returns a name that no component of the block has yet.
+func (t *technique) componentName(prefix, title, value string) string {
+	title = model.Truncate(title, model.MaxName/4)
+	name := title
+	if t.names[prefix+name] && value != "" {
+		name = title + " " + oneLine(model.Truncate(value, model.MaxName/8))
+	}
+	for n, base := 2, name; t.names[prefix+name]; n++ {
+		name = fmt.Sprintf("%s %d", base, n)
+	}
+	t.names[prefix+name] = true
+	return name
+}
+
+// variablePattern matches a variable of Rudder: ${…} or $(…).
+var variablePattern = regexp.MustCompile(`\$[{(]([^{}()]*)[})]`)
+
+// propertyPattern matches a property of the node, with its members.
+var propertyPattern = regexp.MustCompile(`^node\.properties((?:\[[A-Za-z0-9_-]+\])+)$`)
+
+// expand converts the variables of a text to variables of Muster.
+func (t *technique) expand(text string) (string, error) {
+	if strings.Contains(text, "{{") {
+		return "", fmt.Errorf("a text with {{ has another meaning here")
+	}
+	var failed error
+	text = variablePattern.ReplaceAllStringFunc(text, func(found string) string {
+		name := found[2 : len(found)-1]
+		if p := propertyPattern.FindStringSubmatch(name); p != nil {
+			return "{{ .props." + strings.ReplaceAll(strings.Trim(p[1], "[]"), "][", ".") + " }}"
+		}
+		if own, ok := t.parameters[strings.ToLower(strings.TrimPrefix(name, t.id+"."))]; ok {
+			return "{{ .params." + own + " }}"
+		}
+		failed = fmt.Errorf("the variable %s has no form here", found)
+		return found
+	})
+	if failed == nil && strings.Contains(text, "${") {
+		failed = fmt.Errorf("a variable within a variable has no form here")
+	}
+	return text, failed
+}
