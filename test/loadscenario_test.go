@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -276,6 +277,31 @@ objectives: {beyond-p99: 60s, clear: 1s}
 		"%d results, faults %+v", rep.Results, rep.Faults)
 	expectTexts(t, string(readFile(t, filepath.Join(run.out, "report.html"))), "<title>Stopped: Two phases, stopped after ")
 	expectNothingLeft(t, run.temp)
+}
+
+// A load run is judged again from its observation log with the same verdict; a log with a lie in it, and that of a loader
+// that was killed, are judged for what they are.
+func TestLoadJudge(t *testing.T) {
+	t.Parallel()
+	_, rep, out := runLoad(t, tinyScenario(t, ""))
+	harness.Run(t, nil, "load", "judge", out).Expect(0, "A tiny fleet", "nothing lost, nothing twice", rep.Balance.String())
+
+	lied := t.TempDir()
+	log := regexp.MustCompile(`"states":"AAAA`).ReplaceAll(readFile(t, filepath.Join(out, "observed.jsonl")), []byte(`"states":"AAAB`)) // 256 more results acknowledged
+	testenv.NoError(t, os.WriteFile(filepath.Join(lied, "observed.jsonl"), log, 0o644))
+	harness.Run(t, nil, "load", "judge", lied).Expect(21, "5 of 8 event states differ from the ledger: 5 acknowledged and lost; node ")
+
+	run := startLoadRun(t, tempFile(t, "long.yaml", `scenario: muster.load/v1
+title: A long run
+agents:
+  - {name: web, count: 3, checks: [{name: app, count: 2, interval: 1s}]}
+phases:
+  - steady: 10m
+`))
+	run.awaitSecond(t)
+	run.Kill()
+	harness.Run(t, nil, "load", "judge", run.out).Expect(22, "A long run, stopped after ", "killed", "acknowledged     ", "not compared")
+	harness.Run(t, nil, "load", "judge", t.TempDir()).Expect(3, "there is no observed.jsonl")
 }
 
 // A load scenario can run against an already running server, which is prepared through its API.

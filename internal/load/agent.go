@@ -53,26 +53,31 @@ type agent struct {
 	keepalive  int64 // ns between signs of life
 	set        *checkSet
 	stream     wire.StreamID
-	filling    *frame
 	assigned   *link.Assignment
-	assignedAt int64    // ns
-	held       []*frame // closed, not acknowledged, by number; the first sent of them are sent
-	sent       int
-	spooled    int    // bytes in filling and held
-	maxBatch   int    // of the session before, or of this one; zero: there was none
-	lastSend   int64  // or would have sent: a server that takes nothing is not this loader's silence
-	statsAt    int64  // when it tells about itself next
-	sentBytes  uint64 // by sessions before this one
-	runs       uint64 // results that were made
-	lost       uint64 // those of them that the spool did not take
-	pace       link.Pace
-	status     []model.Status
-	ledger     ledger
-	fate       fate
-	here       int64             // since when it is on the network with a session, ns; zero: it is not …
-	stays      []observe.Stay    // … and when it was before
-	quiet      []observe.Stay    // when this loader sent nothing of it for longer than it may
-	facts      map[string]string // as this session was told
+	assignedAt int64 // ns
+	outgoing
+	status []model.Status
+	ledger ledger
+	fate   fate
+	here   int64             // since when it is on the network with a session, ns; zero: it is not …
+	stays  []observe.Stay    // … and when it was before
+	quiet  []observe.Stay    // when this loader sent nothing of it for longer than it may
+	facts  map[string]string // as this session was told
+}
+
+// outgoing is what an agent sends. Guarded by the agent's lock.
+type outgoing struct {
+	filling   *frame
+	held      []*frame // closed, not acknowledged, by number; the first sent of them are sent
+	sent      int
+	spooled   int    // bytes in filling and held
+	maxBatch  int    // of the session before, or of this one; zero: there was none
+	lastSend  int64  // or would have sent: a server that takes nothing is not this loader's silence
+	statsAt   int64  // when it tells about itself next
+	sentBytes uint64 // by sessions before this one
+	runs      uint64 // results that were made
+	lost      uint64 // those of them that the spool did not take
+	pace      link.Pace
 }
 
 var errLeft = errors.New("the run is over")

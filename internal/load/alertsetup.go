@@ -326,10 +326,33 @@ func (al *alarms) strike(d *faultScript, x *strike, row int, index map[*witness]
 	return s
 }
 
+// awayTimes returns the times in which the script had the server away, since an instant.
+func (d *faultScript) awayTimes(begin int64) (list []observe.Stay) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, x := range d.strikes {
+		if x.away(0, never) {
+			s := observe.Stay{From: x.at - begin, To: observe.Lasts}
+			if x.over > 0 {
+				s.To = x.over - begin
+			}
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
 // serverAway says whether the script had the server itself away at some time from one
 // instant to another. Caller holds the lock.
 func (d *faultScript) serverAway(from, to int64) bool {
 	return slices.ContainsFunc(d.strikes, func(x *strike) bool { return x.away(from, to) })
+}
+
+// attended says whether the machine had a session all the time.
+func (a *agent) attended(from, to int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.ContainsFunc(a.present(), func(s observe.Stay) bool { return s.From <= from && s.To >= to })
 }
 
 // numbers are those of its signals.

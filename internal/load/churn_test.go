@@ -35,7 +35,7 @@ func TestRenamesThatFail(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &run{epoch: time.Now().Add(-time.Second), cfg: Config{API: api}, renaming: map[int]bool{}}
+			r := &run{epoch: time.Now().Add(-time.Second), cfg: Config{API: api}, joint: joint{renaming: map[int]bool{}}}
 			d := &faultScript{run: r}
 			if c.strike != nil {
 				c.strike.fault = scenario.Fault{Server: "kill"}

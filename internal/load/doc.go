@@ -9,7 +9,10 @@
 // check of each agent has its own offset; a score maps that to real time, part by part, so
 // that a phase at another rate is the same plan played faster. How far the generator itself
 // fell behind is recorded; a run that fell too far is invalid and says so. A ledger holds
-// sent = acknowledged + refused, and what was acknowledged is compared with the view.
+// sent = acknowledged + refused.
+//
+// The run plays and writes what it sees to a log (package observe). The verdict is a pure function
+// of that log (package judge).
 //
 // What knows nothing of the run stands beside it, in rooms of its own: simulated (machines,
 // their names and certificates), outputs (what results say), preflight (the look at the
@@ -27,16 +30,14 @@
 //	                 machine.go its machine,
 //	                 proxynodes.go and roundrobin.go checks about others and in turn
 //	the ledger       ledger.go, book.go and tally.go what is counted; states.go and baseline.go
-//	                 what the server shows, balance.go, comparison.go and pairs.go held against it,
-//	                 inorder.go the order of results
+//	                 what the server shows, drain.go waits until both agree
 //	faults, churn    faultscript.go, fault.go, churn.go, outage.go
-//	alerts           alertsetup.go who is told of what, alerts.go hears it, alertjudge.go what
-//	                 had to come, messages.go what scenarios want told, silent.go machines
-//	                 called silent
+//	alerts           alertsetup.go who is told of what, alerts.go hears it, witness.go keeps
+//	                 it, messages.go what scenarios want told, silent.go machines called silent
 //	intent           intent.go, intentheld.go who holds a change since when
 //	what it comes to watch.go, sample.go by the second, edges.go where parts meet, step.go by the
 //	                 step, phases.go and judgephase.go by the phase, waits.go who waits beside the results,
-//	                 roundrobinjudge.go by the turn, figures.go and reporting.go of it all
+//	                 figures.go and reporting.go of it all
 //	beside it        operators.go people, command.go commands of the scenario
 //	several loaders  part.go who plays whom, others.go what they say to each other, handover.go
 //	                 what they hand over, merge.go the one that leads, follow.go the others

@@ -50,7 +50,7 @@ func TestAScoreThatIsHeardLate(t *testing.T) {
 				if r.present().end() != s.end() || r.late.Load() != max(0, int64(c.late)) {
 					t.Errorf("it ends at %d, want %d; late by %d", r.present().end(), s.end(), r.late.Load())
 				}
-				lead := &run{cfg: Config{Scenario: sc}, joined: []Joined{{Number: 2, Name: "far"}}, measured: []*Measured{{Late: r.late.Load()}}, failures: map[string]uint64{}, losses: map[string]uint64{}}
+				lead := &run{cfg: Config{Scenario: sc}, joint: joint{joined: []Joined{{Number: 2, Name: "far"}}, measured: []*Measured{{Late: r.late.Load()}}}, failures: map[string]uint64{}, losses: map[string]uint64{}}
 				rep := newReport(Config{Scenario: sc})
 				lead.told(rep)
 				says := slices.ContainsFunc(rep.Label, func(l string) bool { return strings.HasPrefix(l, "loader 3 (far) heard ") })

@@ -135,7 +135,7 @@ func TestAlertsFourTimesAsOften(t *testing.T) {
 		if storm {
 			sc.Phases[0].Faster = map[string]float64{scenario.Alerts: 4}
 		}
-		r := &run{cfg: Config{Scenario: sc}, epoch: time.Now(), storms: storm}
+		r := &run{cfg: Config{Scenario: sc}, epoch: time.Now(), timetable: timetable{storms: storm}}
 		r.follow(newScore(sc.Phases, 0))
 		says := outputs.New(7, &check)
 		a := &agent{run: r, class: &class{checks: []playing{{says: says, tells: check.Alert != ""}}}, set: &checkSet{definitions: []*model.CheckDefinition{{}}}, status: make([]model.Status, 1)}

@@ -73,7 +73,7 @@ type toldOnce struct {
 }
 
 // timetable plays all senders against the clock of their score, and nobody else.
-func timetable(t *testing.T, sc *scenario.Scenario, senders int) (r *run, told map[*agent]map[int][]toldOnce) {
+func recordedTimetable(t *testing.T, sc *scenario.Scenario, senders int) (r *run, told map[*agent]map[int][]toldOnce) {
 	t.Helper()
 	cfg, err := Config{Server: "127.0.0.1:1", Scenario: sc, Senders: senders}.withDefaults()
 	if err != nil {
@@ -122,7 +122,7 @@ func TestATapeIsPlayed(t *testing.T) {
 		sc, list, h := recordedFleet(t, seed, 4, "[{steady: 60s}]")
 		var before map[string]string
 		for senders := 1; senders < 4; senders++ {
-			r, told := timetable(t, sc, senders)
+			r, told := recordedTimetable(t, sc, senders)
 			lines := map[string]string{}
 			for a, checks := range told {
 				lines[a.name] = fmt.Sprint(checks)
@@ -179,7 +179,7 @@ func TestATapeIsPlayed(t *testing.T) {
 func TestATapeIsAsLongAsThePhases(t *testing.T) {
 	for phases, want := range map[string]float64{"[{steady: 60s}]": 1, "[{steady: 150s}]": 2.5, "[{steady: 20s}]": 1. / 3, "[{steady: 30s, rate: 2}, {steady: 60s}]": 2} {
 		sc, list, h := recordedFleet(t, 5, 3, phases)
-		_, told := timetable(t, sc, 2)
+		_, told := recordedTimetable(t, sc, 2)
 		n := 0
 		for _, checks := range told {
 			for _, all := range checks {

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -8,6 +9,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/load/judge"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/when"
@@ -54,17 +57,9 @@ type round struct {
 	plain bool   // it was given first when it began, and the interval before had its run: nothing else can have been meant
 	ranAt int64  // when a run of it was acknowledged first; zero: none was
 	twice []regiven
-	marks []mark // by slot, from the first one of the timetable on
+	marks []byte // see observe.Given; by slot, from the first one of the timetable on
 	stuck map[int64]stall
 }
-
-// mark is what happened in one interval.
-type mark uint8
-
-const (
-	given    mark = 1 << 7 // somebody was given the turn who could run it
-	runsMost mark = given - 1
-)
 
 // stall is an interval's turn that was given to agents that the script had struck.
 type stall struct {
@@ -193,14 +188,14 @@ func (b *robin) given(n int, a *agent, first, slot, now int64, able bool) {
 	case slot < t.slot:
 		return // the clock was set
 	case !able || began < a.run.present().zero():
-	case t.able && t.plain && (now-t.gave < b.patience/2 || t.ranAt > 0 && now > t.ranAt+lull):
+	case t.able && t.plain && (now-t.gave < b.patience/2 || t.ranAt > 0 && now > t.ranAt+judge.Lull):
 		t.twice = append(t.twice, regiven{slot, t.by, a, t.since, t.gave, now})
 	case t.by != a:
 		a.run.taken.note(now - t.since)
 	}
 	t.by, t.gave, t.able = a, now, able
 	if able {
-		t.mark(slot-first, func(m mark) mark { return m | given })
+		t.mark(slot-first, func(m byte) byte { return m | observe.Given })
 		return
 	}
 	if t.stuck == nil {
@@ -220,8 +215,8 @@ func (b *robin) ran(r *run, n int, intended, now int64) {
 	if slot == t.slot && t.ranAt == 0 {
 		t.ranAt = now
 	}
-	t.mark(i, func(m mark) mark {
-		if m&runsMost < runsMost {
+	t.mark(i, func(m byte) byte {
+		if m&observe.RunsMost < observe.RunsMost {
 			m++
 		}
 		return m
@@ -229,15 +224,15 @@ func (b *robin) ran(r *run, n int, intended, now int64) {
 }
 
 // runs is how many an interval had. Caller holds the lock.
-func (t *round) runs(i int64) mark {
+func (t *round) runs(i int64) byte {
 	if i < 0 || i >= int64(len(t.marks)) {
 		return 0
 	}
-	return t.marks[i] & runsMost
+	return t.marks[i] & observe.RunsMost
 }
 
 // mark changes what is known of an interval. Caller holds the lock.
-func (t *round) mark(i int64, f func(mark) mark) {
+func (t *round) mark(i int64, f func(byte) byte) {
 	if i < 0 {
 		return
 	}
@@ -245,4 +240,57 @@ func (t *round) mark(i int64, f func(mark) mark) {
 		t.marks = append(t.marks, 0)
 	}
 	t.marks[i] = f(t.marks[i])
+}
+
+// roundRobin returns the runs that were given in turn, once all is acknowledged; nil: there are none.
+func (r *run) roundRobin(d *faultScript) *observe.RoundRobin {
+	if !r.cfg.Scenario.Turns() {
+		return nil
+	}
+	begin := r.begin.Load()
+	x := &observe.RoundRobin{From: r.present().zero() - begin, End: r.present().end() - begin, Away: d.awayTimes(begin)}
+	for _, c := range r.classes {
+		for i := range c.checks {
+			k := &c.checks[i]
+			if k.robin == nil || k.robin.phases == nil {
+				continue
+			}
+			for n := range k.robin.rounds {
+				x.Rounds = append(x.Rounds, r.round(c, k, n))
+			}
+		}
+	}
+	r.taken.mu.Lock()
+	defer r.taken.mu.Unlock()
+	x.Took = observe.Pack(r.taken.h)
+	return x
+}
+
+// round returns the runs of one round.
+func (r *run) round(c *class, k *playing, n int) observe.Round {
+	b, begin := k.robin, r.begin.Load()
+	base := b.first(r, n, begin)
+	out := observe.Round{Name: k.of(n), Class: c.number, Interval: b.interval, Patience: b.patience, First: b.begins(r, n, base) - begin}
+	x := &b.rounds[n]
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	out.Marks = slices.Clone(x.marks)
+	for slot, s := range x.stuck {
+		if out.Stuck == nil {
+			out.Stuck = map[int]observe.Stuck{}
+		}
+		out.Stuck[int(slot-base)] = observe.Stuck{Since: s.since - begin, Times: s.times}
+	}
+	for _, s := range x.twice {
+		out.Again = append(out.Again, observe.Again{First: slices.Index(r.seats, s.first), By: slices.Index(r.seats, s.by), Since: s.since - begin, Before: s.before - begin, At: s.at - begin})
+	}
+	return out
+}
+
+// of is a check with whom its n-th round is about.
+func (k *playing) of(n int) string {
+	if k.about == nil {
+		return k.full
+	}
+	return k.full + " about " + k.about.names[n]
 }

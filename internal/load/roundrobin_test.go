@@ -1,13 +1,12 @@
 package load
 
 import (
-	"strings"
+	"bytes"
 	"testing"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/load/observe"
-	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/when"
@@ -104,41 +103,33 @@ func TestTurnsStandOnTheServersClock(t *testing.T) {
 	}
 }
 
-// Each interval has a run, or there is a reason: those without are missed.
-func TestTurnsThatNobodyRan(t *testing.T) {
+// Runs are seen as they were given: those that came, those of agents that a fault had struck, those given again.
+func TestRunsInTurnAreSeen(t *testing.T) {
 	p := playTurns(t)
 	p.turn(0, 0, 0, true, true)
 	p.turn(1, 1, 0, true, false) // two runs: the first one came after all
 	p.turn(2, 1, 7*time.Second, true, true)
 	p.ranAt(1, 7*time.Second)
-	p.turn(0, 2, 0, false, false) // struck, then another
-	p.turn(1, 2, 7*time.Second, true, true)
-	p.turn(0, 3, 0, false, false) // struck, both, until it was over
-	p.turn(1, 3, 7*time.Second, false, false)
-	p.turn(0, 4, 0, false, false) // struck, and nobody took over in time
-	turned := p.turned(&faultScript{run: p.run})
-	// The second switch had no turn at all in its six intervals, the first has one left.
-	whole := uint64(12)
-	if turned.Due < whole-2 || turned.Due > whole || turned.Ran != 3 || turned.Again != 1 || turned.Passed != 1 || turned.Missed+turned.Unjudged != turned.Due-4 || turned.Missed < 6 || turned.Twice != 0 {
-		t.Errorf("%+v", turned)
+	p.turn(0, 2, 0, false, false) // struck, both
+	p.turn(1, 2, 7*time.Second, false, false)
+	x := p.roundRobin(&faultScript{run: p.run, strikes: []*strike{{fault: scenario.Fault{Server: "kill"}, at: sec64(3), over: sec64(4)}}})
+	took, err := observe.Unpack(newTally().whole, x.Took)
+	if err != nil || took.TotalCount() != 1 || x.From != 0 || x.End != sec64(60) || len(x.Away) != 1 || x.Away[0] != (observe.Stay{From: sec64(2), To: sec64(3)}) || len(x.Rounds) != 2 {
+		t.Fatalf("%+v, %d, %v", x, took.TotalCount(), err)
 	}
-	if turned.Taken != 2 || turned.Took.Max < 6990 || turned.Took.Max > 7010 || !strings.Contains((&report.Report{Turns: turned}).Wrong().Sentences()[0], "turns were not run") || !strings.HasPrefix(turned.Example, "poller-ping-000 about switch-0000") {
-		t.Errorf("%+v", turned)
-	}
-	for _, a := range p.agents { // nobody was there
-		a.here = 0
-	}
-	if turned = p.turned(&faultScript{run: p.run}); turned.Missed != 0 || turned.Unjudged < 6 {
-		t.Errorf("with nobody there: %+v", turned)
+	r := x.Rounds[0]
+	if r.Name != "poller-ping-000 about switch-00000" || r.Interval != sec64(10) || r.Patience != sec64(7) || r.First != p.begins(0)-sec64(1) || !bytes.Equal(r.Marks, []byte{observe.Given + 1, observe.Given + 2}) ||
+		len(r.Stuck) != 1 || r.Stuck[2].Times != 2 || len(x.Rounds[1].Marks) > 0 {
+		t.Errorf("%+v", r)
 	}
 }
 
-// A turn that is given again is one too many where who had it had his session all the time, and
-// time left or its run acknowledged; and only then it says nothing of how quickly others take over.
-func TestTurnsThatAreGivenTwice(t *testing.T) {
+// A run that is given again is seen where who had it had time left, or had it acknowledged; else it tells how quickly
+// others take over.
+func TestRunsInTurnAreGivenAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		story        func(p *turning)
-		twice, taken uint64
+		again, taken int
 	}{
 		"to two at once": {func(p *turning) {
 			p.turn(0, 0, 0, true, true)
@@ -178,37 +169,18 @@ func TestTurnsThatAreGivenTwice(t *testing.T) {
 			p.turn(0, 1, 0, false, false)
 			p.turn(1, 1, time.Second, true, true)
 		}, 0, 1},
-		"by one whose session ended": {func(p *turning) {
-			a := p.agents[0]
-			a.here, a.stays = 0, []observe.Stay{{From: 1, To: p.begins(1) + sec64(1)}}
-			p.turn(0, 0, 0, true, true)
-			p.turn(0, 1, 0, true, false)
-			p.turn(1, 1, time.Second, true, true)
-		}, 0, 1},
-		"by one that had just come": {func(p *turning) {
-			p.agents[0].here = p.begins(1) - 1
-			p.turn(0, 0, 0, true, true)
-			p.turn(0, 1, 0, true, false)
-			p.turn(1, 1, time.Millisecond, true, true)
-		}, 0, 1},
 		"where the interval before may be meant": {func(p *turning) {
 			p.turn(0, 1, 0, true, false)
 			p.turn(1, 1, time.Millisecond, true, true)
 		}, 0, 1},
 	} {
-		t.Run(name, func(t *testing.T) {
-			p := playTurns(t)
-			c.story(p)
-			got := p.turned(&faultScript{run: p.run})
-			if got.Twice != c.twice || got.Taken != c.taken || (got.Second != "") != (c.twice > 0) {
-				t.Errorf("%+v, want %d and %d", got, c.twice, c.taken)
-			}
-			got.Missed = 0
-			rep := &report.Report{Balance: &report.Balance{}, Turns: got}
-			if rep.Wrong().Of(report.WrongTurns) != c.twice {
-				t.Errorf("%v", rep.Wrong())
-			}
-		})
+		p := playTurns(t)
+		c.story(p)
+		x := p.roundRobin(&faultScript{run: p.run})
+		took, err := observe.Unpack(newTally().whole, x.Took)
+		if again := x.Rounds[0].Again; err != nil || len(again) != c.again || took.TotalCount() != int64(c.taken) || c.again > 0 && (again[0].First != 0 && again[0].First != 1 || again[0].By < 0) {
+			t.Errorf("%s: %+v, %d taken, %v", name, again, took.TotalCount(), err)
+		}
 	}
 }
 

@@ -27,24 +27,61 @@ import (
 
 // run is one run's shared state.
 type run struct {
+	fleet
+	timetable
+	sessions
+	joint
+
 	cfg     Config
 	epoch   time.Time
 	bootID  string
+	metrics func() map[string]float64 // the server's; nil: it has none, or does not answer
+	connect func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Assignment, a *agent) (session, error)
+	log     *observe.Log // of a run that leads
+	server  usage.Odometer
+	beside  besides
+	wrong   atomic.Uint64 // results sent that must be refused
+	taken   taken
+	reform  *reform   // nil: intent stays
+	frames  sync.Pool // *frame
+	scratch sync.Pool // *[]byte, for outputs and for frames as they are sent
+
+	mu          sync.Mutex
+	definitions map[model.DefinitionID]*model.Definition
+	breaches    breaches
+	lines       *streamed.Peer    // nil: nobody is told of every result
+	alarms      *alarms           // nil: no fault brings about alerts, or nobody could hear them
+	failures    map[string]uint64 // why connections could not be opened
+	losses      map[string]uint64 // why sessions ended
+	renames     renames
+}
+
+// fleet is the machines of a run.
+type fleet struct {
 	classes []*class
 	states  uint64   // of the whole fleet
 	agents  []*agent // all that this process plays
 	seats   []*agent // by member of the fleet; nil: another loader plays it
-	senders []*sender
-	deals   uint64                    // of timetables
-	steps   bool                      // the score may change while it is played
-	storms  bool                      // some phase speeds alerts up …
-	hurries bool                      // … or anything but the results
-	metrics func() map[string]float64 // the server's; nil: it has none, or does not answer
-	connect func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Assignment, a *agent) (session, error)
+}
 
-	score     atomic.Pointer[score]
-	begin     atomic.Int64  // of the timetable that is measured, ns; zero: not yet
+// timetable is what is played when, and how far it is.
+type timetable struct {
+	senders []*sender
+	deals   uint64 // of timetables
+	steps   bool   // the score may change while it is played
+	storms  bool   // some phase speeds alerts up …
+	hurries bool   // … or anything but the results
+	score   atomic.Pointer[score]
+	begin   atomic.Int64                   // of the timetable that is measured, ns; zero: not yet
+	script  *faultScript                   // what goes wrong while the timetable is played; nil: it is not
+	stopped atomic.Pointer[report.Stopped] // nil: it was not, so far
+	drained int64                          // when nothing was on its way any more, ns
+}
+
+// sessions are those of all agents of this process, counted.
+type sessions struct {
 	opening   chan struct{} // one token per connection being opened
+	opened    int64         // when the agents began to connect, ns
 	connected atomic.Int64  // sessions now
 	accounted atomic.Int64  // agents that have a session, or whose session the scenario ended
 	welcomes  atomic.Int64  // sessions ever
@@ -52,39 +89,20 @@ type run struct {
 	ready     atomic.Int64  // agents that hold all their checks
 	slowed    atomic.Int64  // times that an agent became slow
 	traffic   traffic
-	lostAt    atomic.Int64  // when the present outage began, ns; zero: there is none, or it has its first acknowledgement
-	ackedAt   atomic.Int64  // of a session that began after it, ns; zero: none yet
-	wrong     atomic.Uint64 // results sent that must be refused
-	taken     taken
-	reform    *reform // nil: intent stays
+	lostAt    atomic.Int64 // when the present outage began, ns; zero: there is none, or it has its first acknowledgement
+	ackedAt   atomic.Int64 // of a session that began after it, ns; zero: none yet
 	trouble   outages
-	script    *faultScript                   // what goes wrong while the timetable is played; nil: it is not
-	stopped   atomic.Pointer[report.Stopped] // nil: it was not, so far
-	opened    int64                          // when the agents began to connect, ns
-	server    usage.Odometer
-	beside    besides
-	drained   int64     // when nothing was on its way any more, ns
-	frames    sync.Pool // *frame
-	scratch   sync.Pool // *[]byte, for outputs and for frames as they are sent
+}
 
-	mu          sync.Mutex
-	definitions map[model.DefinitionID]*model.Definition
-	breaches    breaches
-	renaming    map[int]bool      // nodes that the API was asked to rename, by member: it has not answered yet
-	renamed     map[int]string    // nodes of other loaders that have another name now, by member
-	log         *observe.Log      // of a run that leads
-	lines       *streamed.Peer    // nil: nobody is told of every result
-	alarms      *alarms           // nil: no fault brings about alerts, or nobody could hear them
-	failures    map[string]uint64 // why connections could not be opened
-	losses      map[string]uint64 // why sessions ended
-	renames     renames
-
-	// Of a run that several loaders play, see others.go.
-	lead     Lead         // nil: this one leads, or is alone
-	late     atomic.Int64 // how late that one's end was heard of, ns
-	joined   []Joined     // those that follow
-	arrived  []Arrived    // of each
-	measured []*Measured  // of each; nil: not yet
+// joint is what a run has that several loaders play, see others.go.
+type joint struct {
+	lead     Lead           // nil: this one leads, or is alone
+	late     atomic.Int64   // how late that one's end was heard of, ns
+	joined   []Joined       // those that follow
+	arrived  []Arrived      // of each
+	measured []*Measured    // of each; nil: not yet
+	renaming map[int]bool   // nodes that the API was asked to rename, by member: it has not answered yet
+	renamed  map[int]string // nodes of other loaders that have another name now, by member
 }
 
 // Run plays one run and returns its report. The error says why there is none: the
@@ -122,8 +140,9 @@ func newRun(cfg Config) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{cfg: cfg, epoch: time.Now(), bootID: uuid.NewString(), opening: make(chan struct{}, cfg.Parallel),
-		classes: classes, definitions: map[model.DefinitionID]*model.Definition{}, renaming: map[int]bool{}, renamed: map[int]string{}, failures: map[string]uint64{}, losses: map[string]uint64{}}
+	r := &run{cfg: cfg, epoch: time.Now(), bootID: uuid.NewString(), fleet: fleet{classes: classes}, definitions: map[model.DefinitionID]*model.Definition{},
+		failures: map[string]uint64{}, losses: map[string]uint64{}}
+	r.opening, r.renaming, r.renamed = make(chan struct{}, cfg.Parallel), map[int]bool{}, map[int]string{}
 	r.taken.h = hdrhistogram.New(1, maxLatency, 3)
 	r.frames.New = func() any { return new(frame) }
 	r.scratch.New = func() any { b := make([]byte, 0, 4096); return &b }
@@ -284,16 +303,21 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 		return nil, err
 	}
 	r.told(rep)
-	rep.Turns = r.turned(p.script)
+	r.log.Append(observe.Line{RoundRobin: r.roundRobin(p.script)})
 	var fault error
 	rep.Faults, fault = p.script.struck()
 	rep.Stopped = r.stopped.Load()
 	w.finish()
 	r.logMeasured(rep, textOf(unread), textOf(fault))
 	if err := r.log.Close(); err != nil {
-		rep.Label = append(rep.Label, fmt.Sprintf("the observation log is not whole, and the run cannot be judged again: %v", err))
+		rep.Label = append(rep.Label, notWhole(err))
 	}
 	return judge.Checks(r.log.Checks())
+}
+
+// notWhole says that a log could not be written.
+func notWhole(err error) string {
+	return fmt.Sprintf("the observation log is not whole, and the run cannot be judged again: %v", err)
 }
 
 // logStart writes the first line of the log.

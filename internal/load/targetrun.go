@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/judge"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/preflight"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -41,7 +42,11 @@ func RunTarget(ctx context.Context, c Config, t Target) (rep *report.Report, err
 		return nil, err
 	}
 	r := &targetRun{cfg: c, target: t, rep: newReport(c), second: newTally(), part: newTally()}
-	r.rep.Targeted, r.rep.Plan.TLS = &report.Targeted{Name: t.Name(), Version: version}, t.Secured()
+	r.rep.Targeted, r.rep.Plan.TLS, r.rep.Goals = &report.Targeted{Name: t.Name(), Version: version}, t.Secured(), c.Goals
+	if r.log, err = observe.Create(c.Observed); err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.log.Close() }() // of a run without a report
 	rep, err = r.do(ctx)
 	cleaning, over := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
 	defer over()
@@ -66,6 +71,8 @@ func (r *targetRun) do(ctx context.Context) (*report.Report, error) {
 	if err := r.ramp(running, &all, agents); err != nil {
 		return nil, err
 	}
+	head := *r.rep.Report
+	r.log.Append(observe.Line{Checked: &observe.Checked{Version: observe.Version, Report: &head, Seconds: c.Scenario.Measured().Seconds()}})
 	if c.Begun != nil {
 		c.Begun()
 	}
@@ -83,12 +90,16 @@ func (r *targetRun) do(ctx context.Context) (*report.Report, error) {
 	for _, a := range agents {
 		a.Rest()
 	}
-	r.rep.Unsaved.Unread = r.settle(ctx)
+	unread := r.settle(ctx)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	r.finish()
-	return r.rep.Report, nil
+	r.log.Append(observe.Line{At: time.Since(r.begun), Measured: &observe.Measured{Report: r.rep.Report, Looked: r.rep.Inside != nil, Unread: textOf(unread)}})
+	if err := r.log.Close(); err != nil {
+		r.rep.Label = append(r.rep.Label, notWhole(err))
+	}
+	return judge.Checks(r.log.Checks())
 }
 
 // asked completes the configuration of a run whose target asks for results.
@@ -109,6 +120,7 @@ type targetRun struct {
 	cfg    Config
 	target Target
 	rep    *reporting
+	log    *observe.Log
 	began  time.Time
 	begun  time.Time // the first phase, with its warm-up
 	zero   time.Time // of the measurement
@@ -277,6 +289,9 @@ func (r *targetRun) sample() {
 	}
 	r.last, r.before = u, now
 	r.rep.Samples = append(r.rep.Samples, s)
+	_, _, lag := observe.NewSecond()
+	lag.Merge(t.lag)
+	r.log.Append(observe.Line{At: time.Since(r.begun), Check: &observe.CheckSecond{Number: len(r.rep.Samples) - 1, Measured: r.tag == "", Sample: s, Whole: observe.Pack(t.whole), Lag: observe.Pack(lag)}})
 	if r.cfg.Second != nil {
 		ended := time.Now()
 		t.whole.SetStartTimeMs(ended.Add(-span).UnixMilli()) // the last one of a phase may be short
@@ -318,7 +333,7 @@ func (r *targetRun) settle(ctx context.Context) error {
 	}
 }
 
-// finish fills in the figures and the verdict.
+// finish fills in the figures.
 func (r *targetRun) finish() {
 	rep := r.rep
 	rep.Phases = append(rep.Phases, report.Played{Name: report.KindDrain, Kind: report.KindDrain, From: rep.Phases[len(rep.Phases)-1].To, To: time.Since(r.zero).Seconds()})
@@ -330,20 +345,5 @@ func (r *targetRun) finish() {
 		"nothing is acknowledged: latency is from a request's time of issue, in whole seconds, until its result had left")
 	if r.cfg.plan().TLS && !rep.Plan.TLS {
 		rep.Label = append(rep.Label, "without TLS: the scenario has it, and the address is ws://")
-	}
-	rep.Valid = rep.Lag.P99 <= ms(r.cfg.MaxLag)
-	if !rep.Valid {
-		rep.Verdict = append(rep.Verdict, fmt.Sprintf("invalid: answers took %.1f ms (p99) to leave, allowed %.0f ms: the loader fell behind, or %s did not take them", rep.Lag.P99, ms(r.cfg.MaxLag), t.Name))
-	}
-	if rep.Stopped != nil {
-		rep.Verdict = append(rep.Verdict, rep.Stopped.Sentence())
-	}
-	rep.Verdict = append(rep.Verdict, rep.Wrong().Sentences()...)
-	rep.Verdict = append(rep.Verdict, rep.Failed()...)
-	rep.Goals = judge.Judgeable(rep.Report, judge.Judged(r.cfg.Goals, rep.Report))
-	for _, g := range rep.Goals {
-		if !g.Met {
-			rep.Verdict = append(rep.Verdict, fmt.Sprintf("short: %s", g))
-		}
 	}
 }

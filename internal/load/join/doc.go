@@ -3,9 +3,9 @@
 // (Follower, follower.go). internal/load plays the parts and merges what they measured; here
 // is only how its messages travel.
 //
-// The wire is TLS 1.3 with a certificate made for the run, which the token pins, and frames
-// of a length, a kind and JSON (frame.go, message.go). A follower says its version and the
-// token's secret first; whoever does not know it is refused before anything else is read.
+// A follower joins with one HTTP request over TLS 1.3, whose certificate is made for the run and pinned by the token: it
+// has the token's secret and the follower's version. The lead answers 101, and both send messages as JSON, a line each
+// (conn.go, message.go). Who does not know the secret is refused before anything else is read.
 // Clocks are compared by asking several times: the shortest round trip wins (clock.go).
 // Either end says every second that it lives; one that is silent for ten is lost, and a loss
 // ends the run for all, with the name of who was lost.

@@ -1,10 +1,16 @@
 package join
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -25,7 +31,7 @@ type Follower struct {
 	welcome    *welcome
 	plan       *plan
 	identities []identity
-	told       map[byte]bool // kinds without a body that were heard
+	told       map[string]bool // kinds without a body that were heard
 	begin      *instant
 	over       *over
 	score      func(time.Duration, []load.Span) error
@@ -44,16 +50,57 @@ func Dial(ctx context.Context, token Token) (*Follower, error) {
 		return nil, model.Errorf(model.Unavailable, "join the run at %s: %w", token.Address, err).
 			WithHint("is muster load run --loaders N waiting there? On another machine its --listen-join must be an address that this one reaches")
 	}
-	f := &Follower{conn: &conn{Conn: c}, base: time.Now(), awaited: awaited{changed: make(chan struct{})}, told: map[byte]bool{}, score: func(time.Duration, []load.Span) error { return nil }, renamed: func(int, string) {}}
+	opened, err := token.join(c)
+	if err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	f := &Follower{conn: opened, base: time.Now(), awaited: awaited{changed: make(chan struct{})}, told: map[string]bool{}, score: func(time.Duration, []load.Span) error { return nil }, renamed: func(int, string) {}}
 	f.ctx, f.end = context.WithCancelCause(ctx)
 	context.AfterFunc(f.ctx, f.hangUp)
-	if err := f.conn.send(kindHello, hello{Version: Version, Build: version.Get().Version, Secret: token.Secret[:], Name: hostname(), Machine: machineID()}); err != nil {
-		f.Close(nil)
-		return nil, model.Errorf(model.Unavailable, "join the run at %s: %w", token.Address, err)
-	}
 	f.both.Go(f.read)
 	f.both.Go(f.live)
 	return f, nil
+}
+
+// protocol is the one that a follower upgrades to.
+const protocol = "muster-load-join"
+
+// join asks the lead for a place in its run, over a new connection.
+func (t Token) join(c net.Conn) (*conn, error) {
+	broken := func(err error) error {
+		return model.Errorf(model.Unavailable, "join the run at %s: %w", t.Address, err)
+	}
+	body, err := json.Marshal(hello{Version: Version, Build: version.Get().Version, Name: hostname(), Machine: machineID()})
+	if err != nil {
+		return nil, broken(err)
+	}
+	r, err := http.NewRequest(http.MethodPost, "https://"+t.Address+joinPath, bytes.NewReader(body))
+	if err != nil {
+		return nil, broken(err)
+	}
+	r.Header.Set("Authorization", t.authorization())
+	r.Header.Set("Connection", "Upgrade")
+	r.Header.Set("Upgrade", protocol)
+	_ = c.SetDeadline(time.Now().Add(helloWithin))
+	if err := r.Write(c); err != nil {
+		return nil, broken(err)
+	}
+	in := bufio.NewReader(c)
+	answer, err := http.ReadResponse(in, r)
+	if err != nil {
+		return nil, broken(err)
+	}
+	if answer.StatusCode != http.StatusSwitchingProtocols {
+		defer answer.Body.Close()
+		var said failed
+		if err := json.NewDecoder(io.LimitReader(answer.Body, mostHello)).Decode(&said); err != nil {
+			return nil, broken(fmt.Errorf("it answered %s", answer.Status))
+		}
+		return nil, said.of("")
+	}
+	_ = c.SetDeadline(time.Time{})
+	return newConn(c, in), nil
 }
 
 // Context ends when the run cannot go on; its cause says why.
@@ -133,9 +180,9 @@ func (f *Follower) live() {
 // read hears the lead until it leaves.
 func (f *Follower) read() {
 	for {
-		kind, body, err := f.conn.receive(mostFrame)
+		m, err := f.conn.receive()
 		if err == nil {
-			err = f.hear(kind, body)
+			err = f.hear(&m)
 		}
 		if err == nil {
 			continue
@@ -153,12 +200,12 @@ func (f *Follower) read() {
 }
 
 // hear takes what the lead says.
-func (f *Follower) hear(kind byte, body []byte) error {
-	message, err := decode(kind, body)
+func (f *Follower) hear(said *message) error {
+	body, err := said.decode()
 	if err != nil {
 		return err
 	}
-	switch m := message.(type) { // what is not kept
+	switch m := body.(type) { // what is not kept
 	case *clock:
 		return f.conn.send(kindAnswer, clock{Question: m.Question, At: time.Since(f.base)})
 	case *failed:
@@ -171,7 +218,7 @@ func (f *Follower) hear(kind byte, body []byte) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch m := message.(type) {
+	switch m := body.(type) {
 	case *welcome:
 		f.welcome = m
 	case *plan:
@@ -185,9 +232,9 @@ func (f *Follower) hear(kind byte, body []byte) error {
 	case *over:
 		f.over = m
 	case nil:
-		f.told[kind] = true
+		f.told[said.Kind] = true
 	default:
-		return model.Errorf(model.Invalid, "a message of the kind %d, which is not the lead's", kind)
+		return model.Errorf(model.Invalid, "a message of the kind %q, which is not the lead's", said.Kind)
 	}
 	f.change()
 	return nil

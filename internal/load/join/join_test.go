@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -143,7 +144,7 @@ func TestARunIsTold(t *testing.T) {
 	}
 	for i, f := range followers {
 		m := &load.Measured{Resent: uint64(i)}
-		for k := range 5000 { // more than one frame
+		for k := range 5000 { // more than one message
 			m.Ledgers.Agents = append(m.Ledgers.Agents, observe.Ledger{Member: k, States: make(observe.Entries, 80)})
 		}
 		go func() { _ = f.Finish(t.Context(), m) }()
@@ -165,14 +166,9 @@ func TestStrangersAreRefused(t *testing.T) {
 
 	wrong := token
 	wrong.Secret[3] ^= 1
-	f, err := Dial(t.Context(), wrong)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := f.Number(); model.ClassOf(err) != model.Unauthenticated || !strings.Contains(err.Error(), "another run") {
+	if _, err := Dial(t.Context(), wrong); model.ClassOf(err) != model.Unauthenticated || !strings.Contains(err.Error(), "another run") {
 		t.Errorf("a wrong secret: %v", err)
 	}
-	f.Close(nil)
 
 	other := token
 	other.Sum[3] ^= 1
@@ -180,28 +176,27 @@ func TestStrangersAreRefused(t *testing.T) {
 		t.Errorf("another certificate: %v", err)
 	}
 
-	// One of another version, and one that speaks no language of ours.
-	for _, c := range []struct {
-		kind byte
-		body any
-		want string
-	}{
-		{kindHello, hello{Version: Version + 1, Build: "9.9", Secret: token.Secret[:]}, "use the same version on both machines"},
-		{kindPresence, 3, "said nothing that a loader says"},
+	// One of another version, one without a hello, and one that speaks no HTTP.
+	for body, want := range map[string]string{
+		`{"version":2,"build":"9.9"}`: "use the same version on both machines",
+		`presence`:                    "said nothing that a loader says",
+		"":                            "400 Bad Request",
 	} {
 		raw, err := tls.Dial("tcp", token.Address, pinned(token.Sum))
 		if err != nil {
 			t.Fatal(err)
 		}
-		x := &conn{Conn: raw}
-		if err := x.send(c.kind, c.body); err != nil {
+		request := "nonsense\r\n\r\n"
+		if body != "" {
+			request = fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: %s\r\nContent-Length: %d\r\n\r\n%s", joinPath, token.authorization(), len(body), body)
+		}
+		if _, err := raw.Write([]byte(request)); err != nil {
 			t.Fatal(err)
 		}
-		kind, body, err := x.receive(mostFrame)
-		if err != nil || kind != kindRefused || !strings.Contains(string(body), c.want) {
-			t.Errorf("kind %d, %s, %v; want %q", kind, body, err, c.want)
+		if answer, _ := io.ReadAll(raw); !strings.Contains(string(answer), want) {
+			t.Errorf("%q: %s, want %q", body, answer, want)
 		}
-		_ = x.Close()
+		_ = raw.Close()
 	}
 
 	good := dial(t, l)
@@ -311,59 +306,41 @@ func TestScenariosTravel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := decode(kindPlan, text)
+		got, err := (&message{kindPlan, text}).decode()
 		if err != nil || !reflect.DeepEqual(got.(*plan).Scenario, sc) {
 			t.Errorf("%s arrives as another one: %v", name, err)
 		}
 	}
 }
 
-// Kind and length of frames stay as they are: other versions are told so in them.
-func TestGoldenHello(t *testing.T) {
-	text, _ := json.Marshal(hello{Version: 1, Build: "0.1", Secret: []byte{1, 2, 3}, Name: "a", Machine: "b"})
-	frame := append([]byte{0, 0, 0, byte(len(text)), kindHello}, text...)
-	const golden = "\x00\x00\x00D\x01" + `{"version":1,"build":"0.1","secret":"AQID","name":"a","machine":"b"}`
-	if string(frame) != golden {
-		t.Errorf("%q", frame)
-	}
-	kind, body, err := readFrame(strings.NewReader(golden), mostHello)
-	h, err := parseHello(kind, body, err)
-	if err != nil || h.Version != 1 || !bytes.Equal(h.Secret, []byte{1, 2, 3}) {
-		t.Errorf("%+v, %v", h, err)
-	}
-}
-
 // Whatever comes over a connection is an error or a message, and takes no more room than
 // it has bytes.
-func FuzzFrames(f *testing.F) {
-	f.Add([]byte("\x00\x00\x00\x02\x01{}"), "mlj1.AAAA")
-	f.Add([]byte("\xff\xff\xff\xff\x06"), "")
-	for kind := byte(0); kind < 30; kind++ {
-		f.Add([]byte{0, 0, 0, 2, kind, '{', '}'}, "")
-		f.Add([]byte{0, 0, 0, 2, kind, '[', ']'}, "")
-	}
-	f.Add([]byte("\x00\x00\x00\x5a\x06"+`{"scenario":{"agents":[{"count":3}]},"part":{"number":1,"of":2},"ca":"AAAA","uids":["x"]}   `), "")
+func FuzzMessages(f *testing.F) {
+	f.Add([]byte(`{"kind":"alive"}`), "mlj1.AAAA")
+	f.Add([]byte(`{"kind":"plan","body":{"scenario":{"agents":[{"count":3}]},"part":{"number":1,"of":2},"ca":"AAAA","uids":["x"]}}`), "")
+	f.Add([]byte(`{"kind":"second","body":{"whole":"AAE="}}{"kind":"ledgers","body":{"Agents":[{"states":"AAAA"}]}}`), "")
+	f.Add([]byte(`{"kind":"failed","body":{"message":"x"}}`), "")
 	f.Fuzz(func(t *testing.T, data []byte, text string) {
 		if token, err := ParseToken(text); err == nil && token.String() == "" {
 			t.Error("an empty token")
 		}
-		kind, body, err := readFrame(bytes.NewReader(data), 1<<16)
-		_, _ = parseHello(kind, body, err)
+		m, err := newConn(nil, bytes.NewReader(data)).next()
 		if err != nil {
 			return
 		}
 		l := &Lead{loaders: 2, onStop: func(string) {}, awaited: awaited{changed: make(chan struct{})}, base: time.Now()}
 		p := &peer{number: 1, seconds: map[int]*observe.CheckSecond{}, stretches: map[int]*load.Stretch{}}
 		var said *told
-		if err := l.hear(p, kind, body); errors.As(err, &said) && said.of("").Error() == "" && said.Message != "" {
+		if err := l.hear(p, &m); errors.As(err, &said) && said.of("").Error() == "" && said.Message != "" {
 			t.Error("a reason that is lost")
 		}
-		x, err := decode(kindPlan, body)
+		m.Kind = kindPlan
+		x, err := m.decode()
 		if err != nil {
 			return
 		}
 		if small := x.(*plan); small.Scenario == nil || small.Scenario.Nodes("") < 1000 {
-			_, _ = small.config([]identity{{Chain: [][]byte{body}, Key: body}})
+			_, _ = small.config([]identity{{Chain: [][]byte{m.Body}, Key: m.Body}})
 		}
 	})
 }

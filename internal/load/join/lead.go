@@ -18,7 +18,6 @@ import (
 // Lead is the loader that leads a run. It implements load.Others.
 type Lead struct {
 	loaders   int // all, this one included
-	secret    [32]byte
 	token     Token
 	listener  net.Listener
 	base      time.Time // of its clock
@@ -67,8 +66,8 @@ func Listen(ctx context.Context, address string, loaders int, say func(format st
 	}
 	l := &Lead{loaders: loaders, base: time.Now(), say: say, onStop: func(string) {}, awaited: awaited{changed: make(chan struct{})},
 		listener: tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}})}
-	_, _ = rand.Read(l.secret[:]) // never fails
-	l.token = Token{Address: listener.Addr().String(), Sum: sum, Secret: l.secret}
+	l.token = Token{Address: listener.Addr().String(), Sum: sum}
+	_, _ = rand.Read(l.token.Secret[:]) // never fails
 	l.ctx, l.end = context.WithCancelCause(ctx)
 	context.AfterFunc(l.ctx, l.hangUp)
 	return l, nil
@@ -89,7 +88,7 @@ func (l *Lead) OnStop(ask func(who string)) {
 
 // Gather waits until all have joined.
 func (l *Lead) Gather() error {
-	go l.accept()
+	go l.serve()
 	l.readers.Go(l.live)
 	err := l.await(l.ctx, func() bool {
 		for i, p := range l.peers {
@@ -126,7 +125,7 @@ func (l *Lead) live() {
 }
 
 // tell says the same to all. Who does not hear it is lost, which its reader notes.
-func (l *Lead) tell(kind byte, body any) {
+func (l *Lead) tell(kind string, body any) {
 	for _, p := range l.all() {
 		_ = p.conn.send(kind, body)
 	}

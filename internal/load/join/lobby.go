@@ -5,7 +5,10 @@ import (
 	"context"
 	"crypto/subtle"
 	"encoding/json"
+	"io"
+	"log"
 	"net"
+	"net/http"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
@@ -14,65 +17,65 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// helloWithin is for how long somebody may take to say the secret, and mostStrangers how
-// many may be at it at once.
-const (
-	helloWithin   = 10 * time.Second
-	mostStrangers = 64
-)
+// helloWithin is for how long somebody may take to say the secret.
+const helloWithin = 10 * time.Second
 
-// accept lets others in until the listener is closed.
-func (l *Lead) accept() {
-	strangers := make(chan struct{}, mostStrangers)
-	for {
-		c, err := l.listener.Accept()
-		if err != nil {
-			return
-		}
-		select {
-		case strangers <- struct{}{}:
-		default:
-			_ = c.Close()
-			continue
-		}
-		go func() {
-			defer func() { <-strangers }()
-			l.greet(&conn{Conn: c})
-		}()
-	}
+// joinPath is the address of the request with which a follower joins: the lead answers 101, and both send messages from then
+// on.
+const joinPath = "/join"
+
+// serve lets others in until the listener is closed.
+func (l *Lead) serve() {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+joinPath, l.greet)
+	server := &http.Server{Handler: mux, ReadTimeout: helloWithin, MaxHeaderBytes: mostHello, ErrorLog: log.New(io.Discard, "", 0)}
+	_ = server.Serve(l.listener)
 }
 
-// greet reads a hello, and lets its sender in or says why not.
-func (l *Lead) greet(c *conn) {
-	_ = c.SetDeadline(time.Now().Add(helloWithin))
-	kind, body, err := readFrame(c.Conn, mostHello)
-	h, err := parseHello(kind, body, err)
-	if err == nil {
-		err = l.admit(h)
+// greet lets the sender of a hello in, or says why not.
+func (l *Lead) greet(w http.ResponseWriter, r *http.Request) {
+	refuse := func(err error) {
+		l.say("refused %s: %v", r.RemoteAddr, err)
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(model.ClassOf(err).HTTP())
+		_ = json.NewEncoder(w).Encode(failure(err))
 	}
-	if err != nil {
-		l.say("refused %s: %v", c.RemoteAddr(), err)
-		_ = c.send(kindRefused, failure(err))
-		_ = c.Close()
+	var h hello
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostHello)).Decode(&h); err != nil {
+		refuse(model.Errorf(model.Invalid, "it said nothing that a loader says: %w", err))
 		return
 	}
-	_ = c.SetDeadline(time.Time{})
-	p := &peer{conn: c, name: h.Name, machine: h.Machine, seconds: map[int]*observe.CheckSecond{}, stretches: map[int]*load.Stretch{}}
+	if err := l.admit(h, r.Header.Get("Authorization")); err != nil {
+		refuse(err)
+		return
+	}
 	l.mu.Lock()
 	room := len(l.peers) < l.loaders-1 && l.ctx.Err() == nil
-	if room {
-		l.peers = append(l.peers, p)
-		l.readers.Go(func() { l.read(p) })
-		l.change()
-	}
-	n := len(l.peers)
 	l.mu.Unlock()
 	if !room {
-		_ = c.send(kindRefused, failure(model.Errorf(model.Conflict, "the run has all of its %d loaders", l.loaders)))
+		refuse(model.Errorf(model.Conflict, "the run has all of its %d loaders", l.loaders))
+		return
+	}
+	w.Header().Set("Connection", "Upgrade")
+	w.Header().Set("Upgrade", protocol)
+	w.WriteHeader(http.StatusSwitchingProtocols)
+	c, rest, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return // it has hung up
+	}
+	_ = c.SetDeadline(time.Time{})
+	p := &peer{conn: newConn(c, rest.Reader), name: h.Name, machine: h.Machine, seconds: map[int]*observe.CheckSecond{}, stretches: map[int]*load.Stretch{}}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.peers) >= l.loaders-1 || l.ctx.Err() != nil { // another one was faster
+		_ = p.conn.send(kindFailed, failure(model.Errorf(model.Conflict, "the run has all of its %d loaders", l.loaders)))
 		_ = c.Close()
 		return
 	}
-	l.say("loader %d of %d: %s%s", n+1, l.loaders, p.name, where(p.machine == machineID()))
+	l.peers = append(l.peers, p)
+	l.readers.Go(func() { l.read(p) })
+	l.change()
+	l.say("loader %d of %d: %s%s", len(l.peers)+1, l.loaders, p.name, where(p.machine == machineID()))
 }
 
 func where(here bool) string {
@@ -82,23 +85,13 @@ func where(here bool) string {
 	return ""
 }
 
-func parseHello(kind byte, body []byte, err error) (h hello, _ error) {
-	if err != nil {
-		return h, model.Errorf(model.Invalid, "it said nothing that a loader says: %w", err)
-	}
-	if kind != kindHello || json.Unmarshal(body, &h) != nil {
-		return h, model.Errorf(model.Invalid, "it said nothing that a loader says")
-	}
-	return h, nil
-}
-
 // admit says whether who said hello may join.
-func (l *Lead) admit(h hello) error {
+func (l *Lead) admit(h hello, authorization string) error {
 	switch {
 	case h.Version != Version:
 		return model.Errorf(model.Unsupported, "the loader that leads speaks version %d of the protocol (it is muster %s), and this one version %d (muster %s)", Version, version.Get().Version, h.Version, cmp.Or(h.Build, "?")).
 			WithHint("use the same version on both machines")
-	case subtle.ConstantTimeCompare(h.Secret, l.secret[:]) != 1:
+	case subtle.ConstantTimeCompare([]byte(authorization), []byte(l.token.authorization())) != 1:
 		return model.Errorf(model.Unauthenticated, "the token is of another run").WithHint("paste the token that this run printed: it is new for each")
 	}
 	return nil
@@ -107,9 +100,9 @@ func (l *Lead) admit(h hello) error {
 // read hears one follower until it leaves.
 func (l *Lead) read(p *peer) {
 	for {
-		kind, body, err := p.conn.receive(mostFrame)
+		m, err := p.conn.receive()
 		if err == nil {
-			err = l.hear(p, kind, body)
+			err = l.hear(p, &m)
 		}
 		if err != nil {
 			l.lose(p, err)

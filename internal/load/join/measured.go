@@ -46,7 +46,7 @@ func (f *Follower) Second(s *observe.CheckSecond) { _ = f.conn.send(kindSecond, 
 // Stretch tells what was done in a step that is over.
 func (f *Follower) Stretch(s *load.Stretch) { _ = f.conn.send(kindStretch, s) }
 
-// ledgerBytes is about how much of the ledgers goes into one frame.
+// ledgerBytes is about how much of the ledgers goes into one message.
 const ledgerBytes = 4 << 20
 
 // Finish hands over what was measured, and waits until the lead has compared it.

@@ -17,41 +17,37 @@ import (
 // on all of them doing the same.
 const Version = 1
 
-// Kinds of frames, never used again for something else. F: from a follower, L: from the
-// lead.
+// Kinds of messages. F: from a follower, L: from the lead.
 const (
-	kindHello      = 1  // F hello: first
-	kindRefused    = 2  // L failed: the answer to a hello; last
-	kindWelcome    = 3  // L welcome: all have joined
-	kindAsk        = 4  // L clock
-	kindAnswer     = 5  // F clock
-	kindPlan       = 6  // L plan
-	kindIdentities = 7  // L identities, as many frames as it takes
-	kindPrepare    = 8  // L: all has been sent
-	kindPrepared   = 9  // F prepared
-	kindConnect    = 10 // L: agents may connect
-	kindReady      = 11 // F load.Arrived
-	kindBegin      = 12 // L instant, by the follower's clock
-	kindPresence   = 13 // F load.Presence
-	kindSecond     = 14 // F observe.CheckSecond
-	kindStretch    = 15 // F load.Stretch
-	kindScore      = 16 // L score
-	kindRenamed    = 17 // L renamed
-	kindMeasured   = 18 // F load.Measured
-	kindLedgers    = 19 // F ledgers, as many frames as it takes
-	kindFinished   = 20 // F: all has been sent
-	kindOver       = 21 // L over: last
-	kindFailed     = 22 // F and L failed: last
-	kindAlive      = 23 // F and L: nothing
-	kindStop       = 24 // F: the run is to end its present phase, and then be compared
+	kindWelcome    = "welcome"    // L welcome: all have joined
+	kindAsk        = "ask"        // L clock
+	kindAnswer     = "answer"     // F clock
+	kindPlan       = "plan"       // L plan
+	kindIdentities = "identities" // L identities, as many as it takes
+	kindPrepare    = "prepare"    // L: all has been sent
+	kindPrepared   = "prepared"   // F prepared
+	kindConnect    = "connect"    // L: agents may connect
+	kindReady      = "ready"      // F load.Arrived
+	kindBegin      = "begin"      // L instant, by the follower's clock
+	kindPresence   = "presence"   // F load.Presence
+	kindSecond     = "second"     // F observe.CheckSecond
+	kindStretch    = "stretch"    // F load.Stretch
+	kindScore      = "score"      // L score
+	kindRenamed    = "renamed"    // L renamed
+	kindMeasured   = "measured"   // F load.Measured
+	kindLedgers    = "ledgers"    // F ledgers, as many as it takes
+	kindFinished   = "finished"   // F: all has been sent
+	kindOver       = "over"       // L over: last
+	kindFailed     = "failed"     // F and L failed: last
+	kindAlive      = "alive"      // F and L: nothing
+	kindStop       = "stop"       // F: the run is to end its present phase, and then be compared
 )
 
-// hello is the first frame. Its fields stay in every version, so that each understands that
-// another one is another one.
+// hello is the body of the request with which a follower joins. Its fields stay in every version, so that each understands
+// that another one is another one.
 type hello struct {
 	Version int    `json:"version"`
-	Build   string `json:"build"` // of the program, for people
-	Secret  []byte `json:"secret"`
+	Build   string `json:"build"`   // of the program, for people
 	Name    string `json:"name"`    // of the machine, for people
 	Machine string `json:"machine"` // equal for processes on the same one
 }
@@ -143,13 +139,10 @@ func (f failed) of(who string) error {
 	return e
 }
 
-// decode reads the body of a frame; those of kinds without one, and of kinds that do not
-// exist, are an error or nil.
-func decode(kind byte, body []byte) (any, error) {
+// decode reads the body of a message. Kinds without one have nil; kinds that do not exist are an error.
+func (m *message) decode() (any, error) {
 	var into any
-	switch kind {
-	case kindHello:
-		into = new(hello)
+	switch m.Kind {
 	case kindWelcome:
 		into = new(welcome)
 	case kindAsk, kindAnswer:
@@ -180,15 +173,15 @@ func decode(kind byte, body []byte) (any, error) {
 		into = new(observe.Ledgers)
 	case kindOver:
 		into = new(over)
-	case kindRefused, kindFailed:
+	case kindFailed:
 		into = new(failed)
 	case kindPrepare, kindConnect, kindFinished, kindAlive, kindStop:
 		return nil, nil
 	default:
-		return nil, fmt.Errorf("a message of the unknown kind %d", kind)
+		return nil, fmt.Errorf("a message of the unknown kind %q", m.Kind)
 	}
-	if err := json.Unmarshal(body, into); err != nil {
-		return nil, fmt.Errorf("a message of the kind %d: %w", kind, err)
+	if err := json.Unmarshal(m.Body, into); err != nil {
+		return nil, fmt.Errorf("a message of the kind %q: %w", m.Kind, err)
 	}
 	return into, nil
 }

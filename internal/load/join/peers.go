@@ -19,15 +19,15 @@ func (p *peer) who(l *Lead) string {
 }
 
 // hear takes what a follower says.
-func (l *Lead) hear(p *peer, kind byte, body []byte) error {
-	message, err := decode(kind, body)
+func (l *Lead) hear(p *peer, said *message) error {
+	body, err := said.decode()
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer l.change()
-	switch m := message.(type) {
+	switch m := body.(type) {
 	case *clock:
 		p.answer, p.answered = *m, l.since()
 	case *prepared:
@@ -60,12 +60,12 @@ func (l *Lead) hear(p *peer, kind byte, body []byte) error {
 	case *failed:
 		return &told{*m}
 	default:
-		if kind == kindFinished && p.measured != nil {
+		if said.Kind == kindFinished && p.measured != nil {
 			p.finished = true
-		} else if kind == kindStop {
+		} else if said.Kind == kindStop {
 			go l.onStop(p.who(l))
-		} else if kind != kindAlive {
-			return fmt.Errorf("a message of the kind %d, which is not a follower's", kind)
+		} else if said.Kind != kindAlive {
+			return fmt.Errorf("a message of the kind %q, which is not a follower's", said.Kind)
 		}
 	}
 	if len(p.seconds) > mostAhead || len(p.stretches) > mostAhead || p.measured != nil && len(p.measured.Ledgers.Agents) > mostLedgers {

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// identitiesAtOnce are sent in one frame.
+// identitiesAtOnce are sent in one message.
 const identitiesAtOnce = 500
 
 // Send tells the others what to play: the scenario as it was checked and scaled, the

@@ -18,6 +18,11 @@ type Token struct {
 	Secret  [32]byte
 }
 
+// authorization is the header of the request with which a follower joins.
+func (t Token) authorization() string {
+	return "Bearer " + base64.RawURLEncoding.EncodeToString(t.Secret[:])
+}
+
 // String is the token as people paste it.
 func (t Token) String() string {
 	b := append(t.Sum[:len(t.Sum):len(t.Sum)], t.Secret[:]...)

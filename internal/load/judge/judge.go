@@ -1,7 +1,10 @@
-// Package judge decides about a run of values: it compares the plan, the observation log and what the server's API answers, and
-// returns findings and figures. It is pure: a run can be judged again, and a test judges logs written by hand.
+// Package judge decides about a run: it reads the observation log and the final state of the server, and returns findings and
+// figures. It is pure: a run can be judged again, and a test judges logs written by hand.
 //
-// Goroutines, locks: none. Start reading at Judge.
+// A run of checks: Checks (verdict.go), with a file for each question (ledger.go, alerts.go, silence.go, roundrobin.go,
+// stalls.go). A run of values: Judge, which compares the log with the plan.
+//
+// Goroutines, locks: none. Start reading at Checks.
 package judge
 
 import (
@@ -12,7 +15,6 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
-	"github.com/muster-fleet/muster/internal/load/play"
 )
 
 // Finding is one kind of fault of the server, counted.
@@ -61,13 +63,18 @@ func Judge(p *plan.Plan, log []observe.Line, state *observe.State) []Finding {
 	for node := range sent {
 		sent[node] = p.Ticks(p.Class(node)) // of a loader that was killed: any may be there
 	}
+	known := state != nil
 	for _, line := range log {
+		known = known || line.Node != nil
 		if n := line.Node; n != nil && n.Number >= 0 && n.Number < p.Nodes {
 			acked[n.Number], sent[n.Number] = n.Acked, n.Sent
 		}
 		if s := line.Second; s != nil {
 			list.add(Refused, int(s.Refused), "after %s", line.At.Round(time.Second))
 		}
+	}
+	if !known {
+		return list // the loader was killed: which values were acknowledged is unknown
 	}
 	for node := range p.Nodes {
 		c := p.Class(node)
@@ -186,11 +193,11 @@ func Measure(p *plan.Plan, log []observe.Line, warmup time.Duration) (g Figures)
 		switch {
 		case line.Start != nil:
 			g.Offered, g.Ready = line.Start.Values, line.Start.Ready
-		case line.Mark == play.MarkKilled || line.Mark == play.MarkStopped:
+		case line.Mark == observe.MarkKilled || line.Mark == observe.MarkStopped:
 			fault = min(fault, line.At)
-		case line.Mark == play.MarkReady && g.Restart == 0:
+		case line.Mark == observe.MarkReady && g.Restart == 0:
 			g.Restart = (line.At - fault).Seconds()
-		case line.Mark == play.MarkBack && g.Back == 0:
+		case line.Mark == observe.MarkBack && g.Back == 0:
 			g.Back = (line.At - fault).Seconds()
 		case line.Heap > 0:
 			g.Heap = line.Heap

@@ -14,12 +14,9 @@ import (
 // Checks judges a run of checks and returns its report: the figures that were measured, the findings, and the verdict. The
 // log of a loader that was killed has no ledgers: its report has the figures of the seconds until then.
 func Checks(c *observe.Checks) (*report.Report, error) {
-	m := c.Measured
-	if m == nil {
-		var err error
-		if m, err = unfinished(c); err != nil {
-			return nil, err
-		}
+	m, err := measured(c)
+	if err != nil {
+		return nil, err
 	}
 	rep := *m.Report
 	rep.Verdict, rep.Label = nil, slices.Clone(rep.Label)
@@ -27,7 +24,6 @@ func Checks(c *observe.Checks) (*report.Report, error) {
 		rep.Balance = Sums(c.Ledgers)
 	}
 	if c.Viewed {
-		var err error
 		if rep.Balance, err = balance(c); err != nil {
 			return nil, err
 		}
@@ -45,8 +41,31 @@ func Checks(c *observe.Checks) (*report.Report, error) {
 			f.Alerts, f.Missing, f.Extra, f.Example, f.Detected, f.Cleared = row.Alerts, row.Missing, row.Extra, row.Example, row.Detected, row.Cleared
 		}
 	}
+	if x := c.RoundRobin; x != nil {
+		if rep.Turns, err = RoundRobin(x, c.Ledgers); err != nil {
+			return nil, fmt.Errorf("judge an observation log: %w", err)
+		}
+	}
+	if stalls := Stalls(rep.Samples); stalls != "" {
+		rep.Label = append(rep.Label, stalls)
+	}
 	Verdict(&rep, m)
 	return &rep, nil
+}
+
+// measured returns the figures of a run. A driver that measures nothing itself leaves them to the seconds of its log.
+func measured(c *observe.Checks) (*observe.Measured, error) {
+	switch m := c.Measured; {
+	case m == nil:
+		return killed(c)
+	case m.Report != nil:
+		return m, nil
+	default:
+		rep, err := bySeconds(c)
+		own := *m
+		own.Report = rep
+		return &own, err
+	}
 }
 
 // balance compares the ledgers with the event states of the server.
@@ -74,7 +93,10 @@ func Verdict(rep *report.Report, m *observe.Measured) {
 	if rep.Stopped != nil {
 		say("%s", rep.Stopped.Sentence())
 	}
-	if lag := rep.Lag.P99; lag > maxLag {
+	switch lag := rep.Lag.P99; {
+	case lag > maxLag && rep.Asked():
+		invalid("answers took %.1f ms (p99) to leave, allowed %.0f ms: the loader fell behind, or %s did not take them", lag, maxLag, rep.Targeted.Name)
+	case lag > maxLag:
 		invalid("the generator fell behind (p99 %.1f ms after the due time, allowed %.0f ms): %s", lag, maxLag, whyBehind(rep, m.Senders))
 	}
 	if behind := loadersBehind(rep); len(behind) > 0 {

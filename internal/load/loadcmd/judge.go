@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +20,11 @@ import (
 // observationLog is the file of the observation log in a run's folder.
 const observationLog = "observed.jsonl"
 
+// observedFile has the log among the files of a report.
+func observedFile() map[string]string {
+	return map[string]string{observationLog: "what the loader saw: muster load judge judges it again"}
+}
+
 func judgeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "judge FOLDER",
@@ -30,28 +36,40 @@ played. The log of a loader that was killed has the seconds until then. Exit cod
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			rep, err := judgeAgain(args[0])
+			lines, err := linesIn(args[0])
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(live.Paper(cmd.OutOrStdout(), os.Getenv), "%s\n%s", rep.Title, rep.Text())
+			out := live.Paper(cmd.OutOrStdout(), os.Getenv)
+			if n := slices.IndexFunc(lines, func(l observe.Line) bool { return l.Start != nil }); n >= 0 {
+				rep, err := judgeValuesAgain(lines[n].Start, lines)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(out, "%s\n%s", rep.Title, rep.Text())
+				return valuesVerdict(rep)
+			}
+			rep, err := judgeAgain(args[0], lines)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "%s\n%s", rep.Title, rep.Text())
 			return verdict(rep)
 		},
 	}
 }
 
-// judgeAgain judges the observation log in a folder.
-func judgeAgain(dir string) (*report.Report, error) {
+// linesIn reads the observation log in a folder.
+func linesIn(dir string) ([]observe.Line, error) {
 	lines, err := readLog(filepath.Join(dir, observationLog))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, model.Errorf(model.NotFound, "there is no %s in %s", observationLog, dir).WithHint("give a folder that muster load run wrote")
 	}
-	if err != nil {
-		return nil, err
-	}
-	if len(lines) > 0 && lines[0].Start != nil {
-		return nil, model.Errorf(model.Unsupported, "%s is a run of values: its log has no final state of the server", dir).WithHint("values.json has its findings")
-	}
+	return lines, err
+}
+
+// judgeAgain judges the log of a run of checks.
+func judgeAgain(dir string, lines []observe.Line) (*report.Report, error) {
 	checks, err := observe.ReadChecks(lines)
 	if err != nil {
 		return nil, model.Errorf(model.Invalid, "%s: %w", filepath.Join(dir, observationLog), err).WithHint("play it again with this version")

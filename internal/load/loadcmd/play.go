@@ -189,7 +189,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	}
 	o.entitle(rep, sc, sc.FullTitle())
 	rep.Environment, rep.Again = environment, o.playedWith(cmd)
-	rep.Files = map[string]string{observationLog: "what the loader saw: muster load judge judges it again"}
+	rep.Files = observedFile()
 	return rep, save(ctx, server, kept, rep)
 }
 

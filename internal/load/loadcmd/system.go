@@ -3,6 +3,7 @@ package loadcmd
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -88,6 +89,7 @@ func (o *options) againstSystem(ctx context.Context, cmd *cobra.Command, sc *sce
 	c.Part.Of = o.loaders
 	c.AdminURL = strings.TrimSuffix(c.AdminURL, "/")
 	profiler := subject.NewProfiler(ctx, &subject.Subject{Admin: c.AdminURL}, sc, c.Goals, kept.Path)
+	c.Observed = filepath.Join(kept.Path, observationLog)
 	c.Scenario, c.Second, c.Progress = sc, kept.Second, func(s report.Sample) { kept.Sample(s); profiler.See(s); view.Show(s) }
 	defer o.stops.heed(&c, view)()
 	c.Server = strings.Join(found.Hosts, ",")
@@ -106,6 +108,6 @@ func (o *options) againstSystem(ctx context.Context, cmd *cobra.Command, sc *sce
 	environment.Packages = map[string]string{found.Program: rep.Targeted.Version}
 	rep.Environment = environment
 	o.entitle(rep, sc, fmt.Sprintf("%s, %s%s", sc.FullTitle(), found.System, rep.Targeted.Version))
-	rep.Again = o.playedWith(cmd)
+	rep.Again, rep.Files = o.playedWith(cmd), observedFile()
 	return rep, kept.Save(ctx, rep)
 }

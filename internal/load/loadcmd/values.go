@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -76,11 +77,16 @@ func (o *options) playValues(ctx context.Context, cmd *cobra.Command, sc *scenar
 		return err
 	}
 	fmt.Fprintf(live.Paper(cmd.OutOrStdout(), os.Getenv), "%s\n%sreport: %s\n", r.report.Title, r.report.Text(), r.path)
+	return valuesVerdict(&r.report)
+}
+
+// valuesVerdict is nil where all is as it should be.
+func valuesVerdict(rep *judge.Report) error {
 	switch {
-	case len(r.report.Findings) > 0:
-		return &failed{model.Errorf(model.Invalid, "the run failed: %s: %d", r.report.Findings[0].Kind, r.report.Findings[0].Count), exitLost}
-	case len(r.report.Missed) > 0:
-		return &failed{model.Errorf(model.Invalid, "the run failed: %s", strings.Join(r.report.Missed, "; ")), exitMissed}
+	case len(rep.Findings) > 0:
+		return &failed{model.Errorf(model.Invalid, "the run failed: %s: %d", rep.Findings[0].Kind, rep.Findings[0].Count), exitLost}
+	case len(rep.Missed) > 0:
+		return &failed{model.Errorf(model.Invalid, "the run failed: %s", strings.Join(rep.Missed, "; ")), exitMissed}
 	}
 	return nil
 }
@@ -132,40 +138,68 @@ func (r *valuesRun) run(ctx context.Context) error {
 	profiling, end := context.WithCancel(ctx)
 	defer end()
 	go r.profile(profiling)
-	err = play.Play(ctx, play.Options{Plan: r.plan, Addr: r.server.Plain, Name: r.name, UID: r.uid, Server: r.server, Query: reader.Query, Heap: r.heap, Log: log, Say: r.say})
-	if closed := log.Close(); err == nil {
-		err = closed
-	}
+	err = play.Play(ctx, play.Options{Scenario: r.sc, Plan: r.plan, Addr: r.server.Plain, Name: r.name, UID: r.uid, Server: r.server, Query: reader.Query, Heap: r.heap, Log: log, Say: r.say})
 	r.keepServerLog(ctx)
 	if err != nil {
-		return err
+		return errors.Join(err, log.Close())
 	}
 	lines, err := readLog(file)
 	if err != nil {
-		return err
+		return errors.Join(err, log.Close())
 	}
 	r.say("all is sent: reading the series of %s items", number.Count(r.plan.Items()))
 	state, err := r.read(ctx, reader, lines)
 	if err != nil {
-		return err
+		return errors.Join(err, log.Close())
 	}
-	warmup := time.Duration(0)
-	for _, p := range r.sc.Phases {
-		warmup += time.Duration(p.Warmup)
+	last := observe.Line{State: state}
+	log.Append(last)
+	if err := log.Close(); err != nil {
+		return err
 	}
 	out := &r.report
-	out.Commit, out.Figures = version.Get().Commit, judge.Measure(r.plan, lines, warmup)
-	out.Findings = judge.Judge(r.plan, lines, state)
-	out.Compared = fmt.Sprintf("count and sum of %s series, every value of %d nodes, the problems of all triggers", number.Count(r.plan.Items()), len(state.Raw))
-	if err := out.Hold(r.sc.Objectives); err != nil {
+	out.Commit = version.Get().Commit
+	if err := judgeValues(out, r.plan, r.sc, append(lines, last)); err != nil {
 		return err
 	}
-	out.Files = map[string]string{observationLog: "what the loader saw, a line each second and node", "server.log": "log of the server under test"}
+	out.Files = map[string]string{observationLog: "what the loader saw, a line each second and node, and the server's state: muster load judge judges it again", "server.log": "log of the server under test"}
 	data, err := json.MarshalIndent(out, "", "  ")
 	if err == nil {
 		err = os.WriteFile(filepath.Join(r.path, "values.json"), append(data, '\n'), 0o644)
 	}
 	return err
+}
+
+// judgeValues fills in the figures and the findings of a run of values.
+func judgeValues(out *judge.Report, p *plan.Plan, sc *scenario.Scenario, lines []observe.Line) error {
+	warmup := time.Duration(0)
+	for _, phase := range sc.Phases {
+		warmup += time.Duration(phase.Warmup)
+	}
+	var state *observe.State
+	for _, line := range lines {
+		if line.State != nil {
+			state = line.State
+		}
+	}
+	out.Figures, out.Findings = judge.Measure(p, lines, warmup), judge.Judge(p, lines, state)
+	if out.Compared = "nothing: the loader was killed before it read the server's state"; state != nil {
+		out.Compared = fmt.Sprintf("count and sum of %s series, every value of %d nodes, the problems of all triggers", number.Count(p.Items()), len(state.Raw))
+	}
+	return out.Hold(sc.Objectives)
+}
+
+// judgeValuesAgain judges the log of a run of values.
+func judgeValuesAgain(start *observe.Start, lines []observe.Line) (*judge.Report, error) {
+	if start.Scenario == nil {
+		return nil, model.Errorf(model.Invalid, "the log has no scenario").WithHint("play it again with this version")
+	}
+	p, err := plan.New(start.Scenario)
+	if err != nil {
+		return nil, err
+	}
+	out := &judge.Report{Title: start.Scenario.FullTitle(), At: start.Unix}
+	return out, judgeValues(out, p, start.Scenario, lines)
 }
 
 // readLog reads an observation log.

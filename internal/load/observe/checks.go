@@ -12,16 +12,17 @@ const Version = 1
 
 // Checks is a run of checks: the lines of its log, put together.
 type Checks struct {
-	Start    *Checked
-	Seconds  []CheckSecond // of a log that was read: a run under way has them in its report
-	Faults   []Fault
-	Ledgers  []Ledgers // by loader; none: the loader was killed before
-	Before   States
-	After    States
-	Viewed   bool      // After has all event states of the server
-	Silence  *Silence  // nil: there was no login
-	Alerts   *Alerts   // nil: no fault brings about alerts
-	Measured *Measured // nil: the loader was killed before
+	Start      *Checked
+	Seconds    []CheckSecond // of a log that was read: a run under way has them in its report
+	Faults     []Fault
+	Ledgers    []Ledgers // by loader; none: the loader was killed before
+	Before     States
+	After      States
+	Viewed     bool        // After has all event states of the server
+	Silence    *Silence    // nil: there was no login
+	Alerts     *Alerts     // nil: no fault brings about alerts
+	RoundRobin *RoundRobin // nil: no check is run in turn
+	Measured   *Measured   // nil: the loader was killed before
 }
 
 // Checked is the first line of a run of checks, when the timetable starts.
@@ -60,9 +61,9 @@ type Silence struct {
 
 // Measured is the last line of a run of checks: its figures, before they are judged.
 type Measured struct {
-	Report  *report.Report `json:"report"`
-	Late    []string       `json:"late,omitempty"`  // phases that are judged by themselves in which the generator was too late …
-	Notes   []string       `json:"notes,omitempty"` // … and what else is known of them
+	Report  *report.Report `json:"report,omitempty"` // nil: the seconds of the log have the figures
+	Late    []string       `json:"late,omitempty"`   // phases that are judged by themselves in which the generator was too late …
+	Notes   []string       `json:"notes,omitempty"`  // … and what else is known of them
 	Senders int            `json:"senders"`
 	Spool   int            `json:"spool"`             // bytes of each agent's
 	Intent  string         `json:"intent,omitempty"`  // reason why intent could not be changed
@@ -99,6 +100,8 @@ func (c *Checks) apply(line *Line) {
 		c.Silence = line.Silence
 	case line.Alerts != nil:
 		c.Alerts = line.Alerts
+	case line.RoundRobin != nil:
+		c.RoundRobin = line.RoundRobin
 	case line.Measured != nil:
 		c.Measured = line.Measured
 	}
@@ -125,12 +128,12 @@ func ReadChecks(list []Line) (*Checks, error) {
 		c.apply(&list[i])
 	}
 	switch {
-	case c.Start == nil || c.Start.Report == nil || c.Measured != nil && c.Measured.Report == nil:
+	case c.Start == nil || c.Start.Report == nil:
 		return nil, fmt.Errorf("read an observation log: its first line is not that of a run of checks")
 	case c.Start.Version != Version:
 		return nil, fmt.Errorf("read an observation log: it has version %d, and this program reads version %d", c.Start.Version, Version)
 	}
-	if c.Measured == nil {
+	if c.Measured == nil || c.Measured.Report == nil {
 		c.Alerts = nil // the loader was killed before it knew the faults
 	}
 	if a := c.Alerts; a != nil {

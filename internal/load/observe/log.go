@@ -1,7 +1,7 @@
 // Package observe is the observation log of a load run: what one loader saw, a JSON object per line, appended while the run
 // goes on. It knows no verdict; package judge reads it.
 //
-// A Log has one lock; any goroutine may append. Start reading at Line.
+// A Log has one lock; any goroutine may append. Start reading at Line; checks.go puts the lines of a run of checks together.
 package observe
 
 import (
@@ -12,6 +12,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
 // Line is one line of the log. Exactly one field besides At and Loader is set.
@@ -25,30 +27,43 @@ type Line struct {
 	Heap   float64       `json:"heap,omitempty"` // bytes in use on the server, behind a collection
 	Node   *Node         `json:"node,omitempty"`
 	Total  *Latency      `json:"total,omitempty"` // of all values, at the end
+	State  *State        `json:"state,omitempty"` // of the server, when all values were applied
 
 	// Of a run of checks.
-	Checked  *Checked     `json:"checked,omitempty"`
-	Check    *CheckSecond `json:"check,omitempty"`
-	Fault    *Fault       `json:"fault,omitempty"`
-	Loader   int          `json:"loader,omitempty"` // of the four below; 0 leads
-	Breaches *Breaches    `json:"breaches,omitempty"`
-	Set      *Set         `json:"set,omitempty"`
-	Ledger   *Ledger      `json:"ledger,omitempty"`
-	Pair     *Pair        `json:"pair,omitempty"`
-	Before   []byte       `json:"before,omitempty"` // a chunk of States
-	After    []byte       `json:"after,omitempty"`  // likewise
-	Viewed   bool         `json:"viewed,omitempty"` // all of After is there
-	Silence  *Silence     `json:"silence,omitempty"`
-	Alerts   *Alerts      `json:"alerts,omitempty"`
-	Measured *Measured    `json:"measured,omitempty"`
+	Checked    *Checked     `json:"checked,omitempty"`
+	Check      *CheckSecond `json:"check,omitempty"`
+	Fault      *Fault       `json:"fault,omitempty"`
+	Loader     int          `json:"loader,omitempty"` // of the four below; 0 leads
+	Breaches   *Breaches    `json:"breaches,omitempty"`
+	Set        *Set         `json:"set,omitempty"`
+	Ledger     *Ledger      `json:"ledger,omitempty"`
+	Pair       *Pair        `json:"pair,omitempty"`
+	Before     []byte       `json:"before,omitempty"` // a chunk of States
+	After      []byte       `json:"after,omitempty"`  // likewise
+	Viewed     bool         `json:"viewed,omitempty"` // all of After is there
+	Silence    *Silence     `json:"silence,omitempty"`
+	Alerts     *Alerts      `json:"alerts,omitempty"`
+	RoundRobin *RoundRobin  `json:"roundRobin,omitempty"`
+	Measured   *Measured    `json:"measured,omitempty"`
 }
+
+// Marks of the log.
+const (
+	MarkAcknowledged   = "all values are acknowledged"
+	MarkUnacknowledged = "the time for acknowledgements is over"
+	MarkKilled         = "server killed"
+	MarkStopped        = "server stopped"
+	MarkReady          = "server ready"
+	MarkBack           = "all sessions are back"
+)
 
 // Start is the first line.
 type Start struct {
-	Unix   time.Time `json:"unix"`
-	Nodes  int       `json:"nodes"`
-	Values float64   `json:"values"` // per second that the plan offers
-	Ready  float64   `json:"ready"`  // seconds until all nodes had a session and their items
+	Unix     time.Time          `json:"unix"`
+	Scenario *scenario.Scenario `json:"scenario,omitempty"`
+	Nodes    int                `json:"nodes"`
+	Values   float64            `json:"values"` // per second that the plan offers
+	Ready    float64            `json:"ready"`  // seconds until all nodes had a session and their items
 }
 
 // Second is one second of the run.

@@ -16,7 +16,7 @@ func TestLog(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Line{{Start: &Start{Unix: time.Unix(9, 0).UTC(), Nodes: 3, Values: 5}}, {At: 7, Second: &Second{Sent: 4, Latency: Latency{P99: 1.5}}}, {At: 8, Mark: "x"}, {Node: &Node{Number: 2, Sent: 9, Acked: 8}}}
+	want := []Line{{Start: &Start{Unix: time.Unix(9, 0).UTC(), Nodes: 3, Values: 5}}, {At: 7, Second: &Second{Sent: 4, Latency: Latency{P99: 1.5}}}, {At: 8, Mark: "x"}, {State: &State{Counts: [][]float64{{1}}, Sums: [][]float64{{2}}, Problems: map[Trigger]Problems{{3, 4}: {Opened: 1}}}}, {Node: &Node{Number: 2, Sent: 9, Acked: 8}}}
 	for _, line := range want {
 		l.Append(line)
 	}
@@ -30,7 +30,7 @@ func TestLog(t *testing.T) {
 	if got, err := Read(bytes.NewReader(text)); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if got, err := Read(bytes.NewReader(text[:len(text)-5])); err != nil || len(got) != 3 {
+	if got, err := Read(bytes.NewReader(text[:len(text)-5])); err != nil || len(got) != 4 {
 		t.Errorf("cut short: %+v, %v", got, err)
 	}
 	if _, err := Read(bytes.NewReader([]byte("{}\nnonsense"))); err == nil {
@@ -47,6 +47,11 @@ func FuzzRead(f *testing.F) {
 		list, err := Read(bytes.NewReader(data))
 		if err == nil && len(list) > len(data)/2 {
 			t.Errorf("%d lines of %d bytes", len(list), len(data))
+		}
+		if at := (Trigger{}); at.UnmarshalText(data) == nil {
+			if _, err := at.MarshalText(); err != nil {
+				t.Error(err)
+			}
 		}
 		if c, err := ReadChecks(list); err == nil && c.Start == nil {
 			t.Error("a run without a start")

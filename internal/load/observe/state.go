@@ -1,19 +1,34 @@
 package observe
 
+import (
+	"fmt"
+)
+
 // State is what the server's API answers when all values are sent and applied.
 type State struct {
-	Counts   [][]float64          // values of each item, by node and item
-	Sums     [][]float64          // their sums
-	Raw      map[int][][]float64  // the values of each item of some nodes, by time
-	Problems map[Trigger]Problems // of the triggers that had any
-	Unknown  int                  // series and problems that the plan does not have
+	Counts   [][]float64          `json:"counts"`             // values of each item, by node and item
+	Sums     [][]float64          `json:"sums"`               // their sums
+	Raw      map[int][][]float64  `json:"raw,omitempty"`      // the values of each item of some nodes, by time
+	Problems map[Trigger]Problems `json:"problems,omitempty"` // of the triggers that had any
+	Unknown  int                  `json:"unknown,omitempty"`  // series and problems that the plan does not have
 }
 
 // Trigger names the trigger of an item of a node.
 type Trigger struct{ Node, Item int }
 
+// MarshalText returns node and item with a slash between them.
+func (t Trigger) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%d/%d", t.Node, t.Item), nil }
+
+// UnmarshalText reads the text that MarshalText returns.
+func (t *Trigger) UnmarshalText(text []byte) error {
+	if _, err := fmt.Sscanf(string(text), "%d/%d", &t.Node, &t.Item); err != nil {
+		return fmt.Errorf("read a trigger %q: %w", text, err)
+	}
+	return nil
+}
+
 // Problems are those of one trigger.
 type Problems struct {
-	Opened int
-	Open   bool
+	Opened int  `json:"opened"`
+	Open   bool `json:"open,omitempty"`
 }

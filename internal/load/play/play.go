@@ -30,15 +30,16 @@ import (
 
 // Options are what a run needs.
 type Options struct {
-	Plan   *plan.Plan
-	Addr   string // the server's listener for agents without TLS
-	Name   func(node int) string
-	UID    func(node int) uuid.UUID
-	Server Server
-	Query  func(ctx context.Context) error            // is asked every few seconds while values are sent
-	Heap   func(ctx context.Context) (float64, error) // returns the bytes of the server's heap in use; is asked before the first fault
-	Log    *observe.Log
-	Say    func(format string, args ...any)
+	Scenario *scenario.Scenario
+	Plan     *plan.Plan // of it
+	Addr     string     // the server's listener for agents without TLS
+	Name     func(node int) string
+	UID      func(node int) uuid.UUID
+	Server   Server
+	Query    func(ctx context.Context) error            // is asked every few seconds while values are sent
+	Heap     func(ctx context.Context) (float64, error) // returns the bytes of the server's heap in use; is asked before the first fault
+	Log      *observe.Log
+	Say      func(format string, args ...any)
 }
 
 // Server is the process that receives the values.
@@ -96,7 +97,7 @@ func Play(ctx context.Context, o Options) error {
 		return err
 	}
 	d.start.Store(int64(time.Since(d.booted)))
-	d.Log.Append(observe.Line{Start: &observe.Start{Unix: time.Now(), Nodes: len(d.nodes),
+	d.Log.Append(observe.Line{Start: &observe.Start{Unix: time.Now(), Scenario: o.Scenario, Nodes: len(d.nodes),
 		Values: float64(o.Plan.Values()) / o.Plan.Steady.Seconds(), Ready: time.Since(d.booted).Seconds()}})
 	playing, end := context.WithCancel(ctx)
 	defer end()
@@ -177,7 +178,7 @@ func (d *driver) awaitEnd(ctx context.Context) error {
 	deadline := d.now() + d.Plan.Drain
 	for !d.allAcked() {
 		if d.now() > deadline {
-			d.Log.Append(observe.Line{At: d.now(), Mark: MarkUnacknowledged})
+			d.Log.Append(observe.Line{At: d.now(), Mark: observe.MarkUnacknowledged})
 			return nil
 		}
 		if d.down.Load() {
@@ -187,19 +188,9 @@ func (d *driver) awaitEnd(ctx context.Context) error {
 			return err
 		}
 	}
-	d.Log.Append(observe.Line{At: d.now(), Mark: MarkAcknowledged})
+	d.Log.Append(observe.Line{At: d.now(), Mark: observe.MarkAcknowledged})
 	return nil
 }
-
-// Marks of the log.
-const (
-	MarkAcknowledged   = "all values are acknowledged"
-	MarkUnacknowledged = "the time for acknowledgements is over"
-	MarkKilled         = "server killed"
-	MarkStopped        = "server stopped"
-	MarkReady          = "server ready"
-	MarkBack           = "all sessions are back"
-)
 
 // allAcked reports whether all values are acknowledged.
 func (d *driver) allAcked() bool {
@@ -225,9 +216,9 @@ func (d *driver) fault(ctx context.Context) error {
 				d.Log.Append(observe.Line{At: d.now(), Heap: heap})
 			}
 		}
-		do, mark := d.Server.Kill, MarkKilled
+		do, mark := d.Server.Kill, observe.MarkKilled
 		if f.Server == "restart" {
-			do, mark = d.Server.Restart, MarkStopped
+			do, mark = d.Server.Restart, observe.MarkStopped
 		}
 		d.Log.Append(observe.Line{At: d.now(), Mark: mark})
 		d.Say("%s after %s", mark, d.now().Round(time.Second))
@@ -236,14 +227,14 @@ func (d *driver) fault(ctx context.Context) error {
 			return err
 		}
 		d.down.Store(false)
-		d.Log.Append(observe.Line{At: d.now(), Mark: MarkReady})
-		d.Say("%s after %s", MarkReady, d.now().Round(time.Millisecond))
+		d.Log.Append(observe.Line{At: d.now(), Mark: observe.MarkReady})
+		d.Say("%s after %s", observe.MarkReady, d.now().Round(time.Millisecond))
 		for !d.allBack() {
 			if pause.For(ctx, 100*time.Millisecond) != nil {
 				return nil
 			}
 		}
-		d.Log.Append(observe.Line{At: d.now(), Mark: MarkBack})
+		d.Log.Append(observe.Line{At: d.now(), Mark: observe.MarkBack})
 	}
 	return nil
 }

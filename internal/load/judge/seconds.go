@@ -10,10 +10,10 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// unfinished measures a run whose loader was killed: the figures of its seconds.
-func unfinished(c *observe.Checks) (*observe.Measured, error) {
+// bySeconds returns a report with the figures of the seconds of a log.
+func bySeconds(c *observe.Checks) (*report.Report, error) {
 	if len(c.Seconds) == 0 {
-		return nil, errors.New("judge an observation log: the loader was killed in the first second, and the log has no figures")
+		return nil, errors.New("judge an observation log: it has no second, for the loader ended in the first one")
 	}
 	rep := *c.Start.Report
 	rep.Samples, rep.Phases, rep.Losses = nil, nil, map[string]uint64{}
@@ -36,9 +36,7 @@ func unfinished(c *observe.Checks) (*observe.Measured, error) {
 			return nil, fmt.Errorf("judge an observation log: second %d: %w", s.Number, err)
 		}
 		if next := i + 1; next == len(c.Seconds) || c.Seconds[next].Sample.Phase != s.Sample.Phase || !c.Seconds[next].Measured {
-			p := phase.played(s)
-			p.Short = next == len(c.Seconds)
-			rep.Phases = append(rep.Phases, p)
+			rep.Phases = append(rep.Phases, phase.played(s))
 			phase = newMerged()
 		}
 	}
@@ -47,11 +45,26 @@ func unfinished(c *observe.Checks) (*observe.Measured, error) {
 		rep.Rate = float64(all.acked) / float64(all.seconds)
 	}
 	rep.Latency, rep.BeyondLinger, rep.Lag, rep.Curve = report.LatencyOf(all.whole), report.LatencyOf(all.beyond), report.LatencyOf(all.lag), report.CurveOf(all.whole)
+	if n := float64(all.seconds); n > 0 {
+		rep.Server = report.Usage{Cores: all.server / n, RSS: last.Sample.ServerRSS}
+		rep.Loader = report.Usage{Cores: all.loader / n, RSS: last.Sample.LoaderRSS}
+		rep.MachineShare = report.MachineShare(rep.Server, rep.Loader)
+	}
+	return &rep, nil
+}
+
+// killed returns the figures of a run whose loader was killed.
+func killed(c *observe.Checks) (*observe.Measured, error) {
+	rep, err := bySeconds(c)
+	if err != nil {
+		return nil, err
+	}
+	last := &c.Seconds[len(c.Seconds)-1]
 	rep.Stopped = &report.Stopped{After: float64(last.Number + 1), Of: c.Start.Seconds, Phase: last.Sample.Phase, By: "the end of the loader, which was killed"}
-	for _, p := range rep.Phases {
-		if !p.Short {
-			rep.Stopped.Whole++
-		}
+	rep.Stopped.Whole = len(rep.Phases)
+	if n := len(rep.Phases); n > 0 && last.Measured {
+		rep.Phases[n-1].Short = true
+		rep.Stopped.Whole--
 	}
 	for _, f := range c.Faults {
 		if !f.Over {
@@ -59,7 +72,7 @@ func unfinished(c *observe.Checks) (*observe.Measured, error) {
 		}
 	}
 	rep.Label = append(rep.Label, "the loader was killed: nothing is compared with the server, and alerts, turns and silence are not judged")
-	return &observe.Measured{Report: &rep}, nil
+	return &observe.Measured{Report: rep}, nil
 }
 
 // merged is the sum of some seconds.
@@ -67,6 +80,7 @@ type merged struct {
 	seconds                 int
 	first                   *observe.CheckSecond
 	offered, acked, refused uint64
+	server, loader          float64 // cores × seconds
 	whole, beyond, lag      *hdrhistogram.Histogram
 }
 
@@ -88,6 +102,8 @@ func (m *merged) add(s *observe.CheckSecond) error {
 	m.offered += s.Sample.Offered
 	m.acked += s.Sample.Acked
 	m.refused += s.Sample.Refused
+	m.server += s.Sample.ServerCPU
+	m.loader += s.Sample.LoaderCPU
 	m.whole.Merge(whole)
 	m.beyond.Merge(beyond)
 	m.lag.Merge(lag)

@@ -1,0 +1,115 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/report"
+)
+
+// Lull is how long before the end an interval has to start so that its run surely came, in ns: nobody waits for later ones.
+const Lull = int64(1e9)
+
+// RoundRobin judges the runs that the server gave to agents in turn: each interval has one, unless agents or the server
+// were away, and nobody is given a run that another agent has.
+func RoundRobin(x *observe.RoundRobin, loaders []observe.Ledgers) (*report.Turned, error) {
+	took, err := observe.Unpack(newLatency(), x.Took)
+	if err != nil {
+		return nil, err
+	}
+	t, members := &report.Turned{}, map[int]*observe.Ledger{}
+	for i := range loaders {
+		for n := range loaders[i].Agents {
+			a := &loaders[i].Agents[n]
+			members[a.Member] = a
+		}
+	}
+	for i := range x.Rounds {
+		r := &x.Rounds[i]
+		judgeRound(t, x, r, loaders)
+		for _, s := range r.Again {
+			first, by := members[s.First], members[s.By]
+			switch {
+			case first == nil || by == nil:
+				return nil, fmt.Errorf("a run of member %d and member %d, which no ledger has", s.First, s.By)
+			case !attended(first, s.Before-Slack, s.At+Lull): // who lost its session, or had just got it, may have lost the run with it
+				if s.By != s.First {
+					report.Record(took, s.At-s.Since, 1)
+				}
+				continue
+			}
+			if t.Twice++; t.Twice == 1 {
+				t.Second = fmt.Sprintf("%s, at %.1f s: to %s, and %.1f s later to %s", r.Name, seconds(s.Before-x.From), first.Name, seconds(s.At-s.Before), by.Name)
+			}
+		}
+	}
+	if t.Taken = uint64(took.TotalCount()); t.Taken > 0 {
+		t.Took = report.LatencyOf(took)
+	}
+	return t, nil
+}
+
+func seconds(ns int64) float64 { return float64(ns) / 1e9 }
+
+// judgeRound judges the intervals of one round.
+func judgeRound(t *report.Turned, x *observe.RoundRobin, r *observe.Round, loaders []observe.Ledgers) {
+	if r.Interval <= 0 {
+		return
+	}
+	for i := int(max(0, (x.From-r.First+r.Interval-1)/r.Interval)); ; i++ {
+		from := r.First + int64(i)*r.Interval
+		to := from + r.Interval
+		if from >= x.End {
+			return
+		}
+		mark := byte(0)
+		if i < len(r.Marks) {
+			mark = r.Marks[i]
+		}
+		t.Due++
+		if ran := uint64(mark & observe.RunsMost); ran > 0 {
+			t.Ran++
+			t.Again += ran - 1
+			continue
+		}
+		stuck, struck := r.Stuck[i]
+		if mark&observe.Given != 0 && !struck { // the agent that had it lost it, as a machine that dies: the ledger tells
+			stuck, struck = observe.Stuck{Since: from, Times: 1}, true
+		}
+		switch {
+		case struck && min(to, x.End) <= stuck.Since+stuck.Times*r.Patience+Lull:
+			t.Passed++
+		case from > x.End-Lull, within(x.Away, from-r.Interval, to), !anyAttended(loaders, r.Class, from+r.Interval/4, to-r.Interval/4):
+			t.Unjudged++
+		default:
+			if t.Missed++; t.Missed == 1 {
+				t.Example = fmt.Sprintf("%s, at %.1f s", r.Name, seconds(from-x.From))
+			}
+		}
+	}
+}
+
+// within reports whether any of some spans has a part of a time.
+func within(list []observe.Stay, from, to int64) bool {
+	return slices.ContainsFunc(list, func(s observe.Stay) bool { return s.From <= to && s.To >= from })
+}
+
+// attended reports whether a machine had a session all the time.
+func attended(a *observe.Ledger, from, to int64) bool {
+	return slices.ContainsFunc(a.Stays, func(s observe.Stay) bool { return s.From <= from && s.To >= to })
+}
+
+// anyAttended reports whether any machine of a class had a session all the time.
+func anyAttended(loaders []observe.Ledgers, class int, from, to int64) bool {
+	for i := range loaders {
+		l := &loaders[i]
+		for n := range l.Agents {
+			a := &l.Agents[n]
+			if a.Set >= 0 && l.Sets[a.Set].Class == class && attended(a, from, to) {
+				return true
+			}
+		}
+	}
+	return false
+}

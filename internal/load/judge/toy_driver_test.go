@@ -1,0 +1,95 @@
+package judge_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/judge"
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/report"
+)
+
+// ping is a whole driver: it sends numbers to a server, which has to answer each of them, and writes what it sees to a log.
+// Its seconds are as long as ten pings.
+func ping(server net.Conn, pings int, log *observe.Log) {
+	start := &observe.Checked{Version: observe.Version, Report: &report.Report{Schema: report.Schema, Title: "pings", Began: time.Now(), Plan: report.Plan{MaxLag: 1000}}}
+	log.Append(observe.Line{Checked: start})
+	ledger := observe.Ledger{Name: "pinger", Set: -1}
+	answers := bufio.NewReader(server)
+	for second := 0; int(ledger.Sent) < pings; second++ {
+		s := observe.CheckSecond{Number: second, Measured: true, Sample: report.Sample{Second: second + 1, Phase: "steady", Offered: 10}}
+		whole, beyond, lag := observe.NewSecond()
+		for range 10 {
+			sent := time.Now()
+			ledger.Sent++
+			s.Sample.Sent++
+			fmt.Fprintf(server, "%d\n", ledger.Sent)
+			answer, err := answers.ReadString('\n')
+			if err != nil || strings.TrimSpace(answer) != fmt.Sprint(ledger.Sent) {
+				continue
+			}
+			ledger.Acked++
+			s.Sample.Acked++
+			report.Record(whole, int64(time.Since(sent)), 1)
+		}
+		s.Whole, s.Beyond, s.Lag = observe.Pack(whole), observe.Pack(beyond), observe.Pack(lag)
+		log.Append(observe.Line{Check: &s})
+	}
+	log.Append(observe.Line{Ledger: &ledger})
+	log.Append(observe.Line{Measured: &observe.Measured{}})
+}
+
+// echo answers each line but one; 0: each.
+func echo(c net.Conn, but int) {
+	lines := bufio.NewScanner(c)
+	for n := 1; lines.Scan(); n++ {
+		answer := lines.Text()
+		if n == but {
+			answer = "-"
+		}
+		_, _ = io.WriteString(c, answer+"\n")
+	}
+}
+
+// A new driver writes the log; its judge is the one of all drivers: a server that does not answer one of a hundred pings
+// fails the run.
+func TestToyDriver(t *testing.T) {
+	for but, want := range map[int]string{0: "", 57: "1 results were sent and neither acknowledged nor refused"} {
+		path := filepath.Join(t.TempDir(), "observed.jsonl")
+		log, err := observe.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, server := net.Pipe()
+		go echo(server, but)
+		ping(client, 100, log)
+		_ = client.Close()
+		if err := log.Close(); err != nil {
+			t.Fatal(err)
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		lines, err := observe.Read(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checks, err := observe.ReadChecks(lines)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rep, err := judge.Checks(checks)
+		if err != nil || rep.OK() != (want == "") || strings.Join(rep.Verdict, "; ") != want || rep.Balance.Sent != 100 || len(rep.Samples) != 10 || rep.Rate < 9 || rep.Latency.Max <= 0 || len(rep.Phases) != 1 {
+			t.Errorf("%v, %q, %+v, rate %v, %+v", err, rep.Verdict, rep.Balance, rep.Rate, rep.Phases)
+		}
+	}
+}

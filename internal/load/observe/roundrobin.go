@@ -1,0 +1,43 @@
+package observe
+
+// RoundRobin has the runs of checks that the server gives to agents in turn. Times are ns since the start of the timetable.
+type RoundRobin struct {
+	From   int64   `json:"from"` // of what is measured
+	End    int64   `json:"end"`  // of the timetable
+	Rounds []Round `json:"rounds"`
+	Away   []Stay  `json:"away,omitempty"` // times in which a fault had the server away
+	Took   []byte  `json:"took,omitempty"` // packed: until another agent had a run, in µs
+}
+
+// Round has the runs of one check about one node, interval by interval.
+type Round struct {
+	Name     string        `json:"name"`
+	Class    int           `json:"class"` // of the agents
+	Interval int64         `json:"interval"`
+	Patience int64         `json:"patience"` // until the server gives a run to another agent
+	First    int64         `json:"first"`    // start of the first interval
+	Marks    []byte        `json:"marks,omitempty"`
+	Stuck    map[int]Stuck `json:"stuck,omitempty"` // by interval
+	Again    []Again       `json:"again,omitempty"`
+}
+
+// A mark of an interval has the number of its runs, and whether an agent was given one that it could run.
+const (
+	Given    = 1 << 7
+	RunsMost = Given - 1
+)
+
+// Stuck is an interval whose run was given to agents that a fault had struck.
+type Stuck struct {
+	Since int64 `json:"since"`
+	Times int64 `json:"times"`
+}
+
+// Again is a run that was given to an agent though another one had it and had time left, or had run it.
+type Again struct {
+	First  int   `json:"first"` // member of the fleet that had it
+	By     int   `json:"by"`    // member that was given it again
+	Since  int64 `json:"since"` // when it was given first
+	Before int64 `json:"before"`
+	At     int64 `json:"at"`
+}
