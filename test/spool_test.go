@@ -209,7 +209,7 @@ func TestDamagedSpoolReportsLostResults(t *testing.T) {
 			runs.AwaitRuns(1)
 			awaitLastResult(t, s.API, "bits", "count", runs)
 			s.AwaitOutput("get inventory bits", "packages") // it is in the spool, too, and its loss would count
-			sleep(t.Context(), 2*time.Second) // longer than the spool's linger: an acknowledged result is not written later
+			sleep(t.Context(), 2*time.Second)               // longer than the spool's linger: an acknowledged result is not written later
 			s.Kill()
 			acked := oldestSegmentSize(t, a) // the server can acknowledge nothing that is written from now on
 			runs.SetPrefix(incompressibleText(c.size))

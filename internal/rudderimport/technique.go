@@ -162,7 +162,7 @@ func (t *technique) convertBlock(p *part, prefix string) *model.Method {
 	if r := p.child("reporting"); r != nil {
 		mode := r.text("mode")
 		focus = r.text("id")
-		if _, ok := model.ParseReporting(mode); !ok {
+		if _, ok := model.ReportingOf(mode); !ok {
 			t.im.lose(r, what, "reporting mode %s: its components count one by one", mode)
 		} else if mode != "weighted" {
 			m.Reporting = mode

@@ -1,7 +1,6 @@
-// Package live shows a load run while it lasts: in a terminal a few lines that are redrawn
-// in place every second, elsewhere a plain line every five, of all five (mean.go). It holds no goroutine; whoever
-// has the samples calls Show, one after the other, and what is said meanwhile is written
-// above what is drawn next; a lock keeps the two apart. Start reading at New.
+// Package live shows a load run while it lasts: in a terminal rows that are redrawn in place every second, elsewhere a
+// line for every five seconds (mean.go). The package owns no goroutine; a lock separates samples from messages, which stand
+// above the next rows. Start reading at New.
 package live
 
 import (
@@ -29,8 +28,6 @@ type View struct {
 	drawn  int           // lines on the screen
 
 	since []report.Sample // elsewhere: the seconds of the phase since the last line
-	rates []float64       // acknowledged, the last seconds …
-	tails []float64       // … and p99
 }
 
 // plainEvery is how many seconds pass between two plain lines.
@@ -66,7 +63,7 @@ func (v *View) Write(text []byte) (int, error) {
 		return v.w.Write(text)
 	}
 	v.drawn = 0
-	_, err := io.WriteString(v.w, "\r\x1b[K"+wrap(string(text), v.width()))
+	_, err := io.WriteString(v.w, "\r\x1b[K"+string(text))
 	return len(text), err
 }
 
@@ -81,12 +78,11 @@ func (v *View) Show(s report.Sample) {
 		v.since = append(v.since, s)
 		if s.Second%plainEvery == 0 {
 			all := mean(v.since)
-			fmt.Fprintln(v.w, v.plain(&all))
+			fmt.Fprintln(v.w, v.line(&all))
 			v.since = v.since[:0]
 		}
 		return
 	}
-	v.remember(&s)
 	width := v.width()
 	lines := v.lines(&s, width)
 	var b strings.Builder
@@ -101,20 +97,6 @@ func (v *View) Show(s report.Sample) {
 	}
 	v.drawn = max(v.drawn, len(lines))
 	_, _ = io.WriteString(v.w, b.String()) // a terminal that is gone is seen elsewhere
-}
-
-// history is for how many seconds the small curves remember.
-const history = 30
-
-func (v *View) remember(s *report.Sample) {
-	tail := 0.0
-	if s.Latency != nil {
-		tail = s.Latency.P99
-	}
-	v.rates, v.tails = append(v.rates, float64(s.Acked)), append(v.tails, tail)
-	if n := len(v.rates) - history; n > 0 {
-		v.rates, v.tails = v.rates[n:], v.tails[n:]
-	}
 }
 
 // cut shortens a line to the width of the terminal, so that it stays one line.

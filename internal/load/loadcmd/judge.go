@@ -4,14 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/muster-fleet/muster/internal/load/judge"
-	"github.com/muster-fleet/muster/internal/load/live"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
@@ -40,7 +38,7 @@ played. The log of a loader that was killed has the seconds until then. Exit cod
 			if err != nil {
 				return err
 			}
-			out := live.Paper(cmd.OutOrStdout(), os.Getenv)
+			out := cmd.OutOrStdout()
 			if n := slices.IndexFunc(lines, func(l observe.Line) bool { return l.Start != nil }); n >= 0 {
 				rep, err := judgeValuesAgain(lines[n].Start, lines)
 				if err != nil {

@@ -4,17 +4,12 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"math"
-	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
-	"github.com/muster-fleet/muster/internal/load/live"
 	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
@@ -61,7 +56,7 @@ little of to play it whole is named, and with -o wide how much it takes.`,
 		if format.machine() {
 			return format.print(cmd.OutOrStdout(), list)
 		}
-		return writeList(live.Paper(cmd.OutOrStdout(), os.Getenv), list, live.Columns(cmd.OutOrStdout(), os.Getenv), format.name == "wide")
+		return writeList(cmd.OutOrStdout(), list, format.name == "wide")
 	}
 	return cmd
 }
@@ -88,16 +83,13 @@ func shippedList(quick bool) ([]listed, error) {
 	return list, nil
 }
 
-// writeList shows a scenario on a line; where the longest text does not end within so many
-// columns (0: of no matter), each text has a line of its own.
-func writeList(out io.Writer, list []listed, columns int, wide bool) error {
-	var table strings.Builder
-	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	fmt.Fprint(w, "NAME\tAGENTS\tPER SECOND\tTAKES\tTODAY\tWHAT IT IS\n")
-	texts := []string{"WHAT IT IS"}
+// writeList shows a scenario on a line.
+func writeList(out io.Writer, list []listed, wide bool) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "NAME\tAGENTS\tPER SECOND\tTAKES\tTODAY\tTITLE\n")
 	for i := range list {
 		l := &list[i]
-		today := "runs"
+		today, title := "runs", l.Title
 		switch {
 		case l.Runs && l.Lacks != "":
 			today = "too large here: " + lacks(l.Lacks, wide)
@@ -108,30 +100,14 @@ func writeList(out io.Writer, list []listed, columns int, wide bool) error {
 			}
 			today = "waits for " + strings.Join(names, ", ")
 		}
-		text := l.Title
 		if wide {
-			text = cmp.Or(l.Answers, text)
+			title = cmp.Or(l.Answers, title)
 		}
 		takes := model.Duration(time.Duration(l.Seconds * float64(time.Second)).Round(time.Second)).String()
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, number.Count(l.Agents), l.rate(), takes, today, text)
-		texts = append(texts, text)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, number.Count(l.Agents), l.rate(), takes, today, title)
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	shown := table.String()
-	if longest := slices.MaxFunc(strings.Split(shown, "\n"), byLength); columns > 0 && utf8.RuneCountInString(longest) > columns {
-		lines := strings.Split(shown, "\n")
-		for i, text := range texts {
-			lines[i] = strings.TrimRight(strings.TrimSuffix(lines[i], text), " ") + "\n  " + text
-		}
-		shown = strings.Join(lines, "\n")
-	}
-	_, err := io.WriteString(out, shown)
-	return err
+	return w.Flush()
 }
-
-func byLength(a, b string) int { return utf8.RuneCountInString(a) - utf8.RuneCountInString(b) }
 
 // lacks is what there is too little of; how much, where there is room to say it.
 func lacks(what string, wide bool) string {
@@ -147,7 +123,7 @@ func (l *listed) rate() string {
 		what string
 	}{{l.Results, "results"}, {l.Values, "values"}, {l.Components, "components"}} {
 		if r.rate > 0 {
-			return number.Count(int(math.Round(r.rate))) + " " + r.what
+			return number.Count(r.rate) + " " + r.what
 		}
 	}
 	return "keepalives"

@@ -21,7 +21,6 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/folder"
-	"github.com/muster-fleet/muster/internal/load/live"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -31,7 +30,7 @@ import (
 
 // play runs a scenario from top to bottom.
 func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
-	say := sayTo(live.Paper(cmd.ErrOrStderr(), os.Getenv))
+	say := sayTo(cmd.ErrOrStderr())
 	ctx, signals := heedSignals(cmd, say)
 	defer signals.release()
 	o.stops = signals
@@ -74,7 +73,7 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 		}
 		return signals.because(err)
 	}
-	fmt.Fprintf(live.Paper(cmd.OutOrStdout(), os.Getenv), "%s\n%s", rep.Title, rep.Text()) // the title says the scale
+	fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s", rep.Title, rep.Text()) // the title says the scale
 	if err != nil {
 		return unkept(rep, err)
 	}
@@ -188,7 +187,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 		return nil, fallen(server, kept, err)
 	}
 	o.entitle(rep, sc, sc.FullTitle())
-	rep.Environment, rep.Again = environment, o.playedWith(cmd)
+	rep.Environment = environment
 	rep.Files = observedFile()
 	return rep, save(ctx, server, kept, rep)
 }

@@ -4,17 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"github.com/muster-fleet/muster/internal/load/page"
 	"github.com/muster-fleet/muster/internal/load/report"
@@ -23,15 +19,14 @@ import (
 
 func reportCommand() *cobra.Command {
 	var out string
-	var open bool
 	cmd := &cobra.Command{
 		Use:   "report RUN.json|FOLDER",
-		Short: "Show a run's summary, write its report as one HTML file, and open it",
+		Short: "Show a run's findings, and write its report as one HTML file",
 		Long: `Reads what muster load run left (run.json, or the folder that holds it), prints the summary
 and writes one HTML file with the verdict, the charts and all figures. The file needs nothing
 else and asks no other host for anything.`,
 		Example: "  muster load report bench/results/rate-16k.json\n" +
-			"  muster load report FOLDER -o - --open=false >report.html",
+			"  muster load report FOLDER -o - >report.html",
 		Args:          cobra.ExactArgs(1),
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -60,17 +55,11 @@ else and asks no other host for anything.`,
 			}
 			fmt.Fprint(cmd.OutOrStdout(), rep.Text())
 			fmt.Fprintln(cmd.OutOrStdout(), "page:", out)
-			if open && hasScreen(cmd.OutOrStdout()) {
-				if err := show(out); err != nil {
-					fmt.Fprintf(cmd.ErrOrStderr(), "the browser was not started (%v): open the file yourself\n", err)
-				}
-			}
 			return nil
 		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&out, "out", "o", "", "the file to write; - is standard output. Default: report.html in the folder, or RUN.html beside RUN.json")
-	f.BoolVar(&open, "open", true, "open it in the browser, where there is a screen")
 	return cmd
 }
 
@@ -108,32 +97,4 @@ func lastRun(dir string) (folder string) {
 		}
 	}
 	return folder
-}
-
-// hasScreen says whether somebody reads out who would see a browser too.
-func hasScreen(out io.Writer) bool {
-	if f, ok := out.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) {
-		return false
-	}
-	return runtime.GOOS == "windows" || runtime.GOOS == "darwin" || os.Getenv("DISPLAY") != "" || os.Getenv("WAYLAND_DISPLAY") != ""
-}
-
-// show opens a file in the browser, which outlives this process.
-func show(path string) error {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return err
-	}
-	command := []string{"xdg-open"}
-	switch runtime.GOOS {
-	case "windows":
-		command = []string{"rundll32", "url.dll,FileProtocolHandler"}
-	case "darwin":
-		command = []string{"open"}
-	}
-	cmd := exec.Command(command[0], append(command[1:], path)...)
-	if err := cmd.Start(); err != nil {
-		return err
-	}
-	return cmd.Process.Release()
 }

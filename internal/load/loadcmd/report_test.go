@@ -28,7 +28,7 @@ func TestReportIsWrittenBesideItsRun(t *testing.T) {
 		{[]string{dir}, "report.html"},
 		{[]string{filepath.Join(dir, "run.json")}, "report.html"},
 		{[]string{filepath.Join(dir, "rate.json")}, "rate.html"},
-		{[]string{dir, "-o", filepath.Join(dir, "x.html"), "--open=false"}, "x.html"},
+		{[]string{dir, "-o", filepath.Join(dir, "x.html")}, "x.html"},
 		{[]string{dir, "-o", "-"}, ""},
 	} {
 		out, err := runReport(c.args...)

@@ -108,6 +108,6 @@ func (o *options) againstSystem(ctx context.Context, cmd *cobra.Command, sc *sce
 	environment.Packages = map[string]string{found.Program: rep.Targeted.Version}
 	rep.Environment = environment
 	o.entitle(rep, sc, fmt.Sprintf("%s, %s%s", sc.FullTitle(), found.System, rep.Targeted.Version))
-	rep.Again, rep.Files = o.playedWith(cmd), observedFile()
+	rep.Files = observedFile()
 	return rep, kept.Save(ctx, rep)
 }

@@ -22,7 +22,6 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/load/folder"
 	"github.com/muster-fleet/muster/internal/load/judge"
-	"github.com/muster-fleet/muster/internal/load/live"
 	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
@@ -76,7 +75,7 @@ func (o *options) playValues(ctx context.Context, cmd *cobra.Command, sc *scenar
 	if err := r.run(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(live.Paper(cmd.OutOrStdout(), os.Getenv), "%s\n%sreport: %s\n", r.report.Title, r.report.Text(), r.path)
+	fmt.Fprintf(cmd.OutOrStdout(), "%s\n%sreport: %s\n", r.report.Title, r.report.Text(), r.path)
 	return valuesVerdict(&r.report)
 }
 

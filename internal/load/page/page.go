@@ -122,7 +122,7 @@ func tiles(rep *report.Report) (list []tile) {
 			switch {
 			case t.figure == "rate":
 				_, _, offered := rep.Offered()
-				t.note = "of " + number.Count(offered) + " offered"
+				t.note, unit = "of "+number.Count(offered)+" offered", "/s"
 				if rep.Asked() {
 					t.name = "Left"
 				}
@@ -147,7 +147,7 @@ func again(rep *report.Report) string {
 		if len(words) > 0 {
 			program = words[0]
 		}
-		words = append([]string{program, "load", "run", cmp.Or(sc.Name, "scenario") + "-played.yaml", "--seed", strconv.FormatUint(sc.Seed, 10)}, rep.Again...)
+		words = []string{program, "load", "run", cmp.Or(sc.Name, "scenario") + "-played.yaml", "--seed", strconv.FormatUint(sc.Seed, 10)}
 	}
 	return text + shell(words)
 }

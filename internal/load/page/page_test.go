@@ -162,9 +162,9 @@ func TestNearlyNothing(t *testing.T) {
 func TestRunItAgain(t *testing.T) {
 	const commit = "git checkout 0123456789abcdef\nmake build\n"
 	for want, change := range map[string]func(*report.Report){
-		commit + "bin/muster load run sensu-4000x40x5s-quick-played.yaml --seed 7 --max-lag=1s '--server-flag=--x y'": func(r *report.Report) { r.Again = []string{"--max-lag=1s", "--server-flag=--x y"} },
-		"muster load run sensu-4000x40x5s-quick-played.yaml --seed 7":                                                 func(r *report.Report) { r.Command, r.Commit = nil, "" },
-		commit + "muster load run 'it'\\''s'":                                                                         func(r *report.Report) { r.Scenario, r.Command = nil, []string{"muster", "load", "run", "it's"} },
+		commit + "bin/muster load run sensu-4000x40x5s-quick-played.yaml --seed 7": func(*report.Report) {},
+		"muster load run sensu-4000x40x5s-quick-played.yaml --seed 7":              func(r *report.Report) { r.Command, r.Commit = nil, "" },
+		commit + "muster load run 'it'\\''s'":                                      func(r *report.Report) { r.Scenario, r.Command = nil, []string{"muster", "load", "run", "it's"} },
 	} {
 		rep := full()
 		change(rep)

@@ -22,6 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"

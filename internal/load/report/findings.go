@@ -299,12 +299,13 @@ func after(v float64) string {
 	return some(v, number.Seconds)
 }
 
-// At formats a moment of the run, in seconds.
+// At formats a moment of the run, in seconds: 1m30s, 2m.
 func At(v float64) string {
-	if v < 0 {
-		return "-" + At(-v)
+	d := time.Duration(v * float64(time.Second)).Round(100 * time.Millisecond)
+	if d != 0 && d%time.Minute == 0 {
+		return strings.TrimSuffix(d.String(), "0s")
 	}
-	return number.Bare(time.Duration(v * float64(time.Second)).Round(100 * time.Millisecond).String())
+	return d.String()
 }
 
 func (rep *Report) latencySection() Section {

@@ -37,69 +37,33 @@ func (v *checker) limits(field string, limits map[string]Limit, names []string) 
 	}
 }
 
-// without says what to write so that there is what a figure needs; empty: it is there.
+// without returns a hint where the scenario lacks the cause of a figure; empty: it has one.
 func (v *checker) without(need string) string {
-	switch need {
-	case "step":
-		if !slices.ContainsFunc(v.Phases, func(p Phase) bool { return p.Step > 0 }) {
-			return "write a phase step: 30s"
-		}
-	case "settle":
-		if !slices.ContainsFunc(v.Phases, func(p Phase) bool { return p.Settle > 0 }) {
-			return "write settle: 30s in a steady phase"
-		}
-	case "faults":
-		if !slices.ContainsFunc(v.allFaults(), func(f Fault) bool { return f.Stop != nil || f.Fail != nil }) {
-			return "write faults: [{at: 60s, for: 60s, stop: {count: 10}}], or fail"
-		}
-	case "outage":
-		if !slices.ContainsFunc(v.allFaults(), func(f Fault) bool { return f.Cut != nil || f.Server != "" || f.Run != "" }) {
-			return "write faults: [{at: 60s, cut: {}}], or server"
-		}
-	case "restart":
-		if !slices.ContainsFunc(v.allFaults(), func(f Fault) bool { return f.Server == "restart" || f.Server == "kill" || f.Run != "" }) {
-			return "write faults: [{at: 60s, server: kill}]"
-		}
-	case "turns":
-		if !v.Turns() {
-			return "write a check with roundRobin: true, and faults: [{at: 60s, for: 60s, hang: {count: 2}}], or stop"
-		}
-	case "intent":
-		if len(v.Intent) == 0 {
-			return "write intent: [{at: 60s, create: 5, kind: check}]"
-		}
-	case "lists":
-		if v.Operators.Lists == 0 {
-			return "write operators: {lists: 5}"
-		}
-	case "applies":
-		if v.Operators.Applies == "" {
-			return "write operators: {applies: 10/min}"
-		}
-	case "silences":
-		if v.Operators.Silences == "" {
-			return "write operators: {silences: 10/min}"
-		}
-	case "runs":
-		if v.Operators.Runs == "" {
-			return "write operators: {runs: 10/min}"
-		}
-	case "facts":
-		if v.Operators.Facts == "" {
-			return "write operators: {facts: 10/min}"
-		}
-	case "alerts":
-		if !v.HasAlerts() {
-			return "write alert: handler at a check, or alert: route"
-		}
-	case "stream":
-		if v.Stream == nil {
-			return "write stream: {connections: 100}"
-		}
-	case "watches":
-		if v.Operators.Watches == 0 {
-			return "write operators: {watches: 5}"
-		}
+	phase := func(f func(p Phase) bool) bool { return slices.ContainsFunc(v.Phases, f) }
+	fault := func(f func(f Fault) bool) bool { return slices.ContainsFunc(v.allFaults(), f) }
+	o := v.Operators
+	cause, known := map[string]struct {
+		there bool
+		hint  string
+	}{
+		"step":     {phase(func(p Phase) bool { return p.Step > 0 }), "write a phase step: 30s"},
+		"settle":   {phase(func(p Phase) bool { return p.Settle > 0 }), "write settle: 30s in a steady phase"},
+		"faults":   {fault(func(f Fault) bool { return f.Stop != nil || f.Fail != nil }), "write faults: [{at: 60s, for: 60s, stop: {count: 10}}], or fail"},
+		"outage":   {fault(func(f Fault) bool { return f.Cut != nil || f.Server != "" || f.Run != "" }), "write faults: [{at: 60s, cut: {}}], or server"},
+		"restart":  {fault(func(f Fault) bool { return f.Server == "restart" || f.Server == "kill" || f.Run != "" }), "write faults: [{at: 60s, server: kill}]"},
+		"turns":    {v.Turns(), "write a check with roundRobin: true, and faults: [{at: 60s, for: 60s, hang: {count: 2}}], or stop"},
+		"intent":   {len(v.Intent) > 0, "write intent: [{at: 60s, create: 5, kind: check}]"},
+		"lists":    {o.Lists > 0, "write operators: {lists: 5}"},
+		"applies":  {o.Applies != "", "write operators: {applies: 10/min}"},
+		"silences": {o.Silences != "", "write operators: {silences: 10/min}"},
+		"runs":     {o.Runs != "", "write operators: {runs: 10/min}"},
+		"facts":    {o.Facts != "", "write operators: {facts: 10/min}"},
+		"watches":  {o.Watches > 0, "write operators: {watches: 5}"},
+		"alerts":   {v.HasAlerts(), "write alert: handler at a check, or alert: route"},
+		"stream":   {v.Stream != nil, "write stream: {connections: 100}"},
+	}[need]
+	if !known || cause.there {
+		return ""
 	}
-	return ""
+	return cause.hint
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -29,9 +30,12 @@ type Profiler struct {
 	middle int    // how many seconds later its profile begins
 	span   int    // seconds
 
-	steady  bool            // taken
-	seen    map[string]bool // phases whose trouble is taken
-	trouble *trouble
+	steady bool               // taken
+	seen   map[string]bool    // phases whose trouble is taken
+	limits map[string]float64 // of figures from above, of the whole run
+	bad    map[string]int     // seconds in a row
+	broken string             // the phase of bad
+	faults map[int]bool       // phases with faults, by their numbers
 
 	busy  sync.WaitGroup
 	ctx   context.Context
@@ -45,9 +49,22 @@ type Profiler struct {
 // NewProfiler makes one for a scenario's run, whose See is called every second. goals are
 // objectives beside the scenario's.
 func NewProfiler(ctx context.Context, s *Subject, sc *scenario.Scenario, goals []report.Goal, folder string) *Profiler {
-	p := &Profiler{server: s, folder: folder, from: -1, span: 1, seen: map[string]bool{}, trouble: newTrouble(sc, goals), files: map[string]string{}}
+	p := &Profiler{server: s, folder: folder, from: -1, span: 1, seen: map[string]bool{}, limits: map[string]float64{}, bad: map[string]int{}, faults: map[int]bool{}, files: map[string]string{}}
 	p.ctx, p.end = context.WithCancel(ctx)
+	for _, f := range scenario.Figures() {
+		if limit, err := sc.Objectives[f.Name].In(f.Unit); err == nil && !f.Least {
+			p.limits[f.Name] = limit
+		}
+		for _, g := range goals {
+			if g.Name == f.Name && !f.Least {
+				p.limits[f.Name] = g.Want
+			}
+		}
+	}
 	first := true
+	for i := range sc.Phases {
+		p.faults[i+1] = sc.Phases[i].Fault > 0
+	}
 	for i, phase := range sc.Phases {
 		if long := time.Duration(max(phase.Steady, phase.Soak, phase.Step) - phase.Warmup); long > 0 {
 			seconds := int(long / time.Second)
@@ -67,7 +84,7 @@ func (p *Profiler) See(s report.Sample) {
 	if s.Second < 0 || p.server.Admin == "" {
 		return
 	}
-	wrong := p.trouble.see(&s)
+	wrong := p.wrong(&s)
 	if s.Nth == p.nth && p.from < 0 {
 		p.from = s.Second
 	}
@@ -81,6 +98,38 @@ func (p *Profiler) See(s report.Sample) {
 			p.seen[s.Phase] = true
 		}
 	}
+}
+
+// brokenFor is the number of seconds in a row after which an objective counts as broken.
+const brokenFor = 2
+
+// wrong names the objectives that are broken. A second that does not show a figure leaves it as it was. Nothing is wrong
+// in a fault phase.
+func (p *Profiler) wrong(s *report.Sample) (list []string) {
+	if s.Phase != p.broken {
+		p.broken = s.Phase
+		clear(p.bad)
+	}
+	if p.faults[s.Nth] {
+		return nil
+	}
+	note := func(what string, wrong bool) {
+		if p.bad[what]++; !wrong {
+			p.bad[what] = 0
+		}
+		if p.bad[what] >= brokenFor {
+			list = append(list, what)
+		}
+	}
+	note("results are refused", s.Refused > 0)
+	note("results stay away", s.Offered > 0 && s.Acked < s.Offered/2)
+	figures := s.Figures()
+	for _, name := range slices.Sorted(maps.Keys(p.limits)) {
+		if v, ok := figures[name]; ok {
+			note(name, v > p.limits[name])
+		}
+	}
+	return list
 }
 
 // take begins a profile, unless one is being taken. when is for people: since when, and why.

@@ -78,7 +78,7 @@ func (u *unitState) adoptFormulas(old *unitState) {
 
 // due returns the last time at or before now at which a formula is due on a node. Nodes have different times.
 func (f *compiledFormula) due(node model.NodeID, now int64) int64 {
-	offset := int64(uint64(node) * 0x9e3779b97f4a7c15 >> 1) % f.interval
+	offset := int64(uint64(node)*0x9e3779b97f4a7c15>>1) % f.interval
 	return now - (now-offset)%f.interval
 }
 
