@@ -88,16 +88,16 @@ func (d *Directory) Shadow(namespace string) bool { return d.now.Load().namespac
 
 // ZabbixNamespaces returns the namespaces that allow Zabbix senders and agents at an address to send values of their nodes.
 func ZabbixNamespaces(d *Directory, from netip.Addr) []string {
-	return d.senderNamespaces(from, func(n *Namespace) []netip.Prefix { return n.ZabbixFrom })
+	return senderNamespaces(d, from, func(n *Namespace) []netip.Prefix { return n.ZabbixFrom })
 }
 
 // RudderNamespaces returns the namespaces that allow Rudder's agents and relays at an address to send inventories and runs of their nodes.
 func RudderNamespaces(d *Directory, from netip.Addr) []string {
-	return d.senderNamespaces(from, func(n *Namespace) []netip.Prefix { return n.RudderFrom })
+	return senderNamespaces(d, from, func(n *Namespace) []netip.Prefix { return n.RudderFrom })
 }
 
 // senderNamespaces returns the namespaces with a network that contains an address.
-func (d *Directory) senderNamespaces(from netip.Addr, networks func(*Namespace) []netip.Prefix) (names []string) {
+func senderNamespaces(d *Directory, from netip.Addr, networks func(*Namespace) []netip.Prefix) (names []string) {
 	for _, n := range d.now.Load().withSenders {
 		if slices.ContainsFunc(networks(n), func(network netip.Prefix) bool { return network.Contains(from) }) {
 			names = append(names, n.Name)

@@ -207,17 +207,17 @@ func validateTechnique(v *Validator, s *model.TechniqueSpec) {
 	v.Bound("spec.parameters", len(s.Parameters))
 	names := map[string]bool{}
 	for i := range s.Parameters {
-		v.validateParameter(fmt.Sprintf("spec.parameters[%d]", i), &s.Parameters[i], names)
+		validateParameter(v, fmt.Sprintf("spec.parameters[%d]", i), &s.Parameters[i], names)
 	}
 	v.MissingIf(len(s.Methods) == 0, "spec.methods", "write a list such as [{component: motd, filePresent: {path: /etc/motd}}]", "missing")
 	t := methodValidator{Validator: v, technique: s, before: map[string]bool{}}
 	t.validateMethods("spec.methods", s.Methods, nil)
 	v.FlawIf(t.count > maxMethods, "spec.methods", "divide the technique", "%d methods, at most %d", t.count, maxMethods)
-	v.validateReported(s)
+	validateReported(v, s)
 }
 
 // validateReported refuses a technique of which Rudder's agents run a part, or which gives them conditions or loops.
-func (v *Validator) validateReported(s *model.TechniqueSpec) {
+func validateReported(v *Validator, s *model.TechniqueSpec) {
 	theirs, ours := false, false
 	var walk func(at string, methods []model.Method)
 	walk = func(at string, methods []model.Method) {
@@ -233,7 +233,7 @@ func (v *Validator) validateReported(s *model.TechniqueSpec) {
 }
 
 // validateParameter validates one parameter of a technique. names has the names of those before it.
-func (v *Validator) validateParameter(at string, p *model.Parameter, names map[string]bool) {
+func validateParameter(v *Validator, at string, p *model.Parameter, names map[string]bool) {
 	v.requireUniqueTitle(at+".name", "parameter", p.Name, "write a name such as path", names)
 	if p.Name != "" {
 		v.recordCompileError(at+".name", model.PropertyNameError(p.Name))

@@ -51,7 +51,8 @@ type Parameter struct {
 func (p *Parameter) IsLoop() bool { return p.Type == "list" || p.Type == "map" }
 
 // Method is one component of a technique: its name and exactly one method, such as a file's content. In audit mode a
-// method checks and never changes anything. In enforce mode it checks, applies the missing part, and checks again.
+// method checks and never changes anything. In enforce mode it checks, applies the missing part, and checks again. It has
+// more than 25 fields because each kind of method is one.
 type Method struct {
 	// The name of the component in reports, unique within the technique or block.
 	Component string `json:"component"`
