@@ -77,6 +77,9 @@ func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time
 	for i := range im.objects {
 		o := &im.objects[i]
 		o.importer = im
+		for _, key := range o.repeated {
+			o.noteChange("line %s: the key is repeated, and the last one counts, as in Sensu", key)
+		}
 		im.objectsByKey[resourceKey{o.kind, o.namespace, o.name}] = o
 	}
 	for _, t := range sensuTypes() {

@@ -356,6 +356,31 @@ func TestEndedSilencesAreLeftOut(t *testing.T) {
 	}
 }
 
+// TestRepeatedKeysAreReplaced expects the last of repeated keys in YAML, as sensuctl takes it, and a note with the line
+// of the others.
+func TestRepeatedKeysAreReplaced(t *testing.T) {
+	result, said := importText(t, `type: CheckConfig
+api_version: core/v2
+metadata: {name: disk, name: disk-used}
+spec:
+  command: first
+  interval: 60
+  subscriptions: [web]
+  command: last
+  env_vars: [A=1]
+  env_vars: [A=2]
+`)
+	data, err := json.Marshal(result.Resources)
+	if text := string(data); err != nil || !strings.Contains(text, `"name":"disk-used"`) || !strings.Contains(text, `"command":"last"`) || !strings.Contains(text, `{"A":"2"}`) {
+		t.Errorf("%s, %v", data, err)
+	}
+	for _, want := range []string{"line 3: name: the key is repeated", "line 5: command: the key is repeated", "line 9: env_vars: the key is repeated"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%s is missing in %s", want, said)
+		}
+	}
+}
+
 // FuzzImport imports arbitrary files and checks that the result is an error, or valid resources with a note for each
 // unread field.
 func FuzzImport(f *testing.F) {

@@ -26,6 +26,7 @@ type object struct {
 	namespace string
 	meta      *objectFields
 	spec      *objectFields
+	repeated  []string // "LINE: KEY" of keys that a later one of the same name replaces
 }
 
 // maxDocument bounds a file, in bytes.
@@ -89,6 +90,7 @@ func readYAML(file string, data []byte) (list []object, err error) {
 			items = top.Content
 		}
 		for _, item := range items {
+			repeated := removeRepeatedKeys(item)
 			var value any
 			if err := item.Decode(&value); err != nil {
 				return nil, model.Errorf(model.Invalid, "%s:%d: %v", file, item.Line, err)
@@ -96,8 +98,33 @@ func readYAML(file string, data []byte) (list []object, err error) {
 			if list, err = appendObjects(list, file, item.Line, value); err != nil {
 				return nil, err
 			}
+			if len(list) > 0 {
+				list[len(list)-1].repeated = repeated
+			}
 		}
 	}
+}
+
+// removeRepeatedKeys removes the keys of mappings that a later key of the same name replaces, as sensuctl does, and
+// returns them as LINE: KEY.
+func removeRepeatedKeys(n *yaml.Node) (removed []string) {
+	if n.Kind == yaml.MappingNode {
+		seen := map[string]bool{}
+		for i := len(n.Content) - 2; i >= 0; i -= 2 {
+			switch key := n.Content[i]; {
+			case key.Kind != yaml.ScalarNode || key.Value == "<<":
+			case seen[key.Value]:
+				removed = append(removed, fmt.Sprintf("%d: %s", key.Line, key.Value))
+				n.Content = slices.Delete(n.Content, i, i+2)
+			default:
+				seen[key.Value] = true
+			}
+		}
+	}
+	for _, inner := range n.Content {
+		removed = append(removed, removeRepeatedKeys(inner)...)
+	}
+	return removed
 }
 
 // appendObjects appends the Sensu objects of one YAML or JSON document, which may be a list.
