@@ -92,6 +92,7 @@ func TestRolloutMovesStopsAndGoesBack(t *testing.T) {
 	if with, failed := compliant(); failed != 1 || with["compliant"] != 4 {
 		t.Errorf("after the stop %v", with)
 	}
+	s.AwaitOutput("status", "the roll-out of directive default/release stopped: 1 of 1 node with the new version failed")
 	harness.Run(t, s.Env(), "rollout", "pause", "release").Expect(4, "cannot pause the roll-out of release: it is stopped")
 	s.Kill()
 	s.Launch()

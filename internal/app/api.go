@@ -174,6 +174,7 @@ func (s *Server) newMonitor() *selfcheck.Monitor {
 		History:  func() history.Usage { return s.history.Use() },
 		FullDisk: func() string { return doctor.FullDiskText(s.cfg.Data, datadir.Journal(s.cfg)) },
 		Files:    s.files.changedFiles,
+		Rollouts: func() []string { return s.rollouts.Failed() },
 		Streams:  func() []follow.State { return s.streams.States() },
 	})
 }

@@ -13,7 +13,7 @@ import (
 // TestBuiltinChecksAndDefinitionsHaveNames converts the ids of built-in checks to names and to compiled definitions, and
 // back
 func TestBuiltinChecksAndDefinitionsHaveNames(t *testing.T) {
-	for _, id := range []CheckID{KeepaliveCheck, SessionsCheck, JournalCheck, HistoryCheck, IdentityCheck, WatchdogCheck, StreamsCheck, LimitsCheck, MetricsCheck, FilesCheck} {
+	for _, id := range []CheckID{KeepaliveCheck, SessionsCheck, JournalCheck, HistoryCheck, IdentityCheck, WatchdogCheck, StreamsCheck, LimitsCheck, MetricsCheck, FilesCheck, RolloutsCheck} {
 		name := BuiltinCheckName(id)
 		if name == "" || BuiltinCheck(name) != id {
 			t.Errorf("check %d: name %q leads to %d", id, name, BuiltinCheck(name))

@@ -68,6 +68,8 @@ const (
 	MetricsCheck  CheckID = 9 // of a node: holds metrics that its Sensu agent measured without a check
 
 	FilesCheck CheckID = 10 // fails when a file of the data folder was deleted or replaced under the server
+
+	RolloutsCheck CheckID = 11 // fails while failures have stopped a roll-out
 )
 
 // KeepaliveCheckName is the name of KeepaliveCheck.
@@ -96,6 +98,8 @@ func BuiltinCheckName(id CheckID) string {
 		return "sensu-metrics"
 	case FilesCheck:
 		return "muster-files"
+	case RolloutsCheck:
+		return "muster-rollouts"
 	}
 	return ""
 }

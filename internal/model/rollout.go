@@ -63,6 +63,7 @@ type Rollout struct {
 	Previous  string       `json:"previous,omitempty"` // accepted before the last finished roll-out
 	State     RolloutState `json:"state,omitempty"`
 	Reason    string       `json:"reason,omitempty"` // why the roll-out has its state
+	Failed    bool         `json:"failed,omitempty"` // nodes stopped it, not a person
 	Spec      RolloutSpec  `json:"spec"`             // as declared when the change came
 
 	By       string    `json:"by,omitempty"` // author of the change

@@ -272,9 +272,25 @@ func (f inspection) placementOf(def any) (l intent.Placement) {
 	case *propertyDef:
 		l.Nodes, l.Checks = int(f.readersOf(d.indexKey()).GetCardinality()), len(f.properties.readers[d.property])
 	case *resourceDef:
-		f.countUsers(&l, d.Resource)
+		if f.countUsers(&l, d.Resource); d.Kind == "Policy" {
+			l.Nodes = int(f.policyNodes(d).GetCardinality())
+		}
 	}
 	return l
+}
+
+// policyNodes returns the nodes that a policy selects for at least one of its directives.
+func (f inspection) policyNodes(d *resourceDef) *roaring.Bitmap {
+	nodes := roaring.New()
+	for _, u := range f.units {
+		for _, p := range u.def.policies {
+			if p.policy == d.Name { // its targets are the same for all its directives
+				nodes.Or(f.selectedNodes(p.targets, d.Namespace))
+				return nodes
+			}
+		}
+	}
+	return nodes
 }
 
 // countUsers counts the checks, other resources, namespaces and nodes that refer to a resource

@@ -42,8 +42,19 @@ func compileWaiver(c *unitCompiler, d *declaredResource) (*unit, error) {
 	return u, nil
 }
 
-// waiverWarnings returns a warning if none of the nodes of a Waiver holds a directive that the waiver covers, and one for each
-// component that no such directive has.
+// selfChosen returns on how many nodes a Waiver lands that no operator has chosen for it.
+func (f inspection) selfChosen(u *placedUnit) (count int) {
+	t := u.def.targets
+	for id := range bitmapIDs(u.nodes.Bitmap) {
+		if n := f.nodes[model.NodeID(id)]; t != nil && !(trustOf(f.fleet).operatorsList(t, n, 0) && (t.except == nil || trustOf(f.fleet).operatorsExclude(t.except))) {
+			count++
+		}
+	}
+	return count
+}
+
+// waiverWarnings returns a warning if none of the nodes of a Waiver holds a directive that the waiver covers, one for nodes that may
+// have chosen it, and one for the components that no such directive has.
 func (f inspection) waiverWarnings(id model.UnitID) (out []string) {
 	own := f.units[id]
 	if own == nil || own.def == nil || own.def.definition.AsWaiver() == nil {
@@ -62,6 +73,9 @@ func (f inspection) waiverWarnings(id model.UnitID) (out []string) {
 	}
 	if !covered {
 		return []string{"none of its nodes has a directive that it covers: muster get compliance"}
+	}
+	if n := f.selfChosen(own); n > 0 {
+		out = append(out, fmt.Sprintf("on %s facts, or labels and groups of the agent, select it: such a machine can excuse itself. Name nodes, or a group with trusted: true", model.CountNoun(n, "node")))
 	}
 	if len(missing) > 0 {
 		out = append(out, fmt.Sprintf("no directive that it covers has the component %s: muster describe technique NAME lists them", strings.Join(missing, ", ")))

@@ -49,7 +49,9 @@ func TestWaiverReachesItsNodesAlone(t *testing.T) {
 	if w := waiverOn("n1"); w == nil || !w.CoversDirective(definition) || !w.CoversComponent("message") {
 		t.Errorf("waiver of the technique: %+v", w)
 	}
+	h.apply("Group", "default", "linux", nil, &model.GroupSpec{Where: `node.name == "n1"`})
 	for want, spec := range map[string]*model.WaiverSpec{
+		"on 1 node facts, or labels and groups of the agent, select it": {Technique: "motd", Targets: &model.Targets{Groups: []string{"linux"}}},
 		"":                                  {Technique: "motd", Targets: &model.Targets{Groups: []string{"all"}}},
 		"none of its nodes has a directive": {Directive: "shared/hello", Targets: &model.Targets{Groups: []string{"all"}}},
 		"no directive that it covers has the component other: muster describe": {Directive: "hello", Components: []string{"message", "other"}, Targets: &model.Targets{Nodes: []string{"n2"}}},

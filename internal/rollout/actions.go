@@ -90,7 +90,7 @@ func (d *Driver) change(by Person, verb Verb, name string, r *model.Rollout) err
 		if unit, fleet := d.Fleet(r); unit != nil {
 			r.Excuse(ProgressOf(r, fleet).failed...) // a person has seen them
 		}
-		r.State, r.Reason = model.RolloutRunning, "continued by "+by.User
+		r.State, r.Failed, r.Reason = model.RolloutRunning, false, "continued by "+by.User
 		if r.Spec.Approve && r.Approver == "" {
 			r.State, r.Reason = model.RolloutRequested, "another person than its author has to approve it"
 		}

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/directory"
@@ -37,10 +38,31 @@ type Options struct {
 type Driver struct {
 	o         Options
 	listening time.Time
+	failed    atomic.Pointer[[]string] // texts of Failed
 }
 
 // New returns a driver, whose work starts with Run.
-func New(o Options) *Driver { return &Driver{o, o.Now().Add(o.Grace)} }
+func New(o Options) *Driver { return &Driver{o: o, listening: o.Now().Add(o.Grace)} }
+
+// Failed returns a sentence for each roll-out that failures have stopped, until a person starts or undoes it.
+func (d *Driver) Failed() []string {
+	if list := d.failed.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
+// noteFailed keeps the sentences of Failed.
+func (d *Driver) noteFailed(list []intent.StoredRollout) {
+	var texts []string
+	for i := range list {
+		if r := &list[i].Rollout; r.State == model.RolloutStopped && r.Failed && r.UnderWay() {
+			namespace, name, _ := d.o.Directory.SourceName(model.DirectiveSource(r.Unit))
+			texts = append(texts, fmt.Sprintf("the roll-out of directive %s/%s stopped: %s; muster rollout show %[2]s -n %[1]s", namespace, name, r.Reason))
+		}
+	}
+	d.failed.Store(&texts)
+}
 
 // pollEvery is the time from one look at the roll-outs to the next.
 const pollEvery = 2 * time.Second
@@ -67,6 +89,7 @@ func (d *Driver) AdvanceAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.noteFailed(list)
 	for _, r := range list {
 		if !r.UnderWay() {
 			continue

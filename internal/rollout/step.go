@@ -111,7 +111,7 @@ func Advance(r model.Rollout, f *Fleet) (next model.Rollout, changed bool) {
 	p := ProgressOf(&r, f)
 	most := cmp.Or(r.Spec.MaxFailed, model.DefaultRolloutMaxFailed)
 	if share, _ := model.ParseShare(most); float64(len(p.Failed)) > share*float64(p.New) {
-		r.State = model.RolloutStopped
+		r.State, r.Failed = model.RolloutStopped, true
 		r.Reason = fmt.Sprintf("%d of %s with the new version failed, more than %s: %s", len(p.Failed), model.CountNoun(p.New, "node"), most, failuresText(p.Failed))
 		return r, true
 	}

@@ -46,6 +46,7 @@ type Options struct {
 	History   func() history.Usage                  // size of history
 	FullDisk  func() string                         // largest files of the server, and commands that find others on the journal's disk
 	Streams   func() []follow.State                 // of handlers of every result
+	Rollouts  func() []string                       // stopped by failures, as sentences
 	Files     func() []string                       // files of the data folder that were deleted or replaced, as sentences
 }
 

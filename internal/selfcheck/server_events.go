@@ -35,11 +35,11 @@ type serverReport struct {
 	seldom  bool // an event that was never needed is not recorded
 }
 
-// serverReports returns the built-in events about the server: its journal, history, files and streams of results to
-// handlers. A seldom one has no event until it is needed.
-func (m *Monitor) serverReports() [4]serverReport {
+// serverReports returns the built-in events about the server: its journal, history, files, streams of results to
+// handlers, and roll-outs. A seldom one has no event until it is needed.
+func (m *Monitor) serverReports() [5]serverReport {
 	return [...]serverReport{{model.JournalCheck, m.journalHealth, false}, {model.HistoryCheck, m.historyHealth, false},
-		{model.FilesCheck, m.filesHealth, true}, {model.StreamsCheck, m.streamsHealth, len(m.o.Streams()) == 0}}
+		{model.FilesCheck, m.filesHealth, true}, {model.StreamsCheck, m.streamsHealth, len(m.o.Streams()) == 0}, {model.RolloutsCheck, m.rolloutsHealth, true}}
 }
 
 // filesHealth returns status and text of the built-in event files: whether the files in the data folder were replaced
@@ -49,6 +49,14 @@ func (m *Monitor) filesHealth() (model.Status, string) {
 		return model.Critical, strings.Join(list, "\n")
 	}
 	return model.OK, "the files of the data folder are those that the server opened"
+}
+
+// rolloutsHealth returns status and text of the built-in event rollouts, about roll-outs that failures have stopped.
+func (m *Monitor) rolloutsHealth() (model.Status, string) {
+	if list := m.o.Rollouts(); len(list) > 0 {
+		return model.Critical, strings.Join(list, "\n")
+	}
+	return model.OK, "failures have stopped no roll-out"
 }
 
 // Warnings returns the outputs of all built-in events about the server that are not OK now.

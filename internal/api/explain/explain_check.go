@@ -306,6 +306,9 @@ func (c *traceBuilder) explainMissingResult(spec *model.CheckSpec) string {
 			return "none: " + strings.TrimSuffix(link.Text, lastHeardText)
 		}
 	}
+	if c.source.Kind == model.SourceDirective {
+		return c.explainMissingRun()
+	}
 	if spec != nil && spec.Passive {
 		return "none: no sender has reported this node"
 	}
@@ -313,6 +316,16 @@ func (c *traceBuilder) explainMissingResult(spec *model.CheckSpec) string {
 		return "none: the first run is at the time above"
 	}
 	return "none: a new check runs within 10 seconds; the result arrives when it ends"
+}
+
+// explainMissingRun explains why a directive has no event on the node: its runs have made none, or the first run has not come.
+func (c *traceBuilder) explainMissingRun() string {
+	name := c.out.Node + "/" + strings.TrimSuffix(c.out.Check, ":"+model.ComplianceInstance)
+	unit := c.Directory.SourceUnit(c.source)
+	if unit != nil && unit.Definition.AsDirective() != nil && unit.Definition.AsDirective().Cron != "" {
+		return "none: the event begins with the first run that is not compliant, and the directive runs at " + unit.Definition.AsDirective().Cron + "; see its last run: muster describe compliance " + name
+	}
+	return "none: the event begins with the first run that is not compliant; see the last run: muster describe compliance " + name
 }
 
 // explainMissingProblem explains why an event has no open problem.

@@ -32,6 +32,8 @@ func testDefinition(id model.DefinitionID) *model.Definition {
 		c.Unit, c.Name, c.Severity = 1001, "motd", model.SeverityWarning
 	case 8:
 		c.Grace = time.Hour
+	case 9:
+		c.Blocks = []model.Block{{Name: "off", First: 0, Count: 1, Reporting: model.ReportDisabled}, {Name: "worst", First: 1, Count: 2, Reporting: model.ReportWorstSum}}
 	case 5:
 	default:
 		return nil
@@ -143,6 +145,46 @@ func TestUnexpectedComponentIsAProblem(t *testing.T) {
 	v.report(t, 5, wire.Live, 0, report(policy.Compliant, policy.Compliant, policy.Compliant))
 	if s, _ := v.events.Get(7, source); s.Status != model.OK {
 		t.Errorf("event %+v", s)
+	}
+}
+
+// TestBlocksDecideTheProblem expects that a component that never counts opens no problem, and that the event counts by the mode of the
+// block.
+func TestBlocksDecideTheProblem(t *testing.T) {
+	v := newTestView()
+	source := model.DirectiveSource(1000)
+	v.report(t, 9, wire.Live, 0, report(policy.NonCompliant, policy.Compliant, policy.Compliant))
+	if s, ok := v.events.Get(7, source); ok {
+		t.Errorf("a disabled component made the event %+v", s)
+	}
+	v.report(t, 9, wire.Live, 0, report(policy.NonCompliant, policy.Compliant, policy.NonCompliant))
+	if s, ok := v.events.Get(7, source); !ok || s.Problem == nil || s.Output != "0 of 2 components compliant\nservice: non-compliant" {
+		t.Errorf("event %+v", s)
+	}
+}
+
+// TestEventGoesAfterItsRetention expects that the event of a directive exists for seven days of compliance, and that a later run that is
+// not compliant makes a new one.
+func TestEventGoesAfterItsRetention(t *testing.T) {
+	v := newTestView()
+	source := model.DirectiveSource(1000)
+	good, bad := report(policy.Compliant, policy.Compliant, policy.Compliant), report(policy.NonCompliant, policy.Compliant, policy.Compliant)
+	v.report(t, 5, wire.Live, 0, bad)
+	v.number += 8 * 24 * 60 // minutes: an open problem has no age
+	v.report(t, 5, wire.Live, 0, bad)
+	v.report(t, 5, wire.Live, 0, good)
+	v.number += 7*24*60 - 2
+	v.report(t, 5, wire.Live, 0, good)
+	if s, ok := v.events.Get(7, source); !ok || s.Status != model.OK {
+		t.Fatalf("event %+v, %v, before its retention has passed", s, ok)
+	}
+	v.report(t, 5, wire.Live, 0, good)
+	if s, ok := v.events.Get(7, source); ok || v.last() != "5: compliant compliant compliant" {
+		t.Fatalf("event %+v is left after its retention, or the last run %s is not", s, v.last())
+	}
+	v.report(t, 5, wire.Live, 0, bad)
+	if s, _ := v.events.Get(7, source); s.Problem == nil || len(v.transitions) != 6 { // two for each change
+		t.Errorf("event %+v, transitions %+v", s, v.transitions)
 	}
 }
 

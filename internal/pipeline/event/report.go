@@ -11,8 +11,8 @@ import (
 )
 
 // applyReport applies the report of one directive run to the event that shows whether the node complies with the
-// directive. The event exists from the first run on that is not compliant; a run from the backlog makes none, because
-// a newer one may have come before it.
+// directive. The event exists from the first run on that is not compliant until the node has complied for
+// complianceRetention; a run from the backlog makes none, because a newer one may have come before it.
 func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Signal, from *shard.Arrival) shard.Outcome {
 	c, r := w.Definition(signal.Definition).AsDirective(), &w.report
 	if c == nil {
@@ -53,8 +53,14 @@ func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Sig
 	rules := c.Judgement(model.ComplianceInstance)
 	w.text = appendReportText(w.text[:0], c, r, open)
 	w.judgeStatus(p, id, s, rules, statusVerdict{status: reportStatus(failed, open, rules), executed: executed, output: w.text})
+	if s.status == model.OK && s.flags&flagProblemOpen == 0 && w.Received-s.changed >= int64(complianceRetention) {
+		w.deleteEvent(p, id, "")
+	}
 	return shard.Applied
 }
+
+// complianceRetention is how long a node keeps the event of a directive with which it complies.
+const complianceRetention = 7 * 24 * time.Hour
 
 // judgeReport returns how many components that count are neither compliant nor waived, and whether one of them is not compliant, could
 // not be repaired, or is unexpected.
