@@ -1,6 +1,7 @@
 package rudder
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -103,4 +104,21 @@ func TestManyReportsStayWithinTheProtocol(t *testing.T) {
 	if n := len(wire.Unexpected(again.Exceptions, 3000)); n == 0 || policy.Codes(again.Codes).Unfulfilled(3000) != 3000 {
 		t.Errorf("%d unexpected", n)
 	}
+}
+
+// FuzzJudgeRun judges reports with random fields by random expected components, and expects a report that the protocol takes.
+func FuzzJudgeRun(f *testing.F) {
+	f.Add("i0", "File", "/etc/${x}", "result_success", "i0", "File", "/etc/a", "text")
+	f.Fuzz(func(t *testing.T, id, component, value, kind, reportID, reported, reportedValue, message string) {
+		arguments, err := json.Marshal(model.RudderMethod{ID: id, Component: component, Value: value})
+		if err != nil {
+			return
+		}
+		d := expectation(string(arguments), `{"id":"other"}`)
+		r := judgeRun(d, &agentRun{}, []componentReport{{kind: kind, id: reportID, component: reported, value: reportedValue, message: message}, {kind: kind, component: component, value: value}})
+		var again wire.Report
+		if err := again.Decode(wire.AppendReport(nil, &r)); err != nil || policy.Codes(again.Codes).Check(2) != nil {
+			t.Errorf("%v: %+v", err, r)
+		}
+	})
 }
