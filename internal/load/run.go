@@ -231,9 +231,7 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	if r.log, err = observe.Create(r.cfg.Observed); err != nil {
-		return nil, err
-	}
+	r.log = observe.NewLog(r.cfg.Observed)
 	defer func() { _ = r.log.Close() }() // of a run without a report
 	idle := r.usage()
 	var watching sync.WaitGroup

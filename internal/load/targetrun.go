@@ -43,9 +43,7 @@ func RunTarget(ctx context.Context, c Config, t Target) (rep *report.Report, err
 	}
 	r := &targetRun{cfg: c, target: t, rep: newReport(c), second: newTally(), part: newTally()}
 	r.rep.Targeted, r.rep.Plan.TLS, r.rep.Goals = &report.Targeted{Name: t.Name(), Version: version}, t.Secured(), c.Goals
-	if r.log, err = observe.Create(c.Observed); err != nil {
-		return nil, err
-	}
+	r.log = observe.NewLog(c.Observed)
 	defer func() { _ = r.log.Close() }() // of a run without a report
 	rep, err = r.do(ctx)
 	cleaning, over := context.WithTimeout(context.WithoutCancel(ctx), endWithin)

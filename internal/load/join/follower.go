@@ -93,14 +93,22 @@ func (t Token) join(c net.Conn) (*conn, error) {
 	}
 	if answer.StatusCode != http.StatusSwitchingProtocols {
 		defer answer.Body.Close()
-		var said failed
-		if err := json.NewDecoder(io.LimitReader(answer.Body, mostHello)).Decode(&said); err != nil {
-			return nil, broken(fmt.Errorf("it answered %s", answer.Status))
+		if said := parseRefusal(io.LimitReader(answer.Body, mostHello)); said != nil {
+			return nil, said
 		}
-		return nil, said.of("")
+		return nil, broken(fmt.Errorf("it answered %s", answer.Status))
 	}
 	_ = c.SetDeadline(time.Time{})
 	return newConn(c, in), nil
+}
+
+// parseRefusal returns the reason why the lead refuses this loader; nil: it gave none.
+func parseRefusal(r io.Reader) error {
+	var said failed
+	if json.NewDecoder(r).Decode(&said) != nil || said.Message == "" {
+		return nil
+	}
+	return said.of("")
 }
 
 // Context ends when the run cannot go on; its cause says why.

@@ -324,6 +324,12 @@ func FuzzMessages(f *testing.F) {
 		if token, err := ParseToken(text); err == nil && token.String() == "" {
 			t.Error("an empty token")
 		}
+		if h, err := parseHello(data); err == nil && len(h.Name) > len(data) {
+			t.Error("a name that nobody said")
+		}
+		if err := parseRefusal(bytes.NewReader(data)); err != nil && err.Error() == "" {
+			t.Error("a refusal without a reason")
+		}
 		m, err := newConn(nil, bytes.NewReader(data)).next()
 		if err != nil {
 			return

@@ -40,9 +40,14 @@ func (l *Lead) greet(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(model.ClassOf(err).HTTP())
 		_ = json.NewEncoder(w).Encode(failure(err))
 	}
-	var h hello
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostHello)).Decode(&h); err != nil {
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, mostHello))
+	if err != nil {
 		refuse(model.Errorf(model.Invalid, "it said nothing that a loader says: %w", err))
+		return
+	}
+	h, err := parseHello(data)
+	if err != nil {
+		refuse(err)
 		return
 	}
 	if err := l.admit(h, r.Header.Get("Authorization")); err != nil {
@@ -76,6 +81,13 @@ func (l *Lead) greet(w http.ResponseWriter, r *http.Request) {
 	l.readers.Go(func() { l.read(p) })
 	l.change()
 	l.say("loader %d of %d: %s%s", len(l.peers)+1, l.loaders, p.name, where(p.machine == machineID()))
+}
+
+func parseHello(data []byte) (h hello, err error) {
+	if json.Unmarshal(data, &h) != nil {
+		return h, model.Errorf(model.Invalid, "it said nothing that a loader says")
+	}
+	return h, nil
 }
 
 func where(here bool) string {

@@ -63,10 +63,7 @@ func echo(c net.Conn, but int) {
 func TestToyDriver(t *testing.T) {
 	for but, want := range map[int]string{0: "", 57: "1 results were sent and neither acknowledged nor refused"} {
 		path := filepath.Join(t.TempDir(), "observed.jsonl")
-		log, err := observe.Create(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log := observe.NewLog(path)
 		client, server := net.Pipe()
 		go echo(server, but)
 		ping(client, 100, log)

@@ -103,10 +103,7 @@ func TestWhatPeopleWereNotAnswered(t *testing.T) {
 func run(t *testing.T, killed bool, change func(list []observe.Line) []observe.Line) *report.Report {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "log")
-	log, err := observe.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := observe.NewLog(path)
 	head := &report.Report{Schema: report.Schema, Plan: report.Plan{MaxLag: 50}, Goals: []report.Goal{{Name: "p99", Want: 100}}}
 	lines := []observe.Line{{Checked: &observe.Checked{Version: observe.Version, Report: head, Seconds: 60}}}
 	for second := range 4 {

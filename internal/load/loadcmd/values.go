@@ -129,15 +129,12 @@ func (r *valuesRun) uid(node int) uuid.UUID {
 // run plays the plan, reads what the server has then, judges it and writes the report.
 func (r *valuesRun) run(ctx context.Context) error {
 	file := filepath.Join(r.path, observationLog)
-	log, err := observe.Create(file)
-	if err != nil {
-		return err
-	}
+	log := observe.NewLog(file)
 	reader := &play.Reader{API: r.server.API, Plan: r.plan, Namespace: simulated.Namespace, Name: r.name, Started: time.Now(), Seed: r.sc.Seed}
 	profiling, end := context.WithCancel(ctx)
 	defer end()
 	go r.profile(profiling)
-	err = play.Play(ctx, play.Options{Scenario: r.sc, Plan: r.plan, Addr: r.server.Plain, Name: r.name, UID: r.uid, Server: r.server, Query: reader.Query, Heap: r.heap, Log: log, Say: r.say})
+	err := play.Play(ctx, play.Options{Scenario: r.sc, Plan: r.plan, Addr: r.server.Plain, Name: r.name, UID: r.uid, Server: r.server, Query: reader.Query, Heap: r.heap, Log: log, Say: r.say})
 	r.keepServerLog(ctx)
 	if err != nil {
 		return errors.Join(err, log.Close())

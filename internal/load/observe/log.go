@@ -6,6 +6,7 @@ package observe
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -97,47 +98,49 @@ type Node struct {
 
 // Log writes lines to a file. A log without a file keeps the lines of a run of checks all the same.
 type Log struct {
+	path   string
 	mu     sync.Mutex
-	file   *os.File // nil: there is none
+	file   *os.File // nil: not yet, or there is none
 	out    *bufio.Writer
 	checks Checks
 	err    error
 }
 
-// Create creates the file of a log; path empty: the log has none.
-func Create(path string) (*Log, error) {
-	if path == "" {
-		return &Log{out: bufio.NewWriter(io.Discard)}, nil
-	}
-	file, err := os.Create(path)
-	if err != nil {
-		return nil, fmt.Errorf("create the observation log: %w", err)
-	}
-	return &Log{file: file, out: bufio.NewWriter(file)}, nil
-}
+// NewLog returns a log. The first line creates its file; path empty: there is none.
+func NewLog(path string) *Log { return &Log{path: path} }
 
 // Append writes a line. Close returns its error. A nil log writes nothing.
 func (l *Log) Append(line Line) {
 	if l == nil {
 		return
 	}
-	var text []byte
-	var err error
-	if l.file != nil {
-		text, err = json.Marshal(line)
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.checks.apply(&line)
+	if err := l.write(&line); l.err == nil {
+		l.err = err
+	}
+}
+
+// write writes a line to the file. Caller holds the lock.
+func (l *Log) write(line *Line) (err error) {
+	switch {
+	case l.path == "" || l.err != nil:
+		return nil
+	case l.file == nil:
+		if l.file, err = os.Create(l.path); err != nil {
+			return err
+		}
+		l.out = bufio.NewWriter(l.file)
+	}
+	text, err := json.Marshal(line)
 	if err == nil {
 		_, err = l.out.Write(append(text, '\n'))
 	}
 	if many := line.Node != nil || line.Ledger != nil || line.Pair != nil || line.Before != nil || line.After != nil; err == nil && !many {
 		err = l.out.Flush() // a run that is killed can still be judged
 	}
-	if l.err == nil {
-		l.err = err
-	}
+	return err
 }
 
 // Checks returns the run of checks so far. Nothing is appended any more.
@@ -147,13 +150,10 @@ func (l *Log) Checks() *Checks { return &l.checks }
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.file == nil {
-		return nil
-	}
-	for _, err := range []error{l.out.Flush(), l.file.Close()} {
-		if l.err == nil {
-			l.err = err
-		}
+	if l.file != nil {
+		l.err = cmp.Or(l.err, l.out.Flush())
+		l.err = cmp.Or(l.err, l.file.Close())
+		l.file, l.path = nil, ""
 	}
 	if l.err != nil {
 		return fmt.Errorf("write the observation log: %w", l.err)
