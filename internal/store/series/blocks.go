@@ -411,6 +411,7 @@ func (s *db) Counts() (sum Counts) {
 		p.mu.Lock()
 		sum.Values, sum.Moved = sum.Values+p.counts.Values, sum.Moved+p.counts.Moved
 		sum.Doubled, sum.Late, sum.Dense, sum.Unbounded = sum.Doubled+p.counts.Doubled, sum.Late+p.counts.Late, sum.Dense+p.counts.Dense, sum.Unbounded+p.counts.Unbounded
+		sum.Unchecked += p.counts.Unchecked
 		p.mu.Unlock()
 	}
 	return sum

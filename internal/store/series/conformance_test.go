@@ -81,7 +81,9 @@ func TestConformInsertKeepsOneValuePerTime(t *testing.T) {
 			load.Range(func(l labels.Label) { buffer.Add(l.Name, l.Value) })
 			var l labels.Labels
 			buffer.Overwrite(&l)
-			s.Insert(0, &Series{}, l, start+x.ms, x.value)
+			if before, ok := s.Counts().Values, s.Insert(0, &Series{}, l, start+x.ms, x.value); ok != (s.Counts().Values > before) {
+				t.Errorf("insert of %+v: %t", x, ok)
+			}
 		}
 		if c := s.Counts(); c.Values != 4 || c.Doubled != 2 {
 			t.Errorf("%+v, want 4 values and 2 doubled", c)

@@ -104,31 +104,31 @@ func (s *headSeries) place(at int64) (ms int64, moved, late, ok bool) {
 func (s *headSeries) arrival() int64 { return s.taken - int64(s.moved) }
 
 // Append appends a value to a series.
-func (s *db) Append(id model.Partition, ref *Series, name func() labels.Labels, at int64, value float64) {
+func (s *db) Append(id model.Partition, ref *Series, name func() labels.Labels, at int64, value float64) (ms int64, ok bool) {
 	p := &s.partitions[id]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of := ref.of
 	if of == nil || of.gone {
 		if of = s.find(p, ref, name()); of == nil {
-			return
+			return 0, false
 		}
 	}
 	ms, moved, late, ok := of.place(at)
 	if !ok {
 		p.counts.Dense++
-		return
+		return 0, false
 	}
 	if !s.isTimely(p, ms) {
-		return
+		return 0, false
 	}
 	if late || ms < s.sealed.Load() {
-		shifted, ok := p.addLate(of, ms, value)
+		free, ok := p.addLate(of, ms, value)
 		if !ok {
 			p.counts.Dense++
-			return
+			return 0, false
 		}
-		moved = moved || shifted
+		moved, ms = moved || free != ms, free
 	} else {
 		s.add(p, of, ms, value)
 	}
@@ -138,34 +138,35 @@ func (s *db) Append(id model.Partition, ref *Series, name func() labels.Labels, 
 	if moved {
 		p.counts.Moved++
 	}
+	return ms, true
 }
 
 // Insert adds a value with its time as its identity: a second one is left out.
-func (s *db) Insert(id model.Partition, ref *Series, l labels.Labels, ms int64, value float64) {
+func (s *db) Insert(id model.Partition, ref *Series, l labels.Labels, ms int64, value float64) bool {
 	p := &s.partitions[id]
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	of := ref.of
 	if of == nil || of.gone {
 		if of = s.find(p, ref, l); of == nil {
-			return
+			return false
 		}
 	}
 	late := of.taken != 0 && ms <= of.taken
 	switch {
 	case !s.isTimely(p, ms):
-		return
+		return false
 	case ms == of.taken && late:
 		p.counts.Doubled++
-		return
+		return false
 	case late || ms < s.sealed.Load():
 		if _, taken := p.lateIndex(of, ms); taken || (&inOrder{partition: p, of: of}).has(ms) {
 			p.counts.Doubled++
-			return
+			return false
 		}
 		if _, ok := p.addLate(of, ms, value); !ok {
 			p.counts.Dense++
-			return
+			return false
 		}
 	default:
 		of.taken, of.moved = ms, 0
@@ -174,6 +175,7 @@ func (s *db) Insert(id model.Partition, ref *Series, l labels.Labels, ms int64, 
 	p.newest = max(p.newest, ms)
 	p.counts.Values++
 	p.reads = max(0, p.reads-1)
+	return true
 }
 
 // find finds or makes the series of a reference; nil: its namespace has too many. Call it with the partition's mutex.
@@ -219,28 +221,28 @@ func (s *db) cut(of *headSeries) {
 }
 
 // addLate inserts a late value (one that is older than the newest of its series). Where its series has a late value
-// at that time, it takes the next free millisecond. ok is false if that is too far away, or if too many later values
-// would make room: late values come in order of time, but for a few.
-func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (moved, ok bool) {
+// at that time, it takes the next free millisecond, which it returns. ok is false if that is too far away, or if too many later
+// values would make room: late values come in order of time, but for a few.
+func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (free int64, ok bool) {
 	list := p.late[of]
 	at, taken := p.lateIndex(of, ms)
 	values := inOrder{partition: p, of: of}
 	for shift := 0; taken || values.has(ms); shift++ {
 		if shift == maxShift {
-			return false, false
+			return 0, false
 		}
 		if taken {
 			at++
 		}
 		ms++
-		moved, taken = true, at < len(list) && list[at].ms == ms
+		taken = at < len(list) && list[at].ms == ms
 	}
 	if len(list)-at > maxDisplaced {
-		return false, false
+		return 0, false
 	}
 	p.late[of] = slices.Insert(list, at, point{ms, value})
 	p.lates++
-	return moved, true
+	return ms, true
 }
 
 // inOrder looks for values in order of a series: a query and a block would take one of two values at a time.
@@ -253,7 +255,7 @@ type inOrder struct {
 }
 
 // maxReads bounds the reads of files that late values cause in a partition at once; each value allows one more. So late values cost
-// about one read each at most, whatever a node sends. Beyond it a time counts as free, and a query may return one of two values.
+// about one read each at most, whatever a node sends. Beyond it a time counts as free, a query may return one of two values, and the value is counted.
 const maxReads = 4096
 
 // has reports whether the series has a value in order at a time.
@@ -280,7 +282,11 @@ func (x *inOrder) inFile(t savedTail, ms int64) bool {
 	if x.file != t.file {
 		x.file, x.records, x.next = t.file, nil, t.offset
 	}
-	for n := len(x.records); x.next != 0 && (n == 0 || x.records[n-1].min > ms) && x.partition.reads < maxReads; n++ {
+	for n := len(x.records); x.next != 0 && (n == 0 || x.records[n-1].min > ms); n++ {
+		if x.partition.reads >= maxReads {
+			x.partition.counts.Unchecked++
+			break
+		}
 		x.partition.reads++
 		r, _, err := t.file.read(x.next, firstRead)
 		if err != nil {

@@ -76,13 +76,13 @@ func (m *memory) Counts() Counts {
 }
 
 // Append appends a value by the same rules as the real store.
-func (m *memory) Append(_ model.Partition, _ *Series, name func() labels.Labels, at int64, value float64) {
+func (m *memory) Append(_ model.Partition, _ *Series, name func() labels.Labels, at int64, value float64) (int64, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	l, ms := name(), at/1e6
 	key := l.String()
 	if !m.find(key, l) {
-		return
+		return 0, false
 	}
 	moved := false
 	if ms >= m.disk.given[key] {
@@ -98,7 +98,7 @@ func (m *memory) Append(_ model.Partition, _ *Series, name func() labels.Labels,
 	}
 	if m.disk.newest != 0 && ms < m.disk.newest-m.options.LateWindow.Milliseconds() {
 		m.counts.Late++
-		return
+		return 0, false
 	}
 	if moved {
 		m.counts.Moved++
@@ -106,6 +106,7 @@ func (m *memory) Append(_ model.Partition, _ *Series, name func() labels.Labels,
 	m.disk.values[key][ms] = value
 	m.disk.newest = max(m.disk.newest, ms)
 	m.counts.Values++
+	return ms, true
 }
 
 // find makes the series with these labels if it is missing; false: its namespace has too many.
@@ -128,24 +129,25 @@ func (m *memory) find(key string, l labels.Labels) bool {
 }
 
 // Insert adds a value unless the series has one at that time.
-func (m *memory) Insert(_ model.Partition, _ *Series, l labels.Labels, ms int64, value float64) {
+func (m *memory) Insert(_ model.Partition, _ *Series, l labels.Labels, ms int64, value float64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	key := l.String()
 	if !m.find(key, l) {
-		return
+		return false
 	}
 	if m.disk.newest != 0 && ms < m.disk.newest-m.options.LateWindow.Milliseconds() {
 		m.counts.Late++
-		return
+		return false
 	}
 	if _, taken := m.disk.values[key][ms]; taken {
 		m.counts.Doubled++
-		return
+		return false
 	}
 	m.disk.values[key][ms] = value
 	m.disk.newest = max(m.disk.newest, ms)
 	m.counts.Values++
+	return true
 }
 
 // Querier returns a querier over the values of the model.

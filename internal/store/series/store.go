@@ -29,11 +29,11 @@ type Store interface {
 	storage.Queryable
 
 	// Append adds a value at a time in Unix ns to a series of a partition. It calls name if s is new or its series has left
-	// the head. A value that the store refuses is counted.
-	Append(p model.Partition, s *Series, name func() labels.Labels, at int64, value float64)
+	// the head. It returns the time in Unix ms under which the store has the value; ok is false if it refuses and counts the value.
+	Append(p model.Partition, s *Series, name func() labels.Labels, at int64, value float64) (ms int64, ok bool)
 	// Insert adds a value at a time in Unix ms to a series of a partition, bit by bit. A second value of the series at that time
-	// is left out and counted. s caches the series between calls with the same labels, which stay the caller's.
-	Insert(p model.Partition, s *Series, l labels.Labels, ms int64, value float64)
+	// is left out and counted; ok is false then. s caches the series between calls with the same labels, which stay the caller's.
+	Insert(p model.Partition, s *Series, l labels.Labels, ms int64, value float64) (ok bool)
 	// Encode appends the head of a partition to a snapshot, which counts when Sync has returned without an error.
 	Encode(p model.Partition, dst []byte) []byte
 	// Decode fills the empty head of a partition from a snapshot.
@@ -65,6 +65,9 @@ type Decoder interface {
 // Append looks up by its labels.
 type Series struct{ of *headSeries }
 
+// Labels returns the labels of a series that Append has found.
+func (s *Series) Labels() labels.Labels { return s.of.labels }
+
 // Counts has the counters of a store, such as refused values.
 type Counts struct {
 	Values    uint64 // appended
@@ -73,6 +76,7 @@ type Counts struct {
 	Late      uint64 // refused: older than the window for late values
 	Dense     uint64 // refused: the series has too many values at that time
 	Unbounded uint64 // refused: the namespace has as many series as it may have
+	Unchecked uint64 // late, without a look whether the series has a value at that time: a query may return one of both
 }
 
 // register registers the counters of a store as Prometheus metrics.
@@ -87,6 +91,7 @@ func register(s Store, r prometheus.Registerer) (err error) {
 		{"refused_total", "late", "Values that the series store refused.", func(c Counts) uint64 { return c.Late }},
 		{"refused_total", "dense", "Values that the series store refused.", func(c Counts) uint64 { return c.Dense }},
 		{"refused_total", "series", "Values that the series store refused.", func(c Counts) uint64 { return c.Unbounded }},
+		{"late_unchecked_total", "", "Late values that may share their time with another value of the series: too many came at once to look.", func(c Counts) uint64 { return c.Unchecked }},
 	} {
 		o := prometheus.CounterOpts{Namespace: "muster", Subsystem: "series", Name: m.name, Help: m.help}
 		if m.reason != "" {
