@@ -1,0 +1,234 @@
+package remotesend
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Options are the settings of a Queue.
+type Options struct {
+	Dir        string // of the log
+	URL        string // of the other store: http or https
+	AuthFile   string // with USER:PASSWORD or a bearer token; empty: none
+	CAFile     string // certificates in PEM that the address may have; empty: the system's
+	Match      string // selector of the series to send; empty: all
+	Budget     int64  // bytes of the log; the oldest samples make room
+	Now        func() time.Time
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+}
+
+// Queue keeps the samples that wait for the other store.
+type Queue struct {
+	opts     Options
+	log      *journal.Log
+	matchers []*labels.Matcher
+	client   *http.Client
+	metrics  metrics
+
+	mu       sync.Mutex
+	appended [model.Partitions]journal.Position // of the server's journal: the log has the samples up to these commits
+	position journal.Position                   // of the log: sent up to here
+	oldest   int64                              // receive time of the oldest commit that is not sent, Unix ns; zero: all are sent
+	trouble  error                              // of the last request; nil: it succeeded
+
+	sent  atomic.Uint64 // samples
+	moved bool          // the position has moved since the last mark; of Run alone
+}
+
+// Kinds of entries in the log.
+const (
+	samplesEntry = 1 // log and commit of the server's journal, then a block of samples: the last one of a commit in a partition
+	markEntry    = 2 // the sent position of the log, then the positions of the partitions in the server's journal
+	flushEntry   = 3 // nothing
+	partEntry    = 4 // as samplesEntry; another one follows
+)
+
+// Open opens the log of a Queue, and reads which samples it has.
+func Open(ctx context.Context, o Options) (*Queue, error) {
+	q := &Queue{opts: o}
+	address, err := url.Parse(o.URL)
+	if err != nil || address.Host == "" || address.User != nil || address.Scheme != "http" && address.Scheme != "https" {
+		return nil, model.Errorf(model.Invalid, "remote-write-url: expected an address such as https://metrics.example.org/api/v1/write").WithHint("user and password stand in the file of remote-write-auth-file")
+	}
+	if o.Match != "" {
+		if q.matchers, err = parser.NewParser(parser.Options{}).ParseMetricSelector(o.Match); err != nil {
+			return nil, model.Errorf(model.Invalid, "remote-write-match: %w", err).WithHint(`write a selector such as {namespace="web"}`)
+		}
+	}
+	if q.client, err = newClient(o.CAFile); err != nil {
+		return nil, err
+	}
+	jo := journal.Options{
+		Budget: o.Budget, Reserve: -1, Tick: -1, Linger: lingerTime, MaxCommit: commitBytes, SegmentSize: o.Budget / 32, Logger: o.Logger, Name: "remote write",
+		RepairCommand: "restart the server, which repairs the log of remote write",
+	}
+	q.log, err = journal.Open(o.Dir, jo)
+	if damage := (*journal.DamageError)(nil); errors.As(err, &damage) {
+		o.Logger.Error("the log of remote write is damaged; the samples of the lost part are not sent", "err", damage)
+		if _, err = journal.Repair(o.Dir, jo); err == nil {
+			q.log, err = journal.Open(o.Dir, jo)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the log of remote write: %w", err)
+	}
+	if err := q.load(ctx); err != nil {
+		return nil, errors.Join(err, q.log.Close())
+	}
+	q.metrics = newMetrics(o.Registerer, q)
+	return q, nil
+}
+
+// Sizes of commits in the log.
+const (
+	lingerTime  = 200 * time.Millisecond // samples wait for others, so that they share a sync
+	commitBytes = 512 << 10
+)
+
+// load reads the log: the newest mark, and the commits of the samples behind it.
+func (q *Queue) load(ctx context.Context) error {
+	tail := q.log.Tail()
+	tail.Number = max(tail.Number, 1) - 1
+	q.position = tail
+	return q.log.Read(ctx, tail, func(c journal.Commit) error {
+		for _, section := range c.Sections() {
+			if err := c.Entries(section, func(data []byte) error { return q.loadEntry(model.Partition(section), data) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// loadEntry reads one entry of the log at a start.
+func (q *Queue) loadEntry(p model.Partition, data []byte) error {
+	switch data[0] {
+	case flushEntry, partEntry:
+		return nil
+	case samplesEntry:
+		at, _, err := decodeHead(data[1:])
+		q.appended[p] = at
+		return err
+	}
+	rest := data[1:]
+	var err error
+	if q.position, rest, err = decodeHead(rest); err != nil {
+		return err
+	}
+	for i := range q.appended {
+		var at journal.Position
+		if at, rest, err = decodeHead(rest); err != nil {
+			return err
+		}
+		if at != (journal.Position{}) { // samples of the log before the mark are older
+			q.appended[i] = at
+		}
+	}
+	return nil
+}
+
+// appendHead appends a position.
+func appendHead(b []byte, at journal.Position) []byte {
+	return binary.AppendUvarint(binary.LittleEndian.AppendUint64(b, at.Log), at.Number)
+}
+
+// errEntry is the error about an entry that cannot be read.
+var errEntry = errors.New("an entry of the log of remote write is malformed")
+
+// decodeHead reads a position and returns the bytes after it.
+func decodeHead(b []byte) (at journal.Position, rest []byte, err error) {
+	if len(b) < 9 {
+		return at, nil, errEntry
+	}
+	number, n := binary.Uvarint(b[8:])
+	if n <= 0 {
+		return at, nil, errEntry
+	}
+	return journal.Position{Log: binary.LittleEndian.Uint64(b), Number: number}, b[8+n:], nil
+}
+
+// Position returns the last commit of a partition whose samples the log has, or will have after Flush.
+func (q *Queue) Position(p model.Partition) journal.Position {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.appended[p]
+}
+
+// Selects reports whether samples of a series are sent.
+func (q *Queue) Selects(l labels.Labels) bool {
+	for _, m := range q.matchers {
+		if !m.Matches(l.Get(m.Name)) {
+			return false
+		}
+	}
+	return true
+}
+
+// Append adds samples of a commit in a partition to the log, last with the last ones. The commits of a partition come in order.
+func (q *Queue) Append(p model.Partition, at journal.Position, block *wire.SampleBlock, last bool) {
+	kind := byte(partEntry)
+	if last {
+		kind = samplesEntry
+	}
+	data := block.Append(appendHead([]byte{kind}, at))
+	if err := q.log.Append(context.Background(), journal.Entry{Section: journal.Section(p), Data: data}); err != nil || !last {
+		return // closed: the next start reads the commit again
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.appended[p] = at
+}
+
+// waiter receives the outcome of an entry's commit.
+type waiter chan error
+
+// Committed sends the error of the commit to the waiting goroutine.
+func (w waiter) Committed(_ uint64, _ journal.Position, err error) { w <- err }
+
+// Flush waits until the samples that Append has got are durable.
+func (q *Queue) Flush(ctx context.Context) error { return q.write(ctx, []byte{flushEntry}) }
+
+// mark writes the sent position to the log, and waits until it is durable.
+func (q *Queue) mark(ctx context.Context) error {
+	q.mu.Lock()
+	data := appendHead([]byte{markEntry}, q.position)
+	for _, at := range q.appended {
+		data = appendHead(data, at)
+	}
+	q.mu.Unlock()
+	return q.write(ctx, data)
+}
+
+// write appends an entry to the log, and waits until it and all entries before are durable.
+func (q *Queue) write(ctx context.Context, data []byte) error {
+	w := make(waiter, 1)
+	if err := q.log.Append(ctx, journal.Entry{Data: data, Waiter: w}); err != nil {
+		return err
+	}
+	select {
+	case err := <-w:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Close closes the log.
+func (q *Queue) Close() error { return q.log.Close() }

@@ -1,0 +1,247 @@
+package remotesend
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/snappy"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/prompb"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// receiver is a store that takes remote write.
+type receiver struct {
+	*httptest.Server
+	mu      sync.Mutex
+	values  map[string]int // times that each sample came
+	refuses string         // node whose samples it refuses
+	down    bool
+	user    string
+}
+
+// newReceiver starts a receiver.
+func newReceiver(t *testing.T) *receiver {
+	r := &receiver{values: map[string]int{}}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.down {
+			http.Error(w, "down for a while", http.StatusServiceUnavailable)
+			return
+		}
+		r.user, _, _ = q.BasicAuth()
+		body := testenv.Value(snappy.Decode(nil, testenv.Value(io.ReadAll(q.Body))(t)))(t)
+		var request prompb.WriteRequest
+		testenv.NoError(t, request.Unmarshal(body))
+		for _, s := range request.Timeseries {
+			if s.Labels[1].Value == r.refuses {
+				http.Error(w, "out of order sample", http.StatusBadRequest)
+				return
+			}
+		}
+		for _, s := range request.Timeseries {
+			for _, v := range s.Samples {
+				r.values[fmt.Sprintf("%s %d %x", s.Labels[1].Value, v.Timestamp, math.Float64bits(v.Value))]++
+			}
+		}
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+// count returns the number of different samples.
+func (r *receiver) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.values)
+}
+
+// change changes the behaviour of the receiver.
+func (r *receiver) change(do func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	do()
+}
+
+// open opens a queue that sends to the receiver.
+func (r *receiver) open(t *testing.T, dir string, change func(*Options)) *Queue {
+	o := Options{Dir: dir, URL: r.URL + "/write", Budget: 1 << 20, Now: time.Now, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry()}
+	if change != nil {
+		change(&o)
+	}
+	return testenv.Value(Open(t.Context(), o))(t)
+}
+
+// appendSample appends one sample of a commit.
+func appendSample(q *Queue, number uint64, node string) {
+	var block wire.SampleBlock
+	block.Add([]wire.SeriesLabel{{Name: "__name__", Value: "load"}, {Name: "node", Value: node}}, []wire.Sample{{Ms: int64(number) * 1000, Value: float64(number) / 3}})
+	q.Append(model.Partition(number%3), journal.Position{Log: 7, Number: number}, &block, true)
+}
+
+// TestQueueSendsEachSample sends samples to a store that is away for a while, with kills in between, and expects each sample, and after
+// a mark each once.
+func TestQueueSendsEachSample(t *testing.T) {
+	dir, r := t.TempDir(), newReceiver(t)
+	auth := filepath.Join(dir, "auth")
+	testenv.NoError(t, os.WriteFile(auth, []byte("ada:secret\n"), 0o600))
+	open := func() *Queue {
+		return r.open(t, filepath.Join(dir, "log"), func(o *Options) { o.AuthFile = auth })
+	}
+	q := open()
+	for number := range uint64(100) {
+		appendSample(q, number+1, "a")
+	}
+	testenv.NoError(t, q.Flush(t.Context()))
+	testenv.NoError(t, q.sendNew(t.Context()))
+	if r.count() != 100 || r.user != "ada" || q.Sent() != 100 {
+		t.Fatalf("%d samples, user %q", r.count(), r.user)
+	}
+	testenv.NoError(t, q.cut(t.Context()))
+	r.change(func() { r.down = true })
+	for number := range uint64(50) {
+		appendSample(q, number+101, "a")
+	}
+	testenv.NoError(t, q.Flush(t.Context()))
+	if err := q.sendNew(t.Context()); err == nil || !strings.Contains(err.Error(), "503") {
+		t.Errorf("a store that is down: %v", err)
+	}
+	if s := q.State(); s.Bytes == 0 || s.Behind < 0 {
+		t.Errorf("state %+v", s)
+	}
+	testenv.NoError(t, q.Close()) // without a mark: as after a kill
+
+	q = open()
+	if p := q.Position(1); p != (journal.Position{Log: 7, Number: 148}) {
+		t.Errorf("the log has partition 1 up to %+v", p)
+	}
+	r.change(func() { r.down = false })
+	testenv.NoError(t, q.sendNew(t.Context()))
+	if r.count() != 150 {
+		t.Errorf("%d samples", r.count())
+	}
+	for text, times := range r.values {
+		if times != 1 {
+			t.Errorf("%s came %d times", text, times)
+		}
+	}
+	testenv.NoError(t, q.Close())
+	q = open() // killed before the mark: the last samples are sent again
+	defer q.Close()
+	testenv.NoError(t, q.sendNew(t.Context()))
+	if r.count() != 150 || q.State().Behind != 0 {
+		t.Errorf("%d samples, %+v", r.count(), q.State())
+	}
+}
+
+// TestRefusedSampleCostsNoOther sends samples of which the store refuses some.
+func TestRefusedSampleCostsNoOther(t *testing.T) {
+	r := newReceiver(t)
+	r.refuses = "bad"
+	q := r.open(t, t.TempDir(), nil)
+	defer q.Close()
+	for number := range uint64(40) {
+		node := "good"
+		if number%13 == 5 {
+			node = "bad"
+		}
+		appendSample(q, number+1, node)
+	}
+	testenv.NoError(t, q.Flush(t.Context()))
+	testenv.NoError(t, q.sendNew(t.Context()))
+	if r.count() != 37 || q.Sent() != 37 {
+		t.Errorf("%d samples arrived, %d sent", r.count(), q.Sent())
+	}
+}
+
+// TestFullQueueDropsOldest fills the log while the store is down, and expects the newest samples when it returns.
+func TestFullQueueDropsOldest(t *testing.T) {
+	r := newReceiver(t)
+	r.down = true
+	q := r.open(t, t.TempDir(), func(o *Options) { o.Budget = 1 << 20 })
+	defer q.Close()
+	number := uint64(0)
+	random := rand.New(rand.NewPCG(1, 2))
+	node := ""
+	for range 40 {
+		for range 100 {
+			number++
+			text := make([]byte, 800)
+			for i := range text {
+				text[i] = byte(random.Uint32())
+			}
+			node = fmt.Sprintf("%x", text)
+			appendSample(q, number, node)
+		}
+		testenv.NoError(t, q.Flush(t.Context()))
+		if err := q.sendNew(t.Context()); err == nil {
+			t.Fatal("a store that is down took samples")
+		}
+	}
+	r.change(func() { r.down = false })
+	testenv.NoError(t, q.sendNew(t.Context()))
+	if got := r.count(); got == 0 || got >= int(number) {
+		t.Errorf("%d of %d samples", got, number)
+	}
+	newest := fmt.Sprintf("%s %d", node, number*1000)
+	found := false
+	for text := range r.values {
+		found = found || strings.HasPrefix(text, newest)
+	}
+	if !found {
+		t.Error("the newest sample is missing")
+	}
+}
+
+// TestOptionsAreRefused lists settings that are refused, and the selector of those that are sent.
+func TestOptionsAreRefused(t *testing.T) {
+	for _, o := range []Options{{URL: "metrics.example.org"}, {URL: "ftp://x/"}, {URL: "http://u:p@x/"}, {URL: "http://x/", Match: "{"}, {URL: "http://x/", CAFile: "/nosuch"}} {
+		o.Dir, o.Logger, o.Registerer = t.TempDir(), slog.New(slog.DiscardHandler), prometheus.NewRegistry()
+		if _, err := Open(t.Context(), o); model.ClassOf(err) != model.Invalid || strings.Contains(err.Error(), "u:p") {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	q := newReceiver(t).open(t, t.TempDir(), func(o *Options) { o.Match = `{namespace="web",node!~"test.*"}` })
+	defer q.Close()
+	for node, want := range map[string]bool{"web1": true, "test1": false} {
+		if q.Selects(labels.FromStrings("namespace", "web", "node", node)) != want {
+			t.Errorf("node %s: %t", node, !want)
+		}
+	}
+}
+
+// FuzzEntry reads arbitrary bytes as an entry of the log.
+func FuzzEntry(f *testing.F) {
+	f.Add([]byte{flushEntry})
+	f.Add(appendHead([]byte{markEntry}, journal.Position{Log: 1, Number: 2}))
+	var block wire.SampleBlock
+	block.Add([]wire.SeriesLabel{{Name: "a", Value: "b"}}, []wire.Sample{{Ms: 1, Value: 2}})
+	f.Add(block.Append(appendHead([]byte{samplesEntry}, journal.Position{Log: 1, Number: 2})))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) == 0 {
+			return
+		}
+		_ = new(Queue).loadEntry(0, data)
+		var b batch
+		if err := b.add(data); err == nil && b.samples > len(data) {
+			t.Fatalf("%d samples of %d bytes", b.samples, len(data))
+		}
+	})
+}
