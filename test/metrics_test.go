@@ -188,3 +188,91 @@ func TestSeriesAnswerQueries(t *testing.T) {
 		}
 	})
 }
+
+// computedTemplate has items that the server computes of a node's items, of several nodes and of itself, and triggers over them, of which
+// one depends on another.
+const computedTemplate = `
+{kind: Handler, metadata: {name: hook}, spec: {webhook: {url: %q}}}
+---
+kind: Template
+metadata: {name: computed}
+spec:
+  targets: {groups: [all]}
+  items:
+    - {key: agent.ping, interval: 1s, tags: {scope: availability}}
+    - {key: system.uptime, type: unsigned, interval: 1s}
+    - {key: tenfold, interval: 1s, formula: "10*last(//agent.ping)+{$MORE}"}
+    - {key: hundredfold, interval: 1s, formula: "10*last(//tenfold)", steps: [{multiplier: "2"}]}
+    - {key: all.pings, interval: 1s, formula: "sum(last_foreach(/*/agent.ping?[group=\"all\" and tag=\"scope:availability\"]))"}
+    - {key: none, interval: 1s, formula: "sum(last_foreach(/*/agent.ping?[tag=\"scope:other\"]))"}
+    - {key: "zabbix[hosts]", interval: 1s, type: unsigned, internal: true}
+    - {key: "zabbix[host,agent,available]", interval: 1s, internal: true}
+    - {key: "zabbix[wcache,values]", interval: 1s, type: unsigned, internal: true, steps: [{changePerSecond: []}]}
+  macros: {"{$MORE}": "2"}
+  triggers:
+    - {name: tenfold is there, expression: "last(//tenfold)=12", severity: warning, alert: {handlers: [hook]}}
+    - {name: all pings are there, expression: "last(//all.pings)=2", severity: high, alert: {handlers: [hook]}, dependsOn: [tenfold is there]}
+`
+
+// TestServerComputesItems applies a Template with computed items on two nodes, and expects their values, the problems of triggers over
+// them, one of which is held by its dependency, and the same after a kill -9.
+func TestServerComputesItems(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t, "--snapshot-cycle", "2s")
+	s.Login()
+	hook := newWebhook(t, 0)
+	s.StartAgent("db1")
+	s.StartAgent("db2")
+	s.Apply(fmt.Sprintf(computedTemplate, hook.URL))
+	expect := func() {
+		t.Helper()
+		s.AwaitOutput("describe item db1/tenfold", "10*last(//agent.ping)+{$MORE}, every 1s", "12")
+		s.AwaitOutput("describe item db1/hundredfold", "240")
+		s.AwaitOutput("describe item db1/all.pings", "2")
+		s.AwaitOutput("describe item db1/none", "unsupported: no item agent.ping of the nodes has values")
+		s.AwaitOutput("describe item db2/zabbix[host,agent,available]", "the server itself, every 1s", "1")
+		s.AwaitOutput("query zabbix{item=\"zabbix[hosts]\"}", "2")
+		s.AwaitOutput("query rate(tenfold[10s])", `node="db1"`, `node="db2"`)
+	}
+	expect()
+	s.AwaitOutput("get problems", "computed:tenfold is there", "computed:all pings are there")
+	s.Kill()
+	s.Launch()
+	s.WaitReady(40 * time.Second)
+	expect()
+	harness.Run(t, s.Env(), "why", "db1/computed:all pings are there").Expect(0, "db1/computed:tenfold is there")
+	problems, err := s.Client().Problems.List(t.Context(), "", "db1", "computed:all pings are there", true, 0, "")
+	assert(t, err == nil && len(problems.Items) == 1 && len(problems.Items[0].Holds) == 1, "problems: %v %+v", err, problems.Items)
+	first, err := s.Client().Problems.List(t.Context(), "", "db1", "computed:tenfold is there", true, 0, "")
+	assert(t, err == nil && len(first.Items) == 1, "problems: %v %+v", err, first.Items)
+	harness.Until(t, 40*time.Second, "one message about the first problem", func() (string, bool) {
+		kinds := hook.kindsOf(first.Items[0].ID)
+		return fmt.Sprint(kinds), len(kinds) == 1
+	})
+	if kinds := hook.kindsOf(problems.Items[0].ID); len(kinds) != 0 {
+		t.Errorf("messages about a problem whose dependency has one: %v", kinds)
+	}
+}
+
+// TestHotItemIsFound applies a Template with an item whose script takes much time for each line of a log, and expects the item in
+// muster status and the step in muster debug values.
+func TestHotItemIsFound(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	s.StartAgent("db1")
+	file := filepath.Join(t.TempDir(), "hot.log")
+	testenv.NoError(t, os.WriteFile(file, []byte(strings.Repeat("a line of the log\n", 60_000)), 0o644))
+	s.Apply(fmt.Sprintf(`
+kind: Template
+metadata: {name: hot}
+spec:
+  targets: {groups: [all]}
+  items:
+    - {key: agent.ping, interval: 1s}
+    - {key: "log[%[1]s,,,500]", type: log, interval: 1s, steps: [{trim: " "}, {javascript: "var x = 0; for (var i = 0; i < 5000; i++) x += i; return value + x"}]}
+    - {key: "log.count[%[1]s]", interval: 1s}
+`, file))
+	s.AwaitOutput("debug values --period 200ms", "hot:log["+file+",,,500], step 2", "raw values applied")
+	s.AwaitOutput("status", "per second; most time: hot:log["+file+",,,500], ")
+}

@@ -37,6 +37,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/remotesend"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/selfcheck"
 	"github.com/muster-fleet/muster/internal/sensuctl"
@@ -182,6 +183,18 @@ func (s *Server) newMonitor() *selfcheck.Monitor {
 // hitsShown is how long the status shows that a limit was reached.
 const hitsShown = 10 * time.Minute
 
+// remoteWriteLate is the lag of remote write from which the status shows it.
+const remoteWriteLate = time.Minute
+
+// remoteWriteText returns a warning about remote write.
+func remoteWriteText(s remotesend.State) string {
+	text := "remote write is " + model.TimeSpan(s.Behind) + " behind, and " + model.Size(s.Bytes).Approximate() + " wait"
+	if s.Trouble != nil {
+		text += ": " + model.OneLine(s.Trouble)
+	}
+	return text
+}
+
 // describe returns the server's status for muster status.
 func (s *Server) describe() v1.Status {
 	st := s.journal.Stats()
@@ -209,6 +222,11 @@ func (s *Server) describe() v1.Status {
 	for _, err := range []error{s.intent.Store().Trouble(), s.history.Trouble(), s.series.Trouble(), s.texts.Trouble()} {
 		if err != nil {
 			out.Warnings = append(out.Warnings, model.OneLine(err))
+		}
+	}
+	if s.remote != nil {
+		if state := s.remote.State(); state.Trouble != nil || state.Behind > remoteWriteLate {
+			out.Warnings = append(out.Warnings, remoteWriteText(state))
 		}
 	}
 	out.Warnings = append(out.Warnings, s.monitor.Warnings()...)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/computed"
 	"github.com/muster-fleet/muster/internal/datadir"
 	"github.com/muster-fleet/muster/internal/dispatch"
 	"github.com/muster-fleet/muster/internal/follow"
@@ -27,6 +28,7 @@ import (
 	"github.com/muster-fleet/muster/internal/plan"
 	"github.com/muster-fleet/muster/internal/recorder"
 	"github.com/muster-fleet/muster/internal/rederive"
+	"github.com/muster-fleet/muster/internal/remotesend"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/rules"
 	"github.com/muster-fleet/muster/internal/store/attempt"
@@ -47,9 +49,11 @@ type pipeline struct {
 	metrics     *metric.View
 	compliance  *compliance.View
 	inventories *inventory.View
-	series      series.Store   // numeric values of items
-	texts       *textlog.Store // text and log values of items
+	series      series.Store      // numeric values of items
+	texts       *textlog.Store    // text and log values of items
+	remote      *remotesend.Queue // of remote write; nil: not configured
 	rules       *rules.Engine
+	computed    *computed.Engine
 	snapshots   *snapshot.Store
 	replays     *rederive.Source
 	streams     *follow.Set // handlers that get every result
@@ -150,7 +154,7 @@ func (s *Server) openDispatcher(ctx context.Context) error {
 			Table: s.routes, NodesSilent: s.monitor.ReportSilentNodes, MassOutage: s.monitor.MassOutage, Shadow: s.directory.Shadow,
 			Present: dispatch.EventState(func(node model.NodeID, source model.Source) (event.State, bool) { return s.view.Get(node, source) }),
 			Dependencies: func(node model.NodeID, source model.Source) []route.Dependency {
-				return s.directory.Dependencies(node, source.Check())
+				return s.directory.Dependencies(node, source)
 			},
 			EndSilences: func(ctx context.Context, list []dispatch.SilenceEnd) error {
 				ends := make([]intent.SilenceEnd, len(list))
@@ -204,7 +208,14 @@ func (s *Server) openView(ctx context.Context) (err error) {
 	if err := openTexts(ctx, s); err != nil {
 		return err
 	}
-	s.metrics = metric.New(s.view.Shard, metric.Options{Definitions: s.directory.Definition, Registerer: s.registry, Series: values, Texts: s.texts})
+	var sender metric.Sender
+	if s.cfg.RemoteWriteURL != "" {
+		if err := openRemoteWrite(ctx, s); err != nil {
+			return err
+		}
+		sender = s.remote
+	}
+	s.metrics = metric.New(s.view.Shard, metric.Options{Definitions: s.directory.Definition, Registerer: s.registry, Series: values, Texts: s.texts, Sender: sender})
 	s.compliance = compliance.New(s.view.Shard, s.runs)
 	s.inventories = inventory.New(s.view.Shard)
 	s.recorder.Applied = s.view.WaitApplied
@@ -400,6 +411,11 @@ func (p *pipeline) syncValues(ctx context.Context, partition model.Partition, at
 	}
 	if err := p.view.WaitApplied(ctx, at); err != nil {
 		return err
+	}
+	if p.remote != nil {
+		if err := p.remote.Flush(ctx); err != nil {
+			return err
+		}
 	}
 	return p.texts.Flush(ctx, partition)
 }

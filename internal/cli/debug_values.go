@@ -21,11 +21,11 @@ import (
 func valuesCommand(s *commandLine) *cobra.Command {
 	period, most := model.Duration(2*time.Second), 5
 	return s.buildCommand(command{
-		use: "values", short: "Show values per second of each stage, the load of workers, and the items, triggers and nodes that take most time",
+		use: "values", short: "Show values per second of each stage, the load of workers, and the items, steps, triggers and nodes that take most time",
 		args: cobra.NoArgs,
 		flags: func(flags *pflag.FlagSet) {
 			flags.Var(&durationFlag{&period}, "period", "time over which counters are compared")
-			flags.IntVar(&most, "limit", most, "rows of items, of triggers and of nodes")
+			flags.IntVar(&most, "limit", most, "rows of items, of steps, of triggers and of nodes")
 		},
 		run: func(c *commandCall) error {
 			before, err := c.api.ValueLoad(c.ctx)
@@ -67,7 +67,7 @@ func printValueLoad(c *commandCall, before, now *v1.ValueLoad, most int) error {
 	err := screen.NewTable(now.Stages, screen.SplitColumns("STAGE|PER SECOND|TOTAL"), stage).Write(c.Screen)
 	c.Printf("\n")
 	err = errors.Join(err, screen.NewTable(now.Workers, screen.SplitColumns("WORKER|BUSY|QUEUED"), worker).Write(c.Screen))
-	for _, kind := range []string{"item", "trigger", "node"} {
+	for _, kind := range []string{"item", "step", "trigger", "node"} {
 		costs := slices.DeleteFunc(slices.Clone(now.Costs), func(cost v1.ValueCost) bool { return cost.Kind != kind })
 		if len(costs) == 0 {
 			continue
@@ -78,14 +78,19 @@ func printValueLoad(c *commandCall, before, now *v1.ValueLoad, most int) error {
 	return err
 }
 
-// costRow returns the cells of the cost of an item, a trigger or a node.
+// costRow returns the cells of the cost of an item, a step, a trigger or a node.
 func costRow(cost v1.ValueCost) []any {
-	name := cost.Name
-	if cost.Template != "" {
-		name = cost.Template + ":" + name
-	}
+	name := costName(cost)
 	each := time.Duration(cost.Seconds / max(cost.Rate, 1e-9) * 1e9).Round(10 * time.Nanosecond)
 	return []any{name, strconv.FormatFloat(cost.Rate, 'f', 0, 64), percentOfOne(cost.Seconds), each}
+}
+
+// costName returns the name of an item, a step or a trigger with its Template, or of a node.
+func costName(cost v1.ValueCost) string {
+	if cost.Template == "" {
+		return cost.Name
+	}
+	return cost.Template + ":" + cost.Name
 }
 
 // percentOfOne formats a share of one CPU as percent.

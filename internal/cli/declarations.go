@@ -286,8 +286,8 @@ func importZabbixCommand(s *commandLine) *cobra.Command {
 			text := importText{value: result, resources: result.Resources, lost: result.LostCount(), read: fmt.Sprintf(
 				"%s of Zabbix (%d of %s, %d of %s, %d of %s, %d of %s)", model.CountNoun(n.Templates, "template"), n.ImportedItems, model.CountNoun(n.Items, "item"),
 				n.ImportedSteps, model.CountNoun(n.Steps, "step"), n.ImportedTriggers, model.CountNoun(n.Triggers, "trigger"), n.ImportedRules, model.CountNoun(n.Rules, "discovery rule"))}
-			if n.Collected < n.ImportedItems+n.ImportedRules {
-				text.after = fmt.Sprintf("of the items and rules, the agent collects %d, trappers send %d, %d have no values here (notCollected)\n", n.Collected, n.Trapper, n.Idle)
+			if n.Sources.Collected < n.ImportedItems+n.ImportedRules {
+				text.after = fmt.Sprintf("of the items and rules, the agent collects %d, the server computes %d, trappers send %d, %d have no values here (notCollected)\n", n.Sources.Collected, n.Sources.Computed, n.Sources.Trapper, n.Sources.Idle)
 			}
 			for _, n := range result.Notes {
 				text.notes = append(text.notes, importNote(n))

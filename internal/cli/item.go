@@ -75,6 +75,9 @@ func (f *itemTestFlags) run(c *commandCall) error {
 		if err := t.apply(c, at, prep.NewParsed(item.Sample{At: now, Value: item.FromText(value)}), now, nil); err != nil {
 			return err
 		}
+		if err := t.calculate(c, now); err != nil {
+			return err
+		}
 		t.judge(c, now)
 	}
 	return nil
@@ -112,6 +115,15 @@ type itemTest struct {
 	chains   map[int]*prep.Chain
 	states   map[int]*prep.State
 	triggers []itemTestTrigger
+	formulas []itemTestFormula
+}
+
+// itemTestFormula is a calculated item of the tested Template, over items of one node.
+type itemTestFormula struct {
+	item    int
+	program *trigger.Program
+	windows *trigger.Windows
+	touched bool // the last value was for it
 }
 
 // itemTestTrigger is one trigger of the tested Template.
@@ -150,6 +162,18 @@ func newItemTest(spec *model.TemplateSpec, macros []string) (*itemTest, error) {
 		t.found[rule.Key] = t.rules[rule.Key].Adopt(nil)
 	}
 	slices.SortFunc(t.items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
+	for i := range t.items {
+		if t.items[i].Formula == "" {
+			continue
+		}
+		program, err := trigger.CompileFormula(t.items, t.items[i].Formula, t.macros.Value)
+		if err != nil {
+			return nil, model.Errorf(model.Invalid, "formula of %s: %w", t.items[i].Key, err)
+		}
+		if len(program.Selections()) == 0 {
+			t.formulas = append(t.formulas, itemTestFormula{item: i, program: program})
+		}
+	}
 	for i := range spec.Triggers {
 		one := itemTestTrigger{Trigger: &spec.Triggers[i]}
 		if one.problem, err = trigger.CompileForItems(t.items, one.Expression, t.macros.Value); err == nil && one.Recovery != "" {
@@ -227,6 +251,16 @@ func (t *itemTest) apply(c *commandCall, at int, in *prep.Parsed, now int64, abo
 			one.touched = true
 		}
 	}
+	for i := range t.formulas {
+		one := &t.formulas[i]
+		if one.windows == nil {
+			one.windows = one.program.New(now)
+		}
+		if slices.Contains(one.program.Positions(), at) {
+			one.program.Add(one.windows, at, item.Sample{At: now, Value: value})
+			one.touched = true
+		}
+	}
 	above = append(above, at)
 	for i := range t.items {
 		if t.items[i].From == of.Key && !slices.Contains(above, i) {
@@ -295,6 +329,8 @@ func sourceText(i *model.Item) string {
 		return "trapper"
 	case i.NotCollected != "":
 		return "not collected: " + i.NotCollected
+	case i.Formula != "":
+		return "every " + i.Interval.String() + " = " + i.Formula
 	}
 	return "every " + i.Interval.String()
 }
@@ -314,6 +350,29 @@ func stepText(r *prep.StepResult) string {
 		return "failed: " + r.Err.Error()
 	}
 	return output
+}
+
+// calculate computes the formulas that read an item with a new value, and those that read these.
+func (t *itemTest) calculate(c *commandCall, now int64) error {
+	for range t.formulas { // a chain of formulas is not longer
+		for i := range t.formulas {
+			one := &t.formulas[i]
+			if !one.touched {
+				continue
+			}
+			one.touched = false
+			value, err := one.program.Value(one.windows, now)
+			if err != nil {
+				c.printField("item", "%s", t.items[one.item].Key)
+				c.printField("  result", "unsupported: %v", err)
+				continue
+			}
+			if err := t.apply(c, one.item, prep.NewParsed(item.Sample{At: now, Value: value}), now, nil); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // judge evaluates the triggers that read an item with a new value, and prints the results.

@@ -13,6 +13,8 @@ spec:
   items:
     - {key: status, type: text, trapper: true, steps: [{trim: " "}]}
     - {key: requests, type: float, from: status, steps: [{jsonPath: $.requests}, {changePerSecond: [], onFail: {error: no requests}}]}
+    - {key: hourly, formula: "3600*last(//requests)", unit: requests}
+    - {key: daily, formula: "24*last(//hourly)"}
     - {key: up, type: boolean, from: status, steps: [{jsonPath: $.up, onFail: {value: "0"}}]}
   discovery:
     - key: pages
@@ -40,7 +42,7 @@ func TestItemTestShowsEachStep(t *testing.T) {
 	}{
 		{[]string{"--item", "status", "--value", ` {"requests": 60, "up": true} `, "--value", `{"requests": 660}`}, 0, []string{
 			"step 1", `trim: "{\"requests\": 60, \"up\": true}"`, `jsonPath $.requests: "60"`, "changePerSecond: no value", "no value: a step discarded it",
-			`jsonPath $.up: "true"`, "down: false  (last(//up)=0)", "changePerSecond: 10", "busy: true  (last(//requests)>{$MAX})", "recovery", "false  (last(//requests)<1)",
+			`jsonPath $.up: "true"`, "down: false  (last(//up)=0)", "changePerSecond: 10", "hourly (float)", "36000", "daily (float)", "864000", "busy: true  (last(//requests)>{$MAX})", "recovery", "false  (last(//requests)<1)",
 			"no data matches the specified path", `onFail: "0"`, "down: true",
 		}},
 		{[]string{"--item", "status", "--value", `{"requests": 0}`, "--value", `{"requests": 660}`, "--macro", "{$MAX}=50"}, 0, []string{"busy: false"}},
@@ -50,7 +52,7 @@ func TestItemTestShowsEachStep(t *testing.T) {
 		}},
 		{[]string{"--item", "pages", "--value", `{"pages": 5}`}, 0, []string{"unsupported: no list of entities"}},
 		{[]string{"--item", "requests", "--value", "broken"}, 0, []string{"jsonPath $.requests: failed: ", "unsupported: "}},
-		{[]string{"--item", "nosuch", "--value", "1"}, 3, []string{"the template has no item nosuch", "pages, requests, status, up"}},
+		{[]string{"--item", "nosuch", "--value", "1"}, 3, []string{"the template has no item nosuch", "daily, hourly, pages, requests, status, up"}},
 		{[]string{"--item", "status"}, 2, []string{"the item or a value is missing"}},
 		{[]string{"--item", "status", "--value", "1", "--template", "other"}, 3, []string{"the files have no such Template"}},
 		{[]string{"--item", "status", "--value", "1", "--macro", "MAX=5"}, 2, []string{"is not {$NAME}=VALUE"}},

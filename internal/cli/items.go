@@ -129,6 +129,10 @@ func describeItem(c *commandCall, name string) error {
 			c.printField("from", "%s", one.From)
 		case one.Trapper:
 			c.printField("from", "others: a trapper item")
+		case one.Formula != "":
+			c.printField("formula", "%s, every %s", one.Formula, one.Interval)
+		case one.Internal:
+			c.printField("from", "the server itself, every %s", one.Interval)
 		case one.Interval > 0:
 			c.printField("interval", "%s", one.Interval)
 		}

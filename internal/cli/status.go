@@ -329,6 +329,13 @@ func printServerStatus(c *commandCall, s v1.Status) {
 		}
 		c.printStatusLine("history", "%s", text)
 	}
+	if load, err := c.api.ValueLoad(c.ctx); err == nil && load.Rate > 0 { // who may not read it sees the rest
+		text := fmt.Sprintf("%.0f per second", load.Rate)
+		if i := slices.IndexFunc(load.Costs, func(cost v1.ValueCost) bool { return cost.Kind == "item" }); i >= 0 {
+			text += fmt.Sprintf("; most time: %s, %s of a CPU (muster debug values)", costName(load.Costs[i]), percentOfOne(load.Costs[i].Seconds))
+		}
+		c.printStatusLine("values", "%s", text)
+	}
 	c.printStatusLine("server", "%s, %s, up %s", c.api.Server(), s.Server, model.Age(s.Now, s.Started))
 }
 

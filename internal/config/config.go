@@ -63,6 +63,11 @@ type Server struct {
 	TrendRetention      model.Duration `name:"trend-retention" default:"400d" doc:"Retention of hourly trends (average, count, maximum, minimum), which the server keeps of numbers that it deletes. 0s: it keeps none."`
 	TextBudget          model.Size     `name:"text-budget" default:"8GiB" doc:"Maximum size of the text and log values of items, compressed; the oldest ones of the nodes that have the most make room for new ones before their retention ends. 0B: unlimited. text.db does not grow while its disk has less free space than journal-reserve (at least 64MiB)."`
 	TextRetention       model.Duration `name:"text-retention" default:"31d" doc:"Retention of text and log values of items. 0s: unlimited."`
+	RemoteWriteURL      string         `name:"remote-write-url" doc:"Address to which the server sends the numbers that it stores, by Prometheus remote write 1.0: https://metrics.example.org/api/v1/write."`
+	RemoteWriteAuthFile string         `name:"remote-write-auth-file" doc:"File with USER:PASSWORD or a bearer token for remote-write-url. The server reads it with each request."`
+	RemoteWriteCA       string         `name:"remote-write-ca" doc:"File with the authorities of the certificate of remote-write-url, in PEM. Default: those of the system."`
+	RemoteWriteMatch    string         `name:"remote-write-match" doc:"Selector of the series that remote write sends, such as {namespace=\"web\"}. Default: all."`
+	RemoteWriteBudget   model.Size     `name:"remote-write-budget" default:"1GiB" doc:"Maximum size of the samples that wait for remote-write-url, on disk; the oldest make room for new ones."`
 	SeriesRange         model.Duration `name:"series-range" default:"2h" doc:"Time whose numbers are in memory and in files of the head before they become a block. Shorter ranges make smaller blocks, and the same values take more space."`
 
 	KeepaliveInterval model.Duration `name:"keepalive-interval" default:"20s" doc:"Interval of keepalives of an idle agent."`

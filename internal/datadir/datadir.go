@@ -136,6 +136,9 @@ func Snapshots(cfg *config.Server) string { return filepath.Join(cfg.Data, "snap
 // Series returns the path of the folder with the series store (numeric values of items).
 func Series(cfg *config.Server) string { return filepath.Join(cfg.Data, "series") }
 
+// RemoteWrite returns the path of the folder with the samples that wait for remote write.
+func RemoteWrite(cfg *config.Server) string { return filepath.Join(cfg.Data, "remote-write") }
+
 // Journal returns the folder of the journal.
 func Journal(cfg *config.Server) string {
 	if cfg.Journal != "" {

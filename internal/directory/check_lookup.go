@@ -39,10 +39,10 @@ func (d *Directory) PassiveChecks(namespace, source string) (ids []model.CheckID
 	return ids
 }
 
-// RuleGroups returns the RuleGroups of all namespaces, by namespace and name.
-func RuleGroups(d *Directory) (list []*Unit) {
+// UnitsOf returns the units of a kind, such as all RuleGroups, by namespace and name.
+func UnitsOf(d *Directory, kind string) (list []*Unit) {
 	for _, u := range d.now.Load().units.All() {
-		if u.Kind == RuleGroupKind {
+		if u.Kind == kind {
 			list = append(list, u.Unit)
 		}
 	}
@@ -141,9 +141,9 @@ const (
 	maxSettle       = 2 * time.Minute
 )
 
-// Dependencies lists the checks on which a check's problems on a node depend: upstream nodes first, the farthest
-// before the nearer, then dependsOn. It leaves out checks that do not exist.
-func (d *Directory) Dependencies(node model.NodeID, check model.CheckID) (list []route.Dependency) {
+// Dependencies lists the checks on which the problems of a check on a node depend: upstream nodes first, the farthest
+// before the nearer, then dependsOn. For a trigger dependsOn names triggers. It leaves out checks and triggers that do not exist.
+func (d *Directory) Dependencies(node model.NodeID, source model.Source) (list []route.Dependency) {
 	now := d.now.Load()
 	n := now.nodes.Value(node).Node
 	if n == nil {
@@ -161,17 +161,24 @@ func (d *Directory) Dependencies(node model.NodeID, check model.CheckID) (list [
 		at = upstream
 	}
 	slices.Reverse(list)
-	u := now.units.Value(check)
-	if u.Unit == nil {
+	u := now.units.Value(model.UnitID(source.ID))
+	if u.Unit == nil || source.Kind != model.SourceCheck && source.Kind != model.SourceTrigger {
+		return list
+	}
+	if template := u.Definition.AsTemplate(); template != nil {
+		for _, name := range template.Dependencies(source.Instance) {
+			on := model.TriggerSource(u.ID, name)
+			list = append(list, route.Dependency{Node: node, Source: on, Name: route.Name{Namespace: n.Namespace, Name: n.Name.Name + "/" + on.CommandName(u.Name.Name)}})
+		}
 		return list
 	}
 	for todo := slices.Clone(u.DependsOn); len(todo) > 0 && len(list) < maxDependencies; todo = todo[1:] {
 		m, ok := now.dependency(n, todo[0])
-		if !ok || m.Check == check || slices.ContainsFunc(list, func(x route.Dependency) bool { return x.Node == node && x.Check == m.Check }) {
+		if !ok || m.Source == source || slices.ContainsFunc(list, func(x route.Dependency) bool { return x.Node == node && x.Source == m.Source }) {
 			continue
 		}
 		list = append(list, m)
-		if next := now.units.Value(m.Check); next.Unit != nil {
+		if next := now.units.Value(model.UnitID(m.Source.ID)); next.Unit != nil {
 			todo = append(todo, next.DependsOn...)
 		}
 	}
@@ -181,14 +188,15 @@ func (d *Directory) Dependencies(node model.NodeID, check model.CheckID) (list [
 // dependency returns the dependency on a check of the given node, and false if the check does not exist.
 func (s *snapshot) dependency(node *Node, check route.Name) (route.Dependency, bool) {
 	m := route.Dependency{Node: node.ID, Name: route.Name{Namespace: node.Namespace, Name: node.Name.Name + "/" + check.Name}, Settle: maxSettle}
-	if m.Check = model.BuiltinCheck(check.Name); m.Check != 0 {
+	if id := model.BuiltinCheck(check.Name); id != 0 {
+		m.Source = model.CheckSource(id)
 		return m, true
 	}
 	u := s.unit(checkKind, check)
 	if u.Unit == nil {
 		return m, false
 	}
-	m.Check = u.ID
+	m.Source = model.CheckSource(u.ID)
 	if c := u.Definition.AsCheck(); c != nil && c.Interval > 0 {
 		m.Settle = min(maxSettle, c.Interval*time.Duration(max(1, c.FailAfter))+c.Timeout)
 	}

@@ -370,7 +370,7 @@ type Change struct {
 	// Declarations lists changed resources that the server itself uses for notifications and files: windows, routes,
 	// silences, filters, mutators, pipelines and assets.
 	Declarations []route.Declaration
-	// Dependencies says that checks depend on other checks than before (see Directory.Dependencies).
+	// Dependencies says that checks or triggers depend on others than before (see Directory.Dependencies).
 	Dependencies bool
 	// Receivers says that a check, node or namespace names other handlers, another route or other pipelines.
 	Receivers bool
@@ -405,7 +405,7 @@ type Reader interface {
 	Handler(namespace, name string) (*model.HandlerSpec, bool)
 	Secret(namespace, name string) (*model.SecretSpec, bool)
 	Streams() map[route.Name]*model.HandlerSpec
-	Dependencies(node model.NodeID, check model.CheckID) []route.Dependency
+	Dependencies(node model.NodeID, source model.Source) []route.Dependency
 }
 
 // PassiveCheck is a check that no agent runs, because its results come from outside, such as alerts of Prometheus

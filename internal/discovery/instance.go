@@ -79,6 +79,9 @@ func (r *Rule) Items(s *State, e *Entity) (list []model.Item) {
 			of.Tags[name] = model.ReplaceEntityMacros(of.Tags[name], value)
 		}
 		of.Steps = replaceInSteps(of.Steps, value)
+		if formula, err := trigger.ReplaceEntityMacros(of.Formula, value, func(key string) string { return ReplaceInKey(key, value) }); err == nil {
+			of.Formula = formula
+		}
 		if e.Disabled {
 			of.Interval, of.NotCollected = 0, "not discovered since "+time.Unix(0, e.Lost).UTC().Format(time.RFC3339)
 		}

@@ -76,8 +76,8 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 	if len(dependencies) == 0 {
 		return nil
 	}
-	hold, dependency := route.DependencyHold(dependencies, func(node model.NodeID, check model.CheckID) *model.Problem {
-		return problemNow(r.Present(node, model.CheckSource(check)))
+	hold, dependency := route.DependencyHold(dependencies, func(node model.NodeID, source model.Source) *model.Problem {
+		return problemNow(r.Present(node, source))
 	})
 	if hold != nil {
 		r.waitForDependency(e, dependency.ID)
@@ -100,7 +100,7 @@ func (r *router) dependencyHold(e *escalation, p *model.Problem, now time.Time) 
 	var settling *route.Hold
 	for i := range dependencies {
 		m := &dependencies[i]
-		if s := r.Present(m.Node, model.CheckSource(m.Check)); s == nil || s.Status == model.OK && s.Executed >= e.Opened.UnixNano() {
+		if s := r.Present(m.Node, m.Source); s == nil || s.Status == model.OK && s.Executed >= e.Opened.UnixNano() {
 			continue // the dependency has no event, or was OK since the problem opened
 		}
 		if until := e.Opened.Add(m.Settle); until.After(now) && (settling == nil || until.After(settling.Until)) {

@@ -35,6 +35,7 @@ func (t *templateParts) validateRule(at string, r *model.DiscoveryRule, keys map
 	for i := range r.Items {
 		masters[r.Items[i].Key] = true
 		v.FlawIf(len(model.EntityMacros(r.Items[i].Key)) == 0, fmt.Sprintf("%s.items[%d].key", at, i), "name the entity in it: vfs.fs.size[{#FSNAME},pused]", "the key has no macro of an entity, so that all entities would have one item")
+		v.FlawIf(r.Items[i].Internal, fmt.Sprintf("%s.items[%d].internal", at, i), "make it an item of the template", "the server measures no entities of nodes")
 		v.FlawIf(r.Items[i].Collected() && hasScript(r.Steps), fmt.Sprintf("%s.items[%d]", at, i), "make it from an item, with from:, or remove the step javascript of the rule", "agents find the entities of items that they collect, and they run no JavaScript")
 	}
 	t.validateItems(at+".items", r.Items, masters)

@@ -71,25 +71,28 @@ func requireReceivers(refs *References, at string, triggers []model.Trigger) {
 
 // sourcesText returns how many items of a Template get values, and from which source.
 func sourcesText(s *model.TemplateSpec) string {
-	collected, trapper, idle := s.CountSources()
+	n := s.CountSources()
 	rules := ""
 	if len(s.Discovery) > 0 {
 		rules = ", discovers by " + model.CountNoun(len(s.Discovery), "rule")
 	}
-	return itemSourcesText(s, collected, trapper, idle) + rules
+	return itemSourcesText(s, n) + rules
 }
 
 // itemSourcesText returns how many of a Template's own items get values, and from which source.
-func itemSourcesText(s *model.TemplateSpec, collected, trapper, idle int) string {
-	if collected == len(s.Items) {
-		return "collects " + model.CountNoun(collected, "item")
+func itemSourcesText(s *model.TemplateSpec, n model.ItemSources) string {
+	if n.Collected == len(s.Items) {
+		return "collects " + model.CountNoun(n.Collected, "item")
 	}
-	text := fmt.Sprintf("collects %d of %s", collected, model.CountNoun(len(s.Items), "item"))
-	if trapper > 0 {
-		text += fmt.Sprintf(", takes %d from trappers", trapper)
+	text := fmt.Sprintf("collects %d of %s", n.Collected, model.CountNoun(len(s.Items), "item"))
+	if n.Computed > 0 {
+		text += fmt.Sprintf(", computes %d", n.Computed)
 	}
-	if idle > 0 {
-		text += fmt.Sprintf(", leaves %d without values (notCollected)", idle)
+	if n.Trapper > 0 {
+		text += fmt.Sprintf(", takes %d from trappers", n.Trapper)
+	}
+	if n.Idle > 0 {
+		text += fmt.Sprintf(", leaves %d without values (notCollected)", n.Idle)
 	}
 	return text
 }
@@ -126,7 +129,11 @@ func detailsOfTemplate(_ View, s *model.TemplateSpec) []Detail {
 
 // triggerText returns one line about a trigger.
 func triggerText(t *model.Trigger) string {
-	return fmt.Sprintf("%s  %s  (%s)", t.Name, t.Expression, t.SeverityName())
+	text := fmt.Sprintf("%s  %s  (%s)", t.Name, t.Expression, t.SeverityName())
+	if len(t.DependsOn) > 0 {
+		text += ", depends on " + strings.Join(t.DependsOn, ", ")
+	}
+	return text
 }
 
 // itemText returns one line about an item: its key, its source and its steps.
@@ -141,6 +148,10 @@ func itemText(item *model.Item) string {
 		when = "trapper"
 	case item.NotCollected != "":
 		when = "not collected: " + item.NotCollected
+	case item.Formula != "":
+		when += " = " + item.Formula
+	case item.Internal:
+		when += " of the server"
 	}
 	steps := make([]string, len(item.Steps))
 	for k := range item.Steps {
@@ -194,9 +205,14 @@ func validateTemplate(v *Validator, s *model.TemplateSpec) {
 	for i := range s.Discovery {
 		t.validateRule(fmt.Sprintf("spec.discovery[%d]", i), &s.Discovery[i], keys)
 	}
+	t.validateFormulas("spec.items", s.Items, own)
 	t.validateTriggers("spec.triggers", s.Triggers, own)
+	t.validateDependencies("spec.triggers", s.Triggers, nil)
 	for i := range s.Discovery {
-		t.validateTriggers(fmt.Sprintf("spec.discovery[%d].triggers", i), s.Discovery[i].Triggers, append(slices.Clone(own), s.Discovery[i].Items...))
+		in, items := fmt.Sprintf("spec.discovery[%d]", i), append(slices.Clone(own), s.Discovery[i].Items...)
+		t.validateFormulas(in+".items", s.Discovery[i].Items, items)
+		t.validateTriggers(in+".triggers", s.Discovery[i].Triggers, items)
+		t.validateDependencies(in+".triggers", s.Discovery[i].Triggers, s.Triggers)
 	}
 }
 
@@ -224,15 +240,71 @@ func (t *templateParts) validateItem(at string, item *model.Item, keys map[strin
 	t.v.FlawIf(item.ValueMap != "" && !t.maps[item.ValueMap], at+".valueMap", "name one of spec.valueMaps", "the template has no value map %q", item.ValueMap)
 }
 
+// validateFormulas validates the formulas of a list of items over items.
+func (t *templateParts) validateFormulas(at string, list, items []model.Item) {
+	slices.SortFunc(items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
+	for i := range list {
+		if list[i].Formula != "" && len(list[i].Formula) <= maxExpression {
+			program, err := trigger.CompileFormula(items, list[i].Formula, t.macroValue)
+			t.v.recordCompileError(fmt.Sprintf("%s[%d].formula", at, i), err)
+			t.v.FlawIf(err == nil && len(program.Selections()) > 0 && len(model.EntityMacros(list[i].Key)) > 0, fmt.Sprintf("%s[%d].formula", at, i), "make it an item of the template", "a discovered item reads items of its own node")
+		}
+	}
+}
+
+// macroValue returns the value of a macro, or a sample, so that an expression compiles.
+func (t *templateParts) macroValue(macro string) (string, error) {
+	if model.IsEntityMacro(macro) {
+		return "1", nil
+	}
+	return t.macros.ValueOrSample(macro)
+}
+
 // validateTriggers validates a list of triggers over items.
 func (t *templateParts) validateTriggers(at string, triggers []model.Trigger, items []model.Item) {
 	slices.SortFunc(items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
 	for i := range triggers {
 		in := fmt.Sprintf("%s[%d]", at, i)
 		validateTrigger(t.v, in, &triggers[i], t.names)
-		t.v.validateExpression(in+".expression", items, triggers[i].Expression, t.macros)
-		t.v.validateExpression(in+".recovery", items, triggers[i].Recovery, t.macros)
+		t.validateExpression(in+".expression", items, triggers[i].Expression)
+		t.validateExpression(in+".recovery", items, triggers[i].Recovery)
 	}
+}
+
+// validateDependencies validates the dependencies of a list of triggers on each other and on further ones, which depend on none of
+// the list.
+func (t *templateParts) validateDependencies(at string, triggers, further []model.Trigger) {
+	byName := map[string]*model.Trigger{}
+	for _, list := range [][]model.Trigger{further, triggers} {
+		for i := range list {
+			byName[list[i].Name] = &list[i]
+		}
+	}
+	for i := range triggers {
+		in := fmt.Sprintf("%s[%d].dependsOn", at, i)
+		t.v.FlawIf(len(triggers[i].DependsOn) > model.MaxDependencies, in, "", "%d triggers, at most %d", len(triggers[i].DependsOn), model.MaxDependencies)
+		for _, name := range triggers[i].DependsOn {
+			t.v.FlawIf(byName[name] == nil, in, "name a trigger of this template", "the template has no trigger %q", name)
+		}
+		t.v.FlawIf(dependsOnItself(byName, triggers[i].Name), in, "remove one of the dependencies", "trigger %q depends on itself", triggers[i].Name)
+	}
+}
+
+// dependsOnItself reports whether a trigger depends on itself, directly or through others.
+func dependsOnItself(byName map[string]*model.Trigger, name string) bool {
+	seen := map[string]bool{}
+	for todo := []string{name}; len(todo) > 0; todo = todo[1:] {
+		of := byName[todo[0]]
+		if of == nil || seen[todo[0]] {
+			continue
+		}
+		seen[todo[0]] = true
+		if slices.Contains(of.DependsOn, name) {
+			return true
+		}
+		todo = append(todo, of.DependsOn...)
+	}
+	return false
 }
 
 // validateValueMap validates one value map. names has the names of those before it.
@@ -250,15 +322,10 @@ func (v *Validator) validateValueMap(at string, m *model.ValueMap, names map[str
 }
 
 // validateExpression compiles an expression over the items of a template, which are sorted by key.
-func (v *Validator) validateExpression(field string, items []model.Item, expression string, macros *model.MacroValues) {
+func (t *templateParts) validateExpression(field string, items []model.Item, expression string) {
 	if expression != "" && len(expression) <= maxExpression {
-		_, err := trigger.CompileForItems(items, expression, func(macro string) (string, error) {
-			if model.IsEntityMacro(macro) {
-				return "1", nil
-			}
-			return macros.ValueOrSample(macro)
-		})
-		v.recordCompileError(field, err)
+		_, err := trigger.CompileForItems(items, expression, t.macroValue)
+		t.v.recordCompileError(field, err)
 	}
 }
 
@@ -281,12 +348,18 @@ func validateItem(v *Validator, at string, item *model.Item, keys map[string]boo
 	v.FlawIf(!ok, at+".type", "write float, unsigned, text, log or boolean", "unknown type %q", item.Type)
 	v.InRange(at+".interval", item.Interval, minItemInterval, maxInterval)
 	ways := 0
-	for _, set := range []bool{item.Interval != 0, item.From != "", item.Trapper, item.NotCollected != ""} {
+	for _, set := range []bool{item.Interval != 0 || item.Formula != "" || item.Internal, item.From != "", item.Trapper, item.NotCollected != ""} {
 		if set {
 			ways++
 		}
 	}
 	v.FlawIf(ways > 1, at, "keep one of these fields", "interval, from, trapper and notCollected exclude each other")
+	v.FlawIf(item.Formula != "" && item.Internal, at, "keep one of these fields", "formula and internal exclude each other")
+	v.FlawIf(len(item.Formula) > maxExpression, at+".formula", "", "longer than %d bytes", maxExpression)
+	if item.Internal {
+		_, err := model.ParseInternalKey(item.Key)
+		v.recordCompileError(at+".key", err)
+	}
 	v.Line(at+".notCollected", item.NotCollected, model.MaxText)
 	v.FlawIf(item.From != "" && item.From == item.Key, at+".from", "name the item that collects the whole value", "the item names itself as its master item")
 	v.FlawIf(item.From != "" && !keys[item.From], at+".from", "name the key of an item of this template", "the template has no item %q", item.From)

@@ -183,7 +183,7 @@ func (i Item) WithInterval() Item {
 // Definition returns the compiled form of a trigger.
 func (t *Trigger) Definition() DefinitionTrigger {
 	severity, _ := ParseSeverity(t.SeverityName())
-	out := DefinitionTrigger{Name: t.Name, Expression: t.Expression, Recovery: t.Recovery, Severity: severity, Runbook: t.Runbook, Disabled: t.Disabled}
+	out := DefinitionTrigger{Name: t.Name, Expression: t.Expression, Recovery: t.Recovery, Severity: severity, Runbook: t.Runbook, Disabled: t.Disabled, DependsOn: t.DependsOn}
 	if t.Alert != nil {
 		out.Handlers, out.Route = t.Alert.Handlers, t.Alert.Route
 	}

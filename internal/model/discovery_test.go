@@ -1,6 +1,7 @@
 package model
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -44,4 +45,22 @@ func FuzzEntityMacros(f *testing.F) {
 			t.Fatalf("%q is %d", value, d)
 		}
 	})
+}
+
+// TestTriggerDependencies lists the triggers on which others depend, also of discovered ones, whose entity the names have.
+func TestTriggerDependencies(t *testing.T) {
+	c := TemplateDefinition{
+		Triggers: []DefinitionTrigger{{Name: "a", DependsOn: []string{"b"}}, {Name: "b", DependsOn: []string{"c", "gone"}}, {Name: "c"}},
+		Rules: []DefinitionRule{{Triggers: []DefinitionTrigger{
+			{Name: "{#FS} of {#HOST} is full"}, {Name: "{#FS} of {#HOST} is nearly full", DependsOn: []string{"{#FS} of {#HOST} is full", "a"}},
+		}}},
+	}
+	for name, want := range map[string][]string{
+		"a": {"b", "c"}, "c": nil, "nosuch": nil, "/var of x.y is full": nil,
+		"/var of x.y is nearly full": {"/var of x.y is full", "a", "b", "c"},
+	} {
+		if got := c.Dependencies(name); !slices.Equal(got, want) {
+			t.Errorf("%s depends on %q, want %q", name, got, want)
+		}
+	}
 }

@@ -243,7 +243,7 @@ func TestItemsCountAsTheirMaster(t *testing.T) {
 		{Key: "sent", Trapper: true}, {Key: "sent1", From: "sent"}, {Key: "snmp", NotCollected: "SNMP"}, {Key: "snmp1", From: "snmp"},
 		{Key: "a", From: "b"}, {Key: "b", From: "a"}, // refused elsewhere: the count must end
 	}}
-	if collected, trapper, idle := s.CountSources(); collected != 3 || trapper != 2 || idle != 4 {
-		t.Errorf("%d collected, %d from trappers, %d idle; want 3, 2, 4", collected, trapper, idle)
+	if n := s.CountSources(); n != (ItemSources{Collected: 3, Trapper: 2, Idle: 4}) {
+		t.Errorf("sources %+v; want 3 collected, 2 from trappers, 4 idle", n)
 	}
 }

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -30,7 +31,8 @@ type DefinitionTrigger struct {
 	Handlers   []string // notified when a problem opens and closes
 	Route      string   // replaces Handlers; both empty: all matching routes
 	Runbook    string
-	Disabled   bool // of a prototype: made only where an override says so
+	Disabled   bool     // of a prototype: made only where an override says so
+	DependsOn  []string // names of triggers of the Template; of a prototype, with macros of the entity
 }
 
 // Seal makes the compiled template the content of its definition, which must not change afterwards, and returns the
@@ -84,6 +86,50 @@ func (c *TemplateDefinition) Trigger(name string) (found *DefinitionTrigger) {
 		}
 	}
 	return found
+}
+
+// Dependencies returns the names of the triggers on which a trigger depends, directly or through others. A discovered trigger
+// depends on triggers of its own entity. It leaves out names that the Template does not declare.
+func (c *TemplateDefinition) Dependencies(name string) (names []string) {
+	for todo := []string{name}; len(todo) > 0 && len(names) < MaxDependencies; todo = todo[1:] {
+		t := c.Trigger(todo[0])
+		if t == nil {
+			continue
+		}
+		value := entityOf(t.Name, todo[0])
+		for _, on := range t.DependsOn {
+			if on = ReplaceEntityMacros(on, value); on != name && !slices.Contains(names, on) && c.Trigger(on) != nil {
+				names, todo = append(names, on), append(todo, on)
+			}
+		}
+	}
+	return names
+}
+
+// MaxDependencies bounds the triggers on which one trigger depends.
+const MaxDependencies = 32
+
+// entityOf returns the function that gives macros the values that they have in the name of a discovered trigger.
+func entityOf(prototype, name string) func(macro string) (string, bool) {
+	macros := EntityMacros(prototype)
+	if len(macros) == 0 {
+		return func(string) (string, bool) { return "", false }
+	}
+	var pattern strings.Builder
+	rest := prototype
+	for _, macro := range macros {
+		before, after, _ := strings.Cut(rest, macro)
+		pattern.WriteString(regexp.QuoteMeta(before) + "(.*?)")
+		rest = after
+	}
+	found := regexp.MustCompile(`(?s)^` + pattern.String() + regexp.QuoteMeta(rest) + `$`).FindStringSubmatch(name)
+	return func(macro string) (string, bool) {
+		i := slices.Index(macros, macro)
+		if found == nil || i < 0 {
+			return "", false
+		}
+		return found[i+1], true
+	}
 }
 
 // Judgement returns the rules by which a check's results, a trigger's values, a directive's reports or a rule's alerts become

@@ -49,7 +49,7 @@ type Item struct {
 	// The server computes it each interval, in Zabbix's language over items of the node (100*last(//used)/last(//total)) or of
 	// several nodes (avg(last_foreach(/*/system.cpu.load?[group="web"]))).
 	Formula string `json:"formula,omitempty"`
-	// The server measures itself each interval; the key says what: zabbix[queue,10m].
+	// The server measures itself each interval; the key names the measure: zabbix[queue,10m].
 	Internal bool `json:"internal,omitempty"`
 	// The reason why nobody collects it yet, instead of interval: SNMP .1.3.6.1.2.1.1.3.0.
 	NotCollected string `json:"notCollected,omitempty"`
@@ -75,10 +75,16 @@ func (i *Item) Collected() bool {
 // Computed reports whether the server makes the values of the item at each interval.
 func (i *Item) Computed() bool { return i.NotCollected == "" && (i.Formula != "" || i.Internal) }
 
-// CountSources counts the items of a Template by the source of their values: collected by the agent, sent by a
-// trapper (a program such as zabbix_sender), or without any source (idle), because Muster does not support the item's
-// type. An item that is made of another one counts as that one.
-func (s *TemplateSpec) CountSources() (collected, trapper, idle int) {
+// ItemSources counts items by the source of their values. An item that is made of another one counts as that one.
+type ItemSources struct {
+	Collected int // by the agent
+	Trapper   int // sent by a program such as zabbix_sender
+	Computed  int // by the server
+	Idle      int // without a source: Muster does not support the type of the item
+}
+
+// CountSources counts the items of a Template by the source of their values.
+func (s *TemplateSpec) CountSources() (n ItemSources) {
 	byKey := make(map[string]*Item, len(s.Items))
 	for i := range s.Items {
 		byKey[s.Items[i].Key] = &s.Items[i]
@@ -92,14 +98,16 @@ func (s *TemplateSpec) CountSources() (collected, trapper, idle int) {
 		}
 		switch {
 		case of.Trapper:
-			trapper++
+			n.Trapper++
+		case of.Computed():
+			n.Computed++
 		case of.Collected():
-			collected++
+			n.Collected++
 		default:
-			idle++
+			n.Idle++
 		}
 	}
-	return collected, trapper, idle
+	return n
 }
 
 // ValueType returns the declared type of the values.
@@ -142,6 +150,8 @@ type Trigger struct {
 	Alert *Alert `json:"alert,omitempty"`
 	// The link to the page with the steps to take. It stands in every message.
 	Runbook string `json:"runbook,omitempty"`
+	// Names of triggers of this template: while one of them has a problem, nobody is notified of this one's.
+	DependsOn []string `json:"dependsOn,omitempty"`
 	// The trigger is not evaluated while this is true.
 	Disabled bool `json:"disabled,omitempty"`
 }

@@ -90,7 +90,7 @@ func TestDependenciesComeFromChecksAndUpstreams(t *testing.T) {
 	says := func(node, check string) (list []string) {
 		id, _ := h.p.directory.CheckByName("default", check)
 		of, _ := h.p.directory.NodeByName("default", node)
-		for _, m := range h.p.directory.Dependencies(of, id) {
+		for _, m := range h.p.directory.Dependencies(of, model.CheckSource(id)) {
 			word := "depends "
 			if m.Behind {
 				word = "behind "

@@ -306,13 +306,15 @@ func (f *fleet) declarations(t *translation) (list []route.Declaration) {
 // publishedKinds has the kinds of resources that directory.Change lists as Declarations.
 var publishedKinds = map[string]bool{"Window": true, "Route": true, "Silence": true, "Filter": true, "Mutator": true, "Pipeline": true, "Asset": true}
 
-// dependenciesDiffer reports whether an edit changes the dependencies of a check or node.
+// dependenciesDiffer reports whether an edit changes the dependencies of a check, node or trigger.
 func dependenciesDiffer(e definitionEdit) bool {
 	switch newestDefinition(e.new, e.old).(type) {
 	case *nodeDef:
 		return upstreamOf(e.old) != upstreamOf(e.new)
 	case *unit:
-		return !slices.Equal(dependsOn(e.old), dependsOn(e.new))
+		return !slices.Equal(dependsOn(e.old), dependsOn(e.new)) || !slices.EqualFunc(triggersOf(e.old), triggersOf(e.new), func(a, b model.DefinitionTrigger) bool {
+			return a.Name == b.Name && slices.Equal(a.DependsOn, b.DependsOn)
+		})
 	}
 	return false
 }
@@ -370,6 +372,20 @@ func dependsOn(def any) []route.Name {
 		return u.DependsOn
 	}
 	return nil
+}
+
+// triggersOf returns the triggers of a Template with dependencies, also of its discovery rules; nil for other resources.
+func triggersOf(def any) (list []model.DefinitionTrigger) {
+	u, ok := def.(*unit)
+	if !ok || u.body == nil || u.definition.AsTemplate() == nil {
+		return nil
+	}
+	c := u.definition.AsTemplate()
+	all := slices.Clone(c.Triggers)
+	for i := range c.Rules {
+		all = append(all, c.Rules[i].Triggers...)
+	}
+	return slices.DeleteFunc(all, func(t model.DefinitionTrigger) bool { return len(t.DependsOn) == 0 })
 }
 
 // metricsCollector exports the planner's counters as Prometheus metrics. It reads them under the planner's lock when

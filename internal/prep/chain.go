@@ -2,6 +2,7 @@ package prep
 
 import (
 	"errors"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/model"
@@ -87,6 +88,7 @@ type StepResult struct {
 	Value  item.Value // the value with which the next step goes on; None: discarded
 	Err    error      // the step failed
 	OnFail bool       // onFail replaced the outcome of a failed step
+	Took   time.Duration
 }
 
 // RunTraced preprocesses a value like RunDependent, and also returns the output or error of each step
@@ -94,6 +96,11 @@ func (c *Chain) RunTraced(s *State, in *Parsed) (item.Value, []StepResult, error
 	results := make([]StepResult, 0, len(c.steps))
 	v, err := c.run(s, in.sample.Value, in.sample.At, in, &results)
 	return v, results, err
+}
+
+// RunMeasured preprocesses a value like Run, or like RunDependent if p is not nil, and appends the outcome of each step to results.
+func (c *Chain) RunMeasured(s *State, in item.Sample, p *Parsed, results *[]StepResult) (item.Value, error) {
+	return c.run(s, in.Value, in.At, p, results)
 }
 
 // RunFailed handles the error of a failed collection: checkNotSupported steps may replace the error, discard it, or
@@ -136,6 +143,10 @@ func (c *Chain) run(s *State, v item.Value, at int64, p *Parsed, traced *[]StepR
 		if one.flags&remembers != 0 {
 			m = s.memoryOf(one.memory, c.memories)
 		}
+		var began time.Time
+		if traced != nil {
+			began = time.Now()
+		}
 		out, err := one.run(v, at, m, p)
 		p = nil // it has the parsed forms of the first step's input
 		failed := err
@@ -143,7 +154,7 @@ func (c *Chain) run(s *State, v item.Value, at int64, p *Parsed, traced *[]StepR
 			out, err = applyOnFail(one.onFail)
 		}
 		if traced != nil {
-			*traced = append(*traced, StepResult{Value: out, Err: failed, OnFail: failed != nil && one.onFail != nil})
+			*traced = append(*traced, StepResult{Value: out, Err: failed, OnFail: failed != nil && one.onFail != nil, Took: time.Since(began)})
 		}
 		if err != nil {
 			s.reset()

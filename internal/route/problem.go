@@ -169,13 +169,13 @@ func CheckCondition(expr string) error {
 // These holds come from a dependency of the problem.
 const (
 	Unreachable HoldKind = "unreachable" // a node on which the problem's node depends is down
-	Dependent   HoldKind = "dependent"   // a check that the problem's check depends on fails
+	Dependent   HoldKind = "dependent"   // a check that the problem's check depends on fails, or a trigger
 )
 
 // Dependency is an event whose open problem delays messages about the events that depend on it.
 type Dependency struct {
 	Node   model.NodeID
-	Check  model.CheckID
+	Source model.Source
 	Name   Name          // namespace of the event, and NODE/CHECK
 	Behind bool          // the event is the keepalive of the node's upstream node; false: an event of a check on the same node
 	Settle time.Duration // the longest time until a failure of the check is detected
@@ -190,13 +190,13 @@ func (m *Dependency) Hold(reason string, until time.Time) *Hold {
 	return h
 }
 
-// DependencyHold returns the reason (hold) not to send a message because a dependency is CRITICAL or UNKNOWN, with
-// that dependency's problem; both are nil if no dependency fails. problem returns the open problem of an event with
+// DependencyHold returns the reason (hold) not to send a message because a dependency is CRITICAL or UNKNOWN, or a trigger
+// with a problem, with that dependency's problem; both are nil if no dependency fails. problem returns the open problem of an event with
 // its present status.
-func DependencyHold(dependencies []Dependency, problem func(model.NodeID, model.CheckID) *model.Problem) (*Hold, *model.Problem) {
+func DependencyHold(dependencies []Dependency, problem func(model.NodeID, model.Source) *model.Problem) (*Hold, *model.Problem) {
 	for i := range dependencies {
 		m := &dependencies[i]
-		if p := problem(m.Node, m.Check); p != nil && p.Status >= model.Critical {
+		if p := problem(m.Node, m.Source); p != nil && (p.Status >= model.Critical || m.Source.Kind == model.SourceTrigger) {
 			first, _, _ := strings.Cut(p.Output, "\n")
 			return m.Hold(first, time.Time{}), p
 		}

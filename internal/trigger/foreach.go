@@ -126,14 +126,13 @@ func (c *compiler) expandFilter(n *node) *node {
 	return &out
 }
 
-// Matches reports whether the filter of a Selection takes an item, which hasGroup and hasTag know. A tag without a value
-// is empty there.
-func (s *Selection) Matches(hasGroup func(name string) bool, hasTag func(name, value string) bool) bool {
+// Matches reports whether the filter of a Selection takes an item. hasGroup and hasTag know the item; any: with any value of the tag.
+func (s *Selection) Matches(hasGroup func(name string) bool, hasTag func(name, value string, any bool) bool) bool {
 	return s.filter == nil || s.filter.matches(hasGroup, hasTag)
 }
 
 // matches evaluates a part of a filter.
-func (n *node) matches(hasGroup func(string) bool, hasTag func(string, string) bool) bool {
+func (n *node) matches(hasGroup func(string) bool, hasTag func(name, value string, any bool) bool) bool {
 	switch {
 	case n.kind == unaryNode:
 		return !n.args[0].matches(hasGroup, hasTag)
@@ -144,8 +143,8 @@ func (n *node) matches(hasGroup func(string) bool, hasTag func(string, string) b
 	case n.name == "group":
 		return hasGroup(n.args[0].name)
 	}
-	name, value, _ := strings.Cut(n.args[0].name, ":")
-	return hasTag(name, value)
+	name, value, one := strings.Cut(n.args[0].name, ":")
+	return hasTag(name, value, !one)
 }
 
 // Period returns the period of a Selection at a time, in ns: values after from, up to to. Without a period it is a day.
@@ -177,17 +176,17 @@ func (s *Selection) Fold(values []float64) (float64, bool) {
 	return f, !math.IsNaN(f)
 }
 
-// Selections returns the items of several nodes that the program reads; none: it reads those of one node.
+// Selections returns the items of several nodes that the program reads; none: it reads items of one node.
 func (p *Program) Selections() []Selection { return p.groups }
 
-// Aggregate evaluates a program over several nodes at a time. values has those of each selection, one for each item.
+// Aggregate evaluates a program over several nodes at a time. values has a list for each selection, with a value for each item.
 func (p *Program) Aggregate(values [][]float64, now int64) (item.Value, error) {
 	w := p.New(now)
 	w.groups = values
 	return p.Value(w, now)
 }
 
-// MatchesKey reports whether the key of an item is that of a Selection, in which a parameter * stands for any.
+// MatchesKey reports whether a Selection names the key of an item; its parameter * stands for any.
 func (s *Selection) MatchesKey(key string) bool {
 	before, after, found := strings.Cut(s.Key, "*")
 	if !found {

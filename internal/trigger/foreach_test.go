@@ -79,8 +79,8 @@ func TestSelection(t *testing.T) {
 	in := func(names ...string) func(string) bool {
 		return func(name string) bool { return strings.Contains(" "+strings.Join(names, " ")+" ", " "+name+" ") }
 	}
-	tag := func(name, value string) bool { return name == "env" && value == "test" }
-	none := func(string, string) bool { return false }
+	tag := func(name, value string, _ bool) bool { return name == "env" && value == "test" }
+	none := func(string, string, bool) bool { return false }
 	if !s.Matches(in("db"), none) || s.Matches(in("mail"), none) || s.Matches(in("web"), tag) {
 		t.Error("the filter takes the wrong items")
 	}

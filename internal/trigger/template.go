@@ -32,7 +32,7 @@ func compileForItems(items []model.Item, expression string, scope Scope) (*Progr
 	}
 	scope.Item = func(host, key string) (int, item.Type, error) {
 		if host != "" {
-			return 0, 0, fmt.Errorf("item /%s/%s: a trigger can read only items of its own node; leave the host empty: //%s", host, key, key)
+			return 0, 0, fmt.Errorf("item /%s/%s: the expression reads only items of its own node; leave the host empty: //%s", host, key, key)
 		}
 		i, ok := slices.BinarySearchFunc(items, key, func(i model.Item, key string) int { return strings.Compare(i.Key, key) })
 		if !ok {

@@ -1033,6 +1033,7 @@ func appendDefinitionTrigger(dst []byte, x *model.DefinitionTrigger) []byte {
 	dst = appendString(dst, 6, x.Route)
 	dst = appendString(dst, 7, x.Runbook)
 	dst = appendBool(dst, 8, x.Disabled)
+	dst = appendStrings(dst, 9, x.DependsOn)
 	return dst
 }
 
@@ -1056,6 +1057,8 @@ func readDefinitionTrigger(f *fields, x *model.DefinitionTrigger) {
 			x.Runbook = f.string("runbook", 1024)
 		case 8:
 			x.Disabled = f.bool("disabled")
+		case 9:
+			x.DependsOn = f.stringList("depends_on", x.DependsOn, 32, 255)
 		}
 	}
 }

@@ -190,6 +190,7 @@ func FuzzDefinition(f *testing.F) {
 	f.Add(AppendDefinition(nil, goldenDefinition()))
 	f.Add(AppendDefinition(nil, templateDefinition()))
 	f.Add(AppendDefinition(nil, directiveDefinition()))
+	f.Add(AppendDefinition(nil, ruleGroupDefinition()))
 	f.Add(AppendDefinition(nil, (&model.CheckDefinition{Probe: &model.Probe{Name: "tcp", Args: map[string]string{"address": "localhost:22"}}, Cron: "*/5 * * * *"}).Seal()))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		c, err := DecodeDefinition(3, body)

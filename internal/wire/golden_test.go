@@ -59,10 +59,12 @@ func templateDefinition() *model.Definition {
 				Steps: []model.Step{{Name: "changePerSecond"}, {Name: "multiplier", Parameters: []string{"8"}, OnFail: &model.OnFail{Value: &zero}}}},
 			{Key: "system.cpu.load", Interval: model.Duration(time.Minute), ValueMap: "load", NoHistory: true},
 			{Key: "temperature", NotCollected: "IPMI"}, {Key: "temperature.sent", Trapper: true},
+			{Key: "temperature.twice", Interval: model.Duration(time.Minute), Formula: "2*last(//temperature.sent)"},
 			{Key: "traffic", Type: "float", From: "net.if.in[eth0]", Steps: []model.Step{{Name: "jsonPath", Parameters: []string{"$.x"}, OnFail: &model.OnFail{Error: "no x"}}}},
+			{Key: "zabbix[uptime]", Interval: model.Duration(time.Minute), Internal: true},
 		},
 		Triggers: []model.DefinitionTrigger{{Name: "load is high", Expression: "last(//system.cpu.load)>4", Recovery: "last(//system.cpu.load)<3", Severity: model.Average,
-			Handlers: []string{"on-call"}, Runbook: "https://wiki.example.org/load"}, {Name: "traffic", Expression: "last(//traffic)>1", Route: "network"}},
+			Handlers: []string{"on-call"}, Runbook: "https://wiki.example.org/load"}, {Name: "traffic", Expression: "last(//traffic)>1", Route: "network", DependsOn: []string{"load is high"}}},
 		Rules: []model.DefinitionRule{{
 			Key: "temperature", Paths: map[string]string{"{#NAME}": "$.name"}, DeleteAfter: model.Forever,
 			Filter: &model.DiscoveryFilter{Formula: "A or B", Conditions: []model.DiscoveryCondition{{Macro: "{#NAME}", Matches: &zero}, {ID: "B", Macro: "{#TYPE}", Exists: new(bool)}}},
@@ -73,6 +75,19 @@ func templateDefinition() *model.Definition {
 		}},
 		Macros:    map[string]string{"{$MAX}": "4"},
 		ValueMaps: []model.ValueMap{{Name: "load", Mappings: []model.ValueMapping{{Value: "0", Text: "idle"}, {Type: "greaterOrEqual", Value: "4", Text: "busy"}}}},
+	}).Seal()
+}
+
+// ruleGroupDefinition returns the RuleGroup of the golden files.
+func ruleGroupDefinition() *model.Definition {
+	return (&model.RuleGroupDefinition{
+		Definition: model.Definition{ID: 22, Unit: 10, Namespace: 2, Name: "load"}, Interval: 10 * time.Second, QueryOffset: time.Minute, Limit: 100, Labels: map[string]string{"site": "east"},
+		Rules: []model.Rule{
+			{Record: "site:load:avg", Expr: "avg(system_cpu_load)"},
+			{Alert: "LoadIsHigh", Expr: "system_cpu_load > 4", For: model.Duration(time.Minute), KeepFiringFor: model.Duration(time.Hour),
+				Labels: map[string]string{"severity": "critical"}, Annotations: map[string]string{"summary": "load {{ $value }}"}},
+		},
+		Handlers: []string{"on-call"}, Route: "night",
 	}).Seal()
 }
 
@@ -193,6 +208,7 @@ func golden() []struct {
 			Body: AppendValueBlock(nil, &ValueBlock{Rows: uint32(len(values)), Columns: AppendColumns(nil, times, values), UnixNs: 1795233665123456789, Keys: []string{"vfs.fs.size[/,pused]"}})}}})},
 		{"43-definition-template", "Definition", AppendDefinition(nil, templateDefinition())},
 		{"45-definition-directive", "Definition", AppendDefinition(nil, directiveDefinition())},
+		{"50-definition-rule-group", "Definition", AppendDefinition(nil, ruleGroupDefinition())},
 		{"47-definition-waiver", "Definition", AppendDefinition(nil, (&model.WaiverDefinition{Definition: model.Definition{Unit: 11, Namespace: 2, Name: "old-ssh"}, Technique: "shared/sshd",
 			Directive: "sshd", DirectiveNamespace: 2, Components: []string{"root login"}, ExpiresUnixMs: 1798135200000}).Seal())},
 		{"46-batch-report", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 908, NowMs: 7200900, Signals: []Signal{

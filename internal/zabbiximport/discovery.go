@@ -74,6 +74,10 @@ func (im *importer) importRuleItem(r *ruleImport) {
 	of := model.Item{Key: r.entity.text("key"), Type: "text"}
 	im.importSource(r.template, r.entity, r.what, &of)
 	im.importSteps(r.template, r.entity, r.what, &of)
+	if of.Computed() {
+		im.setIdle(r.entity, r.what, &of, "internal item of Zabbix")
+		im.lose(r.entity, r.what, "the server lists no entities of its own")
+	}
 	if master := of.From; master != "" && !hasItem(r.template.spec.Items, master) {
 		im.setIdle(r.entity, r.what, &of, "its master item "+master+" is not in the template")
 		im.lose(r.entity, r.what, "its master item %q is not in the template: it discovers nothing", master)
@@ -254,6 +258,7 @@ func (im *importer) importPrototypes(r *ruleImport) {
 			return !has
 		})
 	}
+	im.checkFormulas(r.template, r.spec.Items, r.spec.Items)
 	triggers := r.entity.list("trigger_prototypes")
 	for _, one := range list {
 		triggers = append(triggers, one.list("trigger_prototypes")...)

@@ -44,7 +44,7 @@ type Result struct {
 type Counts struct {
 	Templates, Items, Steps, Triggers, Rules                      int // with those of discovery rules
 	ImportedItems, ImportedSteps, ImportedTriggers, ImportedRules int
-	Collected, Trapper, Idle                                      int // of the imported items and rules, by the source of their values: agent, trapper, nobody
+	Sources                                                       model.ItemSources // of the imported items and rules
 }
 
 // LostCount returns the number of notes about parts that were not imported.
@@ -88,6 +88,7 @@ func Import(files []File, o Options) (*Result, error) {
 		}
 	}
 	for _, t := range im.templates {
+		im.importDependencies(t)
 		im.finish(t)
 	}
 	slices.SortStableFunc(im.notes, func(a, b *note) int {
@@ -132,15 +133,17 @@ func (im *importer) change(e *entity, what, format string, args ...any) {
 
 // template is a template on its way to a resource.
 type template struct {
-	entity   *entity
-	name     string // technical name
-	spec     *model.TemplateSpec
-	version  string // of Zabbix
-	macros   *model.MacroValues
-	keys     map[string]bool      // of items, rules and prototypes
-	omitted  map[string]*omission // fields that have no form here, by kind and name
-	idle     map[string]*omission // items that nobody collects, by type
-	triggers map[string]bool      // names of triggers
+	entity       *entity
+	name         string // technical name
+	spec         *model.TemplateSpec
+	version      string // of Zabbix
+	macros       *model.MacroValues
+	keys         map[string]bool      // of items, rules and prototypes
+	omitted      map[string]*omission // fields that have no form here, by kind and name
+	idle         map[string]*omission // items that nobody collects, by type
+	triggers     map[string]bool      // names of triggers
+	formulas     map[string]*entity   // calculated items and prototypes, by key
+	dependencies []dependency
 }
 
 // omission counts entities with the same note.
@@ -175,7 +178,7 @@ func (t *template) omit(e *entity, what string) {
 func (im *importer) addTemplate(e *entity, version string) {
 	im.result.Counts.Templates++
 	t := &template{
-		entity: e, name: e.text("template"), version: version, spec: &model.TemplateSpec{}, keys: map[string]bool{}, omitted: map[string]*omission{}, idle: map[string]*omission{}, triggers: map[string]bool{},
+		entity: e, name: e.text("template"), version: version, spec: &model.TemplateSpec{}, keys: map[string]bool{}, omitted: map[string]*omission{}, idle: map[string]*omission{}, triggers: map[string]bool{}, formulas: map[string]*entity{},
 	}
 	if t.name == "" {
 		t.name = e.text("name")
@@ -193,6 +196,7 @@ func (im *importer) addTemplate(e *entity, version string) {
 		im.importItem(t, one)
 	}
 	im.dropOrphans(t)
+	im.checkFormulas(t, t.spec.Items, nil)
 	for _, one := range items {
 		for _, trigger := range one.list("triggers") {
 			im.importTrigger(t, trigger)
@@ -314,6 +318,9 @@ func (im *importer) dropRefused(t *template, flaw *model.Flaw) bool {
 	case list == "items" && i < len(t.spec.Items):
 		what = "item " + t.spec.Items[i].Key
 		t.spec.Items = slices.Delete(t.spec.Items, i, i+1)
+	case list == "triggers" && i < len(t.spec.Triggers) && strings.Contains(rest, ".dependsOn"):
+		what = "dependencies of trigger " + t.spec.Triggers[i].Name
+		t.spec.Triggers[i].DependsOn = nil
 	case list == "triggers" && i < len(t.spec.Triggers):
 		what = "trigger " + t.spec.Triggers[i].Name
 		t.spec.Triggers = slices.Delete(t.spec.Triggers, i, i+1)
@@ -367,8 +374,8 @@ func (im *importer) finish(t *template) {
 // addSpec counts the parts of an imported template.
 func (n *Counts) addSpec(s *model.TemplateSpec) {
 	all := s.AllItems()
-	collected, trapper, idle := (&model.TemplateSpec{Items: all}).CountSources()
-	n.Collected, n.Trapper, n.Idle = n.Collected+collected, n.Trapper+trapper, n.Idle+idle
+	more, of := (&model.TemplateSpec{Items: all}).CountSources(), &n.Sources
+	of.Collected, of.Trapper, of.Computed, of.Idle = of.Collected+more.Collected, of.Trapper+more.Trapper, of.Computed+more.Computed, of.Idle+more.Idle
 	n.ImportedRules += len(s.Discovery)
 	n.ImportedItems -= len(s.Discovery) // AllItems has the items of rules
 	n.ImportedTriggers += len(s.Triggers)

@@ -12,6 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/prep"
 	"github.com/muster-fleet/muster/internal/prep/javascript"
+	"github.com/muster-fleet/muster/internal/trigger"
 )
 
 // valueTypes has the types of values by their names in exports.
@@ -27,7 +28,7 @@ type idleType struct {
 var idleTypes = map[string]idleType{
 	"SNMP_AGENT": {"SNMP", "snmp_oid"}, "SNMPV1": {"SNMP", "snmp_oid"}, "SNMPV2": {"SNMP", "snmp_oid"}, "SNMPV3": {"SNMP", "snmp_oid"}, "SNMP_TRAP": {"SNMP trap", ""},
 	"IPMI": {"IPMI", "ipmi_sensor"}, "JMX": {"JMX", "jmx_endpoint"}, "ODBC": {"ODBC", ""}, "SSH": {"SSH", ""}, "TELNET": {"Telnet", ""}, "SIMPLE": {"simple check", ""},
-	"INTERNAL": {"internal item of Zabbix", ""}, "EXTERNAL": {"external script", ""}, "CALCULATED": {"calculated", "params"}, "HTTP_AGENT": {"HTTP agent", "url"},
+	"EXTERNAL": {"external script", ""}, "HTTP_AGENT": {"HTTP agent", "url"},
 	"SCRIPT": {"script", ""}, "ITEM_TYPE_SCRIPT": {"script", ""}, "BROWSER": {"browser", ""}, "ITEM_TYPE_BROWSER": {"browser", ""},
 }
 
@@ -129,6 +130,16 @@ func (im *importer) importSource(t *template, e *entity, what string, of *model.
 		}
 		im.importInterval(t, e, what, of)
 		e.ignore("timeout") // an agent has a limit of its own
+	case "CALCULATED":
+		im.importFormula(t, e, what, of)
+	case "INTERNAL":
+		im.importInterval(t, e, what, of)
+		e.ignore(connectionFields...)
+		of.Internal = true
+		if _, err := model.ParseInternalKey(of.Key); err != nil {
+			im.setIdle(e, what, of, "internal item: "+err.Error())
+			im.lose(e, what, "%v", err)
+		}
 	default:
 		idle, known := idleTypes[word]
 		text := cmp.Or(idle.text, word)
@@ -140,10 +151,53 @@ func (im *importer) importSource(t *template, e *entity, what string, of *model.
 	}
 }
 
+// importFormula imports a calculated item. checkFormulas compiles it, when all items of the template are known.
+func (im *importer) importFormula(t *template, e *entity, what string, of *model.Item) {
+	im.importInterval(t, e, what, of)
+	formula, err := trigger.ReplaceHosts(e.text("params"), func(host string) (string, error) {
+		if host == t.name {
+			return "", nil
+		}
+		return host, nil
+	})
+	e.ignore(connectionFields...)
+	if err != nil {
+		im.loseFormula(e, what, of, err)
+		return
+	}
+	of.Formula = strings.TrimSpace(formula)
+	t.formulas[of.Key] = e
+}
+
+// loseFormula marks a calculated item as not collected.
+func (im *importer) loseFormula(e *entity, what string, of *model.Item, err error) {
+	im.setIdle(e, what, of, "calculated: "+reasonOf(err))
+	im.lose(e, what, "%s", reasonOf(err))
+}
+
+// checkFormulas compiles the formulas of a list of items over the items of the template and the prototypes of a rule.
+func (im *importer) checkFormulas(t *template, list, prototypes []model.Item) {
+	items := slices.Concat(t.spec.Items, prototypes)
+	slices.SortFunc(items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
+	for i := range list {
+		of := &list[i]
+		if of.Formula == "" {
+			continue
+		}
+		program, err := trigger.CompileFormula(items, of.Formula, t.macroValue(prototypes != nil))
+		if err == nil && prototypes != nil && len(program.Selections()) > 0 {
+			err = fmt.Errorf("a discovered item reads items of its own node")
+		}
+		if err != nil {
+			im.loseFormula(t.formulas[of.Key], "item "+of.Key, of, err)
+		}
+	}
+}
+
 // setIdle marks an item as not collected.
 func (im *importer) setIdle(e *entity, what string, of *model.Item, reason string) {
 	e.ignore(connectionFields...)
-	of.From, of.Interval, of.NotCollected = "", 0, oneLine(reason)
+	of.From, of.Interval, of.Formula, of.Internal, of.NotCollected = "", 0, "", false, oneLine(reason)
 	if strings.HasPrefix(reason, "the agent: ") {
 		im.change(e, what, "not collected: %s", strings.TrimPrefix(reason, "the agent: "))
 	}

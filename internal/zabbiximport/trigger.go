@@ -1,6 +1,7 @@
 package zabbiximport
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -65,9 +66,7 @@ func (im *importer) newTrigger(in *template, prototypes []model.Item, e *entity)
 	if e.word("correlation_mode", "DISABLED") == "TAG_VALUE" {
 		im.lose(e, what, "correlation by tag %s has no form here", e.text("correlation_tag"))
 	}
-	for _, on := range e.list("dependencies") {
-		im.lose(on, what, "dependencies of triggers have no form here: it depends on %s", on.text("name"))
-	}
+	dependencies := e.list("dependencies")
 	if link := e.text("url"); link != "" {
 		if u, err := url.Parse(link); err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https") && !strings.ContainsAny(link, "{}") && !model.HasControl(link) && len(link) <= model.MaxText {
 			of.Runbook = link
@@ -90,7 +89,51 @@ func (im *importer) newTrigger(in *template, prototypes []model.Item, e *entity)
 		of.Name = fmt.Sprintf("%s (%d)", name, number)
 	}
 	t.triggers[of.Name] = true
+	for _, on := range dependencies {
+		t.dependencies = append(t.dependencies, dependency{on, of.Name})
+	}
 	return of, t, true
+}
+
+// dependency is a trigger on which another one depends.
+type dependency struct {
+	on   *entity
+	from string // name of the other one here
+}
+
+// importDependencies adds the dependencies of the triggers, when all triggers of the template are known.
+func (im *importer) importDependencies(t *template) {
+	for _, d := range t.dependencies {
+		name := d.on.text("name")
+		expression, in, err := im.localExpression(nil, d.on.text("expression"))
+		d.on.ignore("recovery_expression", "correlation_tag")
+		found := ""
+		if err == nil && in == t {
+			found = addDependency(t.spec.Triggers, nil, d.from, titleOf(name), expression)
+			for i := range t.spec.Discovery {
+				found = cmp.Or(found, addDependency(t.spec.Discovery[i].Triggers, t.spec.Triggers, d.from, titleOf(name), expression))
+			}
+		}
+		if found == "" {
+			im.lose(d.on, "trigger "+d.from, "it depends on %s, which is no trigger of this template here", name)
+		}
+	}
+}
+
+// addDependency adds a dependency to a trigger of a list, on one of the same list or a further one; it returns the name of that
+// one, or an empty text if one of them is not there.
+func addDependency(list, further []model.Trigger, from, title, expression string) string {
+	i := slices.IndexFunc(list, func(t model.Trigger) bool { return t.Name == from })
+	if i < 0 || len(list[i].DependsOn) == model.MaxDependencies {
+		return ""
+	}
+	for _, of := range slices.Concat(list, further) {
+		if of.Name != from && of.Expression == expression && strings.HasPrefix(of.Name, title) {
+			list[i].DependsOn = append(list[i].DependsOn, of.Name)
+			return of.Name
+		}
+	}
+	return ""
 }
 
 // titleOf returns the name of a trigger as one line. Macros of Zabbix in it have no value here.
@@ -146,16 +189,22 @@ func (t *template) checkExpressions(prototypes []model.Item, expressions ...stri
 		if expression == "" {
 			continue
 		}
-		if _, err := trigger.CompileForItems(items, expression, func(macro string) (string, error) {
-			if model.IsEntityMacro(macro) && prototypes != nil {
-				return "1", nil
-			}
-			return t.macros.ValueOrSample(macro)
-		}); err != nil {
+		if _, err := trigger.CompileForItems(items, expression, t.macroValue(prototypes != nil)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// macroValue returns a function that gives macros values, or samples, so that an expression compiles. entities: it has macros
+// of entities, too.
+func (t *template) macroValue(entities bool) func(string) (string, error) {
+	return func(macro string) (string, error) {
+		if entities && model.IsEntityMacro(macro) {
+			return "1", nil
+		}
+		return t.macros.ValueOrSample(macro)
+	}
 }
 
 // reasonOf returns the reason of an error in one line, without the place in the expression, which the file has.

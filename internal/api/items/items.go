@@ -150,7 +150,7 @@ func (s *itemRequest) itemsOf(node model.NodeID) (rows []v1.ItemState) {
 // showItem converts the state of an item to the API type ItemState
 func (s *itemRequest) showItem(namespace, node string, i *metric.ItemState) v1.ItemState {
 	out := v1.ItemState{
-		Namespace: namespace, Node: node, Key: i.Key, Type: cmp.Or(i.Type, "float"), Unit: i.Unit, Interval: i.Interval, From: i.From, Trapper: i.Trapper,
+		Namespace: namespace, Node: node, Key: i.Key, Type: cmp.Or(i.Type, "float"), Unit: i.Unit, Interval: i.Interval, From: i.From, Trapper: i.Trapper, Formula: i.Formula, Internal: i.Internal,
 		State: "ok", Reason: i.Reason, Value: i.Value.String(), At: i.At,
 	}
 	out.Template = s.templateName(i.Template, namespace)

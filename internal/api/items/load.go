@@ -2,6 +2,7 @@ package items
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/muster-fleet/muster/internal/api/op"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
@@ -11,6 +12,7 @@ import (
 
 // Load has the counters of the pipeline of values, and the time of its workers.
 type Load struct {
+	Rate    float64 // raw values per second
 	Stages  []v1.ValueStage
 	Workers []v1.ValueWorker
 	Costs   []metric.Cost
@@ -23,7 +25,7 @@ const shownCosts = 20
 // that take most time.
 func (s *itemRequest) showLoad(_ context.Context, _ *struct{}) (*op.Body[v1.ValueLoad], error) {
 	load := s.Load(shownCosts)
-	out := v1.ValueLoad{At: s.Now().UTC(), Stages: load.Stages, Workers: load.Workers, Costs: []v1.ValueCost{}}
+	out := v1.ValueLoad{At: s.Now().UTC(), Rate: load.Rate, Stages: load.Stages, Workers: load.Workers, Costs: []v1.ValueCost{}}
 	for _, c := range load.Costs {
 		one := v1.ValueCost{Name: c.Name, Rate: c.Rate, Seconds: c.Seconds}
 		visible := false
@@ -36,6 +38,9 @@ func (s *itemRequest) showLoad(_ context.Context, _ *struct{}) (*op.Body[v1.Valu
 			one.Namespace, one.Template, visible = s.Directory.SourceName(model.TriggerSource(c.Template, ""))
 		default:
 			one.Kind = "item"
+			if c.Kind == metric.StepCost {
+				one.Kind, one.Name = "step", fmt.Sprintf("%s, step %d", c.Name, c.Step)
+			}
 			one.Namespace, one.Template, visible = s.Directory.SourceName(model.TriggerSource(c.Template, ""))
 		}
 		if visible {

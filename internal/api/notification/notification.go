@@ -24,7 +24,7 @@ func ActiveHolds(v *view.View, p *model.Problem) []v1.NotificationHold {
 	}
 	m, now := route.Describe(v.Directory, p.NodeID, p.Source, p.Status, p.Severity), v.Now()
 	list := v.Routing.Holds(m, nil, now)
-	if hold, _ := route.DependencyHold(v.Directory.Dependencies(p.NodeID, p.Source.Check()), v.OpenProblem); hold != nil {
+	if hold, _ := route.DependencyHold(v.Directory.Dependencies(p.NodeID, p.Source), v.OpenProblem); hold != nil {
 		list = append(list, *hold)
 	}
 	routes, _ := Routes(v, m, Definition(v, p.NodeID, p.Source))

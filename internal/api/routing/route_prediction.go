@@ -51,7 +51,7 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 	out := v1.RouteTest{Namespace: in.Namespace, Node: in.Node, Check: in.Check, At: c.at.UTC(), Status: status, StatusName: status.String(), SeverityName: severity.String()}
 	routes, why := c.chooseRoutes()
 	out.Why, out.Routes = why, []v1.RouteTestRoute{}
-	c.dependencies = s.Directory.Dependencies(node, source.Check())
+	c.dependencies = s.Directory.Dependencies(node, source)
 	for i := range c.dependencies {
 		out.HangsOn = append(out.HangsOn, c.dependencies[i].Name.String())
 	}

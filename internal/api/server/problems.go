@@ -131,7 +131,7 @@ func (p *problemSummary) countHandled(st *event.State) bool {
 			return true
 		}
 	}
-	if hold, _ := route.DependencyHold(p.Directory.Dependencies(st.Node, st.Check), p.OpenProblem); hold != nil {
+	if hold, _ := route.DependencyHold(p.Directory.Dependencies(st.Node, st.Problem.Source), p.OpenProblem); hold != nil {
 		p.out.Handled.Dependent++
 		return true
 	}

@@ -14,9 +14,11 @@ type ItemState struct {
 	Key       string         `json:"key"`
 	Type      string         `json:"type" enum:"float,unsigned,text,log,boolean"`
 	Unit      string         `json:"unit,omitempty"`
-	Interval  model.Duration `json:"interval,omitempty"` // absent: the agent does not collect it
+	Interval  model.Duration `json:"interval,omitempty"` // absent: neither the agent nor the server makes its values
 	From      string         `json:"from,omitempty"`     // key of the master item
 	Trapper   bool           `json:"trapper,omitempty"`  // others send its values
+	Formula   string         `json:"formula,omitempty"`  // the server computes it
+	Internal  bool           `json:"internal,omitempty"` // the server measures itself
 	State     string         `json:"state" enum:"ok,unsupported,waiting,notCollected" doc:"waiting: no value came yet. notCollected: nobody collects the item, or its master."`
 	Reason    string         `json:"reason,omitempty"` // of unsupported and notCollected
 	Value     string         `json:"value,omitempty"`  // the last one, exact

@@ -6,6 +6,7 @@ import "time"
 // items, triggers and nodes.
 type ValueLoad struct {
 	At      time.Time     `json:"at"`
+	Rate    float64       `json:"rate" doc:"Raw values per second within the last minute."`
 	Stages  []ValueStage  `json:"stages" doc:"From the first to the last."`
 	Workers []ValueWorker `json:"workers"`
 	Costs   []ValueCost   `json:"costs" doc:"Within the last minute, by their time: at most 20 of each kind."`
@@ -24,12 +25,12 @@ type ValueWorker struct {
 	Queued      int     `json:"queued" doc:"Commits that wait."`
 }
 
-// ValueCost is the cost of an item or trigger, on all nodes, or of a node. It is extrapolated from one value in 64.
+// ValueCost is the cost of an item, a step or a trigger, on all nodes, or of a node. It is extrapolated from one value in 64.
 type ValueCost struct {
-	Kind      string  `json:"kind" enum:"item,trigger,node"`
+	Kind      string  `json:"kind" enum:"item,step,trigger,node"`
 	Namespace string  `json:"namespace"`
 	Template  string  `json:"template,omitempty"`
-	Name      string  `json:"name"`
+	Name      string  `json:"name" doc:"Of a step: of its item, and its number."`
 	Rate      float64 `json:"rate" doc:"Values or evaluations per second."`
 	Seconds   float64 `json:"seconds" doc:"Seconds of CPU per second."`
 }

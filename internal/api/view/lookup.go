@@ -313,9 +313,9 @@ func (v *View) Namespaces(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// OpenProblem returns the open problem of a check on a node, with its present severity, or nil if there is none.
-func (v *View) OpenProblem(node model.NodeID, check model.CheckID) *model.Problem {
-	st, _ := v.Events.Get(node, model.CheckSource(check))
+// OpenProblem returns the open problem of a source on a node, with its present severity, or nil if there is none.
+func (v *View) OpenProblem(node model.NodeID, source model.Source) *model.Problem {
+	st, _ := v.Events.Get(node, source)
 	return st.ProblemNow()
 }
 

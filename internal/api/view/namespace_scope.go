@@ -286,9 +286,9 @@ func (d scopedDirectory) Secret(namespace, name string) (*model.SecretSpec, bool
 	return d.all.Secret(d.visibleNamespace(namespace), name)
 }
 
-// Dependencies returns the dependencies of a check on a node that the caller may see
-func (d scopedDirectory) Dependencies(id model.NodeID, check model.CheckID) []route.Dependency {
-	return d.all.Dependencies(d.visibleNode(id), check)
+// Dependencies returns the dependencies of a check or trigger on a node that the caller may see
+func (d scopedDirectory) Dependencies(id model.NodeID, source model.Source) []route.Dependency {
+	return d.all.Dependencies(d.visibleNode(id), source)
 }
 
 // Shadow reports whether a namespace that the caller may see is in shadow mode, in which it sends no notifications

@@ -34,20 +34,24 @@ type metricApplier struct {
 
 	costs    *costTable
 	measured bool // the value being applied is measured
+	steps    []prep.StepResult
 
 	block   wire.ValueBlock
 	columns wire.ColumnReader
 	parsed  prep.Parsed
 	samples sampleApplier
 	texts   textApplier
+	sending sendApplier
 }
 
 // EnterPartition selects the partition of the entries that follow.
 func (w *metricApplier) EnterPartition(p *shard.Partition) {
 	w.leaveTexts()
+	w.leaveSamples()
 	w.p, w.verdicts, w.sender = &w.view.partitions[p.ID], 0, shard.NoNode
 	w.noteStored()
 	w.enterTexts()
+	w.enterSamples()
 }
 
 // Signal applies the measured values in a value block of an agent
@@ -221,9 +225,13 @@ func (w *metricApplier) applyDependents(n uint32, u *unitState, dependents []int
 			w.applyFailure(n, u, i, master.At, of.fault)
 			continue
 		}
-		began := w.beginCost()
-		value, err := of.chain.RunDependent(s.prep, parsed)
-		w.endCost(costKey{kind: ItemCost, template: u.Unit, name: u.Items[i].Key}, began)
+		var value item.Value
+		var err error
+		if w.measured {
+			value, err = w.runMeasured(u, i, master, parsed)
+		} else {
+			value, err = of.chain.RunDependent(s.prep, parsed)
+		}
 		if len(of.dependents) > 0 { // they use the parsed form for another master
 			w.parsed = prep.Parsed{}
 			w.applyOutcome(n, u, i, master.At, value, err)
@@ -435,8 +443,9 @@ func (w *metricApplier) Expire(ids []uint32) {
 	}
 }
 
-// EndCommit hands texts to their store, and wakes Run if the commit has new verdicts. It waits while too many texts wait for the disk.
+// EndCommit hands samples to their sender and texts to their store, and wakes Run if the commit has new verdicts. It waits while too many texts wait for the disk.
 func (w *metricApplier) EndCommit() {
+	w.leaveSamples()
 	if w.leaveTexts(); w.view.opts.Texts != nil {
 		w.view.opts.Texts.AwaitCapacity()
 	}

@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/item"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/prep"
 )
 
 // Bounds of the measurement of costs. One value in costStride is measured, on average, so that measuring costs less than
@@ -24,6 +26,7 @@ type CostKind uint8
 // Kinds of costs.
 const (
 	ItemCost    CostKind = iota // the steps of an item, on all nodes
+	StepCost                    // one of them
 	TriggerCost                 // the evaluations of a trigger, on all nodes
 	NodeCost                    // all values of a node
 )
@@ -34,6 +37,7 @@ type costKey struct {
 	template model.UnitID
 	node     model.NodeID
 	name     string
+	step     int // of StepCost, from 1
 }
 
 // cost has the measured values of a key.
@@ -42,12 +46,13 @@ type cost struct {
 	took  time.Duration
 }
 
-// Cost is the share of an item, a trigger or a node in the work on values, extrapolated from the measured values.
+// Cost is the share of an item, a step, a trigger or a node in the work on values, extrapolated from the measured values.
 type Cost struct {
 	Kind     CostKind
 	Template model.UnitID // of an item or a trigger
 	Node     model.NodeID // of NodeCost
 	Name     string       // key of the item, name of the trigger
+	Step     int          // of StepCost, from 1
 	Rate     float64      // values or evaluations per second
 	Seconds  float64      // CPU seconds per second
 }
@@ -63,6 +68,7 @@ type costTable struct {
 	now    map[costKey]*cost
 	last   map[costKey]*cost // of the period before; nil: there was none
 	lasted time.Duration
+	values valueRate
 }
 
 // isDue reports whether the next value is to be measured.
@@ -85,6 +91,7 @@ func (t *costTable) add(key costKey, took time.Duration) {
 	if at := time.Now(); t.now == nil || at.Sub(t.began) >= costPeriod {
 		t.last, t.lasted = t.now, at.Sub(t.began)
 		t.now, t.began = map[costKey]*cost{}, at
+		t.values.beginPeriod(at)
 	}
 	of := t.now[key]
 	if of == nil {
@@ -109,7 +116,7 @@ func (t *costTable) addTo(sums map[costKey]*Cost) {
 	for key, of := range list {
 		sum := sums[key]
 		if sum == nil {
-			sum = &Cost{Kind: key.kind, Template: key.template, Node: key.node, Name: key.name}
+			sum = &Cost{Kind: key.kind, Template: key.template, Node: key.node, Name: key.name, Step: key.step}
 			sums[key] = sum
 		}
 		sum.Rate += float64(of.count) * costStride / max(seconds, 0.001)
@@ -117,7 +124,7 @@ func (t *costTable) addTo(sums map[costKey]*Cost) {
 	}
 }
 
-// Costs returns the items, triggers and nodes that took most time within the last minute: at most a number of each kind, by
+// Costs returns the items, steps, triggers and nodes that took most time within the last minute: at most a number of each kind, by
 // their time.
 func (v *View) Costs(most int) (list []Cost) {
 	sums := map[costKey]*Cost{}
@@ -147,11 +154,11 @@ type costTables struct {
 	tables []*costTable
 }
 
-// newTable returns a new table.
-func (c *costTables) newTable() *costTable {
+// newTable returns a new table. total counts the values of all workers.
+func (c *costTables) newTable(total *atomic.Uint64) *costTable {
 	c.Lock()
 	defer c.Unlock()
-	t := &costTable{random: uint32(len(c.tables)) + 1}
+	t := &costTable{random: uint32(len(c.tables)) + 1, values: valueRate{total: total}}
 	c.tables = append(c.tables, t)
 	return t
 }
@@ -160,11 +167,66 @@ func (c *costTables) newTable() *costTable {
 func (w *metricApplier) measureValue(n uint32, u *unitState, position int, raw item.Sample) {
 	w.measured = true
 	whole := w.beginCost()
-	value, err := u.items[position].chain.Run(u.slots[position].prep, raw)
-	w.endCost(costKey{kind: ItemCost, template: u.Unit, name: u.Items[position].Key}, whole)
+	value, err := w.runMeasured(u, position, raw, nil)
 	w.applyOutcome(n, u, position, raw.At, value, err)
 	w.endCost(costKey{kind: NodeCost, node: w.p.Node(n).ID}, whole)
 	w.measured = false
+}
+
+// runMeasured preprocesses a value of an item, and adds the costs of the item and of each step. master has the parsed forms of a
+// dependent's value.
+func (w *metricApplier) runMeasured(u *unitState, position int, raw item.Sample, master *prep.Parsed) (item.Value, error) {
+	key := costKey{kind: ItemCost, template: u.Unit, name: u.Items[position].Key}
+	began := time.Now()
+	value, err := u.items[position].chain.RunMeasured(u.slots[position].prep, raw, master, &w.steps)
+	w.endCost(key, began)
+	key.kind = StepCost
+	for i := range w.steps {
+		key.step = i + 1
+		w.costs.add(key, w.steps[i].Took)
+	}
+	clear(w.steps)
+	w.steps = w.steps[:0]
+	return value, err
+}
+
+// valueRate measures the values per second of the last period.
+type valueRate struct {
+	total *atomic.Uint64
+	from  uint64 // total at the beginning of the present period
+	since time.Time
+	last  float64 // of the period before
+}
+
+// beginPeriod begins a period.
+func (r *valueRate) beginPeriod(now time.Time) {
+	r.last = r.perSecond(now)
+	r.from, r.since = r.total.Load(), now
+}
+
+// perSecond returns the rate of the present period.
+func (r *valueRate) perSecond(now time.Time) float64 {
+	if r.since.IsZero() {
+		return 0
+	}
+	return float64(r.total.Load()-r.from) / max(now.Sub(r.since).Seconds(), 0.001)
+}
+
+// ValuesPerSecond returns the rate of raw values within the last minute or two.
+func (v *View) ValuesPerSecond() (rate float64) {
+	v.costs.Lock()
+	defer v.costs.Unlock()
+	now := time.Now()
+	for _, t := range v.costs.tables {
+		t.mu.Lock()
+		one := t.values.last
+		if age := now.Sub(t.began); t.last == nil || age > costPeriod {
+			one = t.values.perSecond(now)
+		}
+		t.mu.Unlock()
+		rate = max(rate, one) // each table counts the values of all workers; an idle one has an old period
+	}
+	return rate
 }
 
 // beginCost returns the present time, or zero if the value being applied is not measured.

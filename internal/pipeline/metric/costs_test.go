@@ -17,7 +17,14 @@ func TestCostsFindHotItem(t *testing.T) {
 		testenv.NoError(t, v.shard.Apply(&testCommit{number + 1, [][]byte{v.values(10, item.FromFloat(1), document)}}))
 	}
 	costs := map[string]Cost{}
+	steps := 0
 	for _, c := range v.Costs(5) {
+		if c.Kind == StepCost {
+			if steps++; c.Name != "status" || c.Step != 1 || c.Seconds <= 0 {
+				t.Errorf("the slowest step %+v", c)
+			}
+			continue
+		}
 		if _, twice := costs[c.Name]; twice {
 			t.Errorf("%s comes twice", c.Name)
 		}
@@ -33,7 +40,7 @@ func TestCostsFindHotItem(t *testing.T) {
 	if sum := hot.Rate + plain.Rate; node.Rate < sum*0.99 || node.Rate > sum*1.01 {
 		t.Errorf("the node has %v values per second, its items %v", node.Rate, sum)
 	}
-	if first := v.Costs(1); len(first) != 3 || first[0].Node != 7 || first[1].Name != "status" {
+	if first := v.Costs(1); steps != 1 || len(first) != 4 || first[0].Node != 7 || first[1].Name != "status" {
 		t.Errorf("the first of each kind: %+v", first)
 	}
 }

@@ -43,46 +43,57 @@ type TriggerState struct {
 
 // Items returns the states of a node's items, sorted by Template and key
 func (v *View) Items(node model.NodeID) (list []ItemState) {
+	v.eachUnit(node, func(u *unitState) {
+		for i := range u.slots {
+			list = append(list, u.itemState(i))
+		}
+	})
+	return list
+}
+
+// EachItem calls each for the items of a node, with the time of the last value or failure in Unix ns; zero: none came yet.
+func (v *View) EachItem(node model.NodeID, each func(of *model.Item, at int64, unsupported bool)) {
+	v.eachUnit(node, func(u *unitState) {
+		for i := range u.slots {
+			each(&u.Items[i], u.slots[i].at, u.slots[i].reason != "")
+		}
+	})
+}
+
+// Triggers returns the number of triggers of a node.
+func (v *View) Triggers(node model.NodeID) (n int) {
+	v.eachUnit(node, func(u *unitState) { n += len(u.triggers) })
+	return n
+}
+
+// eachUnit calls each for the Templates of a node that have values.
+func (v *View) eachUnit(node model.NodeID, each func(u *unitState)) {
 	of := v.shard.PartitionOf(node)
 	if of == nil {
-		return nil
+		return
 	}
 	p := &v.partitions[of.ID]
 	p.Lock()
 	defer p.Unlock()
 	n, ok := p.Find(node)
 	if !ok {
-		return nil
+		return
 	}
 	for _, u := range p.nodes[n].units {
-		for i := range u.slots {
-			list = append(list, u.itemState(i))
-		}
+		each(u)
 	}
-	return list
 }
 
 // Discovered calls each for the items of a node that discovery rules made, with a key or, if that is empty, for all: with the definition
 // that their value blocks name, the macros that Properties set, the number of the definition's own items, and the item.
 func (v *View) Discovered(node model.NodeID, key string, each func(definition model.DefinitionID, macros string, own int, of *model.Item)) {
-	of := v.shard.PartitionOf(node)
-	if of == nil {
-		return
-	}
-	p := &v.partitions[of.ID]
-	p.Lock()
-	defer p.Unlock()
-	n, ok := p.Find(node)
-	if !ok {
-		return
-	}
-	for _, u := range p.nodes[n].units {
+	v.eachUnit(node, func(u *unitState) {
 		for i, end := u.itemsWith(key); i < end; i++ {
 			if _, own := u.base.Item(u.Items[i].Key); !own {
 				each(u.ID, u.macros, len(u.base.Items), &u.Items[i])
 			}
 		}
-	}
+	})
 }
 
 // itemsWith returns the range of the items with a key; empty: of all.

@@ -45,7 +45,10 @@ func (w *metricApplier) keepSample(n uint32, u *unitState, position int, at int6
 		f = math.NaN() // PromQL takes one of the NaNs for the end of a series
 	}
 	w.name = sampleName{u, position, w.p.Node(n).ID}
-	w.view.opts.Series.Store.Append(w.p.ID, &u.slots[position].series, w.labels, at, f)
+	of := &u.slots[position].series
+	if ms, ok := w.view.opts.Series.Store.Append(w.p.ID, of, w.labels, at, f); ok {
+		w.sending.addSample(of.Labels(), ms, f)
+	}
 }
 
 // sampleApplier has the memory for samples of a record.
@@ -53,6 +56,7 @@ type sampleApplier struct {
 	reader  wire.SampleReader
 	builder labels.ScratchBuilder
 	labels  labels.Labels
+	stored  []wire.Sample // of a series
 }
 
 // keepSamples adds the samples of a record to the series store. They have no steps and no triggers.
@@ -70,8 +74,14 @@ func (w *metricApplier) keepSamples(r *wire.Samples) {
 		}
 		x.builder.Overwrite(&x.labels)
 		var of series.Series
+		stored := x.stored[:0]
 		for _, s := range x.reader.Samples {
-			store.Insert(w.p.ID, &of, x.labels, s.Ms, s.Value)
+			if store.Insert(w.p.ID, &of, x.labels, s.Ms, s.Value) {
+				stored = append(stored, s)
+			}
+		}
+		if x.stored = stored; len(stored) > 0 && w.sending.on && w.sending.sender.Selects(x.labels) {
+			w.sending.add(x.reader.Labels, stored)
 		}
 		w.view.samples.Add(uint64(len(x.reader.Samples)))
 	}

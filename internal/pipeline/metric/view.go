@@ -19,6 +19,7 @@ type Options struct {
 	Registerer  prometheus.Registerer                      // nil: no metrics
 	Series      SeriesOptions
 	Texts       *textlog.Store // nil: texts are not stored
+	Sender      Sender         // nil: stored numbers are not sent to another store
 }
 
 // View computes the state of all items and triggers from the journal. Any goroutine may call its methods.
@@ -109,7 +110,7 @@ func (v reducer) Decode(p *shard.Partition, d *shard.Decoder) {
 
 // NewApplier returns the metricApplier of one worker goroutine
 func (v reducer) NewApplier(w *shard.Worker) shard.Applier {
-	a := &metricApplier{Worker: w, view: v.View, costs: v.costs.newTable()}
+	a := &metricApplier{Worker: w, view: v.View, costs: v.costs.newTable(&v.View.values)}
 	a.labels = a.seriesLabels
 	return a
 }

@@ -1,0 +1,44 @@
+package app
+
+import (
+	"context"
+
+	"github.com/prometheus/prometheus/storage"
+
+	"github.com/muster-fleet/muster/internal/api/view"
+	"github.com/muster-fleet/muster/internal/computed"
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/version"
+)
+
+// openComputed returns a function that opens the engine of items over several nodes and of internal items.
+func openComputed(s *Server) func(context.Context) error {
+	return func(context.Context) error {
+		s.computed = computed.New(computed.Options{
+			Templates: func() []*directory.Unit { return directory.UnitsOf(s.directory, "Template") }, Directory: s.directory,
+			Series: func(namespace string) storage.Queryable { return view.SeriesIn(s.series, namespace) },
+			Server: computed.Server{
+				Version: version.Get().Version, Started: s.started, Values: func() uint64 { return s.metrics.Counts().Values },
+				Queued: s.queuedCommits, EachItem: s.metrics.EachItem, Triggers: s.metrics.Triggers, Available: s.keepaliveStatus,
+			},
+			Record: s.recorder.RecordSamples, Now: s.now, Log: s.log,
+		})
+		s.task(back, "computed items", s.computed.Run)
+		return nil
+	}
+}
+
+// queuedCommits returns the number of commits that wait for the workers of values.
+func (p *pipeline) queuedCommits() (n int) {
+	for _, w := range p.view.Loads() {
+		n += w.Queued
+	}
+	return n
+}
+
+// keepaliveStatus returns the status of a node's keepalive; ok is false if it has none.
+func (p *pipeline) keepaliveStatus(node model.NodeID) (status model.Status, ok bool) {
+	state, ok := p.view.Get(node, model.CheckSource(model.KeepaliveCheck))
+	return state.Status, ok
+}

@@ -1,0 +1,171 @@
+package computed
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/model/value"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/series"
+	"github.com/muster-fleet/muster/internal/trigger"
+)
+
+// Bounds of an aggregate.
+const (
+	maxSeries        = 100_000          // that a selection reads
+	aggregateTimeout = 10 * time.Second // for all selections of a formula
+)
+
+// calculation computes values at one time. Nodes of a namespace share the value of an aggregate and the survey of their items.
+type calculation struct {
+	engine     *Engine
+	now        time.Time
+	aggregates map[aggregateKey]computedValue
+	surveys    map[string]*survey // by namespace
+}
+
+// aggregateKey names the value of an aggregate.
+type aggregateKey struct {
+	program   *trigger.Program
+	namespace string
+}
+
+// computedValue is a value, or the reason why there is none.
+type computedValue struct {
+	item.Value
+	err error
+}
+
+// value computes an item on a node.
+func (c *calculation) value(ctx context.Context, one *computedItem, namespace string, node model.NodeID) (item.Value, error) {
+	switch {
+	case one.fault != nil:
+		return item.Value{}, one.fault
+	case one.program == nil:
+		return c.internal(&one.internal, namespace, node)
+	}
+	key := aggregateKey{one.program, namespace}
+	of, known := c.aggregates[key]
+	if !known {
+		of.Value, of.err = c.aggregate(ctx, one.program, namespace)
+		c.aggregates[key] = of
+	}
+	return of.Value, of.err
+}
+
+// aggregate computes a formula over the series of a namespace.
+func (c *calculation) aggregate(ctx context.Context, program *trigger.Program, namespace string) (item.Value, error) {
+	ctx, cancel := context.WithTimeout(ctx, aggregateTimeout)
+	defer cancel()
+	values := make([][]float64, len(program.Selections()))
+	for i := range values {
+		var err error
+		if values[i], err = c.selected(ctx, &program.Selections()[i], namespace); err != nil {
+			return item.Value{}, err
+		}
+	}
+	return program.Aggregate(values, c.now.UnixNano())
+}
+
+// selected returns the value of each item of a selection.
+func (c *calculation) selected(ctx context.Context, s *trigger.Selection, namespace string) (list []float64, err error) {
+	from, to := s.Period(c.now.UnixNano())
+	from, to = from/1e6+1, to/1e6
+	q, err := c.engine.opts.Series(namespace).Querier(from, to)
+	if err != nil {
+		return nil, err
+	}
+	defer q.Close()
+	matchers := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, series.MetricName(s.Key))}
+	if s.Host != "*" {
+		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelNode, s.Host))
+	}
+	match := c.newMatch(namespace)
+	set := q.Select(ctx, false, nil, matchers...)
+	var it chunkenc.Iterator
+	for count := 0; set.Next(); count++ {
+		if count == maxSeries {
+			return nil, fmt.Errorf("more than %d items have the key %s: choose fewer by a group or a tag", maxSeries, s.Key)
+		}
+		of := set.At().Labels()
+		key := of.Get(series.LabelItem)
+		if key == "" || !s.MatchesKey(key) || !match.selects(s, of, key) {
+			continue
+		}
+		var values []float64
+		for it = set.At().Iterator(it); it.Next() == chunkenc.ValFloat; {
+			if at, v := it.At(); at >= from && at <= to && !value.IsStaleNaN(v) {
+				values = append(values, v)
+			}
+		}
+		if err := it.Err(); err != nil {
+			return nil, err
+		}
+		if f, ok := s.Fold(values); ok {
+			list = append(list, f)
+		}
+	}
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("the formula takes longer than %s: choose fewer items or a shorter period", aggregateTimeout)
+	}
+	return list, set.Err()
+}
+
+// match tells groups of nodes and tags of items.
+type match struct {
+	directory Directory
+	namespace string
+	groups    map[string]map[model.NodeID]bool
+	templates map[string]*model.TemplateDefinition
+}
+
+// newMatch returns a match over a namespace.
+func (c *calculation) newMatch(namespace string) *match {
+	return &match{c.engine.opts.Directory, namespace, map[string]map[model.NodeID]bool{}, map[string]*model.TemplateDefinition{}}
+}
+
+// selects reports whether the filter of a selection takes a series.
+func (m *match) selects(s *trigger.Selection, of labels.Labels, key string) bool {
+	return s.Matches(func(group string) bool {
+		members := m.groups[group]
+		if members == nil {
+			members = map[model.NodeID]bool{}
+			for _, id := range m.directory.GroupMembers(m.namespace, model.CleanName(group)) {
+				members[id] = true
+			}
+			m.groups[group] = members
+		}
+		node, ok := m.directory.NodeByName(m.namespace, of.Get(series.LabelNode))
+		return ok && members[node]
+	}, func(name, value string, any bool) bool {
+		tag, ok := m.tags(of.Get(series.LabelTemplate), key)[name]
+		return ok && (any || tag == value)
+	})
+}
+
+// tags returns the tags of an item of a Template. Discovered items have none.
+func (m *match) tags(template, key string) map[string]string {
+	c, known := m.templates[template]
+	if !known {
+		for _, namespace := range []string{m.namespace, model.SharedNamespaceName} {
+			if id, ok := m.directory.UnitByName("Template", namespace, template); ok && c == nil {
+				c = m.directory.SourceUnit(model.TriggerSource(id, "")).Definition.AsTemplate()
+			}
+		}
+		m.templates[template] = c
+	}
+	if c == nil {
+		return nil
+	}
+	i := slices.IndexFunc(c.Items, func(one model.Item) bool { return one.Key == key })
+	if i < 0 {
+		return nil
+	}
+	return c.Items[i].Tags
+}

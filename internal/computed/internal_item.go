@@ -1,0 +1,121 @@
+package computed
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Server tells the engine about the server that it runs in.
+type Server struct {
+	Version string
+	Started time.Time
+	Values  func() uint64 // raw values of items since the start of the server
+	Queued  func() int    // commits that wait for the workers of values
+	// EachItem calls each for the items of a node: with the time of the last value or failure in Unix ns.
+	EachItem func(node model.NodeID, each func(of *model.Item, at int64, unsupported bool))
+	// Triggers returns the number of triggers of a node.
+	Triggers func(node model.NodeID) int
+	// Available returns the state of a node's keepalive; ok is false while it has none.
+	Available func(node model.NodeID) (status model.Status, ok bool)
+}
+
+// survey has the counts of the items of some nodes.
+type survey struct {
+	items, unsupported, triggers int
+	perSecond                    float64 // values that the agents collect
+	late                         []model.Duration
+}
+
+// add adds the items of a node at a time. An item is late by the time since its next value was due.
+func (s *survey) add(server *Server, node model.NodeID, now time.Time) {
+	server.EachItem(node, func(of *model.Item, at int64, unsupported bool) {
+		s.items++
+		if unsupported {
+			s.unsupported++
+		}
+		if !of.Collected() || of.Interval <= 0 {
+			return
+		}
+		s.perSecond += 1 / time.Duration(of.Interval).Seconds()
+		if late := model.Duration(now.UnixNano()-at) - of.Interval; at > 0 && late > 0 {
+			s.late = append(s.late, late)
+		}
+	})
+	s.triggers += server.Triggers(node)
+}
+
+// survey returns the counts of a namespace.
+func (c *calculation) survey(namespace string) *survey {
+	s := c.surveys[namespace]
+	if s == nil {
+		s = &survey{}
+		for _, node := range c.engine.opts.Directory.Nodes(namespace) {
+			s.add(&c.engine.opts.Server, node, c.now)
+		}
+		c.surveys[namespace] = s
+	}
+	return s
+}
+
+// Values of zabbix[host,…,available], as in Zabbix.
+const (
+	availabilityUnknown = 0
+	available           = 1
+	unavailable         = 2
+)
+
+// internal measures the server, or the namespace of a node. Counts are of that namespace.
+func (c *calculation) internal(k *model.InternalKey, namespace string, node model.NodeID) (item.Value, error) {
+	server := &c.engine.opts.Server
+	count := func(n int) (item.Value, error) { return item.FromUnsigned(uint64(max(n, 0))), nil }
+	switch k.Name {
+	case "boottime":
+		return item.FromUnsigned(uint64(server.Started.Unix())), nil
+	case "uptime":
+		return count(int(c.now.Sub(server.Started).Seconds()))
+	case "version":
+		return item.FromText(server.Version), nil
+	case "wcache,values", "wcache,values,all":
+		return item.FromUnsigned(server.Values()), nil
+	case "preprocessing_queue":
+		return count(server.Queued())
+	case "hosts":
+		return count(len(c.engine.opts.Directory.Nodes(namespace)))
+	case "items":
+		return count(c.survey(namespace).items)
+	case "items_unsupported":
+		return count(c.survey(namespace).unsupported)
+	case "triggers":
+		return count(c.survey(namespace).triggers)
+	case "requiredperformance":
+		return item.FromFloat(math.Round(c.survey(namespace).perSecond*1e6) / 1e6), nil
+	case "queue":
+		n := 0
+		for _, late := range c.survey(namespace).late {
+			if late >= k.From && (k.To == 0 || late < k.To) {
+				n++
+			}
+		}
+		return count(n)
+	case "host,,items", "host,,items_unsupported":
+		var s survey
+		s.add(server, node, c.now)
+		if k.Name == "host,,items" {
+			return count(s.items)
+		}
+		return count(s.unsupported)
+	case "host,agent,available", "host,active_agent,available":
+		switch status, ok := server.Available(node); {
+		case !ok:
+			return count(availabilityUnknown)
+		case status == model.OK:
+			return count(available)
+		}
+		return count(unavailable)
+	}
+	return item.Value{}, fmt.Errorf("the server does not measure %s", k.Name)
+}

@@ -1,0 +1,70 @@
+package metric
+
+import (
+	"github.com/prometheus/prometheus/model/labels"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Sender sends stored numbers to another store; *remotesend.Queue implements it.
+type Sender interface {
+	// Position returns the last commit of a partition whose samples it has.
+	Position(p model.Partition) journal.Position
+	// Selects reports whether it sends samples of a series.
+	Selects(l labels.Labels) bool
+	// Append takes samples of a commit in a partition, last with the last ones. The commits of a partition come in order.
+	Append(p model.Partition, at journal.Position, block *wire.SampleBlock, last bool)
+}
+
+// sendApplier has the samples of one commit in one partition for the Sender.
+type sendApplier struct {
+	on        bool // the Sender has none of the commit yet
+	filled    bool
+	sender    Sender
+	partition model.Partition
+	at        journal.Position // of the commit
+	block     wire.SampleBlock
+	labels    []wire.SeriesLabel
+}
+
+// sendBlock is the size of a block of samples from which it goes to the Sender before the commit ends, in bytes.
+const sendBlock = 1 << 20
+
+// enterSamples prepares the samples of a commit in the partition. A replay leaves out those that the Sender has.
+func (w *metricApplier) enterSamples() {
+	x := &w.sending
+	if x.sender, x.partition, x.at = w.view.opts.Sender, w.p.ID, w.Position; x.sender != nil {
+		last := x.sender.Position(w.p.ID)
+		x.on = last.Log != w.Position.Log || last.Number < w.Position.Number
+	}
+}
+
+// addSample adds a sample of a series, if the Sender wants it.
+func (x *sendApplier) addSample(l labels.Labels, ms int64, value float64) {
+	if !x.on || !x.sender.Selects(l) {
+		return
+	}
+	x.labels = x.labels[:0]
+	l.Range(func(l labels.Label) { x.labels = append(x.labels, wire.SeriesLabel{Name: l.Name, Value: l.Value}) })
+	x.add(x.labels, []wire.Sample{{Ms: ms, Value: value}})
+}
+
+// add adds samples of a series.
+func (x *sendApplier) add(l []wire.SeriesLabel, list []wire.Sample) {
+	if x.block.Size() > sendBlock {
+		x.sender.Append(x.partition, x.at, &x.block, false)
+		x.block = wire.SampleBlock{}
+	}
+	x.block.Add(l, list)
+	x.filled = true
+}
+
+// leaveSamples hands the last samples of a commit in the partition to the Sender.
+func (w *metricApplier) leaveSamples() {
+	if x := &w.sending; x.filled {
+		x.sender.Append(x.partition, x.at, &x.block, true)
+		x.block, x.filled = wire.SampleBlock{}, false
+	}
+}
