@@ -99,6 +99,7 @@ func TestPolicyAuditsNotifiesAndRepairs(t *testing.T) {
 	harness.Run(t, s.Env(), "get", "compliance", "db1/motd", "--at", drifted).Expect(0, "audit", "33.33 %", "non-compliant (2 of 3)")
 	harness.Run(t, s.Env(), "report", "compliance", "--by", "directive", "--at", drifted).Expect(0, "33.33 %", "2 non-compliant", "1 not applicable")
 	harness.Run(t, s.Env(), "report", "compliance", "--by", "day", "-o", "csv").Expect(0, time.Now().UTC().Format(time.DateOnly)+",3,100.00,")
+	harness.Run(t, s.Env(), "report", "compliance", "--by", "day", "-o", "parquet").Expect(0, "PAR1", "remediation seconds")
 	harness.Run(t, s.Env(), "get", "compliance", "--at", "9d").Expect(3, "history has no directive runs at", "ask for a time from")
 
 	// The second node forbids changes.

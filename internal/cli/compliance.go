@@ -16,6 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/cli/screen"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/parquet"
 )
 
 // getCompliance lists directives on nodes with the outcome of their last runs, least compliant first
@@ -161,7 +162,7 @@ func complianceCommand(s *commandLine) *cobra.Command {
 	var period timeRange
 	c := s.buildCommand(command{
 		use: "compliance", short: "Report compliance by policy, directive, node or group, least compliant first, or by day",
-		args: cobra.NoArgs, formats: []string{"csv"},
+		args: cobra.NoArgs, formats: []string{"csv", "parquet"},
 		flags: func(flags *pflag.FlagSet) {
 			flags.StringVar(&by, "by", "policy", "unit of a row: "+strings.Join(complianceUnits, ", "))
 			flags.StringVar(&at, "at", "", "the last runs up to this time: "+pastTimes+"; default now")
@@ -191,13 +192,15 @@ func complianceCommand(s *commandLine) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if c.Format == "csv" {
-				rows := [][]string{{"namespace", by, "nodes", "components", "percent", "node percent", "compliant", "not compliant", "waived"}}
+			if c.Format == "csv" || c.Format == "parquet" {
+				columns := []parquet.Column{{Name: "namespace"}, {Name: by}, {Name: "nodes", Kind: parquet.Integer}, {Name: "components", Kind: parquet.Integer}, {Name: "percent", Kind: parquet.Number},
+					{Name: "node percent", Kind: parquet.Number}, {Name: "compliant", Kind: parquet.Integer}, {Name: "not compliant", Kind: parquet.Integer}, {Name: "waived", Kind: parquet.Integer}}
+				var rows [][]string
 				for _, i := range report.Items {
 					kept, missed := sumCounts(i.Counts)
 					rows = append(rows, []string{i.Namespace, i.Name, strconv.Itoa(i.Nodes), strconv.Itoa(i.Components), i.Percent, i.NodePercent, strconv.Itoa(kept), strconv.Itoa(missed), strconv.Itoa(i.Counts["waived"])})
 				}
-				return writeCSV(c, rows)
+				return writeTable(c, columns, rows)
 			}
 			var notes []string
 			if t := report.Total; t.Components > 0 {
@@ -232,6 +235,18 @@ func sumCounts(counts map[string]int) (compliant, other int) {
 	return compliant, other
 }
 
+// writeTable writes rows as CSV or Parquet.
+func writeTable(c *commandCall, columns []parquet.Column, rows [][]string) error {
+	if c.Format == "parquet" {
+		return parquet.Write(c.Out, columns, rows)
+	}
+	names := make([]string, len(columns))
+	for i := range columns {
+		names[i] = columns[i].Name
+	}
+	return writeCSV(c, append([][]string{names}, rows...))
+}
+
 // writeCSV writes rows as CSV. A spreadsheet executes none of their texts.
 func writeCSV(c *commandCall, rows [][]string) error {
 	w := csv.NewWriter(c.Out)
@@ -255,13 +270,15 @@ func reportComplianceDays(c *commandCall, period *timeRange) error {
 	if err != nil {
 		return err
 	}
-	if c.Format == "csv" {
-		rows := [][]string{{"day", "components", "percent", "drifted", "repaired", "remediated", "remediation seconds", "intended"}}
+	if c.Format == "csv" || c.Format == "parquet" {
+		columns := []parquet.Column{{Name: "day"}, {Name: "components", Kind: parquet.Integer}, {Name: "percent", Kind: parquet.Number}, {Name: "drifted", Kind: parquet.Integer},
+			{Name: "repaired", Kind: parquet.Integer}, {Name: "remediated", Kind: parquet.Integer}, {Name: "remediation seconds", Kind: parquet.Integer}, {Name: "intended", Kind: parquet.Integer}}
+		var rows [][]string
 		for _, i := range report.Items {
 			rows = append(rows, []string{i.Day, strconv.Itoa(i.Components), i.Percent, strconv.Itoa(i.Drifted), strconv.Itoa(i.Repaired), strconv.Itoa(i.Remediated),
 				strconv.FormatFloat(i.RemediationSeconds, 'f', 0, 64), strconv.Itoa(i.Intended)})
 		}
-		return writeCSV(c, rows)
+		return writeTable(c, columns, rows)
 	}
 	return listOutput[v1.ComplianceDay]{
 		value: report, items: report.Items,

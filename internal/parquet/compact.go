@@ -1,0 +1,78 @@
+package parquet
+
+import "encoding/binary"
+
+// Types of fields in Thrift's compact protocol.
+const (
+	typeI32    = 5
+	typeI64    = 6
+	typeBinary = 8
+	typeList   = 9
+	typeStruct = 12
+)
+
+// compact encodes structs in Thrift's compact protocol, in which the metadata of a Parquet file is.
+type compact struct {
+	data  []byte
+	last  int   // number of the last field in the struct that is open
+	outer []int // likewise, of the structs around it
+}
+
+// field begins a field.
+func (c *compact) field(number int, kind byte) {
+	c.data = append(c.data, byte(number-c.last)<<4|kind)
+	c.last = number
+}
+
+// zigzag appends a signed number.
+func (c *compact) zigzag(v int64) { c.data = binary.AppendVarint(c.data, v) }
+
+// integer appends a field of 32 bits.
+func (c *compact) integer(number int, v int64) {
+	c.field(number, typeI32)
+	c.zigzag(v)
+}
+
+// long appends a field of 64 bits.
+func (c *compact) long(number int, v int64) {
+	c.field(number, typeI64)
+	c.zigzag(v)
+}
+
+// bytes appends a text without a field.
+func (c *compact) bytes(text string) {
+	c.data = append(binary.AppendUvarint(c.data, uint64(len(text))), text...)
+}
+
+// text appends a field with a text.
+func (c *compact) text(number int, text string) {
+	c.field(number, typeBinary)
+	c.bytes(text)
+}
+
+// list begins a field with a list; its elements follow.
+func (c *compact) list(number int, kind byte, size int) {
+	c.field(number, typeList)
+	if size < 15 {
+		c.data = append(c.data, byte(size)<<4|kind)
+		return
+	}
+	c.data = binary.AppendUvarint(append(c.data, 15<<4|kind), uint64(size))
+}
+
+// structure begins a field with a struct.
+func (c *compact) structure(number int) {
+	c.field(number, typeStruct)
+	c.element()
+}
+
+// element begins a struct that is an element of a list.
+func (c *compact) element() { c.outer, c.last = append(c.outer, c.last), 0 }
+
+// end ends the struct that is open, or the whole message.
+func (c *compact) end() {
+	c.data = append(c.data, 0)
+	if n := len(c.outer); n > 0 {
+		c.outer, c.last = c.outer[:n-1], c.outer[n-1]
+	}
+}
