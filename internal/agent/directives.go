@@ -23,13 +23,14 @@ type directives struct {
 	scheduler *schedule.Scheduler
 	applied   map[model.UnitID][]model.DefinitionID // the definition in force of each directive, and the Waivers that cover it
 	since     map[model.DefinitionID]uint64         // boot time of the arrival of each definition, ms; zero: before the start of the agent
-	expiry    *time.Timer                           // applies the assignment again when its next Waiver expires; nil: none does
+	signed    signedRuns
+	expiry    *time.Timer // applies the assignment again when its next Waiver expires; nil: none does
 }
 
 // openScheduler makes the executor and the scheduler of directives (policy rules).
 func (d *directives) openScheduler(a *Agent, node uuid.UUID) {
 	cfg := &a.cfg
-	d.agent = a
+	d.agent, d.signed.agent = a, a
 	d.executor = policy.Executor{Runner: a.checks.runner, Facts: a.facts.lastMeasured, Enforce: cfg.Commands.PolicyEnforce && !cfg.Commands.AuditOnly}
 	d.scheduler = schedule.New(schedule.Config{
 		Node: node, MaxConcurrent: 1, FirstWithin: cfg.FirstWithin, Grace: cfg.StopGrace,
@@ -58,13 +59,14 @@ func (d *directives) applyDefinitions(a *link.Assignment, definitions []*model.D
 			got = d.agent.cfg.Machine.BootMs()
 		}
 		since[c.ID] = got
-		job := schedule.Job{Key: schedule.Key{Check: c.Unit}, Interval: c.Interval, Cron: c.Cron, Zone: c.TimeZone, Splay: c.Splay, Do: func(ctx context.Context) { d.runDirective(ctx, c, values, waivers, got) }}
+		job := schedule.Job{Key: schedule.Key{Check: c.Unit}, Interval: c.Interval, Cron: c.Cron, Zone: c.TimeZone, Splay: c.Splay, Do: func(ctx context.Context) { d.runDirective(ctx, definition, values, waivers, got) }}
 		if jobs = append(jobs, job); slices.Equal(d.applied[c.Unit], ids) {
 			unchanged = append(unchanged, job)
 		}
 		applied[c.Unit] = ids
 	}
 	d.applied, d.since = applied, since
+	d.signed.setAssignment(a.Hash, applied)
 	d.stopExpiry()
 	if !next.IsZero() {
 		d.expiry = time.AfterFunc(next.Sub(now), func() { d.agent.units.reapply(model.DefinitionDirective) })
@@ -93,9 +95,10 @@ func (d *directives) suspendDefinitions() {
 // heldBeforeStart is the age of a definition that the agent had before it started: longer than each grace period.
 const heldBeforeStart = 1 << 62
 
-// runDirective runs a directive (policy rule) once and appends its report to the spool. A run that the end of the
+// runDirective runs a directive (policy rule) once and appends its signed report to the spool. A run that the end of the
 // agent interrupted reports nothing.
-func (d *directives) runDirective(ctx context.Context, c *model.DirectiveDefinition, values model.PropertyValues, waivers []*model.WaiverDefinition, since uint64) {
+func (d *directives) runDirective(ctx context.Context, definition *model.Definition, values model.PropertyValues, waivers []*model.WaiverDefinition, since uint64) {
+	c := definition.AsDirective()
 	waived := func(component string) bool { return coversComponent(waivers, component, d.agent.serverTime()) }
 	report, ok := d.executor.Run(ctx, c, values, waived)
 	if !ok {
@@ -104,8 +107,7 @@ func (d *directives) runDirective(ctx context.Context, c *model.DirectiveDefinit
 	if report.HeldMs = heldBeforeStart; since > 0 {
 		report.HeldMs = d.agent.cfg.Machine.BootMs() - since
 	}
-	signal := &wire.Signal{Kind: wire.SignalReport, Definition: c.ID, AtMs: d.agent.cfg.Machine.BootMs(), Body: wire.AppendReport(nil, &report)}
-	if err := d.agent.spool.Append(signal, false); err != nil {
+	if err := d.signed.append(definition, &report); err != nil {
 		d.agent.checks.lostResults.Add(1)
 		d.agent.cfg.Log.Error("lost a report: the spool refused it", "directive", c.Name, "err", err)
 	}

@@ -53,7 +53,7 @@ func (t *templates) applyDefinitions(a *link.Assignment, definitions []*model.De
 	}
 	t.wheel.Set(list, wire.PropertyLookup(a.Properties))
 	t.keepPositions(func(name string) bool {
-		return slices.ContainsFunc(list, func(c *model.TemplateDefinition) bool { return c.Unit == collect.PositionUnit(name) })
+		return name == runChainPosition || slices.ContainsFunc(list, func(c *model.TemplateDefinition) bool { return c.Unit == collect.PositionUnit(name) })
 	})
 	return nil
 }

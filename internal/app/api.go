@@ -82,6 +82,8 @@ func (s *Server) openAPI(context.Context) error {
 				return directory.VersionOn(s.directory, u, id)
 			},
 			Mode:       func(id model.NodeID) model.NodeMode { return directory.NodeMode(s.directory, id) },
+			Chain:      s.compliance.Chain,
+			CA:         func() string { return string(s.authority.CAPEM()) },
 			Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(s.directory, id) }},
 		Inventory: apiinventory.Options{Inventories: s.inventories, Collect: s.sessions.RequestInventory},
 		Inbound: inbound.Options{

@@ -105,6 +105,10 @@ func (s *Server) openHistory(ctx context.Context) (err error) {
 	s.files.addDatabase(datadir.HistoryDB(s.cfg))
 	s.runs, err = compliancelog.Open(ctx, datadir.ComplianceDB(s.cfg), compliancelog.Options{
 		Retention: time.Duration(s.cfg.ComplianceRetention), Budget: int64(s.cfg.HistoryBudget), Now: s.now, Logger: s.log,
+		Namespace: func(id model.NodeID) string {
+			namespace, _, _ := s.directory.NodeName(id)
+			return namespace
+		},
 	})
 	if err != nil {
 		return err

@@ -257,6 +257,11 @@ func (r Reports) ComplianceDays(ctx context.Context, namespace string, since, un
 	return getJSON[v1.ComplianceDays](ctx, r.c, "/reports/compliance/days", buildQuery("namespace", namespace, "since", timeParam(since), "until", timeParam(until)))
 }
 
+// Evidence returns the history of the directive runs of a node with its signatures. A zero time is the server's default.
+func (r Reports) Evidence(ctx context.Context, namespace, node string, since, until time.Time) (v1.Evidence, error) {
+	return getJSON[v1.Evidence](ctx, r.c, "/reports/compliance/evidence", buildQuery("namespace", namespace, "node", node, "since", timeParam(since), "until", timeParam(until)))
+}
+
 // GroupAvailability returns the percentage of a period in which the nodes of each group were up
 func (r Reports) GroupAvailability(ctx context.Context, q v1.AvailabilityQuery) (v1.GroupAvailabilityList, error) {
 	return getJSON[v1.GroupAvailabilityList](ctx, r.c, "/availability/groups", availabilityQuery(q))

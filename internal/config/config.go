@@ -56,7 +56,7 @@ type Server struct {
 	SnapshotCycle       model.Duration `name:"snapshot-cycle" default:"60s" doc:"Time in which the server writes a snapshot of every partition."`
 	HistoryBudget       model.Size     `name:"history-budget" default:"4GiB" doc:"Maximum size of history, in history.db or PostgreSQL. Changes, closed problems and sent messages make room for new ones before their retention ends: the oldest of the node that holds the most, in the namespace that holds the most. A SQLite file does not grow while its disk has less free space than journal-reserve (at least 64MiB)."`
 	HistoryRetention    model.Duration `name:"history-retention" default:"90d" doc:"Retention of history."`
-	ComplianceRetention model.Duration `name:"compliance-retention" default:"400d" doc:"Retention of directive runs in compliance.db, which may become as large as history-budget. 0s: unlimited."`
+	ComplianceRetention model.Duration `name:"compliance-retention" default:"400d" doc:"Retention of directive runs in compliance.db or PostgreSQL, which may become as large as history-budget; beyond it the oldest runs of the nodes that hold the most go first. 0s: unlimited."`
 	AuditRetention      model.Duration `name:"audit-retention" default:"400d" doc:"Retention of recorded changes of intent. 0s: unlimited."`
 	SeriesBudget        model.Size     `name:"series-budget" default:"32GiB" doc:"Maximum size of the blocks with numbers of items; the oldest block makes room for new ones before its retention ends. 0B: unlimited."`
 	SeriesRetention     model.Duration `name:"series-retention" default:"31d" doc:"Retention of numbers of items."`

@@ -445,6 +445,18 @@ type Report struct {
 	Exceptions []ReportException // ascending by position; behind the last component: of reported components that nobody expects
 	HeldMs     uint64            // since when the agent has had the definition
 	Ended      string            // why the run ended before its last component; empty: it did not
+	Signed     []byte            // encoded SignedRun; empty: the agent has no key
+}
+
+// SignedRun is the place of a run in the chain of the node's runs, with the signature of the node. See policy.ChainEnd.
+type SignedRun struct {
+	Number      uint64 // of the run in the chain, from 1
+	UnixMs      uint64 // end of the run, by the clock of the agent, corrected to the server's
+	Equal       bool   // the run equals the one before it of its directive, so that the chain gets no link
+	Previous    [32]byte
+	Assignment  [32]byte // AssignmentHash of the assignment in force
+	Signature   [64]byte // of the chain's end after the run
+	Certificate []byte   // of the node, DER; with the first run of an agent's life, of a day and of a key
 }
 
 // ReportException is the message, for people, that one component of a report gave.
@@ -467,6 +479,17 @@ const (
 	MaxExceptionText    = 1024
 )
 
+// AppendSignedRun appends the place of a run in its chain in the encoding of Report.Signed.
+func AppendSignedRun(dst []byte, r *SignedRun) []byte { return appendSignedRun(dst, r) }
+
+// Decode decodes Report.Signed into r, whose Certificate is a part of data.
+func (r *SignedRun) Decode(data []byte) error {
+	*r = SignedRun{}
+	f := fields{message: "SignedRun", rest: data}
+	readSignedRun(&f, r)
+	return f.err
+}
+
 // AppendReport appends a report in the encoding of a signal's body.
 func AppendReport(dst []byte, r *Report) []byte { return appendReport(dst, r) }
 
@@ -476,6 +499,22 @@ func (r *Report) Decode(body []byte) error {
 	f := fields{message: "Report", rest: body}
 	readReport(&f, r)
 	return f.err
+}
+
+// ReportCertificate returns the certificate (DER) that an encoded report brings, without decoding the rest; nil: none.
+func ReportCertificate(body []byte) (der []byte, err error) {
+	const fieldSigned = 8
+	f := fields{message: "Report", rest: body}
+	for f.next() {
+		if f.num == fieldSigned {
+			var r SignedRun
+			if err := r.Decode(f.raw("signed", 8192)); err != nil {
+				return nil, err
+			}
+			der = r.Certificate
+		}
+	}
+	return der, f.err
 }
 
 // Inventory is the body of a signal of kind inventory: a change of the set of entries that a node's inventory is.

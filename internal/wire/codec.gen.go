@@ -1436,6 +1436,7 @@ func appendReport(dst []byte, x *Report) []byte {
 	dst = appendMessages(dst, 5, x.Exceptions, appendReportException)
 	dst = appendString(dst, 6, x.Ended)
 	dst = appendUint(dst, 7, x.HeldMs)
+	dst = appendBytes(dst, 8, x.Signed)
 	return dst
 }
 
@@ -1457,6 +1458,42 @@ func readReport(f *fields, x *Report) {
 			x.Ended = f.string("ended", 4096)
 		case 7:
 			x.HeldMs = f.uint64("held_ms")
+		case 8:
+			x.Signed = f.raw("signed", 8192)
+		}
+	}
+}
+
+// appendSignedRun appends the encoded fields of the message SignedRun.
+func appendSignedRun(dst []byte, x *SignedRun) []byte {
+	dst = appendUint(dst, 1, x.Number)
+	dst = appendUint(dst, 2, x.UnixMs)
+	dst = appendBool(dst, 3, x.Equal)
+	dst = appendFixed(dst, 4, x.Previous[:])
+	dst = appendFixed(dst, 5, x.Assignment[:])
+	dst = appendFixed(dst, 6, x.Signature[:])
+	dst = appendBytes(dst, 7, x.Certificate)
+	return dst
+}
+
+// readSignedRun decodes the fields of the message SignedRun into x.
+func readSignedRun(f *fields, x *SignedRun) {
+	for f.next() {
+		switch f.num {
+		case 1:
+			x.Number = f.uint64("number")
+		case 2:
+			x.UnixMs = f.uint64("unix_ms")
+		case 3:
+			x.Equal = f.bool("equal")
+		case 4:
+			f.fixed("previous", x.Previous[:])
+		case 5:
+			f.fixed("assignment", x.Assignment[:])
+		case 6:
+			f.fixed("signature", x.Signature[:])
+		case 7:
+			x.Certificate = f.raw("certificate", 4096)
 		}
 	}
 }

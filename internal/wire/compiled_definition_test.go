@@ -374,12 +374,15 @@ func randomField(t *rapid.T, f protoreflect.FieldDescriptor) protoreflect.Value 
 		switch f.FullName() {
 		case "muster.v1.Hello.node":
 			return protoreflect.ValueOfBytes(append(rapid.SliceOfN(rapid.Byte(), 15, 15).Draw(t, "node"), 1)) // absent and zero are one to us
-		case "muster.v1.Hello.assignment", "muster.v1.Assignment.hash", "muster.v1.Assignment.base", "muster.v1.AssignmentStatus.hash":
+		case "muster.v1.Hello.assignment", "muster.v1.Assignment.hash", "muster.v1.Assignment.base", "muster.v1.AssignmentStatus.hash",
+			"muster.v1.SignedRun.previous", "muster.v1.SignedRun.assignment":
 			b := rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "hash")
 			b[0] |= 1 // absent and zero are one to us
 			return protoreflect.ValueOfBytes(b)
 		case "muster.v1.AssetBuild.sha512":
 			return protoreflect.ValueOfBytes(rapid.SliceOfN(rapid.Byte(), 64, 64).Draw(t, "sha512"))
+		case "muster.v1.SignedRun.signature":
+			return protoreflect.ValueOfBytes(append(rapid.SliceOfN(rapid.Byte(), 63, 63).Draw(t, "signature"), 1))
 		case "muster.v1.Assignment.packed": // has a test of its own
 			return protoreflect.ValueOfBytes(nil)
 		case "muster.v1.ValueBlock.columns", "muster.v1.Definition.body": // not empty

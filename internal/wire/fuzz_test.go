@@ -230,7 +230,33 @@ func FuzzValueBlock(f *testing.F) {
 // and decodes to the same.
 func FuzzReport(f *testing.F) {
 	f.Add(AppendReport(nil, &Report{Components: 1, Codes: []byte{2}, Exceptions: []ReportException{{Message: "x"}}}))
+	f.Add(AppendReport(nil, &Report{Signed: []byte{8, 1}}))
 	fuzzBody(f, AppendReport)
+}
+
+// FuzzSignedRun decodes arbitrary bytes as the place of a run in its chain: each gives ErrMalformed or a place that encodes and decodes to the
+// same.
+func FuzzSignedRun(f *testing.F) {
+	f.Add(AppendSignedRun(nil, &SignedRun{Number: 1, Previous: [32]byte{1}, Signature: [64]byte{2}, Certificate: []byte{3}}))
+	fuzzBody(f, AppendSignedRun)
+}
+
+// TestReportCertificateIsThatOfTheReport compares the certificate of an encoded report with that of the decoded one.
+func TestReportCertificateIsThatOfTheReport(t *testing.T) {
+	for _, signed := range []*SignedRun{nil, {Number: 1}, {Number: 2, Certificate: []byte{3, 4}}} {
+		r := Report{Components: 1, Codes: []byte{2}}
+		var want []byte
+		if signed != nil {
+			r.Signed, want = AppendSignedRun(nil, signed), signed.Certificate
+		}
+		body := AppendReport(nil, &r)
+		if got, err := ReportCertificate(body); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("certificate %x, %v, want %x", got, err, want)
+		}
+		if _, err := ReportCertificate(body[:len(body)-1]); err == nil {
+			t.Error("a report that was cut has no error")
+		}
+	}
 }
 
 // FuzzInventory decodes arbitrary bytes as a change of an inventory: each gives ErrMalformed or an inventory that encodes and decodes to the

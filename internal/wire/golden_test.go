@@ -213,7 +213,8 @@ func golden() []struct {
 			Directive: "sshd", DirectiveNamespace: 2, Components: []string{"root login"}, ExpiresUnixMs: 1798135200000}).Seal())},
 		{"46-batch-report", "Frame", AppendBatch(nil, &Batch{StreamKey: live, First: 908, NowMs: 7200900, Signals: []Signal{
 			{Kind: SignalReport, Definition: 20, AtMs: 7200890, Body: AppendReport(nil, &Report{Components: 3, Codes: []byte{0x52, 0x00}, Enforced: true, DurationMs: 120,
-				Exceptions: []ReportException{{Position: 1, Message: "PermitRootLogin is yes, not no"}}, HeldMs: 90000, Ended: "the run took longer than 5m"})}}})},
+				Exceptions: []ReportException{{Position: 1, Message: "PermitRootLogin is yes, not no"}}, HeldMs: 90000, Ended: "the run took longer than 5m",
+				Signed: AppendSignedRun(nil, &SignedRun{Number: 300, UnixMs: 1764007200500, Equal: true, Previous: [32]byte{1}, Assignment: [32]byte{2}, Signature: [64]byte{3}, Certificate: []byte{0x30, 0x00}})})}}})},
 		{"20-record-batch", "", append(AppendBatchRecord(nil, 214), batchBody...)},
 		{"21-record-session", "SessionRecord", record(Record{Kind: RecordSession, Node: 214, Session: &SessionMark{Session: 0xfeedface,
 			Begun: true, Namespace: 2, KeepaliveMs: 20000, TimeoutMs: 120000, Backlog: 3}})},

@@ -56,6 +56,16 @@ func (h *runHistory) Changes(ctx context.Context, node model.NodeID, since, unti
 	return h.written().Changes(ctx, compliancelog.Selection{Node: node}, since, until, visit)
 }
 
+// Entries implements compliance.History.
+func (h *runHistory) Entries(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error {
+	return h.written().Entries(ctx, compliancelog.Selection{Node: node}, since, until, visit)
+}
+
+// Certificate implements compliance.History.
+func (h *runHistory) Certificate(ctx context.Context, sum compliancelog.CertificateSum) ([]byte, error) {
+	return h.written().Certificate(ctx, sum)
+}
+
 // HistoryBegin implements compliance.History.
 func (h *runHistory) HistoryBegin(ctx context.Context) (time.Time, error) {
 	return h.written().OldestEntry(ctx)

@@ -160,6 +160,8 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 				return directory.VersionOn(r.Directory, u, id)
 			},
 			Mode:       func(id model.NodeID) model.NodeMode { return directory.NodeMode(r.Directory, id) },
+			Chain:      func(model.NodeID) (none reducer.Chain) { return none },
+			CA:         func() string { return "" },
 			Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(r.Directory, id) }},
 		Inventory: inventory.Options{Inventories: inventories, Collect: r.connected},
 		Rollouts:  rollouts.Options{Driver: r.RolloutDriver(), InForce: func(ctx context.Context) { testenv.NoError(t, r.Planner.CatchUp(ctx)) }},

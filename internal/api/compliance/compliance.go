@@ -39,6 +39,10 @@ type Options struct {
 	Mode func(model.NodeID) model.NodeMode
 	// History answers about past runs.
 	History History
+	// Chain returns the chain of a node's signed runs.
+	Chain func(model.NodeID) reducer.Chain
+	// CA returns the certificate of the server's CA (PEM).
+	CA func() string
 	// Overridden returns the directives of a node that others override, ascending.
 	Overridden func(model.NodeID) []directory.Override
 }
@@ -59,6 +63,7 @@ func Register(r *op.Routes, o Options) {
 	op.Handle(at, op.Get("listCompliance", "/api/v1/compliance", "compliance", "List directives on nodes with the outcome of their last runs, by node and directive", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).listCompliance)
 	op.Handle(at, op.Get("reportCompliance", "/api/v1/reports/compliance", "reports", "Report compliance by policy, directive, node or group, least compliant first", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).reportCompliance)
 	op.Handle(at, op.Get("reportComplianceDays", "/api/v1/reports/compliance/days", "reports", "Report compliance by day (UTC), with drift, remediation and changes of declarations", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).reportDays)
+	op.Handle(at, op.Get("complianceEvidence", "/api/v1/reports/compliance/evidence", "reports", "Get the history of the directive runs of a node with its signatures", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).evidence)
 }
 
 // nodeDirective is the state of one directive on one node.

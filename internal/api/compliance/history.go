@@ -19,6 +19,10 @@ type History interface {
 	RunsAt(ctx context.Context, node model.NodeID, at time.Time) ([]compliancelog.State, error)
 	// Changes calls visit for each change of runs up to a time, from a checkpoint before since on.
 	Changes(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error
+	// Entries calls visit for each change of a node's runs, and for entries about its chain, likewise.
+	Entries(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error
+	// Certificate returns a certificate that signed runs (DER); nil: history does not have it.
+	Certificate(ctx context.Context, sum compliancelog.CertificateSum) ([]byte, error)
 	// HistoryBegin returns the time of the oldest entry; zero: there is none.
 	HistoryBegin(ctx context.Context) (time.Time, error)
 }

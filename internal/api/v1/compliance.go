@@ -110,3 +110,60 @@ type ComplianceDay struct {
 	RemediationSeconds float64 `json:"remediationSeconds,omitempty"`
 	Intended           int     `json:"intended" doc:"Components that changed with their declaration or mode."`
 }
+
+// Evidence is the history of the directive runs of one node with the node's signatures. muster evidence verify checks it
+// without a server.
+type Evidence struct {
+	Namespace    string               `json:"namespace"`
+	Node         string               `json:"node"`
+	ID           string               `json:"id"` // of the node, as its certificates name it
+	Since        time.Time            `json:"since"`
+	Until        time.Time            `json:"until"`
+	CA           string               `json:"ca" doc:"Certificate of the server's CA (PEM)."`
+	Certificates []string             `json:"certificates" doc:"Certificates of the node that signed runs (PEM)."`
+	Definitions  []EvidenceDefinition `json:"definitions"`
+	Entries      []EvidenceEntry      `json:"entries" doc:"In their order, from a checkpoint before since on."`
+}
+
+// EvidenceDefinition is a definition of a directive that runs were of
+type EvidenceDefinition struct {
+	Hash      string `json:"hash" doc:"First half of the SHA-256 of its bytes, hexadecimal."`
+	Directive string `json:"directive"`
+	Bytes     []byte `json:"bytes" doc:"The definition as agents get it: message Definition of the protocol."`
+}
+
+// EvidenceEntry is one of: a run that differs from the one before it of its directive, a signature, the begin of a chain
+type EvidenceEntry struct {
+	Run       *EvidenceRun       `json:"run,omitempty"`
+	Signature *EvidenceSignature `json:"signature,omitempty"`
+	Begin     *EvidenceBegin     `json:"begin,omitempty"`
+}
+
+// EvidenceRun is one run of a directive
+type EvidenceRun struct {
+	Directive  string    `json:"directive"`
+	At         time.Time `json:"at"`
+	Definition string    `json:"definition,omitempty" doc:"Hash of the definition; absent: the directive left the node."`
+	SignedMs   uint64    `json:"signedMs,omitempty" doc:"End of the run as the node signed it, Unix ms; absent: no signature covers the run."`
+	Enforced   bool      `json:"enforced,omitempty"`
+	Ended      bool      `json:"ended,omitempty" doc:"It ended before its last component."`
+	Components int       `json:"components,omitempty"`
+	Codes      []byte    `json:"codes,omitempty" doc:"Statuses of the components, 4 bits each, the first in the low half of the first byte."`
+}
+
+// EvidenceSignature is a signature of the node over its chain of runs
+type EvidenceSignature struct {
+	Number      uint64 `json:"number" doc:"Runs of the chain, equal ones included."`
+	SignedMs    uint64 `json:"signedMs" doc:"End of the last run, Unix ms."`
+	Assignment  []byte `json:"assignment" doc:"Hash of the assignment in force."`
+	Certificate []byte `json:"certificate" doc:"SHA-256 of the certificate (DER) that verifies it."`
+	Signature   []byte `json:"signature" doc:"ECDSA on P-256: r and s, 32 bytes each."`
+}
+
+// EvidenceBegin is the begin of a chain of runs
+type EvidenceBegin struct {
+	Reason   string `json:"reason" doc:"Why no chain continues here; empty: one does."`
+	Number   uint64 `json:"number" doc:"Of the run that follows; where a chain continues, of the run before."`
+	SignedMs uint64 `json:"signedMs"`
+	Link     []byte `json:"link" doc:"Hash of the last run before."`
+}

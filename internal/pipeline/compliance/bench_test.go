@@ -3,7 +3,11 @@
 package compliance
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"log/slog"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"testing"
@@ -15,12 +19,23 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/store/compliancelog"
+	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // BenchmarkUnchangedRun measures one run of 1,100 components that differs in nothing from the run before, through the shard,
 // the event view and the compliance view, and the memory that all of them keep for a component.
 func BenchmarkUnchangedRun(b *testing.B) {
+	b.Run("unsigned", func(b *testing.B) { benchmarkRun(b, false, false) })
+	b.Run("signed", func(b *testing.B) { benchmarkRun(b, true, false) })
+}
+
+// BenchmarkChangedRun measures one signed run of 1,100 components, all of which differ from the run before, with its history.
+func BenchmarkChangedRun(b *testing.B) { benchmarkRun(b, true, true) }
+
+// benchmarkRun measures runs of 1,000 nodes.
+func benchmarkRun(b *testing.B, signed, changed bool) {
 	const nodes, components, rounds = 1000, 1100, 32
 	definition := &model.DirectiveDefinition{
 		Definition: model.Definition{ID: 5, Unit: 1000, Namespace: 1, Name: "all"}, Interval: 5 * time.Minute, Components: make([]model.Component, components),
@@ -33,16 +48,40 @@ func BenchmarkUnchangedRun(b *testing.B) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	events := event.New(shard.New(shard.Options{Definitions: func(model.DefinitionID) *model.Definition { return sealed }}), event.Options{Emit: func([]event.Transition) {}})
-	view := New(events.Shard, nil)
+	var history *compliancelog.Store
+	if changed {
+		history = testenv.Value(compliancelog.Open(b.Context(), filepath.Join(b.TempDir(), "compliance.db"), compliancelog.Options{Now: time.Now, Logger: slog.New(slog.DiscardHandler)}))(b)
+		ctx, cancel := context.WithCancel(b.Context())
+		ended := make(chan error)
+		go func() { ended <- history.Run(ctx) }()
+		defer func() {
+			cancel()
+			testenv.NoError(b, errors.Join(<-ended, history.Close()))
+		}()
+	}
+	view := New(events.Shard, history)
 	r := wire.Report{Components: components, Codes: policy.NewCodes(components)}
 	for i := range components {
 		policy.Codes(r.Codes).Set(i, policy.Compliant)
 	}
 	body := wire.AppendReport(nil, &r)
-	number := uint64(0)
+	number, link := uint64(0), policy.Link{}
 	commit := func() *journaltest.Commit {
 		number++
 		c := &journaltest.Commit{At: journal.Position{Log: 1, Number: number}, Listened: time.Duration(number) * time.Minute, Time: 1e18 + int64(number)*int64(time.Minute)}
+		if signed {
+			if changed {
+				for i := range components {
+					policy.Codes(r.Codes).Set(i, policy.Compliant+policy.NonCompliant-policy.Codes(r.Codes).At(i))
+				}
+			}
+			s := &wire.SignedRun{Number: number, UnixMs: uint64(c.Time / int64(time.Millisecond)), Equal: number > 1 && !changed, Previous: link}
+			if run := (policy.LinkedRun{UnixMs: s.UnixMs, Components: components, Codes: r.Codes}); !s.Equal {
+				link = link.Next(&run)
+			}
+			r.Signed = wire.AppendSignedRun(nil, s)
+			body = wire.AppendReport(nil, &r)
+		}
 		for n := range nodes {
 			id := model.NodeID(7 + n*model.Partitions)
 			batch := wire.Batch{StreamKey: wire.StreamKey{Stream: wire.StreamID(id), Lane: wire.Live}, First: number, NowMs: 10_000_000, Signals: []wire.Signal{{
@@ -77,10 +116,18 @@ func BenchmarkUnchangedRun(b *testing.B) {
 	}
 	clear(commits[:])
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/rounds/nodes, "ns/run")
-	b.ReportMetric(float64(cpu.Nanoseconds())/float64(b.N)/rounds/nodes, "cpu-ns/run")
 	runtime.GC()
 	runtime.ReadMemStats(&after)
+	if changed {
+		cpu -= cpuTime()
+		testenv.NoError(b, history.Flush(b.Context()))
+		cpu += cpuTime()
+	}
 	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/nodes/components, "B/component")
+	b.ReportMetric(float64(cpu.Nanoseconds())/float64(b.N)/rounds/nodes, "cpu-ns/run")
+	if chain := view.Chain(7); signed && (chain.Number != number || chain.Broken != policy.ChainFirst) {
+		b.Fatalf("the chain is at run %d of %d, broken by %q", chain.Number, number, chain.Broken)
+	}
 	if runs := view.Runs(model.NodeID(7)); len(runs) != 1 || runs[0].Components != components {
 		b.Fatalf("runs %+v", runs)
 	}

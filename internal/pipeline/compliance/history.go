@@ -29,7 +29,8 @@ func (w *complianceApplier) enterHistory() {
 			states = append(states, p.nodes[n][i].state(p.Node(n).ID))
 		}
 	}
-	log.Checkpoint(p.ID, p.changed, w.Received/int64(time.Millisecond), states, again)
+	at := w.Received / int64(time.Millisecond)
+	log.Checkpoint(p.ID, p.changed, at, states, p.chainSeals(at), again)
 	p.logged = p.changed
 }
 
@@ -38,12 +39,26 @@ func (w *complianceApplier) recordChange(node model.NodeID, before, after *Run) 
 	if before.Definition == after.Definition && before.Enforced == after.Enforced && (before.Ended == "") == (after.Ended == "") && bytes.Equal(before.Codes, after.Codes) {
 		return
 	}
+	w.addEntry(compliancelog.Change{Before: before.state(node), After: after.state(node)})
+}
+
+// recordLink makes an entry of a run with a link, whose time the node has signed (Unix ms).
+func (w *complianceApplier) recordLink(node model.NodeID, before, after *Run, signedMs int64) {
+	c := compliancelog.Change{Before: before.state(node), After: after.state(node), Linked: true, SignedMs: signedMs}
+	if difference := signedMs - c.After.Executed; max(difference, -difference) <= maxTimeDifference.Milliseconds() {
+		c.After.Executed = signedMs
+	}
+	w.addEntry(c)
+}
+
+// addEntry adds an entry of history.
+func (w *complianceApplier) addEntry(c compliancelog.Change) {
 	w.p.changed = w.Position
 	if w.view.history == nil || w.logged {
 		return
 	}
 	w.p.logged = w.Position
-	w.changes = append(w.changes, compliancelog.Change{Before: before.state(node), After: after.state(node)})
+	w.changes = append(w.changes, c)
 }
 
 // leaveHistory hands the entries of a commit in a partition to history, all at once: history never has a part of them.
@@ -92,6 +107,20 @@ func (v *View) Changes(ctx context.Context, node model.NodeID, since, until time
 		return nil
 	}
 	return v.history.Changes(ctx, of, since, until, visit)
+}
+
+// Entries calls visit for the entries of a node that compliancelog.Store.Entries returns.
+func (v *View) Entries(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error {
+	of, ok := v.selectNode(node)
+	if !ok {
+		return nil
+	}
+	return v.history.Entries(ctx, of, since, until, visit)
+}
+
+// Certificate returns a certificate that signed runs (DER); nil: history does not have it.
+func (v *View) Certificate(ctx context.Context, sum compliancelog.CertificateSum) ([]byte, error) {
+	return v.history.Certificate(ctx, sum)
 }
 
 // FlushHistory writes the entries of history up to a position of the journal.

@@ -27,6 +27,9 @@ func (p *partition) encode(b []byte) []byte {
 			b = p.nodes[n][i].append(b)
 		}
 	}
+	for _, n := range p.Order() {
+		b = p.chains[n].append(b)
+	}
 	return b
 }
 
@@ -68,6 +71,9 @@ func (p *partition) decode(d *shard.Decoder) {
 			return
 		}
 		p.nodes[n] = append(p.nodes[n], r)
+	}
+	for _, n := range p.Order() {
+		p.chains[n] = decodeChain(d)
 	}
 }
 

@@ -26,6 +26,7 @@ type View struct {
 type partition struct {
 	*shard.Partition
 	nodes   [][]Run          // by the shard's index of the node; ascending by unit
+	chains  []*Chain         // likewise; nil: no signed run came
 	changed journal.Position // of the last commit with an entry of history
 	logged  journal.Position // of the last entry that history has
 }
@@ -122,7 +123,7 @@ func (v *View) Definitions() map[model.DefinitionID]bool {
 type reducer struct{ *View }
 
 // SectionVersion is the version of the compliance view's section in snapshots.
-const SectionVersion = 2
+const SectionVersion = 3
 
 // Section implements shard.Reducer: it returns the name and version of this reducer's part of a snapshot
 func (reducer) Section() shard.Section {
@@ -146,12 +147,15 @@ func (v reducer) Reset(p *shard.Partition, _ *expect.Engine) {
 // AddNode implements shard.Reducer: it makes room for the runs of a new node.
 func (v reducer) AddNode(p *shard.Partition, n uint32) {
 	if of := &v.partitions[p.ID]; int(n) == len(of.nodes) {
-		of.nodes = append(of.nodes, nil)
+		of.nodes, of.chains = append(of.nodes, nil), append(of.chains, nil)
 	}
 }
 
 // RemoveNode implements shard.Reducer: it removes all runs of a node.
-func (v reducer) RemoveNode(p *shard.Partition, n uint32) { v.partitions[p.ID].nodes[n] = nil }
+func (v reducer) RemoveNode(p *shard.Partition, n uint32) {
+	of := &v.partitions[p.ID]
+	of.nodes[n], of.chains[n] = nil, nil
+}
 
 // MoveNode implements shard.Reducer and does nothing.
 func (reducer) MoveNode(*shard.Partition, uint32, model.NamespaceID) {}
@@ -174,6 +178,7 @@ type complianceApplier struct {
 	p      *partition // being applied
 	logged bool       // history has the entries of this commit in the partition already
 	report wire.Report
+	signed wire.SignedRun
 	// changes are the entries of history in the partition.
 	changes []compliancelog.Change
 }
@@ -191,6 +196,10 @@ func (w *complianceApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival
 	if err := r.Decode(s.Body); c == nil || err != nil {
 		return shard.Malformed
 	}
+	signed, linked := &w.signed, false
+	if err := signed.Decode(r.Signed); err != nil {
+		return shard.Malformed
+	}
 	executed := w.Received - from.Age(s.AtMs)
 	runs := w.p.nodes[n]
 	at, found := findRun(runs, c.Unit)
@@ -202,6 +211,11 @@ func (w *complianceApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival
 	if found && executed < run.Executed {
 		return shard.Late
 	}
+	if len(r.Signed) > 0 {
+		linked = w.extendChain(n, signed, &policy.LinkedRun{
+			UnixMs: signed.UnixMs, Definition: w.Definition(s.Definition).Hash, Enforced: r.Enforced, Ended: r.Ended != "", Components: len(c.Components), Codes: r.Codes,
+		}, from.Stream.Stream)
+	}
 	before := *run
 	if !found || run.Definition != c.ID || !bytes.Equal(run.Codes, r.Codes) {
 		run.Definition, run.Codes, run.Components, run.Changed = c.ID, bytes.Clone(r.Codes), len(c.Components), w.Received
@@ -210,7 +224,11 @@ func (w *complianceApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival
 	if run.Ended != r.Ended || !slices.Equal(run.Exceptions, r.Exceptions) {
 		run.Ended, run.Exceptions = strings.Clone(r.Ended), cloneExceptions(r.Exceptions)
 	}
-	w.recordChange(w.p.Node(n).ID, &before, run)
+	if linked {
+		w.recordLink(w.p.Node(n).ID, &before, run, int64(signed.UnixMs))
+	} else {
+		w.recordChange(w.p.Node(n).ID, &before, run)
+	}
 	return shard.Applied
 }
 

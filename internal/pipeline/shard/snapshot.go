@@ -296,6 +296,9 @@ func (d *Decoder) Fixed32() uint32 {
 // Bytes reads a length and then that number of bytes
 func (d *Decoder) Bytes() []byte { return d.nextBytes(d.Uint()) }
 
+// Array fills dst with the next bytes.
+func (d *Decoder) Array(dst []byte) { copy(dst, d.nextBytes(uint64(len(dst)))) }
+
 // Count reads the number of elements that follow, each of at least one byte.
 func (d *Decoder) Count() int {
 	n := d.Uint()

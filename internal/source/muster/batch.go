@@ -2,6 +2,7 @@ package muster
 
 import (
 	"cmp"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -330,6 +332,10 @@ func (j *batchJudge) judgeEnvelope(sig *wire.Signal) (v signalDecision, code, re
 		}
 	case j.allowedDefinition(sig.Definition) == nil:
 		return refusedDefinition, "", unknownDefinitionText(sig.Definition)
+	case sig.Kind == wire.SignalReport:
+		if reason := j.foreignCertificate(sig.Body); reason != "" {
+			return refusedMalformed, "certificate", reason
+		}
 	case sig.Kind == wire.SignalValueBlock:
 		var b wire.ValueBlock
 		if err := b.Decode(sig.Body); err != nil {
@@ -338,6 +344,26 @@ func (j *batchJudge) judgeEnvelope(sig *wire.Signal) (v signalDecision, code, re
 		j.rows = b.Rows
 	}
 	return admitted, "", ""
+}
+
+// foreignCertificate returns why the certificate that a report brings is not that of the session; empty: it is, or the report
+// brings none. The server keeps it with signatures of the node's runs.
+func (j *batchJudge) foreignCertificate(report []byte) string {
+	der, err := wire.ReportCertificate(report)
+	if err != nil {
+		return err.Error()
+	}
+	if der == nil || !j.proven.Load() {
+		return ""
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return "the report brings a certificate that cannot be read: " + err.Error()
+	}
+	if uid, err := pki.NodeOf(cert); err != nil || uid != j.UID || pki.FingerprintOf(cert) != j.Node.Key {
+		return "the report brings the certificate of another node or key"
+	}
+	return ""
 }
 
 // unknownDefinitionText returns the reason for a refused signal whose compiled definition the node does not have.

@@ -18,7 +18,14 @@ import (
 // BenchmarkHistory writes 30 days of 12,000 nodes with a directive of 1,100 components, of which 1 % change each day, each in a run
 // of its own: the most expensive way. It reports the bytes on disk, the processor time of a change, and the time to read a node and
 // the fleet on the day that lies longest behind a checkpoint.
+//
+// With signatures each node has one a day, and each run a link.
 func BenchmarkHistory(b *testing.B) {
+	b.Run("unsigned", func(b *testing.B) { benchmarkHistory(b, false) })
+	b.Run("signed", func(b *testing.B) { benchmarkHistory(b, true) })
+}
+
+func benchmarkHistory(b *testing.B, signed bool) {
 	const nodes, components, days = 12000, 1100, 30
 	for b.Loop() {
 		s := openStore(b, filepath.Join(b.TempDir(), "compliance.db"), Options{})
@@ -33,12 +40,15 @@ func BenchmarkHistory(b *testing.B) {
 			at := journal.Position{Log: 1, Number: number}
 			if s.CheckpointDue(p) {
 				var all []State
+				var chains []Seal
 				for i := int(p); i < nodes; i += model.Partitions {
-					all = append(all, states[i])
+					if all = append(all, states[i]); signed {
+						chains = append(chains, Seal{Node: states[i].Node, At: after.Executed - 1, Begin: policy.ChainCheckpoint, Number: number, UnixMs: uint64(after.Executed), Link: randomLink(random)})
+					}
 				}
-				s.Checkpoint(p, at, after.Executed-1, all, false)
+				s.Checkpoint(p, at, after.Executed-1, all, chains, false)
 			}
-			s.Append(p, at, []Change{{states[n], after}})
+			s.Append(p, at, []Change{{Before: states[n], After: after, Linked: signed, SignedMs: after.Executed}})
 			states[n] = after
 		}
 		flush := func() {
@@ -60,6 +70,18 @@ func BenchmarkHistory(b *testing.B) {
 		}
 		const changes = nodes * components / 100
 		for d := range days {
+			for n := range nodes {
+				if signed {
+					number++
+					seal := Seal{Node: model.NodeID(n + 1), At: int64(d)*day + 2000, Number: uint64(d * 288), UnixMs: uint64(int64(d)*day + 2000 - random.Int64N(300_000)), Assignment: [32]byte{9}}
+					for _, sum := range [...][]byte{seal.Signature[:32], seal.Signature[32:]} {
+						link := randomLink(random)
+						copy(sum, link[:])
+					}
+					seal.Certificate = CertificateSum{byte(n), byte(n >> 8), 7}
+					s.Append(model.Partition(n%model.Partitions), journal.Position{Log: 1, Number: number}, []Change{{Seal: &seal}})
+				}
+			}
 			for i := range changes {
 				after := states[random.IntN(nodes)]
 				after.Codes = slices.Clone(after.Codes)
@@ -101,6 +123,14 @@ func BenchmarkHistory(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// randomLink returns random bytes.
+func randomLink(random *rand.Rand) (link policy.Link) {
+	for i := range link {
+		link[i] = byte(random.Uint32())
+	}
+	return link
 }
 
 // cpuTime returns the processor time that the process has used.

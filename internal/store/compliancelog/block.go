@@ -29,8 +29,29 @@ type State struct {
 }
 
 // Change is one entry: the states of a directive on a node before and after a run. Before.Definition is zero where no run was
-// before; After.Definition is zero where the directive left the node.
-type Change struct{ Before, After State }
+// before; After.Definition is zero where the directive left the node. An entry with a Seal changes no state.
+type Change struct {
+	Before, After State
+	Linked        bool  // the run added a link to the chain of the node's runs
+	SignedMs      int64 // time in its link, Unix ms
+	Seal          *Seal // nil: a run
+}
+
+// Seal is an entry about the chain of a node's runs: a kept signature, or the begin of a chain.
+type Seal struct {
+	Node        model.NodeID
+	At          int64             // when the server made the entry, Unix ms
+	Begin       policy.ChainBreak // why a chain begins with Link; policy.ChainContinues: a kept signature of its end
+	Number      uint64            // of the run: the first one of a chain that begins, the last one that a signature covers
+	UnixMs      uint64            // end of the run, as the node signed it
+	Link        policy.Link       // of a begin; a kept signature covers the links of the entries before it
+	Assignment  [32]byte          // of a kept signature, as the fields below
+	Certificate CertificateSum
+	Signature   [policy.SignatureBytes]byte
+}
+
+// CertificateSum identifies a certificate: the SHA-256 of its DER.
+type CertificateSum [32]byte
 
 // Intended reports whether the declaration or the mode changed, so that other codes are no drift.
 func (c *Change) Intended() bool {
@@ -51,23 +72,22 @@ const (
 	flagOne                    // one code changed: their number is left out
 	flagEnforced
 	flagEnded
-
-	knownFlags = flagEnded<<1 - 1
+	flagLinked // the run has a link
+	flagTime   // the time in its link differs from the time of the entry: the difference follows
 )
 
 // encoder appends entries to a block. An entry names node and directive by the number of the first entry of the block that has them
-// (from 1), or by 0 and their ids; its time is the difference to the entry before.
+// (from 1), or by 0 and their ids; its time is the difference to the entry before. The directive of a Seal is 0.
 type encoder struct {
 	data     []byte
 	keys     map[key]int
-	executed int64 // of the last entry
-	begun    int64 // earliest Executed of the block; 0: no entry
+	sums     map[[32]byte]int // numbers of assignments and certificates
+	executed int64            // of the last entry
+	begun    int64            // earliest Executed of the block; 0: no entry
 }
 
-// append appends an entry.
-func (e *encoder) append(c *Change) {
-	a := &c.After
-	k := key{a.Node, a.Unit}
+// appendKey appends the key of an entry and its time.
+func (e *encoder) appendKey(k key, at int64) {
 	if number, known := e.keys[k]; known {
 		e.data = binary.AppendUvarint(e.data, uint64(number))
 	} else {
@@ -75,13 +95,46 @@ func (e *encoder) append(c *Change) {
 			e.keys = map[key]int{}
 		}
 		e.keys[k] = len(e.keys) + 1
-		e.data = binary.AppendUvarint(append(e.data, 0), uint64(a.Node))
-		e.data = binary.AppendUvarint(e.data, uint64(a.Unit))
+		e.data = binary.AppendUvarint(append(e.data, 0), uint64(k.node))
+		e.data = binary.AppendUvarint(e.data, uint64(k.unit))
 	}
-	e.data = binary.AppendVarint(e.data, a.Executed-e.executed)
-	if e.executed = a.Executed; e.begun == 0 || a.Executed < e.begun {
-		e.begun = a.Executed
+	e.data = binary.AppendVarint(e.data, at-e.executed)
+	if e.executed = at; e.begun == 0 || at < e.begun {
+		e.begun = at
 	}
+}
+
+// appendSeal appends an entry about a chain. Its unit is zero, and an assignment or certificate is named as keys are.
+func (e *encoder) appendSeal(s *Seal) {
+	e.appendKey(key{s.Node, 0}, s.At)
+	e.data = binary.AppendUvarint(append(e.data, byte(s.Begin)), s.Number)
+	e.data = binary.AppendVarint(e.data, int64(s.UnixMs)-s.At)
+	if s.Begin != policy.ChainContinues {
+		e.data = append(e.data, s.Link[:]...)
+		return
+	}
+	for _, sum := range [...][32]byte{s.Assignment, s.Certificate} {
+		if number, known := e.sums[sum]; known {
+			e.data = binary.AppendUvarint(e.data, uint64(number))
+			continue
+		}
+		if e.sums == nil {
+			e.sums = map[[32]byte]int{}
+		}
+		e.sums[sum] = len(e.sums) + 1
+		e.data = append(append(e.data, 0), sum[:]...)
+	}
+	e.data = append(e.data, s.Signature[:]...)
+}
+
+// append appends an entry.
+func (e *encoder) append(c *Change) {
+	if c.Seal != nil {
+		e.appendSeal(c.Seal)
+		return
+	}
+	a := &c.After
+	e.appendKey(key{a.Node, a.Unit}, a.Executed)
 	if a.Definition == 0 {
 		e.data = append(e.data, flagRemoved)
 		return
@@ -100,7 +153,16 @@ func (e *encoder) append(c *Change) {
 	if a.Ended {
 		flags |= flagEnded
 	}
+	if c.Linked {
+		flags |= flagLinked
+	}
+	if c.Linked && c.SignedMs != a.Executed {
+		flags |= flagTime
+	}
 	e.data = append(e.data, flags)
+	if flags&flagTime != 0 {
+		e.data = binary.AppendVarint(e.data, c.SignedMs-a.Executed)
+	}
 	if flags&flagDefinition != 0 {
 		e.data = binary.AppendUvarint(e.data, uint64(a.Definition))
 	}
@@ -138,24 +200,50 @@ type reading struct {
 	states map[key]*State // by node and directive
 	until  int64          // Unix ms; the reader leaves out later entries
 	wanted func(model.NodeID) bool
-	visit  func(*Change) // nil: nobody asks. The change and its codes are valid until it returns
+	visit  func(*Change) // nil: nobody asks. The change, its codes and its Seal are valid until it returns
 	before policy.Codes  // of the change
+	// resumes selects the entries of a checkpoint whose states are unknown, because the blocks before it lack nodes.
+	resumes bool
+	sizes   map[model.NodeID]int64 // bytes of the entries of each node; nil: nobody asks
+}
+
+// count adds the bytes of an entry to the bytes of its node, and returns how many are left in the block.
+func (r *reading) count(node model.NodeID, before, after int) int {
+	if r.sizes != nil {
+		r.sizes[node] += int64(before - after)
+	}
+	return after
 }
 
 // decode applies the entries of a block to the states.
 func (r *reading) decode(data []byte) error {
 	d := decoder{rest: data}
 	executed := int64(0)
-	for len(d.rest) > 0 {
-		k := d.key()
+	var k key
+	for rest := len(d.rest); rest > 0; rest = r.count(k.node, rest, len(d.rest)) {
+		k = d.key()
 		executed += d.varint()
+		if k.unit == 0 && !d.failed {
+			seal := d.seal(executed)
+			if seal.Node = k.node; d.failed {
+				return errBlock
+			}
+			if r.visit != nil && executed <= r.until && r.wanted(k.node) {
+				r.visit(&Change{Seal: &seal})
+			}
+			continue
+		}
 		flags := d.byte()
 		removed, relevant := flags&flagRemoved != 0, executed <= r.until && r.wanted(k.node)
-		if d.failed || flags > knownFlags || removed && flags != flagRemoved || flags&(flagDefinition|flagWhole) == flagDefinition || flags&(flagOne|flagWhole) == flagOne|flagWhole {
+		if d.failed || removed && flags != flagRemoved || flags&(flagLinked|flagTime) == flagTime || flags&(flagDefinition|flagWhole) == flagDefinition || flags&(flagOne|flagWhole) == flagOne|flagWhole {
 			return errBlock
 		}
-		c := Change{After: State{Node: k.node, Unit: k.unit}}
+		c := Change{After: State{Node: k.node, Unit: k.unit}, Linked: flags&flagLinked != 0, SignedMs: executed}
+		if flags&flagTime != 0 {
+			c.SignedMs += d.varint()
+		}
 		state := r.states[k]
+		relevant = relevant && (!r.resumes || state == nil)
 		if state != nil {
 			c.Before, c.After = *state, *state
 		}
@@ -215,6 +303,36 @@ type decoder struct {
 	rest   []byte
 	failed bool
 	keys   []key // of the entries before
+	sums   [][32]byte
+}
+
+// seal reads an entry about a chain behind its key and time.
+func (d *decoder) seal(at int64) (s Seal) {
+	s.At, s.Begin, s.Number = at, policy.ChainBreak(d.byte()), d.uvarint(math.MaxUint64)
+	s.UnixMs = uint64(at + d.varint())
+	if s.Begin != policy.ChainContinues {
+		copy(s.Link[:], d.bytes(policy.LinkBytes))
+		d.failed = d.failed || !s.Begin.IsReason()
+		return s
+	}
+	s.Assignment, s.Certificate = d.sum(), d.sum()
+	copy(s.Signature[:], d.bytes(policy.SignatureBytes))
+	return s
+}
+
+// sum reads the sum of an assignment or certificate.
+func (d *decoder) sum() (sum [32]byte) {
+	number := d.uvarint(math.MaxUint32)
+	switch {
+	case number == 0:
+		copy(sum[:], d.bytes(len(sum)))
+		d.sums = append(d.sums, sum)
+	case number <= uint64(len(d.sums)):
+		sum = d.sums[number-1]
+	default:
+		d.failed = true
+	}
+	return sum
 }
 
 // key reads node and directive of an entry.
@@ -227,7 +345,7 @@ func (d *decoder) key() (k key) {
 	case number <= uint64(len(d.keys)):
 		return d.keys[number-1]
 	}
-	if k.node == 0 || k.unit == 0 {
+	if k.node == 0 {
 		d.failed = true
 	}
 	return k

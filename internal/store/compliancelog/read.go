@@ -34,8 +34,8 @@ func (s *Store) read(ctx context.Context, p model.Partition, since int64, r *rea
 		return err
 	}
 	for i, b := range blocks {
-		switch {
-		case i == 0 || b.kind == differences:
+		switch r.resumes = i > 0 && b.kind == resumption; {
+		case i == 0 || b.kind == differences || r.resumes:
 			if b.body, err = s.open(b.body); err == nil {
 				err = r.decode(b.body)
 			}
@@ -79,10 +79,31 @@ func (s *Store) At(ctx context.Context, of Selection, at time.Time) ([]State, er
 	return out, err
 }
 
-// Changes calls visit for each entry of the selected nodes up to a time, from the last checkpoint before since on: an entry up to
-// since belongs to the states at since. The entries of one node come in their order. visit keeps neither
-// the change nor its codes.
+// certificateMargin is longer than the time from the arrival of a certificate, which comes each day, to a signature of it.
+const certificateMargin = 3 * 24 * time.Hour
+
+// Certificate returns a certificate that signs runs (DER); nil: the store does not have it.
+func (s *Store) Certificate(ctx context.Context, sum CertificateSum) ([]byte, error) {
+	list, err := sqldb.List(ctx, s.db, "a certificate", sqldb.ScanColumn[[]byte], `SELECT der FROM compliance_certificates WHERE sum = ?`, sum[:])
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return list[0], nil
+}
+
+// Changes calls visit for each run that Entries visits.
 func (s *Store) Changes(ctx context.Context, of Selection, since, until time.Time, visit func(*Change)) error {
+	return s.Entries(ctx, of, since, until, func(c *Change) {
+		if c.Seal == nil {
+			visit(c)
+		}
+	})
+}
+
+// Entries calls visit for each entry of the selected nodes up to a time, from the last checkpoint before since on: an entry up to
+// since belongs to the states at since. The entries of one node come in their order. visit keeps neither
+// the change nor its codes. Entries about chains are among them.
+func (s *Store) Entries(ctx context.Context, of Selection, since, until time.Time, visit func(*Change)) error {
 	return s.changes(ctx, of, since, until, map[key]*State{}, visit)
 }
 
@@ -109,33 +130,14 @@ func (s *Store) OldestEntry(ctx context.Context) (time.Time, error) {
 	return time.UnixMilli(ms), nil
 }
 
-// Clean removes entries that only lead to states before the retention began, and in a SQLite file above its budget the oldest ones.
+// Clean removes entries that only lead to states before the retention began, and above the budget entries of the nodes that hold more than their share.
 func (s *Store) Clean(ctx context.Context, now time.Time) error {
 	if s.opts.Retention > 0 {
 		if _, err := s.removeBefore(ctx, now.Add(-s.opts.Retention).UnixMilli()); err != nil {
 			return err
 		}
 	}
-	for s.opts.Budget > 0 && s.db.Dialect == sqldb.SQLite {
-		_, used, err := s.db.FileSize(ctx)
-		if err != nil || used <= s.opts.Budget {
-			return err
-		}
-		oldest, err := sqldb.QueryValue[int64](ctx, s.db, "the oldest checkpoint after the first blocks",
-			`SELECT COALESCE(MIN(ended), 0) FROM compliance_blocks b WHERE checkpoint > 0
-				AND EXISTS (SELECT 1 FROM compliance_blocks o WHERE o.id < b.id AND o.id >= (b.id >> 40) << 40)`)
-		if err != nil || oldest == 0 {
-			return err
-		}
-		// A sixteenth of the time at once, so that a full store is not cleaned for each block.
-		cut := oldest + (now.UnixMilli()-oldest)/16
-		removed, err := s.removeBefore(ctx, cut)
-		if err != nil || removed == 0 {
-			return err
-		}
-		s.opts.Logger.Warn("the history of compliance is full: removed the oldest entries", "before", time.UnixMilli(cut).UTC(), "budget", model.Size(s.opts.Budget))
-	}
-	return nil
+	return s.makeRoom(ctx)
 }
 
 // removeBefore removes the blocks before the last checkpoint of each partition up to a time, and definitions that no entry after it
@@ -149,6 +151,9 @@ func (s *Store) removeBefore(ctx context.Context, before int64) (removed int64, 
 		}
 		if err == nil {
 			_, err = tx.Exec(ctx, `DELETE FROM compliance_definitions WHERE last < ?`, before)
+		}
+		if err == nil {
+			_, err = tx.Exec(ctx, `DELETE FROM compliance_certificates WHERE last < ?`, before-certificateMargin.Milliseconds())
 		}
 		return err
 	})

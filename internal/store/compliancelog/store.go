@@ -2,6 +2,7 @@ package compliancelog
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
@@ -22,6 +24,7 @@ var schema = []string{`
 		id {id}, checkpoint BIGINT NOT NULL, begun BIGINT NOT NULL, ended BIGINT NOT NULL, log BIGINT NOT NULL, number BIGINT NOT NULL, body {blob} NOT NULL);
 	CREATE INDEX compliance_blocks_times ON compliance_blocks (id, checkpoint, begun, ended);
 	CREATE TABLE compliance_definitions (definition BIGINT PRIMARY KEY, last BIGINT NOT NULL);
+	CREATE TABLE compliance_certificates (sum {blob} PRIMARY KEY, last BIGINT NOT NULL, der {blob} NOT NULL);
 	CREATE TABLE compliance_life (one BIGINT PRIMARY KEY, identity BIGINT NOT NULL);
 `}
 
@@ -33,6 +36,7 @@ const (
 	differences = 0
 	checkpoint  = 1 // all runs of the partition
 	restart     = 2 // a checkpoint: the blocks before it miss entries, or have too many
+	resumption  = 3 // a checkpoint: the blocks before it lack nodes that held more than their share
 )
 
 // Sizes of blocks in bytes, before compression.
@@ -48,8 +52,9 @@ const (
 
 // Options configures a Store.
 type Options struct {
-	Retention time.Duration // entries are kept so long; zero: for ever
-	Budget    int64         // bytes in a SQLite file; zero: no bound
+	Retention time.Duration             // entries are kept so long; zero: for ever
+	Budget    int64                     // bytes of blocks, in a SQLite file with its index; zero: no bound
+	Namespace func(model.NodeID) string // of a node: namespaces share the budget
 	Now       func() time.Time
 	Logger    *slog.Logger
 }
@@ -59,18 +64,21 @@ type Store struct {
 	db     *sqldb.DB
 	insert *sqldb.Inserter[block]
 	named  *sqldb.Inserter[namedDefinition]
+	proven *sqldb.Inserter[certificate]
 	opts   Options
 	compression
 
-	flushing sync.Mutex // serializes Flush
+	flushing sync.Mutex    // serializes Flush
+	full     chan struct{} // capacity 1: many entries wait
 
-	mu          sync.Mutex
-	room        sync.Cond // signals that pending has become smaller, or that the store closes
-	partitions  [model.Partitions]partitionBlocks
-	definitions map[model.DefinitionID]int64 // that entries name, with the time of the last one, Unix ms
-	renamed     map[model.DefinitionID]bool  // those whose time is not written yet
-	pending     int                          // bytes of complete blocks that are not written
-	closed      bool
+	mu           sync.Mutex
+	room         sync.Cond // signals that pending has become smaller, or that the store closes
+	partitions   [model.Partitions]partitionBlocks
+	definitions  map[model.DefinitionID]int64 // that entries name, with the time of the last one, Unix ms
+	renamed      map[model.DefinitionID]bool  // those whose time is not written yet
+	certificates []certificate                // that are not written yet
+	pending      int                          // bytes of complete blocks that are not written
+	closed       bool
 }
 
 // partitionBlocks has the entries of one partition that are not written yet.
@@ -100,13 +108,20 @@ type namedDefinition struct {
 	last int64
 }
 
+// certificate is a row of compliance_certificates.
+type certificate struct {
+	sum  CertificateSum
+	last int64 // of its last arrival, Unix ms
+	der  []byte
+}
+
 // Open opens the store at dsn (see sqldb.Open) and creates its tables.
 func Open(ctx context.Context, dsn string, o Options) (*Store, error) {
 	db, err := sqldb.Open(ctx, dsn, "compliance")
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, opts: o, definitions: map[model.DefinitionID]int64{}, renamed: map[model.DefinitionID]bool{}}
+	s := &Store{db: db, opts: o, full: make(chan struct{}, 1), definitions: map[model.DefinitionID]int64{}, renamed: map[model.DefinitionID]bool{}}
 	s.room.L = &s.mu
 	if err := s.load(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -140,6 +155,11 @@ func (s *Store) load(ctx context.Context) (err error) {
 	}
 	s.named, err = sqldb.NewInserter(ctx, s.db, "compliance_definitions (definition, last)", "ON CONFLICT (definition) DO UPDATE SET last = excluded.last",
 		func(args []any, d *namedDefinition) []any { return append(args, int64(d.id), d.last) })
+	if err != nil {
+		return err
+	}
+	s.proven, err = sqldb.NewInserter(ctx, s.db, "compliance_certificates (sum, last, der)", "ON CONFLICT (sum) DO UPDATE SET last = excluded.last",
+		func(args []any, c *certificate) []any { return append(args, c.sum[:], c.last, c.der) })
 	if err != nil {
 		return err
 	}
@@ -189,7 +209,7 @@ func (s *Store) Append(id model.Partition, at journal.Position, changes []Change
 		before := len(p.entries.data)
 		p.entries.append(c)
 		p.differences += len(p.entries.data) - before
-		p.open.ended = max(p.open.ended, c.After.Executed)
+		p.open.ended = max(p.open.ended, p.entries.executed)
 		if c.Before.Definition != c.After.Definition {
 			s.noteDefinitions(c)
 		}
@@ -197,6 +217,13 @@ func (s *Store) Append(id model.Partition, at journal.Position, changes []Change
 	if p.last = at; len(p.entries.data) >= blockSize {
 		s.completeBlock(p, differences)
 	}
+}
+
+// AddCertificate keeps a certificate that signs runs, which was received at a time (Unix ms). The store owns der.
+func (s *Store) AddCertificate(der []byte, received int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.certificates = append(s.certificates, certificate{sha256.Sum256(der), received, der})
 }
 
 // noteDefinitions records that an entry names definitions. The caller holds mu.
@@ -229,9 +256,9 @@ func (s *Store) CheckpointDue(id model.Partition) bool {
 	return p.differences > max(leastCheckpoint, checkpointShare*p.checkpointBytes)
 }
 
-// Checkpoint adds all runs of a partition, as they were before a commit that was received at a time (Unix ms). again says that
+// Checkpoint adds all runs of a partition and the chains of its nodes, as they were before a commit that was received at a time (Unix ms). again says that
 // the entries before it do not lead to them: entries are missing, or come from a journal that was replaced.
-func (s *Store) Checkpoint(id model.Partition, at journal.Position, received int64, runs []State, again bool) {
+func (s *Store) Checkpoint(id model.Partition, at journal.Position, received int64, runs []State, chains []Seal, again bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := &s.partitions[id]
@@ -242,6 +269,9 @@ func (s *Store) Checkpoint(id model.Partition, at journal.Position, received int
 		c.After.Executed = c.After.Changed
 		p.entries.append(&c)
 		s.noteDefinitions(&c)
+	}
+	for i := range chains {
+		p.entries.appendSeal(&chains[i])
 	}
 	if p.entries.begun == 0 { // without entries
 		p.entries.data, p.entries.begun = []byte{}, received
@@ -267,6 +297,9 @@ func (s *Store) completeCheckpoint(p *partitionBlocks, kind int) {
 func (s *Store) AwaitCapacity() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.pending > maxPending/2 {
+		pause.Wake(s.full)
+	}
 	for s.pending > maxPending && !s.closed {
 		s.room.Wait()
 	}
@@ -283,8 +316,8 @@ func (s *Store) Definitions() map[model.DefinitionID]bool {
 	return out
 }
 
-// unwritten returns the blocks that are not written yet, with the number of bytes of their entries, and definitions.
-func (s *Store) unwritten() (blocks []block, definitions []namedDefinition) {
+// unwritten returns the blocks that are not written yet, with the number of bytes of their entries, definitions and certificates.
+func (s *Store) unwritten() (blocks []block, definitions []namedDefinition, certificates []certificate) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range s.partitions {
@@ -299,13 +332,14 @@ func (s *Store) unwritten() (blocks []block, definitions []namedDefinition) {
 	for _, id := range slices.Sorted(maps.Keys(s.renamed)) {
 		definitions = append(definitions, namedDefinition{id, s.definitions[id]})
 	}
-	return blocks, definitions
+	return blocks, definitions, s.certificates[:len(s.certificates):len(s.certificates)]
 }
 
-// noteWritten records that blocks and definitions are in the database.
-func (s *Store) noteWritten(blocks []block, definitions []namedDefinition) {
+// noteWritten records that blocks, definitions and the first certificates are in the database.
+func (s *Store) noteWritten(blocks []block, definitions []namedDefinition, certificates int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.certificates = slices.Clone(s.certificates[certificates:])
 	for _, b := range blocks {
 		p := &s.partitions[b.id>>idShift]
 		if b.id == p.open.id {
@@ -327,8 +361,8 @@ func (s *Store) noteWritten(blocks []block, definitions []namedDefinition) {
 func (s *Store) Flush(ctx context.Context) error {
 	s.flushing.Lock()
 	defer s.flushing.Unlock()
-	blocks, definitions := s.unwritten()
-	if len(blocks)+len(definitions) == 0 {
+	blocks, definitions, certificates := s.unwritten()
+	if len(blocks)+len(definitions)+len(certificates) == 0 {
 		return nil
 	}
 	for i := range blocks {
@@ -340,12 +374,12 @@ func (s *Store) Flush(ctx context.Context) error {
 		}
 	}
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
-		return errors.Join(s.insert.Insert(ctx, tx, blocks), s.named.Insert(ctx, tx, definitions))
+		return errors.Join(s.insert.Insert(ctx, tx, blocks), s.named.Insert(ctx, tx, definitions), s.proven.Insert(ctx, tx, certificates))
 	})
 	if err != nil {
 		return fmt.Errorf("write the history of compliance: %w", err)
 	}
-	s.noteWritten(blocks, definitions)
+	s.noteWritten(blocks, definitions, len(certificates))
 	return nil
 }
 
@@ -369,6 +403,7 @@ func (s *Store) Run(ctx context.Context) error {
 			defer cancel()
 			return s.Flush(last)
 		case <-tick.C:
+		case <-s.full:
 		}
 	}
 }

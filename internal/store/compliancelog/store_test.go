@@ -24,6 +24,9 @@ import (
 func openStore(t testing.TB, dsn string, o Options) *Store {
 	t.Helper()
 	o.Now, o.Logger = time.Now, slog.New(slog.DiscardHandler)
+	if o.Namespace == nil {
+		o.Namespace = func(model.NodeID) string { return "default" }
+	}
 	return testenv.Value(Open(t.Context(), dsn, o))(t)
 }
 
@@ -69,9 +72,9 @@ func (f *testFleet) nextRun(s *Store) {
 	}
 	p := partition(k.node)
 	if s.CheckpointDue(p) || f.random.IntN(100) == 0 {
-		s.Checkpoint(p, s.Last(p), f.now-1, f.of(p), false)
+		s.Checkpoint(p, s.Last(p), f.now-1, f.of(p), nil, false)
 	}
-	c := Change{before, after}
+	c := Change{Before: before, After: after}
 	s.Append(p, journal.Position{Log: 1, Number: f.number}, []Change{c})
 	f.changes = append(f.changes, c)
 	if f.states[k] = after; after.Definition == 0 {
@@ -208,7 +211,7 @@ func TestRestartsEndAnOlderHistory(t *testing.T) {
 	first := State{Node: 1, Unit: 1, Definition: 1, Executed: 100, Components: 2, Codes: policy.Codes{0x22}}
 	other := State{Node: 1, Unit: 2, Definition: 2, Executed: 300, Changed: 300, Components: 2, Codes: policy.Codes{0x52}}
 	s.Append(0, journal.Position{Log: 1, Number: 1}, []Change{{After: first}})
-	s.Checkpoint(0, journal.Position{Log: 2, Number: 7}, 400, []State{other}, true)
+	s.Checkpoint(0, journal.Position{Log: 2, Number: 7}, 400, []State{other}, nil, true)
 	for ms, want := range map[int64]int{99: 0, 100: 1, 350: 1, 400: 1} {
 		states, err := s.At(t.Context(), Selection{}, time.UnixMilli(ms))
 		if err != nil || len(states) != want || want > 0 && states[0].Unit != map[bool]model.UnitID{false: 1, true: 2}[ms >= 400] {
@@ -242,6 +245,75 @@ func TestABudgetRemovesTheOldestEntries(t *testing.T) {
 	testenv.NoError(t, s.Close())
 }
 
+// TestANoisyNodeLosesItsOldestEntries fills a store beyond its budget by one node, and expects that the others lose nothing, that the node keeps
+// its newest entries, and that changes are read across the removed ones, on both engines.
+func TestANoisyNodeLosesItsOldestEntries(t *testing.T) {
+	t.Run("SQLite", func(t *testing.T) { testNoisyNode(t, filepath.Join(t.TempDir(), "compliance.db")) })
+	t.Run("PostgreSQL", func(t *testing.T) { testNoisyNode(t, pgtest.Start(t).Database(t)) })
+}
+
+func testNoisyNode(t *testing.T, dsn string) {
+	const budget, noisy = 400 << 10, 3
+	s := openStore(t, dsn, Options{Budget: budget, Namespace: func(id model.NodeID) string { return map[bool]string{true: "noisy", false: "quiet"}[id == noisy] }})
+	random := rand.New(rand.NewPCG(5, 5))
+	f := &testFleet{random: random, states: map[key]State{}, now: 1}
+	for i := range 6000 {
+		node := model.NodeID(noisy)
+		if i%100 == 0 {
+			node = 6 // in the partition of the noisy one
+		}
+		k := key{node, 1}
+		before := f.states[k]
+		f.now += 1000
+		f.number++
+		after := State{Node: node, Unit: 1, Definition: 5, Executed: f.now, Changed: f.now, Components: 400, Codes: policy.NewCodes(400)}
+		for c := range 400 {
+			after.Codes.Set(c, policy.Status(1+random.IntN(4)))
+		}
+		if s.CheckpointDue(0) {
+			s.Checkpoint(0, s.Last(0), f.now-1, f.of(0), nil, false)
+		}
+		c := Change{Before: before, After: after}
+		s.Append(0, journal.Position{Log: 1, Number: f.number}, []Change{c})
+		f.changes, f.states[k] = append(f.changes, c), after
+		if i%500 == 499 {
+			testenv.NoError(t, s.Flush(t.Context()))
+			testenv.NoError(t, s.Clean(t.Context(), time.UnixMilli(f.now)))
+		}
+	}
+	used := testenv.Value(s.usedBytes(t.Context()))(t)
+	if used > budget+256<<10 || used < budget/4 {
+		t.Errorf("%d bytes are used of %d", used, budget)
+	}
+	state := func(node model.NodeID, ms int64) string {
+		states := testenv.Value(s.At(t.Context(), Selection{node, 0}, time.UnixMilli(ms)))(t)
+		if len(states) == 0 {
+			return ""
+		}
+		return stateText(&states[0])
+	}
+	for ms := int64(2000); ms <= f.now; ms += f.now / 50 {
+		if got, want := state(6, ms), f.at(6, ms); got != want {
+			t.Fatalf("the quiet node at %d: %s\nwant %s", ms, got, want)
+		}
+		if got, want := state(noisy, ms), f.at(noisy, ms); got != want && (got != "" || ms > f.now*9/10) {
+			t.Fatalf("the noisy node at %d: %s\nwant nothing or %s", ms, got, want)
+		}
+	}
+	if state(noisy, f.now/10) != "" {
+		t.Error("the noisy node has its oldest entries")
+	}
+	seen, last := map[model.NodeID]int{}, map[model.NodeID]string{}
+	testenv.NoError(t, s.Changes(t.Context(), Selection{}, time.UnixMilli(0), time.UnixMilli(f.now), func(c *Change) {
+		seen[c.After.Node]++
+		last[c.After.Node] = stateText(&c.After)
+	}))
+	if seen[6] != 60 || seen[noisy] == 0 || seen[noisy] > 5000 || last[noisy] != f.at(noisy, f.now) {
+		t.Errorf("changes by node: %v, last %s", seen, last[noisy])
+	}
+	testenv.NoError(t, s.Close())
+}
+
 // goldenBlock returns the entries of a block with each kind of entry.
 func goldenBlock() []byte {
 	var e encoder
@@ -250,19 +322,32 @@ func goldenBlock() []byte {
 	second.Executed, second.Ended, second.Codes = first.Executed+300_000, true, slices.Clone(first.Codes)
 	second.Codes.Set(39, policy.Error)
 	e.append(&Change{After: first})
-	e.append(&Change{first, second})
+	e.append(&Change{Before: first, After: second})
 	third := second
 	third.Executed, third.Codes = second.Executed+300_000, slices.Clone(second.Codes)
 	third.Codes.Set(0, policy.Success)
 	third.Codes.Set(30, policy.Repaired)
-	e.append(&Change{second, third})
-	e.append(&Change{third, State{Node: 7, Unit: 1000, Executed: third.Executed + 1}})
+	e.append(&Change{Before: second, After: third})
+	e.append(&Change{Seal: &Seal{Node: 7, At: third.Executed, Begin: policy.ChainFirst, Number: 3, UnixMs: uint64(third.Executed) - 5, Link: policy.Link{1, 2}}})
+	linked := third
+	linked.Executed++
+	e.append(&Change{Before: third, After: linked, Linked: true, SignedMs: linked.Executed - 3_600_000})
+	e.append(&Change{Seal: &Seal{Node: 7, At: third.Executed + 1, Number: 4, UnixMs: uint64(third.Executed), Assignment: [32]byte{3}, Certificate: CertificateSum{4}, Signature: [64]byte{5}}})
+	e.append(&Change{Before: third, After: State{Node: 7, Unit: 1000, Executed: third.Executed + 1}})
 	return e.data
 }
 
 // TestBlockMatchesGoldenFile compares encoded entries with golden bytes.
 func TestBlockMatchesGoldenFile(t *testing.T) {
 	testenv.Golden(t, "testdata/block-v1.hex", hex.Dump(append([]byte{formPlain}, goldenBlock()...)), "another form of blocks")
+}
+
+// changeText returns an entry as text.
+func changeText(c *Change) string {
+	if c.Seal != nil {
+		return fmt.Sprint(*c.Seal)
+	}
+	return fmt.Sprint(*c)
 }
 
 // FuzzDecodeBlock decodes arbitrary bytes: an error, or changes that encode to a block with the same changes.
@@ -279,13 +364,13 @@ func FuzzDecodeBlock(f *testing.F) {
 		var first, second []string
 		r := reading{states: map[key]*State{}, until: 1 << 62, wanted: func(model.NodeID) bool { return true }, visit: func(c *Change) {
 			again.append(c)
-			first = append(first, fmt.Sprint(*c))
+			first = append(first, changeText(c))
 		}}
 		if r.decode(data) != nil {
 			return
 		}
 		r.states = map[key]*State{}
-		r.visit = func(c *Change) { second = append(second, fmt.Sprint(*c)) }
+		r.visit = func(c *Change) { second = append(second, changeText(c)) }
 		if err := r.decode(again.data); err != nil || !slices.Equal(first, second) {
 			t.Fatalf("%v: %v, then %v", err, first, second)
 		}

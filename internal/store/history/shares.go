@@ -3,12 +3,11 @@ package history
 import (
 	"context"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"time"
 
-	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/store/shares"
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
@@ -49,18 +48,12 @@ type holdings struct {
 const sumSegment = `INSERT INTO history_node_bytes (shelf, segment, node_id, namespace, bytes)
 	SELECT '{table}', CAST(? AS BIGINT), e.node_id, e.namespace, SUM({bytes}) FROM {table} e WHERE e.{id} > ? AND e.{id} <= ? GROUP BY e.node_id, e.namespace`
 
-// holder is a node in the namespace that it had when its rows were written.
-type holder struct {
-	node      model.NodeID
-	namespace string
-}
-
 // holderBytes returns the bytes that each holder has in the table, by a query of node_id, namespace and bytes.
-func (f *segments) holderBytes(ctx context.Context, db *sqldb.DB, query string) (map[holder]int64, error) {
-	held := map[holder]int64{}
-	_, err := sqldb.List(ctx, db, "the bytes of nodes in "+f.table, func(scan sqldb.Scan) (h holder, err error) {
+func (f *segments) holderBytes(ctx context.Context, db *sqldb.DB, query string) (map[shares.Holder]int64, error) {
+	held := map[shares.Holder]int64{}
+	_, err := sqldb.List(ctx, db, "the bytes of nodes in "+f.table, func(scan sqldb.Scan) (h shares.Holder, err error) {
 		var bytes int64
-		err = scan(&h.node, &h.namespace, &bytes)
+		err = scan(&h.Node, &h.Namespace, &bytes)
 		held[h] = bytes
 		return h, err
 	}, f.sql(`SELECT node_id, namespace, CAST(SUM(bytes) AS BIGINT) FROM (`+query+`) AS held GROUP BY node_id, namespace`))
@@ -102,44 +95,6 @@ func (s *evictor) recountSegments(ctx context.Context) error {
 	})
 }
 
-// fairShare returns the most bytes that each of a list may keep so that all together keep at most total bytes: those that hold
-// less keep all.
-func fairShare(held []int64, total int64) int64 {
-	slices.Sort(held)
-	for i, bytes := range held {
-		share := total / int64(len(held)-i)
-		if bytes > share {
-			return max(share, 0)
-		}
-		total -= bytes
-	}
-	return total
-}
-
-// removalQuotas returns the bytes to remove of each holder so that all together keep at most keep bytes. Namespaces have equal
-// shares, and so have the nodes of a namespace; a holder within its share loses nothing.
-func removalQuotas(held map[holder]int64, keep int64) map[holder]int64 {
-	nodes, sums := map[string][]int64{}, map[string]int64{}
-	for h, bytes := range held {
-		nodes[h.namespace] = append(nodes[h.namespace], bytes)
-		sums[h.namespace] += bytes
-	}
-	share := fairShare(slices.Collect(maps.Values(sums)), keep)
-	quotas := map[holder]int64{}
-	shares := map[string]int64{} // of a node in a namespace beyond its share
-	for namespace, list := range nodes {
-		if sums[namespace] > share {
-			shares[namespace] = fairShare(list, share)
-		}
-	}
-	for h, bytes := range held {
-		if most, beyond := shares[h.namespace]; beyond && bytes > most {
-			quotas[h] = bytes - most
-		}
-	}
-	return quotas
-}
-
 // removal counts the rows that makeRoom removed.
 type removal struct {
 	rows   int
@@ -150,8 +105,8 @@ type removal struct {
 // removeOverShares removes the oldest rows of the nodes that hold more than their share, about as many bytes as excess.
 func (s *evictor) removeOverShares(ctx context.Context, excess int64) (out removal, err error) {
 	out.nodes = map[string]int64{}
-	var byTable []map[holder]int64
-	sums, keep := map[holder]int64{}, -excess
+	var byTable []map[shares.Holder]int64
+	sums, keep := map[shares.Holder]int64{}, -excess
 	for _, table := range s.tables {
 		held, err := table.holderBytes(ctx, s.db, allRows)
 		if err != nil {
@@ -172,9 +127,9 @@ func (s *evictor) removeOverShares(ctx context.Context, excess int64) (out remov
 		}
 		byTable = append(byTable, held)
 	}
-	quotas := removalQuotas(sums, keep)
+	quotas := shares.Quotas(sums, keep)
 	for i, table := range s.tables {
-		part := map[holder]int64{} // of each table the same share, so that what remains begins at about the same time
+		part := map[shares.Holder]int64{} // of each table the same share, so that what remains begins at about the same time
 		for h, quota := range quotas {
 			if held := byTable[i][h]; held > 0 {
 				part[h] = int64(float64(quota) / float64(sums[h]) * float64(held))
@@ -190,12 +145,12 @@ func (s *evictor) removeOverShares(ctx context.Context, excess int64) (out remov
 // removableRow is a row that may be removed early.
 type removableRow struct {
 	id, at, bytes int64
-	holder
+	shares.Holder
 	name string // of the node
 }
 
 // remove removes the oldest rows of holders until their quotas of bytes are used up.
-func (f *segments) remove(ctx context.Context, db *sqldb.DB, quotas map[holder]int64, out *removal) error {
+func (f *segments) remove(ctx context.Context, db *sqldb.DB, quotas map[shares.Holder]int64, out *removal) error {
 	spans, err := sqldb.List(ctx, db, "segments", func(scan sqldb.Scan) (s rowSpan, err error) {
 		err = scan(&s.after, &s.last)
 		return s, err
@@ -226,7 +181,7 @@ type rowSpan struct {
 }
 
 // removeFrom removes rows of one span.
-func (f *segments) removeFrom(ctx context.Context, db *sqldb.DB, span rowSpan, quotas map[holder]int64, out *removal) error {
+func (f *segments) removeFrom(ctx context.Context, db *sqldb.DB, span rowSpan, quotas map[shares.Holder]int64, out *removal) error {
 	rows, err := f.overQuota(ctx, db, span, quotas)
 	if err != nil {
 		return err
@@ -247,20 +202,20 @@ func (f *segments) removeFrom(ctx context.Context, db *sqldb.DB, span rowSpan, q
 			if at := sqldb.FromNanos(row.at); at.After(out.latest) {
 				out.latest = at
 			}
-			out.nodes[row.namespace+"/"+row.name] += row.bytes
+			out.nodes[row.Namespace+"/"+row.name] += row.bytes
 		}
 	}
 	return nil
 }
 
 // overQuota returns the oldest removable rows in a span of the holders with a quota, and lowers the quotas by their bytes.
-func (f *segments) overQuota(ctx context.Context, db *sqldb.DB, span rowSpan, quotas map[holder]int64) ([]removableRow, error) {
+func (f *segments) overQuota(ctx context.Context, db *sqldb.DB, span rowSpan, quotas map[shares.Holder]int64) ([]removableRow, error) {
 	if !span.open {
-		inSegment, err := sqldb.List(ctx, db, "nodes of a segment", func(scan sqldb.Scan) (h holder, err error) {
-			err = scan(&h.node, &h.namespace)
+		inSegment, err := sqldb.List(ctx, db, "nodes of a segment", func(scan sqldb.Scan) (h shares.Holder, err error) {
+			err = scan(&h.Node, &h.Namespace)
 			return h, err
 		}, `SELECT node_id, namespace FROM history_node_bytes WHERE shelf = ? AND segment = ?`, f.table, span.last)
-		if err != nil || !slices.ContainsFunc(inSegment, func(h holder) bool { return quotas[h] > 0 }) {
+		if err != nil || !slices.ContainsFunc(inSegment, func(h shares.Holder) bool { return quotas[h] > 0 }) {
 			return nil, err
 		}
 	}
@@ -269,7 +224,7 @@ func (f *segments) overQuota(ctx context.Context, db *sqldb.DB, span rowSpan, qu
 	if len(quotas) <= idsPerQuery {
 		var nodes []int64
 		for h := range quotas {
-			nodes = append(nodes, int64(h.node))
+			nodes = append(nodes, int64(h.Node))
 		}
 		sqldb.AndIn(w, `e.node_id`, nodes)
 	}
@@ -278,14 +233,14 @@ func (f *segments) overQuota(ctx context.Context, db *sqldb.DB, span rowSpan, qu
 		return nil, err
 	}
 	return slices.DeleteFunc(all, func(r removableRow) bool {
-		left, over := quotas[r.holder]
+		left, over := quotas[r.Holder]
 		switch {
 		case !over:
 			return true
 		case left <= r.bytes:
-			delete(quotas, r.holder)
+			delete(quotas, r.Holder)
 		default:
-			quotas[r.holder] = left - r.bytes
+			quotas[r.Holder] = left - r.bytes
 		}
 		return false
 	}), nil
@@ -296,7 +251,7 @@ const selectRemovable = `SELECT e.{id}, e.{at}, e.node_id, e.namespace, e.node, 
 
 // scanRemovable reads the columns of a row that is to be removed.
 func scanRemovable(scan sqldb.Scan) (r removableRow, err error) {
-	err = scan(&r.id, &r.at, &r.node, &r.namespace, &r.name, &r.bytes)
+	err = scan(&r.id, &r.at, &r.Node, &r.Namespace, &r.name, &r.bytes)
 	return r, err
 }
 
@@ -333,17 +288,17 @@ func (f *segments) subtract(ctx context.Context, tx *sqldb.Tx, rows []removableR
 	}
 	type part struct {
 		segment int64
-		holder
+		shares.Holder
 	}
 	sums := map[part]int64{}
 	for i := range rows {
 		if at, _ := slices.BinarySearch(ends, rows[i].id); at < len(ends) { // else the row is behind the last segment
-			sums[part{ends[at], rows[i].holder}] += rows[i].bytes
+			sums[part{ends[at], rows[i].Holder}] += rows[i].bytes
 		}
 	}
 	for p, bytes := range sums {
 		if err := f.run(ctx, tx, "update", []segmentStep{{`UPDATE history_node_bytes SET bytes = bytes - ? WHERE shelf = '{table}' AND segment = ? AND node_id = ? AND namespace = ?`,
-			[]any{bytes, p.segment, int64(p.node), p.namespace}}}); err != nil {
+			[]any{bytes, p.segment, int64(p.Node), p.Namespace}}}); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,206 @@
+// Package evidence verifies the evidence of a node's directive runs without a server: it computes the links of the runs again and
+// checks the node's signatures of them, its certificates and the definitions. In: the history of a node, as muster evidence save
+// writes it. Out: the runs that signatures cover, and faults. The package has no goroutines and no locks; start reading at VerifyAll.
+package evidence
+
+import (
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/google/uuid"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pki"
+	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Findings counts the runs in the evidence of a node and the signatures that cover them.
+type Findings struct {
+	Runs       int       // runs of the period that differ from the ones before them
+	Covered    int       // of these, runs that a right signature covers
+	Signatures int       // right ones
+	Last       time.Time // end of the last run that a signature covers, by the node's clock
+	Breaks     []string  // places where a chain begins anew, with the reason
+	Faults     []string  // signatures, certificates, definitions and runs that were changed
+}
+
+// VerifyAll checks the evidence of one node after the other, and calls visit with the findings of each.
+func VerifyAll(r io.Reader, visit func(*v1.Evidence, Findings)) error {
+	for d := json.NewDecoder(r); ; {
+		var e v1.Evidence
+		if err := d.Decode(&e); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return model.Errorf(model.Invalid, "read the evidence: %w", err).WithHint("the file is none of muster evidence save, or it was cut")
+		}
+		visit(&e, Verify(&e))
+	}
+}
+
+// verification is the state of one Verify.
+type verification struct {
+	*v1.Evidence
+	Findings
+	keys        map[[32]byte]*x509.Certificate
+	definitions map[string]bool // by hash
+	link        policy.Link
+	begun       bool // the link is known
+	open        int  // runs since the last right signature
+}
+
+// Verify checks the evidence of one node.
+func Verify(e *v1.Evidence) Findings {
+	v := verification{Evidence: e, keys: map[[32]byte]*x509.Certificate{}, definitions: map[string]bool{}}
+	v.readCertificates()
+	for i := range e.Definitions {
+		d := &e.Definitions[i]
+		if hash := wire.DefinitionHash(d.Bytes); hex.EncodeToString(hash[:]) != d.Hash {
+			v.fault("the definition %s of directive %s was changed", d.Hash, d.Directive)
+			continue
+		}
+		v.definitions[d.Hash] = true
+	}
+	for i := range e.Entries {
+		switch x := &e.Entries[i]; {
+		case x.Begin != nil:
+			v.beginChain(x.Begin)
+		case x.Signature != nil:
+			v.signature(x.Signature)
+		case x.Run != nil:
+			v.run(x.Run)
+		}
+	}
+	return v.Findings
+}
+
+// fault adds a fault.
+func (v *verification) fault(format string, args ...any) {
+	v.Faults = append(v.Faults, fmt.Sprintf(format, args...))
+}
+
+// readCertificates verifies that the CA of the evidence issued its certificates for the node.
+func (v *verification) readCertificates() {
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(v.CA)) {
+		v.fault("the evidence has no certificate of a CA")
+	}
+	for _, text := range v.Certificates {
+		block, _ := pem.Decode([]byte(text))
+		if block == nil {
+			v.fault("a certificate cannot be read")
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			v.fault("a certificate cannot be read: %v", err)
+			continue
+		}
+		node, err := pki.NodeOf(cert)
+		if id, parsed := uuid.Parse(v.ID); err != nil || parsed != nil || node != id {
+			v.fault("a certificate is not that of node %s", v.ID)
+			continue
+		}
+		if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: cert.NotBefore, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+			v.fault("a certificate is not of the CA: %v", err)
+			continue
+		}
+		v.keys[sha256.Sum256(block.Bytes)] = cert
+	}
+}
+
+// beginChain sets the link from which a chain goes on.
+func (v *verification) beginChain(x *v1.EvidenceBegin) {
+	if len(x.Link) != policy.LinkBytes {
+		v.fault("the link before run %d has %d bytes", x.Number, len(x.Link))
+		return
+	}
+	link := policy.Link(x.Link)
+	if v.begun && x.Reason == "" && link != v.link {
+		v.fault("a run before run %d was changed, added or removed: its link does not follow", x.Number)
+	}
+	if v.link, v.begun = link, true; x.Reason != "" {
+		v.open = 0
+		if at := time.UnixMilli(int64(x.SignedMs)); !at.Before(v.Since) && !at.After(v.Until) {
+			v.Breaks = append(v.Breaks, fmt.Sprintf("%s: %s", at.UTC().Format(time.DateTime), x.Reason))
+		}
+	}
+}
+
+// run adds the link of a run.
+func (v *verification) run(x *v1.EvidenceRun) {
+	counts := !x.At.Before(v.Since) && !x.At.After(v.Until) && x.Definition != ""
+	if counts {
+		v.Runs++
+	}
+	if x.SignedMs == 0 {
+		return
+	}
+	run := policy.LinkedRun{UnixMs: x.SignedMs, Enforced: x.Enforced, Ended: x.Ended, Components: x.Components, Codes: x.Codes}
+	hash, err := hex.DecodeString(x.Definition)
+	switch {
+	case err != nil || len(hash) != len(run.Definition):
+		v.fault("the run of %s at %s names no definition", x.Directive, x.At.UTC().Format(time.DateTime))
+		return
+	case run.Codes.Check(x.Components) != nil:
+		v.fault("the run of %s at %s has codes that no agent reports", x.Directive, x.At.UTC().Format(time.DateTime))
+		return
+	case !v.definitions[x.Definition]:
+		v.fault("the run of %s at %s is of a definition that the evidence does not have", x.Directive, x.At.UTC().Format(time.DateTime))
+	}
+	copy(run.Definition[:], hash)
+	if v.link = v.link.Next(&run); counts {
+		v.open++
+	}
+}
+
+// signature checks a signature of the runs before it.
+func (v *verification) signature(x *v1.EvidenceSignature) {
+	at := time.UnixMilli(int64(x.SignedMs))
+	if len(x.Assignment) != 32 || len(x.Certificate) != 32 || len(x.Signature) != policy.SignatureBytes {
+		v.fault("the signature of run %d has a wrong form", x.Number)
+		return
+	}
+	if !v.begun {
+		return // nothing before it is known
+	}
+	cert := v.keys[[32]byte(x.Certificate)]
+	if cert == nil {
+		v.fault("the certificate of the signature of run %d is missing", x.Number)
+		return
+	}
+	if at.Before(cert.NotBefore) || at.After(cert.NotAfter) {
+		v.fault("run %d is of %s, when its certificate was not valid", x.Number, at.UTC().Format(time.DateTime))
+		return
+	}
+	end := policy.ChainEnd{Number: x.Number, UnixMs: x.SignedMs, Link: v.link, Assignment: [32]byte(x.Assignment)}
+	key, ok := cert.PublicKey.(*ecdsa.PublicKey)
+	signature := [policy.SignatureBytes]byte(x.Signature)
+	if !ok || !end.Verify(key, &signature) {
+		v.fault("the signature of run %d is wrong: a run before it, or the signature, was changed", x.Number)
+		return
+	}
+	v.Signatures++
+	v.Covered += v.open
+	if v.open = 0; at.After(v.Last) {
+		v.Last = at
+	}
+}
+
+// Text describes the findings in sentences.
+func (f *Findings) Text() string {
+	text := fmt.Sprintf("%d of %d runs that differ are covered by %d right signatures", f.Covered, f.Runs, f.Signatures)
+	if !f.Last.IsZero() {
+		text += ", the last one of " + f.Last.UTC().Format(time.DateTime)
+	}
+	return text
+}

@@ -1,0 +1,202 @@
+package compliance
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/binary"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/store/compliancelog"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// Chain is the chain of a node's signed runs, as far as the server follows it.
+type Chain struct {
+	policy.ChainEnd
+	Stream      wire.StreamID // of the last run
+	Broken      policy.ChainBreak
+	Begun       uint64 // end of the first run since the chain broke, Unix ms
+	Signature   [policy.SignatureBytes]byte
+	Certificate compliancelog.CertificateSum
+	key         [keyBytes]byte // of Certificate; zero: no certificate came
+}
+
+// keyBytes is the size of a public key on P-256 in its uncompressed form.
+const keyBytes = 65
+
+// publicKey returns the key that verifies the signatures of the chain; nil: none is known.
+func (c *Chain) publicKey() *ecdsa.PublicKey {
+	key, err := ecdsa.ParseUncompressedPublicKey(elliptic.P256(), c.key[:])
+	if err != nil {
+		return nil
+	}
+	return key
+}
+
+// setCertificate takes the key of a certificate (DER). A certificate with another kind of key is ignored, so that the signatures
+// of its runs are wrong.
+func (c *Chain) setCertificate(der []byte) {
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return
+	}
+	key, ok := cert.PublicKey.(*ecdsa.PublicKey)
+	if !ok || key.Curve != elliptic.P256() {
+		return
+	}
+	if point, err := key.Bytes(); err == nil && len(point) == keyBytes {
+		c.key, c.Certificate = [keyBytes]byte(point), sha256.Sum256(der)
+	}
+}
+
+// Chain returns the chain of a node's signed runs. Its Number is zero if none came.
+func (v *View) Chain(node model.NodeID) (c Chain) {
+	of := v.shard.PartitionOf(node)
+	if of == nil {
+		return c
+	}
+	p := &v.partitions[of.ID]
+	p.Lock()
+	defer p.Unlock()
+	if n, ok := p.Find(node); ok && p.chains[n] != nil {
+		c = *p.chains[n]
+	}
+	return c
+}
+
+// follow returns the reason why a signed run does not continue a chain. late says that it is a run of before the chain's end,
+// which adds nothing: it waited in the backlog, or somebody sent it again.
+func (c *Chain) follow(r *wire.SignedRun, stream wire.StreamID) (broken policy.ChainBreak, late bool) {
+	switch {
+	case c.Number == 0:
+		return policy.ChainFirst, false
+	case r.Number == c.Number+1 && policy.Link(r.Previous) == c.Link:
+		return policy.ChainContinues, false
+	case r.Number == 1 && r.UnixMs > c.UnixMs, r.Number == 1 && stream != c.Stream:
+		return policy.ChainRestart, false
+	case stream == c.Stream && r.Number <= c.Number:
+		return policy.ChainContinues, true
+	case stream == c.Stream && r.Number > c.Number+1:
+		return policy.ChainMissing, false
+	}
+	return policy.ChainMismatch, false
+}
+
+// dayMs is the length of a day, in ms.
+const dayMs = uint64(24 * time.Hour / time.Millisecond)
+
+// maxUnixMs bounds the times that a chain takes, in ms: about the year 10,000.
+const maxUnixMs = 1 << 48
+
+// maxTimeDifference is the most by which the time of an entry may differ from the time that the server computed, so that it can be the
+// signed time itself.
+const maxTimeDifference = 5 * time.Second
+
+// extendChain adds a signed run to the chain of its node. It keeps the signature before the run where a day ends or the chain breaks. linked says that
+// the run has a link, so that history needs an entry of it.
+func (w *complianceApplier) extendChain(n uint32, s *wire.SignedRun, run *policy.LinkedRun, stream wire.StreamID) (linked bool) {
+	c := w.p.chains[n]
+	if c == nil {
+		c = &Chain{}
+		w.p.chains[n] = c
+	}
+	broken, late := c.follow(s, stream)
+	if late || s.UnixMs > maxUnixMs {
+		return false
+	}
+	newKey := len(s.Certificate) > 0 && sha256.Sum256(s.Certificate) != c.Certificate
+	node := w.p.Node(n).ID
+	if broken != policy.ChainContinues || newKey || s.UnixMs/dayMs != c.UnixMs/dayMs {
+		if wrong := !w.keepSignature(node, c); wrong && broken == policy.ChainContinues {
+			broken = policy.ChainSignature
+		}
+	}
+	if len(s.Certificate) > 0 {
+		before := c.key
+		if newKey {
+			c.setCertificate(s.Certificate)
+		}
+		if c.key != before && c.Number > 0 && broken == policy.ChainContinues {
+			broken = policy.ChainKey
+		}
+		if w.view.history != nil && !w.logged {
+			w.view.history.AddCertificate(bytes.Clone(s.Certificate), w.Received/int64(time.Millisecond))
+		}
+	}
+	if broken != policy.ChainContinues {
+		c.Broken, c.Begun, c.Link = broken, s.UnixMs, s.Previous
+		w.addEntry(compliancelog.Change{Seal: &compliancelog.Seal{
+			Node: node, At: w.Received / int64(time.Millisecond), Begin: broken, Number: s.Number, UnixMs: s.UnixMs, Link: c.Link,
+		}})
+	}
+	c.Number, c.UnixMs, c.Assignment, c.Signature, c.Stream = s.Number, s.UnixMs, s.Assignment, s.Signature, stream
+	if !s.Equal {
+		c.Link = c.Link.Next(run)
+	}
+	return !s.Equal
+}
+
+// keepSignature verifies the last signature of a chain and makes it an entry of history. It returns false if the signature is wrong, and true if the chain is new.
+func (w *complianceApplier) keepSignature(node model.NodeID, c *Chain) bool {
+	if c.Number == 0 {
+		return true
+	}
+	key := c.publicKey()
+	if key == nil || !c.Verify(key, &c.Signature) {
+		if c.Broken == policy.ChainSignature {
+			return false // the log has it
+		}
+		w.Logger().Warn("the signature of a node's runs is wrong: history has these runs without a signature", "node", node, "run", c.Number,
+			"hint", "see the times without a signature: muster evidence save, muster evidence verify")
+		return false
+	}
+	w.addEntry(compliancelog.Change{Seal: &compliancelog.Seal{
+		Node: node, At: w.Received / int64(time.Millisecond), Number: c.Number, UnixMs: c.UnixMs, Assignment: c.Assignment, Certificate: c.Certificate, Signature: c.Signature,
+	}})
+	return true
+}
+
+// chainSeals returns the ends of all chains of the partition, as a checkpoint of history has them at a time (Unix ms).
+func (p *partition) chainSeals(at int64) (seals []compliancelog.Seal) {
+	for _, n := range p.Order() {
+		if c := p.chains[n]; c != nil {
+			seals = append(seals, compliancelog.Seal{Node: p.Node(n).ID, At: at, Begin: policy.ChainCheckpoint, Number: c.Number, UnixMs: c.UnixMs, Link: c.Link})
+		}
+	}
+	return seals
+}
+
+// append appends the chain of a node to a snapshot; nil: none.
+func (c *Chain) append(b []byte) []byte {
+	if c == nil {
+		return binary.AppendUvarint(b, 0)
+	}
+	b = binary.AppendUvarint(binary.AppendUvarint(b, c.Number), c.UnixMs)
+	b = append(append(b, c.Link[:]...), c.Assignment[:]...)
+	b = binary.AppendUvarint(b, uint64(c.Stream))
+	b = binary.AppendUvarint(append(b, byte(c.Broken)), c.Begun)
+	b = append(append(b, c.Signature[:]...), c.Certificate[:]...)
+	return append(b, c.key[:]...)
+}
+
+// decodeChain reads the chain of a node; nil: none.
+func decodeChain(d *shard.Decoder) *Chain {
+	c := &Chain{}
+	if c.Number = d.Uint(); c.Number == 0 {
+		return nil
+	}
+	c.UnixMs = d.Uint()
+	d.Array(c.Link[:])
+	d.Array(c.Assignment[:])
+	c.Stream, c.Broken, c.Begun = wire.StreamID(d.Uint()), policy.ChainBreak(d.Byte()), d.Uint()
+	d.Array(c.Signature[:])
+	d.Array(c.Certificate[:])
+	d.Array(c.key[:])
+	return c
+}
