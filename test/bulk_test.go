@@ -179,8 +179,7 @@ func (b *bulk) resolve(i int) {
 // delete deletes the events of the checks whose name ends in 3.
 func (b *bulk) delete(i int) { b.endProblems(i, "delete", `event.check.endsWith("3")`) }
 
-// endProblems runs a bulk action (one request for many events) that closes problems, and records the problems that
-// were open before.
+// endProblems runs a bulk action that closes problems, and first records the problems that are open.
 func (b *bulk) endProblems(i int, verb, where string) {
 	open := openEvents(b.t, b.api, where)
 	note := b.actOn(i, verb, where)
@@ -189,7 +188,7 @@ func (b *bulk) endProblems(i int, verb, where string) {
 	}
 }
 
-// silencedNode reports whether the test's silence (for names that end in 7) applies to a node.
+// silencedNode reports whether the silence of this test, of all nodes whose names end in 7, applies to a node.
 func silencedNode(name string) bool { return strings.HasSuffix(name, "7") }
 
 // silence silences every node whose name ends in 7, and kills the server during the request.
@@ -235,7 +234,7 @@ func revisionOf(line, note string) (revision string, ok bool) {
 	return revision, strings.Contains(line, " picked (") && strings.HasSuffix(line, ": "+note)
 }
 
-// openEvents returns the events of the namespace "load" that have an open problem and fulfil a condition; empty: all.
+// openEvents returns the events of namespace "load" that have an open problem and fulfil a condition (an empty one: all).
 func openEvents(t *testing.T, api *client.Client, where string) []v1.Event {
 	t.Helper()
 	f := v1.EventFilter{Namespace: "load", Problem: true, Where: where, Limit: 1000}
@@ -246,7 +245,7 @@ func openEvents(t *testing.T, api *client.Client, where string) []v1.Event {
 	})
 }
 
-// fleetProblems returns the problems in namespace load; open: only those that are still open.
+// fleetProblems returns the problems in namespace "load", or only the open ones if open is true.
 func fleetProblems(t *testing.T, api *client.Client, open bool) []v1.Problem {
 	t.Helper()
 	return collectPages(func(after string) ([]v1.Problem, string) {
@@ -255,7 +254,8 @@ func fleetProblems(t *testing.T, api *client.Client, open bool) []v1.Problem {
 	})
 }
 
-// collectPages returns the items of all pages of a list. read gets the token of a page; empty: the first one.
+// collectPages returns the items of all pages of a list; the function read returns one page and the token of the next. read
+// gets the token of a page; empty: the first one.
 func collectPages[T any](read func(after string) (items []T, next string)) (all []T) {
 	for after := ""; ; {
 		var items []T

@@ -36,7 +36,8 @@ func (c *wallClock) now() time.Time {
 	return t
 }
 
-// setAhead sets the wall clock ahead by about a duration, so that a full minute begins three seconds later.
+// setAhead sets the wall clock ahead by about this duration, to three seconds before a full minute, so that checks with a
+// cron expression run soon.
 func (c *wallClock) setAhead(by time.Duration) {
 	to := c.now().Add(by).Truncate(time.Minute).Add(57 * time.Second)
 	c.ahead.Add(int64(to.Sub(c.now().Round(0)) / time.Second))

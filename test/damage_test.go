@@ -41,8 +41,8 @@ func segments(t *testing.T, s *harness.Server) (paths []string, contents [][]byt
 	return paths, contents
 }
 
-// lostNothing reports whether the report of a load run shows no lost, repeated or changed result. It ignores results
-// that were never made because spools were full while the server was down.
+// lostNothing reports whether a load run's report shows no lost, repeated or changed result. It ignores results that were
+// never made because spools were full while the server was down.
 func lostNothing(rep *report.Report) bool { return rep.Valid && !rep.Lost() }
 
 // killedAfterLoad sends load to a server and kills it, so that only its journal (no snapshot) has the newest results.
@@ -56,7 +56,7 @@ func killedAfterLoad(t *testing.T, fleet harness.Fleet, span time.Duration, args
 	return s, states
 }
 
-// startRefused starts a server whose start must fail, and returns its log.
+// startRefused starts a server that must refuse to start, and returns its log.
 func startRefused(t *testing.T, s *harness.Server) string {
 	t.Helper()
 	s.Launch()
@@ -302,8 +302,8 @@ func TestLostSnapshotsStopStart(t *testing.T) {
 	s.Stop()
 }
 
-// TestHistoryIsMadeAgainFromTheRestOfTheJournal deletes the history, and expects it to be computed again from the
-// oldest snapshots and the journal, and the repair to print from when on it is complete.
+// TestHistoryIsMadeAgainFromTheRestOfTheJournal deletes the history database after the journal was cut, and expects history
+// to be computed again from the oldest snapshots and the journal, and the repair to print from which time on it is complete.
 func TestHistoryIsMadeAgainFromTheRestOfTheJournal(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 20, Checks: 5, Interval: 400 * time.Millisecond, OutputBytes: 20_000, Changes: 0.3}
@@ -405,7 +405,7 @@ type damageCase struct {
 	kind, place    int
 }
 
-// damageCases returns the cases of the damage test: each kind of damage at each place of each file. In short it is a
+// damageCases returns every case of the damage test: each kind of damage, at each place, of each file. In short it is a
 // sample.
 func damageCases(killed bool) (list []damageCase) {
 	for _, f := range damagedFiles {
@@ -708,7 +708,8 @@ func compareAPIWithView(t *testing.T, api *client.Client, states map[harness.Sta
 	}
 }
 
-// No notification is sent a second time after the history database or its write-ahead log was cut or deleted.
+// TestCutHistoryTellsNobodyTwice cuts or deletes the history database or its write-ahead log, and expects no notification to
+// be sent a second time.
 func TestCutHistoryTellsNobodyTwice(t *testing.T) {
 	t.Parallel()
 	fleet := harness.Fleet{Agents: 5, Checks: 4, Interval: 200 * time.Millisecond, Changes: 0.2}

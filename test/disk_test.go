@@ -152,8 +152,8 @@ func TestServerRecoversFromFullDisk(t *testing.T) {
 	s.Stop()
 }
 
-// TestServerStartsOnFullDisk kills a server and fills its disk: the server starts on the journal's reserve, names the largest
-// files, and continues when there is room. Nothing that it acknowledged is lost.
+// TestServerStartsOnFullDisk kills a server and fills its disk: the server starts with the space of the journal's reserve
+// file, names the largest files, and continues when space is free. Nothing that it acknowledged is lost.
 func TestServerStartsOnFullDisk(t *testing.T) {
 	testenv.Root(t)
 	t.Parallel()

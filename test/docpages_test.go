@@ -22,7 +22,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// startUp prepares a server that muster up will start in an empty folder, with an empty home directory.
+// startUp prepares a server in an empty folder, with an empty home directory, so that Start runs muster up there.
 func startUp(t *testing.T) (s *harness.Server, home string) {
 	t.Helper()
 	s = harness.NewServer(t)
@@ -378,7 +378,7 @@ func TestNamespacesPageWorks(t *testing.T) {
 	assert(t, regexp.MustCompile(`shop +- +0 of 50`).MatchString(out), "tokens:\n%s", out)
 }
 
-// Every command on the page docs/story.md works as shown.
+// TestStoryPageWorks runs every command on the page docs/story.md and expects the shown output.
 func TestStoryPageWorks(t *testing.T) {
 	t.Parallel()
 	f := startPageServer(t)

@@ -111,8 +111,8 @@ func TestNodeCannotFillDisk(t *testing.T) {
 	unharmed(5*time.Second, 200)
 }
 
-// A node that changes all the time with long outputs fills the budget of history many times over. History removes its rows, keeps
-// all rows of a quiet node, and names the noisy one.
+// TestNoisyNodeKeepsOthersHistory lets one node change all the time with long outputs, which fill the size limit of history many
+// times over. History removes its rows, keeps all rows of a quiet node, and names the noisy one.
 func TestNoisyNodeKeepsOthersHistory(t *testing.T) {
 	for name, args := range map[string]func(t *testing.T) []string{
 		"sqlite":     func(*testing.T) []string { return nil },

@@ -13,7 +13,8 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// An agent's inventory is listed, searched, changed and explained; it survives kill -9 of server and agent.
+// TestInventoryIsListedAndSearched expects an agent's inventory to be listed, searched, changed and explained by commands,
+// and to survive kill -9 of server and agent.
 func TestInventoryIsListedAndSearched(t *testing.T) {
 	t.Parallel()
 	scripts := t.TempDir()

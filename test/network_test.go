@@ -84,7 +84,7 @@ func TestAgentsWorkThroughHAProxy(t *testing.T) {
 	s.Stop()
 }
 
-// throughBalancer returns a copy of the test server whose commands connect by the load balancer's address.
+// throughBalancer returns a copy of the test server whose commands connect to the load balancer instead of the server.
 func throughBalancer(t *testing.T, s *harness.Server, front string) *harness.Server {
 	t.Helper()
 	text := readFile(t, s.Context)

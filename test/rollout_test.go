@@ -26,9 +26,9 @@ const stagedPolicy = `
 {kind: Group, metadata: {name: canary}, spec: {nodes: [n2]}}
 `
 
-// TestRolloutMovesStopsAndGoesBack changes a directive on five agents. A good change reaches them in its steps, also with
-// kill -9 after each; a bad one stops at its first node, and undo restores it; one that needs approval waits for another
-// person.
+// TestRolloutMovesStopsAndGoesBack changes a directive with a roll-out on five agents. A good change reaches them in its
+// steps, also with kill -9 after each; a bad one stops at its first node, and undo restores it; one that needs approval
+// waits for another person.
 func TestRolloutMovesStopsAndGoesBack(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t, "--snapshot-cycle", "2s")

@@ -44,8 +44,8 @@ type rulesAnswer struct {
 	}
 }
 
-// TestRulesOfPrometheus lets a real Prometheus and Muster evaluate one rules file over the same samples, kills the server while alerts
-// fire, and expects the same series and alerts, one problem of each alert, and its end.
+// TestRulesOfPrometheus lets a real Prometheus and Muster evaluate one rules file over the same samples and kills the server while
+// alerts fire; it expects equal series and alerts, and one problem per alert that closes with the alert.
 func TestRulesOfPrometheus(t *testing.T) {
 	t.Parallel()
 	program := testenv.Program(t, "prometheus", "prometheus")
@@ -131,7 +131,7 @@ remote_write:
 	})
 }
 
-// getRules returns the body of an answer.
+// getRules requests the state of all rules from the API of Prometheus or Muster.
 func getRules(t *testing.T, s *harness.Server, url, token string) (a rulesAnswer) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -187,7 +187,7 @@ func compareRules(t *testing.T, theirs, ours rulesAnswer) {
 	}
 }
 
-// asList returns a JSON list, or an empty list for another value.
+// asList returns a decoded JSON value as a list, or an empty list if it is something else.
 func asList(v any) []any {
 	list, _ := v.([]any)
 	return list

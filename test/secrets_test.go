@@ -92,7 +92,8 @@ func randomText(t *testing.T) string {
 // digest returns a short SHA-256 of a text in hexadecimal.
 func digest(s string) string { sum := sha256.Sum256([]byte(s)); return hex.EncodeToString(sum[:8]) }
 
-// The commands of a check get the values of its secrets, and no output, file, log or page contains them.
+// TestSecretsOnlyInCommands gives a check secrets, and expects their values in the commands of the check, and in no output,
+// file, log or page.
 func TestSecretsOnlyInCommands(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{"file": randomText(t), "env": randomText(t), "vault": randomText(t), "vault1": randomText(t), "agent file": randomText(t), "agent env": randomText(t), "token": randomText(t)}

@@ -118,7 +118,7 @@ func TestSensuGeneratorCost(t *testing.T) {
 	}
 }
 
-// awaitTime waits until a time of measuring has passed.
+// awaitTime waits for the duration of a measurement.
 func awaitTime(t *testing.T, d time.Duration) {
 	t.Helper()
 	began := time.Now()

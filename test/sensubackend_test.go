@@ -254,13 +254,13 @@ spec: {command: "%stest $n = 0 || sleep 600; echo run $n", interval: 2, ttl: 6, 
 	return b.String()
 }
 
-// handled is an event that a handler of Sensu or of Muster has received.
+// handled is an event as a handler received it: its text and, unless a mutator wrote the text, the decoded event.
 type handled struct {
 	text  string
 	event map[string]any // nil: a mutator wrote the text
 }
 
-// events returns the events that handlers received for the first runs of each check, by HANDLER/CHECK/RUN.
+// events returns the events that handlers received for the first runs of each check, keyed by HANDLER/CHECK/RUN.
 func (s *sensuSide) events(t *testing.T, runs int) map[string]handled {
 	t.Helper()
 	out := map[string]handled{}
@@ -415,7 +415,8 @@ type madeEvent struct {
 	status, occurrences float64 // occurrences zero: any
 }
 
-// eventMade returns such an event that a handler has received; nil: none.
+// eventMade returns the event that the server made as want describes it and that a handler has received, or nil if there is
+// none.
 func (s *sensuSide) eventMade(t *testing.T, want madeEvent) map[string]any {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(s.dir, want.handler+".*"))
@@ -432,8 +433,8 @@ func (s *sensuSide) eventMade(t *testing.T, want madeEvent) map[string]any {
 	return nil
 }
 
-// compareHandled fails the test for each unexplained difference between the events that handlers of two sides
-// received.
+// compareHandled compares the events that the handlers of a sensu-backend and of the Muster server received, and fails the
+// test for each unexplained difference.
 func compareHandled(t *testing.T, theirs, ours map[string]handled) {
 	t.Helper()
 	table := map[string][2]int{}

@@ -85,8 +85,8 @@ const (
 	stallCount              = 3
 )
 
-// stallObservations has measurements of the server while a database does not answer: queue size, lost changes,
-// slowest request.
+// stallObservations has measurements of the server while its database does not answer: queue size, lost changes, slowest
+// request.
 type stallObservations struct {
 	deepest int64         // bytes of changes that waited for history
 	dropped uint64        // changes for which there was no room

@@ -23,8 +23,8 @@ const trustPolicy = `
 {kind: Policy, metadata: {name: baseline}, spec: {directives: [file], targets: {groups: [linux]}}}
 `
 
-// TestEnforcementOverFactsNeedsTrust enforces on a group over facts: lint, apply, describe and why say that the directive only audits there,
-// and it does, until it says trusted: facts.
+// TestEnforcementOverFactsNeedsTrust enforces a directive on a group that is chosen by facts, and expects it only to audit, and the
+// commands to say so, until the directive has trusted: facts.
 func TestEnforcementOverFactsNeedsTrust(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Subject is the user behind a request, with the session or API token of the request
+// Subject is the user of a request, with the session or API token of the request
 type Subject struct {
 	User  string
 	Maker string // maker of the token; empty: User

@@ -77,7 +77,7 @@ func (d *directives) applyDefinitions(a *link.Assignment, definitions []*model.D
 	return d.scheduler.Set(jobs)
 }
 
-// stopExpiry stops the timer of the next Waiver that expires.
+// stopExpiry stops the timer that waits for the end of the next Waiver.
 func (d *directives) stopExpiry() {
 	if d.expiry != nil {
 		d.expiry.Stop()

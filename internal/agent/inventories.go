@@ -19,8 +19,8 @@ import (
 // inventoryEvery is the period of collecting the inventory; a change of packages, accounts or services is collected at the next look.
 const inventoryEvery = 4 * time.Hour
 
-// inventories collects the machine's inventory and appends its changes to the spool, one after the other: a change is sent when the server
-// has acknowledged the one before.
+// inventories collects the machine's inventory and appends its changes to the spool, one at a time: the next change is sent after the
+// server has acknowledged the previous one.
 type inventories struct {
 	agent   *Agent
 	wake    chan struct{}             // capacity 1: a session is open, or the server asks for the inventory
@@ -42,7 +42,8 @@ type inventories struct {
 	offered bool    // the server of the session keeps inventories
 }
 
-// connected takes from Welcome whether the server keeps inventories, and the sum of the inventory that it has.
+// connected stores, from the message Welcome, whether the server keeps inventories, and the checksum of the inventory that
+// it has.
 func (x *inventories) connected(w *wire.Welcome) {
 	x.mu.Lock()
 	sum := w.Inventory
@@ -51,7 +52,7 @@ func (x *inventories) connected(w *wire.Welcome) {
 	pause.Wake(x.wake)
 }
 
-// collectNow collects the inventory at once.
+// collectNow makes watch collect the inventory at once, because the server asks for it.
 func (x *inventories) collectNow() {
 	x.mu.Lock()
 	x.asked = true
@@ -59,7 +60,8 @@ func (x *inventories) collectNow() {
 	pause.Wake(x.wake)
 }
 
-// watch collects the inventory when it is due, asked for or changed, until ctx ends. The first time lies within Config.FirstWithin.
+// watch collects the inventory when it is due, when the server asks for it, or when files show a change, until ctx ends. The first
+// time lies within Config.FirstWithin.
 func (x *inventories) watch(ctx context.Context) {
 	if pause.For(ctx, rand.N(x.agent.checks.maxFirstDelay())) != nil {
 		return
@@ -79,7 +81,8 @@ func (x *inventories) watch(ctx context.Context) {
 	}
 }
 
-// collectIfDue collects the inventory unless nothing suggests a change, and sends the difference.
+// collectIfDue collects the inventory if it is due, requested or probably changed, and sends the difference to the server's
+// inventory.
 func (x *inventories) collectIfDue(ctx context.Context) {
 	x.mu.Lock()
 	offered, asked, welcome := x.offered, x.asked, x.welcome
@@ -114,7 +117,8 @@ func (x *inventories) collectIfDue(ctx context.Context) {
 	x.send(entries)
 }
 
-// compareBase drops the base where a server at the start of a session has neither it nor the inventory before the change that waits.
+// compareBase forgets the base (the inventory that the server has, as the agent knows) if the server's checksum at the start of a
+// session shows another one; the next change then contains the complete inventory.
 func (x *inventories) compareBase(server uint64, waiting bool) {
 	if sum := inventory.Sum(x.base); x.baseKnown && (server == sum || waiting && server == x.before) {
 		return
@@ -125,7 +129,8 @@ func (x *inventories) compareBase(server uint64, waiting bool) {
 	}
 }
 
-// send appends the difference to the server's inventory to the spool, in signals of bounded size.
+// send appends the difference between the server's inventory and the collected entries to the spool, in signals of bounded
+// size.
 func (x *inventories) send(entries []inventory.Entry) {
 	added, removed := inventory.Difference(x.base, entries)
 	signal := wire.Inventory{Complete: !x.baseKnown, Base: inventory.Sum(x.base)}
@@ -155,7 +160,7 @@ func (x *inventories) send(entries []inventory.Entry) {
 	x.base, x.baseKnown = entries, true
 }
 
-// warn logs what could not be collected, once for each text.
+// warn logs a fault of the collection, each text once.
 func (x *inventories) warn(message string) {
 	if !x.warned[message] && len(x.warned) < 100 {
 		x.warned[message] = true
@@ -163,8 +168,8 @@ func (x *inventories) warn(message string) {
 	}
 }
 
-// newInventories returns the collection of the inventory of an agent's machine. No list of allowed programs applies to scripts: the operator of
-// the machine installed them.
+// newInventories returns the collector of the inventory of an agent's machine. No list of allowed programs applies to scripts: the operator
+// of the machine installed them.
 func newInventories(a *Agent) *inventories {
 	c := &a.cfg.Commands
 	folder, err := filepath.Abs(c.InventoryDir) // scripts run in another folder

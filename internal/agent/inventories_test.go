@@ -24,7 +24,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// inventoryRig is an agent's collection of the inventory with its spool, and a server's view of the inventory.
+// inventoryRig is an agent's inventory collector with its spool, and a simulated server that stores the inventory.
 type inventoryRig struct {
 	t        *testing.T
 	x        *inventories
@@ -37,6 +37,7 @@ type inventoryRig struct {
 	complete int // signals with complete inventories
 }
 
+// newInventoryRig returns a rig with an empty machine, a spool of at most maxSpool bytes, and an empty server.
 func newInventoryRig(t *testing.T, maxSpool int64) *inventoryRig {
 	r := &inventoryRig{t: t, files: fstest.MapFS{}, bootMs: 1000}
 	machine := Machine{BootMs: func() uint64 { return r.bootMs }, Boot: "b", Now: func() time.Time { return time.Unix(1e9, 0) }}
@@ -83,7 +84,7 @@ func (r *inventoryRig) setPackages(versions map[string]int) {
 	r.files["var/lib/dpkg/status"] = &fstest.MapFile{Data: []byte(text), ModTime: time.Unix(int64(r.bootMs), 0)}
 }
 
-// session opens a session, as a Welcome of the server does.
+// session opens a session: the agent gets the server's Welcome and last sequence numbers.
 func (r *inventoryRig) session() {
 	var last []wire.StreamLast
 	for key, number := range r.last {
@@ -93,7 +94,7 @@ func (r *inventoryRig) session() {
 	testenv.NoError(r.t, r.x.agent.spool.Resume(last))
 }
 
-// deliver sends all waiting signals to the server, which acknowledges them if told so.
+// deliver sends all spooled signals to the server; `acknowledge` makes the server acknowledge them.
 func (r *inventoryRig) deliver(acknowledge bool) {
 	for {
 		var b wire.Batch
@@ -186,7 +187,8 @@ func TestServerHasTheInventoryOfTheAgent(t *testing.T) {
 	}
 }
 
-// TestLostChangesMakeTheInventoryComplete loses a change in a spool that is too small.
+// TestLostChangesMakeTheInventoryComplete lets a spool that is too small drop a change, and expects the agent to send its
+// complete inventory again.
 func TestLostChangesMakeTheInventoryComplete(t *testing.T) {
 	r := newInventoryRig(t, 64<<10)
 	r.setPackages(map[string]int{"base": 1})

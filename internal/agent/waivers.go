@@ -11,10 +11,10 @@ import (
 // waivers is the definitionRunner of Waivers. A Waiver runs nothing: the runner directives reads the Waivers of an assignment.
 type waivers struct{}
 
-// applyDefinitions does nothing.
+// applyDefinitions does nothing, because Waivers are not run: directives read them from the assignment.
 func (waivers) applyDefinitions(*link.Assignment, []*model.Definition) error { return nil }
 
-// suspendDefinitions does nothing.
+// suspendDefinitions does nothing, because Waivers are not run.
 func (waivers) suspendDefinitions() {}
 
 // waiversOf returns the Waivers of an assignment that cover components of a directive and have not expired.

@@ -314,7 +314,7 @@ func (s *Server) agentSession(node model.NodeID) (out v1.AgentSession, ok bool) 
 	return out, true
 }
 
-// streamPosition returns a function that looks up how far the sending of every result to a handler is behind the
+// streamPosition returns a function that returns, for a handler that receives every result, its delay behind the end of the
 // journal.
 func streamPosition(streams *follow.Set) func(route.Name) (v1.HandlerStream, bool) {
 	return func(handler route.Name) (v1.HandlerStream, bool) {
@@ -351,8 +351,8 @@ func (s *Server) statusLine() string {
 	return fmt.Sprintf("ready at %s; agents connected: %d", s.people.Addr(), s.connectedNodes())
 }
 
-// changeRouting returns a function that changes resources, waits until the change is in force, and returns the open
-// problems whose routes it changed.
+// changeRouting returns a function that changes resources, waits until the planner has applied the change, and returns the
+// open problems whose routes it changed.
 func changeRouting(r *dispatch.Dispatcher, inForce func(context.Context)) func(context.Context, dispatch.RoutingChange, func() (*dispatch.ReceiverEdits, error)) ([]dispatch.AffectedProblems, bool, error) {
 	return func(ctx context.Context, c dispatch.RoutingChange, change func() (*dispatch.ReceiverEdits, error)) ([]dispatch.AffectedProblems, bool, error) {
 		return r.ChangeRouting(ctx, c, func() (*dispatch.ReceiverEdits, error) {

@@ -328,8 +328,7 @@ func (s *Server) openAlerts(context.Context) (err error) {
 	return err
 }
 
-// openSamples returns a function that opens the receiver of Prometheus remote write, which takes samples from a
-// Prometheus.
+// openSamples returns a function that opens the receiver of samples that a Prometheus sends by remote write.
 func openSamples(s *Server) func(context.Context) error {
 	return func(context.Context) (err error) {
 		s.samples, err = remotewrite.New(remotewrite.Config{

@@ -19,7 +19,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// changeFlags has the flags that every command that changes resources takes.
+// changeFlags has the flags of every command that changes resources: --message, --dry-run, --yes, --max-affected.
 type changeFlags struct {
 	message     string
 	dryRun, yes bool
@@ -366,8 +366,8 @@ func printApplyRefusal(c *commandCall, applied v1.Applied) {
 	}
 }
 
-// previewExitError returns the exit code of muster plan or diff: the one of the error if apply would be refused, else
-// 20 if apply would change something.
+// previewExitError returns the exit code of muster plan or diff: the error's own code if apply would be refused, 20 if apply
+// would change something, else 0.
 func previewExitError(applied v1.Applied) error {
 	if r := applied.Refused; r != nil {
 		for class := model.Internal; class <= model.Stale; class++ {

@@ -14,7 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// journaledResult is one check result that the test reads from the journal
+// journaledResult is one check result in the journal of the test server.
 type journaledResult struct {
 	at     time.Time
 	status model.Status

@@ -219,7 +219,7 @@ func (b *bundleWriter) serverProcessFiles(context.Context) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// adminURL returns the URL of the server's admin listener, given as HOST:PORT or as URL.
+// adminURL converts the address of the server's admin listener, HOST:PORT or a URL, to a URL.
 func adminURL(text string) string {
 	if strings.Contains(text, "://") {
 		return strings.TrimRight(text, "/")

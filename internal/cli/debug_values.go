@@ -47,7 +47,8 @@ func valuesCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// printValueLoad prints the rates between two states of the pipeline, and the costs of the second.
+// printValueLoad prints the load of the pipeline of values: the rates between two readings of its counters, and the costs in
+// the later one.
 func printValueLoad(c *commandCall, before, now *v1.ValueLoad, most int) error {
 	seconds := max(now.At.Sub(before.At).Seconds(), 0.001)
 	stage := func(s v1.ValueStage) []any {

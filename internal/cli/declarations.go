@@ -81,7 +81,7 @@ type fileReader struct {
 	flaws model.Flaws
 }
 
-// findDuplicates finds resources that the files declare more than once.
+// findDuplicates returns an error for each resource that the files declare more than once.
 func (r *fileReader) findDuplicates() (flaws model.Flaws) {
 	places := map[string]*model.Flaw{}
 	for _, d := range r.docs {
@@ -180,7 +180,7 @@ func (s *commandLine) decodeDocuments(name string, data []byte) ([]declaredResou
 	return docs, nil
 }
 
-// separateFlaws returns the errors about files (flaws) that an error contains, or any other error unchanged.
+// separateFlaws returns the errors in files (flaws) that an error contains, or any other error unchanged.
 func separateFlaws(err error) (model.Flaws, error) {
 	var flaws model.Flaws
 	if errors.As(err, &flaws) {
@@ -189,7 +189,7 @@ func separateFlaws(err error) (model.Flaws, error) {
 	return nil, err
 }
 
-// findOtherOwners finds resources in files whose declared owner differs from the flag --owner
+// findOtherOwners returns an error for each resource whose file declares another owner than the flag --owner
 func findOtherOwners(docs []declaredResource, owner string) (flaws model.Flaws) {
 	for _, d := range docs {
 		if o := d.located.Metadata.Owner; owner != "" && o != "" && o != owner {
@@ -375,7 +375,7 @@ func readImportFiles(c *commandCall, hint string) (files []sensuimport.File, err
 	return files, nil
 }
 
-// importText is the result of an import as people read it: resources and notes.
+// importText is the output of an import for people: resources as YAML, and notes.
 type importText struct {
 	value     any // for JSON
 	resources []*model.Resource

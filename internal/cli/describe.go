@@ -192,8 +192,7 @@ func printDeclaration(c *commandCall, k kind.Kind, r *model.Resource) error {
 	return nil
 }
 
-// handlersWithFaults formats names of handlers; a handler that cannot notify of a removed node is followed by the
-// reason.
+// handlersWithFaults formats names of handlers; after a handler that cannot notify of a removed node follows the reason.
 func handlersWithFaults(c *commandCall, namespace string, refs []string) (string, error) {
 	notes := make([]string, len(refs))
 	for i, ref := range refs {

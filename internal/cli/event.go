@@ -329,7 +329,8 @@ func holdText(c *commandCall, p *v1.OpenProblem) string {
 // maxHeldText bounds the column HELD of tables.
 const maxHeldText = 40
 
-// heldCell returns the text of the column HELD: the whole in wide tables, else its beginning.
+// heldCell returns the cell of the column HELD, the reasons why messages wait, cut to maxHeldText columns unless the table
+// is wide (-o wide).
 func heldCell(c *commandCall, p *v1.OpenProblem) string {
 	text := holdText(c, p)
 	if c.Format == screen.Wide {

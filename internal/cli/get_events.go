@@ -110,7 +110,7 @@ func eventList(c *commandCall, l v1.EventList, g *getFlags, notes ...string) lis
 	}
 }
 
-// eventsLeftOutText returns a line with the number of events that --limit cut off
+// eventsLeftOutText returns the line with the number of events that --limit cut off, below a table
 func eventsLeftOutText(list v1.EventList, g *getFlags) string {
 	shown := uint64(len(list.Items))
 	switch {
@@ -188,7 +188,7 @@ func nodeNameOrDeleted(name string, gone time.Time) string {
 	return name + textWhen(!gone.IsZero(), " (gone)")
 }
 
-// statusRank returns the rank of a status by urgency: critical, unknown, warning, ok.
+// statusRank returns the sort rank of a status by urgency: critical first, then unknown, warning and ok.
 func statusRank(s model.Status) int {
 	return [...]int{model.OK: 0, model.Warning: 1, model.Critical: 3, model.Unknown: 2}[s&3]
 }
@@ -282,7 +282,8 @@ func (w *eventWatch) eventName(e v1.Event) string {
 	return screen.Clean(name)
 }
 
-// widenNameColumn widens the column of event names to a name, unless the name takes half of the terminal.
+// widenNameColumn widens the column of event names so that a name fits, unless the name is longer than half of the
+// terminal's width.
 func (w *eventWatch) widenNameColumn(name string) {
 	if n := screen.TextWidth(name); w.Width == 0 || n <= w.Width/2 {
 		w.nameWidth = max(w.nameWidth, n)

@@ -20,7 +20,7 @@ const tokenHint = "Print the command for a new machine: muster node token"
 // maxRows is the most rows that the API returns at once.
 const maxRows = 100_000
 
-// rowLimit returns how many rows to request from a list of the API that has one page only.
+// rowLimit returns the number of rows to request from an API list that has only one page.
 func rowLimit(limit int) int {
 	if limit > 0 {
 		return limit

@@ -73,7 +73,7 @@ func getInventory(c *commandCall, names []string, g *getFlags) error {
 	}.print(c)
 }
 
-// fieldsText returns the fields of an entry behind its name: the only one as it is, several with their names.
+// fieldsText formats the fields of an inventory entry except its name: a single field as its value, several as NAME=VALUE.
 func fieldsText(e *v1.InventoryEntry) string {
 	form, _ := inventory.FormNamed(e.Section)
 	var parts []string
@@ -89,7 +89,8 @@ func fieldsText(e *v1.InventoryEntry) string {
 	return strings.Join(parts, " ")
 }
 
-// inventoryChangeText returns the change of an entry: the fields that differ, or that it is new or gone.
+// inventoryChangeText describes the change of an inventory entry: "new", "gone", or the fields with their old and new
+// values.
 func inventoryChangeText(d v1.InventoryChange) string {
 	switch {
 	case d.Before == nil:

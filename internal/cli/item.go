@@ -272,7 +272,8 @@ func (t *itemTest) apply(c *commandCall, at int, in *prep.Parsed, now int64, abo
 	return nil
 }
 
-// discover applies a list of entities to a rule, and prints the entities with their items and triggers.
+// discover applies a list of entities, as an agent would send it, to a discovery rule, and prints the entities with their
+// items and triggers.
 func (t *itemTest) discover(c *commandCall, rule *discovery.Rule, list string, now int64) error {
 	traced, err := rule.Trace(list)
 	if err != nil {

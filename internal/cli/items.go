@@ -59,8 +59,7 @@ func getItems(c *commandCall, names []string, g *getFlags) error {
 	}.print(c)
 }
 
-// itemRank returns the place of an item in a list: unsupported items first, then items without a value, then all
-// others.
+// itemRank returns the sort rank of an item in a list: unsupported items first, then items without a value, then all others.
 func itemRank(i *v1.ItemState) int {
 	return slices.Index([]string{"unsupported", "waiting", "ok", "notCollected"}, i.State)
 }

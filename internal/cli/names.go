@@ -273,8 +273,8 @@ func (c *commandCall) targetNamespace() string {
 	return c.objectNamespace()
 }
 
-// takeNamespace returns the namespace of the objects that list flags name: the prefix NAMESPACE/ of the flag values,
-// or the namespace of -n or -A. Objects of namespace shared are in every namespace.
+// takeNamespace removes the prefix NAMESPACE/ from the names in list flags such as --node, and returns that namespace, or
+// without a prefix the namespace of -n or -A. Objects of namespace shared are in every namespace.
 func (c *commandCall) takeNamespace(group *string, names ...*string) (string, error) {
 	namespace, named := c.listNamespace(), ""
 	for _, text := range append(names, group) {

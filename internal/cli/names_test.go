@@ -272,8 +272,8 @@ func TestNamesOfSeveralParts(t *testing.T) {
 	}
 }
 
-// TestUnknownNamesNeverAnswerWithPath passes random names to every command that takes names, and expects errors that
-// mention no API path. Each answer is about a name: none shows a path of the API, and none is an internal error.
+// TestUnknownNamesNeverAnswerWithPath passes unknown names to every command that has names as arguments, and expects errors
+// without an API path. Each answer is about a name: none shows a path of the API, and none is an internal error.
 func TestUnknownNamesNeverAnswerWithPath(t *testing.T) {
 	_, x := newNamedFleet(t)
 	commands := slices.Concat(commandsOfNodes, commandsOfEvents, []string{

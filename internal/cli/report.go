@@ -54,7 +54,7 @@ func cutRows[T any](f *reportFlags, rows []T) ([]T, int) {
 	return rows[:f.limit], len(rows) - f.limit
 }
 
-// cutRowsText returns a line with the number of rows that --limit cut off
+// cutRowsText returns the line with the number of rows that --limit cut off, below a table
 func cutRowsText(n int) string {
 	return textWhen(n != 0, fmt.Sprintf("%d more: --limit 0 shows all", n))
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// recordProblem writes a problem into the history that opened ago before now and closed after lasted; a duration
-// lasted of 0 leaves it open.
+// recordProblem writes a problem into the history: it opened `ago` before now and closed `lasted` after its opening; with
+// lasted 0 it is still open.
 func (w *historyWriter) recordProblem(namespace, node, check string, ago, lasted time.Duration) string {
 	w.t.Helper()
 	w.number++

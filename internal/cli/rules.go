@@ -49,7 +49,7 @@ func getRules(c *commandCall, names []string, g *getFlags) error {
 	}.print(c)
 }
 
-// ruleRank returns the rank of a rule in the list: failing, firing, pending, others.
+// ruleRank returns the sort rank of a rule in the list: failing rules first, then firing, then pending, then all others.
 func ruleRank(r *v1.RuleState) int {
 	switch ruleState(r) {
 	case "failing":

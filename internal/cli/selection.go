@@ -82,7 +82,7 @@ func (f *resourceSelection) readResources(c *commandCall, args []string) (list [
 	return list, nil
 }
 
-// printNothingSelected tells the user that the flags --all or -l select no resource, which is not an error
+// printNothingSelected prints that the flags --all or -l select no resource, which is not an error
 func (f *resourceSelection) printNothingSelected(c *commandCall, word, act string) error {
 	k, err := c.findKind(word)
 	if err != nil {

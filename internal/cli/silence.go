@@ -147,7 +147,7 @@ func (f *silenceFlags) buildSilences(c *commandCall, base *model.SilenceSpec) ([
 	request.Namespace = c.targetNamespace()
 	if len(c.args) == 0 {
 		if base.Targets == nil && len(base.Labels) == 0 && len(base.Checks) == 0 && !f.everything { // -l ","
-			return nil, model.Errorf(model.Invalid, "-l names no label").WithHint("all nodes of namespace %s: --all", c.objectNamespace())
+			return nil, model.Errorf(model.Invalid, "-l is empty").WithHint("all nodes of namespace %s: --all", c.objectNamespace())
 		}
 		return []*silence{{request, *base}}, f.requireChecks(c, request.Namespace, base.Checks)
 	}

@@ -45,8 +45,8 @@ func statusCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// statusExitCode returns the exit code of muster status --exit-code, which tells programs whether the fleet is well,
-// nearly well or not well.
+// statusExitCode returns the exit code of muster status --exit-code, by which programs learn whether the fleet is well,
+// nearly well (only warnings or faults) or not well.
 func statusExitCode(s v1.Status) int {
 	switch {
 	case len(s.NotReady) > 0 || s.Silent+s.Unhandled.Critical+s.Unhandled.Unknown > 0:

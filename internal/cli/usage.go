@@ -270,7 +270,7 @@ func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompD
 	return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// completeTargets completes nodes and groups behind the last comma of --on and --except
+// completeTargets completes the node or group after the last comma in the value of --on or --except
 func (s *commandLine) completeTargets(c *cobra.Command, args []string, typed string) (words []string, _ cobra.ShellCompDirective) {
 	at := strings.LastIndex(typed, ",") + 1
 	before, last := typed[:at], typed[at:]

@@ -108,7 +108,7 @@ func TestSilenceNamesAllMissingFlags(t *testing.T) {
 	x.expectOutput("", "silence web01 --for 1h", 2, "the silence lacks the reason")
 	x.expectOutput("", "silence web01 -m x", 2, "the silence lacks the end")
 	x.expectOutput("", "silence --for 1h -m x", 2, "the silence lacks the nodes or checks")
-	x.expectOutput("", "silence -l , --for 1h -m x", 2, "-l names no label")
+	x.expectOutput("", "silence -l , --for 1h -m x", 2, "-l is empty")
 }
 
 // TestSilenceRefusesUnknownNames expects an error for a silence of unknown nodes or checks, unless --future is set.

@@ -183,8 +183,8 @@ func (x NamedContext) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]any{"name": x.Name, "current": x.Current, "server": x.Server, "user": x.User, "namespace": x.Namespace})
 }
 
-// Contexts returns the context of a file, and the contexts that BackUpContext has written beside it. Each has the
-// name of its server.
+// Contexts returns the context in a file, and the contexts in the backups that BackUpContext has made of this file. Each has
+// the name of its server.
 func Contexts(path string) (list []NamedContext, err error) {
 	current, err := LoadContext(path)
 	if err != nil {

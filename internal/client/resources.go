@@ -253,7 +253,7 @@ func (e Enrolment) Accept(ctx context.Context, r v1.PendingAccept) (v1.Member, e
 	return postJSON[v1.Member](ctx, e.c, "/pending/accept", r)
 }
 
-// AcceptReturning accepts all pending machines that were enrolled before: they have a certificate of this server.
+// AcceptReturning accepts all pending machines that prove by a certificate of this server that they were enrolled before.
 func (e Enrolment) AcceptReturning(ctx context.Context, r v1.PendingReturning) (v1.Returned, error) {
 	return postJSON[v1.Returned](ctx, e.c, "/pending/accept-returning", r)
 }

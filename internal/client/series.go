@@ -24,7 +24,8 @@ func (c *Client) QuerySeriesRange(ctx context.Context, namespace, expression str
 		"step", strconv.FormatFloat(step.Seconds(), 'f', -1, 64)))
 }
 
-// MetricNames returns the names of all metrics of a namespace; empty: of all namespaces that the caller may see.
+// MetricNames returns the names of all metrics in a namespace, or in all namespaces that the caller may see if the name is
+// empty.
 func (c *Client) MetricNames(ctx context.Context, namespace string) ([]string, error) {
 	a, err := getJSON[struct {
 		Data []string `json:"data"`

@@ -239,10 +239,10 @@ func (d *Directory) NodeUnits(node model.NodeID) []model.UnitID {
 	return append([]model.UnitID(nil), d.now.Load().nodes.Value(node).Units...)
 }
 
-// Override is a directive that selects a node, and the directive of its technique that runs there instead
+// Override is a directive without effect on a node, and the directive of the same technique that runs there in its place
 type Override struct{ Unit, By model.UnitID }
 
-// Overridden returns the directives that others override on a node, ascending.
+// Overridden returns the directives of a node that have no effect because other directives override them, ascending.
 func Overridden(d *Directory, node model.NodeID) (list []Override) {
 	now := d.now.Load()
 	n := now.nodes.Value(node)
@@ -294,7 +294,7 @@ func (d *Directory) For(id model.NodeID) *Assignment {
 	}
 }
 
-// VersionOn returns the definition of a unit that a node has: during a roll-out one of two.
+// VersionOn returns the version of a unit's definition that a node gets: during a roll-out the old or the new one.
 func VersionOn(d *Directory, u *Unit, node model.NodeID) *model.Definition {
 	if r := u.Rollout; r != nil && r.Old != r.New {
 		if a := d.For(node); a != nil && a.Definition(r.New.ID) != nil {
@@ -304,8 +304,8 @@ func VersionOn(d *Directory, u *Unit, node model.NodeID) *model.Definition {
 	return u.Definition
 }
 
-// Assignment returns the version of a node's assignment and the revision of declared resources behind it; ok is false
-// if the node has none
+// Assignment returns the version of a node's assignment and the revision of the declared resources from which it was
+// compiled; ok is false if the node has none
 func (d *Directory) Assignment(node model.NodeID) (revision uint64, ok bool) {
 	n := d.now.Load().nodes.Value(node)
 	return n.Generation.Revision, n.Content != nil
@@ -477,7 +477,7 @@ func (s *snapshot) nodesWithLabelKey(key unique.Handle[string]) *roaring.Bitmap 
 	return s.byLabelKey.Value(key).bitmap()
 }
 
-// bitmap returns the bitmap of node ids in the set; nil if the set is absent
+// bitmap returns the bitmap of node ids in the set, or nil for a missing set
 func (s *nodeSet) bitmap() *roaring.Bitmap {
 	if s == nil {
 		return nil

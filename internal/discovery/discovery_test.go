@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// fileSystems returns a rule over file systems, after an edit.
+// fileSystems returns a discovery rule over file systems for tests; the function edit may change it.
 func fileSystems(edit func(*model.DefinitionRule)) *model.DefinitionRule {
 	d := &model.DefinitionRule{
 		Key:          "vfs.fs.discovery",
@@ -33,7 +33,7 @@ func compileRule(t *testing.T, d *model.DefinitionRule) *Rule {
 	return testenv.Value(Compile(d, values))(t)
 }
 
-// keysOf returns the keys of the items, and the names of the triggers with their severities, that a rule makes.
+// keysOf returns the keys of the items, and the names and severities of the triggers, that a rule makes of its entities.
 func keysOf(r *Rule, s *State) (list []string) {
 	for i := range s.Entities {
 		for _, one := range r.Items(s, &s.Entities[i]) {
@@ -103,7 +103,8 @@ func TestRuleFindsEntities(t *testing.T) {
 	}
 }
 
-// TestLostEntities expects an entity that is no longer found to lose its trigger and its collector, then to go, and to come back.
+// TestLostEntities expects an entity that is no longer in the list to lose its trigger, then its item, then to be deleted, and to
+// be created again when it returns.
 func TestLostEntities(t *testing.T) {
 	r := compileRule(t, fileSystems(func(d *model.DefinitionRule) { d.DisableAfter = model.Duration(time.Minute) }))
 	s := r.Adopt(nil)
@@ -145,7 +146,7 @@ func TestLostEntities(t *testing.T) {
 	}
 }
 
-// TestRuleHasLimits expects 1,000 of 1,500 entities to have items, and a reason.
+// TestRuleHasLimits finds 1,500 entities, and expects 1,000 to have items, and a reason why the others have none.
 func TestRuleHasLimits(t *testing.T) {
 	r := compileRule(t, fileSystems(nil))
 	var rows []string
@@ -168,7 +169,7 @@ func TestRuleHasLimits(t *testing.T) {
 	}
 }
 
-// TestRuleWithoutItemsCounts expects a rule without prototypes to count the entities of its last list.
+// TestRuleWithoutItemsCounts expects a rule without prototypes to count the entities in its last list.
 func TestRuleWithoutItemsCounts(t *testing.T) {
 	r := compileRule(t, fileSystems(func(d *model.DefinitionRule) { d.Items, d.Triggers = nil, nil }))
 	s := r.Adopt(nil)
@@ -182,7 +183,8 @@ func TestRuleWithoutItemsCounts(t *testing.T) {
 	}
 }
 
-// TestInstanceReplacesMacros expects the values of an entity in all texts of its items and triggers, escaped where needed.
+// TestInstanceReplacesMacros expects the values of an entity in place of macros in all texts of its items and triggers,
+// escaped where needed.
 func TestInstanceReplacesMacros(t *testing.T) {
 	r := compileRule(t, fileSystems(func(d *model.DefinitionRule) {
 		d.Items = append(d.Items, model.Item{Key: `x["{#FSNAME}", {$M:"{#FSNAME}"}, [{#FSNAME},b]]`, From: "vfs.fs.size[{#FSNAME},pused]", Unit: "{#UNIT}",

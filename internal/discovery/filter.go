@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/prep"
 )
 
-// filter is a compiled filter over entities; nil keeps all.
+// filter is a compiled filter that selects entities; a nil filter selects all.
 type filter struct {
 	conditions []condition
 	formula    *formula // nil: by or for one macro, by and for several
@@ -74,7 +74,7 @@ func compileFilter(f *model.DiscoveryFilter, values *model.MacroValues) (*filter
 	return out, err
 }
 
-// letters returns the default id of a condition: A to Z, then AA, AB and so on.
+// letters returns the default id of the n-th condition, as in Zabbix: A to Z, then AA, AB and so on.
 func letters(i int) string {
 	if i < 26 {
 		return string(rune('A' + i))
@@ -121,14 +121,14 @@ func (f *filter) match(macro func(string) (string, bool)) (ok bool, missing stri
 	return true, "", err
 }
 
-// formula is one node of a parsed formula: a condition, or not, and, or over others.
+// formula is a node of a parsed formula: a condition, or the operator not, and, or or with its operands.
 type formula struct {
 	operator  string // empty: a condition
 	condition int
 	parts     []*formula
 }
 
-// holds evaluates the formula over the results of the conditions.
+// holds evaluates the formula with the results of its conditions.
 func (f *formula) holds(conditions []bool) bool {
 	switch f.operator {
 	case "not":
@@ -170,7 +170,7 @@ func parseFormula(text string, ids map[string]int) (*formula, error) {
 	return f, nil
 }
 
-// accept reads the next word if it is this one.
+// accept skips the next word and returns true if it is this one.
 func (p *formulaParser) accept(word string) bool {
 	if len(p.words) == 0 || p.words[0] != word {
 		return false
@@ -179,7 +179,7 @@ func (p *formulaParser) accept(word string) bool {
 	return true
 }
 
-// binary parses operands that or, and below it and, connect.
+// binary parses operands that one operator connects; the operands of or are operands connected by and.
 func (p *formulaParser) binary(operator string) (*formula, error) {
 	operand := p.operand
 	if operator == "or" {
@@ -194,7 +194,7 @@ func (p *formulaParser) binary(operator string) (*formula, error) {
 	return left, err
 }
 
-// operand parses an id, a formula in parentheses, or the negation of one.
+// operand parses one operand: an id, a formula in parentheses, or not with an operand.
 func (p *formulaParser) operand() (*formula, error) {
 	if p.depth++; p.depth > maxDepth {
 		return nil, fmt.Errorf("more than %d levels", maxDepth)

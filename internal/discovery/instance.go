@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/trigger"
 )
 
-// values returns the function that gives the macros of an entity their values.
+// values returns a function that returns the value of an entity's macro by the macro's name.
 func (s *State) values(e *Entity) func(string) (string, bool) {
 	return func(macro string) (string, bool) {
 		at, ok := slices.BinarySearch(s.Macros, macro)
@@ -23,7 +23,7 @@ func (s *State) values(e *Entity) func(string) (string, bool) {
 	}
 }
 
-// changes are the overrides for one entity, by the keys and names of prototypes.
+// changes has the overrides of items and triggers that apply to one entity.
 type changes struct {
 	items    []model.ItemOverride
 	triggers []model.TriggerOverride
@@ -44,7 +44,7 @@ func (r *Rule) changesOf(value func(string) (string, bool)) (c changes) {
 	return c
 }
 
-// Items returns the items of an entity.
+// Items returns the items that the rule makes for an entity.
 func (r *Rule) Items(s *State, e *Entity) (list []model.Item) {
 	value := s.values(e)
 	c := r.changesOf(value)
@@ -95,8 +95,8 @@ func (r *Rule) Items(s *State, e *Entity) (list []model.Item) {
 // maxKey bounds the key of an item, in bytes.
 const maxKey = 2048
 
-// Triggers returns the triggers of an entity. One whose expression cannot be made is left with the expression of its prototype,
-// which compiles nowhere, so that the reason is shown.
+// Triggers returns the triggers that the rule makes for an entity. One whose expression cannot be made is left with the
+// expression of its prototype, which compiles nowhere, so that the reason is shown.
 func (r *Rule) Triggers(s *State, e *Entity) (list []model.DefinitionTrigger) {
 	if e.Disabled {
 		return nil
@@ -181,8 +181,8 @@ func Instantiate(c *model.TemplateDefinition, rules []*Rule, states []*State) (o
 	return out, faults
 }
 
-// ReplaceInKey returns the key of an item with values in place of the macros of an entity. A parameter whose value needs quotation
-// marks gets them.
+// ReplaceInKey returns an item key in which values replace the macros of an entity. A parameter whose value needs quotation marks
+// gets them.
 func ReplaceInKey(key string, value func(string) (string, bool)) string {
 	if !strings.Contains(key, "{#") {
 		return key
@@ -230,7 +230,8 @@ func ReplaceInKey(key string, value func(string) (string, bool)) string {
 	return out.String()
 }
 
-// replaceInParameter replaces the macros of an entity in a parameter without quotation marks.
+// replaceInParameter replaces the macros of an entity in an unquoted parameter of a key, and adds quotation marks if the
+// result needs them.
 func replaceInParameter(text string, value, quoted func(string) (string, bool)) string {
 	if strings.Contains(text, "{$") { // the context of a user macro
 		return model.ReplaceEntityMacros(text, quoted)
@@ -242,7 +243,8 @@ func replaceInParameter(text string, value, quoted func(string) (string, bool)) 
 	return replaced
 }
 
-// replaceInSteps returns steps with values in place of the macros of an entity, escaped as the parameter needs it.
+// replaceInSteps returns preprocessing steps in which values, escaped as each parameter needs it, replace the macros of an
+// entity.
 func replaceInSteps(steps []model.Step, value func(string) (string, bool)) []model.Step {
 	if !slices.ContainsFunc(steps, func(s model.Step) bool {
 		return slices.ContainsFunc(s.Texts(), func(text string) bool { return strings.Contains(text, "{#") })
@@ -275,7 +277,7 @@ func replaceInSteps(steps []model.Step, value func(string) (string, bool)) []mod
 	return steps
 }
 
-// SampleSteps returns steps with 1 in place of the macros of an entity, so that they compile.
+// SampleSteps returns preprocessing steps in which 1 replaces the macros of an entity, so that the steps can be compiled.
 func SampleSteps(steps []model.Step) []model.Step {
 	return replaceInSteps(steps, func(string) (string, bool) { return "1", true })
 }

@@ -95,7 +95,7 @@ func macrosOf(d *model.DefinitionRule) (list []string) {
 	return slices.Compact(list)
 }
 
-// State has the entities of one rule on one node.
+// State has the entities that one rule has found on one node.
 type State struct {
 	Macros   []string // names of the values of each entity, ascending
 	Entities []Entity // present ones in the order of the list, then lost ones
@@ -108,7 +108,7 @@ type Entity struct {
 	Disabled bool     // it was lost for so long that nobody collects its items
 }
 
-// identity returns the text by which entities of the rule are the same ones.
+// identity returns the text by which the rule recognises an entity in the next list: the values of the macros in item keys.
 func (r *Rule) identity(e *Entity) string {
 	var b strings.Builder
 	for _, i := range r.keys {
@@ -118,8 +118,8 @@ func (r *Rule) identity(e *Entity) string {
 	return b.String()
 }
 
-// Adopt returns the state of a rule before an edit as one of this rule. Entities without a macro in the keys of its items are
-// left out: the next value finds them again.
+// Adopt converts the state of the rule before an edit to a state of the edited rule. Entities without a macro in the keys of
+// its items are left out: the next value finds them again.
 func (r *Rule) Adopt(old *State) *State {
 	s := &State{Macros: r.macros}
 	if old == nil {
@@ -145,8 +145,8 @@ func (r *Rule) Adopt(old *State) *State {
 	return s
 }
 
-// Update returns the state of the rule after a list (a value of its item) at a time in Unix ns. The fault is about entities
-// that were left out; empty: none was. An error says that the value is no list of entities: nothing changes.
+// Update returns the state of the rule after a new list of entities (a value of its item) at a time in Unix ns. The fault is
+// about entities that were left out; empty: none was. An error says that the value is no list of entities: nothing changes.
 func (r *Rule) Update(old *State, value string, at int64) (s *State, fault string, err error) {
 	s = &State{Macros: r.macros}
 	seen := map[string]bool{}
@@ -203,13 +203,13 @@ func (r *Rule) Update(old *State, value string, at int64) (s *State, fault strin
 	return s, fault, nil
 }
 
-// TracedEntity is an entity of a list, with the decision of the filter, for tests of a rule.
+// TracedEntity is an entity of a list, and whether the filter selects it, for trying out a rule.
 type TracedEntity struct {
 	Macros, Values []string // those that the filter, the prototypes and the overrides read; absent ones are left out
 	Kept           bool
 }
 
-// Trace returns the entities in a list, with the decisions of the filter.
+// Trace returns all entities in a list, each with the decision of the filter.
 func (r *Rule) Trace(list string) (entities []TracedEntity, err error) {
 	macros := slices.Clone(r.macros)
 	if r.Filter != nil {
@@ -233,8 +233,8 @@ func (r *Rule) Trace(list string) (entities []TracedEntity, err error) {
 	return entities, err
 }
 
-// keepLost adds to a new state the entities of the old one that were not found, unless they were lost for too long. Where found
-// and lost ones exceed the limit, the ones that were lost last stay.
+// keepLost adds to a new state the old entities that are not in the new list, unless they have been lost for longer than the
+// rule allows. Where found and lost ones exceed the limit, the ones that were lost last stay.
 func (r *Rule) keepLost(s, old *State, seen map[string]bool, at int64) {
 	found := len(s.Entities)
 	for _, e := range r.Adopt(old).Entities {

@@ -87,8 +87,8 @@ func transitionSize(t *event.Transition) int64 {
 	return int64(n)
 }
 
-// setRunning records whether a consumer takes transitions from the queue; without one, a full queue does not make add
-// wait
+// setRunning records whether a consumer removes transitions from the queue; without a consumer, add never waits for a full
+// queue
 func (b *backlog) setRunning(running bool) {
 	b.mu.Lock()
 	b.running = running
@@ -154,8 +154,8 @@ func (b *backlog) add(ts []event.Transition) (repeated int) {
 	return repeated
 }
 
-// accepts reports whether transitions of this kind belong into this queue: the queue for pipelines takes a copy of
-// every event, the queue for history takes all other kinds.
+// accepts reports whether this queue stores transitions of this kind: the queue for pipelines has a copy of every event, the
+// queue for history has all other kinds.
 func (b *backlog) accepts(kind event.TransitionKind) bool {
 	return (kind == event.Observed) == b.observed
 }
@@ -250,8 +250,8 @@ func (b *backlog) wakeRecordedWaiters() {
 	b.moved = make(chan struct{})
 }
 
-// oldestUnrecorded returns the position and receive time (Unix ns) of the oldest unrecordedCount transition, and a channel that
-// closes when these change
+// oldestUnrecorded returns the position and receive time (Unix ns) of the oldest transition that is not yet recorded in the
+// database, and a channel that closes when these change
 func (b *backlog) oldestUnrecorded() (at journal.Position, since int64, waits bool, moved <-chan struct{}) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -275,7 +275,7 @@ type Lag struct {
 	Again   bool          // the queue overflowed: dropped transitions are derived from the journal again
 }
 
-// Lag returns how far history is behind the journal now.
+// Lag returns the distance between the last transition in the history database and the end of the journal.
 func (r *Dispatcher) Lag() Lag {
 	oldest, since, waits, _ := r.backlog.oldestUnrecorded()
 	l := Lag{Changes: r.backlog.depth(), Again: r.backlog.needsReplay()}

@@ -12,9 +12,9 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 )
 
-// consumer takes transitions (changes of events) from a backlog, in order per partition, and passes them to its
-// recorder. It also derives the transitions that a full backlog dropped from the journal again. One consumer records
-// history and problems, another one evaluates pipelines.
+// consumer reads transitions (changes of events) from a backlog, in order per partition, and passes them to its recorder. It
+// also derives the transitions that a full backlog dropped from the journal again. One consumer records history and
+// problems, another one evaluates pipelines.
 type consumer struct {
 	recorder
 	name    string // name in logs, and as a consumer of the journal
@@ -26,7 +26,7 @@ type consumer struct {
 	yields  bool // a replay of this consumer ends when another consumer waits for one
 }
 
-// recorder writes the transitions that a consumer takes from its queue to the database
+// recorder is the interface by which a consumer writes transitions from its queue to the database
 type recorder interface {
 	// persist records transitions, and repeats a write that fails. It returns only the context's error.
 	persist(ctx context.Context, ts []event.Transition) error
@@ -88,7 +88,7 @@ func (l *consumer) awaitRecorded(ctx context.Context, at journal.Position) error
 	}
 }
 
-// age returns how long ago the oldest unrecordedCount transition was received
+// age returns how long ago the oldest transition that is not yet recorded in the database was received
 func (l *consumer) age(now time.Time) time.Duration {
 	if _, since, waits, _ := l.backlog.oldestUnrecorded(); waits {
 		return max(0, now.Sub(time.Unix(0, since)))

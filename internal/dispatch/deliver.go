@@ -60,7 +60,7 @@ func newDeliverer(o *Options, m *metrics) *deliverer {
 	return d
 }
 
-// countEnqueued counts new rows of the outbox (messages to send), and wakes the goroutine that sends them.
+// countEnqueued counts new rows of the outbox (messages to send), and wakes the goroutine that sends messages.
 func (d *deliverer) countEnqueued(list []history.Delivery) {
 	d.outbox.add(list)
 	pause.Wake(d.wake)
@@ -167,7 +167,8 @@ func (d *deliverer) deliver(under shutdown, one *history.Delivery) attemptEnd {
 	}
 }
 
-// crashGuard refuses work that was running at several crashes of the server, because the work may cause them
+// crashGuard refuses work, such as a delivery, that was in progress at several crashes of the server, because this work may
+// be the cause
 type crashGuard struct {
 	log *attempt.Log
 	mu  sync.Mutex // held during work that may cause the next, last crash: only the culprit has it on its account
@@ -249,7 +250,8 @@ func (d *deliverer) attemptDelivery(ctx context.Context, one *history.Delivery) 
 	}})
 }
 
-// property returns a property of the node that a message is about. It is called only for handlers with variables.
+// property returns the value of a property of the node that a message is about. It is called only for handlers with
+// variables.
 func (d *deliverer) property(ctx context.Context, one *history.Delivery, name string) (value []byte, reason string, ok bool) {
 	if one.Kind == handler.Deregistered {
 		return nil, "", false // the node was deleted, and its properties with it

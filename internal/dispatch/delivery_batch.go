@@ -24,7 +24,7 @@ type deliveryBatch struct {
 	opened     map[string]*event.Transition    // openings of problems in this batch, by problem
 }
 
-// newDeliveryBatch returns an empty batch; the given time counts as "now" for all its decisions.
+// newDeliveryBatch returns an empty batch whose decisions are all made for the given time.
 func newDeliveryBatch(r *router, now time.Time) *deliveryBatch {
 	return &deliveryBatch{router: r, now: now, written: map[history.EscalationKey]*escalation{}, finished: map[history.EscalationKey]bool{},
 		rates: map[groupKey]*history.RouteRate{}, opened: map[string]*event.Transition{}}
@@ -105,7 +105,7 @@ func EventState(get func(model.NodeID, model.Source) (event.State, bool)) func(m
 	}
 }
 
-// problemNow returns the open problem of an event with its present status instead of its worst one, or nil if no
+// problemNow returns the open problem of an event with the event's present status in place of the worst status, or nil if no
 // problem is open.
 func problemNow(state *event.Transition) *model.Problem {
 	if state == nil || state.Problem == nil {

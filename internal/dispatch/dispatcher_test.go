@@ -128,8 +128,8 @@ func TestReplayOfARestoredJournalRecordsNothingTwice(t *testing.T) {
 	}
 }
 
-// TestHandlersOfAProblem expects a problem to notify the handlers that its check names or, without any, those of the
-// node's namespace. A keepalive names none.
+// TestHandlersOfAProblem expects the handlers that a check names to be notified of its problem, or the handlers of the
+// node's namespace if the check names none. A keepalive names none.
 func TestHandlersOfAProblem(t *testing.T) {
 	silence := openingTransition("p1", 1)
 	silence.Definition = model.BuiltinDefinition(model.KeepaliveCheck)

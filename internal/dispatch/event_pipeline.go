@@ -77,8 +77,8 @@ func (s *eventPipeline) load(ctx context.Context, shared func(journal.Position) 
 	return nil
 }
 
-// run takes events from the queue and evaluates their pipelines until ctx ends. Events that still wait then are
-// derived from the journal again after the next start.
+// run evaluates the pipelines of the events in the queue until ctx ends. Events that still wait then are derived from the
+// journal again after the next start.
 func (s *eventPipeline) run(ctx context.Context) {
 	defer s.start(ctx)()
 	for s.backlog.wait(ctx, 1, false) == nil {

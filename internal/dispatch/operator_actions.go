@@ -22,8 +22,8 @@ type HandlerTest struct {
 	Err   error // nil: the handler accepted the message
 }
 
-// Try sends a test message to a handler with the given spec at once, without the outbox. Variables in the spec are
-// replaced by properties of a node; if node is zero, by their defaults.
+// Try sends a test message to a handler at once, without the outbox. Variables in the spec are replaced by properties of a
+// node; if node is zero, by their defaults.
 func (r *Dispatcher) Try(ctx context.Context, ref history.HandlerRef, spec *model.HandlerSpec, by string, node model.NodeID) (HandlerTest, error) {
 	now := r.opts.Now().UTC()
 	note := &handler.Notification{
@@ -129,8 +129,8 @@ func (d *deliverer) refreshPage(ctx context.Context, ref history.HandlerRef, spe
 	return last, len(list) == refreshPageSize, d.out.ResendProblems(ctx, spec, notes)
 }
 
-// alertmanagerLocks holds one read-write lock per Alertmanager: sending a message takes it for reading, a refresh of
-// all problems for writing.
+// alertmanagerLocks has one read-write lock per Alertmanager: sending a message locks it for reading, a refresh of all
+// problems for writing.
 type alertmanagerLocks struct{ locks sync.Map } // a *sync.RWMutex by history.HandlerRef
 
 // lockOf returns the lock of one Alertmanager handler.

@@ -252,8 +252,8 @@ func TestOlderHistoryNotifiesNobodyTwice(t *testing.T) {
 	}
 }
 
-// TestHeldProblemsAreNotMissing starts with problems in history whose messages were silenced or still waited, and
-// expects none to be treated as a lost opening.
+// TestHeldProblemsAreNotMissing starts with problems in history whose messages were silenced or not yet due, and expects no
+// problem to count as a lost opening.
 func TestHeldProblemsAreNotMissing(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute(), "quiet": &model.SilenceSpec{Reason: "known"}})
 	p.openProblem("p1", 10, model.Critical, model.High)

@@ -111,8 +111,8 @@ func TestDroppedProblemIsNeverNotified(t *testing.T) {
 		close p1; expect pager withheld p1 (silenced by default/drop until it closed: a test)`)
 }
 
-// TestSilenceDeletedWhileDownHoldsNoProblem deletes a silence without end while the server is down, and expects the
-// next start to send the held messages
+// TestSilenceDeletedWhileDownHoldsNoProblem deletes a silence while the server is down, and expects the server to send the
+// messages that the silence delayed at its next start
 func TestSilenceDeletedWhileDownHoldsNoProblem(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": onCallRoute(), "forever": &model.SilenceSpec{Reason: "until somebody says so"}})
 	p.script(`open p1 10; after 1m`)

@@ -136,7 +136,7 @@ func (r *router) addEscalation(e *escalation) {
 	r.schedule(e)
 }
 
-// group returns the group with this key, and creates it if it is missing
+// group returns the message group with this key, and creates a missing one
 func (r *router) group(key groupKey, lead string) *group {
 	if r.groups[key] == nil {
 		r.groups[key] = &group{lead: lead, members: map[*escalation]bool{}}
@@ -285,7 +285,7 @@ func (r *router) schedule(e *escalation) {
 	r.scheduleAt(e, at)
 }
 
-// scheduleAt sets the time at which the router decides about an escalation next; zero means never.
+// scheduleAt sets the time of the router's next decision about an escalation; zero means that none is planned.
 func (r *router) scheduleAt(e *escalation, at time.Time) {
 	if e.index >= 0 {
 		heap.Remove(&r.due, e.index)
@@ -400,8 +400,7 @@ func (r *router) nextGroupMessage(e *escalation, to *route.Route, now time.Time)
 	return g.flush
 }
 
-// dueHeap is a heap of escalations (the progress of problems on routes), the one with the earliest next decision
-// first.
+// dueHeap is a heap of escalations (the progress of problems on routes), ordered by the time of the next decision.
 type dueHeap []*escalation
 
 // Len returns the number of escalations (heap.Interface)

@@ -512,8 +512,8 @@ func TestAlertmanagerGetsEachProblem(t *testing.T) {
 		close p1; close p2; after 1m; expect am closed p1 | am closed p2`)
 }
 
-// TestSummaryListsTenProblems expects a summary for people to list ten problems and the number of the others, and one
-// for programs to list all
+// TestSummaryListsTenProblems expects a summary for people to list ten problems and the number of further ones, and a
+// summary for programs to list all
 func TestSummaryListsTenProblems(t *testing.T) {
 	var notes []*handler.Notification
 	for range 25 {

@@ -231,7 +231,7 @@ func (o *deliveryBatch) leaveDeletedRoutes(problem string, opened []*escalation)
 	}
 }
 
-// inheritNotified takes over from a deleted route which handlers were notified of the problem.
+// inheritNotified copies from the escalation on a deleted route which handlers were notified of the problem.
 func (e *escalation) inheritNotified(deleted *escalation) {
 	for _, k := range deleted.Notified {
 		if e.notifiedHandler(k.HandlerRef) != nil {

@@ -93,8 +93,8 @@ func (o *deliveryBatch) previewOpenProblems(c *rerouteRequest) (out []AffectedPr
 	return out
 }
 
-// inheritFromDeleted takes over from deleted routes, for a problem on a new route, which handlers were notified
-// already.
+// inheritFromDeleted copies, for a problem on a new route, from its deleted routes which handlers were notified of the
+// problem.
 func (o *deliveryBatch) inheritFromDeleted(e *escalation, table *route.Table) {
 	for _, old := range o.of[e.Problem] {
 		namespace, name := model.SplitRef("", old.Route)

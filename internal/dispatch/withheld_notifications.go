@@ -119,7 +119,8 @@ func (r *router) twoIntervals(p *model.Problem) time.Duration {
 	return 2 * time.Minute // the check has a calendar instead of an interval
 }
 
-// waitForDependency makes messages wait until the problem closes of the check or node on which their problem depends.
+// waitForDependency records that an escalation waits until its dependency closes: the open problem of a check or node on
+// which its own problem depends.
 func (r *router) waitForDependency(e *escalation, dependency string) {
 	if e.dependency == dependency {
 		return
@@ -131,7 +132,8 @@ func (r *router) waitForDependency(e *escalation, dependency string) {
 	r.dependents[dependency][e] = true
 }
 
-// releaseDependency ends the waiting of messages for the problem of a check or node on which theirs depends.
+// releaseDependency records that an escalation no longer waits for its dependency: the problem of a check or node on which
+// its own problem depends.
 func (r *router) releaseDependency(e *escalation) {
 	if delete(r.dependents[e.dependency], e); len(r.dependents[e.dependency]) == 0 {
 		delete(r.dependents, e.dependency)
@@ -139,7 +141,8 @@ func (r *router) releaseDependency(e *escalation) {
 	e.dependency = ""
 }
 
-// dependencyImproved makes waiting escalations due again when the check on which they depend is no longer critical
+// dependencyImproved makes the escalations due again that wait for a dependency, when the dependency's check is no longer
+// critical
 func (r *router) dependencyImproved(t *event.Transition, now time.Time) {
 	if t.Status >= model.Critical {
 		return
@@ -149,7 +152,7 @@ func (r *router) dependencyImproved(t *event.Transition, now time.Time) {
 	}
 }
 
-// dependencyClosed makes the escalations due again that waited for a problem which has now closed
+// dependencyClosed makes the escalations due again that wait for a dependency, a problem that has now closed
 func (r *router) dependencyClosed(dependency string, now time.Time) {
 	for e := range r.dependents[dependency] {
 		r.releaseDependency(e)

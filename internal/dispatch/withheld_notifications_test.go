@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// limitedRoute returns a route with one message per problem, sent at once, and a rate of two an hour.
+// limitedRoute returns a route with one message per problem, sent at once, and a rate limit of two messages per hour.
 func limitedRoute(steps ...model.RouteStep) *model.RouteSpec {
 	at := model.Duration(0)
 	return &model.RouteSpec{GroupBy: []string{"node", "check"}, GroupWait: &at, Rate: &model.RouteRate{Messages: 2}, Steps: append([]model.RouteStep{{To: []string{"pager"}}}, steps...)}
@@ -61,8 +61,8 @@ func TestRateLimitsOpeningsOnly(t *testing.T) {
 		after 1h; expect pager opened p3`)
 }
 
-// TestProblemsAboveTheRateLimitWaitOneHourOnly opens a problem just after a rate limit's hour, and expects the held
-// problems not to wait another hour
+// TestProblemsAboveTheRateLimitWaitOneHourOnly opens a problem just after the hour of a rate limit, and expects earlier
+// problems above the limit not to wait another hour
 func TestProblemsAboveTheRateLimitWaitOneHourOnly(t *testing.T) {
 	for _, restarts := range []bool{false, true} {
 		p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
@@ -77,8 +77,8 @@ func TestProblemsAboveTheRateLimitWaitOneHourOnly(t *testing.T) {
 	}
 }
 
-// TestClockSetBackExtendsNoRateHold checks that messages held by a rate limit wait no longer when the clock jumps
-// back.
+// TestClockSetBackExtendsNoRateHold sets the clock back while a rate limit delays messages, and expects the delay not to
+// become longer.
 func TestClockSetBackExtendsNoRateHold(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": limitedRoute()})
 	p.script(`open p1 10; open p2 11; open p3 12; expect pager opened p1 | pager opened p2
@@ -217,7 +217,8 @@ func TestProblemsOfAHealthyDependencyAreNotified(t *testing.T) {
 	p.script(`open p2 12; after 11s; expect pager opened p1+p2  # it was seen to be well after p2 opened`)
 }
 
-// TestWarningOfADependencyHoldsNoProblem checks that a dependency with status WARNING holds no problem.
+// TestWarningOfADependencyHoldsNoProblem expects messages about a problem to be sent although the check on which it depends
+// has the status WARNING; only CRITICAL or UNKNOWN delays them.
 func TestWarningOfADependencyHoldsNoProblem(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)
@@ -226,8 +227,8 @@ func TestWarningOfADependencyHoldsNoProblem(t *testing.T) {
 	p.script(`after 2m; expect pager opened sw; open p1 11; after 2m; expect pager opened sw+p1`)
 }
 
-// TestDependencyBelowCriticalHoldsNoProblem checks that dependents are notified two intervals after their dependency
-// fell from critical to warning.
+// TestDependencyBelowCriticalHoldsNoProblem lets a dependency fall from CRITICAL to WARNING, and expects messages about the
+// problems that depend on it two intervals later.
 func TestDependencyBelowCriticalHoldsNoProblem(t *testing.T) {
 	p := newRouterScenario(t, map[string]model.Spec{"default": routeTo("pager", nil)})
 	p.dependOn(10)

@@ -351,8 +351,8 @@ func (f *Follower) lagsBeyondShare() bool {
 	return f.opts.Journal.SizeAfter(at) > f.opts.lagLimit()
 }
 
-// skipOldest skips the oldest unread results until the follower is behind by half of its limit, and counts the
-// skipped results. Waiting lines, and lines since the settled position on broken connections, count as skipped, too.
+// skipOldest skips the oldest unread results until half of the permitted backlog is left, and counts the skipped results.
+// Waiting lines, and lines since the settled position on broken connections, count as skipped, too.
 func (f *Follower) skipOldest(ctx context.Context) error {
 	from := f.position
 	if f.pool.findBroken() || f.pool.waitingBytes > 0 {

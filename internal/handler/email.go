@@ -258,7 +258,8 @@ func headerToken(s string) string {
 	}, s)
 }
 
-// mailProgress has the outcome of a mail for each recipient, so that another attempt sends it to the others only.
+// mailProgress has the outcome of a mail for each recipient, so that another attempt sends it only to recipients that did
+// not get it.
 type mailProgress struct {
 	sent    string
 	answers []string

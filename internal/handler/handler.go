@@ -36,10 +36,10 @@ func (e *Failure) Error() string { return e.Err.Error() }
 // Unwrap returns the wrapped error.
 func (e *Failure) Unwrap() error { return e.Err }
 
-// FinalError marks an error as final: the message is given up, without another attempt.
+// FinalError marks an error as final, so that the message becomes a dead letter without another attempt.
 func FinalError(err error) error { return &Failure{Err: err, Final: true} }
 
-// IsFinal reports whether an error is final: the message is given up, without another attempt.
+// IsFinal reports whether an error is final, so that the message becomes a dead letter without another attempt.
 func IsFinal(err error) bool { return FailureOf(err).Final }
 
 // FailureOf returns the Failure that an error wraps, or the zero Failure.

@@ -298,7 +298,7 @@ func (x *nodeIndex) releaseKeys() {
 	x.mu.Unlock()
 }
 
-// ephemeralNodes returns the ephemeral nodes, and removes from the map away (absence of each node by uid) the nodes
+// ephemeralNodes returns the ephemeral nodes, and deletes from the map away (the absence of each node, by uid) the nodes
 // that are no longer ephemeral
 func (x *nodeIndex) ephemeralNodes(away map[uuid.UUID]time.Duration) []NodeInfo {
 	x.mu.RLock()

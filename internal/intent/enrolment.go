@@ -305,8 +305,8 @@ func (s *Enrolment) replaceableNode(ctx context.Context, token pki.JoinToken, na
 	return node, true, nil
 }
 
-// replacedTombstoneLife returns how long the tombstone of a replaced machine is kept: until its certificate can no
-// longer be used or renewed.
+// replacedTombstoneLife returns how long the tombstone of a replaced machine is stored: until its certificate can no longer
+// be used or renewed.
 func (s *Enrolment) replacedTombstoneLife() time.Duration {
 	return cmp.Or(s.opts.CertificateLife, pki.NodeLife) + pki.RenewableFor
 }

@@ -43,8 +43,8 @@ func (w *testService) owner(t *testing.T, kind, name string) string {
 	return r.Metadata.Owner
 }
 
-// TestResourcesOfAnotherOwnerAreRefused applies resources that another owner declared: they are refused unless the
-// apply takes them over.
+// TestResourcesOfAnotherOwnerAreRefused applies resources that another owner declared, and expects a refusal unless the
+// apply changes their owner (--take-over).
 func TestResourcesOfAnotherOwnerAreRefused(t *testing.T) {
 	a, b := intent.ApplyOptions{Owner: "team-a"}, intent.ApplyOptions{Owner: "team-b"}
 	take := intent.ApplyOptions{Owner: "team-b", TakeOver: true}

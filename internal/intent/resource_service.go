@@ -34,7 +34,7 @@ type UnitImpact struct {
 	Steps                []string // of the roll-out of the change; nil: all nodes at once
 }
 
-// StepTime is the time that one step of the planner took.
+// StepTime is the duration of one step of the planner.
 type StepTime struct {
 	Step string
 	Took time.Duration

@@ -136,8 +136,8 @@ func TestApplyReportsOutcomeOfEachResource(t *testing.T) {
 	}
 }
 
-// TestApplyIsAtomicAndReportsEveryProblem applies good and bad resources together: none is stored, and the error
-// lists every problem.
+// TestApplyIsAtomicAndReportsEveryProblem applies valid and invalid resources together, and expects that none is stored and
+// the error lists every fault.
 func TestApplyIsAtomicAndReportsEveryProblem(t *testing.T) {
 	w, ctx := newTestService(t), t.Context()
 	lost := check("c")

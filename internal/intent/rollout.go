@@ -28,10 +28,10 @@ type StoredRollout struct {
 	Revision int64
 }
 
-// Rollouts stores how far changes of directives have reached their nodes.
+// Rollouts stores the roll-outs of directives: how many nodes have a changed directive already.
 type Rollouts struct{ *repository }
 
-// List returns all stored roll-outs, by the text of their unit's id.
+// List returns all stored roll-outs, sorted by the id of their unit as a text.
 func (s *Rollouts) List(ctx context.Context) (list []StoredRollout, err error) {
 	for row, err := range s.rows(ctx, ListQuery{Kind: RolloutKind}) {
 		if err != nil {
@@ -56,7 +56,7 @@ func (s *Rollouts) Update(ctx context.Context, by Actor, next StoredRollout) err
 	return err
 }
 
-// rolloutWrite returns the write of a roll-out that has the revision at which the caller read it.
+// rolloutWrite returns the database write of a roll-out, which fails if the stored revision is no longer next.Revision.
 func rolloutWrite(next StoredRollout) (Write, error) {
 	body, err := json.Marshal(next.Rollout)
 	if err != nil {
@@ -65,8 +65,8 @@ func rolloutWrite(next StoredRollout) (Write, error) {
 	return Write{Key: RolloutKey(next.Unit), Body: body, Expect: next.Revision}, nil
 }
 
-// Revert gives a directive, and its technique, the text that they had at a revision, in one commit with their roll-out, if
-// that is given. may says whether the author may change resources of a namespace.
+// Revert declares a directive and its technique as they were at an older revision, in one commit with the new state of their
+// roll-out if `with` is not nil. may says whether the author may change resources of a namespace.
 func (s *Rollouts) Revert(ctx context.Context, by Actor, directive Key, revision int64, with *StoredRollout, may func(namespace string) error) error {
 	var writes []Write
 	revert := func(key Key) (was []byte, err error) {
@@ -107,7 +107,7 @@ func (s *Rollouts) Revert(ctx context.Context, by Actor, directive Key, revision
 	return err
 }
 
-// textAt returns the body that a resource had at a revision, nil if it did not exist then, and its present row.
+// textAt returns the body that a resource had at a revision (nil if it did not exist then), and its present row.
 func (s *Rollouts) textAt(ctx context.Context, key Key, revision int64) (body []byte, now Row, err error) {
 	if now, err = s.opts.Store.Get(ctx, key); err != nil {
 		return nil, now, err

@@ -28,7 +28,7 @@ func FuzzDecodeRollout(f *testing.F) {
 	})
 }
 
-// normal returns a roll-out whose empty lists are nil and whose times have no location.
+// normal returns a roll-out in a comparable form: empty lists are nil, and times are in UTC.
 func normal(r model.Rollout) model.Rollout {
 	r.Began = r.Began.UTC()
 	if len(r.Steps) == 0 {

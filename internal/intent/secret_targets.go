@@ -97,8 +97,8 @@ func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) er
 	return nil
 }
 
-// firstServerSecret returns the first secret that a check takes to nodes and whose value the server has (not only its
-// agents), or an empty text if there is none.
+// firstServerSecret returns the first secret of a check whose value the server sends to nodes, or an empty text if the check
+// has none.
 func (p *proposal) firstServerSecret(ctx context.Context, check Key, spec *model.CheckSpec) (string, error) {
 	if spec.Targets == nil || spec.Disabled {
 		return "", nil

@@ -20,8 +20,8 @@ const (
 	MaxSignal     = 128 << 10 // bytes of entries in one signal: a longer change is sent in several
 )
 
-// Entry is one thing of an inventory, such as a package: a byte with its section, and its fields with zero bytes between them. The zero
-// Entry is none.
+// Entry is one thing of an inventory, such as a package, as a string: a byte with its section, then its fields separated by zero bytes.
+// The zero Entry is none.
 type Entry string
 
 // New returns an entry. It removes control characters and cuts a long entry; the result is empty if the entry has no name.
@@ -45,7 +45,7 @@ func New(s Section, fields ...string) Entry {
 	return Entry(strings.TrimRight(b.String(), "\x00"))
 }
 
-// printable drops control characters for strings.Map.
+// printable is a function for strings.Map that removes control characters.
 func printable(r rune) rune {
 	if isControl(r) {
 		return -1
@@ -56,7 +56,7 @@ func printable(r rune) rune {
 // isControl reports whether a character is an ASCII control character.
 func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
-// Read converts an entry of the protocol. ok is false for one that New never returns.
+// Read converts an entry of the protocol to an Entry. ok is false for one that New never returns.
 func Read(e model.InventoryEntry) (_ Entry, ok bool) {
 	if e.Section == 0 || e.Section > 255 || len(e.Fields) == 0 || len(e.Fields) > MaxFields {
 		return "", false
@@ -100,7 +100,7 @@ func (e Entry) Field(n int) string {
 // Hash returns the hash of an entry. The sum of an inventory is the sum of the hashes of its entries.
 func (e Entry) Hash() uint64 { return xxhash.Sum64String(string(e)) }
 
-// Sum returns the sum of an inventory, by which agent and server compare theirs.
+// Sum returns a checksum of an inventory, by which agent and server compare their copies.
 func Sum(entries []Entry) (sum uint64) {
 	for _, e := range entries {
 		sum += e.Hash()
@@ -108,7 +108,7 @@ func Sum(entries []Entry) (sum uint64) {
 	return sum
 }
 
-// Normalize sorts entries, removes empty and repeated ones, and drops the last ones beyond the bounds of an inventory. It reuses the list.
+// Normalize sorts entries, removes empty and repeated ones, and cuts the list at the limits of an inventory. It reuses the list.
 func Normalize(entries []Entry) []Entry {
 	slices.Sort(entries)
 	entries = slices.Compact(slices.DeleteFunc(entries, func(e Entry) bool { return e == "" }))
@@ -121,7 +121,8 @@ func Normalize(entries []Entry) []Entry {
 	return entries
 }
 
-// Difference returns the entries that only after has, and those that only before has. All lists are sorted.
+// Difference returns the entries that are only in after (added), and those that are only in before (removed). All lists are
+// sorted.
 func Difference(before, after []Entry) (added, removed []Entry) {
 	for len(before) > 0 || len(after) > 0 {
 		switch {
@@ -136,15 +137,16 @@ func Difference(before, after []Entry) (added, removed []Entry) {
 	return added, removed
 }
 
-// Change is an entry that came, went, or was replaced by one of the same section and name.
+// Change is the change of an inventory entry: added (no Before), removed (no After), or replaced by one of the same section
+// and name.
 type Change struct {
 	Before, After Entry // empty: none
 }
 
-// Entry returns the present entry of a change, or the past one if it went.
+// Entry returns the entry after a change, or the removed entry.
 func (c Change) Entry() Entry { return cmp.Or(c.After, c.Before) }
 
-// Pair joins removed and added entries of one section and name to changes, in the order of entries.
+// Pair combines removed and added entries into changes: two entries of one section and name become one replacement.
 func Pair(added, removed []Entry) (list []Change) {
 	name := func(e Entry) string { first, _, _ := strings.Cut(string(e), "\x00"); return first }
 	used := make([]bool, len(removed))

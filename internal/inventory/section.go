@@ -25,7 +25,7 @@ const (
 	sections = iota
 )
 
-// Bit returns the bit of a section in a set of sections; sections that this program does not know share one.
+// Bit returns the bit of the section in a bit set of sections; all sections that this program does not know share one bit.
 func (s Section) Bit() uint32 {
 	if s > sections {
 		s = 0

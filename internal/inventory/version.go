@@ -35,7 +35,7 @@ func compareDeb(a, b string) int {
 	return cmp.Or(compareNumbers(epochA, epochB), compareDebPart(upstreamA, upstreamB), compareDebPart(revisionA, revisionB))
 }
 
-// cutEpoch splits a version at its first colon.
+// cutEpoch splits a version at its first colon into epoch and rest.
 func cutEpoch(v string) (epoch, rest string) {
 	if epoch, rest, ok := strings.Cut(v, ":"); ok {
 		return epoch, rest
@@ -43,7 +43,7 @@ func cutEpoch(v string) (epoch, rest string) {
 	return "", v
 }
 
-// cutLast splits a version at its last hyphen.
+// cutLast splits a version at its last hyphen into upstream version and revision.
 func cutLast(v string) (version, revision string) {
 	if i := strings.LastIndexByte(v, '-'); i >= 0 {
 		return v[:i], v[i+1:]
@@ -51,7 +51,8 @@ func cutLast(v string) (version, revision string) {
 	return v, ""
 }
 
-// compareDebPart compares texts and numbers in turn. In texts a tilde sorts before the end, and letters before other characters.
+// compareDebPart compares two upstream versions or revisions in dpkg's order: runs of other characters and numbers, in turn. In
+// texts a tilde sorts before the end, and letters before other characters.
 func compareDebPart(a, b string) int {
 	for a != "" || b != "" {
 		for a != "" && !isDigit(a[0]) || b != "" && !isDigit(b[0]) {
@@ -70,7 +71,7 @@ func compareDebPart(a, b string) int {
 	return 0
 }
 
-// debWeight returns the place of the first character of a text in the order of dpkg; a digit counts as the end.
+// debWeight returns the sort weight of a text's first character in dpkg's order; a digit counts like the end of the text.
 func debWeight(s string) int {
 	switch {
 	case s == "" || isDigit(s[0]):
@@ -92,8 +93,8 @@ func compareRPM(a, b string) int {
 	return cmp.Or(compareNumbers(epochA, epochB), compareRPMPart(versionA, versionB), compareRPMPart(releaseA, releaseB))
 }
 
-// compareRPMPart compares segments of letters or digits in turn; other characters separate them. A tilde sorts before the end, and a caret
-// behind the end but before all other characters.
+// compareRPMPart compares two versions or releases in rpm's order: segments of letters or digits in turn, separated by other characters. A
+// tilde sorts before the end, and a caret behind the end but before all other characters.
 func compareRPMPart(a, b string) int {
 	separators := func(r rune) bool { return r > 0x7f || !isDigit(byte(r)) && !isLetter(byte(r)) && r != '~' && r != '^' }
 	for a != "" || b != "" {
@@ -138,7 +139,8 @@ func compareRPMPart(a, b string) int {
 	return cmp.Compare(min(len(a), 1), min(len(b), 1))
 }
 
-// caretOrder returns the order of a version that continues with a caret and another one.
+// caretOrder compares a version that continues with a caret (^) with another one that does not: it is newer only if the
+// other one has ended.
 func caretOrder(other string) int {
 	if other == "" {
 		return 1
@@ -146,7 +148,8 @@ func caretOrder(other string) int {
 	return -1
 }
 
-// apkPart is a kind of part of a version of apk; the order of kinds decides where one version has a part that the other one lacks.
+// apkPart is the kind of a part of an apk version, such as a number or a suffix; if one version lacks the other's part, the order
+// of kinds decides.
 type apkPart int
 
 const (
@@ -167,7 +170,7 @@ var (
 	apkAfter  = [...]string{"cvs", "svn", "git", "hg", "p"}
 )
 
-// apkReader reads the parts of a version of apk.
+// apkReader reads the parts of an apk version one after the other.
 type apkReader struct {
 	rest string
 	kind apkPart
@@ -253,7 +256,7 @@ func compareAPK(a, b string) int {
 	return cmp.Compare(y.kind, x.kind) // the version with another part is newer
 }
 
-// compareAPKPart compares two parts of one kind.
+// compareAPKPart compares two parts of the same kind.
 func compareAPKPart(x, y *apkReader) int {
 	switch {
 	case x.kind != y.kind:

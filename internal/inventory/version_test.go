@@ -73,7 +73,7 @@ func TestRPMVersionsCompareAsRPMDoes(t *testing.T) {
 	}
 }
 
-// pairCount returns how many pairs a test compares.
+// pairCount returns the number of random pairs that a test compares.
 func pairCount() int {
 	if testing.Short() {
 		return 300
@@ -81,7 +81,7 @@ func pairCount() int {
 	return 5000
 }
 
-// compareWith compares the orders of versions with those that a program prints, one in a line.
+// compareWith compares our order of each pair of versions with the order that a package manager's program prints.
 func compareWith(t *testing.T, manager string, pairs [][2]string, c *exec.Cmd, input string) {
 	t.Helper()
 	c.Stdin = strings.NewReader(input)
@@ -104,7 +104,7 @@ func compareWith(t *testing.T, manager string, pairs [][2]string, c *exec.Cmd, i
 	}
 }
 
-// TestAPKVersions compares versions by the rules of apk, each with the next one, which is newer.
+// TestAPKVersions compares neighbours in a list of versions that ascends by the rules of apk.
 func TestAPKVersions(t *testing.T) {
 	for _, line := range []string{
 		"1.0_alpha 1.0_alpha1 1.0_alpha2 1.0_beta 1.0_pre1 1.0_rc1 1.0_rc1-r1 1.0 1.0-r1 1.0-r10 1.0_git20200101 1.0_p1 1.0_p1-r2 1.0a 1.0b 1.0b-r1 1.0.0 1.0.1 1.1 1.10 2 10",

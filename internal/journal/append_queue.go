@@ -231,7 +231,8 @@ func (b *batch) addEntry(e *Entry) {
 	}
 }
 
-// removeAged removes the entries that contain their age and were read before a stall, and returns their Waiters
+// removeAged removes the entries that contain their age and were read before a stall, because the age is now wrong, and
+// returns their Waiters
 func (b *batch) removeAged(stall *time.Time) (waiters []entryWaiter) {
 	b.entries = slices.DeleteFunc(b.entries, func(e entrySpan) bool {
 		if !e.aged || e.stall == stall {

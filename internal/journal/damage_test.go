@@ -174,8 +174,8 @@ func TestIncompleteLastCommitIsRemoved(t *testing.T) {
 	check("zeros behind", start, append(slices.Clone(data[:start]), make([]byte, 700)...))
 }
 
-// TestClosedLogRecordsItsEnd damages the end of a closed log of which no other store has a position, and expects Open
-// to fail and Repair to report the lost commits and to keep the others
+// TestClosedLogRecordsItsEnd damages the end of a closed log, and expects Open to fail and Repair to report the lost commits
+// and to keep all others, although no other store has recorded a position
 func TestClosedLogRecordsItsEnd(t *testing.T) {
 	w := writeSmallLog(t)
 	o := smallSegmentOptions

@@ -410,8 +410,9 @@ func TestNewIncarnationKeepsOldPositions(t *testing.T) {
 	}
 }
 
-// TestBlockedLogMovesPositionsWithoutListening blocks a log by its size limit or a full disk, and expects further
-// empty commits in which listening time (time able to receive results) does not advance. Listening time stands still.
+// TestBlockedLogMovesPositionsWithoutListening blocks a log by its size limit or a full disk, and expects it to write
+// further empty commits, whose position advances and whose listening time (time able to receive results) does not. Listening
+// time stands still.
 func TestBlockedLogMovesPositionsWithoutListening(t *testing.T) {
 	for _, c := range []struct {
 		name    string

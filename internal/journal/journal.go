@@ -185,7 +185,7 @@ func (c *Consumers) Add(source func() []Consumer) {
 	c.sources = append(c.sources, source)
 }
 
-// List returns all consumers with their positions, the one furthest behind first
+// List returns all consumers with their positions, the lowest position first
 func (c *Consumers) List() (list []Consumer) {
 	c.mu.Lock()
 	sources := slices.Clone(c.sources)

@@ -212,7 +212,7 @@ type logVerification struct {
 	offset int64      // of its next commit
 }
 
-// verifySegments verifies all segments from the one that contains VerifyFrom to the last.
+// verifySegments verifies all segments from the one with the commit VerifyFrom to the newest.
 func (v *logVerification) verifySegments() error {
 	// A position of another log (Resolve would refuse it) verifies all.
 	from, _ := v.folder.resolvePosition(v.opts.VerifyFrom)
@@ -233,7 +233,7 @@ func (v *logVerification) verifySegments() error {
 	return nil
 }
 
-// skipVerifiedSegment takes the range of a segment's commits from the segment names, without reading the commits
+// skipVerifiedSegment sets the range of a segment's commits from the names of the segments, without reading the commits
 func (v *logVerification) skipVerifiedSegment(s *segment) error {
 	file, err := v.opts.FS.Open(s.path)
 	if err != nil {

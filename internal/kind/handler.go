@@ -96,7 +96,8 @@ func handlerDestinationText(s *model.HandlerSpec) string {
 	return strings.Join(s.Services(), ", ")
 }
 
-// unsentDetails returns the messages of a handler that wait or were given up, and the last error.
+// unsentDetails returns the lines of muster describe about a handler's unsent messages: how many wait or were given up, the
+// oldest, and the last error.
 func unsentDetails(view View) (list []Detail) {
 	u := view.State.Unsent
 	if u == nil {

@@ -129,7 +129,7 @@ func Define[T any, S interface {
 	return k
 }
 
-// adaptToAnySpec converts a function for one spec type to a function for any model.Spec; nil stays nil
+// adaptToAnySpec converts a function for one spec type to a function for any model.Spec, and nil to nil
 func adaptToAnySpec[S model.Spec, R any](of func(S) R) func(model.Spec) R {
 	if of == nil {
 		return nil
@@ -142,8 +142,8 @@ func adaptViewToAnySpec[S model.Spec, R any](of func(View, S) R) func(View, mode
 	return func(view View, spec model.Spec) R { return of(view, spec.(S)) }
 }
 
-// adaptWriterToAnySpec converts a function that reads one spec type and writes to a target to a function for any
-// model.Spec; nil stays nil
+// adaptWriterToAnySpec converts a function that reads one spec type and writes to a target to a function for any model.Spec,
+// and nil to nil
 func adaptWriterToAnySpec[Target any, S model.Spec](of func(Target, S)) func(Target, model.Spec) {
 	if of == nil {
 		return nil

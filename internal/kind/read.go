@@ -121,7 +121,7 @@ var otherWords = map[string]string{
 	"value":            "agentFile: NAME, or another source of the value: a Secret does not contain the value itself",
 }
 
-// unknownFieldHint returns the hint for an unknown field, inside spec (spec is true) or beside it, or an empty text
+// unknownFieldHint returns a hint for an unknown field of a spec (spec is true) or of the resource itself, or an empty text
 // if there is none. fields lists the fields of the spec.
 func (r *Registry) unknownFieldHint(word string, spec bool, fields []string) string {
 	if spec {

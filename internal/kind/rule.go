@@ -86,7 +86,7 @@ func ruleInterval(s *model.RuleGroupSpec) model.Duration {
 	return cmp.Or(s.Interval, model.Duration(model.DefaultGroupInterval))
 }
 
-// countRules returns the numbers of recording and of alerting rules.
+// countRules returns the number of recording rules and the number of alerting rules.
 func countRules(s *model.RuleGroupSpec) (records, alerts int) {
 	for i := range s.Rules {
 		if s.Rules[i].Record != "" {
@@ -118,8 +118,8 @@ func validateRuleGroup(v *Validator, s *model.RuleGroupSpec) {
 	}
 }
 
-// validateRule validates one rule, but for its expression and templates, and returns the length of its texts. The planner
-// validates these: the command line of small builds has no PromQL.
+// validateRule validates one rule except its expression and templates, and returns the total length of its texts. The
+// planner validates these: the command line of small builds has no PromQL.
 func validateRule(v *Validator, at string, r *model.Rule) (size int) {
 	name := r.Record + r.Alert
 	v.FlawIf(r.Record != "" && r.Alert != "", at, "make a rule of each", "record and alert exclude each other")

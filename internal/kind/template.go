@@ -216,7 +216,7 @@ func validateTemplate(v *Validator, s *model.TemplateSpec) {
 	}
 }
 
-// templateParts validates the items and triggers of a template, also those of its discovery rules.
+// templateParts validates the items and triggers of a template and of its discovery rules.
 type templateParts struct {
 	v      *Validator
 	macros *model.MacroValues
@@ -232,7 +232,7 @@ func (t *templateParts) validateItems(at string, items []model.Item, keys map[st
 	}
 }
 
-// validateItem validates an item, and that no other one has its key.
+// validateItem validates an item, and records an error if another item has the same key.
 func (t *templateParts) validateItem(at string, item *model.Item, keys map[string]bool) {
 	t.v.FlawIf(t.keys[item.Key], at+".key", "keep one entry", "item %s occurs twice", item.Key)
 	t.keys[item.Key] = true

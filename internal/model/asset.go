@@ -72,7 +72,7 @@ func matchesVersion(want, version string) bool {
 	return want == "" || version == want || strings.HasPrefix(version, want+".")
 }
 
-// VersionRange is a range of first numbers of versions, such as >=8,<10.
+// VersionRange is a range of major versions (the first number of a version), such as >=8,<10.
 type VersionRange struct {
 	Min int // the lowest
 	End int // the first above the range; 0: no end

@@ -68,7 +68,7 @@ type DiscoveryCondition struct {
 	Exists *bool `json:"exists,omitempty"`
 }
 
-// conditions returns the conditions of a filter; nil has none.
+// conditions returns the conditions of a filter, or none for a nil filter.
 func (f *DiscoveryFilter) conditions() []DiscoveryCondition {
 	if f == nil {
 		return nil
@@ -278,8 +278,8 @@ func ReplaceEntityMacros(text string, value func(macro string) (string, bool)) s
 	}
 }
 
-// isInstanceOf reports whether a name can be a prototype's name with values in place of its macros, and how many bytes the
-// prototype has besides the macros.
+// isInstanceOf reports whether a name can be made from a prototype's name by replacing its macros; fixed is the number of
+// bytes of the prototype outside of macros.
 func isInstanceOf(prototype, name string) (fixed int, ok bool) {
 	rest, first := name, true
 	for {

@@ -178,7 +178,7 @@ func CountNoun[N int | int64 | uint64](n N, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// ListFirst joins at most the given number of names and counts the rest, such as "a, b and 3 more"
+// ListFirst joins the first names of a list and counts the rest, such as "a, b and 3 more"
 func ListFirst(names []string, most int) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")
@@ -186,7 +186,7 @@ func ListFirst(names []string, most int) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// Truncate cuts a text to the given number of bytes and appends … to a cut text
+// Truncate cuts a text to `most` bytes and appends an ellipsis to a cut text
 func Truncate(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -104,8 +104,7 @@ func (s *NodeSpec) withGrantedGroups(groups []string) []string {
 	return all
 }
 
-// EffectiveLifecycle returns the declared lifecycle of the node, or else the one from its join token, or nil if
-// neither is set.
+// EffectiveLifecycle returns the lifecycle that the node declares, else the lifecycle that its join token granted, else nil.
 func (s *NodeSpec) EffectiveLifecycle() *Lifecycle {
 	if s.Lifecycle == nil && s.JoinGrant != nil {
 		return s.JoinGrant.Lifecycle

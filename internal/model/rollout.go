@@ -104,7 +104,7 @@ func (r *Rollout) Groups() (names []string) {
 	return names
 }
 
-// Changed returns when the last nodes got the candidate; zero: none has.
+// Changed returns the time at which the last nodes got the new version (candidate), or zero if no node has got it.
 func (r *Rollout) Changed() time.Time {
 	if n := len(r.Steps); n > 0 {
 		return r.Steps[n-1].Began
@@ -112,7 +112,7 @@ func (r *Rollout) Changed() time.Time {
 	return time.Time{}
 }
 
-// Excuse adds nodes whose failures do not count.
+// Excuse adds nodes to the excused ones, whose failures do not count against the roll-out.
 func (r *Rollout) Excuse(nodes ...NodeID) {
 	r.Excused = append(slices.Clone(r.Excused), nodes...)
 	slices.Sort(r.Excused)

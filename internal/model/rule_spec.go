@@ -109,7 +109,7 @@ func (c *RuleGroupDefinition) AlertRule(instance string) *Rule {
 }
 
 // judgement returns the handlers and the route of the group, as fields of a check, because events are derived from
-// checks. The severity is that of the verdict about an alert.
+// checks. The severity comes from the verdict about an alert.
 func (c *RuleGroupDefinition) judgement() *CheckDefinition {
 	return &CheckDefinition{Definition: c.Definition, FailAfter: 1, RecoverAfter: 1, Interval: c.Interval, Handlers: c.Handlers, Route: c.Route}
 }
@@ -117,7 +117,7 @@ func (c *RuleGroupDefinition) judgement() *CheckDefinition {
 // alertMark ends the name of an alert in the instance of its event; the labels follow.
 const alertMark = "{"
 
-// IsAlertInstance reports whether the instance of an event is that of an alert: NAME{LABEL="VALUE", …}. No trigger has such a
+// IsAlertInstance reports whether the instance of an event belongs to an alert: NAME{LABEL="VALUE", …}. No trigger has such a
 // name.
 func IsAlertInstance(instance string) bool {
 	name, labels, ok := strings.Cut(instance, alertMark)

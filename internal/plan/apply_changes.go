@@ -127,7 +127,7 @@ type stopwatch struct {
 	laps []intent.StepTime
 }
 
-// lap records the time since the step before under the name of this step.
+// lap records the time since the previous step under the name of the step that has just ended.
 func (s *stopwatch) lap(step string) {
 	at := s.now()
 	s.laps = append(s.laps, intent.StepTime{Step: step, Took: at.Sub(s.last)})

@@ -185,7 +185,7 @@ func fieldsOf(d *model.Definition) map[string]string {
 	return out
 }
 
-// flattenFields adds the fields of a value under a path.
+// flattenFields adds the fields of a nested JSON value to a map, each under its path.
 func flattenFields(out map[string]string, path string, value any) {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -224,7 +224,7 @@ func flattenFields(out map[string]string, path string, value any) {
 	walk(path, decoded)
 }
 
-// cutValue shortens a value for people.
+// cutValue shortens the value of a field for output to people.
 func cutValue(text string) string {
 	if len(text) <= maxDifferenceText {
 		return text

@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/route"
 )
 
-// policyTargets has the nodes on which one Policy puts a directive.
+// policyTargets has the targets by which one Policy puts a directive on nodes.
 type policyTargets struct {
 	*targets
 	policy route.Name
@@ -136,7 +136,7 @@ func (c *unitCompiler) policiesOf(directive intent.Key) []*resourceDef {
 	return c.policies()[directive]
 }
 
-// directivesOf returns the directives that a policy names, or nil if the definition is no policy.
+// directivesOf returns the names of the directives in a policy, or nil if the definition is no policy.
 func directivesOf(def any) (list []intent.Key) {
 	r, _ := def.(*resourceDef)
 	if r == nil {

@@ -332,8 +332,8 @@ func (h *testPlanner) directivesByNode() map[placement]string {
 	return out
 }
 
-// commitDirectives applies writes in one pass, after a preview. It expects that the preview changes nothing and counts the nodes right, and that nothing
-// of a directive is forgotten on a node that keeps it.
+// commitDirectives previews writes, commits them, and lets the planner apply them in one pass. It expects that the preview changes nothing
+// and counts the nodes right, and that nothing of a directive is forgotten on a node that keeps it.
 func (h *testPlanner) commitDirectives(rt *rapid.T, writes []intent.Write) {
 	if len(writes) == 0 {
 		return

@@ -104,8 +104,8 @@ func (p *recomputation) splitOverridden(f *fleet, selected []model.UnitID) (unit
 	return units, lost
 }
 
-// dropUnmoved removes the placements of a directive on a node that were lost and gained again in the same
-// recomputation, and so have not changed.
+// dropUnmoved removes the placements (of a directive on a node) that were both lost and gained in one recomputation, and so
+// have not changed.
 func (p *recomputation) dropUnmoved(f *fleet) {
 	if len(p.overruled) == 0 || len(p.lost) == 0 || len(p.gained) == 0 {
 		return

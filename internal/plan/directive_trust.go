@@ -14,7 +14,7 @@ import (
 // that one of its policies selects by values that the machine reports (facts, labels and groups of its agent), the directive
 // only audits, unless it says trusted: facts. The property NodeModeProperty of the node lists such directives.
 
-// trust reports whether operators chose the nodes of directives, or the machines themselves.
+// trust decides whether operators, or the machines themselves, chose the nodes of a directive.
 type trust struct{ *fleet }
 
 // trustOf returns the trust of a fleet.
@@ -23,14 +23,15 @@ func trustOf(f *fleet) trust { return trust{f} }
 // maxTrustDepth bounds the groups within groups that the search for a trusted member follows.
 const maxTrustDepth = 16
 
-// operatorsChose reports whether a policy puts the directive on a node by nothing that the machine can choose itself.
+// operatorsChose reports whether a policy puts the directive on a node only by values that operators set, not by values that
+// the machine can choose.
 func (f trust) operatorsChose(u *unit, n *node) bool {
 	return slices.ContainsFunc(u.policies, func(p policyTargets) bool {
 		return f.targetsSelect(p.targets, p.policy.Namespace, n) && (p.targets.except == nil || f.operatorsExclude(p.targets.except)) && f.operatorsList(p.targets, n, 0)
 	})
 }
 
-// operatorsList reports whether groups and names in targets contain the node without its own choice.
+// operatorsList reports whether targets contain the node by a group or name that the machine cannot choose itself.
 func (f trust) operatorsList(t *targets, n *node, depth int) bool {
 	return t.where != nil && t.where.ReadsNothing() && f.conditions.matches(t.where).Contains(uint32(n.def.ID)) ||
 		slices.ContainsFunc(t.nodes, func(name route.Name) bool { return matchesNode(name, n.def.Name) }) ||
@@ -53,7 +54,8 @@ func (f trust) operatorsAssigned(n *node, g directory.GroupID, depth int) bool {
 	return f.operatorsList(group.def.targets, n, depth+1)
 }
 
-// operatorsExclude reports whether no machine can leave the nodes that targets exclude.
+// operatorsExclude reports whether only operators decide which nodes targets exclude, so that no machine can leave the
+// exception.
 func (f trust) operatorsExclude(t *targets) bool {
 	return (t.where == nil || t.where.ReadsNothing()) && !slices.ContainsFunc(t.groups, func(g directory.GroupID) bool {
 		group := f.groups[g]
@@ -123,8 +125,8 @@ func (f inspection) enforcementWarnings(directives []intent.Key, t *translation,
 	return out
 }
 
-// mayEnforce reports whether a directive can enforce on a node and has to be trusted for it. A fixed mode of a namespace makes
-// each directive enforce.
+// mayEnforce reports whether a directive can enforce (change the node) somewhere, and so needs operators to choose its nodes.
+// A fixed mode of a namespace makes each directive enforce.
 func (f trust) mayEnforce(u *unit) bool {
 	if u == nil || u.trustsFacts || u.definition.AsDirective() == nil {
 		return false
@@ -140,7 +142,7 @@ func (f trust) mayEnforce(u *unit) bool {
 	return false
 }
 
-// retrustUnit marks a directive whose nodes may be chosen in another way after an edit.
+// retrustUnit marks a directive if an edit may change whether operators chose its nodes.
 func (p *recomputation) retrustUnit(f *fleet, id model.UnitID, old, new *unit) {
 	if (trustOf(f).mayEnforce(old) || trustOf(f).mayEnforce(new)) && (old.trustsFacts != new.trustsFacts || !reflect.DeepEqual(old.policies, new.policies)) {
 		p.retrusted[id] = true

@@ -42,7 +42,8 @@ func (p *Planner) EvaluateInventories(changed map[model.NodeID]uint32) []model.N
 	return p.commit(newTranslation(), p.Revision(), changed)
 }
 
-// differingNodes returns the nodes on which a condition over a changed section has another result than before.
+// differingNodes returns the nodes for which a condition over a changed section of the inventory has another result than
+// before.
 func differingNodes(f *fleet, changed map[model.NodeID]uint32) *roaring.Bitmap {
 	differing := roaring.New()
 	for id, sections := range changed {

@@ -20,15 +20,15 @@ import (
 // receivers. The record is written in the commit that stores the candidate, so that no crash comes between, and package
 // rollout writes it from there on. Which nodes run the candidate follows from the record, the nodes' ids and their groups.
 
-// rollout is the candidate of a unit, which some of its nodes run already: members of the groups, and nodes before the
-// bound in the order of model.RolloutOrder.
+// rollout has the new version (candidate) of a unit, and the nodes that already run it: members of the groups, and nodes
+// before the bound in the order of model.RolloutOrder.
 type rollout struct {
 	*body
 	bound  uint64
 	groups []directory.GroupID
 }
 
-// reaches reports whether a node runs the candidate.
+// reaches reports whether a node already runs the candidate.
 func (r *rollout) reaches(n *node) bool {
 	return model.RolloutOrder(n.def.ID) < r.bound || slices.ContainsFunc(r.groups, n.groups.has)
 }
@@ -39,8 +39,8 @@ type rolloutRow struct {
 	revision int64
 }
 
-// restage adds the units whose stored roll-outs changed to the changes, so that they are compiled again. It leaves out
-// those whose roll-out the planner itself has written.
+// restage adds the units whose stored roll-outs have changed to the changes to apply, so that they are compiled again. It
+// leaves out those whose roll-out the planner itself has written.
 func (p *Planner) restage(ctx context.Context, t *translation, changes []intent.Change) error {
 	if !slices.ContainsFunc(changes, func(c intent.Change) bool { return c.Key.Kind == intent.RolloutKind }) {
 		return nil
@@ -61,8 +61,8 @@ func (p *Planner) restage(ctx context.Context, t *translation, changes []intent.
 	return nil
 }
 
-// stageUnits gives the compiled units of the changes the bodies that their roll-outs say. It returns the rows to write
-// together with the new definitions.
+// stageUnits gives each changed unit that has a roll-out its two versions: the accepted one and the candidate. It returns
+// the rows to write together with the new definitions.
 func (p *Planner) stageUnits(ctx context.Context, t *translation) (writes []intent.Write, err error) {
 	if !t.touchesRollouts() {
 		return nil, nil
@@ -112,8 +112,8 @@ func (p *Planner) stageUnits(ctx context.Context, t *translation) (writes []inte
 	return writes, nil
 }
 
-// stagePreview gives the units of a preview the bodies that their roll-outs say, as far as the writes do not change
-// them. A changed one is shown on all the nodes that will have it.
+// stagePreview does in a preview the same as stageUnits, for units that the previewed writes do not change. A changed one is
+// shown on all the nodes that will have it.
 func (p *Planner) stagePreview(ctx context.Context, t *translation) error {
 	if !t.touchesRollouts() {
 		return nil
@@ -196,8 +196,8 @@ func (p *Planner) nextRollout(ctx context.Context, t *translation, u *unit, row 
 	return &next, p.beginRollout(ctx, t, u, &next, base)
 }
 
-// definitionInForce returns the definition that the nodes of a unit have, or nil if the unit is new. At a start without a
-// record of the roll-out, a definition that is not stored yet belongs to a change that the last stop interrupted.
+// definitionInForce returns the definition that the nodes of a unit have at present, or nil if the unit is new. At a start
+// without a record of the roll-out, a definition that is not stored yet belongs to a change that the last stop interrupted.
 func (p *Planner) definitionInForce(u *unit) (found *model.Definition) {
 	if s := p.fleet.units[u.ID]; s != nil && s.def != nil {
 		return s.def.definition
@@ -213,8 +213,8 @@ func (p *Planner) definitionInForce(u *unit) (found *model.Definition) {
 	return found
 }
 
-// beginRollout makes a roll-out one that has not moved a node: it waits for an approval, or runs. base is the revision
-// before the change; zero: the last one that the planner applied.
+// beginRollout starts a new roll-out of a changed unit, of which no node has the candidate yet: it waits for an approval, or
+// runs at once. base is the revision before the change; zero: the last one that the planner applied.
 func (p *Planner) beginRollout(ctx context.Context, t *translation, u *unit, r *model.Rollout, base int64) error {
 	r.Candidate = definitionKeyOf(u.definition).row().Name
 	r.State, r.Reason, r.Approver, r.Steps, r.Bound, r.Excused, r.Began = model.RolloutRunning, "", "", nil, 0, nil, p.o.Now().UTC().Round(0)
@@ -254,8 +254,8 @@ func (p *Planner) lastChange(ctx context.Context, u *unit) (last intent.Change, 
 	return last, nil
 }
 
-// stage gives a compiled unit the bodies of its roll-out. A definition that the store lost is replaced by the compiled
-// one, which then reaches all nodes.
+// stage gives a compiled unit the versions of its roll-out: the accepted one for most nodes, the candidate for those that
+// the roll-out has reached. A definition that the store lost is replaced by the compiled one, which then reaches all nodes.
 func (p *Planner) stage(u *unit, r *model.Rollout) error {
 	compiled := u.body
 	u.Rollout = &directory.Rollout{Rollout: *r} // definitionStore.hash adds the definitions

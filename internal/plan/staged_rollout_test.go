@@ -49,8 +49,8 @@ func rolloutWrite(t interface{ Fatal(...any) }, key intent.Key, r model.Rollout)
 	return intent.Write{Key: key, Body: body, Expect: -1}
 }
 
-// TestRolloutsFollowTheirRecords edits a directive with a roll-out and moves its record: the edit reaches the nodes of the
-// begun steps and no others, also after restarts, and all nodes when the record or the declaration says so.
+// TestRolloutsFollowTheirRecords edits a directive with a roll-out and advances the stored roll-out, and expects the edit on
+// the nodes of the begun steps only, also after restarts, and on all nodes at its end.
 func TestRolloutsFollowTheirRecords(t *testing.T) {
 	h := newTestPlanner(t)
 	names := []string{"n1", "n2", "n3", "n4"}
@@ -160,8 +160,8 @@ func (h *testPlanner) revisionOf(directive string) int64 {
 	return row.Revision
 }
 
-// TestPreviewShowsStagedChangesOnAllNodes expects a preview to count all nodes of a change that has a roll-out, and none
-// where nothing changes while nodes have two versions.
+// TestPreviewShowsStagedChangesOnAllNodes expects a preview to count all nodes of a change that will have a roll-out, and no
+// node if the writes change nothing during a roll-out.
 func TestPreviewShowsStagedChangesOnAllNodes(t *testing.T) {
 	h := newTestPlanner(t)
 	h.node("n1", nil, "all")
@@ -203,7 +203,8 @@ func TestPreviewShowsStagedChangesOnAllNodes(t *testing.T) {
 	}
 }
 
-// FuzzFlattenFields flattens random JSON: no path is empty but that of a bare value, and equal values have no differences.
+// FuzzFlattenFields flattens random JSON into fields, and expects a path for each field except a single bare value, and no
+// differences between equal values.
 func FuzzFlattenFields(f *testing.F) {
 	f.Add([]byte(`{"Command": {"Shell": "true"}, "List": [1, {"a": null}], "": 1}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -22,7 +22,7 @@ func (c Codes) Set(i int, s Status) {
 	c[i/2] = c[i/2]&^(15<<shift) | byte(s)<<shift
 }
 
-// Check returns an error unless the codes are those of n components with statuses that agents report.
+// Check returns an error unless the codes have n components, all with statuses that agents report.
 func (c Codes) Check(n int) error {
 	if len(c) != (n+1)/2 {
 		return fmt.Errorf("%d bytes of codes for %d components", len(c), n)

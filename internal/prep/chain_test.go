@@ -173,8 +173,8 @@ func TestRunFailed(t *testing.T) {
 	}
 }
 
-// TestDependentsShareParsedMaster expects the value of a master item to be parsed once for all items computed from
-// it, and again after Reset
+// TestDependentsShareParsedMaster expects a master item's value to be parsed once for all items that are computed from it,
+// and again after Reset
 func TestDependentsShareParsedMaster(t *testing.T) {
 	name := compileChain(t, item.Text, sampleStep("jsonPath", "$.name"))
 	size := compileChain(t, item.Unsigned, sampleStep("jsonPath", "$.size"), sampleStep("multiplier", "2"))
@@ -202,7 +202,7 @@ func TestDependentsShareParsedMaster(t *testing.T) {
 	}
 }
 
-// TestChainIsShared runs chains in several goroutines at once.
+// TestChainIsShared runs each chain in several goroutines at once, and expects the right result from each run.
 func TestChainIsShared(t *testing.T) {
 	for _, c := range []struct {
 		step     model.Step

@@ -49,7 +49,8 @@ func (r *EntityReader) Read(text string, each func(macro func(name string) (stri
 	return nil
 }
 
-// macro returns the value of a macro in the object n: by its path or, without one, of the member with its name.
+// macro returns the value of a macro in the object n: the value at the macro's JSONPath or, without a path, of the member
+// with the macro's name.
 func (r *EntityReader) macro(t *jsonTree, n uint32, name string) (string, bool) {
 	if path := r.paths[name]; path != nil {
 		value, err := path.query(t, n)

@@ -13,23 +13,22 @@ const maxFilterSteps = 1 << 22
 // for dependents that look for one element each.
 const indexedUses = 2
 
-// filterEquality is an equality between a member of the filtered value and a constant, such as @.name == "eth0"
+// filterEquality is a comparison of a member of the filtered value with a constant, such as @.name == "eth0"
 type filterEquality struct {
 	member *jsonPath
 	name   string // the member's path as a text
 	key    equalityKey
 }
 
-// equalityKey is a value in a form that is equal for values that the operator == calls equal: numbers by value, all
-// others by text.
+// equalityKey is a map key that two values share if the operator == calls them equal: numbers by value, all others by text.
 type equalityKey struct {
 	number bool
 	bits   uint64 // of the float64
 	text   string
 }
 
-// equalityIndex finds the children of a container by the value of one of their members. It is made when paths have
-// filtered the container by this member indexedUses times.
+// equalityIndex maps the values of one member, such as @.name, to the children of an object or array (container) that have
+// them. It is made when paths have filtered the container by this member indexedUses times.
 type equalityIndex struct {
 	container uint32
 	name      string
@@ -37,7 +36,8 @@ type equalityIndex struct {
 	children  map[equalityKey][]jsonMatch // in the order of the document; nil: not made yet
 }
 
-// equalityOf returns the equality that an operator with these operands requires, or nil
+// equalityOf returns an equality without which a filter expression (an operator with two operands) cannot be true, or nil if
+// there is none.
 func equalityOf(operator string, left, right filterExpr) *filterEquality {
 	switch {
 	case operator == "&&":
@@ -70,7 +70,8 @@ func (v filterValue) equalityKey() equalityKey {
 	return equalityKey{text: v.text}
 }
 
-// candidates returns the children of a container for which the equality holds; ok is false while no index exists
+// candidates returns those children of an object or array (container) for which an equality of a filter holds, by an index;
+// ok is false if the container has no index for it yet.
 func (t *jsonTree) candidates(container uint32, e *filterEquality) (children []jsonMatch, ok bool) {
 	var x *equalityIndex
 	for i := range t.indexes {

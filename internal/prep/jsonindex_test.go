@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestIndexedFilterEqualsScan compares the results of paths on one document that they share, which makes indexes, with
-// their results on documents of their own.
+// TestIndexedFilterEqualsScan evaluates random filters on one shared document, which builds indexes, and on a new document
+// each, and expects equal results.
 func TestIndexedFilterEqualsScan(t *testing.T) {
 	values := []string{`"a"`, `"b"`, `1`, `1.0`, `"1"`, `"1e0"`, `0`, `-0`, `"-0"`, `" 1"`, `null`, `""`, `true`, `"true"`, `{"x":1}`, `[1]`, `"a\u0062"`, `"ab"`}
 	constants := []string{`'a'`, `"b"`, `1`, `'1'`, `'1.0'`, `0`, `'-0'`, `''`, `'true'`, `'ab'`, `'{"x":1}'`, `'[1]'`}

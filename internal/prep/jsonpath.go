@@ -57,7 +57,7 @@ type jsonMatch struct {
 	number   bool // the computed text is a number
 }
 
-// find returns the node that a plain path (names and indexes only) selects, from a node on
+// find returns the node that a plain path (of names and indexes only) selects, starting at node n
 func (p *jsonPath) find(t *jsonTree, n uint32) (uint32, bool) {
 	for i := range p.segments {
 		var ok bool
@@ -241,7 +241,7 @@ func (q *jsonQuery) selectChildren(n uint32) error {
 	return nil
 }
 
-// filterCandidates collects those children that pass the filter
+// filterCandidates adds the given children that pass the segment's filter to the result
 func (q *jsonQuery) filterCandidates(children []jsonMatch) error {
 	for _, m := range children {
 		ok, err := q.passes(m.node)
@@ -255,7 +255,7 @@ func (q *jsonQuery) filterCandidates(children []jsonMatch) error {
 	return nil
 }
 
-// passes evaluates the segment's filter on a value
+// passes reports whether a value passes the segment's filter, and counts the evaluation
 func (q *jsonQuery) passes(n uint32) (bool, error) {
 	if q.tree.steps++; q.tree.steps > maxFilterSteps {
 		return false, fmt.Errorf("the filters of all paths evaluate more than %d values of this document", maxFilterSteps)

@@ -50,7 +50,8 @@ func number(v item.Value) (item.Value, bool) {
 	return item.FromFloat(f), ok
 }
 
-// typedNumber converts a value to a number of the item's type; an item of another type keeps the number as it is
+// typedNumber converts a value to a number of the item's type (Float or Unsigned); for an item of another type any number is
+// allowed
 func typedNumber(v item.Value, t item.Type) (item.Value, error) {
 	n, ok := number(v)
 	if !ok {

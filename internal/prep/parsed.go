@@ -29,7 +29,7 @@ func (p *Parsed) Reset(in item.Sample) {
 	p.sample, p.hasJSON, p.hasMetrics = in, false, false
 }
 
-// jsonOf parses a value as JSON, or returns the document that p already has; a nil p stores nothing
+// jsonOf returns the value's JSON document, which p stores after the first parsing; with a nil p it parses at each call
 func (p *Parsed) jsonOf(v item.Value) (*jsonTree, error) {
 	if p == nil {
 		tree := &jsonTree{}

@@ -14,7 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// snmpFormat says how a value of SNMP is converted.
+// snmpFormat is the conversion of an SNMP value, by its number in Zabbix: unchanged, UTF-8, MAC address, or integer from
+// BITS.
 type snmpFormat byte
 
 const (
@@ -24,7 +25,7 @@ const (
 	snmpBits snmpFormat = '3' // integer from BITS: the first eight bytes, the lowest one first
 )
 
-// parseSNMPFormat parses a format; fewest is the first one that the step takes.
+// parseSNMPFormat parses the number of a conversion; fewest is the lowest number that the step allows.
 func parseSNMPFormat(text string, fewest snmpFormat) (snmpFormat, error) {
 	if len(text) != 1 || snmpFormat(text[0]) < fewest || snmpFormat(text[0]) > snmpBits {
 		return 0, model.Errorf(model.Invalid, "the format is %q, expected %c to %c", text, fewest, snmpBits).
@@ -80,7 +81,7 @@ func hexBytes(text string) (raw []byte, err error) {
 	return raw, nil
 }
 
-// walkValues calls each for the values in a text that an SNMP walk printed, until it returns false.
+// walkValues parses the output of an SNMP walk, and calls each for every value until it returns false.
 func walkValues(text string, each func(snmpValue) bool) error {
 	for text = strings.TrimLeft(text, "\r\n "); text != ""; text = strings.TrimLeft(text, "\r\n ") {
 		oid, tail, _ := strings.Cut(text, " = ")
@@ -112,7 +113,7 @@ func walkValues(text string, each func(snmpValue) bool) error {
 	return nil
 }
 
-// cutPlain returns the value without quotation marks at the start of a text, and the lines behind it.
+// cutPlain cuts a value without quotation marks off the start of a text, and returns the value and the remaining lines.
 func cutPlain(kind, text string) (value, rest string) {
 	value, rest, _ = strings.Cut(text, "\n")
 	lines := []string{value}
@@ -130,7 +131,8 @@ func cutPlain(kind, text string) (value, rest string) {
 	return value, rest
 }
 
-// normalizeOID returns an object identifier in digits with a dot in front; empty: the text is none.
+// normalizeOID returns an object identifier in digits with a leading dot, or an empty text if the text is no such
+// identifier.
 func normalizeOID(text string) string {
 	text = "." + strings.TrimPrefix(strings.TrimSpace(text), ".")
 	for _, part := range strings.Split(text[1:], ".") {
@@ -141,12 +143,12 @@ func normalizeOID(text string) string {
 	return text
 }
 
-// isSNMPKind reports whether a text is the name of a type of values.
+// isSNMPKind reports whether a text is the name of an SNMP type, such as INTEGER.
 func isSNMPKind(text string) bool {
 	return slices.Contains([]string{"STRING", "Hex-STRING", "INTEGER", "Gauge32", "Counter32", "Counter64", "Timeticks", "OID", "IpAddress", "BITS", "Opaque", "Network Address", "UInteger32"}, text)
 }
 
-// cutQuoted returns the text in quotation marks at the start of text, and the lines behind it.
+// cutQuoted cuts a value in quotation marks off the start of a text, and returns the value and the remaining lines.
 func cutQuoted(text string) (inside, rest string, err error) {
 	var out strings.Builder
 	for i := 1; i < len(text); i++ {
@@ -185,7 +187,7 @@ func compileSNMPWalkValue(params []string, _ item.Type) (stepFunc, error) {
 			return found == nil
 		})
 		if err == nil && found == nil {
-			err = fmt.Errorf("it has no value of %s", oid)
+			err = fmt.Errorf("no value of %s", oid)
 		}
 		text := ""
 		if err == nil {

@@ -23,7 +23,7 @@ CD EF
 .1.3.6.1.2.1.6.0 = No Such Instance currently exists at this OID
 `
 
-// TestSNMPSteps runs the steps for SNMP on the output of a walk.
+// TestSNMPSteps runs the preprocessing steps for SNMP on the output of a walk, and compares their outputs and errors.
 func TestSNMPSteps(t *testing.T) {
 	names := []string{"{#NAME}", "1.3.6.1.2.1.2.2.1.2", "0", "{#MAC}", ".1.3.6.1.2.1.2.2.1.6", "2"}
 	for _, c := range []struct {
@@ -41,8 +41,8 @@ func TestSNMPSteps(t *testing.T) {
 		{walk, "snmpWalkValue", []string{".1.3.6.1.2.1.2.2.1.9.10", "1"}, "eté"},
 		{walk, "snmpWalkValue", []string{".1.3.6.1.2.1.2.2.1.9.11", "1"}, `error: 1. Failed: cannot extract value from SNMP walk: "FF FE" is not UTF-8`},
 		{walk, "snmpWalkValue", []string{".1.3.6.1.2.1.5.0", "3"}, "32769"},
-		{walk, "snmpWalkValue", []string{".1.3.6.1.2.1.6.0", "0"}, "error: 1. Failed: cannot extract value from SNMP walk: it has no value of .1.3.6.1.2.1.6.0"},
-		{walk, "snmpWalkValue", []string{".1.3.6.1.2.1.2.2.1.2", "0"}, "error: 1. Failed: cannot extract value from SNMP walk: it has no value of .1.3.6.1.2.1.2.2.1.2"},
+		{walk, "snmpWalkValue", []string{".1.3.6.1.2.1.6.0", "0"}, "error: 1. Failed: cannot extract value from SNMP walk: no value of .1.3.6.1.2.1.6.0"},
+		{walk, "snmpWalkValue", []string{".1.3.6.1.2.1.2.2.1.2", "0"}, "error: 1. Failed: cannot extract value from SNMP walk: no value of .1.3.6.1.2.1.2.2.1.2"},
 		{"Timeout", "snmpWalkValue", []string{".1.3", "0"}, `error: 1. Failed: cannot extract value from SNMP walk: expected a line such as .1.3.6 = INTEGER: 1, got "Timeout"`},
 		{".1.3 = STRING: \"x", "snmpWalkValue", []string{".1.3", "0"}, "error: 1. Failed: cannot extract value from SNMP walk: value of .1.3: the quotation mark at its end is missing"},
 		{walk, "snmpWalkToJson", names, `[{"{#SNMPINDEX}":"1","{#NAME}":"lo","{#MAC}":""},{"{#SNMPINDEX}":"10","{#NAME}":"eth0: uplink","{#MAC}":"00:0C:29:AB:CD:EF"}]`},
@@ -59,7 +59,7 @@ func TestSNMPSteps(t *testing.T) {
 	}
 }
 
-// FuzzWalkValues reads random texts as the output of an SNMP walk.
+// FuzzWalkValues parses random texts as the output of an SNMP walk, and expects no panic and at most one value per byte.
 func FuzzWalkValues(f *testing.F) {
 	f.Add(walk)
 	f.Fuzz(func(t *testing.T, text string) {

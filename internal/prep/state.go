@@ -9,8 +9,8 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// State has the values that the steps of an item remember: the last value and its time for each such step. The zero
-// State remembers nothing.
+// State has the values that the steps of an item remember between runs: the last value and its time for each such step. The
+// zero State remembers nothing.
 type State struct {
 	first memory
 	more  []memory // of the second remembering step and later ones

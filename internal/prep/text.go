@@ -87,8 +87,8 @@ func compileRegex(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// matcher returns the compiler of the step matches (want is true) or notMatches, which fail if a regular expression
-// does not match or matches
+// matcher returns the compiler of the step matches (want is true) or notMatches: the step fails unless the regular
+// expression matches, or if it matches
 func matcher(want bool) compiler {
 	return func(params []string, _ item.Type) (stepFunc, error) {
 		p, err := compilePattern(params[0])

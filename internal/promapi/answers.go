@@ -123,7 +123,7 @@ func (q *promRequest) querier(ctx context.Context, x *parameters) (storage.Queri
 	return store.Querier(x.start.UnixMilli(), x.end.UnixMilli())
 }
 
-// findTexts returns the sorted, distinct texts (such as label names) that find returns for the selectors of the
+// findTexts returns the sorted, distinct texts (such as label names) that the function find returns for each selector of the
 // request.
 func (q *promRequest) findTexts(ctx context.Context, x *parameters, find func(storage.Querier, *storage.LabelHints, []*labels.Matcher) ([]string, annotations.Annotations, error)) (texts []string, _ annotations.Annotations, err error) {
 	querier, err := q.querier(ctx, x)

@@ -43,7 +43,7 @@ type Options struct {
 	Rules  func() []*rules.Group // of all namespaces; nil: none
 }
 
-// operations is the state that all requests to the API share.
+// operations has the state that all requests to the API share: the PromQL engine and the query slots.
 type operations struct {
 	Options
 	queries *op.Quota[string] // that run, by user

@@ -89,8 +89,7 @@ func send(t testing.TB, h http.Handler, r *http.Request) (a answer, status int) 
 	return a, w.Code
 }
 
-// overHTTP is a PromQL engine that sends each query to the API, so that Prometheus' own test cases run through the
-// API.
+// overHTTP is a PromQL engine that passes each query to the API, so that Prometheus' own test cases test the API.
 type overHTTP struct {
 	t     testing.TB
 	local *promql.Engine
@@ -111,12 +110,12 @@ func (e overHTTP) NewRangeQuery(ctx context.Context, q storage.Queryable, o prom
 	}}, err
 }
 
-// secondsOf formats a time in seconds, as the API expects.
+// secondsOf formats a time as Unix seconds, as the API expects.
 func secondsOf(t time.Time) string {
 	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', -1, 64)
 }
 
-// queryOverHTTP is one query that the API evaluates.
+// queryOverHTTP is one query of overHTTP, which the API evaluates.
 type queryOverHTTP struct {
 	promql.Query
 	e     overHTTP

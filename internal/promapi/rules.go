@@ -159,7 +159,7 @@ func (q *promRequest) rules(ctx context.Context, r *http.Request, x *parameters)
 	return data, nil, err
 }
 
-// groupToken returns the token of a page that begins with a group.
+// groupToken returns the page token with which the next page begins at this group.
 func groupToken(g *rules.Group) string {
 	sum := sha256.Sum256([]byte(g.File() + ";" + g.Name()))
 	return hex.EncodeToString(sum[:])

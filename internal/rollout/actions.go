@@ -65,7 +65,7 @@ func (d *Driver) Do(ctx context.Context, by Person, verb Verb, key intent.Key, u
 	return d.o.Stored.Update(ctx, by.Actor, r)
 }
 
-// change gives a roll-out the state that a person asks for.
+// change approves, starts, pauses or stops a roll-out at the request of a person.
 func (d *Driver) change(by Person, verb Verb, name string, r *model.Rollout) error {
 	refuse := func(hint string) error {
 		return model.Errorf(model.Conflict, "cannot %s the roll-out of %s: it is %s", verb, name, r.State).WithHint(hint+": muster rollout show %s", name)
@@ -108,8 +108,8 @@ func (d *Driver) change(by Person, verb Verb, name string, r *model.Rollout) err
 	return nil
 }
 
-// undo gives the directive and its technique the text that they had before the change. A roll-out that has ended also
-// accepts the version before it, so that all nodes go back at once.
+// undo declares a directive and its technique as they were before the change that is rolled out. A roll-out that has ended
+// also accepts the version before it, so that all nodes go back at once.
 func (d *Driver) undo(ctx context.Context, by Person, key intent.Key, r *intent.StoredRollout) error {
 	if r.UnderWay() {
 		return d.o.Stored.Revert(ctx, by.Actor, key, r.Base, nil, by.May)
@@ -122,7 +122,7 @@ func (d *Driver) undo(ctx context.Context, by Person, key intent.Key, r *intent.
 	return d.o.Stored.Revert(ctx, by.Actor, key, r.Base, r, by.May)
 }
 
-// Return gives a directive and its technique the text that they had at a revision, which is a change like any other.
+// Return declares a directive and its technique as they were at an older revision, as a new change.
 func (d *Driver) Return(ctx context.Context, by Person, key intent.Key, revision int64) error {
 	if by.Why == "" {
 		by.Why = fmt.Sprintf("back to revision %d", revision)

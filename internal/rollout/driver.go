@@ -124,8 +124,8 @@ func stepText(r *model.Rollout) string {
 	return fmt.Sprintf("step %s, the new version is on %s", step.Step, model.CountNoun(step.Nodes, "node"))
 }
 
-// Fleet returns the unit of a roll-out with the state of its nodes, or nil if the planner has not compiled the unit as the
-// roll-out says.
+// Fleet returns the unit of a roll-out and the state of its nodes, or nil if the planner has not compiled the present state
+// of the roll-out yet.
 func (d *Driver) Fleet(r *model.Rollout) (*directory.Unit, *Fleet) {
 	unit := d.o.Directory.SourceUnit(model.DirectiveSource(r.Unit))
 	if unit == nil || unit.Rollout == nil || !reflect.DeepEqual(unit.Rollout.Rollout, *r) {
@@ -157,7 +157,8 @@ func (d *Driver) Fleet(r *model.Rollout) (*directory.Unit, *Fleet) {
 	return unit, f
 }
 
-// verdictOf judges a run: every component that counts has to be as declared.
+// verdictOf returns the verdict on a run: compliant only if every component that counts is as declared or waived; the text
+// names the first other component.
 func verdictOf(run *compliance.Run, directive *model.DirectiveDefinition) (Verdict, string) {
 	if counts, _ := run.Codes.Sum(len(directive.Components), directive.Blocks); counts.Unfulfilled() == 0 {
 		return Compliant, ""

@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Verdict is the outcome of a node's last run of the version that it has now.
+// Verdict is the outcome of a node's last run of its present version: compliant, not compliant, or none yet.
 type Verdict uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	NotCompliant                // at least one component is not as declared, or nobody knows
 )
 
-// Node is a node of a unit, with the version that it has and its report.
+// Node is a node of the rolled-out unit, with the version that it has and the outcome of its last run.
 type Node struct {
 	ID        model.NodeID
 	Name      string
@@ -30,7 +30,7 @@ type Node struct {
 	Reason    string // of NotCompliant: the component and its message
 }
 
-// Fleet is the state of a unit's nodes at one time.
+// Fleet has the nodes of the rolled-out unit, with their states at one time.
 type Fleet struct {
 	Nodes   []Node
 	InGroup func(group string, node model.NodeID) bool
@@ -40,10 +40,10 @@ type Fleet struct {
 	Listening time.Time
 }
 
-// Failure is a node that counts as failed, and why.
+// Failure is a node that counts as failed, with the reason.
 type Failure struct{ Node, Reason string }
 
-// Progress is how far a roll-out has come.
+// Progress counts the nodes of a roll-out: those with the new version, those that have reported, those that failed.
 type Progress struct {
 	Nodes    int // of the unit
 	New      int // have the candidate
@@ -54,7 +54,7 @@ type Progress struct {
 	failed   []model.NodeID
 }
 
-// ProgressOf counts the nodes of a roll-out. Its failures are in the order of the nodes.
+// ProgressOf counts the nodes of a roll-out by version and outcome. Its failures are in the order of the nodes.
 func ProgressOf(r *model.Rollout, f *Fleet) (p Progress) {
 	silent := laterTime(r.Changed(), f.Listening).Add(waitOf(r) + f.Timeout)
 	p.Nodes = len(f.Nodes)
@@ -96,14 +96,14 @@ func laterTime(a, b time.Time) time.Time {
 	return b
 }
 
-// waitOf returns the least time from one step to the next.
+// waitOf returns the minimum time between two steps.
 func waitOf(r *model.Rollout) time.Duration {
 	return time.Duration(cmp.Or(r.Spec.Wait, model.DefaultRolloutWait))
 }
 
-// Advance returns a roll-out after the next thing that its nodes demand of it: it stops, begins its next step, or ends.
-// changed is false if it only waits. Of one list of nodes it makes one result, so that a restart goes on where the last
-// stored result is.
+// Advance returns the next state of a roll-out, as its nodes require: it stops, begins its next step, or ends. changed is
+// false if it only waits. Of one list of nodes it makes one result, so that a restart goes on where the last stored result
+// is.
 func Advance(r model.Rollout, f *Fleet) (next model.Rollout, changed bool) {
 	if r.State != model.RolloutRunning && r.State != model.RolloutPaused {
 		return r, false

@@ -14,8 +14,7 @@ import (
 
 var start = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
 
-// testFleet returns connected nodes that are compliant with the version they have. Those that the roll-out reaches have the
-// new one.
+// testFleet returns a fleet of connected nodes that are all compliant. Those that the roll-out reaches have the new one.
 func testFleet(r *model.Rollout, n int, at time.Duration) *Fleet {
 	f := &Fleet{Now: start.Add(at), Timeout: 5 * time.Minute, InGroup: func(group string, id model.NodeID) bool { return group == "canary" && id == 7 }}
 	for i := range n {
@@ -26,7 +25,7 @@ func testFleet(r *model.Rollout, n int, at time.Duration) *Fleet {
 	return f
 }
 
-// move gives nodes the version that a roll-out says.
+// move gives each node the version that the roll-out has for it.
 func (f *Fleet) move(r *model.Rollout) {
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
@@ -34,13 +33,13 @@ func (f *Fleet) move(r *model.Rollout) {
 	}
 }
 
-// running returns a roll-out that has not begun a step.
+// running returns a running roll-out with these steps, of which none has begun.
 func running(steps ...string) model.Rollout {
 	return model.Rollout{Accepted: "a", Candidate: "b", State: model.RolloutRunning, Spec: model.RolloutSpec{Steps: steps, Wait: model.Duration(time.Minute)}}
 }
 
-// TestStepsWaitForReports walks a roll-out through its steps: each waits for its time and for the reports of the nodes
-// before, and the last one ends it.
+// TestStepsWaitForReports advances a roll-out through its steps, and expects each to wait for its time and for the reports
+// of the nodes before, and the roll-out to end with the last one.
 func TestStepsWaitForReports(t *testing.T) {
 	r := running("canary", "1%", "50%")
 	step := func(at time.Duration, want string, nodes int, change ...func(*Fleet)) {
@@ -89,7 +88,7 @@ func TestStepsWaitForReports(t *testing.T) {
 	}
 }
 
-// TestFailuresStop stops roll-outs for failed and silent nodes, and not for nodes that were not compliant or not
+// TestFailuresStop expects failed and silent nodes to stop a roll-out, but not nodes that were not compliant or not
 // connected before their step.
 func TestFailuresStop(t *testing.T) {
 	for _, c := range []struct {

@@ -107,8 +107,7 @@ func Direct(handlers []Name) *Route {
 	return &Route{Steps: []Step{{To: handlers}}, groupBy: []string{"node", "check"}}
 }
 
-// Escalation has the time at which each step of a route is due for one problem; zero means that the step sends
-// nothing more.
+// Escalation has, for one problem, the time at which each step of a route is due, or zero if the step sends nothing more.
 type Escalation []time.Time
 
 // Escalate returns the due times of all steps for a problem that opened at this time; no step is due before first,
@@ -212,8 +211,8 @@ func Choose(t Routes, namespaces Namespaces, m *Problem, c *model.CheckDefinitio
 	return routes, ByMatch
 }
 
-// directRoute returns a route without a name to handlers; a handler without a namespace belongs to the given
-// namespace.
+// directRoute returns a route without a name that notifies these handlers; a handler without a namespace belongs to the
+// given namespace.
 func directRoute(namespace string, handlers []string) *Route {
 	names := make([]Name, len(handlers))
 	for i, h := range handlers {

@@ -233,8 +233,8 @@ func (x *index[T]) find(m *Problem) []*entry[T] {
 	return slices.Compact(found)
 }
 
-// rarestCriterion returns the keys of one criterion of the selector: the one under whose keys the index has the
-// fewest selectors so far.
+// rarestCriterion returns the keys of that criterion of the selector under whose keys the index has the fewest selectors so
+// far.
 func (x *index[T]) rarestCriterion(s *selector) []indexKey {
 	best, fewest := []indexKey{{by: byNamespace, namespace: s.namespace}}, math.MaxInt
 	for _, posts := range s.criteria() {

@@ -34,8 +34,8 @@ func diskProblem() *Problem {
 // oneStep returns a list with one route step, which notifies the handlers at once.
 func oneStep(handlers ...string) []model.RouteStep { return []model.RouteStep{{To: handlers}} }
 
-// TestRoutesOfAProblem checks which routes a problem takes: the route that its check names, the matching routes or
-// the default ones.
+// TestRoutesOfAProblem expects the routes of a problem: the route that its check names, else all matching routes, else the
+// default ones.
 func TestRoutesOfAProblem(t *testing.T) {
 	web := &model.RouteSpec{Match: &model.Selector{Targets: &model.Targets{Groups: []string{"web"}}}, Steps: oneStep("mail")}
 	disks := &model.RouteSpec{Match: &model.Selector{Checks: []string{"disk"}}, Steps: oneStep("mail")}
@@ -67,7 +67,7 @@ func TestRoutesOfAProblem(t *testing.T) {
 	}
 }
 
-// TestHoldsOfAProblem checks which silences, maintenance windows and mutes hold back the messages about a problem.
+// TestHoldsOfAProblem expects the silences, maintenance windows and mutes that delay the messages about a problem.
 func TestHoldsOfAProblem(t *testing.T) {
 	nights := model.RouteMute{Selector: model.Selector{Targets: &model.Targets{Where: `node.labels.env == "staging"`}}, During: "22:00-07:00 Europe/Paris"}
 	all := []model.WindowSpan{{During: "22:00-23:00"}}

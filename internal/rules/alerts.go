@@ -27,13 +27,13 @@ const labelNamespace = series.LabelNamespace
 // an alert has at most 128.
 const maxInstance = 160
 
-// eventKey identifies the event of an alert within its group.
+// eventKey identifies the event of an alert within its rule group: by node and instance.
 type eventKey struct {
 	node     model.NodeID
 	instance string
 }
 
-// alertEvent is the event of an alert as the journal has it.
+// alertEvent is the state of an alert's event, as far as the engine has written it to the journal.
 type alertEvent struct {
 	problem  bool
 	severity model.Severity
@@ -123,8 +123,8 @@ func (e *Engine) activeAlerts(ctx context.Context, g *Group) (map[eventKey]*prom
 	return active, failed
 }
 
-// locate returns the node of an alert, and the label whose value is its name. Alerts that name no node of the namespace
-// belong to the proxy node alerts; zero: it does not exist yet.
+// locate returns the node that an alert is about (zero: the proxy node for alerts does not exist yet), and the label that
+// names the node. Alerts that name no node of the namespace belong to the proxy node alerts; zero: it does not exist yet.
 func (e *Engine) locate(namespace string, l labels.Labels) (node model.NodeID, label string) {
 	names := alertmanager.NodeNames(l.Map())
 	for _, name := range append(names, alertmanager.AlertsNode) {
@@ -138,8 +138,8 @@ func (e *Engine) locate(namespace string, l labels.Labels) (node model.NodeID, l
 	return 0, ""
 }
 
-// instanceOf returns the instance of an alert's event: NAME{LABEL="VALUE", …}, without the labels that the event has anyway. A
-// longer one has the hash of the labels.
+// instanceOf returns the instance of an alert's event, NAME{LABEL="VALUE", …}, without labels that the event already
+// expresses. A longer one has the hash of the labels.
 func instanceOf(l labels.Labels, nodeLabel string) string {
 	b := labels.NewBuilder(l).Del(labels.AlertName, labelNamespace)
 	if nodeLabel != "" {
@@ -167,7 +167,7 @@ func severityOf(l labels.Labels) model.Severity {
 	return model.SeverityWarning
 }
 
-// alertText returns the text of an alert's event: summary, labels, description and links.
+// alertText returns the output of an alert's event: summary, labels, description and links.
 func alertText(a *promrules.Alert) string {
 	of := alertmanager.Alert{Labels: a.Labels.Map(), Annotations: a.Annotations.Map()}
 	delete(of.Labels, labelNamespace)
@@ -177,7 +177,7 @@ func alertText(a *promrules.Alert) string {
 // maxOutput bounds the output of an event of an alert in bytes.
 const maxOutput = 16 << 10
 
-// countEvents returns the number of events of all groups of a namespace.
+// countEvents returns the number of alert events in a namespace.
 func (e *Engine) countEvents(namespace string) (n int) {
 	for _, g := range e.byUnit {
 		if g.Namespace() == namespace {
@@ -187,14 +187,14 @@ func (e *Engine) countEvents(namespace string) (n int) {
 	return n
 }
 
-// verdictBatch collects changes of events.
+// verdictBatch collects changes of alert events, to write them to the journal together.
 type verdictBatch struct {
 	keys     []eventKey
 	events   []*alertEvent // after the change; nil: removed
 	verdicts []wire.Verdict
 }
 
-// add adds a change of an event.
+// add adds the change of one alert event; a nil event means that the event is removed.
 func (b *verdictBatch) add(key eventKey, event *alertEvent, v wire.Verdict) {
 	b.keys, b.events, b.verdicts = append(b.keys, key), append(b.events, event), append(b.verdicts, v)
 }

@@ -152,8 +152,8 @@ func (e *Engine) Groups() []*Group {
 	return e.groups
 }
 
-// refresh reads the groups from the directory. atStart: the server has just started, so that alerts have a state
-// of the run before.
+// refresh updates the engine's rule groups from the directory. atStart: the server has just started, so that alerts have a
+// state of the run before.
 func (e *Engine) refresh(ctx context.Context, atStart bool) error {
 	units := e.opts.Groups()
 	rules := map[string]int{}
@@ -201,8 +201,8 @@ func (e *Engine) refresh(ctx context.Context, atStart bool) error {
 	return nil
 }
 
-// end ends a group: its series get staleness markers. The problems of a disabled group close; the planner
-// has removed the events of a deleted one.
+// end stops a rule group: its series get staleness markers, so that queries find no further values. The problems of a
+// disabled group close; the planner has removed the events of a deleted one.
 func (e *Engine) end(ctx context.Context, g *Group, disabled bool) {
 	now := e.opts.Now()
 	if g.Group != nil {
@@ -217,7 +217,7 @@ func (e *Engine) end(ctx context.Context, g *Group, disabled bool) {
 	}
 }
 
-// evaluate evaluates a group at its last due time, and reports the changes of its alerts.
+// evaluate evaluates a group for its last due time, and reports the changes of its alerts.
 func (e *Engine) evaluate(ctx context.Context, g *Group) {
 	missed := int64(e.opts.Now().Sub(g.due) / g.Interval())
 	at := g.due.Add(time.Duration(missed) * g.Interval())
@@ -253,7 +253,7 @@ func (e *Engine) countOutcomes(g *Group) {
 	}
 }
 
-// logTrouble logs the first error of a group once, and its end.
+// logTrouble logs the first error of a group once, and once that the errors have ended.
 func (e *Engine) logTrouble(g *Group, err error) {
 	name, text := "", ""
 	for _, r := range g.Rules() {
@@ -273,8 +273,8 @@ func (e *Engine) logTrouble(g *Group, err error) {
 	g.troubled = text != ""
 }
 
-// loadEvents reads the events of alerts that the view has, into their groups. A disabled group gets its events, too, so that
-// refresh ends it.
+// loadEvents reads the events of alerts that exist at the server's start, into their rule groups. A disabled group gets its
+// events, too, so that refresh ends it.
 func (e *Engine) loadEvents(ctx context.Context, units []*directory.Unit) error {
 	var ids []model.CheckID
 	for _, u := range units {

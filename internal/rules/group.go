@@ -74,7 +74,7 @@ func (e *Engine) newGroup(u *directory.Unit, restores bool) (*Group, error) {
 	return g, nil
 }
 
-// continueFrom takes over the state of the group before an edit: the active alerts of rules with equal names and labels, and the
+// continueFrom copies the state of the group before an edit: the active alerts of rules with equal names and labels, and the
 // events of all alerts.
 func (g *Group) continueFrom(before *Group) {
 	if before.Group != nil {
@@ -98,7 +98,7 @@ func (g *Group) setError(err error) {
 	}
 }
 
-// alertingRules is the state of the alerting rules of one name.
+// alertingRules is the common state of all alerting rules of a group with one name.
 type alertingRules struct {
 	failed     bool          // the last evaluation of one failed, so its alerts are unknown
 	keepFiring time.Duration // longest keep_firing_for

@@ -31,7 +31,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// rig is an engine on a real series store. It applies the records of the engine as the views of a server do.
+// rig is a rules engine on a real series store, with simulated nodes and events. It applies the records of the engine as the
+// views of a server do.
 type rig struct {
 	t       testing.TB
 	store   series.Store
@@ -57,7 +58,7 @@ func newRig(t *testing.T, spec model.RuleGroupSpec) *rig {
 	return r
 }
 
-// declare puts a new version of the group into the directory.
+// declare puts a new version of the test's rule group into the directory.
 func (r *rig) declare(spec model.RuleGroupSpec) {
 	r.changed++
 	c := model.CompileRuleGroup(model.Definition{ID: model.DefinitionID(r.changed), Unit: 7, Name: "load"}, &spec)
@@ -65,7 +66,7 @@ func (r *rig) declare(spec model.RuleGroupSpec) {
 	r.units = []*directory.Unit{{ID: 7, Kind: directory.RuleGroupKind, Name: route.Name{Namespace: "default", Name: "load"}, Definition: c.Seal(), Disabled: spec.Disabled}}
 }
 
-// start makes a new engine, as a start of the server does.
+// start replaces the engine by a new one, as a restart of the server does.
 func (r *rig) start() {
 	r.engine = New(r.options())
 	testenv.NoError(r.t, r.engine.refresh(r.t.Context(), true))
@@ -84,16 +85,16 @@ func (r *rig) options() Options {
 	}
 }
 
-// Revision implements Directory.
+// Revision returns the number of changes of the test's directory.
 func (r *rig) Revision() int64 { return r.changed }
 
-// NodeByName implements Directory.
+// NodeByName returns the id of a node that the test has declared.
 func (r *rig) NodeByName(_, name string) (model.NodeID, bool) { id, ok := r.nodes[name]; return id, ok }
 
-// Node implements Directory.
+// Node returns the record of a node that the test has declared.
 func (r *rig) Node(model.NodeID) *directory.Node { return &directory.Node{UID: uuid.UUID{1}} }
 
-// Apply implements core.Declarer: it makes the declared nodes.
+// Apply makes the nodes that the engine declares, for core.Declarer.
 func (r *rig) Apply(_ context.Context, _ intent.Actor, list []model.Resource, _ intent.ApplyOptions) (intent.ApplyResult, error) {
 	for i := range list {
 		r.nodes[list[i].Metadata.Name] = model.NodeID(100 + len(r.nodes))
@@ -101,7 +102,7 @@ func (r *rig) Apply(_ context.Context, _ intent.Actor, list []model.Resource, _ 
 	return intent.ApplyResult{}, nil
 }
 
-// recordSamples inserts the samples of records into the store.
+// recordSamples inserts the samples of the engine's journal records into the series store.
 func (r *rig) recordSamples(_ context.Context, entries []journal.Entry) error {
 	if r.fail != nil {
 		return r.fail
@@ -126,7 +127,7 @@ func (r *rig) recordSamples(_ context.Context, entries []journal.Entry) error {
 	return nil
 }
 
-// recordVerdicts applies verdicts to the events.
+// recordVerdicts applies the engine's verdicts to the simulated events.
 func (r *rig) recordVerdicts(_ context.Context, list []metric.Verdict, _ []model.Partition) error {
 	if r.fail != nil {
 		return r.fail
@@ -164,7 +165,7 @@ func (r *rig) evaluate() {
 	r.engine.evaluate(r.t.Context(), g)
 }
 
-// query returns the series that an expression finds now, as text.
+// query evaluates an expression at the present time and returns the resulting series as text.
 func (r *rig) query(expr string) (list []string) {
 	v, err := promrules.EngineQueryFunc(r.engine.query, r.store)(r.t.Context(), expr, r.now)
 	testenv.NoError(r.t, err)
@@ -179,7 +180,7 @@ func (r *rig) query(expr string) (list []string) {
 // as old as the lookback: Prometheus 2 finds such a value, Prometheus 3 does not.
 const step = 14 * time.Second
 
-// groupOfRules has each form of a rule.
+// groupOfRules returns a group with each form of a rule.
 func groupOfRules() model.RuleGroupSpec {
 	return model.RuleGroupSpec{Interval: model.Duration(step), Rules: []model.Rule{
 		{Record: "site:load:avg", Expr: "avg(load)"},
@@ -320,7 +321,8 @@ func TestAlertsChangeEvents(t *testing.T) {
 	}
 }
 
-// TestEditsAndFailures changes the group while its alerts fire, and makes rules and records fail.
+// TestEditsAndFailures edits the group while its alerts fire, and lets rules and journal records fail, and expects the right
+// changes of events.
 func TestEditsAndFailures(t *testing.T) {
 	r := newRig(t, groupOfRules())
 	tick := func(value float64) {
@@ -383,7 +385,8 @@ func TestEditsAndFailures(t *testing.T) {
 	}
 }
 
-// TestMissedEvaluations expects evaluations that a slow one has missed to be counted and skipped.
+// TestMissedEvaluations makes an evaluation slow, and expects the evaluations that are due meanwhile to be skipped and
+// counted.
 func TestMissedEvaluations(t *testing.T) {
 	r := newRig(t, groupOfRules())
 	g := r.engine.Groups()[0]
@@ -395,7 +398,8 @@ func TestMissedEvaluations(t *testing.T) {
 	}
 }
 
-// TestInstances expects instances of alerts that people can write, and no confusion with triggers.
+// TestInstances expects instances of alerts that people can type in commands, and none that could also be the name of a
+// trigger.
 func TestInstances(t *testing.T) {
 	for want, l := range map[string]labels.Labels{
 		`High{}`:                           labels.FromStrings("alertname", "High", "namespace", "default", "node", "web1"),

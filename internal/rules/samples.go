@@ -12,7 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// sampleAppendable writes the samples of rules of a namespace to the journal. It implements storage.AppendableV2.
+// sampleAppendable writes the samples that the rules of one namespace record to the journal. It implements
+// storage.AppendableV2.
 type sampleAppendable struct {
 	engine    *Engine
 	namespace string

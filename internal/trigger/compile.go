@@ -36,7 +36,7 @@ type compiler struct {
 	program *Program
 }
 
-// fail ends the compilation with an error at the position of a node.
+// fail stops the compilation with an error at the position of a syntax tree node.
 func (c *compiler) fail(n *node, problem string, args ...any) {
 	panic(&Error{c.source, n.offset, fmt.Sprintf(problem, args...)})
 }

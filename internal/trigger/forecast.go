@@ -250,7 +250,8 @@ func (f *curve) forecast(now, ahead float64, mode string) float64 {
 	return high - low
 }
 
-// mean integrates by Simpson's rule, which is exact for cubic polynomials and precise to 1e-9 for the other fits.
+// mean returns the mean of the function between two times, by Simpson's rule, which is exact for cubic polynomials and
+// precise to 1e-9 for the other fits.
 func (f *curve) mean(from, to float64) float64 {
 	if from == to {
 		return f.value(from)

@@ -59,23 +59,23 @@ func loadUnsigned(v item.Value) (uint64, usage) {
 	return 0, skip
 }
 
-// loadText accepts every value, with no bits; the window stores its text.
+// loadText accepts every value; the window stores the value's text in place of bits.
 func loadText(item.Value) (uint64, usage) { return 0, use }
 
 // loadHash stores the hash of a text instead of the text, for functions that only compare texts.
 func loadHash(v item.Value) (uint64, usage) { return xxhash.Sum64String(v.String()), use }
 
-// loadOne stores the number 1 for each value, for functions that only count values.
+// loadOne returns 1 as the bits of each value, for functions that only count values.
 func loadOne(item.Value) (uint64, usage) { return 1, use }
 
-// keepAsIs makes the window store texts if the item is not numeric.
+// keepAsIs makes the window store texts if the item's values are texts.
 func (h *historyCall) keepAsIs() {
 	if !h.isNumeric() {
 		h.spec.texts, h.spec.load = true, loadText
 	}
 }
 
-// read returns the value of a window's entry.
+// read returns the value of a window's entry as an operand.
 func (s *spec) read(w *window, rank int) operand {
 	switch {
 	case s.texts:
@@ -89,7 +89,7 @@ func (s *spec) read(w *window, rank int) operand {
 // float returns the value of a window's entry as a float.
 func (s *spec) float(w *window, rank int) float64 { return s.read(w, rank).Float() }
 
-// order compares an entry's value with the previous one: -1, 0 or 1.
+// order compares an entry's value with the value of the entry before it: -1, 0 or 1.
 func (s *spec) order(w *window, rank int) int {
 	value, previous := s.read(w, rank), s.read(w, rank-1)
 	return compare(&value, &previous)
@@ -375,7 +375,7 @@ var tooMany = unknownFor(fmt.Sprintf("the period has more than %d values", maxVa
 
 var tooSlow = unknownFor("a value in the period takes the regular expression longer than " + matchLimit.String())
 
-// startOfEntries returns a time just before the oldest value that may be in the window.
+// startOfEntries returns a time just before the oldest value that can be in the window.
 func (s *spec) startOfEntries(v *window) int64 {
 	switch count := int(s.period.count); {
 	case count == 0:

@@ -68,7 +68,7 @@ func compileMatch(t item.Type, operator, pattern string) (match func(item.Value)
 	}, ""
 }
 
-// usageOf returns how a window treats a value: it uses the value if the pattern matches, and skips the value if not.
+// usageOf returns use if the pattern matches a value, and skip if not.
 func usageOf(matches bool) usage {
 	if matches {
 		return use

@@ -47,8 +47,8 @@ type Program struct {
 // evaluator is a compiled syntax tree node: it computes the node's operand from the windows.
 type evaluator func(w *Windows) operand
 
-// timer is a function that returns the next time, after w.now, at which a time function changes without new values,
-// or 0 if it never changes.
+// timer is a function that returns the next time after w.now at which a time function, such as now(), changes without new
+// values, or 0 if it never changes.
 type timer func(w *Windows) int64
 
 // Windows is the state of one compiled expression on one node: the recent item values that it needs.
@@ -91,7 +91,7 @@ func (p *Program) New(since int64) *Windows {
 	return w
 }
 
-// Restart makes the function nodata() count from a new time, such as the start of the server.
+// Restart makes the function nodata() count from this time, such as the start of the server.
 func (w *Windows) Restart(at int64) { w.since = max(w.since, at) }
 
 // Adopt returns windows for a changed expression, with the state of those windows that the old program had too.

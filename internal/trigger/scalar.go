@@ -233,7 +233,7 @@ func boundText(text string) operand {
 	return ofText(text)
 }
 
-// decimals rounds a[0] to a[1] decimal places, by the function round.
+// decimals rounds the number a[0] to a[1] decimal places; the function round chooses the direction.
 func decimals(a []operand, round func(float64) float64) operand {
 	if places := a[1].Float(); places >= 0 && places <= 14 {
 		factor := math.Pow(10, math.Trunc(places))
@@ -266,8 +266,8 @@ func wholeNumber(o operand, bound int) (int, bool) {
 	return int(min(o.Float(), float64(bound))), true
 }
 
-// span converts a position (from 1) and a count of characters to a byte range of a text, and reports whether the
-// range lies inside.
+// span converts the first character (counted from 1) and the number of characters of a part of a text to start and length;
+// ok is false if the part is not within the text.
 func span(text []rune, from, count operand) (start, length int, ok bool) {
 	start, ok1 := wholeNumber(from, len(text)+1)
 	length, ok2 := wholeNumber(count, len(text)+1)

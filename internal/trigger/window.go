@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/item"
 )
 
-// shape is the data structure in which a window keeps the values of a period, such as a list or an aggregate.
+// shape is the data structure in which a window keeps the values of a period: a list, two stacks or a deque.
 type shape uint8
 
 const (
@@ -53,7 +53,7 @@ func (o operation) combine(older, newer uint64) uint64 {
 	return older
 }
 
-// dominates reports whether a minimum or maximum prefers value a to value b.
+// dominates reports whether value a, as the newer one, makes value b irrelevant for a minimum or maximum.
 func (o operation) dominates(a, b uint64) bool {
 	switch o {
 	case minFloat:
@@ -124,7 +124,7 @@ type window struct {
 	newest        int64 // time of the newest value, also of one that does not count; 0: none
 }
 
-// place converts an entry's rank (by time) to its index in the ring.
+// place converts an entry's rank (its position in the order of time, 0 is the oldest) to its index in the ring.
 func (w *window) place(rank int) int {
 	if rank += w.head; rank >= len(w.entries) {
 		rank -= len(w.entries)
@@ -132,10 +132,11 @@ func (w *window) place(rank int) int {
 	return rank
 }
 
-// at returns the entry with a rank; rank 0 is the oldest.
+// at returns the entry with a rank: its position in the order of time, 0 is the oldest.
 func (w *window) at(rank int) *entry { return &w.entries[w.place(rank)] }
 
-// weight returns how many values the entry with a rank combines.
+// weight returns the number of values that one entry combines; rank is the entry's position in the order of time, 0 is the
+// oldest.
 func (w *window) weight(rank int) uint32 {
 	if w.weights == nil {
 		return 1
@@ -143,10 +144,10 @@ func (w *window) weight(rank int) uint32 {
 	return w.weights[w.place(rank)]
 }
 
-// text returns the text of the entry with a rank.
+// text returns the text of the entry at this rank, its position in the order of time.
 func (w *window) text(rank int) string { return w.texts[w.place(rank)] }
 
-// add adds a value with time at, which arrived at or before now.
+// add adds a value with the time at; now is the time of the evaluation.
 func (w *window) add(s *spec, at, now int64, v item.Value) {
 	w.newest = max(w.newest, at)
 	bits, u := s.load(v)
@@ -199,7 +200,7 @@ func (w *window) add(s *spec, at, now int64, v item.Value) {
 	w.bound(s)
 }
 
-// aggregate combines bits that stand for `weight` values into the entry with a rank.
+// aggregate combines an aggregate of `weight` values into one entry; rank is the entry's position in the order of time.
 func (w *window) aggregate(o operation, rank int, bits uint64, weight uint32) {
 	e := w.at(rank)
 	e.bits = o.combine(e.bits, bits)
@@ -208,7 +209,7 @@ func (w *window) aggregate(o operation, rank int, bits uint64, weight uint32) {
 	}
 }
 
-// aggregateAll combines a value into all entries of the front stack with a rank below before.
+// aggregateAll combines a value into the oldest entries of the front stack, as many as `before`.
 func (w *window) aggregateAll(o operation, before int, bits uint64) {
 	for i := range before {
 		w.aggregate(o, i, bits, 1)
@@ -259,8 +260,8 @@ func (w *window) merge(s *spec, rank int, at int64, bits uint64, in bool, v item
 	return true
 }
 
-// dominate removes entries that a new value makes irrelevant for the minimum or maximum. It returns the rank of the
-// value, and whether the window needs it.
+// dominate removes older entries that can no longer be the minimum or maximum because of a new value. It returns the rank of
+// the value, and whether the window needs it.
 func (w *window) dominate(o operation, rank int, bits uint64) (int, bool) {
 	if rank < w.size && o.dominates(w.at(rank).bits, bits) {
 		return 0, false
@@ -345,7 +346,7 @@ func (w *window) total(o operation) (bits uint64, n int) {
 	return bits, n
 }
 
-// insert inserts a value as a new entry at a rank.
+// insert adds a value as a new entry before the entry that has this rank (position in the order of time, 0 is the oldest).
 func (w *window) insert(rank int, at int64, bits uint64, texts bool, v item.Value) {
 	if w.size == len(w.entries) {
 		w.grow(texts)
@@ -364,7 +365,7 @@ func (w *window) insert(rank int, at int64, bits uint64, texts bool, v item.Valu
 	}
 }
 
-// remove removes the entries whose rank is at least `first` and less than `last`.
+// remove removes a range of entries; first (inclusive) and last (exclusive) are positions in the order of time.
 func (w *window) remove(first, last int) {
 	if first == last {
 		return
@@ -375,7 +376,7 @@ func (w *window) remove(first, last int) {
 	w.size = first
 }
 
-// move copies an entry from one rank to another.
+// move copies an entry from one position in the order of time to another.
 func (w *window) move(to, from int) {
 	to, from = w.place(to), w.place(from)
 	w.entries[to] = w.entries[from]
@@ -413,8 +414,7 @@ func regrow[T any](ring []T, head, size int) []T {
 	return out
 }
 
-// bound limits the memory of a window: it drops the oldest values if each one counts, otherwise it combines
-// adjacent entries.
+// bound limits the memory of a window: if each value counts it drops the oldest values, else it combines adjacent entries.
 func (w *window) bound(s *spec) {
 	limit := maxAggregates
 	combines := s.period.count == 0 && (s.shape != values || s.op != keepLast)
@@ -449,7 +449,7 @@ func (w *window) bound(s *spec) {
 	}
 }
 
-// coarsen combines adjacent entries that lie in the same grain (time slot).
+// coarsen doubles the grain (time slot) of a window and combines adjacent entries that lie in the same slot.
 func (w *window) coarsen(s *spec) {
 	size, front, inside := 0, 0, 0
 	for i := range w.size {

@@ -33,7 +33,8 @@ type EntryTerm struct {
 	program  cel.Program
 }
 
-// Match reports whether an entry decides the term: it satisfies the predicate of exists(), or does not satisfy that of all().
+// Match reports whether an entry decides the term: for exists() an entry that satisfies the predicate, for all() an entry
+// that does not.
 func (t *EntryTerm) Match(e inventory.Entry) bool {
 	if e.Section() != t.Section || t.Name != "" && e.Name() != t.Name {
 		return false
@@ -48,7 +49,7 @@ func (c *CompiledCondition) EntryTerms() []*EntryTerm { return c.terms }
 // EntryTerms returns the terms of the condition over inventories.
 func (c *Condition) EntryTerms() []*EntryTerm { return c.compiled.terms }
 
-// InventorySections returns the sections that the condition reads, a bit by number.
+// InventorySections returns the sections of the inventory that the condition reads, as a bit set by section number.
 func (c *Condition) InventorySections() (sections uint32) {
 	for _, t := range c.compiled.terms {
 		sections |= t.Section.Bit()
@@ -79,7 +80,8 @@ func isOlder(of, version celref.Val) celref.Val {
 	return types.Bool(known && order < 0)
 }
 
-// extractEntryTerms collects the terms of a type-checked condition that test entries of inventories.
+// extractEntryTerms replaces each exists() and all() over an inventory in a type-checked condition by a variable, and
+// returns these terms.
 func (l *Language) extractEntryTerms(env *cel.Env, checked *cel.Ast) (terms []*EntryTerm, err error) {
 	a := checked.NativeRep()
 	ast.PreOrderVisit(a.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
@@ -167,7 +169,8 @@ func checkPredicate(a *ast.AST, predicate ast.Expr, entry string, form inventory
 	return err
 }
 
-// requiredName returns the name that an entry must have to satisfy a predicate; empty: any.
+// requiredName returns the name that every entry must have to satisfy a predicate, or an empty text if entries of any name
+// may.
 func requiredName(e ast.Expr, entry string) string {
 	if e.Kind() != ast.CallKind || len(e.AsCall().Args()) != 2 {
 		return ""
@@ -191,7 +194,7 @@ func requiredName(e ast.Expr, entry string) string {
 	return ""
 }
 
-// entryActivation has the one variable of a predicate.
+// entryActivation gives the predicate of exists() or all() its only variable: an inventory entry.
 type entryActivation struct {
 	name  string
 	entry entryValue

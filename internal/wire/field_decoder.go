@@ -311,7 +311,7 @@ func (f *fields) double(name string) float64 {
 	return v
 }
 
-// time reads Unix milliseconds as a time; zero as the zero time.
+// time reads Unix milliseconds as a time, and zero as the zero time.
 func (f *fields) time(name string, limit uint64) (t time.Time) {
 	if ms := f.uint(name, limit); ms != 0 {
 		t = time.UnixMilli(int64(ms)).UTC()

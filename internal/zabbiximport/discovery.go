@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// ruleImport is a discovery rule on its way to a resource.
+// ruleImport is a discovery rule of Zabbix during its conversion to one of Muster.
 type ruleImport struct {
 	*template
 	entity *entity
@@ -58,7 +58,7 @@ func (im *importer) importRule(t *template, e *entity) {
 	t.spec.Discovery = append(t.spec.Discovery, r.spec)
 }
 
-// countPrototypes counts the prototypes of a rule that is left out.
+// countPrototypes counts the prototypes of a discovery rule that is not imported.
 func (im *importer) countPrototypes(e *entity) {
 	list := e.list("item_prototypes")
 	im.result.Counts.Items += len(list)
@@ -69,7 +69,7 @@ func (im *importer) countPrototypes(e *entity) {
 	}
 }
 
-// importRuleItem imports the source and the steps of a rule's list.
+// importRuleItem imports the item of a discovery rule: the source of its values and their preprocessing steps.
 func (im *importer) importRuleItem(r *ruleImport) {
 	of := model.Item{Key: r.entity.text("key"), Type: "text"}
 	im.importSource(r.template, r.entity, r.what, &of)
@@ -93,7 +93,8 @@ func (im *importer) importRuleItem(r *ruleImport) {
 	}
 }
 
-// compileRule compiles parts of a rule. Macros without a value are no error.
+// compileRule compiles parts of a discovery rule to find errors; a macro without a value is no error. Macros without a value
+// are no error.
 func compileRule(t *template, d *model.DefinitionRule) error {
 	_, err := discovery.Compile(d, t.macros)
 	if _, missing := err.(*model.MissingMacroError); missing {
@@ -102,7 +103,7 @@ func compileRule(t *template, d *model.DefinitionRule) error {
 	return err
 }
 
-// importFilter imports a filter; nil: it keeps all entities.
+// importFilter imports the filter of a discovery rule; nil means that the rule has none.
 func (im *importer) importFilter(r *ruleImport, e *entity, what string) *model.DiscoveryFilter {
 	if e == nil {
 		return nil
@@ -153,13 +154,14 @@ func (im *importer) importFilter(r *ruleImport, e *entity, what string) *model.D
 	return f
 }
 
-// mentionsUnset reports whether a text has a macro without a default.
+// mentionsUnset reports whether a text has a macro without a value in the template.
 func mentionsUnset(t *template, text string) bool {
 	_, err := t.macros.Expand(text)
 	return err != nil
 }
 
-// withoutPatterns returns conditions on the existence of macros alone, so that a formula over them compiles.
+// withoutPatterns replaces each condition by one that only requires its macro to exist, so that the formula over the
+// conditions can be compiled.
 func withoutPatterns(list []model.DiscoveryCondition) (out []model.DiscoveryCondition) {
 	for _, c := range list {
 		out = append(out, model.DiscoveryCondition{ID: c.ID, Macro: c.Macro, Exists: new(true)})
@@ -167,7 +169,8 @@ func withoutPatterns(list []model.DiscoveryCondition) (out []model.DiscoveryCond
 	return out
 }
 
-// joinConditions returns the formula of conditions that all join by and, or by or; empty: the default.
+// joinConditions returns the formula that connects all conditions by and, or all by or; an empty text stands for the default
+// formula.
 func joinConditions(list []model.DiscoveryCondition, how string) string {
 	if len(list) < 2 || how != "AND" && how != "OR" {
 		return ""
@@ -203,7 +206,7 @@ func (im *importer) importLifetime(r *ruleImport) {
 	}
 }
 
-// lostAfter returns a time after which lost entities are disabled or deleted.
+// lostAfter converts the time after which lost entities are disabled or deleted to Muster's form: never, now or a duration.
 func (im *importer) lostAfter(r *ruleImport, kind, text string) string {
 	switch _, how, _ := strings.Cut(kind, "_"); how {
 	case "NEVER":
@@ -276,7 +279,8 @@ func (im *importer) importPrototypes(r *ruleImport) {
 	}
 }
 
-// agentFault returns the reason why agents cannot find the entities of the rule, and so collect no items of them; empty: they can.
+// agentFault returns the reason why agents cannot find the rule's entities and so collect none of their items, or an empty text if
+// they can.
 func (r *ruleImport) agentFault() string {
 	of := r.spec.Item()
 	for range r.template.spec.Items { // a chain of masters is not longer
@@ -391,7 +395,8 @@ func (im *importer) importOperation(r *ruleImport, e *entity, what string, o *mo
 	}
 }
 
-// chosen returns the prototypes that an operation of an override changes. all: every one.
+// chosen returns the names of the prototypes that an operation of an override changes; all is true if it changes every one.
+// all: every one.
 func chosen(prototypes map[string][]string, operator, value string) (list []string, all bool, err error) {
 	match := func(name string) bool { return name == value }
 	switch operator {
@@ -424,7 +429,7 @@ func chosen(prototypes map[string][]string, operator, value string) (list []stri
 	return list, false, nil
 }
 
-// dropRefusedPart leaves out the part of a discovery rule that Muster refuses, and returns its name.
+// dropRefusedPart removes the part of a discovery rule that Muster's validation refuses, and returns the part's name.
 func dropRefusedPart(t *template, i int, field string) string {
 	r := &t.spec.Discovery[i]
 	_, rest, _ := strings.Cut(field, "].")

@@ -57,7 +57,7 @@ func (r *Result) LostCount() (n int) {
 	return n
 }
 
-// Options are the kinds and the keys that an import knows.
+// Options has the registry of kinds, and the function that tells which item keys agents collect.
 type Options struct {
 	Kinds *kind.Registry
 	// CheckKey returns the reason why an agent collects no item with a key; nil: it does.
@@ -121,17 +121,17 @@ type note struct {
 // add adds a note.
 func (im *importer) add(n *note) { im.notes = append(im.notes, n) }
 
-// lose notes that a part of an entity was not imported.
+// lose adds a note that a part of an entity was not imported.
 func (im *importer) lose(e *entity, what, format string, args ...any) {
 	im.add(&note{e, what, fmt.Sprintf(format, args...), true})
 }
 
-// change notes that a part of an entity was imported in another form.
+// change adds a note that a part of an entity was imported in another form.
 func (im *importer) change(e *entity, what, format string, args ...any) {
 	im.add(&note{e, what, fmt.Sprintf(format, args...), false})
 }
 
-// template is a template on its way to a resource.
+// template is a template of Zabbix during its conversion to a Template resource.
 type template struct {
 	entity       *entity
 	name         string // technical name
@@ -146,7 +146,7 @@ type template struct {
 	dependencies []dependency
 }
 
-// omission counts entities with the same note.
+// omission counts the entities of a template for which the same note would be added.
 type omission struct {
 	first  *entity
 	what   string
@@ -158,7 +158,7 @@ type omission struct {
 // title returns the name of the template for notes.
 func (t *template) title() string { return "template " + t.name }
 
-// count counts an entity under a note that stands once per template.
+// count counts an entity under a note, so that the note is added only once per template.
 func count(list map[string]*omission, e *entity, what, text string, isLost bool) {
 	key := what + "\x00" + text
 	if list[key] == nil {
@@ -167,14 +167,14 @@ func count(list map[string]*omission, e *entity, what, text string, isLost bool)
 	list[key].count++
 }
 
-// omit counts an entity's fields that nobody read.
+// omit counts, as not imported, those fields of an entity that the importer has not read.
 func (t *template) omit(e *entity, what string) {
 	for _, name := range e.unread() {
 		count(t.omitted, e, what, "field "+name+" has no form here", true)
 	}
 }
 
-// addTemplate imports a template but the triggers that stand outside of it.
+// addTemplate imports a template, except triggers that the export lists outside of it.
 func (im *importer) addTemplate(e *entity, version string) {
 	im.result.Counts.Templates++
 	t := &template{
@@ -302,8 +302,8 @@ func shorten(text string, most int) string {
 	return text
 }
 
-// dropRefused leaves out the item, trigger, value map or macro with a flaw that no rule of the import foresees. It reports
-// whether there was one.
+// dropRefused removes the item, trigger, value map or macro that Muster's validation refuses for an unforeseen reason. It
+// reports whether there was one.
 func (im *importer) dropRefused(t *template, flaw *model.Flaw) bool {
 	list, rest, _ := strings.Cut(strings.TrimPrefix(flaw.Field, "spec."), "[")
 	digits, _, _ := strings.Cut(rest, "]")
@@ -336,7 +336,7 @@ func (im *importer) dropRefused(t *template, flaw *model.Flaw) bool {
 	return true
 }
 
-// finish adds the resource of a template, and the notes that count its parts.
+// finish adds the resource of a converted template to the result, with the notes about its parts.
 func (im *importer) finish(t *template) {
 	for _, list := range []map[string]*omission{t.omitted, t.idle} {
 		for _, o := range list {

@@ -24,7 +24,8 @@ func options() Options {
 	}}
 }
 
-// TestImportGolden imports an export with all that has a form here, and all that has none.
+// TestImportGolden imports an export with every field that has a form in Muster and every kind of field that has none, and
+// compares resources and notes with a golden file.
 func TestImportGolden(t *testing.T) {
 	data, err := os.ReadFile("testdata/export.in")
 	testenv.NoError(t, err)
@@ -43,7 +44,7 @@ func TestImportGolden(t *testing.T) {
 	testenv.Golden(t, "testdata/export.golden", out.String())
 }
 
-// TestImportRefusesOtherFiles reads files that are no exports.
+// TestImportRefusesOtherFiles imports files that are no exports of Zabbix, and expects an error for each.
 func TestImportRefusesOtherFiles(t *testing.T) {
 	for _, data := range []string{"", "a: 1\n", "[1]\n", "<zabbix_export/>", "a: [\n"} {
 		if _, err := Import([]File{{"x", []byte(data)}}, options()); err == nil {
@@ -52,7 +53,8 @@ func TestImportRefusesOtherFiles(t *testing.T) {
 	}
 }
 
-// TestImportDropsRefusedParts imports an export whose parts exceed limits: all others come in.
+// TestImportDropsRefusedParts imports an export of which some parts exceed limits, and expects all other parts to be
+// imported.
 func TestImportDropsRefusedParts(t *testing.T) {
 	long := strings.Repeat("x", 3000)
 	data := fmt.Sprintf(`{"zabbix_export":{"templates":[{"template":"a","macros":[{"macro":"{$A}","value":%[1]q},{"macro":"{$B}","value":"1"}],
@@ -66,8 +68,8 @@ func TestImportDropsRefusedParts(t *testing.T) {
 	}
 }
 
-// TestImportFolder imports the exports in the folder that MUSTER_ZABBIX_TEMPLATES names: each resource is valid, and nearly
-// all items, steps and triggers come in.
+// TestImportFolder imports the exports in the folder that MUSTER_ZABBIX_TEMPLATES names, and expects valid resources with
+// nearly all items, steps and triggers.
 func TestImportFolder(t *testing.T) {
 	folder := os.Getenv("MUSTER_ZABBIX_TEMPLATES")
 	if folder == "" {
@@ -120,7 +122,7 @@ func FuzzImport(f *testing.F) {
 	})
 }
 
-// FuzzParseTime parses random times.
+// FuzzParseTime parses random texts as times, and expects no panic.
 func FuzzParseTime(f *testing.F) {
 	f.Add("5m")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -18,7 +18,7 @@ import (
 // valueTypes has the types of values by their names in exports.
 var valueTypes = map[string]string{"UNSIGNED": "unsigned", "FLOAT": "", "CHAR": "text", "TEXT": "text", "LOG": "log"}
 
-// idleType is a type of items that nobody collects here.
+// idleType describes a type of Zabbix items whose values Muster does not collect.
 type idleType struct {
 	text   string
 	detail string // the field with the source of the values
@@ -82,13 +82,14 @@ func (im *importer) newItem(t *template, e *entity, what string) (of model.Item,
 	return of, true
 }
 
-// isDisabled reports whether an item, rule or trigger is disabled, or is a prototype of which nothing is made.
+// isDisabled reports whether an item, rule or trigger is disabled, or is a prototype with which nothing is discovered.
 func isDisabled(e *entity) bool {
 	status, discover := e.word("status", "ENABLED"), e.word("discover", "DISCOVER")
 	return status == "DISABLED" || discover == "NO_DISCOVER"
 }
 
-// claimKey notes the key of an item, rule or prototype, which the template has once.
+// claimKey records the key of an item, rule or prototype, and returns false for an invalid key or one that the template
+// already has.
 func (im *importer) claimKey(t *template, e *entity, what, key string) bool {
 	switch {
 	case key == "" || len(key) > maxKey || model.HasControl(key):
@@ -105,7 +106,7 @@ func (im *importer) claimKey(t *template, e *entity, what, key string) bool {
 // maxKey bounds the key of an item, in bytes.
 const maxKey = 2048
 
-// importSource imports the way in which the values of an item come.
+// importSource imports the source of an item's values, such as agent, trapper or master item.
 func (im *importer) importSource(t *template, e *entity, what string, of *model.Item) {
 	switch word := e.word("type", "ZABBIX_PASSIVE"); word {
 	case "TRAP":
@@ -340,7 +341,7 @@ func (im *importer) importTags(e *entity, what string, of *model.Item) {
 	}
 }
 
-// dropOrphans leaves out items that are made from items which the template does not have.
+// dropOrphans removes items whose master item is not in the template.
 func (im *importer) dropOrphans(t *template) {
 	for dropped := true; dropped; {
 		dropped = false

@@ -45,14 +45,14 @@ func readExport(file string, data []byte) (*entity, error) {
 	return export, nil
 }
 
-// entity is one mapping of an export, with the fields that were read.
+// entity is one mapping of an export, such as an item, and the names of the fields that the importer has read.
 type entity struct {
 	file string
 	node *yaml.Node
 	read map[string]bool
 }
 
-// field returns the value of a field and marks the field as read; nil: it is absent.
+// field returns the value of a field, or nil for an absent one, and marks the field as read.
 func (e *entity) field(name string) *yaml.Node {
 	e.read[name] = true
 	for i := 0; i+1 < len(e.node.Content); i += 2 {
@@ -63,7 +63,7 @@ func (e *entity) field(name string) *yaml.Node {
 	return nil
 }
 
-// resolveAlias returns the node that an alias names.
+// resolveAlias returns the node to which a YAML alias refers, or the node itself if it is no alias.
 func resolveAlias(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode && n.Alias != nil {
 		return n.Alias
@@ -77,7 +77,7 @@ func (e *entity) has(name string) bool {
 	return n != nil && (n.Value != "" || len(n.Content) > 0)
 }
 
-// text returns a scalar field as text; empty: it is absent.
+// text returns a scalar field as text, or an empty text if it is absent.
 func (e *entity) text(name string) string {
 	if n := e.field(name); n != nil && n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
 		return n.Value
@@ -85,7 +85,7 @@ func (e *entity) text(name string) string {
 	return ""
 }
 
-// word returns a scalar field in capitals, or the default of an absent one.
+// word returns a scalar field in capital letters, or a default if it is absent.
 func (e *entity) word(name, deflt string) string {
 	if text := e.text(name); text != "" {
 		return strings.ToUpper(text)
@@ -93,7 +93,7 @@ func (e *entity) word(name, deflt string) string {
 	return deflt
 }
 
-// child returns a field that is a mapping; nil: it is absent.
+// child returns a field that is a mapping, or nil if it is absent.
 func (e *entity) child(name string) *entity {
 	if n := e.field(name); n != nil && n.Kind == yaml.MappingNode {
 		return &entity{e.file, n, map[string]bool{}}
@@ -131,14 +131,14 @@ func (e *entity) texts(name string) (list []string) {
 	return list
 }
 
-// ignore marks fields as read that have no meaning here.
+// ignore marks fields as read that have no meaning in Muster, so that no note mentions them.
 func (e *entity) ignore(names ...string) {
 	for _, name := range names {
 		e.read[name] = true
 	}
 }
 
-// unread returns the names of the fields with a value that nobody read.
+// unread returns the names of the fields that have a value and that the importer has not read.
 func (e *entity) unread() (names []string) {
 	for i := 0; i+1 < len(e.node.Content); i += 2 {
 		value := e.node.Content[i+1]
@@ -150,5 +150,5 @@ func (e *entity) unread() (names []string) {
 	return names
 }
 
-// where returns the place of the entity as FILE:LINE.
+// where returns the position of the entity as FILE:LINE.
 func (e *entity) where() string { return fmt.Sprintf("%s:%d", e.file, e.node.Line) }

@@ -59,8 +59,8 @@ func TestUnitFileQuotesWordsOfExecStart(t *testing.T) {
 	}
 }
 
-// fakeSystemd puts a fake systemctl into PATH, which records its arguments and prints the given status, and returns
-// the root folder
+// fakeSystemd puts a fake systemctl into PATH that records its arguments and prints the given status, and returns the root
+// folder
 func fakeSystemd(t *testing.T, status string) (root string, asked func() string) {
 	t.Helper()
 	root = t.TempDir()

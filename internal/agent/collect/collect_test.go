@@ -173,5 +173,5 @@ func FuzzCountLogins(f *testing.F) {
 	})
 }
 
-// noProperties has no property values, for tests of items without macros.
+// noProperties is a look-up without property values, for tests of items without macros.
 func noProperties(string) ([]byte, string, bool) { return nil, "", false }

@@ -25,8 +25,8 @@ type machine struct {
 	memory map[string][]float64 // counters of the last collection, by key, for collectors that compare two
 }
 
-// swapCounters stores the present counters of an item and returns those of its previous collection, or nil if there
-// are none yet.
+// swapCounters stores the present counters of an item and returns the counters of its previous collection, or nil if there
+// was none.
 func (m *machine) swapCounters(k *Key, now []float64) (before []float64) {
 	id := k.Name + " " + strings.Join(k.Parameters, ",")
 	m.mu.Lock()

@@ -61,7 +61,7 @@ func checkKeyName(name string) error {
 	return nil
 }
 
-// cutParameter splits the parameters of an item key into the first one, unquoted, and the text behind it
+// cutParameter cuts the first parameter of an item key off a text, and returns it without quotes, and the rest of the text
 func cutParameter(text string) (one, rest string, err error) {
 	text = strings.TrimLeft(text, " ")
 	switch {

@@ -36,7 +36,8 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Position is the end of the lines that a log item has read. It is stored under the name of the item.
+// Position is the stored progress of a log item: the place up to which the agent has read the log. It is stored under the
+// name of the item.
 type Position struct {
 	Name  string
 	Value []byte
@@ -81,7 +82,7 @@ type groupItem struct {
 	log       *logItem // nil: it has one value per collection
 }
 
-// logKey returns the key of the log item that a group has; empty: it has other items.
+// logKey returns the key of the group's log item, or an empty text if the group has items of other kinds.
 func (g *group) logKey() string {
 	if len(g.items) > 0 && g.items[0].log != nil {
 		return g.items[0].log.key

@@ -17,8 +17,8 @@ import (
 	"time"
 )
 
-// logPosition is the end of the lines that were read of a log. The file at this place is known by the bytes before it, whatever its name
-// is by now; a copy has them, too.
+// logPosition is the end of the lines of a log that the agent has read, in one file of the log. The bytes before Offset identify the
+// file, also after a rename; a copy of the file has them too.
 type logPosition struct {
 	Inode  uint64 `json:"inode,omitempty"`
 	Offset int64  `json:"offset"`
@@ -30,7 +30,7 @@ type logPosition struct {
 // maxTail is the most bytes before a position that identify the file.
 const maxTail = 256
 
-// decodeLogPosition decodes a stored position; ok is false if there is none.
+// decodeLogPosition decodes a stored position; ok is false if the data contain no valid one.
 func decodeLogPosition(data []byte) (p logPosition, ok bool) {
 	if len(data) == 0 || json.Unmarshal(data, &p) != nil || p.Offset < 0 || p.Tail < 0 || p.Tail > min(p.Offset, maxTail) {
 		return logPosition{}, false
@@ -47,7 +47,7 @@ func (p *logPosition) encode() []byte {
 	return data
 }
 
-// logFile is a file of a log.
+// logFile is one file of a log: the present one, or an earlier one after a rotation.
 type logFile struct {
 	path  string
 	inode uint64 // zero: the system has none
@@ -55,13 +55,14 @@ type logFile struct {
 	mtime int64 // Unix ns
 }
 
-// isRotated reports whether an earlier file of a log has this name, and can be read: app.log.1 or app.log-20261129 of app.log.
+// isRotated reports whether a file is an earlier, uncompressed file of a log by its name: app.log.1 or app.log-20261129 for
+// app.log.
 func isRotated(name, base string) bool {
 	rest, ok := strings.CutPrefix(name, base)
 	return ok && (strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "-")) && !slices.Contains([]string{".gz", ".xz", ".bz2", ".zst", ".swp"}, filepath.Ext(rest))
 }
 
-// files returns the files of a log, the oldest first. The file of log itself is the last one.
+// files returns all files of a log, the oldest first. The file of log itself is the last one.
 func (l *logItem) files() (list []logFile, err error) {
 	entries, err := os.ReadDir(l.dir)
 	if err != nil {
@@ -103,7 +104,7 @@ func (l *logItem) files() (list []logFile, err error) {
 	return list, nil
 }
 
-// has reports whether a file has the bytes that were read before a position.
+// has reports whether a file contains, before the offset of the position, the bytes that were read there.
 func (p *logPosition) has(f *logFile) bool {
 	if f.size < p.Offset || p.Tail == 0 {
 		return f.size >= p.Offset && p.Offset == 0 && p.Inode != 0 && f.inode == p.Inode
@@ -117,7 +118,7 @@ func (p *logPosition) has(f *logFile) bool {
 	return err == nil && tail == p.Tail && sum == p.Sum
 }
 
-// tailSum returns the hash of at most `most` bytes before an offset of a file, and their number.
+// tailSum returns the hash and the number of the bytes (at most `most`) before an offset of a file.
 func tailSum(file io.ReaderAt, offset, most int64) (tail int64, sum uint64, err error) {
 	b := make([]byte, min(offset, most))
 	if _, err := file.ReadAt(b, offset-int64(len(b))); err != nil {
@@ -128,8 +129,8 @@ func tailSum(file io.ReaderAt, offset, most int64) (tail int64, sum uint64, err 
 	return int64(len(b)), h.Sum64(), nil
 }
 
-// find returns the index of the file at a position, and the offset at which to go on. A file that was cut short and has no copy begins anew; of
-// one that is gone the next newer file follows.
+// find returns the index of the file in which reading continues after a position, and the offset in that file. A file that was cut short
+// and has no copy begins anew; of one that is gone the next newer file follows.
 func (p *logPosition) find(list []logFile) (index int, offset int64) {
 	same := slices.IndexFunc(list, func(f logFile) bool { return p.Inode != 0 && f.inode == p.Inode })
 	if same >= 0 && p.has(&list[same]) {
@@ -158,7 +159,7 @@ func (p *logPosition) find(list []logFile) (index int, offset int64) {
 	return len(list), 0
 }
 
-// firstPlace returns the start of the first collection: the file and its offset.
+// firstPlace returns the file and the offset at which the first collection of an item starts to read.
 func (l *logItem) firstPlace(list []logFile) (index int, offset int64, err error) {
 	switch {
 	case l.skip && len(list) > 0:
@@ -171,7 +172,7 @@ func (l *logItem) firstPlace(list []logFile) (index int, offset int64, err error
 	return 0, 0, nil
 }
 
-// lastLineEnd returns the offset behind the last complete line of a file.
+// lastLineEnd returns the offset after the last complete line of a file.
 func lastLineEnd(f *logFile) (int64, error) {
 	file, err := os.Open(f.path)
 	if err != nil {
@@ -191,7 +192,7 @@ func lastLineEnd(f *logFile) (int64, error) {
 // switchAfter is the idle time of a rotated file before its reader moves to the next file: a writer may still hold it open.
 const switchAfter = 2 * time.Second
 
-// logReader reads the lines of a log from a position on.
+// logReader reads the lines of a log from a position on, across its files.
 type logReader struct {
 	list   []logFile
 	index  int // of the open file
@@ -201,7 +202,7 @@ type logReader struct {
 	now    time.Time
 }
 
-// open opens the file at the index; ok is false if another file has its name by now.
+// open opens the current file of the list; ok is false if the file has been replaced or shortened since the list was made.
 func (r *logReader) open() (ok bool, err error) {
 	f := &r.list[r.index]
 	if r.file, err = os.Open(f.path); err != nil {
@@ -232,7 +233,8 @@ func (r *logReader) close() {
 // maxLine bounds a line in bytes: a file without ends of lines has lines, too.
 const maxLine = 1 << 20
 
-// next returns the next complete line, or nil if there is none yet. Of a line beyond maxText it returns the begin.
+// next returns the next complete line, or nil if the log has no complete line more. Of a line beyond maxText it returns the
+// begin.
 func (r *logReader) next() (line []byte, err error) {
 	for r.index < len(r.list) {
 		if r.file == nil {
@@ -266,13 +268,13 @@ func (r *logReader) next() (line []byte, err error) {
 	return nil, nil
 }
 
-// isLeft reports whether the writer of a log has left the open file: it writes to a later one.
+// isLeft reports whether programs no longer write to the open file of the log, because a later file already has lines.
 func (r *logReader) isLeft() bool {
 	written := func(f logFile) bool { return f.size > 0 }
 	return r.now.UnixNano()-r.list[r.index].mtime >= int64(switchAfter) && slices.ContainsFunc(r.list[r.index+1:], written)
 }
 
-// position returns the position behind the last line.
+// position returns the position after the last line that was read.
 func (r *logReader) position() (p logPosition, err error) {
 	f := &r.list[r.index]
 	p = logPosition{Inode: f.inode, Offset: r.offset, MtimeN: f.mtime}
@@ -289,7 +291,7 @@ func (r *logReader) position() (p logPosition, err error) {
 // errRotated reports that a file got another name while it was read; the next collection finds it.
 var errRotated = errors.New("the log was rotated meanwhile")
 
-// unreadBytes returns the bytes that are not read yet.
+// unreadBytes returns the number of bytes of the log that are not read yet.
 func (r *logReader) unreadBytes() (bytes int64) {
 	for i := r.index; i < len(r.list); i++ {
 		bytes += r.list[i].size
@@ -297,7 +299,8 @@ func (r *logReader) unreadBytes() (bytes int64) {
 	return bytes - r.offset
 }
 
-// skipTo leaves lines out until at most so many bytes are not read, within the open file. It returns how many bytes it left out.
+// skipTo skips lines of the open file until at most this many bytes of the log are unread. It returns how many bytes it left
+// out.
 func (r *logReader) skipTo(most int64) (skipped int64, err error) {
 	skip := r.unreadBytes() - most
 	if skip <= 0 || r.index == len(r.list) {

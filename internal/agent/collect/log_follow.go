@@ -14,7 +14,7 @@ import (
 // linesPerBlock bounds the lines of one value block.
 const linesPerBlock = 1000
 
-// logCollection is one collection of a log item.
+// logCollection has the state of one collection of a log item: the reader, and the lines for the next block.
 type logCollection struct {
 	w      *Wheel
 	g      *group
@@ -47,7 +47,7 @@ func (w *Wheel) follow(ctx context.Context, g *group) {
 	}
 }
 
-// collect reads the new lines.
+// collect reads the new lines and passes them to the spool in blocks.
 func (c *logCollection) collect(ctx context.Context) error {
 	r, l := &c.reader, c.of
 	var err error
@@ -112,7 +112,8 @@ func (c *logCollection) collect(ctx context.Context) error {
 	return c.emit()
 }
 
-// add adds the last line to the block, and emits a full one. Each line of a collection is a nanosecond later than the one before it.
+// add adds the text of the last line to the block, and emits a full block. Each line of a collection is a nanosecond later than the
+// one before it.
 func (c *logCollection) add(text string) error {
 	v := cut(item.FromText(text))
 	c.times = append(c.times, int64(c.began%time.Millisecond)+int64(c.lines))
@@ -124,7 +125,7 @@ func (c *logCollection) add(text string) error {
 	return nil
 }
 
-// block returns the values as a signal, and removes them.
+// block returns the collected values as one signal, and empties the collection.
 func (c *logCollection) block() *wire.Signal {
 	g := c.g
 	b := &wire.ValueBlock{Macros: g.macros, Rows: uint32(len(c.values))}
@@ -139,7 +140,7 @@ func (c *logCollection) block() *wire.Signal {
 	return &wire.Signal{Kind: wire.SignalValueBlock, Definition: g.definition, AtMs: uint64(c.began.Milliseconds()), Body: wire.AppendValueBlock(nil, b)}
 }
 
-// emit hands the lines to the spool, with the position behind them.
+// emit passes the collected lines to the spool, together with the position after them.
 func (c *logCollection) emit() error {
 	at, err := c.reader.position()
 	if err != nil {

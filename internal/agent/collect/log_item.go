@@ -35,7 +35,7 @@ const (
 	maxLineRate     = 10_000
 )
 
-// isLogKey reports whether an item follows a log: it has any number of values per collection.
+// isLogKey reports whether an item is a log item by its key; a log item may have any number of values per collection.
 func isLogKey(name string) bool {
 	return slices.Contains([]string{"log", "logrt", "log.count", "logrt.count"}, name)
 }
@@ -43,7 +43,7 @@ func isLogKey(name string) bool {
 // logOptions are the values of the parameter options. Each of them describes files that a reader follows anyway.
 var logOptions = []string{"", "rotate", "copytruncate", "mtime-reread", "mtime-noreread"}
 
-// parseLogItem parses the parameters of a log item. root is the folder in place of /.
+// parseLogItem parses the parameters of a log item's key. root is the folder in place of /.
 func parseLogItem(k *Key, text, root string) (*logItem, error) {
 	fail := func(format string, args ...any) (*logItem, error) {
 		return nil, fmt.Errorf("%s: %s", k.Name, fmt.Sprintf(format, args...))
@@ -107,12 +107,12 @@ func parseLogItem(k *Key, text, root string) (*logItem, error) {
 	return l, nil
 }
 
-// noSingleValue is the measuring function of log items, which Wheel.follow collects.
+// noSingleValue is the measuring function of log items and always fails: Wheel.follow collects log items.
 func noSingleValue(_ context.Context, _ *machine, k *Key) (item.Value, error) {
 	return item.Value{}, fmt.Errorf("%s has no single value", k.Name)
 }
 
-// value returns the value of a line; ok is false for a line that does not match.
+// value returns the value that a line gives; ok is false if the line does not match the item's regular expression.
 func (l *logItem) value(line string) (text string, ok bool) {
 	if l.match == nil {
 		return matchOutput(l.output, line, []int{0, len(line)}), true
@@ -124,7 +124,7 @@ func (l *logItem) value(line string) (text string, ok bool) {
 	return matchOutput(l.output, line, at), true
 }
 
-// limits returns how many lines one collection sends or counts, and how many it reads.
+// limits returns the maximum numbers of lines that one collection sends (or counts) and reads.
 func (l *logItem) limits(interval time.Duration) (sent, read int) {
 	sent = max(1, int(float64(l.rate)*min(interval, time.Minute).Seconds()))
 	if l.count {
@@ -133,16 +133,16 @@ func (l *logItem) limits(interval time.Duration) (sent, read int) {
 	return sent, sent * readPerSent
 }
 
-// cleanLine returns a line without its end, as valid UTF-8, of at most maxText bytes.
+// cleanLine returns a line without its line break, as valid UTF-8 of at most maxText bytes.
 func cleanLine(line []byte) string {
 	line = line[:min(len(line), maxText)]
 	return strings.ToValidUTF8(strings.TrimRight(string(line), "\r\n"), "\uFFFD")
 }
 
-// positionName returns the key of an item's stored position.
+// positionName returns the key under which the spool stores the position of a log item.
 func positionName(unit model.UnitID, key string) string { return fmt.Sprintf("%d/%s", unit, key) }
 
-// PositionUnit returns the Template of a stored position; zero: no position has this name.
+// PositionUnit returns the id of the Template in the key of a stored position, or zero if positionName did not make the key.
 func PositionUnit(name string) model.UnitID {
 	number, _, _ := strings.Cut(name, "/")
 	unit, _ := strconv.ParseUint(number, 10, 32)

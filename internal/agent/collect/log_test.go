@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// logMachine is a machine with a log, and an agent that follows it.
+// logMachine simulates a machine with a log and an agent that follows the log.
 type logMachine struct {
 	t         *testing.T
 	root      string
@@ -37,7 +37,7 @@ func newLogMachine(t *testing.T, key string) *logMachine {
 	return m
 }
 
-// start starts the agent anew.
+// start starts the agent again, with the stored positions.
 func (m *logMachine) start() {
 	m.wheel = New(Config{
 		Root: m.root, Boot: func() time.Duration { return time.Duration(m.now.UnixNano()) }, Wall: func() time.Time { return m.now },
@@ -70,13 +70,13 @@ func (m *logMachine) start() {
 	m.wheel.Set([]*model.TemplateDefinition{{Definition: model.Definition{ID: 5, Unit: 1000}, Items: []model.Item{{Key: m.key, Type: "log", Interval: model.Duration(10 * time.Second)}}}}, nil)
 }
 
-// collect collects the log once, ten seconds later.
+// collect advances the clock by ten seconds and collects the log once.
 func (m *logMachine) collect() {
 	m.now = m.now.Add(10 * time.Second)
 	m.wheel.collect(m.t.Context(), m.wheel.groups[0])
 }
 
-// write appends a text to a file at the machine's time.
+// write appends a text to a file and sets its time to the machine's clock.
 func (m *logMachine) write(name, text string) {
 	path := filepath.Join(m.root, name)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -87,7 +87,7 @@ func (m *logMachine) write(name, text string) {
 	testenv.NoError(m.t, os.Chtimes(path, m.now, m.now))
 }
 
-// want compares the values since the last call.
+// want compares the values that arrived since the last call with the expected ones.
 func (m *logMachine) want(values ...string) {
 	m.t.Helper()
 	for i := range max(len(m.values), len(values)) {
@@ -99,8 +99,8 @@ func (m *logMachine) want(values ...string) {
 	m.values = nil
 }
 
-// TestLogsAreFollowedAcrossRotation writes numbered lines, also in pieces, rotates the log in both ways, and starts the agent anew, at random.
-// Each line arrives once and in order.
+// TestLogsAreFollowedAcrossRotation writes numbered lines, some in pieces, while it rotates the log by renaming and by copying and restarts
+// the agent at random, and expects each line once and in order. Each line arrives once and in order.
 func TestLogsAreFollowedAcrossRotation(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -167,7 +167,7 @@ func TestLogsAreFollowedAcrossRotation(t *testing.T) {
 	}
 }
 
-// TestLogItems checks the parameters of log items, line by line.
+// TestLogItems collects log items with different parameters, and compares the value of each line.
 func TestLogItems(t *testing.T) {
 	m := newLogMachine(t, `log[/var.log,"error (\d+)",,2,skip,code \1]`)
 	m.collect()
@@ -228,7 +228,7 @@ func TestLogItems(t *testing.T) {
 	}
 }
 
-// TestLogKeys expects a reason for each wrong parameter.
+// TestLogKeys expects an error with a reason for each wrong parameter of a log item.
 func TestLogKeys(t *testing.T) {
 	for key, want := range map[string]string{
 		"log[/a,b,utf-8,100,skip,\\1,5,copytruncate,/var/lib]": "", "logrt.count[\"/var/log/^a$\",b,,,all,10,rotate]": "", "log": "not an absolute path",
@@ -241,7 +241,8 @@ func TestLogKeys(t *testing.T) {
 	}
 }
 
-// FuzzLogPosition decodes any bytes as a stored position, and expects a place within bounds that survives encoding.
+// FuzzLogPosition decodes random bytes as a stored position, and expects an error or a valid position that is unchanged
+// after encoding and decoding.
 func FuzzLogPosition(f *testing.F) {
 	f.Add((&logPosition{Inode: 7, Offset: 300, Tail: 256, Sum: 1, MtimeN: 5}).encode())
 	f.Fuzz(func(t *testing.T, data []byte) {

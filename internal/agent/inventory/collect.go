@@ -52,7 +52,8 @@ var watched = [...]string{
 	"usr/lib/sysimage/rpm/rpmdb.sqlite", "usr/lib/sysimage/rpm/Packages.db", "etc/passwd", "etc/group", "etc/hostname", "etc/os-release", "etc/systemd/system",
 }
 
-// Stamp returns a text that changes when packages, accounts, services or scripts change.
+// Stamp returns a text that differs from an earlier one if packages, accounts, services or scripts may have changed: the
+// times and sizes of their files.
 func (m *Machine) Stamp() string {
 	var b strings.Builder
 	stamp := func(info fs.FileInfo, err error) {
@@ -89,7 +90,7 @@ func (m *Machine) word(name string) string {
 	return strings.TrimSpace(line)
 }
 
-// names returns the names in a folder, sorted.
+// names returns the sorted names of the files in a folder.
 func (m *Machine) names(folder string) (names []string) {
 	list, _ := fs.ReadDir(m.Root, folder)
 	for _, e := range list {
@@ -104,7 +105,7 @@ func (m *Machine) exists(name string) bool {
 	return err == nil
 }
 
-// pairs returns an entry for each name with a value.
+// pairs returns one entry NAME, VALUE of a section for each non-empty value.
 func pairs(section inventory.Section, values map[string]string) (list []inventory.Entry) {
 	for name, value := range values {
 		if value != "" {

@@ -44,7 +44,7 @@ func newTestMachine(t *testing.T) (m *Machine, write func(name, content string))
 	}, write
 }
 
-// texts returns the entries of an inventory as text, a line each.
+// texts formats the entries of an inventory, one per line.
 func texts(list []inventory.Entry) string {
 	var b strings.Builder
 	for _, e := range list {
@@ -53,6 +53,7 @@ func texts(list []inventory.Entry) string {
 	return b.String()
 }
 
+// TestCollectReadsFilesOfTheMachine collects the inventory of a simulated machine from its files, and compares all entries.
 func TestCollectReadsFilesOfTheMachine(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the files are of Linux")
@@ -138,7 +139,7 @@ custom rack|b7
 	}
 }
 
-// TestPackagesOfThisMachine compares the packages of dpkg with the list of dpkg-query.
+// TestPackagesOfThisMachine compares the packages that the agent reads from dpkg's files with the list of dpkg-query.
 func TestPackagesOfThisMachine(t *testing.T) {
 	testenv.Program(t, "dpkg-query", "dpkg")
 	out, err := exec.Command("dpkg-query", "-W", "-f", `${db:Status-Status}|packages ${Package}|${Version}|${Architecture}|deb\n`).Output()
@@ -158,7 +159,7 @@ func TestPackagesOfThisMachine(t *testing.T) {
 	}
 }
 
-// TestRPMPackages reads the output of a program that answers as rpm.
+// TestRPMPackages runs a fake rpm program and compares the packages that the agent reads from its output.
 func TestRPMPackages(t *testing.T) {
 	m, write := newTestMachine(t)
 	write("var/lib/rpm/rpmdb.sqlite", "")

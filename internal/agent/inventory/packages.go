@@ -34,7 +34,7 @@ func (m *Machine) packages(ctx context.Context) []inventory.Entry {
 	return list
 }
 
-// debPackages returns the installed packages in dpkg's list.
+// debPackages returns the installed packages in dpkg's file of states.
 func (m *Machine) debPackages(status string) (list []inventory.Entry) {
 	for paragraph := range strings.SplitSeq(status, "\n\n") {
 		var name, version, arch string
@@ -104,7 +104,8 @@ func firstLine(output []byte) string {
 // maxProperties bounds the properties of all scripts.
 const maxProperties = 1000
 
-// custom returns the properties that the scripts print: each prints a JSON object, whose members are properties.
+// custom returns the properties that the operator's scripts print: each script prints a JSON object whose members are
+// properties.
 func (m *Machine) custom(ctx context.Context) (list []inventory.Entry) {
 	for _, script := range m.scripts() {
 		r := m.Runner.Run(ctx, run.Command{Argv: []string{script}, Timeout: scriptTimeout, MaxOutput: 64 << 10})

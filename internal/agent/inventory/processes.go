@@ -92,8 +92,8 @@ func (m *Machine) services() (list []inventory.Entry) {
 // youngProcess is the minimum age of a listed program in seconds: a younger one may be the command of a check.
 const youngProcess = 60
 
-// programs returns the running programs, once for each user, and the programs by the inode of their sockets. Threads of the kernel are left
-// out.
+// programs returns the running programs, one entry per program and user, and a map from the inode of a socket to the program that has it.
+// Threads of the kernel are left out.
 func (m *Machine) programs() (list []inventory.Entry, sockets map[string]string) {
 	sockets = map[string]string{}
 	uptime, _ := strconv.ParseFloat(strings.Split(m.word("proc/uptime"), " ")[0], 64)

@@ -318,7 +318,7 @@ func (s *Session) Send(b *wire.Batch) error {
 	return s.SendFrame(b.StreamKey, last, *buf)
 }
 
-// SendFrame sends a batch that the caller has encoded behind wsconn.Headroom free bytes; `last` is its last sequence
+// SendFrame sends a batch that the caller has encoded after wsconn.Headroom free bytes; `last` is the batch's last sequence
 // number. SendFrame overwrites the frame.
 func (s *Session) SendFrame(key wire.StreamKey, last uint64, frame []byte) error {
 	size := len(frame) - wsconn.Headroom

@@ -250,8 +250,7 @@ func (o *outputBuffer) redactBytes(p []byte, last bool) []byte {
 	return p
 }
 
-// flushHider appends the bytes at the end of an output that were held back because they could have been the start of
-// a secret.
+// flushHider appends the last bytes of an output, which the redaction delayed because a secret could have begun there.
 func (o *outputBuffer) flushHider() {
 	if o.hider != nil && o.maxKept > len(o.kept) {
 		o.keepBytes(o.redactBytes(nil, true))

@@ -119,7 +119,7 @@ func (k *Keeper) readLocal(s *model.DefinitionSecret) (value string, err error) 
 	return value, model.CheckSecretValue(value)
 }
 
-// readFile reads a secret from a file in the folder of secrets; symbolic links must not lead out of it.
+// readFile reads a secret from a file in the folder of secrets; symbolic links to files outside the folder are refused.
 func (k *Keeper) readFile(name string) (string, error) {
 	root, err := os.OpenRoot(k.o.Dir)
 	if err != nil {

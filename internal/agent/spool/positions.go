@@ -11,21 +11,21 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Position is the end of the data that a collector has read of its source, such as a log file. The spool stores it in the record of the
+// Position is the place up to which a collector has read its source, such as a log file. The spool stores it in the record of the
 // signal with the values before it, so that a restart repeats none and leaves none out.
 type Position struct {
 	Name  string // of the source
 	Value []byte
 }
 
-// storedPosition is the value of a Position with the number of its change; the highest number is the newest value.
+// storedPosition is a Position with the number of its change; of several with one name, the highest number is the newest.
 type storedPosition struct {
 	change uint64
 	name   string
 	value  []byte
 }
 
-// positionSet has the newest positions.
+// positionSet has the newest position of each source, and the signals whose positions are not yet on disk.
 type positionSet struct {
 	change   uint64 // number of the newest change
 	byName   map[string]storedPosition
@@ -33,7 +33,7 @@ type positionSet struct {
 	newEpoch bool                // the state of the present epoch is not yet on disk
 }
 
-// setUnsynced records that a signal with a position is not yet on disk.
+// setUnsynced records that a signal, whose record also has a position, is not yet on disk.
 func (p *positionSet) setUnsynced(of laneNumber) {
 	if p.unsynced == nil {
 		p.unsynced = map[laneNumber]bool{}
@@ -41,7 +41,7 @@ func (p *positionSet) setUnsynced(of laneNumber) {
 	p.unsynced[of] = true
 }
 
-// add adds a position that was read from the log, unless a newer one is known.
+// add adds a position that was read from the log, unless the set has a newer one of the same name.
 func (p *positionSet) add(of storedPosition) {
 	if p.byName == nil {
 		p.byName = map[string]storedPosition{}
@@ -51,7 +51,7 @@ func (p *positionSet) add(of storedPosition) {
 	}
 }
 
-// next numbers a new position and adds it.
+// next gives a new position the next change number and adds it to the set.
 func (p *positionSet) next(at *Position) storedPosition {
 	of := storedPosition{p.change + 1, at.Name, slices.Clone(at.Value)}
 	p.add(of)
@@ -95,8 +95,8 @@ func (p *positionSet) record(epoch uint64) []byte {
 	return data
 }
 
-// AppendWith adds a signal to the spool, as Append does, with the position behind its values. The spool sends the signal when both are
-// on disk, or while the disk refuses.
+// AppendWith adds a signal to the spool, as Append does, together with the position after the signal's values. The spool sends the
+// signal when both are on disk, or while the disk refuses.
 func (s *Spool) AppendWith(signal *wire.Signal, at *Position) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,28 +119,28 @@ func (s *Spool) SetPosition(at *Position) {
 	s.maintainLog()
 }
 
-// Position returns the value of a position; nil: there is none.
+// Position returns the value of the position with this name, or nil if there is none.
 func (s *Spool) Position(name string) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.streamState.positions.byName[name].value
 }
 
-// KeepPositions removes the positions that keep does not want.
+// KeepPositions removes the positions for whose names the function keep returns false.
 func (s *Spool) KeepPositions(keep func(name string) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	maps.DeleteFunc(s.streamState.positions.byName, func(name string, _ storedPosition) bool { return !keep(name) })
 }
 
-// awaitsDisk reports whether a signal must not be sent yet, because its position, or the stream of its number, is not on disk: after a crash
-// its values would be read and sent again. It does not wait for a disk that refuses.
+// awaitsDisk reports whether a signal must not be sent yet because its position, or the id of its stream, is not on disk: after a crash the
+// agent would read the same values again and send them twice. It does not wait for a disk that refuses.
 func (p *positionSet) awaitsDisk(of laneNumber, log *journal.Log) bool {
 	_, awaits := p.unsynced[of]
 	return awaits && log.Stats().Blocked == nil
 }
 
-// noteSynced records that a signal is on disk, and wakes the session if that waits for it.
+// noteSynced records that a signal is on disk, and wakes the session if it waits for that.
 func (p *positionSet) noteSynced(of laneNumber, notify chan struct{}) {
 	switch _, awaits := p.unsynced[of]; {
 	case awaits && p.newEpoch:
@@ -151,7 +151,7 @@ func (p *positionSet) noteSynced(of laneNumber, notify chan struct{}) {
 	}
 }
 
-// noteEpoch records that the state of the present epoch is on disk.
+// noteEpoch records that the spool's state of the present epoch (run of the spool) is on disk.
 func (p *positionSet) noteEpoch(notify chan struct{}) {
 	p.newEpoch = false
 	maps.DeleteFunc(p.unsynced, func(_ laneNumber, recordAwaited bool) bool { return !recordAwaited })

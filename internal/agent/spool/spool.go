@@ -191,7 +191,7 @@ func (s *Spool) Append(signal *wire.Signal, urgent bool) error {
 	return nil
 }
 
-// newestLane returns the lane of a new signal.
+// newestLane returns the lane that a new signal gets: live during a session and shortly after, else backlog.
 func newestLane(s *Spool) wire.Lane {
 	if s.hasSession || elapsedMs(s.opts.Clock.BootMs(), s.offlineSince) < liveGrace.Milliseconds() {
 		return wire.Live
@@ -212,7 +212,8 @@ func (s *Spool) Keepalive() error {
 	return nil
 }
 
-// addSignal appends a signal to a lane (live or backlog) under the next sequence number, with the position behind its values; nil: none.
+// addSignal appends a signal to a lane (live or backlog) under the next sequence number, together with the position after its values, if
+// one is given.
 func (s *Spool) addSignal(l wire.Lane, signal *wire.Signal, at *Position, urgent bool) {
 	now, boot := s.opts.Clock.WallMs(), s.opts.Clock.BootMs()
 	h := spooledSignal{signal: *signal, boot: s.streamState.boot, wallMs: now - elapsedMs(boot, signal.AtMs)}
@@ -290,7 +291,8 @@ const (
 	tokenNumber = 1<<56 - 1
 )
 
-// tokenOf returns the number of a signal in the log; the log returns it with the sync of the record.
+// tokenOf packs lane, epoch and sequence number of a signal into a number, which the log returns when the signal's record is
+// on disk.
 func (s *Spool) tokenOf(p laneNumber) uint64 {
 	return uint64(p.lane)<<tokenLane | (s.streamState.epoch&0x3f)<<tokenEpoch | p.number
 }

@@ -27,7 +27,7 @@ func newRunHistory(r *Server) *runHistory {
 	return &runHistory{server: r, store: store}
 }
 
-// written returns the store with the server's runs.
+// written returns the history store, into which the first call writes all runs of the server.
 func (h *runHistory) written() *compliancelog.Store {
 	h.once.Do(func() {
 		var changes []compliancelog.Change
@@ -46,12 +46,12 @@ func (h *runHistory) written() *compliancelog.Store {
 	return h.store
 }
 
-// RunsAt implements compliance.History.
+// RunsAt returns the last runs up to a time, for compliance.History.
 func (h *runHistory) RunsAt(ctx context.Context, node model.NodeID, at time.Time) ([]compliancelog.State, error) {
 	return h.written().At(ctx, compliancelog.Selection{Node: node}, at)
 }
 
-// Changes implements compliance.History.
+// Changes calls visit for each change of runs in a period, for compliance.History.
 func (h *runHistory) Changes(ctx context.Context, node model.NodeID, since, until time.Time, visit func(*compliancelog.Change)) error {
 	return h.written().Changes(ctx, compliancelog.Selection{Node: node}, since, until, visit)
 }

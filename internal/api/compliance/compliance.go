@@ -307,7 +307,7 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 	return op.Answer(v1.ComplianceList{Items: items, Next: next}), err
 }
 
-// show converts the state of a directive on a node to the API type Compliance.
+// show converts the state of a directive on a node to the API type Compliance, names in place of ids.
 func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 	namespace, node, _ := s.Directory.NodeName(d.node)
 	counts, worst := d.counts()
@@ -357,7 +357,7 @@ func (s *complianceRequest) show(d *nodeDirective, details bool) v1.Compliance {
 	return out
 }
 
-// coveringWaiver returns the name of the first of some Waivers that covers a component, or an empty text.
+// coveringWaiver returns the name of the first Waiver in a list that covers a component, or an empty text if none does.
 func coveringWaiver(list []v1.ComplianceWaiver, component string) string {
 	i := slices.IndexFunc(list, func(w v1.ComplianceWaiver) bool {
 		return len(w.Components) == 0 || slices.Contains(w.Components, component)

@@ -27,15 +27,16 @@ type History interface {
 	HistoryBegin(ctx context.Context) (time.Time, error)
 }
 
-// AtTime is the time that a request asks for.
+// AtTime is the query parameter `at`: the past time that a request asks about.
 type AtTime struct {
 	At time.Time `query:"at" doc:"The last runs up to this time (RFC 3339), as they were reported; default now. Names, groups and policies are those of now."`
 }
 
-// pastRuns has the directives of each node with the last run up to a time.
+// pastRuns has, by node, the state of each directive in its last run up to a past time.
 type pastRuns map[model.NodeID][]nodeDirective
 
-// prepare reads the times of the declarations, which decide about present runs, or the runs at a past time, of one node or of all.
+// prepare loads the data for a request about one node or all nodes: about the present the times at which directives were last
+// changed, about the past the runs up to that time.
 func (s *complianceRequest) prepare(ctx context.Context, of AtTime, namespace, node string) error {
 	if of.At.IsZero() {
 		return s.readDeclarationTimes(ctx)
@@ -63,7 +64,7 @@ func (s *complianceRequest) prepare(ctx context.Context, of AtTime, namespace, n
 	return nil
 }
 
-// requireHistory returns an error unless history reaches back to a time.
+// requireHistory returns an error if the history of runs begins after a time.
 func (s *complianceRequest) requireHistory(ctx context.Context, at time.Time) error {
 	begin, err := s.History.HistoryBegin(ctx)
 	if err != nil {
@@ -79,7 +80,8 @@ func (s *complianceRequest) requireHistory(ctx context.Context, at time.Time) er
 	return nil
 }
 
-// pastDirective returns the state of a directive on a node in the past; nil: no definition with the names of its components is left.
+// pastDirective returns the state of a directive on a node at a past time, or nil if no stored definition has the names of its
+// components.
 func (s *complianceRequest) pastDirective(state *compliancelog.State) *nodeDirective {
 	definition := s.Definition(state.Definition).AsDirective()
 	if definition == nil || len(definition.Components) != state.Components {
@@ -98,7 +100,8 @@ func (s *complianceRequest) pastDirective(state *compliancelog.State) *nodeDirec
 	return d
 }
 
-// overriddenOf returns the directives of a node that others override now. History has no overridden directives of the past.
+// overriddenOf returns the directives of a node that have no effect because others override them; for a past time it returns
+// none. History has no overridden directives of the past.
 func (s *complianceRequest) overriddenOf(node model.NodeID) []directory.Override {
 	if s.past != nil {
 		return nil
@@ -109,7 +112,7 @@ func (s *complianceRequest) overriddenOf(node model.NodeID) []directory.Override
 // maxReportDays bounds the days of a report.
 const maxReportDays = 400
 
-// daySums has the changes of one day.
+// daySums counts the changes of components in one day: drift, repairs, remediations and intended changes.
 type daySums struct {
 	counts                                  policy.Counts // added and removed
 	drifted, repaired, remediated, intended int           // components
@@ -142,7 +145,7 @@ func (r *dayReport) blocks(s *compliancelog.State) []model.Block {
 	return d.Blocks
 }
 
-// add adds one change of a run.
+// add adds one change of a directive's run to the sums of its day.
 func (r *dayReport) add(c *compliancelog.Change) {
 	blocks := r.blocks(&c.After)
 	before, _ := c.Before.Codes.Sum(c.Before.Components, r.blocks(&c.Before))

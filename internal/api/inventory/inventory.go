@@ -76,7 +76,7 @@ func (s *inventoryRequest) getInventory(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// showEntry converts an entry to the form of the API; nil for none.
+// showEntry converts an inventory entry to its API type, and nil to nil.
 func showEntry(e inventory.Entry) *v1.InventoryEntry {
 	if e == "" {
 		return nil

@@ -134,7 +134,7 @@ func (s *rolloutRequest) do(ctx context.Context, verb rollout.Verb, need access.
 	by := rollout.Person{Actor: access.AuthorOf(ctx, in.Body.Message), Maker: caller.Owner(), May: func(namespace string) error { return caller.AllowIn(need, namespace) }}
 	switch {
 	case in.Body.To != 0 && verb != rollout.Undo:
-		return nil, model.Errorf(model.Invalid, "field to: only undo goes back to a revision").WithHint("leave it out")
+		return nil, model.Errorf(model.Invalid, "field to: only the action undo accepts a revision").WithHint("leave it out")
 	case in.Body.To != 0:
 		err = s.Driver.Return(ctx, by, key, in.Body.To)
 	default:

@@ -58,7 +58,7 @@ func (s *rolloutServer) expect(method, path, token, body string, status int, par
 	}
 }
 
-// report gives each node a run of its present definition.
+// report records for each node a run of its present version of the directive, with this status.
 func (s *rolloutServer) report(status policy.Status) {
 	for _, node := range s.Directory.UnitNodes(s.unit) {
 		unit := s.Directory.SourceUnit(model.DirectiveSource(s.unit))
@@ -69,7 +69,7 @@ func (s *rolloutServer) report(status policy.Status) {
 	}
 }
 
-// step lets the driver look once.
+// step lets the roll-out driver advance, once, every roll-out that may continue.
 func (s *rolloutServer) step() {
 	s.T.Helper()
 	testenv.NoError(s.T, s.RolloutDriver().AdvanceAll(s.T.Context()))
@@ -107,7 +107,7 @@ func TestRolloutOperations(t *testing.T) {
 	s.expect("POST", "/default/motd/approve", operator, "{}", 403, "permission denied")
 	s.expect("POST", "/default/motd/pause", operator, "{}", 409, "cannot pause the roll-out of motd: it is requested")
 	s.expect("POST", "/default/motd/approve", s.Token, "{}", 403, "admin made the change, so another person has to approve it")
-	s.expect("POST", "/default/motd/approve", bob, `{"to":1}`, 422, "only undo goes back")
+	s.expect("POST", "/default/motd/approve", bob, `{"to":1}`, 422, "only the action undo accepts a revision")
 	s.expect("POST", "/default/motd/approve", bob, `{"message":"seen"}`, 200, `"approver":"bob"`)
 	s.step()
 	s.expect("POST", "/default/motd/pause", operator, "{}", 200, "paused by otto")

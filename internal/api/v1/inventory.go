@@ -28,7 +28,8 @@ type InventoryEntry struct {
 	Fields  map[string]string `json:"fields" doc:"By name; the name is one of them."`
 }
 
-// InventoryChange is an entry that came, went, or was replaced by another one of its name.
+// InventoryChange is the change of an inventory entry: added (no Before), removed (no After), or replaced by another entry
+// of the same name.
 type InventoryChange struct {
 	At     time.Time       `json:"at"`
 	Before *InventoryEntry `json:"before,omitempty"`

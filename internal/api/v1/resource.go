@@ -70,7 +70,7 @@ type UnitImpact struct {
 	Steps       []string `json:"steps,omitempty" doc:"Steps of its roll-out; absent: the change reaches all nodes at once."`
 }
 
-// StepTime is the time that one step of the planner took
+// StepTime is the duration of one step of the planner
 type StepTime struct {
 	Step         string `json:"step"`
 	Microseconds int64  `json:"microseconds"`

@@ -136,8 +136,8 @@ func (v *View) SourceTitle(s model.Source) string {
 	return s.CommandName(name)
 }
 
-// RelativeName returns a node's name, with its namespace in front if that is not the given namespace, or #ID while
-// the node is being deleted.
+// RelativeName returns the name of a node, as NAMESPACE/NAME if its namespace is not the given one, or #ID while the node is
+// being deleted.
 func (v *View) RelativeName(namespace string, id model.NodeID) string {
 	own, name, ok := v.Directory.NodeName(id)
 	switch {

@@ -129,7 +129,8 @@ type History interface {
 // recentDead is the age up to which dead letters count as unsent messages.
 const recentDead = 24 * time.Hour
 
-// UnsentMessages returns, for each handler, the messages that wait for it and those that were given up in the last day.
+// UnsentMessages returns, for each handler, the number of waiting messages and of messages that became dead letters in the
+// last day.
 func (v *View) UnsentMessages(ctx context.Context) (out []v1.Unsent, err error) {
 	list, err := v.History.Unsent(ctx, v.Now().Add(-recentDead))
 	for _, u := range list {

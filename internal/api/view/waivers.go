@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Waivers has the Waivers in force that the caller may see.
+// Waivers has the Waivers that have not expired and that the caller may see.
 type Waivers struct {
 	directory Directory
 	list      []model.Resource // by namespace and name

@@ -19,7 +19,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testDefinition returns a directive of three components; 6 is an edit of directive 5, and 7 another directive.
+// testDefinition returns a directive with three components for a definition id: 6 is an edit of 5, and 7 is another
+// directive.
 func testDefinition(id model.DefinitionID) *model.Definition {
 	c := &model.DirectiveDefinition{
 		Definition: model.Definition{ID: id, Unit: 1000, Namespace: 1, Name: "sshd"}, Severity: model.High, Interval: time.Minute, Route: "night",
@@ -41,7 +42,7 @@ func testDefinition(id model.DefinitionID) *model.Definition {
 	return c.Seal()
 }
 
-// testView is a compliance view and an event view on one shard, with the journal that they have applied.
+// testView has a compliance view and an event view on one shard, and the commits that they have applied.
 type testView struct {
 	*View
 	events      *event.View
@@ -69,7 +70,7 @@ func (v *testView) apply(t testing.TB, record []byte) {
 	}
 }
 
-// report applies a report that node 7 made some time ago.
+// report applies a report that node 7 made this long ago.
 func (v *testView) report(t testing.TB, definition model.DefinitionID, lane wire.Lane, ago time.Duration, r wire.Report) {
 	t.Helper()
 	const now = 10_000_000
@@ -83,7 +84,7 @@ func (v *testView) report(t testing.TB, definition model.DefinitionID, lane wire
 	v.apply(t, append(wire.AppendBatchRecord(nil, 7), body...))
 }
 
-// report returns a report with these statuses.
+// report returns a report whose components have these statuses.
 func report(statuses ...policy.Status) wire.Report {
 	codes := policy.NewCodes(len(statuses))
 	for i, s := range statuses {
@@ -92,7 +93,7 @@ func report(statuses ...policy.Status) wire.Report {
 	return wire.Report{Components: uint32(len(statuses)), Codes: codes, DurationMs: 3}
 }
 
-// last returns the last run of node 7 as text.
+// last returns the last runs of node 7 as text.
 func (v *testView) last() string {
 	var parts []string
 	for _, r := range v.Runs(7) {
@@ -105,8 +106,8 @@ func (v *testView) last() string {
 	return strings.Join(parts, "; ")
 }
 
-// TestWaivedComponentIsNoProblem expects that a waived component opens no problem and closes that of the component, and that
-// the problem opens again when the waiver has ended.
+// TestWaivedComponentIsNoProblem expects a waived component to open no problem and to close its open problem, and the
+// problem to open again after the waiver has ended.
 func TestWaivedComponentIsNoProblem(t *testing.T) {
 	v := newTestView()
 	source := model.DirectiveSource(1000)
@@ -216,6 +217,8 @@ func TestGraceDelaysTheProblem(t *testing.T) {
 	run(8, time.Minute, "CRITICAL", bad, bad, good)
 }
 
+// TestReportsMakeRunsAndOneEvent applies reports, repeated and late ones too, and expects the last run in the compliance
+// view and the status of one event per directive.
 func TestReportsMakeRunsAndOneEvent(t *testing.T) {
 	v := newTestView()
 	source := model.DirectiveSource(1000)

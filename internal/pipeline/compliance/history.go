@@ -10,9 +10,9 @@ import (
 	"github.com/muster-fleet/muster/internal/store/compliancelog"
 )
 
-// enterHistory prepares the entries of a commit. A replay leaves out those that history has. Where the entries of history do not
-// lead to the runs of the view, because the store is new or older than the snapshot, or has entries of a journal that was replaced
-// since, a checkpoint comes first.
+// enterHistory begins the history entries of a commit in a partition. A replay leaves out those that history has. Where the
+// entries of history do not lead to the runs of the view, because the store is new or older than the snapshot, or has entries of a
+// journal that was replaced since, a checkpoint comes first.
 func (w *complianceApplier) enterHistory() {
 	p, log := w.p, w.view.history
 	if log == nil {
@@ -34,7 +34,7 @@ func (w *complianceApplier) enterHistory() {
 	p.logged = p.changed
 }
 
-// recordChange makes an entry of a run that differs from the one before it.
+// recordChange adds a history entry for a run that differs from the directive's previous run on the node.
 func (w *complianceApplier) recordChange(node model.NodeID, before, after *Run) {
 	if before.Definition == after.Definition && before.Enforced == after.Enforced && (before.Ended == "") == (after.Ended == "") && bytes.Equal(before.Codes, after.Codes) {
 		return
@@ -61,7 +61,8 @@ func (w *complianceApplier) addEntry(c compliancelog.Change) {
 	w.changes = append(w.changes, c)
 }
 
-// leaveHistory hands the entries of a commit in a partition to history, all at once: history never has a part of them.
+// leaveHistory passes the history entries that a commit has in a partition to the history store, all at once, so that the
+// store never has only a part of them.
 func (w *complianceApplier) leaveHistory() {
 	if len(w.changes) > 0 {
 		w.view.history.Append(w.p.ID, w.Position, w.changes)
@@ -90,8 +91,7 @@ func (v *View) selectNode(node model.NodeID) (of compliancelog.Selection, ok boo
 	return compliancelog.Selection{Node: node, Partition: p.ID}, true
 }
 
-// RunsAt returns the last runs of a node, or of all nodes (zero), up to a time, ascending by node and directive, as history has
-// them.
+// RunsAt returns from history the last runs of a node, or of all nodes (zero), up to a time, ascending by node and directive.
 func (v *View) RunsAt(ctx context.Context, node model.NodeID, at time.Time) ([]compliancelog.State, error) {
 	of, ok := v.selectNode(node)
 	if !ok {
@@ -131,7 +131,7 @@ func (v *View) FlushHistory(ctx context.Context, at journal.Position) error {
 	return v.history.Flush(ctx)
 }
 
-// HistoryBegin returns the time of the oldest entry of history; zero: there is none.
+// HistoryBegin returns the time of the oldest entry of history, or zero if there is none.
 func (v *View) HistoryBegin(ctx context.Context) (time.Time, error) {
 	return v.history.OldestEntry(ctx)
 }

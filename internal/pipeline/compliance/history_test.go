@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// historyServer is a test view with a history in a file, which crashes.
+// historyServer is a test view with a history store in a file; the test simulates crashes.
 type historyServer struct {
 	*testView
 	path     string
@@ -57,8 +57,8 @@ func (s *historyServer) historyText(t *testing.T, at time.Time) (text string) {
 	return text
 }
 
-// TestHistoryHasTheStateOfEachTime makes random runs with crashes, after which the entries since the last snapshot are lost and made
-// again by the replay, and expects of history the runs that the view had after each commit. Half way the history is lost, and begins again.
+// TestHistoryHasTheStateOfEachTime makes random runs and crashes, after which a replay writes the lost entries again, and expects history
+// to return, for the time of each commit, the runs that the view had then. Half way the history is lost, and begins again.
 func TestHistoryHasTheStateOfEachTime(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	s := &historyServer{path: filepath.Join(t.TempDir(), "compliance.db")}

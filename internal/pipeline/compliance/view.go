@@ -100,7 +100,7 @@ func (v *View) LastRun(node model.NodeID, directive model.UnitID) (run Run, ok b
 	return run, ok
 }
 
-// Definitions returns the ids of the definitions that runs of the view and of history are of.
+// Definitions returns the ids of the definitions to which runs in the view and in history refer.
 func (v *View) Definitions() map[model.DefinitionID]bool {
 	named := map[model.DefinitionID]bool{}
 	if v.history != nil {
@@ -232,7 +232,7 @@ func (w *complianceApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival
 	return shard.Applied
 }
 
-// cloneExceptions copies exceptions out of a report.
+// cloneExceptions returns deep copies of a report's exceptions, because the report's memory is reused.
 func cloneExceptions(list []wire.ReportException) []wire.ReportException {
 	out := slices.Clone(list)
 	for i := range out {

@@ -60,7 +60,7 @@ func newFleetView(t testing.TB) *View {
 	return v
 }
 
-// TestMemoryOfTheFleet bounds the memory of the inventories of 20,000 nodes with 364 packages.
+// TestMemoryOfTheFleet expects the inventories of 20,000 nodes with 364 packages each to fit a memory limit.
 func TestMemoryOfTheFleet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("applies seven million entries")
@@ -105,7 +105,7 @@ func TestMemoryOfTheFleet(t *testing.T) {
 	runtime.KeepAlive(v)
 }
 
-// BenchmarkApplyDifference applies the update of one package of a node of the fleet.
+// BenchmarkApplyDifference measures applying the update of one package on a node of the fleet.
 func BenchmarkApplyDifference(b *testing.B) {
 	v := newFleetView(b)
 	before, _ := v.Inventory(1)

@@ -21,7 +21,7 @@ type dictionary struct {
 	assigned atomic.Uint64             // ids given so far
 }
 
-// slot is an interned entry.
+// slot is an entry in the dictionary, with the number of its references.
 type slot struct {
 	entry    inventory.Entry
 	hash     uint64
@@ -37,7 +37,7 @@ func newDictionary() *dictionary {
 // maxIDs bounds the ids, because differences need one bit of them.
 const maxIDs = math.MaxInt32
 
-// acquireLocked returns the id of an entry, with one more reference; the caller holds the lock.
+// acquireLocked returns the id of an entry, and adds a reference; the caller holds the lock.
 func (d *dictionary) acquireLocked(e inventory.Entry) uint32 {
 	id, ok := d.ids[e]
 	if !ok {
@@ -56,7 +56,7 @@ func (d *dictionary) acquireLocked(e inventory.Entry) uint32 {
 	return id
 }
 
-// releaseLocked takes a reference from an id; the caller holds the lock.
+// releaseLocked removes one reference to an id, and frees an id without references; the caller holds the lock.
 func (d *dictionary) releaseLocked(id uint32) {
 	s := &d.slots[id]
 	if s.refs--; s.refs == 0 {

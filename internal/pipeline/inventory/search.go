@@ -55,7 +55,7 @@ func (s *Search) HasEntry(id model.NodeID, t *where.EntryTerm) (found, known boo
 	}
 }
 
-// update evaluates the term on the entries that are new since the last update.
+// update evaluates the term on the entries that were added since the last update.
 func (x *entrySet) update(d *dictionary, t *where.EntryTerm) {
 	if x.assigned == d.assigned.Load() {
 		return

@@ -43,7 +43,7 @@ type node struct {
 	stale    bool  // a change did not fit: only a complete inventory does
 }
 
-// difference is an entry that came or went.
+// difference is one entry that a change added or removed, with the time.
 type difference struct {
 	at uint32 // Unix seconds
 	id uint32 // of the entry; the highest bit is set if it went
@@ -80,7 +80,7 @@ func (v *View) TakeChanges() map[model.NodeID]uint32 {
 	return changes
 }
 
-// read calls fn with the inventory of a node, with the partition's mutex held; it does not if the node has none.
+// read calls fn with the inventory of a node and the partition's mutex held; it does nothing if the node has no inventory.
 func (v *View) read(id model.NodeID, fn func(*node)) {
 	of := v.shard.PartitionOf(id)
 	if of == nil {
@@ -94,7 +94,7 @@ func (v *View) read(id model.NodeID, fn func(*node)) {
 	}
 }
 
-// Sum returns the sum of a node's inventory, to compare it with the agent's; zero if the node has none, or only a complete one can follow.
+// Sum returns the checksum of a node's inventory, or zero if the node has none or if only a complete inventory may follow.
 func (v *View) Sum(id model.NodeID) (sum uint64) {
 	v.read(id, func(n *node) {
 		if !n.stale {
@@ -122,7 +122,7 @@ func (v *View) Inventory(id model.NodeID) (x Inventory, ok bool) {
 	return x, ok
 }
 
-// Difference is a set of entries that came and went at one time.
+// Difference has the entries that were added and removed at one time.
 type Difference struct {
 	At             time.Time
 	Added, Removed []inventory.Entry
@@ -152,8 +152,8 @@ func (v *View) History(id model.NodeID, since time.Time) (list []Difference) {
 	return list
 }
 
-// Admit tests a change before it is journaled: its form, and the limit of the namespace's entries. It returns the reason for a refusal, or
-// an empty text.
+// Admit validates a change of an inventory before it is written to the journal: its form, and the namespace's limit of entries. It returns
+// the reason for a refusal, or an empty text.
 func (v *View) Admit(namespace model.NamespaceID, body []byte) (reason string) {
 	var x wire.Inventory
 	if err := x.Decode(body); err != nil {
@@ -185,7 +185,7 @@ func (reducer) Section() shard.Section {
 	return shard.Section{Name: "inventory", Version: SectionVersion}
 }
 
-// Claims implements shard.Reducer.
+// Claims lists the kinds of signals that the reducer applies: changes of inventories.
 func (reducer) Claims() shard.Claims {
 	return shard.Claims{Signals: []wire.SignalKind{wire.SignalInventory}}
 }
@@ -298,8 +298,8 @@ func (w *applier) Signal(n uint32, s *wire.Signal, _ *shard.Arrival) shard.Outco
 	return shard.Applied
 }
 
-// applyLocked returns the node's inventory after a change; the caller holds the lock. It acquires the ids of entries that the node did not
-// have, and releases none. ok is false, and nothing is acquired, for a change that its sum contradicts.
+// applyLocked returns the inventory of a node after a change; the caller holds the lock. It acquires the ids of entries that the node did
+// not have, and releases none. ok is false, and nothing is acquired, for a change that its sum contradicts.
 func (d *dictionary) applyLocked(of *node, x *wire.Inventory) (next node, ok bool) {
 	gone := make(map[uint32]bool, len(x.Removed))
 	if !x.Complete {
@@ -355,13 +355,13 @@ func (d *dictionary) applyLocked(of *node, x *wire.Inventory) (next node, ok boo
 	return next, true
 }
 
-// has reports whether an ascending list has an id.
+// has reports whether an ascending list contains an id.
 func has(ids []uint32, id uint32) bool {
 	_, ok := slices.BinarySearch(ids, id)
 	return ok
 }
 
-// recordHistoryLocked adds the entries that came and went to the history of a node, and drops the oldest ones beyond its bounds; the caller
+// recordHistoryLocked adds the added and removed entries to the history of a node, and drops the oldest ones above its limit; the caller
 // holds the lock of the dictionary.
 func (w *applier) recordHistoryLocked(n *node, added, removed []uint32) {
 	d, at := w.view.dictionary, uint32(w.Received/int64(time.Second))
@@ -389,7 +389,8 @@ func (w *applier) recordHistoryLocked(n *node, added, removed []uint32) {
 	n.history = slices.Delete(n.history, 0, drop)
 }
 
-// differenceOfIDs returns the ids that only after has, and those that only before has. Both lists are ascending.
+// differenceOfIDs returns the ids that are only in after (added), and those that are only in before (removed). Both lists
+// are ascending.
 func differenceOfIDs(before, after []uint32) (added, removed []uint32) {
 	for len(before) > 0 || len(after) > 0 {
 		switch {
@@ -404,7 +405,7 @@ func differenceOfIDs(before, after []uint32) (added, removed []uint32) {
 	return added, removed
 }
 
-// Record implements shard.Applier and does nothing.
+// Record does nothing, because no journal record concerns inventories.
 func (*applier) Record(*wire.Record) {}
 
 // Gap implements shard.Applier and does nothing: the sums of the next change show the loss.
@@ -419,13 +420,13 @@ func (w *applier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark) {
 	w.changes[id] = ^uint32(0)
 }
 
-// Life implements shard.Applier and does nothing.
+// Life does nothing, because inventories do not depend on a node's connection.
 func (*applier) Life(uint32, shard.LifeChange) {}
 
 // Period implements shard.Applier: the view sets no deadlines.
 func (*applier) Period(uint32) int64 { return 0 }
 
-// Expire implements shard.Applier and does nothing.
+// Expire does nothing, because the view sets no deadlines.
 func (*applier) Expire([]uint32) {}
 
 // EndCommit implements shard.Applier: it publishes the changes of the commit.

@@ -19,13 +19,14 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// testView is a view on a shard of its own, with the journal that it has applied.
+// testView is a view on a shard of its own, and the commits that it has applied.
 type testView struct {
 	*View
 	commits []journal.Commit
 	numbers map[model.NodeID]uint64
 }
 
+// newTestView returns an empty view for tests.
 func newTestView() *testView {
 	return &testView{View: New(shard.New(shard.Options{})), numbers: map[model.NodeID]uint64{}}
 }
@@ -43,7 +44,7 @@ func (v *testView) apply(t testing.TB, partition model.Partition, record []byte)
 	testenv.NoError(t, v.shard.Apply(c))
 }
 
-// send applies a change of a node's inventory.
+// send applies a change of a node's inventory to the view, with the next sequence number.
 func (v *testView) send(t testing.TB, id model.NodeID, x *wire.Inventory) {
 	t.Helper()
 	v.numbers[id]++
@@ -53,7 +54,8 @@ func (v *testView) send(t testing.TB, id model.NodeID, x *wire.Inventory) {
 	v.apply(t, testPartition(id), append(wire.AppendBatchRecord(nil, id), body...))
 }
 
-// change returns the change from one inventory to another.
+// change returns the message that changes the inventory before to the inventory after; with complete it contains all of
+// after.
 func change(complete bool, before, after []inventory.Entry) *wire.Inventory {
 	if complete {
 		before = nil
@@ -74,8 +76,8 @@ func pkg(name, version string) inventory.Entry {
 	return inventory.New(inventory.Packages, name, version, "amd64", inventory.Deb)
 }
 
-// TestChangesOfInventories applies random changes, losses and removals, and compares the view with sets that are kept beside it, with views
-// restored from snapshots, and with its own references.
+// TestChangesOfInventories applies random changes, losses and removals, and compares the view with simple sets, with views restored from
+// snapshots, and the dictionary's references with the inventories.
 func TestChangesOfInventories(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -156,7 +158,8 @@ func TestChangesOfInventories(t *testing.T) {
 	}
 }
 
-// checkReferences compares the references of the dictionary with the entries that nodes have.
+// checkReferences fails the test if the dictionary's reference counts differ from the ids that inventories and histories
+// contain.
 func (v *View) checkReferences(t *testing.T) {
 	t.Helper()
 	want, size := map[uint32]uint32{}, 0
@@ -184,6 +187,8 @@ func (v *View) checkReferences(t *testing.T) {
 	}
 }
 
+// TestMalformedChangesLeaveTheInventory sends changes that contradict themselves or the inventory, and expects the inventory
+// to stay unchanged.
 func TestMalformedChangesLeaveTheInventory(t *testing.T) {
 	v := newTestView()
 	a, b := pkg("a", "1"), pkg("b", "1")
@@ -212,6 +217,7 @@ func TestMalformedChangesLeaveTheInventory(t *testing.T) {
 	}
 }
 
+// TestHistoryIsBounded applies more changes than the history of a node may have, and expects the oldest ones to be dropped.
 func TestHistoryIsBounded(t *testing.T) {
 	v := newTestView()
 	before := []inventory.Entry{pkg("a", "0")}
@@ -234,7 +240,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	v.checkReferences(t)
 }
 
-// TestSearchFindsEntries searches while the ids of removed entries are given to others.
+// TestSearchFindsEntries searches while ids of removed entries are reused for others, and expects the right nodes.
 func TestSearchFindsEntries(t *testing.T) {
 	v := newTestView()
 	older, err := where.CompileSearch(`inventory.packages.exists(p, p.name == "openssl" && older(p, "3.0.11-1~deb12u2"))`)

@@ -122,8 +122,8 @@ func (w *metricApplier) unitOf(n uint32, of *model.TemplateDefinition, macros st
 	return w.makeItems(n, u)
 }
 
-// replaceUnit puts a Template in force on a node in place of the state that the node has of it, with the items of the entities that
-// its rules have found.
+// replaceUnit replaces the state of a Template on a node by one for the Template's present version and entities, which keeps the
+// values of unchanged items.
 func (w *metricApplier) replaceUnit(n uint32, old *unitState, of *template, found []*discovery.State) *unitState {
 	node := &w.p.nodes[n]
 	at, _ := node.unit(of.Unit)
@@ -288,8 +288,8 @@ func (w *metricApplier) evaluate(n uint32, u *unitState, i int, now int64) {
 	w.addVerdict(n, wire.Verdict{Definition: u.ID, Trigger: u.Triggers[i].Name, Problem: is, Severity: u.Triggers[i].Severity, Executed: now, Output: []byte(u.verdictText(i, is))})
 }
 
-// verdictText returns the output of a trigger's event: the expression that decided, with the last values of its items.
-// A recovery without an expression of its own has the values alone.
+// verdictText returns the output of a trigger's event: the expression that changed the trigger's state, with the last values
+// of its items. A recovery without an expression of its own has the values alone.
 func (u *unitState) verdictText(i int, problem bool) string {
 	var b strings.Builder
 	of, text := u.template.triggers[i].problem, u.Triggers[i].Expression

@@ -20,7 +20,7 @@ const (
 	maxCosts   = 20_000 // keys in one table; others are not measured until the next period
 )
 
-// CostKind says which cost a Cost is.
+// CostKind is the kind of thing that has a Cost: an item, a trigger or a node.
 type CostKind uint8
 
 // Kinds of costs.
@@ -31,7 +31,7 @@ const (
 	NodeCost                    // all values of a node
 )
 
-// costKey names an item, a trigger or a node.
+// costKey identifies an item, a trigger or a node whose processing time is measured.
 type costKey struct {
 	kind     CostKind
 	template model.UnitID
@@ -40,7 +40,7 @@ type costKey struct {
 	step     int // of StepCost, from 1
 }
 
-// cost has the measured values of a key.
+// cost has the measured processing of one item, trigger or node: the number of measured values, and their time.
 type cost struct {
 	count uint64
 	took  time.Duration
@@ -57,8 +57,8 @@ type Cost struct {
 	Seconds  float64      // CPU seconds per second
 }
 
-// costTable measures some values of a worker. Its worker writes, any goroutine may read. It is no part of the view's state:
-// it reads the clock.
+// costTable measures the processing time of a random sample of the values that one worker applies. Its worker writes, any
+// goroutine may read. It is no part of the view's state: it reads the clock.
 type costTable struct {
 	random uint32 // state of a xorshift generator: a fixed stride would always meet the same items of equal blocks
 	skip   uint32 // values until the next measured one
@@ -71,7 +71,7 @@ type costTable struct {
 	values valueRate
 }
 
-// isDue reports whether the next value is to be measured.
+// isDue reports whether the next value belongs to the random sample that is measured.
 func (t *costTable) isDue() bool {
 	if t.skip > 0 {
 		t.skip--
@@ -84,7 +84,7 @@ func (t *costTable) isDue() bool {
 	return true
 }
 
-// add adds a measured value to a key.
+// add adds the processing time of one measured value to an item, trigger or node.
 func (t *costTable) add(key costKey, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -105,7 +105,7 @@ func (t *costTable) add(key costKey, took time.Duration) {
 	of.took += took
 }
 
-// addTo adds the costs of the last whole period, or of the present one if there is none, to sums.
+// addTo adds the costs of the last complete period to sums, or the costs of the present period if there is no complete one.
 func (t *costTable) addTo(sums map[costKey]*Cost) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -148,7 +148,7 @@ func (v *View) Costs(most int) (list []Cost) {
 	return list
 }
 
-// costTables has the table of each worker.
+// costTables has the costTable of each worker.
 type costTables struct {
 	sync.Mutex
 	tables []*costTable
@@ -237,7 +237,7 @@ func (w *metricApplier) beginCost() time.Time {
 	return time.Now()
 }
 
-// endCost adds the time since began, which beginCost returned, to a key.
+// endCost adds the time since began, which beginCost returned, to the cost of an item, trigger or node.
 func (w *metricApplier) endCost(key costKey, began time.Time) {
 	if !began.IsZero() {
 		w.costs.add(key, time.Since(began))

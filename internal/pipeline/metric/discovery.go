@@ -13,14 +13,15 @@ import (
 	"github.com/muster-fleet/muster/internal/pipeline/shard"
 )
 
-// ruleValue is a value of the item of a discovery rule: a list of entities.
+// ruleValue is one value of a discovery rule's item: a list of entities in JSON.
 type ruleValue struct {
 	key  string
 	at   int64
 	list string
 }
 
-// noteList keeps the list of entities of a rule until all values of the signal are applied; the last one counts.
+// noteList stores the list of entities of a discovery rule until all values of the signal are applied; a later list of the
+// same rule replaces it.
 func (w *metricApplier) noteList(v ruleValue) {
 	for i := range w.lists {
 		if w.lists[i].key == v.key {
@@ -31,7 +32,8 @@ func (w *metricApplier) noteList(v ruleValue) {
 	w.lists = append(w.lists, v)
 }
 
-// discover applies the values of rules in a signal, when all its values are applied: new items have no values in the same signal.
+// discover applies the stored lists of entities to their discovery rules, after all values of a signal: the signal itself has no
+// values of new items.
 func (w *metricApplier) discover(n uint32, u *unitState) {
 	for i := range w.lists {
 		w.applyList(u, &w.lists[i])
@@ -83,7 +85,7 @@ func (w *metricApplier) makeItems(n uint32, u *unitState) *unitState {
 	return w.replaceUnit(n, u, u.base, u.found)
 }
 
-// waitsFor returns the reason why the entities that a rule found have no items; empty: they have.
+// waitsFor returns the reason why the entities that a rule found have no items yet, or an empty text if they have.
 func (u *unitState) waitsFor(rule int) string {
 	if u.found[rule] == u.made[rule] {
 		return u.rules[rule].fault
@@ -92,8 +94,8 @@ func (u *unitState) waitsFor(rule int) string {
 		time.Unix(0, u.limit.next()).UTC().Format(time.RFC3339), changesAtOnce, model.Duration(changeEvery))
 }
 
-// positionOf returns the position of an item in the state by its position in a value block of a definition, where the keys of
-// discovered items follow the items of the Template.
+// positionOf converts the position of an item in a value block to its position in the state; in a block, discovered items (by
+// their keys) follow the items of the Template.
 func (u *unitState) positionOf(of *model.TemplateDefinition, position int, keys []string) (int, bool) {
 	switch {
 	case position >= len(of.Items)+len(keys):
@@ -108,7 +110,7 @@ func (u *unitState) positionOf(of *model.TemplateDefinition, position int, keys 
 	return position, true
 }
 
-// noneFound returns the states of a template's rules before their first values.
+// noneFound returns, for each discovery rule of a template, the state of a rule that has found no entities.
 func noneFound(t *template) []*discovery.State {
 	list := make([]*discovery.State, len(t.rules))
 	for i := range t.rules {
@@ -120,7 +122,8 @@ func noneFound(t *template) []*discovery.State {
 	return list
 }
 
-// adoptFound returns the states of an edited template's rules, with the entities that the rules of the same keys have found.
+// adoptFound returns the states of an edited template's discovery rules, with the entities that the old rules with the same
+// keys have found.
 func adoptFound(t *template, old *unitState) []*discovery.State {
 	list := noneFound(t)
 	for i := range t.rules {
@@ -133,7 +136,7 @@ func adoptFound(t *template, old *unitState) []*discovery.State {
 	return list
 }
 
-// keyOf returns the key of a template with discovered items.
+// keyOf returns the key under which nodes share the compiled form of a template with these discovered entities.
 func keyOf(t *template, found []*discovery.State) templateKey {
 	key := templateKey{definition: t.ID, macros: t.macros}
 	var b []byte
@@ -148,7 +151,7 @@ func keyOf(t *template, found []*discovery.State) templateKey {
 	return key
 }
 
-// appendFound appends the state of a rule to a snapshot.
+// appendFound appends the state of a discovery rule to a snapshot.
 func appendFound(b []byte, s *discovery.State) []byte {
 	if len(s.Entities) == 0 {
 		return append(b, 0, 0)
@@ -169,7 +172,7 @@ func appendFound(b []byte, s *discovery.State) []byte {
 	return b
 }
 
-// decodeFound reads the state of a rule from a snapshot.
+// decodeFound reads the state of a discovery rule from a snapshot.
 func decodeFound(d *shard.Decoder) *discovery.State {
 	s := &discovery.State{}
 	for range d.Count() {

@@ -38,7 +38,7 @@ func discoveryDefinition(id model.DefinitionID) *model.Definition {
 	return c.Seal()
 }
 
-// discoveryTest applies commits to a view; after each it goes on with a view restored from a snapshot.
+// discoveryTest applies commits to a view, and after each commit replaces the view by one that is restored from a snapshot.
 type discoveryTest struct {
 	*testing.T
 	v      *testView
@@ -81,7 +81,7 @@ func (d *discoveryTest) apply(definition model.DefinitionID, keys []string, list
 	return strings.Join(texts, " "), strings.Join(d.v.pendingTexts(), ", ")
 }
 
-// disks returns the value of the master item.
+// disks returns a value of the master item: a JSON list of disks with name and used percentage.
 func disks(names ...string) wire.BlockValue {
 	var list []string
 	for i := 0; i < len(names); i += 2 {
@@ -90,8 +90,8 @@ func disks(names ...string) wire.BlockValue {
 	return wire.BlockValue{Value: item.FromText(`{"list":[` + strings.Join(list, ",") + `]}`)}
 }
 
-// TestRuleMakesItemsAndTriggers sends lists and values of discovered items, and expects items, verdicts and the ends of lost ones,
-// the same from a restored snapshot.
+// TestRuleMakesItemsAndTriggers sends lists of entities and values of discovered items, and expects items, triggers and verdicts
+// of present entities and the end of those of lost ones, also in a view from a snapshot.
 func TestRuleMakesItemsAndTriggers(t *testing.T) {
 	d := &discoveryTest{T: t, v: newTestView()}
 	for i, c := range []struct {

@@ -69,8 +69,8 @@ func (v *View) template(definition *model.TemplateDefinition, macros string) *te
 	return v.forms.get(key, func() *template { return compile(definition, key.macros) })
 }
 
-// withEntities returns the compiled form of a template with the items and triggers of discovered entities. Nodes with equal entities
-// share it.
+// withEntities returns the compiled form of a template together with the items and triggers of discovered entities. Nodes with equal
+// entities share it.
 func (v *View) withEntities(t *template, made []*discovery.State) *template {
 	key := keyOf(t, made)
 	if key.entities == [32]byte{} {
@@ -79,9 +79,9 @@ func (v *View) withEntities(t *template, made []*discovery.State) *template {
 	return v.forms.get(key, func() *template { return t.withEntities(made) })
 }
 
-// changeLimit bounds how often the form of a Template on a node changes: an agent chooses the lists of entities and the macros, and
-// each change compiles the Template. It is the time, in Unix ns, at which the node has made up for its changes. It counts on the
-// receive times of the journal, so that a replay decides the same.
+// changeLimit limits how often the compiled form of a Template on a node changes: an agent chooses the lists of entities and the
+// macros, and each change compiles the Template. It is the time, in Unix ns, at which the node has made up for its changes. It
+// counts on the receive times of the journal, so that a replay decides the same.
 type changeLimit int64
 
 // Limits of the changes of a Template on a node.

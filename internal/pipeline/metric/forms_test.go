@@ -12,7 +12,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// waitForForms collects garbage until a view has a number of compiled Templates, without entries for others.
+// waitForForms collects garbage until a view has this number of compiled Templates in memory and no map entries of freed
+// ones.
 func waitForForms(t *testing.T, v *View, want int) {
 	t.Helper()
 	testenv.Until(t, fmt.Sprintf("%d compiled Templates", want), func() bool {

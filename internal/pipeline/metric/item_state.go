@@ -105,7 +105,8 @@ func (u *unitState) setEntities(list []*discovery.State) {
 	u.made, u.found = list, slices.Clone(list)
 }
 
-// sameSteps reports whether the steps of an item are equal in two templates, with the values of their macros.
+// sameSteps reports whether an item's preprocessing steps are equal in two versions of a template, with the values of their
+// macros.
 func sameSteps(old *unitState, k int, t *template, i int) bool {
 	was, err := old.values.ExpandSteps(old.Items[k].Steps)
 	is, again := t.values.ExpandSteps(t.Items[i].Steps)
@@ -148,5 +149,5 @@ func transferState(t *template, old *unitState, now int64) *unitState {
 	return u
 }
 
-// compareTrigger compares the name of a trigger with a name.
+// compareTrigger compares the name of a trigger with a given name, for a binary search.
 func compareTrigger(t model.DefinitionTrigger, name string) int { return strings.Compare(t.Name, name) }

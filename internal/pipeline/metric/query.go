@@ -96,7 +96,7 @@ func (v *View) Discovered(node model.NodeID, key string, each func(definition mo
 	})
 }
 
-// itemsWith returns the range of the items with a key; empty: of all.
+// itemsWith returns the range of the items with a key, or of all items if the key is empty.
 func (u *unitState) itemsWith(key string) (first, end int) {
 	if key == "" {
 		return 0, len(u.Items)

@@ -77,7 +77,7 @@ func benchValue(i int, tick uint64) item.Value {
 	}
 }
 
-// fleetTick returns the commit of a tick of a number of nodes.
+// fleetTick returns a commit with one value block from each node of a fleet.
 func fleetTick(nodes int, number uint64) *fleetCommit {
 	c := &fleetCommit{testCommit: testCommit{number: number}, sections: make([][][]byte, model.Partitions)}
 	for node := range nodes {
@@ -132,7 +132,8 @@ func BenchmarkRestart(b *testing.B) {
 	}
 }
 
-// benchmarkRestart stops and starts a fleet once.
+// benchmarkRestart builds the state of a fleet, saves snapshots, and measures restoring them and applying the values after
+// them.
 func benchmarkRestart(b *testing.B, nodes int) {
 	items := float64(nodes * benchItems)
 	b.StopTimer()

@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// SeriesOptions is the connection of a View with the series store.
+// SeriesOptions has the series store in which a View stores values, and the names for the labels of series.
 type SeriesOptions struct {
 	Store series.Store                                // nil: values are not stored
 	Names func(model.NodeID) (node, namespace string) // for the labels of a new series
@@ -35,7 +35,7 @@ func (w *metricApplier) seriesLabels() labels.Labels {
 	return series.Labels(w.name.unit.Items[w.name.position].Key, node, namespace, w.name.unit.Name)
 }
 
-// keepSample appends a number to the series store. Values of a commit that the store has already are left out.
+// keepSample appends a number to the series store, unless the store already has the values of this commit.
 func (w *metricApplier) keepSample(n uint32, u *unitState, position int, at int64, value item.Value) {
 	if w.view.opts.Series.Store == nil || w.stored {
 		return
@@ -51,7 +51,7 @@ func (w *metricApplier) keepSample(n uint32, u *unitState, position int, at int6
 	}
 }
 
-// sampleApplier has the memory for samples of a record.
+// sampleApplier has buffers for decoding the samples of a record, which are reused.
 type sampleApplier struct {
 	reader  wire.SampleReader
 	builder labels.ScratchBuilder
@@ -90,8 +90,7 @@ func (w *metricApplier) keepSamples(r *wire.Samples) {
 	}
 }
 
-// noteStored records that the series store has the values of this commit; values of a replayed commit are not stored
-// twice.
+// noteStored records that the series store has the values of this commit, so that a replay does not store them twice.
 func (w *metricApplier) noteStored() {
 	w.stored = w.p.stored.Log == w.Position.Log && w.p.stored.Number >= w.Position.Number
 	if !w.stored {

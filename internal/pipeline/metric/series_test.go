@@ -19,7 +19,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// newSeriesView returns an empty view that appends values to a series store, or one that follows a live view.
+// newSeriesView returns an empty view that appends values to a series store; with live it is a second view that follows the
+// live one and stores nothing.
 func newSeriesView(s series.Store, live *View) *testView {
 	definitions := func(id model.DefinitionID) *model.Definition { return testDefinition(id) }
 	of := shard.New(shard.Options{Workers: 1, Definitions: definitions})
@@ -35,7 +36,7 @@ func openSeries(t *testing.T, dir string) series.Store {
 	return s
 }
 
-// storedValues returns the stored values of the item load.
+// storedValues returns the stored values of the item "load".
 func storedValues(t *testing.T, s series.Store) (list []float64) {
 	t.Helper()
 	q, err := s.Querier(math.MinInt64, math.MaxInt64)
@@ -53,7 +54,7 @@ func storedValues(t *testing.T, s series.Store) (list []float64) {
 	return list
 }
 
-// wantStored fails the test unless the series store has exactly these values of the item load.
+// wantStored fails the test unless the series store has exactly these values of the item "load".
 func wantStored(t *testing.T, s series.Store, want ...float64) {
 	t.Helper()
 	if got := storedValues(t, s); !slices.Equal(got, want) {

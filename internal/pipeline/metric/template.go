@@ -51,7 +51,7 @@ type compiledRule struct {
 	fault           string // also why entities have no items
 }
 
-// rulesOf returns the compiled rules of a template; nil in place of one that does not compile.
+// rulesOf returns the compiled discovery rules of a template, with nil for a rule that does not compile.
 func (t *template) rulesOf() []*discovery.Rule {
 	list := make([]*discovery.Rule, len(t.rules))
 	for i := range t.rules {
@@ -60,7 +60,8 @@ func (t *template) rulesOf() []*discovery.Rule {
 	return list
 }
 
-// withEntities compiles a template with the items and triggers of the entities that its rules have found on a node.
+// withEntities returns the template compiled with the items and triggers of the entities that its discovery rules have found
+// on a node.
 func (t *template) withEntities(states []*discovery.State) *template {
 	definition, faults := discovery.Instantiate(t.TemplateDefinition, t.rulesOf(), states)
 	out := compile(definition, t.macros)
@@ -76,8 +77,8 @@ func (t *template) withEntities(states []*discovery.State) *template {
 	return out
 }
 
-// compile compiles a definition. An item, trigger or value map that does not compile, which apply refuses, is left without a
-// chain, program or texts.
+// compile compiles the items, triggers and rules of a Template's definition. An item, trigger or value map that does not
+// compile, which apply refuses, is left without a chain, program or texts.
 func compile(definition *model.TemplateDefinition, macros string) *template {
 	set, _ := wire.DecodeMacros(macros) // only a faulty agent sends others; then the Template's own values count
 	t := &template{TemplateDefinition: definition, macros: macros, values: definition.MacroValues(set), items: make([]compiledItem, len(definition.Items)), triggers: make([]compiledTrigger, len(definition.Triggers))}

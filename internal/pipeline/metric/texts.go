@@ -7,13 +7,14 @@ import (
 	"github.com/muster-fleet/muster/internal/store/textlog"
 )
 
-// textApplier has the texts of one commit in one partition.
+// textApplier collects the text values that one commit has for one partition.
 type textApplier struct {
 	rows   []textlog.Row
 	stored bool // the store has those of the commit
 }
 
-// enterTexts prepares the texts of a commit in the partition. A replay leaves out those that the store has.
+// enterTexts checks, before a commit is applied to a partition, whether the text store already has the commit's texts, as in
+// a replay.
 func (w *metricApplier) enterTexts() {
 	if store := w.view.opts.Texts; store != nil {
 		last := store.Position(w.p.ID)
@@ -33,7 +34,8 @@ func (w *metricApplier) keepValue(n uint32, u *unitState, position int, at int64
 	}
 }
 
-// leaveTexts hands the texts of a commit in the partition to the store, all at once: the store never has a part of them.
+// leaveTexts passes the texts that a commit has for the partition to the text store, all at once, so that the store never
+// has only a part of them.
 func (w *metricApplier) leaveTexts() {
 	if len(w.texts.rows) > 0 {
 		w.view.opts.Texts.Append(w.p.ID, w.Position, w.texts.rows)

@@ -64,7 +64,8 @@ func New(maxConnections int, balancerNetworks []netip.Prefix, handshakes *promet
 // while they are silent.
 func (a *Admission) peoplePlaces() int { return min(a.max/8, 64) }
 
-// admitConn counts a new connection and may evict a silent one for it; nil: the limit is reached and nc is closed.
+// admitConn counts a new connection, for which it may close a silent one; at the limit it closes the new connection and
+// returns nil.
 func (a *Admission) admitConn(nc net.Conn) *Conn {
 	a.mu.Lock()
 	var evicted *Conn

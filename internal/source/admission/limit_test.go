@@ -18,7 +18,7 @@ func newTestAdmission(limit int) *Admission {
 	return New(limit, nil, handshakes, prometheus.NewRegistry(), slog.New(slog.DiscardHandler))
 }
 
-// admitPipe admits one end of a new in-memory connection; nil: the connection was refused.
+// admitPipe admits one end of a new in-memory connection, and returns nil if the connection was refused.
 func admitPipe(t *testing.T, a *Admission) *Conn {
 	t.Helper()
 	server, client := net.Pipe()

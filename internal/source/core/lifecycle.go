@@ -196,7 +196,7 @@ const maxClockStep = 2 * time.Second
 // once a second; sessions compare it with the time of their last frame.
 type Clock struct{ ns atomic.Int64 }
 
-// Start sets the first reading of the clock.
+// Start stores the first reading of the clock, so that Now works.
 func (c *Clock) Start(ns int64) { c.ns.Store(ns) }
 
 // Now returns the last reading of the clock, at most a second old.

@@ -58,7 +58,7 @@ type bucketKey struct {
 	user      string
 }
 
-// buckets returns the token buckets of a node, or those of a user if the node has no id.
+// buckets returns the token buckets of a node, or the token buckets of a user if the node has no id.
 func (l *Limiter) buckets(node *Node) *loadBuckets {
 	key := bucketKey{node: node.ID}
 	if node.ID == 0 {
@@ -224,7 +224,7 @@ func (b *Budget) Open(l *Limiter, node *Node) {
 // Limits returns the limits of the session's namespace. The caller must not change them.
 func (b *Budget) Limits() *NamespaceLimits { return b.namespace.limits.Load() }
 
-// Spend takes the tokens for a batch from the node's and the namespace's buckets, and returns the longer of the two
+// Spend subtracts the cost of a batch from the buckets of the node and the namespace, and returns the longer of the two
 // waiting times.
 func (b *Budget) Spend(c *Charge) Debt {
 	limits, now, burst := b.Limits(), b.limiter.Monotonic(), b.limiter.Burst
@@ -237,7 +237,7 @@ func (b *Budget) Spend(c *Charge) Debt {
 	return Debt{Wait: own, scope: "node", load: of, perSec: node[of]}
 }
 
-// SpendFrame takes one token from the node's bucket for a frame that carries no results, such as a ping.
+// SpendFrame subtracts one token from the node's bucket for a frame without results, such as a ping.
 func (b *Budget) SpendFrame() Debt {
 	most := b.Limits().NodeResultsPerSec
 	wait := b.own[LoadResults].Spend(1, most, b.limiter.Burst, b.limiter.Monotonic())
@@ -318,7 +318,7 @@ func (l *NamespaceLimits) namespaceRates() loadRates {
 	return loadRates{l.ResultsPerSec, l.ValuesPerSec, l.ReportsPerSec, l.BytesPerSec}
 }
 
-// takeTokens takes the tokens of a batch from the bucket of each kind of traffic. It returns the longest wait until a
+// takeTokens subtracts the cost of a batch from the bucket of each kind of traffic. It returns the longest wait until a
 // bucket's debt is paid, and the Load of that bucket.
 func (b *loadBuckets) takeTokens(c *Charge, r loadRates, burst time.Duration, now int64) (wait time.Duration, of TrafficKind) {
 	for i := range b {
@@ -370,8 +370,8 @@ type TokenBucket struct {
 	at     int64 // of tokens, ns of a monotonic clock; zero: full
 }
 
-// Spend takes n tokens from a bucket that refills at rate per second, and returns how long the caller must wait if
-// too few were left.
+// Spend subtracts n tokens from a bucket that refills at rate per second, and returns how long the caller must wait if too
+// few were left.
 func (b *TokenBucket) Spend(n int, rate float64, burst time.Duration, now int64) time.Duration {
 	if rate <= 0 {
 		return 0

@@ -195,10 +195,10 @@ func (o *Outbox[S]) Start(n int) {
 // stuckWriterTimeout is the time after which a writer that works for one session is replaced.
 const stuckWriterTimeout = 250 * time.Millisecond
 
-// runWriter takes queued sessions and writes their pending messages until the outbox is closed. A peer that does not
-// read blocks its writer until the write times out, and a few such peers would block all writers. So a stuck writer
-// is replaced, and ends when its write returns: a peer delays no other, and there are never more writers than peers
-// that do not read and the started ones.
+// runWriter writes the pending messages of queued sessions until the outbox is closed. A peer that does not read blocks its
+// writer until the write times out, and a few such peers would block all writers. So a stuck writer is replaced, and ends
+// when its write returns: a peer delays no other, and there are never more writers than peers that do not read and the
+// started ones.
 func (o *Outbox[S]) runWriter() {
 	w := &Scratch{Frame: make([]byte, wsconn.Headroom, scratchBytes)}
 	timer := time.AfterFunc(time.Hour, o.replaceWriter)

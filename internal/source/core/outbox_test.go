@@ -21,7 +21,8 @@ func newTestOutbox() *Outbox[*silentSender] {
 	return NewOutbox[*silentSender](NewGoroutines(), Acks, "test", 10, &queue.Registry{}, func() {})
 }
 
-// WakeIfStuck starts another writer if a peer that does not read blocks the first one.
+// TestStuckWriterIsJoinedByAnother blocks the first writer by a peer that does not read, and expects WakeIfStuck to start
+// another one.
 func TestStuckWriterIsJoinedByAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newTestOutbox()

@@ -25,9 +25,9 @@ type Window struct {
 // Open initializes a window; call it before any other method.
 func (w *Window) Open() { w.Changed.L = &w.Mu }
 
-// Acquire takes the append lock and waits until `size` more uncommitted bytes fit below `most`; an entry always fits
-// if no other is uncommitted. It returns false if the session has ended. Else the caller holds the append lock and
-// Mu: it unlocks Mu, appends, and calls Release.
+// Acquire takes the append lock and waits until `size` further bytes keep the uncommitted bytes below `most`; an entry
+// always fits if no other is uncommitted. It returns false if the session has ended. Else the caller holds the append lock
+// and Mu: it unlocks Mu, appends, and calls Release.
 func (w *Window) Acquire(size, most int) bool {
 	w.appendLock.Lock()
 	w.Mu.Lock()
@@ -63,7 +63,7 @@ func (w *Window) Ended() bool {
 	return w.ended
 }
 
-// EndedLocked reports the same as Ended, for callers that hold Mu.
+// EndedLocked does the same as Ended, but the caller must already hold Mu.
 func (w *Window) EndedLocked() bool { return w.ended }
 
 // End forbids further journal appends of the session.
@@ -73,7 +73,7 @@ func (w *Window) End() {
 	w.Mu.Unlock()
 }
 
-// EndLocked forbids further journal appends like End, for callers that hold Mu.
+// EndLocked does the same as End, but the caller must already hold Mu.
 func (w *Window) EndLocked() {
 	w.ended = true
 	w.Changed.Broadcast()

@@ -64,8 +64,8 @@ func TestChangedCheckIsSentToItsNodesOnly(t *testing.T) {
 	}
 }
 
-// TestAgentOfADeletedNodeGetsTheReason deletes a node and expects its session to end with the reason, and other
-// sessions to go on.
+// TestAgentOfADeletedNodeGetsTheReason deletes a node, and expects its session to end with the reason and all other sessions
+// to stay open.
 func TestAgentOfADeletedNodeGetsTheReason(t *testing.T) {
 	w := newTestServer(t, nil)
 	uid := w.addNode(1, 1)

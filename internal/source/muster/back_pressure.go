@@ -146,7 +146,7 @@ func (s *Server) slowdownMs() uint32 {
 	return uint32(slowDuration.Milliseconds() - int64(s.cfg.Rand()*float64(slowInterval.Milliseconds()/2)))
 }
 
-// chargeBatch takes the tokens for a batch from the rate-limit buckets, and pauses the reader if a limit is exceeded.
+// chargeBatch subtracts the cost of a batch from the rate-limit buckets, and pauses the reader if a limit is exceeded.
 func (x *session) chargeBatch(c *core.Charge) {
 	debt := x.Budget.Spend(c)
 	if debt.Wait == 0 {
@@ -156,8 +156,8 @@ func (x *session) chargeBatch(c *core.Charge) {
 	x.pauseReader(&debt)
 }
 
-// chargeFrame takes a token for a frame without new signals, such as a ping or a repeated batch, and pauses the
-// reader if a limit is exceeded.
+// chargeFrame subtracts one token for a frame without new signals, such as a ping or a repeated batch, and pauses the reader
+// if a limit is exceeded.
 func (x *session) chargeFrame() {
 	if debt := x.Budget.SpendFrame(); debt.Wait > 0 {
 		x.pauseReader(&debt)

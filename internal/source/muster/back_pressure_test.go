@@ -239,7 +239,7 @@ func runLoaded(t *testing.T, play func(*loadedServer)) {
 	})
 }
 
-// stallDisk makes the next disk sync take the given duration. Call it in a bubble.
+// stallDisk makes the next disk sync last this long. Call it in a bubble.
 func (s *loadedServer) stallDisk(d time.Duration) {
 	var once sync.Once
 	s.disk.OnOperation(func(op faultfs.Op) error {

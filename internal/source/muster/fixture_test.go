@@ -94,7 +94,8 @@ func (w *testServer) openSession(uid uuid.UUID, change func(*link.Config, *wire.
 	return w.openSessionWith(uid, nil, change)
 }
 
-// mustOpenSession opens a session of an agent with an assignment (nil: none) and fails the test on a refusal.
+// mustOpenSession opens a session of an agent that has an assignment already (nil: none), and fails the test if the server
+// refuses it.
 func (w *testServer) mustOpenSession(uid uuid.UUID, held *link.Assignment, change func(*link.Config, *wire.Hello)) *testAgent {
 	w.t.Helper()
 	a := testenv.Value(w.openSessionWith(uid, held, change))(w.t)

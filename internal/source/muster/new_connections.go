@@ -102,7 +102,7 @@ func originOf(h *wire.Hello) machineOrigin {
 	return o
 }
 
-// hashText returns a 64-bit hash of a text; zero for an empty one.
+// hashText returns a 64-bit hash of a text, and zero for an empty text.
 func hashText(text string) uint64 {
 	if text == "" {
 		return 0

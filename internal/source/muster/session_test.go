@@ -626,8 +626,8 @@ func TestCloneIsRefused(t *testing.T) {
 	}
 }
 
-// A second agent with the same machine id and boot id may replace the first one's session once; the next replacement
-// is refused as a clone. The next one is refused while the other lives.
+// TestSecondTakeoverOfOneOriginIsRefused expects a second agent with the same machine id and boot id to replace the first
+// one's session once, and the next replacement to be refused as a clone. The next one is refused while the other lives.
 func TestSecondTakeoverOfOneOriginIsRefused(t *testing.T) {
 	w := newCloneServer(t, time.Hour)
 	uid := w.addNode(1, 1)

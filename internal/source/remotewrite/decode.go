@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// requestReader reads the series of a request of either version. Texts are parts of the body.
+// requestReader reads the series of a remote-write request of version 1 or 2. Texts are parts of the body.
 type requestReader struct {
 	version2 bool
 	body     []byte
@@ -58,7 +58,7 @@ func (r *requestReader) reset(version2 bool, body []byte) error {
 	return nil
 }
 
-// next reads the next series; false: the request has ended or is malformed, see err.
+// next reads the next series; it returns false at the end of the request or after an error (err).
 func (r *requestReader) next() bool {
 	for len(r.body) > 0 && r.err == nil {
 		number, content, n := field(r.body)
@@ -121,7 +121,8 @@ func (r *requestReader) readLabel(b []byte) {
 	r.labels = append(r.labels, l)
 }
 
-// readReferences reads the labels of version 2: numbers of symbols, name and value in turn.
+// readReferences reads the labels of a series in version 2, in which numbers refer to names and values in the request's
+// table of symbols.
 func (r *requestReader) readReferences(b []byte) {
 	symbol := func() string {
 		number, n := protowire.ConsumeVarint(b)
@@ -168,7 +169,8 @@ func (r *requestReader) readSample(b []byte) {
 	r.samples = append(r.samples, s)
 }
 
-// field reads a field: its number, its content if it has a length (else nil), and the number of bytes; negative: malformed.
+// field reads one protobuf field: its number, its content (nil if it has no length), and its size in bytes; a negative size
+// means malformed.
 func field(b []byte) (number protowire.Number, content []byte, n int) {
 	number, kind, tag := protowire.ConsumeTag(b)
 	if tag < 0 {

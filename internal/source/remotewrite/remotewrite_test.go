@@ -56,7 +56,7 @@ func newServer(t testing.TB) *testServer {
 	return s
 }
 
-// Authenticate implements core.Access.
+// Authenticate accepts the token "good", for core.Access.
 func (s *testServer) Authenticate(token string) (access.Subject, error) {
 	if token != "good" {
 		return access.Subject{}, errors.New("unknown")
@@ -64,12 +64,12 @@ func (s *testServer) Authenticate(token string) (access.Subject, error) {
 	return access.Subject{User: "prometheus", Grants: access.Grants{Role: access.RemoteWrite}}, nil
 }
 
-// LoginProgram implements core.Access.
+// LoginProgram refuses every password, for core.Access.
 func (s *testServer) LoginProgram(context.Context, string, string, string, access.Admit) (access.Program, error) {
 	return access.Program{}, model.Errorf(model.Unauthenticated, "wrong password")
 }
 
-// Append implements the journal: it keeps copies of the entries and ends the commit at once.
+// Append stores copies of the entries in memory and commits them at once.
 func (s *testServer) Append(_ context.Context, entries ...journal.Entry) error {
 	for _, e := range entries {
 		if s.err == nil {
@@ -122,7 +122,7 @@ type series struct {
 	samples []wire.Sample
 }
 
-// encode returns the list as the uncompressed body of a request.
+// encode returns the series as the uncompressed body of a request.
 func encode(t testing.TB, version2 bool, list []series) []byte {
 	if !version2 {
 		var r prompb.WriteRequest
@@ -229,7 +229,8 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 	}
 }
 
-// TestDecoderAgreesWithPrometheus encodes random requests with Prometheus' own code and compares what the reader finds.
+// TestDecoderAgreesWithPrometheus encodes random requests with Prometheus' own code, and expects the reader to return the
+// same series and samples.
 func TestDecoderAgreesWithPrometheus(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var list []series
@@ -264,7 +265,8 @@ func TestDecoderAgreesWithPrometheus(t *testing.T) {
 	})
 }
 
-// TestSeriesStaysInItsSection expects samples of one target in one section, and series without a target spread.
+// TestSeriesStaysInItsSection expects all series of one target in one section, and series without a target spread over
+// sections.
 func TestSeriesStaysInItsSection(t *testing.T) {
 	target := func(name string) []wire.SeriesLabel {
 		return setNamespace([]wire.SeriesLabel{{Name: "__name__", Value: name}, {Name: "job", Value: "node"}, {Name: "instance", Value: "db1:9100"}}, "default")
@@ -281,7 +283,8 @@ func TestSeriesStaysInItsSection(t *testing.T) {
 	}
 }
 
-// FuzzRequest sends any bytes as a request of either version; what is kept can be read back.
+// FuzzRequest sends random bytes as a request of either version, and expects every accepted sample to be readable from the
+// journal entries.
 func FuzzRequest(f *testing.F) {
 	list := []series{{[]string{"__name__", "up", "job", "node"}, []wire.Sample{{Ms: now.UnixMilli(), Value: 1}}}}
 	f.Add(false, encode(f, false, list))

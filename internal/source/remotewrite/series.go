@@ -108,7 +108,7 @@ func (b *sampleBatch) add(labels []wire.SeriesLabel, samples []wire.Sample) {
 	}
 }
 
-// finish makes the block of a section an entry for the journal.
+// finish converts the collected samples of a section to a journal entry.
 func (b *sampleBatch) finish(section int) {
 	b.entries = append(b.entries, journal.Entry{Section: journal.Section(section), Data: wire.AppendRecord(nil, &wire.Record{
 		Kind: wire.RecordSamples, Samples: &wire.Samples{Block: b.sections[section].Append(nil)},
@@ -116,7 +116,7 @@ func (b *sampleBatch) finish(section int) {
 	b.sections[section] = nil
 }
 
-// finishAll makes the open blocks entries for the journal.
+// finishAll converts the collected samples of all sections to journal entries.
 func (b *sampleBatch) finishAll() {
 	for section, block := range b.sections {
 		if block != nil {
@@ -125,8 +125,8 @@ func (b *sampleBatch) finishAll() {
 	}
 }
 
-// setNamespace sorts the labels of a series and sets its namespace; a namespace that the sender gave gets another name. Labels
-// without a value are left out, as in Prometheus.
+// setNamespace sorts the labels of a series and adds the label of its namespace; a label of this name that the sender gave is
+// renamed. Labels without a value are left out, as in Prometheus.
 func setNamespace(labels []wire.SeriesLabel, namespace string) []wire.SeriesLabel {
 	labels = slices.DeleteFunc(labels, func(l wire.SeriesLabel) bool { return l.Value == "" })
 	for i := range labels {
@@ -139,7 +139,7 @@ func setNamespace(labels []wire.SeriesLabel, namespace string) []wire.SeriesLabe
 	return labels
 }
 
-// labelError returns the reason why a series with these sorted labels is refused; empty: it is not.
+// labelError returns the reason to refuse a series with these sorted labels, or an empty text if they are valid.
 func (b *sampleBatch) labelError(labels []wire.SeriesLabel) string {
 	if len(labels) > b.limits.Labels {
 		return "a series has too many labels: " + name(labels)
@@ -165,7 +165,7 @@ func name(labels []wire.SeriesLabel) string {
 	return model.Truncate(strings.ToValidUTF8(cmp.Or(value(labels, labelMetric), "(no name)"), "\uFFFD"), 200)
 }
 
-// value returns the value of a label.
+// value returns the value of the label with this name.
 func value(labels []wire.SeriesLabel, name string) string {
 	for _, l := range labels {
 		if l.Name == name {
@@ -175,7 +175,8 @@ func value(labels []wire.SeriesLabel, name string) string {
 	return ""
 }
 
-// sectionOf returns the section of a series, which stays the same for ever: series of one target of a Prometheus share one.
+// sectionOf returns the journal section for a series, by a hash that never changes: all series of one Prometheus target have
+// the same section.
 func sectionOf(labels []wire.SeriesLabel) int {
 	var h xxhash.Digest
 	h.Reset()

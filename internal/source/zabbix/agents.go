@@ -35,7 +35,7 @@ type agents struct {
 	byNode map[model.NodeID]*agent
 }
 
-// agent is the state of one Zabbix agent.
+// agent is the state of one Zabbix agent: its last request and the numbers of its values.
 type agent struct {
 	mu        sync.Mutex // held while a request of the agent is handled, so that values stay in order
 	session   uint64     // in the journal's marks
@@ -132,7 +132,7 @@ func (s *Server) lockAgent(ctx context.Context, namespaces []string, r *request,
 	return a, nil
 }
 
-// get returns the state of the agent of a node, and creates it if it is missing.
+// get returns the state of the agent of a node, and creates a missing one.
 func (x *agents) get(node model.NodeID) *agent {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -193,7 +193,7 @@ func (s *Server) chooseNamespace(namespaces []string, m *intent.ExternalAgent) e
 	return nil
 }
 
-// writeKeepalive writes a session start of the agent to the journal, which counts as a keepalive. The caller holds
+// writeKeepalive writes a session start of the agent's node to the journal, which counts as a keepalive. The caller holds
 // a.mu.
 func (s *Server) writeKeepalive(ctx context.Context, a *agent) (err error) {
 	a.begun, err = core.AppendDurably(ctx, s.cfg.Journal, []journal.Entry{{Section: core.SectionOf(a.uid), Data: a.node.Mark(wire.SessionMark{Session: a.session, Begun: true})}})
@@ -203,7 +203,7 @@ func (s *Server) writeKeepalive(ctx context.Context, a *agent) (err error) {
 	return nil
 }
 
-// takeHeartbeat handles a heartbeat, which agents send since Zabbix 6.2. It has no answer.
+// takeHeartbeat handles a heartbeat, a request that agents send since Zabbix 6.2. It has no answer.
 func (s *Server) takeHeartbeat(ctx context.Context, namespaces []string, r *request, from netip.Addr) (*reply, error) {
 	a, err := s.lockAgent(ctx, namespaces, r, r.Host, from)
 	if err != nil {
@@ -412,8 +412,8 @@ func (b *agentBatch) signalOf(r *row, i int) (wire.Signal, outcome) {
 	return block.signal(), kept
 }
 
-// discovered returns the discovered items that a value is for; nil: there are none. After a start of the server the numbers of an agent's
-// items are unknown until the first value of one of them.
+// discovered returns the discovered items that a value belongs to, or nil if there are none. After a start of the server the numbers of
+// an agent's items are unknown until the first value of one of them.
 func (b *agentBatch) discovered(r *row) *nodeItem {
 	key := r.Key
 	if key == "" {

@@ -56,7 +56,7 @@ func (s *Server) discoveredByNumber(node model.NodeID) map[uint64]string {
 	return byNumber
 }
 
-// discovered returns the items with a key that discovery rules made on a node; nil: there are none.
+// discovered returns the items on a node with this key that discovery rules made, or nil if there are none.
 func (s *Server) discovered(node model.NodeID, key string) (n *nodeItem) {
 	if s.cfg.Discovered == nil {
 		return nil

@@ -183,8 +183,8 @@ func (block *valueBlock) signal() wire.Signal {
 // maxDelay bounds the delay of an answer by which a node at its limit slows its sender. A sender with more debt is refused.
 const maxDelay = time.Second
 
-// charge takes tokens for the values from the rate limits of their nodes and namespaces, and returns the longest
-// waiting time. Values of a node whose debt is longer than maxDelay are refused.
+// charge subtracts the values from the rate limits of their nodes and namespaces, and returns the longest waiting time.
+// Values of a node whose debt is longer than maxDelay are refused.
 func (b *valueBatch) charge(size int) (debt time.Duration) {
 	total := 0
 	for _, n := range b.order {

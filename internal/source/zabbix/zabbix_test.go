@@ -253,7 +253,7 @@ func (testIntent) RecordReport(intent.NodeInfo, intent.AgentReport) (limit, reas
 	return "", ""
 }
 
-// ask sends a request over a loopback connection and returns the text of the answer; empty: no answer came.
+// ask sends a request over a loopback connection and returns the text of the answer, which is empty if no answer came.
 func (x *testServer) ask(t *testing.T, frame []byte) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -118,13 +118,13 @@ func testStore(t *testing.T, open func(*testing.T) *restartableStore) {
 		"problems page newest first":       testPages,
 		"problem counts":                   testSince,
 		"entries by event and time":        testEntries,
-		"rows of many nodes":               testMany,
+		"rows of many nodes":               testRandomRows,
 		"due in order per problem":         testDue,
 		"due without busy handlers":        testExcept,
 		"clamp due":                        testClampDue,
 		"make due":                         testMakeDue,
 		"rates":                            testRates,
-		"lives":                            testLife,
+		"older history":                    testOlderHistory,
 		"attempts":                         testAttempts,
 		"dead letters":                     testDead,
 		"escalations":                      testEscalations,
@@ -308,8 +308,8 @@ func testEntries(t *testing.T, s *restartableStore) {
 	equal(t, "limited", list(EntryQuery{Limit: 1}), []Entry{other})
 }
 
-// testMany writes many random rows and compares every query with the same selection from a list in memory.
-func testMany(t *testing.T, s *restartableStore) {
+// testRandomRows writes many random rows and compares every query with the same selection from a list in memory.
+func testRandomRows(t *testing.T, s *restartableStore) {
 	var all []Entry
 	var problems []Problem
 	random := rand.New(rand.NewPCG(3, 4))
@@ -435,8 +435,8 @@ func testClampDue(t *testing.T, s *restartableStore) {
 	equal(t, "what waits no longer than it may goes on waiting", next, minutesAfterNoon(4))
 }
 
-// testLife checks that waiting deliveries are withheld once when history is older than the journal.
-func testLife(t *testing.T, s *restartableStore) {
+// testOlderHistory checks that waiting deliveries are withheld once when history is older than the journal.
+func testOlderHistory(t *testing.T, s *restartableStore) {
 	begin := func(incarnation uint64, lost, want time.Time) {
 		t.Helper()
 		if got, err := s.RecordIncarnation(t.Context(), incarnation, lost); err != nil || !got.Equal(want) {

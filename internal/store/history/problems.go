@@ -22,7 +22,7 @@ func scanProblem(scan sqldb.Scan) (Problem, error) {
 	return p, err
 }
 
-// Problem returns the problem of an id.
+// Problem returns the problem with this id.
 func (s *sqlStore) Problem(ctx context.Context, id string) (Problem, error) {
 	p, err := sqldb.List(ctx, s.db, "problem "+id, scanProblem, `SELECT `+problemColumns+` FROM history_problems WHERE id = ?`, id)
 	if err != nil {

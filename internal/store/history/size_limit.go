@@ -81,8 +81,9 @@ const (
 	removedAtOnce = 4096 // rows in one transaction
 )
 
-// usedBytes returns the bytes that rows use, and in a SQLite file the file's size. PostgreSQL reuses the pages of deleted rows but
-// keeps them, so bytes of rows are counted there: anew when the rows written since the last count may exceed the budget.
+// usedBytes returns the size of the SQLite file and the bytes of its pages in use; for PostgreSQL it returns zero and the bytes of
+// all rows. PostgreSQL reuses the pages of deleted rows but keeps them, so bytes of rows are counted there: anew when the rows
+// written since the last count may exceed the budget.
 func (s *evictor) usedBytes(ctx context.Context) (file, used int64, err error) {
 	if s.db.Dialect == sqldb.SQLite {
 		return s.db.FileSize(ctx)
@@ -97,7 +98,7 @@ func (s *evictor) usedBytes(ctx context.Context) (file, used int64, err error) {
 	return 0, s.counted + s.written, nil
 }
 
-// makeRoom removes rows in small steps until history is within its size limit.
+// makeRoom deletes rows in small steps until history is within its size limit.
 func (s *evictor) makeRoom(ctx context.Context) error {
 	if s.size.Budget == 0 {
 		return nil
@@ -141,9 +142,9 @@ func (s *evictor) makeRoom(ctx context.Context) error {
 	}
 }
 
-// dropPayloads deletes the content of the oldest large messages that wait for their handler, and returns how many.
-// The deliverer gives up a message without a payload. It is the last resort: a handler that is away for hours, while
-// a node sends the longest outputs, would fill the disk.
+// dropPayloads deletes the content of the oldest large messages that wait for their handler, and returns the number
+// of these messages. The deliverer gives up a message without a payload. It is the last resort: a handler that is
+// away for hours, while a node sends the longest outputs, would fill the disk.
 func (s *evictor) dropPayloads(ctx context.Context) (dropped int, err error) {
 	err = s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		found, err := tx.Query(ctx, `SELECT id, 0, node_id, namespace, node, OCTET_LENGTH(payload) FROM history_outbox

@@ -35,8 +35,8 @@ func withLimit(t *testing.T, budget, segment int64, test func(t *testing.T, s *s
 	})
 }
 
-// fillHistory records, for a node, a problem with a long output that opens and closes each minute. The problem of the
-// first minute stays open.
+// fillHistory records, for one node, a problem with a long output that opens and closes every minute. The problem of
+// the first minute stays open.
 func fillHistory(t *testing.T, s Store, minutes int) {
 	t.Helper()
 	text := strings.Repeat("x", 200_000)
@@ -87,7 +87,8 @@ func TestHistoryStaysWithinItsBudget(t *testing.T) {
 	})
 }
 
-// requireExactBytes fails the test if the bytes of nodes in segments differ from a sum over their rows.
+// requireExactBytes fails the test unless the recorded bytes of nodes in segments equal the sum over
+// their rows.
 func requireExactBytes(t *testing.T, s *sqlStore) {
 	t.Helper()
 	for _, table := range s.room.tables {
@@ -102,7 +103,8 @@ func requireExactBytes(t *testing.T, s *sqlStore) {
 	}
 }
 
-// noisyBatch returns the rows of one change of a node: a change, a problem that has closed, and a message that was sent.
+// noisyBatch returns the rows that one status change of a node causes: a history entry, a closed problem and a delivered
+// message.
 func noisyBatch(number int, namespace, node string, id model.NodeID, output string) Batch {
 	e := entry(uint64(number), number)
 	p := problem(fmt.Sprintf("%s-%06d", node, number), node, number)
@@ -114,8 +116,9 @@ func noisyBatch(number int, namespace, node string, id model.NodeID, output stri
 	return Batch{Entries: []Entry{e}, Opened: []Problem{p}, Closed: []Problem{p}, Deliveries: []Delivery{d}, Places: map[model.Partition]Place{5: place(uint64(number), 0)}}
 }
 
-// TestNoisyNodeKeepsOthersHistory fills history many times over with the rows of one node, and of one namespace with many
-// nodes. The rows of a quiet node and of a quiet namespace all stay, and neither the tables nor their indexes grow.
+// TestNoisyNodeKeepsOthersHistory fills history many times over with the rows of one node, and then of one namespace with
+// many nodes, and expects all other nodes and namespaces to keep their rows. The rows of a quiet node and of a quiet
+// namespace all stay, and neither the tables nor their indexes grow.
 func TestNoisyNodeKeepsOthersHistory(t *testing.T) {
 	const budget, quiet, rounds = 16 << 20, 40, 500
 	withLimit(t, budget, 32, func(t *testing.T, s *sqlStore, vacuum func()) {
@@ -165,8 +168,8 @@ func TestNoisyNodeKeepsOthersHistory(t *testing.T) {
 	})
 }
 
-// TestHistoryOnPostgreSQLUsesDiskWithinItsBudget checks that the bytes of rows that are counted are about those of the tables, for
-// short rows and for long ones.
+// TestHistoryOnPostgreSQLUsesDiskWithinItsBudget compares the computed size of rows with the size of PostgreSQL's tables on disk,
+// for short and for long rows, and expects about the same.
 func TestHistoryOnPostgreSQLUsesDiskWithinItsBudget(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a server")
@@ -230,7 +233,8 @@ func TestWaitingMessagesMakeRoomLast(t *testing.T) {
 	})
 }
 
-// TestRepairRecountsBytesOfNodes damages pages, repairs the file, and checks that the bytes of nodes are those of the rows that are left.
+// TestRepairRecountsBytesOfNodes damages pages, repairs the file, and expects the recorded bytes of nodes to equal the bytes of the
+// remaining rows.
 func TestRepairRecountsBytesOfNodes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "history.db")
 	s := noError(open(t.Context(), path, 16, SizeLimit{})).(*sqlStore)

@@ -442,7 +442,8 @@ func decodeEscalation(key EscalationKey, body []byte) (Escalation, error) {
 	return e, nil
 }
 
-// recordEscalations writes the escalations of a batch, and which further problems its deliveries report.
+// recordEscalations writes the escalations of a batch, and the further problems that its deliveries
+// report.
 func (s *sqlStore) recordEscalations(ctx context.Context, tx *sqldb.Tx, b *Batch) error {
 	rows, err := encodeEscalations(b.Escalations)
 	if err != nil {

@@ -69,7 +69,7 @@ type db struct {
 	view *blockView
 }
 
-// blockView has the blocks on disk that queries read, ascending by time.
+// blockView has the blocks on disk that queries read, ascending by time, and counts the queries that read them.
 type blockView struct {
 	blocks  []*tsdb.Block
 	readers sync.WaitGroup
@@ -248,7 +248,7 @@ func (s *db) Run(ctx context.Context) {
 	}
 }
 
-// Trouble returns the reason why the store cannot write its files; nil: it can.
+// Trouble returns the reason why the store cannot write its files, or nil if it can.
 func (s *db) Trouble() (err error) {
 	for _, fault := range [...]*error{s.headFault.Load(), s.blockFault.Load()} {
 		if fault != nil {

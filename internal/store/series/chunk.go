@@ -62,7 +62,7 @@ func (c *openChunk) append(ms int64, value float64) {
 	c.last, c.value, c.delta, c.count = ms, v, uint32(delta), c.count+1
 }
 
-// fits reports whether n bits hold a difference of times.
+// fits reports whether a signed difference of times can be stored in n bits.
 func fits(d int64, n uint) bool { return -(1<<(n-1)-1) <= d && d <= 1<<(n-1) }
 
 // appendValue appends the bits in which a value differs from the last one.
@@ -107,7 +107,7 @@ func (c *openChunk) appendBits(u uint64, n uint) {
 	}
 }
 
-// isSound reports whether the state of the encoder, which a snapshot has, may belong to the data.
+// isSound reports whether the encoder's state, which was read from a snapshot, is possible for the chunk's data.
 func (c *openChunk) isSound() bool {
 	return len(c.data) > chunkHeader && c.count > 0 && c.count <= maxSamples && c.free < 8 && (c.leading == noWindow || c.leading < 32 && c.trailing < 64-c.leading)
 }

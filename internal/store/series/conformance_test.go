@@ -16,7 +16,8 @@ import (
 	"github.com/muster-fleet/muster/internal/testenv"
 )
 
-// engines opens each implementation of Store; a function or the folder keeps the stored values after Close.
+// engines returns a function for each implementation of Store that opens a store; after a Close, the next call with the same
+// folder finds the stored values.
 func engines() map[string]func(t *testing.T, dir string, o Options) Store {
 	disks := map[string]*memoryDisk{}
 	return map[string]func(*testing.T, string, Options) Store{
@@ -70,7 +71,8 @@ func TestConformKeepsValues(t *testing.T) {
 	})
 }
 
-// TestConformInsertKeepsOneValuePerTime inserts values, late ones, each a second time with another number, and a staleness marker.
+// TestConformInsertKeepsOneValuePerTime inserts values, some late and some at times that already have a value, and expects the
+// first value of each time, staleness markers included.
 func TestConformInsertKeepsOneValuePerTime(t *testing.T) {
 	conform(t, func(t *testing.T, open func(Options) Store) {
 		s := open(Options{LateWindow: time.Hour})

@@ -82,8 +82,8 @@ const maxShift = 1000
 // maxDisplaced bounds the late values of a series that a late value moves in memory to get between them.
 const maxDisplaced = 8192
 
-// place converts the time of a value from ns to the ms under which the series stores it. A value in the millisecond
-// of the one before it is moved; ok is false if it would be moved too far.
+// place converts the time of a value from ns to ms, the unit in which the series stores it. A value in the millisecond of
+// the one before it is moved; ok is false if it would be moved too far.
 func (s *headSeries) place(at int64) (ms int64, moved, late, ok bool) {
 	given := at / 1e6
 	if given < s.arrival() {
@@ -100,7 +100,7 @@ func (s *headSeries) place(at int64) (ms int64, moved, late, ok bool) {
 	return ms, moved, false, true
 }
 
-// arrival returns the time with which the newest value came, ms.
+// arrival returns the original time of the newest value in ms, before place may have moved it.
 func (s *headSeries) arrival() int64 { return s.taken - int64(s.moved) }
 
 // Append appends a value to a series.
@@ -178,7 +178,8 @@ func (s *db) Insert(id model.Partition, ref *Series, l labels.Labels, ms int64, 
 	return true
 }
 
-// find finds or makes the series of a reference; nil: its namespace has too many. Call it with the partition's mutex.
+// find returns the series of a reference, and makes it if it is missing; nil means that its namespace has too many series.
+// Call it with the partition's mutex.
 func (s *db) find(p *headPartition, ref *Series, l labels.Labels) *headSeries {
 	if ref.of = s.index.find(p, l, s.options.MaxSeries); ref.of == nil {
 		p.counts.Unbounded++
@@ -195,7 +196,7 @@ func (s *db) isTimely(p *headPartition, ms int64) bool {
 	return timely
 }
 
-// add appends a value that is newer than all others of its series; the caller holds the mutex of the partition.
+// add appends a value to the open chunk of a series, which has no newer value; the caller holds the mutex of the partition.
 func (s *db) add(p *headPartition, of *headSeries, ms int64, value float64) {
 	inRange := of.open.count > 0 && ms < min(s.rangeEnd(of.open.last), of.open.last+maxDelta)
 	if of.open.count > 0 && (of.open.count >= of.limit || !inRange) {
@@ -245,7 +246,8 @@ func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (free i
 	return ms, true
 }
 
-// inOrder looks for values in order of a series: a query and a block would take one of two values at a time.
+// inOrder finds the values that a series stored in order (not late): a late value must not get the time of one of them,
+// because queries and blocks keep one value per time.
 type inOrder struct {
 	partition *headPartition
 	of        *headSeries
@@ -258,7 +260,7 @@ type inOrder struct {
 // about one read each at most, whatever a node sends. Beyond it a time counts as free, a query may return one of two values, and the value is counted.
 const maxReads = 4096
 
-// has reports whether the series has a value in order at a time.
+// has reports whether the series has an in-order value at this time.
 func (x *inOrder) has(ms int64) bool {
 	of := x.of
 	if of.open.count > 0 && ms >= of.openMin {
@@ -277,7 +279,7 @@ func (x *inOrder) has(ms int64) bool {
 	return false
 }
 
-// inFile reports whether a range file has a value of the series at a time.
+// inFile reports whether a range file has a value of the series at this time.
 func (x *inOrder) inFile(t savedTail, ms int64) bool {
 	if x.file != t.file {
 		x.file, x.records, x.next = t.file, nil, t.offset
@@ -315,7 +317,8 @@ func chunkHas(data []byte, ms int64) bool {
 	return false
 }
 
-// lateIndex returns the index of a time among the late values of a series, and whether one has it.
+// lateIndex returns the index at which the sorted late values of a series have this time or would get it; taken is true if
+// they have it.
 func (p *headPartition) lateIndex(of *headSeries, ms int64) (at int, taken bool) {
 	return slices.BinarySearchFunc(p.late[of], ms, func(x point, ms int64) int { return cmp.Compare(x.ms, ms) })
 }
@@ -506,7 +509,7 @@ func (s *db) drop(p *headPartition, end int64, read map[*headSeries][]point) {
 	}
 }
 
-// noteOldest lowers the oldest time of the partition if a series has an older value.
+// noteOldest lowers the partition's oldest time to the time of a series' oldest chunk, if that is older.
 func (p *headPartition) noteOldest(of *headSeries) {
 	if of.open.count > 0 {
 		p.oldest = min(p.oldest, of.openMin)

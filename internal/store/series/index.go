@@ -26,8 +26,8 @@ func newIndex() *seriesIndex {
 	}
 }
 
-// find returns the series of a partition with these labels, and makes it if it is missing; nil: its namespace has as many as it
-// may have (zero: there is no limit). Call it with the partition's mutex. The labels stay the caller's.
+// find returns the series of a partition with these labels, and makes a missing one; it returns nil if the namespace already
+// has the maximum number of series (zero: no maximum). Call it with the partition's mutex. The labels stay the caller's.
 func (x *seriesIndex) find(p *headPartition, l labels.Labels, limit int) *headSeries {
 	hash := l.Hash()
 	x.mu.RLock()
@@ -58,7 +58,8 @@ func (x *seriesIndex) find(p *headPartition, l labels.Labels, limit int) *headSe
 	return of
 }
 
-// search returns the series of a partition with these labels, or else a series of another partition with them. Call it with mu.
+// search returns the series of a partition with these labels; without one it returns a twin: a series of another partition with
+// these labels. Call it with mu.
 func (x *seriesIndex) search(p *headPartition, hash uint64, l labels.Labels) (of, twin *headSeries) {
 	for of := x.byHash[hash]; of != nil; of = of.next {
 		if labels.Equal(of.labels, l) {
@@ -96,7 +97,7 @@ func (x *seriesIndex) remove(list []*headSeries) {
 	x.postings.Delete(deleted, affected)
 }
 
-// unlink removes a series from the linked list that a map has under a key.
+// unlink removes a series from the linked list that a map holds under a key.
 func unlink[K comparable](m map[K]*headSeries, key K, of *headSeries, next func(*headSeries) **headSeries) {
 	if m[key] == of {
 		if m[key] = *next(of); m[key] == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// memory is a simple model of a Store that keeps values in maps, to compare with. What it loses at a kill is nothing,
-// and it never fails.
+// memory is a simple model of a Store that keeps values in maps, for comparison with the real store. It loses nothing at a
+// kill, and never fails.
 type memory struct {
 	options Options
 	disk    *memoryDisk
@@ -109,7 +109,7 @@ func (m *memory) Append(_ model.Partition, _ *Series, name func() labels.Labels,
 	return ms, true
 }
 
-// find makes the series with these labels if it is missing; false: its namespace has too many.
+// find makes the series with these labels if it is missing; ok is false if its namespace has too many series.
 func (m *memory) find(key string, l labels.Labels) bool {
 	if m.disk.values[key] != nil {
 		return true
@@ -155,7 +155,7 @@ func (m *memory) Querier(int64, int64) (storage.Querier, error) {
 	return &memoryQuerier{Querier: storage.NoopQuerier(), of: m}, nil
 }
 
-// memoryQuerier returns the values of all matching series of a model.
+// memoryQuerier is a querier over the values of a model.
 type memoryQuerier struct {
 	storage.Querier
 	of *memory

@@ -104,7 +104,7 @@ func (f *rangeFile) name() string { return fmt.Sprintf("%d-%d", f.start, f.end) 
 // path returns the path of the file.
 func (f *rangeFile) path() string { return filepath.Join(f.dir, f.name()) }
 
-// openRangeFile opens a range file by its name; nil: a range file cannot have this name.
+// openRangeFile opens a range file by its name, or returns nil if no range file can have this name.
 func openRangeFile(on disk.FS, dir, name string) (*rangeFile, error) {
 	f := &rangeFile{fs: on, dir: dir}
 	if n, err := fmt.Sscanf(name, "%d-%d", &f.start, &f.end); n != 2 || err != nil || f.name() != name || f.end <= f.start {
@@ -168,7 +168,8 @@ func (f *rangeFile) read(offset int64, least int) (r chunkRecord, data []byte, e
 	}
 }
 
-// readAhead has the part of a range file that was read last. Series that are read one after the other mostly have records in a row.
+// readAhead caches the part of a range file that was read last. Series that are read one after the other mostly have records in a
+// row.
 type readAhead struct {
 	mu     sync.Mutex
 	file   *rangeFile
@@ -193,7 +194,8 @@ func (a *readAhead) read(f *rangeFile, offset int64) (r chunkRecord, err error) 
 	return r, err
 }
 
-// write appends the records that build returns to the file, without a sync. build gets their offset.
+// write appends records to the file without a sync; the function build encodes them for the offset at which they will be.
+// build gets their offset.
 func (f *rangeFile) write(build func(offset int64) []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -103,7 +103,7 @@ func read(t *testing.T, s storage.Queryable) map[string][]point {
 	return got
 }
 
-// want fails the test unless the series load has exactly these values.
+// want fails the test unless the series "load" has exactly these values.
 func want(t *testing.T, s Store, points ...point) {
 	t.Helper()
 	if got := read(t, s)[load.String()]; !slices.Equal(got, points) {
@@ -111,7 +111,7 @@ func want(t *testing.T, s Store, points ...point) {
 	}
 }
 
-// fill appends one value per second to the series load and returns the values.
+// fill appends one value per second to the series "load" and returns the values.
 func fill(t *testing.T, s Store, ref *Series, from, to int) (points []point) {
 	t.Helper()
 	for i := from; i < to; i++ {
@@ -227,8 +227,7 @@ func TestUnwrittenChunksAreBounded(t *testing.T) {
 	}
 }
 
-// TestFailedSync fails a sync and expects all chunks that may be lost to be written again, also those of other
-// partitions.
+// TestFailedSync fails a sync, and expects all chunks that may be lost, also those of other partitions, to be written again.
 func TestFailedSync(t *testing.T) {
 	fs := faultfs.New(disk.OS{})
 	dir := t.TempDir()
@@ -437,7 +436,8 @@ func TestQueriesMeanwhile(t *testing.T) {
 	}
 }
 
-// TestTwins deletes a node and creates it again in another partition, and expects its values as one series.
+// TestTwins gives two partitions a series with equal labels, as after a node is deleted and created again, and expects
+// queries to return one series.
 func TestTwins(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, Options{Range: 5 * time.Minute, LateWindow: time.Hour})
@@ -456,7 +456,7 @@ func TestTwins(t *testing.T) {
 	}
 }
 
-// TestOtherRange restores a snapshot of a store whose ranges have another length.
+// TestOtherRange restores a snapshot into a store with another length of time ranges, and expects all values.
 func TestOtherRange(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Range: 5 * time.Minute, LateWindow: time.Hour}
@@ -583,8 +583,8 @@ func TestSizeLimit(t *testing.T) {
 	}
 }
 
-// TestLateValuesBesideOldChunks stores a late value at the time of each value in order of two ranges, in a random order, and expects all values:
-// each late one is behind the value whose time it had, and none is lost.
+// TestLateValuesBesideOldChunks stores a late value at the time of each in-order value of two ranges, in random order, and expects all
+// values: each late one directly after the value whose time it had.
 func TestLateValuesBesideOldChunks(t *testing.T) {
 	const width, count = 300, 900 // s of a range; values
 	dir := t.TempDir()
@@ -606,8 +606,8 @@ func TestLateValuesBesideOldChunks(t *testing.T) {
 	want(t, s, wanted...)
 }
 
-// TestLateValueBesideChunkInFile stores a late value at the time of a value in order whose chunk is in the file alone, before and behind a restart.
-// It expects both values.
+// TestLateValueBesideChunkInFile stores a late value at a time at which a chunk in a range file has a value, and restarts the store. It
+// expects both values.
 func TestLateValueBesideChunkInFile(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{LateWindow: time.Hour}

@@ -89,7 +89,7 @@ func (of *headSeries) encode(b []byte, files []*rangeFile, late []point) []byte 
 	return b
 }
 
-// encode appends an open chunk to a snapshot: the data, and the state of the encoder behind it.
+// encode appends an open chunk to a snapshot: the data, then the state of the encoder.
 func (c *openChunk) encode(b []byte) []byte {
 	if c.count == 0 {
 		return append(b, 0)
@@ -158,7 +158,7 @@ func (s *db) Decode(id model.Partition, d Decoder) {
 	p.newest = newest
 }
 
-// decodeFile returns the range file to which a snapshot refers; nil: the range is already in a block, or the file is
+// decodeFile returns the range file to which a snapshot refers, or nil if the range is already in a block or the file is
 // missing.
 func (s *db) decodeFile(start, end int64) *rangeFile {
 	if end <= s.sealed.Load() {

@@ -31,7 +31,7 @@ const trendsFolder = "trends"
 // hourly are the aggregates of trends, in the order of their series.
 var hourly = [...]string{"avg", "count", "max", "min"}
 
-// openTrends opens the store of trends; nil: none are kept.
+// openTrends opens the store of hourly trends, or returns nil if none are kept.
 func openTrends(dir string, o Options) (*db, error) {
 	if o.TrendRetention == 0 {
 		return nil, nil
@@ -129,7 +129,8 @@ func (x *trendIndex) Symbols() index.StringIter {
 	return tsdb.NewMergedStringIter(x.IndexReader.Symbols(), index.NewStringListIter(own))
 }
 
-// Postings returns the series, sorted by their labels: all averages come first. The compactor asks for all series.
+// Postings returns the aggregates of all series: first all averages, then all counts and so on, each sorted by the labels of
+// the series. The compactor asks for all series.
 func (x *trendIndex) Postings(ctx context.Context, name string, values ...string) (index.Postings, error) {
 	p, err := x.IndexReader.Postings(ctx, name, values...)
 	if err != nil {
@@ -172,13 +173,13 @@ func (x *trendIndex) Series(ref storage.SeriesRef, builder *labels.ScratchBuilde
 	return err
 }
 
-// hourOf has the aggregates of a series in an hour.
+// hourOf has the aggregates (sum, count, maximum, minimum) of a series over one hour.
 type hourOf struct {
 	start                int64 // ms
 	sum, count, max, min float64
 }
 
-// aggregate computes the hours of the series whose chunks are in metas. NaN is no value.
+// aggregate computes the hourly aggregates of the series whose chunks are in metas. NaN is no value.
 func (x *trendIndex) aggregate() (hours []hourOf, err error) {
 	const hour = int64(time.Hour / time.Millisecond)
 	var it chunkenc.Iterator
@@ -207,10 +208,11 @@ func (x *trendIndex) aggregate() (hours []hourOf, err error) {
 	return hours, nil
 }
 
-// trendQuerier selects averages where a selector names no aggregate, and hides their label.
+// trendQuerier is a querier of trends that returns hourly averages, unless a matcher selects another aggregate.
 type trendQuerier struct{ storage.Querier }
 
-// average returns the selector of averages for matchers that name no aggregate.
+// average returns the matchers with the condition "hourly average" added, and true; matchers that already select an
+// aggregate are returned unchanged, with false.
 func average(matchers []*labels.Matcher) ([]*labels.Matcher, bool) {
 	if slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return m.Name == LabelAggregate }) {
 		return matchers, false
@@ -234,20 +236,20 @@ func (q trendQuerier) LabelNames(ctx context.Context, hints *storage.LabelHints,
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == LabelAggregate }), warnings, err
 }
 
-// averageSet hides the label of the aggregate.
+// averageSet is a set of series whose labels it returns without the label of the aggregate.
 type averageSet struct {
 	storage.SeriesSet
 	builder labels.Builder
 }
 
-// At returns the series at which the set is.
+// At returns the current series of the set.
 func (s *averageSet) At() storage.Series {
 	of := s.SeriesSet.At()
 	s.builder.Reset(of.Labels())
 	return &averageSeries{of, s.builder.Del(LabelAggregate).Labels()}
 }
 
-// averageSeries is a series of averages.
+// averageSeries is a series of hourly averages, without the label of the aggregate.
 type averageSeries struct {
 	storage.Series
 	labels labels.Labels

@@ -100,7 +100,8 @@ func TestHourlyTrends(t *testing.T) {
 	testenv.NoError(t, s.Close())
 }
 
-// TestTrendsRetention deletes trends that are older than their retention, and keeps none without one.
+// TestTrendsRetention expects trends to be deleted after their retention, and no trends to be kept if their retention is
+// zero.
 func TestTrendsRetention(t *testing.T) {
 	for _, retention := range []time.Duration{0, 36 * time.Hour} {
 		dir := t.TempDir()

@@ -122,7 +122,8 @@ var errDatabaseTaken = errors.New("another server uses this database")
 
 const claimKey = `hashtextextended('muster ' || $1 || ' ' || current_schema(), 0)`
 
-// acquire takes the lock on a new writing connection; errDatabaseTaken if another server holds it.
+// acquire locks the database for the server of a new writing connection; the error is errDatabaseTaken if another server has
+// the lock.
 func (c *writerLock) acquire(ctx context.Context, conn *pgx.Conn) error {
 	deadline := time.Now().Add(claimWithin)
 	for {
@@ -149,7 +150,7 @@ func (c *writerLock) acquire(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// holder returns a description of the database session that holds the lock; empty if none does.
+// holder describes the database session that has the lock, or returns an empty text if none has it.
 func (c *writerLock) holder(ctx context.Context, conn *pgx.Conn) (pid int32, name, where string, since time.Time, err error) {
 	err = conn.QueryRow(ctx, `SELECT a.pid, COALESCE(NULLIF(a.application_name, ''), 'unknown'), COALESCE(' at ' || host(a.client_addr), ''), COALESCE(a.backend_start, now())
 		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid

@@ -14,7 +14,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// logLine returns a line of 117 bytes on average, as sshd, a web server, a kernel and a Java program write them.
+// logLine returns a random line in the style of sshd, of a web server, of a kernel or of a Java program, 117
+// bytes on average.
 func logLine(r *rand.Rand, n int) string {
 	at := time.Unix(1_790_000_000+int64(n/20), int64(r.IntN(1e9))).UTC()
 	ip := fmt.Sprintf("10.%d.%d.%d", r.IntN(4), r.IntN(256), r.IntN(256))
@@ -37,8 +38,8 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkStore writes 10,000,000 lines (1,000,000 with -short) of 400 nodes in commits of 200 lines, and searches them. It reports
-// bytes on disk and processor time per line, and times of searches.
+// BenchmarkStore measures the writing of 10,000,000 lines (1,000,000 with -short) of 400 nodes in commits of 200 lines, and searches
+// in them. It reports bytes on disk and processor time per line, and times of searches.
 func BenchmarkStore(b *testing.B) {
 	lines := 10_000_000
 	if testing.Short() {

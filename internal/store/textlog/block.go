@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Row is one value of an item.
+// Row is one text or log value of an item.
 type Row struct {
 	Node model.NodeID
 	Unit model.UnitID // the Template
@@ -21,7 +21,7 @@ type Row struct {
 	Text string
 }
 
-// stream identifies the item of a row.
+// stream identifies the item whose values are rows: node, Template and key.
 type stream struct {
 	node model.NodeID
 	unit model.UnitID
@@ -39,7 +39,7 @@ type rowEncoder struct {
 	rows         int
 }
 
-// append appends a row.
+// append encodes one row.
 func (e *rowEncoder) append(r *Row) {
 	of := stream{r.Node, r.Unit, r.Key}
 	if number, known := e.streams[of]; known {
@@ -66,10 +66,10 @@ func (e *rowEncoder) append(r *Row) {
 	e.rows++
 }
 
-// size returns the bytes of the encoded rows.
+// size returns the number of bytes of the encoded rows.
 func (e *rowEncoder) size() int { return len(e.heads) + len(e.texts) }
 
-// body appends the encoded rows.
+// body appends the encoded rows to dst: the length of the heads, the heads, the texts.
 func (e *rowEncoder) body(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(e.heads)))
 	return append(append(dst, e.heads...), e.texts...)
@@ -144,7 +144,7 @@ func (d *rowDecoder) err() error {
 	return nil
 }
 
-// uvarint reads a number up to a limit.
+// uvarint reads a number, and marks the block as damaged if the number exceeds a limit.
 func (d *rowDecoder) uvarint(most uint64) uint64 {
 	v, n := binary.Uvarint(d.heads)
 	if n <= 0 || v > most {
@@ -158,7 +158,7 @@ func (d *rowDecoder) uvarint(most uint64) uint64 {
 // formZstd is the first byte of a stored body: the rest is compressed by zstd.
 const formZstd byte = 1
 
-// compression compresses bodies of blocks.
+// compression compresses and decompresses the bodies of blocks.
 type compression struct {
 	writer *zstd.Encoder
 	reader *zstd.Decoder
@@ -167,7 +167,7 @@ type compression struct {
 // maxBody bounds a body in memory: a block has all rows of its last commit.
 const maxBody = 64 << 20
 
-// newCompression returns a compression.
+// newCompression returns a compressor and decompressor for the bodies of blocks.
 func newCompression() (c compression, err error) {
 	if c.writer, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithLowerEncoderMem(true)); err == nil {
 		c.reader, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxBody))
@@ -175,10 +175,10 @@ func newCompression() (c compression, err error) {
 	return c, err
 }
 
-// seal returns a body in its stored form.
+// seal compresses a body for the database.
 func (c *compression) seal(body []byte) []byte { return c.writer.EncodeAll(body, []byte{formZstd}) }
 
-// open returns the body of a stored block, in the memory of dst if it is large enough.
+// open decompresses the body of a stored block, into the memory of dst if dst is large enough.
 func (c *compression) open(stored, dst []byte) ([]byte, error) {
 	if len(stored) == 0 || stored[0] != formZstd {
 		return nil, errBlock

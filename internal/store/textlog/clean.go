@@ -13,7 +13,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// counts has the counters of a store.
+// counts has the counters and gauges that a store shows as metrics.
 type counts struct {
 	rows, removed, crowded, damaged atomic.Uint64
 	bytes                           atomic.Int64 // in the database, at the last Clean
@@ -63,7 +63,8 @@ func (s *Store) Clean(ctx context.Context, now time.Time) error {
 	return s.makeRoom(ctx)
 }
 
-// remove removes blocks and counts their rows.
+// remove deletes the blocks that a WHERE clause selects, and adds the number of their rows to a
+// counter.
 func (s *Store) remove(ctx context.Context, count *atomic.Uint64, where string, args ...any) error {
 	lines := int64(0)
 	err := s.db.Write(ctx, func(tx *sqldb.Tx) error {
@@ -80,13 +81,14 @@ func (s *Store) remove(ctx context.Context, count *atomic.Uint64, where string, 
 	return nil
 }
 
-// usedBytes has the bytes of the blocks of a partition.
+// usedBytes is a partition with the total size in bytes of its stored blocks.
 type usedBytes struct {
 	id    model.Partition
 	bytes int64
 }
 
-// makeRoom removes blocks until all have a sixteenth less than the budget, if they have more than that.
+// makeRoom deletes the oldest blocks of the largest partitions until 1/16 of the budget is free, if all
+// blocks together exceed the budget.
 func (s *Store) makeRoom(ctx context.Context) error {
 	list, err := sqldb.List(ctx, s.db, "sizes of texts", func(scan sqldb.Scan) (u usedBytes, err error) {
 		err = scan(&u.id, &u.bytes)
@@ -116,8 +118,8 @@ func (s *Store) makeRoom(ctx context.Context) error {
 	return nil
 }
 
-// budget returns the bytes that all blocks may have; negative: any number. The disk keeps its reserve: free pages of the file are
-// used again, so the store stops to grow.
+// budget returns the maximum size of all blocks together, in bytes, or a negative number if nothing limits their size. The disk
+// keeps its reserve: free pages of the file are used again, so the store stops to grow.
 func (s *Store) budget(used int64) (int64, error) {
 	budget := int64(-1)
 	if s.opts.Budget > 0 {
@@ -136,7 +138,8 @@ func (s *Store) budget(used int64) (int64, error) {
 	return budget, nil
 }
 
-// fairShare returns the most bytes of a partition with which all have at most total.
+// fairShare returns the size limit per partition, in bytes, with which all partitions together use
+// at most total bytes; a partition below the limit keeps all its blocks.
 func fairShare(list []usedBytes, total int64) int64 {
 	sizes := make([]int64, len(list))
 	for i, u := range list {
@@ -153,7 +156,7 @@ func fairShare(list []usedBytes, total int64) int64 {
 	return total
 }
 
-// removeOldest removes the oldest blocks of a partition, of at least so many bytes together.
+// removeOldest deletes the oldest blocks of a partition until at least this many bytes are free.
 func (s *Store) removeOldest(ctx context.Context, id model.Partition, bytes int64) error {
 	low, high := int64(id)<<idShift, (int64(id)+1)<<idShift-1
 	list, err := sqldb.List(ctx, s.db, "blocks of texts", func(scan sqldb.Scan) (b block, err error) {

@@ -16,10 +16,12 @@ const (
 	probes      = 6
 )
 
-// wordClass has the lower case of each byte of a word; zero: the byte ends the word.
+// wordClass maps each byte that belongs to words to its lower case, and each byte that separates
+// words to zero.
 type wordClass [256]byte
 
-// newWordClass returns the table.
+// newWordClass returns the table of the bytes that belong to words: ASCII letters, digits,
+// underscores, and all bytes beyond ASCII.
 func newWordClass() *wordClass {
 	t := &wordClass{}
 	for c := range t {
@@ -39,7 +41,7 @@ const (
 	hashPrime = 1099511628211
 )
 
-// mix spreads the bits of a hash.
+// mix spreads the bits of an FNV hash evenly.
 func mix(h uint64) uint64 {
 	h ^= h >> 33
 	h *= 0xff51afd7ed558ccd
@@ -47,7 +49,7 @@ func mix(h uint64) uint64 {
 	return h
 }
 
-// appendWordHashes appends the hash of each word of a text.
+// appendWordHashes appends the hash of each word of a text to dst.
 func (t *wordClass) appendWordHashes(dst []uint64, text []byte) []uint64 {
 	h := uint64(hashSeed)
 	for _, c := range text {
@@ -64,7 +66,8 @@ func (t *wordClass) appendWordHashes(dst []uint64, text []byte) []uint64 {
 	return dst
 }
 
-// streamHash returns the hash of an item on a node, of all Templates. It begins with another seed than the hash of a word.
+// streamHash returns the hash of an item key on a node, equal for all Templates. It begins with another seed than the hash
+// of a word.
 func streamHash(node model.NodeID, key string) uint64 {
 	h := uint64(hashSeed ^ 1)
 	for _, b := range binary.LittleEndian.AppendUint32(nil, uint32(node)) {
@@ -76,10 +79,11 @@ func streamHash(node model.NodeID, key string) uint64 {
 	return mix(h)
 }
 
-// nodeHash returns the hash of a node.
+// nodeHash returns the hash that stands for all items of a node.
 func nodeHash(node model.NodeID) uint64 { return streamHash(node, "") }
 
-// buildFilter returns the filter of the rows in an encoder. It uses the memory of hashes.
+// buildFilter returns the Bloom filter of the rows in an encoder: of their words, items and nodes.
+// It uses the memory of hashes.
 func (t *wordClass) buildFilter(e *rowEncoder, hashes *[]uint64) []byte {
 	list := (*hashes)[:0]
 	d := rowDecoder{heads: e.heads, texts: e.texts}
@@ -103,10 +107,12 @@ func (t *wordClass) buildFilter(e *rowEncoder, hashes *[]uint64) []byte {
 	return filter
 }
 
-// probe returns the bit of a filter that one of the probes of a hash reads.
+// probe returns the index of the bit that the i-th probe of a hash tests in a Bloom filter of a
+// number of bits.
 func probe(h, i, bits uint64) uint64 { return (h + i*(h>>32|1)) % bits }
 
-// mayContain reports whether a filter has all hashes, as far as it can tell.
+// mayContain reports whether a Bloom filter contains all hashes; true is wrong at times (a false
+// positive), false never.
 func mayContain(filter []byte, hashes []uint64) bool {
 	bits := uint64(len(filter)) * 8
 	if bits == 0 {

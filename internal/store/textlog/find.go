@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
 
-// Query selects rows. Fields that are zero select all.
+// Query selects rows by node, item, time and text. Fields that are zero select all.
 type Query struct {
 	Node      model.NodeID
 	Partition model.Partition // of Node
@@ -28,13 +28,13 @@ type Query struct {
 // maxResult bounds the texts of a result, in bytes.
 const maxResult = 16 << 20
 
-// phrase is a text that rows must contain.
+// phrase is a text in lower case that matching rows contain.
 type phrase struct {
 	lower []byte
 	whole bool // it begins and ends where words do
 }
 
-// matcher decides about rows by a Query.
+// matcher decides which rows match a Query, and collects the newest of them.
 type matcher struct {
 	Query
 	words   *wordClass
@@ -48,7 +48,7 @@ type matcher struct {
 	lower   []byte     // likewise, for its texts in lower case
 }
 
-// newMatcher returns a matcher that has found nothing.
+// newMatcher returns a matcher for a query, without results yet.
 func (s *Store) newMatcher(q *Query) *matcher {
 	m := &matcher{Query: *q, words: s.words}
 	if q.Until == 0 {
@@ -72,7 +72,7 @@ func (s *Store) newMatcher(q *Query) *matcher {
 	return m
 }
 
-// lowerCase appends a text with ASCII letters in lower case.
+// lowerCase appends a text to dst, with ASCII letters in lower case.
 func (t *wordClass) lowerCase(dst, text []byte) []byte {
 	from := len(dst)
 	dst = append(dst, text...)
@@ -84,7 +84,8 @@ func (t *wordClass) lowerCase(dst, text []byte) []byte {
 	return dst
 }
 
-// innerWords returns the hashes of the words of a text that do not touch its ends: words that a row with the text has.
+// innerWords returns the hashes of those words of a text that neither begin at its start nor end at its end: every row
+// that contains the text has these as whole words.
 func (t *wordClass) innerWords(text []byte) []uint64 {
 	isEnd := func(r byte) bool { return t[r] == 0 }
 	first, last := slices.IndexFunc(text, isEnd), len(text)
@@ -97,12 +98,13 @@ func (t *wordClass) innerWords(text []byte) []uint64 {
 	return t.appendWordHashes(nil, text[first:last])
 }
 
-// isWhole reports whether the bytes from one index to another begin and end where words do.
+// isWhole reports whether the bytes text[from:to] begin and end at the border of a word.
 func (t *wordClass) isWhole(text []byte, from, to int) bool {
 	return (from == 0 || t[text[from-1]] == 0 || t[text[from]] == 0) && (to == len(text) || t[text[to]] == 0 || t[text[to-1]] == 0)
 }
 
-// contains reports whether a text in lower case has a phrase.
+// contains reports whether a text in lower case contains a phrase, as whole words if the phrase
+// requires that.
 func (t *wordClass) contains(text []byte, p *phrase) bool {
 	for from := 0; ; {
 		i := bytes.Index(text[from:], p.lower)
@@ -116,29 +118,31 @@ func (t *wordClass) contains(text []byte, p *phrase) bool {
 	}
 }
 
-// mayHave reports whether a block with rows of a time span may have further rows of the result.
+// mayHave reports whether a block whose rows are from this time span may contain rows that belong
+// into the result.
 func (m *matcher) mayHave(begun, ended int64) bool {
 	return begun <= m.Until && ended >= m.Since && ended >= m.oldest
 }
 
-// accepts reports whether a row matches, but for its text.
+// accepts reports whether time, node and item of a row match the query; matches compares the text.
 func (m *matcher) accepts(r *Row) bool {
 	return r.At >= max(m.Since, m.oldest) && r.At <= m.Until && (m.Node == 0 || r.Node == m.Node) && (m.Key == "" || r.Key == m.Key) && (m.Wanted == nil || m.Wanted(r))
 }
 
-// foundRow is a row of the result, with its place: rows of one time are in the order in which they came.
+// foundRow is a row of the result with its block and its index in the block, by which rows of equal
+// times are ordered.
 type foundRow struct {
 	Row
 	block int64
 	index int
 }
 
-// compare orders rows by time.
+// compare orders rows by time, and rows of equal times by block and index.
 func (r foundRow) compare(other foundRow) int {
 	return cmp.Or(cmp.Compare(r.At, other.At), cmp.Compare(r.block, other.block), cmp.Compare(r.index, other.index))
 }
 
-// add adds a copy of a row to the result.
+// add adds a copy of a row to the collected rows.
 func (m *matcher) add(r foundRow) {
 	r.Text = strings.Clone(r.Text)
 	m.bytes += len(r.Text)
@@ -147,7 +151,7 @@ func (m *matcher) add(r foundRow) {
 	}
 }
 
-// trim sorts the rows, the newest first, and removes those beyond Limit and maxResult.
+// trim sorts the collected rows, newest first, and drops those beyond Limit and maxResult.
 func (m *matcher) trim() {
 	slices.SortFunc(m.rows, func(a, b foundRow) int { return b.compare(a) })
 	kept := 0
@@ -166,7 +170,7 @@ func (m *matcher) trim() {
 	}
 }
 
-// scan adds the matching rows of a block. The longest phrase is searched in all texts at once.
+// scan collects the matching rows of a block. The longest phrase is searched in all texts at once.
 func (m *matcher) scan(id int64, d *rowDecoder) error {
 	hit := 0
 	if len(m.phrases) > 0 {
@@ -194,7 +198,7 @@ func (m *matcher) scan(id int64, d *rowDecoder) error {
 	return d.err()
 }
 
-// matches reports whether a text in lower case has all phrases.
+// matches reports whether a text in lower case contains all phrases of the query.
 func (m *matcher) matches(text []byte) bool {
 	for i := range m.phrases {
 		if !m.words.contains(text, &m.phrases[i]) {
@@ -234,7 +238,7 @@ func (s *Store) Find(ctx context.Context, q *Query) (rows []Row, more bool, err 
 	return rows, m.more, nil
 }
 
-// inMemory returns the blocks of a partition that are in memory.
+// inMemory returns the blocks of a partition that are still in memory, the open one included.
 func (p *partitionRows) inMemory() []*block {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -245,7 +249,7 @@ func (p *partitionRows) inMemory() []*block {
 	return list
 }
 
-// storedBlock is a block in the database.
+// storedBlock is the id of a block in the database, with the earliest and latest time of its rows.
 type storedBlock struct {
 	id, begun, ended int64
 }
@@ -253,8 +257,8 @@ type storedBlock struct {
 // filtersAtOnce is the number of filters that one statement reads.
 const filtersAtOnce = 64
 
-// findStored adds the matching rows of the blocks in the database. It reads the newest blocks first, and ends where the others are
-// older than the result.
+// findStored collects the matching rows of the blocks in the database. It reads the newest blocks first, and ends where the others
+// are older than the result.
 func (s *Store) findStored(ctx context.Context, m *matcher, low, high int64, seen map[int64]bool) error {
 	list, err := sqldb.List(ctx, s.db, "blocks of texts", func(scan sqldb.Scan) (b storedBlock, err error) {
 		err = scan(&b.id, &b.begun, &b.ended)
@@ -282,12 +286,13 @@ func (s *Store) findStored(ctx context.Context, m *matcher, low, high int64, see
 	return nil
 }
 
-// mayMatch returns the blocks that may have rows of the result, by their times.
+// mayMatch returns the blocks whose time spans allow matching rows.
 func (s *Store) mayMatch(m *matcher, list []storedBlock) []storedBlock {
 	return slices.DeleteFunc(list, func(b storedBlock) bool { return !m.mayHave(b.begun, b.ended) })
 }
 
-// readFilters returns the blocks that may have rows of the result, by their filters.
+// readFilters reads the Bloom filters of blocks and returns the blocks that may contain the words
+// of the query.
 func (s *Store) readFilters(ctx context.Context, m *matcher, list []storedBlock) ([]storedBlock, error) {
 	if len(m.hashes) == 0 {
 		return list, nil
@@ -311,7 +316,8 @@ func (s *Store) readFilters(ctx context.Context, m *matcher, list []storedBlock)
 	return slices.DeleteFunc(list, func(b storedBlock) bool { return !slices.Contains(passed, b.id) }), nil
 }
 
-// scanStored adds the matching rows of a block in the database. A block that cannot be read is counted and left out.
+// scanStored reads one block from the database and collects its matching rows. A block that cannot be read is
+// counted and left out.
 func (s *Store) scanStored(ctx context.Context, m *matcher, b *storedBlock) error {
 	if !m.mayHave(b.begun, b.ended) {
 		m.more = true

@@ -72,7 +72,7 @@ type Store struct {
 	wake     chan struct{} // capacity 1: there are complete blocks
 }
 
-// partitionRows has the rows of one partition that are not written yet.
+// partitionRows has the rows of one partition that are not yet in the database.
 type partitionRows struct {
 	mu      sync.Mutex
 	full    []*block // complete and not written; immutable
@@ -82,7 +82,8 @@ type partitionRows struct {
 	written journal.Position // of the last row in the database
 }
 
-// block is a complete block, or a copy of an open one.
+// block is a list of rows that are compressed and stored together: a complete block, or a copy of
+// the open one, to which rows are still added.
 type block struct {
 	id    int64
 	rows  rowEncoder
@@ -99,7 +100,7 @@ type partitionEnd struct {
 	last  journal.Position
 }
 
-// Open opens the store in a SQLite file, and creates it.
+// Open opens the store in a SQLite file, and creates a missing file.
 func Open(ctx context.Context, path string, o Options) (*Store, error) {
 	db, err := sqldb.Open(ctx, path, "text")
 	if err != nil {
@@ -119,7 +120,8 @@ func Repair(ctx context.Context, path string) (losses []string, err error) {
 	return sqldb.Repair(ctx, path, "text", schema, singleRow)
 }
 
-// load prepares the statements, and reads the end of each partition.
+// load prepares the SQL statements, and reads the number of the last block and the position of the
+// last row of each partition.
 func (s *Store) load(ctx context.Context) (err error) {
 	if err = s.db.Migrate(ctx, schema); err != nil {
 		return err
@@ -163,7 +165,8 @@ func (s *Store) load(ctx context.Context) (err error) {
 	return err
 }
 
-// Position returns the position of the last commit with rows in a partition; zero: none.
+// Position returns the journal position of the last commit with rows in a partition, or zero if no
+// commit had any.
 func (s *Store) Position(id model.Partition) journal.Position {
 	p := &s.partitions[id]
 	p.mu.Lock()
@@ -171,7 +174,8 @@ func (s *Store) Position(id model.Partition) journal.Position {
 	return p.last
 }
 
-// Append adds all rows of a commit in a partition. It keeps neither the rows nor their texts.
+// Append adds all rows that a commit has for a partition. It keeps neither the rows nor their
+// texts.
 func (s *Store) Append(id model.Partition, at journal.Position, rows []Row) {
 	p := &s.partitions[id]
 	p.mu.Lock()
@@ -186,7 +190,8 @@ func (s *Store) Append(id model.Partition, at journal.Position, rows []Row) {
 	}
 }
 
-// completeBlock completes the open block of a partition. The caller holds its mutex.
+// completeBlock closes the open block of a partition, so that it is written to the database, and
+// begins the next one. The caller holds its mutex.
 func (s *Store) completeBlock(p *partitionRows) {
 	b := p.openBlock()
 	p.full = append(p.full, b)
@@ -195,14 +200,16 @@ func (s *Store) completeBlock(p *partitionRows) {
 	pause.Wake(s.wake)
 }
 
-// openBlock returns the rows of the open block, which may grow behind them. The caller holds the mutex.
+// openBlock returns a copy of the open block; rows that are appended later do not change the copy. The
+// caller holds the mutex.
 func (p *partitionRows) openBlock() *block {
 	rows := p.open
 	rows.streams = nil
 	return &block{id: p.id, rows: rows, last: p.last}
 }
 
-// addPending adds to the bytes of complete blocks that are not written.
+// addPending adds to pending, the number of bytes in complete blocks that wait for the database,
+// and wakes AwaitCapacity.
 func (s *Store) addPending(bytes int) {
 	s.capacity.Lock()
 	defer s.capacity.Unlock()
@@ -210,7 +217,7 @@ func (s *Store) addPending(bytes int) {
 	s.room.Broadcast()
 }
 
-// AwaitCapacity waits while too many rows wait for the database.
+// AwaitCapacity blocks while more than maxPending bytes of complete blocks wait for the database.
 func (s *Store) AwaitCapacity() {
 	s.capacity.Lock()
 	defer s.capacity.Unlock()
@@ -219,7 +226,8 @@ func (s *Store) AwaitCapacity() {
 	}
 }
 
-// unwritten returns the complete blocks of a partition that are not written and, if open is set, a copy of its open block.
+// unwritten returns the complete blocks of a partition that are not in the database and, if open is true, a copy of its
+// open block.
 func (p *partitionRows) unwritten(open bool) []*block {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -230,14 +238,14 @@ func (p *partitionRows) unwritten(open bool) []*block {
 	return list
 }
 
-// Flush writes all rows of a partition that were appended before.
+// Flush writes all rows of a partition to the database that were appended before the call.
 func (s *Store) Flush(ctx context.Context, id model.Partition) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	return s.write(ctx, [][]*block{s.partitions[id].unwritten(true)})
 }
 
-// write writes blocks of some partitions, in a list for each, in one transaction. The caller holds writing.
+// write writes lists of blocks, one list per partition, in one transaction. The caller holds writing.
 func (s *Store) write(ctx context.Context, lists [][]*block) error {
 	var rows []block
 	var ends []partitionEnd
@@ -272,7 +280,7 @@ func (s *Store) write(ctx context.Context, lists [][]*block) error {
 	return nil
 }
 
-// noteWritten records that blocks of a partition are in the database.
+// noteWritten removes blocks of a partition from memory, because they are in the database.
 func (s *Store) noteWritten(p *partitionRows, blocks []*block) {
 	bytes := 0
 	p.mu.Lock()
@@ -287,7 +295,7 @@ func (s *Store) noteWritten(p *partitionRows, blocks []*block) {
 	s.addPending(-bytes)
 }
 
-// writeComplete writes the complete blocks of all partitions.
+// writeComplete writes the complete blocks of all partitions to the database.
 func (s *Store) writeComplete(ctx context.Context) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -298,7 +306,8 @@ func (s *Store) writeComplete(ctx context.Context) error {
 	return s.write(ctx, lists)
 }
 
-// Run writes complete blocks and removes old ones, until ctx ends. From then on no applier waits.
+// Run writes complete blocks to the database and removes old ones, until ctx ends. From then on no
+// applier waits.
 func (s *Store) Run(ctx context.Context) {
 	defer s.stopWaiting()
 	clean := time.NewTicker(cleanEvery)
@@ -322,10 +331,11 @@ func (s *Store) Run(ctx context.Context) {
 	}
 }
 
-// Trouble returns why the store cannot write; nil: it can.
+// Trouble returns the reason why the store cannot write, or nil if it can.
 func (s *Store) Trouble() error { return s.db.Trouble() }
 
-// stopWaiting lets waiting appliers go on: nobody writes their rows, which come again from the journal.
+// stopWaiting ends all calls of AwaitCapacity: rows that are not written come again from the journal
+// after a restart.
 func (s *Store) stopWaiting() {
 	s.capacity.Lock()
 	defer s.capacity.Unlock()

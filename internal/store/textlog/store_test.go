@@ -33,13 +33,14 @@ func openStore(t testing.TB, path string, o Options) *Store {
 	return s
 }
 
-// testCommit has the rows of a commit in each partition.
+// testCommit has the rows that one journal commit has for each partition.
 type testCommit map[model.Partition][]Row
 
 // testPartition returns the partition of a test node.
 func testPartition(node model.NodeID) model.Partition { return model.Partition(node % 3) }
 
-// randomCommit returns rows of some nodes; times run on and sometimes back.
+// randomCommit returns a commit with rows of some nodes, whose times mostly grow and sometimes jump
+// back.
 func randomCommit(r *rand.Rand, number int) testCommit {
 	c := testCommit{}
 	for range r.IntN(40) {
@@ -53,7 +54,8 @@ func randomCommit(r *rand.Rand, number int) testCommit {
 	return c
 }
 
-// replay appends the rows of all commits that the store lacks, as the view does.
+// replay appends the rows of those commits that the store does not have yet, as the metric view
+// does after a start.
 func replay(s *Store, commits []testCommit) {
 	for i, c := range commits {
 		for p, rows := range c {
@@ -64,8 +66,9 @@ func replay(s *Store, commits []testCommit) {
 	}
 }
 
-// TestRowsAreKeptOnce appends random commits, writes some of the rows, and ends the store without a flush. After the replay all rows
-// are there once, and the result of each query equals that of a full scan.
+// TestRowsAreKeptOnce appends random commits, restarts the store several times with a part of the rows still in memory, replays the
+// commits, and expects each row once. After the replay all rows are there once, and the result of each query equals that of a full
+// scan.
 func TestRowsAreKeptOnce(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	path := filepath.Join(t.TempDir(), "text.db")
@@ -93,7 +96,7 @@ func TestRowsAreKeptOnce(t *testing.T) {
 	}
 }
 
-// compareWithScan compares the results of random queries with those of a scan of all rows.
+// compareWithScan compares the results of random queries with the results of a scan of all rows.
 func compareWithScan(t *testing.T, s *Store, r *rand.Rand, commits []testCommit) {
 	t.Helper()
 	var all []Row
@@ -148,13 +151,13 @@ func compareWithScan(t *testing.T, s *Store, r *rand.Rand, commits []testCommit)
 	}
 }
 
-// timeOf returns the time at the begin of a formatted row.
+// timeOf returns the time at the start of a formatted row.
 func timeOf(text string) int64 {
 	at, _ := strconv.ParseInt(text[:16], 10, 64)
 	return at
 }
 
-// hasAll reports whether a text matches a query, letter by letter.
+// hasAll reports whether a text matches a query, computed slowly for comparison.
 func hasAll(text string, q *Query) bool {
 	lower := func(text string) string {
 		return strings.Map(func(r rune) rune {
@@ -181,8 +184,8 @@ func hasAll(text string, q *Query) bool {
 	return strings.Contains(text, lower(q.Contains))
 }
 
-// TestOldRowsMakeRoom fills the store beyond its budget, and expects that a quiet node keeps its rows while one that writes much
-// loses its oldest ones, counted. Later the retention of all has ended.
+// TestOldRowsMakeRoom fills the store beyond its size budget, and expects the node with the most rows to lose its oldest ones,
+// the removed rows to be counted, and another node to keep all its rows. Later the retention of all has ended.
 func TestOldRowsMakeRoom(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 3))
 	now := time.Unix(1000, 0)
@@ -217,7 +220,8 @@ func TestOldRowsMakeRoom(t *testing.T) {
 	}
 }
 
-// TestFullDiskStopsGrowth expects that the store makes room while the disk has less than its reserve.
+// TestFullDiskStopsGrowth expects the store to remove old blocks while the disk has less free space
+// than its reserve, and to stop removing afterwards.
 func TestFullDiskStopsGrowth(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 4))
 	free := int64(100)
@@ -235,7 +239,8 @@ func TestFullDiskStopsGrowth(t *testing.T) {
 	}
 }
 
-// TestDamagedBlockIsLeftOut damages a stored block, and expects the rows of the others and a count.
+// TestDamagedBlockIsLeftOut damages a stored block, and expects a search to return the rows of all
+// other blocks and to count the damaged one.
 func TestDamagedBlockIsLeftOut(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "text.db"), Options{})
 	for n := range 2 {
@@ -253,7 +258,8 @@ func TestDamagedBlockIsLeftOut(t *testing.T) {
 	}
 }
 
-// TestGoldenBlock compares the bytes of rows with those that databases have.
+// TestGoldenBlock compares encoded rows and their filter with golden bytes, because existing
+// databases contain this format.
 func TestGoldenBlock(t *testing.T) {
 	var e rowEncoder
 	e.append(&Row{Node: 7, Unit: 300, Key: "log[/a]", At: 1000, Text: "one line"})
@@ -270,8 +276,8 @@ func TestGoldenBlock(t *testing.T) {
 	}
 }
 
-// FuzzRows decodes any bytes as a stored block. Rows that decode are encoded to a block that gives the same rows, and its filter has
-// all words.
+// FuzzRows decodes random bytes as a stored block. Rows that decode are encoded to a block that gives the same rows, and its filter
+// has all words.
 func FuzzRows(f *testing.F) {
 	var e rowEncoder
 	e.append(&Row{Node: 7, Unit: 300, Key: "log[/a]", At: 1000, Text: "one line"})
@@ -302,7 +308,7 @@ func FuzzRows(f *testing.F) {
 	})
 }
 
-// decodeAll decodes the rows of a body.
+// decodeAll returns the rows of an encoded body.
 func decodeAll(body []byte) (rows []Row, err error) {
 	d, err := newRowDecoder(bytes.Clone(body))
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// TestMaintenanceWindowCountsNodes checks that plan, apply and describe show how many nodes a window takes into maintenance, and warn
-// about a window that matches none.
+// TestMaintenanceWindowCountsNodes expects plan, apply and describe to show how many nodes a maintenance window covers, and a warning
+// about a window that covers none.
 func TestMaintenanceWindowCountsNodes(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01", "web02", "web03")
@@ -23,7 +23,8 @@ func TestMaintenanceWindowCountsNodes(t *testing.T) {
 	x.expectOutput(`{kind: Window, metadata: {name: night}, spec: {spans: [{during: "22:00-07:00"}]}}`, "plan -f -", 0)
 }
 
-// TestWhyKeepaliveSaysWhenProblemOpens checks that muster why of a keepalive that is OK has a time or a reason.
+// TestWhyKeepaliveSaysWhenProblemOpens expects muster why of a keepalive that is OK to show the time at which a silent agent
+// opens a problem, or the reason why none opens.
 func TestWhyKeepaliveSaysWhenProblemOpens(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")
@@ -38,7 +39,8 @@ func TestWhyKeepaliveSaysWhenProblemOpens(t *testing.T) {
 	x.expectOutput("", "why web01/keepalive", 0, "a user stopped the agent, so the server expects no heartbeat")
 }
 
-// TestHeldColumnIsNarrow checks that a long reason of a silence does not fill the row of a problem; -o wide and describe show all of it.
+// TestHeldColumnIsNarrow expects a long reason of a silence to be cut in the column HELD of a table, and to be whole with -o wide and in
+// describe.
 func TestHeldColumnIsNarrow(t *testing.T) {
 	rig, x := openLoggedInTerminal(t)
 	rig.DeclareNodes("default", nil, "web01")
@@ -60,7 +62,7 @@ func TestHeldColumnIsNarrow(t *testing.T) {
 	x.expectOutput("", "describe event web01/disk", 0, reason)
 }
 
-// TestImportAloneListsAllImporters checks that muster import without a system names both with an example.
+// TestImportAloneListsAllImporters expects muster import without a further word to name all importers, each with an example.
 func TestImportAloneListsAllImporters(t *testing.T) {
 	_, x := openLoggedInTerminal(t)
 	x.expectOutput("", "import", 0, "muster import sensu ", "muster import zabbix ", "muster import prometheus ", "sensu (output of sensuctl dump),\nzabbix (exported templates) and prometheus (rules files)")

@@ -18,12 +18,13 @@ const (
 	deliveryBytes = 600
 )
 
-// rowBytes returns the SQL term of a row's bytes; e is its table.
+// rowBytes returns the SQL expression for the size in bytes of a row of table e: a fixed size plus
+// the length of its text column.
 func rowBytes(bytes int, text string) string {
 	return fmt.Sprintf("(%d + OCTET_LENGTH(e.%s))", bytes, text)
 }
 
-// batchBytes returns the bytes of the rows of a batch.
+// batchBytes returns the size in bytes of all rows of a batch.
 func batchBytes(b *Batch) (n int64) {
 	for i := range b.Entries {
 		n += entryBytes + int64(len(b.Entries[i].Output))
@@ -37,7 +38,8 @@ func batchBytes(b *Batch) (n int64) {
 	return n
 }
 
-// holdings has the SQL of a table about the bytes that nodes hold in it; e is the table.
+// holdings has the SQL expressions, over a table with the alias e, that compute how many bytes each
+// node's rows use and which of these rows may be removed.
 type holdings struct {
 	bytes     string // bytes of a row
 	removable string // condition of the rows that may be removed early
@@ -64,7 +66,7 @@ func (f *segments) holderBytes(ctx context.Context, db *sqldb.DB, query string) 
 const allRows = `SELECT node_id, namespace, bytes FROM history_node_bytes WHERE shelf = '{table}'
 	UNION ALL SELECT e.node_id, e.namespace, {bytes} FROM {table} e WHERE e.{id} > (SELECT COALESCE(MAX(last), 0) FROM history_segments WHERE shelf = '{table}')`
 
-// countBytes returns the bytes of all rows.
+// countBytes returns the size in bytes of all rows in all tables.
 func (s *evictor) countBytes(ctx context.Context) (total int64, err error) {
 	for _, table := range s.tables {
 		held, err := table.holderBytes(ctx, s.db, allRows)
@@ -78,7 +80,8 @@ func (s *evictor) countBytes(ctx context.Context) (total int64, err error) {
 	return total, nil
 }
 
-// recountSegments sums the bytes of nodes in all segments anew, after rows were lost.
+// recountSegments computes again how many bytes each node uses in each segment, after a repair has
+// lost rows.
 func (s *evictor) recountSegments(ctx context.Context) error {
 	return s.db.Write(ctx, func(tx *sqldb.Tx) error {
 		if _, err := tx.Exec(ctx, `DELETE FROM history_node_bytes`); err != nil {
@@ -102,7 +105,8 @@ type removal struct {
 	nodes  map[string]int64 // bytes by NAMESPACE/NODE
 }
 
-// removeOverShares removes the oldest rows of the nodes that hold more than their share, about as many bytes as excess.
+// removeOverShares removes the oldest rows of the nodes that use more than their fair share, about excess bytes in
+// total.
 func (s *evictor) removeOverShares(ctx context.Context, excess int64) (out removal, err error) {
 	out.nodes = map[string]int64{}
 	var byTable []map[shares.Holder]int64
@@ -142,7 +146,7 @@ func (s *evictor) removeOverShares(ctx context.Context, excess int64) (out remov
 	return out, nil
 }
 
-// removableRow is a row that may be removed early.
+// removableRow is a row that the size limit may remove before its retention ends.
 type removableRow struct {
 	id, at, bytes int64
 	shares.Holder
@@ -174,7 +178,8 @@ func (f *segments) remove(ctx context.Context, db *sqldb.DB, quotas map[shares.H
 	return nil
 }
 
-// rowSpan is a segment, or the rows behind the last one.
+// rowSpan is a range of row numbers (after, last]: one complete segment, or the rows after the last
+// complete segment (open).
 type rowSpan struct {
 	after, last int64
 	open        bool // behind the last segment
@@ -255,7 +260,8 @@ func scanRemovable(scan sqldb.Scan) (r removableRow, err error) {
 	return r, err
 }
 
-// deleteRows deletes rows by number, and which further problems the deliveries among them report.
+// deleteRows deletes rows by their numbers; with a delivery it also deletes the list of further
+// problems that the delivery reports.
 func (f *segments) deleteRows(ctx context.Context, tx *sqldb.Tx, rows []removableRow) error {
 	for some := range slices.Chunk(rows, idsPerQuery) {
 		w := &sqldb.Where{}
@@ -276,7 +282,8 @@ func (f *segments) deleteRows(ctx context.Context, tx *sqldb.Tx, rows []removabl
 	return f.subtract(ctx, tx, rows)
 }
 
-// subtract lowers the bytes of nodes in segments by the bytes of rows.
+// subtract subtracts the bytes of deleted rows from the recorded bytes of each node in each
+// segment.
 func (f *segments) subtract(ctx context.Context, tx *sqldb.Tx, rows []removableRow) error {
 	if len(rows) == 0 {
 		return nil
@@ -305,7 +312,8 @@ func (f *segments) subtract(ctx context.Context, tx *sqldb.Tx, rows []removableR
 	return nil
 }
 
-// shrinkSegment removes the index of deleted rows from a segment, and a segment that has no rows.
+// shrinkSegment removes deleted rows from the index of a segment, or the whole segment if it has no
+// rows left.
 func (f *segments) shrinkSegment(ctx context.Context, tx *sqldb.Tx, span rowSpan) error {
 	some := false
 	if err := tx.QueryRow(ctx, f.sql(`SELECT EXISTS (SELECT 1 FROM {table} WHERE {id} > ? AND {id} <= ?)`), span.after, span.last).Scan(&some); err != nil {
