@@ -162,9 +162,6 @@ func queues(rep *report.Report, unit string) (lines []series) {
 // mostPoints is the number of points of a line on a wide screen.
 const mostPoints = 300
 
-// clockFrom is the second from which a run is long: its axis has minutes.
-const clockFrom = 240
-
 // overTime adds the lines that have a value other than 0, and reports whether any has.
 func overTime(rep *report.Report, c *chart.Chart, all []series) bool {
 	c.X = chart.Axis{Name: "time", Scale: chart.Seconds, Format: report.At}
