@@ -86,7 +86,7 @@ type Component struct {
 	Method    string // fileContent
 	Arguments []byte // JSON, with {{ .params.NAME }} and {{ .props.NAME }} in its texts
 	When      string // condition; empty: always
-	// Item has the fields of the element that a loop has made the component for, which may hold properties of the node.
+	// Item has the fields of the loop element for which the component stands. They may hold properties of the node.
 	Item map[string]string
 }
 

@@ -278,7 +278,7 @@ type FileACLMethod struct {
 	Path string `json:"path"`
 	// Entries such as user:ada:r-x, group:staff:rw- or default:user:ada:r-x.
 	Entries []string `json:"entries,omitempty"`
-	// It has no entries but those of its mode.
+	// It has no entries beyond its mode.
 	Absent bool `json:"absent,omitempty"`
 }
 

@@ -60,7 +60,7 @@ func (m *fileACL) check(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// apply sets the entries, or removes all but those of the mode.
+// apply sets the entries, or removes all beyond the mode.
 func (m *fileACL) apply(ctx context.Context) error {
 	args := []string{"setfacl", "--remove-all"}
 	if !m.Absent {
