@@ -150,7 +150,7 @@ func TestRudderAgentReports(t *testing.T) {
 	a.run(start, http.StatusCreated, "", runStart, "result_success|d1|m1|Package|htop|is present", "result_error|d1|m2|Service|ntp|could not be started", runEnd)
 	s.AwaitOutput("get compliance", "enforce", "50.00 %", "error (1 of 2)")
 	s.AwaitOutput("describe compliance web1.example.com/ntp", "could not be started")
-	s.AwaitOutput("get problems", "web1.example.com/ntp:compliance")
+	s.AwaitOutput("get problems", "OPEN", "web1.example.com", "ntp:compliance")
 	s.AwaitOutput("get nodes web1.example.com", "yes")
 	if text := s.CLI("why", "web1.example.com/ntp"); !strings.Contains(text, "could not be started") || !strings.Contains(text, "base") {
 		t.Errorf("why:\n%s", text)
@@ -192,7 +192,7 @@ func TestRudderAgentReports(t *testing.T) {
 	s.AwaitOutput("describe compliance web1.example.com/ntp", "100.00 %", "the run has no end")
 	a.run(start.Add(150*time.Second), http.StatusCreated, "", allGood...)
 	s.AwaitOutput("get compliance", "100.00 %", "success")
-	s.AwaitOutput("get problems --closed", "web1.example.com/ntp:compliance")
+	s.AwaitOutput("get problems", "closed", "web1.example.com", "ntp:compliance")
 }
 
 // The import of techniques, directives, rules and groups makes resources that lint, plan and apply accept, with and without the bridge.
@@ -201,7 +201,7 @@ func TestRudderImportIsClean(t *testing.T) {
 	t.Parallel()
 	s := harness.StartServer(t)
 	s.Login()
-	for _, bridge := range []string{"--bridge", "--bridge=false"} {
+	for _, bridge := range []string{"--bridge=false", "--bridge"} {
 		out := filepath.Join(t.TempDir(), "rudder.yaml")
 		folder := filepath.Join(harness.Root(), "internal", "rudderimport", "testdata")
 		harness.Run(t, s.Env(), "import", "rudder", filepath.Join(folder, "web.yml"), filepath.Join(folder, "api.json"), bridge, "--out", out).

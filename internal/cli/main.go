@@ -219,6 +219,7 @@ Codes of single commands:
   muster import sensu --strict           20 a part was not converted
   muster import zabbix --strict          20 a part was not converted
   muster import prometheus --strict      20 a part was not converted
+  muster import rudder --strict          20 a part was not converted
   muster agent --probe                   0 to 3, the status of the probe
   muster load run                        20 objective missed, 21 loss, duplicate or wrong alert,
                                          22 ended early by Ctrl-C without a fault, 7 the generator fell behind
