@@ -151,7 +151,7 @@ func TestRudderAgentReports(t *testing.T) {
 	s.AwaitOutput("get compliance", "enforce", "50.00 %", "error (1 of 2)")
 	s.AwaitOutput("describe compliance web1.example.com/ntp", "could not be started")
 	s.AwaitOutput("get problems", "OPEN", "web1.example.com", "ntp:compliance")
-	s.AwaitOutput("get nodes web1.example.com", "yes")
+	s.AwaitOutput("get nodes", "web1.example.com", "yes")
 	if text := s.CLI("why", "web1.example.com/ntp"); !strings.Contains(text, "could not be started") || !strings.Contains(text, "base") {
 		t.Errorf("why:\n%s", text)
 	}
