@@ -205,7 +205,7 @@ func TestRudderImportIsClean(t *testing.T) {
 		out := filepath.Join(t.TempDir(), "rudder.yaml")
 		folder := filepath.Join(harness.Root(), "internal", "rudderimport", "testdata")
 		harness.Run(t, s.Env(), "import", "rudder", filepath.Join(folder, "web.yml"), filepath.Join(folder, "api.json"), bridge, "--out", out).
-			Expect(0, "api.json:11: directive Packages: left out: technique packageManagement is not in the files", "review it, then: muster plan -f "+out)
+			Expect(0, "api.json:12: directive Packages: left out: technique packageManagement is not in the files", "review it, then: muster plan -f "+out)
 		harness.Run(t, s.Env(), "lint", "-f", out).Expect(0)
 		harness.Run(t, s.Env(), "plan", "-f", out).Expect(0, "web-server-of-the-shop")
 		harness.Run(t, s.Env(), "apply", "-f", out, "--yes").Expect(0, "web-server-of-the-shop")
