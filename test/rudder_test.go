@@ -152,7 +152,7 @@ func TestRudderAgentReports(t *testing.T) {
 	s.AwaitOutput("describe compliance web1.example.com/ntp", "could not be started")
 	s.AwaitOutput("get problems", "OPEN", "web1.example.com", "ntp:compliance")
 	s.AwaitOutput("get nodes", "web1.example.com", "yes")
-	if text := s.CLI("why", "web1.example.com/ntp"); !strings.Contains(text, "could not be started") || !strings.Contains(text, "base") {
+	if text := s.CLI("why", "web1.example.com/ntp"); !strings.Contains(text, "policy base is assigned to this node") || !strings.Contains(text, "CRITICAL") {
 		t.Errorf("why:\n%s", text)
 	}
 
