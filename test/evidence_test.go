@@ -37,13 +37,13 @@ func TestEvidenceIsVerifiedWithoutAServer(t *testing.T) {
 	s.AwaitOutput("get compliance", "db1", "non-compliant (1 of 3)")
 
 	saved := filepath.Join(t.TempDir(), "evidence.json")
-	harness.Run(t, s.Env(), "evidence", "save", saved).Expect(0, "saved the evidence of 1 node")
+	harness.Run(t, s.Env(), "report", "evidence", "save", saved).Expect(0, "saved the evidence of 1 node")
 	var e v1.Evidence
 	testenv.NoError(t, json.Unmarshal(testenv.Value(os.ReadFile(saved))(t), &e))
 	s.Kill()
 	agent.Kill()
-	harness.Run(t, nil, "evidence", "verify", saved).Expect(0, "default/db1:", "right signature", "first signed run")
-	harness.Run(t, nil, "evidence", "verify", saved, "--ca-hash", "sha256:"+strings.Repeat("0", 64)).Expect(4, "another CA")
+	harness.Run(t, nil, "report", "evidence", "verify", saved).Expect(0, "default/db1:", "right signature", "first signed run")
+	harness.Run(t, nil, "report", "evidence", "verify", saved, "--ca-hash", "sha256:"+strings.Repeat("0", 64)).Expect(4, "another CA")
 	runs := 0
 	for i := range e.Entries {
 		switch x := &e.Entries[i]; {
@@ -70,7 +70,7 @@ func TestEvidenceIsVerifiedWithoutAServer(t *testing.T) {
 		change(&changed)
 		path := filepath.Join(t.TempDir(), name)
 		testenv.NoError(t, os.WriteFile(path, testenv.Value(json.Marshal(changed))(t), 0o600))
-		harness.Run(t, nil, "evidence", "verify", path).Expect(4, "WRONG")
+		harness.Run(t, nil, "report", "evidence", "verify", path).Expect(4, "WRONG")
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// evidenceCommand makes the command group muster evidence.
+// evidenceCommand makes the command group muster report evidence.
 func evidenceCommand(s *commandLine) *cobra.Command {
 	return s.buildCommandGroup("evidence", "Save the signed history of compliance, and verify it without a server", evidenceSaveCommand(s), evidenceVerifyCommand(s))
 }
@@ -26,7 +26,7 @@ func evidenceCommand(s *commandLine) *cobra.Command {
 // nodeName is a node in its namespace.
 type nodeName struct{ namespace, node string }
 
-// evidenceSaveCommand makes the command muster evidence save.
+// evidenceSaveCommand makes the command muster report evidence save.
 func evidenceSaveCommand(s *commandLine) *cobra.Command {
 	var period timeRange
 	return s.buildCommand(command{
@@ -60,7 +60,7 @@ func evidenceSaveCommand(s *commandLine) *cobra.Command {
 					return err
 				}
 			}
-			c.Printf("saved the evidence of %s; check it: muster evidence verify %s\n", model.CountNoun(len(nodes), "node"), c.args[0])
+			c.Printf("saved the evidence of %s; check it: muster report evidence verify %s\n", model.CountNoun(len(nodes), "node"), c.args[0])
 			return w.Flush()
 		},
 	})
@@ -91,12 +91,12 @@ func evidenceNodes(c *commandCall) (nodes []nodeName, err error) {
 		}
 	}
 	if len(nodes) == 0 {
-		return nil, model.Errorf(model.NotFound, "no directive is on a node").WithHint("name the nodes: muster evidence save FILE NODE...")
+		return nil, model.Errorf(model.NotFound, "no directive is on a node").WithHint("name the nodes: muster report evidence save FILE NODE...")
 	}
 	return nodes, nil
 }
 
-// evidenceVerifyCommand makes the command muster evidence verify.
+// evidenceVerifyCommand makes the command muster report evidence verify.
 func evidenceVerifyCommand(s *commandLine) *cobra.Command {
 	var ca string
 	return s.buildCommand(command{

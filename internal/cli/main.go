@@ -101,7 +101,7 @@ func NewCommandTree(env *Env, extras ...ExtraCommand) *cobra.Command {
 			root.AddCommand(c)
 		}
 	}
-	add(look, statusCommand, getCommand, describeCommand, whyCommand, queryCommand, reportCommand, evidenceCommand, auditCommand, explainCommand)
+	add(look, statusCommand, getCommand, describeCommand, whyCommand, queryCommand, reportCommand, auditCommand, explainCommand)
 	add(change, applyCommand, planCommand, diffCommand, editCommand, labelCommand, annotateCommand, deleteCommand, lintCommand, eventCommand, silenceCommand, routeCommand,
 		rolloutCommand, handlerCommand, assetCommand, itemCommand, runCommand, nodeCommand, importCommand)
 	add(operate, loginCommand, logoutCommand, contextCommand, authCommand, doctorCommand, debugCommand, versionCommand)

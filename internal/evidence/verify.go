@@ -1,5 +1,5 @@
 // Package evidence verifies the evidence of a node's directive runs without a server: it computes the links of the runs again and
-// checks the node's signatures of them, its certificates and the definitions. In: the history of a node, as muster evidence save
+// checks the node's signatures of them, its certificates and the definitions. In: the history of a node, as muster report evidence save
 // writes it. Out: the runs that signatures cover, and faults. The package has no goroutines and no locks; start reading at VerifyAll.
 package evidence
 
@@ -41,7 +41,7 @@ func VerifyAll(r io.Reader, visit func(*v1.Evidence, Findings)) error {
 		if err := d.Decode(&e); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
-			return model.Errorf(model.Invalid, "read the evidence: %w", err).WithHint("the file is none of muster evidence save, or it was cut")
+			return model.Errorf(model.Invalid, "read the evidence: %w", err).WithHint("the file is none of muster report evidence save, or it was cut")
 		}
 		visit(&e, Verify(&e))
 	}

@@ -111,7 +111,7 @@ type ComplianceDay struct {
 	Intended           int     `json:"intended" doc:"Components that changed with their declaration or mode."`
 }
 
-// Evidence is the history of the directive runs of one node with the node's signatures. muster evidence verify checks it
+// Evidence is the history of the directive runs of one node with the node's signatures. muster report evidence verify checks it
 // without a server.
 type Evidence struct {
 	Namespace    string               `json:"namespace"`

@@ -37,8 +37,9 @@ Ends with 20 if a figure is worse, or is there no more though it had to be; with
 came twice or was a wrong alert in a run that is not the base's; with 7 if a side has no run whose generator
 kept up. Folders of several scenarios are compared scenario by scenario.
 
-With --interleave it plays the runs itself: a SCENARIO alternately with one server (--a) and with the other
-(--b), A B, B A and so on, each run on a fresh server of its own. Ctrl-C ends it, and compares the finished runs.`,
+With --interleave it plays the runs itself: a SCENARIO alternately with one server (--a) and with the
+other (--b), A B, B A and so on, each run on a fresh server of its own. Ctrl-C ends it, and compares the
+finished runs.`,
 		Example: "  muster load compare old/ new/                    two folders, five runs in each\n" +
 			"  muster load compare old/ new/ --gate count,relative    what differs by the machine fails nothing\n" +
 			"  muster load compare --interleave muster-mixed --quick --a 'old: /opt/old/muster' --b 'new: bin/muster --snapshot-cycle=30s'",

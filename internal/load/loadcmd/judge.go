@@ -27,8 +27,9 @@ func judgeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "judge FOLDER",
 		Short: "Judge a run again, also one whose loader was killed",
-		Long: `Reads the observation log that muster load run left in its folder (observed.jsonl), and judges it again: nothing is
-played. The log of a loader that was killed has the seconds until then. Exit codes are those of muster load run.`,
+		Long: `Reads the observation log that muster load run left in its folder (observed.jsonl), and judges it again;
+nothing is played. The log of a killed loader ends with its last second. The exit codes are the same as
+those of muster load run.`,
 		Example:       "  muster load judge muster-load/sensu-4000x40x5s-quick-20261122-185606",
 		Args:          cobra.ExactArgs(1),
 		SilenceUsage:  true,

@@ -153,7 +153,7 @@ func (w *complianceApplier) keepSignature(node model.NodeID, c *Chain) bool {
 			return false // the log has it
 		}
 		w.Logger().Warn("the signature of a node's runs is wrong: history has these runs without a signature", "node", node, "run", c.Number,
-			"hint", "see the times without a signature: muster evidence save, muster evidence verify")
+			"hint", "see the times without a signature: muster report evidence save, muster report evidence verify")
 		return false
 	}
 	w.addEntry(compliancelog.Change{Seal: &compliancelog.Seal{

@@ -22,7 +22,7 @@ import (
 
 // The first inventory of a node brings its key (trust on first use): the server keeps it as a fact of the node, in the same commit that
 // makes the node. Whoever sends an inventory first, from an address that a namespace allows, is the node. Later inventories and runs
-// have to be signed by this key; muster node forget NAME lets the node bring another one.
+// have to be signed by this key; muster delete node NAME lets the node bring another one.
 
 // keyFact is the fact that holds the node's public key, in base64.
 const keyFact = "rudderKey"
@@ -175,7 +175,7 @@ func (s *Server) keyOf(info *intent.NodeInfo) (*agentKey, error) {
 	text, ok := s.cfg.Nodes.Node(info.ID).Facts.Get(keyFact)
 	if !ok {
 		return nil, model.Errorf(model.Unavailable, "the key of node %s is not known yet", info.Name).
-			WithHint("send it again; if this stays so: muster node forget %s, and on the node: rudder agent inventory", info.Name)
+			WithHint("send it again; if this stays so: muster delete node %s, and on the node: rudder agent inventory", info.Name)
 	}
 	der, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
@@ -214,7 +214,7 @@ func (s *Server) register(ctx context.Context, namespaces []string, m *machineIn
 // wrongKeyError returns the error about something that another key than the node's signed.
 func wrongKeyError(name, text string) error {
 	return model.Errorf(model.Forbidden, "node %s: %s", name, text).
-		WithHint("if its agent has a new key: muster node forget %s, and on the node: rudder agent inventory", name)
+		WithHint("if its agent has a new key: muster delete node %s, and on the node: rudder agent inventory", name)
 }
 
 // write appends signals of a node to the journal, with the next numbers of its stream, and an entry before them (nil: none). It returns
