@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	prommodel "github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/model/value"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
@@ -82,7 +83,7 @@ func (c *calculation) selected(ctx context.Context, s *trigger.Selection, namesp
 		return nil, err
 	}
 	defer q.Close()
-	matchers := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, labels.MetricName, series.MetricName(s.Key))}
+	matchers := []*labels.Matcher{labels.MustNewMatcher(labels.MatchEqual, prommodel.MetricNameLabel, series.MetricName(s.Key))}
 	if s.Host != "*" {
 		matchers = append(matchers, labels.MustNewMatcher(labels.MatchEqual, series.LabelNode, s.Host))
 	}
