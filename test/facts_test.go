@@ -20,7 +20,7 @@ import (
 	"github.com/muster-fleet/muster/test/harness"
 )
 
-// memberCount returns how many nodes of namespace load are in a group.
+// memberCount returns how many nodes of the namespace "load" are in a group.
 func memberCount(t *testing.T, api *client.Client, group string) int {
 	t.Helper()
 	k := kind.Group().KindInfo

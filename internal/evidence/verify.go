@@ -58,7 +58,7 @@ type verification struct {
 	open        int  // runs since the last right signature
 }
 
-// Verify checks the evidence of one node.
+// Verify checks the signatures in the evidence of one node, and that its runs are unchanged and complete between them.
 func Verify(e *v1.Evidence) Findings {
 	v := verification{Evidence: e, keys: map[[32]byte]*x509.Certificate{}, definitions: map[string]bool{}}
 	v.readCertificates()

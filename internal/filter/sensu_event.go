@@ -254,8 +254,8 @@ func sensuCheck(s *Subject) map[string]any {
 	return out
 }
 
-// subscriptionsOf converts group names to Sensu subscriptions, in the spelling (capital letters) that the agent
-// reported that ran the check
+// subscriptionsOf converts group names to Sensu subscriptions, in upper and lower case as the agent that ran the check
+// reported them
 func (s *Subject) subscriptionsOf(groups []string) (list []string) {
 	runner := s.Runner
 	if runner == nil {

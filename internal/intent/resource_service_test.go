@@ -87,7 +87,7 @@ func (w *testService) open(t *testing.T) {
 	testenv.NoError(t, w.Load(t.Context()))
 }
 
-// apply applies resources as ada and ends the test on an error.
+// apply applies resources as the user ada, and ends the test on an error.
 func (w *testService) apply(t *testing.T, resources ...model.Resource) intent.ApplyResult {
 	t.Helper()
 	return testenv.Value(w.Apply(t.Context(), ada, resources, intent.ApplyOptions{}))(t)

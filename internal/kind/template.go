@@ -271,8 +271,8 @@ func (t *templateParts) validateTriggers(at string, triggers []model.Trigger, it
 	}
 }
 
-// validateDependencies validates the dependencies of a list of triggers on each other and on further ones, which depend on none of
-// the list.
+// validateDependencies validates the dependencies of the triggers of a list. They may depend on each other and on the further
+// triggers; no further trigger depends on one of the list.
 func (t *templateParts) validateDependencies(at string, triggers, further []model.Trigger) {
 	byName := map[string]*model.Trigger{}
 	for _, list := range [][]model.Trigger{further, triggers} {

@@ -81,7 +81,7 @@ func hexBytes(text string) (raw []byte, err error) {
 	return raw, nil
 }
 
-// walkValues parses the output of an SNMP walk, and calls each for every value until it returns false.
+// walkValues parses the output of an SNMP walk, and calls the function each with every value until that returns false.
 func walkValues(text string, each func(snmpValue) bool) error {
 	for text = strings.TrimLeft(text, "\r\n "); text != ""; text = strings.TrimLeft(text, "\r\n ") {
 		oid, tail, _ := strings.Cut(text, " = ")
@@ -113,7 +113,7 @@ func walkValues(text string, each func(snmpValue) bool) error {
 	return nil
 }
 
-// cutPlain cuts a value without quotation marks off the start of a text, and returns the value and the remaining lines.
+// cutPlain cuts a value without quotation marks off the start of the output of an SNMP walk, and returns the value and the rest.
 func cutPlain(kind, text string) (value, rest string) {
 	value, rest, _ = strings.Cut(text, "\n")
 	lines := []string{value}

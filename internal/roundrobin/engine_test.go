@@ -297,8 +297,8 @@ func TestMissedIntervalIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestChangedChecksTakeEffect changes and deletes checks, and expects the changes to apply and late results of
-// earlier runs not to end the present run.
+// TestChangedChecksTakeEffect changes and deletes checks. It expects that the changes take effect, and that a late result
+// of an earlier run does not end the present run.
 func TestChangedChecksTakeEffect(t *testing.T) {
 	f := simulateMembers(t, roundRobinOf(7, time.Minute, 10*time.Second, 1, 2))
 	f.hanging[1] = true

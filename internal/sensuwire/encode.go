@@ -36,7 +36,7 @@ func (c Codec) encode(dst []byte, write func(*encoder)) []byte {
 	return e.b
 }
 
-// writeObject writes an object, with braces in JSON; the function write appends its members.
+// writeObject writes an object, in braces if the codec is JSON. It calls the function write to append the members.
 func (e *encoder) writeObject(write func()) {
 	if e.codec == Protobuf {
 		write()

@@ -112,7 +112,7 @@ func (l *Language) extractEntryTerms(env *cel.Env, checked *cel.Ast) (terms []*E
 	return terms, err
 }
 
-// newEntryTerm compiles the predicate of exists() or all() over a section.
+// newEntryTerm compiles the condition inside exists() or all() for each entry of a section of inventories.
 func newEntryTerm(env *cel.Env, a *ast.AST, c ast.ComprehensionExpr, section string) (*EntryTerm, error) {
 	form, _ := inventory.FormNamed(section)
 	t := &EntryTerm{Section: form.Section, entry: c.IterVar()}

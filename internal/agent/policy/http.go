@@ -22,7 +22,7 @@ const (
 	maxAnswer   = 1 << 20
 )
 
-// check asks for the URL. No answer is a difference: the service is not as declared.
+// check requests the URL and compares the answer with the declared one. No answer is a difference: the service is not as declared.
 func (m *httpAnswer) check(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, httpTimeout)
 	defer cancel()

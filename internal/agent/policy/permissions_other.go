@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// copyOwner does nothing: such systems have no owner by number.
+// copyOwner does nothing, because files have no numeric owner on this system.
 func copyOwner(string, fs.FileInfo) error { return nil }
 
 // filePermissions is mode, owner and group of a file or folder.

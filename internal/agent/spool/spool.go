@@ -212,8 +212,8 @@ func (s *Spool) Keepalive() error {
 	return nil
 }
 
-// addSignal appends a signal to a lane (live or backlog) under the next sequence number, together with the position after its values, if
-// one is given.
+// addSignal appends a signal to a lane (live or backlog) under the next sequence number. With it goes the position in a log file from
+// which the agent reads on after this signal, if one is given.
 func (s *Spool) addSignal(l wire.Lane, signal *wire.Signal, at *Position, urgent bool) {
 	now, boot := s.opts.Clock.WallMs(), s.opts.Clock.BootMs()
 	h := spooledSignal{signal: *signal, boot: s.streamState.boot, wallMs: now - elapsedMs(boot, signal.AtMs)}

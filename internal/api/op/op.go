@@ -222,7 +222,7 @@ func ChangesResources(o huma.Operation) huma.Operation {
 // Body is an answer of an API operation: a JSON body without special headers.
 type Body[T any] struct{ Body T }
 
-// Answer wraps a value as an answer with this JSON body
+// Answer returns an API answer whose body is the value as JSON
 func Answer[T any](body T) *Body[T] { return &Body[T]{body} }
 
 // NoParameters is the input of an operation without parameters, or the output of one without body.

@@ -24,7 +24,7 @@ type problemSummary struct {
 	routed map[string]bool // namespaces in which every problem has a recipient
 }
 
-// problemGroup is a check or trigger with a status; muster status shows all problems of both in one line.
+// problemGroup is the key of the problems with the same check or trigger and the same status: one line of muster status.
 type problemGroup struct {
 	source model.Source
 	status model.Status

@@ -94,8 +94,8 @@ func (d scopedDirectory) visibleNodes(ids []model.NodeID) []model.NodeID {
 	return slices.DeleteFunc(ids, func(id model.NodeID) bool { return d.visibleNode(id) == 0 })
 }
 
-// nodesInScope calls fn with a namespace, or with each one that the caller may see, and returns the nodes that fn
-// returned, sorted.
+// nodesInScope returns the sorted nodes that fn finds in the namespace or, if none is given, in all namespaces that the
+// caller may see.
 func (d scopedDirectory) nodesInScope(namespace string, fn func(string) []model.NodeID) (ids []model.NodeID) {
 	for _, one := range d.namespaces {
 		if namespace == "" || namespace == one {

@@ -248,7 +248,8 @@ func (s *Server) write(ctx context.Context, n *node, key wire.StreamKey, last ui
 	return nil
 }
 
-// lastNumber returns the last number of a node's stream, when the view has all earlier signals of the node. The caller holds n.mu.
+// lastNumber waits until the view has all earlier signals of the node, and returns the last sequence number of its stream. The caller
+// holds n.mu.
 func (s *Server) lastNumber(ctx context.Context, n *node, key wire.StreamKey) (uint64, error) {
 	list, err := s.cfg.View.LastNumbers(ctx, n.core.ID, n.written)
 	if err != nil {

@@ -155,8 +155,8 @@ func (m *checkCreator) createCheck(e *incomingEvent, name string) (directory.Pas
 	return check, err
 }
 
-// requireUsable refuses a check that is disabled or not passive, because an operator declared it after the event
-// arrived.
+// requireUsable returns an error if the check is disabled or not passive: an operator may declare such a check while the
+// event waits.
 func requireUsable(check directory.PassiveCheck) (directory.PassiveCheck, error) {
 	if check.Definition == nil || check.Disabled {
 		return check, model.Errorf(model.Conflict, "the event's check is disabled or not passive: an operator declared it while the event arrived")

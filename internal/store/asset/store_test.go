@@ -339,7 +339,7 @@ func (e *endlessReader) Read(p []byte) (int, error) {
 // discardingFS is a file system that discards all written content.
 type discardingFS struct{ disk.FS }
 
-// discardingFile is a file on a discardingFS.
+// discardingFile is a file that accepts all writes and stores nothing.
 type discardingFile struct{ disk.File }
 
 // Create creates a file that discards its content.
