@@ -297,10 +297,12 @@ func (t *itemTest) discover(c *commandCall, rule *discovery.Rule, list string, n
 			text += "  (lost)"
 		}
 		c.printField("entity", "%s", text)
-		for _, one := range rule.Items(state, e) {
+		items := rule.Items(state, e)
+		discovery.SetFormulas(items, state, e)
+		for _, one := range items {
 			c.printField("  item", "%s  %s", one.Key, sourceText(&one))
 		}
-		for _, one := range rule.Triggers(state, e) {
+		for _, one := range discovery.TriggersOf(rule, state, e) {
 			c.printField("  trigger", "%s  %s  (%s)", one.Name, one.Expression, one.Severity)
 		}
 	}

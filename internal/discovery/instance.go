@@ -44,7 +44,7 @@ func (r *Rule) changesOf(value func(string) (string, bool)) (c changes) {
 	return c
 }
 
-// Items returns the items that the rule makes for an entity.
+// Items returns the items that the rule makes for an entity, with the formulas of their prototypes.
 func (r *Rule) Items(s *State, e *Entity) (list []model.Item) {
 	value := s.values(e)
 	c := r.changesOf(value)
@@ -79,9 +79,6 @@ func (r *Rule) Items(s *State, e *Entity) (list []model.Item) {
 			of.Tags[name] = model.ReplaceEntityMacros(of.Tags[name], value)
 		}
 		of.Steps = replaceInSteps(of.Steps, value)
-		if formula, err := trigger.ReplaceEntityMacros(of.Formula, value, func(key string) string { return ReplaceInKey(key, value) }); err == nil {
-			of.Formula = formula
-		}
 		if e.Disabled {
 			of.Interval, of.NotCollected = 0, "not discovered since "+time.Unix(0, e.Lost).UTC().Format(time.RFC3339)
 		}
@@ -95,9 +92,20 @@ func (r *Rule) Items(s *State, e *Entity) (list []model.Item) {
 // maxKey bounds the key of an item, in bytes.
 const maxKey = 2048
 
-// Triggers returns the triggers that the rule makes for an entity. One whose expression cannot be made is left with the
-// expression of its prototype, which compiles nowhere, so that the reason is shown.
-func (r *Rule) Triggers(s *State, e *Entity) (list []model.DefinitionTrigger) {
+// SetFormulas writes the formulas of the items of an entity. A formula that does not parse stays as it is.
+func SetFormulas(items []model.Item, s *State, e *Entity) {
+	value := s.values(e)
+	for i := range items {
+		of := &items[i]
+		if formula, err := trigger.ReplaceEntityMacros(of.Formula, value, func(key string) string { return ReplaceInKey(key, value) }); err == nil {
+			of.Formula = formula
+		}
+	}
+}
+
+// TriggersOf returns the triggers that a rule makes for an entity. An expression that does not parse stays as it is and compiles
+// nowhere, so that the reason is shown. No method of Rule uses package trigger: the agent has the methods, but no triggers.
+func TriggersOf(r *Rule, s *State, e *Entity) (list []model.DefinitionTrigger) {
 	if e.Disabled {
 		return nil
 	}
@@ -159,13 +167,14 @@ func Instantiate(c *model.TemplateDefinition, rules []*Rule, states []*State) (o
 				over++
 				continue
 			}
+			SetFormulas(items, states[i], e)
 			for _, one := range items {
 				if _, taken := keys[one.Key]; !taken {
 					keys[one.Key] = one.Key
 					out.Items = append(out.Items, one)
 				}
 			}
-			for _, one := range r.Triggers(states[i], e) {
+			for _, one := range TriggersOf(r, states[i], e) {
 				if _, taken := names[one.Name]; !taken {
 					names[one.Name] = one.Name
 					out.Triggers = append(out.Triggers, one)
