@@ -131,7 +131,7 @@ objectives: {beyond-p99: 60s, list-p99: 60s, apply-p99: 60s, silence-p99: 60s, r
 	}
 	assert(t, len(faster) == 3 && faster["operators"] == 4 && faster["intent"] == 4 && faster["alerts"] == 4,
 		"sped up: %v", faster)
-	expectTexts(t, string(readFile(t, filepath.Join(out, "report.html"))), "Notifications", "operators ×4")
+	expectTexts(t, string(readFile(t, filepath.Join(out, "report.html"))), "messages about problems", "operators ×4")
 }
 
 // In a load run with checks of proxy nodes, a hanging agent is replaced in time and every interval has a run.
@@ -166,5 +166,5 @@ objectives: {takeover-max: 60s}
 	assert(t, b.Compared == 4*10+10+8 && b.Sent == b.Acknowledged, "ledger: %+v", b)
 	f := rep.Faults[1]
 	assert(t, f.Places == 3 && f.Alerts != 0 && f.Missing+f.Extra == 0, "alerts: %+v", f)
-	expectTexts(t, string(readFile(t, filepath.Join(out, "report.html"))), "Whose turn it was")
+	expectTexts(t, string(readFile(t, filepath.Join(out, "report.html"))), "Messages, stream lines and turns")
 }

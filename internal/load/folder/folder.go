@@ -80,12 +80,9 @@ type File struct {
 // Save writes everything, and what the files are into the report. All is tried: the error
 // joins what failed.
 func (f *Folder) Save(ctx context.Context, rep *report.Report, more ...File) error {
-	if rep.Files == nil {
-		rep.Files = map[string]string{}
-	}
 	errs := []error{f.hlog.close(), f.seconds.close()}
 	if f.hlog.started {
-		rep.Files["latency.hlog"] = "latency of each second in µs, intended → acknowledged: HDR interval histograms"
+		rep.AddFile("latency.hlog", "latency of each second in µs, intended → acknowledged: HDR interval histograms")
 	} else {
 		_ = os.Remove(filepath.Join(f.Path, "latency.hlog"))
 	}
@@ -97,14 +94,15 @@ func (f *Folder) Save(ctx context.Context, rep *report.Report, more ...File) err
 		err := x.Write(ctx, &text)
 		if err == nil && text.Len() > 0 {
 			if err = replace(filepath.Join(f.Path, x.Name), text.Bytes()); err == nil {
-				rep.Files[x.Name] = x.What
+				rep.AddFile(x.Name, x.What)
 			}
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("write %s: %w", x.Name, err))
 		}
 	}
-	rep.Files["report.html"], rep.Files["run.json"] = "this report to look at", "this report, for programs"
+	rep.AddFile("report.html", "this report to look at")
+	rep.AddFile("run.json", "this report, for programs")
 	errs = append(errs, f.page(rep), rep.Save(filepath.Join(f.Path, "run.json")))
 	if err := errors.Join(errs...); noRoom(err) {
 		return f.full(err)

@@ -15,13 +15,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// observationLog is the file of the observation log in a run's folder.
-const observationLog = "observed.jsonl"
-
-// observedFile has the log among the files of a report.
-func observedFile() map[string]string {
-	return map[string]string{observationLog: "what the loader saw: muster load judge judges it again"}
-}
+// The file of the observation log in a run's folder, and its description.
+const (
+	observationLog      = "observed.jsonl"
+	observationLogTitle = "observations of the loader: muster load judge judges them again"
+)
 
 func judgeCommand() *cobra.Command {
 	return &cobra.Command{

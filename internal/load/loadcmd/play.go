@@ -188,7 +188,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	}
 	o.entitle(rep, sc, sc.FullTitle())
 	rep.Environment = environment
-	rep.Files = observedFile()
+	rep.AddFile(observationLog, observationLogTitle)
 	return rep, save(ctx, server, kept, rep)
 }
 

@@ -108,6 +108,6 @@ func (o *options) againstSystem(ctx context.Context, cmd *cobra.Command, sc *sce
 	environment.Packages = map[string]string{found.Program: rep.Targeted.Version}
 	rep.Environment = environment
 	o.entitle(rep, sc, fmt.Sprintf("%s, %s%s", sc.FullTitle(), found.System, rep.Targeted.Version))
-	rep.Files = observedFile()
+	rep.AddFile(observationLog, observationLogTitle)
 	return rep, kept.Save(ctx, rep)
 }

@@ -18,7 +18,6 @@ type Report struct {
 	Commit  string    `json:"commit"`
 	Dirty   bool      `json:"dirty,omitempty"` // built with changes that are not in the commit
 	Command []string  `json:"command"`
-	Again   []string  `json:"again,omitempty"` // flags with which muster load run plays Scenario once more, read from a file: those that made it as large are not among them
 	Machine Machine   `json:"machine"`
 	Plan    Plan      `json:"plan"`
 
@@ -174,4 +173,12 @@ func (l *Loader) where() string {
 		return l.Name
 	}
 	return l.Name + " (another machine)"
+}
+
+// AddFile adds a file of the run's folder with a description.
+func (rep *Report) AddFile(name, description string) {
+	if rep.Files == nil {
+		rep.Files = map[string]string{}
+	}
+	rep.Files[name] = description
 }

@@ -166,9 +166,8 @@ func (p *Profiler) Close(rep *report.Report) []error {
 	if rep == nil {
 		return nil
 	}
-	if rep.Files == nil {
-		rep.Files = map[string]string{}
+	for name, description := range p.files {
+		rep.AddFile(name, description)
 	}
-	maps.Copy(rep.Files, p.files)
 	return p.errs
 }
