@@ -42,7 +42,7 @@ func TestEvidenceIsVerifiedWithoutAServer(t *testing.T) {
 	testenv.NoError(t, json.Unmarshal(testenv.Value(os.ReadFile(saved))(t), &e))
 	s.Kill()
 	agent.Kill()
-	harness.Run(t, nil, "report", "evidence", "verify", saved).Expect(0, "default/db1:", "right signature", "first signed run")
+	harness.Run(t, nil, "report", "evidence", "verify", saved).Expect(0, "default/db1 (", "valid signatures (", "first signed run")
 	harness.Run(t, nil, "report", "evidence", "verify", saved, "--ca-hash", "sha256:"+strings.Repeat("0", 64)).Expect(4, "another CA")
 	runs := 0
 	for i := range e.Entries {

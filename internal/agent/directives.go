@@ -109,6 +109,6 @@ func (d *directives) runDirective(ctx context.Context, definition *model.Definit
 	}
 	if err := d.signed.append(definition, &report); err != nil {
 		d.agent.checks.lostResults.Add(1)
-		d.agent.cfg.Log.Error("lost a report: the spool refused it", "directive", c.Name, "err", err)
+		d.agent.cfg.Log.Error("lost a report", "directive", c.Name, "err", err)
 	}
 }

@@ -70,7 +70,8 @@ func (s *signedRuns) append(definition *model.Definition, report *wire.Report) e
 		Number: s.end.Number + 1, UnixMs: uint64(max(now.UnixMilli(), 0)), Equal: known && run.Equal(&before), Previous: s.end.Link, Assignment: s.assignment,
 	}
 	next := policy.ChainEnd{Number: signed.Number, UnixMs: signed.UnixMs, Link: s.end.Link, Assignment: s.assignment}
-	if s.last[definition.Unit] = run; !signed.Equal {
+	unlinked := run
+	if !signed.Equal {
 		run.UnixMs = signed.UnixMs
 		next.Link = next.Link.Next(&run)
 	}
@@ -78,6 +79,7 @@ func (s *signedRuns) append(definition *model.Definition, report *wire.Report) e
 	if signed.Signature, err = next.Sign(key); err != nil {
 		return err
 	}
+	s.last[definition.Unit] = unlinked
 	der, day := certificate.Certificate[0], now.Unix()/int64(24*time.Hour/time.Second)
 	if sum := sha256.Sum256(der); sum != s.shown || day != s.shownDay {
 		signed.Certificate, s.shown, s.shownDay = bytes.Clone(der), sum, day

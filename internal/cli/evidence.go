@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -60,8 +61,11 @@ func evidenceSaveCommand(s *commandLine) *cobra.Command {
 					return err
 				}
 			}
+			if err := w.Flush(); err != nil {
+				return err
+			}
 			c.Printf("saved the evidence of %s; check it: muster report evidence verify %s\n", model.CountNoun(len(nodes), "node"), c.args[0])
-			return w.Flush()
+			return nil
 		},
 	})
 }
@@ -122,7 +126,7 @@ func evidenceVerifyCommand(s *commandLine) *cobra.Command {
 				if sum, err := pki.SumOf([]byte(e.CA)); err == nil && !slices.Contains(authorities, pki.SumText(sum)) {
 					authorities = append(authorities, pki.SumText(sum))
 				}
-				c.Printf("%s/%s: %s\n", e.Namespace, e.Node, found.Text())
+				c.Printf("%s/%s (%s), %s to %s: %s\n", e.Namespace, e.Node, e.ID, e.Since.UTC().Format(time.DateTime), e.Until.UTC().Format(time.DateTime), found.Text())
 				for _, text := range found.Breaks {
 					c.Printf("  a chain begins at %s\n", text)
 				}

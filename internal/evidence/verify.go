@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -27,8 +28,8 @@ import (
 // Findings counts the runs in the evidence of a node and the signatures that cover them.
 type Findings struct {
 	Runs       int       // runs of the period that differ from the ones before them
-	Covered    int       // of these, runs that a right signature covers
-	Signatures int       // right ones
+	Covered    int       // of these, runs that a valid signature covers
+	Signatures int       // valid ones
 	Last       time.Time // end of the last run that a signature covers, by the node's clock
 	Breaks     []string  // places where a chain begins anew, with the reason
 	Faults     []string  // signatures, certificates, definitions and runs that were changed
@@ -41,7 +42,7 @@ func VerifyAll(r io.Reader, visit func(*v1.Evidence, Findings)) error {
 		if err := d.Decode(&e); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
-			return model.Errorf(model.Invalid, "read the evidence: %w", err).WithHint("the file is none of muster report evidence save, or it was cut")
+			return model.Errorf(model.Invalid, "read the evidence: %w", err).WithHint("muster report evidence save did not write this file, or the file is cut")
 		}
 		visit(&e, Verify(&e))
 	}
@@ -55,7 +56,7 @@ type verification struct {
 	definitions map[string]bool // by hash
 	link        policy.Link
 	begun       bool // the link is known
-	open        int  // runs since the last right signature
+	open        int  // runs since the last valid signature
 }
 
 // Verify checks the signatures in the evidence of one node, and that its runs are unchanged and complete between them.
@@ -91,8 +92,12 @@ func (v *verification) fault(format string, args ...any) {
 // readCertificates verifies that the CA of the evidence issued its certificates for the node.
 func (v *verification) readCertificates() {
 	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM([]byte(v.CA)) {
+	// The first certificate alone is trusted, because its hash is the one that people compare.
+	switch block, rest := pem.Decode([]byte(v.CA)); {
+	case block == nil || block.Type != "CERTIFICATE" || !roots.AppendCertsFromPEM(pem.EncodeToMemory(block)):
 		v.fault("the evidence has no certificate of a CA")
+	case strings.TrimSpace(string(rest)) != "":
+		v.fault("the evidence has more than one certificate of a CA")
 	}
 	for _, text := range v.Certificates {
 		block, _ := pem.Decode([]byte(text))
@@ -111,14 +116,14 @@ func (v *verification) readCertificates() {
 			continue
 		}
 		if _, err := cert.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: cert.NotBefore, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
-			v.fault("a certificate is not of the CA: %v", err)
+			v.fault("the CA did not issue a certificate: %v", err)
 			continue
 		}
 		v.keys[sha256.Sum256(block.Bytes)] = cert
 	}
 }
 
-// beginChain sets the link from which a chain goes on.
+// beginChain sets the link that the next run continues.
 func (v *verification) beginChain(x *v1.EvidenceBegin) {
 	if len(x.Link) != policy.LinkBytes {
 		v.fault("the link before run %d has %d bytes", x.Number, len(x.Link))
@@ -128,17 +133,22 @@ func (v *verification) beginChain(x *v1.EvidenceBegin) {
 	if v.begun && x.Reason == "" && link != v.link {
 		v.fault("a run before run %d was changed, added or removed: its link does not follow", x.Number)
 	}
+	if !v.begun || x.Reason != "" {
+		v.open = 0 // no later signature covers the runs before
+	}
 	if v.link, v.begun = link, true; x.Reason != "" {
-		v.open = 0
-		if at := time.UnixMilli(int64(x.SignedMs)); !at.Before(v.Since) && !at.After(v.Until) {
-			v.Breaks = append(v.Breaks, fmt.Sprintf("%s: %s", at.UTC().Format(time.DateTime), x.Reason))
-		}
+		at := time.UnixMilli(int64(x.SignedMs)) // no signature covers this time, so a break counts whatever its time
+		v.Breaks = append(v.Breaks, fmt.Sprintf("%s: %s", at.UTC().Format(time.DateTime), x.Reason))
 	}
 }
 
 // run adds the link of a run.
 func (v *verification) run(x *v1.EvidenceRun) {
-	counts := !x.At.Before(v.Since) && !x.At.After(v.Until) && x.Definition != ""
+	at := x.At
+	if x.SignedMs != 0 {
+		at = time.UnixMilli(int64(x.SignedMs)) // a signature covers it, unlike At
+	}
+	counts := !at.Before(v.Since) && !at.After(v.Until) && x.Definition != ""
 	if counts {
 		v.Runs++
 	}
@@ -198,7 +208,7 @@ func (v *verification) signature(x *v1.EvidenceSignature) {
 
 // Text describes the findings in sentences.
 func (f *Findings) Text() string {
-	text := fmt.Sprintf("%d of %d runs that differ are covered by %d right signatures", f.Covered, f.Runs, f.Signatures)
+	text := fmt.Sprintf("valid signatures (%d) cover %d of %d runs that differ", f.Signatures, f.Covered, f.Runs)
 	if !f.Last.IsZero() {
 		text += ", the last one of " + f.Last.UTC().Format(time.DateTime)
 	}

@@ -67,7 +67,8 @@ func TestChangesOfEvidenceAreFound(t *testing.T) {
 		"the signature of run 5 is wrong":      func(e *v1.Evidence) { e.Entries = append(e.Entries[:1], e.Entries[2:]...) },
 		"the definition":                       func(e *v1.Evidence) { e.Definitions[0].Bytes[0]++ },
 		"a certificate is not that of node":    func(e *v1.Evidence) { e.ID = other.ID },
-		"a certificate is not of the CA":       func(e *v1.Evidence) { e.CA = other.CA },
+		"the CA did not issue a certificate":   func(e *v1.Evidence) { e.CA = other.CA },
+		"more than one certificate of a CA":    func(e *v1.Evidence) { e.CA += other.CA },
 		"the certificate of the signature":     func(e *v1.Evidence) { e.Certificates = nil },
 		"has codes that no agent reports":      func(e *v1.Evidence) { e.Entries[4].Run.Codes[0] = 0xff },
 		"names no definition":                  func(e *v1.Evidence) { e.Entries[4].Run.Definition = "" },
@@ -83,6 +84,25 @@ func TestChangesOfEvidenceAreFound(t *testing.T) {
 		if found := Verify(&changed); !strings.Contains(strings.Join(found.Faults, "\n"), want) {
 			t.Errorf("%s: faults %q", want, found.Faults)
 		}
+	}
+}
+
+// TestRunsBeforeTheFirstLinkAreNotCovered puts a run before the first link, and expects that no signature covers it.
+func TestRunsBeforeTheFirstLinkAreNotCovered(t *testing.T) {
+	e := signedEvidence(t)
+	invented := *e.Entries[1].Run
+	e.Entries = append([]v1.EvidenceEntry{{Run: &invented}}, e.Entries...)
+	if found := Verify(e); found.Runs != 4 || found.Covered != 3 {
+		t.Errorf("found %+v", found)
+	}
+}
+
+// TestEachBreakIsReported moves the time of a break out of the period, and expects the break in the findings.
+func TestEachBreakIsReported(t *testing.T) {
+	e := signedEvidence(t)
+	e.Entries[0].Begin.Reason, e.Entries[0].Begin.SignedMs = "runs before it are missing", 1
+	if found := Verify(e); len(found.Breaks) != 1 {
+		t.Errorf("breaks %q", found.Breaks)
 	}
 }
 

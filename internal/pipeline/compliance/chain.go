@@ -165,7 +165,7 @@ func (w *complianceApplier) keepSignature(node model.NodeID, c *Chain) bool {
 // chainSeals returns the ends of all chains of the partition, as a checkpoint of history has them at a time (Unix ms).
 func (p *partition) chainSeals(at int64) (seals []compliancelog.Seal) {
 	for _, n := range p.Order() {
-		if c := p.chains[n]; c != nil {
+		if c := p.chains[n]; c != nil && c.Number > 0 {
 			seals = append(seals, compliancelog.Seal{Node: p.Node(n).ID, At: at, Begin: policy.ChainCheckpoint, Number: c.Number, UnixMs: c.UnixMs, Link: c.Link})
 		}
 	}

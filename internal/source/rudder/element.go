@@ -22,6 +22,7 @@ const (
 type element struct {
 	name     string // in capitals
 	text     string
+	raw      []byte // of the text, while the element is open
 	children []*element
 }
 
@@ -123,10 +124,12 @@ func (p *elementParser) parseXML(data []byte, root *element) error {
 			if len(open) == 0 || open[len(open)-1].name != strings.ToUpper(t.Name.Local) {
 				return fmt.Errorf("element %s ends without a beginning", model.Truncate(t.Name.Local, 100))
 			}
+			last := open[len(open)-1]
+			last.text, last.raw = string(last.raw), nil
 			open = open[:len(open)-1]
 		case xml.CharData:
 			if n := len(open); n > 0 {
-				open[n-1].text += string(t)
+				open[n-1].raw = append(open[n-1].raw, t...)
 			}
 		}
 	}

@@ -175,7 +175,7 @@ func (s *Server) keyOf(info *intent.NodeInfo) (*agentKey, error) {
 	text, ok := s.cfg.Nodes.Node(info.ID).Facts.Get(keyFact)
 	if !ok {
 		return nil, model.Errorf(model.Unavailable, "the key of node %s is not known yet", info.Name).
-			WithHint("send it again; if this stays so: muster delete node %s, and on the node: rudder agent inventory", info.Name)
+			WithHint("send it again; if the error stays: muster delete node %s -n %s, and on the node: rudder agent inventory", info.Name, info.Namespace)
 	}
 	der, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {
@@ -194,9 +194,8 @@ func (s *Server) register(ctx context.Context, namespaces []string, m *machineIn
 	report := intent.AgentReport{Facts: m.facts}
 	if key != nil {
 		if !key.Equal(m.key.PublicKey) {
-			return info, wrongKeyError(info.Name, "the inventory has another key than the first one of the node")
+			return info, wrongKeyError(&info, "the inventory has another key than the first one of the node")
 		}
-		s.cfg.Intent.RecordReport(info, report)
 		return info, nil
 	}
 	if len(namespaces) > 1 {
@@ -212,9 +211,9 @@ func (s *Server) register(ctx context.Context, namespaces []string, m *machineIn
 }
 
 // wrongKeyError returns the error about something that another key than the node's signed.
-func wrongKeyError(name, text string) error {
-	return model.Errorf(model.Forbidden, "node %s: %s", name, text).
-		WithHint("if its agent has a new key: muster delete node %s, and on the node: rudder agent inventory", name)
+func wrongKeyError(info *intent.NodeInfo, text string) error {
+	return model.Errorf(model.Forbidden, "node %s: %s", info.Name, text).
+		WithHint("if its agent has a new key: muster delete node %s -n %s, and on the node: rudder agent inventory", info.Name, info.Namespace)
 }
 
 // write appends signals of a node to the journal, with the next numbers of its stream, and an entry before them (nil: none). It returns

@@ -276,6 +276,9 @@ func (s *Server) takeInventory(ctx context.Context, namespaces []string, data, s
 		return "", err
 	}
 	n.lastMade = m.logged
+	if limit, reason := s.cfg.Intent.RecordReport(info, intent.AgentReport{Facts: m.facts}); limit != "" {
+		s.cfg.Log.Warn("refused the facts of a node of Rudder", "node", info.Name, "limit", limit, "reason", reason)
+	}
 	return tookInventory, nil
 }
 
@@ -300,7 +303,7 @@ func (s *Server) takeRun(ctx context.Context, namespaces []string, data []byte, 
 		return "", err
 	}
 	if err := signed.verify(pinned); err != nil {
-		return "", wrongKeyError(info.Name, "its key has not signed the run: "+err.Error())
+		return "", wrongKeyError(&info, "its key has not signed the run: "+err.Error())
 	}
 	now := s.cfg.Now()
 	if parsed.start.Sub(now) > maxRunAhead {
