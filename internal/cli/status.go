@@ -329,7 +329,7 @@ func printServerStatus(c *commandCall, s v1.Status) {
 		}
 		c.printStatusLine("history", "%s", text)
 	}
-	if load, err := c.api.ValueLoad(c.ctx); err == nil && load.Rate > 0 { // who may not read it sees the rest
+	if load, err := c.api.ValueLoad(c.ctx); err == nil && load.Rate > 0 { // a user without the right sees the other lines
 		text := fmt.Sprintf("%.0f per second", load.Rate)
 		if i := slices.IndexFunc(load.Costs, func(cost v1.ValueCost) bool { return cost.Kind == "item" }); i >= 0 {
 			text += fmt.Sprintf("; most time: %s, %s of a CPU (muster debug values)", costName(load.Costs[i]), percentOfOne(load.Costs[i].Seconds))

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// InternalKey is the parsed key of an internal item, by which the server measures itself.
+// InternalKey is the parsed key of an internal item. The item measures the server.
 type InternalKey struct {
 	Name     string   // the constant parameters: queue, host,agent,available
 	From, To Duration // of queue: how late the items are; To zero: or later

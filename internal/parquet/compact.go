@@ -11,7 +11,7 @@ const (
 	typeStruct = 12
 )
 
-// compact encodes structs in Thrift's compact protocol, in which the metadata of a Parquet file is.
+// compact encodes structs in Thrift's compact protocol, the encoding of Parquet metadata.
 type compact struct {
 	data  []byte
 	last  int   // number of the last field in the struct that is open

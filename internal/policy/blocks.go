@@ -52,11 +52,10 @@ func NeverCounts(position int, blocks []model.Block) bool {
 // blockSums walks the components of a directive and its blocks side by side.
 type blockSums struct {
 	status func(int) Status
-	blocks []model.Block // those that begin at the next component or behind it
+	blocks []model.Block // they begin at the next component or after it
 }
 
-// children returns the first component and the counts of each component and block that stand next to each other from first on, up
-// to end.
+// children returns the position and the counts of each component and block between first and end, without inner ones.
 func (s *blockSums) children(first, end int) iter.Seq2[int, Counts] {
 	return func(yield func(int, Counts) bool) {
 		for at := first; at < end; {
@@ -75,7 +74,7 @@ func (s *blockSums) children(first, end int) iter.Seq2[int, Counts] {
 	}
 }
 
-// nextBlock returns the counts of the next block by its mode, and walks behind it.
+// nextBlock returns the counts of the next block by its mode, and skips the block.
 func (s *blockSums) nextBlock() (counts Counts) {
 	b := s.blocks[0]
 	s.blocks = s.blocks[1:]

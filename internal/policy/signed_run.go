@@ -23,7 +23,7 @@ const (
 // Link is the hash of a run that differs from the one before it, and of the link before. The zero Link begins a chain.
 type Link [LinkBytes]byte
 
-// LinkedRun is one run of a directive, as far as its link covers it.
+// LinkedRun has the fields of a run that its link covers.
 type LinkedRun struct {
 	UnixMs     uint64   // end of the run by the clock of the agent, corrected to the server's
 	Definition [16]byte // model.Definition.Hash
@@ -140,7 +140,7 @@ func (c ChainBreak) String() string {
 // chainPositionVersion is the first byte of a stored position.
 const chainPositionVersion = 1
 
-// AppendPosition encodes number and link of an end, from which an agent continues its chain after a restart.
+// AppendPosition encodes the number and the link of an end. An agent continues its chain from them after a restart.
 func (e *ChainEnd) AppendPosition(dst []byte) []byte {
 	return append(binary.AppendUvarint(append(dst, chainPositionVersion), e.Number), e.Link[:]...)
 }

@@ -31,7 +31,7 @@ func (im *importer) importGroup(p *part) {
 		im.lose(p, what, "left out: a group of Rudder itself")
 		return
 	case name == "" || im.names["Group/"+name] != title+" ":
-		im.lose(p, what, "left out: it has no id")
+		im.lose(p, what, "left out: it has no id, or another group has it")
 		return
 	}
 	drop := func(format string, args ...any) {

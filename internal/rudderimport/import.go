@@ -130,7 +130,7 @@ type importer struct {
 	groups     map[string]string
 }
 
-// note is a Note with its part, by which notes are sorted.
+// note is a Note with its part. The import sorts notes by part.
 type note struct {
 	part   *part
 	what   string

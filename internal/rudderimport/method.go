@@ -41,7 +41,7 @@ func classParameter(method string) string {
 	return "name"
 }
 
-// arguments are the parameters of a method, of which convertMethod removes each one with a form here.
+// arguments holds the parameters of a method. convertMethod removes each parameter that it converts.
 type arguments map[string]string
 
 // read returns a parameter and removes it.

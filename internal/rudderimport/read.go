@@ -105,7 +105,7 @@ func (p *part) ignore(names ...string) {
 	}
 }
 
-// unread returns the names of the fields with a value that nobody read.
+// unread returns the names of the fields that have a value and were not read.
 func (p *part) unread() (names []string) {
 	for _, name := range p.tree.Names() {
 		if t := p.tree.Get(name); !p.read[name] && !t.IsNull() && (t.Text() != "" || t.IsMapping() && len(t.Names()) > 0 || !t.IsMapping() && len(t.Items()) > 0 && t.Items()[0] != t) {

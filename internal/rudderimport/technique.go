@@ -38,7 +38,7 @@ func (im *importer) importTechnique(p *part) {
 	t := &technique{im: im, part: p, id: p.text("id"), parameters: map[string]string{}, spec: &model.TechniqueSpec{}, names: map[string]bool{}, byID: map[string]string{}}
 	title := p.text("name")
 	if t.id == "" {
-		im.lose(p, "technique", "left out: it has no id")
+		im.lose(p, "technique", "left out: it has no id, or another group has it")
 		return
 	}
 	if other := im.techniques[t.id]; other != nil {

@@ -78,7 +78,7 @@ func (c *compiler) call(n *node) evaluator {
 		f, ok := historyFunctions[n.name]
 		switch {
 		case (n.args[0].host == "*" || n.args[0].filter != nil || strings.HasSuffix(n.name, foreachSuffix)) && !c.scope.Aggregates:
-			c.fail(n, "%s belongs into a RuleGroup: a trigger reads the items of one node", n.name)
+			c.fail(n, "%s belongs in a RuleGroup: a trigger reads the items of one node", n.name)
 		case n.args[0].host == "*" || n.args[0].filter != nil || strings.HasSuffix(n.name, foreachSuffix):
 			c.fail(n, "values of several nodes need an aggregate in the formula of an item, such as avg(last_foreach(/*/key)), or a RuleGroup")
 		case !ok:

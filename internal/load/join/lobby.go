@@ -97,14 +97,14 @@ func where(here bool) string {
 	return ""
 }
 
-// admit says whether who said hello may join.
+// admit returns an error if the loader that sent hello may not join. The token comes first: others learn nothing about the run.
 func (l *Lead) admit(h hello, authorization string) error {
 	switch {
+	case subtle.ConstantTimeCompare([]byte(authorization), []byte(l.token.authorization())) != 1:
+		return model.Errorf(model.Unauthenticated, "the token is of another run").WithHint("paste the token that this run printed: it is new for each")
 	case h.Version != Version:
 		return model.Errorf(model.Unsupported, "the loader that leads speaks version %d of the protocol (it is muster %s), and this one version %d (muster %s)", Version, version.Get().Version, h.Version, cmp.Or(h.Build, "?")).
 			WithHint("use the same version on both machines")
-	case subtle.ConstantTimeCompare([]byte(authorization), []byte(l.token.authorization())) != 1:
-		return model.Errorf(model.Unauthenticated, "the token is of another run").WithHint("paste the token that this run printed: it is new for each")
 	}
 	return nil
 }

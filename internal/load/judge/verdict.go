@@ -210,7 +210,7 @@ func Judgeable(rep *report.Report, goals []report.Goal) []report.Goal {
 func people(rep *report.Report, intent string) (list []string) {
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
 	if intent != "" {
-		say("intent could not be changed any more: %s", intent)
+		say("intent could not be changed: %s", intent)
 	}
 	for _, h := range rep.Changes {
 		if h.Never > 0 {

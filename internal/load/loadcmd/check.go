@@ -51,7 +51,7 @@ Exit codes: 0 nothing grew; 3 there is no baseline; 7 this machine cannot hold t
 it; 20 a figure grew, people were not answered, or a pipeline was starved; 21 something was lost, came twice,
 or an alert was wrong; 22 it was stopped (Ctrl-C: the run that is played gets its report, and nothing is
 decided).
-Starving needs at least twenty answers in both phases; who had fewer is named as not judged.`,
+Starving needs at least twenty answers in both phases; a pipeline with fewer is listed as not judged.`,
 		Example: "  muster load check\n" +
 			"  muster load check muster-churn muster-mixed\n" +
 			"  muster load check --write --runs 3        the baseline anew",
@@ -304,7 +304,7 @@ func (f *findings) err() error {
 	}
 	hint := ""
 	if len(f.profiles) > 0 {
-		hint = fmt.Sprintf("go tool pprof -sample_index=alloc_objects -top %s/steady-allocs.pprof shows what allocates, steady-cpu.pprof beside it what computes; ", strings.Join(f.profiles, ", "))
+		hint = fmt.Sprintf("go tool pprof -sample_index=alloc_objects -top %s/steady-allocs.pprof shows the allocations, steady-cpu.pprof beside it the processor time; ", f.profiles[0])
 	}
 	if len(f.grew) > 0 {
 		e = e.WithHint("%sif it is meant, muster load check --baseline DIR --write makes the baseline anew (in the source tree make bench BASELINE=write: bench/README.md)", hint)

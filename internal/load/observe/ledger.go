@@ -131,7 +131,7 @@ type Final struct {
 	Acked  int64        `json:"acked"`
 }
 
-// Breach is an answer of the server that no answer may be.
+// Breach is an answer of the server that contradicts the protocol.
 type Breach struct {
 	Kind    string       `json:"kind"`
 	Node    model.NodeID `json:"node"`

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
-// Line is one line of the log. Exactly one field besides At and Loader is set.
+// Line is one line of the log. At most one field besides At and Loader is set.
 type Line struct {
 	At     time.Duration `json:"at"` // since the start of the values, or of the timetable
 	Start  *Start        `json:"start,omitempty"`
@@ -143,7 +143,7 @@ func (l *Log) write(line *Line) (err error) {
 	return err
 }
 
-// Checks returns the run of checks so far. Nothing is appended any more.
+// Checks returns the run of checks so far. The caller must not append afterwards.
 func (l *Log) Checks() *Checks { return &l.checks }
 
 // Close ends the file. It returns the first error of the log.

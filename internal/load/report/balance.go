@@ -92,7 +92,7 @@ func (b *Balance) Sentences() (list []string) {
 	return append(list, fmt.Sprintf("%d of %d event states differ from the ledger: %s", b.Differ, b.Compared, what))
 }
 
-// NotOrdered counts a state of which it was not compared which results it holds in which order.
+// NotOrdered counts a state whose order of results was not compared.
 func (b *Balance) NotOrdered(why string) {
 	if b.Unordered == nil {
 		b.Unordered = map[string]int{}
@@ -100,7 +100,7 @@ func (b *Balance) NotOrdered(why string) {
 	b.Unordered[why]++
 }
 
-// OrderNotCompared says of how many states that is so, and why; empty: of none.
+// OrderNotCompared returns the numbers of states without a comparison of order, by reason; empty: there are none.
 func (b *Balance) OrderNotCompared() string {
 	var list []string
 	for _, why := range slices.Sorted(maps.Keys(b.Unordered)) {

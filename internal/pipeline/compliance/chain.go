@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Chain is the chain of a node's signed runs, as far as the server follows it.
+// Chain is the server's copy of the end of a node's chain of signed runs.
 type Chain struct {
 	policy.ChainEnd
 	Stream      wire.StreamID // of the last run

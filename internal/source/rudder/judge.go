@@ -26,11 +26,11 @@ const abortComponent = "abort run"
 // maxReportTexts bounds the messages of one report, in bytes.
 const maxReportTexts = 64 << 10
 
-// heldLong is the time since when an agent of Rudder has a directive: nobody knows it, so there is no grace.
+// heldLong is the age of a directive on an agent of Rudder. The server does not know the age, so no grace applies.
 const heldLong = 1 << 62
 
 // judgeRun compares a run with a directive that Rudder's agents run; reports has the reports of the directive. Components without a
-// report are missing; reports of components that the directive has not are exceptions behind its last component.
+// report are missing; reports of other components are exceptions behind its last component.
 func judgeRun(d *model.DirectiveDefinition, run *agentRun, reports []componentReport) wire.Report {
 	j := newJudgement(d)
 	out := wire.Report{Components: uint32(len(d.Components)), HeldMs: heldLong}

@@ -21,7 +21,7 @@ import (
 )
 
 // The first inventory of a node brings its key (trust on first use): the server keeps it as a fact of the node, in the same commit that
-// makes the node. Whoever sends an inventory first, from an address that a namespace allows, is the node. Later inventories and runs
+// makes the node. The first sender of an inventory, from an address that a namespace allows, becomes the node. Later inventories and runs
 // have to be signed by this key; muster delete node NAME lets the node bring another one.
 
 // keyFact is the fact that holds the node's public key, in base64.

@@ -125,18 +125,18 @@ func New(cfg Config) (*Server, error) {
 	return &Server{cfg: cfg, metrics: newMetrics(cfg.Registerer), memory: semaphore.NewWeighted(cfg.Limits.AllBytes), uploads: uploads{most: cfg.Limits.WaitBytes}, refused: admission.OncePerMinute()}, nil
 }
 
-// outcome is the way in which the server handled a request, as a label for metrics. Every request raises exactly one.
+// outcome is the result of a request, as a label for metrics. Every request raises exactly one.
 type outcome string
 
 const (
 	asked          outcome = "uuid"            // the id of the server was read
-	waits          outcome = "waits"           // one file of an inventory, whose other file is missing
+	waits          outcome = "waits"           // one file of an inventory; the other is missing
 	tookInventory  outcome = "inventory"       // an inventory, in the journal or equal to the present one
 	olderInventory outcome = "inventory_older" // an inventory that is older than one that counted
 	tookRun        outcome = "run"             // a run, in the journal
 	repeatedRun    outcome = "run_repeated"    // a run that counted before
 	lateRun        outcome = "run_late"        // a run that is older than one that counted
-	partialRun     outcome = "run_partial"     // a part of a run, which a person asked for on the node
+	partialRun     outcome = "run_partial"     // a part of a run, started by hand on the node
 )
 
 // ServeHTTP answers one request.
@@ -166,7 +166,7 @@ func (s *Server) handle(ctx context.Context, w http.ResponseWriter, r *http.Requ
 		return asked, nil
 	}
 	if !slices.Contains([]string{"inventories", "inventory-updates", "reports"}, folder) {
-		return "", model.Errorf(model.NotFound, "this server has no path %s", model.Truncate(r.URL.Path, 200)).WithHint("it takes inventories and reports, not more: docs/from-rudder.md")
+		return "", model.Errorf(model.NotFound, "this server has no path %s", model.Truncate(r.URL.Path, 200)).WithHint("send inventories and reports only: docs/from-rudder.md")
 	}
 	if r.Method != http.MethodPut {
 		return "", model.Errorf(model.Unsupported, "send files by PUT, not %s", r.Method)
@@ -416,7 +416,7 @@ func (s *Server) charge(n *node, signals, size int) error {
 	return nil
 }
 
-// reportOutcome is the way in which one report of a component was handled. Every report raises exactly one.
+// reportOutcome is the result of one report of a component. Every report raises exactly one.
 type reportOutcome uint8
 
 const (

@@ -137,7 +137,7 @@ func (s *fileSignature) verify(key *agentKey, data []byte) error {
 	return rsa.VerifyPKCS1v15(key.PublicKey, s.hash, sum, s.digest)
 }
 
-// signedRun is the log of a run with its S/MIME signature, which nobody has verified yet.
+// signedRun is the log of a run with its S/MIME signature, before verification.
 type signedRun struct {
 	log       []byte
 	signed    []byte // the text part as it was signed, with line ends of MIME
@@ -180,7 +180,7 @@ func parseSignedRun(data []byte) (*signedRun, error) {
 	return run, nil
 }
 
-// parsePKCS7 decodes a signature. It turns a panic of the decoder into an error: the bytes come from anybody.
+// parsePKCS7 decodes a signature. It turns a panic of the decoder into an error: any sender can write the bytes.
 func parsePKCS7(der []byte) (p *pkcs7.PKCS7, err error) {
 	defer func() {
 		if broken := recover(); broken != nil {

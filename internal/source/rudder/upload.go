@@ -12,7 +12,7 @@ import (
 // An inventory is two files, in two requests: the inventory and its signature. The first waits in memory for the second, whichever it is.
 // A restart forgets it: the second file of the pair waits then in its place until the agent sends both again.
 
-// uploadTime is how long a file waits for the other one.
+// uploadTime is the longest time that a file waits for the other file of its pair.
 const uploadTime = 10 * time.Minute
 
 // uploads has the files that wait for the other one of their pair.
