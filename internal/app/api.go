@@ -188,7 +188,18 @@ const hitsShown = 10 * time.Minute
 // remoteWriteLate is the lag of remote write from which the status shows it.
 const remoteWriteLate = time.Minute
 
-// remoteWriteText returns a warning about remote write.
+// remoteWriteWarnings returns the warnings about remote write.
+func remoteWriteWarnings(s remotesend.State, now time.Time) (list []string) {
+	if s.Trouble != nil || s.Behind > remoteWriteLate {
+		list = append(list, remoteWriteText(s))
+	}
+	if s.Refusal != nil && now.Sub(s.RefusedAt) < hitsShown {
+		list = append(list, fmt.Sprintf("remote write: the other store refused %d samples: %s", s.Refused, model.OneLine(s.Refusal)))
+	}
+	return list
+}
+
+// remoteWriteText returns the warning that the other store is behind.
 func remoteWriteText(s remotesend.State) string {
 	text := "remote write is " + model.TimeSpan(s.Behind) + " behind, and " + model.Size(s.Bytes).Approximate() + " wait"
 	if s.Trouble != nil {
@@ -227,9 +238,7 @@ func (s *Server) describe() v1.Status {
 		}
 	}
 	if s.remote != nil {
-		if state := s.remote.State(); state.Trouble != nil || state.Behind > remoteWriteLate {
-			out.Warnings = append(out.Warnings, remoteWriteText(state))
-		}
+		out.Warnings = append(out.Warnings, remoteWriteWarnings(s.remote.State(), s.now())...)
 	}
 	out.Warnings = append(out.Warnings, s.monitor.Warnings()...)
 	hits := s.sessions.Limiter().Hits(s.now().Add(-hitsShown))

@@ -139,27 +139,27 @@ func OpenAt(ctx context.Context, cfg *config.Server, log *slog.Logger, now func(
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	// Each component needs the components before it. Run starts the tasks in this order, Close closes in reverse order.
 	for _, c := range []component{
-		{"data folder", s.openFolder},       // its lock keeps a second server out
-		{"intent", s.openIntent},            // resources
-		{"history", s.openHistory},          // the position of reactions: the journal cannot end before it
-		{"journal", s.openJournal},          // its incarnation: ids and positions of another incarnation are refused
-		{"planner", s.openPlanner},          // compiles intent: definitions that judge the results in the journal, names
-		{"reactions", s.openDispatcher},     // record transitions from the first commit on
-		{"event view", s.openView},          // from snapshots, then by replay
-		{"streams", s.openFollowers},        // cursors of handlers of every result: the journal is not cut beyond them
-		{"assets", s.openArchives},          // archives that agents fetch
-		{"sessions", s.openSessions},        // certificates and sessions of agents
-		{"bridge", s.openSensuReceiver},     // sessions of Sensu agents
-		{"alerts", s.openAlerts},            // receives alerts of Prometheus and Grafana
-		{"rules", openRules(s)},             // evaluates RuleGroups
-		{"copies", runRemoteWrite(s)},       // sends numbers to another store
-		{"computed items", openComputed(s)}, // of several nodes, and of the server itself
-		{"remote write", openSamples(s)},    // receives samples of a Prometheus
-		{"zabbix", openZabbix(s)},           // receives values of Zabbix senders and agents
-		{"rudder", openRudder(s)},           // receives inventories and runs of Rudder's agents
-		{"self-watch", s.openWatchdog},      // sends results through sessions
-		{"listeners", s.listen},             // late: a connection finds all components open
-		{"API", s.openAPI},                  // after the listeners: it names their ports
+		{"data folder", s.openFolder},              // its lock keeps a second server out
+		{"intent", s.openIntent},                   // resources
+		{"history", s.openHistory},                 // the position of reactions: the journal cannot end before it
+		{"journal", s.openJournal},                 // its incarnation: ids and positions of another incarnation are refused
+		{"planner", s.openPlanner},                 // compiles intent: definitions that judge the results in the journal, names
+		{"reactions", s.openDispatcher},            // record transitions from the first commit on
+		{"event view", s.openView},                 // from snapshots, then by replay
+		{"streams", s.openFollowers},               // cursors of handlers of every result: the journal is not cut beyond them
+		{"assets", s.openArchives},                 // archives that agents fetch
+		{"sessions", s.openSessions},               // certificates and sessions of agents
+		{"bridge", s.openSensuReceiver},            // sessions of Sensu agents
+		{"alerts", s.openAlerts},                   // receives alerts of Prometheus and Grafana
+		{"rules", openRules(s)},                    // evaluates RuleGroups
+		{"remote write sender", runRemoteWrite(s)}, // sends numbers to another store
+		{"computed items", openComputed(s)},        // of several nodes, and of the server itself
+		{"remote write receiver", openSamples(s)},  // receives samples of a Prometheus
+		{"zabbix", openZabbix(s)},                  // receives values of Zabbix senders and agents
+		{"rudder", openRudder(s)},                  // receives inventories and runs of Rudder's agents
+		{"self-watch", s.openWatchdog},             // sends results through sessions
+		{"listeners", s.listen},                    // late: a connection finds all components open
+		{"API", s.openAPI},                         // after the listeners: it names their ports
 	} {
 		began := time.Now()
 		if err := c.open(ctx); err != nil {

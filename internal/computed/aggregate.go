@@ -19,7 +19,7 @@ import (
 
 // Bounds of an aggregate.
 const (
-	maxSeries        = 100_000          // that a selection reads
+	maxSeries        = 100_000          // whose values a selection reads
 	aggregateTimeout = 10 * time.Second // for all selections of a formula
 )
 
@@ -90,14 +90,14 @@ func (c *calculation) selected(ctx context.Context, s *trigger.Selection, namesp
 	match := c.newMatch(namespace)
 	set := q.Select(ctx, false, nil, matchers...)
 	var it chunkenc.Iterator
-	for count := 0; set.Next(); count++ {
-		if count == maxSeries {
-			return nil, fmt.Errorf("more than %d items have the key %s: choose fewer by a group or a tag", maxSeries, s.Key)
-		}
+	for count := 0; set.Next(); {
 		of := set.At().Labels()
 		key := of.Get(series.LabelItem)
 		if key == "" || !s.MatchesKey(key) || !match.selects(s, of, key) {
 			continue
+		}
+		if count++; count > maxSeries {
+			return nil, fmt.Errorf("more than %d items have the key %s: choose fewer by a group or a tag", maxSeries, s.Key)
 		}
 		var values []float64
 		for it = set.At().Iterator(it); it.Next() == chunkenc.ValFloat; {
@@ -156,7 +156,9 @@ func (m *match) tags(template, key string) map[string]string {
 	if !known {
 		for _, namespace := range []string{m.namespace, model.SharedNamespaceName} {
 			if id, ok := m.directory.UnitByName("Template", namespace, template); ok && c == nil {
-				c = m.directory.SourceUnit(model.TriggerSource(id, "")).Definition.AsTemplate()
+				if unit := m.directory.SourceUnit(model.TriggerSource(id, "")); unit != nil { // nil: deleted meanwhile
+					c = unit.Definition.AsTemplate()
+				}
 			}
 		}
 		m.templates[template] = c

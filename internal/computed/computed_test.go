@@ -140,6 +140,14 @@ func TestEngineComputes(t *testing.T) {
 	}
 }
 
+// TestTagsOfDeletedTemplate asks for the tags of a Template that is deleted between two questions to the directory.
+func TestTagsOfDeletedTemplate(t *testing.T) {
+	m := match{directory: testDirectory{}, namespace: "default", templates: map[string]*model.TemplateDefinition{}}
+	if tags := m.tags("t", "load"); tags != nil {
+		t.Errorf("tags %v", tags)
+	}
+}
+
 // inNamespace returns a store in which a query sees the series of one namespace.
 func inNamespace(store storage.Queryable, namespace string) storage.Queryable {
 	return storage.QueryableFunc(func(from, to int64) (storage.Querier, error) {

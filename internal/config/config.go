@@ -129,6 +129,7 @@ func (s *Server) validate() []error {
 		"certificate-life (%s) must be between 10s and 3650d", s.CertificateLife)
 	wrong(s.JournalBudget < 64<<20, "journal-budget (%s) must be at least 64MiB", s.JournalBudget)
 	wrong(s.HistoryBudget < 64<<20, "history-budget (%s) must be at least 64MiB", s.HistoryBudget)
+	wrong(s.RemoteWriteURL != "" && s.RemoteWriteBudget < 64<<20, "remote-write-budget (%s) must be at least 64MiB", s.RemoteWriteBudget)
 	wrong(s.JournalReserve >= s.JournalBudget, "journal-reserve (%s) must be smaller than journal-budget (%s)", s.JournalReserve, s.JournalBudget)
 	for name, d := range map[string]model.Duration{"history-retention": s.HistoryRetention, "compliance-retention": s.ComplianceRetention, "text-retention": s.TextRetention, "audit-retention": s.AuditRetention} {
 		wrong(d < model.Duration(24*time.Hour) && (d != 0 || name == "history-retention"), "%s (%s) must be at least 1d", name, d)

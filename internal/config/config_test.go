@@ -86,9 +86,11 @@ func TestAddressSettingsAreValidated(t *testing.T) {
 		"--agent-servers=muster.example.org":                                          "agent-servers: server address \"muster.example.org\" has no port: write muster.example.org:8443",
 		"--proxy-from=10.0.0.7,10.0.1.0/24,fd00::/64":                                 "",
 		"--proxy-from=haproxy":                                                        `proxy-from: "haproxy": expected addresses or networks`,
+		"--remote-write-budget=1MiB":                                                  "",
+		"--remote-write-budget=1MiB --remote-write-url=http://x/":                     "remote-write-budget (1MiB) must be at least 64MiB",
 		"--proxy-from=0.0.0.0/0":                                                      `proxy-from: "0.0.0.0/0": the server would trust every client`,
 	} {
-		_, err := loadSettings(t, nil, given)
+		_, err := loadSettings(t, nil, strings.Fields(given)...)
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v, want %q", given, err, want)
 		}

@@ -48,8 +48,14 @@ type Queue struct {
 	oldest   int64                              // receive time of the oldest commit that is not sent, Unix ns; zero: all are sent
 	trouble  error                              // of the last request; nil: it succeeded
 
-	sent  atomic.Uint64 // samples
-	moved bool          // the position has moved since the last mark; of Run alone
+	refusals State // only its fields of refused samples
+
+	refusalWarning, appendWarning warning
+
+	sent   atomic.Uint64 // samples
+	moved  bool          // the position has moved since the last mark; of Run alone
+	marked time.Time     // last call of cut by cutSeldom; of Run alone
+	warned bool          // of damage in the log; of Run alone
 }
 
 // Kinds of entries in the log.
@@ -102,36 +108,65 @@ const (
 	commitBytes = 512 << 10
 )
 
-// load reads the log: the newest mark, and the commits of the samples behind it.
+// load reads the log: the newest mark, and the commits of the samples behind it. It skips damage. A mark may be below the tail of the
+// log after a kill between a cut and its mark.
 func (q *Queue) load(ctx context.Context) error {
 	tail := q.log.Tail()
 	tail.Number = max(tail.Number, 1) - 1
 	q.position = tail
-	return q.log.Read(ctx, tail, func(c journal.Commit) error {
+	malformed := 0
+	err := q.log.ReadUndamaged(ctx, tail, func(c journal.Commit) error {
 		for _, section := range c.Sections() {
-			if err := c.Entries(section, func(data []byte) error { return q.loadEntry(model.Partition(section), data) }); err != nil {
+			err := c.Entries(section, func(data []byte) error {
+				if q.loadEntry(model.Partition(section), data) != nil {
+					malformed++
+				}
+				return nil
+			})
+			if err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	if malformed > 0 {
+		q.opts.Logger.Warn("entries of the log of remote write are malformed; they are left out", "malformed", malformed)
+	}
+	if at, err := q.log.Resolve(q.position); err != nil || at.Number < tail.Number {
+		q.position = tail
+	}
+	return err
 }
 
 // loadEntry reads one entry of the log at a start.
 func (q *Queue) loadEntry(p model.Partition, data []byte) error {
+	if len(data) == 0 || int(p) >= len(q.appended) && data[0] == samplesEntry {
+		return errEntry
+	}
 	switch data[0] {
 	case flushEntry, partEntry:
 		return nil
 	case samplesEntry:
 		at, _, err := decodeHead(data[1:])
-		q.appended[p] = at
+		if err == nil {
+			q.appended[p] = at
+		}
 		return err
+	case markEntry:
+		return q.loadMark(data)
 	}
+	return errEntry
+}
+
+// loadMark reads a mark of the log at a start.
+func (q *Queue) loadMark(data []byte) error {
 	rest := data[1:]
 	var err error
-	if q.position, rest, err = decodeHead(rest); err != nil {
+	var position journal.Position
+	if position, rest, err = decodeHead(rest); err != nil {
 		return err
 	}
+	q.position = position
 	for i := range q.appended {
 		var at journal.Position
 		if at, rest, err = decodeHead(rest); err != nil {
@@ -188,12 +223,26 @@ func (q *Queue) Append(p model.Partition, at journal.Position, block *wire.Sampl
 		kind = samplesEntry
 	}
 	data := block.Append(appendHead([]byte{kind}, at))
-	if err := q.log.Append(context.Background(), journal.Entry{Section: journal.Section(p), Data: data}); err != nil || !last {
-		return // closed: the next start reads the commit again
-	}
+	err := q.log.Append(context.Background(), journal.Entry{Section: journal.Section(p), Data: data})
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.appended[p] = at
+	switch {
+	case errors.Is(err, journal.ErrClosed): // the next start reads the commit again
+	case err != nil:
+		q.noteLost(data, err)
+	case last:
+		q.appended[p] = at
+	}
+}
+
+// noteLost counts the samples of an entry that the log does not take. The caller holds the mutex.
+func (q *Queue) noteLost(data []byte, err error) {
+	var b batch
+	_ = b.add(data) // it counts those that it can read
+	q.metrics.dropped.Add(float64(b.samples))
+	if q.appendWarning.isDue(q.opts.Now()) {
+		q.opts.Logger.Warn("the log of remote write does not take samples; they are dropped", "samples", b.samples, "err", err)
+	}
 }
 
 // waiter receives the outcome of an entry's commit.

@@ -1,6 +1,7 @@
 package remotesend
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -10,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,6 +34,7 @@ type receiver struct {
 	mu      sync.Mutex
 	values  map[string]int // times that each sample came
 	refuses string         // node whose samples it refuses
+	late    int64          // time of samples that it refuses
 	down    bool
 	user    string
 }
@@ -51,7 +54,7 @@ func newReceiver(t *testing.T) *receiver {
 		var request prompb.WriteRequest
 		testenv.NoError(t, request.Unmarshal(body))
 		for _, s := range request.Timeseries {
-			if s.Labels[1].Value == r.refuses {
+			if s.Labels[1].Value == r.refuses || slices.ContainsFunc(s.Samples, func(v prompb.Sample) bool { return v.Timestamp == r.late }) {
 				http.Error(w, "out of order sample", http.StatusBadRequest)
 				return
 			}
@@ -154,7 +157,7 @@ func TestQueueSendsEachSample(t *testing.T) {
 // TestRefusedSampleCostsNoOther sends samples of which the store refuses some.
 func TestRefusedSampleCostsNoOther(t *testing.T) {
 	r := newReceiver(t)
-	r.refuses = "bad"
+	r.refuses, r.late = "bad", 999
 	q := r.open(t, t.TempDir(), nil)
 	defer q.Close()
 	for number := range uint64(40) {
@@ -165,10 +168,142 @@ func TestRefusedSampleCostsNoOther(t *testing.T) {
 		appendSample(q, number+1, node)
 	}
 	testenv.NoError(t, q.Flush(t.Context()))
+	var block wire.SampleBlock
+	block.Add([]wire.SeriesLabel{{Name: "__name__", Value: "load"}, {Name: "node", Value: "several"}}, []wire.Sample{{Ms: 998}, {Ms: 999}, {Ms: 1001}})
+	q.Append(1, journal.Position{Log: 7, Number: 41}, &block, true)
+	testenv.NoError(t, q.Flush(t.Context()))
 	testenv.NoError(t, q.sendNew(t.Context()))
-	if r.count() != 37 || q.Sent() != 37 {
+	if r.count() != 39 || q.Sent() != 39 {
 		t.Errorf("%d samples arrived, %d sent", r.count(), q.Sent())
 	}
+	if s := q.State(); s.Trouble != nil || s.Refused != 4 || s.RefusedAt.IsZero() || s.Refusal == nil || !strings.Contains(s.Refusal.Error(), "out of order sample") {
+		t.Errorf("state %+v", s)
+	}
+}
+
+// TestRedirectIsNoSuccess lets the store answer with a redirect to a page.
+func TestRedirectIsNoSuccess(t *testing.T) {
+	r := newReceiver(t)
+	r.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/write" {
+			http.Redirect(w, q, "/login", http.StatusFound)
+		}
+	})
+	q := r.open(t, t.TempDir(), nil)
+	defer q.Close()
+	appendSample(q, 1, "a")
+	testenv.NoError(t, q.Flush(t.Context()))
+	if err := q.sendNew(t.Context()); err == nil || !strings.Contains(err.Error(), "302") || q.Sent() != 0 {
+		t.Errorf("%d samples sent: %v", q.Sent(), err)
+	}
+}
+
+// TestDamageCostsNoOther damages a commit and appends a malformed entry, and expects the samples around them.
+func TestDamageCostsNoOther(t *testing.T) {
+	dir, r := t.TempDir(), newReceiver(t)
+	q := r.open(t, dir, nil)
+	var sizes []int64
+	for number := range uint64(5) {
+		appendSample(q, number+1, "a")
+		if number == 3 {
+			testenv.NoError(t, q.log.Append(t.Context(), journal.Entry{Data: []byte{samplesEntry, 1}}, journal.Entry{Data: []byte{99}}))
+		}
+		testenv.NoError(t, q.Flush(t.Context()))
+		sizes = append(sizes, q.log.Stats().SizeBytes)
+	}
+	files := testenv.Value(filepath.Glob(filepath.Join(dir, "*.log")))(t)
+	if len(files) != 1 {
+		t.Fatalf("segments %q of %v", files, testenv.Value(os.ReadDir(dir))(t))
+	}
+	data := testenv.Value(os.ReadFile(files[0]))(t)
+	data[(sizes[1]+sizes[2])/2] ^= 1
+	testenv.NoError(t, os.WriteFile(files[0], data, 0o600))
+	testenv.NoError(t, q.sendNew(t.Context()))
+	if r.count() != 4 || !q.warned {
+		t.Errorf("%d samples, warned: %t", r.count(), q.warned)
+	}
+	testenv.NoError(t, q.load(t.Context()))
+	testenv.NoError(t, q.Close())
+	if err := q.loadEntry(0, []byte{99}); err == nil {
+		t.Error("an entry of an unknown kind is read")
+	}
+}
+
+// TestStopWritesMark stops Run after it sent samples, and expects that the next start sends none again.
+func TestStopWritesMark(t *testing.T) {
+	dir, r := t.TempDir(), newReceiver(t)
+	q := r.open(t, dir, nil)
+	appendSample(q, 1, "a")
+	testenv.NoError(t, q.Flush(t.Context()))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- q.Run(ctx) }()
+	for q.Sent() == 0 && t.Context().Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	testenv.NoError(t, <-done)
+	testenv.NoError(t, q.Close())
+	q = r.open(t, dir, nil)
+	defer q.Close()
+	testenv.NoError(t, q.sendNew(t.Context()))
+	if q.Sent() != 0 {
+		t.Errorf("%d samples are sent again", q.Sent())
+	}
+}
+
+// appendLarge appends samples with large random names.
+func appendLarge(q *Queue, count uint64) {
+	random := rand.New(rand.NewPCG(1, 2))
+	text := make([]byte, 800)
+	for number := range count {
+		for i := range text {
+			text[i] = byte(random.Uint32())
+		}
+		appendSample(q, number+1, fmt.Sprintf("%x", text))
+	}
+}
+
+// TestLogAtBudgetMovesOn fills the log up to its budget while the store is down, and expects that Run makes room.
+func TestLogAtBudgetMovesOn(t *testing.T) {
+	r := newReceiver(t)
+	r.down = true
+	q := r.open(t, t.TempDir(), func(o *Options) { o.Budget = 4 << 20 })
+	defer q.Close()
+	go appendLarge(q, 3600)
+	for q.log.Stats().Blocked == nil {
+		time.Sleep(time.Millisecond)
+	}
+	q.moved = true
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- q.Run(ctx) }()
+	began := time.Now()
+	for s := q.log.Stats(); s.Blocked != nil || s.QueuedBytes > 0; s = q.log.Stats() {
+		if time.Since(began) > 20*time.Second {
+			t.Fatalf("the log does not move on: %+v", s)
+		}
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	testenv.NoError(t, <-done)
+}
+
+// TestMarkBelowTail opens a log after a kill between a cut and its mark.
+func TestMarkBelowTail(t *testing.T) {
+	dir, r := t.TempDir(), newReceiver(t)
+	q := r.open(t, dir, nil)
+	appendLarge(q, 600)
+	testenv.NoError(t, q.mark(t.Context()))
+	testenv.NoError(t, q.sendNew(t.Context()))
+	testenv.NoError(t, q.log.Cut(q.position))
+	if q.log.Tail().Number < 2 {
+		t.Fatal("nothing is cut")
+	}
+	testenv.NoError(t, q.Close())
+	q = r.open(t, dir, nil)
+	defer q.Close()
+	testenv.NoError(t, q.sendNew(t.Context()))
 }
 
 // TestFullQueueDropsOldest fills the log while the store is down, and expects the newest samples when it returns.

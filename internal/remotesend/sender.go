@@ -32,6 +32,8 @@ const (
 	firstRetry     = 250 * time.Millisecond
 	lastRetry      = 30 * time.Second
 	requestTimeout = 30 * time.Second
+	markTimeout    = 5 * time.Second // at its budget the log takes no mark
+	warnInterval   = time.Minute
 	maxAnswer      = 4 << 10 // bytes of an answer that are read
 )
 
@@ -41,7 +43,7 @@ type metrics struct{ sent, refused, dropped prometheus.Counter }
 // newMetrics registers the counters and gauges of a Queue.
 func newMetrics(r prometheus.Registerer, q *Queue) metrics {
 	samples := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "muster", Subsystem: "remote_send", Name: "samples_total",
-		Help: "Samples for the store of remote-write-url, by outcome. refused: by that store. dropped: too many waited."}, []string{"outcome"})
+		Help: "Samples for the store of remote-write-url, by outcome. refused: by that store. dropped: too many waited, or the log could not keep them."}, []string{"outcome"})
 	r.MustRegister(samples,
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "remote_send", Name: "behind_seconds", Help: "Age of the oldest sample that waits."},
 			func() float64 { return q.State().Behind.Seconds() }),
@@ -55,12 +57,17 @@ type State struct {
 	Behind  time.Duration // age of the oldest sample that waits
 	Bytes   int64         // of samples that wait
 	Trouble error         // of the last request; nil: it succeeded
+
+	Refused   uint64    // samples that the other store refused since the start of the server
+	RefusedAt time.Time // the last of them
+	Refusal   error     // its reason; nil: none is refused
 }
 
 // State returns the present state.
 func (q *Queue) State() State {
 	q.mu.Lock()
-	s, oldest, position := State{Trouble: q.trouble}, q.oldest, q.position
+	s, oldest, position := q.refusals, q.oldest, q.position
+	s.Trouble = q.trouble
 	q.mu.Unlock()
 	if oldest > 0 {
 		s.Behind = max(0, q.opts.Now().Sub(time.Unix(0, oldest)))
@@ -84,12 +91,20 @@ func newClient(caFile string) (*http.Client, error) {
 			return nil, model.Errorf(model.Invalid, "remote-write-ca: %s has no certificate in PEM", caFile)
 		}
 	}
-	return &http.Client{Timeout: requestTimeout, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: c, IdleConnTimeout: time.Minute}}, nil
+	return &http.Client{
+		Timeout: requestTimeout, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: c, IdleConnTimeout: time.Minute},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a login page stores no samples
+	}, nil
 }
 
-// Run sends samples until ctx ends.
+// Run sends samples until ctx ends, and marks the last ones.
 func (q *Queue) Run(ctx context.Context) error {
-	retry, marked := firstRetry, q.opts.Now()
+	defer func() {
+		if err := q.cut(context.WithoutCancel(ctx)); err != nil && !errors.Is(err, journal.ErrClosed) {
+			q.opts.Logger.Warn("cannot note how far remote write is", "err", err)
+		}
+	}()
+	retry := firstRetry
 	for {
 		wait := sendInterval
 		err := q.sendNew(ctx)
@@ -101,26 +116,39 @@ func (q *Queue) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			wait, retry = retry, min(2*retry, lastRetry)
+			if wait, retry = retry, min(2*retry, lastRetry); q.full() {
+				wait = min(wait, sendInterval) // the oldest samples have to make room
+			}
 			if first {
 				q.opts.Logger.Warn("cannot send samples by remote write; they wait", "err", err)
 			}
 		default:
 			retry = firstRetry
 		}
-		if now := q.opts.Now(); now.Sub(marked) >= markInterval {
-			marked = now
-			if err := q.cut(ctx); err != nil && ctx.Err() == nil {
-				q.opts.Logger.Warn("cannot note how far remote write is", "err", err)
-			}
-		}
+		q.cutSeldom(ctx)
 		if pause.For(ctx, wait) != nil {
 			return nil
 		}
 	}
 }
 
-// cut marks the sent position in the log, if there is a new one, and deletes the entries before it.
+// full reports whether the oldest samples have to make room.
+func (q *Queue) full() bool { return q.log.Stats().SizeBytes > q.opts.Budget*3/4 }
+
+// cutSeldom calls cut once per markInterval.
+func (q *Queue) cutSeldom(ctx context.Context) {
+	now := q.opts.Now()
+	if now.Sub(q.marked) < markInterval {
+		return
+	}
+	q.marked = now
+	if err := q.cut(ctx); err != nil && ctx.Err() == nil {
+		q.opts.Logger.Warn("cannot note how far remote write is", "err", err)
+	}
+}
+
+// cut marks the sent position in the log, if it is new, and deletes the entries before it. A full log gets no mark: at its budget it
+// would take none before the cut.
 func (q *Queue) cut(ctx context.Context) error {
 	if !q.moved {
 		return nil
@@ -128,8 +156,13 @@ func (q *Queue) cut(ctx context.Context) error {
 	q.mu.Lock()
 	position := q.position
 	q.mu.Unlock()
+	if st := q.log.Stats(); st.SizeBytes+st.QueuedBytes > q.opts.Budget*3/4 {
+		return q.log.Cut(position)
+	}
+	ctx, cancel := context.WithTimeout(ctx, markTimeout)
+	defer cancel()
 	if err := q.mark(ctx); err != nil {
-		return err
+		return fmt.Errorf("mark the position in the log of remote write: %w", err)
 	}
 	q.moved = false
 	return q.log.Cut(position)
@@ -140,21 +173,30 @@ var errFull = errors.New("enough samples are read")
 
 // batch has the samples of some commits of the log.
 type batch struct {
-	series  []prompb.TimeSeries
-	samples int
-	oldest  int64            // receive time of the first commit; zero: there is none
-	end     journal.Position // of the last commit
+	series    []prompb.TimeSeries
+	samples   int
+	malformed int              // entries
+	skipped   bool             // damaged commits
+	oldest    int64            // receive time of the first commit; zero: there is none
+	end       journal.Position // of the last commit
 }
 
-// read reads the samples behind the position, until full says that there are enough.
+// read reads the samples behind the position, until full says that there are enough. It skips damaged commits and malformed entries.
 func (q *Queue) read(ctx context.Context, full func(*batch) bool) (*batch, error) {
 	b := &batch{end: q.position}
-	err := q.log.Read(ctx, q.position, func(c journal.Commit) error {
+	err := q.log.ReadUndamaged(ctx, q.position, func(c journal.Commit) error {
 		if full(b) {
 			return errFull
 		}
+		b.skipped = b.skipped || c.Position().Number > b.end.Number+1
 		for _, section := range c.Sections() {
-			if err := c.Entries(section, b.add); err != nil {
+			err := c.Entries(section, func(data []byte) error {
+				if b.add(data) != nil {
+					b.malformed++
+				}
+				return nil
+			})
+			if err != nil {
 				return err
 			}
 		}
@@ -170,10 +212,23 @@ func (q *Queue) read(ctx context.Context, full func(*batch) bool) (*batch, error
 	return b, nil
 }
 
+// leave moves the position behind a batch, and reports what its reader skipped.
+func (q *Queue) leave(b *batch) {
+	q.metrics.dropped.Add(float64(b.malformed))
+	if (b.skipped || b.malformed > 0) && !q.warned {
+		q.warned = true
+		q.opts.Logger.Warn("the log of remote write is damaged; the samples of the lost part are not sent", "malformed", b.malformed)
+	}
+	q.moved = q.moved || b.samples > 0 || b.skipped || b.malformed > 0
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.position = b.end
+}
+
 // sendNew sends all samples behind the position. If too many wait, it drops the oldest.
 func (q *Queue) sendNew(ctx context.Context) error {
 	for {
-		if q.log.Stats().SizeBytes > q.opts.Budget*3/4 {
+		if q.full() {
 			if err := q.dropOldest(ctx); err != nil {
 				return err
 			}
@@ -190,10 +245,11 @@ func (q *Queue) sendNew(ctx context.Context) error {
 				return err
 			}
 		}
+		q.leave(b)
 		q.mu.Lock()
-		q.position, q.oldest = b.end, 0
+		q.oldest, q.trouble = 0, nil
 		q.mu.Unlock()
-		q.moved = q.moved || b.samples > 0
+		q.cutSeldom(ctx)
 		if b.samples < maxBatch {
 			return ctx.Err()
 		}
@@ -213,15 +269,16 @@ func (q *Queue) dropOldest(ctx context.Context) error {
 	if b.samples > 0 {
 		q.opts.Logger.Warn("too many samples wait for remote write; the oldest are dropped", "samples", b.samples)
 	}
-	q.mu.Lock()
-	q.position = b.end
-	q.mu.Unlock()
+	q.leave(b)
 	q.moved = true
 	return q.cut(ctx)
 }
 
 // add adds the series of an entry. Their texts are copies.
 func (b *batch) add(data []byte) error {
+	if len(data) == 0 {
+		return errEntry
+	}
 	if data[0] != samplesEntry && data[0] != partEntry {
 		return nil
 	}
@@ -264,15 +321,50 @@ func (q *Queue) send(ctx context.Context, list []prompb.TimeSeries) error {
 		q.metrics.sent.Add(float64(samples))
 		q.sent.Add(uint64(samples))
 		return nil
-	case len(list) == 1:
-		q.metrics.refused.Add(float64(samples))
+	case samples <= 1:
+		q.noteRefused(samples, err)
 		return nil
 	}
-	half := len(list) / 2
-	if err := q.send(ctx, list[:half]); err != nil {
+	first, second := halves(list)
+	if err := q.send(ctx, first); err != nil {
 		return err
 	}
-	return q.send(ctx, list[half:])
+	return q.send(ctx, second)
+}
+
+// halves divides series. It divides a single one by its samples.
+func halves(list []prompb.TimeSeries) (first, second []prompb.TimeSeries) {
+	if half := len(list) / 2; half > 0 {
+		return list[:half], list[half:]
+	}
+	one := list[0]
+	half := len(one.Samples) / 2
+	return []prompb.TimeSeries{{Labels: one.Labels, Samples: one.Samples[:half]}}, []prompb.TimeSeries{{Labels: one.Labels, Samples: one.Samples[half:]}}
+}
+
+// noteRefused counts refused samples and keeps the reason for the status.
+func (q *Queue) noteRefused(samples int, reason error) {
+	q.metrics.refused.Add(float64(samples))
+	now := q.opts.Now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := &q.refusals
+	s.Refused, s.RefusedAt, s.Refusal = s.Refused+uint64(samples), now, reason
+	if q.refusalWarning.isDue(now) {
+		q.opts.Logger.Warn("the other store of remote write refuses samples", "refused", s.Refused, "err", reason)
+	}
+}
+
+// warning is the time of the last warning of a kind.
+type warning struct{ last time.Time }
+
+// isDue reports whether the next warning may follow now.
+func (w *warning) isDue(now time.Time) bool {
+	if !w.last.IsZero() && now.Sub(w.last) < warnInterval {
+		return false
+	}
+	w.last = now
+	return true
 }
 
 // post sends one request. refused: the other store will not take it later either.

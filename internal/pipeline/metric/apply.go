@@ -431,8 +431,9 @@ func (w *metricApplier) Expire(ids []uint32) {
 			continue // without a time: the next values set a deadline
 		}
 		node := &w.p.nodes[n]
-		for _, u := range node.units {
-			w.calculate(n, u)
+		for at := range node.units {
+			w.calculate(n, node.units[at])
+			u := node.units[at] // discovered entities may have replaced it
 			for i := range u.triggers {
 				if u.triggers[i].problem != nil && u.template.triggers[i].isTimed() {
 					w.evaluate(n, u, i, w.Received)

@@ -69,3 +69,28 @@ func TestFormulasAreComputed(t *testing.T) {
 		t.Errorf("verdicts %v", texts)
 	}
 }
+
+// TestTimedTriggerFollowsReplacedUnit expects one verdict per change of a trigger with a time function when a formula makes an entity in
+// the commit that evaluates the trigger.
+func TestTimedTriggerFollowsReplacedUnit(t *testing.T) {
+	definition := func(id model.DefinitionID) *model.Definition {
+		return (&model.TemplateDefinition{
+			Definition: model.Definition{ID: id, Unit: 1000, Namespace: 1, Name: "t"},
+			Items: []model.Item{
+				{Key: "found", Type: "text", Interval: 5e9, Formula: "last(//used)", Steps: []model.Step{{Name: "regex", Parameters: []string{"(.+)", `[{"name":"\1"}]`}}}},
+				{Key: "used"},
+			},
+			Rules:    []model.DefinitionRule{{Key: "found", Paths: map[string]string{"{#NAME}": "$.name"}, Items: []model.Item{{Key: "x[{#NAME}]", Interval: 1e9}}}},
+			Triggers: []model.DefinitionTrigger{{Name: "silent", Expression: "nodata(//used,5s)=1"}},
+		}).Seal()
+	}
+	s := shard.New(shard.Options{Workers: 1, Definitions: definition})
+	v := &testView{View: New(s, Options{Definitions: definition}), shard: s}
+	testenv.NoError(t, v.shard.Apply(&testCommit{1, [][]byte{v.block(7, []int64{0}, []wire.BlockValue{{Position: 1, Value: item.FromFloat(8)}})}}))
+	for number := range uint64(12) {
+		testenv.NoError(t, v.shard.Apply(&testCommit{number + 2, nil}))
+	}
+	if texts := v.pendingTexts(); len(texts) != 2 || len(v.Items(7)) != 3 {
+		t.Errorf("verdicts %q, items %+v", texts, v.Items(7))
+	}
+}
