@@ -211,7 +211,10 @@ spec:
   macros: {"{$MORE}": "2"}
   triggers:
     - {name: tenfold is there, expression: "last(//tenfold)=12", severity: warning, alert: {handlers: [hook]}}
-    - {name: all pings are there, expression: "last(//all.pings)=2", severity: high, alert: {handlers: [hook]}, dependsOn: [tenfold is there]}
+`
+
+// dependentTrigger is a further trigger of computedTemplate.
+const dependentTrigger = `    - {name: all pings are there, expression: "last(//all.pings)=2", severity: high, alert: {handlers: [hook]}, dependsOn: [tenfold is there]}
 `
 
 // TestServerComputesItems applies a Template with computed items on two nodes, and expects their values, the problems of triggers over
@@ -223,7 +226,11 @@ func TestServerComputesItems(t *testing.T) {
 	hook := newWebhook(t, 0)
 	s.StartAgent("db1")
 	s.StartAgent("db2")
-	s.Apply(fmt.Sprintf(computedTemplate, hook.URL))
+	template := fmt.Sprintf(computedTemplate, hook.URL)
+	s.Apply(template)
+	s.AwaitOutput("get problems --node db1", "computed:tenfold is there")
+	s.AwaitOutput("get problems --node db2", "computed:tenfold is there")
+	s.Apply(template + dependentTrigger) // its problem opens after the one that holds its messages
 	expect := func() {
 		t.Helper()
 		s.AwaitOutput("describe item db1/tenfold", "10*last(//agent.ping)+{$MORE}, every 1s", "12")
