@@ -65,5 +65,5 @@ func TestHeldColumnIsNarrow(t *testing.T) {
 // TestImportAloneListsAllImporters expects muster import without a further word to name all importers, each with an example.
 func TestImportAloneListsAllImporters(t *testing.T) {
 	_, x := openLoggedInTerminal(t)
-	x.expectOutput("", "import", 0, "muster import sensu ", "muster import zabbix ", "muster import prometheus ", "sensu (output of sensuctl dump),\nzabbix (exported templates) and prometheus (rules files)")
+	x.expectOutput("", "import", 0, "muster import sensu ", "muster import zabbix ", "muster import prometheus ", "muster import rudder ", "sensu (output of sensuctl dump),\nzabbix (exported templates), prometheus (rules files) and rudder (techniques, directives, rules, groups)")
 }

@@ -238,9 +238,7 @@ func TestStopWritesMark(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- q.Run(ctx) }()
-	for q.Sent() == 0 && t.Context().Err() == nil {
-		time.Sleep(time.Millisecond)
-	}
+	testenv.Until(t, "a sample is sent", func() bool { return q.Sent() > 0 })
 	cancel()
 	testenv.NoError(t, <-done)
 	testenv.NoError(t, q.Close())
@@ -271,20 +269,15 @@ func TestLogAtBudgetMovesOn(t *testing.T) {
 	q := r.open(t, t.TempDir(), func(o *Options) { o.Budget = 4 << 20 })
 	defer q.Close()
 	go appendLarge(q, 3600)
-	for q.log.Stats().Blocked == nil {
-		time.Sleep(time.Millisecond)
-	}
+	testenv.Until(t, "the log is full", func() bool { return q.log.Stats().Blocked != nil })
 	q.moved = true
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error)
 	go func() { done <- q.Run(ctx) }()
-	began := time.Now()
-	for s := q.log.Stats(); s.Blocked != nil || s.QueuedBytes > 0; s = q.log.Stats() {
-		if time.Since(began) > 20*time.Second {
-			t.Fatalf("the log does not move on: %+v", s)
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testenv.Until(t, "the log moves on", func() bool {
+		s := q.log.Stats()
+		return s.Blocked == nil && s.QueuedBytes == 0
+	})
 	cancel()
 	testenv.NoError(t, <-done)
 }
