@@ -185,7 +185,7 @@ func (s *Server) newMonitor() *selfcheck.Monitor {
 // hitsShown is how long the status shows that a limit was reached.
 const hitsShown = 10 * time.Minute
 
-// remoteWriteLate is the lag of remote write from which the status shows it.
+// remoteWriteLate is the smallest lag of remote write that the status reports.
 const remoteWriteLate = time.Minute
 
 // remoteWriteWarnings returns the warnings about remote write.

@@ -363,7 +363,7 @@ func (s *commandLine) connect() (*client.Client, error) {
 	return client.New(c)
 }
 
-// objectNamespace returns the namespace in which a command looks for its object, such as the event of muster describe.
+// objectNamespace returns the namespace of a command's object, such as the event of muster describe.
 func (s *commandLine) objectNamespace() string {
 	return cmp.Or(s.namespace, model.DefaultNamespaceName)
 }

@@ -337,7 +337,7 @@ func importRudderCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// filesIn returns paths, in which the files below a folder with one of some extensions, in order, replace the folder.
+// filesIn replaces each folder in paths by the sorted files below it that have one of the extensions.
 func filesIn(paths []string, extensions ...string) (files []string, err error) {
 	for _, path := range paths {
 		if info, err := os.Stat(path); err != nil || !info.IsDir() {

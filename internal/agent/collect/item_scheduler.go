@@ -36,8 +36,7 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Position is the stored progress of a log item: the place up to which the agent has read the log. It is stored under the
-// name of the item.
+// Position is the read position of a log item. The spool stores it under the name of the item.
 type Position struct {
 	Name  string
 	Value []byte

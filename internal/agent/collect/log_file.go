@@ -159,7 +159,7 @@ func (p *logPosition) find(list []logFile) (index int, offset int64) {
 	return len(list), 0
 }
 
-// firstPlace returns the file and the offset at which the first collection of an item starts to read.
+// firstPlace returns the file and the start offset of the first collection of an item.
 func (l *logItem) firstPlace(list []logFile) (index int, offset int64, err error) {
 	switch {
 	case l.skip && len(list) > 0:

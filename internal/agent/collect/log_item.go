@@ -139,7 +139,7 @@ func cleanLine(line []byte) string {
 	return strings.ToValidUTF8(strings.TrimRight(string(line), "\r\n"), "\uFFFD")
 }
 
-// positionName returns the key under which the spool stores the position of a log item.
+// positionName returns the spool's key for the position of a log item.
 func positionName(unit model.UnitID, key string) string { return fmt.Sprintf("%d/%s", unit, key) }
 
 // PositionUnit returns the id of the Template in the key of a stored position, or zero if positionName did not make the key.

@@ -250,7 +250,7 @@ func (o *outputBuffer) redactBytes(p []byte, last bool) []byte {
 	return p
 }
 
-// flushHider appends the last bytes of an output, which the redaction delayed because a secret could have begun there.
+// flushHider redacts and appends the last bytes of an output. The redaction holds them back: they may be the start of a secret.
 func (o *outputBuffer) flushHider() {
 	if o.hider != nil && o.maxKept > len(o.kept) {
 		o.keepBytes(o.redactBytes(nil, true))

@@ -46,7 +46,7 @@ type Job struct {
 	Interval  time.Duration // zero with Cron
 	Cron      string
 	Zone      string
-	Splay     time.Duration // after each time of Cron, within which the node has its fixed offset
+	Splay     time.Duration // upper bound of the node's fixed offset after each time of Cron
 	Paused    func() bool   // returns whether the check must not run now; nil: it is never paused
 	Do        func(context.Context)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Position is the place up to which a collector has read its source, such as a log file. The spool stores it in the record of the
-// signal with the values before it, so that a restart repeats none and leaves none out.
+// Position is the read position of a collector in its source, such as a log file. The spool stores the position and the values
+// before it in one record, so that a restart repeats no value and leaves none out.
 type Position struct {
 	Name  string // of the source
 	Value []byte

@@ -212,8 +212,8 @@ func (s *Spool) Keepalive() error {
 	return nil
 }
 
-// addSignal appends a signal to a lane (live or backlog) under the next sequence number. With it goes the position in a log file from
-// which the agent reads on after this signal, if one is given.
+// addSignal appends a signal to a lane (live or backlog) under the next sequence number, with the read position of its collector if
+// one is given.
 func (s *Spool) addSignal(l wire.Lane, signal *wire.Signal, at *Position, urgent bool) {
 	now, boot := s.opts.Clock.WallMs(), s.opts.Clock.BootMs()
 	h := spooledSignal{signal: *signal, boot: s.streamState.boot, wallMs: now - elapsedMs(boot, signal.AtMs)}
@@ -291,8 +291,7 @@ const (
 	tokenNumber = 1<<56 - 1
 )
 
-// tokenOf packs lane, epoch and sequence number of a signal into a number, which the log returns when the signal's record is
-// on disk.
+// tokenOf packs lane, epoch and sequence number of a signal into a token. The log returns the token when the record is on disk.
 func (s *Spool) tokenOf(p laneNumber) uint64 {
 	return uint64(p.lane)<<tokenLane | (s.streamState.epoch&0x3f)<<tokenEpoch | p.number
 }

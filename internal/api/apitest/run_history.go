@@ -27,7 +27,7 @@ func newRunHistory(r *Server) *runHistory {
 	return &runHistory{server: r, store: store}
 }
 
-// written returns the history store, into which the first call writes all runs of the server.
+// written returns the history store. The first call writes all runs of the server to it.
 func (h *runHistory) written() *compliancelog.Store {
 	h.once.Do(func() {
 		var changes []compliancelog.Change
