@@ -18,9 +18,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/chart"
 	"github.com/muster-fleet/muster/internal/document"
 	"github.com/muster-fleet/muster/internal/load/number"
-	"github.com/muster-fleet/muster/internal/load/page/chart"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )

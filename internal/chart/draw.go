@@ -10,11 +10,11 @@ import (
 //go:embed chart.html
 var source string
 
-// Template is the html/template that defines "chart": a Drawing as a figure. The page that takes it brings style
+// Template returns the html/template that defines "chart": a Drawing as a figure. The page that takes it brings style
 // and, for values under the pointer, script.
 func Template() string { return source }
 
-// Drawing is a chart with everything at its place: percentages from the left and from
+// Drawing is a chart with positions: percentages from the left and from
 // the top.
 type Drawing struct {
 	Chart
@@ -31,11 +31,11 @@ type Drawing struct {
 type Label struct {
 	At   float64
 	Text string
-	Odd  bool // left out where there is little room
+	Odd  bool // left out on a narrow screen
 	Edge string
 }
 
-// Path is one line, in a square of 1,000 by 1,000.
+// Path is one line in a square of 1,000 by 1,000.
 type Path struct {
 	Tone       string
 	Line, Area string
@@ -43,7 +43,7 @@ type Path struct {
 	Dashed     bool
 }
 
-// Stretch is a band; Room says for how much width its name is short enough.
+// Stretch is a band. Room names the least width that has space for its name: any, wide or none.
 type Stretch struct {
 	Name, Tone  string
 	From, Width float64
@@ -70,10 +70,10 @@ type Row struct {
 	Cells []string
 }
 
-// Draw places everything.
+// Draw computes the positions.
 func (c Chart) Draw() Drawing {
 	d := Drawing{Chart: c}
-	xs, ys := c.reach()
+	xs, ys := c.ranges()
 	across, up := newRuler(c.X, xs, 6, false), newRuler(c.Y, ys, 4, true)
 	d.label(across, up)
 	for _, l := range c.Lines {
@@ -129,7 +129,7 @@ func room(name string, percent float64, chart bool) string {
 	return "none"
 }
 
-// path draws through all points that are there.
+// path draws through all points, with gaps.
 func (l Line) path(across, up ruler) Path {
 	p := Path{Tone: l.Tone, Dashed: l.Dashed}
 	var line, area, dots strings.Builder
@@ -142,7 +142,7 @@ func (l Line) path(across, up ruler) Path {
 		open = false
 	}
 	for _, v := range l.Points {
-		if math.IsNaN(v.Y) || math.IsInf(v.Y, 0) {
+		if absent(v.Y) {
 			shut()
 			continue
 		}

@@ -1,23 +1,21 @@
-// Package chart draws lines over an axis as inline SVG, without any script.
+// Package chart draws lines over an axis as inline SVG. A drawing needs no script and no request.
 //
-// A drawing has no fixed size: its lines live in a square that stretches with the
-// page, its words stand at percentages of it and keep their size, so that one drawing
-// is read on a wide screen, on a phone and on paper. Its colours are names (tones)
-// that the page's style sheet explains, for light and dark. Under each drawing lies a
-// table of the same data.
+// A drawing has no fixed size: its lines are in a square that stretches with the page, its texts stand at percentages of
+// the square and keep their size. One drawing fits a wide screen, a phone and paper. Its colours are names (tones) that
+// the style sheet of the page defines, for light and dark. Each drawing has a table of the same data.
 //
-// Start reading at draw.go: Chart.Draw turns data (Chart) into positions (Drawing), and
-// chart.html turns those into HTML. Nothing here knows about load tests.
+// Start reading at draw.go: Chart.Draw turns data (Chart) into positions (Drawing); the template "chart" (Template) turns
+// positions into HTML.
 package chart
 
 import "math"
 
-// Chart is what is to be drawn.
+// Chart is the data of a drawing.
 type Chart struct {
 	ID      string // of the element; unique on its page
 	Title   string
 	Unit    string // of the vertical axis, beside the title
-	Summary string // what it shows, in a sentence
+	Summary string // the result, in a sentence
 	Wide    bool   // takes the whole width of the page
 	X, Y    Axis
 	Lines   []Line
@@ -25,42 +23,42 @@ type Chart struct {
 	Marks   []Mark
 }
 
-// Axis is how one direction is divided and labelled.
+// Axis divides and labels one direction.
 type Axis struct {
 	Name     string // heads the column of the table
 	Scale    Scale
 	Format   func(float64) string // of labels
-	Exact    func(float64) string // of the table and the names of lines; none: as Format
-	From, To float64              // shown at least
+	Exact    func(float64) string // of the table and the line names; nil: as Format
+	From, To float64              // the least range
 }
 
-// Scale is how values become distances.
+// Scale maps values to distances.
 type Scale int
 
 // The scales.
 const (
 	Linear  Scale = iota
 	Log           // by powers of ten
-	Seconds       // linear, divided as a clock is
+	Seconds       // linear, divided as a clock
 	Nines         // of percentiles: 90, 99, 99.9 are equally far apart
 )
 
 // Line is one series. Points are in the order of X; a Y that is not a number is a gap.
 type Line struct {
 	Name   string
-	Value  string // of the whole line, beside its name; empty: none
-	Of     string // what that is: median
-	Tone   string // of its colour; a class of the style sheet
+	Value  string // of the whole line, beside its name; may be empty
+	Of     string // the kind of Value, such as median
+	Tone   string // of its colour: a class of the style sheet
 	Points []Point
-	Dashed bool // what was meant, not what came
+	Dashed bool // a plan or a limit, not a measurement
 	Filled bool // down to the axis
-	Dots   bool // few points, each of its own worth
+	Dots   bool // each point has a dot
 }
 
 // Point is one value.
 type Point struct{ X, Y float64 }
 
-// Band is a stretch of the horizontal axis with a name.
+// Band is a range of the horizontal axis with a name.
 type Band struct {
 	Name     string
 	Tone     string
@@ -74,19 +72,20 @@ type Mark struct {
 	At         float64
 }
 
-// Gap is the value of a point that is not there.
+// Gap returns the value of an absent point.
 func Gap() float64 { return math.NaN() }
 
-// reach is the range that all lines cover in both directions.
-func (c *Chart) reach() (x, y span) {
+func absent(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }
+
+// ranges returns the ranges that all lines cover in both directions.
+func (c *Chart) ranges() (x, y span) {
 	x, y = newSpan(c.X), newSpan(c.Y)
 	for _, l := range c.Lines {
 		for _, p := range l.Points {
-			if math.IsNaN(p.Y) || math.IsInf(p.Y, 0) {
-				continue
+			if !absent(p.Y) {
+				x.add(p.X)
+				y.add(p.Y)
 			}
-			x.add(p.X)
-			y.add(p.Y)
 		}
 	}
 	return x, y
@@ -99,7 +98,7 @@ func newSpan(a Axis) span {
 		return span{a.From, a.To}
 	}
 	if a.Scale == Linear {
-		return span{0, 0} // what is measured is compared with nothing at all
+		return span{0, 0} // zero is always in sight
 	}
 	return span{math.Inf(1), math.Inf(-1)}
 }

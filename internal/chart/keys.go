@@ -16,7 +16,7 @@ func (d *Drawing) keys(up ruler) {
 	for _, l := range d.Lines {
 		k := Key{Name: l.Name, Tone: l.Tone, Dashed: l.Dashed, At: 50, Of: l.Of, Value: l.Value}
 		for _, p := range l.Points {
-			if !math.IsNaN(p.Y) && !math.IsInf(p.Y, 0) {
+			if !absent(p.Y) {
 				k.At = 100 - 100*up.place(p.Y)
 			}
 		}
