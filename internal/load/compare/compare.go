@@ -2,8 +2,7 @@
 // Comparison comes out; nothing is started and nothing is kept.
 //
 // A side of a comparison is a Set: several runs of one scenario with one build. The medians of each figure
-// (scenario.Figures) are compared with the Mann-Whitney test, and with the difference between the two halves of the base.
-// Other machines, settings or scenarios make a comparison doubtful: Differences names them, and changes no figure.
+// (scenario.Figures) are compared with the Mann-Whitney test. Other machines, settings or scenarios make a comparison doubtful: Differences names them, and changes no figure.
 //
 // Start reading at Compare, then judge.go.
 package compare
@@ -14,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
@@ -35,7 +35,6 @@ const (
 	Worse  Verdict = "worse"
 	Better Verdict = "better"
 	Same   Verdict = "same"   // the difference may be chance, or is too small to matter
-	Noise  Verdict = "noise"  // it differs, and the base differs from itself as much
 	Untold Verdict = "untold" // too few runs
 )
 
@@ -69,9 +68,8 @@ type Row struct {
 	Kind    scenario.Kind `json:"kind"`
 	Base    Summary       `json:"base"`
 	Other   Summary       `json:"other"`
-	Change  float64       `json:"change"`          // of the medians: 0.1 is a tenth more; 0 where the base's is 0
-	P       float64       `json:"p,omitempty"`     // probability of such a difference between two equal sides
-	Noise   float64       `json:"noise,omitempty"` // difference between the halves of the base, as Change, without a sign
+	Change  float64       `json:"change"`      // of the medians: 0.1 is a tenth more; 0 where the base's is 0
+	P       float64       `json:"p,omitempty"` // probability of such a difference between two equal sides
 	Verdict Verdict       `json:"verdict"`
 	Why     string        `json:"why,omitempty"` // of a verdict that the test did not give
 }
@@ -93,56 +91,41 @@ func Compare(base, other Set) *Comparison {
 		c.Scenario = Title(base.Runs[0])
 	}
 	a, b := valid(base.Runs), valid(other.Runs)
-	first, second := halves(a)
 	c.Rows = ledgerRows(base.Runs, other.Runs)
-	mustHave := min(len(a), len(b)) >= Enough && len(scenarioParts(base, other)) == 0 && apart(base, other, system) == "" &&
-		!slices.ContainsFunc(slices.Concat(a, b), func(r *report.Report) bool { return r.Stopped != nil })
-	x, y, one, two := measure(a), measure(b), measure(first), measure(second)
-	var baseLacks, otherLacks []string
+	x, y := measure(a), measure(b)
+	lacks := map[string][]string{}
 	for _, f := range append(scenario.Figures(), failedRuns()) {
-		values := y[f.Name]
-		if f.Name == failedRuns().Name && slices.Max(append(slices.Concat(x[f.Name], values), 0)) == 0 {
-			continue
-		}
-		lacking := 0
-		if mustHave && len(x[f.Name]) == len(a) && has(f, b) {
-			lacking = len(b) - len(values)
-		}
-		switch {
-		case len(x[f.Name]) > 0 && len(values)+lacking > 0:
-			c.Rows = append(c.Rows, judge(f, x[f.Name], values, lacking, one[f.Name], two[f.Name]))
-		case len(a) > 0 && len(b) > 0 && len(x[f.Name])+len(values) > 0:
-			side := &baseLacks
-			if len(values) == 0 {
-				side = &otherLacks
+		switch before, after := x[f.Name], y[f.Name]; {
+		case len(before) > 0 && len(after) > 0:
+			if f.Name != failedRuns().Name || slices.Max(slices.Concat(before, after)) > 0 {
+				c.Rows = append(c.Rows, judge(f, before, after))
 			}
-			*side = append(*side, f.Name)
+		case len(a) == 0 || len(b) == 0:
+		case len(after) > 0:
+			lacks[base.Name] = append(lacks[base.Name], f.Name)
+		case len(before) > 0:
+			lacks[other.Name] = append(lacks[other.Name], f.Name)
 		}
 	}
-	if len(baseLacks) > 0 {
-		c.Differences = append(c.Differences, fmt.Sprintf("not measured in %s, and left out: %s", base.Name, strings.Join(baseLacks, ", ")))
-	}
-	if len(otherLacks) > 0 {
-		c.Differences = append(c.Differences, fmt.Sprintf("not measured in %s, and left out: %s", other.Name, strings.Join(otherLacks, ", ")))
+	for _, name := range slices.Compact([]string{base.Name, other.Name}) {
+		if len(lacks[name]) > 0 {
+			c.Differences = append(c.Differences, fmt.Sprintf("not measured in %s, and left out: %s", name, strings.Join(lacks[name], ", ")))
+		}
 	}
 	order(c.Rows)
 	c.Verdict = c.sentences()
 	return c
 }
 
-// Gone reports whether only the base has the figure, though the other side had to.
-func (r Row) Gone() bool { return r.Base.N > 0 && r.Other.N == 0 }
-
 // Lost reports whether the row counts losses: lost, doubled or invented results, wrong alerts.
 func (r Row) Lost() bool {
 	return slices.ContainsFunc(ledgerFigures(), func(l ledgerFigure) bool { return l.name == r.Figure })
 }
 
-// Regressed returns the rows that are worse, of these kinds; without any: of all. Losses, and figures that are gone, are
-// of every kind.
+// Regressed returns the rows that are worse, of these kinds; without any: of all. Losses and failed runs are of every kind.
 func (c *Comparison) Regressed(kinds ...scenario.Kind) (list []Row) {
 	for _, r := range c.Rows {
-		if r.Verdict == Worse && (len(kinds) == 0 || r.Lost() || r.Gone() || slices.Contains(kinds, r.Kind)) {
+		if r.Verdict == Worse && (len(kinds) == 0 || r.Lost() || r.Figure == failedRuns().Name || slices.Contains(kinds, r.Kind)) {
 			list = append(list, r)
 		}
 	}
@@ -184,10 +167,9 @@ func sideOf(s Set) Side {
 	return out
 }
 
-// failedRuns is the figure of runs that failed though nothing was lost and no objective was missed: good results were
-// refused, people were not answered, no step held. No other figure shows them.
+// failedRuns is the figure of runs that failed. A run whose agents never came back has no figure of their return.
 func failedRuns() scenario.Figure {
-	return scenario.Figure{Name: "failed-runs", What: "runs that failed, and missed no objective", Kind: scenario.Relative}
+	return scenario.Figure{Name: "failed-runs", What: "runs that failed", Kind: scenario.Relative}
 }
 
 // measure returns the values of each figure, from the runs that have it.
@@ -198,40 +180,12 @@ func measure(runs []*report.Report) map[string][]float64 {
 			all[name] = append(all[name], v)
 		}
 		failed := 0.0
-		if r.Stopped == nil && !r.OK() && !r.Lost() && len(r.Late()) == 0 && !slices.ContainsFunc(r.Goals, func(g report.Goal) bool { return !g.Met }) {
+		if !r.OK() && !r.OnlyStopped() {
 			failed = 1
 		}
 		all[failedRuns().Name] = append(all[failedRuns().Name], failed)
 	}
 	return all
-}
-
-// has reports whether the event that a figure measures had to happen in these runs. An outage, or a turn that another
-// agent takes over, may be spared.
-func has(f scenario.Figure, runs []*report.Report) bool {
-	switch f.Needs {
-	case "", "turns":
-		return false
-	case "outage", "restart":
-		return slices.ContainsFunc(runs, func(r *report.Report) bool { return len(r.Outages) > 0 })
-	}
-	return true
-}
-
-// halves splits runs alternately, in the order of time, so that both halves saw the same of the day.
-func halves(runs []*report.Report) (first, second []*report.Report) {
-	if len(runs) < 4 {
-		return nil, nil
-	}
-	runs = slices.SortedStableFunc(slices.Values(runs), func(a, b *report.Report) int { return a.Began.Compare(b.Began) })
-	for i, r := range runs {
-		if i%2 == 0 {
-			first = append(first, r)
-		} else {
-			second = append(second, r)
-		}
-	}
-	return first, second
 }
 
 // Title names the scenario of a run, for headings.
@@ -257,29 +211,26 @@ func (c *Comparison) sentences() (list []string) {
 	for _, r := range c.Rows {
 		by[r.Verdict] = append(by[r.Verdict], r)
 	}
-	figures := count(len(c.Rows), "figure")
+	figures := number.Of(len(c.Rows), "figure")
 	switch least := min(c.Base.Runs, c.Other.Runs); {
 	case len(c.Rows) == 0 || least == 0:
 		say("Nothing to compare: no figure was measured on both sides.")
 	case len(by[Worse]) > 0:
 		say("Regression in %s: %s; %d of %s.", c.Other.Name, changes(by[Worse]), len(by[Worse]), figures)
 	case least < Enough:
-		say("No verdict: %s of %s beside %s of %s; give at least %d of each, or --interleave.", count(c.Base.Runs, "run"), c.Base.Name, count(c.Other.Runs, "run"), c.Other.Name, Enough)
+		say("No verdict: %s of %s beside %s of %s; give at least %d of each, or --interleave.", number.Of(c.Base.Runs, "run"), c.Base.Name, number.Of(c.Other.Runs, "run"), c.Other.Name, Enough)
 	default:
 		say("No regression: none of %s is worse in %s.", figures, c.Other.Name)
 	}
 	if len(by[Better]) > 0 {
 		say("Better: %s.", changes(by[Better]))
 	}
-	if len(by[Noise]) > 0 {
-		say("Noise: %s: %s differs from itself as much.", changes(by[Noise]), c.Base.Name)
-	}
 	for _, s := range []Side{c.Base, c.Other} {
 		if s.Failed > 0 {
-			say("%s", strings.TrimSuffix(fmt.Sprintf("%s of %s failed: %s", count(s.Failed, "run"), s.Name, s.Why), ": "))
+			say("%s", strings.TrimSuffix(fmt.Sprintf("%s of %s failed: %s", number.Of(s.Failed, "run"), s.Name, s.Why), ": "))
 		}
 		if s.Stopped > 0 {
-			say("%s of %s ended early", count(s.Stopped, "run"), s.Name)
+			say("%s of %s ended early", number.Of(s.Stopped, "run"), s.Name)
 		}
 	}
 	return list
@@ -304,8 +255,6 @@ func (r Row) Changed() string {
 		return "–"
 	case r.Lost():
 		return fmt.Sprintf("%.0f → %.0f", r.Base.Center, r.Other.Center)
-	case r.Gone():
-		return "not measured any more"
 	case r.Base.Center == 0 && r.Other.Center != 0:
 		return "from 0"
 	case math.Abs(r.Change) < 0.0005:
@@ -314,11 +263,4 @@ func (r Row) Changed() string {
 		return fmt.Sprintf("%+.1f %%", 100*r.Change)
 	}
 	return fmt.Sprintf("%+.0f %%", 100*r.Change)
-}
-
-func count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }

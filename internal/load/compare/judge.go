@@ -8,6 +8,7 @@ import (
 
 	"github.com/aclements/go-moremath/stats"
 
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
@@ -21,40 +22,24 @@ const (
 	alpha = 0.01
 )
 
-// judge compares one figure. So many runs of the other side lack it, because the event it measures did not come to its
-// end there: each counts as the worst value. first and second are the halves of the base.
-func judge(f scenario.Figure, base, other []float64, lacking int, first, second []float64) Row {
+// judge compares one figure.
+func judge(f scenario.Figure, base, other []float64) Row {
 	r := Row{Figure: f.Name, What: f.What, Unit: f.Unit, Better: "less", Kind: f.Kind, Base: summary(base), Other: summary(other), Verdict: Untold}
-	worst := math.Inf(1)
 	if f.Least {
-		r.Better, worst = "more", math.Inf(-1)
+		r.Better = "more"
 	}
-	change := 0.0
-	if len(other) > 0 {
-		change = changeOf(r.Base.Center, r.Other.Center)
-	}
+	change := changeOf(r.Base.Center, r.Other.Center)
 	if !math.IsInf(change, 0) {
 		r.Change = change
 	}
-	if len(first) > 0 && len(second) > 0 {
-		r.Noise = min(1e6, math.Abs(changeOf(Median(first), Median(second))))
-	}
-	all := append(slices.Clone(other), slices.Repeat([]float64{worst}, lacking)...)
-	if least := min(len(base), len(all)); least < Enough {
-		r.Why = fmt.Sprintf("%s: no interval; give at least %d, or --interleave", count(least, "run"), Enough)
+	if least := min(len(base), len(other)); least < Enough {
+		r.Why = fmt.Sprintf("%s: no interval; give at least %d, or --interleave", number.Of(least, "run"), Enough)
 		return r
 	}
-	r.P = chance(base, all)
+	r.P = chance(base, other)
 	switch {
-	case lacking > 0:
-		r.Why = fmt.Sprintf("not measured in %d of %d runs: the event did not come to its end", lacking, len(all))
-		if r.Verdict = Same; r.P <= alpha || 2*lacking > len(all) {
-			r.Verdict = Worse
-		}
 	case r.P > alpha || math.Abs(change) < f.Grain:
 		r.Verdict = Same
-	case math.Abs(change) <= r.Noise:
-		r.Verdict, r.Why = Noise, "the base differs from itself as much"
 	case change > 0 == f.Least:
 		r.Verdict = Better
 	default:
@@ -66,9 +51,6 @@ func judge(f scenario.Figure, base, other []float64, lacking int, first, second 
 // summary is the median and its interval. The interval is made of the order of the values alone, and supposes nothing of
 // their distribution.
 func summary(values []float64) Summary {
-	if len(values) == 0 {
-		return Summary{}
-	}
 	values = slices.Sorted(slices.Values(values))
 	s := Summary{Center: Median(values), Low: values[0], High: values[len(values)-1], N: len(values), Values: values}
 	if s.N >= Enough {
@@ -152,9 +134,9 @@ func ledgerRows(base, other []*report.Report) (list []Row) {
 
 // order sorts by verdict, losses first, and within a verdict by change.
 func order(rows []Row) {
-	verdicts := []Verdict{Worse, Better, Noise, Untold, Same}
+	verdicts := []Verdict{Worse, Better, Untold, Same}
 	rank := func(r Row) int {
-		if (r.Lost() || r.Gone()) && r.Verdict == Worse {
+		if r.Lost() && r.Verdict == Worse {
 			return -1
 		}
 		return slices.Index(verdicts, r.Verdict)

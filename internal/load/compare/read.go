@@ -13,103 +13,85 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// ReadAll reads sets, each as Read does. Their names are the last parts of their paths, where those differ.
+// ReadAll reads sets. Each path is a run.json, the folder of a run, or a folder of several of either. The name of a set is
+// the last part of its path, or the path where that is not unique.
 func ReadAll(paths []string) (sets []Set, err error) {
-	taken := map[string]int{}
+	short := func(path string) string {
+		return filepath.Base(strings.TrimSuffix(strings.TrimSuffix(path, "/run.json"), ".json"))
+	}
+	same := map[string]int{}
 	for _, path := range paths {
-		set, err := Read(path)
-		if err != nil {
+		same[short(path)]++
+	}
+	for _, path := range paths {
+		set := Set{Name: short(path)}
+		if same[set.Name] > 1 {
+			set.Name = strings.TrimSuffix(path, string(filepath.Separator))
+		}
+		if set.Runs, err = read(path); err != nil {
 			return nil, err
 		}
 		sets = append(sets, set)
-		taken[shortName(path)]++
-	}
-	for i, path := range paths {
-		if short := shortName(path); taken[short] == 1 {
-			sets[i].Name = short
-		}
 	}
 	return sets, nil
 }
 
-func shortName(path string) string {
-	return filepath.Base(strings.TrimSuffix(strings.TrimSuffix(path, "/run.json"), ".json"))
-}
+const pathHint = "give a run.json, the folder that muster load run wrote, or a folder of such folders"
 
-// Read reads a set: a run.json, the folder of a run, or a folder of several of either. The name of the set is the path.
-func Read(path string) (Set, error) {
-	set := Set{Name: strings.TrimSuffix(path, string(filepath.Separator))}
+func read(path string) (runs []*report.Report, err error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return set, model.Errorf(model.NotFound, "there is no %s", path).WithHint("give a run.json, the folder that muster load run wrote, or a folder of such folders")
+		return nil, model.Errorf(model.NotFound, "there is no %s", path).WithHint(pathHint)
 	case err != nil:
-		return set, fmt.Errorf("read runs: %w", err)
-	case !info.IsDir():
-		return set, set.add(path)
+		return nil, fmt.Errorf("read runs: %w", err)
 	}
-	if own := filepath.Join(path, "run.json"); there(own) {
-		return set, set.add(own)
+	files := []string{path}
+	if info.IsDir() {
+		files = []string{filepath.Join(path, "run.json")}
 	}
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return set, fmt.Errorf("read runs: %w", err)
+	if _, err := os.Stat(files[0]); err != nil { // a folder of runs
+		several, _ := filepath.Glob(filepath.Join(globQuoted(path), "*", "run.json")) // the pattern is valid
+		files, _ = filepath.Glob(filepath.Join(globQuoted(path), "*.json"))
+		files = append(files, several...)
+		slices.Sort(files)
 	}
-	for _, e := range entries {
-		file := filepath.Join(path, e.Name())
+	for _, file := range files {
+		rep, err := report.Read(file)
 		switch {
-		case e.IsDir() && there(filepath.Join(file, "run.json")):
-			err = set.add(filepath.Join(file, "run.json"))
-		case !e.IsDir() && filepath.Ext(file) == ".json":
-			if err = set.add(file); model.ClassOf(err) == model.Invalid {
-				err = nil // another kind of file
-			}
-		}
-		if err != nil {
-			return set, err
+		case err == nil:
+			runs = append(runs, rep)
+		case model.ClassOf(err) != model.Invalid || len(files) == 1: // else another kind of file
+			return nil, err
 		}
 	}
-	if len(set.Runs) == 0 {
-		return set, model.Errorf(model.NotFound, "there is no run in %s", path).WithHint("give a run.json, the folder that muster load run wrote, or a folder of such folders")
+	if len(runs) == 0 {
+		return nil, model.Errorf(model.NotFound, "there is no run in %s", path).WithHint(pathHint)
 	}
-	return set, nil
+	return runs, nil
 }
 
-func (s *Set) add(file string) error {
-	rep, err := report.Read(file)
-	if err == nil {
-		s.Runs = append(s.Runs, rep)
-	}
-	return err
+// globQuoted quotes a path for a pattern.
+func globQuoted(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
 }
 
-func there(file string) bool {
-	_, err := os.Stat(file)
-	return err == nil
-}
-
-// Split divides sets by their scenarios, in the order of the first set, and leaves out scenarios that only one of them
-// has. Sets of one scenario each stay together even if it differs.
-func Split(sets []Set) [][]Set {
+// Split divides sets by their scenarios, in the order of the first set, and leaves out scenarios that only one of them has.
+// Sets of one scenario each stay together even if it differs.
+func Split(sets []Set) (list [][]Set) {
 	titles := func(s Set) []string { return unique(s.Runs, Title) }
 	if !slices.ContainsFunc(sets, func(s Set) bool { return len(titles(s)) > 1 }) {
 		return [][]Set{sets}
 	}
-	var list [][]Set
 	for _, title := range titles(sets[0]) {
 		var group []Set
 		for _, s := range sets {
-			part := Set{Name: s.Name}
-			for _, r := range s.Runs {
-				if Title(r) == title {
-					part.Runs = append(part.Runs, r)
-				}
-			}
+			part := Set{Name: s.Name, Runs: slices.DeleteFunc(slices.Clone(s.Runs), func(r *report.Report) bool { return Title(r) != title })}
 			if len(part.Runs) > 0 {
 				group = append(group, part)
 			}
 		}
-		if len(group) > 1 && group[0].Name == sets[0].Name {
+		if len(group) > 1 {
 			list = append(list, group)
 		}
 	}

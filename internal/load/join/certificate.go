@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// newCertificate is the lead's, for one run: whoever has the token knows its sum, and no
-// name or date in it is looked at.
+// newCertificate makes the certificate of a lead for one run. Followers compare its digest; its names and dates count for
+// nothing.
 func newCertificate() (c tls.Certificate, sum [32]byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -32,14 +32,14 @@ func newCertificate() (c tls.Certificate, sum [32]byte, err error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, sha256.Sum256(der), nil
 }
 
-// errAnother is what a follower says to somebody else's certificate.
-var errAnother = errors.New("it has another certificate than the token says: it is not the loader that printed it, or somebody is in between")
+// errAnother is the error of a certificate that is not the token's.
+var errAnother = errors.New("it has another certificate than the token says: it is another loader than the one that printed the token, or a connection is intercepted")
 
-// pinned trusts the certificate with this sum, and no other.
+// pinned trusts the certificate with this digest, and no other.
 func pinned(sum [32]byte) *tls.Config {
 	return &tls.Config{
 		MinVersion:         tls.VersionTLS13,
-		InsecureSkipVerify: true, // by name and authority; by its sum it is
+		InsecureSkipVerify: true, // verified by its digest
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) == 0 {
 				return errAnother

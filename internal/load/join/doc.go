@@ -1,17 +1,15 @@
-// Package join lets several loader processes, on one machine or many, play one load run.
-// The one that leads listens (Lead, lead.go) and has a Token to paste; the others dial it
-// (Follower, follower.go). internal/load plays the parts and merges what they measured; here
-// is only how its messages travel.
+// Package join lets several load testers, on one machine or on many, play one run. One leads (Lead): it listens, and prints
+// a Token. The others dial it (Follower). internal/load plays the parts; this package only carries messages.
 //
-// A follower joins with one HTTP request over TLS 1.3, whose certificate is made for the run and pinned by the token: it
-// has the token's secret and the follower's version. The lead answers 101, and both send messages as JSON, a line each
-// (conn.go, message.go). Who does not know the secret is refused before anything else is read.
-// Clocks are compared by asking several times: the shortest round trip wins (clock.go).
-// Either end says every second that it lives; one that is silent for ten is lost, and a loss
-// ends the run for all, with the name of who was lost.
+// All of it is HTTP and JSON over TLS 1.3. The token has the address of the lead, the digest of its certificate (made for
+// the run) and the secret that authorizes every request. A follower joins with POST /join; the response body is the stream
+// of orders from the lead, a JSON value each, until the run is over. It reports by POST /report, one message per request,
+// and reads the clock of the lead by GET /clock. An empty order or message each second shows that its sender lives. A peer
+// that is silent for ten seconds is lost, and the run ends for all with its name.
 //
-// Goroutines: one reader for each connection; on the lead one that accepts, one that gives
-// signs of life; on a follower likewise. Locks: Lead.mu guards what is known of all peers,
-// Follower.mu what was heard; under them, conn.mu is a connection's writing end.
+// The lead answers strangers 401 and reads nothing else of them; it serves at most mostConnections at a time.
+//
+// Goroutines: on the lead one HTTP server, each order stream in its handler; on a follower one reader of orders and one that
+// shows life. Locks: monitor.mu guards the state of each side; nothing is written to a connection while it is held.
 // Start reading at lead.go, then follower.go.
 package join

@@ -1,10 +1,10 @@
 package join
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"context"
-	"crypto/tls"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,133 +15,135 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Follower is a loader that plays one part. It implements load.Lead: what it is told, and
-// what it tells.
+// Follower is a loader that plays one part. It implements load.Lead.
 type Follower struct {
-	conn *conn
-	base time.Time // of its clock
-	end  context.CancelCauseFunc
-	both sync.WaitGroup // reader, and signs of life
+	token  Token
+	id     string
+	client *http.Client
+	base   time.Time // of its clock
+	end    context.CancelCauseFunc
+	silent *time.Timer
+	both   sync.WaitGroup // reader, and signs of life
 
-	awaited
+	monitor
 	welcome    *welcome
 	plan       *plan
 	identities []identity
-	told       map[string]bool // kinds without a body that were heard
-	begin      *instant
+	prepare    bool
+	connect    bool
+	begin      *time.Duration
 	over       *over
+	clock      clock
 	score      func(time.Duration, []load.Span) error
 	renamed    func(int, string)
 }
 
-// Dial joins the run of a token. The part is to be played within Context, which ends with
-// ctx, and when the run ends for all. The caller closes it.
+// Dial joins the run of a token. The part is to be played within Context: it ends with ctx, and when the run ends for all.
+// The caller closes the follower.
 func Dial(ctx context.Context, token Token) (*Follower, error) {
-	dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: helloWithin}, Config: pinned(token.Sum)}
-	c, err := dialer.DialContext(ctx, "tcp", token.Address)
-	if errors.Is(err, errAnother) {
-		return nil, model.Errorf(model.Unauthenticated, "join the run at %s: %w", token.Address, errAnother).WithHint("paste the token that this run printed: it is new for each")
-	}
+	f := &Follower{token: token, id: rand.Text(), base: time.Now(), monitor: monitor{changed: make(chan struct{})},
+		client: &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: silence}).DialContext, TLSClientConfig: pinned(token.Sum), TLSHandshakeTimeout: silence, ResponseHeaderTimeout: silence, MaxIdleConnsPerHost: 8}},
+		score:  func(time.Duration, []load.Span) error { return nil }, renamed: func(int, string) {}}
+	f.ctx, f.end = context.WithCancelCause(ctx)
+	stream, closeStream := context.WithCancel(context.WithoutCancel(ctx)) // it outlives the report of a failure
+	response, err := f.request(stream, http.MethodPost, "/join", hello{Version: Version, Build: version.Get().Version, Name: hostname(), Machine: machineID(), ID: f.id})
 	if err != nil {
+		closeStream()
+		f.end(err)
+		var refused *model.Error
+		switch {
+		case errors.Is(err, errAnother):
+			return nil, model.Errorf(model.Unauthenticated, "join the run at %s: %w", token.Address, errAnother).WithHint("paste the token that this run printed: it is new for each")
+		case errors.As(err, &refused):
+			return nil, refused
+		}
 		return nil, model.Errorf(model.Unavailable, "join the run at %s: %w", token.Address, err).
 			WithHint("is muster load run --loaders N waiting there? On another machine its --listen-join must be an address that this one reaches")
 	}
-	opened, err := token.join(c)
-	if err != nil {
-		_ = c.Close()
-		return nil, err
-	}
-	f := &Follower{conn: opened, base: time.Now(), awaited: awaited{changed: make(chan struct{})}, told: map[string]bool{}, score: func(time.Duration, []load.Span) error { return nil }, renamed: func(int, string) {}}
-	f.ctx, f.end = context.WithCancelCause(ctx)
-	context.AfterFunc(f.ctx, f.hangUp)
-	f.both.Go(f.read)
+	f.silent = time.AfterFunc(silence, func() { f.lose(errSilent) })
+	context.AfterFunc(f.ctx, func() {
+		f.sayWhy()
+		closeStream()
+	})
+	f.both.Go(func() { f.read(response.Body) })
 	f.both.Go(f.live)
 	return f, nil
 }
 
-// protocol is the one that a follower upgrades to.
-const protocol = "muster-load-join"
+// request sends one request to the lead. The caller closes the body of the response.
+func (f *Follower) request(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	data, err := json.Marshal(body)
+	if err != nil {
+		return nil, fmt.Errorf("encode a message to the loader that leads: %w", err)
+	}
+	if len(data) > mostMessage {
+		return nil, model.Errorf(model.TooLarge, "a message of %d bytes to the loader that leads: at most %d are allowed", len(data), mostMessage)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, "https://"+f.token.Address+path, bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Authorization", f.token.authorization())
+	r.Header.Set(loaderHeader, f.id)
+	response, err := f.client.Do(r)
+	if err != nil || response.StatusCode/100 == 2 {
+		return response, err
+	}
+	defer response.Body.Close()
+	if refused := decodeFailure(response.Body); refused != nil {
+		return nil, refused.from("")
+	}
+	return nil, fmt.Errorf("%s %s: %s", method, path, response.Status)
+}
 
-// join asks the lead for a place in its run, over a new connection.
-func (t Token) join(c net.Conn) (*conn, error) {
-	broken := func(err error) error {
-		return model.Errorf(model.Unavailable, "join the run at %s: %w", t.Address, err)
-	}
-	body, err := json.Marshal(hello{Version: Version, Build: version.Get().Version, Name: hostname(), Machine: machineID()})
+// send reports a message. An error ends the part.
+func (f *Follower) send(m message) error {
+	response, err := f.request(f.ctx, http.MethodPost, "/report", m)
 	if err != nil {
-		return nil, broken(err)
-	}
-	r, err := http.NewRequest(http.MethodPost, "https://"+t.Address+joinPath, bytes.NewReader(body))
-	if err != nil {
-		return nil, broken(err)
-	}
-	r.Header.Set("Authorization", t.authorization())
-	r.Header.Set("Connection", "Upgrade")
-	r.Header.Set("Upgrade", protocol)
-	_ = c.SetDeadline(time.Now().Add(helloWithin))
-	if err := r.Write(c); err != nil {
-		return nil, broken(err)
-	}
-	in := bufio.NewReader(c)
-	answer, err := http.ReadResponse(in, r)
-	if err != nil {
-		return nil, broken(err)
-	}
-	if answer.StatusCode != http.StatusSwitchingProtocols {
-		defer answer.Body.Close()
-		if said := parseRefusal(io.LimitReader(answer.Body, mostHello)); said != nil {
-			return nil, said
+		if f.ctx.Err() != nil {
+			return context.Cause(f.ctx)
 		}
-		return nil, broken(fmt.Errorf("it answered %s", answer.Status))
+		f.lose(err)
+		return err
 	}
-	_ = c.SetDeadline(time.Time{})
-	return newConn(c, in), nil
+	return response.Body.Close()
 }
 
-// parseRefusal returns the reason why the lead refuses this loader; nil: it gave none.
-func parseRefusal(r io.Reader) error {
-	var said failed
-	if json.NewDecoder(r).Decode(&said) != nil || said.Message == "" {
-		return nil
-	}
-	return said.of("")
-}
-
-// Context ends when the run cannot go on; its cause says why.
+// Context ends when the run cannot go on; its cause is the reason.
 func (f *Follower) Context() context.Context { return f.ctx }
 
-// Number waits until all have joined, and says which loader this one is, of how many.
+// Number waits until all have joined, and returns the number of this loader.
 func (f *Follower) Number() (number, of int, err error) {
-	err = f.await(f.ctx, func() bool { return f.welcome != nil })
-	if err != nil {
+	if err := f.await(f.ctx, func() bool { return f.welcome != nil }); err != nil {
 		return 0, 0, err
 	}
 	return f.welcome.Number, f.welcome.Of, nil
 }
 
-// Plan waits for what is to be played.
+// Plan waits for the part that is to be played.
 func (f *Follower) Plan() (load.Config, error) {
-	if err := f.await(f.ctx, func() bool { return f.told[kindPrepare] && f.plan != nil }); err != nil {
+	if err := f.await(f.ctx, func() bool { return f.prepare && f.plan != nil }); err != nil {
 		return load.Config{}, err
 	}
 	return f.plan.config(f.identities)
 }
 
-// Stop asks for the end of the run's present phase: the lead compares and reports what was played.
-func (f *Follower) Stop() { _ = f.conn.send(kindStop, nil) }
+// Stop asks for the end of the present phase: the lead judges the run until then.
+func (f *Follower) Stop() { _ = f.send(message{Stop: true}) }
 
-// Stopped says whether the lead found nothing wrong but that the run was stopped.
+// Stopped reports whether the run was stopped and nothing else is wrong.
 func (f *Follower) Stopped() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.over != nil && f.over.Stopped
 }
 
-// Verdict is what the lead said in the end; ok: all was as it should be.
+// Verdict returns that of the lead; ok: the run passed.
 func (f *Follower) Verdict() (sentences []string, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,110 +153,208 @@ func (f *Follower) Verdict() (sentences []string, ok bool) {
 	return f.over.Verdict, f.over.OK
 }
 
-// Close leaves; err, where there is one, is why this part could not be played to the end,
-// which the lead is told.
+// Close leaves the run. The lead receives err as the reason why this part was not played to its end.
 func (f *Follower) Close(err error) {
-	if err == nil {
-		err = model.Errorf(model.Unavailable, "it has left")
-	}
-	f.end(err)
-	f.hangUp()
+	f.end(cmp.Or(err, error(model.Errorf(model.Unavailable, "it has left"))))
 	f.both.Wait()
+	f.client.CloseIdleConnections()
 }
 
-func (f *Follower) hangUp() {
+// sayWhy reports why this part ended before the run was over. The lead may be gone.
+func (f *Follower) sayWhy() {
 	f.mu.Lock()
 	over := f.over
 	f.mu.Unlock()
 	if over == nil {
-		_ = f.conn.send(kindFailed, failure(reason(f.ctx, "it")))
+		ctx, cancel := context.WithTimeout(context.Background(), silence)
+		defer cancel()
+		if response, err := f.request(ctx, http.MethodPost, "/report", message{Failed: newFailure(causeOf(f.ctx, "it"))}); err == nil {
+			_ = response.Body.Close()
+		}
 	}
-	_ = f.conn.Close()
+}
+
+// lose ends the part because of the lead, unless the run is over.
+func (f *Follower) lose(err error) {
+	f.mu.Lock()
+	over := f.over
+	f.mu.Unlock()
+	var own *model.Error
+	switch {
+	case over != nil:
+	case errors.As(err, &own) && own.Class != model.Unavailable:
+		f.end(own)
+	default:
+		f.end(model.Errorf(model.Unavailable, "the loader that leads was lost: %s", lossOf(err)).WithHint("the run is over; the lead prints the reason"))
+	}
 }
 
 func (f *Follower) live() {
-	turn := time.NewTicker(aliveEvery)
-	defer turn.Stop()
+	alive := time.NewTicker(aliveEvery)
+	defer alive.Stop()
 	for {
 		select {
 		case <-f.ctx.Done():
 			return
-		case <-turn.C:
-			_ = f.conn.send(kindAlive, nil)
+		case <-alive.C:
+			_ = f.send(message{})
 		}
 	}
 }
 
-// read hears the lead until it leaves.
-func (f *Follower) read() {
-	for {
-		m, err := f.conn.receive()
-		if err == nil {
-			err = f.hear(&m)
+// read takes orders until the lead ends the stream.
+func (f *Follower) read(stream io.ReadCloser) {
+	defer f.silent.Stop()
+	defer stream.Close()
+	for in := json.NewDecoder(stream); ; {
+		var o order
+		if err := in.Decode(&o); err != nil {
+			f.lose(err)
+			return
 		}
-		if err == nil {
-			continue
+		f.silent.Reset(silence)
+		if err := f.take(&o); err != nil {
+			f.end(err)
+			return
 		}
-		var said *told
-		var own *model.Error
-		if errors.As(err, &said) {
-			err = said.of("")
-		} else if !errors.As(err, &own) && f.ctx.Err() == nil {
-			err = model.Errorf(model.Unavailable, "the loader that leads was lost: %s", plain(err)).WithHint("the run is over; what became of it is said there")
-		}
-		f.end(err)
-		return
 	}
 }
 
-// hear takes what the lead says.
-func (f *Follower) hear(said *message) error {
-	body, err := said.decode()
-	if err != nil {
-		return err
-	}
-	switch m := body.(type) { // what is not kept
-	case *clock:
-		return f.conn.send(kindAnswer, clock{Question: m.Question, At: time.Since(f.base)})
-	case *failed:
-		return &told{*m}
-	case *renamed:
-		f.callees().renamed(m.Member, m.Name)
+// take carries out an order, or stores it.
+func (f *Follower) take(o *order) error {
+	switch {
+	case o.Failed != nil:
+		return o.Failed.from("")
+	case o.Welcome != nil:
+		if err := f.setClock(); err != nil {
+			return err
+		}
+	case o.Score != nil:
+		score, _ := f.callees()
+		return score(o.Score.From, o.Score.Spans)
+	case o.Renamed != nil:
+		_, renamed := f.callees()
+		renamed(o.Renamed.Member, o.Renamed.Name)
 		return nil
-	case *score:
-		return f.callees().score(m.From, m.Spans)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch m := body.(type) {
-	case *welcome:
-		f.welcome = m
-	case *plan:
-		f.plan = m
-	case *[]identity:
-		if f.identities = append(f.identities, *m...); len(f.identities) > mostAgents {
-			return model.Errorf(model.TooLarge, "more keys than machines")
-		}
-	case *instant:
-		f.begin = m
-	case *over:
-		f.over = m
-	case nil:
-		f.told[said.Kind] = true
-	default:
-		return model.Errorf(model.Invalid, "a message of the kind %q, which is not the lead's", said.Kind)
+	defer f.change()
+	f.welcome, f.plan, f.begin, f.over = cmp.Or(o.Welcome, f.welcome), cmp.Or(o.Plan, f.plan), cmp.Or(o.Begin, f.begin), cmp.Or(o.Over, f.over)
+	f.prepare, f.connect = f.prepare || o.Prepare, f.connect || o.Connect
+	if f.identities = append(f.identities, o.Identities...); len(f.identities) > mostAgents {
+		return model.Errorf(model.TooLarge, "more keys than agents")
 	}
-	f.change()
 	return nil
 }
 
-type callees struct {
-	score   func(time.Duration, []load.Span) error
-	renamed func(int, string)
-}
-
-func (f *Follower) callees() callees {
+func (f *Follower) callees() (func(time.Duration, []load.Span) error, func(int, string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return callees{f.score, f.renamed}
+	return f.score, f.renamed
 }
+
+// clock is the difference to the clock of the lead, and its uncertainty: half of the shortest round trip.
+type clock struct{ ahead, within time.Duration }
+
+// nearer returns the better of two comparisons; zero is none.
+func (c clock) nearer(n clock) clock {
+	if c == (clock{}) || n.within < c.within {
+		return n
+	}
+	return c
+}
+
+// comparison is one reading of the clock of the lead, between two of the own.
+func comparison(asked, answered, theirs time.Duration) clock {
+	return clock{ahead: theirs - (asked+answered)/2, within: (answered - asked) / 2}
+}
+
+// setClock compares the clocks, and reports the uncertainty.
+func (f *Follower) setClock() error {
+	const times = 10
+	var best clock
+	for range times {
+		asked := time.Since(f.base)
+		response, err := f.request(f.ctx, http.MethodGet, "/clock", nil)
+		if err != nil {
+			return err
+		}
+		var theirs time.Duration
+		err = json.NewDecoder(response.Body).Decode(&theirs)
+		answered := time.Since(f.base)
+		_, _ = io.Copy(io.Discard, response.Body) // the connection serves the next request
+		_ = response.Body.Close()
+		if err != nil {
+			return fmt.Errorf("read the clock of the loader that leads: %w", err)
+		}
+		best = best.nearer(comparison(asked, answered, theirs))
+	}
+	f.mu.Lock()
+	f.clock = best
+	f.mu.Unlock()
+	return f.send(message{Clock: &best.within})
+}
+
+// Prepared reports the hash of the plan that would be played, and waits until agents are to connect.
+func (f *Follower) Prepared(ctx context.Context, hash string) error {
+	if err := f.send(message{Prepared: &hash}); err != nil {
+		return err
+	}
+	return f.await(ctx, func() bool { return f.connect })
+}
+
+// Ready reports that all agents have their checks, and waits for the beginning.
+func (f *Follower) Ready(ctx context.Context, a load.Arrived) (time.Time, error) {
+	if err := f.setClock(); err != nil {
+		return time.Time{}, err
+	}
+	if err := f.send(message{Arrived: &a}); err != nil {
+		return time.Time{}, err
+	}
+	if err := f.await(ctx, func() bool { return f.begin != nil }); err != nil {
+		return time.Time{}, err
+	}
+	return f.base.Add(*f.begin - f.clock.ahead), nil
+}
+
+// Hear sets the functions that carry out orders; they are called one at a time.
+func (f *Follower) Hear(score func(time.Duration, []load.Span) error, renamed func(int, string)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.score, f.renamed = score, renamed
+}
+
+// Present reports the sessions of the agents.
+func (f *Follower) Present(p load.Presence) { _ = f.send(message{Presence: &p}) }
+
+// Second reports one second.
+func (f *Follower) Second(s *observe.CheckSecond) { _ = f.send(message{Second: s}) }
+
+// Stretch reports a part of the plan that is over.
+func (f *Follower) Stretch(s *load.Stretch) { _ = f.send(message{Stretch: s}) }
+
+// ledgerBytes is about the size of the ledgers in one message.
+const ledgerBytes = 4 << 20
+
+// Finish reports the measurements and ledgers, and waits until the lead has judged them.
+func (f *Follower) Finish(ctx context.Context, m *load.Measured) error {
+	parts := []message{{Measured: m}, {Ledgers: &observe.Ledgers{Sets: m.Ledgers.Sets, Breaches: m.Ledgers.Breaches}}}
+	for rest := m.Ledgers.Agents; len(rest) > 0; {
+		n, size := 0, 0
+		for n < len(rest) && (n == 0 || size < ledgerBytes) {
+			size += 27*len(rest[n].States) + 200
+			n++
+		}
+		parts = append(parts, message{Ledgers: &observe.Ledgers{Agents: rest[:n]}})
+		rest = rest[n:]
+	}
+	for _, part := range append(parts, message{Finished: true}) {
+		if err := f.send(part); err != nil {
+			return err
+		}
+	}
+	return f.await(ctx, func() bool { return f.over != nil })
+}
+
+var _ load.Lead = (*Follower)(nil)

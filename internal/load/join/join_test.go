@@ -178,9 +178,9 @@ func TestStrangersAreRefused(t *testing.T) {
 
 	// One of another version, one without a hello, and one that speaks no HTTP.
 	for body, want := range map[string]string{
-		`{"version":2,"build":"9.9"}`: "use the same version on both machines",
-		`presence`:                    "said nothing that a loader says",
-		"":                            "400 Bad Request",
+		`{"version":3,"build":"9.9","id":"x"}`: "use the same version on both machines",
+		`presence`:                             "not that of a loader",
+		"":                                     "400 Bad Request",
 	} {
 		raw, err := tls.Dial("tcp", token.Address, pinned(token.Sum))
 		if err != nil {
@@ -188,7 +188,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		}
 		request := "nonsense\r\n\r\n"
 		if body != "" {
-			request = fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: %s\r\nContent-Length: %d\r\n\r\n%s", joinPath, token.authorization(), len(body), body)
+			request = fmt.Sprintf("POST /join HTTP/1.1\r\nHost: x\r\nConnection: close\r\nAuthorization: %s\r\nContent-Length: %d\r\n\r\n%s", token.authorization(), len(body), body)
 		}
 		if _, err := raw.Write([]byte(request)); err != nil {
 			t.Fatal(err)
@@ -212,7 +212,7 @@ func TestALossEndsTheRun(t *testing.T) {
 		leave      func(l *Lead, f *Follower)
 		lead, rest string
 	}{
-		"cut off":     {func(_ *Lead, f *Follower) { _ = f.conn.Close() }, "loader 2 of 3 (" + hostname() + ") was lost", "loader 2 of 3"},
+		"silent":      {func(l *Lead, _ *Follower) { l.all()[0].silent.Reset(0) }, "loader 2 of 3 (" + hostname() + ") was lost: it said nothing for 10s", "loader 2 of 3"},
 		"gave up":     {func(_ *Lead, f *Follower) { f.Close(model.Errorf(model.Limited, "no room")) }, "loader 2 of 3 (" + hostname() + "): no room", "no room"},
 		"lead leaves": {func(l *Lead, _ *Follower) { l.Close() }, "", "the loader that leads has left the run"},
 	} {
@@ -262,13 +262,13 @@ func TestAnotherPlanIsRefused(t *testing.T) {
 	}
 }
 
-// The shortest round trip says best how far a clock is off.
+// The shortest round trip gives the clock.
 func TestTheShortestRoundTripWins(t *testing.T) {
-	best := offset{}
+	best := clock{}
 	for _, x := range []struct{ asked, answered, theirs time.Duration }{{100, 300, 5150}, {400, 420, 5410}, {500, 900, 5600}} {
-		best = best.nearest(between(x.asked, x.answered, x.theirs))
+		best = best.nearer(comparison(x.asked, x.answered, x.theirs))
 	}
-	if best != (offset{ahead: 5000, within: 10}) {
+	if best != (clock{ahead: 5000, within: 10}) {
 		t.Errorf("%+v", best)
 	}
 }
@@ -302,51 +302,43 @@ func TestScenariosTravel(t *testing.T) {
 			t.Fatal(err)
 		}
 		sc = sc.Scaled(0.1)
-		text, err := json.Marshal(plan{Scenario: sc})
+		text, err := json.Marshal(order{Plan: &plan{Scenario: sc}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := (&message{kindPlan, text}).decode()
-		if err != nil || !reflect.DeepEqual(got.(*plan).Scenario, sc) {
+		var got order
+		if err := json.Unmarshal(text, &got); err != nil || !reflect.DeepEqual(got.Plan.Scenario, sc) {
 			t.Errorf("%s arrives as another one: %v", name, err)
 		}
 	}
 }
 
-// Whatever comes over a connection is an error or a message, and takes no more room than
-// it has bytes.
+// Any bytes are an error, or a message that takes no more memory than it has bytes.
 func FuzzMessages(f *testing.F) {
-	f.Add([]byte(`{"kind":"alive"}`), "mlj1.AAAA")
-	f.Add([]byte(`{"kind":"plan","body":{"scenario":{"agents":[{"count":3}]},"part":{"number":1,"of":2},"ca":"AAAA","uids":["x"]}}`), "")
-	f.Add([]byte(`{"kind":"second","body":{"whole":"AAE="}}{"kind":"ledgers","body":{"Agents":[{"states":"AAAA"}]}}`), "")
-	f.Add([]byte(`{"kind":"failed","body":{"message":"x"}}`), "")
+	f.Add([]byte(`{}`), "mlj1.AAAA")
+	f.Add([]byte(`{"plan":{"scenario":{"agents":[{"count":3}]},"part":{"number":1,"of":2},"ca":"AAAA","uids":["x"]}}`), "")
+	f.Add([]byte(`{"second":{"whole":"AAE="}}`), "")
+	f.Add([]byte(`{"ledgers":{"Agents":[{"states":"AAAA"}]}}`), "")
+	f.Add([]byte(`{"class":"limited","message":"x","failed":{"message":"x"}}`), "")
 	f.Fuzz(func(t *testing.T, data []byte, text string) {
 		if token, err := ParseToken(text); err == nil && token.String() == "" {
 			t.Error("an empty token")
 		}
-		if h, err := parseHello(data); err == nil && len(h.Name) > len(data) {
-			t.Error("a name that nobody said")
+		if failed := decodeFailure(bytes.NewReader(data)); failed != nil && failed.from("").Error() == "" {
+			t.Error("a failure without a message")
 		}
-		if err := parseRefusal(bytes.NewReader(data)); err != nil && err.Error() == "" {
-			t.Error("a refusal without a reason")
+		var m message
+		if json.Unmarshal(data, &m) == nil {
+			l := &Lead{loaders: 2, onStop: func(string) {}, monitor: monitor{changed: make(chan struct{})}, base: time.Now()}
+			p := &peer{number: 1, seconds: map[int]*observe.CheckSecond{}, stretches: map[int]*load.Stretch{}}
+			var reported *peerFailure
+			if err := l.take(p, &m); errors.As(err, &reported) && reported.from("").Error() != reported.Message {
+				t.Error("a failure with another message")
+			}
 		}
-		m, err := newConn(nil, bytes.NewReader(data)).next()
-		if err != nil {
-			return
-		}
-		l := &Lead{loaders: 2, onStop: func(string) {}, awaited: awaited{changed: make(chan struct{})}, base: time.Now()}
-		p := &peer{number: 1, seconds: map[int]*observe.CheckSecond{}, stretches: map[int]*load.Stretch{}}
-		var said *told
-		if err := l.hear(p, &m); errors.As(err, &said) && said.of("").Error() == "" && said.Message != "" {
-			t.Error("a reason that is lost")
-		}
-		m.Kind = kindPlan
-		x, err := m.decode()
-		if err != nil {
-			return
-		}
-		if small := x.(*plan); small.Scenario == nil || small.Scenario.Nodes("") < 1000 {
-			_, _ = small.config([]identity{{Chain: [][]byte{m.Body}, Key: m.Body}})
+		var o order
+		if json.Unmarshal(data, &o) == nil && o.Plan != nil && (o.Plan.Scenario == nil || o.Plan.Scenario.Nodes("") < 1000) {
+			_, _ = o.Plan.config(append(o.Identities, identity{Chain: [][]byte{data}, Key: data}))
 		}
 	})
 }

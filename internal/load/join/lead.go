@@ -1,60 +1,69 @@
 package join
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/subtle"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"io"
+	"log"
 	"net"
+	"net/http"
+	"slices"
 	"sync"
 	"time"
+
+	"golang.org/x/net/netutil"
 
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Lead is the loader that leads a run. It implements load.Others.
+// Lead is the loader that leads a run. It implements load.Others (others.go).
 type Lead struct {
-	loaders   int // all, this one included
-	token     Token
-	listener  net.Listener
-	base      time.Time // of its clock
-	end       context.CancelCauseFunc
-	say       func(format string, args ...any)
-	readers   sync.WaitGroup
-	closeOnce sync.Once
+	loaders int // all, this one included
+	token   Token
+	server  *http.Server
+	base    time.Time // of its clock
+	end     context.CancelCauseFunc
+	say     func(format string, args ...any)
+	streams sync.WaitGroup
+	once    sync.Once
 
-	awaited
-	peers     []*peer // those that have joined, in order of their numbers
-	questions uint64  // about clocks
-	done      *over   // the run is over: nobody is lost any more
-	onStop    func(who string)
+	monitor
+	peers  []*peer // in order of their numbers, once all have joined
+	over   bool    // no peer is lost any more
+	onStop func(who string)
 }
 
-// peer is one follower. What it said is guarded by the lead's lock.
+// peer is one follower. The lock of the lead guards its reports.
 type peer struct {
-	conn    *conn
-	number  int // from 1, once all have joined
-	name    string
-	machine string
+	hello
+	number int           // from 1, once all have joined
+	orders chan order    // for its stream
+	gone   chan struct{} // closed with its stream
+	leave  context.CancelCauseFunc
+	silent *time.Timer
 
-	clock     offset
-	answer    clock
-	answered  time.Duration
-	prepared  *prepared
+	clock     *time.Duration
+	prepared  *string
 	arrived   *load.Arrived
 	presence  load.Presence
-	seconds   map[int]*observe.CheckSecond // that nobody has taken yet
+	seconds   map[int]*observe.CheckSecond // until Second takes them
 	stretches map[int]*load.Stretch
 	measured  *load.Measured
 	finished  bool
 }
 
-// Listen opens the address that others join at, for a run of so many loaders. The run is
-// to be played within Context, which ends with ctx, and when a follower is lost. say hears
-// who joins, and who was refused. The caller closes it.
+// Listen opens the address at which followers join a run of so many loaders. The run is to be played within Context: it
+// ends with ctx, and when a follower is lost. say reports who joins and who is refused. The caller closes the lead.
 func Listen(ctx context.Context, address string, loaders int, say func(format string, args ...any)) (*Lead, error) {
 	certificate, sum, err := newCertificate()
 	if err != nil {
@@ -64,132 +73,261 @@ func Listen(ctx context.Context, address string, loaders int, say func(format st
 	if err != nil {
 		return nil, model.Errorf(model.Unavailable, "listen for other loaders: %w", err).WithHint("--listen-join 127.0.0.1:0, or an address of this machine that they reach")
 	}
-	l := &Lead{loaders: loaders, base: time.Now(), say: say, onStop: func(string) {}, awaited: awaited{changed: make(chan struct{})},
-		listener: tls.NewListener(listener, &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}})}
-	l.token = Token{Address: listener.Addr().String(), Sum: sum}
+	l := &Lead{loaders: loaders, base: time.Now(), say: say, onStop: func(string) {}, monitor: monitor{changed: make(chan struct{})}, token: Token{Address: listener.Addr().String(), Sum: sum}}
 	_, _ = rand.Read(l.token.Secret[:]) // never fails
 	l.ctx, l.end = context.WithCancelCause(ctx)
-	context.AfterFunc(l.ctx, l.hangUp)
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /join", l.serveJoin)
+	mux.HandleFunc("POST /report", l.serveReport)
+	mux.HandleFunc("GET /clock", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(l.now()) })
+	l.server = &http.Server{Handler: l.authorized(mux), ReadTimeout: silence, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0)}
+	secured := tls.NewListener(netutil.LimitListener(listener, mostConnections), &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}})
+	go func() { _ = l.server.Serve(secured) }()
 	return l, nil
 }
 
-// Token is what the others join with.
+// Token is the argument with which the others join.
 func (l *Lead) Token() string { return l.token.String() }
 
-// Context ends when the run cannot go on; its cause says why.
+// Context ends when the run cannot go on; its cause is the reason.
 func (l *Lead) Context() context.Context { return l.ctx }
 
-// OnStop hears which follower wants the run to end its present phase. Call it before Gather.
+// OnStop sets the function that a request to end the present phase calls. Call it before Gather.
 func (l *Lead) OnStop(ask func(who string)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.onStop = ask
 }
 
-// Gather waits until all have joined.
+// Gather waits until all have joined and compared their clocks.
 func (l *Lead) Gather() error {
-	go l.serve()
-	l.readers.Go(l.live)
+	var peers []*peer
 	err := l.await(l.ctx, func() bool {
-		for i, p := range l.peers {
-			if len(l.peers) == l.loaders-1 {
-				p.number = i + 1
-			}
+		if len(l.peers) < l.loaders-1 {
+			return false
 		}
-		return len(l.peers) == l.loaders-1
+		peers = slices.Clone(l.peers)
+		for i, p := range peers {
+			p.number = i + 1
+		}
+		return true
 	})
-	_ = l.listener.Close() // who comes now is too late
 	if err != nil {
 		return err
 	}
-	for _, p := range l.all() {
-		if err := p.conn.send(kindWelcome, welcome{Number: p.number, Of: l.loaders}); err != nil {
-			return l.broken(l.ctx, p, err)
-		}
+	for _, p := range peers {
+		p.send(order{Welcome: &welcome{Number: p.number, Of: l.loaders}})
 	}
-	return l.compare(l.ctx)
+	return l.await(l.ctx, func() bool { return !slices.ContainsFunc(peers, func(p *peer) bool { return p.clock == nil }) })
 }
 
-// live says every second that this loader lives.
-func (l *Lead) live() {
-	turn := time.NewTicker(aliveEvery)
-	defer turn.Stop()
+// authorized refuses requests without the secret of the token. It reads nothing else of them.
+func (l *Lead) authorized(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte(l.token.authorization())) != 1 {
+			l.refuse(w, r, model.Errorf(model.Unauthenticated, "the token is of another run").WithHint("paste the token that this run printed: it is new for each"))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (l *Lead) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	l.say("refused %s: %v", r.RemoteAddr, err)
+	writeFailure(w, err)
+}
+
+func writeFailure(w http.ResponseWriter, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(model.ClassOf(err).HTTP())
+	_ = json.NewEncoder(w).Encode(newFailure(err))
+}
+
+// serveJoin admits a follower, and streams its orders until it leaves or the run is over.
+func (l *Lead) serveJoin(w http.ResponseWriter, r *http.Request) {
+	var h hello
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostMessage)).Decode(&h); err != nil || h.ID == "" {
+		l.refuse(w, r, model.Errorf(model.Invalid, "the body of POST /join is not that of a loader"))
+		return
+	}
+	if h.Version != Version {
+		l.refuse(w, r, model.Errorf(model.Unsupported, "the lead has version %d of the protocol (muster %s), and this loader has version %d (muster %s)", Version, version.Get().Version, h.Version, cmp.Or(h.Build, "?")).
+			WithHint("use the same version on both machines"))
+		return
+	}
+	ctx, leave := context.WithCancelCause(r.Context())
+	p := &peer{hello: h, orders: make(chan order, 16), gone: make(chan struct{}), leave: leave, seconds: map[int]*observe.CheckSecond{}, stretches: map[int]*load.Stretch{}}
+	p.silent = time.AfterFunc(silence, func() { leave(errSilent) })
+	defer p.silent.Stop()
+	n, ok := l.add(p)
+	if !ok {
+		l.refuse(w, r, model.Errorf(model.Conflict, "the run has all of its %d loaders", l.loaders))
+		return
+	}
+	defer l.streams.Done()
+	l.say("loader %d of %d: %s%s", n, l.loaders, p.Name, locality(p.Machine == machineID()))
+	err := l.stream(ctx, w, p)
+	close(p.gone)
+	l.lose(p, err)
+}
+
+// add takes a follower into the run. It returns its place, and false where there is none.
+func (l *Lead) add(p *peer) (place int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.peers) >= l.loaders-1 || l.ctx.Err() != nil {
+		return 0, false
+	}
+	l.peers = append(l.peers, p)
+	l.streams.Add(1)
+	l.change()
+	return len(l.peers) + 1, true
+}
+
+// stream writes orders until the follower leaves or the run is over.
+func (l *Lead) stream(ctx context.Context, w http.ResponseWriter, p *peer) error {
+	control, out := http.NewResponseController(w), json.NewEncoder(w)
+	write := func(o order) error {
+		_ = control.SetWriteDeadline(time.Now().Add(silence))
+		if err := out.Encode(o); err != nil {
+			return err
+		}
+		return control.Flush()
+	}
+	alive := time.NewTicker(aliveEvery)
+	defer alive.Stop()
+	for err := write(order{}); err == nil; {
+		select {
+		case o := <-p.orders:
+			err = write(o)
+		case <-alive.C:
+			err = write(order{})
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-l.ctx.Done():
+			return l.leaveTaking(p, write)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return io.ErrClosedPipe
+}
+
+// leaveTaking writes the remaining orders, and the reason where the run is not over.
+func (l *Lead) leaveTaking(p *peer, write func(order) error) error {
 	for {
 		select {
-		case <-l.ctx.Done():
-			return
-		case <-turn.C:
+		case o := <-p.orders:
+			if err := write(o); err != nil {
+				return err
+			}
+			continue
+		default:
 		}
-		l.tell(kindAlive, nil)
+		l.mu.Lock()
+		over := l.over
+		l.mu.Unlock()
+		if over {
+			return nil
+		}
+		return write(order{Failed: newFailure(causeOf(l.ctx, "the loader that leads"))})
 	}
 }
 
-// tell says the same to all. Who does not hear it is lost, which its reader notes.
-func (l *Lead) tell(kind string, body any) {
+// send queues an order; a full queue blocks until the follower reads, or is lost.
+func (p *peer) send(o order) {
+	select {
+	case p.orders <- o:
+	case <-p.gone:
+	}
+}
+
+func (l *Lead) sendAll(o order) {
 	for _, p := range l.all() {
-		_ = p.conn.send(kind, body)
+		p.send(o)
 	}
 }
 
 func (l *Lead) all() []*peer {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]*peer(nil), l.peers...)
+	return slices.Clone(l.peers)
 }
 
-// since is the lead's clock.
-func (l *Lead) since() time.Duration { return time.Since(l.base) }
+// now is the clock of the lead.
+func (l *Lead) now() time.Duration { return time.Since(l.base) }
 
-// Over tells the others that all is compared: their agents may leave.
-func (l *Lead) Over(rep *report.Report) {
-	done := over{OK: rep.OK(), Stopped: rep.OnlyStopped(), Verdict: rep.Verdict}
+// lose handles the end of a stream. Before all have joined, another follower may take the place; later the run ends.
+func (l *Lead) lose(p *peer, err error) {
 	l.mu.Lock()
-	l.done = &done
+	over, early := l.over, p.number == 0
+	if early {
+		l.peers = slices.DeleteFunc(l.peers, func(x *peer) bool { return x == p })
+		l.change()
+	}
 	l.mu.Unlock()
-	l.tell(kindOver, done)
-}
-
-// Close ends what is open; a run that is not over ends for the others, too.
-func (l *Lead) Close() {
-	l.closeOnce.Do(func() {
-		l.end(model.Errorf(model.Unavailable, "the loader that leads has left the run"))
-		l.hangUp()
-		l.readers.Wait()
-	})
-}
-
-// hangUp tells all why the run is over, and ends the connections.
-func (l *Lead) hangUp() {
-	_ = l.listener.Close()
-	l.mu.Lock()
-	peers, done := append([]*peer(nil), l.peers...), l.done
-	l.mu.Unlock()
-	for _, p := range peers {
-		if done == nil {
-			_ = p.conn.send(kindFailed, failure(reason(l.ctx, "the loader that leads")))
-		}
-		_ = p.conn.Close()
+	var reported *peerFailure
+	switch {
+	case over || l.ctx.Err() != nil:
+	case early:
+		l.say("%s left before the run began: %v", p.Name, err)
+	case errors.As(err, &reported):
+		l.end(reported.from(p.who(l) + ": "))
+	default:
+		l.end(model.Errorf(model.Unavailable, "%s was lost: %s", p.who(l), lossOf(err)).WithHint("see its own output; the results of its agents are in no ledger, so the run is over"))
 	}
 }
 
-// Fail ends the run for all, and returns why it could not be played: who was lost, where
-// somebody was, else err.
+// who names a follower that has its number.
+func (p *peer) who(l *Lead) string {
+	return fmt.Sprintf("loader %d of %d (%s)", p.number+1, l.loaders, p.Name)
+}
+
+// Over tells the others that the run is judged: their agents may leave.
+func (l *Lead) Over(rep *report.Report) {
+	l.mu.Lock()
+	l.over = true
+	l.mu.Unlock()
+	l.sendAll(order{Over: &over{OK: rep.OK(), Stopped: rep.OnlyStopped(), Verdict: rep.Verdict}})
+}
+
+// Close ends the run for all, unless it is over, and closes the connections.
+func (l *Lead) Close() {
+	l.once.Do(func() {
+		l.mu.Lock() // no follower is added from now on
+		l.end(model.Errorf(model.Unavailable, "the loader that leads has left the run"))
+		l.mu.Unlock()
+		l.streams.Wait()
+		ctx, cancel := context.WithTimeout(context.Background(), silence)
+		defer cancel()
+		_ = l.server.Shutdown(ctx)
+		_ = l.server.Close()
+	})
+}
+
+// Fail ends the run for all, and returns the first reason.
 func (l *Lead) Fail(err error) error {
 	l.end(err)
-	var said *model.Error
-	if errors.As(context.Cause(l.ctx), &said) {
-		return said
+	var first *model.Error
+	if errors.As(context.Cause(l.ctx), &first) {
+		return first
 	}
 	return err
 }
 
-// reason is why a context ended, for others; who is whose it is.
-func reason(ctx context.Context, who string) error {
-	var said *model.Error
-	if err := context.Cause(ctx); errors.As(err, &said) {
-		return said
+// causeOf is the reason why a context ended, for the other side.
+func causeOf(ctx context.Context, who string) error {
+	var e *model.Error
+	if errors.As(context.Cause(ctx), &e) {
+		return e
 	}
 	return model.Errorf(model.Unavailable, "%s was interrupted", who)
 }
 
-var _ load.Others = (*Lead)(nil)
+func locality(here bool) string {
+	if here {
+		return " (this machine)"
+	}
+	return ""
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -18,12 +19,35 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// identitiesAtOnce are sent in one message.
+// identitiesAtOnce are sent in one order.
 const identitiesAtOnce = 500
 
-// Send tells the others what to play: the scenario as it was checked and scaled, the
-// addresses, and the keys of their agents, which cfg.TLS makes; ca is the certificate of
-// the server's authority (PEM), where agents use TLS. It returns the lead's own part.
+// plan is the part of a follower, without the keys of its agents.
+type plan struct {
+	Scenario   *scenario.Scenario `json:"scenario"`
+	Part       load.Part          `json:"part"`
+	Server     string             `json:"server"`
+	ServerTLS  string             `json:"serverTLS"`
+	UIDs       []uuid.UUID        `json:"uids,omitempty"` // of all members, where they do not follow from the seed
+	CA         []byte             `json:"ca,omitempty"`   // PEM
+	ServerName string             `json:"serverName,omitempty"`
+	MaxLag     time.Duration      `json:"maxLag"`
+	Spool      int                `json:"spool"`
+	Parallel   int                `json:"parallel"`
+	Senders    int                `json:"senders"`
+	Sources    int                `json:"sources"`
+}
+
+// identity is the key and the certificate of one agent.
+type identity struct {
+	Member int      `json:"member"`
+	Chain  [][]byte `json:"chain"` // DER
+	Key    []byte   `json:"key"`   // PKCS #8
+}
+
+// Send gives the others their parts: the scenario as it was checked and scaled, the addresses, and the keys of their
+// agents, which cfg.TLS makes; ca is the certificate of the server's authority (PEM), where agents use TLS. It returns the
+// part of the lead.
 func (l *Lead) Send(cfg load.Config, ca []byte) (load.Config, error) {
 	if cfg.Members == nil {
 		cfg.Members = simulated.Members(cfg.Scenario)
@@ -31,14 +55,14 @@ func (l *Lead) Send(cfg load.Config, ca []byte) (load.Config, error) {
 	peers := l.all()
 	machines := []string{machineID()}
 	for _, p := range peers {
-		machines = append(machines, p.machine)
+		machines = append(machines, p.Machine)
 	}
 	for _, p := range peers {
-		if host, _, err := net.SplitHostPort(cfg.Server); err == nil && p.machine != machines[0] && net.ParseIP(host).IsLoopback() {
+		if host, _, err := net.SplitHostPort(cfg.Server); err == nil && p.Machine != machines[0] && net.ParseIP(host).IsLoopback() {
 			return cfg, model.Errorf(model.Invalid, "%s is on another machine, and the server under test listens on %s here alone", p.who(l), cfg.Server).
 				WithHint("play against a server that all machines reach: --server HOST:PORT")
 		}
-		x := plan{Scenario: cfg.Scenario, Part: load.Part{Number: p.number, Of: l.loaders, Here: same(machines, p.machine)}, Server: cfg.Server, ServerTLS: cfg.ServerTLS,
+		x := plan{Scenario: cfg.Scenario, Part: load.Part{Number: p.number, Of: l.loaders, Here: same(machines, p.Machine)}, Server: cfg.Server, ServerTLS: cfg.ServerTLS,
 			UIDs: ownUIDs(cfg), CA: ca, MaxLag: cfg.MaxLag, Spool: cfg.Spool, Parallel: cfg.Parallel, Senders: cfg.Senders, Sources: cfg.Sources}
 		if err := l.send(p, cfg, &x); err != nil {
 			return cfg, err
@@ -91,25 +115,18 @@ func (l *Lead) send(p *peer, cfg load.Config, x *plan) error {
 			return context.Cause(l.ctx)
 		}
 	}
-	err := p.conn.send(kindPlan, x)
+	p.send(order{Plan: x})
 	for part := range slices.Chunk(list, identitiesAtOnce) {
-		if err == nil {
-			err = p.conn.send(kindIdentities, part)
-		}
+		p.send(order{Identities: part})
 	}
-	if err == nil {
-		err = p.conn.send(kindPrepare, nil)
-	}
-	if err != nil {
-		return l.broken(l.ctx, p, err)
-	}
+	p.send(order{Prepare: true})
 	return nil
 }
 
-// config is a plan as a follower plays it.
+// config is the run of a follower.
 func (x *plan) config(identities []identity) (c load.Config, err error) {
 	if x.Scenario == nil || x.Part.Of < 2 || x.Part.Number < 1 || x.Part.Number >= x.Part.Of {
-		return c, model.Errorf(model.Invalid, "the loader that leads sent no plan")
+		return c, model.Errorf(model.Invalid, "the loader that leads sent an incomplete plan")
 	}
 	if err := check(x.Scenario); err != nil {
 		return c, err
@@ -159,7 +176,7 @@ func certificates(x *plan, members []simulated.Member, identities []identity) (f
 // mostAgents bounds what a plan may ask of a follower before its pre-flight does.
 const mostAgents = 1 << 20
 
-// check looks whether a scenario is one: its files are checked where the lead is.
+// check validates a scenario; its files are checked where the lead is.
 func check(sc *scenario.Scenario) error {
 	n := 0
 	for i := range sc.Agents {

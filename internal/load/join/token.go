@@ -10,15 +10,14 @@ import (
 
 const tokenPrefix = "mlj1."
 
-// Token is what another loader needs to join: where the lead is, which certificate it has,
-// and a secret. It is good for one run.
+// Token authorizes other loaders to join one run: the address of the lead, the digest of its certificate, and a secret.
 type Token struct {
 	Address string   // host:port
 	Sum     [32]byte // SHA-256 of the lead's certificate
 	Secret  [32]byte
 }
 
-// authorization is the header of the request with which a follower joins.
+// authorization is the header of each request.
 func (t Token) authorization() string {
 	return "Bearer " + base64.RawURLEncoding.EncodeToString(t.Secret[:])
 }
@@ -29,7 +28,7 @@ func (t Token) String() string {
 	return tokenPrefix + base64.RawURLEncoding.EncodeToString(append(b, t.Address...))
 }
 
-// ParseToken reads what String wrote; the error says what is wrong with it.
+// ParseToken parses the text that String returns.
 func ParseToken(text string) (t Token, err error) {
 	const hint = "paste the whole line that muster load run --loaders N printed: muster load join mlj1.…"
 	encoded, ok := strings.CutPrefix(strings.TrimSpace(text), tokenPrefix)

@@ -30,10 +30,10 @@ func compareCommand() *cobra.Command {
 		Short: "Say what differs between runs, and whether it is more than chance",
 		Long: `Compares runs of the same scenario: A is the base, each other is compared with it. Each is a run.json, the
 folder of a run, or a folder of several runs: give at least five of each, for an interval and a verdict.
-Medians are compared with the Mann-Whitney test (p below 0.01), and with the difference between the two
-halves of the base: "noise" is no larger than that. Differences of machine, settings and scenario are listed.
+Medians are compared with the Mann-Whitney test (p below 0.01). Differences of machine, settings and scenario
+are listed.
 
-Ends with 20 if a figure is worse, or is there no more though it had to be; with 21 if anything was lost,
+Ends with 20 if a figure is worse, or more runs failed; with 21 if anything was lost,
 came twice or was a wrong alert in a run that is not the base's; with 7 if a side has no run whose generator
 kept up. Folders of several scenarios are compared scenario by scenario.
 

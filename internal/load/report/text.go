@@ -3,7 +3,6 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"path/filepath"
 	"strings"
 	"text/tabwriter"
@@ -40,7 +39,13 @@ func (rep *Report) Text() string {
 		}
 		b.WriteString("\n" + s.Title + "\n")
 		for _, t := range s.Tables {
-			t.text(&b)
+			rows := t.Rows
+			if len(t.Head) > 0 {
+				rows = append([][]string{strings.Split(strings.ToUpper(strings.Join(t.Head, "\n")), "\n")}, rows...)
+			}
+			for line := range strings.Lines(AlignedTable(rows)) {
+				b.WriteString("  " + line)
+			}
 		}
 		for _, note := range s.Notes {
 			b.WriteString("  " + note + "\n")
@@ -49,25 +54,35 @@ func (rep *Report) Text() string {
 	return b.String()
 }
 
-// text writes the table with aligned columns.
-func (t Table) text(out io.Writer) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	rows := t.Rows
-	if len(t.Head) > 0 {
-		var head []string
-		for _, h := range t.Head {
-			head = append(head, strings.ToUpper(h))
-		}
-		rows = append([][]string{head}, rows...)
-	}
+// AlignedTable returns rows with aligned columns for a terminal; empty cells are dashes.
+func AlignedTable(rows [][]string) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, c := range row {
 			cells[i] = cmp.Or(c, "–")
 		}
-		fmt.Fprintln(w, "  "+strings.Join(cells, "\t"))
+		fmt.Fprintln(w, strings.Join(cells, "\t"))
 	}
-	_ = w.Flush() // out is in memory
+	_ = w.Flush() // into memory
+	return b.String()
+}
+
+// MarkdownTable returns rows, the head first, as a table of Markdown.
+func MarkdownTable(rows [][]string) string {
+	text := ""
+	for i, row := range rows {
+		cells := make([]string, len(row))
+		for i, c := range row {
+			cells[i] = cmp.Or(c, "–")
+		}
+		text += "| " + strings.Join(cells, " | ") + " |\n"
+		if i == 0 {
+			text += strings.Repeat("|---", len(row)) + "|\n"
+		}
+	}
+	return text
 }
 
 // tableFigures are the columns of Markdown's second table.
@@ -113,16 +128,8 @@ func Markdown(files []string) (string, error) {
 		all = append(all, append(row, number.Three(rep.Others), rep.Machine.Load, commit))
 	}
 	head := append(append([]string{"run", "agents × checks", "offered/s"}, tableFigures()...), "others, cores", "load before", "commit")
-	return "## Asked and measured\n\n" + markdown([]string{"run", "figure", "asked", "measured", "verdict", "commit"}, asked) +
-		"\n## Figures\n\nallocs and fsyncs are per 1,000 results; docs/load-reference.md names the rest.\n\n" + markdown(head, all), nil
-}
-
-func markdown(head []string, rows [][]string) string {
-	text := "| " + strings.Join(head, " | ") + " |\n" + strings.Repeat("|---", len(head)) + "|\n"
-	for _, row := range rows {
-		text += "| " + strings.Join(row, " | ") + " |\n"
-	}
-	return text
+	return "## Asked and measured\n\n" + MarkdownTable(append([][]string{{"run", "figure", "asked", "measured", "verdict", "commit"}}, asked...)) +
+		"\n## Figures\n\nallocs and fsyncs are per 1,000 results; docs/load-reference.md names the rest.\n\n" + MarkdownTable(append([][]string{head}, all...)), nil
 }
 
 // named is the name of a run that was read from a file: its scenario or its file, then its title.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/report"
@@ -50,9 +49,7 @@ func usageOf(rep *report.Report, states int) usage {
 
 // Text is the answer: a line for each size, and one sentence.
 func Text(tries []Try) string {
-	var b strings.Builder
-	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "SIZE\tAGENTS\tRESULTS/S\tCORES\tMEMORY\tDISK/S\tFSYNCS/S\tNET IN/S\tNET OUT/S\tP99\tVERDICT")
+	rows := [][]string{{"SIZE", "AGENTS", "RESULTS/S", "CORES", "MEMORY", "DISK/S", "FSYNCS/S", "NET IN/S", "NET OUT/S", "P99", "VERDICT"}}
 	expected := false
 	for i := range tries {
 		t := &tries[i]
@@ -62,16 +59,16 @@ func Text(tries []Try) string {
 		} else if !t.Carried() {
 			verdict = "no: " + t.limit().what
 		}
-		cells := []string{factor(t.Factor), number.Count(t.Agents), number.Three(t.Results), "–", "–", "–", "–", "–", "–", "–", verdict}
+		cells := []string{factor(t.Factor), number.Count(t.Agents), number.Three(t.Results), "", "", "", "", "", "", "", verdict}
 		if t.Report != nil {
 			u := usageOf(t.Report, t.States)
 			expected = expected || u.expected > 0
 			cells = []string{cells[0], cells[1], number.Three(u.results), number.Three(u.cores), number.Bytes(u.memory + u.expected), number.Bytes(u.written), number.Three(u.syncs), number.Bytes(u.in), number.Bytes(u.out), number.Millis(u.p99), verdict}
 		}
-		fmt.Fprintln(w, strings.Join(cells, "\t"))
+		rows = append(rows, cells)
 	}
-	_ = w.Flush() // into memory
-	b.WriteString("\n")
+	var b strings.Builder
+	b.WriteString(report.AlignedTable(rows) + "\n")
 	if expected {
 		b.WriteString("Memory includes event states that have not come yet: of checks that run less often than the run lasted.\n")
 	}

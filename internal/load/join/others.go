@@ -1,0 +1,214 @@
+package join
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+const (
+	mostAhead   = 10_000  // seconds and stretches that a follower reported and nobody took
+	mostLedgers = 1 << 20 // more than one process has agents
+	soon        = 300 * time.Millisecond
+)
+
+// serveReport takes one message of a follower.
+func (l *Lead) serveReport(w http.ResponseWriter, r *http.Request) {
+	var m message
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostMessage)).Decode(&m)
+	p := l.find(r.Header.Get(loaderHeader))
+	if p == nil {
+		l.refuse(w, r, model.Errorf(model.NotFound, "this loader has not joined the run, or was lost"))
+		return
+	}
+	if err == nil {
+		p.silent.Reset(silence)
+		err = l.take(p, &m)
+	}
+	if err != nil {
+		p.leave(err)
+		writeFailure(w, model.Errorf(model.Invalid, "%v", err))
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (l *Lead) find(id string) *peer {
+	for _, p := range l.all() {
+		if p.ID == id {
+			return p
+		}
+	}
+	return nil
+}
+
+// take stores the report of a follower.
+func (l *Lead) take(p *peer, m *message) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.change()
+	switch {
+	case m.Clock != nil:
+		p.clock = m.Clock
+	case m.Prepared != nil:
+		p.prepared = m.Prepared
+	case m.Arrived != nil:
+		p.arrived = m.Arrived
+	case m.Presence != nil:
+		p.presence = *m.Presence
+	case m.Second != nil:
+		if _, _, _, err := m.Second.Unpack(); err != nil {
+			return err
+		}
+		p.seconds[m.Second.Number] = m.Second
+	case m.Stretch != nil:
+		if m.Stretch.Tally == nil {
+			return fmt.Errorf("a stretch without figures")
+		}
+		p.stretches[m.Stretch.Part] = m.Stretch
+	case m.Measured != nil:
+		p.measured = m.Measured
+	case m.Ledgers != nil:
+		if p.measured == nil {
+			return fmt.Errorf("ledgers before the figures")
+		}
+		if sum := &p.measured.Ledgers; m.Ledgers.Agents == nil {
+			sum.Sets, sum.Breaches = m.Ledgers.Sets, m.Ledgers.Breaches
+		} else {
+			sum.Agents = append(sum.Agents, m.Ledgers.Agents...)
+		}
+	case m.Finished:
+		p.finished = p.measured != nil
+	case m.Stop:
+		go l.onStop(p.who(l))
+	case m.Failed != nil:
+		return &peerFailure{m.Failed}
+	}
+	if len(p.seconds) > mostAhead || len(p.stretches) > mostAhead || p.measured != nil && len(p.measured.Ledgers.Agents) > mostLedgers {
+		return fmt.Errorf("more than the run asks for")
+	}
+	return nil
+}
+
+// Loaders returns the followers.
+func (l *Lead) Loaders() (list []load.Joined) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.peers {
+		list = append(list, load.Joined{Number: p.number, Name: p.Name, Here: p.Machine == machineID(), Clock: p.uncertainty()})
+	}
+	return list
+}
+
+// uncertainty is that of the clock. The caller holds the lock.
+func (p *peer) uncertainty() time.Duration {
+	if p.clock == nil {
+		return 0
+	}
+	return *p.clock
+}
+
+// Connect waits until all are prepared to play the same plan, and has their agents connect.
+func (l *Lead) Connect(ctx context.Context, hash string) error {
+	for _, p := range l.all() {
+		if err := l.await(ctx, func() bool { return p.prepared != nil }); err != nil {
+			return err
+		}
+		if *p.prepared != hash {
+			return model.Errorf(model.Unsupported, "%s would play another plan than this one: the two programs differ", p.who(l)).
+				WithHint("use the same version on both machines")
+		}
+	}
+	l.sendAll(order{Connect: true})
+	return nil
+}
+
+// Ready waits until all agents have their checks.
+func (l *Lead) Ready(ctx context.Context) (list []load.Arrived, err error) {
+	for _, p := range l.all() {
+		if err := l.await(ctx, func() bool { return p.arrived != nil }); err != nil {
+			return nil, err
+		}
+		list = append(list, *p.arrived)
+	}
+	return list, nil
+}
+
+// Begin announces the beginning of the timetable to all, and returns it.
+func (l *Lead) Begin() time.Time {
+	at := l.now() + soon
+	for _, j := range l.Loaders() {
+		at = max(at, l.now()+soon+4*j.Clock)
+	}
+	l.sendAll(order{Begin: &at})
+	return l.base.Add(at)
+}
+
+// Follow replaces the timetable of the others.
+func (l *Lead) Follow(from time.Duration, spans []load.Span) {
+	l.sendAll(order{Score: &score{from, spans}})
+}
+
+// Renamed tells the loader of an agent its new name.
+func (l *Lead) Renamed(member int, name string) {
+	if owner := member % l.loaders; owner > 0 {
+		l.all()[owner-1].send(order{Renamed: &renamed{member, name}})
+	}
+}
+
+// Present returns the last report of each about its sessions.
+func (l *Lead) Present() (list []load.Presence) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.peers {
+		list = append(list, p.presence)
+	}
+	return list
+}
+
+// Second returns one second of all; nil entries have not come yet. A second that is complete is forgotten.
+func (l *Lead) Second(n int) (list []*observe.CheckSecond) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	complete := true
+	for _, p := range l.peers {
+		list = append(list, p.seconds[n])
+		complete = complete && p.seconds[n] != nil
+	}
+	if complete {
+		for _, p := range l.peers {
+			maps.DeleteFunc(p.seconds, func(k int, _ *observe.CheckSecond) bool { return k <= n })
+		}
+	}
+	return list
+}
+
+// Stretch returns a part of the plan of all; nil entries have not come yet.
+func (l *Lead) Stretch(part int) (list []*load.Stretch) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, p := range l.peers {
+		list = append(list, p.stretches[part])
+	}
+	return list
+}
+
+// Finish waits for the measurements and ledgers of all.
+func (l *Lead) Finish(ctx context.Context) (list []*load.Measured, err error) {
+	for _, p := range l.all() {
+		if err := l.await(ctx, func() bool { return p.finished }); err != nil {
+			return nil, err
+		}
+		list = append(list, p.measured)
+	}
+	return list, nil
+}
+
+var _ load.Others = (*Lead)(nil)
