@@ -9,15 +9,15 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// coming is how the nodes of a class come and go.
+// coming counts how the nodes of a class come and go.
 type coming struct {
-	begun, booted int           // sessions of which the server knows that they began, and those of them that began with their agent
-	seen          time.Duration // for how long all sessions of the class together were seen
+	begun, booted int           // sessions that began since the server knows of sessions, and those of them that began with their agent
+	seen          time.Duration // the known time of all sessions of the class
 	outages       []time.Duration
 	watched       time.Duration // node time in which outages were counted
 }
 
-func (c *coming) take(n *Node, f *Fleet) {
+func (c *coming) add(n *Node, f *Fleet) {
 	if window := f.At.Sub(f.Since); n.Connected && window > 0 {
 		c.seen += min(n.Age, window)
 		if n.Age < window {
@@ -31,10 +31,8 @@ func (c *coming) take(n *Node, f *Fleet) {
 	c.watched += f.Day
 }
 
-// churn makes rates of it. Sessions end as if by chance, so that those which began in a
-// time, divided by how long all that are there have lasted in it, is how often one begins:
-// the oldest, which say only that nothing happened, count as such. What began after an
-// outage is not counted twice.
+// churn returns the rates. Sessions end by chance: the number that began in a time, divided by the time that all present
+// sessions lasted in it, is the rate. A session that began after an outage counts once.
 func (c *coming) churn() (out scenario.Churn) {
 	perHour := func(n int, in time.Duration) float64 {
 		if n <= 0 || in <= 0 {
@@ -52,7 +50,7 @@ func (c *coming) churn() (out scenario.Churn) {
 	return out
 }
 
-// usual is how long the outages that are over lasted, median.
+// usual is the median length of the outages that are over.
 func (c *coming) usual() time.Duration {
 	over := slices.DeleteFunc(slices.Clone(c.outages), func(d time.Duration) bool { return d <= 0 })
 	if len(over) == 0 {
@@ -62,7 +60,7 @@ func (c *coming) usual() time.Duration {
 	return min(max(time.Second, over[len(over)/2].Round(time.Second)), day)
 }
 
-// rate is so many percent of the class in an hour; less than a hundredth is none.
+// rate is in percent of the class per hour; a negligible rate is none.
 func rate(percent float64) scenario.Rate {
 	if percent < 0.0001 {
 		return ""

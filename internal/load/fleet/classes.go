@@ -12,20 +12,19 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// kind is what checks have in common that cost a server the same.
+// kind groups checks that cost a server the same.
 type kind struct {
 	interval, ttl model.Duration
 	size          int // of outputs: 0 up to 2 KiB, 1 up to 32 KiB, 2 beyond
 }
 
-// rate is how often a second one such check runs.
+// rate is the number of results per second of one such check.
 func (k kind) rate() float64 { return 1 / time.Duration(max(1, k.interval)).Seconds() }
 
-// weight is what one such check counts for where shapes are compared: its results, and a
-// little for the state that it keeps.
+// weight is the cost of one such check in comparisons of shapes: its results, and a little for its state.
 func (k kind) weight() float64 { return k.rate() + 1.0/600 }
 
-// shape is what nodes hold: how many checks of each kind.
+// shape counts the checks of nodes by kind.
 type shape struct {
 	counts map[kind]float64
 	nodes  []int32
@@ -38,7 +37,7 @@ func (s *shape) rate() (sum float64) {
 	return sum
 }
 
-// weight is what all its nodes cost, about: their results, states and keepalives.
+// weight is the cost of all nodes of the shape: results, states and keepalives.
 func (s *shape) weight() float64 {
 	sum := 1.0 / 120
 	for k, n := range s.counts {
@@ -47,7 +46,7 @@ func (s *shape) weight() float64 {
 	return sum * float64(len(s.nodes))
 }
 
-// from is how far one shape is from another.
+// from is the distance to another shape.
 func (s *shape) from(o *shape) (sum float64) {
 	for k, n := range s.counts {
 		sum += math.Abs(n-o.counts[k]) * k.weight()
@@ -60,7 +59,7 @@ func (s *shape) from(o *shape) (sum float64) {
 	return sum
 }
 
-// kinds says of which kind each check is.
+// kinds returns the kind of each check.
 func (f *Fleet) kinds() map[model.CheckID]kind {
 	bytes, count := map[model.CheckID]float64{}, map[model.CheckID]float64{}
 	for i := range f.States {
@@ -82,7 +81,7 @@ func (f *Fleet) kinds() map[model.CheckID]kind {
 	return kinds
 }
 
-// shapes are the different ones that nodes have, those that cost most first.
+// shapes returns the different shapes of the nodes, the largest weight first.
 func (f *Fleet) shapes(kinds map[model.CheckID]kind) []*shape {
 	held := make([]map[kind]float64, len(f.Nodes))
 	for i := range f.States {
@@ -111,7 +110,7 @@ func (f *Fleet) shapes(kinds map[model.CheckID]kind) []*shape {
 	return list
 }
 
-// inOrder are the kinds of a shape, always in the same order: sums of floats depend on it.
+// inOrder returns the kinds of a shape in a fixed order: sums of floats depend on it.
 func inOrder(counts map[kind]float64) []kind {
 	return slices.SortedFunc(maps.Keys(counts), func(a, b kind) int {
 		return cmp.Or(cmp.Compare(a.interval, b.interval), cmp.Compare(a.ttl, b.ttl), cmp.Compare(a.size, b.size))
@@ -126,72 +125,30 @@ func spell(counts map[kind]float64) string {
 	return b.String()
 }
 
-// gather puts shapes together until there are at most so many groups, those that are near
-// each other first to be one: it begins with the shape that costs most, then takes each time
-// the one that is worst shown by those it has, and moves the middle of each group to the
-// mean of its nodes until none changes its group.
-func gather(shapes []*shape, most int) [][]*shape {
-	const enough, rounds = 0.002, 10
-	total := 0.0
-	for _, s := range shapes {
-		total += s.weight()
-	}
-	middles := []*shape{shapes[0]}
-	for len(middles) < min(most, len(shapes)) {
-		worst, far := -1, 0.0
-		for i, s := range shapes {
-			_, d := nearest(s, middles)
-			if lost := d * float64(len(s.nodes)); lost > far {
-				worst, far = i, lost
-			}
-		}
-		if worst < 0 || far < enough*total {
-			break
-		}
-		middles = append(middles, shapes[worst])
-	}
-	of := make([]int, len(shapes))
-	for round := range rounds {
-		moved := false
-		for i, s := range shapes {
-			at, _ := nearest(s, middles)
-			moved, of[i] = moved || at != of[i], at
-		}
-		if !moved && round > 0 {
-			break
-		}
-		for at := range middles {
-			middles[at] = middle(shapes, of, at)
-		}
-	}
-	groups := make([][]*shape, len(middles))
+// group divides shapes into at most so many groups: the shapes with the largest weight, each with the shapes that are nearest
+// to it. shapes are in the order of their weights.
+func group(shapes []*shape, most int) [][]*shape {
+	centers := shapes[:min(most, len(shapes))]
+	groups := make([][]*shape, len(centers))
 	for i, s := range shapes {
-		groups[of[i]] = append(groups[of[i]], s)
+		at := i
+		if i >= len(centers) {
+			at = nearest(s, centers)
+		}
+		groups[at] = append(groups[at], s)
 	}
-	groups = slices.DeleteFunc(groups, func(g []*shape) bool { return len(g) == 0 })
 	slices.SortStableFunc(groups, func(a, b []*shape) int { return cmp.Compare(weigh(b), weigh(a)) })
 	return groups
 }
 
-func nearest(s *shape, middles []*shape) (at int, distance float64) {
-	distance = math.Inf(1)
-	for i, m := range middles {
-		if d := s.from(m); d < distance {
-			at, distance = i, d
+func nearest(s *shape, centers []*shape) (at int) {
+	least := math.Inf(1)
+	for i, c := range centers {
+		if d := s.from(c); d < least {
+			at, least = i, d
 		}
 	}
-	return at, distance
-}
-
-// middle is the mean of a group's nodes; a group that lost all keeps nothing.
-func middle(shapes []*shape, of []int, at int) *shape {
-	var list []*shape
-	for i, s := range shapes {
-		if of[i] == at {
-			list = append(list, s)
-		}
-	}
-	return mean(list)
+	return at
 }
 
 func mean(list []*shape) *shape {

@@ -6,22 +6,20 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Fleet is what was read of an installation.
+// Fleet is the shape of an installation.
 type Fleet struct {
 	At      time.Time     // when reading ended
 	Version string        // of the server
-	Since   time.Time     // from then on the server knows of sessions: it started, and all had come back
-	Day     time.Duration // how far back histories were read: a day, or as long as there are nodes
+	Since   time.Time     // from then on the sessions of the server count: all came back after its start
+	Day     time.Duration // the time of the outages: a day, or the age of the oldest node
 
 	Nodes  []Node
 	Checks map[model.CheckID]Check
 	States []State
 
-	Never, Gone int     // nodes that were left out: never heard of, not heard of for a day
-	Others      int     // nodes of other namespaces
-	Unknown     int     // event states of checks that are not declared any more, left out
-	Asked       int     // states whose history was asked for …
-	PerChanged  float64 // … and how often a state that changed in that day did so, mean
+	Never, Gone int // nodes that were left out: they never had an agent, or no sign of life for a day
+	Others      int // nodes of other namespaces
+	Unknown     int // event states of deleted checks, left out
 }
 
 // Node is one machine.
@@ -29,12 +27,12 @@ type Node struct {
 	Name      string         // namespace/name
 	Interval  model.Duration // of its keepalive …
 	Timeout   model.Duration
-	Left      bool // it is not played: never heard of, or not for a day
+	Left      bool // not played: no sign of life for a day
 	Connected bool
-	TLS       bool            // with a certificate of its own; a node without a session: so assumed
+	TLS       bool            // with a certificate of its own; assumed of a node without a session
 	Age       time.Duration   // of its session
 	Booted    bool            // that session began with its agent
-	Outages   []time.Duration // in the day: for how long nothing was heard; 0: it is not over
+	Outages   []time.Duration // in the day, their lengths; 0: it is not over
 }
 
 // Check is one declared check.
@@ -49,8 +47,8 @@ type State struct {
 	Node    int32 // in Nodes
 	Check   model.CheckID
 	Status  model.Status
-	Bytes   int32   // length of the present output
-	Changed bool    // its status changed in the day
-	Flaps   bool    // at least every second result is another status than the one before
-	Results float64 // that it had in the day
+	Bytes   int32  // length of the present output
+	Flaps   bool   // at least every second result of its history changed the status
+	Changes uint32 // of the status, so far
+	Results uint64 // so far
 }

@@ -23,7 +23,7 @@ type made struct {
 
 func fleetOf(r *rand.Rand, list ...made) *Fleet {
 	now := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
-	f := &Fleet{At: now, Since: now.Add(-20 * time.Hour), Day: day, Version: "1.2.3", Checks: map[model.CheckID]Check{}, PerChanged: 3, Asked: 7}
+	f := &Fleet{At: now, Since: now.Add(-20 * time.Hour), Day: day, Version: "1.2.3", Checks: map[model.CheckID]Check{}}
 	for _, m := range list {
 		var held []model.CheckID
 		for interval, n := range m.checks {
@@ -38,7 +38,7 @@ func fleetOf(r *rand.Rand, list ...made) *Fleet {
 			f.Nodes = append(f.Nodes, Node{Name: fmt.Sprintf("payroll/zz-node-%d", at), Interval: model.Duration(20 * time.Second), Timeout: model.Duration(2 * time.Minute),
 				Connected: true, TLS: true, Age: time.Duration(r.IntN(40)) * time.Hour, Booted: r.IntN(2) == 0})
 			for _, id := range held {
-				s := State{Node: at, Check: id, Bytes: int32(20 + r.IntN(300)), Changed: r.IntN(20) == 0, Flaps: r.IntN(100) == 0, Results: 1440}
+				s := State{Node: at, Check: id, Bytes: int32(20 + r.IntN(300)), Changes: 3 * uint32(1-min(1, r.IntN(20))), Flaps: r.IntN(100) == 0, Results: 1440}
 				if r.IntN(10) == 0 {
 					s.Status = model.Status(1 + r.IntN(3))
 				}
@@ -52,7 +52,7 @@ func fleetOf(r *rand.Rand, list ...made) *Fleet {
 // written is the scenario as it reads again.
 func written(t *testing.T, f *Fleet, classes int) (*Shape, *scenario.Scenario, string) {
 	t.Helper()
-	s, err := f.Scenario(Names{Key: []byte("k")}, false, classes)
+	s, err := f.Scenario(classes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,19 +132,6 @@ func TestAnyFleetIsAPage(t *testing.T) {
 	}
 }
 
-// Hashes are the same with the same key, and say nothing without it.
-func TestNames(t *testing.T) {
-	a, b := Names{[]byte("a")}, Names{[]byte("b")}
-	//lint:ignore SA4000 the same call must return the same name twice
-	if a.of("check", "web/disk") != a.of("check", "web/disk") || a.of("check", "web/disk") == b.of("check", "web/disk") ||
-		a.of("check", "x", "y") == a.of("check", "xy") || a.of("check", "x") == a.of("class", "x") {
-		t.Error("hashes")
-	}
-	if err := model.NameError(a.of("check", "Ünsinn\x00")); err != nil {
-		t.Error(err)
-	}
-}
-
 // How often machines come and go, from what can be seen at one moment.
 func TestChurn(t *testing.T) {
 	now := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
@@ -152,7 +139,7 @@ func TestChurn(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 3))
 	var c coming
 	for range 5000 { // a session ends once in 20 hours, every fourth time because the agent starts anew
-		c.take(&Node{Connected: true, Age: time.Duration(r.ExpFloat64() * 20 * float64(time.Hour)), Booted: r.IntN(4) == 0}, f)
+		c.add(&Node{Connected: true, Age: time.Duration(r.ExpFloat64() * 20 * float64(time.Hour)), Booted: r.IntN(4) == 0}, f)
 	}
 	c.outages = []time.Duration{0, 3 * time.Minute, 5 * time.Minute, time.Hour}
 	got := c.churn()
@@ -198,7 +185,7 @@ func TestLines(t *testing.T) {
 func TestChangesCanBePlayed(t *testing.T) {
 	f := fleetOf(rand.New(rand.NewPCG(4, 4)), made{50, map[time.Duration]int{time.Hour: 4}})
 	for i := range f.States {
-		f.States[i] = State{Node: f.States[i].Node, Check: f.States[i].Check, Changed: i%2 == 0, Results: 24}
+		f.States[i] = State{Node: f.States[i].Node, Check: f.States[i].Check, Changes: uint32(3 * (i % 2)), Results: 24}
 	}
 	_, again, text := written(t, f, 1)
 	k := again.Agents[0].Checks[0]
@@ -207,41 +194,23 @@ func TestChangesCanBePlayed(t *testing.T) {
 	}
 }
 
-// What is kept of an event: no output, and whether it changes.
+// A state has no output, and says whether it flaps.
 func TestStateOfAnEvent(t *testing.T) {
 	now := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
-	f := &Fleet{At: now, Day: day}
-	minute := Check{Interval: model.Duration(time.Minute)}
 	for _, c := range []struct {
-		what string
+		name string
 		e    v1.Event
 		want State
 	}{
-		{"steady", v1.Event{Event: model.Event{Output: "fine", Results: 9999, Changed: now.Add(-30 * day), StateChanges: 5}, History: []int{0, 0, 0}}, State{Bytes: 4, Results: 1440}},
-		{"young", v1.Event{Event: model.Event{Results: 3, Changed: now.Add(-time.Minute), StateChanges: 1}, History: []int{0, 0, 0}}, State{Results: 3}},
-		{"changed", v1.Event{Event: model.Event{Status: 2, Results: 30, Changed: now.Add(-time.Hour)}, History: []int{0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2}}, State{Status: 2, Results: 30, Changed: true}},
-		{"changed long ago in history", v1.Event{Event: model.Event{Results: 2000, Changed: now.Add(-time.Hour), StateChanges: 2}, History: []int{0, 0, 0}}, State{Results: 1440, Changed: true}},
-		{"flaps", v1.Event{Event: model.Event{Results: 30, Changed: now}, History: []int{0, 1, 0, 1, 0, 1, 0, 0, 0, 1}}, State{Results: 30, Changed: true, Flaps: true}},
+		{"steady", v1.Event{Event: model.Event{CheckID: 9, Output: "fine", Results: 9999, StateChanges: 5}, History: []int{0, 0, 0}}, State{Node: 3, Check: 9, Bytes: 4, Changes: 5, Results: 9999}},
+		{"flaps", v1.Event{Event: model.Event{Status: 2, Results: 30}, History: []int{0, 1, 0, 1, 0, 1, 0, 0, 0, 1}}, State{Node: 3, Status: 2, Results: 30, Flaps: true}},
 	} {
-		if got := f.state(&c.e, minute); got != c.want {
-			t.Errorf("%s: %+v, want %+v", c.what, got, c.want)
+		if got := stateOf(&c.e, 3); got != c.want {
+			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
-	entry := func(ago time.Duration) v1.Entry {
-		return v1.Entry{Kind: "status", Previous: new(model.Status), At: now.Add(-ago)}
-	}
-	if n := f.changesIn([]v1.Entry{entry(time.Hour), entry(2 * time.Hour), {Kind: "status", At: now}, {Kind: "lost", At: now}, entry(25 * time.Hour)}); n != 2 {
-		t.Errorf("%v changes of two", n)
-	}
-	full := make([]v1.Entry, entries)
-	for i := range full {
-		full[i] = entry(time.Duration(i+1) * time.Minute)
-	}
-	if n := f.changesIn(full); n != 1440 {
-		t.Errorf("%v changes, one a minute", n)
-	}
 	for cron, want := range map[string]time.Duration{"*/5 * * * *": 5 * time.Minute, "0 3 * * *": day} {
-		if got := everySoOften(cron, "UTC", now); got != model.Duration(want) {
+		if got := meanInterval(cron, "UTC", now); got != model.Duration(want) {
 			t.Errorf("%s: every %s", cron, got)
 		}
 	}

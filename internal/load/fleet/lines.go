@@ -8,10 +8,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// linesOfClass is how many lines of checks a class has at most: a page is to be read.
+// linesOfClass bounds the checks of a class: people read the file.
 const linesOfClass = 5
 
-// line is some kinds of checks of a class that are shown as one.
+// line is one entry of the checks of a class: one kind, or several that are near each other.
 type line struct {
 	kinds    []kind
 	count    float64 // of checks, on one node
@@ -22,18 +22,17 @@ type line struct {
 	// Of all states of the class's nodes that are of these kinds.
 	states, flapping int
 	status           [4]int
-	changed, results float64 // states that changed in the day and do not flap; results of all that do not
-	bytes            int     // of all outputs
-	checks           map[model.CheckID]bool
+	changes          uint64 // of states that do not flap
+	results          uint64 // likewise
+	bytes            int    // of all outputs
 }
 
-// linesOf makes lines of what a class holds: kinds that are near each other share one. A server
-// has room for so many checks of each node.
-func linesOf(counts map[kind]float64, room float64) []*line {
+// linesOf makes the lines of a class. A server takes at most limit checks of each node.
+func linesOf(counts map[kind]float64, limit float64) []*line {
 	var list []*line
 	for _, k := range inOrder(counts) {
 		if n := counts[k]; n > 0 {
-			list = append(list, &line{kinds: []kind{k}, count: n, rate: n * k.rate(), checks: map[model.CheckID]bool{}})
+			list = append(list, &line{kinds: []kind{k}, count: n, rate: n * k.rate()})
 		}
 	}
 	for len(list) > linesOfClass {
@@ -45,14 +44,14 @@ func linesOf(counts map[kind]float64, room float64) []*line {
 		}
 		near := math.Inf(1)
 		for i, l := range list {
-			if d := apartness(l, list[least]); i != least && d < near {
+			if d := distance(l, list[least]); i != least && d < near {
 				into, near = i, d
 			}
 		}
-		to, gone := list[into], list[least]
-		to.kinds = append(to.kinds, gone.kinds...)
-		to.count += gone.count
-		to.rate += gone.rate
+		to, merged := list[into], list[least]
+		to.kinds = append(to.kinds, merged.kinds...)
+		to.count += merged.count
+		to.rate += merged.rate
 		list = slices.Delete(list, least, least+1)
 	}
 	whole := 0.0
@@ -60,16 +59,16 @@ func linesOf(counts map[kind]float64, room float64) []*line {
 		whole += max(1, math.Round(l.count))
 	}
 	for _, l := range list {
-		if whole > room { // a server takes more only where it is told so
-			l.count *= (room - linesOfClass) / whole
+		if whole > limit {
+			l.count *= (limit - linesOfClass) / whole
 		}
-		l.settle()
+		l.round()
 	}
 	return list
 }
 
-// apartness is how unlike each other two lines are.
-func apartness(a, b *line) float64 {
+// distance compares two lines.
+func distance(a, b *line) float64 {
 	ka, kb := a.kinds[0], b.kinds[0]
 	d := math.Abs(math.Log(a.rate/a.count) - math.Log(b.rate/b.count))
 	if (ka.ttl > 0) != (kb.ttl > 0) {
@@ -78,9 +77,8 @@ func apartness(a, b *line) float64 {
 	return d + 3*math.Abs(float64(ka.size-kb.size))
 }
 
-// settle makes whole checks of it. Where so many do not come out, the interval gives: the
-// rate stays.
-func (l *line) settle() {
+// round makes a whole number of checks, and changes the interval so that the rate stays.
+func (l *line) round() {
 	whole := max(1, math.Round(l.count))
 	l.interval = l.kinds[0].interval
 	if exact := whole / l.rate; len(l.kinds) > 1 || math.Abs(exact*l.kinds[0].rate()-1) > 0.005 {
@@ -98,18 +96,15 @@ func (l *line) settle() {
 	}
 }
 
-// take counts one state.
-func (l *line) take(s *State) {
+// add counts one state.
+func (l *line) add(s *State) {
 	l.states++
 	l.status[s.Status&3]++
 	l.bytes += int(s.Bytes)
-	l.checks[s.Check] = true
 	if s.Flaps {
 		l.flapping++
 		return
 	}
+	l.changes += uint64(s.Changes)
 	l.results += s.Results
-	if s.Changed {
-		l.changed++
-	}
 }

@@ -17,13 +17,11 @@ import (
 const (
 	pageRows  = 1000             // of one answer, at most …
 	pageBytes = 4 << 20          // … and about so much of outputs
-	day       = 24 * time.Hour   // that is looked back
+	day       = 24 * time.Hour   // of outages
 	settling  = 10 * time.Minute // after a start of the server: sessions come back because of it
-	histories = 400              // of single states that are asked for
-	entries   = 200              // of one history
 )
 
-// Options say what is read.
+// Options limit the reading.
 type Options struct {
 	Namespace string // empty: all
 	Say       func(format string, args ...any)
@@ -36,12 +34,10 @@ type reader struct {
 	o     Options
 	fleet *Fleet
 	index map[model.NodeID]int32
-	asks  []asked
 }
 
-// Read asks a server for the shape of what it watches. It only looks: every role may do
-// that. It rests after each page for as long as the answer took, so that it keeps at most
-// half of one of the server's processors busy.
+// Read reads the shape of an installation from its API; every role may do that. It rests after each page for as long as
+// the answer took: it occupies at most half of one processor of the server.
 func Read(ctx context.Context, api *client.Client, o Options) (*Fleet, error) {
 	if o.Say == nil {
 		o.Say = func(string, ...any) {}
@@ -50,7 +46,7 @@ func Read(ctx context.Context, api *client.Client, o Options) (*Fleet, error) {
 		o.Rest = rest
 	}
 	r := &reader{api: api, o: o, index: map[model.NodeID]int32{}, fleet: &Fleet{Checks: map[model.CheckID]Check{}}}
-	for _, step := range []func(context.Context) error{r.status, r.checks, r.nodes, r.agents, r.events, r.outages, r.changes} {
+	for _, step := range []func(context.Context) error{r.status, r.checks, r.nodes, r.agents, r.events, r.outages} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -60,7 +56,7 @@ func Read(ctx context.Context, api *client.Client, o Options) (*Fleet, error) {
 
 func rest(ctx context.Context, d time.Duration) error { return pause.For(ctx, min(d, time.Second)) }
 
-// paced asks for one page and rests after it.
+// paced reads one page, and rests.
 func (r *reader) paced(ctx context.Context, ask func() error) error {
 	began := time.Now()
 	if err := ask(); err != nil {
@@ -95,7 +91,7 @@ func (r *reader) status(ctx context.Context) error {
 	return nil
 }
 
-// declared is what is read of a node or a check.
+// declared has the fields of a node or a check that a scenario needs.
 type declared struct {
 	Metadata struct{ Namespace, Name string }
 	Spec     struct {
@@ -108,14 +104,14 @@ type declared struct {
 
 func decode(raw []byte) (one declared, err error) {
 	if err = json.Unmarshal(raw, &one); err != nil {
-		return one, fmt.Errorf("read what is declared: %w", err)
+		return one, fmt.Errorf("decode a resource: %w", err)
 	}
 	return one, nil
 }
 
 func (d *declared) name() string { return d.Metadata.Namespace + "/" + d.Metadata.Name }
 
-// list calls fn with each resource of a kind.
+// list calls fn for each resource of a kind.
 func (r *reader) list(ctx context.Context, word, namespace string, fn func(*declared)) error {
 	info, _ := registry.All().Of(word)
 	for after := ""; ; {
@@ -140,19 +136,19 @@ func (r *reader) list(ctx context.Context, word, namespace string, fn func(*decl
 	}
 }
 
-// checks reads those of all namespaces: shared ones land on the nodes of each.
+// checks reads the checks of all namespaces: nodes have shared checks too.
 func (r *reader) checks(ctx context.Context) error {
 	return r.list(ctx, "Check", "", func(d *declared) {
 		interval := d.Spec.Interval
 		if interval == 0 {
-			interval = everySoOften(d.Spec.Cron, d.Spec.TimeZone, r.fleet.At)
+			interval = meanInterval(d.Spec.Cron, d.Spec.TimeZone, r.fleet.At)
 		}
 		r.fleet.Checks[model.CheckID(d.Status.ID)] = Check{d.name(), interval, d.Spec.TTL}
 	})
 }
 
-// everySoOften is the mean time between the runs of a cron expression in the days to come.
-func everySoOften(cron, zone string, from time.Time) model.Duration {
+// meanInterval is the mean time between the runs of a cron expression in the days to come.
+func meanInterval(cron, zone string, from time.Time) model.Duration {
 	const runs = 50
 	first := when.Next(0, cron, zone, time.Time{}, from, 0)
 	last, n := first, 0

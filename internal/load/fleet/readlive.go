@@ -2,14 +2,13 @@ package fleet
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// agents reads which nodes are there, and since when each has its session.
+// agents reads the sessions.
 func (r *reader) agents(ctx context.Context) error {
 	f := r.fleet
 	f.Never = len(f.Nodes)
@@ -33,7 +32,7 @@ func (r *reader) agents(ctx context.Context) error {
 				f.Gone++
 				continue
 			}
-			f.Nodes[at].meet(a, f.At)
+			f.Nodes[at].setSession(a, f.At)
 		}
 		if filter.After = page.Next; filter.After == "" {
 			return nil
@@ -41,8 +40,8 @@ func (r *reader) agents(ctx context.Context) error {
 	}
 }
 
-// meet notes what a session says of its node.
-func (n *Node) meet(a *v1.Agent, now time.Time) {
+// setSession keeps the parts of a session that a scenario has.
+func (n *Node) setSession(a *v1.Agent, now time.Time) {
 	n.Left, n.Connected = false, a.Connected && a.Session != nil
 	if !n.Connected {
 		return
@@ -55,13 +54,10 @@ func (n *Node) meet(a *v1.Agent, now time.Time) {
 	}
 }
 
-// asked is a state whose history may be asked for.
-type asked struct{ namespace, node, check string }
-
-// events reads all states, and forgets what they say.
+// events reads all states; their outputs are not kept.
 func (r *reader) events(ctx context.Context) error {
 	f := r.fleet
-	seen, told := map[[2]uint32]bool{}, 0
+	seen, printed := map[[2]uint32]bool{}, 0
 	for filter := (v1.EventFilter{Namespace: r.o.Namespace, Limit: 100}); ; {
 		var page v1.EventList
 		err := r.paced(ctx, func() (err error) {
@@ -77,25 +73,19 @@ func (r *reader) events(ctx context.Context) error {
 			outputs += len(e.Output)
 			at, known := r.index[e.NodeID]
 			key := [2]uint32{uint32(at), uint32(e.CheckID)}
-			if !known || f.Nodes[at].Left || e.CheckID < model.FirstCheck || seen[key] { // a state that got worse meanwhile comes by twice
+			if !known || f.Nodes[at].Left || e.CheckID < model.FirstCheck || seen[key] { // a state that gets worse during the reading is listed twice
 				continue
 			}
-			check, declared := f.Checks[e.CheckID]
-			if !declared {
+			if _, declared := f.Checks[e.CheckID]; !declared {
 				f.Unknown++
 				continue
 			}
 			seen[key] = true
-			s := f.state(e, check)
-			s.Node = at
-			f.States = append(f.States, s)
-			if s.Changed && !s.Flaps {
-				r.asks = append(r.asks, asked{e.Namespace, e.Node, strings.SplitN(check.Name, "/", 2)[1]})
-			}
+			f.States = append(f.States, stateOf(e, at))
 		}
-		if len(f.States) >= told+100_000 {
-			told = len(f.States)
-			r.o.Say("read %d event states", told)
+		if len(f.States) >= printed+100_000 {
+			printed = len(f.States)
+			r.o.Say("read %d event states", printed)
 		}
 		if filter.After = page.Next; filter.After == "" {
 			return nil
@@ -104,21 +94,18 @@ func (r *reader) events(ctx context.Context) error {
 	}
 }
 
-// state keeps of an event what a scenario can say.
-func (f *Fleet) state(e *v1.Event, check Check) State {
+// stateOf keeps the parts of an event that a scenario has.
+func stateOf(e *v1.Event, node int32) State {
 	turns := 0
 	for i := 1; i < len(e.History); i++ {
 		if e.History[i] != e.History[i-1] {
 			turns++
 		}
 	}
-	s := State{Check: e.CheckID, Status: e.Status, Bytes: int32(len(e.Output)), Flaps: len(e.History) >= 10 && 2*turns >= len(e.History),
-		Results: min(float64(e.Results), f.Day.Seconds()/time.Duration(max(1, check.Interval)).Seconds())}
-	s.Changed = (turns > 0 || e.StateChanges > 1) && e.Changed.After(f.At.Add(-f.Day))
-	return s
+	return State{Node: node, Check: e.CheckID, Status: e.Status, Bytes: int32(len(e.Output)), Flaps: len(e.History) >= 10 && 2*turns >= len(e.History), Changes: e.StateChanges, Results: e.Results}
 }
 
-// outages reads when nodes were silent in the last day.
+// outages reads the keepalive problems of the last day.
 func (r *reader) outages(ctx context.Context) error {
 	f := r.fleet
 	for after := ""; ; {
@@ -147,47 +134,4 @@ func (r *reader) outages(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// changes asks some of the states that changed how often they did.
-func (r *reader) changes(ctx context.Context) error {
-	f, sum := r.fleet, 0.0
-	step := max(1, (len(r.asks)+histories-1)/histories)
-	for i := 0; i < len(r.asks); i += step {
-		a := r.asks[i]
-		var list v1.EntryList
-		err := r.paced(ctx, func() (err error) {
-			list, err = r.api.Events.History(ctx, a.namespace, a.node, a.check, entries)
-			return err
-		})
-		if model.ClassOf(err) == model.NotFound {
-			continue // deleted meanwhile
-		}
-		if err != nil {
-			return err
-		}
-		f.Asked++
-		sum += f.changesIn(list.Items)
-	}
-	if f.Asked > 0 {
-		f.PerChanged = sum / float64(f.Asked)
-	}
-	return nil
-}
-
-// changesIn counts the changes of the day; of a history that is longer than what was asked
-// for, as many as there would be at the pace of what is known.
-func (f *Fleet) changesIn(list []v1.Entry) float64 {
-	n, cutoff := 0.0, f.At.Add(-f.Day)
-	for i := range list {
-		if e := &list[i]; e.Kind == "status" && e.Previous != nil && e.At.After(cutoff) {
-			n++
-		}
-	}
-	if len(list) == entries {
-		if back := f.At.Sub(list[len(list)-1].At); back > 0 && back < f.Day {
-			n *= f.Day.Seconds() / back.Seconds()
-		}
-	}
-	return n
 }

@@ -24,7 +24,6 @@ type Shape struct {
 	Scenario *scenario.Scenario
 
 	fleet  *Fleet
-	keyed  bool    // the hashes can be made again
 	rate   float64 // of the fleet, results per second, by its intervals
 	shapes int
 	exact  float64 // share of the rate that comes from nodes of the most expensive shape of their class
@@ -32,15 +31,15 @@ type Shape struct {
 }
 
 // Scenario divides the nodes into at most so many classes.
-func (f *Fleet) Scenario(names Names, keyed bool, classes int) (*Shape, error) {
+func (f *Fleet) Scenario(classes int) (*Shape, error) {
 	kinds := f.kinds()
 	shapes := f.shapes(kinds)
 	if len(shapes) == 0 {
 		return nil, model.Errorf(model.NotFound, "none of the %d nodes was heard of in the last day: there is nothing to describe", len(f.Nodes)).
 			WithHint("muster get nodes shows them")
 	}
-	out := &Shape{fleet: f, keyed: keyed, shapes: len(shapes), exact: 1}
-	groups := gather(shapes, max(1, classes))
+	out := &Shape{fleet: f, shapes: len(shapes), exact: 1}
+	groups := group(shapes, max(1, classes))
 	of := make([]int, len(f.Nodes)) // the class of each
 	exact, nodes := 0.0, 0
 	for i, group := range groups {
@@ -65,7 +64,7 @@ func (f *Fleet) Scenario(names Names, keyed bool, classes int) (*Shape, error) {
 		Objectives: map[string]scenario.Limit{"beyond-p99": "500ms"}}
 	lines := f.lines(kinds, of, groups)
 	for i, group := range groups {
-		out.Scenario.Agents = append(out.Scenario.Agents, out.class(group, lines[i], names, i))
+		out.Scenario.Agents = append(out.Scenario.Agents, out.class(group, lines[i], i+1))
 	}
 	return out, nil
 }
@@ -84,14 +83,14 @@ func (f *Fleet) lines(kinds map[model.CheckID]kind, of []int, groups [][]*shape)
 	}
 	for i := range f.States {
 		state := &f.States[i]
-		at[of[state.Node]][kinds[state.Check]].take(state)
+		at[of[state.Node]][kinds[state.Check]].add(state)
 	}
 	return lines
 }
 
 // class makes one class of the file.
-func (s *Shape) class(group []*shape, lines []*line, names Names, index int) scenario.Class {
-	var out scenario.Class
+func (s *Shape) class(group []*shape, lines []*line, number int) scenario.Class {
+	out := scenario.Class{Name: fmt.Sprintf("class-%d", number)}
 	var churn coming
 	type pace struct{ interval, timeout model.Duration }
 	withTLS, keepalives := 0, map[pace]int{}
@@ -99,7 +98,7 @@ func (s *Shape) class(group []*shape, lines []*line, names Names, index int) sce
 		for _, i := range shape.nodes {
 			n := &s.fleet.Nodes[i]
 			out.Count++
-			churn.take(n, s.fleet)
+			churn.add(n, s.fleet)
 			keepalives[pace{n.Interval, n.Timeout}]++
 			if n.TLS {
 				withTLS++
@@ -111,30 +110,14 @@ func (s *Shape) class(group []*shape, lines []*line, names Names, index int) sce
 		return cmp.Or(cmp.Compare(keepalives[b], keepalives[a]), cmp.Compare(a.interval, b.interval), cmp.Compare(a.timeout, b.timeout))
 	})[0]
 	out.Keepalive = &model.Keepalive{Interval: usual.interval, Timeout: usual.timeout}
-	var all []string
-	for _, l := range lines {
-		held := s.held(l)
-		all = append(all, held...)
-		out.Checks = append(out.Checks, s.check(l, names.of("check", held...)))
-	}
-	out.Name = names.of("class", all...)
-	if slices.ContainsFunc(s.Scenario.Agents, func(o scenario.Class) bool { return o.Name == out.Name }) {
-		out.Name = names.of("class", append(all, fmt.Sprint(index))...)
+	for i, l := range lines {
+		out.Checks = append(out.Checks, l.check(fmt.Sprintf("check-%d-%d", number, i+1)))
 	}
 	return out
 }
 
-// held names the checks of a line: a class may have the same checks on two lines only if the rest differs.
-func (s *Shape) held(l *line) (list []string) {
-	for id := range l.checks {
-		list = append(list, s.fleet.Checks[id].Name)
-	}
-	slices.Sort(list)
-	return append(list, fmt.Sprint(l.interval, l.ttl, l.kinds[0].size))
-}
-
-// check is one line of a class, or of several.
-func (s *Shape) check(l *line, name string) scenario.Check {
+// check is the line in the file.
+func (l *line) check(name string) scenario.Check {
 	out := scenario.Check{Name: name, Count: int(l.count), Interval: l.interval, TTL: l.ttl,
 		Output: scenario.Output{Bytes: model.Size(min(max(l.bytes/max(1, l.states), 48), scenario.MaxOutput))}}
 	if l.states == 0 {
@@ -149,7 +132,7 @@ func (s *Shape) check(l *line, name string) scenario.Check {
 		}
 	}
 	out.Flapping = share(float64(l.flapping), float64(l.states))
-	out.Changes = min(1, share(l.changed*s.fleet.PerChanged, l.results))
+	out.Changes = min(1, share(float64(l.changes), float64(l.results)))
 	wrong := 0.0
 	for _, share := range out.Status {
 		wrong += share
@@ -203,20 +186,13 @@ func (s *Shape) head() (list []string) {
 			list = append(list, fmt.Sprintf(format, args...))
 		}
 	}
-	key := "a key that was not kept"
-	if s.keyed {
-		key = "a key of the author"
-	}
-	known, asked := "unknown, and not played", "none"
+	known := "unknown, and not played"
 	if f.At.After(f.Since) {
 		known = fmt.Sprintf("estimated from the ages of sessions and agents in the last %s", f.At.Sub(f.Since).Round(time.Minute))
 	}
-	if f.Asked > 0 {
-		asked = fmt.Sprintf("from the history of %s: %.3g each in %s", number.Of(f.Asked, "changed state"), f.PerChanged, f.Day.Round(time.Minute))
-	}
 	say(true, "The shape of an installation with %s, %s and %s, read on %s from a server of version %s", number.Of(len(f.Nodes)-f.Never-f.Gone, "node"), number.Of(len(f.Checks), "check"), number.Of(len(f.States), "event state"),
 		f.At.Format("2 January 2006, 15:04 UTC"), f.Version)
-	say(true, "by muster load from-fleet. Names are hashes with %s; outputs, labels, commands and groups are not in it.", key)
+	say(true, "by muster load from-fleet. Names are numbers; outputs, labels, commands and groups are not in it.")
 	say(true, "%s of checks in %s classes: the most expensive shape of each class sends %s of all results.", number.Of(s.shapes, "shape"), number.Count(len(s.Scenario.Agents)), number.Percent(s.exact))
 	say(true, "Results per second: %s in the file, %s in the installation.", number.Rate(s.Scenario.Rate()), number.Rate(s.rate))
 	say(f.Never+f.Gone > 0, "Left out: %s that never had an agent, %s without a sign of life for a day.", number.Of(f.Never, "node"), number.Count(f.Gone))
@@ -224,7 +200,7 @@ func (s *Shape) head() (list []string) {
 	say(f.Unknown > 0, "Left out: %s of deleted checks.", number.Of(f.Unknown, "event state"))
 	say(s.away > 0, "Assumed: %s without a session when it was read use TLS.", number.Of(s.away, "node"))
 	say(true, "Reconnects and restarts: %s. Outages: problems of keepalives.", known)
-	say(true, "Changes of status: %s. States flap where half of their last results changed the status.", asked)
+	say(true, "Changes of status: as many per result as so far. States flap where half of their last results changed the status.")
 	say(true, "Outputs are digits of the mean length. People and notifications are not played: see operators in docs/load-reference.md.")
 	return list
 }

@@ -1,7 +1,6 @@
 package loadcmd
 
 import (
-	"crypto/rand"
 	"fmt"
 	"os"
 
@@ -13,7 +12,7 @@ import (
 
 func fromFleetCommand() *cobra.Command {
 	var all bool
-	var out, key string
+	var out string
 	var classes int
 	var over overwrite
 	cmd := &cobra.Command{
@@ -22,8 +21,7 @@ func fromFleetCommand() *cobra.Command {
 		Long: `Asks the server that you are logged in to (muster login; a viewer's rights are enough) how many nodes
 hold which shape of checks, how often those run and how much they say, what states they are in and how
 often these change, how often machines come and go. It writes that as a scenario for muster load size
-and muster load run. Names are hashes with a key that is made anew each time and kept nowhere;
-outputs, labels and commands are not in it.
+and muster load run. Names are numbers; outputs, labels and commands are not in it.
 
 It reads page by page and rests after each for as long as the answer took: 15,000 nodes with 40 checks
 each take some minutes, in which the server works on as before.`,
@@ -34,7 +32,6 @@ each take some minutes, in which the server works on as before.`,
 	f.BoolVarP(&all, "all-namespaces", "A", false, "the nodes of all namespaces")
 	f.StringVarP(&out, "out", "o", "", "the file to write; default: the standard output")
 	over.add(f)
-	f.StringVar(&key, "key", "", "a text to hash names with: the same one gives the same hashes again. Whoever has it can try names out")
 	f.IntVar(&classes, "classes", fleet.DefaultClasses, "classes at most: nodes that differ more than they need to are put together")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
@@ -43,10 +40,6 @@ each take some minutes, in which the server works on as before.`,
 		}
 		if err := over.mayWrite(out); err != nil {
 			return err
-		}
-		names := fleet.Names{Key: []byte(key)}
-		if key == "" {
-			names.Key = []byte(rand.Text())
 		}
 		api, namespace, err := login(cmd, flagOf(cmd, "server"))
 		if err != nil {
@@ -59,7 +52,7 @@ each take some minutes, in which the server works on as before.`,
 		if err != nil {
 			return err
 		}
-		shape, err := read.Scenario(names, key != "", classes)
+		shape, err := read.Scenario(classes)
 		if err != nil {
 			return err
 		}
