@@ -91,7 +91,7 @@ func file(dir, name string, n int) string {
 // are left.
 func small(rep *report.Report) *report.Report {
 	s := *rep
-	s.Samples, s.Curve, s.Logged, s.Files, s.Command, s.Metrics = nil, nil, nil, nil, nil, nil
+	s.Samples, s.Curve, s.Files, s.Command, s.Metrics = nil, nil, nil, nil, nil
 	s.Phases = slices.Clone(s.Phases)
 	if s.Environment != nil {
 		e := *s.Environment

@@ -245,9 +245,6 @@ func save(ctx context.Context, server *subject.Subject, kept *folder.Folder, rep
 	reading, over := context.WithTimeout(ctx, logWithin)
 	defer over()
 	err := server.CopyLog(reading, &log)
-	if err == nil {
-		rep.Logged, err = subject.CountLog(strings.NewReader(log.String()))
-	}
 	if err != nil {
 		rep.Label = append(rep.Label, fmt.Sprintf("the server's log is not in the report: %v", err))
 		log.Reset()

@@ -58,7 +58,6 @@ func full() *report.Report {
 		Changes:       []report.Held{{What: "create 5 checks of web", At: 30, Agents: 200, Holds: l(120), Never: 1}, {What: "delete 5 checks of web", At: 50, Agents: 200, Holds: l(90)}},
 		Operators:     []report.Worked{{What: "list", Requests: 400, Latency: l(5)}, {What: "watch", Requests: 3, Failed: 1, Why: "stream ended", Latency: l(60)}},
 		Curve:         []report.Point{{Percentile: 0, Ms: 2}, {Percentile: 50, Ms: 430}, {Percentile: 90, Ms: 520}, {Percentile: 99, Ms: 860}, {Percentile: 99.9, Ms: 1400}, {Percentile: 99.99, Ms: 2000}, {Percentile: 100, Ms: 2150}},
-		Logged:        []report.LogLine{{Level: "INFO", Message: "agent connected", Count: 400}, {Level: "WARN", Message: "clock of agent is off", Count: 3}},
 		Files:         map[string]string{"run.json": "this report as data", "latency.hlog": "latencies, HDR histograms by second", "cpu.pprof": "CPU profile of the server at steady state"},
 		Environment: &report.Environment{Virtual: "kvm", Limits: map[string]string{"open files": "20000", "net.ipv4.ip_local_port_range": "32768 60999"}, FileSystem: "ext4",
 			Device: "/dev/vda", Fsync: l(0.9), Server: map[string]string{"version": "0.9.0", "flags": "--listen-plain"}, Packages: map[string]string{"sensu-backend": "6.11.0"}},

@@ -140,7 +140,7 @@ func TestHostileWordsStayWords(t *testing.T) {
 	const evil = `"><script>alert(1)</script><img src=//evil.example onerror=alert(1)>'`
 	rep := full()
 	rep.Title, rep.Label, rep.Verdict, rep.Commit, rep.Command = evil, []string{evil}, []string{evil}, evil, []string{evil}
-	rep.Phases[1].Name, rep.Faults[0].What, rep.Changes[0].What, rep.Logged[0].Message, rep.Scenario.Name = evil, evil, evil, evil, evil
+	rep.Phases[1].Name, rep.Faults[0].What, rep.Changes[0].What, rep.Scenario.Name = evil, evil, evil, evil
 	rep.Files = map[string]string{"javascript:alert(1)": evil, "//evil.example/x": "", evil: ""}
 	rep.Refusals = map[string]uint64{evil: 1}
 	for i := range rep.Samples {

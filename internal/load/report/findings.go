@@ -601,13 +601,9 @@ func (rep *Report) environmentSection() Section {
 }
 
 func (rep *Report) metricSection() Section {
-	log := Table{Name: "Log of the server", Head: []string{"message", "level", "times"}}
-	for _, l := range rep.Logged {
-		log.add(l.Message, l.Level, number.Count(l.Count))
-	}
 	metrics := map[string]string{}
 	for name, v := range rep.Metrics {
 		metrics[name] = number.Three(v)
 	}
-	return Section{ID: "metrics", Title: "Log and metrics of the server", Tables: append(log.list(), pairsOf("Metrics: gain of counters over the measured time, gauges at its end", metrics)...), PageOnly: true}
+	return Section{ID: "metrics", Title: "Metrics of the server", Tables: pairsOf("Gain of counters over the measured time, gauges at its end", metrics), PageOnly: true}
 }

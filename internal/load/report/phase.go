@@ -97,13 +97,6 @@ type Point struct {
 	Ms         float64 `json:"ms"`
 }
 
-// LogLine is how often the server said something.
-type LogLine struct {
-	Level   string `json:"level"`
-	Message string `json:"message"`
-	Count   uint64 `json:"count"`
-}
-
 // Kinds of phases.
 const (
 	KindRamp  = "ramp"

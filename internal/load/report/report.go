@@ -77,7 +77,6 @@ type Report struct {
 	Operators     []Worked           `json:"operators,omitempty"`
 	Curve         []Point            `json:"curve,omitempty"`           // of Latency
 	Goroutines    float64            `json:"agentGoroutines,omitempty"` // of the loader per agent, as AgentBytes
-	Logged        []LogLine          `json:"logged,omitempty"`          // by the server, most frequent first
 	Targeted      *Targeted          `json:"targeted,omitempty"`        // a system that is not Muster; nil: it is
 	Files         map[string]string  `json:"files,omitempty"`           // beside run.json: what they hold, by name
 	Label         []string           `json:"label,omitempty"`           // what must be said wherever its figures are shown: a scale, shared connections, an amplified stream
