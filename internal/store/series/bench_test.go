@@ -120,3 +120,53 @@ func BenchmarkQuery(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkBlock measures writing a finished range of 100,000 series, 300 values each, to a block: snapshots wrote most chunks to the file
+// of the head before.
+func BenchmarkBlock(b *testing.B) {
+	const nodes, items, ticks, cycle = 1000, 100, 460, 60
+	var before, after runtime.MemStats
+	for b.Loop() {
+		b.StopTimer()
+		opened, err := Open(b.TempDir(), Options{LateWindow: 24 * time.Hour, Range: 5 * time.Minute})
+		if err != nil {
+			b.Fatal(err)
+		}
+		store := opened.(*db)
+		refs := make([]Series, nodes*items)
+		first := store.rangeStart(start)
+		for tick := range ticks {
+			for n := range refs {
+				node, i := n/items, n%items
+				l := func() labels.Labels {
+					return Labels(fmt.Sprintf("item[%03d]", i), fmt.Sprintf("host-%05d", node), "default", "linux")
+				}
+				p := model.Partition(node % model.Partitions)
+				store.Append(p, &refs[n], l, first*1e6+int64(tick)*1e9, float64((n*7919+tick*104729)%10_000)/100)
+			}
+			for p := tick % cycle; p < model.Partitions; p += cycle {
+				store.Encode(model.Partition(p), nil)
+				if err := store.Sync(model.Partition(p)); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		runtime.ReadMemStats(&before)
+		began := processTime(b)
+		b.StartTimer()
+		if err := store.maintain(); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		b.ReportMetric(float64(processTime(b)-began)/nodes/items, "cpu-ns/series")
+		runtime.ReadMemStats(&after)
+		b.ReportMetric(float64(after.TotalAlloc-before.TotalAlloc)/nodes/items, "alloc-B/series")
+		if len(store.view.blocks) != 1 {
+			b.Fatal(len(store.view.blocks), "blocks")
+		}
+		if err := store.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}

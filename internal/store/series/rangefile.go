@@ -168,10 +168,17 @@ func (f *rangeFile) read(offset int64, least int) (r chunkRecord, data []byte, e
 	}
 }
 
-// readAhead caches the part of a range file that was read last. Series that are read one after the other mostly have records in a
-// row.
+// readAhead reads records of range files. It caches what it has read in a few windows, because the chunks of one series are as many
+// rows of records as there were snapshots between them. It reads on behind a window when series are read in the order of their records, and
+// only one record when they are read in another order.
 type readAhead struct {
-	mu     sync.Mutex
+	mu      sync.Mutex
+	windows [8]readWindow
+	oldest  int // of windows
+}
+
+// readWindow is a part of a range file in memory.
+type readWindow struct {
 	file   *rangeFile
 	offset int64
 	data   []byte // chunks are parts of it: it does not change
@@ -184,13 +191,27 @@ const readAheadSize = 16 << 10
 func (a *readAhead) read(f *rangeFile, offset int64) (r chunkRecord, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if at := offset - a.offset; a.file == f && at >= 0 && at < int64(len(a.data)) {
-		if r, need, err := parseRecord(a.data[at:]); err == nil && need == 0 {
-			return r, nil
+	size := firstRead
+	to := &a.windows[a.oldest]
+	for i := range a.windows {
+		w := &a.windows[i]
+		at := offset - w.offset
+		if w.file != f || at < 0 || at > int64(len(w.data))+firstRead {
+			continue
 		}
+		if at < int64(len(w.data)) {
+			if r, need, err := parseRecord(w.data[at:]); err == nil && need == 0 {
+				return r, nil
+			}
+		}
+		size, to = readAheadSize, w
+		break
 	}
-	a.file, a.offset = f, offset
-	r, a.data, err = f.read(offset, readAheadSize)
+	if to == &a.windows[a.oldest] {
+		a.oldest = (a.oldest + 1) % len(a.windows)
+	}
+	to.file, to.offset = f, offset
+	r, to.data, err = f.read(offset, size)
 	return r, err
 }
 
