@@ -328,39 +328,26 @@ func (r *SensuRun) AgentOutput(output string) string {
 	return output[min(int(r.OutputFrom), to):to] + r.Tail
 }
 
-// AppendExtra appends an Extra in the encoding of Result.Extra.
-func AppendExtra(dst []byte, x *Extra) []byte {
-	dst = appendMessages(dst, fieldHook, x.Hooks, appendHookResult)
-	dst = appendMessages(dst, fieldValue, x.Values, appendValue)
-	dst = appendStrings(dst, fieldPipeline, x.Pipelines)
-	if x.Sensu != nil {
-		dst = appendMessage(dst, fieldSensu, x.Sensu, appendSensuRun)
-	}
-	return dst
+// codeExtra encodes or decodes the extra fields of a result.
+func codeExtra(c *coder, x *Extra) {
+	messages(c, fieldHook, "hooks", "HookResult", &x.Hooks, model.MaxHooks, codeHookResult)
+	messages(c, fieldValue, "values", "Value", &x.Values, model.MaxValues, codeValue)
+	c.textList(fieldPipeline, "pipelines", &x.Pipelines, model.MaxHooks, maxName)
+	optionalMessage(c, fieldSensu, "sensu", "SensuRun", &x.Sensu, codeSensuRun)
 }
+
+// AppendExtra appends an Extra in the encoding of Result.Extra.
+func AppendExtra(dst []byte, x *Extra) []byte { return encodeMessage(dst, x, codeExtra) }
 
 // AppendValue appends one metric value to the encoding of an Extra.
 func AppendValue(dst []byte, v *model.Value) []byte {
-	return appendMessage(dst, fieldValue, v, appendValue)
+	return appendMessage(dst, fieldValue, v, codeValue)
 }
 
 // DecodeExtra decodes the extra fields of a result (Result.Extra). The returned Extra owns its memory.
 func DecodeExtra(data []byte) (x Extra, err error) {
-	f := fields{message: "Result", rest: data}
-	for f.next() {
-		switch f.num {
-		case fieldHook:
-			x.Hooks = nestedList(&f, "hooks", "HookResult", x.Hooks, model.MaxHooks, readHookResult)
-		case fieldValue:
-			x.Values = nestedList(&f, "values", "Value", x.Values, model.MaxValues, readValue)
-		case fieldPipeline:
-			x.Pipelines = f.stringList("pipelines", x.Pipelines, model.MaxHooks, maxName)
-		case fieldSensu:
-			run := nested(&f, "sensu", "SensuRun", readSensuRun)
-			x.Sensu = &run
-		}
-	}
-	return x, f.err
+	err = decodeMessage("Result", data, &x, codeExtra)
+	return x, err
 }
 
 // SensuRunOf decodes the SensuRun in the extra fields of a result, or returns nil if the result is not from a Sensu
@@ -369,7 +356,7 @@ func SensuRunOf(extra []byte) *SensuRun {
 	f := fields{message: "Result", rest: extra}
 	for f.next() {
 		if f.num == fieldSensu {
-			run := nested(&f, "sensu", "SensuRun", readSensuRun)
+			run := nested(&f, "sensu", "SensuRun", codeSensuRun)
 			return &run
 		}
 	}
@@ -480,25 +467,21 @@ const (
 )
 
 // AppendSignedRun appends the place of a run in its chain in the encoding of Report.Signed.
-func AppendSignedRun(dst []byte, r *SignedRun) []byte { return appendSignedRun(dst, r) }
+func AppendSignedRun(dst []byte, r *SignedRun) []byte { return encodeMessage(dst, r, codeSignedRun) }
 
 // Decode decodes Report.Signed into r, whose Certificate is a part of data.
 func (r *SignedRun) Decode(data []byte) error {
 	*r = SignedRun{}
-	f := fields{message: "SignedRun", rest: data}
-	readSignedRun(&f, r)
-	return f.err
+	return decodeMessage("SignedRun", data, r, codeSignedRun)
 }
 
 // AppendReport appends a report in the encoding of a signal's body.
-func AppendReport(dst []byte, r *Report) []byte { return appendReport(dst, r) }
+func AppendReport(dst []byte, r *Report) []byte { return encodeMessage(dst, r, codeReport) }
 
 // Decode decodes a signal's body into a report. Codes are a part of it; policy.Codes.Check tests them.
 func (r *Report) Decode(body []byte) error {
 	*r = Report{}
-	f := fields{message: "Report", rest: body}
-	readReport(&f, r)
-	return f.err
+	return decodeMessage("Report", body, r, codeReport)
 }
 
 // ReportCertificate returns the certificate (DER) that an encoded report brings, without decoding the rest; nil: none.
@@ -527,12 +510,10 @@ type Inventory struct {
 }
 
 // AppendInventory appends an inventory in the encoding of a signal's body.
-func AppendInventory(dst []byte, x *Inventory) []byte { return appendInventory(dst, x) }
+func AppendInventory(dst []byte, x *Inventory) []byte { return encodeMessage(dst, x, codeInventory) }
 
 // Decode decodes a signal's body into an inventory, which owns its memory.
 func (x *Inventory) Decode(body []byte) error {
 	*x = Inventory{}
-	f := fields{message: "Inventory", rest: body}
-	readInventory(&f, x)
-	return f.err
+	return decodeMessage("Inventory", body, x, codeInventory)
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
@@ -17,7 +18,7 @@ import (
 func AppendAssignment(dst []byte, a *Assignment) []byte {
 	dst, start := openMessage(dst, uint32(KindAssignment))
 	dst = appendAssignmentHead(dst, a)
-	dst = appendAssignmentContent(dst, a)
+	dst = encodeMessage(dst, a, codeAssignmentContent)
 	dst = appendAssignmentTail(dst, a)
 	return closeMessage(dst, start)
 }
@@ -31,7 +32,7 @@ func AppendPackedAssignment(dst []byte, a *Assignment) []byte {
 	dst, start := openMessage(dst, uint32(KindAssignment))
 	dst = appendAssignmentHead(dst, a)
 	at := len(dst)
-	dst = appendAssignmentContent(dst, a)
+	dst = encodeMessage(dst, a, codeAssignmentContent)
 	var packed []byte
 	if plain := dst[at:]; len(plain) >= minPackedBytes {
 		if packed = s2.EncodeSnappy(nil, plain); len(packed)+8 < len(plain) {
@@ -49,7 +50,7 @@ func AppendPackedAssignment(dst []byte, a *Assignment) []byte {
 // assignment that it changes (base).
 func appendAssignmentHead(dst []byte, a *Assignment) []byte {
 	if a.Generation != (Generation{}) {
-		dst = appendMessage(dst, 1, &a.Generation, appendGeneration)
+		dst = appendMessage(dst, 1, &a.Generation, codeGeneration)
 	}
 	dst = appendFixed(dst, 2, a.Hash[:])
 	return appendFixed(dst, 3, a.Base[:])
@@ -63,98 +64,73 @@ func appendAssignmentTail(dst []byte, a *Assignment) []byte {
 	return appendBool(dst, 13, a.More)
 }
 
-// appendAssignmentContent appends the fields of an assignment that a server may compress: checks, properties and
-// proxy checks.
-func appendAssignmentContent(dst []byte, a *Assignment) []byte {
-	dst = appendMessages(dst, 4, a.Add, appendAssignedDefinition)
-	dst = appendNumbers(dst, 5, a.Remove)
-	dst = appendMessages(dst, 6, a.Properties, appendProperty)
-	dst = appendMessages(dst, 10, a.ProxyChecks.Nodes, appendProxyNode)
-	return appendMessages(dst, 11, a.ProxyChecks.Sets, appendProxySet)
+// codeAssignmentContent encodes or decodes the fields of an assignment that a server may compress: checks, properties
+// and proxy checks.
+func codeAssignmentContent(c *coder, a *Assignment) {
+	messages(c, 4, "add", "AssignedDefinition", &a.Add, maxDefinitions, codeAssignedDefinition)
+	numbers(c, 5, "remove", &a.Remove, maxDefinitions)
+	messages(c, 6, "properties", "Property", &a.Properties, maxProps, codeProperty)
+	messages(c, 10, "proxy_nodes", "ProxyNode", &a.ProxyChecks.Nodes, maxProxies, codeProxyNode)
+	messages(c, 11, "proxy_sets", "ProxySet", &a.ProxyChecks.Sets, maxDefinitions, codeProxySet)
 }
 
 // Decode decodes the body of an Assignment frame into a. Definition bodies, property values and the signature alias the
 // input, or a buffer with its unpacked content.
 func (a *Assignment) Decode(body []byte) error {
 	*a = Assignment{Add: a.Add[:0], Remove: a.Remove[:0], Properties: a.Properties[:0]}
-	f := fields{message: "Assignment", rest: body}
 	packed := false
-	for f.next() {
-		switch f.num {
+	return decodeMessage("Assignment", body, a, func(c *coder, a *Assignment) {
+		switch c.num {
 		case 1:
-			a.Generation = nested(&f, "generation", "Generation", readGeneration)
+			a.Generation = nested(&c.fields, "generation", "Generation", codeGeneration)
 		case 2:
-			f.fixed("hash", a.Hash[:])
+			c.fields.fixed("hash", a.Hash[:])
 		case 3:
-			f.fixed("base", a.Base[:])
+			c.fields.fixed("base", a.Base[:])
 		case 7:
-			a.HasProperties = f.bool("has_properties")
+			a.HasProperties = c.bool("has_properties")
 		case 8:
-			a.Signature = f.raw("signature", maxName)
+			a.Signature = c.raw("signature", maxName)
 		case 12:
-			a.HasProxyChecks = f.bool("has_proxy_checks")
+			a.HasProxyChecks = c.bool("has_proxy_checks")
 		case 13:
-			a.More = f.bool("more")
+			a.More = c.bool("more")
 		case 9:
 			if packed { // each could unpack to a frame's worth
-				f.fail("packed", "more than one")
+				c.fail("packed", "more than one")
 				break
 			}
 			packed = true
-			in := f.unpackFields("packed", "Assignment.packed")
-			for in.next() {
-				if !a.readContent(&in) && in.num == 9 {
+			err := decodeMessage("Assignment.packed", c.unpackField("packed"), a, func(in *coder, a *Assignment) {
+				if codeAssignmentContent(in, a); in.num == 9 {
 					in.fail("packed", "within packed")
 				}
-			}
-			f.mergeError(&in)
+			})
+			c.err = cmp.Or(c.err, err)
 		default:
-			a.readContent(&f)
+			codeAssignmentContent(c, a)
 		}
-	}
-	return f.err
+	})
 }
 
-// readContent decodes a field of an assignment's content, which a server may have compressed.
-func (a *Assignment) readContent(f *fields) bool {
-	switch f.num {
-	case 4:
-		a.Add = nestedList(f, "add", "AssignedDefinition", a.Add, maxDefinitions, readAssignedDefinition)
-	case 5:
-		a.Remove = numbers(f, "remove", a.Remove, maxDefinitions)
-	case 6:
-		a.Properties = nestedList(f, "properties", "Property", a.Properties, maxProps, readProperty)
-	case 10:
-		a.ProxyChecks.Nodes = nestedList(f, "proxy_nodes", "ProxyNode", a.ProxyChecks.Nodes, maxProxies, readProxyNode)
-	case 11:
-		a.ProxyChecks.Sets = nestedList(f, "proxy_sets", "ProxySet", a.ProxyChecks.Sets, maxDefinitions, readProxySet)
-	default:
-		return false
-	}
-	return true
-}
-
-// unpackFields decompresses a bytes field and returns a decoder for the fields in it. It checks their unpacked length
-// before it unpacks.
-func (f *fields) unpackFields(name, message string) fields {
+// unpackField decompresses a bytes field. It checks the unpacked length before it unpacks.
+func (f *fields) unpackField(name string) (plain []byte) {
 	packed := f.raw(name, MaxFrame)
 	if f.err != nil {
-		return fields{}
+		return nil
 	}
 	size, err := s2.DecodedLen(packed)
 	if err == nil && size > MaxFrame {
 		f.fail(name, "unpacks to %d bytes, at most %d", size, MaxFrame)
-		return fields{}
+		return nil
 	}
-	var plain []byte
 	if err == nil {
 		plain, err = s2.Decode(nil, packed)
 	}
 	if err != nil {
 		f.fail(name, "not Snappy's block format")
-		return fields{}
 	}
-	return fields{message: message, rest: plain}
+	return plain
 }
 
 // AssignmentHash returns the hash of an assignment's compiled definitions, properties and proxy checks. definitions

@@ -112,7 +112,7 @@ func TestGoldenPackedAssignment(t *testing.T) {
 
 // Compressed content whose announced size is larger than a frame is refused before it is decompressed.
 func TestOversizedPackedContentIsRefused(t *testing.T) {
-	definition := appendAssignmentContent(nil, &Assignment{Add: []AssignedDefinition{{ID: 1, Body: make([]byte, maxBody)}}})
+	definition := encodeMessage(nil, &Assignment{Add: []AssignedDefinition{{ID: 1, Body: make([]byte, maxBody)}}}, codeAssignmentContent)
 	pack := func(plain []byte) []byte { return appendBytes(nil, 9, s2.Encode(nil, plain)) }
 	huge := appendBytes(nil, 9, append([]byte{0xff, 0xff, 0xff, 0xff, 0x0f}, make([]byte, 20)...)) // says 4 GiB
 	for _, c := range []struct {

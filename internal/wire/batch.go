@@ -17,7 +17,7 @@ func AppendBatch(dst []byte, b *Batch) []byte {
 	dst, start := openMessage(dst, uint32(KindBatch))
 	dst = appendBatchFields(dst, b.StreamKey, b.First, b.NowMs)
 	if b.Gap != nil {
-		dst = appendMessage(dst, fieldGap, b.Gap, appendGap)
+		dst = appendMessage(dst, fieldGap, b.Gap, codeGap)
 	}
 	for i := range b.Signals {
 		dst = AppendSignal(dst, &b.Signals[i])
@@ -98,7 +98,7 @@ func (r *BatchReader) Reset(body []byte) error {
 		case 4:
 			r.NowMs = f.uint64("now_ms")
 		case fieldGap:
-			r.gap = nested(&f, "gap", "Gap", readGap)
+			r.gap = nested(&f, "gap", "Gap", codeGap)
 			r.Gap = &r.gap
 		case fieldSignal: // not of the tag above
 			f.expect("signals", typeBytes)

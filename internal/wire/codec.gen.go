@@ -2,2411 +2,855 @@
 
 package wire
 
-import (
-	"time"
-
-	"github.com/muster-fleet/muster/internal/model"
-)
+import "github.com/muster-fleet/muster/internal/model"
 
 // AppendHello appends the frame Hello (agent to server, first message of a session).
 func AppendHello(dst []byte, x *Hello) []byte {
-	return appendMessage(dst, uint32(KindHello), x, appendHello)
+	return appendMessage(dst, uint32(KindHello), x, codeHello)
 }
 
 // Decode decodes the body of the Hello frame into x. It reuses lists of x; byte slices alias body.
 func (x *Hello) Decode(body []byte) error {
 	*x = Hello{Streams: x.Streams[:0], Groups: x.Groups[:0], Restrictions: x.Restrictions[:0], Features: x.Features[:0]}
-	f := fields{message: "Hello", rest: body}
-	readHello(&f, x)
-	return f.err
+	return decodeMessage("Hello", body, x, codeHello)
 }
 
-// appendHello appends the encoded fields of the message Hello.
-func appendHello(dst []byte, x *Hello) []byte {
-	dst = appendUint(dst, 1, uint64(x.Protocol))
-	dst = appendFixed(dst, 2, x.Node[:])
-	dst = appendString(dst, 3, x.Name)
-	dst = appendString(dst, 4, x.MachineID)
-	dst = appendString(dst, 5, x.BootID)
-	dst = appendFixed64(dst, 6, x.Session)
-	dst = appendString(dst, 7, x.Version)
-	dst = appendString(dst, 8, x.OS)
-	dst = appendString(dst, 9, x.Arch)
-	if x.Generation != (Generation{}) {
-		dst = appendMessage(dst, 10, &x.Generation, appendGeneration)
-	}
-	dst = appendFixed(dst, 11, x.Assignment[:])
-	dst = appendFixed64(dst, 12, x.Incarnation)
-	dst = appendMessages(dst, 13, x.Streams, appendStreamRange)
-	dst = appendMap(dst, 14, x.Labels)
-	dst = appendMap(dst, 15, x.Facts)
-	dst = appendStrings(dst, 16, x.Groups)
-	dst = appendUint(dst, 17, uint64(x.ClockUnixMs))
-	dst = appendUint(dst, 18, x.Backlog)
-	dst = appendStrings(dst, 19, x.Restrictions)
-	dst = appendStrings(dst, 20, x.Features)
-	return dst
+// codeHello encodes or decodes the fields of the message Hello.
+func codeHello(c *coder, x *Hello) {
+	number(c, 1, "protocol", &x.Protocol, 1<<32-1)
+	c.fixed(2, "node", x.Node[:])
+	c.text(3, "name", &x.Name, 255)
+	c.text(4, "machine_id", &x.MachineID, 255)
+	c.text(5, "boot_id", &x.BootID, 255)
+	fixed64(c, 6, "session", &x.Session)
+	c.text(7, "version", &x.Version, 255)
+	c.text(8, "os", &x.OS, 255)
+	c.text(9, "arch", &x.Arch, 255)
+	message(c, 10, "generation", "Generation", &x.Generation, codeGeneration)
+	c.fixed(11, "assignment", x.Assignment[:])
+	fixed64(c, 12, "incarnation", &x.Incarnation)
+	messages(c, 13, "streams", "StreamRange", &x.Streams, 64, codeStreamRange)
+	c.texts(14, "labels", &x.Labels, 1024)
+	c.texts(15, "facts", &x.Facts, 1024)
+	c.textList(16, "groups", &x.Groups, 1024, 255)
+	number(c, 17, "clock_unix_ms", &x.ClockUnixMs, 1<<64-1)
+	number(c, 18, "backlog", &x.Backlog, 1<<64-1)
+	c.textList(19, "restrictions", &x.Restrictions, 16, 255)
+	c.textList(20, "features", &x.Features, 1024, 255)
 }
 
-// readHello decodes the fields of the message Hello into x.
-func readHello(f *fields, x *Hello) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Protocol = f.uint32("protocol")
-		case 2:
-			f.fixed("node", x.Node[:])
-		case 3:
-			x.Name = f.string("name", 255)
-		case 4:
-			x.MachineID = f.string("machine_id", 255)
-		case 5:
-			x.BootID = f.string("boot_id", 255)
-		case 6:
-			x.Session = f.fixed64("session")
-		case 7:
-			x.Version = f.string("version", 255)
-		case 8:
-			x.OS = f.string("os", 255)
-		case 9:
-			x.Arch = f.string("arch", 255)
-		case 10:
-			x.Generation = nested(f, "generation", "Generation", readGeneration)
-		case 11:
-			f.fixed("assignment", x.Assignment[:])
-		case 12:
-			x.Incarnation = f.fixed64("incarnation")
-		case 13:
-			x.Streams = nestedList(f, "streams", "StreamRange", x.Streams, 64, readStreamRange)
-		case 14:
-			f.entry("labels", &x.Labels, 1024)
-		case 15:
-			f.entry("facts", &x.Facts, 1024)
-		case 16:
-			x.Groups = f.stringList("groups", x.Groups, 1024, 255)
-		case 17:
-			x.ClockUnixMs = f.int64("clock_unix_ms")
-		case 18:
-			x.Backlog = f.uint64("backlog")
-		case 19:
-			x.Restrictions = f.stringList("restrictions", x.Restrictions, 16, 255)
-		case 20:
-			x.Features = f.stringList("features", x.Features, 1024, 255)
-		}
-	}
+// codeGeneration encodes or decodes the fields of the message Generation.
+func codeGeneration(c *coder, x *Generation) {
+	number(c, 1, "epoch", &x.Epoch, 1<<64-1)
+	number(c, 2, "revision", &x.Revision, 1<<64-1)
 }
 
-// appendGeneration appends the encoded fields of the message Generation.
-func appendGeneration(dst []byte, x *Generation) []byte {
-	dst = appendUint(dst, 1, x.Epoch)
-	dst = appendUint(dst, 2, x.Revision)
-	return dst
+// codeStreamRange encodes or decodes the fields of the message StreamRange.
+func codeStreamRange(c *coder, x *StreamRange) {
+	fixed64(c, 1, "stream", &x.Stream)
+	number(c, 2, "lane", &x.Lane, 1)
+	number(c, 3, "first", &x.First, 4611686018427387904)
+	number(c, 4, "last", &x.Last, 4611686018427387904)
+	number(c, 5, "oldest_age_ms", &x.OldestAgeMs, 1<<64-1)
 }
 
-// readGeneration decodes the fields of the message Generation into x.
-func readGeneration(f *fields, x *Generation) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Epoch = f.uint64("epoch")
-		case 2:
-			x.Revision = f.uint64("revision")
-		}
-	}
-}
-
-// appendStreamRange appends the encoded fields of the message StreamRange.
-func appendStreamRange(dst []byte, x *StreamRange) []byte {
-	dst = appendFixed64(dst, 1, uint64(x.Stream))
-	dst = appendUint(dst, 2, uint64(x.Lane))
-	dst = appendUint(dst, 3, x.First)
-	dst = appendUint(dst, 4, x.Last)
-	dst = appendUint(dst, 5, x.OldestAgeMs)
-	return dst
-}
-
-// readStreamRange decodes the fields of the message StreamRange into x.
-func readStreamRange(f *fields, x *StreamRange) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Stream = StreamID(f.fixed64("stream"))
-		case 2:
-			x.Lane = Lane(f.uint("lane", 1))
-		case 3:
-			x.First = f.uint("first", 4611686018427387904)
-		case 4:
-			x.Last = f.uint("last", 4611686018427387904)
-		case 5:
-			x.OldestAgeMs = f.uint64("oldest_age_ms")
-		}
-	}
-}
-
-// appendStreamLast appends the encoded fields of the message StreamLast.
-func appendStreamLast(dst []byte, x *StreamLast) []byte {
-	dst = appendFixed64(dst, 1, uint64(x.Stream))
-	dst = appendUint(dst, 2, uint64(x.Lane))
-	dst = appendUint(dst, 3, x.Last)
-	return dst
-}
-
-// readStreamLast decodes the fields of the message StreamLast into x.
-func readStreamLast(f *fields, x *StreamLast) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Stream = StreamID(f.fixed64("stream"))
-		case 2:
-			x.Lane = Lane(f.uint("lane", 1))
-		case 3:
-			x.Last = f.uint("last", 4611686018427387904)
-		}
-	}
+// codeStreamLast encodes or decodes the fields of the message StreamLast.
+func codeStreamLast(c *coder, x *StreamLast) {
+	fixed64(c, 1, "stream", &x.Stream)
+	number(c, 2, "lane", &x.Lane, 1)
+	number(c, 3, "last", &x.Last, 4611686018427387904)
 }
 
 // AppendWelcome appends the frame Welcome (server to agent: the session is open).
 func AppendWelcome(dst []byte, x *Welcome) []byte {
-	return appendMessage(dst, uint32(KindWelcome), x, appendWelcome)
+	return appendMessage(dst, uint32(KindWelcome), x, codeWelcome)
 }
 
 // Decode decodes the body of the Welcome frame into x. It reuses lists of x; byte slices alias body.
 func (x *Welcome) Decode(body []byte) error {
 	*x = Welcome{Last: x.Last[:0], Servers: x.Servers[:0]}
-	f := fields{message: "Welcome", rest: body}
-	readWelcome(&f, x)
-	return f.err
+	return decodeMessage("Welcome", body, x, codeWelcome)
 }
 
-// appendWelcome appends the encoded fields of the message Welcome.
-func appendWelcome(dst []byte, x *Welcome) []byte {
-	dst = appendUint(dst, 1, uint64(x.Protocol))
-	dst = appendString(dst, 2, x.Name)
-	dst = appendUint(dst, 3, uint64(x.Node))
-	dst = appendUint(dst, 4, uint64(x.ServerUnixMs))
-	dst = appendFixed64(dst, 5, x.Incarnation)
-	dst = appendMessages(dst, 6, x.Last, appendStreamLast)
-	dst = appendUint(dst, 7, uint64(x.KeepaliveMs))
-	dst = appendUint(dst, 8, uint64(x.MaxFrame))
-	dst = appendUint(dst, 9, uint64(x.MaxUnacked))
-	dst = appendUint(dst, 10, uint64(x.MaxOutput))
-	dst = appendUint(dst, 11, uint64(x.ResultsPerSec))
-	dst = appendStrings(dst, 12, x.Servers)
-	dst = appendString(dst, 13, x.VersionWanted)
-	dst = appendUint(dst, 14, uint64(x.Features))
-	dst = appendFixed64(dst, 15, x.Inventory)
-	return dst
-}
-
-// readWelcome decodes the fields of the message Welcome into x.
-func readWelcome(f *fields, x *Welcome) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Protocol = f.uint32("protocol")
-		case 2:
-			x.Name = f.string("name", 255)
-		case 3:
-			x.Node = model.NodeID(f.uint32("node"))
-		case 4:
-			x.ServerUnixMs = f.int64("server_unix_ms")
-		case 5:
-			x.Incarnation = f.fixed64("incarnation")
-		case 6:
-			x.Last = nestedList(f, "last", "StreamLast", x.Last, 64, readStreamLast)
-		case 7:
-			x.KeepaliveMs = f.uint32("keepalive_ms")
-		case 8:
-			x.MaxFrame = f.uint32("max_frame")
-		case 9:
-			x.MaxUnacked = f.uint32("max_unacked")
-		case 10:
-			x.MaxOutput = f.uint32("max_output")
-		case 11:
-			x.ResultsPerSec = f.uint32("results_per_sec")
-		case 12:
-			x.Servers = f.stringList("servers", x.Servers, 64, 4096)
-		case 13:
-			x.VersionWanted = f.string("version_wanted", 255)
-		case 14:
-			x.Features = f.uint32("features")
-		case 15:
-			x.Inventory = f.fixed64("inventory")
-		}
-	}
+// codeWelcome encodes or decodes the fields of the message Welcome.
+func codeWelcome(c *coder, x *Welcome) {
+	number(c, 1, "protocol", &x.Protocol, 1<<32-1)
+	c.text(2, "name", &x.Name, 255)
+	number(c, 3, "node", &x.Node, 1<<32-1)
+	number(c, 4, "server_unix_ms", &x.ServerUnixMs, 1<<64-1)
+	fixed64(c, 5, "incarnation", &x.Incarnation)
+	messages(c, 6, "last", "StreamLast", &x.Last, 64, codeStreamLast)
+	number(c, 7, "keepalive_ms", &x.KeepaliveMs, 1<<32-1)
+	number(c, 8, "max_frame", &x.MaxFrame, 1<<32-1)
+	number(c, 9, "max_unacked", &x.MaxUnacked, 1<<32-1)
+	number(c, 10, "max_output", &x.MaxOutput, 1<<32-1)
+	number(c, 11, "results_per_sec", &x.ResultsPerSec, 1<<32-1)
+	c.textList(12, "servers", &x.Servers, 64, 4096)
+	c.text(13, "version_wanted", &x.VersionWanted, 255)
+	number(c, 14, "features", &x.Features, 1<<32-1)
+	fixed64(c, 15, "inventory", &x.Inventory)
 }
 
 // AppendRefuse appends the frame Refuse (server to agent: the server refuses or ends the session).
 func AppendRefuse(dst []byte, x *Refuse) []byte {
-	return appendMessage(dst, uint32(KindRefuse), x, appendRefuse)
+	return appendMessage(dst, uint32(KindRefuse), x, codeRefuse)
 }
 
 // Decode decodes the body of the Refuse frame into x. It reuses lists of x; byte slices alias body.
 func (x *Refuse) Decode(body []byte) error {
 	*x = Refuse{}
-	f := fields{message: "Refuse", rest: body}
-	readRefuse(&f, x)
-	return f.err
-}
-
-// appendRefuse appends the encoded fields of the message Refuse.
-func appendRefuse(dst []byte, x *Refuse) []byte {
-	dst = appendString(dst, 1, x.Code)
-	dst = appendString(dst, 2, x.Message)
-	dst = appendUint(dst, 3, uint64(x.RetryMs))
-	dst = appendString(dst, 4, x.Hint)
-	return dst
-}
-
-// readRefuse decodes the fields of the message Refuse into x.
-func readRefuse(f *fields, x *Refuse) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Code = f.string("code", 255)
-		case 2:
-			x.Message = f.string("message", 4096)
-		case 3:
-			x.RetryMs = f.uint32("retry_ms")
-		case 4:
-			x.Hint = f.string("hint", 4096)
-		}
-	}
-}
-
-// appendProxyNode appends the encoded fields of the message ProxyNode.
-func appendProxyNode(dst []byte, x *ProxyNode) []byte {
-	dst = appendUint(dst, 1, uint64(x.Node))
-	dst = appendString(dst, 2, x.Name)
-	dst = appendMessages(dst, 3, x.Properties, appendProperty)
-	return dst
-}
-
-// readProxyNode decodes the fields of the message ProxyNode into x.
-func readProxyNode(f *fields, x *ProxyNode) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Node = model.NodeID(f.uint32("node"))
-		case 2:
-			x.Name = f.string("name", 255)
-		case 3:
-			x.Properties = nestedList(f, "properties", "Property", x.Properties, 10000, readProperty)
-		}
-	}
-}
-
-// appendProxySet appends the encoded fields of the message ProxySet.
-func appendProxySet(dst []byte, x *ProxySet) []byte {
-	dst = appendNumbers(dst, 1, x.Definitions)
-	dst = appendNumbers(dst, 2, x.Nodes)
-	return dst
-}
-
-// readProxySet decodes the fields of the message ProxySet into x.
-func readProxySet(f *fields, x *ProxySet) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Definitions = numbers(f, "definitions", x.Definitions, 10000)
-		case 2:
-			x.Nodes = numbers(f, "nodes", x.Nodes, 10000)
-		}
-	}
-}
-
-// appendAssignedDefinition appends the encoded fields of the message AssignedDefinition.
-func appendAssignedDefinition(dst []byte, x *AssignedDefinition) []byte {
-	dst = appendUint(dst, 1, uint64(x.ID))
-	dst = appendBytes(dst, 2, x.Body)
-	return dst
-}
-
-// readAssignedDefinition decodes the fields of the message AssignedDefinition into x.
-func readAssignedDefinition(f *fields, x *AssignedDefinition) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.ID = model.DefinitionID(f.uint32("id"))
-		case 2:
-			x.Body = f.raw("body", 1048576)
-		}
-	}
-}
-
-// appendProperty appends the encoded fields of the message Property.
-func appendProperty(dst []byte, x *Property) []byte {
-	dst = appendString(dst, 1, x.Name)
-	dst = appendBytes(dst, 2, x.Value)
-	dst = appendString(dst, 3, x.Error)
-	return dst
-}
-
-// readProperty decodes the fields of the message Property into x.
-func readProperty(f *fields, x *Property) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Name = f.string("name", 255)
-		case 2:
-			x.Value = f.raw("value", 262144)
-		case 3:
-			x.Error = f.string("error", 4096)
-		}
-	}
-}
-
-// appendCheckDefinition appends the encoded fields of the message CheckDefinition.
-func appendCheckDefinition(dst []byte, x *model.CheckDefinition) []byte {
-	if x.Command != nil {
-		dst = appendMessage(dst, 1, x.Command, appendCommand)
-	}
-	if x.Probe != nil {
-		dst = appendMessage(dst, 2, x.Probe, appendProbe)
-	}
-	dst = appendUint(dst, 3, uint64(x.Interval))
-	dst = appendString(dst, 4, x.Cron)
-	dst = appendString(dst, 5, x.TimeZone)
-	dst = appendUint(dst, 6, uint64(x.Timeout))
-	dst = appendUint(dst, 7, uint64(x.TTL))
-	dst = appendMap(dst, 8, x.Env)
-	dst = appendString(dst, 9, x.RunAs)
-	dst = appendUint(dst, 10, uint64(x.MaxOutput))
-	dst = appendUint(dst, 11, uint64(x.FailAfter))
-	dst = appendUint(dst, 12, uint64(x.RecoverAfter))
-	dst = appendSeverityList(dst, 13, x.Severities[:])
-	dst = appendStrings(dst, 14, x.Handlers)
-	dst = appendUint(dst, 15, uint64(x.FlapStart))
-	dst = appendUint(dst, 16, uint64(x.FlapEnd))
-	dst = appendString(dst, 17, x.Route)
-	dst = appendString(dst, 18, x.Stdin)
-	dst = appendMessages(dst, 19, x.Hooks, appendHook)
-	if x.Metrics != nil {
-		dst = appendMessage(dst, 20, x.Metrics, appendMetrics)
-	}
-	dst = appendMessages(dst, 21, x.Thresholds, appendThreshold)
-	dst = appendMessages(dst, 22, x.Except, appendSpan)
-	dst = appendBool(dst, 23, x.Proxy)
-	dst = appendBool(dst, 24, x.RoundRobin)
-	dst = appendStrings(dst, 25, x.Pipelines)
-	dst = appendMessages(dst, 26, x.Assets, appendDefinitionAsset)
-	dst = appendMessages(dst, 27, x.Secrets, appendDefinitionSecret)
-	dst = appendBool(dst, 28, x.DiscardOutput)
-	dst = appendBool(dst, 29, x.StdinEvent)
-	dst = appendBool(dst, 30, x.Sensu)
-	dst = appendBool(dst, 31, x.OwnEntity)
-	return dst
-}
-
-// readCheckDefinition decodes the fields of the message CheckDefinition into x.
-func readCheckDefinition(f *fields, x *model.CheckDefinition) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			v := nested(f, "command", "Command", readCommand)
-			x.Command = &v
-		case 2:
-			v := nested(f, "probe", "Probe", readProbe)
-			x.Probe = &v
-		case 3:
-			x.Interval = time.Duration(f.uint("interval_ns", 1<<63-1))
-		case 4:
-			x.Cron = f.string("cron", 4096)
-		case 5:
-			x.TimeZone = f.string("time_zone", 255)
-		case 6:
-			x.Timeout = time.Duration(f.uint("timeout_ns", 1<<63-1))
-		case 7:
-			x.TTL = time.Duration(f.uint("ttl_ns", 1<<63-1))
-		case 8:
-			f.entry("env", &x.Env, 1024)
-		case 9:
-			x.RunAs = f.string("run_as", 255)
-		case 10:
-			x.MaxOutput = int(f.uint("max_output", 2147483647))
-		case 11:
-			x.FailAfter = f.uint32("fail_after")
-		case 12:
-			x.RecoverAfter = f.uint32("recover_after")
-		case 13:
-			f.readSeverityList("severities", x.Severities[:])
-		case 14:
-			x.Handlers = f.stringList("handlers", x.Handlers, 1024, 510)
-		case 15:
-			x.FlapStart = f.uint32("flap_start")
-		case 16:
-			x.FlapEnd = f.uint32("flap_end")
-		case 17:
-			x.Route = f.string("route", 510)
-		case 18:
-			x.Stdin = f.string("stdin", 262144)
-		case 19:
-			x.Hooks = nestedList(f, "hooks", "Hook", x.Hooks, 16, readHook)
-		case 20:
-			v := nested(f, "metrics", "Metrics", readMetrics)
-			x.Metrics = &v
-		case 21:
-			x.Thresholds = nestedList(f, "thresholds", "Threshold", x.Thresholds, 1024, readThreshold)
-		case 22:
-			x.Except = nestedList(f, "except", "Span", x.Except, 1024, readSpan)
-		case 23:
-			x.Proxy = f.bool("proxy")
-		case 24:
-			x.RoundRobin = f.bool("round_robin")
-		case 25:
-			x.Pipelines = f.stringList("pipelines", x.Pipelines, 1024, 510)
-		case 26:
-			x.Assets = nestedList(f, "assets", "DefinitionAsset", x.Assets, 16, readDefinitionAsset)
-		case 27:
-			x.Secrets = nestedList(f, "secrets", "DefinitionSecret", x.Secrets, 16, readDefinitionSecret)
-		case 28:
-			x.DiscardOutput = f.bool("discard_output")
-		case 29:
-			x.StdinEvent = f.bool("stdin_event")
-		case 30:
-			x.Sensu = f.bool("sensu")
-		case 31:
-			x.OwnEntity = f.bool("own_entity")
-		}
-	}
-}
-
-// appendTemplateDefinition appends the encoded fields of the message TemplateDefinition.
-func appendTemplateDefinition(dst []byte, x *model.TemplateDefinition) []byte {
-	dst = appendMessages(dst, 1, x.Items, appendItem)
-	dst = appendMessages(dst, 2, x.Triggers, appendDefinitionTrigger)
-	dst = appendMessages(dst, 3, x.ValueMaps, appendValueMap)
-	dst = appendMap(dst, 4, x.Macros)
-	dst = appendMessages(dst, 5, x.Rules, appendDefinitionRule)
-	return dst
-}
-
-// readTemplateDefinition decodes the fields of the message TemplateDefinition into x.
-func readTemplateDefinition(f *fields, x *model.TemplateDefinition) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Items = nestedList(f, "items", "Item", x.Items, 10000, readItem)
-		case 2:
-			x.Triggers = nestedList(f, "triggers", "DefinitionTrigger", x.Triggers, 10000, readDefinitionTrigger)
-		case 3:
-			x.ValueMaps = nestedList(f, "value_maps", "ValueMap", x.ValueMaps, 1024, readValueMap)
-		case 4:
-			f.entry("macros", &x.Macros, 1024)
-		case 5:
-			x.Rules = nestedList(f, "rules", "DefinitionRule", x.Rules, 1024, readDefinitionRule)
-		}
-	}
-}
-
-// appendDefinitionRule appends the encoded fields of the message DefinitionRule.
-func appendDefinitionRule(dst []byte, x *model.DefinitionRule) []byte {
-	dst = appendString(dst, 1, x.Key)
-	dst = appendMap(dst, 2, x.Paths)
-	if x.Filter != nil {
-		dst = appendMessage(dst, 3, x.Filter, appendDiscoveryFilter)
-	}
-	dst = appendMessages(dst, 4, x.Overrides, appendDiscoveryOverride)
-	dst = appendMessages(dst, 5, x.Items, appendItem)
-	dst = appendMessages(dst, 6, x.Triggers, appendDefinitionTrigger)
-	dst = appendUint(dst, 7, uint64(x.DisableAfter))
-	dst = appendUint(dst, 8, uint64(x.DeleteAfter))
-	return dst
-}
-
-// readDefinitionRule decodes the fields of the message DefinitionRule into x.
-func readDefinitionRule(f *fields, x *model.DefinitionRule) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Key = f.string("key", 2048)
-		case 2:
-			f.entry("paths", &x.Paths, 1024)
-		case 3:
-			v := nested(f, "filter", "DiscoveryFilter", readDiscoveryFilter)
-			x.Filter = &v
-		case 4:
-			x.Overrides = nestedList(f, "overrides", "DiscoveryOverride", x.Overrides, 1024, readDiscoveryOverride)
-		case 5:
-			x.Items = nestedList(f, "items", "Item", x.Items, 10000, readItem)
-		case 6:
-			x.Triggers = nestedList(f, "triggers", "DefinitionTrigger", x.Triggers, 10000, readDefinitionTrigger)
-		case 7:
-			x.DisableAfter = model.Duration(f.uint("disable_after_ns", 1<<63-1))
-		case 8:
-			x.DeleteAfter = model.Duration(f.uint("delete_after_ns", 1<<63-1))
-		}
-	}
-}
-
-// appendDiscoveryFilter appends the encoded fields of the message DiscoveryFilter.
-func appendDiscoveryFilter(dst []byte, x *model.DiscoveryFilter) []byte {
-	dst = appendString(dst, 1, x.Formula)
-	dst = appendMessages(dst, 2, x.Conditions, appendDiscoveryCondition)
-	return dst
-}
-
-// readDiscoveryFilter decodes the fields of the message DiscoveryFilter into x.
-func readDiscoveryFilter(f *fields, x *model.DiscoveryFilter) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Formula = f.string("formula", 4096)
-		case 2:
-			x.Conditions = nestedList(f, "conditions", "DiscoveryCondition", x.Conditions, 1024, readDiscoveryCondition)
-		}
-	}
-}
-
-// appendDiscoveryCondition appends the encoded fields of the message DiscoveryCondition.
-func appendDiscoveryCondition(dst []byte, x *model.DiscoveryCondition) []byte {
-	dst = appendString(dst, 1, x.ID)
-	dst = appendString(dst, 2, x.Macro)
-	dst = appendOptionalString(dst, 3, x.Matches)
-	dst = appendOptionalString(dst, 4, x.NotMatches)
-	dst = appendOptionalBool(dst, 5, x.Exists)
-	return dst
-}
-
-// readDiscoveryCondition decodes the fields of the message DiscoveryCondition into x.
-func readDiscoveryCondition(f *fields, x *model.DiscoveryCondition) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.ID = f.string("id", 255)
-		case 2:
-			x.Macro = f.string("macro", 255)
-		case 3:
-			v := f.string("matches", 4096)
-			x.Matches = &v
-		case 4:
-			v := f.string("not_matches", 4096)
-			x.NotMatches = &v
-		case 5:
-			v := f.bool("exists")
-			x.Exists = &v
-		}
-	}
-}
-
-// appendDiscoveryOverride appends the encoded fields of the message DiscoveryOverride.
-func appendDiscoveryOverride(dst []byte, x *model.DiscoveryOverride) []byte {
-	dst = appendString(dst, 1, x.Name)
-	if x.Filter != nil {
-		dst = appendMessage(dst, 2, x.Filter, appendDiscoveryFilter)
-	}
-	dst = appendBool(dst, 3, x.Stop)
-	dst = appendMessages(dst, 4, x.Items, appendItemOverride)
-	dst = appendMessages(dst, 5, x.Triggers, appendTriggerOverride)
-	return dst
-}
-
-// readDiscoveryOverride decodes the fields of the message DiscoveryOverride into x.
-func readDiscoveryOverride(f *fields, x *model.DiscoveryOverride) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Name = f.string("name", 255)
-		case 2:
-			v := nested(f, "filter", "DiscoveryFilter", readDiscoveryFilter)
-			x.Filter = &v
-		case 3:
-			x.Stop = f.bool("stop")
-		case 4:
-			x.Items = nestedList(f, "items", "ItemOverride", x.Items, 1024, readItemOverride)
-		case 5:
-			x.Triggers = nestedList(f, "triggers", "TriggerOverride", x.Triggers, 1024, readTriggerOverride)
-		}
-	}
-}
-
-// appendItemOverride appends the encoded fields of the message ItemOverride.
-func appendItemOverride(dst []byte, x *model.ItemOverride) []byte {
-	dst = appendStrings(dst, 1, x.Keys)
-	dst = appendOptionalBool(dst, 2, x.Discover)
-	dst = appendUint(dst, 3, uint64(x.Interval))
-	dst = appendMap(dst, 4, x.Tags)
-	return dst
-}
-
-// readItemOverride decodes the fields of the message ItemOverride into x.
-func readItemOverride(f *fields, x *model.ItemOverride) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Keys = f.stringList("keys", x.Keys, 10000, 2048)
-		case 2:
-			v := f.bool("discover")
-			x.Discover = &v
-		case 3:
-			x.Interval = model.Duration(f.uint("interval_ns", 1<<63-1))
-		case 4:
-			f.entry("tags", &x.Tags, 1024)
-		}
-	}
-}
-
-// appendTriggerOverride appends the encoded fields of the message TriggerOverride.
-func appendTriggerOverride(dst []byte, x *model.TriggerOverride) []byte {
-	dst = appendStrings(dst, 1, x.Names)
-	dst = appendOptionalBool(dst, 2, x.Discover)
-	dst = appendString(dst, 3, x.Severity)
-	return dst
-}
-
-// readTriggerOverride decodes the fields of the message TriggerOverride into x.
-func readTriggerOverride(f *fields, x *model.TriggerOverride) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Names = f.stringList("names", x.Names, 10000, 255)
-		case 2:
-			v := f.bool("discover")
-			x.Discover = &v
-		case 3:
-			x.Severity = f.string("severity", 255)
-		}
-	}
-}
-
-// appendDirectiveDefinition appends the encoded fields of the message DirectiveDefinition.
-func appendDirectiveDefinition(dst []byte, x *model.DirectiveDefinition) []byte {
-	dst = appendString(dst, 1, x.Technique)
-	dst = appendString(dst, 2, x.Mode)
-	dst = appendMessages(dst, 3, x.Components, appendComponent)
-	dst = appendMap(dst, 4, x.Parameters)
-	dst = appendUint(dst, 5, uint64(x.Interval))
-	dst = appendUint(dst, 6, uint64(x.Timeout))
-	dst = appendUint(dst, 7, uint64(x.Severity))
-	dst = appendStrings(dst, 8, x.Handlers)
-	dst = appendString(dst, 9, x.Route)
-	dst = appendUint(dst, 10, uint64(x.Grace))
-	dst = appendMessages(dst, 11, x.Blocks, appendBlock)
-	dst = appendString(dst, 12, x.Cron)
-	dst = appendString(dst, 13, x.TimeZone)
-	dst = appendUint(dst, 14, uint64(x.Splay))
-	dst = appendString(dst, 15, x.Rudder)
-	return dst
-}
-
-// readDirectiveDefinition decodes the fields of the message DirectiveDefinition into x.
-func readDirectiveDefinition(f *fields, x *model.DirectiveDefinition) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Technique = f.string("technique", 510)
-		case 2:
-			x.Mode = f.string("mode", 64)
-		case 3:
-			x.Components = nestedList(f, "components", "Component", x.Components, 10000, readComponent)
-		case 4:
-			f.entry("parameters", &x.Parameters, 1024)
-		case 5:
-			x.Interval = time.Duration(f.uint("interval_ns", 1<<63-1))
-		case 6:
-			x.Timeout = time.Duration(f.uint("timeout_ns", 1<<63-1))
-		case 7:
-			x.Severity = model.Severity(f.uint("severity", 5))
-		case 8:
-			x.Handlers = f.stringList("handlers", x.Handlers, 1024, 510)
-		case 9:
-			x.Route = f.string("route", 510)
-		case 10:
-			x.Grace = time.Duration(f.uint("grace_ns", 1<<63-1))
-		case 11:
-			x.Blocks = nestedList(f, "blocks", "Block", x.Blocks, 10000, readBlock)
-		case 12:
-			x.Cron = f.string("cron", 4096)
-		case 13:
-			x.TimeZone = f.string("time_zone", 255)
-		case 14:
-			x.Splay = time.Duration(f.uint("splay_ns", 1<<63-1))
-		case 15:
-			x.Rudder = f.string("rudder", 255)
-		}
-	}
-}
-
-// appendRuleGroupDefinition appends the encoded fields of the message RuleGroupDefinition.
-func appendRuleGroupDefinition(dst []byte, x *model.RuleGroupDefinition) []byte {
-	dst = appendUint(dst, 1, uint64(x.Interval))
-	dst = appendUint(dst, 2, uint64(x.QueryOffset))
-	dst = appendUint(dst, 3, uint64(x.Limit))
-	dst = appendMap(dst, 4, x.Labels)
-	dst = appendMessages(dst, 5, x.Rules, appendRule)
-	dst = appendStrings(dst, 6, x.Handlers)
-	dst = appendString(dst, 7, x.Route)
-	return dst
-}
-
-// readRuleGroupDefinition decodes the fields of the message RuleGroupDefinition into x.
-func readRuleGroupDefinition(f *fields, x *model.RuleGroupDefinition) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Interval = time.Duration(f.uint("interval_ns", 1<<63-1))
-		case 2:
-			x.QueryOffset = time.Duration(f.uint("query_offset_ns", 1<<63-1))
-		case 3:
-			x.Limit = f.uint32("limit")
-		case 4:
-			f.entry("labels", &x.Labels, 1024)
-		case 5:
-			x.Rules = nestedList(f, "rules", "Rule", x.Rules, 1024, readRule)
-		case 6:
-			x.Handlers = f.stringList("handlers", x.Handlers, 1024, 510)
-		case 7:
-			x.Route = f.string("route", 510)
-		}
-	}
-}
-
-// appendRule appends the encoded fields of the message Rule.
-func appendRule(dst []byte, x *model.Rule) []byte {
-	dst = appendString(dst, 1, x.Record)
-	dst = appendString(dst, 2, x.Alert)
-	dst = appendString(dst, 3, x.Expr)
-	dst = appendUint(dst, 4, uint64(x.For))
-	dst = appendUint(dst, 5, uint64(x.KeepFiringFor))
-	dst = appendMap(dst, 6, x.Labels)
-	dst = appendMap(dst, 7, x.Annotations)
-	return dst
-}
-
-// readRule decodes the fields of the message Rule into x.
-func readRule(f *fields, x *model.Rule) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Record = f.string("record", 1024)
-		case 2:
-			x.Alert = f.string("alert", 1024)
-		case 3:
-			x.Expr = f.string("expr", 16384)
-		case 4:
-			x.For = model.Duration(f.uint("for_ns", 1<<63-1))
-		case 5:
-			x.KeepFiringFor = model.Duration(f.uint("keep_firing_for_ns", 1<<63-1))
-		case 6:
-			f.entry("labels", &x.Labels, 1024)
-		case 7:
-			f.entry("annotations", &x.Annotations, 1024)
-		}
-	}
-}
-
-// appendComponent appends the encoded fields of the message Component.
-func appendComponent(dst []byte, x *model.Component) []byte {
-	dst = appendString(dst, 1, x.Name)
-	dst = appendString(dst, 2, x.Method)
-	dst = appendBytes(dst, 3, x.Arguments)
-	dst = appendString(dst, 4, x.When)
-	dst = appendMap(dst, 5, x.Item)
-	return dst
-}
-
-// readComponent decodes the fields of the message Component into x.
-func readComponent(f *fields, x *model.Component) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Name = f.string("name", 255)
-		case 2:
-			x.Method = f.string("method", 255)
-		case 3:
-			x.Arguments = f.raw("arguments", 65536)
-		case 4:
-			x.When = f.string("when", 4096)
-		case 5:
-			f.entry("item", &x.Item, 1024)
-		}
-	}
-}
-
-// appendBlock appends the encoded fields of the message Block.
-func appendBlock(dst []byte, x *model.Block) []byte {
-	dst = appendString(dst, 1, x.Name)
-	dst = appendUint(dst, 2, uint64(x.First))
-	dst = appendUint(dst, 3, uint64(x.Count))
-	dst = appendUint(dst, 4, uint64(x.Reporting))
-	dst = appendUint(dst, 5, uint64(x.FocusFirst))
-	dst = appendUint(dst, 6, uint64(x.FocusCount))
-	return dst
-}
-
-// readBlock decodes the fields of the message Block into x.
-func readBlock(f *fields, x *model.Block) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Name = f.string("name", 255)
-		case 2:
-			x.First = uint32(f.uint("first", 9999))
-		case 3:
-			x.Count = uint32(f.uint("count", 10000))
-		case 4:
-			x.Reporting = model.Reporting(f.uint("reporting", 5))
-		case 5:
-			x.FocusFirst = uint32(f.uint("focus_first", 9999))
-		case 6:
-			x.FocusCount = uint32(f.uint("focus_count", 10000))
-		}
-	}
-}
-
-// appendWaiverDefinition appends the encoded fields of the message WaiverDefinition.
-func appendWaiverDefinition(dst []byte, x *model.WaiverDefinition) []byte {
-	dst = appendString(dst, 1, x.Technique)
-	dst = appendString(dst, 2, x.Directive)
-	dst = appendUint(dst, 3, uint64(x.DirectiveNamespace))
-	dst = appendStrings(dst, 4, x.Components)
-	dst = appendUint(dst, 5, uint64(x.ExpiresUnixMs))
-	return dst
-}
-
-// readWaiverDefinition decodes the fields of the message WaiverDefinition into x.
-func readWaiverDefinition(f *fields, x *model.WaiverDefinition) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Technique = f.string("technique", 510)
-		case 2:
-			x.Directive = f.string("directive", 255)
-		case 3:
-			x.DirectiveNamespace = model.NamespaceID(f.uint32("directive_namespace"))
-		case 4:
-			x.Components = f.stringList("components", x.Components, 1000, 255)
-		case 5:
-			x.ExpiresUnixMs = f.int64("expires_unix_ms")
-		}
-	}
-}
-
-// appendItem appends the encoded fields of the message Item.
-func appendItem(dst []byte, x *model.Item) []byte {
-	dst = appendString(dst, 1, x.Key)
-	dst = appendString(dst, 2, x.Type)
-	dst = appendUint(dst, 3, uint64(x.Interval))
-	dst = appendString(dst, 4, x.From)
-	dst = appendString(dst, 5, x.Unit)
-	dst = appendMessages(dst, 6, x.Steps, appendStep)
-	dst = appendMap(dst, 7, x.Tags)
-	dst = appendString(dst, 8, x.ValueMap)
-	dst = appendBool(dst, 9, x.Trapper)
-	dst = appendString(dst, 10, x.NotCollected)
-	dst = appendBool(dst, 11, x.Disabled)
-	dst = appendBool(dst, 12, x.NoHistory)
-	dst = appendString(dst, 13, x.Formula)
-	dst = appendBool(dst, 14, x.Internal)
-	return dst
-}
-
-// readItem decodes the fields of the message Item into x.
-func readItem(f *fields, x *model.Item) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Key = f.string("key", 2048)
-		case 2:
-			x.Type = f.string("type", 255)
-		case 3:
-			x.Interval = model.Duration(f.uint("interval_ns", 1<<63-1))
-		case 4:
-			x.From = f.string("from", 2048)
-		case 5:
-			x.Unit = f.string("unit", 255)
-		case 6:
-			x.Steps = nestedList(f, "steps", "Step", x.Steps, 100, readStep)
-		case 7:
-			f.entry("tags", &x.Tags, 1024)
-		case 8:
-			x.ValueMap = f.string("value_map", 255)
-		case 9:
-			x.Trapper = f.bool("trapper")
-		case 10:
-			x.NotCollected = f.string("not_collected", 255)
-		case 11:
-			x.Disabled = f.bool("disabled")
-		case 12:
-			x.NoHistory = f.bool("no_history")
-		case 13:
-			x.Formula = f.string("formula", 8192)
-		case 14:
-			x.Internal = f.bool("internal")
-		}
-	}
-}
-
-// appendValueMap appends the encoded fields of the message ValueMap.
-func appendValueMap(dst []byte, x *model.ValueMap) []byte {
-	dst = appendString(dst, 1, x.Name)
-	dst = appendMessages(dst, 2, x.Mappings, appendValueMapping)
-	return dst
-}
-
-// readValueMap decodes the fields of the message ValueMap into x.
-func readValueMap(f *fields, x *model.ValueMap) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Name = f.string("name", 255)
-		case 2:
-			x.Mappings = nestedList(f, "mappings", "ValueMapping", x.Mappings, 1024, readValueMapping)
-		}
-	}
-}
-
-// appendValueMapping appends the encoded fields of the message ValueMapping.
-func appendValueMapping(dst []byte, x *model.ValueMapping) []byte {
-	dst = appendString(dst, 1, x.Type)
-	dst = appendString(dst, 2, x.Value)
-	dst = appendString(dst, 3, x.Text)
-	return dst
-}
-
-// readValueMapping decodes the fields of the message ValueMapping into x.
-func readValueMapping(f *fields, x *model.ValueMapping) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Type = f.string("type", 255)
-		case 2:
-			x.Value = f.string("value", 1024)
-		case 3:
-			x.Text = f.string("text", 255)
-		}
-	}
-}
-
-// appendStep appends the encoded fields of the message Step.
-func appendStep(dst []byte, x *model.Step) []byte {
-	dst = appendString(dst, 1, x.Name)
-	dst = appendStrings(dst, 2, x.Parameters)
-	if x.OnFail != nil {
-		dst = appendMessage(dst, 3, x.OnFail, appendOnFail)
-	}
-	return dst
-}
-
-// readStep decodes the fields of the message Step into x.
-func readStep(f *fields, x *model.Step) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Name = f.string("name", 255)
-		case 2:
-			x.Parameters = f.stringList("parameters", x.Parameters, 100, 65536)
-		case 3:
-			v := nested(f, "on_fail", "OnFail", readOnFail)
-			x.OnFail = &v
-		}
-	}
-}
-
-// appendOnFail appends the encoded fields of the message OnFail.
-func appendOnFail(dst []byte, x *model.OnFail) []byte {
-	dst = appendOptionalString(dst, 1, x.Value)
-	dst = appendString(dst, 2, x.Error)
-	return dst
-}
-
-// readOnFail decodes the fields of the message OnFail into x.
-func readOnFail(f *fields, x *model.OnFail) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			v := f.string("value", 65536)
-			x.Value = &v
-		case 2:
-			x.Error = f.string("error", 4096)
-		}
-	}
-}
-
-// appendDefinitionTrigger appends the encoded fields of the message DefinitionTrigger.
-func appendDefinitionTrigger(dst []byte, x *model.DefinitionTrigger) []byte {
-	dst = appendString(dst, 1, x.Name)
-	dst = appendString(dst, 2, x.Expression)
-	dst = appendString(dst, 3, x.Recovery)
-	dst = appendUint(dst, 4, uint64(x.Severity))
-	dst = appendStrings(dst, 5, x.Handlers)
-	dst = appendString(dst, 6, x.Route)
-	dst = appendString(dst, 7, x.Runbook)
-	dst = appendBool(dst, 8, x.Disabled)
-	dst = appendStrings(dst, 9, x.DependsOn)
-	return dst
-}
-
-// readDefinitionTrigger decodes the fields of the message DefinitionTrigger into x.
-func readDefinitionTrigger(f *fields, x *model.DefinitionTrigger) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Name = f.string("name", 255)
-		case 2:
-			x.Expression = f.string("expression", 8192)
-		case 3:
-			x.Recovery = f.string("recovery", 8192)
-		case 4:
-			x.Severity = model.Severity(f.uint("severity", 5))
-		case 5:
-			x.Handlers = f.stringList("handlers", x.Handlers, 1024, 510)
-		case 6:
-			x.Route = f.string("route", 510)
-		case 7:
-			x.Runbook = f.string("runbook", 1024)
-		case 8:
-			x.Disabled = f.bool("disabled")
-		case 9:
-			x.DependsOn = f.stringList("depends_on", x.DependsOn, 32, 255)
-		}
-	}
-}
-
-// appendDefinitionSecret appends the encoded fields of the message DefinitionSecret.
-func appendDefinitionSecret(dst []byte, x *model.DefinitionSecret) []byte {
-	dst = appendString(dst, 1, x.Env)
-	dst = appendString(dst, 2, x.Name)
-	dst = appendString(dst, 3, x.AgentEnv)
-	dst = appendString(dst, 4, x.AgentFile)
-	return dst
-}
-
-// readDefinitionSecret decodes the fields of the message DefinitionSecret into x.
-func readDefinitionSecret(f *fields, x *model.DefinitionSecret) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Env = f.string("env", 255)
-		case 2:
-			x.Name = f.string("name", 510)
-		case 3:
-			x.AgentEnv = f.string("agent_env", 255)
-		case 4:
-			x.AgentFile = f.string("agent_file", 4096)
-		}
-	}
-}
-
-// appendDefinitionAsset appends the encoded fields of the message DefinitionAsset.
-func appendDefinitionAsset(dst []byte, x *model.DefinitionAsset) []byte {
-	dst = appendString(dst, 1, x.Name)
-	dst = appendMessages(dst, 2, x.Builds, appendAssetBuild)
-	dst = appendBool(dst, 3, x.HooksOnly)
-	return dst
-}
-
-// readDefinitionAsset decodes the fields of the message DefinitionAsset into x.
-func readDefinitionAsset(f *fields, x *model.DefinitionAsset) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Name = f.string("name", 510)
-		case 2:
-			x.Builds = nestedList(f, "builds", "AssetBuild", x.Builds, 64, readAssetBuild)
-		case 3:
-			x.HooksOnly = f.bool("hooks_only")
-		}
-	}
-}
-
-// appendAssetBuild appends the encoded fields of the message AssetBuild.
-func appendAssetBuild(dst []byte, x *model.AssetBuild) []byte {
-	dst = appendHex(dst, 1, x.SHA512)
-	dst = appendString(dst, 2, x.OS)
-	dst = appendString(dst, 3, x.Arch)
-	dst = appendString(dst, 4, x.Distribution)
-	dst = appendString(dst, 5, x.DistributionVersion)
-	return dst
-}
-
-// readAssetBuild decodes the fields of the message AssetBuild into x.
-func readAssetBuild(f *fields, x *model.AssetBuild) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.SHA512 = f.hex("sha512", 64)
-		case 2:
-			x.OS = f.string("os", 255)
-		case 3:
-			x.Arch = f.string("arch", 255)
-		case 4:
-			x.Distribution = f.string("distribution", 255)
-		case 5:
-			x.DistributionVersion = f.string("distribution_version", 255)
-		}
-	}
-}
-
-// appendCommand appends the encoded fields of the message Command.
-func appendCommand(dst []byte, x *model.Command) []byte {
-	dst = appendString(dst, 1, x.Shell)
-	dst = appendStrings(dst, 2, x.Argv)
-	return dst
-}
-
-// readCommand decodes the fields of the message Command into x.
-func readCommand(f *fields, x *model.Command) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Shell = f.string("shell", 262144)
-		case 2:
-			x.Argv = f.stringList("argv", x.Argv, 1024, 262144)
-		}
-	}
-}
-
-// appendProbe appends the encoded fields of the message Probe.
-func appendProbe(dst []byte, x *model.Probe) []byte {
-	dst = appendString(dst, 1, x.Name)
-	dst = appendMap(dst, 2, x.Args)
-	return dst
-}
-
-// readProbe decodes the fields of the message Probe into x.
-func readProbe(f *fields, x *model.Probe) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Name = f.string("name", 255)
-		case 2:
-			f.entry("args", &x.Args, 1024)
-		}
-	}
-}
-
-// appendHook appends the encoded fields of the message Hook.
-func appendHook(dst []byte, x *model.Hook) []byte {
-	dst = appendString(dst, 1, x.Name)
-	dst = appendStrings(dst, 2, x.When)
-	if x.Command != nil {
-		dst = appendMessage(dst, 3, x.Command, appendCommand)
-	}
-	dst = appendUint(dst, 4, uint64(x.Timeout))
-	dst = appendBool(dst, 5, x.Stdin)
-	return dst
-}
-
-// readHook decodes the fields of the message Hook into x.
-func readHook(f *fields, x *model.Hook) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Name = f.string("name", 255)
-		case 2:
-			x.When = f.stringList("when", x.When, 1024, 255)
-		case 3:
-			v := nested(f, "command", "Command", readCommand)
-			x.Command = &v
-		case 4:
-			x.Timeout = model.Duration(f.uint("timeout_ns", 1<<63-1))
-		case 5:
-			x.Stdin = f.bool("stdin")
-		}
-	}
-}
-
-// appendMetrics appends the encoded fields of the message Metrics.
-func appendMetrics(dst []byte, x *model.Metrics) []byte {
-	dst = appendString(dst, 1, x.Format)
-	dst = appendMap(dst, 2, x.Tags)
-	return dst
-}
-
-// readMetrics decodes the fields of the message Metrics into x.
-func readMetrics(f *fields, x *model.Metrics) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Format = f.string("format", 255)
-		case 2:
-			f.entry("tags", &x.Tags, 1024)
-		}
-	}
-}
-
-// appendSpan appends the encoded fields of the message Span.
-func appendSpan(dst []byte, x *model.Span) []byte {
-	dst = appendString(dst, 1, x.Zone)
-	dst = appendMessages(dst, 2, x.Spans, appendWindowSpan)
-	return dst
-}
-
-// readSpan decodes the fields of the message Span into x.
-func readSpan(f *fields, x *model.Span) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Zone = f.string("zone", 255)
-		case 2:
-			x.Spans = nestedList(f, "spans", "WindowSpan", x.Spans, 1024, readWindowSpan)
-		}
-	}
-}
-
-// appendWindowSpan appends the encoded fields of the message WindowSpan.
-func appendWindowSpan(dst []byte, x *model.WindowSpan) []byte {
-	dst = appendString(dst, 1, x.During)
-	dst = appendString(dst, 2, x.Cron)
-	dst = appendUint(dst, 3, uint64(x.For))
-	dst = appendString(dst, 4, x.From)
-	dst = appendString(dst, 5, x.To)
-	return dst
-}
-
-// readWindowSpan decodes the fields of the message WindowSpan into x.
-func readWindowSpan(f *fields, x *model.WindowSpan) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.During = f.string("during", 4096)
-		case 2:
-			x.Cron = f.string("cron", 4096)
-		case 3:
-			x.For = model.Duration(f.uint("for_ns", 1<<63-1))
-		case 4:
-			x.From = f.string("from", 4096)
-		case 5:
-			x.To = f.string("to", 4096)
-		}
-	}
-}
-
-// appendThreshold appends the encoded fields of the message Threshold.
-func appendThreshold(dst []byte, x *model.Threshold) []byte {
-	dst = appendString(dst, 1, x.Metric)
-	dst = appendMap(dst, 2, x.Tags)
-	if x.Warning != nil {
-		dst = appendMessage(dst, 3, x.Warning, appendBounds)
-	}
-	if x.Critical != nil {
-		dst = appendMessage(dst, 4, x.Critical, appendBounds)
-	}
-	if x.Unknown != nil {
-		dst = appendMessage(dst, 5, x.Unknown, appendBounds)
-	}
-	dst = appendStatusName(dst, 6, x.Missing)
-	return dst
-}
-
-// readThreshold decodes the fields of the message Threshold into x.
-func readThreshold(f *fields, x *model.Threshold) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Metric = f.string("metric", 255)
-		case 2:
-			f.entry("tags", &x.Tags, 1024)
-		case 3:
-			v := nested(f, "warning", "Bounds", readBounds)
-			x.Warning = &v
-		case 4:
-			v := nested(f, "critical", "Bounds", readBounds)
-			x.Critical = &v
-		case 5:
-			v := nested(f, "unknown", "Bounds", readBounds)
-			x.Unknown = &v
-		case 6:
-			x.Missing = f.readStatusName("missing")
-		}
-	}
-}
-
-// appendBounds appends the encoded fields of the message Bounds.
-func appendBounds(dst []byte, x *model.Bounds) []byte {
-	dst = appendOptionalDouble(dst, 1, x.Min)
-	dst = appendOptionalDouble(dst, 2, x.Max)
-	dst = appendString(dst, 3, x.MinToken)
-	dst = appendString(dst, 4, x.MaxToken)
-	return dst
-}
-
-// readBounds decodes the fields of the message Bounds into x.
-func readBounds(f *fields, x *model.Bounds) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			v := f.double("min")
-			x.Min = &v
-		case 2:
-			v := f.double("max")
-			x.Max = &v
-		case 3:
-			x.MinToken = f.string("min_token", 255)
-		case 4:
-			x.MaxToken = f.string("max_token", 255)
-		}
-	}
+	return decodeMessage("Refuse", body, x, codeRefuse)
+}
+
+// codeRefuse encodes or decodes the fields of the message Refuse.
+func codeRefuse(c *coder, x *Refuse) {
+	c.text(1, "code", &x.Code, 255)
+	c.text(2, "message", &x.Message, 4096)
+	number(c, 3, "retry_ms", &x.RetryMs, 1<<32-1)
+	c.text(4, "hint", &x.Hint, 4096)
+}
+
+// codeProxyNode encodes or decodes the fields of the message ProxyNode.
+func codeProxyNode(c *coder, x *ProxyNode) {
+	number(c, 1, "node", &x.Node, 1<<32-1)
+	c.text(2, "name", &x.Name, 255)
+	messages(c, 3, "properties", "Property", &x.Properties, 10000, codeProperty)
+}
+
+// codeProxySet encodes or decodes the fields of the message ProxySet.
+func codeProxySet(c *coder, x *ProxySet) {
+	numbers(c, 1, "definitions", &x.Definitions, 10000)
+	numbers(c, 2, "nodes", &x.Nodes, 10000)
+}
+
+// codeAssignedDefinition encodes or decodes the fields of the message AssignedDefinition.
+func codeAssignedDefinition(c *coder, x *AssignedDefinition) {
+	number(c, 1, "id", &x.ID, 1<<32-1)
+	c.bytes(2, "body", &x.Body, 1048576)
+}
+
+// codeProperty encodes or decodes the fields of the message Property.
+func codeProperty(c *coder, x *Property) {
+	c.text(1, "name", &x.Name, 255)
+	c.bytes(2, "value", &x.Value, 262144)
+	c.text(3, "error", &x.Error, 4096)
+}
+
+// codeCheckDefinition encodes or decodes the fields of the message CheckDefinition.
+func codeCheckDefinition(c *coder, x *model.CheckDefinition) {
+	optionalMessage(c, 1, "command", "Command", &x.Command, codeCommand)
+	optionalMessage(c, 2, "probe", "Probe", &x.Probe, codeProbe)
+	number(c, 3, "interval_ns", &x.Interval, 1<<63-1)
+	c.text(4, "cron", &x.Cron, 4096)
+	c.text(5, "time_zone", &x.TimeZone, 255)
+	number(c, 6, "timeout_ns", &x.Timeout, 1<<63-1)
+	number(c, 7, "ttl_ns", &x.TTL, 1<<63-1)
+	c.texts(8, "env", &x.Env, 1024)
+	c.text(9, "run_as", &x.RunAs, 255)
+	number(c, 10, "max_output", &x.MaxOutput, 2147483647)
+	number(c, 11, "fail_after", &x.FailAfter, 1<<32-1)
+	number(c, 12, "recover_after", &x.RecoverAfter, 1<<32-1)
+	c.severityList(13, "severities", x.Severities[:])
+	c.textList(14, "handlers", &x.Handlers, 1024, 510)
+	number(c, 15, "flap_start", &x.FlapStart, 1<<32-1)
+	number(c, 16, "flap_end", &x.FlapEnd, 1<<32-1)
+	c.text(17, "route", &x.Route, 510)
+	c.text(18, "stdin", &x.Stdin, 262144)
+	messages(c, 19, "hooks", "Hook", &x.Hooks, 16, codeHook)
+	optionalMessage(c, 20, "metrics", "Metrics", &x.Metrics, codeMetrics)
+	messages(c, 21, "thresholds", "Threshold", &x.Thresholds, 1024, codeThreshold)
+	messages(c, 22, "except", "Span", &x.Except, 1024, codeSpan)
+	c.flag(23, "proxy", &x.Proxy)
+	c.flag(24, "round_robin", &x.RoundRobin)
+	c.textList(25, "pipelines", &x.Pipelines, 1024, 510)
+	messages(c, 26, "assets", "DefinitionAsset", &x.Assets, 16, codeDefinitionAsset)
+	messages(c, 27, "secrets", "DefinitionSecret", &x.Secrets, 16, codeDefinitionSecret)
+	c.flag(28, "discard_output", &x.DiscardOutput)
+	c.flag(29, "stdin_event", &x.StdinEvent)
+	c.flag(30, "sensu", &x.Sensu)
+	c.flag(31, "own_entity", &x.OwnEntity)
+}
+
+// codeTemplateDefinition encodes or decodes the fields of the message TemplateDefinition.
+func codeTemplateDefinition(c *coder, x *model.TemplateDefinition) {
+	messages(c, 1, "items", "Item", &x.Items, 10000, codeItem)
+	messages(c, 2, "triggers", "DefinitionTrigger", &x.Triggers, 10000, codeDefinitionTrigger)
+	messages(c, 3, "value_maps", "ValueMap", &x.ValueMaps, 1024, codeValueMap)
+	c.texts(4, "macros", &x.Macros, 1024)
+	messages(c, 5, "rules", "DefinitionRule", &x.Rules, 1024, codeDefinitionRule)
+}
+
+// codeDefinitionRule encodes or decodes the fields of the message DefinitionRule.
+func codeDefinitionRule(c *coder, x *model.DefinitionRule) {
+	c.text(1, "key", &x.Key, 2048)
+	c.texts(2, "paths", &x.Paths, 1024)
+	optionalMessage(c, 3, "filter", "DiscoveryFilter", &x.Filter, codeDiscoveryFilter)
+	messages(c, 4, "overrides", "DiscoveryOverride", &x.Overrides, 1024, codeDiscoveryOverride)
+	messages(c, 5, "items", "Item", &x.Items, 10000, codeItem)
+	messages(c, 6, "triggers", "DefinitionTrigger", &x.Triggers, 10000, codeDefinitionTrigger)
+	number(c, 7, "disable_after_ns", &x.DisableAfter, 1<<63-1)
+	number(c, 8, "delete_after_ns", &x.DeleteAfter, 1<<63-1)
+}
+
+// codeDiscoveryFilter encodes or decodes the fields of the message DiscoveryFilter.
+func codeDiscoveryFilter(c *coder, x *model.DiscoveryFilter) {
+	c.text(1, "formula", &x.Formula, 4096)
+	messages(c, 2, "conditions", "DiscoveryCondition", &x.Conditions, 1024, codeDiscoveryCondition)
+}
+
+// codeDiscoveryCondition encodes or decodes the fields of the message DiscoveryCondition.
+func codeDiscoveryCondition(c *coder, x *model.DiscoveryCondition) {
+	c.text(1, "id", &x.ID, 255)
+	c.text(2, "macro", &x.Macro, 255)
+	c.optionalText(3, "matches", &x.Matches, 4096)
+	c.optionalText(4, "not_matches", &x.NotMatches, 4096)
+	c.optionalFlag(5, "exists", &x.Exists)
+}
+
+// codeDiscoveryOverride encodes or decodes the fields of the message DiscoveryOverride.
+func codeDiscoveryOverride(c *coder, x *model.DiscoveryOverride) {
+	c.text(1, "name", &x.Name, 255)
+	optionalMessage(c, 2, "filter", "DiscoveryFilter", &x.Filter, codeDiscoveryFilter)
+	c.flag(3, "stop", &x.Stop)
+	messages(c, 4, "items", "ItemOverride", &x.Items, 1024, codeItemOverride)
+	messages(c, 5, "triggers", "TriggerOverride", &x.Triggers, 1024, codeTriggerOverride)
+}
+
+// codeItemOverride encodes or decodes the fields of the message ItemOverride.
+func codeItemOverride(c *coder, x *model.ItemOverride) {
+	c.textList(1, "keys", &x.Keys, 10000, 2048)
+	c.optionalFlag(2, "discover", &x.Discover)
+	number(c, 3, "interval_ns", &x.Interval, 1<<63-1)
+	c.texts(4, "tags", &x.Tags, 1024)
+}
+
+// codeTriggerOverride encodes or decodes the fields of the message TriggerOverride.
+func codeTriggerOverride(c *coder, x *model.TriggerOverride) {
+	c.textList(1, "names", &x.Names, 10000, 255)
+	c.optionalFlag(2, "discover", &x.Discover)
+	c.text(3, "severity", &x.Severity, 255)
+}
+
+// codeDirectiveDefinition encodes or decodes the fields of the message DirectiveDefinition.
+func codeDirectiveDefinition(c *coder, x *model.DirectiveDefinition) {
+	c.text(1, "technique", &x.Technique, 510)
+	c.text(2, "mode", &x.Mode, 64)
+	messages(c, 3, "components", "Component", &x.Components, 10000, codeComponent)
+	c.texts(4, "parameters", &x.Parameters, 1024)
+	number(c, 5, "interval_ns", &x.Interval, 1<<63-1)
+	number(c, 6, "timeout_ns", &x.Timeout, 1<<63-1)
+	number(c, 7, "severity", &x.Severity, 5)
+	c.textList(8, "handlers", &x.Handlers, 1024, 510)
+	c.text(9, "route", &x.Route, 510)
+	number(c, 10, "grace_ns", &x.Grace, 1<<63-1)
+	messages(c, 11, "blocks", "Block", &x.Blocks, 10000, codeBlock)
+	c.text(12, "cron", &x.Cron, 4096)
+	c.text(13, "time_zone", &x.TimeZone, 255)
+	number(c, 14, "splay_ns", &x.Splay, 1<<63-1)
+	c.text(15, "rudder", &x.Rudder, 255)
+}
+
+// codeRuleGroupDefinition encodes or decodes the fields of the message RuleGroupDefinition.
+func codeRuleGroupDefinition(c *coder, x *model.RuleGroupDefinition) {
+	number(c, 1, "interval_ns", &x.Interval, 1<<63-1)
+	number(c, 2, "query_offset_ns", &x.QueryOffset, 1<<63-1)
+	number(c, 3, "limit", &x.Limit, 1<<32-1)
+	c.texts(4, "labels", &x.Labels, 1024)
+	messages(c, 5, "rules", "Rule", &x.Rules, 1024, codeRule)
+	c.textList(6, "handlers", &x.Handlers, 1024, 510)
+	c.text(7, "route", &x.Route, 510)
+}
+
+// codeRule encodes or decodes the fields of the message Rule.
+func codeRule(c *coder, x *model.Rule) {
+	c.text(1, "record", &x.Record, 1024)
+	c.text(2, "alert", &x.Alert, 1024)
+	c.text(3, "expr", &x.Expr, 16384)
+	number(c, 4, "for_ns", &x.For, 1<<63-1)
+	number(c, 5, "keep_firing_for_ns", &x.KeepFiringFor, 1<<63-1)
+	c.texts(6, "labels", &x.Labels, 1024)
+	c.texts(7, "annotations", &x.Annotations, 1024)
+}
+
+// codeComponent encodes or decodes the fields of the message Component.
+func codeComponent(c *coder, x *model.Component) {
+	c.text(1, "name", &x.Name, 255)
+	c.text(2, "method", &x.Method, 255)
+	c.bytes(3, "arguments", &x.Arguments, 65536)
+	c.text(4, "when", &x.When, 4096)
+	c.texts(5, "item", &x.Item, 1024)
+}
+
+// codeBlock encodes or decodes the fields of the message Block.
+func codeBlock(c *coder, x *model.Block) {
+	c.text(1, "name", &x.Name, 255)
+	number(c, 2, "first", &x.First, 9999)
+	number(c, 3, "count", &x.Count, 10000)
+	number(c, 4, "reporting", &x.Reporting, 5)
+	number(c, 5, "focus_first", &x.FocusFirst, 9999)
+	number(c, 6, "focus_count", &x.FocusCount, 10000)
+}
+
+// codeWaiverDefinition encodes or decodes the fields of the message WaiverDefinition.
+func codeWaiverDefinition(c *coder, x *model.WaiverDefinition) {
+	c.text(1, "technique", &x.Technique, 510)
+	c.text(2, "directive", &x.Directive, 255)
+	number(c, 3, "directive_namespace", &x.DirectiveNamespace, 1<<32-1)
+	c.textList(4, "components", &x.Components, 1000, 255)
+	number(c, 5, "expires_unix_ms", &x.ExpiresUnixMs, 1<<64-1)
+}
+
+// codeItem encodes or decodes the fields of the message Item.
+func codeItem(c *coder, x *model.Item) {
+	c.text(1, "key", &x.Key, 2048)
+	c.text(2, "type", &x.Type, 255)
+	number(c, 3, "interval_ns", &x.Interval, 1<<63-1)
+	c.text(4, "from", &x.From, 2048)
+	c.text(5, "unit", &x.Unit, 255)
+	messages(c, 6, "steps", "Step", &x.Steps, 100, codeStep)
+	c.texts(7, "tags", &x.Tags, 1024)
+	c.text(8, "value_map", &x.ValueMap, 255)
+	c.flag(9, "trapper", &x.Trapper)
+	c.text(10, "not_collected", &x.NotCollected, 255)
+	c.flag(11, "disabled", &x.Disabled)
+	c.flag(12, "no_history", &x.NoHistory)
+	c.text(13, "formula", &x.Formula, 8192)
+	c.flag(14, "internal", &x.Internal)
+}
+
+// codeValueMap encodes or decodes the fields of the message ValueMap.
+func codeValueMap(c *coder, x *model.ValueMap) {
+	c.text(1, "name", &x.Name, 255)
+	messages(c, 2, "mappings", "ValueMapping", &x.Mappings, 1024, codeValueMapping)
+}
+
+// codeValueMapping encodes or decodes the fields of the message ValueMapping.
+func codeValueMapping(c *coder, x *model.ValueMapping) {
+	c.text(1, "type", &x.Type, 255)
+	c.text(2, "value", &x.Value, 1024)
+	c.text(3, "text", &x.Text, 255)
+}
+
+// codeStep encodes or decodes the fields of the message Step.
+func codeStep(c *coder, x *model.Step) {
+	c.text(1, "name", &x.Name, 255)
+	c.textList(2, "parameters", &x.Parameters, 100, 65536)
+	optionalMessage(c, 3, "on_fail", "OnFail", &x.OnFail, codeOnFail)
+}
+
+// codeOnFail encodes or decodes the fields of the message OnFail.
+func codeOnFail(c *coder, x *model.OnFail) {
+	c.optionalText(1, "value", &x.Value, 65536)
+	c.text(2, "error", &x.Error, 4096)
+}
+
+// codeDefinitionTrigger encodes or decodes the fields of the message DefinitionTrigger.
+func codeDefinitionTrigger(c *coder, x *model.DefinitionTrigger) {
+	c.text(1, "name", &x.Name, 255)
+	c.text(2, "expression", &x.Expression, 8192)
+	c.text(3, "recovery", &x.Recovery, 8192)
+	number(c, 4, "severity", &x.Severity, 5)
+	c.textList(5, "handlers", &x.Handlers, 1024, 510)
+	c.text(6, "route", &x.Route, 510)
+	c.text(7, "runbook", &x.Runbook, 1024)
+	c.flag(8, "disabled", &x.Disabled)
+	c.textList(9, "depends_on", &x.DependsOn, 32, 255)
+}
+
+// codeDefinitionSecret encodes or decodes the fields of the message DefinitionSecret.
+func codeDefinitionSecret(c *coder, x *model.DefinitionSecret) {
+	c.text(1, "env", &x.Env, 255)
+	c.text(2, "name", &x.Name, 510)
+	c.text(3, "agent_env", &x.AgentEnv, 255)
+	c.text(4, "agent_file", &x.AgentFile, 4096)
+}
+
+// codeDefinitionAsset encodes or decodes the fields of the message DefinitionAsset.
+func codeDefinitionAsset(c *coder, x *model.DefinitionAsset) {
+	c.text(1, "name", &x.Name, 510)
+	messages(c, 2, "builds", "AssetBuild", &x.Builds, 64, codeAssetBuild)
+	c.flag(3, "hooks_only", &x.HooksOnly)
+}
+
+// codeAssetBuild encodes or decodes the fields of the message AssetBuild.
+func codeAssetBuild(c *coder, x *model.AssetBuild) {
+	c.hex(1, "sha512", &x.SHA512, 64)
+	c.text(2, "os", &x.OS, 255)
+	c.text(3, "arch", &x.Arch, 255)
+	c.text(4, "distribution", &x.Distribution, 255)
+	c.text(5, "distribution_version", &x.DistributionVersion, 255)
+}
+
+// codeCommand encodes or decodes the fields of the message Command.
+func codeCommand(c *coder, x *model.Command) {
+	c.text(1, "shell", &x.Shell, 262144)
+	c.textList(2, "argv", &x.Argv, 1024, 262144)
+}
+
+// codeProbe encodes or decodes the fields of the message Probe.
+func codeProbe(c *coder, x *model.Probe) {
+	c.text(1, "name", &x.Name, 255)
+	c.texts(2, "args", &x.Args, 1024)
+}
+
+// codeHook encodes or decodes the fields of the message Hook.
+func codeHook(c *coder, x *model.Hook) {
+	c.text(1, "name", &x.Name, 255)
+	c.textList(2, "when", &x.When, 1024, 255)
+	optionalMessage(c, 3, "command", "Command", &x.Command, codeCommand)
+	number(c, 4, "timeout_ns", &x.Timeout, 1<<63-1)
+	c.flag(5, "stdin", &x.Stdin)
+}
+
+// codeMetrics encodes or decodes the fields of the message Metrics.
+func codeMetrics(c *coder, x *model.Metrics) {
+	c.text(1, "format", &x.Format, 255)
+	c.texts(2, "tags", &x.Tags, 1024)
+}
+
+// codeSpan encodes or decodes the fields of the message Span.
+func codeSpan(c *coder, x *model.Span) {
+	c.text(1, "zone", &x.Zone, 255)
+	messages(c, 2, "spans", "WindowSpan", &x.Spans, 1024, codeWindowSpan)
+}
+
+// codeWindowSpan encodes or decodes the fields of the message WindowSpan.
+func codeWindowSpan(c *coder, x *model.WindowSpan) {
+	c.text(1, "during", &x.During, 4096)
+	c.text(2, "cron", &x.Cron, 4096)
+	number(c, 3, "for_ns", &x.For, 1<<63-1)
+	c.text(4, "from", &x.From, 4096)
+	c.text(5, "to", &x.To, 4096)
+}
+
+// codeThreshold encodes or decodes the fields of the message Threshold.
+func codeThreshold(c *coder, x *model.Threshold) {
+	c.text(1, "metric", &x.Metric, 255)
+	c.texts(2, "tags", &x.Tags, 1024)
+	optionalMessage(c, 3, "warning", "Bounds", &x.Warning, codeBounds)
+	optionalMessage(c, 4, "critical", "Bounds", &x.Critical, codeBounds)
+	optionalMessage(c, 5, "unknown", "Bounds", &x.Unknown, codeBounds)
+	c.statusName(6, "missing", &x.Missing)
+}
+
+// codeBounds encodes or decodes the fields of the message Bounds.
+func codeBounds(c *coder, x *model.Bounds) {
+	c.optionalDouble(1, "min", &x.Min)
+	c.optionalDouble(2, "max", &x.Max)
+	c.text(3, "min_token", &x.MinToken, 255)
+	c.text(4, "max_token", &x.MaxToken, 255)
 }
 
 // AppendAssignmentStatus appends the frame AssignmentStatus (agent to server: the assignment is verified, stored and in force).
 func AppendAssignmentStatus(dst []byte, x *AssignmentStatus) []byte {
-	return appendMessage(dst, uint32(KindAssignmentStatus), x, appendAssignmentStatus)
+	return appendMessage(dst, uint32(KindAssignmentStatus), x, codeAssignmentStatus)
 }
 
 // Decode decodes the body of the AssignmentStatus frame into x. It reuses lists of x; byte slices alias body.
 func (x *AssignmentStatus) Decode(body []byte) error {
 	*x = AssignmentStatus{Refused: x.Refused[:0]}
-	f := fields{message: "AssignmentStatus", rest: body}
-	readAssignmentStatus(&f, x)
-	return f.err
+	return decodeMessage("AssignmentStatus", body, x, codeAssignmentStatus)
 }
 
-// appendAssignmentStatus appends the encoded fields of the message AssignmentStatus.
-func appendAssignmentStatus(dst []byte, x *AssignmentStatus) []byte {
-	if x.Generation != (Generation{}) {
-		dst = appendMessage(dst, 1, &x.Generation, appendGeneration)
-	}
-	dst = appendFixed(dst, 2, x.Hash[:])
-	dst = appendMessages(dst, 3, x.Refused, appendRefusedDefinition)
-	return dst
+// codeAssignmentStatus encodes or decodes the fields of the message AssignmentStatus.
+func codeAssignmentStatus(c *coder, x *AssignmentStatus) {
+	message(c, 1, "generation", "Generation", &x.Generation, codeGeneration)
+	c.fixed(2, "hash", x.Hash[:])
+	messages(c, 3, "refused", "RefusedDefinition", &x.Refused, 1000, codeRefusedDefinition)
 }
 
-// readAssignmentStatus decodes the fields of the message AssignmentStatus into x.
-func readAssignmentStatus(f *fields, x *AssignmentStatus) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Generation = nested(f, "generation", "Generation", readGeneration)
-		case 2:
-			f.fixed("hash", x.Hash[:])
-		case 3:
-			x.Refused = nestedList(f, "refused", "RefusedDefinition", x.Refused, 1000, readRefusedDefinition)
-		}
-	}
+// codeRefusedDefinition encodes or decodes the fields of the message RefusedDefinition.
+func codeRefusedDefinition(c *coder, x *RefusedDefinition) {
+	number(c, 1, "definition", &x.Definition, 1<<32-1)
+	c.text(2, "reason", &x.Reason, 4096)
 }
 
-// appendRefusedDefinition appends the encoded fields of the message RefusedDefinition.
-func appendRefusedDefinition(dst []byte, x *RefusedDefinition) []byte {
-	dst = appendUint(dst, 1, uint64(x.Definition))
-	dst = appendString(dst, 2, x.Reason)
-	return dst
+// codeSensuRun encodes or decodes the fields of the message SensuRun.
+func codeSensuRun(c *coder, x *SensuRun) {
+	number(c, 1, "exit_code", &x.ExitCode, 1<<32-1)
+	number(c, 2, "sequence", &x.Sequence, 1<<64-1)
+	number(c, 3, "issued", &x.Issued, 1<<64-1)
+	number(c, 4, "output_from", &x.OutputFrom, 1<<32-1)
+	number(c, 5, "output_to", &x.OutputTo, 1<<32-1)
+	c.text(6, "tail", &x.Tail, 64)
 }
 
-// readRefusedDefinition decodes the fields of the message RefusedDefinition into x.
-func readRefusedDefinition(f *fields, x *RefusedDefinition) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Definition = model.DefinitionID(f.uint32("definition"))
-		case 2:
-			x.Reason = f.string("reason", 4096)
-		}
-	}
+// codeReport encodes or decodes the fields of the message Report.
+func codeReport(c *coder, x *Report) {
+	number(c, 1, "components", &x.Components, 10000)
+	c.bytes(2, "codes", &x.Codes, 5000)
+	c.flag(3, "enforced", &x.Enforced)
+	number(c, 4, "duration_ms", &x.DurationMs, 1<<32-1)
+	messages(c, 5, "exceptions", "ReportException", &x.Exceptions, 1000, codeReportException)
+	c.text(6, "ended", &x.Ended, 4096)
+	number(c, 7, "held_ms", &x.HeldMs, 1<<64-1)
+	c.bytes(8, "signed", &x.Signed, 8192)
 }
 
-// appendSensuRun appends the encoded fields of the message SensuRun.
-func appendSensuRun(dst []byte, x *SensuRun) []byte {
-	dst = appendUint(dst, 1, uint64(x.ExitCode))
-	dst = appendUint(dst, 2, x.Sequence)
-	dst = appendUint(dst, 3, x.Issued)
-	dst = appendUint(dst, 4, uint64(x.OutputFrom))
-	dst = appendUint(dst, 5, uint64(x.OutputTo))
-	dst = appendString(dst, 6, x.Tail)
-	return dst
+// codeSignedRun encodes or decodes the fields of the message SignedRun.
+func codeSignedRun(c *coder, x *SignedRun) {
+	number(c, 1, "number", &x.Number, 1<<64-1)
+	number(c, 2, "unix_ms", &x.UnixMs, 1<<64-1)
+	c.flag(3, "equal", &x.Equal)
+	c.fixed(4, "previous", x.Previous[:])
+	c.fixed(5, "assignment", x.Assignment[:])
+	c.fixed(6, "signature", x.Signature[:])
+	c.bytes(7, "certificate", &x.Certificate, 4096)
 }
 
-// readSensuRun decodes the fields of the message SensuRun into x.
-func readSensuRun(f *fields, x *SensuRun) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.ExitCode = f.uint32("exit_code")
-		case 2:
-			x.Sequence = f.uint64("sequence")
-		case 3:
-			x.Issued = f.uint64("issued")
-		case 4:
-			x.OutputFrom = f.uint32("output_from")
-		case 5:
-			x.OutputTo = f.uint32("output_to")
-		case 6:
-			x.Tail = f.string("tail", 64)
-		}
-	}
+// codeReportException encodes or decodes the fields of the message ReportException.
+func codeReportException(c *coder, x *ReportException) {
+	number(c, 1, "position", &x.Position, 9999)
+	c.text(2, "message", &x.Message, 1024)
 }
 
-// appendReport appends the encoded fields of the message Report.
-func appendReport(dst []byte, x *Report) []byte {
-	dst = appendUint(dst, 1, uint64(x.Components))
-	dst = appendBytes(dst, 2, x.Codes)
-	dst = appendBool(dst, 3, x.Enforced)
-	dst = appendUint(dst, 4, uint64(x.DurationMs))
-	dst = appendMessages(dst, 5, x.Exceptions, appendReportException)
-	dst = appendString(dst, 6, x.Ended)
-	dst = appendUint(dst, 7, x.HeldMs)
-	dst = appendBytes(dst, 8, x.Signed)
-	return dst
+// codeInventory encodes or decodes the fields of the message Inventory.
+func codeInventory(c *coder, x *Inventory) {
+	c.flag(1, "complete", &x.Complete)
+	fixed64(c, 2, "base", &x.Base)
+	fixed64(c, 3, "sum", &x.Sum)
+	messages(c, 4, "added", "InventoryEntry", &x.Added, 20000, codeInventoryEntry)
+	messages(c, 5, "removed", "InventoryEntry", &x.Removed, 20000, codeInventoryEntry)
 }
 
-// readReport decodes the fields of the message Report into x.
-func readReport(f *fields, x *Report) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Components = uint32(f.uint("components", 10000))
-		case 2:
-			x.Codes = f.raw("codes", 5000)
-		case 3:
-			x.Enforced = f.bool("enforced")
-		case 4:
-			x.DurationMs = f.uint32("duration_ms")
-		case 5:
-			x.Exceptions = nestedList(f, "exceptions", "ReportException", x.Exceptions, 1000, readReportException)
-		case 6:
-			x.Ended = f.string("ended", 4096)
-		case 7:
-			x.HeldMs = f.uint64("held_ms")
-		case 8:
-			x.Signed = f.raw("signed", 8192)
-		}
-	}
+// codeInventoryEntry encodes or decodes the fields of the message InventoryEntry.
+func codeInventoryEntry(c *coder, x *model.InventoryEntry) {
+	number(c, 1, "section", &x.Section, 255)
+	c.textList(2, "fields", &x.Fields, 16, 1024)
 }
 
-// appendSignedRun appends the encoded fields of the message SignedRun.
-func appendSignedRun(dst []byte, x *SignedRun) []byte {
-	dst = appendUint(dst, 1, x.Number)
-	dst = appendUint(dst, 2, x.UnixMs)
-	dst = appendBool(dst, 3, x.Equal)
-	dst = appendFixed(dst, 4, x.Previous[:])
-	dst = appendFixed(dst, 5, x.Assignment[:])
-	dst = appendFixed(dst, 6, x.Signature[:])
-	dst = appendBytes(dst, 7, x.Certificate)
-	return dst
+// codeHookResult encodes or decodes the fields of the message HookResult.
+func codeHookResult(c *coder, x *model.HookResult) {
+	c.text(1, "name", &x.Name, 255)
+	number(c, 2, "status", &x.Status, 3)
+	millis(c, 3, "duration_ms", &x.Duration, 1<<32-1)
+	c.text(4, "output", &x.Output, 32768)
+	number(c, 5, "cut", &x.Cut, 1<<64-1)
+	number(c, 6, "exit_code", &x.ExitCode, 1<<32-1)
 }
 
-// readSignedRun decodes the fields of the message SignedRun into x.
-func readSignedRun(f *fields, x *SignedRun) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Number = f.uint64("number")
-		case 2:
-			x.UnixMs = f.uint64("unix_ms")
-		case 3:
-			x.Equal = f.bool("equal")
-		case 4:
-			f.fixed("previous", x.Previous[:])
-		case 5:
-			f.fixed("assignment", x.Assignment[:])
-		case 6:
-			f.fixed("signature", x.Signature[:])
-		case 7:
-			x.Certificate = f.raw("certificate", 4096)
-		}
-	}
+// codeValue encodes or decodes the fields of the message Value.
+func codeValue(c *coder, x *model.Value) {
+	c.text(1, "name", &x.Name, 255)
+	c.texts(2, "tags", &x.Tags, 32)
+	c.double(3, "value", &x.Value)
+	c.time(4, "at_unix_ms", &x.At, 281474976710656)
 }
 
-// appendReportException appends the encoded fields of the message ReportException.
-func appendReportException(dst []byte, x *ReportException) []byte {
-	dst = appendUint(dst, 1, uint64(x.Position))
-	dst = appendString(dst, 2, x.Message)
-	return dst
+// codeGap encodes or decodes the fields of the message Gap.
+func codeGap(c *coder, x *Gap) {
+	number(c, 1, "last", &x.Last, 4611686018427387904)
+	c.text(2, "reason", &x.Reason, 4096)
+	messages(c, 3, "counts", "GapCount", &x.Counts, 10000, codeGapCount)
 }
 
-// readReportException decodes the fields of the message ReportException into x.
-func readReportException(f *fields, x *ReportException) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Position = uint32(f.uint("position", 9999))
-		case 2:
-			x.Message = f.string("message", 1024)
-		}
-	}
-}
-
-// appendInventory appends the encoded fields of the message Inventory.
-func appendInventory(dst []byte, x *Inventory) []byte {
-	dst = appendBool(dst, 1, x.Complete)
-	dst = appendFixed64(dst, 2, x.Base)
-	dst = appendFixed64(dst, 3, x.Sum)
-	dst = appendMessages(dst, 4, x.Added, appendInventoryEntry)
-	dst = appendMessages(dst, 5, x.Removed, appendInventoryEntry)
-	return dst
-}
-
-// readInventory decodes the fields of the message Inventory into x.
-func readInventory(f *fields, x *Inventory) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Complete = f.bool("complete")
-		case 2:
-			x.Base = f.fixed64("base")
-		case 3:
-			x.Sum = f.fixed64("sum")
-		case 4:
-			x.Added = nestedList(f, "added", "InventoryEntry", x.Added, 20000, readInventoryEntry)
-		case 5:
-			x.Removed = nestedList(f, "removed", "InventoryEntry", x.Removed, 20000, readInventoryEntry)
-		}
-	}
-}
-
-// appendInventoryEntry appends the encoded fields of the message InventoryEntry.
-func appendInventoryEntry(dst []byte, x *model.InventoryEntry) []byte {
-	dst = appendUint(dst, 1, uint64(x.Section))
-	dst = appendStrings(dst, 2, x.Fields)
-	return dst
-}
-
-// readInventoryEntry decodes the fields of the message InventoryEntry into x.
-func readInventoryEntry(f *fields, x *model.InventoryEntry) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Section = uint32(f.uint("section", 255))
-		case 2:
-			x.Fields = f.stringList("fields", x.Fields, 16, 1024)
-		}
-	}
-}
-
-// appendHookResult appends the encoded fields of the message HookResult.
-func appendHookResult(dst []byte, x *model.HookResult) []byte {
-	dst = appendString(dst, 1, x.Name)
-	dst = appendUint(dst, 2, uint64(x.Status))
-	dst = appendUint(dst, 3, uint64(time.Duration(x.Duration).Milliseconds()))
-	dst = appendString(dst, 4, x.Output)
-	dst = appendUint(dst, 5, x.Cut)
-	dst = appendUint(dst, 6, uint64(x.ExitCode))
-	return dst
-}
-
-// readHookResult decodes the fields of the message HookResult into x.
-func readHookResult(f *fields, x *model.HookResult) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Name = f.string("name", 255)
-		case 2:
-			x.Status = model.Status(f.uint("status", 3))
-		case 3:
-			x.Duration = model.Duration(f.uint32("duration_ms")) * model.Duration(time.Millisecond)
-		case 4:
-			x.Output = f.string("output", 32768)
-		case 5:
-			x.Cut = f.uint64("cut")
-		case 6:
-			x.ExitCode = f.uint32("exit_code")
-		}
-	}
-}
-
-// appendValue appends the encoded fields of the message Value.
-func appendValue(dst []byte, x *model.Value) []byte {
-	dst = appendString(dst, 1, x.Name)
-	dst = appendMap(dst, 2, x.Tags)
-	dst = appendDouble(dst, 3, x.Value)
-	dst = appendTime(dst, 4, x.At)
-	return dst
-}
-
-// readValue decodes the fields of the message Value into x.
-func readValue(f *fields, x *model.Value) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Name = f.string("name", 255)
-		case 2:
-			f.entry("tags", &x.Tags, 32)
-		case 3:
-			x.Value = f.double("value")
-		case 4:
-			x.At = f.time("at_unix_ms", 281474976710656)
-		}
-	}
-}
-
-// appendGap appends the encoded fields of the message Gap.
-func appendGap(dst []byte, x *Gap) []byte {
-	dst = appendUint(dst, 1, x.Last)
-	dst = appendString(dst, 2, x.Reason)
-	dst = appendMessages(dst, 3, x.Counts, appendGapCount)
-	return dst
-}
-
-// readGap decodes the fields of the message Gap into x.
-func readGap(f *fields, x *Gap) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Last = f.uint("last", 4611686018427387904)
-		case 2:
-			x.Reason = f.string("reason", 4096)
-		case 3:
-			x.Counts = nestedList(f, "counts", "GapCount", x.Counts, 10000, readGapCount)
-		}
-	}
-}
-
-// appendGapCount appends the encoded fields of the message GapCount.
-func appendGapCount(dst []byte, x *GapCount) []byte {
-	dst = appendUint(dst, 1, uint64(x.Kind))
-	dst = appendUint(dst, 2, uint64(x.Definition))
-	dst = appendUint(dst, 3, x.Count)
-	return dst
-}
-
-// readGapCount decodes the fields of the message GapCount into x.
-func readGapCount(f *fields, x *GapCount) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Kind = SignalKind(f.uint("kind", 31))
-		case 2:
-			x.Definition = model.DefinitionID(f.uint32("definition"))
-		case 3:
-			x.Count = f.uint64("count")
-		}
-	}
+// codeGapCount encodes or decodes the fields of the message GapCount.
+func codeGapCount(c *coder, x *GapCount) {
+	number(c, 1, "kind", &x.Kind, 31)
+	number(c, 2, "definition", &x.Definition, 1<<32-1)
+	number(c, 3, "count", &x.Count, 1<<64-1)
 }
 
 // AppendAck appends the frame Ack (server to agent, after the commit: every signal up to last is on disk or permanently refused).
 func AppendAck(dst []byte, x *Ack) []byte {
-	return appendMessage(dst, uint32(KindAck), x, appendAck)
+	return appendMessage(dst, uint32(KindAck), x, codeAck)
 }
 
 // Decode decodes the body of the Ack frame into x. It reuses lists of x; byte slices alias body.
 func (x *Ack) Decode(body []byte) error {
 	*x = Ack{Last: x.Last[:0], Refused: x.Refused[:0]}
-	f := fields{message: "Ack", rest: body}
-	readAck(&f, x)
-	return f.err
+	return decodeMessage("Ack", body, x, codeAck)
 }
 
-// appendAck appends the encoded fields of the message Ack.
-func appendAck(dst []byte, x *Ack) []byte {
-	dst = appendMessages(dst, 1, x.Last, appendStreamLast)
-	dst = appendMessages(dst, 2, x.Refused, appendRefusedSignal)
-	return dst
+// codeAck encodes or decodes the fields of the message Ack.
+func codeAck(c *coder, x *Ack) {
+	messages(c, 1, "last", "StreamLast", &x.Last, 64, codeStreamLast)
+	messages(c, 2, "refused", "RefusedSignal", &x.Refused, 1000, codeRefusedSignal)
 }
 
-// readAck decodes the fields of the message Ack into x.
-func readAck(f *fields, x *Ack) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Last = nestedList(f, "last", "StreamLast", x.Last, 64, readStreamLast)
-		case 2:
-			x.Refused = nestedList(f, "refused", "RefusedSignal", x.Refused, 1000, readRefusedSignal)
-		}
-	}
-}
-
-// appendRefusedSignal appends the encoded fields of the message RefusedSignal.
-func appendRefusedSignal(dst []byte, x *RefusedSignal) []byte {
-	dst = appendFixed64(dst, 1, uint64(x.Stream))
-	dst = appendUint(dst, 2, uint64(x.Lane))
-	dst = appendUint(dst, 3, x.Number)
-	dst = appendString(dst, 4, x.Code)
-	dst = appendString(dst, 5, x.Reason)
-	return dst
-}
-
-// readRefusedSignal decodes the fields of the message RefusedSignal into x.
-func readRefusedSignal(f *fields, x *RefusedSignal) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Stream = StreamID(f.fixed64("stream"))
-		case 2:
-			x.Lane = Lane(f.uint("lane", 1))
-		case 3:
-			x.Number = f.uint("number", 4611686018427387904)
-		case 4:
-			x.Code = f.string("code", 255)
-		case 5:
-			x.Reason = f.string("reason", 4096)
-		}
-	}
+// codeRefusedSignal encodes or decodes the fields of the message RefusedSignal.
+func codeRefusedSignal(c *coder, x *RefusedSignal) {
+	fixed64(c, 1, "stream", &x.Stream)
+	number(c, 2, "lane", &x.Lane, 1)
+	number(c, 3, "number", &x.Number, 4611686018427387904)
+	c.text(4, "code", &x.Code, 255)
+	c.text(5, "reason", &x.Reason, 4096)
 }
 
 // AppendRun appends the frame Run (server to agent: run a check or a command now).
 func AppendRun(dst []byte, x *Run) []byte {
-	return appendMessage(dst, uint32(KindRun), x, appendRun)
+	return appendMessage(dst, uint32(KindRun), x, codeRun)
 }
 
 // Decode decodes the body of the Run frame into x. It reuses lists of x; byte slices alias body.
 func (x *Run) Decode(body []byte) error {
 	*x = Run{}
-	f := fields{message: "Run", rest: body}
-	readRun(&f, x)
-	return f.err
+	return decodeMessage("Run", body, x, codeRun)
 }
 
-// appendRun appends the encoded fields of the message Run.
-func appendRun(dst []byte, x *Run) []byte {
-	dst = appendUint(dst, 1, uint64(x.Definition))
-	dst = appendFixed64(dst, 2, x.ID)
-	if x.Command != nil {
-		dst = appendMessage(dst, 3, x.Command, appendCommand)
-	}
-	dst = appendUint(dst, 4, uint64(x.TimeoutMs))
-	dst = appendUint(dst, 5, uint64(x.MaxOutput))
-	dst = appendBool(dst, 6, x.Cancel)
-	dst = appendBool(dst, 7, x.Inventory)
-	return dst
-}
-
-// readRun decodes the fields of the message Run into x.
-func readRun(f *fields, x *Run) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Definition = model.DefinitionID(f.uint32("definition"))
-		case 2:
-			x.ID = f.fixed64("id")
-		case 3:
-			v := nested(f, "command", "Command", readCommand)
-			x.Command = &v
-		case 4:
-			x.TimeoutMs = f.uint32("timeout_ms")
-		case 5:
-			x.MaxOutput = f.uint32("max_output")
-		case 6:
-			x.Cancel = f.bool("cancel")
-		case 7:
-			x.Inventory = f.bool("inventory")
-		}
-	}
+// codeRun encodes or decodes the fields of the message Run.
+func codeRun(c *coder, x *Run) {
+	number(c, 1, "definition", &x.Definition, 1<<32-1)
+	fixed64(c, 2, "id", &x.ID)
+	optionalMessage(c, 3, "command", "Command", &x.Command, codeCommand)
+	number(c, 4, "timeout_ms", &x.TimeoutMs, 1<<32-1)
+	number(c, 5, "max_output", &x.MaxOutput, 1<<32-1)
+	c.flag(6, "cancel", &x.Cancel)
+	c.flag(7, "inventory", &x.Inventory)
 }
 
 // AppendRunOutput appends the frame RunOutput (agent to server: a piece of the output of a Run with an id).
 func AppendRunOutput(dst []byte, x *RunOutput) []byte {
-	return appendMessage(dst, uint32(KindRunOutput), x, appendRunOutput)
+	return appendMessage(dst, uint32(KindRunOutput), x, codeRunOutput)
 }
 
 // Decode decodes the body of the RunOutput frame into x. It reuses lists of x; byte slices alias body.
 func (x *RunOutput) Decode(body []byte) error {
 	*x = RunOutput{}
-	f := fields{message: "RunOutput", rest: body}
-	readRunOutput(&f, x)
-	return f.err
+	return decodeMessage("RunOutput", body, x, codeRunOutput)
 }
 
-// appendRunOutput appends the encoded fields of the message RunOutput.
-func appendRunOutput(dst []byte, x *RunOutput) []byte {
-	dst = appendFixed64(dst, 1, x.ID)
-	dst = appendBytes(dst, 2, x.Output)
-	dst = appendBool(dst, 3, x.Done)
-	dst = appendUint(dst, 4, uint64(x.Status))
-	dst = appendUint(dst, 5, uint64(x.DurationMs))
-	dst = appendUint(dst, 6, x.Cut)
-	dst = appendString(dst, 7, x.Refused)
-	return dst
-}
-
-// readRunOutput decodes the fields of the message RunOutput into x.
-func readRunOutput(f *fields, x *RunOutput) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.ID = f.fixed64("id")
-		case 2:
-			x.Output = f.raw("output", 1048576)
-		case 3:
-			x.Done = f.bool("done")
-		case 4:
-			x.Status = model.Status(f.uint("status", 3))
-		case 5:
-			x.DurationMs = f.uint32("duration_ms")
-		case 6:
-			x.Cut = f.uint64("cut")
-		case 7:
-			x.Refused = f.string("refused", 4096)
-		}
-	}
+// codeRunOutput encodes or decodes the fields of the message RunOutput.
+func codeRunOutput(c *coder, x *RunOutput) {
+	fixed64(c, 1, "id", &x.ID)
+	c.bytes(2, "output", &x.Output, 1048576)
+	c.flag(3, "done", &x.Done)
+	number(c, 4, "status", &x.Status, 3)
+	number(c, 5, "duration_ms", &x.DurationMs, 1<<32-1)
+	number(c, 6, "cut", &x.Cut, 1<<64-1)
+	c.text(7, "refused", &x.Refused, 4096)
 }
 
 // AppendFacts appends the frame Facts (agent to server: all labels, facts and groups of the machine, which have changed since Hello).
 func AppendFacts(dst []byte, x *Facts) []byte {
-	return appendMessage(dst, uint32(KindFacts), x, appendFacts)
+	return appendMessage(dst, uint32(KindFacts), x, codeFacts)
 }
 
 // Decode decodes the body of the Facts frame into x. It reuses lists of x; byte slices alias body.
 func (x *Facts) Decode(body []byte) error {
 	*x = Facts{Groups: x.Groups[:0]}
-	f := fields{message: "Facts", rest: body}
-	readFacts(&f, x)
-	return f.err
+	return decodeMessage("Facts", body, x, codeFacts)
 }
 
-// appendFacts appends the encoded fields of the message Facts.
-func appendFacts(dst []byte, x *Facts) []byte {
-	dst = appendMap(dst, 1, x.Labels)
-	dst = appendMap(dst, 2, x.Facts)
-	dst = appendStrings(dst, 3, x.Groups)
-	return dst
-}
-
-// readFacts decodes the fields of the message Facts into x.
-func readFacts(f *fields, x *Facts) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			f.entry("labels", &x.Labels, 1024)
-		case 2:
-			f.entry("facts", &x.Facts, 1024)
-		case 3:
-			x.Groups = f.stringList("groups", x.Groups, 1024, 255)
-		}
-	}
+// codeFacts encodes or decodes the fields of the message Facts.
+func codeFacts(c *coder, x *Facts) {
+	c.texts(1, "labels", &x.Labels, 1024)
+	c.texts(2, "facts", &x.Facts, 1024)
+	c.textList(3, "groups", &x.Groups, 1024, 255)
 }
 
 // AppendStats appends the frame Stats (agent to server, about once a minute: statistics of the agent).
 func AppendStats(dst []byte, x *Stats) []byte {
-	return appendMessage(dst, uint32(KindStats), x, appendStats)
+	return appendMessage(dst, uint32(KindStats), x, codeStats)
 }
 
 // Decode decodes the body of the Stats frame into x. It reuses lists of x; byte slices alias body.
 func (x *Stats) Decode(body []byte) error {
 	*x = Stats{}
-	f := fields{message: "Stats", rest: body}
-	readStats(&f, x)
-	return f.err
+	return decodeMessage("Stats", body, x, codeStats)
 }
 
-// appendStats appends the encoded fields of the message Stats.
-func appendStats(dst []byte, x *Stats) []byte {
-	dst = appendUint(dst, 1, x.UptimeMs)
-	dst = appendUint(dst, 2, x.Spooled)
-	dst = appendUint(dst, 3, x.SpoolBytes)
-	dst = appendUint(dst, 4, x.Runs)
-	dst = appendUint(dst, 5, x.Forks)
-	dst = appendUint(dst, 6, x.Skipped)
-	dst = appendUint(dst, 7, x.Late)
-	dst = appendUint(dst, 8, x.BytesSent)
-	dst = appendUint(dst, 9, x.Evicted)
-	dst = appendUint(dst, 10, x.Refused)
-	dst = appendUint(dst, 11, x.Lost)
-	dst = appendUint(dst, 12, x.ResidentBytes)
-	dst = appendUint(dst, 13, x.OldestMs)
-	return dst
-}
-
-// readStats decodes the fields of the message Stats into x.
-func readStats(f *fields, x *Stats) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.UptimeMs = f.uint64("uptime_ms")
-		case 2:
-			x.Spooled = f.uint64("spooled")
-		case 3:
-			x.SpoolBytes = f.uint64("spool_bytes")
-		case 4:
-			x.Runs = f.uint64("runs")
-		case 5:
-			x.Forks = f.uint64("forks")
-		case 6:
-			x.Skipped = f.uint64("skipped")
-		case 7:
-			x.Late = f.uint64("late")
-		case 8:
-			x.BytesSent = f.uint64("bytes_sent")
-		case 9:
-			x.Evicted = f.uint64("evicted")
-		case 10:
-			x.Refused = f.uint64("refused")
-		case 11:
-			x.Lost = f.uint64("lost")
-		case 12:
-			x.ResidentBytes = f.uint64("resident_bytes")
-		case 13:
-			x.OldestMs = f.uint64("oldest_ms")
-		}
-	}
+// codeStats encodes or decodes the fields of the message Stats.
+func codeStats(c *coder, x *Stats) {
+	number(c, 1, "uptime_ms", &x.UptimeMs, 1<<64-1)
+	number(c, 2, "spooled", &x.Spooled, 1<<64-1)
+	number(c, 3, "spool_bytes", &x.SpoolBytes, 1<<64-1)
+	number(c, 4, "runs", &x.Runs, 1<<64-1)
+	number(c, 5, "forks", &x.Forks, 1<<64-1)
+	number(c, 6, "skipped", &x.Skipped, 1<<64-1)
+	number(c, 7, "late", &x.Late, 1<<64-1)
+	number(c, 8, "bytes_sent", &x.BytesSent, 1<<64-1)
+	number(c, 9, "evicted", &x.Evicted, 1<<64-1)
+	number(c, 10, "refused", &x.Refused, 1<<64-1)
+	number(c, 11, "lost", &x.Lost, 1<<64-1)
+	number(c, 12, "resident_bytes", &x.ResidentBytes, 1<<64-1)
+	number(c, 13, "oldest_ms", &x.OldestMs, 1<<64-1)
 }
 
 // AppendBackPressure appends the frame BackPressure (server to agent: send larger, rarer batches).
 func AppendBackPressure(dst []byte, x *BackPressure) []byte {
-	return appendMessage(dst, uint32(KindBackPressure), x, appendBackPressure)
+	return appendMessage(dst, uint32(KindBackPressure), x, codeBackPressure)
 }
 
 // Decode decodes the body of the BackPressure frame into x. It reuses lists of x; byte slices alias body.
 func (x *BackPressure) Decode(body []byte) error {
 	*x = BackPressure{}
-	f := fields{message: "BackPressure", rest: body}
-	readBackPressure(&f, x)
-	return f.err
+	return decodeMessage("BackPressure", body, x, codeBackPressure)
 }
 
-// appendBackPressure appends the encoded fields of the message BackPressure.
-func appendBackPressure(dst []byte, x *BackPressure) []byte {
-	dst = appendUint(dst, 1, uint64(x.LingerMs))
-	dst = appendString(dst, 2, x.Reason)
-	dst = appendUint(dst, 3, uint64(x.LastsMs))
-	return dst
-}
-
-// readBackPressure decodes the fields of the message BackPressure into x.
-func readBackPressure(f *fields, x *BackPressure) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.LingerMs = f.uint32("linger_ms")
-		case 2:
-			x.Reason = f.string("reason", 4096)
-		case 3:
-			x.LastsMs = f.uint32("lasts_ms")
-		}
-	}
+// codeBackPressure encodes or decodes the fields of the message BackPressure.
+func codeBackPressure(c *coder, x *BackPressure) {
+	number(c, 1, "linger_ms", &x.LingerMs, 1<<32-1)
+	c.text(2, "reason", &x.Reason, 4096)
+	number(c, 3, "lasts_ms", &x.LastsMs, 1<<32-1)
 }
 
 // AppendBye appends the frame Bye (either direction: a planned end of the session).
 func AppendBye(dst []byte, x *Bye) []byte {
-	return appendMessage(dst, uint32(KindBye), x, appendBye)
+	return appendMessage(dst, uint32(KindBye), x, codeBye)
 }
 
 // Decode decodes the body of the Bye frame into x. It reuses lists of x; byte slices alias body.
 func (x *Bye) Decode(body []byte) error {
 	*x = Bye{}
-	f := fields{message: "Bye", rest: body}
-	readBye(&f, x)
-	return f.err
+	return decodeMessage("Bye", body, x, codeBye)
 }
 
-// appendBye appends the encoded fields of the message Bye.
-func appendBye(dst []byte, x *Bye) []byte {
-	dst = appendString(dst, 1, x.Reason)
-	dst = appendUint(dst, 2, uint64(x.RetryMs))
-	return dst
-}
-
-// readBye decodes the fields of the message Bye into x.
-func readBye(f *fields, x *Bye) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Reason = f.string("reason", 4096)
-		case 2:
-			x.RetryMs = f.uint32("retry_ms")
-		}
-	}
+// codeBye encodes or decodes the fields of the message Bye.
+func codeBye(c *coder, x *Bye) {
+	c.text(1, "reason", &x.Reason, 4096)
+	number(c, 2, "retry_ms", &x.RetryMs, 1<<32-1)
 }
 
 // AppendRoundRobinRuns appends the frame RoundRobinRuns (server to agent: run these round-robin checks now, once).
 func AppendRoundRobinRuns(dst []byte, x *RoundRobinRuns) []byte {
-	return appendMessage(dst, uint32(KindRoundRobinRuns), x, appendRoundRobinRuns)
+	return appendMessage(dst, uint32(KindRoundRobinRuns), x, codeRoundRobinRuns)
 }
 
 // Decode decodes the body of the RoundRobinRuns frame into x. It reuses lists of x; byte slices alias body.
 func (x *RoundRobinRuns) Decode(body []byte) error {
 	*x = RoundRobinRuns{Runs: x.Runs[:0]}
-	f := fields{message: "RoundRobinRuns", rest: body}
-	readRoundRobinRuns(&f, x)
-	return f.err
+	return decodeMessage("RoundRobinRuns", body, x, codeRoundRobinRuns)
 }
 
-// appendRoundRobinRuns appends the encoded fields of the message RoundRobinRuns.
-func appendRoundRobinRuns(dst []byte, x *RoundRobinRuns) []byte {
-	dst = appendMessages(dst, 1, x.Runs, appendRoundRobinRun)
-	return dst
+// codeRoundRobinRuns encodes or decodes the fields of the message RoundRobinRuns.
+func codeRoundRobinRuns(c *coder, x *RoundRobinRuns) {
+	messages(c, 1, "runs", "RoundRobinRun", &x.Runs, 1000, codeRoundRobinRun)
 }
 
-// readRoundRobinRuns decodes the fields of the message RoundRobinRuns into x.
-func readRoundRobinRuns(f *fields, x *RoundRobinRuns) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Runs = nestedList(f, "runs", "RoundRobinRun", x.Runs, 1000, readRoundRobinRun)
-		}
-	}
-}
-
-// appendRoundRobinRun appends the encoded fields of the message RoundRobinRun.
-func appendRoundRobinRun(dst []byte, x *RoundRobinRun) []byte {
-	dst = appendUint(dst, 1, uint64(x.Definition))
-	dst = appendUint(dst, 2, uint64(x.Node))
-	return dst
-}
-
-// readRoundRobinRun decodes the fields of the message RoundRobinRun into x.
-func readRoundRobinRun(f *fields, x *RoundRobinRun) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Definition = model.DefinitionID(f.uint32("definition"))
-		case 2:
-			x.Node = model.NodeID(f.uint32("node"))
-		}
-	}
+// codeRoundRobinRun encodes or decodes the fields of the message RoundRobinRun.
+func codeRoundRobinRun(c *coder, x *RoundRobinRun) {
+	number(c, 1, "definition", &x.Definition, 1<<32-1)
+	number(c, 2, "node", &x.Node, 1<<32-1)
 }
 
 // AppendExchange appends the frame Exchange (either direction: an agent's request during a session, such as for secrets, or the server's answer with the same id).
 func AppendExchange(dst []byte, x *Exchange) []byte {
-	return appendMessage(dst, uint32(KindExchange), x, appendExchange)
+	return appendMessage(dst, uint32(KindExchange), x, codeExchange)
 }
 
 // Decode decodes the body of the Exchange frame into x. It reuses lists of x; byte slices alias body.
 func (x *Exchange) Decode(body []byte) error {
 	*x = Exchange{}
-	f := fields{message: "Exchange", rest: body}
-	readExchange(&f, x)
-	return f.err
+	return decodeMessage("Exchange", body, x, codeExchange)
 }
 
-// appendExchange appends the encoded fields of the message Exchange.
-func appendExchange(dst []byte, x *Exchange) []byte {
-	dst = appendFixed64(dst, 1, x.ID)
-	if x.SecretsRequest != nil {
-		dst = appendMessage(dst, 2, x.SecretsRequest, appendSecretsRequest)
+// codeExchange encodes or decodes the fields of the message Exchange.
+func codeExchange(c *coder, x *Exchange) {
+	fixed64(c, 1, "id", &x.ID)
+	optionalMessage(c, 2, "secrets_request", "SecretsRequest", &x.SecretsRequest, codeSecretsRequest)
+	if c.decoded(2) {
+		x.SecretsReply = nil // one of them: the last counts
 	}
-	if x.SecretsReply != nil {
-		dst = appendMessage(dst, 3, x.SecretsReply, appendSecretsReply)
-	}
-	return dst
-}
-
-// readExchange decodes the fields of the message Exchange into x.
-func readExchange(f *fields, x *Exchange) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.ID = f.fixed64("id")
-		case 2:
-			v := nested(f, "secrets_request", "SecretsRequest", readSecretsRequest)
-			x.SecretsRequest = &v
-			x.SecretsReply = nil // one of them: the last counts
-		case 3:
-			v := nested(f, "secrets_reply", "SecretsReply", readSecretsReply)
-			x.SecretsReply = &v
-			x.SecretsRequest = nil // one of them: the last counts
-		}
+	optionalMessage(c, 3, "secrets_reply", "SecretsReply", &x.SecretsReply, codeSecretsReply)
+	if c.decoded(3) {
+		x.SecretsRequest = nil // one of them: the last counts
 	}
 }
 
-// appendSecretsRequest appends the encoded fields of the message SecretsRequest.
-func appendSecretsRequest(dst []byte, x *SecretsRequest) []byte {
-	dst = appendStrings(dst, 1, x.Names)
-	return dst
+// codeSecretsRequest encodes or decodes the fields of the message SecretsRequest.
+func codeSecretsRequest(c *coder, x *SecretsRequest) {
+	c.textList(1, "names", &x.Names, 16, 510)
 }
 
-// readSecretsRequest decodes the fields of the message SecretsRequest into x.
-func readSecretsRequest(f *fields, x *SecretsRequest) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Names = f.stringList("names", x.Names, 16, 510)
-		}
-	}
+// codeSecretsReply encodes or decodes the fields of the message SecretsReply.
+func codeSecretsReply(c *coder, x *SecretsReply) {
+	messages(c, 1, "values", "SecretValue", &x.Values, 16, codeSecretValue)
 }
 
-// appendSecretsReply appends the encoded fields of the message SecretsReply.
-func appendSecretsReply(dst []byte, x *SecretsReply) []byte {
-	dst = appendMessages(dst, 1, x.Values, appendSecretValue)
-	return dst
+// codeSecretValue encodes or decodes the fields of the message SecretValue.
+func codeSecretValue(c *coder, x *SecretValue) {
+	c.text(1, "name", &x.Name, 510)
+	c.bytes(2, "value", &x.Value, 16384)
+	number(c, 3, "lease_ms", &x.LeaseMs, 1<<32-1)
+	c.text(4, "error", &x.Error, 4096)
 }
 
-// readSecretsReply decodes the fields of the message SecretsReply into x.
-func readSecretsReply(f *fields, x *SecretsReply) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Values = nestedList(f, "values", "SecretValue", x.Values, 16, readSecretValue)
-		}
-	}
+// codeSessionRecord encodes or decodes the fields of the message SessionRecord.
+func codeSessionRecord(c *coder, x *Record) {
+	number(c, 1, "node", &x.Node, 1<<32-1)
+	fixed64(c, 2, "session", &x.Session.Session)
+	c.flag(3, "begun", &x.Session.Begun)
+	c.flag(4, "clean", &x.Session.Clean)
+	number(c, 5, "namespace", &x.Session.Namespace, 1<<32-1)
+	number(c, 6, "keepalive_ms", &x.Session.KeepaliveMs, 1<<32-1)
+	number(c, 7, "timeout_ms", &x.Session.TimeoutMs, 1<<32-1)
+	number(c, 8, "backlog", &x.Session.Backlog, 1<<64-1)
+	number(c, 9, "warning_ms", &x.Session.WarningMs, 1<<32-1)
+	c.flag(10, "no_keepalive", &x.Session.NoKeepalive)
+	c.flag(11, "every_keepalive", &x.Session.EveryKeepalive)
+	c.flag(12, "registered", &x.Session.Registered)
 }
 
-// appendSecretValue appends the encoded fields of the message SecretValue.
-func appendSecretValue(dst []byte, x *SecretValue) []byte {
-	dst = appendString(dst, 1, x.Name)
-	dst = appendBytes(dst, 2, x.Value)
-	dst = appendUint(dst, 3, uint64(x.LeaseMs))
-	dst = appendString(dst, 4, x.Error)
-	return dst
+// codeIntentRecord encodes or decodes the fields of the message IntentRecord.
+func codeIntentRecord(c *coder, x *Record) {
+	number(c, 1, "revision", &x.Intent.Revision, 1<<64-1)
+	fixed64(c, 2, "incarnation", &x.Intent.Incarnation)
+	fixed64(c, 3, "intent", &x.Intent.Intent)
+	number(c, 4, "last_id", &x.Intent.LastID, 1<<32-1)
+	fixed64(c, 5, "history", &x.Intent.History)
+	number(c, 6, "recorded", &x.Intent.Recorded, 1<<64-1)
+	fixed64(c, 7, "authority", &x.Intent.Authority)
 }
 
-// readSecretValue decodes the fields of the message SecretValue into x.
-func readSecretValue(f *fields, x *SecretValue) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Name = f.string("name", 510)
-		case 2:
-			x.Value = f.raw("value", 16384)
-		case 3:
-			x.LeaseMs = f.uint32("lease_ms")
-		case 4:
-			x.Error = f.string("error", 4096)
-		}
-	}
+// codeForgetRecord encodes or decodes the fields of the message ForgetRecord.
+func codeForgetRecord(c *coder, x *Record) {
+	number(c, 1, "node", &x.Node, 1<<32-1)
+	number(c, 2, "check", &x.Forget.Check, 1<<32-1)
+	c.flag(3, "deleted", &x.Forget.Deleted)
+	c.text(4, "deregistered", &x.Forget.Deregistered, 262144)
+	c.text(5, "handlers", &x.Forget.Handlers, 262144)
+	c.text(6, "reason", &x.Forget.Reason, 262144)
+	c.text(7, "entity", &x.Forget.Entity, 262144)
 }
 
-// appendSessionRecord appends the encoded fields of the message SessionRecord.
-func appendSessionRecord(dst []byte, x *Record) []byte {
-	dst = appendUint(dst, 1, uint64(x.Node))
-	dst = appendFixed64(dst, 2, x.Session.Session)
-	dst = appendBool(dst, 3, x.Session.Begun)
-	dst = appendBool(dst, 4, x.Session.Clean)
-	dst = appendUint(dst, 5, uint64(x.Session.Namespace))
-	dst = appendUint(dst, 6, uint64(x.Session.KeepaliveMs))
-	dst = appendUint(dst, 7, uint64(x.Session.TimeoutMs))
-	dst = appendUint(dst, 8, x.Session.Backlog)
-	dst = appendUint(dst, 9, uint64(x.Session.WarningMs))
-	dst = appendBool(dst, 10, x.Session.NoKeepalive)
-	dst = appendBool(dst, 11, x.Session.EveryKeepalive)
-	dst = appendBool(dst, 12, x.Session.Registered)
-	return dst
+// codeActionRecord encodes or decodes the fields of the message ActionRecord.
+func codeActionRecord(c *coder, x *Record) {
+	number(c, 1, "node", &x.Node, 1<<32-1)
+	c.text(2, "verb", &x.Action.Verb, 255)
+	number(c, 3, "check", &x.Action.Check, 1<<32-1)
+	c.text(4, "by", &x.Action.By, 4096)
+	c.text(5, "note", &x.Action.Note, 262144)
+	number(c, 6, "until_ms", &x.Action.Until, 1<<64-1)
+	c.text(7, "problem", &x.Action.Problem, 255)
+	c.text(8, "instance", &x.Action.Instance, 255)
 }
 
-// readSessionRecord decodes the fields of the message SessionRecord into x.
-func readSessionRecord(f *fields, x *Record) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Node = model.NodeID(f.uint32("node"))
-		case 2:
-			x.Session.Session = f.fixed64("session")
-		case 3:
-			x.Session.Begun = f.bool("begun")
-		case 4:
-			x.Session.Clean = f.bool("clean")
-		case 5:
-			x.Session.Namespace = model.NamespaceID(f.uint32("namespace"))
-		case 6:
-			x.Session.KeepaliveMs = f.uint32("keepalive_ms")
-		case 7:
-			x.Session.TimeoutMs = f.uint32("timeout_ms")
-		case 8:
-			x.Session.Backlog = f.uint64("backlog")
-		case 9:
-			x.Session.WarningMs = f.uint32("warning_ms")
-		case 10:
-			x.Session.NoKeepalive = f.bool("no_keepalive")
-		case 11:
-			x.Session.EveryKeepalive = f.bool("every_keepalive")
-		case 12:
-			x.Session.Registered = f.bool("registered")
-		}
-	}
+// codeServerResultRecord encodes or decodes the fields of the message ServerResultRecord.
+func codeServerResultRecord(c *coder, x *Record) {
+	number(c, 1, "node", &x.Node, 1<<32-1)
+	number(c, 2, "definition", &x.ServerResult.Definition, 1<<32-1)
+	number(c, 3, "status", &x.ServerResult.Status, 3)
+	c.bytes(4, "output", &x.ServerResult.Output, 1048576)
 }
 
-// appendIntentRecord appends the encoded fields of the message IntentRecord.
-func appendIntentRecord(dst []byte, x *Record) []byte {
-	dst = appendUint(dst, 1, uint64(x.Intent.Revision))
-	dst = appendFixed64(dst, 2, x.Intent.Incarnation)
-	dst = appendFixed64(dst, 3, x.Intent.Intent)
-	dst = appendUint(dst, 4, uint64(x.Intent.LastID))
-	dst = appendFixed64(dst, 5, x.Intent.History)
-	dst = appendUint(dst, 6, x.Intent.Recorded)
-	dst = appendFixed64(dst, 7, x.Intent.Authority)
-	return dst
+// codeProxyResultRecord encodes or decodes the fields of the message ProxyResultRecord.
+func codeProxyResultRecord(c *coder, x *Record) {
+	fixed64(c, 1, "stream", &x.ProxyResult.Stream)
+	number(c, 2, "lane", &x.ProxyResult.Lane, 1)
+	number(c, 3, "node", &x.Node, 1<<32-1)
+	number(c, 4, "by", &x.ProxyResult.By, 1<<32-1)
+	number(c, 5, "namespace", &x.ProxyResult.Namespace, 1<<32-1)
+	number(c, 6, "number", &x.ProxyResult.Number, 4611686018427387904)
+	number(c, 7, "now_ms", &x.ProxyResult.NowMs, 1<<64-1)
+	c.bytes(8, "signal", &x.ProxyResult.Signal, 1048576)
 }
 
-// readIntentRecord decodes the fields of the message IntentRecord into x.
-func readIntentRecord(f *fields, x *Record) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Intent.Revision = f.int64("revision")
-		case 2:
-			x.Intent.Incarnation = f.fixed64("incarnation")
-		case 3:
-			x.Intent.Intent = f.fixed64("intent")
-		case 4:
-			x.Intent.LastID = f.uint32("last_id")
-		case 5:
-			x.Intent.History = f.fixed64("history")
-		case 6:
-			x.Intent.Recorded = f.uint64("recorded")
-		case 7:
-			x.Intent.Authority = f.fixed64("authority")
-		}
-	}
+// codeVerdictRecord encodes or decodes the fields of the message VerdictRecord.
+func codeVerdictRecord(c *coder, x *Record) {
+	number(c, 1, "node", &x.Node, 1<<32-1)
+	number(c, 2, "commit", &x.Verdict.Commit, 1<<64-1)
+	number(c, 3, "index", &x.Verdict.Index, 1<<32-1)
+	number(c, 4, "definition", &x.Verdict.Definition, 1<<32-1)
+	c.text(5, "trigger", &x.Verdict.Trigger, 255)
+	c.flag(6, "problem", &x.Verdict.Problem)
+	number(c, 7, "executed_ns", &x.Verdict.Executed, 1<<64-1)
+	c.bytes(8, "output", &x.Verdict.Output, 4096)
+	c.flag(9, "removed", &x.Verdict.Removed)
+	number(c, 10, "severity", &x.Verdict.Severity, 5)
 }
 
-// appendForgetRecord appends the encoded fields of the message ForgetRecord.
-func appendForgetRecord(dst []byte, x *Record) []byte {
-	dst = appendUint(dst, 1, uint64(x.Node))
-	dst = appendUint(dst, 2, uint64(x.Forget.Check))
-	dst = appendBool(dst, 3, x.Forget.Deleted)
-	dst = appendString(dst, 4, x.Forget.Deregistered)
-	dst = appendString(dst, 5, x.Forget.Handlers)
-	dst = appendString(dst, 6, x.Forget.Reason)
-	dst = appendString(dst, 7, x.Forget.Entity)
-	return dst
-}
-
-// readForgetRecord decodes the fields of the message ForgetRecord into x.
-func readForgetRecord(f *fields, x *Record) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Node = model.NodeID(f.uint32("node"))
-		case 2:
-			x.Forget.Check = model.CheckID(f.uint32("check"))
-		case 3:
-			x.Forget.Deleted = f.bool("deleted")
-		case 4:
-			x.Forget.Deregistered = f.string("deregistered", 262144)
-		case 5:
-			x.Forget.Handlers = f.string("handlers", 262144)
-		case 6:
-			x.Forget.Reason = f.string("reason", 262144)
-		case 7:
-			x.Forget.Entity = f.string("entity", 262144)
-		}
-	}
-}
-
-// appendActionRecord appends the encoded fields of the message ActionRecord.
-func appendActionRecord(dst []byte, x *Record) []byte {
-	dst = appendUint(dst, 1, uint64(x.Node))
-	dst = appendString(dst, 2, x.Action.Verb)
-	dst = appendUint(dst, 3, uint64(x.Action.Check))
-	dst = appendString(dst, 4, x.Action.By)
-	dst = appendString(dst, 5, x.Action.Note)
-	dst = appendUint(dst, 6, x.Action.Until)
-	dst = appendString(dst, 7, x.Action.Problem)
-	dst = appendString(dst, 8, x.Action.Instance)
-	return dst
-}
-
-// readActionRecord decodes the fields of the message ActionRecord into x.
-func readActionRecord(f *fields, x *Record) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Node = model.NodeID(f.uint32("node"))
-		case 2:
-			x.Action.Verb = f.string("verb", 255)
-		case 3:
-			x.Action.Check = model.CheckID(f.uint32("check"))
-		case 4:
-			x.Action.By = f.string("by", 4096)
-		case 5:
-			x.Action.Note = f.string("note", 262144)
-		case 6:
-			x.Action.Until = f.uint64("until_ms")
-		case 7:
-			x.Action.Problem = f.string("problem", 255)
-		case 8:
-			x.Action.Instance = f.string("instance", 255)
-		}
-	}
-}
-
-// appendServerResultRecord appends the encoded fields of the message ServerResultRecord.
-func appendServerResultRecord(dst []byte, x *Record) []byte {
-	dst = appendUint(dst, 1, uint64(x.Node))
-	dst = appendUint(dst, 2, uint64(x.ServerResult.Definition))
-	dst = appendUint(dst, 3, uint64(x.ServerResult.Status))
-	dst = appendBytes(dst, 4, x.ServerResult.Output)
-	return dst
-}
-
-// readServerResultRecord decodes the fields of the message ServerResultRecord into x.
-func readServerResultRecord(f *fields, x *Record) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Node = model.NodeID(f.uint32("node"))
-		case 2:
-			x.ServerResult.Definition = model.DefinitionID(f.uint32("definition"))
-		case 3:
-			x.ServerResult.Status = model.Status(f.uint("status", 3))
-		case 4:
-			x.ServerResult.Output = f.raw("output", 1048576)
-		}
-	}
-}
-
-// appendProxyResultRecord appends the encoded fields of the message ProxyResultRecord.
-func appendProxyResultRecord(dst []byte, x *Record) []byte {
-	dst = appendFixed64(dst, 1, uint64(x.ProxyResult.Stream))
-	dst = appendUint(dst, 2, uint64(x.ProxyResult.Lane))
-	dst = appendUint(dst, 3, uint64(x.Node))
-	dst = appendUint(dst, 4, uint64(x.ProxyResult.By))
-	dst = appendUint(dst, 5, uint64(x.ProxyResult.Namespace))
-	dst = appendUint(dst, 6, x.ProxyResult.Number)
-	dst = appendUint(dst, 7, x.ProxyResult.NowMs)
-	dst = appendBytes(dst, 8, x.ProxyResult.Signal)
-	return dst
-}
-
-// readProxyResultRecord decodes the fields of the message ProxyResultRecord into x.
-func readProxyResultRecord(f *fields, x *Record) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.ProxyResult.Stream = StreamID(f.fixed64("stream"))
-		case 2:
-			x.ProxyResult.Lane = Lane(f.uint("lane", 1))
-		case 3:
-			x.Node = model.NodeID(f.uint32("node"))
-		case 4:
-			x.ProxyResult.By = model.NodeID(f.uint32("by"))
-		case 5:
-			x.ProxyResult.Namespace = model.NamespaceID(f.uint32("namespace"))
-		case 6:
-			x.ProxyResult.Number = f.uint("number", 4611686018427387904)
-		case 7:
-			x.ProxyResult.NowMs = f.uint64("now_ms")
-		case 8:
-			x.ProxyResult.Signal = f.raw("signal", 1048576)
-		}
-	}
-}
-
-// appendVerdictRecord appends the encoded fields of the message VerdictRecord.
-func appendVerdictRecord(dst []byte, x *Record) []byte {
-	dst = appendUint(dst, 1, uint64(x.Node))
-	dst = appendUint(dst, 2, x.Verdict.Commit)
-	dst = appendUint(dst, 3, uint64(x.Verdict.Index))
-	dst = appendUint(dst, 4, uint64(x.Verdict.Definition))
-	dst = appendString(dst, 5, x.Verdict.Trigger)
-	dst = appendBool(dst, 6, x.Verdict.Problem)
-	dst = appendUint(dst, 7, uint64(x.Verdict.Executed))
-	dst = appendBytes(dst, 8, x.Verdict.Output)
-	dst = appendBool(dst, 9, x.Verdict.Removed)
-	dst = appendUint(dst, 10, uint64(x.Verdict.Severity))
-	return dst
-}
-
-// readVerdictRecord decodes the fields of the message VerdictRecord into x.
-func readVerdictRecord(f *fields, x *Record) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Node = model.NodeID(f.uint32("node"))
-		case 2:
-			x.Verdict.Commit = f.uint64("commit")
-		case 3:
-			x.Verdict.Index = f.uint32("index")
-		case 4:
-			x.Verdict.Definition = model.DefinitionID(f.uint32("definition"))
-		case 5:
-			x.Verdict.Trigger = f.string("trigger", 255)
-		case 6:
-			x.Verdict.Problem = f.bool("problem")
-		case 7:
-			x.Verdict.Executed = f.int64("executed_ns")
-		case 8:
-			x.Verdict.Output = f.raw("output", 4096)
-		case 9:
-			x.Verdict.Removed = f.bool("removed")
-		case 10:
-			x.Verdict.Severity = model.Severity(f.uint("severity", 5))
-		}
-	}
-}
-
-// appendSamplesRecord appends the encoded fields of the message SamplesRecord.
-func appendSamplesRecord(dst []byte, x *Record) []byte {
-	dst = appendBytes(dst, 1, x.Samples.Block)
-	return dst
-}
-
-// readSamplesRecord decodes the fields of the message SamplesRecord into x.
-func readSamplesRecord(f *fields, x *Record) {
-	for f.next() {
-		switch f.num {
-		case 1:
-			x.Samples.Block = f.raw("block", 1048576)
-		}
-	}
+// codeSamplesRecord encodes or decodes the fields of the message SamplesRecord.
+func codeSamplesRecord(c *coder, x *Record) {
+	c.bytes(1, "block", &x.Samples.Block, 1048576)
 }

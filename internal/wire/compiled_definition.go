@@ -22,15 +22,15 @@ func AppendDefinition(dst []byte, c *model.Definition) []byte {
 	dst, in := openMessage(dst, 5)
 	switch body := c.Body().(type) {
 	case *model.CheckDefinition:
-		dst = appendCheckDefinition(dst, body)
+		dst = encodeMessage(dst, body, codeCheckDefinition)
 	case *model.TemplateDefinition:
-		dst = appendTemplateDefinition(dst, body)
+		dst = encodeMessage(dst, body, codeTemplateDefinition)
 	case *model.DirectiveDefinition:
-		dst = appendDirectiveDefinition(dst, body)
+		dst = encodeMessage(dst, body, codeDirectiveDefinition)
 	case *model.WaiverDefinition:
-		dst = appendWaiverDefinition(dst, body)
+		dst = encodeMessage(dst, body, codeWaiverDefinition)
 	case *model.RuleGroupDefinition:
-		dst = appendRuleGroupDefinition(dst, body)
+		dst = encodeMessage(dst, body, codeRuleGroupDefinition)
 	case []byte:
 		dst = append(dst, body...)
 	default:
@@ -93,23 +93,20 @@ func DecodeDefinition(id model.DefinitionID, data []byte) (*model.Definition, er
 		return nil, fmt.Errorf("decode Definition: %w: the definition has no kind", ErrMalformed)
 	case model.DefinitionCheck:
 		c := &model.CheckDefinition{Definition: head}
-		in := fields{message: "CheckDefinition", rest: body}
-		if readCheckDefinition(&in, c); in.err != nil {
-			return nil, in.err
+		if err := decodeMessage("CheckDefinition", body, c, codeCheckDefinition); err != nil {
+			return nil, err
 		}
 		return c.Seal(), nil
 	case model.DefinitionTemplate:
 		c := &model.TemplateDefinition{Definition: head}
-		in := fields{message: "TemplateDefinition", rest: body}
-		if readTemplateDefinition(&in, c); in.err != nil {
-			return nil, in.err
+		if err := decodeMessage("TemplateDefinition", body, c, codeTemplateDefinition); err != nil {
+			return nil, err
 		}
 		return c.Seal(), nil
 	case model.DefinitionDirective, model.DefinitionExpectation:
 		c := &model.DirectiveDefinition{Definition: head}
-		in := fields{message: "DirectiveDefinition", rest: slices.Clone(body)} // the arguments of components keep its bytes
-		if readDirectiveDefinition(&in, c); in.err != nil {
-			return nil, in.err
+		if err := decodeMessage("DirectiveDefinition", slices.Clone(body), c, codeDirectiveDefinition); err != nil { // the arguments of components keep its bytes
+			return nil, err
 		}
 		if (head.Kind == model.DefinitionExpectation) != (c.Rudder != "") {
 			return nil, fmt.Errorf("decode Definition: %w: kind %d with the directive %q of Rudder", ErrMalformed, head.Kind, c.Rudder)
@@ -117,16 +114,14 @@ func DecodeDefinition(id model.DefinitionID, data []byte) (*model.Definition, er
 		return c.Seal(), nil
 	case model.DefinitionWaiver:
 		c := &model.WaiverDefinition{Definition: head}
-		in := fields{message: "WaiverDefinition", rest: body}
-		if readWaiverDefinition(&in, c); in.err != nil {
-			return nil, in.err
+		if err := decodeMessage("WaiverDefinition", body, c, codeWaiverDefinition); err != nil {
+			return nil, err
 		}
 		return c.Seal(), nil
 	case model.DefinitionRuleGroup:
 		c := &model.RuleGroupDefinition{Definition: head}
-		in := fields{message: "RuleGroupDefinition", rest: body}
-		if readRuleGroupDefinition(&in, c); in.err != nil {
-			return nil, in.err
+		if err := decodeMessage("RuleGroupDefinition", body, c, codeRuleGroupDefinition); err != nil {
+			return nil, err
 		}
 		return c.Seal(), nil
 	}

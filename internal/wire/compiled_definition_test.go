@@ -102,6 +102,19 @@ func recordCodec(kind RecordKind, name string) messageCodec {
 }
 
 // codecs returns a test codec per message of the protocol.
+
+// definitionCodec returns the codec of the body of a definition.
+func definitionCodec[T any](name string, code func(*coder, *T)) messageCodec {
+	return messageCodec{
+		name:   "muster.v1." + name,
+		encode: func(v any) []byte { return encodeMessage(nil, v.(*T), code) },
+		decode: func(body []byte) (any, error) {
+			c := new(T)
+			return c, decodeMessage(name, body, c, code)
+		},
+	}
+}
+
 func codecs() []messageCodec {
 	return []messageCodec{
 		frameCodec("Hello", AppendHello), frameCodec("Welcome", AppendWelcome), frameCodec("Refuse", AppendRefuse),
@@ -109,56 +122,9 @@ func codecs() []messageCodec {
 		frameCodec("Ack", AppendAck), frameCodec("Run", AppendRun), frameCodec("BackPressure", AppendBackPressure),
 		frameCodec("Bye", AppendBye), frameCodec("Facts", AppendFacts), frameCodec("Stats", AppendStats),
 		frameCodec("RunOutput", AppendRunOutput), frameCodec("RoundRobinRuns", AppendRoundRobinRuns), frameCodec("Exchange", AppendExchange),
-		{
-			name:   "muster.v1.CheckDefinition",
-			encode: func(v any) []byte { return appendCheckDefinition(nil, v.(*model.CheckDefinition)) },
-			decode: func(body []byte) (any, error) {
-				c := new(model.CheckDefinition)
-				f := fields{message: "CheckDefinition", rest: body}
-				readCheckDefinition(&f, c)
-				return c, f.err
-			},
-		},
-		{
-			name:   "muster.v1.TemplateDefinition",
-			encode: func(v any) []byte { return appendTemplateDefinition(nil, v.(*model.TemplateDefinition)) },
-			decode: func(body []byte) (any, error) {
-				c := new(model.TemplateDefinition)
-				f := fields{message: "TemplateDefinition", rest: body}
-				readTemplateDefinition(&f, c)
-				return c, f.err
-			},
-		},
-		{
-			name:   "muster.v1.DirectiveDefinition",
-			encode: func(v any) []byte { return appendDirectiveDefinition(nil, v.(*model.DirectiveDefinition)) },
-			decode: func(body []byte) (any, error) {
-				c := new(model.DirectiveDefinition)
-				f := fields{message: "DirectiveDefinition", rest: body}
-				readDirectiveDefinition(&f, c)
-				return c, f.err
-			},
-		},
-		{
-			name:   "muster.v1.WaiverDefinition",
-			encode: func(v any) []byte { return appendWaiverDefinition(nil, v.(*model.WaiverDefinition)) },
-			decode: func(body []byte) (any, error) {
-				c := new(model.WaiverDefinition)
-				f := fields{message: "WaiverDefinition", rest: body}
-				readWaiverDefinition(&f, c)
-				return c, f.err
-			},
-		},
-		{
-			name:   "muster.v1.RuleGroupDefinition",
-			encode: func(v any) []byte { return appendRuleGroupDefinition(nil, v.(*model.RuleGroupDefinition)) },
-			decode: func(body []byte) (any, error) {
-				c := new(model.RuleGroupDefinition)
-				f := fields{message: "RuleGroupDefinition", rest: body}
-				readRuleGroupDefinition(&f, c)
-				return c, f.err
-			},
-		},
+		definitionCodec("CheckDefinition", codeCheckDefinition), definitionCodec("TemplateDefinition", codeTemplateDefinition),
+		definitionCodec("DirectiveDefinition", codeDirectiveDefinition), definitionCodec("WaiverDefinition", codeWaiverDefinition),
+		definitionCodec("RuleGroupDefinition", codeRuleGroupDefinition),
 		{
 			name:   "muster.v1.Definition",
 			encode: func(v any) []byte { return AppendDefinition(nil, v.(*model.Definition)) },

@@ -2,16 +2,10 @@ package wire
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"math/bits"
-	"strings"
-	"time"
 	"unicode/utf8"
-
-	"github.com/muster-fleet/muster/internal/model"
 )
 
 // ErrMalformed is wrapped by every decoding error of this package.
@@ -153,9 +147,6 @@ func (f *fields) uint32(name string) uint32 { return uint32(f.uint(name, 1<<32-1
 // uint64 reads a 64-bit varint field.
 func (f *fields) uint64(name string) uint64 { return f.uint(name, 1<<64-1) }
 
-// int64 reads a signed varint field.
-func (f *fields) int64(name string) int64 { return int64(f.uint(name, 1<<64-1)) }
-
 // bool reads a boolean field.
 func (f *fields) bool(name string) bool { return f.uint(name, 1<<64-1) != 0 }
 
@@ -256,93 +247,10 @@ func (f *fields) streamKey(k *StreamKey) {
 	}
 }
 
-// nested reads a nested message field.
-func nested[T any](f *fields, name, message string, read func(*fields, *T)) (v T) {
-	if f.expect(name, typeBytes) {
-		in := fields{message: message, rest: f.bytes}
-		read(&in, &v)
-		f.mergeError(&in)
-	}
-	return v
-}
-
-// nestedList reads a nested message and appends it to a list of at most `limit` elements.
-func nestedList[T any](f *fields, name, message string, list []T, limit int, read func(*fields, *T)) []T {
-	if f.checkCount(name, len(list), limit) {
-		list = append(list, nested(f, name, message, read))
-	}
-	return list
-}
-
 // stringList reads a string of at most maxBytes bytes and appends it to a list of at most `limit` elements.
 func (f *fields) stringList(name string, list []string, limit, maxBytes int) []string {
 	if f.checkCount(name, len(list), limit) {
 		list = append(list, f.string(name, maxBytes))
 	}
 	return list
-}
-
-// numbers reads one element of a repeated number field, or all elements of a packed field.
-func numbers[T ~uint32](f *fields, name string, list []T, limit int) []T {
-	if f.typ == typeVarint {
-		if f.checkCount(name, len(list), limit) {
-			list = append(list, T(f.uint32(name)))
-		}
-		return list
-	}
-	data := f.raw(name, MaxFrame)
-	for i := 0; i < len(data) && f.checkCount(name, len(list), limit); {
-		var v uint64
-		if v, i = uvarint(data, i); i < 0 || v > 1<<32-1 {
-			f.fail(name, "not a number of 32 bits")
-			break
-		}
-		list = append(list, T(v))
-	}
-	return list
-}
-
-// double reads a finite floating-point field.
-func (f *fields) double(name string) float64 {
-	v := math.Float64frombits(f.fixed64(name))
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		f.fail(name, "not a finite number")
-	}
-	return v
-}
-
-// time reads Unix milliseconds as a time, and zero as the zero time.
-func (f *fields) time(name string, limit uint64) (t time.Time) {
-	if ms := f.uint(name, limit); ms != 0 {
-		t = time.UnixMilli(int64(ms)).UTC()
-	}
-	return t
-}
-
-// hex reads a bytes field of a fixed length as hexadecimal digits.
-func (f *fields) hex(name string, length int) string {
-	b := make([]byte, length)
-	f.fixed(name, b)
-	return hex.EncodeToString(b)
-}
-
-// readStatusName reads a status as its lower-case name; OK as the empty name.
-func (f *fields) readStatusName(name string) string {
-	status := model.Status(f.uint(name, uint64(model.Unknown)))
-	if status == model.OK {
-		return ""
-	}
-	return strings.ToLower(status.String())
-}
-
-// readSeverityList reads a bytes field with one byte per severity as a list.
-func (f *fields) readSeverityList(name string, list []model.Severity) {
-	b := make([]byte, len(list))
-	f.fixed(name, b)
-	for i, v := range b {
-		if v > byte(model.Disaster) {
-			f.fail(name, "%d, at most %d", v, model.Disaster)
-		}
-		list[i] = model.Severity(v)
-	}
 }

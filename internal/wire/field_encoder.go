@@ -2,16 +2,9 @@ package wire
 
 import (
 	"encoding/binary"
-	"encoding/hex"
-	"maps"
-	"math"
 	"math/bits"
-	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
-
-	"github.com/muster-fleet/muster/internal/model"
 )
 
 // Appending in protobuf's form. A zero value is left out, as proto3 has it.
@@ -35,18 +28,6 @@ func appendBool(dst []byte, field uint32, v bool) []byte {
 		return dst
 	}
 	return append(appendTag(dst, field, typeVarint), 1)
-}
-
-// appendOptionalBool appends an optional bool field; nil is omitted.
-func appendOptionalBool(dst []byte, field uint32, v *bool) []byte {
-	if v == nil {
-		return dst
-	}
-	b := byte(0)
-	if *v {
-		b = 1
-	}
-	return append(appendTag(dst, field, typeVarint), b)
 }
 
 // appendFixed64 appends a fixed64 field; zero is omitted.
@@ -74,14 +55,6 @@ func appendString(dst []byte, field uint32, v string) []byte {
 	return appendStringItem(dst, field, v)
 }
 
-// appendOptionalString appends a string field, even empty; nil is omitted.
-func appendOptionalString(dst []byte, field uint32, v *string) []byte {
-	if v == nil {
-		return dst
-	}
-	return appendStringItem(dst, field, *v)
-}
-
 // appendStringItem appends an element of a repeated string field or map, even if empty.
 func appendStringItem(dst []byte, field uint32, v string) []byte {
 	if !utf8.ValidString(v) {
@@ -97,18 +70,6 @@ func appendFixed(dst []byte, field uint32, b []byte) []byte {
 		if c != 0 {
 			return appendBytes(dst, field, b)
 		}
-	}
-	return dst
-}
-
-// appendMap appends a map field in the order of its keys, so that equal maps have equal bytes.
-func appendMap(dst []byte, field uint32, m map[string]string) []byte {
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		var start int
-		dst, start = openMessage(dst, field)
-		dst = appendStringItem(dst, 1, k)
-		dst = appendStringItem(dst, 2, m[k])
-		dst = closeMessage(dst, start)
 	}
 	return dst
 }
@@ -151,81 +112,10 @@ func appendStreamKey(dst []byte, k StreamKey) []byte {
 	return appendUint(dst, 2, uint64(k.Lane))
 }
 
-// appendMessage appends x as a nested message field.
-func appendMessage[T any](dst []byte, field uint32, x *T, content func([]byte, *T) []byte) []byte {
-	dst, start := openMessage(dst, field)
-	return closeMessage(content(dst, x), start)
-}
-
-// appendMessages appends each element of a repeated message field.
-func appendMessages[T any](dst []byte, field uint32, list []T, content func([]byte, *T) []byte) []byte {
-	for i := range list {
-		dst = appendMessage(dst, field, &list[i], content)
-	}
-	return dst
-}
-
 // appendStrings appends each element of a repeated string field.
 func appendStrings(dst []byte, field uint32, list []string) []byte {
 	for _, v := range list {
 		dst = appendStringItem(dst, field, v)
-	}
-	return dst
-}
-
-// appendNumbers appends a repeated number field in protobuf's packed form.
-func appendNumbers[T ~uint32](dst []byte, field uint32, list []T) []byte {
-	if len(list) == 0 {
-		return dst
-	}
-	dst, in := openMessage(dst, field)
-	for _, n := range list {
-		dst = binary.AppendUvarint(dst, uint64(n))
-	}
-	return closeMessage(dst, in)
-}
-
-// appendDouble appends a floating-point field; zero is omitted.
-func appendDouble(dst []byte, field uint32, v float64) []byte {
-	return appendFixed64(dst, field, math.Float64bits(v))
-}
-
-// appendOptionalDouble appends a floating-point field, even zero; nil is omitted.
-func appendOptionalDouble(dst []byte, field uint32, v *float64) []byte {
-	if v == nil {
-		return dst
-	}
-	return binary.LittleEndian.AppendUint64(appendTag(dst, field, typeFixed64), math.Float64bits(*v))
-}
-
-// appendTime appends a time field in Unix milliseconds; the zero time is omitted.
-func appendTime(dst []byte, field uint32, t time.Time) []byte {
-	if t.IsZero() {
-		return dst
-	}
-	return appendUint(dst, field, uint64(t.UnixMilli()))
-}
-
-// appendHex appends a bytes field from hexadecimal digits.
-func appendHex(dst []byte, field uint32, digits string) []byte {
-	b, err := hex.DecodeString(digits)
-	if err != nil {
-		panic("BUG: encode hexadecimal digits: " + err.Error())
-	}
-	return appendBytes(dst, field, b)
-}
-
-// appendStatusName appends a status, given by name, as its number; an empty name is omitted, like OK.
-func appendStatusName(dst []byte, field uint32, name string) []byte {
-	status, _ := model.ParseStatus(name)
-	return appendUint(dst, field, uint64(status))
-}
-
-// appendSeverityList appends a bytes field with one byte for each severity in a list.
-func appendSeverityList(dst []byte, field uint32, list []model.Severity) []byte {
-	dst = binary.AppendUvarint(appendTag(dst, field, typeBytes), uint64(len(list)))
-	for _, s := range list {
-		dst = append(dst, byte(s))
 	}
 	return dst
 }

@@ -149,28 +149,41 @@ func AppendRecord(dst []byte, r *Record) []byte {
 	if r.Kind == RecordBatch {
 		return append(AppendBatchRecord(dst, r.Node), r.Batch...)
 	}
-	dst = append(dst, byte(r.Kind))
+	c := encoder(append(dst, byte(r.Kind)))
+	r.code(&c)
+	return c.dst
+}
+
+// recordMessages has the name of each record's message in docs/protocol/records.proto.
+var recordMessages = [...]string{
+	RecordBatch: "BatchRecord", RecordSession: "SessionRecord", RecordStarted: "StartedRecord", RecordIntent: "IntentRecord",
+	RecordForget: "ForgetRecord", RecordAction: "ActionRecord", RecordServerResult: "ServerResultRecord",
+	RecordProxyResult: "ProxyResultRecord", RecordVerdict: "VerdictRecord", RecordSamples: "SamplesRecord",
+}
+
+// code encodes or decodes the fields of the record's message.
+func (r *Record) code(c *coder) {
 	switch r.Kind {
 	case RecordSession:
-		return appendSessionRecord(dst, r)
+		codeSessionRecord(c, r)
 	case RecordStarted:
-		return dst
 	case RecordIntent:
-		return appendIntentRecord(dst, r)
+		codeIntentRecord(c, r)
 	case RecordForget:
-		return appendForgetRecord(dst, r)
+		codeForgetRecord(c, r)
 	case RecordAction:
-		return appendActionRecord(dst, r)
+		codeActionRecord(c, r)
 	case RecordServerResult:
-		return appendServerResultRecord(dst, r)
+		codeServerResultRecord(c, r)
 	case RecordProxyResult:
-		return appendProxyResultRecord(dst, r)
+		codeProxyResultRecord(c, r)
 	case RecordVerdict:
-		return appendVerdictRecord(dst, r)
+		codeVerdictRecord(c, r)
 	case RecordSamples:
-		return appendSamplesRecord(dst, r)
+		codeSamplesRecord(c, r)
+	default:
+		panic(fmt.Sprintf("BUG: code a record of kind %d", r.Kind))
 	}
-	panic(fmt.Sprintf("BUG: append record of kind %d", r.Kind))
 }
 
 // AppendBatchRecord appends kind and node of a batch's journal record, to which the caller appends the body of the
@@ -187,7 +200,6 @@ func (r *Record) Decode(data []byte) error {
 		return fmt.Errorf("decode journal record: %w: the record is empty", ErrMalformed)
 	}
 	r.Kind = RecordKind(data[0])
-	f := fields{rest: data[1:]}
 	switch r.Kind {
 	case RecordBatch:
 		node, n := uvarint(data, 1)
@@ -195,36 +207,30 @@ func (r *Record) Decode(data []byte) error {
 			return fmt.Errorf("decode BatchRecord.node: %w", ErrMalformed)
 		}
 		r.Node, r.Batch = model.NodeID(node), data[n:]
+		return nil
 	case RecordSession:
-		f.message, r.Session = "SessionRecord", &SessionMark{}
-		readSessionRecord(&f, r)
-	case RecordStarted:
-		f.message = "StartedRecord"
-		for f.next() {
-		}
+		r.Session = &SessionMark{}
 	case RecordIntent:
-		f.message, r.Intent = "IntentRecord", &IntentMark{}
-		readIntentRecord(&f, r)
+		r.Intent = &IntentMark{}
 	case RecordForget:
-		f.message, r.Forget = "ForgetRecord", &ForgetMark{}
-		readForgetRecord(&f, r)
+		r.Forget = &ForgetMark{}
 	case RecordAction:
-		f.message, r.Action = "ActionRecord", &Action{}
-		readActionRecord(&f, r)
+		r.Action = &Action{}
 	case RecordServerResult:
-		f.message, r.ServerResult = "ServerResultRecord", &ServerResult{}
-		readServerResultRecord(&f, r)
+		r.ServerResult = &ServerResult{}
 	case RecordProxyResult:
-		f.message, r.ProxyResult = "ProxyResultRecord", &ProxyResult{}
-		readProxyResultRecord(&f, r)
+		r.ProxyResult = &ProxyResult{}
 	case RecordVerdict:
-		f.message, r.Verdict = "VerdictRecord", &Verdict{}
-		readVerdictRecord(&f, r)
+		r.Verdict = &Verdict{}
 	case RecordSamples:
-		f.message, r.Samples = "SamplesRecord", &Samples{}
-		readSamplesRecord(&f, r)
-	default:
+		r.Samples = &Samples{}
+	}
+	if int(r.Kind) >= len(recordMessages) || recordMessages[r.Kind] == "" {
 		return fmt.Errorf("decode journal record: %w: unknown kind %d", ErrMalformed, data[0])
 	}
-	return f.err
+	c := decoder(recordMessages[r.Kind], data[1:])
+	for c.pass() {
+		r.code(&c)
+	}
+	return c.err
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -25,14 +26,14 @@ type generator struct {
 // line adds one line to the generated Go source.
 func (g *generator) line(format string, args ...any) { fmt.Fprintf(g, format+"\n", args...) }
 
-// message generates the functions that encode and decode one message.
+// message generates the function that encodes or decodes the fields of one message.
 func (g *generator) message(m protoreflect.MessageDescriptor, inFrame bool) error {
 	name := string(m.Name())
 	to := g.structs[name]
 	if to == nil {
 		return errors.New("no struct of this name in packages wire and model")
 	}
-	var encode, decode bytes.Buffer
+	var body strings.Builder
 	var lists []string
 	for i := range m.Fields().Len() {
 		f, err := g.field(to, m.Fields().Get(i))
@@ -42,22 +43,25 @@ func (g *generator) message(m protoreflect.MessageDescriptor, inFrame bool) erro
 		if f.IsList() {
 			lists = append(lists, fmt.Sprintf("%s: x.%s[:0]", f.goName, f.goName))
 		}
-		if err := f.write(&encode, &decode); err != nil {
+		code, err := f.code()
+		if err != nil {
 			return fmt.Errorf("generate field %s of Go type %s: %w", f.Name(), f.goType, err)
+		}
+		fmt.Fprintln(&body, code)
+		for _, other := range f.others {
+			fmt.Fprintf(&body, "if c.decoded(%d) {\nx.%s = nil // one of them: the last counts\n}\n", f.Number(), other)
 		}
 	}
 	if inFrame {
 		g.line("\n// Append%s appends the frame %s (%s).", name, name, firstSentence(m))
 		g.line("func Append%s(dst []byte, x *%s) []byte {", name, to.name)
-		g.line("return appendMessage(dst, uint32(Kind%s), x, append%s)\n}", name, name)
+		g.line("return appendMessage(dst, uint32(Kind%s), x, code%s)\n}", name, name)
 		g.line("\n// Decode decodes the body of the %s frame into x. It reuses lists of x; byte slices alias body.", name)
 		g.line("func (x *%s) Decode(body []byte) error {", to.name)
-		g.line("*x = %s{%s}\nf := fields{message: %q, rest: body}\nread%s(&f, x)\nreturn f.err\n}", to.name, strings.Join(lists, ", "), name, name)
+		g.line("*x = %s{%s}\nreturn decodeMessage(%q, body, x, code%s)\n}", to.name, strings.Join(lists, ", "), name, name)
 	}
-	g.line("\n// append%s appends the encoded fields of the message %s.", name, name)
-	g.line("func append%s(dst []byte, x *%s) []byte {\n%sreturn dst\n}", name, to.name, &encode)
-	g.line("\n// read%s decodes the fields of the message %s into x.", name, name)
-	g.line("func read%s(f *fields, x *%s) {\nfor f.next() {\nswitch f.num {\n%s}\n}\n}", name, to.name, &decode)
+	g.line("\n// code%s encodes or decodes the fields of the message %s.", name, name)
+	g.line("func code%s(c *coder, x *%s) {\n%s}", name, to.name, &body)
 	return nil
 }
 
@@ -111,165 +115,104 @@ func (g *generator) find(to *goStruct, name string) (goName, goType string) {
 	return "", ""
 }
 
-// write generates the code that encodes the field, and the case that decodes it.
-func (f *field) write(encode, decode *bytes.Buffer) error {
-	enc := func(format string, args ...any) { fmt.Fprintf(encode, format+"\n", args...) }
-	dec := func(format string, args ...any) { fmt.Fprintf(decode, format+"\n", args...) }
-	n, x := f.Number(), "x."+f.goName
-	dec("case %d:", n)
+// code returns the Go statement that encodes or decodes the field.
+func (f *field) code() (string, error) {
+	call := func(function, value string, limits ...any) (string, error) {
+		text := fmt.Sprintf("%s%d, %q, %s", function, f.Number(), f.Name(), value)
+		for _, limit := range limits {
+			text += fmt.Sprint(", ", limit)
+		}
+		return text + ")", nil
+	}
+	x, bytesLimit := "x."+f.goName, cmp.Or(f.max, maxBytes)
 	switch {
 	case f.IsMap():
-		enc("dst = appendMap(dst, %d, %s)", n, x)
-		dec("f.entry(%q, &%s, %d)", f.Name(), x, f.maxItems)
+		return call("c.texts(", "&"+x, f.maxItems)
 	case f.IsList() && f.IsPacked():
-		enc("dst = appendNumbers(dst, %d, %s)", n, x)
-		dec("%s = numbers(f, %q, %s, %d)", x, f.Name(), x, f.maxItems)
+		return call("numbers(c, ", "&"+x, f.maxItems)
 	case f.IsList() && f.Kind() == protoreflect.MessageKind:
-		m := f.Message().Name()
-		enc("dst = appendMessages(dst, %d, %s, append%s)", n, x, m)
-		dec("%s = nestedList(f, %q, %q, %s, %d, read%s)", x, f.Name(), m, x, f.maxItems, m)
+		return call("messages(c, ", fmt.Sprintf("%q, &%s", f.Message().Name(), x), f.maxItems, "code"+f.Message().Name())
 	case f.IsList() && f.Kind() == protoreflect.StringKind:
-		enc("dst = appendStrings(dst, %d, %s)", n, x)
-		dec("%s = f.stringList(%q, %s, %d, %d)", x, f.Name(), x, f.maxItems, cmp.Or(f.max, maxBytes))
+		return call("c.textList(", "&"+x, f.maxItems, bytesLimit)
 	case f.IsList():
-		return fmt.Errorf("the generator cannot encode a list of kind %s", f.Kind())
-	case f.Kind() == protoreflect.MessageKind:
-		f.single(x, enc, dec)
-	default:
-		return f.scalar(x, enc, dec)
+		return "", fmt.Errorf("the generator cannot encode a list of kind %s", f.Kind())
 	}
-	return nil
-}
-
-// nested returns the Go expression that decodes a nested message field.
-func (f *field) nested() string {
-	m := f.Message().Name()
-	return fmt.Sprintf("nested(f, %q, %q, read%s)", f.Name(), m, m)
-}
-
-// single generates the code that encodes and decodes a single nested message field.
-func (f *field) single(x string, enc, dec func(string, ...any)) {
-	value, absent := x, ""
-	if strings.HasPrefix(f.goType, "*") {
-		absent = "nil"
-		dec("v := %s", f.nested())
-		dec("%s = &v", x)
-	} else {
-		value, absent = "&"+x, "("+f.goType+"{})"
-		dec("%s = %s", x, f.nested())
-	}
-	enc("if %s != %s {\ndst = appendMessage(dst, %d, %s, append%s)\n}", x, absent, f.Number(), value, f.Message().Name())
-	for _, other := range f.others {
-		dec("x.%s = nil // one of them: the last counts", other)
-	}
-}
-
-// scalar generates the code that encodes and decodes a field with a single number, text or bytes value. Which
-// conversion it takes follows from both types.
-func (f *field) scalar(x string, enc, dec func(string, ...any)) error {
-	n, name, goType := f.Number(), f.Name(), f.goType
-	duration := goType == "time.Duration" || goType == "model.Duration"
-	millis := strings.HasSuffix(string(name), "_ms")
+	pointer := strings.HasPrefix(f.goType, "*")
 	switch f.Kind() {
+	case protoreflect.MessageKind:
+		function := "message(c, "
+		if pointer {
+			function = "optionalMessage(c, "
+		}
+		return call(function, fmt.Sprintf("%q, &%s", f.Message().Name(), x), "code"+f.Message().Name())
 	case protoreflect.BoolKind:
-		if goType == "*bool" {
-			enc("dst = appendOptionalBool(dst, %d, %s)", n, x)
-			dec("v := f.bool(%q)\n%s = &v", name, x)
-			break
+		if pointer {
+			return call("c.optionalFlag(", "&"+x)
 		}
-		enc("dst = appendBool(dst, %d, %s)", n, x)
-		dec("%s = f.bool(%q)", x, name)
+		return call("c.flag(", "&"+x)
 	case protoreflect.StringKind:
-		if goType == "*string" {
-			enc("dst = appendOptionalString(dst, %d, %s)", n, x)
-			dec("v := f.string(%q, %d)\n%s = &v", name, cmp.Or(f.max, maxBytes), x)
-			break
+		if pointer {
+			return call("c.optionalText(", "&"+x, bytesLimit)
 		}
-		enc("dst = appendString(dst, %d, %s)", n, x)
-		dec("%s = f.string(%q, %d)", x, name, cmp.Or(f.max, maxBytes))
+		return call("c.text(", "&"+x, bytesLimit)
+	case protoreflect.DoubleKind:
+		if pointer {
+			return call("c.optionalDouble(", "&"+x)
+		}
+		return call("c.double(", "&"+x)
+	case protoreflect.Fixed64Kind:
+		return call("fixed64(c, ", "&"+x)
+	case protoreflect.EnumKind:
+		if f.goType == "string" {
+			return call("c."+lowerFirst(string(f.Enum().Name()))+"Name(", "&"+x)
+		}
+		return call("number(c, ", "&"+x, f.Enum().Values().Len()-1)
 	case protoreflect.BytesKind:
 		switch {
-		case goType == "[]byte":
-			enc("dst = appendBytes(dst, %d, %s)", n, x)
-			dec("%s = f.raw(%q, %d)", x, name, cmp.Or(f.max, maxBytes))
-		case goType == "uuid.UUID", strings.HasSuffix(goType, "]byte"):
-			enc("dst = appendFixed(dst, %d, %s[:])", n, x)
-			dec("f.fixed(%q, %s[:])", name, x)
-		case goType == "string":
-			enc("dst = appendHex(dst, %d, %s)", n, x)
-			dec("%s = f.hex(%q, %d)", x, name, f.max)
-		case strings.HasPrefix(goType, "["):
-			element := goType[strings.LastIndexAny(goType, "].")+1:]
-			enc("dst = append%sList(dst, %d, %s[:])", element, n, x)
-			dec("f.read%sList(%q, %s[:])", element, name, x)
-		default:
-			return errors.New("no rule for these bytes")
+		case f.goType == "[]byte":
+			return call("c.bytes(", "&"+x, bytesLimit)
+		case f.goType == "uuid.UUID", strings.HasSuffix(f.goType, "]byte"):
+			return call("c.fixed(", x+"[:]")
+		case f.goType == "string":
+			return call("c.hex(", "&"+x, f.max)
+		case strings.HasPrefix(f.goType, "["):
+			element := f.goType[strings.LastIndexAny(f.goType, "].")+1:]
+			return call("c."+lowerFirst(element)+"List(", x+"[:]")
 		}
-	case protoreflect.EnumKind:
-		last := f.Enum().Values().Len() - 1
-		if goType == "string" {
-			enc("dst = append%sName(dst, %d, %s)", f.Enum().Name(), n, x)
-			dec("%s = f.read%sName(%q)", x, f.Enum().Name(), name)
-			break
-		}
-		enc("dst = appendUint(dst, %d, uint64(%s))", n, x)
-		dec("%s = %s(f.uint(%q, %d))", x, goType, name, last)
-	case protoreflect.Fixed64Kind:
-		enc("dst = appendFixed64(dst, %d, %s)", n, convert("uint64", goType, x))
-		dec("%s = %s", x, convert(goType, "uint64", fmt.Sprintf("f.fixed64(%q)", name)))
-	case protoreflect.DoubleKind:
-		if goType == "*float64" {
-			enc("dst = appendOptionalDouble(dst, %d, %s)", n, x)
-			dec("v := f.double(%q)\n%s = &v", name, x)
-			break
-		}
-		enc("dst = appendDouble(dst, %d, %s)", n, x)
-		dec("%s = f.double(%q)", x, name)
+		return "", errors.New("no rule for these bytes")
 	case protoreflect.Uint32Kind, protoreflect.Uint64Kind, protoreflect.Int64Kind:
-		read := fmt.Sprintf("f.uint(%q, %d)", name, f.max)
-		from := "uint64"
+		duration := f.goType == "time.Duration" || f.goType == "model.Duration"
+		millis := strings.HasSuffix(string(f.Name()), "_ms")
+		limit := strconv.FormatUint(f.max, 10)
 		switch {
 		case f.max > 0:
 		case duration && f.Kind() == protoreflect.Int64Kind:
-			read = fmt.Sprintf("f.uint(%q, 1<<63-1)", name)
+			limit = "1<<63-1"
 		case f.Kind() == protoreflect.Uint32Kind:
-			read, from = fmt.Sprintf("f.uint32(%q)", name), "uint32"
-		case f.Kind() == protoreflect.Uint64Kind:
-			read = fmt.Sprintf("f.uint64(%q)", name)
+			limit = "1<<32-1"
 		default:
-			read, from = fmt.Sprintf("f.int64(%q)", name), "int64"
+			limit = "1<<64-1"
 		}
 		switch {
-		case goType == "time.Time" && millis:
-			enc("dst = appendTime(dst, %d, %s)", n, x)
-			dec("%s = f.time(%q, %d)", x, name, f.max)
+		case f.goType == "time.Time" && millis:
+			return call("c.time(", "&"+x, limit)
 		case duration && millis:
-			enc("dst = appendUint(dst, %d, uint64(time.Duration(%s).Milliseconds()))", n, x)
-			dec("%s = %s(%s) * %s(time.Millisecond)", x, goType, read, goType)
-		default:
-			enc("dst = appendUint(dst, %d, %s)", n, convert("uint64", goType, x))
-			dec("%s = %s", x, convert(goType, from, read))
+			return call("millis(c, ", "&"+x, limit)
 		}
-	default:
-		return fmt.Errorf("the generator cannot encode a field of kind %s", f.Kind())
+		return call("number(c, ", "&"+x, limit)
 	}
-	return nil
+	return "", fmt.Errorf("the generator cannot encode a field of kind %s", f.Kind())
 }
 
 // firstSentence returns the first sentence of a message's comment in the .proto file, to be put into brackets.
 func firstSentence(m protoreflect.MessageDescriptor) string {
 	text := m.ParentFile().SourceLocations().ByDescriptor(m).LeadingComments
 	sentence, _, _ := strings.Cut(strings.Join(strings.Fields(text), " ")+" ", ". ")
-	return strings.ToLower(sentence[:1]) + sentence[1:]
+	return lowerFirst(sentence)
 }
 
-// convert returns a Go expression that converts another expression to a type, if its type differs.
-func convert(to, from, expression string) string {
-	if to == from {
-		return expression
-	}
-	return to + "(" + expression + ")"
-}
+// lowerFirst returns a text with its first letter in lower case.
+func lowerFirst(text string) string { return strings.ToLower(text[:1]) + text[1:] }
 
 // limit returns the value of a numeric option of a .proto field, such as max, or zero if the field does not set the
 // option.
