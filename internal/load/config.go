@@ -170,8 +170,6 @@ func (c *Config) check() error {
 			return model.Errorf(model.Invalid, "class %s renames nodes, and there is no login", x.Name).WithHint("muster login, or leave --server out")
 		} else if x.TLS && c.TLS == nil {
 			return model.Errorf(model.Invalid, "class %s wants TLS, and there are no certificates", x.Name).WithHint("--data DIR, the server's data folder")
-		} else if x.Share > 1 {
-			return model.Errorf(model.Invalid, "class %s: %d agents on one connection: the protocol has one session on each", x.Name, x.Share).WithHint("leave share out")
 		}
 	}
 	if n := c.Scenario.Server.Cores; n > 0 && c.Control == nil && !c.follows {

@@ -226,7 +226,6 @@ func TestScenarioSaysWhatCannotBePlayed(t *testing.T) {
 		want   string
 	}{
 		{func(s *scenario.Scenario) { s.Agents[0].TLS = true }, "class web wants TLS"},
-		{func(s *scenario.Scenario) { s.Agents[0].Share = 3 }, "3 agents on one connection"},
 		{func(s *scenario.Scenario) { s.Agents[0].Churn.Renames = "1/min" }, "there is no login"},
 		{func(s *scenario.Scenario) { s.Faults = []scenario.Fault{{Server: "kill"}} }, "fault server kill: the server is not"},
 		{func(s *scenario.Scenario) { s.Objectives = map[string]scenario.Limit{"p99": "3kB"} }, "p99"},

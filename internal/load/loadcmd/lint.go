@@ -62,7 +62,7 @@ func readFile(stdin io.Reader, file string) ([]byte, error) {
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return nil, scenario.Unread(file, err)
+		return nil, scenario.ReadError(file, err)
 	}
 	return data, nil
 }

@@ -92,7 +92,7 @@ func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Sce
 		return nil, err
 	}
 	if o.target != "" && !slices.Contains(scenario.Targets(), o.target) {
-		return nil, model.Errorf(model.Invalid, "--target %q: want one of %s", o.target, strings.Join(scenario.Playable(), ", "))
+		return nil, model.Errorf(model.Invalid, "--target %q: want one of %s", o.target, strings.Join(scenario.Targets(), ", "))
 	} else if o.target != "" {
 		sc.Target = o.target
 	}

@@ -95,7 +95,7 @@ func (o *options) flagsOf(f *pflag.FlagSet) {
 	o.serverFlags(f)
 	f.StringVar(&o.plain, "server-plain", "", "with --server: its listener without TLS; else every agent connects with TLS")
 	f.StringVar(&o.identities, "identities", "muster-load/identities", "with --server: folder for keys and certificates of the agents")
-	f.StringVar(&o.target, "target", "", "what is loaded instead of what the scenario says: "+strings.Join(scenario.Playable(), ", "))
+	f.StringVar(&o.target, "target", "", "what is loaded instead of what the scenario says: "+strings.Join(scenario.Targets(), ", "))
 	o.systems = systems()
 	for _, s := range o.systems {
 		s.Flags(f)

@@ -2,7 +2,6 @@ package loadcmd
 
 import (
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,19 +21,13 @@ func TestSensuFlags(t *testing.T) {
 	}
 	nobody := l.Addr().String()
 	_ = l.Close()
-	zabbix := filepath.Join(t.TempDir(), "zabbix.yaml")
-	text := "scenario: muster.load/v1\ntarget: zabbix\nagents: [{name: a, count: 1, checks: [{name: c, interval: 1s}]}]\nphases: [{steady: 5s}]\n"
-	if err := os.WriteFile(zabbix, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for _, x := range []struct {
 		args  []string
 		class model.Class
 		says  string
 	}{
 		{[]string{"sensu-4000x8x5s", "--target", "nagios"}, model.Invalid, "want one of muster, sensu"},
-		{[]string{"sensu-4000x8x5s", "--target", "zabbix"}, model.Unsupported, "target-zabbix"},
-		{[]string{zabbix}, model.Unsupported, "target-zabbix"},
+		{[]string{"sensu-4000x8x5s", "--target", "zabbix"}, model.Invalid, "want one of muster, sensu"},
 		{[]string{"sensu-36000x38x10s-fleet"}, model.Unsupported, "fleet-of-servers"},
 		{[]string{"sensu-36000x38x10s-fleet", "--target", "sensu"}, model.Invalid, "a backend that runs"},
 		{[]string{"sensu-36000x38x10s-fleet", "--target", "sensu", "--sensu-bridge"}, model.Unsupported, "fleet-of-servers"},
@@ -66,8 +59,8 @@ func TestSystems(t *testing.T) {
 			}
 		})
 	}
-	if !slices.Equal(names, scenario.Systems()) {
-		t.Errorf("loadcmd plays against %v, scenarios name %v", names, scenario.Systems())
+	if !slices.Equal(names, scenario.Targets()[1:]) {
+		t.Errorf("loadcmd plays against %v, scenarios name %v", names, scenario.Targets())
 	}
 	f := runCommand().Flags()
 	if err := f.Parse([]string{"--sensu-json"}); err != nil {

@@ -20,14 +20,14 @@ func TestDemandOfScenario(t *testing.T) {
 	sc := &scenario.Scenario{
 		Agents: []scenario.Class{
 			{Name: "web", Count: 100, TLS: true, Checks: []scenario.Check{{Name: "a", Count: 4, Interval: model.Duration(5 * time.Second)}}},
-			{Name: "cheap", Count: 1000, Share: 10, Checks: []scenario.Check{{Name: "b", Interval: minutes(1), Output: scenario.Output{Bytes: 500}}}},
+			{Name: "cheap", Count: 1000, Checks: []scenario.Check{{Name: "b", Interval: minutes(1), Output: scenario.Output{Bytes: 500}}}},
 		},
 		Phases: []scenario.Phase{{Ramp: minutes(1)}, {Steady: minutes(2), Rate: 1.5}, {Drain: minutes(1)}},
 	}
 	d := demandOf(sc)
 	own := 80 + 1000.0/60
 	near := func(got, want float64) bool { return got > want*0.999 && got < want*1.001 }
-	if d.agents != 1100 || d.connections != 200 || d.withTLS != 100 || d.states != 1400 ||
+	if d.agents != 1100 || d.connections != 1100 || d.withTLS != 100 || d.states != 1400 ||
 		!near(d.results, own*60+own*1.5*120) || !near(d.output, (80*100+1000.0/60*500)/own) {
 		t.Errorf("%+v", d)
 	}

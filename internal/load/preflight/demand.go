@@ -50,7 +50,7 @@ func demandOf(sc *scenario.Scenario) demand {
 	for i := range sc.Agents {
 		class := &sc.Agents[i]
 		if class.TLS {
-			d.withTLS += (class.Count + max(1, class.Share) - 1) / max(1, class.Share)
+			d.withTLS += class.Count
 		}
 		if r := class.Recorded; r != nil && r.Head() != nil {
 			h := r.Head()

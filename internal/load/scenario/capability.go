@@ -5,161 +5,135 @@ import (
 	"slices"
 	"strings"
 
+	sensu "github.com/muster-fleet/muster/internal/load/sensu/about"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Capability is something that a scenario may need of what it loads.
+// muster is the target of a scenario that names none.
+const muster = "muster"
+
+// Targets are the systems that a scenario can be played against.
+func Targets() []string { return []string{muster, sensu.Name} }
+
+// System is the target other than Muster; not ok: Muster.
+func (s *Scenario) System() (name string, ok bool) { return s.Target, s.Target == sensu.Name }
+
+// Capability is a part of a run that a scenario may need.
 type Capability struct {
 	Name   string `json:"name"`
 	What   string `json:"what"`
 	Exists bool   `json:"exists"`          // in this version, against the target: Muster where nothing else is said
-	Waits  string `json:"waits,omitempty"` // what it comes with
+	Waits  string `json:"waits,omitempty"` // the missing part
+
+	needed func(s *Scenario) bool // its fields need it; nil: only the field needs names it
 }
 
-// Capabilities are all that a scenario can need. Those that follow from its fields need
-// not be named. Those that can only be named have no field that says what is to be played:
-// they get one before they exist.
+// Capabilities are all that a scenario can need. A scenario names in needs only those that no field shows.
 func Capabilities() []Capability {
-	exists := func(name, what string) Capability { return Capability{name, what, true, ""} }
-	waits := func(name, what, with string) Capability { return Capability{name, what, false, with} }
-	return append([]Capability{
-		exists("results", "results of checks, with status mix and changes"),
-		exists("keepalives", "machines that say that they live, and alerts for those that do not"),
-		exists("tls", "mutual TLS"),
-		exists("output-sizes", "outputs of any length up to 1000 KiB"),
-		exists("churn", "reconnects, restarts, machines offline that send what they spooled"),
-		exists("rates", "phases at other rates, and steps"),
-		exists("phase-objectives", "objectives of one phase"),
-		exists("faults", "machines that die or hang, cut connections, failing checks"),
-		exists("refusals", "frames that have to be refused"),
-		exists("restart", "the server restarted, killed or stopped while results flow"),
-		exists("cores", "a server that may use some cores only"),
-		exists("renames", "machines renamed while results flow"),
-		exists("intent", "checks and groups made, changed and deleted while results flow"),
-		exists("recorded", "a recorded stream, each of its nodes played by several agents"),
-		exists("operators", "people who list, watch and apply while results flow"),
-		exists("silences", "people who silence machines while results flow"),
-		exists("runs", "commands run at once on machines, and facts that change"),
-		exists("alerts", "messages about problems, by handlers and routes, to a webhook of the loader's"),
-		exists("values", "measured values, without anything else"),
-		waits("policies", "policy runs and compliance", "the policy pipeline"),
-		waits("inventories", "inventories of machines", "the inventory pipeline"),
-		exists("proxy-checks", "results about things that have no agent"),
-		exists("round-robin", "checks that one of many agents runs in turn"),
-		exists("stream-handler", "a handler that is notified of every result, by connections that stay open"),
-		waits("fleet-of-servers", "agents shared out between several servers", "several servers for one fleet"),
-		waits("shared-connections", "several agents on one connection", "a protocol that allows it"),
-	}, waiting()...)
+	class := func(is func(c *Class) bool) func(*Scenario) bool {
+		return func(s *Scenario) bool { return slices.ContainsFunc(s.Agents, func(c Class) bool { return is(&c) }) }
+	}
+	check := func(is func(k Check) bool) func(*Scenario) bool {
+		return func(s *Scenario) bool {
+			return slices.ContainsFunc(s.Agents, func(c Class) bool {
+				return slices.ContainsFunc(s.Held(&c), func(p Placed) bool { return is(*p.Check) })
+			})
+		}
+	}
+	phase := func(is func(p Phase) bool) func(*Scenario) bool {
+		return func(s *Scenario) bool { return slices.ContainsFunc(s.Phases, is) }
+	}
+	fault := func(is func(f Fault) bool) func(*Scenario) bool {
+		return func(s *Scenario) bool { return slices.ContainsFunc(s.Faults, is) }
+	}
+	list := []Capability{
+		{Name: "results", What: "results of checks, with status mix and changes", needed: func(s *Scenario) bool {
+			return slices.ContainsFunc(s.Agents, func(c Class) bool { return c.Recorded != nil || len(s.Held(&c)) > 0 })
+		}},
+		{Name: "keepalives", What: "keepalives, and alerts for machines that are down"},
+		{Name: "tls", What: "mutual TLS", needed: class(func(c *Class) bool { return c.TLS })},
+		{Name: "output-sizes", What: "outputs of any length up to 1000 KiB", needed: check(func(k Check) bool { return k.Output.Bytes > 0 })},
+		{Name: "churn", What: "reconnects, restarts, machines offline that send what they spooled", needed: class(func(c *Class) bool { return c.Churn != Churn{} })},
+		{Name: "rates", What: "phases at other rates, and steps", needed: phase(func(p Phase) bool { return p.Step > 0 || p.Of != "" || p.Rate != 0 && p.Rate != 1 })},
+		{Name: "phase-objectives", What: "objectives of one phase", needed: phase(func(p Phase) bool { return len(p.Objectives) > 0 })},
+		{Name: "faults", What: "machines that die or hang, cut connections, failing checks", needed: fault(func(f Fault) bool { return f.Server == "" && f.Wrong == nil })},
+		{Name: "refusals", What: "frames that have to be refused", needed: fault(func(f Fault) bool { return f.Wrong != nil })},
+		{Name: "restart", What: "the server restarted, killed or stopped while results flow", needed: fault(func(f Fault) bool { return f.Server != "" })},
+		{Name: "cores", What: "a server that may use some cores only", needed: func(s *Scenario) bool { return s.Server.Cores > 0 }},
+		{Name: "renames", What: "machines renamed while results flow", needed: class(func(c *Class) bool { return c.Churn.Renames != "" })},
+		{Name: "intent", What: "checks and groups made, changed and deleted while results flow", needed: func(s *Scenario) bool { return len(s.Intent) > 0 }},
+		{Name: "recorded", What: "a recorded stream, each of its nodes played by several agents", needed: class(func(c *Class) bool { return c.Recorded != nil })},
+		{Name: "operators", What: "people who list, watch and apply while results flow", needed: func(s *Scenario) bool { return s.Operators.Any() }},
+		{Name: "silences", What: "people who silence machines while results flow", needed: func(s *Scenario) bool { return s.Operators.Silences != "" }},
+		{Name: "runs", What: "commands run at once on machines, and facts that change", needed: func(s *Scenario) bool { return s.Operators.Runs != "" || s.Operators.Facts != "" }},
+		{Name: "alerts", What: "messages about problems, by handlers and routes, to a webhook of the loader's", needed: (*Scenario).HasAlerts},
+		{Name: "values", What: "measured values, without anything else", needed: class(func(c *Class) bool { return len(c.Values) > 0 })},
+		{Name: "policies", What: "policy runs and compliance", Waits: "the policy pipeline", needed: class(func(c *Class) bool { return len(c.Policies) > 0 })},
+		{Name: "inventories", What: "inventories of machines", Waits: "the inventory pipeline", needed: class(func(c *Class) bool { return c.Inventory > 0 })},
+		{Name: "proxy-checks", What: "results about things that have no agent", needed: check(func(k Check) bool { return k.Proxy != nil })},
+		{Name: "round-robin", What: "checks that one of many agents runs in turn", needed: check(func(k Check) bool { return k.RoundRobin })},
+		{Name: "stream-handler", What: "a handler that is notified of every result, by connections that stay open", needed: func(s *Scenario) bool { return s.Stream != nil }},
+		{Name: "fleet-of-servers", What: "agents shared out between several servers", Waits: "several servers for one fleet"},
+	}
+	for i := range list {
+		list[i].Exists = list[i].Waits == ""
+	}
+	return list
 }
 
-func capabilityOf(name string) (Capability, bool) {
+func capabilityNames() (names []string) {
 	for _, c := range Capabilities() {
-		if c.Name == name {
-			return c, true
-		}
+		names = append(names, c.Name)
 	}
-	return Capability{}, false
+	return names
 }
 
-// Requires are the capabilities that the scenario needs: those it names, and those that
-// follow from its fields.
-func (s *Scenario) Requires() []string {
-	var list []string
-	need := func(name string, when bool) {
-		if when && !slices.Contains(list, name) {
-			list = append(list, name)
+// required are the capabilities that the scenario needs, as its target has them.
+func (s *Scenario) required() (list []Capability) {
+	for _, c := range Capabilities() {
+		if !slices.Contains(s.Needs, c.Name) && (c.needed == nil || !c.needed(s)) {
+			continue
 		}
-	}
-	for i := range s.Agents {
-		c := &s.Agents[i]
-		held := s.Held(c)
-		need("results", len(held) > 0 || c.Recorded != nil)
-		need("recorded", c.Recorded != nil)
-		need("tls", c.TLS)
-		need("shared-connections", c.Share > 1)
-		need("values", len(c.Values) > 0)
-		need("policies", len(c.Policies) > 0)
-		need("inventories", c.Inventory > 0)
-		need("churn", c.Churn != Churn{})
-		need("renames", c.Churn.Renames != "")
-		for _, check := range held {
-			need("output-sizes", check.Output.Bytes > 0)
-			need("proxy-checks", check.Proxy != nil)
-			need("round-robin", check.RoundRobin)
+		if s.Target == sensu.Name {
+			if exists, waits, differs := sensu.Differs(c.Name); differs {
+				c.Exists, c.Waits = exists, waits
+			}
 		}
-	}
-	for i := range s.Phases {
-		p := &s.Phases[i]
-		need("rates", p.Step > 0 || p.Of != "" || p.Rate != 0 && p.Rate != 1)
-		need("phase-objectives", len(p.Objectives) > 0)
-	}
-	for _, f := range s.Faults {
-		need("faults", f.Server == "" && f.Wrong == nil)
-		need("refusals", f.Wrong != nil)
-		need("restart", f.Server != "")
-	}
-	need("cores", s.Server.Cores > 0)
-	need("intent", len(s.Intent) > 0)
-	need("operators", s.Operators.Any())
-	need("silences", s.Operators.Silences != "")
-	need("runs", s.Operators.Runs != "" || s.Operators.Facts != "")
-	need("alerts", s.HasAlerts())
-	need("stream-handler", s.Stream != nil)
-	if x, ok := s.System(); ok {
-		_, waits := capabilityOf(targetPrefix + x)
-		need(targetPrefix+x, waits)
-	}
-	for _, name := range s.Needs {
-		need(name, true)
+		list = append(list, c)
 	}
 	return list
 }
 
-// Beyond are those of them that something which has only these does not.
-func (s *Scenario) Beyond(these ...string) (list []Capability) {
-	for _, name := range s.Requires() {
-		if c, ok := capabilityOf(name); ok && !slices.Contains(these, name) {
-			list = append(list, c)
-		}
-	}
-	return list
+// Missing are the needed capabilities that this version lacks.
+func (s *Scenario) Missing() []Capability {
+	return slices.DeleteFunc(s.required(), func(c Capability) bool { return c.Exists })
 }
 
-// Missing are those of them that do not exist yet against the scenario's target.
-func (s *Scenario) Missing() (list []Capability) {
-	for _, name := range s.Requires() {
-		if c, ok := capabilityOf(name); ok && !c.against(s.Target).Exists {
-			list = append(list, c.against(s.Target))
-		}
-	}
-	return list
-}
-
-// Runs says whether this version can play the scenario: nil, or an Unsupported error that
-// says what it waits for.
+// Runs is nil if this version can play the scenario, else an Unsupported error with the missing capabilities.
 func (s *Scenario) Runs() error {
-	missing := s.Missing()
-	if len(missing) == 0 {
-		return nil
-	}
 	var lines []string
-	for _, c := range missing {
+	for _, c := range s.Missing() {
 		lines = append(lines, c.Name+" ("+c.What+"): comes with "+c.Waits)
+	}
+	if len(lines) == 0 {
+		return nil
 	}
 	return model.Errorf(model.Unsupported, "%s cannot be played yet, it waits for\n  %s", s.Name, strings.Join(lines, "\n  ")).
 		WithHint("muster load list shows which scenarios run today")
 }
 
-// Refused says what of the scenario it has that whoever plays these does not: nil, or an Unsupported
-// error. who is such as "target lines"; why may be empty; hint is what to type.
+// Refused is nil if a player with these capabilities can play the scenario, else an Unsupported error. who is such as
+// "target lines"; why may be empty.
 func (s *Scenario) Refused(these []string, who, why, hint string) error {
-	beyond := s.Beyond(these...)
-	if len(beyond) == 0 {
-		return nil
+	for _, c := range s.required() {
+		if slices.Contains(these, c.Name) {
+			continue
+		}
+		text := fmt.Sprintf("%s: %s has no %s (%s)", s.Name, who, c.Name, c.What)
+		if why != "" {
+			text += ": " + why
+		}
+		return model.Errorf(model.Unsupported, "%s", text).WithHint("%s", hint)
 	}
-	text := fmt.Sprintf("%s: %s has no %s (%s)", s.Name, who, beyond[0].Name, beyond[0].What)
-	if why != "" {
-		text += ": " + why
-	}
-	return model.Errorf(model.Unsupported, "%s", text).WithHint("%s", hint)
+	return nil
 }

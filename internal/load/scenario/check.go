@@ -3,206 +3,44 @@ package scenario
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// What a scenario may ask for at most, where neither the protocol nor the model says it.
-const (
-	maxAgents     = 1_000_000
-	maxDependents = 1_000 // items of a value
-	maxShare      = 1000  // agents on one connection
-	maxSteps      = 1000
-	maxWatches    = 10_000
-	minOutput     = 48 // the head of an output, which tells it from others
-	minInterval   = model.Duration(time.Second)
-	maxTime       = model.Duration(366 * 24 * time.Hour)
-)
-
-// MaxOutput is the longest output, in bytes: a frame of the protocol has room for it, whatever
-// stands beside it.
-const MaxOutput = 1000 << 10
-
-// checker finds all that is wrong with a scenario by itself.
-type checker struct {
-	*Scenario
-	flaws   model.Flaws
-	written func(field string) bool // by whoever wrote the file
-}
-
-// check finds what decoding cannot see of a scenario that no file stands for.
+// check returns all flaws of a scenario that no file has.
 func (s *Scenario) check() model.Flaws { return s.checkWritten(func(string) bool { return false }) }
 
-// checkWritten finds what decoding cannot see. Fields that were left out have no value yet; written
-// says of the others that they stand there.
+// checkWritten returns all flaws that decoding does not find. Defaults are not filled in yet; written reports whether the
+// file has a field.
 func (s *Scenario) checkWritten(written func(field string) bool) model.Flaws {
 	v := &checker{Scenario: s, written: written}
-	v.head()
-	v.server()
+	v.lacks(s.Scenario == "", "scenario", "begin the file with scenario: "+Version, "missing")
+	v.when(s.Scenario != "" && s.Scenario != Version, "scenario", "write "+Version, "%q is not known", s.Scenario)
+	v.fields("", reflect.ValueOf(s).Elem())
 	v.classes()
 	v.proxies()
 	v.phases()
-	v.pace()
-	v.faults()
+	for i := range s.Faults {
+		v.fault(fmt.Sprintf("faults[%d]", i), &s.Faults[i], s.end(), "the measurement")
+	}
 	v.intent()
-	v.operators()
-	v.stream()
-	v.objectives()
+	v.lacks(s.Operators.Pause != "" && s.Operators.Lists == 0, "operators.pages", "write lists: 5", "nobody lists")
+	var names []string
+	for _, f := range Figures() {
+		names = append(names, f.Name)
+	}
+	v.limits("objectives", s.Objectives, names)
 	return v.flaws
-}
-
-// server looks at what the run starts.
-func (v *checker) server() {
-	if n := v.Server.Cores; n < 0 || n > maxCores {
-		v.flaw("server.cores", "leave it out for all that the machine has", "%d cores: want 1 to %d", n, maxCores)
-	}
-}
-
-const maxCores = 1024
-
-// stream validates the handler that is notified of every result.
-func (v *checker) stream() {
-	if v.Stream == nil {
-		return
-	}
-	if n := v.Stream.Connections; n < 1 || n > model.MaxStreamConnections {
-		v.flaw("stream.connections", "write stream: {connections: 100}, or leave stream out", "%d connections: want 1 to %d", n, model.MaxStreamConnections)
-	}
-}
-
-func (v *checker) flaw(field, hint, format string, args ...any) {
-	if len(v.flaws) < model.MaxFlaws {
-		v.flaws = append(v.flaws, &model.Flaw{Field: model.Shorten(field), Hint: model.Shorten(hint), Text: model.Shorten(fmt.Sprintf(format, args...))})
-	}
-}
-
-// absent is a flaw of something that is not there.
-func (v *checker) absent(field, hint, format string, args ...any) {
-	before := len(v.flaws)
-	v.flaw(field, hint, format, args...)
-	for _, f := range v.flaws[before:] {
-		f.Absent = true
-	}
-}
-
-// oneOf says what is near a word that is none of those, and which there are.
-func (v *checker) oneOf(field, what, word string, words []string) bool {
-	if slices.Contains(words, word) {
-		return true
-	}
-	var each []string
-	for _, w := range words {
-		if !slices.Contains(each, w) { // two classes of one name are a flaw of their own
-			each = append(each, w)
-		}
-	}
-	hint := "one of " + strings.Join(each, ", ")
-	switch near := model.Nearest(word, words); {
-	case near != "":
-		hint = "did you mean " + near + "?"
-	case len(words) == 0:
-		hint = ""
-	}
-	v.flaw(field, hint, "there is no %s %q", what, word)
-	return false
-}
-
-func (v *checker) name(field, text string) {
-	if err := model.NameError(text); err != nil {
-		hint := ""
-		if clean := model.CleanName(text); clean != "" {
-			hint = "write " + clean
-		}
-		if text == "" {
-			v.absent(field, "", "%v", err)
-		} else {
-			v.flaw(field, hint, "%v", err)
-		}
-	}
-}
-
-// nought refuses a number of nothing that somebody wrote where to leave it out means something else.
-func (v *checker) nought(field, hint string, n float64, want string, args ...any) {
-	if n == 0 && v.written(field) {
-		v.flaw(field, hint, want+", not 0", args...)
-	}
-}
-
-func (v *checker) whole(field string, n, low, high int) {
-	if n < low || n > high {
-		v.flaw(field, "", "want %d to %d, not %d", low, high, n)
-	}
-}
-
-// between accepts zero, which means the default.
-func (v *checker) between(field string, d, low, high model.Duration) {
-	if d != 0 && (d < low || d > high) {
-		v.flaw(field, "", "want %s to %s, not %s", low, high, d)
-	}
-}
-
-func (v *checker) share(field string, x float64) bool {
-	if x < 0 || x > 1 {
-		v.flaw(field, "a share is between 0 and 1: write 0.05 for 5 %", "%v is no share", x)
-		return false
-	}
-	return true
-}
-
-// shares checks a mapping of shares, whose sum is at most one.
-func (v *checker) shares(field, rest string, m map[string]float64) {
-	sum, fine := 0.0, true
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		fine = v.share(field+"."+name, m[name]) && fine
-		sum += m[name]
-	}
-	if fine && sum > 1+1e-9 {
-		v.flaw(field, rest, "the shares add up to %.4g, more than 1", sum)
-	}
-}
-
-// head checks what the file says of itself.
-func (v *checker) head() {
-	switch v.Scenario.Scenario {
-	case Version:
-	case "":
-		v.absent("scenario", "begin the file with scenario: "+Version, "missing")
-	default:
-		v.flaw("scenario", "write "+Version, "%q is not known", v.Scenario.Scenario)
-	}
-	if v.Name != "" {
-		v.name("name", v.Name)
-	}
-	for _, text := range [...]struct{ field, text string }{{"title", v.Title}, {"answers", v.Answers}} {
-		if len(text.text) > 500 || strings.ContainsAny(text.text, "\r\x00") {
-			v.flaw(text.field, "", "want at most 500 bytes of text")
-		}
-	}
-	names := make([]string, 0, 20)
-	for _, c := range Capabilities() {
-		names = append(names, c.Name)
-	}
-	for i, name := range v.Needs {
-		v.oneOf(fmt.Sprintf("needs[%d]", i), "capability", name, names)
-	}
-	if v.Target != "" {
-		v.oneOf("target", "target", v.Target, Targets())
-	}
-	if v.Scale < 0 || v.Scale > 1000 {
-		v.flaw("scale", "leave it out: --scale and --quick set it", "want 0 to 1000, not %v", v.Scale)
-	}
 }
 
 // class finds a class by its name.
 func (s *Scenario) class(name string) *Class {
-	for i := range s.Agents {
-		if s.Agents[i].Name == name {
-			return &s.Agents[i]
-		}
+	if i := slices.IndexFunc(s.Agents, func(c Class) bool { return c.Name == name }); i >= 0 {
+		return &s.Agents[i]
 	}
 	return nil
 }
@@ -214,11 +52,263 @@ func (v *checker) classNames() (names []string) {
 	return names
 }
 
-// className checks a reference to a class; empty means all.
-func (v *checker) className(field, name string) {
-	if name != "" {
-		v.oneOf(field, "class", name, v.classNames())
+// groupNames are the groups that a check can target.
+func (v *checker) groupNames() []string {
+	shared, _ := v.Shared()
+	return append(append(v.classNames(), shared...), AllGroup)
+}
+
+// repeated records a flaw for each word that a list has twice.
+func (v *checker) repeated(field string, words []string) {
+	for i, word := range words {
+		v.when(slices.Contains(words[:i], word), fmt.Sprintf("%s[%d]", field, i), "leave it out", "%s is named twice", word)
 	}
 }
 
-const perFrame = wire.MaxSignals
+func (v *checker) classes() {
+	v.lacks(len(v.Agents) == 0, "agents", "write agents: [{name: web, count: 100, checks: [{name: disk, interval: 60s}]}]", "missing")
+	checks, agents := map[string]string{}, 0 // checks: class of each, by its name on the server
+	for i := range v.Agents {
+		c, at := &v.Agents[i], fmt.Sprintf("agents[%d]", i)
+		v.when(c.Name != "" && v.class(c.Name) != c, at+".name", "give each class a name of its own", "there are two classes %q", c.Name)
+		if c.Count == 0 && c.Recorded == nil { // a flawed stream has a flaw of its own
+			v.lacks(true, at+".count", "write how many agents", "missing, or 0")
+			v.flaws[len(v.flaws)-1].Zero = true
+		}
+		agents += max(0, min(c.Count, maxAgents))
+		v.labels(at, c.Name, c.Labels)
+		v.classFields(at, c)
+		v.groupsOf(at, c)
+		if v.checks(at, c) {
+			for j, p := range c.placed() {
+				v.fullName(fmt.Sprintf("%s.checks[%d].name", at, j), p, "of "+c.Name, checks)
+			}
+		}
+	}
+	v.groupChecks(checks)
+	for i := range v.Agents {
+		v.perNode(fmt.Sprintf("agents[%d]", i), &v.Agents[i])
+	}
+	v.when(agents > maxAgents, "agents", "", "%d agents, at most %d", agents, maxAgents)
+}
+
+// labels checks labels of nodes.
+func (v *checker) labels(at, name string, labels map[string]string) {
+	v.when(len(labels) > model.DefaultLabels-1, at+".labels", "", "%d labels, at most %d beside class", len(labels), model.DefaultLabels-1)
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if err := model.LabelError(key, labels[key]); err != nil {
+			v.flaw(at+".labels."+key, "", "%v", err)
+		}
+		v.when(key == "class", at+".labels.class", "leave it out", "every node has it already: class=%s", name)
+	}
+}
+
+// classFields checks one class without its checks.
+func (v *checker) classFields(at string, c *Class) {
+	if k := c.Keepalive; k != nil {
+		interval, timeout := c.keepalive()
+		for field, d := range map[string]model.Duration{"interval": k.Interval, "timeout": k.Timeout} {
+			v.field(at+".keepalive."+field, reflect.ValueOf(d), rule{rule: "1s..366d"})
+		}
+		v.when(timeout <= interval, at+".keepalive", "three intervals are usual", "the timeout %s must be longer than the interval %s", timeout, interval)
+	}
+	for j := range c.Values {
+		v.when(c.Values[j].Dependents > 0 && c.Values[j].Type != "text", fmt.Sprintf("%s.values[%d].dependents", at, j), "write type: text", "items are made of a text alone")
+	}
+	v.lacks(len(v.Held(c))+len(c.Values)+len(c.Policies) == 0 && c.Recorded == nil && c.Inventory == 0 && c.Keepalive == nil,
+		at, "write checks: [{name: disk, interval: 60s}]; or groups that checks target; or keepalive: {interval: 20s} for agents that only live", "these agents send nothing")
+	v.lacks(c.Churn.OfflineFor != 0 && c.Churn.Offline == "", at+".churn.offlineFor", "write offline: 1%/min", "nobody goes offline")
+	v.lacks(c.Churn.Offline != "" && c.Churn.OfflineFor == 0, at+".churn.offline", "write offlineFor: 60s", "for how long?")
+}
+
+// groupsOf checks the groups of a class.
+func (v *checker) groupsOf(at string, c *Class) {
+	v.when(c.Name == AllGroup, at+".name", "choose another name", "%s is the group of all agents", AllGroup)
+	v.repeated(at+".groups", c.Groups)
+	for j, g := range c.Groups {
+		field, own := fmt.Sprintf("%s.groups[%d]", at, j), g == AllGroup || g == c.Name && g != ""
+		v.when(own, field, "leave it out", "its agents are in group %s anyway", g)
+		v.when(!own && v.class(g) != nil, field, "give both classes a group of another name", "group %s is that of class %s alone", g, g)
+	}
+}
+
+// checks checks the checks of a class, and reports whether their names are usable.
+func (v *checker) checks(at string, c *Class) bool {
+	seen, usable := map[string]bool{}, true
+	for j := range c.Checks {
+		k, field := &c.Checks[j], fmt.Sprintf("%s.checks[%d]", at, j)
+		v.when(k.Name != "" && seen[k.Name], field+".name", "choose another name for one of them, or write count", "there are two checks %q", k.Name)
+		usable = usable && k.Name != "" && !seen[k.Name] && k.Count >= 0 && k.Count <= model.DefaultStatesPerNode
+		seen[k.Name] = true
+		v.check(field, k)
+		v.proxyCheck(field, k)
+	}
+	return usable
+}
+
+// check checks a check of a class or of groups.
+func (v *checker) check(field string, k *Check) {
+	v.when(k.TTL != 0 && k.TTL <= k.Interval, field+".ttl", "two to three intervals are usual", "%s must be longer than the interval %s", k.TTL, k.Interval)
+	seen := map[model.Status]string{}
+	for _, name := range slices.Sorted(maps.Keys(k.Status)) {
+		if status, ok := model.ParseStatus(name); ok {
+			v.when(seen[status] != "", field+".status."+name, "keep one of them", "%s and %s are the same status", seen[status], name)
+			seen[status] = name
+		}
+	}
+}
+
+// groupChecks checks the checks of groups. names has the names on the server of the others.
+func (v *checker) groupChecks(names map[string]string) {
+	for i := range v.Checks {
+		k, at := &v.Checks[i], fmt.Sprintf("checks[%d]", i)
+		v.check(at, &k.Check)
+		v.when(k.Proxy != nil || k.RoundRobin || k.Timeout != 0, at, "write it among the checks of a class", "a check of groups has no proxy nodes and no round robin")
+		v.lacks(len(k.Groups)+len(k.Each) == 0, at+".groups", "write groups: [GROUP, …]: one check for all of them; or each: [GROUP, …]: for each one of its own", "whose agents run it?")
+		v.when(len(k.Groups) > 0 && len(k.Each) > 0, at+".each", "keep one of them", "both groups and each")
+		v.repeated(at+".groups", k.Groups)
+		v.repeated(at+".each", k.Each)
+		one := Scenario{Checks: v.Checks[i : i+1]}
+		for _, p := range one.ofGroups() {
+			v.fullName(at+".name", p, "of groups", names)
+		}
+	}
+}
+
+// fullName checks that no other check has the same name on the server.
+func (v *checker) fullName(field string, p Placed, whose string, names map[string]string) {
+	full := p.prefix + p.Name // with a number behind it: the check's name
+	other, twice := names[full]
+	v.when(twice && p.Name != "", field, "choose another name for one of them", "this and a check %s would both be %s-000", other, full)
+	names[full] = whose
+}
+
+// perNode checks the sum of the checks of an agent.
+func (v *checker) perNode(at string, c *Class) {
+	states, rate := 0, 0.0
+	for _, k := range v.Held(c) {
+		if k.Proxy == nil {
+			states += max(1, min(k.Count, maxAgents))
+		}
+		if k.Interval > 0 && c.Count > 0 { // of round robin its share
+			rate += float64(v.PerInterval(c, k.Check)) / float64(c.Count) / time.Duration(k.Interval).Seconds()
+		}
+		if c.Recorded != nil && !k.Own() {
+			v.flaw(at+".recorded", "leave its groups out, or the check", "check %s targets it, and a recorded stream is all that its agents send", k.Name)
+			return
+		}
+	}
+	if len(c.Checks) > 0 {
+		at += ".checks"
+	}
+	v.when(states > model.DefaultStatesPerNode, at, "make the agents more, and their checks fewer", "%d checks of each agent; a server takes %d", states, model.DefaultStatesPerNode)
+	v.when(rate > model.DefaultNodeRate, at, "make the intervals longer", "%.0f results per second of each agent; a server takes %d", rate, model.DefaultNodeRate)
+}
+
+// proxies checks the proxy nodes.
+func (v *checker) proxies() {
+	all, seen := 0, map[string]bool{}
+	for i := range v.Proxies {
+		p, at := &v.Proxies[i], fmt.Sprintf("proxies[%d]", i)
+		v.when(p.Name != "" && (seen[p.Name] || v.class(p.Name) != nil), at+".name", "give each a name of its own", "there are two classes %q", p.Name)
+		seen[p.Name] = true
+		all += max(0, min(p.Count, wire.MaxProxies+1))
+		v.labels(at, p.Name, p.Labels)
+		checks := 0
+		v.proxyChecks(func(k *Check) {
+			if slices.Contains(k.Proxy.Groups, p.Name) {
+				checks += max(1, k.Count)
+			}
+		})
+		v.when(checks > model.DefaultStatesPerNode, at, "make the proxies more, and the checks of each fewer", "%d checks of each; a server takes %d of a node", checks, model.DefaultStatesPerNode)
+		v.when(checks == 0 && p.Name != "", at, "write proxy: {groups: ["+p.Name+"]} at a check", "no check has them")
+	}
+	v.when(all > wire.MaxProxies, "proxies", "", "%d proxy nodes, at most %d", all, wire.MaxProxies)
+}
+
+// proxyCheck checks the proxy nodes and the round robin of a check.
+func (v *checker) proxyCheck(field string, k *Check) {
+	if k.Proxy != nil {
+		var names []string
+		for _, p := range v.Proxies {
+			names = append(names, p.Name)
+		}
+		v.lacks(len(k.Proxy.Groups) == 0, field+".proxy.groups", "write proxy: {groups: [NAME]} with the name of proxies", "missing")
+		v.repeated(field+".proxy.groups", k.Proxy.Groups)
+		for i, name := range k.Proxy.Groups {
+			at := fmt.Sprintf("%s.proxy.groups[%d]", field, i)
+			if len(names) == 0 {
+				v.flaw(at, "write proxies: [{name: "+model.CleanName(name)+", count: 50}] at the head", "there are no proxies")
+			} else {
+				v.oneOf(at, "a kind of proxies", name, names)
+			}
+		}
+		v.when(k.Alert != "", field+".alert", "leave it out: alerts of such checks are judged where a fault lets them fail", "the check is about proxy nodes, and several agents report it")
+	}
+	if k.RoundRobin {
+		v.when(k.Timeout != 0 && (k.Timeout < minInterval || k.Timeout > max(minInterval, k.Interval)), field+".timeout", "", "want %s to %s, not %s", minInterval, max(minInterval, k.Interval), k.Timeout)
+		v.when(k.Proxy == nil && k.TTL != 0, field+".ttl", "leave it out, or write proxy", "each agent's event is as old as its last turn: a server refuses a TTL there")
+	} else {
+		v.when(k.Timeout != 0, field+".timeout", "leave it out", "simulated agents run nothing: only roundRobin waits for it")
+	}
+}
+
+// limits checks objectives: each is of one of these figures, in its unit, and the scenario has its cause.
+func (v *checker) limits(field string, limits map[string]Limit, names []string) {
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		at := field + "." + name
+		if name == "loss" {
+			v.when(limits[name] != "0", at, "write 0, or leave it out", "any loss fails the run")
+			continue
+		}
+		if !v.oneOf(at, "a figure", name, names) {
+			continue
+		}
+		f, _ := FigureOf(name)
+		if _, err := limits[name].In(f.Unit); err != nil {
+			v.flaw(at, "", "%v", err)
+		}
+		if hint := v.missingCause(f.Needs); hint != "" {
+			v.flaw(at, hint, "nothing in this scenario makes it")
+		}
+	}
+}
+
+// missingCause returns a hint where the scenario lacks the cause of a figure; empty: it has one.
+func (v *checker) missingCause(need string) string {
+	phase := func(f func(p Phase) bool) bool { return slices.ContainsFunc(v.Phases, f) }
+	fault := func(f func(f Fault) bool) bool { return slices.ContainsFunc(v.allFaults(), f) }
+	o := v.Operators
+	cause, known := map[string]struct {
+		present bool
+		hint    string
+	}{
+		"step":     {phase(func(p Phase) bool { return p.Step > 0 }), "write a phase step: 30s"},
+		"settle":   {phase(func(p Phase) bool { return p.Settle > 0 }), "write settle: 30s in a steady phase"},
+		"faults":   {fault(func(f Fault) bool { return f.Stop != nil || f.Fail != nil }), "write faults: [{at: 60s, for: 60s, stop: {count: 10}}], or fail"},
+		"outage":   {fault(func(f Fault) bool { return f.Cut != nil || f.Server != "" || f.Run != "" }), "write faults: [{at: 60s, cut: {}}], or server"},
+		"restart":  {fault(func(f Fault) bool { return f.Server == "restart" || f.Server == "kill" || f.Run != "" }), "write faults: [{at: 60s, server: kill}]"},
+		"turns":    {v.Turns(), "write a check with roundRobin: true, and faults: [{at: 60s, for: 60s, hang: {count: 2}}], or stop"},
+		"intent":   {len(v.Intent) > 0, "write intent: [{at: 60s, create: 5, kind: check}]"},
+		"lists":    {o.Lists > 0, "write operators: {lists: 5}"},
+		"applies":  {o.Applies != "", "write operators: {applies: 10/min}"},
+		"silences": {o.Silences != "", "write operators: {silences: 10/min}"},
+		"runs":     {o.Runs != "", "write operators: {runs: 10/min}"},
+		"facts":    {o.Facts != "", "write operators: {facts: 10/min}"},
+		"watches":  {o.Watches > 0, "write operators: {watches: 5}"},
+		"alerts":   {v.HasAlerts(), "write alert: handler at a check, or alert: route"},
+		"stream":   {v.Stream != nil, "write stream: {connections: 100}"},
+	}[need]
+	if !known || cause.present {
+		return ""
+	}
+	return cause.hint
+}
+
+// shortList is a list that fits a message.
+func shortList(names []string) []string {
+	if len(names) > 8 {
+		return append(slices.Clone(names[:7]), names[len(names)-1])
+	}
+	return names
+}

@@ -2,200 +2,179 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
+	"math"
+	"reflect"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/muster-fleet/muster/internal/document"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// phases checks what happens when.
+const (
+	minInterval = model.Duration(time.Second)
+	maxTime     = model.Duration(366 * 24 * time.Hour)
+	maxSteps    = 1000
+	maxFaster   = 100 // times as fast
+)
+
+// phases checks the timetable.
 func (v *checker) phases() {
-	if len(v.Phases) == 0 {
-		v.absent("phases", "write phases: [{ramp: 10s}, {steady: 10m}, {drain: 30s}]", "missing")
-		return
-	}
 	measured := 0
 	for i := range v.Phases {
 		p, at := &v.Phases[i], fmt.Sprintf("phases[%d]", i)
-		kind := p.Kind()
-		if kind == "" {
-			said := p.said()
-			if len(said) == 0 {
-				v.absent(at, "write one of ramp, steady, step, soak, fault, drain with how long: steady: 10m", "says nothing to do")
-			} else {
-				v.flaw(at, "one line for each: they follow each other", "both %s", strings.Join(said, " and "))
+		switch set := p.kinds(); {
+		case len(set) == 0:
+			v.lacks(true, at, "write one of ramp, steady, step, soak, fault, drain with its length: steady: 10m", "the phase has no kind")
+		case len(set) > 1:
+			v.flaw(at, "one line for each: they follow each other", "both %s", strings.Join(set, " and "))
+		case p.Length() > 0:
+			if p.Measured() && p.Fault == 0 {
+				measured++
 			}
-			continue
-		}
-		v.between(at+"."+kind, p.Length(), 1e8, maxTime)
-		if p.Length() < 0 {
-			continue
-		}
-		if p.Measured() && p.Fault == 0 {
-			measured++
-		}
-		v.ofPhase(at, i)
-		if i > 0 && kind == "ramp" {
-			v.flaw(at+".ramp", "put it first", "the agents connect once, at the beginning")
-		}
-		if i < len(v.Phases)-1 && kind == "drain" {
-			v.flaw(at+".drain", "put it last", "nothing is sent any more after it")
-		}
-		only := func(field string, set bool, kinds ...string) {
-			if set && !slices.Contains(kinds, kind) {
-				v.flaw(at+"."+field, "", "%s is of %s, not of %s", field, strings.Join(kinds, " and "), kind)
-			}
-		}
-		only("rate", p.Rate != 0, "steady", "step", "soak", "fault")
-		only("faster", len(p.Faster) > 0, "steady", "soak")
-		only("of", p.Of != "", "steady", "soak")
-		only("by", p.By != 0, "step")
-		only("grow", p.Grow != 0, "step")
-		only("to", p.To != 0, "step")
-		only("settle", p.Settle != 0, "steady")
-		only("warmup", p.Warmup != 0, "steady", "soak")
-		v.rates(at, p)
-		v.faster(at, p)
-		if p.Of != "" && p.Step == 0 {
-			v.oneOf(at+".of", "thing that a rate may be of", p.Of, []string{Saturation})
-			if !slices.ContainsFunc(v.Phases[:i], func(p Phase) bool { return p.Step > 0 }) {
-				v.flaw(at+".of", "put a phase like {step: 15s, rate: 0.5, by: 0.25} before it", "no steps before it find the saturation")
-			}
-		}
-		if p.Settle > p.Length() || p.Settle < 0 {
-			v.flaw(at+".settle", "", "want at most the length of the phase, %s, not %s", p.Length(), p.Settle)
-		}
-		if p.Settle > 0 && (i < 2 || !v.Phases[i-1].Measured() || !v.Phases[i-2].Measured()) {
-			v.flaw(at+".settle", "put two steady phases before it: one as usual, then one at another rate", "as before what?")
-		}
-		if p.Warmup < 0 || p.Warmup > 0 && p.Warmup >= p.Length() {
-			v.flaw(at+".warmup", "", "want less than the length of the phase, %s, not %s", p.Length(), p.Warmup)
+			v.phase(at, i)
 		}
 	}
-	if measured == 0 {
-		v.absent("phases", "write steady: 10m", "none of them is measured")
-	}
+	v.lacks(len(v.Phases) == 0, "phases", "write phases: [{ramp: 10s}, {steady: 10m}, {drain: 30s}]", "missing")
+	v.lacks(len(v.Phases) > 0 && measured == 0, "phases", "write steady: 10m", "none of them is measured")
 }
 
-func (v *checker) rates(at string, p *Phase) {
-	for _, r := range [...]struct {
-		field string
-		rate  float64
-	}{{"rate", p.Rate}, {"by", p.By}, {"to", p.To}} {
-		if r.rate != 0 && (r.rate < 0.001 || r.rate > 1000) {
-			v.flaw(at+"."+r.field, "1.2 is 120 % of the scenario's own rate", "want 0.001 to 1000, not %v", r.rate)
-			return
-		}
+// phase checks phase i, which has one kind.
+func (v *checker) phase(at string, i int) {
+	p, kind := &v.Phases[i], v.Phases[i].Kind()
+	steps := func(p Phase) bool { return p.Step > 0 }
+	foreign := map[string]bool{}
+	for f, value := range reflect.ValueOf(p).Elem().Fields() {
+		name, kinds := document.JSONName(f), strings.Fields(f.Tag.Get("of"))
+		foreign[name] = len(kinds) > 0 && !value.IsZero() && !slices.Contains(kinds, kind)
+		v.when(foreign[name], at+"."+name, "", "%s belongs to %s, not to %s", name, strings.Join(kinds, ", "), kind)
 	}
+	v.when(i > 0 && kind == "ramp", at+".ramp", "put it first", "the agents connect once, at the beginning")
+	v.when(i < len(v.Phases)-1 && kind == "drain", at+".drain", "put it last", "nothing is sent any more after it")
 	if p.Step > 0 {
-		rate, by, to := p.steps()
-		switch {
-		case p.Grow != 0 && p.By != 0:
-			v.flaw(at+".grow", "leave one of them out", "by says already how much is added")
-		case p.Grow != 0 && !(p.Grow >= 0.01 && p.Grow <= 1e6):
-			v.flaw(at+".grow", "0.15 is 15 % more with every step", "want at least 0.01, not %v", p.Grow)
-		case to < rate:
-			v.flaw(at+".to", "", "the last step, %v, is below the first, %v", to, rate)
-		case p.Grow > 0 && len(p.Rates()) > maxSteps:
-			v.flaw(at+".grow", "", "more than %d steps", maxSteps)
-		case p.Grow == 0 && (to-rate)/by > maxSteps:
-			v.flaw(at+".by", "", "more than %d steps", maxSteps)
+		v.steps(at, p)
+	}
+	v.faster(at, p)
+	v.when(p.Of == Saturation && !foreign["of"] && !slices.ContainsFunc(v.Phases[:i], steps), at+".of", "put a phase like {step: 15s, rate: 0.5, grow: 0.15} before it", "no steps before it find the saturation")
+	v.when(p.Settle > p.Length() || p.Settle < 0, at+".settle", "", "want at most the length of the phase, %s, not %s", p.Length(), p.Settle)
+	v.when(p.Settle > 0 && (i < 2 || !v.Phases[i-1].Measured() || !v.Phases[i-2].Measured()), at+".settle", "put two steady phases before it: one as usual, then one at another rate", "as before what?")
+	v.when(p.Warmup < 0 || p.Warmup > 0 && p.Warmup >= p.Length(), at+".warmup", "", "want less than the length of the phase, %s, not %s", p.Length(), p.Warmup)
+	v.when(len(p.Faults) > 0 && !foreign["faults"] && slices.ContainsFunc(v.Phases[:i], steps), at+".faults", "put the phase before the steps", "steps end when one breaks: nobody knows when this phase begins")
+	v.lacks(kind == "fault" && !v.strikes(i), at+".faults", "write faults: [{at: 10s, for: 60s, stop: {count: 10}}]", "nothing goes wrong in it")
+	for j := range p.Faults {
+		v.fault(fmt.Sprintf("%s.faults[%d]", at, j), &p.Faults[j], p.Length()-p.Warmup, "the phase")
+	}
+	v.limits(at+".objectives", p.Objectives, PhaseFigures())
+	if v.Turns() {
+		const server, keep = "the server says when checks with roundRobin run, as their interval says: no phase makes that faster", "leave it out"
+		v.when(p.Step > 0, at+".step", "write steady, and more or fewer proxies", server)
+		v.when(p.Step == 0 && (p.Of != "" || p.Rate != 0 && p.Rate != 1 || p.Faster[Results] != 0), at+".rate", keep, server)
+	}
+}
+
+// steps checks the rates of steps.
+func (v *checker) steps(at string, p *Phase) {
+	rate, by, to := p.steps()
+	v.when(to < rate, at+".to", "", "the last step, %v, is below the first, %v", to, rate)
+	v.when(p.Grow != 0 && p.By != 0, at+".grow", "leave one of them out", "by says already how much is added")
+	v.when(p.Grow >= 0.01 && len(p.Rates()) > maxSteps, at+".grow", "", "more than %d steps", maxSteps)
+	v.when(p.Grow == 0 && (to-rate)/by > maxSteps, at+".by", "", "more than %d steps", maxSteps)
+}
+
+// faster checks the pipelines that a phase speeds up.
+func (v *checker) faster(at string, p *Phase) {
+	for _, name := range slices.Sorted(maps.Keys(p.Faster)) {
+		field, times := at+".faster."+name, p.Faster[name]
+		if !(times > 1 && times <= maxFaster) {
+			v.flaw(field, "4 is four times as fast", "want more than 1, at most %d, not %v", maxFaster, times)
+			continue
+		}
+		switch name {
+		case Results:
+			v.when(p.Rate != 0, field, "keep one of them", "rate says already how fast the results are")
+		case People:
+			v.when(!v.Operators.timed(), field, "write operators: {lists: 4}, or applies, silences, runs or facts", "nobody is at work")
+		case Intent:
+			v.when(!slices.ContainsFunc(v.Scenario.Intent, func(c Change) bool { return c.Every > 0 }), field, "write intent: [{at: 5s, every: 10s, change: 3, kind: check}]", "no change comes again and again")
+		case Alerts:
+			v.when(times != math.Trunc(times), field, "", "want a whole number, not %v", times)
+			found := false
+			v.eachAlert(func(_ *Class, k *Check) {
+				found = found || k.Changes > 0
+				v.when(k.Changes*times > 1, field, "make changes of the check less", "check %s changes with %v of its results: %v times as many are more than all", k.Name, k.Changes, times)
+			})
+			v.when(!found, field, "write alert: handler and changes: 0.01 at a check", "there are no alerts")
 		}
 	}
 }
 
-// played is how long the measured phases last, warm-up and all steps.
-func (s *Scenario) played() (d model.Duration) {
-	for i := range s.Phases {
-		if p := &s.Phases[i]; p.Measured() {
-			d += p.Whole()
-		}
-	}
-	return d
+// PhaseFigures are the figures of objectives of one phase.
+func PhaseFigures() []string {
+	return []string{"rate", "held", "p50", "p99", "p999", "max", "beyond-p50", "beyond-p99", "machine", "server-cpu", "loader-cpu", "cpu-ratio",
+		"detect", "clear", "back", "back-serving", "serving", "acknowledging", "holds-p99", "list-p99", "apply-p99", "silence-p99", "watch-p99", "history-behind"}
 }
 
-// first is the first of them; nil: there is none.
-func (s *Scenario) first() *Phase {
-	for i := range s.Phases {
-		if p := &s.Phases[i]; p.Measured() {
-			return p
-		}
-	}
-	return nil
-}
-
-// end is when the last of them ends, since the measurement began.
-func (s *Scenario) end() model.Duration {
-	p := s.first()
-	if p == nil {
-		return 0
-	}
-	return s.played() - max(0, min(p.Warmup, p.Length()))
-}
-
-func (v *checker) moment(field string, at, end model.Duration, within string) {
-	if at < 0 || end > 0 && at >= end {
-		v.flaw(field, fmt.Sprintf("%s lasts %s", within, end), "%s is beyond the end", at)
-	}
-}
-
-func (v *checker) faults() {
-	for i := range v.Faults {
-		v.fault(fmt.Sprintf("faults[%d]", i), &v.Faults[i], v.end(), "what is measured")
-	}
-}
-
-// fault checks one whose times count from the beginning of what lasts until end.
-func (v *checker) fault(at string, f *Fault, end model.Duration, within string) {
-	v.moment(at+".at", f.At, end, within)
-	v.between(at+".for", f.For, 1e8, maxTime)
-	if f.For > 0 && end > 0 && f.At < end && f.At+f.For > end {
-		v.flaw(at+".for", "leave it out for until the end", "it ends %s after %s", f.At+f.For-end, within)
-	}
-	if said := f.said(); len(said) == 0 {
-		v.absent(at, "write one of stop, hang, cut, fail, wrong, server, run", "says nothing to go wrong")
+// fault checks a fault, whose times count from the beginning of a span that lasts until end.
+func (v *checker) fault(at string, f *Fault, end model.Duration, span string) {
+	v.moment(at+".at", f.At, end, span)
+	v.when(f.For > 0 && end > 0 && f.At < end && f.At+f.For > end, at+".for", "leave it out for until the end", "it ends %s after the end of %s", f.At+f.For-end, span)
+	set := f.kinds()
+	if len(set) != 1 {
+		v.lacks(len(set) == 0, at, "write one of stop, hang, cut, fail, wrong, server, run", "the fault has no kind")
+		v.when(len(set) > 1, at, "one entry for each", "both %s", strings.Join(set, " and "))
 		return
-	} else if len(said) > 1 {
-		v.flaw(at, "one entry for each", "both %s", strings.Join(said, " and "))
-		return
 	}
-	v.pick(at+".stop", f.Stop)
-	v.pick(at+".hang", f.Hang)
-	v.pick(at+".cut", f.Cut)
-	v.pick(at+".wrong", f.Wrong)
 	if f.Fail != nil {
-		v.failing(at+".fail", f.Fail)
-	}
-	if f.Server != "" {
-		v.oneOf(at+".server", "way to treat a server", f.Server, []string{"restart", "kill", "stop"})
-	}
-	if f.For == 0 && f.Server == "stop" {
-		v.absent(at, "write for: 10s", "a server that stays stopped")
-	}
-	if f.For > 0 && (f.Cut != nil || f.Run != "" || f.Server == "restart" || f.Server == "kill") {
-		v.flaw(at+".for", "leave it out", "%s is over when it is done", f.said()[0])
-	}
-}
-
-func (v *checker) failing(at string, f *FailCheck) {
-	if k := v.failed(f); k != nil && k.Proxy != nil {
-		v.failingThings(at, f, v.Things(k))
+		v.failCheck(at+".fail", f.Fail)
 	} else {
-		v.pick(at, &f.Pick)
-	}
-	if f.Status != "" {
-		if s, ok := model.ParseStatus(f.Status); !ok {
-			v.oneOf(at+".status", "status", f.Status, []string{"warning", "critical", "unknown"})
-		} else if s == model.OK {
-			v.flaw(at+".status", "one of warning, critical, unknown", "OK is no failure")
+		for _, p := range f.picks() {
+			v.pick(at+"."+set[0], p, v.nodesOf(p))
 		}
 	}
-	if f.Check == "" {
-		v.absent(at+".check", "write the name of a check", "missing")
+	v.lacks(f.For == 0 && f.Server == "stop", at, "write for: 10s", "a server that stays stopped")
+	v.when(f.For > 0 && (f.Cut != nil || f.Run != "" || f.Server == "restart" || f.Server == "kill"), at+".for", "leave it out", "%s is over when it is done", set[0])
+}
+
+// moment checks a time within a span that lasts until end.
+func (v *checker) moment(field string, at, end model.Duration, span string) {
+	v.when(at < 0 || end > 0 && at >= end, field, fmt.Sprintf("%s lasts %s", span, end), "%s is beyond the end", at)
+}
+
+// pick checks a choice among so many.
+func (v *checker) pick(at string, p *Pick, most int) {
+	v.when(p.Class != "" && p.Group != "", at, "keep one of them", "both class and group")
+	v.when(p.Count < 0 || p.Count > most && most > 0, at+".count", "", "want 1 to %d, not %d", most, p.Count)
+	v.when(p.Count != 0 && p.Share != 0, at, "keep one of them", "both count and share")
+	if p.Within == "" {
 		return
 	}
-	if v.nodesOf(&f.Pick) == 0 {
-		return // said already
+	labels := map[string]bool{"class": true, "rack": true, "site": true}
+	for i := range v.Agents {
+		if c := &v.Agents[i]; p.Of(c) {
+			for name := range c.Labels {
+				labels[name] = true
+			}
+		}
+	}
+	v.oneOf(at+".within", "a label", p.Within, slices.Sorted(maps.Keys(labels)))
+}
+
+// failCheck checks a fault that lets checks fail.
+func (v *checker) failCheck(at string, f *FailCheck) {
+	if k := v.failed(f); k != nil && k.Proxy != nil {
+		v.when(f.Within != "", at+".within", "leave it out", "the check is about proxy nodes: count or share alone choose them")
+		p := f.Pick
+		p.Within = ""
+		v.pick(at, &p, v.Things(k))
+	} else {
+		v.pick(at, &f.Pick, v.nodesOf(&f.Pick))
+	}
+	status, known := model.ParseStatus(f.Status)
+	v.when(known && status == model.OK, at+".status", "one of warning, critical, unknown", "OK is no failure")
+	if f.Check == "" || v.nodesOf(&f.Pick) == 0 {
+		return
 	}
 	var names []string
 	for i := range v.Agents {
@@ -208,54 +187,16 @@ func (v *checker) failing(at string, f *FailCheck) {
 		}
 	}
 	if !slices.Contains(names, f.Check) {
-		v.oneOf(at+".check", "check", f.Check, brief(names))
+		v.oneOf(at+".check", "a check", f.Check, shortList(names))
 	}
 }
 
-// brief is a list that fits a message.
-func brief(names []string) []string {
-	if len(names) > 8 {
-		return append(slices.Clone(names[:7]), names[len(names)-1])
-	}
-	return names
-}
-
+// intent checks the changes of intent.
 func (v *checker) intent() {
 	for i := range v.Intent {
 		c, at := &v.Intent[i], fmt.Sprintf("intent[%d]", i)
-		v.moment(at+".at", c.At, v.end(), "what is measured")
-		v.between(at+".every", c.Every, minInterval, maxTime)
-		if c.Create == 0 && c.Change == 0 && c.Delete == 0 {
-			v.absent(at, "write create: 5, change: 5 or delete: 5", "changes nothing")
-		}
-		for _, n := range [...]struct {
-			field string
-			n     int
-		}{{"create", c.Create}, {"change", c.Change}, {"delete", c.Delete}} {
-			v.whole(at+"."+n.field, n.n, 0, 1000)
-		}
-		if c.Kind == "" {
-			v.absent(at+".kind", "write kind: check or kind: group", "missing")
-		} else {
-			v.oneOf(at+".kind", "kind to change", c.Kind, []string{"check", "group"})
-		}
-		v.whose(at, c.Class, c.Group)
-	}
-}
-
-func (v *checker) operators() {
-	o := v.Operators
-	v.whole("operators.lists", o.Lists, 0, maxWatches)
-	v.whole("operators.watches", o.Watches, 0, maxWatches)
-	if o.Pause != "" && o.Lists == 0 {
-		v.absent("operators.pages", "write lists: 5", "nobody lists")
-	}
-	for _, r := range [...]struct {
-		field string
-		rate  Rate
-	}{{"pages", o.Pause}, {"applies", o.Applies}, {"silences", o.Silences}, {"runs", o.Runs}, {"facts", o.Facts}} {
-		if strings.Contains(string(r.rate), "%") {
-			v.flaw("operators."+r.field, "write 10/min", "%s: a share of what?", r.rate)
-		}
+		v.moment(at+".at", c.At, v.end(), "the measurement")
+		v.lacks(c.Create == 0 && c.Change == 0 && c.Delete == 0, at, "write create: 5, change: 5 or delete: 5", "changes nothing")
+		v.when(c.Class != "" && c.Group != "", at, "keep one of them", "both class and group")
 	}
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Defaults fills in what the file leaves out, so that who plays it asks nothing twice.
-// What stays empty means: none.
+// Defaults fills in absent fields. A field that stays empty means none.
 func (s *Scenario) Defaults() {
 	s.Scenario, s.Target, s.Title = Version, cmp.Or(s.Target, muster), cmp.Or(s.Title, s.Name)
 	for i := range s.Agents {
@@ -56,14 +55,13 @@ func (s *Scenario) Defaults() {
 	}
 }
 
-// ramp is how long the agents may take to connect: 500 a second, and at least two seconds.
+// ramp is the time in which the agents connect: 500 a second, and at least two seconds.
 func (s *Scenario) ramp() model.Duration {
 	return model.Duration(max(2, (s.Sessions()+499)/500)) * model.Duration(time.Second)
 }
 
 func (c *Class) defaults() {
 	c.Linger = cmp.Or(c.Linger, model.Duration(500*time.Millisecond))
-	c.Share = cmp.Or(c.Share, 1)
 	if c.Keepalive != nil {
 		c.Keepalive.Interval, c.Keepalive.Timeout = c.keepalive()
 	}

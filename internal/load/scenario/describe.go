@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Describe says how large the plan is: what is sent, for how long, what it needs.
+// Describe describes the plan: rates, length, and the resources that it needs.
 func (s *Scenario) Describe() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%s, %s event states.\n", s.FullTitle(), s.Brief(), number.Count(s.States()))
@@ -24,8 +24,7 @@ func (s *Scenario) Describe() string {
 	return b.String()
 }
 
-// cores is about how much of cores server and loader take, at the highest rate; of steps:
-// at the first.
+// cores is the estimated use of cores by server and loader, at the highest rate; of steps: at the first.
 func (s *Scenario) cores() string {
 	most := 0.0
 	for i := range s.Phases {
@@ -34,7 +33,7 @@ func (s *Scenario) cores() string {
 	return strconv.FormatFloat(max(0.1, (s.Rate()*most+s.KeepaliveRate())*usualMicros/1e6), 'f', 1, 64)
 }
 
-// signals is what is sent per second, in words.
+// signals is the signals per second, in words.
 func (s *Scenario) signals() string {
 	var list []string
 	add := func(rate float64, what string) {
@@ -100,7 +99,7 @@ func (c *Change) What() string {
 		}
 	}
 	text := strings.Join(parts, " and ") + " " + c.Kind + "s"
-	if of := whose(c.Class, c.Group); of != "" {
+	if of := groupOrClass(c.Class, c.Group); of != "" {
 		text += " of " + of
 	}
 	return text

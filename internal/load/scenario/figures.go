@@ -1,18 +1,17 @@
 package scenario
 
-// Figure is what an objective can be set for, and what comparisons of runs compare.
-// internal/load knows how it is found in a report.
+// Figure is a measured figure: objectives limit it, comparisons of runs compare it. internal/load/report has its value.
 type Figure struct {
 	Name  string  `json:"name"`
 	What  string  `json:"what"`
 	Unit  string  `json:"unit"`            // of its limit, once written without
 	Least bool    `json:"least,omitempty"` // the limit is a minimum: more is better
-	Needs string  `json:"needs,omitempty"` // what a scenario must have for it: faults, restart, intent, lists, applies, watches, step, settle
+	Needs string  `json:"needs,omitempty"` // its cause in a scenario, see missingCause; empty: every run has it
 	Kind  Kind    `json:"kind"`
 	Grain float64 `json:"grain"` // the smallest change worth a word, as a share: 0.01
 }
 
-// Kind is how far a figure can be trusted on another day or another machine.
+// Kind says whether a figure can be compared with that of another day or machine.
 type Kind string
 
 // The kinds.
@@ -28,8 +27,8 @@ func Kinds() []Kind { return []Kind{Count, Relative, Absolute} }
 // Per1000 is the unit of counts that are small for one result.
 const Per1000 = "per 1,000 results"
 
-// Figures are all of them, in the order in which reports show them. Memory is counted in
-// bytes, but when the collector ran decides too: hence its grain.
+// Figures are all of them, in the order of reports. Memory depends on the last run of the garbage collector too: hence its
+// grain.
 func Figures() []Figure {
 	return []Figure{
 		{"rate", "acknowledged", "results/s", true, "", Absolute, 0.02},

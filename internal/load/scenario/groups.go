@@ -8,32 +8,30 @@ import (
 // AllGroup is the group that all agents are in.
 const AllGroup = "all"
 
-// GroupCheck is a check, or so many alike, that targets groups rather than one class. Who is in
-// several of its Groups holds it once; of Each, who is in several holds one for each of them.
+// GroupCheck is a check, or several equal checks, of groups. An agent in several of its Groups holds it once; an agent in
+// several of Each holds one for each of them.
 type GroupCheck struct {
 	Check
-	Groups []string `json:"groups,omitempty"` // one check for all of these: NAME-000 on the server …
-	Each   []string `json:"each,omitempty"`   // … or for each of these one of its own: GROUP-NAME-000
+	Groups []string `json:"groups,omitempty" check:"a group"` // one check for all of these: NAME-000 on the server …
+	Each   []string `json:"each,omitempty" check:"a group"`   // … or for each of these one of its own: GROUP-NAME-000
 }
 
-// Placed is a check, or so many alike, as it stands on the server: how it is called there, and
-// whom it targets.
+// Placed is a check, or several equal checks, with its name on the server and its targets.
 type Placed struct {
 	*Check
 	Groups []string
 
 	prefix string // of its name: empty, or GROUP-
-	class  string // whose own it is; empty: it is of groups
+	class  string // its class; empty: it is of groups
 }
 
-// Own says whether it is of one class.
+// Own reports whether it is of one class.
 func (p Placed) Own() bool { return p.class != "" }
 
-// FullName is what the i-th of them is called on the server.
+// FullName is the name of the i-th of them on the server.
 func (p Placed) FullName(i int) string { return fmt.Sprintf("%s%s-%03d", p.prefix, p.Name, i) }
 
-// Shared are the groups that classes are in beside their own, in the order of the file, with
-// the classes that are in them.
+// Shared are the groups of classes beside their own, in the order of the file, with their classes.
 func (s *Scenario) Shared() (names []string, classes map[string][]string) {
 	classes = map[string][]string{}
 	for i := range s.Agents {
@@ -47,7 +45,7 @@ func (s *Scenario) Shared() (names []string, classes map[string][]string) {
 	return names, classes
 }
 
-// TargetsAll says whether a check targets the group of all agents.
+// TargetsAll reports whether a check targets the group of all agents.
 func (s *Scenario) TargetsAll() bool {
 	return slices.ContainsFunc(s.ofGroups(), func(p Placed) bool { return slices.Contains(p.Groups, AllGroup) })
 }
@@ -80,6 +78,18 @@ func (s *Scenario) ofGroups() (list []Placed) {
 	return list
 }
 
+// Names are the names of the checks within their class: NAME, or NAME-000 and up for several.
+func (c *Check) Names() []string {
+	if c.Count <= 1 {
+		return []string{c.Name}
+	}
+	names := make([]string, c.Count)
+	for i := range names {
+		names[i] = fmt.Sprintf("%s-%03d", c.Name, i)
+	}
+	return names
+}
+
 // Held are the checks that each agent of a class runs, each once however many of its groups it
 // targets: its own, then those of groups in the order of the file.
 func (s *Scenario) Held(c *Class) []Placed {
@@ -92,13 +102,13 @@ func (s *Scenario) Held(c *Class) []Placed {
 	return list
 }
 
-// In says whether the agents of the class are in a group.
+// In reports whether the agents of the class are in a group.
 func (c *Class) In(group string) bool {
 	return group == c.Name || group == AllGroup || slices.Contains(c.Groups, group)
 }
 
-// Failing are the checks that a fault strikes, as they are called on the server: those of that
-// name that the first class holds which has one and may be struck.
+// Failing are the names on the server of the checks that a fault strikes: those of its name in the first class that has
+// any and may be struck.
 func (s *Scenario) Failing(f *FailCheck) (names []string) {
 	for i := range s.Agents {
 		c := &s.Agents[i]

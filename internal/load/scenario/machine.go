@@ -12,14 +12,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Machine is what a quick run is cut to. A zero is unknown, and binds nothing.
+// Machine bounds a quick run. A zero is unknown, and binds nothing.
 type Machine struct {
 	Cores  int
 	Memory int64 // bytes that are free
 	Files  int   // that one process may hold open
 }
 
-// ThisMachine reads what Linux says of the one it runs on.
+// ThisMachine reads the bounds of this machine; elsewhere than on Linux the cores alone.
 func ThisMachine() Machine {
 	m := Machine{Cores: runtime.NumCPU()}
 	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -34,7 +34,7 @@ func ThisMachine() Machine {
 	return m
 }
 
-// lineOf is what follows a word at the beginning of a line.
+// lineOf is the rest of the line that begins with a word.
 func lineOf(text, word string) string {
 	for line := range strings.Lines(text) {
 		if rest, ok := strings.CutPrefix(line, word); ok {
@@ -44,8 +44,7 @@ func lineOf(text, word string) string {
 	return ""
 }
 
-// What a machine carries easily, server and loader together: bench/results shows two to
-// five times as much per core.
+// Load that a machine carries easily, server and loader together: bench/results shows two to five times as much per core.
 const (
 	easyRate   = 5000   // results per second and core
 	easyAgents = 2000   // per core: they connect within seconds, TLS and all
@@ -53,11 +52,37 @@ const (
 
 	baseMemory = 512 << 20 // bytes, of server and loader by themselves
 
-	// usualMicros is about what a result takes of a core, server and loader together.
-	usualMicros = 25
+	usualMicros = 25 // CPU time of a result, server and loader together
 )
 
-// Memory, measured generously, in bytes: of a simulated agent, and of what a server keeps for it.
+const (
+	otherFiles       = 200 // that a loader has open beside its agents' connections
+	otherConnections = 50  // to a server, of other clients than its agents
+)
+
+// Connections is the number of agents' connections of a loader that may open so many files. With a server of its own it is
+// at most the number that the server admits, whose process has the same limit.
+func Connections(files int, ownServer bool) int {
+	n := files - otherFiles
+	if ownServer {
+		n = min(n, model.MaxConnections(files)-otherConnections)
+	}
+	return max(n, 0)
+}
+
+// Files is the smallest limit of open files for so many connections.
+func Files(connections int, ownServer bool) int {
+	files := connections + otherFiles
+	for {
+		lacks := connections - Connections(files, ownServer)
+		if lacks <= 0 {
+			return files
+		}
+		files += lacks // one more file is at most one more connection
+	}
+}
+
+// Memory in bytes, measured generously: of a simulated agent, and of its part of the server.
 const (
 	PlainAgent   = 24 << 10
 	TLSAgent     = 64 << 10
@@ -70,7 +95,7 @@ const (
 	TapedSignal  = 16 // of a recorded stream, shared by all of its copies
 )
 
-// Memory is about what server and loader take for it, in bytes.
+// Memory is the estimated memory of server and loader, in bytes.
 func (s *Scenario) Memory() int64 {
 	need := int64(s.States()) * (ServerState + StateLedger)
 	for _, c := range s.Agents {
@@ -89,8 +114,7 @@ func (s *Scenario) Memory() int64 {
 	return need
 }
 
-// Lacks is what the machine has too little of to play a scenario with a server of its own,
-// in words; empty: nothing.
+// Lacks names the resource that is too small to play a scenario with a server of its own; empty: none.
 func (m Machine) Lacks(s *Scenario) string {
 	if need := Files(s.Sessions(), true); m.Files > 0 && need > m.Files {
 		return fmt.Sprintf("open files (%s, needs %s)", number.Count(m.Files), number.Count(need))
@@ -101,8 +125,7 @@ func (m Machine) Lacks(s *Scenario) string {
 	return ""
 }
 
-// share is which part of a scenario's agents the machine carries easily, at most all: two
-// digits, rounded down.
+// share is the part of a scenario's agents that the machine carries easily, at most all: two digits, rounded down.
 func (m Machine) share(s *Scenario) float64 {
 	factor := 1.0
 	bound := func(has, needs float64) {

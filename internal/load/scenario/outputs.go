@@ -7,12 +7,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Digits is the output that is no plug-in's: a sentence, and random digits up to the
-// length that is asked for.
+// Digits is the output of no plug-in: a sentence, and random digits up to the length.
 const Digits = "digits"
 
-// plugins are what real plug-ins say, by what they call themselves; # is any digit. OK
-// first, then WARNING, CRITICAL and UNKNOWN.
+// plugins are outputs of real plug-ins, by their names; # is any digit. OK first, then WARNING, CRITICAL and UNKNOWN.
 var plugins = map[string][4]string{
 	"ping": {
 		"PING OK - Packet loss = 0%, RTA = 0.## ms|rta=0.###000ms;100.000000;500.000000;0.000000 pl=0%;20;60;0",
@@ -70,7 +68,7 @@ var plugins = map[string][4]string{
 	},
 }
 
-// Outputs are what Output.Like can name.
+// Outputs are the names of Output.Like.
 func Outputs() []string {
 	list := []string{Digits}
 	for name := range plugins {
@@ -80,11 +78,10 @@ func Outputs() []string {
 	return list
 }
 
-// Words are what the plug-in says with a status, where # stands for any digit; empty for
-// Digits.
+// Words is the output of the plug-in for a status; # stands for any digit; empty for Digits.
 func Words(like string, status model.Status) string { return plugins[like][status&3] }
 
-// Length is about how long the outputs are, in bytes.
+// Length is the approximate length of the outputs, in bytes.
 func (o Output) Length() int {
 	return cmp.Or(int(o.Bytes), len(Words(cmp.Or(o.Like, Digits), model.OK)), 100)
 }

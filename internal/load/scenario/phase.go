@@ -2,67 +2,66 @@ package scenario
 
 import (
 	"cmp"
+	"fmt"
 	"math"
+	"slices"
 
+	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// said are the fields of a phase that say what happens in it; a checked phase has one.
-func (p *Phase) said() (names []string) {
-	for _, f := range [...]struct {
-		name string
-		d    model.Duration
-	}{{"ramp", p.Ramp}, {"steady", p.Steady}, {"step", p.Step}, {"soak", p.Soak}, {"fault", p.Fault}, {"drain", p.Drain}} {
-		if f.d != 0 {
-			names = append(names, f.name)
+// kinds are the fields of a phase that say its kind; a checked phase has one.
+func (p *Phase) kinds() (names []string) {
+	for i, d := range p.lengths() {
+		if *d != 0 {
+			names = append(names, [...]string{"ramp", "steady", "step", "soak", "fault", "drain"}[i])
 		}
 	}
 	return names
 }
 
+func (p *Phase) lengths() []*model.Duration {
+	return []*model.Duration{&p.Ramp, &p.Steady, &p.Step, &p.Soak, &p.Fault, &p.Drain}
+}
+
 // Kind is ramp, steady, step, soak, fault or drain; empty where it is not exactly one of them.
 func (p *Phase) Kind() string {
-	if said := p.said(); len(said) == 1 {
-		return said[0]
+	if kinds := p.kinds(); len(kinds) == 1 {
+		return kinds[0]
 	}
 	return ""
 }
 
-// Length is how long it lasts; of steps: each of them.
-func (p *Phase) Length() model.Duration {
-	return cmp.Or(p.Ramp, p.Steady, p.Step, p.Soak, p.Fault, p.Drain)
-}
+// Length is the length of the phase; of steps: of each.
+func (p *Phase) Length() model.Duration { return *p.length() }
 
-// length is where Length is kept.
+// length points to the field that has it.
 func (p *Phase) length() *model.Duration {
-	for _, d := range []*model.Duration{&p.Ramp, &p.Steady, &p.Step, &p.Soak, &p.Fault} {
-		if *d != 0 {
-			return d
-		}
+	all := p.lengths()
+	if i := slices.IndexFunc(all, func(d *model.Duration) bool { return *d != 0 }); i >= 0 {
+		return all[i]
 	}
 	return &p.Drain
 }
 
-// Whole is how long it lasts at most, with all of its steps.
-func (p *Phase) Whole() model.Duration {
-	return p.Length() * model.Duration(len(p.Rates()))
-}
+// Whole is its longest length, with all of its steps.
+func (p *Phase) Whole() model.Duration { return p.Length() * model.Duration(len(p.Rates())) }
 
-// Measured says whether its figures count.
+// Measured reports whether its figures count.
 func (p *Phase) Measured() bool { return p.Steady != 0 || p.Step != 0 || p.Soak != 0 || p.Fault != 0 }
 
-// Saturation is what a phase's rate may be of, instead of the scenario's own.
+// Saturation is a base of a phase's rate: the last step that held.
 const Saturation = "saturation"
 
-// Beyond says whether it asks for more than what held before it: it is meant to break.
+// Beyond reports whether the phase asks for more than the saturation: it is meant to break.
 func (p *Phase) Beyond() bool { return p.Of == Saturation && p.Rate > 1 }
 
-// Returns says whether phase i has to settle after one that was meant to break.
+// Returns reports whether phase i has to settle after one that was meant to break.
 func (s *Scenario) Returns(i int) bool {
 	return s.Phases[i].Settle > 0 && i > 0 && s.Phases[i-1].Beyond()
 }
 
-// steps are where its rates begin, how much is added (0: they grow by a share) and where they end.
+// steps are the first rate, the amount that is added (0: rates grow by a share) and the last rate.
 func (p *Phase) steps() (rate, by, to float64) {
 	if by = cmp.Or(p.By, 0.1); p.Grow > 0 {
 		by = 0
@@ -70,8 +69,8 @@ func (p *Phase) steps() (rate, by, to float64) {
 	return cmp.Or(p.Rate, 1), by, cmp.Or(p.To, 10)
 }
 
-// Rates are those that it plays one after the other: one, or those of its steps. They are
-// of the scenario's own, where Of does not say otherwise.
+// Rates are the rates of the phase, one after the other: one, or those of its steps. They are multiples of the
+// scenario's own rate, or of the base that Of names.
 func (p *Phase) Rates() []float64 {
 	rate, by, to := p.steps()
 	if p.Step == 0 {
@@ -91,15 +90,170 @@ func (p *Phase) Rates() []float64 {
 	return list
 }
 
-// said are the fields of a fault that say what it is; a checked fault has one.
-func (f *Fault) said() (names []string) {
-	for _, k := range [...]struct {
-		name string
-		set  bool
-	}{{"stop", f.Stop != nil}, {"hang", f.Hang != nil}, {"cut", f.Cut != nil}, {"fail", f.Fail != nil}, {"wrong", f.Wrong != nil}, {"server", f.Server != ""}, {"run", f.Run != ""}} {
-		if k.set {
-			names = append(names, k.name)
+// Speed is the speed of a pipeline in the phase, as a multiple of the usual one.
+func (p *Phase) Speed(pipeline string) float64 {
+	if pipeline == Results {
+		return cmp.Or(p.Rate, 1)
+	}
+	return cmp.Or(p.Faster[pipeline], 1)
+}
+
+// played is the length of the measured phases, with warm-up and all steps.
+func (s *Scenario) played() (d model.Duration) {
+	for i := range s.Phases {
+		if p := &s.Phases[i]; p.Measured() {
+			d += p.Whole()
+		}
+	}
+	return d
+}
+
+// first is the first measured phase; nil: there is none.
+func (s *Scenario) first() *Phase {
+	if i := slices.IndexFunc(s.Phases, func(p Phase) bool { return p.Measured() }); i >= 0 {
+		return &s.Phases[i]
+	}
+	return nil
+}
+
+// end is the end of the last measured phase, since the measurement began.
+func (s *Scenario) end() model.Duration {
+	p := s.first()
+	if p == nil {
+		return 0
+	}
+	return s.played() - max(0, min(p.Warmup, p.Length()))
+}
+
+// begins is the beginning of phase i, after its warm-up, since the measurement began.
+func (s *Scenario) begins(i int) (at model.Duration) {
+	first := true
+	for k := range s.Phases[:i+1] {
+		p := &s.Phases[k]
+		if !p.Measured() {
+			continue
+		}
+		if first {
+			at, first = -p.Warmup, false
+		}
+		if k < i {
+			at += p.Whole()
+		}
+	}
+	return at + s.Phases[i].Warmup
+}
+
+// edges are the beginnings of the measured phases, and the end of the last.
+func (s *Scenario) edges() (list []model.Duration) {
+	for i := range s.Phases {
+		if p := &s.Phases[i]; p.Measured() {
+			list = append(list, s.begins(i)-p.Warmup)
+		}
+	}
+	if len(list) > 0 {
+		list[0] = 0
+	}
+	return append(list, s.end())
+}
+
+// moveFaults moves the faults of phases to those of the scenario, whose times count from the beginning of the
+// measurement. A fault without an end ends with its phase.
+func (s *Scenario) moveFaults() {
+	for i := range s.Phases {
+		p := &s.Phases[i]
+		for _, f := range p.Faults {
+			if f.For == 0 && (f.Stop != nil || f.Hang != nil || f.Fail != nil || f.Wrong != nil) {
+				f.For = p.Length() - p.Warmup - f.At
+			}
+			f.At += s.begins(i)
+			s.Faults = append(s.Faults, f)
+		}
+		p.Faults = nil
+	}
+}
+
+// allFaults are the scenario's, and those of its phases.
+func (s *Scenario) allFaults() []Fault {
+	list := slices.Clone(s.Faults)
+	for i := range s.Phases {
+		list = append(list, s.Phases[i].Faults...)
+	}
+	return list
+}
+
+// strikes reports whether any fault strikes in phase i.
+func (s *Scenario) strikes(i int) bool {
+	begin := s.begins(i)
+	return len(s.Phases[i].Faults) > 0 ||
+		slices.ContainsFunc(s.Faults, func(f Fault) bool { return f.At >= begin && f.At < begin+s.Phases[i].Length() })
+}
+
+// kinds are the fields of a fault that say its kind; a checked fault has one.
+func (f *Fault) kinds() (names []string) {
+	for i, set := range [...]bool{f.Stop != nil, f.Hang != nil, f.Cut != nil, f.Fail != nil, f.Wrong != nil, f.Server != "", f.Run != ""} {
+		if set {
+			names = append(names, [...]string{"stop", "hang", "cut", "fail", "wrong", "server", "run"}[i])
 		}
 	}
 	return names
+}
+
+// picks are the agents that a fault strikes.
+func (f *Fault) picks() (list []*Pick) {
+	for _, p := range []*Pick{f.Stop, f.Hang, f.Cut, f.Wrong} {
+		if p != nil {
+			list = append(list, p)
+		}
+	}
+	if f.Fail != nil {
+		list = append(list, &f.Fail.Pick)
+	}
+	return list
+}
+
+// Of reports whether a pick may choose agents of a class.
+func (p *Pick) Of(c *Class) bool { return isAmong(c, p.Class, p.Group) }
+
+// Of reports whether the agents of a class hold the changed resources.
+func (c *Change) Of(class *Class) bool { return isAmong(class, c.Class, c.Group) }
+
+// isAmong reports whether a class is the named one, and in the named group; empty: any.
+func isAmong(c *Class, class, group string) bool {
+	return (class == "" || class == c.Name) && (group == "" || c.In(group))
+}
+
+// groupOrClass names agents in words; empty: all.
+func groupOrClass(class, group string) string {
+	if group != "" {
+		return "group " + group
+	}
+	return class
+}
+
+// nodesOf is the number of agents that a pick chooses from.
+func (s *Scenario) nodesOf(p *Pick) (n int) {
+	for i := range s.Agents {
+		if c := &s.Agents[i]; p.Of(c) {
+			n += max(0, c.Count)
+		}
+	}
+	return n
+}
+
+// String is 5 of web, 10 % of all, all of group eu within one rack.
+func (p *Pick) String() string {
+	of := cmp.Or(groupOrClass(p.Class, p.Group), "all")
+	text := "all of " + of
+	switch {
+	case of == "all" && p.Count == 0 && p.Share == 0:
+		text = "all"
+	case p.Count > 0:
+		text = fmt.Sprintf("%d of %s", p.Count, of)
+	case p.Share > 0:
+		text = number.Percent(p.Share) + " of " + of
+	}
+	if p.Within != "" {
+		text += " within one " + p.Within
+	}
+	return text
 }

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// Limit is what a figure may be, with its unit: 60ms, 12us, 12kB, 30%, 32000.
+// Limit is the limit of a figure, with its unit: 60ms, 12us, 12kB, 30%, 32000.
 type Limit string
 
-// units are what each unit of a limit measures, and how much of it one is.
+// units has the dimension and the size of each unit of a limit.
 var units = map[string]struct {
 	of  string
 	one float64
@@ -23,7 +23,7 @@ var units = map[string]struct {
 	"KiB": {"bytes", 1 << 10}, "MiB": {"bytes", 1 << 20}, "GiB": {"bytes", 1 << 30},
 }
 
-// In is the limit in the unit of a figure (see Figures). The error says what to write.
+// In is the limit in the unit of a figure (see Figures). The error has an example.
 func (l Limit) In(unit string) (float64, error) {
 	number, have, err := splitUnit(string(l))
 	if err != nil {
@@ -33,7 +33,7 @@ func (l Limit) In(unit string) (float64, error) {
 		return 0, fmt.Errorf("%s is never reached: write more, such as %s", l, example(unit))
 	}
 	from, to := units[have], units[unit]
-	if have == "" && from.of != to.of { // what was meant is likely that much of it
+	if have == "" && from.of != to.of { // the unit is likely the figure's
 		return 0, fmt.Errorf("%s has no unit: write %s%s", l, l, strings.Replace(unit, "µ", "u", 1))
 	}
 	if from.of != to.of {
@@ -66,7 +66,7 @@ func example(unit string) string {
 	return "32000"
 }
 
-// UnmarshalJSON takes a bare number too; its unit is asked when the figure is known.
+// UnmarshalJSON decodes a text or a number; In checks its unit.
 func (l *Limit) UnmarshalJSON(data []byte) error {
 	text := plain(data)
 	*l = Limit(text)
@@ -74,7 +74,7 @@ func (l *Limit) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// times of the amount l by a factor, in the same unit.
+// times multiplies a limit by a factor.
 func (l Limit) times(factor float64) Limit {
 	number, unit, err := splitUnit(string(l))
 	if err != nil {
@@ -83,12 +83,12 @@ func (l Limit) times(factor float64) Limit {
 	return Limit(strconv.FormatFloat(number*factor, 'f', -1, 64) + unit)
 }
 
-// Rate is so many in a time: 10/s, 6/min, 300/day, or a share of a class: 1%/min.
+// Rate is a number in a time: 10/s, 6/min, 300/day, or a share of a class: 1%/min.
 type Rate string
 
 var spans = map[string]time.Duration{"s": time.Second, "min": time.Minute, "h": time.Hour, "day": 24 * time.Hour}
 
-// PerSecond is how often that is with so many agents; 0 for an empty rate.
+// PerSecond is the rate in 1/s with so many agents; 0 for an empty rate.
 func (r Rate) PerSecond(agents int) float64 {
 	number, share, span, err := r.split()
 	if err != nil {
@@ -111,14 +111,14 @@ func (r Rate) split() (number float64, share bool, span time.Duration, err error
 	return number, share, span, nil
 }
 
-// UnmarshalJSON refuses what is no rate.
+// UnmarshalJSON decodes a rate.
 func (r *Rate) UnmarshalJSON(data []byte) error {
 	*r = Rate(plain(data))
 	_, _, _, err := r.split()
 	return err
 }
 
-// times of the rate by a factor; a share of a class stays what it is.
+// times multiplies a rate by a factor; a share of a class stays.
 func (r Rate) times(factor float64) Rate {
 	number, share, _, err := r.split()
 	if err != nil || share {

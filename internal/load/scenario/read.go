@@ -15,9 +15,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Parse reads a scenario file, YAML or JSON, strictly, and checks it: all flaws in one
-// Invalid error, each with its line and what is allowed. Defaults are not filled in. The
-// file's name without its ending is the scenario's, where it has none.
+// Parse decodes a scenario file, YAML or JSON, strictly, and checks it: all flaws come in one Invalid error, each with its
+// line and the allowed values. Defaults are not filled in. A scenario without a name gets that of its file.
 func Parse(file string, data []byte) (*Scenario, error) {
 	var s Scenario
 	if err := document.Decode(file, data, &s, func(written func(string) bool) model.Flaws {
@@ -32,63 +31,53 @@ func Parse(file string, data []byte) (*Scenario, error) {
 	return &s, nil
 }
 
-// Load finds a scenario by the name of a shipped one or by its file, reads and checks it
-// and fills in defaults. NAME-quick is Quick for this machine, NAME-soak is Soak.
+// Load reads a shipped scenario by its name, or a file, and fills in defaults. NAME-quick is Quick for this machine,
+// NAME-soak is Soak.
 func Load(nameOrFile string) (*Scenario, error) { return LoadAs(nameOrFile, 1, false) }
 
-// LoadAs is Load with so many times the agents, and as the quick form where that is asked for,
-// here or by the name. First comes the scale: what is small enough then is the same on every
-// machine.
+// LoadAs is Load with so many times the agents, and in the quick form if quick or the name says so. It scales first: a
+// scenario that is small enough then is the same on every machine.
 func LoadAs(nameOrFile string, scale float64, quick bool) (*Scenario, error) {
-	s, named, err := whole(nameOrFile)
+	name, soak := nameOrFile, false
+	if base, ok := strings.CutSuffix(name, "-quick"); ok && shipped(base) {
+		name, quick = base, true
+	} else if base, ok := strings.CutSuffix(name, "-soak"); ok && shipped(base) {
+		name, soak = base, true
+	}
+	s, err := read(name)
 	if err != nil {
 		return nil, err
+	}
+	s.Defaults()
+	if soak {
+		if s, err = s.Soak(); err != nil {
+			return nil, err
+		}
 	}
 	if scale != 1 {
 		s = s.Scaled(scale)
 	}
-	if quick || named {
+	if quick {
 		s = s.Quick(ThisMachine())
 	}
 	return s, nil
 }
 
-// whole is a scenario before it is made smaller; quick: its name asks for the quick form.
-func whole(nameOrFile string) (s *Scenario, quick bool, err error) {
-	if s, err = find(nameOrFile); err == nil {
-		s.Defaults()
-		return s, false, nil
-	}
-	if model.ClassOf(err) != model.NotFound {
-		return nil, false, err
-	}
-	if name, ok := strings.CutSuffix(nameOrFile, "-quick"); ok && shipped(name) {
-		s, _, err = whole(name)
-		return s, true, err
-	}
-	if name, ok := strings.CutSuffix(nameOrFile, "-soak"); ok && shipped(name) {
-		if s, _, err = whole(name); err == nil {
-			s, err = s.Soak()
-		}
-	}
-	return s, false, err
-}
-
-func find(nameOrFile string) (*Scenario, error) {
+// read reads a shipped scenario or a file.
+func read(nameOrFile string) (*Scenario, error) {
 	if shipped(nameOrFile) {
-		file := nameOrFile + ".yaml"
-		data, err := scenarios.Files.ReadFile(file)
+		data, err := scenarios.Files.ReadFile(nameOrFile + ".yaml")
 		if err != nil {
 			return nil, fmt.Errorf("read shipped scenario: %w", err)
 		}
-		return Parse("bench/scenarios/"+file, data)
+		return Parse("bench/scenarios/"+nameOrFile+".yaml", data)
 	}
 	data, err := os.ReadFile(nameOrFile)
 	switch {
 	case err == nil:
 		return Parse(nameOrFile, data)
 	case !errors.Is(err, fs.ErrNotExist):
-		return nil, Unread(nameOrFile, err)
+		return nil, ReadError(nameOrFile, err)
 	}
 	hint := "muster load list shows the shipped ones; or name a file"
 	if near := model.Nearest(nameOrFile, Names()); near != "" {
@@ -97,8 +86,8 @@ func find(nameOrFile string) (*Scenario, error) {
 	return nil, model.Errorf(model.NotFound, "there is no scenario %q, and no such file", nameOrFile).WithHint("%s", hint)
 }
 
-// Unread says why a scenario's file was not read.
-func Unread(file string, err error) error {
+// ReadError explains why a scenario's file could not be read.
+func ReadError(file string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EISDIR):
 		return model.Errorf(model.Invalid, "%s is a folder, and a scenario is a file", file).WithHint("name a file in it; muster load list shows the shipped ones")

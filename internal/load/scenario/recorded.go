@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/number"
@@ -15,41 +14,41 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Recorded is a stream that somebody recorded (muster load record), played by each of a class's
-// agents for one of the nodes in it. Count and checks of the class follow from it.
+// Recorded is a recorded stream (muster load record). Each agent of the class plays one of its nodes. Count and checks of
+// the class follow from it.
 type Recorded struct {
-	File  string `json:"file"`            // relative to the scenario's; absolute once that is read
-	Times int    `json:"times,omitempty"` // agents for each recorded node; default 1
+	File  string `json:"file"`                            // relative to the scenario's; absolute once that is read
+	Times int    `json:"times,omitempty" check:"1..1000"` // agents for each recorded node; default 1
 
 	head *stream.Head // of the file; nil: it could not be read
 }
 
-// Head is what the file says of itself.
+// Head is the head of the file.
 func (r *Recorded) Head() *stream.Head { return r.head }
 
-// RecordedCheck is what the checks of a class with a recorded stream are called: as many as the
-// node has that has most of them.
+// RecordedCheck is the name of the checks of a class with a recorded stream: as many as the node with most of them has.
 const RecordedCheck = "check"
 
-const maxTimes = 1000
+const (
+	maxTimes  = 1000
+	minOutput = 48 // the head of an output, which tells it from others
+)
 
-// recordings reads the heads of recorded streams, beside the scenario's file, and fills in what
-// follows from them.
-func (s *Scenario) recordings(file string) (flaws model.Flaws) {
+// recordings reads the heads of recorded streams, relative to the scenario's file, and fills in count and checks of their
+// classes.
+func (s *Scenario) recordings(file string) model.Flaws {
+	v := &checker{Scenario: s}
 	for i := range s.Agents {
 		c, at := &s.Agents[i], fmt.Sprintf("agents[%d]", i)
 		r := c.Recorded
 		if r == nil {
 			continue
 		}
-		v := &checker{Scenario: s}
-		v.whole(at+".recorded.times", r.Times, 0, maxTimes)
-		if len(c.Checks) > 0 {
-			v.flaw(at+".checks", "leave them out", "the checks of a recorded stream come from its file")
-			c.Checks = nil
-		}
-		v.recording(at+".recorded.file", file, r)
-		if flaws = append(flaws, v.flaws...); len(v.flaws) > 0 {
+		before := len(v.flaws)
+		v.when(len(c.Checks) > 0, at+".checks", "leave them out", "the checks of a recorded stream come from its file")
+		c.Checks = nil
+		v.head(at+".recorded.file", filepath.Dir(file), r)
+		if len(v.flaws) > before || r.Times < 0 || r.Times > maxTimes {
 			continue
 		}
 		r.Times = cmp.Or(r.Times, 1)
@@ -57,17 +56,17 @@ func (s *Scenario) recordings(file string) (flaws model.Flaws) {
 		c.Checks = []Check{{Name: RecordedCheck, Count: r.head.Most, Interval: r.interval(),
 			Output: Output{Bytes: model.Size(min(max(r.head.Longest, minOutput), MaxOutput))}}}
 	}
-	return flaws
+	return v.flaws
 }
 
-// recording reads one head.
-func (v *checker) recording(field, file string, r *Recorded) {
+// head reads the head of one stream.
+func (v *checker) head(field, dir string, r *Recorded) {
 	if r.File == "" {
-		v.absent(field, "muster load record -o FILE makes one", "missing")
+		v.lacks(true, field, "muster load record -o FILE makes one", "missing")
 		return
 	}
 	if !filepath.IsAbs(r.File) {
-		r.File = filepath.Join(filepath.Dir(file), r.File)
+		r.File = filepath.Join(dir, r.File)
 	}
 	if whole, err := filepath.Abs(r.File); err == nil {
 		r.File = whole // the scenario may be shown, and read again from another folder
@@ -82,12 +81,11 @@ func (v *checker) recording(field, file string, r *Recorded) {
 		return
 	}
 	_ = closer.Close()
-	if r.head = &in.Head; r.head.Most > model.DefaultStatesPerNode {
-		v.flaw(field, "record a shorter time, in which fewer checks change", "a node with %d checks; a server takes %d", r.head.Most, model.DefaultStatesPerNode)
-	}
+	r.head = &in.Head
+	v.when(r.head.Most > model.DefaultStatesPerNode, field, "record a shorter time, in which fewer checks change", "a node with %d checks; a server takes %d", r.head.Most, model.DefaultStatesPerNode)
 }
 
-// Verify reads all recorded streams to their ends, and says what is damaged.
+// Verify reads all recorded streams to their ends. The error names the damage.
 func (s *Scenario) Verify() error {
 	for i := range s.Agents {
 		r := s.Agents[i].Recorded
@@ -106,8 +104,8 @@ func (s *Scenario) Verify() error {
 	return nil
 }
 
-// interval is that of most results, for the checks as the server knows them, and what copies of a
-// node are moved within.
+// interval is the interval of most results: of the checks on the server, and the range in which copies of a node are
+// moved.
 func (r *Recorded) interval() model.Duration {
 	var most uint64
 	d := time.Duration(0)
@@ -119,7 +117,7 @@ func (r *Recorded) interval() model.Duration {
 	return min(max(model.Duration(cmp.Or(d, r.head.Length)), minInterval), maxTime)
 }
 
-// rate is how many results a second so many of its agents send.
+// rate is the results per second of so many of its agents.
 func (r *Recorded) rate(agents int) float64 {
 	if r.head == nil {
 		return 0
@@ -127,7 +125,7 @@ func (r *Recorded) rate(agents int) float64 {
 	return r.head.Rate() * float64(agents) / float64(r.head.Nodes)
 }
 
-// states is how many event states they make.
+// states is the number of their event states.
 func (r *Recorded) states(agents int) int {
 	if r.head == nil {
 		return 0
@@ -139,7 +137,7 @@ func (r *Recorded) label() string { return fmt.Sprintf("recorded stream × %d", 
 
 func (r *Recorded) describe() string { return r.label() + ": " + StreamInWords(r.head) }
 
-// StreamInWords says what is in a recorded stream.
+// StreamInWords describes a recorded stream.
 func StreamInWords(h *stream.Head) string {
 	text := fmt.Sprintf("%s nodes, %d checks (at most %d of a node), %s results in %s", number.Count(h.Nodes), len(h.Checks), h.Most, number.Count(h.Signals), clock(h.Length.Round(time.Second)))
 	var low, high time.Duration
@@ -160,18 +158,7 @@ func StreamInWords(h *stream.Head) string {
 	return text + fmt.Sprintf(", outputs of %s, up to %s, recorded from %s on", model.Size(h.Bytes/h.Signals).Approximate(), model.Size(h.Longest).Approximate(), h.Began.Format("2006-01-02 15:04 MST"))
 }
 
-// recordedLabel says what of a scenario is recorded; empty: nothing.
-func (s *Scenario) recordedLabel() string {
-	var list []string
-	for i := range s.Agents {
-		if r := s.Agents[i].Recorded; r != nil {
-			list = append(list, r.label())
-		}
-	}
-	return strings.Join(list, ", ")
-}
-
-// File is the scenario as somebody would write it: without what follows from recorded streams.
+// File is the scenario as a person would write it: without the checks of recorded streams.
 func (s *Scenario) File() *Scenario {
 	out := s.clone()
 	for i := range out.Agents {
@@ -182,8 +169,8 @@ func (s *Scenario) File() *Scenario {
 	return out
 }
 
-// Anywhere is the scenario without the folders in which its recorded streams lie, to be held
-// beside one that was played elsewhere. It shares what it has with s, which is not changed.
+// Anywhere is the scenario without the folders of its recorded streams, to compare it with one that was played elsewhere.
+// It shares data with s.
 func (s *Scenario) Anywhere() *Scenario {
 	out := *s
 	out.Agents = slices.Clone(s.Agents)
@@ -195,8 +182,8 @@ func (s *Scenario) Anywhere() *Scenario {
 	return &out
 }
 
-// Played is what is played, as JSON, to be held beside that of another scenario: words and
-// objectives change nothing of it, nor does where a recorded stream lies.
+// Played is the played part as JSON, to compare it with that of another scenario: without texts, objectives and the
+// folders of recorded streams.
 func (s *Scenario) Played() []byte {
 	played := s.Anywhere()
 	played.Name, played.Title, played.Answers, played.Objectives = "", "", "", nil

@@ -140,7 +140,7 @@ func TestRecordedFlaws(t *testing.T) {
 		"recorded: {file: sunday}":                     "sunday: the stream cannot be read: no such file or directory",
 		"recorded: {file: short}":                      "short: the stream is damaged at offset 84: it has no end",
 		"recorded: {file: words}":                      "words: this is no recorded stream",
-		"recorded: {file: monday.stream, times: 2000}": "agents[0].recorded.times: want 0 to 1000, not 2000",
+		"recorded: {file: monday.stream, times: 2000}": "agents[0].recorded.times: want 1 to 1000, not 2000",
 		"recorded: {file: monday.stream}, checks: [{name: disk, interval: 10s}]": "agents[0].checks: the checks of a recorded stream come from its file; leave them out",
 		"recorded: {file: monday.stream}, count: -1":                             "agents[0].count: want 1 to",
 	} {

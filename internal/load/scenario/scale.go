@@ -1,10 +1,12 @@
 package scenario
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -28,15 +30,14 @@ func (s *Scenario) clone() *Scenario {
 	return &copied
 }
 
-// Scaled is the scenario with so many times its agents, each as before: what happens to
-// some of them happens to as many times fewer or more. Objectives that are of the whole fleet
-// are as many times lower or higher as its results are; what an agent takes in memory is not
-// asked of few, where each one's share of what all have in common is the most of it. Phases stay.
+// Scaled is the scenario with so many times its agents, each as before; faults strike as many times fewer or more.
+// Objectives of the whole fleet follow the rate of results. Memory per agent is no objective of a few agents, because most
+// of it is shared. Phases stay.
 func (s *Scenario) Scaled(factor float64) *Scenario {
-	if factor == 1 {
-		return s.clone()
-	}
 	out := s.clone()
+	if factor == 1 {
+		return out
+	}
 	count := func(n int) int { return min(maxAgents, max(1, int(math.Round(float64(n)*factor)))) }
 	for i := range out.Agents {
 		c := &out.Agents[i]
@@ -55,7 +56,7 @@ func (s *Scenario) Scaled(factor float64) *Scenario {
 			}
 		}
 	}
-	came := factor // what it came to: each class has a whole number of agents
+	came := factor // each class has a whole number of agents
 	if before, after := s.Rate(), out.Rate(); before > 0 {
 		came = after / before
 	}
@@ -77,35 +78,18 @@ func (s *Scenario) Scaled(factor float64) *Scenario {
 	if len(out.Phases) > 0 && out.Phases[0].Ramp > 0 {
 		out.Phases[0].Ramp = out.ramp()
 	}
-	out.Scale = factor
-	if s.Scale != 0 {
-		out.Scale *= s.Scale
-	}
+	out.Scale = factor * cmp.Or(s.Scale, 1)
 	return out
 }
 
-// manyAgents are as many as a process needs to show what each of them takes.
+// manyAgents are enough to measure the memory of each.
 const manyAgents = 2000
 
-// picks are the agents that a fault strikes.
-func (f *Fault) picks() (list []*Pick) {
-	for _, p := range []*Pick{f.Stop, f.Hang, f.Cut, f.Wrong} {
-		if p != nil {
-			list = append(list, p)
-		}
-	}
-	if f.Fail != nil {
-		list = append(list, &f.Fail.Pick)
-	}
-	return list
-}
-
-// QuickTime is how long a quick run measures.
+// QuickTime is the measured time of a quick run.
 const QuickTime = time.Minute
 
-// Quick is the scenario for a glance: as many agents as the machine carries easily beside
-// its server, each as before, measured for a minute. It fills no machine: a quick run says
-// whether all is well, not where the end is.
+// Quick is a short form: as many agents as the machine carries easily beside its server, each as before, measured for a
+// minute. It shows whether all is well, not the capacity of the machine.
 func (s *Scenario) Quick(m Machine) *Scenario {
 	out := s.Scaled(m.share(s))
 	out.shorten(QuickTime)
@@ -113,8 +97,7 @@ func (s *Scenario) Quick(m Machine) *Scenario {
 	return out
 }
 
-// Soak is the scenario for an hour, judged for drift too. It needs exactly one measured
-// phase, which is what lasts.
+// Soak is the scenario for an hour, judged for drift too. It needs exactly one measured phase.
 func (s *Scenario) Soak() (*Scenario, error) {
 	out := s.clone()
 	var only *Phase
@@ -135,9 +118,8 @@ func (s *Scenario) Soak() (*Scenario, error) {
 	return out, nil
 }
 
-// shorten brings the measured phases down to a time, and moves what happens meanwhile: faults
-// keep their order, and those that did not overlap do not. Where they would be over before
-// the server can notice them, the phases stay as much longer.
+// shorten brings the measured phases down to a time, and moves faults and changes: faults keep their order, and those that
+// did not overlap do not. Where faults would be too short for the server to notice, the phases stay longer.
 func (s *Scenario) shorten(most time.Duration) {
 	factor := float64(most) / float64(s.played())
 	factor = max(factor, s.noticeable())
@@ -147,7 +129,7 @@ func (s *Scenario) shorten(most time.Duration) {
 	cut := func(d, least model.Duration) model.Duration {
 		return max(round(float64(d)*factor), min(d, least))
 	}
-	before := s.edgesOf()
+	before := s.edges()
 	for i := range s.Phases {
 		p := &s.Phases[i]
 		if !p.Measured() {
@@ -172,7 +154,7 @@ func (s *Scenario) shorten(most time.Duration) {
 		}
 		p.Settle, p.Warmup = min(p.Settle, *d), round(float64(min(p.Warmup, warmup)))
 	}
-	after := s.edgesOf()
+	after := s.edges()
 	if slices.ContainsFunc(s.Phases, func(p Phase) bool { return p.Step > 0 }) { // they end when one breaks
 		before, after = []model.Duration{0, before[len(before)-1]}, []model.Duration{0, after[len(after)-1]}
 	}
@@ -191,17 +173,45 @@ func (s *Scenario) shorten(most time.Duration) {
 	}
 }
 
-// stepTime is how long a step lasts at least; findingStep where its only use is to find the
-// saturation, and overloadTime is how long a phase at a rate of that lasts at least: queues
-// have to fill.
+// stepTime is the shortest step; findingStep the length of a step that only finds the saturation; overloadTime the
+// shortest phase at a rate of that: queues have to fill.
 const (
 	stepTime     = model.Duration(10 * time.Second)
 	findingStep  = model.Duration(5 * time.Second)
 	overloadTime = model.Duration(20 * time.Second)
 )
 
-// recovering is how long phase i lasts at least: behind steps, one of which broke, until half
-// of it worked off what that left.
+// FewAnswers are too few to judge whether a pipeline is starved.
+const FewAnswers = 20
+
+// answering is the shortest measured phase of a quick run in which phases speed pipelines up: the operators' slowest
+// timetable has enough answers in it, and a tenth more, which are late at the end of a phase; a sixth is warm-up. Zero: no
+// phase speeds anything up.
+func (s *Scenario) answering() model.Duration {
+	slowest := math.Inf(1)
+	for _, r := range []Rate{s.Operators.Applies, s.Operators.Runs, s.Operators.Facts, s.Operators.Silences} {
+		if rate := r.PerSecond(s.Nodes("")); rate > 0 {
+			slowest = min(slowest, rate)
+		}
+	}
+	if !s.FasterOthers() || math.IsInf(slowest, 1) {
+		return 0
+	}
+	return model.Duration(math.Ceil(1.1*1.2*FewAnswers/slowest) * 1e9)
+}
+
+// moved is the time of an event in a scenario whose phases are shorter or longer now: the same part of the same phase.
+// then and now are the beginnings of the phases.
+func moved(at model.Duration, then, now []model.Duration) model.Duration {
+	for i := 1; i < len(then); i++ {
+		if at <= then[i] && then[i] > then[i-1] {
+			return round(float64(now[i-1]) + float64(at-then[i-1])*float64(now[i]-now[i-1])/float64(then[i]-then[i-1]))
+		}
+	}
+	return now[len(now)-1]
+}
+
+// recovering is the shortest length of phase i behind steps, one of which broke: half of it works off the backlog.
 func (s *Scenario) recovering(i int) model.Duration {
 	if i > 0 && s.Phases[i-1].Step > 0 {
 		return overloadTime * 3 / 2
@@ -209,13 +219,12 @@ func (s *Scenario) recovering(i int) model.Duration {
 	return 0
 }
 
-// isFound says whether a phase after phase i has a rate of the saturation that its steps find.
+// isFound reports whether a phase after phase i has a rate of the saturation that its steps find.
 func (s *Scenario) isFound(i int) bool {
 	return slices.ContainsFunc(s.Phases[i+1:], func(p Phase) bool { return p.Of == Saturation })
 }
 
-// growingTime is how long steps that grow may take in a quick run: each is as much above the one
-// before as in the whole, for how finely the end is found is what they are worth.
+// growingTime is the longest time of growing steps in a quick run: they grow by the same share as in the whole.
 const growingTime = model.Duration(3 * time.Minute)
 
 // shortenSteps makes fewer steps, then shorter ones; of steps that grow shorter ones, then fewer.
@@ -234,8 +243,8 @@ func (p *Phase) shortenSteps(whole model.Duration) {
 	}
 }
 
-// noticeable is how many times shorter the phases may get so that the server still notices
-// all the faults that it notices in the whole; zero: there are none.
+// noticeable is the smallest factor of the phases' length with which the server still notices all faults; zero: there are
+// none.
 func (s *Scenario) noticeable() (factor float64) {
 	stays := s.played() - s.end() // the first warm-up may: what follows it in its phase is cut by more
 	until, whole := s.end(), s.played()
@@ -250,7 +259,7 @@ func (s *Scenario) noticeable() (factor float64) {
 		}
 		least := s.noticed(f)
 		if least > 0 && lasts > least {
-			cut := float64(least+edges) / float64(lasts)
+			cut := float64(least+rounding) / float64(lasts)
 			if f.At < until {
 				cut = (cut*float64(until) + float64(stays)) / float64(whole)
 			}
@@ -260,12 +269,11 @@ func (s *Scenario) noticeable() (factor float64) {
 	return factor
 }
 
-// edges is what rounding may take from a fault, and the phases' own from what they are
-// shortened by.
-const edges = model.Duration(300 * time.Millisecond)
+// rounding is the largest part that rounding takes from a fault.
+const rounding = model.Duration(300 * time.Millisecond)
 
-// noticed is how long a fault has to last so that the server surely notices it, and what it
-// says of it can be judged; zero: it is over when it is done.
+// noticed is the shortest length of a fault that the server surely notices, and that can be judged; zero: it has no
+// length.
 func (s *Scenario) noticed(f *Fault) (d model.Duration) {
 	if f.For > 0 {
 		d = model.Duration(3 * time.Second)
@@ -287,24 +295,25 @@ func (s *Scenario) noticed(f *Fault) (d model.Duration) {
 	return d
 }
 
-// stopMargin is by how much longer than its time-out a machine has to be silent at least:
-// only 5 s beyond it a missing alert is a mistake.
+// stopMargin is the shortest silence beyond a machine's time-out: a missing alert is an error only 5 s beyond it.
 const stopMargin = model.Duration(7 * time.Second)
 
-// Label is what must be said wherever figures of the scenario are shown; empty: nothing.
+// Label qualifies the scenario's figures wherever they are shown; empty: nothing to qualify.
 func (s *Scenario) Label() string {
-	label := s.recordedLabel()
-	if s.Scale == 0 || s.Scale == 1 {
-		return label
+	var list []string
+	for i := range s.Agents {
+		if r := s.Agents[i].Recorded; r != nil {
+			list = append(list, r.label())
+		}
 	}
-	if label != "" {
-		label += ", "
+	if s.Scale != 0 && s.Scale != 1 {
+		percent := strconv.FormatFloat(100*s.Scale, 'g', 3, 64)
+		if s.Scale >= 1 {
+			percent = strconv.FormatFloat(100*s.Scale, 'f', 0, 64)
+		}
+		list = append(list, percent+" % of the agents")
 	}
-	percent := strconv.FormatFloat(100*s.Scale, 'g', 3, 64)
-	if s.Scale >= 1 {
-		percent = strconv.FormatFloat(100*s.Scale, 'f', 0, 64)
-	}
-	return label + percent + " % of the agents"
+	return strings.Join(list, ", ")
 }
 
 // FullTitle is the title with the label.

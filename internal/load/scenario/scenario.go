@@ -1,207 +1,200 @@
-// Package scenario is the file that says what a load run does: who sends what, when,
-// what goes wrong meanwhile, and what must be reached. It is read, checked and scaled
-// here; internal/load plays it. docs/load-reference.md is its manual.
+// Package scenario reads, checks and scales the files of load runs: which agents send what and when, which faults strike,
+// and which objectives hold. internal/load plays a scenario. docs/load-reference.md is the manual.
 //
-// A Scenario is data: the same file with the same seed is the same plan, whatever the
-// machine. Nothing here opens a connection or reads a clock.
+// A Scenario is data: the same file with the same seed is the same plan on every machine. The package opens no
+// connection and reads no clock.
 //
-// Start at Load in read.go, then check.go; scale.go makes it fit a machine, describe.go
-// says it in words.
+// Each field has its rule in the tag check, see rules.go; check.go has the rules about several fields. Start at Load in
+// read.go. scale.go fits a scenario to a machine, describe.go describes it.
 package scenario
 
-import (
-	"github.com/muster-fleet/muster/internal/model"
-)
+import "github.com/muster-fleet/muster/internal/model"
 
-// Version is what a scenario file begins with: `scenario: muster.load/v1`.
+// Version is the format of the file, its first field.
 const Version = "muster.load/v1"
 
 // Scenario is one file.
 type Scenario struct {
-	Scenario string   `json:"scenario"`          // Version
-	Name     string   `json:"name,omitempty"`    // the file's name without .yaml
-	Title    string   `json:"title,omitempty"`   // one line, for lists and the head of the report
-	Answers  string   `json:"answers,omitempty"` // the published figure that this shape answers, and where it is published
-	Needs    []string `json:"needs,omitempty"`   // capabilities that no field below shows, see Capabilities
-	Target   string   `json:"target,omitempty"`  // muster (default), or another system by its name
-	Seed     uint64   `json:"seed,omitempty"`    // same seed, same plan
+	Scenario string   `json:"scenario"`                             // Version
+	Name     string   `json:"name,omitempty" check:"name"`          // the file's name without .yaml
+	Title    string   `json:"title,omitempty" check:"text"`         // one line, for lists and the head of the report
+	Answers  string   `json:"answers,omitempty" check:"text"`       // the published figure that this shape answers, with its source
+	Needs    []string `json:"needs,omitempty" check:"a capability"` // capabilities that no field shows, see Capabilities
+	Target   string   `json:"target,omitempty" check:"a target"`    // muster (default) or sensu
+	Seed     uint64   `json:"seed,omitempty"`                       // same seed, same plan
 
 	Server     Server           `json:"server,omitzero"` // the server that the run starts
 	Agents     []Class          `json:"agents"`
-	Checks     []GroupCheck     `json:"checks,omitempty"`  // for groups, beside those of the classes
-	Proxies    []Proxies        `json:"proxies,omitempty"` // things without an agent, which checks are about
+	Checks     []GroupCheck     `json:"checks,omitempty"`  // of groups, beside those of the classes
+	Proxies    []Proxies        `json:"proxies,omitempty"` // nodes without an agent
 	Phases     []Phase          `json:"phases"`
 	Faults     []Fault          `json:"faults,omitempty"`
-	Intent     []Change         `json:"intent,omitempty"`     // what people change meanwhile
-	Operators  Operators        `json:"operators,omitzero"`   // people who look and act meanwhile
-	Stream     *Stream          `json:"stream,omitempty"`     // a handler that is notified of every result, with the loader as its peer; nil: none
+	Intent     []Change         `json:"intent,omitempty"`     // changes of intent during the run
+	Operators  Operators        `json:"operators,omitzero"`   // API users during the run
+	Stream     *Stream          `json:"stream,omitempty"`     // a handler with stream.results: all, with the loader as its peer; nil: none
 	Objectives map[string]Limit `json:"objectives,omitempty"` // by the name of a figure; loss is always 0
 
-	Scale float64 `json:"scale,omitempty"` // that the number of agents had been brought to already; 0 and 1: whole. Set by Scaled, else shown in every title
+	Scale float64 `json:"scale,omitempty" check:"0..1000|leave it out: --scale and --quick set it"` // part of the agents; 0 and 1: all. Scaled sets it, titles show it
 }
 
-// Server is how the server that the run starts is held short.
+// Server has the settings of the server that the run starts.
 type Server struct {
-	Cores int      `json:"cores,omitempty"` // how many it may use at once (GOMAXPROCS); 0: all of the machine
-	Flags []string `json:"flags,omitempty"` // of muster server, such as --series-range=5m; those of --server-flag come behind them
+	Cores int      `json:"cores,omitempty" check:"1..1024|leave it out for all that the machine has"` // GOMAXPROCS; 0: all cores
+	Flags []string `json:"flags,omitempty"`                                                           // of muster server, such as --series-range=5m; those of --server-flag follow them
 }
 
-// Stream is a handler with stream.results: all, whose lines the loader takes and holds against
-// the results.
+// Stream is a handler with stream.results: all. The loader reads its lines and compares them with the results.
 type Stream struct {
-	Connections int `json:"connections"` // that it keeps open, 1 to 256
+	Connections int `json:"connections" check:"1..connections|write stream: {connections: 100}, or leave stream out|required"` // that stay open
 }
 
-// Class is agents of one kind. They are the nodes NAME-00000 and up, with the label
-// class=NAME, and the group NAME.
+// Class is agents of one kind: the nodes NAME-00000 and up, with the label class=NAME, in the group NAME.
 type Class struct {
-	Name      string            `json:"name"`
-	Count     int               `json:"count"`
-	Groups    []string          `json:"groups,omitempty"` // that its nodes are in, beside that of its own name
+	Name      string            `json:"name" check:"name|required"`
+	Count     int               `json:"count" check:"1..agents"`
+	Groups    []string          `json:"groups,omitempty" check:"name"` // beside the group NAME and all
 	Labels    map[string]string `json:"labels,omitempty"`
-	TLS       bool              `json:"tls,omitempty"`       // mutual TLS; without: the plain listener, on loopback
-	Linger    model.Duration    `json:"linger,omitempty"`    // how long a result may wait for company; default 500ms
-	PerFrame  int               `json:"perFrame,omitempty"`  // results that fill a frame; 0: only the linger does
-	Share     int               `json:"share,omitempty"`     // agents that share one connection, needs shared-connections; 0 and 1: each its own
-	Inventory model.Size        `json:"inventory,omitempty"` // of each machine; needs inventories
+	TLS       bool              `json:"tls,omitempty"`                         // mutual TLS; without: the plain listener, on loopback
+	Linger    model.Duration    `json:"linger,omitempty" check:"1ms..1m"`      // longest time that a result waits for others; default 500ms
+	PerFrame  int               `json:"perFrame,omitempty" check:"1..signals"` // results that fill a frame; 0: a frame leaves when its linger is over
+	Inventory model.Size        `json:"inventory,omitempty"`                   // of each machine
 	Checks    []Check           `json:"checks,omitempty"`
-	Recorded  *Recorded         `json:"recorded,omitempty"`  // instead of checks: a recorded stream
-	Values    []Values          `json:"values,omitempty"`    // needs values
-	Policies  []Policy          `json:"policies,omitempty"`  // needs policies
+	Recorded  *Recorded         `json:"recorded,omitempty"` // a recorded stream in place of checks
+	Values    []Values          `json:"values,omitempty"`
+	Policies  []Policy          `json:"policies,omitempty"`
 	Keepalive *model.Keepalive  `json:"keepalive,omitempty"` // of its nodes; default as every node's: every 20s, missed after 120s
 	Churn     Churn             `json:"churn,omitzero"`
 }
 
-// Check is one check, or so many alike: NAME-000 and up.
+// Check is one check, or several equal checks: NAME-000 and up.
 type Check struct {
-	Name     string             `json:"name"`
-	Count    int                `json:"count,omitempty"` // default 1
-	Interval model.Duration     `json:"interval"`
-	TTL      model.Duration     `json:"ttl,omitempty"`
+	Name     string             `json:"name" check:"name|required"`
+	Count    int                `json:"count,omitempty" check:"1..states|leave count out for one check, or leave out the check|nonzero"` // default 1
+	Interval model.Duration     `json:"interval" check:"1s..366d|write interval: 60s|required"`
+	TTL      model.Duration     `json:"ttl,omitempty" check:"1s..366d"`
 	Output   Output             `json:"output,omitzero"`
-	Status   map[string]float64 `json:"status,omitempty"`   // share of each status, by its name; the rest is OK
-	Changes  float64            `json:"changes,omitempty"`  // share of results that change the status, to another of Status, or without that to any; they leave at once
-	Flapping float64            `json:"flapping,omitempty"` // share of the states that change with every result
-	Alert    string             `json:"alert,omitempty"`    // a webhook of the loader's is notified of its problems: by a handler (ByHandler), or by a route (ByRoute)
+	Status   map[string]float64 `json:"status,omitempty" check:"a status|shares OK"`              // share of each status, by its name; the rest is OK
+	Changes  float64            `json:"changes,omitempty" check:"share"`                          // share of results that change the status, to another of Status, or without that to any; they leave at once
+	Flapping float64            `json:"flapping,omitempty" check:"share"`                         // share of the states that change with every result
+	Alert    string             `json:"alert,omitempty" check:"a notification of handler, route"` // how the loader's webhook is notified of its problems: ByHandler or ByRoute
 
-	Proxy      *About         `json:"proxy,omitempty"`      // it is about proxy nodes: each agent runs it for each of them …
-	RoundRobin bool           `json:"roundRobin,omitempty"` // … or one agent in turn, when the server says so
-	Timeout    model.Duration `json:"timeout,omitempty"`    // with RoundRobin: of a run; the server waits longer than that before another agent has the turn
+	Proxy      *About         `json:"proxy,omitempty"`      // each agent runs the check for each of these proxy nodes …
+	RoundRobin bool           `json:"roundRobin,omitempty"` // … or one agent in turn, when the server requests it
+	Timeout    model.Duration `json:"timeout,omitempty"`    // with RoundRobin: of a run; the server waits longer before it requests the run from another agent
 }
 
-// Output is what results say.
+// Output is the output of results.
 type Output struct {
-	Like  string     `json:"like,omitempty"`  // a plug-in whose words are used (see Outputs); default digits, all different
-	Bytes model.Size `json:"bytes,omitempty"` // length of each; default what the plug-in says, digits 100 B
+	Like  string     `json:"like,omitempty" check:"a plug-in"`                                                                        // the plug-in whose texts are used, see Outputs; default digits, all different
+	Bytes model.Size `json:"bytes,omitempty" check:"48..1000KiB|a frame has no room for longer ones, and shorter ones are all equal"` // default: length of the plug-in's text, 100 B of digits
 }
 
-// Values are items of a class; needs values.
+// MaxOutput is the longest output in bytes that a frame has room for.
+const MaxOutput = 1000 << 10
+
+// Values are items of a class.
 type Values struct {
-	Name     string         `json:"name"`
-	Count    int            `json:"count,omitempty"` // default 1
-	Interval model.Duration `json:"interval"`
-	Type     string         `json:"type,omitempty"` // float (default), integer, text
-	// A trigger on every so many of them; zero: none.
-	TriggerEvery int `json:"triggerEvery,omitempty"`
-	// A step of JavaScript on every so many of them; zero: none.
-	ScriptEvery int `json:"scriptEvery,omitempty"`
-	// Items that the server makes of each by JSONPath: the value is a JSON text of 1 kB. Zero: none.
-	Dependents int `json:"dependents,omitempty"`
+	Name         string         `json:"name" check:"name|required"`
+	Count        int            `json:"count,omitempty" check:"1..agents|leave count out for one value, or leave out the value|nonzero"` // default 1
+	Interval     model.Duration `json:"interval" check:"1s..366d|write interval: 60s|required"`
+	Type         string         `json:"type,omitempty" check:"a type of float, integer, text"` // default float
+	TriggerEvery int            `json:"triggerEvery,omitempty" check:"1..agents"`              // every n-th has a trigger; zero: none
+	ScriptEvery  int            `json:"scriptEvery,omitempty" check:"1..agents"`               // every n-th has a step of JavaScript; zero: none
+	Dependents   int            `json:"dependents,omitempty" check:"1..1000"`                  // items that the server makes of each by JSONPath: the value is a JSON text of 1 kB
 }
 
-// Policy is policy runs of a class; needs policies.
+// Policy is policy runs of a class.
 type Policy struct {
-	Name       string             `json:"name"`
-	Components int                `json:"components"`
-	Interval   model.Duration     `json:"interval"`
-	Outcome    map[string]float64 `json:"outcome,omitempty"` // share of the components, by outcome; the rest is compliant
+	Name       string             `json:"name" check:"name|required"`
+	Components int                `json:"components" check:"1..agents|write how many|required"`
+	Interval   model.Duration     `json:"interval" check:"1s..366d|write interval: 60s|required"`
+	Outcome    map[string]float64 `json:"outcome,omitempty" check:"an outcome of repaired, noncompliant, error, not-applicable|shares compliant"` // share of the components; the rest is compliant
 }
 
 // Churn is how the machines of a class come and go, each as a rate of the whole class.
 type Churn struct {
-	Reconnects Rate           `json:"reconnects,omitempty"` // connections cut, opened again at once
-	Restarts   Rate           `json:"restarts,omitempty"`   // machines that boot: new session, new boot id
-	Renames    Rate           `json:"renames,omitempty"`    // nodes that get another name, or theirs again
-	Offline    Rate           `json:"offline,omitempty"`    // machines that lose the network …
-	OfflineFor model.Duration `json:"offlineFor,omitempty"` // … for so long, and then send what they spooled
+	Reconnects Rate           `json:"reconnects,omitempty"`                  // connections cut, opened again at once
+	Restarts   Rate           `json:"restarts,omitempty"`                    // machines that boot: new session, new boot id
+	Renames    Rate           `json:"renames,omitempty"`                     // nodes that get another name, or their first one again
+	Offline    Rate           `json:"offline,omitempty"`                     // machines that lose the network …
+	OfflineFor model.Duration `json:"offlineFor,omitempty" check:"1s..366d"` // … for so long, and then send their spool
 }
 
-// Phase is a stretch of time. Exactly one of the first six says how long it is and what
-// happens in it; they follow each other in the order of the file.
+// Phase is a part of the run. Exactly one of the first six durations says its length and its kind; phases follow each
+// other in the order of the file. The tag of names the kinds that a field belongs to.
 type Phase struct {
-	Name   string         `json:"name,omitempty"`   // for the report; default what it is
-	Ramp   model.Duration `json:"ramp,omitempty"`   // agents connect evenly over this time
-	Steady model.Duration `json:"steady,omitempty"` // everything flows; measured
-	Step   model.Duration `json:"step,omitempty"`   // steady stretches of this length at growing rates, until an objective or the machine breaks; measured
-	Soak   model.Duration `json:"soak,omitempty"`   // as steady, judged for drift too; measured
-	Fault  model.Duration `json:"fault,omitempty"`  // as steady, while its faults strike: measured by itself, no part of the run's figures
-	Drain  model.Duration `json:"drain,omitempty"`  // nothing new; at most this long until all is acknowledged
+	Name   string         `json:"name,omitempty"`                       // for the report; default its kind
+	Ramp   model.Duration `json:"ramp,omitempty" check:"100ms..366d"`   // agents connect evenly over this time
+	Steady model.Duration `json:"steady,omitempty" check:"100ms..366d"` // everything flows; measured
+	Step   model.Duration `json:"step,omitempty" check:"100ms..366d"`   // steady parts of this length at growing rates, until an objective or the machine breaks; measured
+	Soak   model.Duration `json:"soak,omitempty" check:"100ms..366d"`   // as steady, judged for drift too; measured
+	Fault  model.Duration `json:"fault,omitempty" check:"100ms..366d"`  // as steady, while its faults strike: measured by itself, no part of the run's figures
+	Drain  model.Duration `json:"drain,omitempty" check:"100ms..366d"`  // nothing new; at most this long until all is acknowledged
 
-	Rate   float64            `json:"rate,omitempty"`   // of the scenario's own rate; default 1. Step: the first one
-	Faster map[string]float64 `json:"faster,omitempty"` // steady, soak: pipelines that run so many times as fast, by their names (see Pipelines)
-	Of     string             `json:"of,omitempty"`     // steady, soak: saturation makes rate a multiple of the last step that held in the steps before it
-	By     float64            `json:"by,omitempty"`     // step: added each time; default 0.1
-	Grow   float64            `json:"grow,omitempty"`   // step: in place of By, share by which each is more than the one before
-	To     float64            `json:"to,omitempty"`     // step: the last one; default 10
-	Settle model.Duration     `json:"settle,omitempty"` // steady: within this long latency and queues must be as before the phase before it ("overload and return")
-	Warmup model.Duration     `json:"warmup,omitempty"` // steady: so much of its beginning is not measured
+	Rate   float64            `json:"rate,omitempty" of:"steady step soak fault" check:"0.001..1000|1.2 is 120 % of the scenario's own rate"` // of the scenario's own; default 1. Step: the first one
+	Faster map[string]float64 `json:"faster,omitempty" of:"steady soak" check:"a pipeline"`                                                   // pipelines that run so many times as fast, by their names (see Pipelines)
+	Of     string             `json:"of,omitempty" of:"steady soak" check:"a base of saturation"`                                             // saturation: rate is a multiple of the last step that held in the steps before it
+	By     float64            `json:"by,omitempty" of:"step" check:"0.001..1000"`                                                             // added each time; default 0.1
+	Grow   float64            `json:"grow,omitempty" of:"step" check:"0.01..1000|0.15 is 15 % more with every step"`                          // in place of By: share by which each is more than the one before
+	To     float64            `json:"to,omitempty" of:"step" check:"0.001..1000"`                                                             // the last one; default 10
+	Settle model.Duration     `json:"settle,omitempty" of:"steady"`                                                                           // within this time latency and queues must be as before the phase before it
+	Warmup model.Duration     `json:"warmup,omitempty" of:"steady soak"`                                                                      // its first part, which is not measured
 
-	Faults     []Fault          `json:"faults,omitempty"`     // their times count from its beginning; Defaults moves them to the scenario's
-	Objectives map[string]Limit `json:"objectives,omitempty"` // of this phase alone
+	Faults     []Fault          `json:"faults,omitempty" of:"fault steady soak"`     // their times count from its beginning; Defaults moves them to the scenario's
+	Objectives map[string]Limit `json:"objectives,omitempty" of:"fault steady soak"` // of this phase alone
 }
 
-// Fault is something that goes wrong, at a time since the measurement began: since the
-// first measured phase, after its warm-up. Exactly one of the fields below For says what.
+// Fault strikes at a time after the beginning of the measurement: of the first measured phase, after its warm-up. Exactly
+// one of the fields below For is set.
 type Fault struct {
 	At  model.Duration `json:"at"`
-	For model.Duration `json:"for,omitempty"` // how long; 0: until the end, or the next fault that undoes it
+	For model.Duration `json:"for,omitempty" check:"100ms..366d"` // how long; 0: until the end, or the next fault that undoes it
 
-	Stop   *Pick      `json:"stop,omitempty"`   // machines that die without a word: detected in time?
-	Hang   *Pick      `json:"hang,omitempty"`   // agents that keep their sessions and run nothing: who takes their turns?
-	Cut    *Pick      `json:"cut,omitempty"`    // connections cut at once; their agents come back by themselves
-	Fail   *FailCheck `json:"fail,omitempty"`   // checks that fail: one alert each, and one recovery
-	Wrong  *Pick      `json:"wrong,omitempty"`  // agents that send frames which must be refused
-	Server string     `json:"server,omitempty"` // restart, kill (SIGKILL, then started again), stop (SIGSTOP, then SIGCONT); needs a server of the run's own
-	Run    string     `json:"run,omitempty"`    // a shell command of the loader's machine
+	Stop   *Pick      `json:"stop,omitempty"`                                                 // machines die without a word
+	Hang   *Pick      `json:"hang,omitempty"`                                                 // agents keep their sessions and run nothing
+	Cut    *Pick      `json:"cut,omitempty"`                                                  // connections break at once; their agents reconnect
+	Fail   *FailCheck `json:"fail,omitempty"`                                                 // checks fail: one alert each, and one recovery
+	Wrong  *Pick      `json:"wrong,omitempty"`                                                // agents send frames that must be refused
+	Server string     `json:"server,omitempty" check:"a server fault of restart, kill, stop"` // kill: SIGKILL, then a start; stop: SIGSTOP, then SIGCONT; needs a server of the run's own
+	Run    string     `json:"run,omitempty"`                                                  // a shell command of the loader's machine
 }
 
-// Pick is which agents something happens to: chosen by the seed.
+// Pick selects agents; the seed chooses among them.
 type Pick struct {
-	Class  string  `json:"class,omitempty"`  // of this class …
-	Group  string  `json:"group,omitempty"`  // … or of this group; neither: of all
-	Count  int     `json:"count,omitempty"`  // so many …
-	Share  float64 `json:"share,omitempty"`  // … or this share; neither: all
-	Within string  `json:"within,omitempty"` // only those with the same value of this label: a rack, a site
+	Class  string  `json:"class,omitempty" check:"a class"`                                                                   // of this class …
+	Group  string  `json:"group,omitempty" check:"a group"`                                                                   // … or of this group; neither: of all
+	Count  int     `json:"count,omitempty" check:"1..agents|leave count out for all of them, or leave out the fault|nonzero"` // so many …
+	Share  float64 `json:"share,omitempty" check:"share|leave share out for all of them, or leave out the fault|nonzero"`     // … or this share; neither: all
+	Within string  `json:"within,omitempty"`                                                                                  // only those with one value of this label: a rack, a site
 }
 
-// FailCheck is checks that fail on some agents.
+// FailCheck selects checks that fail on some agents.
 type FailCheck struct {
 	Pick
-	Check  string `json:"check"`            // its name in the class, or NAME-007 for one of many
-	Status string `json:"status,omitempty"` // default CRITICAL
+	Check  string `json:"check" check:"any|write the name of a check|required"` // its name in the class, or NAME-007 for one of many
+	Status string `json:"status,omitempty" check:"a status"`                    // default CRITICAL
 }
 
-// Change is what people change while results flow, at a time since the
-// measurement began. Until every agent concerned holds it is measured.
+// Change is a change of intent at a time after the beginning of the measurement. The time until every agent concerned
+// holds it is measured.
 type Change struct {
 	At     model.Duration `json:"at"`
-	Every  model.Duration `json:"every,omitempty"` // again and again
-	Create int            `json:"create,omitempty"`
-	Change int            `json:"change,omitempty"`
-	Delete int            `json:"delete,omitempty"`
-	Kind   string         `json:"kind"`            // check or group
-	Class  string         `json:"class,omitempty"` // whose agents hold it …
-	Group  string         `json:"group,omitempty"` // … or of which group; neither: all
+	Every  model.Duration `json:"every,omitempty" check:"1s..366d"` // again and again
+	Create int            `json:"create,omitempty" check:"1..1000"`
+	Change int            `json:"change,omitempty" check:"1..1000"`
+	Delete int            `json:"delete,omitempty" check:"1..1000"`
+	Kind   string         `json:"kind" check:"a kind to change of check, group|write kind: check or kind: group|required"`
+	Class  string         `json:"class,omitempty" check:"a class"` // whose agents hold it …
+	Group  string         `json:"group,omitempty" check:"a group"` // … or of which group; neither: all
 }
 
-// Operators are people at work through the API. Their requests are meant at times of their
-// own, whenever answers come; rates are of all of them.
+// Operators are API users. Their requests have a timetable, however late the answers are; rates are of all of them.
 type Operators struct {
-	Lists    int  `json:"lists,omitempty"`    // people who page through events, one request after the other …
-	Pause    Rate `json:"pages,omitempty"`    // … at this rate each; default one every 2 s
-	Watches  int  `json:"watches,omitempty"`  // streams of changes held open
-	Applies  Rate `json:"applies,omitempty"`  // resources written
-	Runs     Rate `json:"runs,omitempty"`     // commands run at once on one machine each, which answers
-	Facts    Rate `json:"facts,omitempty"`    // machines that say that something about them is otherwise
-	Silences Rate `json:"silences,omitempty"` // of one machine each, for 10 minutes
+	Lists    int  `json:"lists,omitempty" check:"1..10000"`   // people who page through events, one request after the other …
+	Pause    Rate `json:"pages,omitempty" check:"rate"`       // … at this rate each; default one every 2 s
+	Watches  int  `json:"watches,omitempty" check:"1..10000"` // streams of changes held open
+	Applies  Rate `json:"applies,omitempty" check:"rate"`     // resources written
+	Runs     Rate `json:"runs,omitempty" check:"rate"`        // commands run at once, each on one machine, which answers
+	Facts    Rate `json:"facts,omitempty" check:"rate"`       // machines that report changed facts
+	Silences Rate `json:"silences,omitempty" check:"rate"`    // of one machine each, for 10 minutes
 }

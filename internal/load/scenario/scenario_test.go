@@ -261,7 +261,6 @@ func TestWhatATargetLacks(t *testing.T) {
 		{"sensu-stream-handler", "sensu", "comes with a reader of what Sensu's handlers write"},
 		{"sensu-stream-handler", "muster", ""},
 		{"glaber-400000-values", "sensu", "agents of Sensu"},
-		{"sensu-4000x8x5s", "zabbix", "target-zabbix"},
 	} {
 		s, err := Load(c.name)
 		if err != nil {
@@ -356,9 +355,9 @@ faults:
   - {at: 4s, for: 2s, fail: {check: http, count: 0}}
 `))
 	want := `none.yaml:3:77: agents[0].checks[1].count: want 1 to 1000, not 0; leave count out for one check, or leave out the check
-none.yaml:7:32: faults[1].cut.count: want 1 to 9, not 0; leave count out for all of them, or leave out the fault
-none.yaml:8:30: faults[2].stop.share: want more than 0 and at most 1, not 0; leave share out for all of them, or leave out the fault
-none.yaml:9:43: faults[3].fail.count: want 1 to 9, not 0; leave count out for all of them, or leave out the fault`
+none.yaml:7:32: faults[1].cut.count: want 1 to 1000000, not 0; leave count out for all of them, or leave out the fault
+none.yaml:8:30: faults[2].stop.share: want a share above 0, not 0; leave share out for all of them, or leave out the fault
+none.yaml:9:43: faults[3].fail.count: want 1 to 1000000, not 0; leave count out for all of them, or leave out the fault`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}

@@ -7,15 +7,14 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// sizedWarmup is how long a sized run warms up at most, and not longer than it measures.
+// sizedWarmup is the longest warm-up of a sized run.
 const sizedWarmup = model.Duration(time.Minute)
 
-// SizedLatency is what a sized run asks for where the scenario asks for no latency.
+// SizedLatency is the limit of the latency of a sized run without one.
 const SizedLatency = Limit("500ms")
 
-// Sized is the scenario as a question of size: so many times its agents, each as before,
-// measured for a time in which nothing is done to them on purpose: no faults, no changes of
-// intent, one steady stretch.
+// Sized is the scenario for sizing: so many times its agents, each as before, measured in one steady phase without faults
+// and changes of intent.
 func (s *Scenario) Sized(factor float64, measured time.Duration) *Scenario {
 	out := s.Scaled(factor)
 	longest := model.Duration(0)

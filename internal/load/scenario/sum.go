@@ -1,12 +1,13 @@
 package scenario
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Nodes is how many agents there are, in a class or, for the empty name, in all.
+// Nodes is the number of agents, of a class or, for the empty name, of all.
 func (s *Scenario) Nodes(class string) (n int) {
 	for _, c := range s.Agents {
 		if class == "" || c.Name == class {
@@ -16,15 +17,10 @@ func (s *Scenario) Nodes(class string) (n int) {
 	return n
 }
 
-// Sessions is how many connections they hold.
-func (s *Scenario) Sessions() (n int) {
-	for _, c := range s.Agents {
-		n += (c.Count + max(1, c.Share) - 1) / max(1, c.Share)
-	}
-	return n
-}
+// Sessions is the number of their connections.
+func (s *Scenario) Sessions() int { return s.Nodes("") }
 
-// Rate is how many results they send per second, at the scenario's own rate.
+// Rate is their results per second, at the scenario's own rate.
 func (s *Scenario) Rate() (perSecond float64) {
 	for i := range s.Agents {
 		c := &s.Agents[i]
@@ -39,8 +35,7 @@ func (s *Scenario) Rate() (perSecond float64) {
 	return perSecond
 }
 
-// ValueRate is how many values they send per second, and ComponentRate how many components
-// of policies they report on.
+// ValueRate is their values per second.
 func (s *Scenario) ValueRate() (perSecond float64) {
 	for _, c := range s.Agents {
 		for _, k := range c.Values {
@@ -50,10 +45,10 @@ func (s *Scenario) ValueRate() (perSecond float64) {
 	return perSecond
 }
 
-// Items returns how many items of an agent it stands for.
+// Items returns the number of items of an agent.
 func (v *Values) Items() int { return max(1, v.Count) * (1 + v.Dependents) }
 
-// ComponentRate is how many components of policies they report on per second.
+// ComponentRate is the components of policies that they report per second.
 func (s *Scenario) ComponentRate() (perSecond float64) {
 	for _, c := range s.Agents {
 		for _, p := range c.Policies {
@@ -63,8 +58,7 @@ func (s *Scenario) ComponentRate() (perSecond float64) {
 	return perSecond
 }
 
-// KeepaliveRate is how many agents say per second that they live, where they have nothing
-// else to say.
+// KeepaliveRate is their keepalives per second, where they send nothing else.
 func (s *Scenario) KeepaliveRate() (perSecond float64) {
 	for i := range s.Agents {
 		interval, _ := s.Agents[i].keepalive()
@@ -73,7 +67,7 @@ func (s *Scenario) KeepaliveRate() (perSecond float64) {
 	return perSecond
 }
 
-// States is how many event states they make, keepalives aside.
+// States is the number of their event states, without keepalives.
 func (s *Scenario) States() (n int) {
 	for i := range s.Agents {
 		c := &s.Agents[i]
@@ -82,13 +76,17 @@ func (s *Scenario) States() (n int) {
 			continue
 		}
 		for _, k := range s.Held(c) {
-			n += s.statesOf(c, k.Check)
+			if k.Proxy != nil {
+				n += s.Things(k.Check) * max(1, k.Count)
+			} else {
+				n += c.Count * max(1, k.Count)
+			}
 		}
 	}
 	return n
 }
 
-// Duration is how long it takes at most, and Measured how much of that is measured.
+// Duration is the longest time of the run.
 func (s *Scenario) Duration() (d time.Duration) {
 	for i := range s.Phases {
 		d += time.Duration(s.Phases[i].Whole())
@@ -96,19 +94,14 @@ func (s *Scenario) Duration() (d time.Duration) {
 	return d
 }
 
-// Measured is how long the phases are that are measured, with warm-up and all steps.
+// Measured is the length of the measured phases, with warm-up and all steps.
 func (s *Scenario) Measured() time.Duration { return time.Duration(s.played()) }
 
-// keepalive is how often its nodes are to be heard of, and after how long they are missed.
+// keepalive is interval and time-out of the keepalives of its nodes.
 func (c *Class) keepalive() (interval, timeout model.Duration) {
 	interval, timeout = model.Duration(model.DefaultKeepalive), model.Duration(model.DefaultKeepaliveTimeout)
 	if k := c.Keepalive; k != nil {
-		if k.Interval != 0 {
-			interval = k.Interval
-		}
-		if k.Timeout != 0 {
-			timeout = k.Timeout
-		}
+		interval, timeout = cmp.Or(k.Interval, interval), cmp.Or(k.Timeout, timeout)
 	}
 	return interval, timeout
 }
