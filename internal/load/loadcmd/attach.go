@@ -3,6 +3,8 @@ package loadcmd
 import (
 	"context"
 	"net"
+	"os"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,21 +15,22 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// attach uses the server that --server names. One that muster load prepare has prepared is
-// told by --data; any other is prepared through its API.
+// attach uses the server of --server. --data names the folder of a server that muster load prepare has prepared; any other
+// server is prepared through its API.
 func (o *options) attach(ctx context.Context, cmd *cobra.Command, c *load.Config, say func(string, ...any)) (*subject.Subject, error) {
 	if _, _, err := net.SplitHostPort(c.Server); err != nil {
 		return nil, model.Errorf(model.Invalid, "--server %q: want HOST:PORT", c.Server).WithHint("--server muster.example.org:8443")
 	}
-	pid, err := findServer(o.pid)
+	pid, err := serverPID(o.pid)
 	if err != nil {
 		return nil, err
 	}
 	server := &subject.Subject{TLS: c.Server, Plain: o.plain, Admin: strings.TrimSuffix(c.AdminURL, "/")}
 	c.ServerPID = pid
 	if cmd.Flags().Changed("data") {
-		if err := o.comparable(c.AdminURL); err != nil {
-			return nil, err
+		if c.AdminURL == "" && !o.uncompared {
+			return nil, model.Errorf(model.Invalid, "nobody could say whether the server holds what it acknowledged: there is no --admin").
+				WithHint("--admin http://127.0.0.1:8444 (its listen-admin); --uncompared if the answers alone are to count")
 		}
 		server.Data = o.data
 		authority, err := server.Authority()
@@ -58,22 +61,31 @@ func (o *options) attach(ctx context.Context, cmd *cobra.Command, c *load.Config
 	return server, nil
 }
 
-// comparable refuses a run whose ledger would have nothing beside it, unless that is meant.
-func (o *options) comparable(admin string) error {
-	if admin != "" || o.uncompared {
-		return nil
-	}
-	return model.Errorf(model.Invalid, "nobody could say whether the server holds what it acknowledged: there is no --admin").
-		WithHint("--admin http://127.0.0.1:8444 (its listen-admin); --uncompared if the answers alone are to count")
-}
-
-// otherServer says that --server names the agents' listener, and that its API is known by a
-// login to the same server.
+// otherServer is the error of an API that is not that of --server, the listener of agents.
 func otherServer(address, what string, err error) error {
 	host, _, cut := net.SplitHostPort(address)
 	if cut != nil {
 		host = address
 	}
-	why, _, _ := strings.Cut(err.Error(), "\n") // what to type there is of the other server
+	why, _, _ := strings.Cut(err.Error(), "\n") // its hint is for the other server
 	return model.Errorf(model.ClassOf(err), "--server %s: %s: %s", address, what, why).WithHint("muster login https://%s (its API), or --data with the server's folder", net.JoinHostPort(host, "8443"))
+}
+
+// serverPID returns a function with the present process of the server: a number, or read from a file; nil: unknown.
+func serverPID(pid string) (func() int, error) {
+	if pid == "" {
+		return nil, nil
+	}
+	if n, err := strconv.Atoi(pid); err == nil && n > 0 {
+		return func() int { return n }, nil
+	}
+	read := func() int {
+		text, _ := os.ReadFile(pid)
+		n, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+		return max(n, 0) // 0: the server restarts
+	}
+	if read() == 0 {
+		return nil, model.Errorf(model.Invalid, "--server-pid %q: want a process number or a file that holds one", pid)
+	}
+	return read, nil
 }

@@ -3,7 +3,6 @@ package loadcmd
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,12 +17,13 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// attempts is the number of runs of a scenario whose figures are above the baseline: one run may be an accident, the
-// median of three is none.
+// attempts is the number of runs of a scenario whose figures are above the baseline. Their median counts.
 const attempts = 3
 
-// profiledRuns is the folder of the runs for profiles, below the folder of all.
-const profiledRuns = "profiled"
+const (
+	maxRuns      = 100        // of a scenario
+	profiledRuns = "profiled" // folder of the runs for profiles, in the folder of all runs
+)
 
 // check is the release check: muster load check, and make bench.
 type check struct {
@@ -55,18 +55,12 @@ Starving needs at least twenty answers in both phases; a pipeline with fewer is 
 		Example: "  muster load check\n" +
 			"  muster load check muster-churn muster-mixed\n" +
 			"  muster load check --write --runs 3        the baseline anew",
-		SilenceUsage:  true,
-		SilenceErrors: true,
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			var names []string
-			for _, s := range gate.Scenarios() {
-				names = append(names, s.Name+"\t"+s.Why)
-			}
-			return names, cobra.ShellCompDirectiveDefault
+			return gate.Names(), cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			defer c.begin(cmd)()
-			return c.stops.because(c.check(args))
+			return c.stops.explain(c.check(args))
 		},
 	}
 	f := cmd.Flags()
@@ -80,11 +74,11 @@ Starving needs at least twenty answers in both phases; a pipeline with fewer is 
 
 // check plays and judges one scenario after the other.
 func (c *check) check(args []string) error {
-	if err := noServer(c.cmd, "run", append(args, "NAME")[0]); err != nil {
+	if err := noServer(c.cmd, append(args, "NAME")[0]); err != nil {
 		return err
 	}
-	if c.runs < 1 || c.runs > 100 {
-		return model.Errorf(model.Invalid, "--runs %d: want 1 to 100", c.runs)
+	if c.runs < 1 || c.runs > maxRuns {
+		return model.Errorf(model.Invalid, "--runs %d: want 1 to %d", c.runs, maxRuns)
 	}
 	list, err := c.scenarios(args)
 	if err != nil {
@@ -236,19 +230,12 @@ func (c *check) profile(sc *scenario.Scenario) error {
 
 // clearRuns removes the runs of a scenario that former checks left.
 func clearRuns(out, name string) error {
-	for _, dir := range []string{out, filepath.Join(out, invalidRuns)} {
-		entries, err := os.ReadDir(dir)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("replace reports: %w", err)
-		}
-		paths := []string{filepath.Join(profiledRuns, name)}
-		for _, e := range entries {
-			if number, ok := strings.CutPrefix(e.Name(), name+"-"); ok && number != "" && strings.Trim(number, "0123456789") == "" {
-				paths = append(paths, e.Name())
-			}
-		}
-		for _, path := range paths {
-			path = filepath.Join(dir, path)
+	paths := []string{filepath.Join(profiledRuns, name)}
+	for n := range maxRuns {
+		paths = append(paths, fmt.Sprintf("%s-%d", name, n+1))
+	}
+	for _, path := range paths {
+		for _, path := range []string{filepath.Join(out, path), filepath.Join(out, invalidRuns, path)} {
 			if _, err := os.Stat(filepath.Join(path, "run.json")); err != nil {
 				continue // it holds no run
 			}
@@ -266,22 +253,25 @@ type findings struct {
 	profiles             []string // folders
 }
 
+// all are the findings, losses first.
+func (f *findings) all() []string { return slices.Concat(f.lost, f.starving, f.grew) }
+
 // add judges the runs of one scenario, and reports whether all was well.
 func (f *findings) add(name string, runs []*report.Report, excess []gate.Excess, starved []string) bool {
-	before := len(f.lost) + len(f.starving) + len(f.grew)
-	say := func(list *[]string, what string) { *list = append(*list, name+": "+what) }
+	before := len(f.all())
+	add := func(list *[]string, what string) { *list = append(*list, name+": "+what) }
 	if i := slices.IndexFunc(runs, (*report.Report).Lost); i >= 0 {
-		say(&f.lost, strings.Join(runs[i].Verdict, "; "))
+		add(&f.lost, strings.Join(runs[i].Verdict, "; "))
 	} else if i := slices.IndexFunc(runs, func(r *report.Report) bool { return len(r.Failed()) > 0 }); i >= 0 {
-		say(&f.starving, strings.Join(runs[i].Failed(), "; "))
+		add(&f.starving, strings.Join(runs[i].Failed(), "; "))
 	}
 	for _, who := range starved {
-		say(&f.starving, who)
+		add(&f.starving, who)
 	}
 	for _, e := range excess {
-		say(&f.grew, e.String())
+		add(&f.grew, e.String())
 	}
-	return len(f.lost)+len(f.starving)+len(f.grew) == before
+	return len(f.all()) == before
 }
 
 // after is the error of a check that could not go on. Former losses come first.
@@ -292,22 +282,20 @@ func (f *findings) after(err error) error {
 	return &failed{model.Errorf(model.Invalid, "the release check failed, and could not go on (%w):\n  %s", err, strings.Join(f.lost, "\n  ")), exitLost}
 }
 
-// err is the verdict, losses first.
+// err is the verdict.
 func (f *findings) err() error {
-	all := slices.Concat(f.lost, f.starving, f.grew)
-	if len(all) == 0 {
+	if len(f.all()) == 0 {
 		return nil
 	}
-	e := model.Errorf(model.Invalid, "the release check failed:\n  %s", strings.Join(all, "\n  "))
-	if len(f.lost) > 0 {
-		return &failed{e, exitLost}
-	}
-	hint := ""
-	if len(f.profiles) > 0 {
-		hint = fmt.Sprintf("go tool pprof -sample_index=alloc_objects -top %s/steady-allocs.pprof shows the allocations, steady-cpu.pprof beside it the processor time; ", f.profiles[0])
-	}
-	if len(f.grew) > 0 {
+	e, code := model.Errorf(model.Invalid, "the release check failed:\n  %s", strings.Join(f.all(), "\n  ")), exitMissed
+	switch hint := ""; {
+	case len(f.lost) > 0:
+		code = exitLost
+	case len(f.grew) > 0:
+		if len(f.profiles) > 0 {
+			hint = fmt.Sprintf("go tool pprof -sample_index=alloc_objects -top %s/steady-allocs.pprof shows the allocations, steady-cpu.pprof beside it the processor time; ", f.profiles[0])
+		}
 		e = e.WithHint("%sif it is meant, muster load check --baseline DIR --write makes the baseline anew (in the source tree make bench BASELINE=write: bench/README.md)", hint)
 	}
-	return &failed{e, exitMissed}
+	return &failed{e, code}
 }

@@ -108,8 +108,8 @@ func TestFindings(t *testing.T) {
 		if !ok || failure.code != c.code || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if len(c.excess) > 0 && c.code == exitMissed && !strings.Contains(failure.said.Hint, "out/profiled/x/profiles/steady-allocs.pprof") {
-			t.Errorf("%s: hint %q", name, failure.said.Hint)
+		if len(c.excess) > 0 && c.code == exitMissed && !strings.Contains(failure.err.Hint, "out/profiled/x/profiles/steady-allocs.pprof") {
+			t.Errorf("%s: hint %q", name, failure.err.Hint)
 		}
 	}
 }

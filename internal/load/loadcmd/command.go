@@ -1,16 +1,13 @@
-// Package loadcmd is `muster load`: the load tester's commands, one file each. What they
-// do is in internal/load and the packages beside it.
+// Package loadcmd has the commands of `muster load`, one file each. internal/load and the packages beside it do the work.
 //
-// Goroutines: one that hears signals while something is played. Locks: stops.mu guards how often it was signalled; what is told under it
-// takes no other lock of this package.
+// Goroutines: one that receives signals during a run. Locks: stops.mu guards the number of signals; no other lock of this
+// package is taken under it.
 // Start reading at run.go, then play.go.
 package loadcmd
 
-import (
-	"github.com/spf13/cobra"
-)
+import "github.com/spf13/cobra"
 
-// NewCommand is `muster load`.
+// NewCommand makes `muster load`.
 func NewCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "load",
@@ -21,7 +18,10 @@ with what they sent. docs/load.md is the manual; bench/README.md says how the re
 			"  muster load run sensu-4000x40x5s --quick\n" +
 			"  muster load report muster-load/FOLDER",
 	}
-	cmd.AddCommand(listCommand(), showCommand(), lintCommand(), newCommand(), recordCommand(), runCommand(), joinCommand(), prepareCommand(), tableCommand(), reportCommand(), judgeCommand(), compareCommand(), fromFleetCommand(), sizeCommand())
-	cmd.AddCommand(checkCommand())
+	cmd.AddCommand(listCommand(), showCommand(), lintCommand(), newCommand(), recordCommand(), runCommand(), joinCommand(), prepareCommand(), tableCommand(),
+		reportCommand(), judgeCommand(), compareCommand(), fromFleetCommand(), sizeCommand(), checkCommand())
+	for _, c := range append(cmd.Commands(), cmd) {
+		c.SilenceUsage, c.SilenceErrors = true, true
+	}
 	return cmd
 }

@@ -43,9 +43,7 @@ finished runs.`,
 		Example: "  muster load compare old/ new/                    two folders, five runs in each\n" +
 			"  muster load compare old/ new/ --gate count,relative    what differs by the machine fails nothing\n" +
 			"  muster load compare --interleave muster-mixed --quick --a 'old: /opt/old/muster' --b 'new: bin/muster --snapshot-cycle=30s'",
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		Args:          alternately.check,
+		Args: alternately.check,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if alternately.on {
 				return alternately.compare(cmd, &o, args[0])
@@ -57,7 +55,7 @@ finished runs.`,
 			return o.compare(cmd.OutOrStdout(), sets)
 		},
 	}
-	o.format = formatFlag(cmd, "table", "table", "wide", "markdown", "json", "yaml")
+	o.format = formatFlag(cmd, "table", "wide", "markdown", "json", "yaml")
 	f := cmd.Flags()
 	f.StringSliceVar(&o.gate, "gate", nil, "only figures of these kinds end with 20: count, relative, absolute. Default all. What was lost always ends with 21")
 	_ = cmd.RegisterFlagCompletionFunc("gate", cobra.FixedCompletions(kinds(), cobra.ShellCompDirectiveNoFileComp))
@@ -72,7 +70,7 @@ func kinds() (names []string) {
 	return names
 }
 
-// compare compares all sets with the first, scenario by scenario, shows it, and returns the error of a regression.
+// compare compares all sets with the first, scenario by scenario, and returns the error of a regression.
 func (o *compareOptions) compare(out io.Writer, sets []compare.Set) error {
 	var gate []scenario.Kind
 	for _, g := range o.gate {

@@ -53,12 +53,12 @@ func TestFlagsThatAreForOtherRuns(t *testing.T) {
 	}
 	nobody := []string{"--server-binary", filepath.Join(dir, "no-such-program")}
 	for says, cases := range map[string][][]string{
-		"is for a server that runs, and this run is against a server of the run's own": {append([]string{file, "--admin", "http://127.0.0.1:1"}, nobody...),
-			append([]string{file, "--data", dir}, nobody...), append([]string{file, "--server-plain", "127.0.0.1:1"}, nobody...), append([]string{file, "--identities", dir}, nobody...)},
-		"--server-pid is for a server that runs or a Sensu backend, and this run is against a server of the run's own": {append([]string{file, "--server-pid", "1"}, nobody...)},
-		"is for a server of the run's own, and this run is against a server that runs":                                 {{file, "--server", "127.0.0.1:1", "--server-flag=-x"}, {file, "--server", "127.0.0.1:1", "--server-binary", "x"}},
-		"is for --loaders: nobody joins a run of one loader":                                                           {append([]string{file, "--listen-join", "127.0.0.1:0"}, nobody...)},
-		"is for a Sensu backend, and this run is against a server of the run's own":                                    {append([]string{file, "--sensu-api", "http://127.0.0.1:1"}, nobody...)},
+		"is for a server that runs, and this run is against a server of the run's own":                                                       {append([]string{file, "--data", dir}, nobody...), append([]string{file, "--server-plain", "127.0.0.1:1"}, nobody...), append([]string{file, "--identities", dir}, nobody...)},
+		"is for a server that runs or a bridge of Muster, and this run is against a server of the run's own":                                 {append([]string{file, "--admin", "http://127.0.0.1:1"}, nobody...)},
+		"--server-pid is for a server that runs or a Sensu backend or a bridge of Muster, and this run is against a server of the run's own": {append([]string{file, "--server-pid", "1"}, nobody...)},
+		"is for a server of the run's own, and this run is against a server that runs":                                                       {{file, "--server", "127.0.0.1:1", "--server-flag=-x"}, {file, "--server", "127.0.0.1:1", "--server-binary", "x"}},
+		"is for --loaders: nobody joins a run of one loader":                                                                                 {append([]string{file, "--listen-join", "127.0.0.1:0"}, nobody...)},
+		"is for a Sensu backend or a bridge of Muster, and this run is against a server of the run's own":                                    {append([]string{file, "--sensu-api", "http://127.0.0.1:1"}, nobody...)},
 		", and this run is against a Sensu backend": {{file, "--target", "sensu", "--admin", "x"},
 			{file, "--target", "sensu", "--data", dir}, {file, "--target", "sensu", "--senders", "2"}, {file, "--target", "sensu", "--server-flag", "x"}, {file, "--target", "sensu", "--identities", dir}},
 		", and this run is against a bridge of Muster":                   {{file, "--target", "sensu", "--sensu-bridge", "--data", dir}},
@@ -80,15 +80,15 @@ func TestFlagsThatAreForOtherRuns(t *testing.T) {
 func TestFlagsThatFit(t *testing.T) {
 	all := runCommand().Flags()
 	all.VisitAll(func(f *pflag.Flag) {
-		if m := meant(f.Name); bits.OnesCount8(uint8(m)) == 0 {
+		if m := kindsOf(f.Name); bits.OnesCount8(uint8(m)) == 0 {
 			t.Errorf("--%s is for no run", f.Name)
 		}
 	})
 	for k, args := range map[kind]string{
 		own:     "--quick --scale=2 --server-binary=x --server-flag=x --loaders=2 --listen-join=x --goal=rate=1 --out=x --title=x --seed=1 --max-lag=1s --senders=1",
 		running: "--quick --server=x:1 --server-plain=x --identities=x --data=x --uncompared --admin=x --server-pid=1 --loaders=2",
-		other:   "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-api=x --sensu-user=x --sensu-agent-user=x --sensu-json --sensu-ca=x --goal=rate=1 --max-lag=1s --seed=1",
-		bridged: "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-bridge --sensu-json --admin=x --goal=rate=1 --max-lag=1s --seed=1",
+		backend: "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-api=x --sensu-user=x --sensu-agent-user=x --sensu-json --sensu-ca=x --goal=rate=1 --max-lag=1s --seed=1",
+		bridge:  "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-bridge --sensu-json --admin=x --goal=rate=1 --max-lag=1s --seed=1",
 	} {
 		f := runCommand().Flags()
 		if err := f.Parse(strings.Fields(args)); err != nil {

@@ -1,7 +1,6 @@
 package loadcmd
 
 import (
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -25,8 +24,8 @@ and muster load run. Names are numbers; outputs, labels and commands are not in 
 
 It reads page by page and rests after each for as long as the answer took: 15,000 nodes with 40 checks
 each take some minutes, in which the server works on as before.`,
-		Example: "  muster load from-fleet -A -o mine.yaml\n  muster load lint mine.yaml\n  muster load size -f mine.yaml",
-		Args:    cobra.NoArgs, SilenceUsage: true, SilenceErrors: true,
+		Example: "  muster load from-fleet -A -o mine.yaml\n  muster load lint mine.yaml\n  muster load size mine.yaml",
+		Args:    cobra.NoArgs,
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&all, "all-namespaces", "A", false, "the nodes of all namespaces")
@@ -34,14 +33,14 @@ each take some minutes, in which the server works on as before.`,
 	over.add(f)
 	f.IntVar(&classes, "classes", fleet.DefaultClasses, "classes at most: nodes that differ more than they need to are put together")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
+		say := sayTo(cmd.ErrOrStderr())
 		if classes < 1 || classes > 1000 {
 			return model.Errorf(model.Invalid, "--classes %d: want 1 to 1000", classes)
 		}
 		if err := over.mayWrite(out); err != nil {
 			return err
 		}
-		api, namespace, err := login(cmd, flagOf(cmd, "server"))
+		api, namespace, err := login(cmd, flagValue(cmd, "server"))
 		if err != nil {
 			return err
 		}
@@ -65,7 +64,7 @@ each take some minutes, in which the server works on as before.`,
 			return err
 		}
 		if err := os.WriteFile(out, text, 0o644); err != nil {
-			return model.Errorf(model.Invalid, "write the scenario: %w", err).WithHint("-o FILE, in a folder that is there and where you may write")
+			return model.Errorf(model.Invalid, "write the scenario: %w", err).WithHint("-o FILE, in a folder that exists and where you may write")
 		}
 		say("%s: %s", out, shape.Scenario.Brief())
 		return nil

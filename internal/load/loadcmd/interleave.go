@@ -13,7 +13,6 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/compare"
 	"github.com/muster-fleet/muster/internal/load/folder"
-	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -41,7 +40,7 @@ func (i *interleave) add(all *pflag.FlagSet) {
 	all.BoolVar(&i.on, "interleave", false, "play a SCENARIO with two servers alternately, each run on a fresh one, and compare those runs")
 }
 
-// check refuses arguments that do not fit.
+// check checks the arguments.
 func (i *interleave) check(cmd *cobra.Command, args []string) (err error) {
 	switch {
 	case i.on && len(args) != 1:
@@ -49,7 +48,7 @@ func (i *interleave) check(cmd *cobra.Command, args []string) (err error) {
 	case i.on && (i.runs < 1 || i.runs > 1000):
 		return model.Errorf(model.Invalid, "--runs %d: want 1 to 1000; five and more give an interval", i.runs)
 	case i.on:
-		return noServer(cmd, "run", args[0])
+		return noServer(cmd, args[0])
 	case len(args) < 2:
 		return model.Errorf(model.Invalid, "a comparison needs two runs or more, the base first, and has %d", len(args)).
 			WithHint("such as muster load compare old/ new/, or old/run.json new/run.json; muster load report shows one run")
@@ -66,7 +65,7 @@ func (i *interleave) check(cmd *cobra.Command, args []string) (err error) {
 func (i *interleave) compare(cmd *cobra.Command, o *compareOptions, nameOrFile string) error {
 	defer i.begin(cmd)()
 	sets, err := i.playAll(nameOrFile)
-	err = i.stops.because(err)
+	err = i.stops.explain(err)
 	if len(sets) == 0 || len(sets[0].Runs) == 0 || len(sets[1].Runs) == 0 {
 		return err
 	}
@@ -106,10 +105,9 @@ func (i *interleave) playAll(nameOrFile string) ([]compare.Set, error) {
 	defer func() { i.say("the runs are in %s", i.out) }()
 	sets := []compare.Set{{Name: sides[0].name}, {Name: sides[1].name}}
 	i.say("%s\n%s", sides[0], sides[1])
-	began := time.Now()
 	for leg := range 2 * i.runs {
 		n, run := (leg+leg/2)%2, leg/2+1
-		i.say("leg %d of %d: %s, run %d of %d; about %s to go", leg+1, 2*i.runs, sides[n].name, run, i.runs, timeLeft(sc, began, leg, 2*i.runs, time.Now()))
+		i.say("leg %d of %d: %s, run %d of %d; at most %s to go", leg+1, 2*i.runs, sides[n].name, run, i.runs, (sc.Duration() * time.Duration(2*i.runs-leg)).Round(time.Second))
 		i.binary, i.options.flags, i.unprofiled = sides[n].program, sides[n].flags, true
 		rep, err := i.play(sc, filepath.Join(sides[n].name, fmt.Sprint(run)))
 		if err != nil {
@@ -118,15 +116,6 @@ func (i *interleave) playAll(nameOrFile string) ([]compare.Set, error) {
 		sets[n].Runs = append(sets[n].Runs, rep)
 	}
 	return sets, nil
-}
-
-// timeLeft is the expected time of the remaining runs: as long as those before them, or as the scenario says.
-func timeLeft(sc *scenario.Scenario, began time.Time, done, all int, now time.Time) time.Duration {
-	each := sc.Duration() - time.Duration(sc.Phases[len(sc.Phases)-1].Drain) // it ends at once, as a rule
-	if done > 0 {
-		each = now.Sub(began) / time.Duration(done)
-	}
-	return (each * time.Duration(all-done)).Round(time.Second)
 }
 
 // side is one server of a comparison, and its settings.

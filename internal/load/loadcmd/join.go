@@ -30,11 +30,9 @@ Ctrl-C ends the present phase of the whole run, as where it was begun; a second 
 run for all, without a report.
 
 Exit codes: 0 the part was played to the end, whatever the verdict; else why it was not.`,
-		Example:       "  muster load join mlj1.…",
-		Args:          cobra.ExactArgs(1),
-		SilenceUsage:  true,
-		SilenceErrors: true,
-		RunE:          func(cmd *cobra.Command, args []string) error { return o.follow(cmd, args[0]) },
+		Example: "  muster load join mlj1.…",
+		Args:    cobra.ExactArgs(1),
+		RunE:    func(cmd *cobra.Command, args []string) error { return o.follow(cmd, args[0]) },
 	}
 	return cmd
 }
@@ -45,18 +43,18 @@ func (o *options) follow(cmd *cobra.Command, text string) error {
 	if err != nil {
 		return err
 	}
-	say := func(format string, args ...any) { fmt.Fprintf(cmd.ErrOrStderr(), format+"\n", args...) }
-	ctx, signals := heedSignals(cmd, say)
+	say := sayTo(cmd.ErrOrStderr())
+	ctx, signals := catchSignals(cmd, say)
 	defer signals.release()
 	f, err := join.Dial(ctx, token)
 	if err != nil {
 		return err
 	}
-	signals.instead(f.Stop)
+	signals.forward(f.Stop)
 	err = o.part(cmd, f, say)
 	f.Close(err)
 	if err != nil {
-		return signals.because(err)
+		return signals.explain(err)
 	}
 	if sentences, ok := f.Verdict(); !ok && f.Stopped() {
 		fmt.Fprintf(cmd.OutOrStdout(), "the run is over: %s; its report is where it was begun\n", strings.Join(sentences, "; "))
@@ -89,7 +87,7 @@ func (o *options) part(cmd *cobra.Command, f *join.Follower, say func(string, ..
 	return err
 }
 
-// lead waits for the other loaders, where there are to be some; nil: there are none.
+// lead waits for the other loaders; nil: this one is alone.
 func (o *options) lead(ctx context.Context, say func(string, ...any)) (*join.Lead, error) {
 	if o.loaders < 2 {
 		return nil, nil
@@ -98,13 +96,8 @@ func (o *options) lead(ctx context.Context, say func(string, ...any)) (*join.Lea
 	if err != nil {
 		return nil, err
 	}
-	l.OnStop(o.stops.ask)
-	others := o.loaders - 1
-	noun := "loader"
-	if others > 1 {
-		noun = "loaders"
-	}
-	say("waiting for %d more %s; begin each with\n  muster load join %s", others, noun, l.Token())
+	l.OnStop(func(who string) { o.stops.signal(1, who) })
+	say("waiting for loaders: %d; begin each with\n  muster load join %s", o.loaders-1, l.Token())
 	if err := l.Gather(); err != nil {
 		l.Close()
 		return nil, err
@@ -112,7 +105,7 @@ func (o *options) lead(ctx context.Context, say func(string, ...any)) (*join.Lea
 	return l, nil
 }
 
-// runAll plays the scenario, with the others if there are some.
+// runAll plays the scenario, with the other loaders if there are any.
 func runAll(ctx context.Context, lead *join.Lead, c load.Config, server *subject.Subject) (*report.Report, error) {
 	if lead == nil {
 		return load.Run(ctx, c)
@@ -134,7 +127,7 @@ func runAll(ctx context.Context, lead *join.Lead, c load.Config, server *subject
 	return rep, nil
 }
 
-// authorityOf is the certificate (PEM) that the agents are to trust.
+// authorityOf is the certificate (PEM) of the authority that the agents trust.
 func authorityOf(server *subject.Subject, c load.Config) ([]byte, error) {
 	if server.Data == "" || c.TLS == nil {
 		return server.CA, nil
@@ -146,17 +139,17 @@ func authorityOf(server *subject.Subject, c load.Config) ([]byte, error) {
 	return authority.CAPEM(), nil
 }
 
-// mostLoaders is more than anybody needs, and few enough to tell each everything.
-const mostLoaders = 64
+const maxLoaders = 64
 
-// joinable refuses what several loaders cannot play together.
+// joinable refuses scenarios that several loaders cannot play.
 func (o *options) joinable(sc *scenario.Scenario) error {
+	_, isSensu := sc.System()
 	switch {
-	case o.loaders < 1 || o.loaders > mostLoaders:
-		return model.Errorf(model.Invalid, "--loaders %d: want 1 to %d", o.loaders, mostLoaders)
+	case o.loaders < 1 || o.loaders > maxLoaders:
+		return model.Errorf(model.Invalid, "--loaders %d: want 1 to %d", o.loaders, maxLoaders)
 	case o.loaders == 1:
 		return nil
-	case sc.Target != "" && sc.Target != "muster":
+	case isSensu:
 		return model.Errorf(model.Unsupported, "target %s is loaded by one process: --loaders is for runs against Muster", sc.Target).WithHint("leave --loaders out")
 	}
 	return load.Config{Scenario: sc}.Joinable()

@@ -28,10 +28,8 @@ func judgeCommand() *cobra.Command {
 		Long: `Reads the observation log that muster load run left in its folder (observed.jsonl), and judges it again;
 nothing is played. The log of a killed loader ends with its last second. The exit codes are the same as
 those of muster load run.`,
-		Example:       "  muster load judge muster-load/sensu-4000x40x5s-quick-20261122-185606",
-		Args:          cobra.ExactArgs(1),
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Example: "  muster load judge muster-load/sensu-4000x40x5s-quick-20261122-185606",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			lines, err := linesIn(args[0])
 			if err != nil {
@@ -56,7 +54,7 @@ those of muster load run.`,
 	}
 }
 
-// linesIn reads the observation log in a folder.
+// linesIn reads the observation log of a folder.
 func linesIn(dir string) ([]observe.Line, error) {
 	lines, err := readLog(filepath.Join(dir, observationLog))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -1,9 +1,11 @@
 package loadcmd
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -22,7 +24,7 @@ type listed struct {
 	Answers    string                `json:"answers,omitempty"`
 	Runs       bool                  `json:"runs"` // in this version
 	Waits      []scenario.Capability `json:"waitsFor,omitempty"`
-	Lacks      string                `json:"machineLacks,omitempty"` // what this machine has too little of; empty: nothing
+	Lacks      string                `json:"machineLacks,omitempty"` // the resource of this machine that is too small; empty: none
 	Agents     int                   `json:"agents"`
 	Results    float64               `json:"resultsPerSecond,omitempty"`
 	Values     float64               `json:"valuesPerSecond,omitempty"`
@@ -41,12 +43,10 @@ func listCommand() *cobra.Command {
 this machine carries easily, each as before, measured for a minute; and, where it is one stretch, a long
 one, NAME-soak: an hour. What a scenario waits for comes with later versions; what this machine has too
 little of to play it whole is named, and with -o wide how much it takes.`,
-		Example:       "  muster load list\n  muster load list --quick\n  muster load list -o wide",
-		Args:          cobra.NoArgs,
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Example: "  muster load list\n  muster load list --quick\n  muster load list -o wide",
+		Args:    cobra.NoArgs,
 	}
-	format := formatFlag(cmd, "table", "table", "wide", "json", "yaml")
+	format := formatFlag(cmd, "table", "wide", "json", "yaml")
 	cmd.Flags().BoolVar(&quick, "quick", false, "their quick forms, as they would be on this machine")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		list, err := shippedList(quick)
@@ -83,16 +83,19 @@ func shippedList(quick bool) ([]listed, error) {
 	return list, nil
 }
 
-// writeList shows a scenario on a line.
+// writeList writes a line for each scenario.
 func writeList(out io.Writer, list []listed, wide bool) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprint(w, "NAME\tAGENTS\tPER SECOND\tTAKES\tTODAY\tTITLE\n")
 	for i := range list {
 		l := &list[i]
-		today, title := "runs", l.Title
+		today, title, rate := "runs", l.Title, "keepalives"
 		switch {
 		case l.Runs && l.Lacks != "":
-			today = "too large here: " + lacks(l.Lacks, wide)
+			today = "too large here: " + l.Lacks
+			if !wide {
+				today, _, _ = strings.Cut(today, " (")
+			}
 		case !l.Runs:
 			var names []string
 			for _, c := range l.Waits {
@@ -103,28 +106,137 @@ func writeList(out io.Writer, list []listed, wide bool) error {
 		if wide {
 			title = cmp.Or(l.Answers, title)
 		}
+		switch {
+		case l.Results > 0:
+			rate = number.Count(l.Results) + " results"
+		case l.Values > 0:
+			rate = number.Count(l.Values) + " values"
+		case l.Components > 0:
+			rate = number.Count(l.Components) + " components"
+		}
 		takes := model.Duration(time.Duration(l.Seconds * float64(time.Second)).Round(time.Second)).String()
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, number.Count(l.Agents), l.rate(), takes, today, title)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", l.Name, number.Count(l.Agents), rate, takes, today, title)
 	}
 	return w.Flush()
 }
 
-// lacks is what there is too little of; how much, where there is room to say it.
-func lacks(what string, wide bool) string {
-	if !wide {
-		what, _, _ = strings.Cut(what, " (")
+func showCommand() *cobra.Command {
+	var quick bool
+	scale := 1.0
+	cmd := &cobra.Command{
+		Use:   "show NAME|FILE",
+		Short: "Show a scenario with its defaults filled in, and what it needs",
+		Long: `Prints the scenario as it would be played: what the file leaves out is filled in, and --quick and --scale
+have done their work. What it prints is a scenario file again; how large it is stands at its head, as a
+comment.`,
+		Example: "  muster load show sensu-4000x40x5s\n  muster load show sensu-4000x40x5s --quick\n" +
+			"  muster load show muster-mixed >mine.yaml",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: shippedNames,
 	}
-	return what
+	format := formatFlag(cmd, "yaml", "json")
+	cmd.Flags().BoolVar(&quick, "quick", false, "as many agents as this machine carries easily, measured for a minute")
+	cmd.Flags().Float64Var(&scale, "scale", 1, "so many times its agents: 0.1, 2")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		s, err := loadAs(args[0], scale, quick)
+		if err != nil {
+			return err
+		}
+		if format.name == "yaml" {
+			for line := range strings.Lines(s.Describe()) {
+				fmt.Fprintf(cmd.OutOrStdout(), "# %s", line)
+			}
+			for _, c := range s.Missing() {
+				fmt.Fprintf(cmd.OutOrStdout(), "# Waits for %s: it comes with %s.\n", c.Name, c.Waits)
+			}
+		}
+		return format.print(cmd.OutOrStdout(), s.File())
+	}
+	return cmd
 }
 
-func (l *listed) rate() string {
-	for _, r := range [...]struct {
-		rate float64
-		what string
-	}{{l.Results, "results"}, {l.Values, "values"}, {l.Components, "components"}} {
-		if r.rate > 0 {
-			return number.Count(r.rate) + " " + r.what
-		}
+func lintCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "lint FILE…",
+		Short: "Say what is wrong with scenario files, without running them",
+		Long: `Reads scenario files as muster load run does and says all that is wrong with them, with line and column and
+what is allowed; recorded streams are read to their ends. - is the standard input.
+docs/load-reference.md is the manual of the file.`,
+		Example: "  muster load lint mine.yaml",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var wrong []string
+			for _, file := range args {
+				data, err := readFile(cmd.InOrStdin(), file)
+				if err != nil {
+					return err
+				}
+				s, err := scenario.Parse(file, data)
+				if err == nil {
+					err = s.Verify()
+				}
+				if err != nil {
+					wrong = append(wrong, err.Error())
+					continue
+				}
+				s.Defaults()
+				fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", file, s.Brief())
+				for _, c := range s.Missing() {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s: waits for %s: it comes with %s\n", file, c.Name, c.Waits)
+				}
+			}
+			if len(wrong) > 0 {
+				return model.Errorf(model.Invalid, "%s", strings.Join(wrong, "\n"))
+			}
+			return nil
+		},
 	}
-	return "keepalives"
+}
+
+// readFile reads a file, or the standard input for -.
+func readFile(stdin io.Reader, file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(stdin)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, scenario.ReadError(file, err)
+	}
+	return data, nil
+}
+
+func newCommand() *cobra.Command {
+	var u scenario.Uniform
+	cmd := &cobra.Command{
+		Use:   "new",
+		Short: "Write a scenario of equal agents, as a beginning of your own",
+		Long: `Writes a scenario file to the standard output: equal agents with equal checks, a ramp, one measured phase and
+a drain. Edit it, play it with muster load run FILE. docs/load-reference.md names what else it may have.`,
+		Example: "  muster load new --agents 2000 --checks 40 --interval 5s >mine.yaml\n  muster load run mine.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var text bytes.Buffer
+			sc := u.Scenario()
+			sc.Name = "" // that of the file
+			if err := (&format{name: "yaml"}).print(&text, sc); err != nil {
+				return err
+			}
+			if _, err := scenario.Parse("new.yaml", text.Bytes()); err != nil {
+				return err
+			}
+			_, err := text.WriteTo(cmd.OutOrStdout())
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&u.Agents, "agents", 100, "agents")
+	f.IntVar(&u.Checks, "checks", 40, "checks of each agent")
+	f.DurationVar(&u.Interval, "interval", 5*time.Second, "interval of every check")
+	f.IntVar(&u.OutputBytes, "output-bytes", 100, "length of each output; all differ")
+	f.Float64Var(&u.Changes, "status-changes", 0.02, "share of results that change the status; those leave at once")
+	f.DurationVar(&u.Steady, "duration", time.Minute, "measured time")
+	f.DurationVar(&u.Warmup, "warmup", 5*time.Second, "time before it that is not measured")
+	f.BoolVar(&u.TLS, "tls", false, "mutual TLS")
+	f.Uint64Var(&u.Seed, "seed", 0, "same seed, same nodes and timetable")
+	return cmd
 }

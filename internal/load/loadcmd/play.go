@@ -2,6 +2,7 @@ package loadcmd
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -21,6 +22,7 @@ import (
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/folder"
+	"github.com/muster-fleet/muster/internal/load/live"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -31,7 +33,7 @@ import (
 // play runs a scenario from top to bottom.
 func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	say := sayTo(cmd.ErrOrStderr())
-	ctx, signals := heedSignals(cmd, say)
+	ctx, signals := catchSignals(cmd, say)
 	defer signals.release()
 	o.stops = signals
 	sc, err := o.scenario(cmd, nameOrFile)
@@ -49,11 +51,10 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 		return err
 	}
 	against := o.against
-	switch of {
-	case other, bridged:
-		against, err = o.againstSystem, strangers(cmd.Flags(), sc)
-	default:
+	if of == own || of == running {
 		err = o.preflight(cmd, sc, say)
+	} else {
+		against = o.againstSensu
 	}
 	if err != nil {
 		return err
@@ -69,19 +70,19 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	rep, err := against(ctx, cmd, sc, kept, say)
 	if rep == nil {
 		if kept.Discard() {
-			say("there is no report: what was seen of each second until then is in %s", kept.Path)
+			say("there is no report; the seconds until then are in %s", kept.Path)
 		}
-		return signals.because(err)
+		return signals.explain(err)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s", rep.Title, rep.Text()) // the title says the scale
 	if err != nil {
-		return unkept(rep, err)
+		return unsaved(rep, err)
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "report: %s\n", kept.Path)
 	return verdict(rep)
 }
 
-// scenario reads it and makes it as large as asked.
+// scenario reads a scenario, with --scale, --quick, --target and --seed.
 func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Scenario, error) {
 	scale := 1.0
 	if cmd.Flags().Changed("scale") {
@@ -93,14 +94,14 @@ func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Sce
 	}
 	if o.target != "" && !slices.Contains(scenario.Targets(), o.target) {
 		return nil, model.Errorf(model.Invalid, "--target %q: want one of %s", o.target, strings.Join(scenario.Targets(), ", "))
-	} else if o.target != "" {
-		sc.Target = o.target
 	}
-	runs := sc.Runs
-	if s := o.system(sc); s != nil {
-		runs = func() error { return s.Runs(sc) }
+	sc.Target = cmp.Or(o.target, sc.Target)
+	if _, isSensu := sc.System(); isSensu {
+		err = o.sensu.Runs(sc)
+	} else {
+		err = sc.Runs()
 	}
-	if err := runs(); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if cmd.Flags().Changed("seed") {
@@ -117,7 +118,7 @@ func resultsOnly(sc *scenario.Scenario) error {
 	return sc.Runs()
 }
 
-// loadAs is scenario.LoadAs with what --scale says.
+// loadAs is scenario.LoadAs with the value of --scale.
 func loadAs(nameOrFile string, scale float64, quick bool) (*scenario.Scenario, error) {
 	if !(scale > 0 && scale <= 1000) {
 		return nil, model.Errorf(model.Invalid, "--scale %g: want more than 0 and at most 1000", scale).WithHint("--scale 0.1 is a tenth of the agents")
@@ -125,12 +126,12 @@ func loadAs(nameOrFile string, scale float64, quick bool) (*scenario.Scenario, e
 	return scenario.LoadAs(nameOrFile, scale, quick)
 }
 
-// preflight looks before anything is started.
+// preflight checks the machine before anything starts.
 func (o *options) preflight(cmd *cobra.Command, sc *scenario.Scenario, say func(string, ...any)) error {
 	c := o.config
 	c.Part.Of = o.loaders
-	c.API = &client.Client{} // there is one when it is played
-	c.Scenario, c.TLS = sc, func(uuid.UUID) (*tls.Config, error) { return nil, errors.New("nobody connects yet") }
+	c.API = &client.Client{} // of the run
+	c.Scenario, c.TLS = sc, func(uuid.UUID) (*tls.Config, error) { return nil, errors.New("a run connects, not its preflight") }
 	if !cmd.Flags().Changed("server") {
 		c.Server, c.Data, c.Control = "127.0.0.1:1", os.TempDir(), &subject.Subject{}
 	}
@@ -141,7 +142,7 @@ func (o *options) preflight(cmd *cobra.Command, sc *scenario.Scenario, say func(
 	return err
 }
 
-// against has the server, plays the scenario, and leaves its folder full.
+// against starts or finds the server, plays the scenario, and saves its report.
 func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (*report.Report, error) {
 	lead, err := o.lead(ctx, say)
 	if err != nil {
@@ -157,7 +158,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	view := progressOf(cmd.ErrOrStderr(), sc)
 	kept.Warn = sayTo(view)
 	c.Log = slog.New(slog.NewTextHandler(view, &slog.HandlerOptions{Level: slog.LevelError}))
-	defer o.stops.heed(&c, view)()
+	defer o.stops.attach(&c, view)()
 	server, err := o.server(ctx, cmd, &c, say)
 	if err != nil {
 		return nil, err
@@ -192,7 +193,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	return rep, save(ctx, server, kept, rep)
 }
 
-// server starts one, or finds the one that runs.
+// server starts a server, or attaches to the one that runs.
 func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config, say func(string, ...any)) (*subject.Subject, error) {
 	if cmd.Flags().Changed("server") {
 		return o.attach(ctx, cmd, c, say)
@@ -220,8 +221,8 @@ func (o *options) server(ctx context.Context, cmd *cobra.Command, c *load.Config
 	return server, nil
 }
 
-// fallen is the error of a run that came to no report. Where the server under test ended by itself,
-// that is why, and its log stays in the folder.
+// fallen is the error of a run without a report. If the server under test ended by itself, the error says so, and the
+// server's log stays in the folder.
 func fallen(server *subject.Subject, kept *folder.Folder, err error) error {
 	fell := server.Fell()
 	if fell == "" {
@@ -236,10 +237,10 @@ func fallen(server *subject.Subject, kept *folder.Folder, err error) error {
 	return because
 }
 
-// logWithin is how long a server that is not ours may take to show its log.
+// logWithin is the longest time to read the log of a server that the run did not start.
 const logWithin = 30 * time.Second
 
-// save fills the folder. The server still runs, or has left its log. A report is whole without that.
+// save saves the report with the server's log. A report without the log has a label.
 func save(ctx context.Context, server *subject.Subject, kept *folder.Folder, rep *report.Report) error {
 	var log strings.Builder
 	reading, over := context.WithTimeout(ctx, logWithin)
@@ -251,4 +252,23 @@ func save(ctx context.Context, server *subject.Subject, kept *folder.Folder, rep
 	}
 	return kept.Save(ctx, rep, folder.File{Name: "server.log", What: "log of the server under test",
 		Write: func(_ context.Context, w io.Writer) error { _, err := io.WriteString(w, log.String()); return err }})
+}
+
+// entitle sets the title of a report, and the label of the scenario's figures.
+func (o *options) entitle(rep *report.Report, sc *scenario.Scenario, title string) {
+	rep.Title = cmp.Or(o.title, title)
+	if rep.Stopped != nil {
+		rep.Title += ", " + rep.Stopped.String()
+	}
+	if label := sc.Label(); label != "" {
+		rep.Label = append(rep.Label, label)
+	}
+}
+
+// progressOf shows the progress of a scenario's run: its first phase is the ramp, and the measurement begins after the
+// warm-up of the next one.
+func progressOf(w io.Writer, sc *scenario.Scenario) *live.View {
+	ramp, drain := time.Duration(sc.Phases[0].Ramp), time.Duration(sc.Phases[len(sc.Phases)-1].Drain)
+	before := ramp + time.Duration(sc.Phases[1].Warmup)
+	return live.New(w, os.Getenv, before, sc.Duration()-before-drain)
 }

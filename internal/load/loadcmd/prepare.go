@@ -23,10 +23,8 @@ func prepareCommand() *cobra.Command {
 		Long: `Makes the nodes, groups and checks of a scenario in the namespace load, in the data folder of a server that
 does not run. muster load run does this by itself for the server that it starts, and through the API for
 one that runs.`,
-		Example:       "  muster load prepare sensu-4000x40x5s --data DIR",
-		Args:          cobra.ExactArgs(1),
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Example: "  muster load prepare sensu-4000x40x5s --data DIR",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			sc, err := scenario.Load(args[0])
 			if err != nil {
@@ -49,7 +47,7 @@ one that runs.`,
 	return cmd
 }
 
-// prepareFolder lets fill change the intent of a server that does not run.
+// prepareFolder changes the intent of a server that does not run.
 func prepareFolder(ctx context.Context, data, db string, fill func(context.Context, *intent.Service) error) error {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return fmt.Errorf("make data folder: %w", err)

@@ -36,13 +36,11 @@ func TestRecordTimes(t *testing.T) {
 	}{
 		{name: "all"},
 		{name: "ago", r: recording{since: "90m"}, since: at(10, 30)},
-		{name: "a day ago", r: recording{since: "1d", until: "1h"}, since: at(12, 0).AddDate(0, 0, -1), until: at(11, 0)},
+		{name: "a day ago", r: recording{since: "1d"}, since: at(12, 0).AddDate(0, 0, -1)},
 		{name: "from now on", r: recording{length: time.Hour}, since: now, until: at(13, 0)},
 		{name: "from then on", r: recording{since: "2026-11-23 08:00", length: time.Hour}, since: at(8, 0), until: at(9, 0)},
-		{name: "elsewhere", r: recording{since: "2026-11-23T08:00:00Z", until: "2026-11-23T08:30:00Z"}, since: at(10, 0), until: at(10, 30)},
+		{name: "elsewhere", r: recording{since: "2026-11-23T08:00:00Z", length: 30 * time.Minute}, since: at(10, 0), until: at(10, 30)},
 		{name: "noon", r: recording{since: "noon"}, says: `--since "noon" is no time`},
-		{name: "turned round", r: recording{since: "1h", until: "2h"}, says: "--since 1h is not before --until 2h"},
-		{name: "two ends", r: recording{length: time.Hour, until: "1h"}, says: "leave one out"},
 		{name: "backwards", r: recording{length: -time.Hour}, says: "want a length"},
 	} {
 		o, err := c.r.options(now)

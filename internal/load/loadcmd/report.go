@@ -27,9 +27,7 @@ and writes one HTML file with the verdict, the charts and all figures. The file 
 else and asks no other host for anything.`,
 		Example: "  muster load report bench/results/rate-16k.json\n" +
 			"  muster load report FOLDER -o - >report.html",
-		Args:          cobra.ExactArgs(1),
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			run, beside, err := findRun(args[0])
 			if err != nil {
@@ -63,7 +61,7 @@ else and asks no other host for anything.`,
 	return cmd
 }
 
-// findRun is the run.json that path means, and the name of the report beside it.
+// findRun returns the run.json of a path, and the name of the page beside it.
 func findRun(path string) (run, beside string, err error) {
 	info, err := os.Stat(path)
 	switch {
@@ -87,7 +85,7 @@ func findRun(path string) (run, beside string, err error) {
 	return path, strings.TrimSuffix(path, filepath.Ext(path)) + ".html", nil
 }
 
-// lastRun is the newest of the runs whose folders are in one; empty: there is none.
+// lastRun is the newest folder of a run in a folder; empty: there is none.
 func lastRun(dir string) (folder string) {
 	var newest time.Time
 	runs, _ := filepath.Glob(filepath.Join(dir, "*", "run.json"))
@@ -97,4 +95,18 @@ func lastRun(dir string) (folder string) {
 		}
 	}
 	return folder
+}
+
+func tableCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "table FILE…",
+		Short:   "Show reports side by side, as Markdown",
+		Example: "  muster load table bench/results/rate-16k.json",
+		Args:    cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := report.Markdown(args)
+			fmt.Fprint(cmd.OutOrStdout(), text)
+			return err
+		},
+	}
 }

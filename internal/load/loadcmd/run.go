@@ -1,8 +1,11 @@
 package loadcmd
 
 import (
+	"fmt"
+	"io"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -11,6 +14,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/sensu"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -27,14 +31,14 @@ type options struct {
 	env        []string // likewise
 	plain      string
 	target     string
-	systems    []system
+	sensu      sensu.Command
 	pid        string
 	data       string
 	identities string
 	uncompared bool
 	out, title string
-	unprofiled bool   // no profiles: taking them costs the server allocations, which are counted
-	stops      *stops // nil: a run cannot be stopped, as in tests
+	unprofiled bool   // no profiles: they cost the server allocations, which are counted
+	stops      *stops // nil: a run cannot be stopped
 	loaders    int
 	listenJoin string
 }
@@ -64,9 +68,7 @@ A second one, or one before anything was sent, ends at once, without a report (1
 			"  muster load run my-fleet.yaml --server muster.example.org:8443 --admin http://127.0.0.1:8444\n" +
 			"  muster load run sensu-4000x8x5s --scale 0.05 --target sensu --server ws://127.0.0.1:8081\n" +
 			"  muster load new --agents 2000 --checks 40 --interval 5s >mine.yaml && muster load run mine.yaml",
-		Args:          cobra.MaximumNArgs(1),
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if slices.Contains(o.goals, "help") {
 				return writeGoals(cmd.OutOrStdout())
@@ -96,10 +98,7 @@ func (o *options) flagsOf(f *pflag.FlagSet) {
 	f.StringVar(&o.plain, "server-plain", "", "with --server: its listener without TLS; else every agent connects with TLS")
 	f.StringVar(&o.identities, "identities", "muster-load/identities", "with --server: folder for keys and certificates of the agents")
 	f.StringVar(&o.target, "target", "", "what is loaded instead of what the scenario says: "+strings.Join(scenario.Targets(), ", "))
-	o.systems = systems()
-	for _, s := range o.systems {
-		s.Flags(f)
-	}
+	o.sensu.Flags(f)
 	f.IntVar(&o.loaders, "loaders", 1, "so many loader processes play the run together; the others begin with muster load join")
 	f.StringVar(&o.listenJoin, "listen-join", "127.0.0.1:0", "with --loaders: where the others join, an address of this machine, port 0 for any")
 	c := &o.config
@@ -123,4 +122,21 @@ func (o *options) serverFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.binary, "server-binary", "", "the program to start as muster server; default: this one")
 	f.StringArrayVar(&o.flags, "server-flag", nil, "a word for the server that is started, such as --snapshot-cycle=30s; may be repeated")
 	f.DurationVar(&o.config.MaxLag, "max-lag", 50*time.Millisecond, "generator lag (p99) that makes a run invalid")
+}
+
+// writeGoals lists the figures of --goal and of a scenario's objectives.
+func writeGoals(out io.Writer) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, "NAME\tLIMIT\tUNIT\tKIND\tOF A PHASE\tWHAT IT IS\n")
+	for _, f := range scenario.Figures() {
+		limit, phase := "at most", ""
+		if f.Least {
+			limit = "at least"
+		}
+		if slices.Contains(scenario.PhaseFigures(), f.Name) {
+			phase = "yes"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", f.Name, limit, f.Unit, f.Kind, phase, f.What)
+	}
+	return w.Flush()
 }

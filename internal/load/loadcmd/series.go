@@ -15,7 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// series plays several runs, each on a server of its own, into folders below one: for compare, check and size.
+// series plays several runs, each on a server of its own, into folders of one folder: for compare, check and size.
 type series struct {
 	options
 	cmd *cobra.Command
@@ -23,18 +23,18 @@ type series struct {
 	say func(format string, args ...any)
 }
 
-// begin has the command listen to signals. The caller calls release.
+// begin catches signals for the command. The caller calls release.
 func (s *series) begin(cmd *cobra.Command) (release func()) {
 	s.cmd, s.say = cmd, sayTo(cmd.ErrOrStderr())
-	s.ctx, s.stops = heedSignals(cmd, s.say)
+	s.ctx, s.stops = catchSignals(cmd, s.say)
 	return s.stops.release
 }
 
-// invalidRuns is the folder of the runs that were repeated, below the folder of all.
+// invalidRuns is the folder of repeated runs, in the folder of all runs.
 const invalidRuns = "invalid"
 
-// play plays a scenario into the folder name. A run whose generator fell behind says nothing of speed: it is moved to the
-// folder invalid and repeated once, unless it lost something. A run that a person stops ends the series.
+// play plays a scenario into the folder name. A run whose generator fell behind measures nothing: it moves to the folder
+// invalid and is repeated once, unless it lost something. A stopped run ends the series.
 func (s *series) play(sc *scenario.Scenario, name string) (*report.Report, error) {
 	return s.playInto(name, func(kept *folder.Folder) (*report.Report, error) {
 		run := s.options
@@ -57,7 +57,7 @@ func (s *series) playInto(name string, play func(*folder.Folder) (*report.Report
 		}
 		switch {
 		case err != nil:
-			return rep, unkept(rep, err)
+			return rep, unsaved(rep, err)
 		case rep.Stopped != nil && rep.Lost():
 			return nil, &failed{model.Errorf(model.Invalid, "%s was %s, and until then: %s; its report is in %s", name, rep.Stopped, strings.Join(rep.Wrong().Sentences(), "; "), path), exitLost}
 		case rep.Stopped != nil:

@@ -6,11 +6,9 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/load/folder"
 	"github.com/muster-fleet/muster/internal/load/report"
-	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -70,12 +68,5 @@ func TestSides(t *testing.T) {
 		if _, err := newSide(text, "a"); model.ClassOf(err) != class {
 			t.Errorf("%q: %v", text, err)
 		}
-	}
-}
-
-func TestTimeLeft(t *testing.T) {
-	sc, began := &scenario.Scenario{Phases: []scenario.Phase{{Steady: model.Duration(time.Minute)}}}, time.Now()
-	if a, b := timeLeft(sc, began, 0, 10, began), timeLeft(sc, began, 4, 10, began.Add(8*time.Minute)); a != 10*time.Minute || b != 12*time.Minute {
-		t.Errorf("before the first %s, after four %s", a, b)
 	}
 }

@@ -21,7 +21,6 @@ import (
 // sizer are the flags of size.
 type sizer struct {
 	series
-	file    string
 	factors []float64
 	seconds int
 }
@@ -29,7 +28,7 @@ type sizer struct {
 func sizeCommand() *cobra.Command {
 	s := &sizer{}
 	cmd := &cobra.Command{
-		Use:   "size [NAME|FILE]",
+		Use:   "size NAME|FILE",
 		Short: "Say how much of a scenario this machine carries, at which cost, and which limit comes first",
 		Long: `Plays a scenario with one, two and four times its agents (--factors), each time on a fresh server of its
 own: a short steady stretch without its faults. It stops at the first size that is not carried: one whose
@@ -41,57 +40,45 @@ Without a latency among its objectives, 500 ms beyond the linger are asked (p99)
 stay in the folder. A size that is not carried is played once more, and the second run decides. Exit code
 0: there is an answer, whatever it is; 9: the server did not come up for the first size; 21: something was
 lost, or an alert was wrong; 22: Ctrl-C stopped it, and the sizes before that are the answer.`,
-		Example: "  muster load size -f mine.yaml\n" +
+		Example: "  muster load size mine.yaml\n" +
 			"  muster load size muster-sizing --factors 1,10 --seconds 60",
-		Args: cobra.MaximumNArgs(1), SilenceUsage: true, SilenceErrors: true,
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return scenario.Names(), cobra.ShellCompDirectiveDefault
-		},
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: shippedNames,
 	}
 	f := cmd.Flags()
-	f.StringVarP(&s.file, "file", "f", "", "the scenario's file, or its NAME")
 	f.Float64SliceVar(&s.factors, "factors", []float64{1, 2, 4}, "sizes to try: so many times the agents")
 	f.Lookup("factors").DefValue = "1,2,4" // as it is typed
 	f.IntVar(&s.seconds, "seconds", 30, "measured time of each; before it agents connect, and results flow for as long (a minute at most)")
 	f.StringVarP(&s.out, "out", "o", "", "folder for the reports; default: muster-load/size-NAME-TIME")
 	s.serverFlags(f)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		name, err := s.scenarioName(args)
+		err := s.checkFlags()
 		if err == nil {
-			err = noServer(cmd, "size", name)
+			err = noServer(cmd, args[0])
 		}
 		if err != nil {
 			return err
 		}
 		defer s.begin(cmd)()
-		return s.stops.because(s.size(name))
+		return s.stops.explain(s.size(args[0]))
 	}
 	return cmd
 }
 
-// scenarioName checks the flags, and returns the scenario.
-func (s *sizer) scenarioName(args []string) (string, error) {
-	name := s.file
-	switch {
-	case s.file == "" && len(args) == 0:
-		return "", model.Errorf(model.Invalid, "there is no scenario to size").WithHint("muster load size muster-sizing, or -f FILE with one of yours (muster load from-fleet writes it); muster load list shows those that are shipped")
-	case s.file != "" && len(args) > 0:
-		return "", model.Errorf(model.Invalid, "two scenarios to size: %s, and -f %s", args[0], s.file).WithHint("leave one out")
-	case s.seconds < 1 || s.seconds > 3600:
-		return "", model.Errorf(model.Invalid, "--seconds %d: want 1 to 3600", s.seconds)
-	case s.file == "":
-		name = args[0]
+func (s *sizer) checkFlags() error {
+	if s.seconds < 1 || s.seconds > 3600 {
+		return model.Errorf(model.Invalid, "--seconds %d: want 1 to 3600", s.seconds)
 	}
 	slices.Sort(s.factors)
 	if s.factors = slices.Compact(s.factors); len(s.factors) == 0 {
-		return "", model.Errorf(model.Invalid, "--factors: none given").WithHint("--factors 1,2,4")
+		return model.Errorf(model.Invalid, "--factors: none given").WithHint("--factors 1,2,4")
 	}
 	for _, x := range s.factors {
 		if !(x > 0 && x <= 1000) {
-			return "", model.Errorf(model.Invalid, "--factors %g: want numbers above 0, at most 1000", x).WithHint("--factors 1,2,4")
+			return model.Errorf(model.Invalid, "--factors %g: want numbers above 0, at most 1000", x).WithHint("--factors 1,2,4")
 		}
 	}
-	return name, nil
+	return nil
 }
 
 // size tries one size after the other, and shows the answer.

@@ -15,59 +15,56 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// stops hears signals (Ctrl-C, SIGTERM, a terminal that is closed). The first ends the run's present
-// phase, and what was played becomes a report; where nothing is played yet, it ends all. Once the
-// timetable is over it ends nothing, but no other run begins. The second ends all at once. Safe for any
-// goroutine.
+// stops ends runs at signals (Ctrl-C, SIGTERM, a closed terminal). The first signal ends the run's present phase, and the
+// played part gets its report; before the timetable it ends the command. After the timetable it ends nothing, but no other
+// run begins. The second signal ends the command at once. Safe for any goroutine.
 type stops struct {
 	say     func(format string, args ...any)
-	asked   chan string // of the run, see load.Config.Stop
+	stop    chan string // of the run, see load.Config.Stop
 	end     context.CancelCauseFunc
 	release func()
 
-	mu      sync.Mutex
-	at      progress
-	times   int
-	awaited bool             // the first signal left what was played to its report
-	tell    func(who string) // that the run is to be stopped
+	mu       sync.Mutex
+	at       progress
+	signals  int
+	reported bool // the first signal left the run to its report
+	stopRun  func(by string)
 }
 
-// progress is how far a run is.
+// progress is the progress of a run.
 type progress uint8
 
 const (
-	before  progress = iota // nothing was sent, or there is no run
+	before  progress = iota // there is no run, or it has sent nothing
 	playing                 // its timetable
-	played                  // drain, ledger and report come
+	played                  // drain, ledger and report follow
 )
 
-// oneSignal is within which time a signal that comes again is the same one: timeout(1) sends each to
-// the process and to its group. Whoever goes on for longer means it.
+// oneSignal is the time in which a repeated signal is the same one: timeout(1) signals the process and its group.
 const oneSignal = time.Second
 
-// heedSignals has the command end as its signals say. The context is what it is to work within;
-// the caller calls release.
-func heedSignals(cmd *cobra.Command, say func(format string, args ...any)) (context.Context, *stops) {
+// catchSignals ends the command at signals. The command works within the context; the caller calls release.
+func catchSignals(cmd *cobra.Command, say func(format string, args ...any)) (context.Context, *stops) {
 	ctx, end := context.WithCancelCause(context.WithoutCancel(cmd.Context()))
-	s := &stops{say: say, asked: make(chan string, 1), end: end}
-	s.tell = func(who string) { s.asked <- who }
+	s := &stops{say: say, stop: make(chan string, 1), end: end}
+	s.stopRun = func(by string) { s.stop <- by }
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	over := make(chan struct{})
-	ended := cmd.Context().Done() // by a signal that is heard here too, or by a caller that sends none
+	ended := cmd.Context().Done() // by one of these signals, or by a caller
 	go func() {
-		for heard, last := 0, (time.Time{}); ; {
+		for n, last := 0, (time.Time{}); ; {
 			select {
 			case <-over:
 				return
 			case <-ended:
 				ended = nil
-				s.atLeast(1, "")
+				s.signal(1, "")
 			case <-signals:
 				if time.Since(last) > oneSignal {
-					heard, last = heard+1, time.Now()
+					n, last = n+1, time.Now()
 				}
-				s.atLeast(heard, "")
+				s.signal(n, "")
 			}
 		}
 	}()
@@ -79,54 +76,52 @@ func heedSignals(cmd *cobra.Command, say func(format string, args ...any)) (cont
 	return ctx, s
 }
 
-// instead has the first signal tell the loader that leads, which ends the run for all.
-func (s *stops) instead(tell func()) {
+// forward passes the first signal to the leading loader, which ends the run for all.
+func (s *stops) forward(stop func()) {
 	s.mu.Lock()
-	s.at, s.tell = playing, func(string) { tell() }
+	s.at, s.stopRun = playing, func(string) { stop() }
 	s.mu.Unlock()
 }
 
-// ask is a first signal from another loader.
-func (s *stops) ask(who string) { s.atLeast(1, who) }
-
-// atLeast acts upon so many signals, where they were fewer before.
-func (s *stops) atLeast(times int, who string) {
+// signal acts upon the n-th signal. by names another loader; empty: this one.
+func (s *stops) signal(n int, by string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if times <= s.times {
+	if n <= s.signals {
 		return
 	}
-	s.times = times
-	by := ""
-	if who != "" {
-		by = " by " + who
+	s.signals = n
+	whom := ""
+	if by != "" {
+		whom = " by " + by
 	}
-	if times > 1 || s.at == before {
-		s.end(model.Errorf(model.Unavailable, "stopped%s", by))
-		return
+	switch {
+	case n > 1 || s.at == before:
+		s.end(model.Errorf(model.Unavailable, "stopped%s", whom))
+	case s.at == played:
+		s.reported = true
+		s.say("stopped%s: the run is over already, and its ledger and report come; Ctrl-C again ends at once, without them", whom)
+	default:
+		s.reported = true
+		s.say("stopped%s: the present phase ends here, then come ledger and report; Ctrl-C again ends at once, without them", whom)
+		s.stopRun(by)
 	}
-	if s.awaited = true; s.at == played {
-		s.say("stopped%s: the run is over already, and its ledger and report come; Ctrl-C again ends at once, without them", by)
-		return
-	}
-	s.say("stopped%s: the present phase ends here, then come ledger and report; Ctrl-C again ends at once, without them", by)
-	s.tell(who)
 }
 
-// heed lets a run be stopped once its timetable has begun, until the func that it returns is called;
-// what is said of that is written where the run is seen.
-func (s *stops) heed(c *load.Config, seen io.Writer) (over func()) {
+// attach lets signals stop a run from the beginning of its timetable until the caller calls detach. seen shows the run,
+// and what signals do.
+func (s *stops) attach(c *load.Config, seen io.Writer) (detach func()) {
 	if s == nil {
 		return func() {}
 	}
 	s.mu.Lock()
 	s.say = sayTo(seen)
 	s.mu.Unlock()
-	c.Stop, c.Begun, c.Played = s.asked, func() { s.reach(playing) }, func() { s.reach(played) }
+	c.Stop, c.Begun, c.Played = s.stop, func() { s.reach(playing) }, func() { s.reach(played) }
 	return func() {
 		s.reach(before)
 		select {
-		case <-s.asked: // too late for this run, and not meant for another
+		case <-s.stop: // too late for this run, and not for another
 		default:
 		}
 	}
@@ -138,33 +133,32 @@ func (s *stops) reach(at progress) {
 	s.mu.Unlock()
 }
 
-// next is the error that ends a row of runs before one of them: nil where nobody asked for that. Where
-// all was ended at once, the run that comes says so itself.
+// next is the error that ends a series before one of its runs; nil without a signal, and where the run itself ends.
 func (s *stops) next(name string) error {
 	if s == nil {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.awaited || s.times > 1 {
+	if !s.reported || s.signals > 1 {
 		return nil
 	}
 	return &failed{model.Errorf(model.Unavailable, "stopped before %s was played", name), exitStopped}
 }
 
-// stopped says whether anybody asked.
+// stopped reports whether there was a signal.
 func (s *stops) stopped() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.times > 0
+	return s.signals > 0
 }
 
-// because makes the error of a command that was stopped one that says so.
-func (s *stops) because(err error) error {
+// explain replaces the error of a command that signals ended without a report.
+func (s *stops) explain(err error) error {
 	if err == nil || s == nil || !s.stopped() {
 		return err
 	}
-	if _, known := err.(*failed); known { // it has a report, which says it
+	if _, known := err.(*failed); known { // its report says so
 		return err
 	}
 	return &failed{model.Errorf(model.Unavailable, "stopped, and there is no report"), exitEnded}

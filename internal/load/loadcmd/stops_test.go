@@ -17,11 +17,11 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-func heeded(t *testing.T, said io.Writer) (context.Context, *stops) {
+func caught(t *testing.T, said io.Writer) (context.Context, *stops) {
 	t.Helper()
 	cmd := &cobra.Command{}
 	cmd.SetContext(t.Context())
-	ctx, s := heedSignals(cmd, func(string, ...any) {})
+	ctx, s := catchSignals(cmd, func(string, ...any) {})
 	t.Cleanup(s.release)
 	return ctx, s
 }
@@ -41,9 +41,9 @@ func TestStopsOfARowOfRuns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var said strings.Builder
-			ctx, s := heeded(t, &said)
+			ctx, s := caught(t, &said)
 			var run load.Config
-			over := s.heed(&run, &said)
+			over := s.attach(&run, &said)
 			if err := s.next("a run"); err != nil {
 				t.Error(err)
 			}
@@ -52,20 +52,20 @@ func TestStopsOfARowOfRuns(t *testing.T) {
 					reach()
 				}
 			}
-			s.atLeast(1, "")
+			s.signal(1, "")
 			if len(run.Stop) > 0 != c.word || (ctx.Err() != nil) != c.ended || !strings.HasPrefix(said.String(), c.says) {
 				t.Errorf("%d words for the run, %v, said %q", len(run.Stop), ctx.Err(), said.String())
 			}
 			over() // and it did not look
 			var next load.Config
-			s.heed(&next, &said)
+			s.attach(&next, &said)
 			if len(next.Stop) > 0 {
 				t.Error("the next run is stopped by what was meant for this one")
 			}
 			if err := s.next("b/1"); endsWith(err, exitStopped) == c.ended || err != nil && err.Error() != "stopped before b/1 was played" {
 				t.Errorf("before the next one: %v", err)
 			}
-			if s.atLeast(2, ""); ctx.Err() == nil {
+			if s.signal(2, ""); ctx.Err() == nil {
 				t.Error("a second signal does not end it")
 			}
 			if err := s.next("b/1"); err != nil {
@@ -80,14 +80,14 @@ func TestStopsOfARowOfRuns(t *testing.T) {
 func TestNoLegAfterAStop(t *testing.T) {
 	for valid, left := range map[bool]string{true: "a/1", false: "invalid/a/1"} {
 		out, plays := t.TempDir(), 0
-		_, s := heeded(t, io.Discard)
+		_, s := caught(t, io.Discard)
 		play := func(kept *folder.Folder) (*report.Report, error) {
 			plays++
 			var run load.Config
-			defer s.heed(&run, io.Discard)()
+			defer s.attach(&run, io.Discard)()
 			run.Begun()
 			run.Played()
-			s.atLeast(1, "")
+			s.signal(1, "")
 			r := &report.Report{Schema: report.Schema, Balance: &report.Balance{}, Valid: valid}
 			return r, kept.Save(t.Context(), r)
 		}

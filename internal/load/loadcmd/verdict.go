@@ -8,45 +8,43 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Exit codes of a run whose report is there. A run that could not be made ends with the
-// code of its error's class.
+// Exit codes of a run with a report. A run that failed to begin ends with the code of its error's class.
 const (
 	exitMissed  = 20  // an objective was missed
 	exitLost    = 21  // the ledger does not balance, alerts are missing or too many, or what had to be refused was taken
-	exitStopped = 22  // somebody stopped it, and nothing was wrong as far as it was played
-	exitEnded   = 130 // somebody ended it, without a report: as a shell says of Ctrl-C
+	exitStopped = 22  // a person stopped it, and nothing was wrong until then
+	exitEnded   = 130 // a person ended it, without a report: the code of a shell for Ctrl-C
 )
 
-// failed is the error of a run that shows what should not be; its report is kept.
+// failed is the error of a run with a report, and its exit code.
 type failed struct {
-	said *model.Error
+	err  *model.Error
 	code int
 }
 
-func (f *failed) Error() string { return f.said.Error() }
+func (f *failed) Error() string { return f.err.Error() }
 
-func (f *failed) Unwrap() error { return f.said }
+func (f *failed) Unwrap() error { return f.err }
 
-// ExitCode is what the program ends with.
+// ExitCode is the program's exit code.
 func (f *failed) ExitCode() int { return f.code }
 
-// endsWith says whether an error is a verdict with this code.
+// endsWith reports whether an error has this exit code.
 func endsWith(err error, code int) bool {
 	var judged *failed
 	return errors.As(err, &judged) && judged.code == code
 }
 
-// unkept is the error of a run that has a report which could not be kept whole: err says why. What was
-// lost is told all the same, and first.
-func unkept(rep *report.Report, err error) error {
+// unsaved is the error of a run whose report could not be saved for the reason err. Losses come first.
+func unsaved(rep *report.Report, err error) error {
 	if err == nil || rep == nil || !rep.Lost() {
 		return err
 	}
 	return &failed{model.Errorf(model.Invalid, "the run failed: %s; and not all of its report could be kept: %w", strings.Join(rep.Verdict, "; "), err), exitLost}
 }
 
-// verdict is nil where all is as it should be. What was lost is told before what was slow,
-// and a run whose generator fell behind says nothing about speed.
+// verdict is the error of a run that failed. Losses come before slowness, and a run whose generator fell behind measures
+// no speed.
 func verdict(rep *report.Report) error {
 	if rep.OK() {
 		return nil

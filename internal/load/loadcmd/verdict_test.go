@@ -36,7 +36,7 @@ func TestLostIsToldWithoutAReport(t *testing.T) {
 		rep := &report.Report{Valid: true, Balance: &report.Balance{Missing: missing}, Verdict: []string{"3 results missing"}}
 		_, leg := seriesIn(t, t.TempDir(), nil).playInto("a/1", func(*folder.Folder) (*report.Report, error) { return rep, full })
 		var check findings
-		for where, err := range map[string]error{"run": unkept(rep, full), "leg": leg, "check": check.after(leg)} {
+		for where, err := range map[string]error{"run": unsaved(rep, full), "leg": leg, "check": check.after(leg)} {
 			got := model.ClassOf(err).Exit()
 			if judged, ok := err.(*failed); ok {
 				got = judged.code
@@ -46,7 +46,7 @@ func TestLostIsToldWithoutAReport(t *testing.T) {
 			}
 		}
 	}
-	if err := unkept(nil, full); err != error(full) {
+	if err := unsaved(nil, full); err != error(full) {
 		t.Error(err)
 	}
 }

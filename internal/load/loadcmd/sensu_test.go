@@ -3,13 +3,9 @@ package loadcmd
 import (
 	"net"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
-	"github.com/spf13/pflag"
-
-	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -35,7 +31,7 @@ func TestSensuFlags(t *testing.T) {
 		{[]string{"sensu-4000x8x5s", "--target", "sensu", "--server", "127.0.0.1:8443"}, model.Invalid, "a backend that runs"},
 		{[]string{"muster-bad-day", "--target", "sensu", "--server", "ws://127.0.0.1:8081"}, model.Unsupported, "target sensu has no"},
 		{[]string{"sensu-4000x8x5s", "--target", "sensu", "--server", "wss://" + nobody, "--sensu-ca", "none.pem"}, model.Invalid, "--sensu-ca"},
-		{[]string{"sensu-4000x8x5s", "--target", "sensu", "--server", "wss://" + nobody, "--sensu-ca", "system_test.go"}, model.Invalid, "holds no certificate"},
+		{[]string{"sensu-4000x8x5s", "--target", "sensu", "--server", "wss://" + nobody, "--sensu-ca", "sensu_test.go"}, model.Invalid, "holds no certificate"},
 		{[]string{"sensu-4000x8x5s", "--target", "sensu", "--server", "wss://" + nobody + ",ws://" + nobody}, model.Invalid, "in one run"},
 		{[]string{"sensu-4000x8x5s", "--scale", "0.01", "--target", "sensu", "--server", "ws://" + nobody, "--sensu-api", "http://" + nobody}, model.Unavailable, "/auth"},
 	} {
@@ -43,30 +39,5 @@ func TestSensuFlags(t *testing.T) {
 		if _, err := loadCommand(t, "", args...); model.ClassOf(err) != x.class || !strings.Contains(err.Error(), x.says) {
 			t.Errorf("%s: %v", x.args, err)
 		}
-	}
-}
-
-// A target that scenarios may name is one that can be loaded, and its flags say whose they are.
-func TestSystems(t *testing.T) {
-	var names []string
-	for _, s := range systems() {
-		names = append(names, s.Name())
-		f := pflag.NewFlagSet("", pflag.ContinueOnError)
-		s.Flags(f)
-		f.VisitAll(func(flag *pflag.Flag) {
-			if owner := ofSystem(flag.Name); owner == nil || owner.Name() != s.Name() {
-				t.Errorf("--%s: want a name that begins with %s-", flag.Name, s.Name())
-			}
-		})
-	}
-	if !slices.Equal(names, scenario.Targets()[1:]) {
-		t.Errorf("loadcmd plays against %v, scenarios name %v", names, scenario.Targets())
-	}
-	f := runCommand().Flags()
-	if err := f.Parse([]string{"--sensu-json"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := strangers(f, &scenario.Scenario{Target: "zabbix"}); model.ClassOf(err) != model.Invalid {
-		t.Errorf("a flag of Sensu in a run against another system: %v", err)
 	}
 }

@@ -1,0 +1,140 @@
+package loadcmd
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/document"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// sayTo writes sentences, one per line.
+func sayTo(w io.Writer) func(format string, args ...any) {
+	return func(format string, args ...any) { fmt.Fprintf(w, format+"\n", args...) }
+}
+
+// shippedNames completes a scenario.
+func shippedNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return scenario.Names(), cobra.ShellCompDirectiveDefault
+}
+
+// noServer refuses the --server of all of muster's commands for a command whose runs each start a server.
+func noServer(cmd *cobra.Command, name string) error {
+	if !cmd.Flags().Changed("server") {
+		return nil
+	}
+	return model.Errorf(model.Invalid, "each run has a server of its own: leave --server out").WithHint("muster load run %s --server HOST:PORT plays it against one that runs", name)
+}
+
+// format is the value of -o.
+type format struct {
+	name    string
+	allowed []string
+}
+
+func (f *format) String() string { return f.name }
+
+// Type is its name in usage lines.
+func (f *format) Type() string { return "format" }
+
+// Set accepts an allowed format.
+func (f *format) Set(s string) error {
+	if !slices.Contains(f.allowed, s) {
+		return fmt.Errorf("%q is none of %s", s, strings.Join(f.allowed, ", "))
+	}
+	f.name = s
+	return nil
+}
+
+// formatFlag adds -o; the first format is the default.
+func formatFlag(c *cobra.Command, allowed ...string) *format {
+	f := &format{allowed[0], allowed}
+	c.Flags().VarP(f, "output", "o", strings.Join(allowed[:len(allowed)-1], ", ")+" or "+allowed[len(allowed)-1])
+	_ = c.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(allowed, cobra.ShellCompDirectiveNoFileComp))
+	return f
+}
+
+// machine reports whether the format is for programs.
+func (f *format) machine() bool { return f.name == "json" || f.name == "yaml" }
+
+// print writes any value as JSON or YAML.
+func (f *format) print(w io.Writer, v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode output: %w", err)
+	}
+	data = append(data, '\n')
+	if f.name == "yaml" {
+		data, err = document.YAML(data)
+	}
+	if err == nil {
+		_, err = w.Write(data)
+	}
+	return err
+}
+
+// overwrite is the flag --yes of commands that write one file.
+type overwrite struct{ yes bool }
+
+func (o *overwrite) add(f *pflag.FlagSet) {
+	f.BoolVar(&o.yes, "yes", false, "replace the file of --out")
+}
+
+// mayWrite refuses to replace a file without --yes.
+func (o *overwrite) mayWrite(path string) error {
+	if info, err := os.Stat(path); o.yes || err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	return model.Errorf(model.Guarded, "%s exists already", path).WithHint("name another file with -o, or add --yes")
+}
+
+// login makes a client of the context that `muster login` wrote and of the flags that muster's commands share, and returns
+// the namespace. server is another address of the API; empty: that of the login. The --server of muster load run is the
+// listener of agents.
+func login(cmd *cobra.Command, server string) (*client.Client, string, error) {
+	path := flagValue(cmd, "context-file")
+	if path == "" {
+		var err error
+		if path, err = client.ContextPath(os.Getenv); err != nil {
+			return nil, "", err
+		}
+	}
+	known, err := client.LoadContext(path)
+	if err != nil {
+		return nil, "", err
+	}
+	known = known.WithEnv(os.Getenv)
+	if server != "" {
+		if known = known.ForServer(server); os.Getenv("MUSTER_TOKEN") != "" {
+			known.Token = os.Getenv("MUSTER_TOKEN")
+		}
+	}
+	if ca := flagValue(cmd, "ca"); ca != "" {
+		known.CA, known.CAFile = "", ca
+	}
+	namespace := model.DefaultNamespaceName
+	for _, name := range []string{known.Namespace, flagValue(cmd, "namespace")} {
+		if name != "" {
+			namespace = name
+		}
+	}
+	api, err := client.New(known)
+	return api, namespace, err
+}
+
+// flagValue is the value of a flag; empty where the command has no such flag.
+func flagValue(cmd *cobra.Command, name string) string {
+	if f := cmd.Flags().Lookup(name); f != nil {
+		return f.Value.String()
+	}
+	return ""
+}
