@@ -1,87 +1,69 @@
 package load
 
 import (
+	"maps"
 	"sync"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// book is what the agents of one sender did: a tally for each measured part, and the
-// present second for the samples.
+// book counts what the agents of one sender do, and what people and agents wait for, until it is taken.
 type book struct {
 	of *run
 
 	mu      sync.Mutex
-	parts   []*tally          // nil where nothing was measured yet
-	resent  uint64            // signals sent again after a reconnect
-	reasons map[string]uint64 // refusals by code
-	wrong   uint64            // signals that had to be refused, and were acknowledged
-	offered []uint32          // results by the second in which they were meant to be made
-	second  second
-}
-
-// second is what happened since it was taken last.
-type second struct {
-	whole   *hdrhistogram.Histogram // of what was acknowledged …
-	beyond  *hdrhistogram.Histogram // … since it was to leave, as agents usually do
-	lag     *hdrhistogram.Histogram // of the generator
-	refused uint64
+	parts   map[int]*observe.Tally // by the part of the score in which results are due; -1: none
+	offered map[int]uint64         // intended results, by second of the timetable
+	resent  uint64                 // signals sent again after a reconnect
+	reasons map[string]uint64      // refusals by code
+	wrong   uint64                 // signals that had to be refused, and were acknowledged
 }
 
 func newBook(r *run) *book {
-	return &book{of: r, reasons: map[string]uint64{}, second: newSecond()}
+	return &book{of: r, reasons: map[string]uint64{}}
 }
 
-// newSecond has two digits of precision, enough for a plot, but for what stands in latency.hlog: of
-// that others make percentiles, which must be those of the report.
-func newSecond() second {
-	whole, beyond, lag := observe.NewSecond()
-	return second{whole: whole, beyond: beyond, lag: lag}
+// inTime is how long beyond its linger a result may wait for its answer so that it counts as held.
+const inTime = time.Second
+
+// tally returns that of a part. Caller holds the lock.
+func (b *book) tally(part int) *observe.Tally {
+	t := b.parts[part]
+	if t == nil {
+		if b.parts == nil {
+			b.parts = map[int]*observe.Tally{}
+		}
+		t = &observe.Tally{}
+		b.parts[part] = t
+	}
+	return t
 }
 
-// tallyAt is that of what was due at an instant; nil: it is not measured. Caller holds the
-// lock.
-func (b *book) tallyAt(due int64) *tally {
-	s := b.of.present()
-	i := s.at(due)
-	if i < 0 || !s[i].measured {
-		return nil
-	}
-	for len(b.parts) <= i {
-		b.parts = append(b.parts, nil)
-	}
-	if b.parts[i] == nil {
-		b.parts[i] = newTally()
-	}
-	return b.parts[i]
-}
+// tallyAt returns that of what was due at an instant. Caller holds the lock.
+func (b *book) tallyAt(due int64) *observe.Tally { return b.tally(b.of.present().at(due)) }
 
 // frame counts one that leaves the generator; its results belong to the parts in which
 // they were meant to be made.
 func (b *book) frame(f *frame, now int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	record(b.second.lag, now-f.due, 1)
-	if t := b.tallyAt(f.each[0].intended); t != nil {
-		t.frames++
-		record(t.lag, now-f.due, 1)
-		_ = t.batches.RecordValue(int64(len(f.each)))
-	}
+	first := b.tallyAt(f.each[0].intended)
+	first.Frames++
+	first.Lag.Record(now-f.due, 1)
+	first.Batches.Record(int64(len(f.each))*1000, 1)
 	for from, to := 0, 0; from < len(f.each); from = to {
-		var t *tally
-		if t, to = b.alike(f, from, len(f.each)); t != nil {
-			t.results += uint64(to - from)
-			t.of(f.class).Meant += uint64(to - from)
-		}
+		var t *observe.Tally
+		t, to = b.alike(f, from, len(f.each))
+		t.Results += uint64(to - from)
+		t.Class(f.class).Meant += uint64(to - from)
 	}
 }
 
 // alike is the tally of a frame's signals from one on, and the one behind the last that
 // belongs to it: mostly it is all of them. Caller holds the lock.
-func (b *book) alike(f *frame, from, to int) (*tally, int) {
+func (b *book) alike(f *frame, from, to int) (*observe.Tally, int) {
 	s := b.of.present()
 	i := s.at(f.each[from].intended)
 	if s.at(f.each[to-1].intended) != i {
@@ -89,7 +71,7 @@ func (b *book) alike(f *frame, from, to int) (*tally, int) {
 			to++
 		}
 	}
-	return b.tallyAt(f.each[from].intended), to
+	return b.tally(i), to
 }
 
 // current counts results of a frame that were acknowledged so long beyond their linger to the
@@ -98,15 +80,11 @@ func (b *book) alike(f *frame, from, to int) (*tally, int) {
 func (b *book) current(f *frame, from, to int, beyond int64, kept uint64) {
 	first, last := f.each[from].intended+beyond, f.each[to-1].intended+beyond
 	if s := b.of.present(); kept < uint64(to-from) || s.at(first) == s.at(last) {
-		if t := b.tallyAt(last); t != nil {
-			t.current += kept
-		}
+		b.tallyAt(last).Current += kept
 		return
 	}
 	for _, sign := range f.each[from:to] {
-		if t := b.tallyAt(sign.intended + beyond); t != nil {
-			t.current++
-		}
+		b.tallyAt(sign.intended+beyond).Current++
 	}
 }
 
@@ -114,77 +92,81 @@ func (b *book) current(f *frame, from, to int, beyond int64, kept uint64) {
 func (b *book) spoolFull(intended int64, class int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if t := b.tallyAt(intended); t != nil {
-		t.dropped++
-		t.of(class).Meant++
-	}
+	t := b.tallyAt(intended)
+	t.Dropped++
+	t.Class(class).Meant++
 }
 
 // offer notes how many results were meant to be made in a second of the timetable.
 func (b *book) offer(second int, results uint32) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for len(b.offered) <= second {
-		b.offered = append(b.offered, 0)
+	if b.offered == nil {
+		b.offered = map[int]uint64{}
 	}
-	b.offered[second] += results
+	b.offered[second] += uint64(results)
 }
 
-// addOffered adds what was offered to a sum by seconds.
-func (b *book) addOffered(sum []uint32) []uint32 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for len(sum) < len(b.offered) {
-		sum = append(sum, 0)
+// waited notes for how long so many people or agents waited from an instant on.
+func (r *run) waited(figure string, at, took, times int64) {
+	part := r.present().at(at)
+	if part < 0 || times == 0 {
+		return
 	}
-	for i, n := range b.offered {
-		sum[i] += n
-	}
-	return sum
+	r.beside.mu.Lock()
+	defer r.beside.mu.Unlock()
+	r.beside.tally(part).Wait(figure, took, times)
 }
 
-// answers sums up what servers said, beside acknowledgements. Sessions last until the report is
-// made, and may hear more meanwhile.
-func (r *run) answers() (resent, wrong uint64, reasons map[string]uint64) {
-	reasons = map[string]uint64{}
-	for _, s := range r.senders {
-		s.book.mu.Lock()
-		resent += s.book.resent
-		wrong += s.book.wrong
-		addTo(reasons, s.book.reasons)
-		s.book.mu.Unlock()
-	}
-	return resent, wrong, reasons
-}
-
-// take hands over the second, and begins another one.
-func (b *book) take() second {
-	fresh := newSecond()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	fresh, b.second = b.second, fresh
-	return fresh
-}
-
-// part merges one part's tallies of all loaders into sum.
-func (r *run) part(sum *tally, i int) {
-	r.ownPart(sum, i)
-	for _, s := range r.stretches(i) {
-		if s != nil {
-			sum.merge(s.Tally)
+// takeBooks returns what all books counted, and begins them anew.
+func (r *run) takeBooks() (parts map[int]*observe.Tally, offered map[int]uint64) {
+	parts, offered = map[int]*observe.Tally{}, map[int]uint64{}
+	take := func(b *book) {
+		b.mu.Lock()
+		own, seconds := b.parts, b.offered
+		b.parts, b.offered = nil, nil
+		b.mu.Unlock()
+		for i, t := range own {
+			if parts[i] == nil {
+				parts[i] = t
+			} else {
+				parts[i].Merge(t)
+			}
+		}
+		for second, n := range seconds {
+			offered[second] += n
 		}
 	}
+	for _, s := range r.senders {
+		take(s.book)
+	}
+	take(&r.beside)
+	return parts, offered
 }
 
-// ownPart merges those of all books.
-func (r *run) ownPart(sum *tally, i int) {
+// logSecond writes what was counted since the line before. sample nil: the second is not over, or the timetable is.
+func (r *run) logSecond(number int, sample *report.Sample) {
+	parts, offered := r.takeBooks()
+	used := r.usage()
+	r.log.Append(observe.Line{At: r.sinceStart(), Check: &observe.CheckSecond{Number: number, Sample: sample, Parts: parts, Offered: offered, Used: &used, Counts: r.counts()}})
+}
+
+// counts sums up what was counted so far. Sessions last until the report is made, and may hear more meanwhile.
+func (r *run) counts() *observe.Counts {
+	c := &observe.Counts{Wrong: r.wrong.Load(), Slowed: r.slowed.Load(), Late: time.Duration(r.late.Load()), Refusals: map[string]uint64{}, Back: r.script.back()}
 	for _, s := range r.senders {
 		s.book.mu.Lock()
-		if i < len(s.book.parts) {
-			sum.merge(s.book.parts[i])
+		c.Resent += s.book.resent
+		c.WrongTaken += s.book.wrong
+		for code, n := range s.book.reasons {
+			c.Refusals[code] += n
 		}
 		s.book.mu.Unlock()
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c.Failures, c.Losses = maps.Clone(r.failures), maps.Clone(r.losses)
+	return c
 }
 
 // secondOf is the second of an instant since the timetable's beginning; negative: before
@@ -195,29 +177,4 @@ func (r *run) secondOf(at int64) int {
 		return -1
 	}
 	return int((at - begin) / int64(time.Second))
-}
-
-// offeredUntil is how many results were meant to be made up to the end of a second.
-func (r *run) offeredUntil(second int) (n uint64) {
-	for _, s := range r.senders {
-		s.book.mu.Lock()
-		for _, made := range s.book.offered[:min(second+1, len(s.book.offered))] {
-			n += uint64(made)
-		}
-		s.book.mu.Unlock()
-	}
-	return n
-}
-
-// offeredIn is how many results were meant to be made in a second since the timetable's
-// beginning.
-func (r *run) offeredIn(second int) (n uint64) {
-	for _, s := range r.senders {
-		s.book.mu.Lock()
-		if second >= 0 && second < len(s.book.offered) {
-			n += uint64(s.book.offered[second])
-		}
-		s.book.mu.Unlock()
-	}
-	return n
 }

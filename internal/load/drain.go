@@ -56,7 +56,8 @@ func (r *run) settle(ctx context.Context, before observe.States) error {
 	defer over()
 	last, same := uint64(0), 0
 	for {
-		ledgers := r.allLedgers()
+		own := r.ledgers()
+		ledgers := append([]observe.Ledgers{own}, r.othersLedgers()...)
 		after, b, err := r.compare(ctx, ledgers, before)
 		if err == nil && !b.OK() && same < 2 {
 			if now := b.Imbalances + b.Missing; now != last {
@@ -67,10 +68,8 @@ func (r *run) settle(ctx context.Context, before observe.States) error {
 				continue
 			}
 		}
-		for i := range ledgers {
-			for _, line := range ledgers[i].Lines(i) {
-				r.log.Append(line)
-			}
+		for _, line := range own.Lines(0) {
+			r.log.Append(line)
 		}
 		for _, chunk := range before {
 			r.log.Append(observe.Line{Before: chunk})
@@ -100,15 +99,6 @@ func (r *run) compare(ctx context.Context, ledgers []observe.Ledgers, before obs
 		return nil, nil, err
 	}
 	return after, c.Balance(), nil
-}
-
-// allLedgers returns those of this loader, then those of the others.
-func (r *run) allLedgers() []observe.Ledgers {
-	list := []observe.Ledgers{r.ledgers()}
-	for _, m := range r.measured {
-		list = append(list, m.Ledgers)
-	}
-	return list
 }
 
 // bye ends all sessions as planned.

@@ -3,13 +3,14 @@ package load
 import (
 	"context"
 
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/usage"
 )
 
 // edge is what both processes had used where a part begins or ends.
 type edge struct {
 	usage.SoFar
-	asked *reading // of the server's metrics; nil: it was not asked, or has answered
+	asked *reading // of the server's metrics; nil: it was not asked
 }
 
 // reading is the server's metrics on their way. A server that hangs answers nobody for a while:
@@ -35,23 +36,21 @@ func (w *watch) ask(ctx context.Context) *reading {
 	return x
 }
 
-// answered takes over what the server has answered, and says whether all of it is there up to an
-// edge; wait: once it is.
-func (w *watch) answered(until int, wait bool) bool {
-	for n := range w.edges[:until+1] {
-		e := &w.edges[n]
-		if e.asked == nil {
-			continue
-		}
-		if !wait {
-			select {
-			case <-e.asked.over:
-			default:
-				return false
+// logEdges writes the edges whose metrics are here, in order. wait: it waits for them.
+func (w *watch) logEdges(wait bool) {
+	for ; len(w.edges) > 0; w.edges = w.edges[1:] {
+		e := &w.edges[0]
+		if e.asked != nil {
+			if !wait {
+				select {
+				case <-e.asked.over:
+				default:
+					return
+				}
 			}
+			<-e.asked.over
+			e.Metrics = e.asked.sums
 		}
-		<-e.asked.over
-		e.Metrics, e.asked = e.asked.sums, nil
+		w.run.log.Append(observe.Line{At: w.run.sinceStart(), Edge: &observe.Edge{Part: w.passed - len(w.edges), SoFar: e.SoFar}})
 	}
-	return true
 }

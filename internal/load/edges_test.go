@@ -5,6 +5,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -63,12 +64,8 @@ func TestSecondsThatAreLookedAtLate(t *testing.T) {
 	r.follow(newScore([]scenario.Phase{{Steady: sec(30), Warmup: sec(2)}}, begin))
 	w := newWatch(r, newReport(r.cfg))
 	for second := range 10 {
-		at := begin + int64(second+1)*int64(time.Second) + int64(lookLate)
-		if second > 3 && second < 8 { // all of them at once
-			at = begin + int64(9*time.Second)
-		}
-		s := seen{moment: moment{second, at}}
-		if s.fill(w); s.Second != second-1 {
+		var s report.Sample
+		if w.place(&s, second); s.Second != second-1 {
 			t.Errorf("second %d of the timetable is told as %d", second, s.Second)
 		}
 	}

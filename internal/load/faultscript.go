@@ -169,6 +169,9 @@ func (s *faultScript) undo(_ context.Context, x *strike) {
 
 // log writes that a fault starts, or is over.
 func (s *faultScript) log(x *strike, over bool) {
+	if s.run.lead != nil {
+		return // it writes its own
+	}
 	at := s.run.sinceStart()
 	s.run.log.Append(observe.Line{At: at, Fault: &observe.Fault{What: what(&x.fault), At: at.Seconds(), Over: over}})
 }
@@ -254,17 +257,36 @@ func (s *faultScript) struck() (rows []report.Struck, failed error) {
 // the lock.
 func (s *faultScript) theirs() {
 	begin := s.run.begin.Load()
-	for _, m := range s.run.measured {
-		for _, x := range s.strikes {
-			switch back, struck := m.Back[x.index]; {
-			case !struck || x.back == 0:
-			case back == 0:
-				x.back = 0
-			default:
-				x.back = max(x.back, begin+back)
+	s.run.log.Look(func(c *observe.Checks) {
+		for n := 1; n < len(c.Loaders); n++ {
+			for _, x := range s.strikes {
+				switch back, struck := c.Loaders[n].Counts.Back[x.index]; {
+				case !struck || x.back == 0:
+				case back == 0:
+					x.back = 0
+				default:
+					x.back = max(x.back, begin+back)
+				}
 			}
 		}
+	})
+}
+
+// back returns when all agents that a fault struck were as before, by fault, in ns since the start; 0: not yet. A nil receiver
+// has no faults.
+func (s *faultScript) back() map[int]int64 {
+	if s == nil {
+		return nil
 	}
+	list := map[int]int64{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.strikes {
+		if x.at > 0 && len(x.agents) > 0 {
+			list[x.index] = max(0, x.back-s.run.begin.Load())
+		}
+	}
+	return list
 }
 
 // be makes an agent send results that must be refused, or no more.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -20,7 +21,7 @@ func Follow(ctx context.Context, cfg Config, lead Lead) error {
 	if err != nil {
 		return err
 	}
-	r.lead = lead
+	r.lead, r.log = lead, observe.NewCopied(lead.Line)
 	plan, err := r.planHash()
 	if err != nil {
 		return err
@@ -68,7 +69,13 @@ func (r *run) attend(ctx context.Context) error {
 	}
 	r.drain(ctx)
 	p.closeHouse()
-	return r.lead.Finish(ctx, r.measure(w, p.script))
+	p.script.look()
+	w.finish()
+	ledgers := r.ledgers()
+	for _, line := range ledgers.Lines(0) {
+		r.log.Append(line)
+	}
+	return r.lead.Finish(ctx)
 }
 
 // tooLate is the error of a loader that heard of something too late to do it with the others.
@@ -82,7 +89,7 @@ func tooLate(late int64, what string) error {
 
 // another is the score that the lead plays from an instant on. One that only ends sooner is played
 // however late it is heard of: what was sent meanwhile is in the ledger, and is not measured.
-func (r *run) another(from time.Duration, spans []Span) error {
+func (r *run) another(from time.Duration, spans []observe.Part) error {
 	begin := r.begin.Load()
 	s, err := scoreOf(spans, begin, len(r.cfg.Scenario.Phases))
 	if err != nil {
@@ -128,37 +135,4 @@ func (w *watch) tellPresence() {
 		w.said = p
 		r.lead.Present(p)
 	}
-}
-
-// stretchOf is what this loader did in a part that is over.
-func (w *watch) stretchOf(part int) Stretch {
-	t := newTally()
-	w.run.part(t, part)
-	s := Stretch{Part: part, Tally: t}
-	if part+1 < len(w.edges) {
-		s.CPU, s.RSS = w.edges[part+1].Loader.CPU-w.edges[part].Loader.CPU, w.edges[part+1].Loader.RSS
-	}
-	return s
-}
-
-// measure is what is handed over.
-func (r *run) measure(w *watch, script *faultScript) *Measured {
-	begin := r.begin.Load()
-	m := &Measured{Late: r.late.Load(), Wrong: r.wrong.Load(), Slowed: r.slowed.Load(), Back: map[int]int64{}}
-	m.Failures, m.Losses = r.causes()
-	m.Resent, m.WrongKept, m.Refusals = r.answers()
-	for i := range r.present() {
-		m.Stretches = append(m.Stretches, w.stretchOf(i))
-	}
-	for _, s := range r.senders {
-		m.Offered = s.book.addOffered(m.Offered)
-	}
-	script.look()
-	for _, x := range script.strikes {
-		if x.at > 0 && len(x.agents) > 0 {
-			m.Back[x.index] = max(0, x.back-begin)
-		}
-	}
-	m.Ledgers = r.ledgers()
-	return m
 }

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -49,13 +48,6 @@ func TestAScoreThatIsHeardLate(t *testing.T) {
 				}
 				if r.present().end() != s.end() || r.late.Load() != max(0, int64(c.late)) {
 					t.Errorf("it ends at %d, want %d; late by %d", r.present().end(), s.end(), r.late.Load())
-				}
-				lead := &run{cfg: Config{Scenario: sc}, joint: joint{joined: []Joined{{Number: 2, Name: "far"}}, measured: []*Measured{{Late: r.late.Load()}}}, failures: map[string]uint64{}, losses: map[string]uint64{}}
-				rep := newReport(Config{Scenario: sc})
-				lead.told(rep)
-				says := slices.ContainsFunc(rep.Label, func(l string) bool { return strings.HasPrefix(l, "loader 3 (far) heard ") })
-				if says != (c.late > 0) {
-					t.Errorf("labels %q", rep.Label)
 				}
 			})
 		})

@@ -8,9 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/people"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -40,9 +39,9 @@ type revision struct {
 	other map[string]bool  // names of what is not as it was made
 	first []model.Resource // what is there before the first turn
 	sum   report.Held
-	took  *hdrhistogram.Histogram // µs, from the answer until held
-	lasts []int64                 // ns, of each change from its answer until the last agent held it; -1: not all of them do
-	asked *hdrhistogram.Histogram // µs, from when it was meant until the answer
+	took  observe.Histogram // from the answer until held
+	lasts []int64           // ns, of each change from its answer until the last agent held it; -1: not all of them do
+	asked observe.Histogram // from when it was meant until the answer
 }
 
 const (
@@ -59,7 +58,7 @@ func (r *run) newReform() *reform {
 	for i := range r.cfg.Scenario.Intent {
 		spec := &r.cfg.Scenario.Intent[i]
 		x := &revision{spec: spec, n: i, sum: report.Held{What: spec.What(), At: time.Duration(spec.At).Seconds()},
-			other: map[string]bool{}, took: hdrhistogram.New(1, maxLatency, 3), asked: hdrhistogram.New(1, maxLatency, 3)}
+			other: map[string]bool{}}
 		x.first = f.more(x, spec.Change+spec.Delete, nil)
 		f.held = append(f.held, x)
 	}
@@ -90,7 +89,7 @@ func (f *reform) play(ctx, calls context.Context) error {
 			return fmt.Errorf("%s: %w", next.sum.What, err)
 		}
 		f.mu.Lock()
-		record(next.asked, f.run.now()-f.meant(next), 1)
+		next.asked.Record(f.run.now()-f.meant(next), 1)
 		f.mu.Unlock()
 		next.times++
 		next.sum.Changes++
@@ -117,7 +116,7 @@ func (f *reform) unasked(end int64) {
 			if f.run.script.away(f.meant(x), end) {
 				x.sum.UnaskedAway++
 			}
-			record(x.asked, end-f.meant(x), 1)
+			x.asked.Record(end-f.meant(x), 1)
 		}
 	}
 }

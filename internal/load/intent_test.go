@@ -42,7 +42,7 @@ func TestWhoHoldsAnOrder(t *testing.T) {
 // order wants otherwise, nobody waits for.
 func TestWhoNeverHoldsAnOrder(t *testing.T) {
 	r := &run{epoch: time.Now()}
-	x := &revision{spec: &scenario.Change{}, took: newTally().whole, asked: newTally().whole, sum: report.Held{What: "create 1 checks"}}
+	x := &revision{spec: &scenario.Change{}, sum: report.Held{What: "create 1 checks"}}
 	f := &reform{run: r, held: []*revision{x}}
 	here, away, late := &agent{run: r, session: silent{}}, &agent{run: r}, &agent{run: r, session: silent{}}
 	first := &order{revision: x, want: map[string]time.Duration{"a": restInterval}, waiting: map[*agent]struct{}{here: {}, away: {}, late: {}}}
@@ -55,8 +55,8 @@ func TestWhoNeverHoldsAnOrder(t *testing.T) {
 	f.assigned(late, &link.Assignment{Definitions: []*model.Definition{(&model.CheckDefinition{Definition: model.Definition{Name: "b"}, Interval: restInterval}).Seal()}}, 6)
 	f.close()
 	sums := f.sums()
-	if len(sums) != 1 || sums[0].Agents != 5 || sums[0].Never != 1 || x.took.TotalCount() != 3 || x.lasts[0] != 3 || x.lasts[1] != -1 {
-		t.Fatalf("%+v, %d timed", sums, x.took.TotalCount())
+	if len(sums) != 1 || sums[0].Agents != 5 || sums[0].Never != 1 || x.took.Count() != 3 || x.lasts[0] != 3 || x.lasts[1] != -1 {
+		t.Fatalf("%+v, %d timed", sums, x.took.Count())
 	}
 }
 
@@ -66,8 +66,8 @@ func TestChangesThatNobodyAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &run{epoch: time.Now()}
 		r.follow(score{{from: 0, to: int64(time.Minute), rate: 1, measured: true}})
-		once := &revision{spec: &scenario.Change{At: sec(10)}, times: 1, took: newTally().whole, asked: newTally().whole}
-		often := &revision{spec: &scenario.Change{At: sec(10), Every: sec(10)}, times: 2, took: newTally().whole, asked: newTally().whole}
+		once := &revision{spec: &scenario.Change{At: sec(10)}, times: 1}
+		often := &revision{spec: &scenario.Change{At: sec(10), Every: sec(10)}, times: 2}
 		f := &reform{run: r, held: []*revision{once, often}}
 		f.unasked(r.present().end())
 		f.sums()

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/pause"
 )
@@ -94,7 +93,7 @@ func (f *reform) holds(o *order, a *agent, since int64) {
 
 func (f *reform) took(o *order, since int64) {
 	took := max(0, since-o.answered)
-	record(o.revision.took, took, 1)
+	o.revision.took.Record(took, 1)
 	f.run.waited(holdsFigure, o.answered, took, 1)
 }
 
@@ -176,14 +175,14 @@ func (f *reform) sums() (list []report.Held) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, x := range f.held {
-		x.sum.Holds, x.sum.Answered = report.LatencyOf(x.took), report.LatencyOf(x.asked)
-		all := hdrhistogram.New(1, maxLatency, 3)
+		x.sum.Holds, x.sum.Answered = x.took.Latency(), x.asked.Latency()
+		var all observe.Histogram
 		for _, took := range x.lasts {
 			if took >= 0 {
-				record(all, took, 1)
+				all.Record(took, 1)
 			}
 		}
-		x.sum.All = report.LatencyOf(all)
+		x.sum.All = all.Latency()
 		list = append(list, x.sum)
 	}
 	return list

@@ -3,18 +3,14 @@ package load
 import (
 	"context"
 	"fmt"
-	"maps"
-	"os"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/observe"
-	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// A loader that leads others asks all for what they counted and adds it to its own: tallies
-// add bucket by bucket, and the agents' ledgers stand beside its own agents' when they are
-// compared with the view. Alone, all of this is nothing.
+// A loader that leads others writes what they saw to its own log: their lines have their numbers, and
+// are judged together. Alone, all of this is nothing.
 
 // connectOthers has the agents of the others connect, once all would play the same.
 func (r *run) connectOthers(ctx context.Context, plan string) error {
@@ -47,54 +43,45 @@ func (r *run) beginning() int64 {
 	return int64(r.cfg.Others.Begin().Sub(r.epoch))
 }
 
-// awaitMeasured takes what the others measured.
-func (r *run) awaitMeasured(ctx context.Context) (err error) {
+// awaitMeasured waits for the rest of the others' logs.
+func (r *run) awaitMeasured(ctx context.Context) error {
 	if r.cfg.Others == nil {
 		return nil
 	}
-	if r.measured, err = r.cfg.Others.Finish(ctx); err != nil {
+	if err := r.cfg.Others.Finish(ctx); err != nil {
 		return err
 	}
-	for i, m := range r.measured {
-		if err := r.fits(r.joined[i].Number, &m.Ledgers); err != nil {
+	r.collect()
+	for i, l := range r.othersLedgers() {
+		if err := r.fits(r.joined[i].Number, &l); err != nil {
 			return fmt.Errorf("loader %d (%s): %w", r.joined[i].Number+1, r.joined[i].Name, err)
 		}
-		r.slowed.Add(m.Slowed)
-		r.wrong.Add(m.Wrong)
 	}
 	return nil
 }
 
-// stretches are what the others did in a part of the plan; nil entries are not known yet.
-func (r *run) stretches(part int) []*Stretch {
-	switch {
-	case r.cfg.Others == nil:
-		return nil
-	case r.measured == nil:
-		return r.cfg.Others.Stretch(part)
+// collect writes what the others saw to the log.
+func (r *run) collect() {
+	if r.cfg.Others == nil {
+		return
 	}
-	list := make([]*Stretch, len(r.measured))
-	for i, m := range r.measured {
-		if part < len(m.Stretches) {
-			list[i] = &m.Stretches[part]
-		}
+	for _, line := range r.cfg.Others.Lines() {
+		r.log.Append(line)
 	}
-	return list
 }
 
-// usedElsewhere is what the others used in a part of the plan, so far as it is known.
-func (r *run) usedElsewhere(part int) (list []usage.Other) {
-	for i, s := range r.stretches(part) {
-		if s != nil {
-			list = append(list, usage.Other{Here: r.joined[i].Here, CPU: s.CPU, RSS: s.RSS})
+// othersLedgers are those of the other loaders, in their order.
+func (r *run) othersLedgers() (list []observe.Ledgers) {
+	r.log.Look(func(c *observe.Checks) {
+		for i := range r.joined {
+			l := observe.Ledgers{}
+			if n := r.joined[i].Number; n < len(c.Ledgers) {
+				l = c.Ledgers[n]
+			}
+			list = append(list, l)
 		}
-	}
+	})
 	return list
-}
-
-// shareOf is how many agents one of the others has.
-func (r *run) shareOf(i int) int {
-	return Part{Number: r.joined[i].Number, Of: r.cfg.Part.Of}.share(len(r.cfg.Members))
 }
 
 // presence sums up who of the others' agents is there; acknowledged is what was so after an
@@ -134,41 +121,4 @@ func (r *run) fits(number int, l *observe.Ledgers) error {
 		}
 	}
 	return nil
-}
-
-func addTo(sum, more map[string]uint64) {
-	for k, n := range more {
-		sum[k] += n
-	}
-}
-
-// told are why connections could not be opened and why sessions ended, of all loaders, and who of
-// them ended late.
-func (r *run) told(rep *reporting) {
-	rep.Failures, rep.Losses = r.causes()
-	for i, m := range r.measured {
-		addTo(rep.Failures, m.Failures)
-		addTo(rep.Losses, m.Losses)
-		if m.Late > 0 {
-			rep.Label = append(rep.Label, fmt.Sprintf("loader %d (%s) heard %.1f s late that the timetable ends: what it sent meanwhile is compared, and not measured",
-				r.joined[i].Number+1, r.joined[i].Name, time.Duration(m.Late).Seconds()))
-		}
-	}
-}
-
-// causes are those that this loader knows of. Its agents live on while a report is made: the maps
-// are copies.
-func (r *run) causes() (failures, losses map[string]uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.failures), maps.Clone(r.losses)
-}
-
-// hostname is how this machine calls itself.
-func hostname() string {
-	name, err := os.Hostname()
-	if err != nil {
-		return "this machine"
-	}
-	return name
 }

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/muster-fleet/muster/internal/load/observe"
-	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/model"
@@ -86,12 +85,12 @@ func TestScoresTravel(t *testing.T) {
 	if again, err := scoreOf(got.spans(5000), 1000, len(phases)); err != nil || !reflect.DeepEqual(again, s) {
 		t.Errorf("%v\n%v, %v", s, again, err)
 	}
-	for name, spoil := range map[string]func(list []Span){
-		"a hole":               func(l []Span) { l[1].From++ },
-		"backwards":            func(l []Span) { l[1].To = l[1].From - 1 },
-		"no rate":              func(l []Span) { l[2].Rate = 0 },
-		"a phase that is not":  func(l []Span) { l[0].Phase = 3 },
-		"before the beginning": func(l []Span) { l[0].Virtual = -1 },
+	for name, spoil := range map[string]func(list []observe.Part){
+		"a hole":               func(l []observe.Part) { l[1].From++ },
+		"backwards":            func(l []observe.Part) { l[1].To = l[1].From - 1 },
+		"no rate":              func(l []observe.Part) { l[2].Rate = 0 },
+		"a phase that is not":  func(l []observe.Part) { l[0].Phase = 3 },
+		"before the beginning": func(l []observe.Part) { l[0].Virtual = -1 },
 	} {
 		list := slices.Clone(s.spans(1000))
 		spoil(list)
@@ -137,14 +136,12 @@ func TestLoadersElsewhereAreNotOfThisMachine(t *testing.T) {
 	}
 }
 
-// Sessions last while what was measured is handed over: what they hear meanwhile is in the way of
+// Sessions last while what was counted is written: what they hear meanwhile is in the way of
 // nobody, and does not change what is on its way.
-func TestMeasuredWhileSessionsLast(t *testing.T) {
+func TestCountsWhileSessionsLast(t *testing.T) {
 	r := partOf(t, Part{Number: 1, Of: 3})
 	r.deal(0)
-	r.seats = nil // ledgers need assignments
 	a, over := r.agents[0], make(chan struct{})
-	w := newWatch(r, newReport(r.cfg))
 	var hearing sync.WaitGroup
 	hearing.Go(func() {
 		for i := 0; ; i++ {
@@ -161,21 +158,18 @@ func TestMeasuredWhileSessionsLast(t *testing.T) {
 			a.book.mu.Unlock()
 		}
 	})
-	var m *Measured
+	var c *observe.Counts
 	for range 200 {
-		m = r.measure(w, &faultScript{run: r})
-		if _, err := json.Marshal(m); err != nil {
+		c = r.counts()
+		if _, err := json.Marshal(c); err != nil {
 			t.Fatal(err)
 		}
-		rep := &reporting{Report: &report.Report{}}
-		r.told(rep)
-		r.answers()
 	}
 	close(over)
 	hearing.Wait()
 	r.lost(a, errors.New("later"))
 	r.failed(a, errors.New("later"))
-	if m.Losses["later"]+m.Failures["later"] > 0 {
-		t.Errorf("%+v was changed after it was handed over", m)
+	if c.Losses["later"]+c.Failures["later"] > 0 {
+		t.Errorf("%+v was changed after it was handed over", c)
 	}
 }

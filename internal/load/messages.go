@@ -6,8 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/outputs"
@@ -24,7 +22,7 @@ type telling struct {
 	mu      sync.Mutex
 	open    map[told]*outstanding // states of which a message is outstanding, on either side
 	unclear map[told]bool
-	took    *hdrhistogram.Histogram // µs
+	took    observe.Histogram
 	sum     report.Notifications
 }
 
@@ -40,7 +38,7 @@ type told struct{ node, check string }
 type outstanding struct{ due, came, aside [2][]int64 }
 
 func newTelling(r *run) *telling {
-	return &telling{run: r, open: map[told]*outstanding{}, unclear: map[told]bool{}, took: hdrhistogram.New(1, maxLatency, 3)}
+	return &telling{run: r, open: map[told]*outstanding{}, unclear: map[told]bool{}}
 }
 
 // teller follows the states of one agent. Guarded by the agent's lock.
@@ -144,7 +142,7 @@ func (t *telling) time(intended, came int64) {
 	t.run.waited("tell-p99", intended, came-intended, 1)
 	if s := t.run.present(); s.at(intended) >= 0 && s[s.at(intended)].measured {
 		t.sum.Timed++
-		record(t.took, came-intended, 1)
+		t.took.Record(came-intended, 1)
 	}
 }
 
@@ -183,7 +181,7 @@ func (t *telling) report(gone map[string]bool) *report.Notifications {
 			}
 		}
 	}
-	sum.Latency, sum.Curve = report.LatencyOf(t.took), report.CurveOf(t.took)
+	sum.Latency, sum.Curve = t.took.Latency(), report.CurveOf(t.took.Buckets())
 	return &sum
 }
 

@@ -119,9 +119,8 @@ func TestMessagesAreTimed(t *testing.T) {
 		if l := got.Latency; got.Due != 2 || got.Timed != 1 || l.Max < 149 || l.Max > 151 || l.P999 != l.P50 {
 			t.Errorf("%+v", got)
 		}
-		list := x.al.run.besidesOf(1, nil, newTally())
-		if len(list) != 1 || list[0].Figure != "tell-p99" || list[0].Count != 1 || list[0].Value < 149 {
-			t.Errorf("of the phase: %+v", list)
+		if h := x.al.run.beside.parts[1].Waits["tell-p99"]; h.Count() != 1 || h.Latency().P99 < 149 {
+			t.Errorf("of the phase: %d, %+v", h.Count(), h.Latency())
 		}
 	})
 }

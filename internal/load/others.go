@@ -20,17 +20,15 @@ type Others interface {
 	// Begin tells them when the timetable begins, and returns it.
 	Begin() time.Time
 	// Follow has them play another score from an instant on, so long after the beginning.
-	Follow(from time.Duration, score []Span)
+	Follow(from time.Duration, score []observe.Part)
 	// Renamed tells whose agent it is that a node has another name.
 	Renamed(member int, name string)
 	// Present is what each said last of its sessions.
 	Present() []Presence
-	// Second is what they did in a second of the timetable; nil entries are not here yet.
-	Second(n int) []*observe.CheckSecond
-	// Stretch is what each did in a part of the plan that is over; nil entries as above.
-	Stretch(part int) []*Stretch
+	// Lines are those of their logs that came since it was asked last.
+	Lines() []observe.Line
 	// Finish waits until all have played to the end and their agents are at rest.
-	Finish(ctx context.Context) ([]*Measured, error)
+	Finish(ctx context.Context) error
 }
 
 // Lead is the loader that leads a run, for those that follow it. Times are since the
@@ -41,23 +39,13 @@ type Lead interface {
 	// Ready says that all agents hold their checks, and waits for the beginning.
 	Ready(ctx context.Context, a Arrived) (begin time.Time, err error)
 	// Hear has what the lead says meanwhile handed to these.
-	Hear(score func(from time.Duration, score []Span) error, renamed func(member int, name string))
+	Hear(score func(from time.Duration, score []observe.Part) error, renamed func(member int, name string))
 	Present(p Presence)
-	Second(s *observe.CheckSecond)
-	Stretch(s *Stretch)
-	// Finish hands over what was measured, and waits until the lead has compared it: agents
+	// Line hands over a line of the log.
+	Line(l observe.Line)
+	// Finish says that the log is whole, and waits until the lead has compared it: agents
 	// keep their sessions until then.
-	Finish(ctx context.Context, m *Measured) error
-}
-
-// Span is one part of a score on its way: times are ns since the beginning.
-type Span struct {
-	Phase    int     `json:"phase"`
-	From     int64   `json:"from"`
-	To       int64   `json:"to"`
-	Virtual  int64   `json:"virtual"`
-	Rate     float64 `json:"rate"`
-	Measured bool    `json:"measured"`
+	Finish(ctx context.Context) error
 }
 
 // Joined is one of the other loaders.

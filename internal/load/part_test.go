@@ -1,66 +1,15 @@
 package load
 
 import (
-	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
-	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
-
-// What n loaders counted apart is, merged over the wire, what one would have counted:
-// bucket by bucket.
-func TestPartsMergeToTheWhole(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	for _, n := range []int{1, 2, 3, 7} {
-		whole, parts := newTally(), make([]*tally, n)
-		for i := range parts {
-			parts[i] = newTally()
-		}
-		for range 20_000 {
-			ns, p := int64(random.ExpFloat64()*5e7), parts[random.IntN(n)]
-			for _, t := range []*tally{whole, p} {
-				t.results++
-				t.acked += 2
-				t.inTime += 3
-				t.current += 4
-				t.frames++
-				record(t.whole, ns, 1)
-				record(t.beyond, ns/3, 2)
-				record(t.lag, ns/1000, 1)
-				_ = t.batches.RecordValue(1 + ns%900)
-			}
-		}
-		sum := newTally()
-		for _, p := range parts {
-			text, err := json.Marshal(Stretch{Tally: p, CPU: time.Second})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var s Stretch
-			if err := json.Unmarshal(text, &s); err != nil {
-				t.Fatal(err)
-			}
-			sum.merge(s.Tally)
-		}
-		if sum.results != whole.results || sum.acked != whole.acked || sum.inTime != whole.inTime || sum.current != whole.current || sum.frames != whole.frames {
-			t.Errorf("%d parts: %+v, whole %+v", n, sum, whole)
-		}
-		for name, h := range map[string][2]*hdrhistogram.Histogram{"whole": {sum.whole, whole.whole}, "beyond": {sum.beyond, whole.beyond}, "lag": {sum.lag, whole.lag}, "batches": {sum.batches, whole.batches}} {
-			if !slices.Equal(h[0].Export().Counts, h[1].Export().Counts) || h[0].TotalCount() != h[1].TotalCount() {
-				t.Errorf("%d parts: the histogram %s differs", n, name)
-			}
-		}
-	}
-}
 
 // planned is who does what when, of one loader: each slot of the timetable, each strike,
 // and each coming and going of the first minute.
@@ -179,24 +128,4 @@ func TestPartShares(t *testing.T) {
 			}
 		}
 	}
-}
-
-// What comes from another process breaks nothing: it is refused, or it is within bounds.
-func FuzzShare(f *testing.F) {
-	h := newTally()
-	record(h.whole, 5e6, 3)
-	text, _ := json.Marshal(h)
-	f.Add(text)
-	f.Add([]byte(`{"whole":"//////////8BAQ=="}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		var one tally
-		if one.UnmarshalJSON(text) == nil {
-			sum := newTally()
-			sum.merge(&one)
-			if sum.whole.TotalCount() != one.whole.TotalCount() {
-				t.Error("a sum of one differs from it")
-			}
-			_ = report.LatencyOf(sum.whole)
-		}
-	})
 }

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/directory"
@@ -36,13 +35,13 @@ type robin struct {
 // lock is taken under all others.
 type taken struct {
 	mu sync.Mutex
-	h  *hdrhistogram.Histogram
+	h  observe.Histogram
 }
 
 func (t *taken) note(took int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	record(t.h, took, 1)
+	t.h.Record(took, 1)
 }
 
 // round is the turns of one proxy node; of a check about the agents themselves there is one.
@@ -262,7 +261,7 @@ func (r *run) roundRobin(d *faultScript) *observe.RoundRobin {
 	}
 	r.taken.mu.Lock()
 	defer r.taken.mu.Unlock()
-	x.Took = observe.Pack(r.taken.h)
+	x.Took.Merge(r.taken.h)
 	return x
 }
 

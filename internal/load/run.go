@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
@@ -39,7 +38,7 @@ type run struct {
 	connect func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Assignment, a *agent) (session, error)
 	log     *observe.Log // of a run that leads
 	server  usage.Odometer
-	beside  besides
+	beside  book          // what people and agents wait for beside the results
 	wrong   atomic.Uint64 // results sent that must be refused
 	taken   taken
 	reform  *reform   // nil: intent stays
@@ -100,7 +99,6 @@ type joint struct {
 	late     atomic.Int64   // how late that one's end was heard of, ns
 	joined   []Joined       // those that follow
 	arrived  []Arrived      // of each
-	measured []*Measured    // of each; nil: not yet
 	renaming map[int]bool   // nodes that the API was asked to rename, by member: it has not answered yet
 	renamed  map[int]string // nodes of other loaders that have another name now, by member
 }
@@ -143,7 +141,6 @@ func newRun(cfg Config) (*run, error) {
 	r := &run{cfg: cfg, epoch: time.Now(), bootID: uuid.NewString(), fleet: fleet{classes: classes}, definitions: map[model.DefinitionID]*model.Definition{},
 		failures: map[string]uint64{}, losses: map[string]uint64{}}
 	r.opening, r.renaming, r.renamed = make(chan struct{}, cfg.Parallel), map[int]bool{}, map[int]string{}
-	r.taken.h = hdrhistogram.New(1, maxLatency, 3)
 	r.frames.New = func() any { return new(frame) }
 	r.scratch.New = func() any { b := make([]byte, 0, 4096); return &b }
 	r.metrics = func() map[string]float64 { return usage.Metrics(cfg.AdminURL) }
@@ -232,6 +229,7 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 		return nil, err
 	}
 	r.log = observe.NewLog(r.cfg.Observed)
+	r.log.Checks().OnSecond = r.seen
 	defer func() { _ = r.log.Close() }() // of a run without a report
 	idle := r.usage()
 	var watching sync.WaitGroup
@@ -265,8 +263,9 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 	if r.cfg.Begun != nil {
 		r.cfg.Begun()
 	}
-	r.logStart(rep)
-	p, err := r.perform(ctx, crew, r.beginning())
+	begin := r.beginning()
+	r.logStart(rep, begin)
+	p, err := r.perform(ctx, crew, begin)
 	if err != nil {
 		return nil, err
 	}
@@ -300,7 +299,6 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	r.told(rep)
 	r.log.Append(observe.Line{RoundRobin: r.roundRobin(p.script)})
 	var fault error
 	rep.Faults, fault = p.script.struck()
@@ -318,19 +316,19 @@ func notWhole(err error) string {
 	return fmt.Sprintf("the observation log is not whole, and the run cannot be judged again: %v", err)
 }
 
-// logStart writes the first line of the log.
-func (r *run) logStart(rep *reporting) {
-	head := newReport(r.cfg).Report
-	head.Plan.Digest, head.Goals = rep.Plan.Digest, r.cfg.Goals
-	head.ConnectSeconds, head.ReadySeconds, head.AgentBytes, head.Goroutines = rep.ConnectSeconds, rep.ReadySeconds, rep.AgentBytes, rep.Goroutines
-	r.log.Append(observe.Line{Checked: &observe.Checked{Version: observe.Version, Report: head, Seconds: time.Duration(newScore(r.cfg.Scenario.Phases, 0).end()).Seconds()}})
+// logStart writes the first lines of the log.
+func (r *run) logStart(rep *reporting, begin int64) {
+	rep.Goals = r.cfg.Goals
+	head, s := *rep.Report, newScore(r.cfg.Scenario.Phases, 0)
+	r.log.Append(observe.Line{Checked: &observe.Checked{Version: observe.Version, Report: &head, Seconds: time.Duration(s.end()).Seconds(),
+		Opened: time.Duration(begin - r.opened).Seconds(), Ready: rep.ready}})
+	r.log.Append(observe.Line{Score: s.spans(0)})
 }
 
 // logMeasured writes the last line.
 func (r *run) logMeasured(rep *reporting, unread, fault string) {
-	rep.Goals = r.cfg.Goals
-	m := &observe.Measured{Report: rep.Report, Late: rep.late, Notes: rep.notes, Senders: r.cfg.Senders, Spool: r.cfg.Spool, Intent: textOf(rep.intent), Fault: fault,
-		Renames: r.renames.String(), Looked: rep.Inside != nil, Unread: unread}
+	m := &observe.Measured{Report: rep.Report, Drained: time.Duration(r.drained - r.begin.Load()).Seconds(), Senders: r.cfg.Senders, Spool: r.cfg.Spool, Intent: textOf(rep.intent), Fault: fault,
+		Renames: r.renames.String(), Unread: unread}
 	if r.cfg.Fell != nil {
 		m.Fell = r.cfg.Fell()
 	}
@@ -358,12 +356,12 @@ type performance struct {
 func (r *run) perform(ctx context.Context, crew *crew, begin int64) (*performance, error) {
 	r.follow(newScore(r.cfg.Scenario.Phases, begin))
 	r.deal(0)
-	r.begin.Store(begin)
 	script, err := r.newScript()
 	if err != nil {
 		return nil, err
 	}
 	r.script = script
+	r.begin.Store(begin)
 	p := &performance{script: script}
 	for _, s := range r.senders {
 		p.playing.Go(func() { s.play(ctx) })

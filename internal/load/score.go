@@ -3,6 +3,7 @@ package load
 import (
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -194,16 +195,19 @@ func (s score) repeated(i int, held float64, real int64) (out score) {
 	return out
 }
 
-// spans are the parts for other loaders.
-func (s score) spans(begin int64) (list []Span) {
+// spans are the parts for the log and for other loaders.
+func (s score) spans(begin int64) (list []observe.Part) {
 	for _, p := range s {
-		list = append(list, Span{p.phase, p.from - begin, p.to - begin, p.virtual, p.rate, p.measured})
+		list = append(list, observe.Part{Phase: p.phase, From: p.from - begin, To: p.to - begin, Virtual: p.virtual, Rate: p.rate, Measured: p.measured, Again: p.again, Short: p.short})
 	}
 	return list
 }
 
+// name is the name of a part's phase.
+func (p part) name(sc *scenario.Scenario) string { return score{p}.spans(0)[0].Name(sc) }
+
 // scoreOf is what spans were made of; it refuses what is no score of so many phases.
-func scoreOf(list []Span, begin int64, phases int) (s score, err error) {
+func scoreOf(list []observe.Part, begin int64, phases int) (s score, err error) {
 	end := int64(0)
 	for _, x := range list {
 		if x.Phase < 0 || x.Phase >= phases || x.From != end || x.To < x.From || x.Virtual < 0 || !(x.Rate > 0 && x.Rate < 1e6) {

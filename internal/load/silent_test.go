@@ -112,7 +112,7 @@ func TestCalledSilentUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &run{epoch: time.Now(), cfg: Config{API: api, Scenario: &scenario.Scenario{}}}
-	rep, err := judge.Checks(&observe.Checks{Silence: r.calledSilent(t.Context()), Measured: &observe.Measured{Report: &report.Report{Balance: &report.Balance{}}}})
+	rep, err := judge.Checks(&observe.Checks{Start: &observe.Checked{Report: &report.Report{}}, Silence: r.calledSilent(t.Context()), Measured: &observe.Measured{Report: &report.Report{Balance: &report.Balance{}}}})
 	if err != nil || rep.OK() || rep.Lost() || len(rep.Verdict) != 1 || !strings.Contains(rep.Verdict[0], "could not be read") {
 		t.Errorf("%v, %q", err, rep.Verdict)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -62,11 +63,11 @@ func (a *agent) settle(f *frame, last uint64, heard bool, now int64) {
 	beyond := now - usual
 	for to := 0; f.done < until; {
 		from := f.done
-		var t *tally
+		var t *observe.Tally
 		t, to = b.alike(f, f.done, until)
-		if t != nil && beyond <= int64(inTime) {
-			t.of(f.class).Answered += uint64(to - f.done)
-			t.inTime += uint64(to - f.done)
+		if beyond <= int64(inTime) {
+			t.Class(f.class).Answered += uint64(to - f.done)
+			t.InTime += uint64(to - f.done)
 		}
 		kept := int64(0)
 		for ; f.done < to; f.done++ {
@@ -75,28 +76,19 @@ func (a *agent) settle(f *frame, last uint64, heard bool, now int64) {
 			a.passed(number, sign, heard, refused, now)
 			if refused {
 				b.reasons[reason]++
-				b.second.refused++
-				if t != nil {
-					t.refused++
-				}
+				t.Refused++
 				continue
 			}
 			if sign.check == wrongCheck {
 				b.wrong++
 			}
 			kept++
-			record(b.second.whole, now-sign.intended, 1)
-			if t != nil {
-				record(t.whole, now-sign.intended, 1)
-			}
+			t.Whole.Record(now-sign.intended, 1)
 		}
 		if kept > 0 {
-			record(b.second.beyond, beyond, kept)
+			t.Acked += uint64(kept)
+			t.Beyond.Record(beyond, kept)
 			b.current(f, from, to, beyond, uint64(kept))
-		}
-		if kept > 0 && t != nil {
-			t.acked += uint64(kept)
-			record(t.beyond, beyond, kept)
 		}
 	}
 }

@@ -49,19 +49,6 @@ func (w *watch) stop(now int64) {
 			whole++
 		}
 	}
-	r.stopped.Store(&report.Stopped{After: time.Duration(soon - begin).Seconds(), Of: time.Duration(s.end() - begin).Seconds(), Phase: r.phaseName(s[i]), Whole: whole, By: by})
-	r.follow(short)
-	if r.cfg.Others != nil {
-		r.cfg.Others.Follow(time.Duration(soon-begin), short.spans(begin))
-	}
-}
-
-// anyWhole says whether a part that counts was played to its end.
-func (w *watch) anyWhole() bool {
-	for i, p := range w.run.present() {
-		if !p.short && w.countsIfWhole(i) {
-			return true
-		}
-	}
-	return false
+	r.stopped.Store(&report.Stopped{After: time.Duration(soon - begin).Seconds(), Of: time.Duration(s.end() - begin).Seconds(), Phase: s[i].name(r.cfg.Scenario), Whole: whole, By: by})
+	r.play(short, soon)
 }

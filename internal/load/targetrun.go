@@ -14,7 +14,6 @@ import (
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/preflight"
 	"github.com/muster-fleet/muster/internal/load/report"
-	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/usage"
 	"github.com/muster-fleet/muster/internal/model"
@@ -41,9 +40,10 @@ func RunTarget(ctx context.Context, c Config, t Target) (rep *report.Report, err
 	if err != nil {
 		return nil, err
 	}
-	r := &targetRun{cfg: c, target: t, rep: newReport(c), second: newTally(), part: newTally()}
+	r := &targetRun{cfg: c, target: t, rep: newReport(c), seen: &observe.Tally{}}
 	r.rep.Targeted, r.rep.Plan.TLS, r.rep.Goals = &report.Targeted{Name: t.Name(), Version: version}, t.Secured(), c.Goals
 	r.log = observe.NewLog(c.Observed)
+	r.log.Checks().OnSecond = r.show
 	defer func() { _ = r.log.Close() }() // of a run without a report
 	rep, err = r.do(ctx)
 	cleaning, over := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
@@ -64,23 +64,16 @@ func (r *targetRun) do(ctx context.Context) (*report.Report, error) {
 	defer stop()
 	debug.FreeOSMemory() // as of a Muster run: what agents take is what is measured
 	r.began = time.Now()
-	r.rep.idle = r.usage()
+	r.idle = r.usage()
 	agents := r.target.Agents(r.observe)
 	if err := r.ramp(running, &all, agents); err != nil {
 		return nil, err
 	}
-	head := *r.rep.Report
-	r.log.Append(observe.Line{Checked: &observe.Checked{Version: observe.Version, Report: &head, Seconds: c.Scenario.Measured().Seconds()}})
 	if c.Begun != nil {
 		c.Begun()
 	}
-	for i := range c.Scenario.Phases {
-		if p := &c.Scenario.Phases[i]; p.Measured() && r.rep.Stopped == nil {
-			r.nth = i + 1
-			if err := r.steady(ctx, p); err != nil {
-				return nil, err
-			}
-		}
+	if err := r.play(ctx); err != nil {
+		return nil, err
 	}
 	if c.Played != nil {
 		c.Played()
@@ -92,8 +85,8 @@ func (r *targetRun) do(ctx context.Context) (*report.Report, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	r.finish()
-	r.log.Append(observe.Line{At: time.Since(r.begun), Measured: &observe.Measured{Report: r.rep.Report, Looked: r.rep.Inside != nil, Unread: textOf(unread)}})
+	r.label()
+	r.log.Append(observe.Line{At: time.Since(r.begun), Measured: &observe.Measured{Report: r.rep.Report, Drained: time.Since(r.begun).Seconds(), Unread: textOf(unread)}})
 	if err := r.log.Close(); err != nil {
 		r.rep.Label = append(r.rep.Label, notWhole(err))
 	}
@@ -113,7 +106,7 @@ func (c Config) asked(t Target) (Config, error) {
 	return c, nil
 }
 
-// targetRun is a run's state. The lock guards the tallies.
+// targetRun is a run's state. The lock guards what agents see.
 type targetRun struct {
 	cfg    Config
 	target Target
@@ -121,20 +114,16 @@ type targetRun struct {
 	log    *observe.Log
 	began  time.Time
 	begun  time.Time // the first phase, with its warm-up
-	zero   time.Time // of the measurement
-	whole  int       // phases so far
-	sum    *tally
-	used   usage.Gained
+	score  score     // since then
+	idle   usage.SoFar
 	server usage.Odometer
-	phase  string        // that is played …
-	nth    int           // … of the scenario, from 1
-	tag    string        // of what is recorded now: warmup, or none
 	before report.Totals // at the last sample
 	last   usage.SoFar
+	number int           // of the next second
+	span   time.Duration // of the last one
 
-	mu     sync.Mutex
-	second *tally
-	part   *tally
+	mu   sync.Mutex
+	seen *observe.Tally // since the last second
 }
 
 func (r *targetRun) usage() usage.SoFar { return r.server.Use(time.Since(r.began), r.cfg.ServerPID) }
@@ -149,25 +138,15 @@ func (r *targetRun) within() usage.SoFar {
 func (r *targetRun) observe(o Observed) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, t := range [...]*tally{r.second, r.part} {
-		t.results++
-		t.acked++
-		t.inTime++
-		t.current++
-		t.frames++
-		record(t.whole, int64(o.Left.Sub(o.Intended)), 1)
-		record(t.lag, int64(o.Left.Sub(o.Due)), 1)
-	}
-	record(r.part.batches, 1000, 1) // one result is one frame: record takes ns for µs
-}
-
-// take begins a tally anew and returns what it held.
-func (r *targetRun) take(t **tally) *tally {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	old := *t
-	*t = newTally()
-	return old
+	t := r.seen
+	t.Results++
+	t.Acked++
+	t.InTime++
+	t.Current++
+	t.Frames++
+	t.Whole.Record(int64(o.Left.Sub(o.Intended)), 1)
+	t.Lag.Record(int64(o.Left.Sub(o.Due)), 1)
+	t.Batches.Record(1000, 1) // one result is one frame
 }
 
 // ramp starts the agents evenly, and waits until the system has made all of them work.
@@ -211,63 +190,51 @@ func (r *targetRun) ramp(ctx context.Context, all *sync.WaitGroup, agents []Targ
 	debug.FreeOSMemory()
 	r.rep.ready = r.within()
 	r.rep.Goroutines = float64(runtime.NumGoroutine()) / float64(len(agents))
-	r.rep.AgentBytes = float64(r.rep.ready.Loader.RSS-r.rep.idle.Loader.RSS) / float64(len(agents))
-	r.rep.Phases = append(r.rep.Phases, report.Played{Name: report.KindRamp, Kind: report.KindRamp, From: -r.rep.ReadySeconds})
+	r.rep.AgentBytes = float64(r.rep.ready.Loader.RSS-r.idle.Loader.RSS) / float64(len(agents))
 	return nil
 }
 
-// steady measures one phase, after its warm-up.
-func (r *targetRun) steady(ctx context.Context, p *scenario.Phase) error {
-	if r.last.At == 0 {
-		r.last, r.before, r.begun = r.usage(), r.target.Totals(), time.Now()
+// play plays the phases, each after its warm-up.
+func (r *targetRun) play(ctx context.Context) error {
+	r.score = newScore(r.cfg.Scenario.Phases, 0)
+	r.last, r.before, r.begun = r.usage(), r.target.Totals(), time.Now()
+	head := *r.rep.Report
+	r.log.Append(observe.Line{Checked: &observe.Checked{Version: observe.Version, Report: &head, Seconds: time.Duration(r.score.end()).Seconds(), Opened: r.begun.Sub(r.began).Seconds(), Ready: r.rep.ready}})
+	r.log.Append(observe.Line{Score: r.score.spans(0)})
+	for n := 0; n < len(r.score); n++ {
+		r.edge(n)
+		if err := r.until(ctx, n); err != nil {
+			return err
+		}
 	}
-	begin := time.Now().Add(time.Duration(p.Warmup))
-	if r.zero.IsZero() {
-		r.zero, r.sum = begin, newTally()
-	}
-	r.tag, r.phase = "warmup", cmp.Or(p.Name, p.Kind())
-	if err := r.until(ctx, begin); err != nil {
-		return err
-	}
-	if r.rep.Stopped != nil { // in the warm-up
-		return nil
-	}
-	r.tag = ""
-	r.take(&r.part)
-	first := r.within()
-	if err := r.until(ctx, begin.Add(time.Duration(p.Length())-time.Duration(p.Warmup))); err != nil {
-		return err
-	}
-	t, last := r.take(&r.part), r.within()
-	var g usage.Gained
-	g.Add(first, last)
-	short := r.rep.Stopped != nil
-	if !short || r.rep.Stopped.Whole == 0 {
-		r.used.Add(first, last)
-		r.sum.merge(t)
-		r.rep.measured += g.Length
-	}
-	if !short {
-		r.whole++
-	}
-	played := report.Played{Name: p.Name, Kind: p.Kind(), From: begin.Sub(r.zero).Seconds(), To: time.Since(r.zero).Seconds(), Rate: 1, Short: short,
-		Offered: r.cfg.Scenario.Rate(), Acknowledged: float64(t.acked) / g.Length.Seconds(), Latency: report.LatencyOf(t.whole), Lag: report.LatencyOf(t.lag)}
-	if played.Name == "" {
-		played.Name = played.Kind
-	}
-	played.Server, played.Loader = g.Usages(t.results)
-	r.rep.Phases = append(r.rep.Phases, played)
+	r.edge(len(r.score))
 	return nil
 }
 
-// until samples every second until an instant, or until the run is stopped.
-func (r *targetRun) until(ctx context.Context, end time.Time) error {
-	for left := time.Until(end); left > 0 && r.rep.Stopped == nil; left = time.Until(end) {
+// edge writes what was used until a part.
+func (r *targetRun) edge(part int) {
+	r.log.Append(observe.Line{At: time.Since(r.begun), Edge: &observe.Edge{Part: part, SoFar: r.within()}})
+}
+
+// until samples every second until the end of a part. A run that is stopped ends there.
+func (r *targetRun) until(ctx context.Context, part int) error {
+	p := r.score[part]
+	for left := time.Duration(p.to) - time.Since(r.begun); left > 0; left = time.Duration(p.to) - time.Since(r.begun) {
 		select {
 		case by := <-r.cfg.Stop:
-			r.rep.Stopped = &report.Stopped{After: time.Since(r.begun).Seconds(), Of: r.cfg.Scenario.Measured().Seconds(), Phase: r.phase, Whole: r.whole, By: by}
+			now := time.Since(r.begun)
+			r.rep.Stopped = &report.Stopped{After: now.Seconds(), Of: time.Duration(r.score.end()).Seconds(), Phase: p.name(r.cfg.Scenario), By: by}
+			for _, before := range r.score[:part] {
+				if before.measured {
+					r.rep.Stopped.Whole++
+				}
+			}
+			r.sample(part)
+			r.score = r.score.stopped(int64(now))
+			r.log.Append(observe.Line{At: now, Score: r.score.spans(0)})
+			return nil
 		case <-time.After(min(left, time.Second)):
-			r.sample()
+			r.sample(part)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -275,30 +242,36 @@ func (r *targetRun) until(ctx context.Context, end time.Time) error {
 	return nil
 }
 
-func (r *targetRun) sample() {
-	u, now, t := r.usage(), r.target.Totals(), r.take(&r.second)
-	span := u.At - r.last.At
-	l := report.LatencyOf(t.whole)
-	s := report.Sample{Second: int(math.Floor(time.Since(r.zero).Seconds())), Sent: now.Sent - r.before.Sent, Acked: now.Written - r.before.Written, Failed: now.Failed - r.before.Failed, Connected: now.Connected,
-		ServerCPU: u.Server.Cores(r.last.Server, span), LoaderCPU: u.Loader.Cores(r.last.Loader, span), ServerRSS: u.Server.RSS, LoaderRSS: u.Loader.RSS,
-		Offered: uint64(r.cfg.Scenario.Rate() * span.Seconds()), Phase: r.phase, Nth: r.nth, Lag: float64(t.lag.ValueAtQuantile(99)) / 1000}
-	if t.whole.TotalCount() > 0 { // the system asks in bursts
-		s.Latency = &l
-	}
+func (r *targetRun) sample(part int) {
+	u, now := r.usage(), r.target.Totals()
+	r.mu.Lock()
+	t := r.seen
+	r.seen = &observe.Tally{}
+	r.mu.Unlock()
+	r.span = u.At - r.last.At
+	p := r.score[part]
+	s := report.Sample{Second: int(math.Floor((time.Since(r.begun) - time.Duration(r.score.zero())).Seconds())), Sent: now.Sent - r.before.Sent, Acked: now.Written - r.before.Written, Failed: now.Failed - r.before.Failed, Connected: now.Connected,
+		ServerCPU: u.Server.Cores(r.last.Server, r.span), LoaderCPU: u.Loader.Cores(r.last.Loader, r.span), ServerRSS: u.Server.RSS, LoaderRSS: u.Loader.RSS,
+		Phase: p.name(r.cfg.Scenario), Nth: p.phase + 1}
 	r.last, r.before = u, now
-	r.rep.Samples = append(r.rep.Samples, s)
-	_, _, lag := observe.NewSecond()
-	lag.Merge(t.lag)
-	r.log.Append(observe.Line{At: time.Since(r.begun), Check: &observe.CheckSecond{Number: len(r.rep.Samples) - 1, Measured: r.tag == "", Sample: s, Whole: observe.Pack(t.whole), Lag: observe.Pack(lag)}})
+	r.log.Append(observe.Line{At: time.Since(r.begun), Check: &observe.CheckSecond{Number: r.number, Sample: &s, Parts: map[int]*observe.Tally{part: t}, Used: &u,
+		Offered: map[int]uint64{r.number: uint64(r.cfg.Scenario.Rate() * r.span.Seconds())}}})
+	r.number++
+}
+
+// show shows a second to who looks.
+func (r *targetRun) show(s *report.Sample, _ int, latency observe.Histogram) {
 	if r.cfg.Second != nil {
-		ended := time.Now()
-		t.whole.SetStartTimeMs(ended.Add(-span).UnixMilli()) // the last one of a phase may be short
-		t.whole.SetEndTimeMs(ended.UnixMilli())
-		t.whole.SetTag(r.tag)
-		r.cfg.Second(ended.Add(-span), t.whole)
+		ended, h := time.Now(), latency.Buckets()
+		h.SetStartTimeMs(ended.Add(-r.span).UnixMilli()) // the last one of a phase may be short
+		h.SetEndTimeMs(ended.UnixMilli())
+		if s.Second < 0 {
+			h.SetTag("warmup")
+		}
+		r.cfg.Second(ended.Add(-r.span), h)
 	}
 	if r.cfg.Progress != nil {
-		r.cfg.Progress(s)
+		r.cfg.Progress(*s)
 	}
 }
 
@@ -331,12 +304,9 @@ func (r *targetRun) settle(ctx context.Context) error {
 	}
 }
 
-// finish fills in the figures.
-func (r *targetRun) finish() {
+// label says what must be said wherever the figures are shown.
+func (r *targetRun) label() {
 	rep := r.rep
-	rep.Phases = append(rep.Phases, report.Played{Name: report.KindDrain, Kind: report.KindDrain, From: rep.Phases[len(rep.Phases)-1].To, To: time.Since(r.zero).Seconds()})
-	rep.finish(r.cfg, r.sum, &r.used)
-	rep.Calls, rep.Disk = nil, nil // they are told in terms of Muster's journal
 	t := rep.Targeted
 	rep.Label = append(rep.Label, fmt.Sprintf("target: %s %s", t.Name, t.Version),
 		"steady phases only: no other rates, steps, churn, faults, operators and intent are played; beside a run of the same scenario against Muster stand results, ledger and what was used, not latency",

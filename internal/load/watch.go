@@ -23,18 +23,16 @@ type watch struct {
 	prevMeter usage.Metered
 	sent      uint64
 	acked     uint64
-	offered   uint64
-	failed    uint64 // connections
-	losses    map[string]uint64
-	moments   []moment // of the report's samples
-	waiting   []seen   // seconds that other loaders have not told of yet
+	failed    uint64   // connections
+	ramp      []moment // seconds that are not in the log yet
 	said      Presence // to the lead
 
-	edges     []edge      // at the beginning of each part, and at the end of the last
-	lastAsked *reading    // of the server's metrics, at any of them
-	steps     map[int]int // of phases of steps that broke: the part in which they did
-	bad       map[int][]string
-	asked     int // parts that were judged as steps
+	edges     []edge       // that are not in the log yet …
+	passed    int          // … of so many: one at the beginning of each part, and one at the end of the last
+	lastAsked *reading     // of the server's metrics, at any of them
+	over      map[int]bool // phases of steps that broke
+	asked     int          // parts that were judged as steps
+	told      int          // parts of which all is in the log
 }
 
 // lookLate is how long after a second it is looked at: what was meant to be sent in it has
@@ -42,7 +40,7 @@ type watch struct {
 const lookLate = 50 * time.Millisecond
 
 func newWatch(r *run, rep *reporting) *watch {
-	return &watch{run: r, rep: rep, meter: usage.Meter{Admin: r.cfg.AdminURL}, steps: map[int]int{}, bad: map[int][]string{}}
+	return &watch{run: r, rep: rep, meter: usage.Meter{Admin: r.cfg.AdminURL}, over: map[int]bool{}}
 }
 
 // watch ends with the last part, or with the outage in which that ended.
@@ -75,11 +73,12 @@ func (w *watch) watch(ctx context.Context) {
 			ramp = never
 			w.sample(now, -1)
 		}
+		w.logRamp()
+		r.collect()
 		w.stop(now)
 		w.pass(ctx, now)
 		r.trouble.look(asking, r, &w.beside, time.Duration(now))
 		w.tellPresence()
-		w.publish(false)
 		if now >= w.next {
 			w.next += int64(time.Second)
 			w.sample(now, w.seconds)

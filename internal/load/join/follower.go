@@ -39,8 +39,9 @@ type Follower struct {
 	begin      *time.Duration
 	over       *over
 	clock      clock
-	score      func(time.Duration, []load.Span) error
+	score      func(time.Duration, []observe.Part) error
 	renamed    func(int, string)
+	ledgers    []observe.Line // not sent yet
 }
 
 // Dial joins the run of a token. The part is to be played within Context: it ends with ctx, and when the run ends for all.
@@ -48,7 +49,7 @@ type Follower struct {
 func Dial(ctx context.Context, token Token) (*Follower, error) {
 	f := &Follower{token: token, id: rand.Text(), base: time.Now(), monitor: monitor{changed: make(chan struct{})},
 		client: &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: silence}).DialContext, TLSClientConfig: pinned(token.Sum), TLSHandshakeTimeout: silence, ResponseHeaderTimeout: silence, MaxIdleConnsPerHost: 8}},
-		score:  func(time.Duration, []load.Span) error { return nil }, renamed: func(int, string) {}}
+		score:  func(time.Duration, []observe.Part) error { return nil }, renamed: func(int, string) {}}
 	f.ctx, f.end = context.WithCancelCause(ctx)
 	stream, closeStream := context.WithCancel(context.WithoutCancel(ctx)) // it outlives the report of a failure
 	response, err := f.request(stream, http.MethodPost, "/join", hello{Version: Version, Build: version.Get().Version, Name: hostname(), Machine: machineID(), ID: f.id})
@@ -248,7 +249,7 @@ func (f *Follower) take(o *order) error {
 	return nil
 }
 
-func (f *Follower) callees() (func(time.Duration, []load.Span) error, func(int, string)) {
+func (f *Follower) callees() (func(time.Duration, []observe.Part) error, func(int, string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.score, f.renamed
@@ -319,7 +320,7 @@ func (f *Follower) Ready(ctx context.Context, a load.Arrived) (time.Time, error)
 }
 
 // Hear sets the functions that carry out orders; they are called one at a time.
-func (f *Follower) Hear(score func(time.Duration, []load.Span) error, renamed func(int, string)) {
+func (f *Follower) Hear(score func(time.Duration, []observe.Part) error, renamed func(int, string)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.score, f.renamed = score, renamed
@@ -328,31 +329,33 @@ func (f *Follower) Hear(score func(time.Duration, []load.Span) error, renamed fu
 // Present reports the sessions of the agents.
 func (f *Follower) Present(p load.Presence) { _ = f.send(message{Presence: &p}) }
 
-// Second reports one second.
-func (f *Follower) Second(s *observe.CheckSecond) { _ = f.send(message{Second: s}) }
+// batchLines is the number of ledgers that one message has.
+const batchLines = 500
 
-// Stretch reports a part of the plan that is over.
-func (f *Follower) Stretch(s *load.Stretch) { _ = f.send(message{Stretch: s}) }
-
-// ledgerBytes is about the size of the ledgers in one message.
-const ledgerBytes = 4 << 20
-
-// Finish reports the measurements and ledgers, and waits until the lead has judged them.
-func (f *Follower) Finish(ctx context.Context, m *load.Measured) error {
-	parts := []message{{Measured: m}, {Ledgers: &observe.Ledgers{Sets: m.Ledgers.Sets, Breaches: m.Ledgers.Breaches}}}
-	for rest := m.Ledgers.Agents; len(rest) > 0; {
-		n, size := 0, 0
-		for n < len(rest) && (n == 0 || size < ledgerBytes) {
-			size += 27*len(rest[n].States) + 200
-			n++
-		}
-		parts = append(parts, message{Ledgers: &observe.Ledgers{Agents: rest[:n]}})
-		rest = rest[n:]
+// Line reports a line of the log: a ledger with others, every other line at once. Ledgers are the last lines of a log.
+func (f *Follower) Line(l observe.Line) {
+	if l.Ledger == nil {
+		_ = f.send(message{Lines: []observe.Line{l}})
+		return
 	}
-	for _, part := range append(parts, message{Finished: true}) {
-		if err := f.send(part); err != nil {
-			return err
-		}
+	if f.ledgers = append(f.ledgers, l); len(f.ledgers) == batchLines {
+		_ = f.sendLedgers()
+	}
+}
+
+func (f *Follower) sendLedgers() error {
+	lines := f.ledgers
+	f.ledgers = nil
+	return f.send(message{Lines: lines})
+}
+
+// Finish reports that the log is complete, and waits until the lead has judged it.
+func (f *Follower) Finish(ctx context.Context) error {
+	if err := f.sendLedgers(); err != nil {
+		return err
+	}
+	if err := f.send(message{Finished: true}); err != nil {
+		return err
 	}
 	return f.await(ctx, func() bool { return f.over != nil })
 }

@@ -128,13 +128,13 @@ func TestARunIsTold(t *testing.T) {
 		}
 	}
 	cuts, names := make(chan time.Duration, 1), make(chan string, 1)
-	followers[1].Hear(func(at time.Duration, s []load.Span) error {
+	followers[1].Hear(func(at time.Duration, s []observe.Part) error {
 		if len(s) == 1 && s[0].Rate == 1.5 {
 			cuts <- at
 		}
 		return nil
 	}, func(member int, name string) { names <- fmt.Sprint(member, name) })
-	l.Follow(7*time.Second, []load.Span{{To: 9, Rate: 1.5}})
+	l.Follow(7*time.Second, []observe.Part{{To: 9, Rate: 1.5}})
 	l.Renamed(5, "web-00005-renamed")
 	if got := <-cuts; got != 7*time.Second {
 		t.Errorf("the phase ends after %s", got)
@@ -143,15 +143,20 @@ func TestARunIsTold(t *testing.T) {
 		t.Errorf("renamed: %s", got)
 	}
 	for i, f := range followers {
-		m := &load.Measured{Resent: uint64(i)}
-		for k := range 5000 { // more than one message
-			m.Ledgers.Agents = append(m.Ledgers.Agents, observe.Ledger{Member: k, States: make(observe.Entries, 80)})
-		}
-		go func() { _ = f.Finish(t.Context(), m) }()
+		go func() {
+			f.Line(observe.Line{Check: &observe.CheckSecond{Counts: &observe.Counts{Resent: uint64(i)}}})
+			for k := range 5001 { // more than one message
+				f.Line(observe.Line{Ledger: &observe.Ledger{Member: k, States: make(observe.Entries, 80)}})
+			}
+			_ = f.Finish(t.Context())
+		}()
 	}
-	measured, err := l.Finish(t.Context())
-	if err != nil || measured[1].Resent != 1 || len(measured[0].Ledgers.Agents) != 5000 || measured[0].Ledgers.Agents[4999].Member != 4999 {
-		t.Fatalf("%v, %v", measured, err)
+	if err := l.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	lines := l.Lines()
+	if len(lines) != 2*5002 || lines[5001].Loader != 1 || lines[5001].Ledger.Member != 5000 || lines[5002].Loader != 2 || lines[5002].Check.Counts.Resent != 1 || len(l.Lines()) > 0 {
+		t.Fatalf("%d lines", len(lines))
 	}
 	l.Over(&report.Report{Balance: &report.Balance{}, Verdict: []string{"slow"}})
 	testenv.Until(t, "the verdict", func() bool { said, _ := followers[0].Verdict(); return len(said) == 1 })
@@ -227,7 +232,7 @@ func TestALossEndsTheRun(t *testing.T) {
 			if err := context.Cause(followers[1].Context()); !strings.Contains(err.Error(), c.rest) {
 				t.Errorf("the other one says %q, want %q", err, c.rest)
 			}
-			if _, err := l.Finish(t.Context()); err == nil {
+			if err := l.Finish(t.Context()); err == nil {
 				t.Error("the lead goes on")
 			}
 		})
@@ -330,7 +335,7 @@ func FuzzMessages(f *testing.F) {
 		var m message
 		if json.Unmarshal(data, &m) == nil {
 			l := &Lead{loaders: 2, onStop: func(string) {}, monitor: monitor{changed: make(chan struct{})}, base: time.Now()}
-			p := &peer{number: 1, seconds: map[int]*observe.CheckSecond{}, stretches: map[int]*load.Stretch{}}
+			p := &peer{number: 1}
 			var reported *peerFailure
 			if err := l.take(p, &m); errors.As(err, &reported) && reported.from("").Error() != reported.Message {
 				t.Error("a failure with another message")

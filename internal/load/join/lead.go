@@ -52,14 +52,12 @@ type peer struct {
 	leave  context.CancelCauseFunc
 	silent *time.Timer
 
-	clock     *time.Duration
-	prepared  *string
-	arrived   *load.Arrived
-	presence  load.Presence
-	seconds   map[int]*observe.CheckSecond // until Second takes them
-	stretches map[int]*load.Stretch
-	measured  *load.Measured
-	finished  bool
+	clock    *time.Duration
+	prepared *string
+	arrived  *load.Arrived
+	presence load.Presence
+	lines    []observe.Line // until Lines takes them
+	finished bool
 }
 
 // Listen opens the address at which followers join a run of so many loaders. The run is to be played within Context: it
@@ -156,7 +154,7 @@ func (l *Lead) serveJoin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx, leave := context.WithCancelCause(r.Context())
-	p := &peer{hello: h, orders: make(chan order, 16), gone: make(chan struct{}), leave: leave, seconds: map[int]*observe.CheckSecond{}, stretches: map[int]*load.Stretch{}}
+	p := &peer{hello: h, orders: make(chan order, 16), gone: make(chan struct{}), leave: leave}
 	p.silent = time.AfterFunc(silence, func() { leave(errSilent) })
 	defer p.silent.Stop()
 	n, ok := l.add(p)

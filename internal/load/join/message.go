@@ -50,17 +50,14 @@ type order struct {
 
 // message is a report of a follower. One field is set; none: the follower lives.
 type message struct {
-	Clock    *time.Duration       `json:"clock,omitempty"`    // uncertainty of its clock
-	Prepared *string              `json:"prepared,omitempty"` // hash of the plan that it would play
-	Arrived  *load.Arrived        `json:"arrived,omitempty"`
-	Presence *load.Presence       `json:"presence,omitempty"`
-	Second   *observe.CheckSecond `json:"second,omitempty"`
-	Stretch  *load.Stretch        `json:"stretch,omitempty"`
-	Measured *load.Measured       `json:"measured,omitempty"`
-	Ledgers  *observe.Ledgers     `json:"ledgers,omitempty"` // in parts
-	Finished bool                 `json:"finished,omitempty"`
-	Stop     bool                 `json:"stop,omitempty"` // end the present phase of the run
-	Failed   *failure             `json:"failed,omitempty"`
+	Clock    *time.Duration `json:"clock,omitempty"`    // uncertainty of its clock
+	Prepared *string        `json:"prepared,omitempty"` // hash of the plan that it would play
+	Arrived  *load.Arrived  `json:"arrived,omitempty"`
+	Presence *load.Presence `json:"presence,omitempty"`
+	Lines    []observe.Line `json:"lines,omitempty"`    // of its log
+	Finished bool           `json:"finished,omitempty"` // the log is complete
+	Stop     bool           `json:"stop,omitempty"`     // end the present phase of the run
+	Failed   *failure       `json:"failed,omitempty"`
 }
 
 type welcome struct {
@@ -70,8 +67,8 @@ type welcome struct {
 
 // score replaces the timetable from an instant on, since the beginning.
 type score struct {
-	From  time.Duration `json:"from"`
-	Spans []load.Span   `json:"spans"`
+	From  time.Duration  `json:"from"`
+	Spans []observe.Part `json:"spans"`
 }
 
 type renamed struct {

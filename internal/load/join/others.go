@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"time"
 
@@ -14,9 +13,8 @@ import (
 )
 
 const (
-	mostAhead   = 10_000  // seconds and stretches that a follower reported and nobody took
-	mostLedgers = 1 << 20 // more than one process has agents
-	soon        = 300 * time.Millisecond
+	mostLines = 1 << 21 // that a follower reported and nobody took: more than one process has agents
+	soon      = 300 * time.Millisecond
 )
 
 // serveReport takes one message of a follower.
@@ -63,35 +61,22 @@ func (l *Lead) take(p *peer, m *message) error {
 		p.arrived = m.Arrived
 	case m.Presence != nil:
 		p.presence = *m.Presence
-	case m.Second != nil:
-		if _, _, _, err := m.Second.Unpack(); err != nil {
-			return err
-		}
-		p.seconds[m.Second.Number] = m.Second
-	case m.Stretch != nil:
-		if m.Stretch.Tally == nil {
-			return fmt.Errorf("a stretch without figures")
-		}
-		p.stretches[m.Stretch.Part] = m.Stretch
-	case m.Measured != nil:
-		p.measured = m.Measured
-	case m.Ledgers != nil:
-		if p.measured == nil {
-			return fmt.Errorf("ledgers before the figures")
-		}
-		if sum := &p.measured.Ledgers; m.Ledgers.Agents == nil {
-			sum.Sets, sum.Breaches = m.Ledgers.Sets, m.Ledgers.Breaches
-		} else {
-			sum.Agents = append(sum.Agents, m.Ledgers.Agents...)
+	case len(m.Lines) > 0:
+		for _, line := range m.Lines {
+			if !line.OfFollower() {
+				return fmt.Errorf("a line of the log that is not a follower's")
+			}
+			line.Loader = p.number
+			p.lines = append(p.lines, line)
 		}
 	case m.Finished:
-		p.finished = p.measured != nil
+		p.finished = true
 	case m.Stop:
 		go l.onStop(p.who(l))
 	case m.Failed != nil:
 		return &peerFailure{m.Failed}
 	}
-	if len(p.seconds) > mostAhead || len(p.stretches) > mostAhead || p.measured != nil && len(p.measured.Ledgers.Agents) > mostLedgers {
+	if len(p.lines) > mostLines {
 		return fmt.Errorf("more than the run asks for")
 	}
 	return nil
@@ -152,7 +137,7 @@ func (l *Lead) Begin() time.Time {
 }
 
 // Follow replaces the timetable of the others.
-func (l *Lead) Follow(from time.Duration, spans []load.Span) {
+func (l *Lead) Follow(from time.Duration, spans []observe.Part) {
 	l.sendAll(order{Score: &score{from, spans}})
 }
 
@@ -173,42 +158,25 @@ func (l *Lead) Present() (list []load.Presence) {
 	return list
 }
 
-// Second returns one second of all; nil entries have not come yet. A second that is complete is forgotten.
-func (l *Lead) Second(n int) (list []*observe.CheckSecond) {
+// Lines returns the lines of the logs of all since the last call.
+func (l *Lead) Lines() (list []observe.Line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	complete := true
 	for _, p := range l.peers {
-		list = append(list, p.seconds[n])
-		complete = complete && p.seconds[n] != nil
-	}
-	if complete {
-		for _, p := range l.peers {
-			maps.DeleteFunc(p.seconds, func(k int, _ *observe.CheckSecond) bool { return k <= n })
-		}
+		list = append(list, p.lines...)
+		p.lines = nil
 	}
 	return list
 }
 
-// Stretch returns a part of the plan of all; nil entries have not come yet.
-func (l *Lead) Stretch(part int) (list []*load.Stretch) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, p := range l.peers {
-		list = append(list, p.stretches[part])
-	}
-	return list
-}
-
-// Finish waits for the measurements and ledgers of all.
-func (l *Lead) Finish(ctx context.Context) (list []*load.Measured, err error) {
+// Finish waits until the logs of all are complete.
+func (l *Lead) Finish(ctx context.Context) error {
 	for _, p := range l.all() {
 		if err := l.await(ctx, func() bool { return p.finished }); err != nil {
-			return nil, err
+			return err
 		}
-		list = append(list, p.measured)
 	}
-	return list, nil
+	return nil
 }
 
 var _ load.Others = (*Lead)(nil)

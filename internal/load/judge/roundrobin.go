@@ -14,10 +14,8 @@ const Lull = int64(1e9)
 // RoundRobin judges the runs that the server gave to agents in turn: each interval has one, unless agents or the server
 // were away, and nobody is given a run that another agent has.
 func RoundRobin(x *observe.RoundRobin, loaders []observe.Ledgers) (*report.Turned, error) {
-	took, err := observe.Unpack(newLatency(), x.Took)
-	if err != nil {
-		return nil, err
-	}
+	var took observe.Histogram
+	took.Merge(x.Took)
 	t, members := &report.Turned{}, map[int]*observe.Ledger{}
 	for i := range loaders {
 		for n := range loaders[i].Agents {
@@ -35,7 +33,7 @@ func RoundRobin(x *observe.RoundRobin, loaders []observe.Ledgers) (*report.Turne
 				return nil, fmt.Errorf("a run of member %d and member %d, which no ledger has", s.First, s.By)
 			case !attended(first, s.Before-Slack, s.At+Lull): // who lost its session, or had just got it, may have lost the run with it
 				if s.By != s.First {
-					report.Record(took, s.At-s.Since, 1)
+					took.Record(s.At-s.Since, 1)
 				}
 				continue
 			}
@@ -44,8 +42,8 @@ func RoundRobin(x *observe.RoundRobin, loaders []observe.Ledgers) (*report.Turne
 			}
 		}
 	}
-	if t.Taken = uint64(took.TotalCount()); t.Taken > 0 {
-		t.Took = report.LatencyOf(took)
+	if t.Taken = uint64(took.Count()); t.Taken > 0 {
+		t.Took = took.Latency()
 	}
 	return t, nil
 }

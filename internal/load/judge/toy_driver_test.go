@@ -21,11 +21,12 @@ import (
 func ping(server net.Conn, pings int, log *observe.Log) {
 	start := &observe.Checked{Version: observe.Version, Report: &report.Report{Schema: report.Schema, Title: "pings", Began: time.Now(), Plan: report.Plan{MaxLag: 1000}}}
 	log.Append(observe.Line{Checked: start})
+	log.Append(observe.Line{Score: []observe.Part{{To: int64(pings/10) * 1e9, Rate: 1, Measured: true}}})
 	ledger := observe.Ledger{Name: "pinger", Set: -1}
 	answers := bufio.NewReader(server)
 	for second := 0; int(ledger.Sent) < pings; second++ {
-		s := observe.CheckSecond{Number: second, Measured: true, Sample: report.Sample{Second: second + 1, Phase: "steady", Offered: 10}}
-		whole, beyond, lag := observe.NewSecond()
+		tally := &observe.Tally{Results: 10}
+		s := observe.CheckSecond{Number: second, Sample: &report.Sample{Second: second + 1, Phase: "steady"}, Parts: map[int]*observe.Tally{0: tally}, Offered: map[int]uint64{second: 10}}
 		for range 10 {
 			sent := time.Now()
 			ledger.Sent++
@@ -37,9 +38,9 @@ func ping(server net.Conn, pings int, log *observe.Log) {
 			}
 			ledger.Acked++
 			s.Sample.Acked++
-			report.Record(whole, int64(time.Since(sent)), 1)
+			tally.Current++
+			tally.Whole.Record(int64(time.Since(sent)), 1)
 		}
-		s.Whole, s.Beyond, s.Lag = observe.Pack(whole), observe.Pack(beyond), observe.Pack(lag)
 		log.Append(observe.Line{Check: &s})
 	}
 	log.Append(observe.Line{Ledger: &ledger})
@@ -85,7 +86,7 @@ func TestToyDriver(t *testing.T) {
 			t.Fatal(err)
 		}
 		rep, err := judge.Checks(checks)
-		if err != nil || rep.OK() != (want == "") || strings.Join(rep.Verdict, "; ") != want || rep.Balance.Sent != 100 || len(rep.Samples) != 10 || rep.Rate < 9 || rep.Latency.Max <= 0 || len(rep.Phases) != 1 {
+		if err != nil || rep.OK() != (want == "") || strings.Join(rep.Verdict, "; ") != want || rep.Balance.Sent != 100 || len(rep.Samples) != 10 || rep.Rate < 9 || rep.Latency.Max <= 0 || len(rep.Phases) != 2 {
 			t.Errorf("%v, %q, %+v, rate %v, %+v", err, rep.Verdict, rep.Balance, rep.Rate, rep.Phases)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
@@ -20,6 +21,8 @@ func Checks(c *observe.Checks) (*report.Report, error) {
 	}
 	rep := *m.Report
 	rep.Verdict, rep.Label = nil, slices.Clone(rep.Label)
+	t := newTimetable(c, &rep)
+	t.phases()
 	if len(c.Ledgers) > 0 {
 		rep.Balance = Sums(c.Ledgers)
 	}
@@ -49,23 +52,52 @@ func Checks(c *observe.Checks) (*report.Report, error) {
 	if stalls := Stalls(rep.Samples); stalls != "" {
 		rep.Label = append(rep.Label, stalls)
 	}
-	Verdict(&rep, m)
+	t.verdict(m)
 	return &rep, nil
 }
 
-// measured returns the figures of a run. A driver that measures nothing itself leaves them to the seconds of its log.
+// measured returns what the loader knows beside the seconds.
 func measured(c *observe.Checks) (*observe.Measured, error) {
-	switch m := c.Measured; {
-	case m == nil:
+	if c.Measured == nil {
 		return killed(c)
-	case m.Report != nil:
-		return m, nil
-	default:
-		rep, err := bySeconds(c)
-		own := *m
-		own.Report = rep
-		return &own, err
 	}
+	m := *c.Measured
+	if m.Report == nil {
+		m.Report = c.Start.Report
+	}
+	return &m, nil
+}
+
+// killed ends the timetable of a run whose loader was killed at its last second.
+func killed(c *observe.Checks) (*observe.Measured, error) {
+	seconds := len(c.Samples)
+	if seconds == 0 {
+		return nil, errors.New("judge an observation log: it has no second, for the loader ended in the first one")
+	}
+	end, last, rep := int64(seconds)*int64(time.Second), &c.Samples[seconds-1], *c.Start.Report
+	c.Score = slices.DeleteFunc(slices.Clone(c.Score), func(p observe.Part) bool { return p.From >= end })
+	rep.Stopped = &report.Stopped{After: float64(seconds), Of: c.Start.Seconds, Phase: last.Phase, By: "the end of the loader, which was killed"}
+	for i := range c.Score {
+		p := &c.Score[i]
+		if p.To > end {
+			p.To, p.Short = end, true
+		} else if p.Measured {
+			rep.Stopped.Whole++
+		}
+	}
+	rep.Balance = &report.Balance{}
+	for i := range c.Samples {
+		rep.Balance.Sent += c.Samples[i].Sent
+		rep.Balance.Acknowledged += c.Samples[i].Acked
+		rep.Balance.Refused += c.Samples[i].Refused
+	}
+	for _, f := range c.Faults {
+		if !f.Over {
+			rep.Faults = append(rep.Faults, report.Struck{What: f.What, At: f.At})
+		}
+	}
+	rep.Label = append(slices.Clone(rep.Label), "the loader was killed: nothing is compared with the server, and alerts, turns and silence are not judged")
+	return &observe.Measured{Report: &rep}, nil
 }
 
 // balance compares the ledgers with the event states of the server.
@@ -80,10 +112,10 @@ func balance(c *observe.Checks) (*report.Balance, error) {
 	return x.Balance(), nil
 }
 
-// Verdict fills Valid, Goals and Verdict of a report: sentences about what is wrong; none: nothing is. Its goals become
+// verdict fills Valid, Goals and Verdict of the report: sentences about what is wrong; none: nothing is. Its goals become
 // those that were judged.
-func Verdict(rep *report.Report, m *observe.Measured) {
-	maxLag := rep.Plan.MaxLag
+func (t *timetable) verdict(m *observe.Measured) {
+	rep, maxLag := t.rep, t.rep.Plan.MaxLag
 	rep.Valid = true
 	say := func(format string, args ...any) { rep.Verdict = append(rep.Verdict, fmt.Sprintf(format, args...)) }
 	invalid := func(format string, args ...any) {
@@ -102,12 +134,12 @@ func Verdict(rep *report.Report, m *observe.Measured) {
 	if behind := loadersBehind(rep); len(behind) > 0 {
 		invalid("of %d loaders these fell behind: %s; allowed are %.0f ms", len(rep.Loaders), strings.Join(behind, ", "), maxLag)
 	}
-	for _, late := range m.Late {
+	for _, late := range t.late {
 		invalid("%s", late)
 	}
-	rep.Verdict = append(rep.Verdict, m.Notes...)
+	rep.Verdict = append(rep.Verdict, t.notes...)
 	rep.Verdict = append(rep.Verdict, rep.Wrong().Sentences()...)
-	rep.Unsaved = report.Unsaved{People: people(rep, m.Intent), Spool: m.Spool, Renames: m.Renames, Fell: m.Fell, Looked: m.Looked, Fault: errorOf(m.Fault), Unread: errorOf(m.Unread)}
+	rep.Unsaved = report.Unsaved{People: people(rep, m.Intent), Spool: m.Spool, Renames: m.Renames, Fell: m.Fell, Looked: rep.Inside != nil, Fault: errorOf(m.Fault), Unread: errorOf(m.Unread)}
 	rep.Verdict = append(rep.Verdict, rep.Failed()...)
 	rep.Verdict = append(rep.Verdict, rep.Late()...)
 	rep.Goals = Judgeable(rep, append(Judged(rep.Goals, rep), rep.PhaseGoals()...))

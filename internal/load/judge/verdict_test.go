@@ -25,7 +25,7 @@ func TestWhyTheGeneratorFellBehind(t *testing.T) {
 	} {
 		rep := &report.Report{Plan: report.Plan{MaxLag: 50}, Machine: report.Machine{Cores: 2}, Loader: report.Usage{Cores: c.loader}, Server: report.Usage{Cores: c.server}, Others: c.others,
 			Lag: report.Latency{P99: 80}, Balance: &report.Balance{}}
-		Verdict(rep, &observe.Measured{})
+		(&timetable{rep: rep}).verdict(&observe.Measured{})
 		if rep.OK() || len(rep.Verdict) != 1 || !strings.Contains(rep.Verdict[0], c.want) || !strings.Contains(rep.Verdict[0], "p99 80.0 ms") {
 			t.Errorf("%+v: %q, want %q", c, rep.Verdict, c.want)
 		}
@@ -57,7 +57,7 @@ func TestAGeneratorThatStumbled(t *testing.T) {
 		} else {
 			rep.Goals = []report.Goal{c.goal}
 		}
-		Verdict(rep, &observe.Measured{})
+		(&timetable{rep: rep}).verdict(&observe.Measured{})
 		if rep.Valid != c.valid || len(rep.Verdict) != c.verdict {
 			t.Errorf("%s: valid %t, %q", c.name, rep.Valid, rep.Verdict)
 		}
@@ -67,7 +67,7 @@ func TestAGeneratorThatStumbled(t *testing.T) {
 // One loader that fell behind is enough, though the sum of all looks well.
 func TestALoaderThatFellBehindIsNamed(t *testing.T) {
 	rep := &report.Report{Plan: report.Plan{MaxLag: 50}, Balance: &report.Balance{}, Lag: report.Latency{P99: 10}, Loaders: []report.Loader{{Name: "a", Lag: report.Latency{P99: 5}}, {Name: "b", Lag: report.Latency{P99: 80}}}}
-	Verdict(rep, &observe.Measured{})
+	(&timetable{rep: rep}).verdict(&observe.Measured{})
 	if rep.Valid || len(rep.Verdict) != 1 || rep.Verdict[0] != "invalid: of 2 loaders these fell behind: loader 2 (b, p99 80.0 ms); allowed are 50 ms" {
 		t.Errorf("%t, %q", rep.Valid, rep.Verdict)
 	}
@@ -105,12 +105,14 @@ func run(t *testing.T, killed bool, change func(list []observe.Line) []observe.L
 	path := filepath.Join(t.TempDir(), "log")
 	log := observe.NewLog(path)
 	head := &report.Report{Schema: report.Schema, Plan: report.Plan{MaxLag: 50}, Goals: []report.Goal{{Name: "p99", Want: 100}}}
-	lines := []observe.Line{{Checked: &observe.Checked{Version: observe.Version, Report: head, Seconds: 60}}}
+	head.Scenario = &scenario.Scenario{Phases: []scenario.Phase{{Steady: 60e9, Warmup: 1e9, Objectives: map[string]scenario.Limit{"p99": "30ms"}}}}
+	lines := []observe.Line{{Checked: &observe.Checked{Version: observe.Version, Report: head, Seconds: 60}},
+		{Score: []observe.Part{{To: 1e9, Rate: 1}, {From: 1e9, To: 60e9, Rate: 1, Measured: true}}}}
 	for second := range 4 {
-		whole, beyond, lag := observe.NewSecond()
-		report.Record(whole, 40e6, 3)
-		lines = append(lines, observe.Line{Check: &observe.CheckSecond{Number: second, Measured: second > 0, Whole: observe.Pack(whole), Beyond: observe.Pack(beyond), Lag: observe.Pack(lag), Lost: map[string]uint64{"EOF": 1},
-			Sample: report.Sample{Second: second, Sent: 3, Acked: 3, Offered: 3, Phase: "steady"}}})
+		tally := &observe.Tally{Results: 3, Acked: 3, InTime: 3, Current: 3}
+		tally.Whole.Record(40e6, 3)
+		lines = append(lines, observe.Line{Check: &observe.CheckSecond{Number: second, Parts: map[int]*observe.Tally{min(second, 1): tally}, Offered: map[int]uint64{second: 3},
+			Counts: &observe.Counts{Losses: map[string]uint64{"EOF": uint64(second) + 1}}, Sample: &report.Sample{Second: second, Sent: 3, Acked: 3, Phase: "steady"}}})
 	}
 	if !killed {
 		own := loader()
@@ -118,8 +120,6 @@ func run(t *testing.T, killed bool, change func(list []observe.Line) []observe.L
 		var after observe.States
 		after.Add(*held())
 		measured := *head
-		measured.Latency.P99 = 40
-		measured.Phases = []report.Played{{Name: "steady", Kind: "steady", Offered: 3, Asked: map[string]scenario.Limit{"p99": "30ms"}, Latency: report.Latency{P99: 40}}}
 		lines = append(lines, observe.Line{After: after[0]}, observe.Line{Viewed: true}, observe.Line{Silence: &observe.Silence{}}, observe.Line{Measured: &observe.Measured{Report: &measured}})
 	}
 	for _, line := range change(lines) {

@@ -1,19 +1,28 @@
 package observe
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/usage"
 )
 
 // Version is that of the lines of a run of checks.
-const Version = 1
+const Version = 2
 
 // Checks is a run of checks: the lines of its log, put together.
 type Checks struct {
 	Start      *Checked
-	Seconds    []CheckSecond // of a log that was read: a run under way has them in its report
+	Score      []Part
+	Steps      map[int]Step    // by part
+	Ramp       []report.Sample // seconds before the timetable
+	Samples    []report.Sample // seconds of the timetable, of all loaders together
+	Loaders    []Loader
 	Faults     []Fault
 	Ledgers    []Ledgers // by loader; none: the loader was killed before
 	Before     States
@@ -23,24 +32,135 @@ type Checks struct {
 	Alerts     *Alerts     // nil: no fault brings about alerts
 	RoundRobin *RoundRobin // nil: no check is run in turn
 	Measured   *Measured   // nil: the loader was killed before
+
+	// OnSecond is called with each second that all loaders told, and its latencies; nil: nobody is.
+	OnSecond func(s *report.Sample, number int, latency Histogram)
+	pending  map[int]*pending // seconds that some loader has not told yet
+}
+
+// pending is a second until all loaders told it.
+type pending struct {
+	sample report.Sample
+	tally  Tally // of all parts
+	told   int   // loaders
+}
+
+// Loader has what one loader saw. Loader 0 leads.
+type Loader struct {
+	At     time.Duration // of its last second
+	Parts  []*Tally      // by part of the timetable; nil: nothing was due in it
+	Edges  []usage.SoFar // use until the start of each part, and until the end of the last one
+	Used   usage.SoFar   // use until its last second
+	Counts Counts
+}
+
+// Part returns the tally of a part.
+func (l *Loader) Part(i int) *Tally {
+	if i < len(l.Parts) && l.Parts[i] != nil {
+		return l.Parts[i]
+	}
+	return &Tally{}
+}
+
+// Use returns the use until the start and until the end of a part; of the part that a killed loader played, until its last
+// second.
+func (l *Loader) Use(i int) (first, last usage.SoFar, known bool) {
+	if i >= len(l.Edges) {
+		return first, last, false
+	}
+	first, last = l.Edges[i], l.Used
+	if i+1 < len(l.Edges) {
+		last = l.Edges[i+1]
+	}
+	return first, last, last.At > first.At
 }
 
 // Checked is the first line of a run of checks, when the timetable starts.
 type Checked struct {
 	Version int            `json:"version"`
-	Report  *report.Report `json:"report"`  // as far as known; its goals are the objectives
+	Report  *report.Report `json:"report"`  // as far as known; its goals are the objectives, and its loaders all those that play
 	Seconds float64        `json:"seconds"` // length of the timetable
+	Opened  float64        `json:"opened"`  // seconds from the first session to the start
+	Ready   usage.SoFar    `json:"ready"`   // use until all agents held their checks
 }
 
-// CheckSecond is one second of the timetable.
+// Part is a stretch of the timetable in which the scenario's own time runs at one rate. Times are ns since the start.
+type Part struct {
+	Phase    int     `json:"phase"` // of the scenario
+	From     int64   `json:"from"`
+	To       int64   `json:"to"`
+	Virtual  int64   `json:"virtual"` // the scenario's own time at From
+	Rate     float64 `json:"rate"`
+	Measured bool    `json:"measured,omitempty"`
+	Again    bool    `json:"again,omitempty"` // a step that broke, played once more
+	Short    bool    `json:"short,omitempty"` // the run was stopped in it
+}
+
+// Name returns the name of a part's phase; that of a step, or of a rate that steps found, has the rate.
+func (p *Part) Name(sc *scenario.Scenario) string {
+	phase := &sc.Phases[p.Phase]
+	name := cmp.Or(phase.Name, phase.Kind())
+	if phase.Step > 0 || phase.Of != "" {
+		name += fmt.Sprintf(" ×%.4g", p.Rate)
+	}
+	if p.Again {
+		name += " again"
+	}
+	return name
+}
+
+// Zero returns the start of what is measured.
+func Zero(score []Part) int64 {
+	for _, p := range score {
+		if p.Measured {
+			return p.From
+		}
+	}
+	return End(score)
+}
+
+// End returns the end of a timetable.
+func End(score []Part) int64 {
+	if len(score) == 0 {
+		return 0
+	}
+	return score[len(score)-1].To
+}
+
+// Step is a step that broke.
+type Step struct {
+	Part  int      `json:"part"`
+	Broke []string `json:"broke"`          // reasons
+	Over  bool     `json:"over,omitempty"` // it is not played once more
+}
+
+// CheckSecond is what a loader saw since its line before.
 type CheckSecond struct {
-	Number   int               `json:"number"` // from the start of the timetable
-	Measured bool              `json:"measured,omitempty"`
-	Sample   report.Sample     `json:"sample"`
-	Whole    []byte            `json:"whole,omitempty"`  // packed: from intended to acknowledged
-	Beyond   []byte            `json:"beyond,omitempty"` // likewise, beyond the linger
-	Lag      []byte            `json:"lag,omitempty"`    // of the generator
-	Lost     map[string]uint64 `json:"lost,omitempty"`   // sessions that ended, by cause
+	Number  int            `json:"number"`            // from the start of the timetable; negative: of the ramp
+	Sample  *report.Sample `json:"sample,omitempty"`  // nil: the second is not over, or the timetable is
+	Parts   map[int]*Tally `json:"parts,omitempty"`   // by the part of the timetable in which results were due; -1: none
+	Offered map[int]uint64 `json:"offered,omitempty"` // results that were intended, by second of the timetable
+	Used    *usage.SoFar   `json:"used,omitempty"`
+	Counts  *Counts        `json:"counts,omitempty"`
+}
+
+// Counts are sums since the start of the run.
+type Counts struct {
+	Resent     uint64            `json:"resent,omitempty"`
+	Wrong      uint64            `json:"wrong,omitempty"`      // results that must be refused, sent …
+	WrongTaken uint64            `json:"wrongTaken,omitempty"` // … and acknowledged
+	Slowed     int64             `json:"slowed,omitempty"`     // times that an agent became slow
+	Refusals   map[string]uint64 `json:"refusals,omitempty"`   // by code
+	Failures   map[string]uint64 `json:"failures,omitempty"`   // connections that could not be opened, by cause
+	Losses     map[string]uint64 `json:"losses,omitempty"`     // sessions that ended, by cause
+	Back       map[int]int64     `json:"back,omitempty"`       // of faults that struck agents: when all were as before, ns since the start; 0: not yet
+	Late       time.Duration     `json:"late,omitempty"`       // by which the loader heard too late that the timetable ends
+}
+
+// Edge is the use of the loader, and of the server, until a part starts.
+type Edge struct {
+	Part int `json:"part"` // the number of parts: until the end of the last one
+	usage.SoFar
 }
 
 // Fault is the start, or the end, of a fault of the scenario.
@@ -59,18 +179,16 @@ type Silence struct {
 	Unread   string    `json:"unread,omitempty"` // reason why they could not be read
 }
 
-// Measured is the last line of a run of checks: its figures, before they are judged.
+// Measured is the last line of a run of checks.
 type Measured struct {
-	Report  *report.Report `json:"report,omitempty"` // nil: the seconds of the log have the figures
-	Late    []string       `json:"late,omitempty"`   // phases that are judged by themselves in which the generator was too late …
-	Notes   []string       `json:"notes,omitempty"`  // … and what else is known of them
+	Report  *report.Report `json:"report,omitempty"` // what the loader knows beside the seconds; nil: nothing
+	Drained float64        `json:"drained"`          // seconds from the start until nothing was on its way
 	Senders int            `json:"senders"`
 	Spool   int            `json:"spool"`             // bytes of each agent's
 	Intent  string         `json:"intent,omitempty"`  // reason why intent could not be changed
 	Fault   string         `json:"fault,omitempty"`   // reason why a fault could not be played
 	Renames string         `json:"renames,omitempty"` // failures of renames
 	Fell    string         `json:"fell,omitempty"`    // end of the server's process by itself
-	Looked  bool           `json:"looked,omitempty"`  // the server's metrics were read
 	Unread  string         `json:"unread,omitempty"`  // reason why the event states could not be read
 }
 
@@ -79,6 +197,23 @@ func (c *Checks) apply(line *Line) {
 	switch {
 	case line.Checked != nil:
 		c.Start = line.Checked
+	case line.Score != nil:
+		c.Score = line.Score
+	case line.Step != nil:
+		if c.Steps == nil {
+			c.Steps = map[int]Step{}
+		}
+		c.Steps[line.Step.Part] = *line.Step
+	case line.Edge != nil:
+		l := c.Loader(line.Loader)
+		for n := line.Edge.Part; len(l.Edges) <= n && n < mostParts; {
+			l.Edges = append(l.Edges, usage.SoFar{})
+		}
+		if n := line.Edge.Part; n >= 0 && n < len(l.Edges) {
+			l.Edges[n] = line.Edge.SoFar
+		}
+	case line.Check != nil:
+		c.second(line)
 	case line.Fault != nil:
 		c.Faults = append(c.Faults, *line.Fault)
 	case line.Set != nil:
@@ -108,8 +243,12 @@ func (c *Checks) apply(line *Line) {
 	c.Viewed = c.Viewed || line.Viewed
 }
 
-// mostLoaders bounds the loaders of a log.
-const mostLoaders = 1000
+// Bounds of a log.
+const (
+	mostLoaders = 1000
+	mostParts   = 100_000
+	mostAhead   = 10_000 // seconds of one loader that another has not told
+)
 
 func (c *Checks) loader(n int) *Ledgers {
 	for len(c.Ledgers) <= min(max(n, 0), mostLoaders) {
@@ -118,13 +257,140 @@ func (c *Checks) loader(n int) *Ledgers {
 	return &c.Ledgers[min(max(n, 0), mostLoaders)]
 }
 
+// Loader returns what a loader saw.
+func (c *Checks) Loader(n int) *Loader {
+	for len(c.Loaders) <= min(max(n, 0), mostLoaders) {
+		c.Loaders = append(c.Loaders, Loader{})
+	}
+	return &c.Loaders[min(max(n, 0), mostLoaders)]
+}
+
+// second adds a line of a loader.
+func (c *Checks) second(line *Line) {
+	l, s := c.Loader(line.Loader), line.Check
+	l.At = max(l.At, line.At)
+	if s.Used != nil {
+		l.Used = *s.Used
+	}
+	if s.Counts != nil {
+		l.Counts = *s.Counts
+	}
+	if s.Number < 0 {
+		if s.Sample != nil {
+			c.Ramp = append(c.Ramp, *s.Sample)
+		}
+		return
+	}
+	x := c.pending[s.Number]
+	if x == nil && len(c.pending) < mostAhead {
+		x = &pending{}
+		if c.pending == nil {
+			c.pending = map[int]*pending{}
+		}
+		c.pending[s.Number] = x
+	}
+	if x == nil {
+		return
+	}
+	for i, t := range s.Parts {
+		if t == nil {
+			continue
+		}
+		for len(l.Parts) <= i && i < mostParts {
+			l.Parts = append(l.Parts, nil)
+		}
+		if i >= 0 && i < len(l.Parts) {
+			if l.Parts[i] == nil {
+				l.Parts[i] = &Tally{}
+			}
+			l.Parts[i].Merge(t)
+		}
+		x.tally.Merge(t)
+	}
+	for n, offered := range s.Offered {
+		switch {
+		case n >= 0 && n < len(c.Samples):
+			c.Samples[n].Offered += offered
+		case c.pending[n] != nil:
+			c.pending[n].sample.Offered += offered
+		case n >= 0 && len(c.pending) < mostAhead:
+			c.pending[n] = &pending{sample: report.Sample{Offered: offered}}
+		}
+	}
+	if s.Sample == nil {
+		return
+	}
+	x.add(s.Sample, line.Loader == 0, c.isHere(line.Loader))
+	if x.told++; x.told == max(1, c.known()) {
+		c.told(s.Number)
+	}
+}
+
+// known returns the number of loaders.
+func (c *Checks) known() int {
+	if c.Start == nil || c.Start.Report == nil {
+		return 1
+	}
+	return len(c.Start.Report.Loaders)
+}
+
+// isHere reports whether a loader is on the machine of the one that leads.
+func (c *Checks) isHere(n int) bool { return n < c.known() && n > 0 && c.Start.Report.Loaders[n].Here }
+
+// add adds the sample of a loader to those of others.
+func (x *pending) add(s *report.Sample, leads, here bool) {
+	sum := &x.sample
+	sent, acked, failed, offered, connected := sum.Sent+s.Sent, sum.Acked+s.Acked, sum.Failed+s.Failed, sum.Offered, sum.Connected+s.Connected
+	cores, rss, others := sum.LoaderCPU+s.LoaderCPU, sum.LoaderRSS+s.LoaderRSS, sum.OthersCPU
+	if here {
+		others -= s.LoaderCPU
+	}
+	if leads {
+		*sum = *s
+		others += s.OthersCPU
+	}
+	sum.Sent, sum.Acked, sum.Failed, sum.Offered, sum.Connected = sent, acked, failed, offered, connected
+	sum.LoaderCPU, sum.LoaderRSS, sum.OthersCPU = cores, rss, others
+}
+
+// told ends a second.
+func (c *Checks) told(number int) {
+	x := c.pending[number]
+	delete(c.pending, number)
+	s := &x.sample
+	s.OthersCPU = max(0, s.OthersCPU)
+	s.Refused = x.tally.Refused
+	s.Lag = float64(x.tally.Lag.Buckets().ValueAtQuantile(99)) / 1000
+	if x.tally.Whole.Count() > 0 {
+		latency := x.tally.Whole.Latency()
+		s.Latency, s.Beyond = &latency, x.tally.Beyond.Latency().P99
+	}
+	for figure, h := range x.tally.Waits {
+		if s.Waits == nil {
+			s.Waits = map[string]float64{}
+		}
+		s.Waits[figure] = h.Latency().P99
+	}
+	c.Samples = append(c.Samples, *s)
+	if c.OnSecond != nil {
+		c.OnSecond(s, number, x.tally.Whole)
+	}
+}
+
+// Finish ends the seconds that some loader did not tell.
+func (c *Checks) Finish() {
+	for _, n := range slices.Sorted(maps.Keys(c.pending)) {
+		if c.pending[n].told > 0 {
+			c.told(n)
+		}
+	}
+	c.pending = nil
+}
+
 // ReadChecks puts the lines of a log together.
 func ReadChecks(list []Line) (*Checks, error) {
 	c := &Checks{}
 	for i := range list {
-		if s := list[i].Check; s != nil {
-			c.Seconds = append(c.Seconds, *s)
-		}
 		c.apply(&list[i])
 	}
 	switch {
@@ -132,6 +398,16 @@ func ReadChecks(list []Line) (*Checks, error) {
 		return nil, fmt.Errorf("read an observation log: its first line is not that of a run of checks")
 	case c.Start.Version != Version:
 		return nil, fmt.Errorf("read an observation log: it has version %d, and this program reads version %d", c.Start.Version, Version)
+	}
+	c.Finish()
+	for _, p := range c.Score {
+		phases := len(c.Score)
+		if sc := c.Start.Report.Scenario; sc != nil {
+			phases = len(sc.Phases)
+		}
+		if p.Phase < 0 || p.Phase >= phases {
+			return nil, fmt.Errorf("read an observation log: a part of phase %d, which its scenario does not have", p.Phase)
+		}
 	}
 	if c.Measured == nil || c.Measured.Report == nil {
 		c.Alerts = nil // the loader was killed before it knew the faults

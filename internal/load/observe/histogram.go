@@ -5,8 +5,6 @@ import (
 	"errors"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
-
-	"github.com/muster-fleet/muster/internal/load/report"
 )
 
 // A packed histogram has its buckets, so that nothing is rounded: for each that counted, how many empty ones are before it,
@@ -17,8 +15,8 @@ const mostCount = 1 << 40
 
 var errHistogram = errors.New("no histogram of a load run")
 
-// Pack returns the buckets of a histogram.
-func Pack(h *hdrhistogram.Histogram) []byte {
+// pack returns the buckets of a histogram.
+func pack(h *hdrhistogram.Histogram) []byte {
 	out, empty := []byte{}, uint64(0)
 	for _, n := range h.Export().Counts {
 		if n == 0 {
@@ -32,8 +30,8 @@ func Pack(h *hdrhistogram.Histogram) []byte {
 	return out
 }
 
-// Unpack returns a histogram with the buckets of like and packed counts.
-func Unpack(like *hdrhistogram.Histogram, data []byte) (*hdrhistogram.Histogram, error) {
+// unpack returns a histogram with the buckets of like and packed counts.
+func unpack(like *hdrhistogram.Histogram, data []byte) (*hdrhistogram.Histogram, error) {
 	s := like.Export()
 	clear(s.Counts)
 	for at := uint64(0); len(data) > 0; at++ {
@@ -52,24 +50,4 @@ func Unpack(like *hdrhistogram.Histogram, data []byte) (*hdrhistogram.Histogram,
 		data = data[n+m:]
 	}
 	return hdrhistogram.Import(s), nil
-}
-
-// NewSecond returns the histograms of a second: of the latency, of that beyond the linger, and of the generator's lag, in
-// µs. That of the latency has three digits, for latency.hlog has it; two are enough for the others.
-func NewSecond() (whole, beyond, lag *hdrhistogram.Histogram) {
-	return hdrhistogram.New(1, report.MaxLatency, 3), hdrhistogram.New(1, report.MaxLatency, 2), hdrhistogram.New(1, report.MaxLatency, 2)
-}
-
-// Unpack returns the histograms of a second.
-func (s *CheckSecond) Unpack() (whole, beyond, lag *hdrhistogram.Histogram, err error) {
-	whole, beyond, lag = NewSecond()
-	for _, h := range []struct {
-		into **hdrhistogram.Histogram
-		data []byte
-	}{{&whole, s.Whole}, {&beyond, s.Beyond}, {&lag, s.Lag}} {
-		if *h.into, err = Unpack(*h.into, h.data); err != nil {
-			return nil, nil, nil, err
-		}
-	}
-	return whole, beyond, lag, nil
 }

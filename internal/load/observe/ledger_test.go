@@ -28,20 +28,6 @@ func TestLedgersAndStatesTravel(t *testing.T) {
 	}
 }
 
-// Any bytes are a histogram, which is packed again, or refused.
-func FuzzUnpack(f *testing.F) {
-	f.Add([]byte{0, 1})
-	f.Add([]byte{255, 255, 255, 255, 255, 1, 1})
-	f.Fuzz(func(t *testing.T, data []byte) {
-		like, _, _ := NewSecond()
-		if got, err := Unpack(like, data); err == nil {
-			if twin, err := Unpack(like, Pack(got)); err != nil || !twin.Equals(got) {
-				t.Errorf("packed and unpacked it is another one: %v", err)
-			}
-		}
-	})
-}
-
 // Any bytes are entries and event states, or refused.
 func FuzzLedger(f *testing.F) {
 	f.Add([]byte(`"AAAAAQAAAAIAAAADAAAABAAFAAY="`))

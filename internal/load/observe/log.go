@@ -32,9 +32,12 @@ type Line struct {
 
 	// Of a run of checks.
 	Checked    *Checked     `json:"checked,omitempty"`
-	Check      *CheckSecond `json:"check,omitempty"`
+	Score      []Part       `json:"score,omitempty"` // when the timetable starts, and when it changes
+	Step       *Step        `json:"step,omitempty"`
 	Fault      *Fault       `json:"fault,omitempty"`
-	Loader     int          `json:"loader,omitempty"` // of the four below; 0 leads
+	Loader     int          `json:"loader,omitempty"` // of the six below; 0 leads
+	Check      *CheckSecond `json:"check,omitempty"`
+	Edge       *Edge        `json:"edge,omitempty"`
 	Breaches   *Breaches    `json:"breaches,omitempty"`
 	Set        *Set         `json:"set,omitempty"`
 	Ledger     *Ledger      `json:"ledger,omitempty"`
@@ -46,6 +49,14 @@ type Line struct {
 	Alerts     *Alerts      `json:"alerts,omitempty"`
 	RoundRobin *RoundRobin  `json:"roundRobin,omitempty"`
 	Measured   *Measured    `json:"measured,omitempty"`
+}
+
+// OfFollower reports whether a line is one that a loader hands to the one that leads.
+func (l *Line) OfFollower() bool {
+	if s := l.Check; s != nil {
+		return s.Number >= 0
+	}
+	return l.Edge != nil || l.Breaches != nil || l.Set != nil || l.Ledger != nil || l.Pair != nil
 }
 
 // Marks of the log.
@@ -99,6 +110,7 @@ type Node struct {
 // Log writes lines to a file. A log without a file keeps the lines of a run of checks all the same.
 type Log struct {
 	path   string
+	to     func(Line) // gets each line too; nil: nobody does
 	mu     sync.Mutex
 	file   *os.File // nil: not yet, or there is none
 	out    *bufio.Writer
@@ -109,6 +121,9 @@ type Log struct {
 // NewLog returns a log. The first line creates its file; path empty: there is none.
 func NewLog(path string) *Log { return &Log{path: path} }
 
+// NewCopied returns a log without a file whose lines a function gets too.
+func NewCopied(to func(Line)) *Log { return &Log{to: to} }
+
 // Append writes a line. Close returns its error. A nil log writes nothing.
 func (l *Log) Append(line Line) {
 	if l == nil {
@@ -117,6 +132,9 @@ func (l *Log) Append(line Line) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.checks.apply(&line)
+	if l.to != nil {
+		l.to(line)
+	}
 	if err := l.write(&line); l.err == nil {
 		l.err = err
 	}
@@ -143,8 +161,15 @@ func (l *Log) write(line *Line) (err error) {
 	return err
 }
 
-// Checks returns the run of checks so far. The caller must not append afterwards.
+// Checks returns the run of checks. The caller must not append afterwards.
 func (l *Log) Checks() *Checks { return &l.checks }
+
+// Look calls fn with the run of checks so far.
+func (l *Log) Look(fn func(c *Checks)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	fn(&l.checks)
+}
 
 // Close ends the file. It returns the first error of the log.
 func (l *Log) Close() error {

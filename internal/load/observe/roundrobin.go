@@ -2,11 +2,11 @@ package observe
 
 // RoundRobin has the runs of checks that the server gives to agents in turn. Times are ns since the start of the timetable.
 type RoundRobin struct {
-	From   int64   `json:"from"` // of what is measured
-	End    int64   `json:"end"`  // of the timetable
-	Rounds []Round `json:"rounds"`
-	Away   []Stay  `json:"away,omitempty"` // times in which a fault had the server away
-	Took   []byte  `json:"took,omitempty"` // packed: until another agent had a run, in µs
+	From   int64     `json:"from"` // of what is measured
+	End    int64     `json:"end"`  // of the timetable
+	Rounds []Round   `json:"rounds"`
+	Away   []Stay    `json:"away,omitempty"` // times in which a fault had the server away
+	Took   Histogram `json:"took,omitzero"`  // until another agent had a run
 }
 
 // Round has the runs of one check about one node, interval by interval.

@@ -28,12 +28,12 @@ func TestLivesOfAServerAreSummed(t *testing.T) {
 	} {
 		before := o.add(o.pid, o.last)
 		p := at(c.pid, c.cpu)
-		if p.life != c.life || p.CPU != ticks(c.sum) || p.Written != int64(c.sum) || p.RSS != c.resident || p.Same(before) != c.sameAsLast {
+		if p.Life != c.life || p.CPU != ticks(c.sum) || p.Written != int64(c.sum) || p.RSS != c.resident || p.Same(before) != c.sameAsLast {
 			t.Errorf("look %d: %+v, want %+v", i, p, c)
 		}
 	}
 	g := &Gained{}
-	first, last := SoFar{Server: Process{CPU: ticks(100)}}, SoFar{At: 10 * time.Second, Server: Process{life: 1, CPU: ticks(300)}}
+	first, last := SoFar{Server: Process{CPU: ticks(100)}}, SoFar{At: 10 * time.Second, Server: Process{Life: 1, CPU: ticks(300)}}
 	g.Add(first, last)
 	if server, _ := g.Usages(1000); g.Same || server.Cores != 0.2 || server.MicrosPerItem != 2000 {
 		t.Errorf("restarted in between: %+v, one process: %t", server, g.Same)

@@ -33,7 +33,7 @@ func (o *Odometer) add(pid int, p Process) Process {
 		o.last = p
 	default:
 		if o.pid != 0 {
-			o.past.life++
+			o.past.Life++
 		}
 		o.past.CPU += o.last.CPU
 		o.past.Reads += o.last.Reads
@@ -41,7 +41,7 @@ func (o *Odometer) add(pid int, p Process) Process {
 		o.past.Written += o.last.Written
 		o.pid, o.last = pid, p
 	}
-	return Process{life: o.past.life, CPU: o.past.CPU + o.last.CPU, RSS: resident,
+	return Process{Life: o.past.Life, CPU: o.past.CPU + o.last.CPU, RSS: resident,
 		Reads: o.past.Reads + o.last.Reads, Writes: o.past.Writes + o.last.Writes, Written: o.past.Written + o.last.Written}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // Process is what Linux says of a process; zero elsewhere.
 type Process struct {
-	life    int           // of the same server, see odometer
+	Life    int           // of the same server, see odometer
 	CPU     time.Duration // user and system
 	RSS     int64         // bytes
 	Reads   int64         // system calls that read, sockets included …
@@ -46,7 +46,7 @@ func OfProcess(pid int) (p Process) {
 }
 
 // Same says whether p is a later look at the process of before.
-func (p Process) Same(before Process) bool { return p.life == before.life && p.Since(before) }
+func (p Process) Same(before Process) bool { return p.Life == before.Life && p.Since(before) }
 
 // Since says whether p counts on from before, by the same process or by one that followed it.
 func (p Process) Since(before Process) bool { return before.CPU > 0 && p.CPU >= before.CPU }

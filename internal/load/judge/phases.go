@@ -1,0 +1,397 @@
+package judge
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/usage"
+)
+
+// timetable is a run of checks by the parts of its timetable.
+type timetable struct {
+	*observe.Checks
+	sc    *scenario.Scenario
+	rep   *report.Report
+	late  []string // sentences about phases that are judged by themselves in which the generator was too late
+	notes []string // what else is known of phases
+}
+
+// newTimetable returns that of a run, for the report rep. A driver without a scenario has one steady phase.
+func newTimetable(c *observe.Checks, rep *report.Report) *timetable {
+	t := &timetable{Checks: c, sc: c.Start.Report.Scenario, rep: rep}
+	if t.sc == nil {
+		t.sc = &scenario.Scenario{}
+		for range c.Score {
+			t.sc.Phases = append(t.sc.Phases, scenario.Phase{Steady: 1})
+		}
+	}
+	return t
+}
+
+// Broken returns why a step does not hold: a generator fell behind, or the server did not carry it.
+func Broken(c *observe.Checks, part int) []string {
+	return newTimetable(c, c.Start.Report).broken(part)
+}
+
+// Held returns the rate of the last step before a step that held; false: not even the first did, and the rate is the step's
+// own.
+func Held(c *observe.Checks, part int) (rate float64, ok bool) {
+	for k := part - 1; k >= 0 && c.Score[k].Phase == c.Score[part].Phase; k-- {
+		if _, broke := c.Steps[k]; c.Score[k].Measured && !broke {
+			return c.Score[k].Rate, true
+		}
+	}
+	return c.Score[part].Rate, false
+}
+
+func ms(d time.Duration) float64 { return float64(d) / 1e6 }
+
+// since returns a time of the timetable in seconds since the start of what is measured.
+func (t *timetable) since(at int64) float64 {
+	return time.Duration(at - observe.Zero(t.Score)).Seconds()
+}
+
+func (t *timetable) broken(i int) []string { return append(t.behind(i), t.beyond(i)...) }
+
+// behind says which generator did not keep up in a part.
+func (t *timetable) behind(i int) (why []string) {
+	limit := t.Start.Report.Plan.MaxLag
+	for n := 1; n < len(t.Loaders); n++ {
+		if lag := t.Loaders[n].Part(i).Lag.Latency().P99; lag > limit {
+			why = append(why, fmt.Sprintf("loader %d (%s) fell behind (p99 %.1f ms, allowed %.0f ms)", n+1, t.Start.Report.Loaders[n].Name, lag, limit))
+		}
+	}
+	if p, _, _ := t.stretch(i); p.Lag.P99 > limit {
+		why = append(why, fmt.Sprintf("the generator fell behind (p99 %.1f ms, allowed %.0f ms)", p.Lag.P99, limit))
+	}
+	return why
+}
+
+// pileOf is how much of what is offered may wait at the end of a step, however short: what arrives in so long.
+const pileOf = 250 * time.Millisecond
+
+// beyond says what the server did not carry in a part.
+func (t *timetable) beyond(i int) (why []string) {
+	p, _, _ := t.stretch(i)
+	if piled := p.Offered - p.Acknowledged; piled > (1-report.Enough)*p.Offered && piled*(p.To-p.From) > pileOf.Seconds()*p.Offered {
+		why = append(why, fmt.Sprintf("%.0f of %.0f results/s were acknowledged, the rest piled up", p.Acknowledged, p.Offered))
+	}
+	return append(why, t.misses(&p)...)
+}
+
+// misses judges a phase by those goals that are limits from above: how much must be reached is asked of the whole run.
+func (t *timetable) misses(p *report.Played) (list []string) {
+	one := &report.Report{Rate: p.Acknowledged, InTime: p.InTime, Latency: p.Latency, BeyondLinger: p.BeyondLinger, Server: p.Server, Loader: p.Loader,
+		MachineShare: report.MachineShare(p.Server, p.Loader)}
+	for _, g := range Judged(t.Start.Report.Goals, one) {
+		if f, ok := scenario.FigureOf(g.Name); ok && !f.Least && g.Why == "" && !g.Met {
+			list = append(list, g.String())
+		}
+	}
+	return list
+}
+
+// counts reports whether a part is among those of which the run's figures are. A step that broke is not, nor what was begun
+// before that was known, nor what is meant to break and the return from it: these are judged by themselves. The one in which
+// the run was stopped counts if no other does.
+func (t *timetable) counts(i int) bool {
+	return t.countsIfWhole(i) && (!t.Score[i].Short || !t.anyWhole())
+}
+
+func (t *timetable) countsIfWhole(i int) bool {
+	p := t.Score[i]
+	_, broke := t.Steps[i]
+	over, found := t.brokeIn(p.Phase)
+	return p.Measured && !broke && (!found || i < over) && !t.apart(p.Phase)
+}
+
+// anyWhole reports whether a part that counts was played to its end.
+func (t *timetable) anyWhole() bool {
+	for i, p := range t.Score {
+		if !p.Short && t.countsIfWhole(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// apart reports whether a phase is meant to break, or the return from such a one, or has faults of its own.
+func (t *timetable) apart(phase int) bool {
+	return t.sc.Phases[phase].Beyond() || t.sc.Returns(phase) || t.sc.Phases[phase].Fault > 0
+}
+
+// brokeIn returns the part in which the steps of a phase ended; false: none broke.
+func (t *timetable) brokeIn(phase int) (part int, ok bool) {
+	for i, s := range t.Steps {
+		if s.Over && t.Score[i].Phase == phase {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// brokeBefore returns the part that broke of the steps before a phase; false: none did.
+func (t *timetable) brokeBefore(phase int) (part int, ok bool) {
+	for k := phase - 1; k >= 0; k-- {
+		if t.sc.Phases[k].Step > 0 {
+			return t.brokeIn(k)
+		}
+	}
+	return 0, false
+}
+
+// used adds what all loaders and the server used in a part.
+func (t *timetable) used(i int, g *usage.Gained) {
+	if len(t.Loaders) == 0 {
+		return
+	}
+	first, last, known := t.Loaders[0].Use(i)
+	if !known {
+		return
+	}
+	g.Add(first, last)
+	var others []usage.Other
+	for n := 1; n < len(t.Loaders); n++ {
+		if first, last, known := t.Loaders[n].Use(i); known {
+			others = append(others, usage.Other{Here: t.Start.Report.Loaders[n].Here, CPU: last.Loader.CPU - first.Loader.CPU, RSS: last.Loader.RSS})
+		}
+	}
+	g.Join(others)
+}
+
+// stretch returns the figures of a part.
+func (t *timetable) stretch(i int) (report.Played, *observe.Tally, *usage.Gained) {
+	part, sum, g := &t.Score[i], &observe.Tally{}, &usage.Gained{}
+	for n := range t.Loaders {
+		sum.Merge(t.Loaders[n].Part(i))
+	}
+	t.used(i, g)
+	phase, seconds := &t.sc.Phases[part.Phase], time.Duration(part.To-part.From).Seconds()
+	p := report.Played{
+		Name: part.Name(t.sc), Kind: phase.Kind(), From: t.since(part.From), To: t.since(part.To), Rate: part.Rate, Again: part.Again, Faster: phase.Faster, Short: part.Short, Asked: phase.Objectives,
+		Offered: float64(sum.Results+sum.Dropped) / seconds, Acknowledged: float64(sum.Current) / seconds, InTime: sum.InTimeShare(), Refused: sum.Refused, SpoolFull: sum.Dropped,
+		Latency: sum.Whole.Latency(), BeyondLinger: sum.Beyond.Latency(), Lag: sum.Lag.Latency(),
+	}
+	if t.rep.Asked() {
+		p.Offered = t.sc.Rate()
+	}
+	p.Server, p.Loader = g.Usages(sum.Results)
+	return p, sum, g
+}
+
+// phases fills in the figures: of each phase, and of all that counts.
+func (t *timetable) phases() {
+	rep := t.rep
+	if rep.Stopped != nil && !t.anyWhole() {
+		stopped := *rep.Stopped
+		stopped.Whole = 0 // whole ones that were to break something are not what the run is judged by
+		rep.Stopped = &stopped
+	}
+	rep.Samples, rep.Phases = append(slices.Clone(t.Ramp), t.Samples...), nil
+	if from := -t.Start.Opened - time.Duration(observe.Zero(t.Score)).Seconds(); t.ramps() {
+		rep.Phases = append(rep.Phases, report.Played{Name: report.KindRamp, Kind: report.KindRamp, From: from, To: from + rep.ReadySeconds})
+	}
+	first := len(rep.Phases)
+	var before []*report.Played
+	var counting []int
+	for i := range t.Score {
+		if over, found := t.brokeIn(t.Score[i].Phase); !t.Score[i].Measured || found && i > over {
+			continue
+		}
+		p, sum, _ := t.stretch(i)
+		p.Missed = slices.Clone(t.Steps[i].Broke)
+		t.sayRepeated(i)
+		if p.Apart = !t.countsIfWhole(i); t.counts(i) {
+			counting = append(counting, i)
+		}
+		p.Beside = t.beside(&p, sum)
+		if !p.Short {
+			t.judgePhase(&p, i, rep.Phases[first:])
+			before = report.Overtakes(t.Start.Report.Goals, before, &p, t.apart(t.Score[i].Phase))
+		}
+		if p.Kind == report.KindFault {
+			rep.Label = append(rep.Label, fmt.Sprintf("the run's figures are without %s, which is measured by itself", p.Name))
+		}
+		rep.Phases = append(rep.Phases, p)
+	}
+	if m := t.Measured; m != nil && len(t.Score) > 0 {
+		rep.Phases = append(rep.Phases, report.Played{Name: report.KindDrain, Kind: report.KindDrain, From: t.since(observe.End(t.Score)), To: t.since(int64(m.Drained * 1e9))})
+	}
+	t.figures(counting)
+}
+
+// ramps reports whether agents connected one after the other.
+func (t *timetable) ramps() bool {
+	return t.rep.Asked() || len(t.sc.Phases) > 0 && t.sc.Phases[0].Ramp > 0
+}
+
+// beside lists what shared the server with the results in a phase.
+func (t *timetable) beside(p *report.Played, sum *observe.Tally) (list []report.Beside) {
+	for _, figure := range [...]string{"list-p99", "apply-p99", "silence-p99", "run-p99", "fact-p99", "watch-p99", "holds-p99", "tell-p99"} {
+		if h := sum.Waits[figure]; h.Count() > 0 {
+			list = append(list, report.Beside{Figure: figure, Count: uint64(h.Count()), Value: h.Latency().P99})
+		}
+	}
+	behind := report.Beside{Figure: report.HistoryBehind}
+	for _, s := range report.Within(t.rep.Samples, p.From, p.To) {
+		if s.Behind != nil {
+			behind.Count++
+			behind.Value = max(behind.Value, *s.Behind)
+		}
+	}
+	if behind.Count > 0 {
+		list = append(list, behind)
+	}
+	if t.sc.FasterOthers() { // else that is what the phase says anyway
+		if offered := sum.Results + sum.Dropped; offered > 0 {
+			list = append(list, report.Beside{Figure: report.BeyondLinger, Count: sum.Acked, Value: sum.Beyond.Latency().P99},
+				report.Beside{Figure: report.HeldShare, Count: offered, Value: min(100, 100*float64(sum.InTime)/float64(offered))})
+		}
+	}
+	if len(t.sc.Agents) < 2 {
+		return list
+	}
+	for i := range t.sc.Agents {
+		if s := sum.Class(i); s.Meant > 0 {
+			list = append(list, report.Beside{Figure: report.HeldShare, Class: t.sc.Agents[i].Name, Count: s.Meant, Value: 100 * float64(s.Answered) / float64(s.Meant)})
+		}
+	}
+	return list
+}
+
+// judgePhase says what a phase missed by itself: settling, or staying as it was. before has the phases before it.
+func (t *timetable) judgePhase(p *report.Played, i int, before []report.Played) {
+	phase := &t.sc.Phases[t.Score[i].Phase]
+	own := report.Within(t.rep.Samples, p.From, p.To)
+	if phase.Settle > 0 {
+		t.judgeReturn(p, i, own, before)
+	}
+	if phase.Of != "" {
+		t.judgeFound(p, i)
+	}
+	if t.apart(t.Score[i].Phase) {
+		t.judgeLate(p, i)
+	}
+	if p.Kind == report.KindSoak {
+		p.Missed = append(p.Missed, report.Drift(p.Name, own)...)
+	}
+}
+
+// lateShare is which part of a phase's length the generator may fall behind in a phase that is meant to break, in the return
+// from it, and where faults strike: so much less than was meant is offered.
+const lateShare = 20
+
+// judgeLate says whether the generator kept up as far as it must in a part that is judged by itself.
+func (t *timetable) judgeLate(p *report.Played, i int) {
+	limit := max(t.Start.Report.Plan.MaxLag, ms(time.Duration(t.Score[i].To-t.Score[i].From)/lateShare))
+	if p.Lag.P99 > limit {
+		t.late = append(t.late, fmt.Sprintf("%s: the generator fell behind (p99 %.1f ms after the due time, allowed %.0f ms, a twentieth of the phase), and offered less than it says",
+			p.Name, p.Lag.P99, limit))
+	}
+}
+
+// judgeFound judges a part whose rate is of the saturation that steps found: whether they found one, and whether what was
+// meant to break something did.
+func (t *timetable) judgeFound(p *report.Played, i int) {
+	nth := t.Score[i].Phase
+	note := func(format string, args ...any) {
+		t.notes = append(t.notes, p.Name+": "+fmt.Sprintf(format, args...))
+	}
+	broke, found := t.brokeBefore(nth)
+	if found {
+		if _, held := Held(t.Checks, broke); !held {
+			if t.sc.Phases[nth-1].Of == "" { // else it is said of the one before
+				p.Missed = append(p.Missed, fmt.Sprintf("%s: nobody knows what it and what follows are rates of: not even the first step held", p.Name))
+			}
+			return
+		}
+	}
+	if !t.sc.Phases[nth].Beyond() {
+		return
+	}
+	if why := t.noOverload(i); why != "" {
+		note("this was no overload: %s", why)
+	} else if p.Acknowledged >= report.Enough*p.Offered {
+		note("a mild overload: answers were late, and nothing piled up (%.1f %% were acknowledged while it lasted)", 100*p.Acknowledged/p.Offered)
+	}
+}
+
+// noOverload says why a part that was meant to break something did not; empty: it did.
+func (t *timetable) noOverload(i int) string {
+	switch _, ok := t.brokeBefore(t.Score[i].Phase); {
+	case !ok:
+		return "of the steps before it none broke"
+	case len(t.broken(i)) == 0:
+		return "it was carried like the steps that held"
+	case len(t.beyond(i)) == 0:
+		return "the generator fell behind, the server did not"
+	}
+	return ""
+}
+
+// nothingBroke reports whether the phase before a part's was meant to break something, and did not: then the part returns
+// from nothing.
+func (t *timetable) nothingBroke(i int) bool {
+	if !t.sc.Returns(t.Score[i].Phase) {
+		return false
+	}
+	for k := i - 1; k >= 0; k-- {
+		if t.Score[k].Measured && t.Score[k].Phase < t.Score[i].Phase {
+			return t.noOverload(k) != ""
+		}
+	}
+	return true
+}
+
+// sayRepeated says of a step that was played once more and held why it was.
+func (t *timetable) sayRepeated(i int) {
+	if _, broke := t.Steps[i]; !t.Score[i].Again || broke {
+		return
+	}
+	for k := i - 1; k >= 0; k-- {
+		if s, broke := t.Steps[k]; broke && t.Score[k].Rate == t.Score[i].Rate {
+			t.notes = append(t.notes, fmt.Sprintf("%s broke at first (%s), was played once more, and held", t.Score[k].Name(t.sc), strings.Join(s.Broke, "; ")))
+			return
+		}
+	}
+}
+
+// swings is how many seconds in ten may be otherwise once a phase has settled.
+const swings = 1
+
+// judgeReturn compares a phase that must settle, second by second, with the phase before the one before it: steady, overload,
+// return.
+func (t *timetable) judgeReturn(p *report.Played, i int, own []report.Sample, phases []report.Played) {
+	miss := func(format string, args ...any) {
+		p.Missed = append(p.Missed, p.Name+": "+fmt.Sprintf(format, args...))
+	}
+	n := len(phases)
+	if n < 2 {
+		miss("whether it settles was not measured: two phases have to be before it")
+		return
+	}
+	before := phases[n-2]
+	if t.nothingBroke(i) {
+		miss("whether it settles was not measured: %s was no overload", phases[n-1].Name)
+		return
+	}
+	if wrong := append(slices.Clone(before.Missed), t.misses(&before)...); len(wrong) > 0 {
+		miss("whether it settles was not measured: %s, which it returns to, was not as asked itself (%s)", before.Name, strings.Join(wrong, "; "))
+		return
+	}
+	seconds, swung := report.Settled(report.Within(t.rep.Samples, before.From, before.To), own)
+	p.Settled = float64(seconds)
+	switch limit := time.Duration(t.sc.Phases[t.Score[i].Phase].Settle); {
+	case seconds < 0:
+		miss("latency and queues were never as in %s again", before.Name)
+	case float64(seconds) > limit.Seconds():
+		miss("latency and queues were as in %s after %d s, asked %s", before.Name, seconds, limit)
+	case swung*10 > swings*len(own):
+		miss("swings: %d seconds of %d were not as in %s after it had settled", swung, len(own), before.Name)
+	}
+}
