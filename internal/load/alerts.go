@@ -31,14 +31,13 @@ type alarms struct {
 	checks    map[string]*witness // by node/check
 	machines  map[string]*machineWitness
 	keys      map[string]struct{} // idempotency keys of what was told: all of them, for a repetition may come hours later
+	again     uint64              // that came once more
 	strangers int                 // alerts of checks that nobody watches
 	stranger  string              // the first of them
 	heard     int64               // when the last alert came, ns
 
 	following sync.WaitGroup
 	stop      context.CancelFunc
-	telling   *telling        // nil: the scenario wants nothing told
-	tellables map[string]bool // checks that it wants told
 }
 
 // machineWitness follows a machine's keepalive.
@@ -124,20 +123,12 @@ func (al *alarms) told(key string, n notification, at int64) {
 	al.mu.Lock()
 	defer al.mu.Unlock()
 	if _, again := al.keys[key]; again && key != "" {
-		al.telling.again()
+		al.again++
 		return
 	}
 	al.keys[key] = struct{}{}
 	al.heard = al.run.now()
-	s, tells := al.checks[observe.OwnName(n.Node)+"/"+n.Check], n.Namespace == simulated.Namespace && al.tellable(n.Check)
-	if of := (told{observe.OwnName(n.Node), n.Check}); tells && n.Expired {
-		al.telling.muddle(of)
-	} else if tells {
-		al.telling.came(of, n.Kind == "opened", at)
-	}
-	if tells && s == nil {
-		return
-	}
+	s := al.checks[observe.OwnName(n.Node)+"/"+n.Check]
 	if s == nil || n.Namespace != simulated.Namespace {
 		if al.strangers++; al.strangers == 1 {
 			al.stranger = n.Namespace + "/" + n.Node + "/" + n.Check
@@ -147,7 +138,7 @@ func (al *alarms) told(key string, n notification, at int64) {
 	if n.Expired {
 		s.unknown()
 	}
-	s.told(n.Kind == "opened")
+	s.told(n.Kind == "opened", at)
 }
 
 // event takes what the watch says of a machine's keepalive.
@@ -167,10 +158,10 @@ func (al *alarms) event(e *v1.Event) {
 	}
 	al.heard = al.run.now()
 	if m.problem != "" {
-		m.told(false)
+		m.told(false, al.heard)
 	}
 	if now != "" {
-		m.told(true)
+		m.told(true, al.heard)
 	}
 	m.problem = now
 }
@@ -202,7 +193,7 @@ func (al *alarms) missed(ctx context.Context) error {
 	defer al.mu.Unlock()
 	for name, m := range al.machines {
 		if m.problem != "" && !seen[name] {
-			m.told(false)
+			m.told(false, al.run.now())
 			m.problem = ""
 		}
 	}

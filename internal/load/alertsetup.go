@@ -104,8 +104,8 @@ func (r *run) hearAlerts(ctx context.Context) (*alarms, error) {
 			al.watchMachine(a.name)
 		}
 		for name, check := range a.class.index {
-			if struck[name] && a.class.checks[check].about == nil { // of all that hold it: its handler is told of each
-				al.watchCheck(a, check, name)
+			if k := &a.class.checks[check]; (struck[name] || k.tells) && k.about == nil { // of all that hold it: its handler is told of each
+				al.watchCheck(a, check, struck[name])
 			}
 		}
 	}
@@ -116,7 +116,6 @@ func (r *run) hearAlerts(ctx context.Context) (*alarms, error) {
 			}
 		}
 	}
-	al.tellAbout()
 	go func() { _ = al.server.Serve(al.listener) }() // until end
 	if len(names) == 0 {
 		return al, nil
@@ -139,9 +138,6 @@ func (al *alarms) inherit(ctx context.Context, names map[string]string) error {
 		err := al.run.openProblems(ctx, name, func(e *v1.Event) {
 			if w := al.checks[observe.OwnName(e.Node)+"/"+name]; w != nil {
 				w.unknown()
-			}
-			if al.tellable(name) {
-				al.telling.muddle(told{observe.OwnName(e.Node), name})
 			}
 		})
 		if err != nil {
@@ -199,12 +195,12 @@ func (al *alarms) checksWith(names map[string]string, alert func(how string) *mo
 }
 
 // watchCheck follows a state whose check has the handler.
-func (al *alarms) watchCheck(a *agent, check int, full string) {
-	a.follow(check, al.witness(a.name, full))
-}
-
-// follow has a witness hear of a check's results.
-func (a *agent) follow(check int, w *witness) {
+func (al *alarms) watchCheck(a *agent, check int, fails bool) {
+	k := &a.class.checks[check]
+	w := &witness{name: a.name + "/" + k.full, fails: fails, tells: k.tells}
+	al.mu.Lock()
+	defer al.mu.Unlock()
+	al.checks[w.name] = w
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ledger.watched == nil {
@@ -213,20 +209,11 @@ func (a *agent) follow(check int, w *witness) {
 	a.ledger.watched[int16(check)] = w
 }
 
-// witness follows what is told of a check of a node.
-func (al *alarms) witness(node, full string) *witness {
-	w := &witness{name: node + "/" + full, now: al.run.now}
-	al.mu.Lock()
-	defer al.mu.Unlock()
-	al.checks[w.name] = w
-	return w
-}
-
 // watchMachine follows a machine's keepalive.
 func (al *alarms) watchMachine(node string) {
 	al.mu.Lock()
 	defer al.mu.Unlock()
-	al.machines[node] = &machineWitness{witness: witness{name: node + "/" + model.KeepaliveCheckName, now: al.run.now}}
+	al.machines[node] = &machineWitness{witness: witness{name: node + "/" + model.KeepaliveCheckName}}
 }
 
 // patience is for how long alerts that have to come are waited for, after the last one
@@ -242,24 +229,25 @@ func (al *alarms) conclude(ctx context.Context, d *faultScript) {
 	ctx, over := al.run.cfg.ending(ctx)
 	defer over()
 	began := al.run.now()
-	for al.missing(d)+al.telling.missing() > 0 && ctx.Err() == nil {
+	for al.missing(d) && ctx.Err() == nil {
 		al.mu.Lock()
 		quiet := al.run.now() - max(began, al.heard)
 		al.mu.Unlock()
 		if quiet > int64(patience) {
 			break
 		}
-		pause.For(ctx, 100*time.Millisecond)
+		pause.For(ctx, 200*time.Millisecond)
 	}
 	al.stop()
 	al.following.Wait()
 	al.run.log.Append(observe.Line{Alerts: al.seen(d)})
 }
 
-// missing returns how many alerts have not come yet.
-func (al *alarms) missing(d *faultScript) int {
-	_, missing := judge.Alerts(al.seen(d))
-	return missing
+// missing reports whether alerts have not come yet.
+func (al *alarms) missing(d *faultScript) bool {
+	seen := al.seen(d)
+	_, missing := judge.Alerts(seen)
+	return missing > 0 || judge.Messages(seen, al.run.since, nil).Missing > 0
 }
 
 // seen returns the alerts so far, and the strikes that they are of.
@@ -269,7 +257,7 @@ func (al *alarms) seen(d *faultScript) *observe.Alerts {
 	al.mu.Lock()
 	defer al.mu.Unlock()
 	begin := al.run.begin.Load()
-	out, index := &observe.Alerts{End: al.run.now() - begin, Strangers: al.strangers, Stranger: al.stranger}, map[*witness]int{}
+	out, index := &observe.Alerts{End: al.run.now() - begin, Again: al.again, Strangers: al.strangers, Stranger: al.stranger}, map[*witness]int{}
 	for _, name := range slices.Sorted(maps.Keys(al.checks)) {
 		index[al.checks[name]] = len(out.States)
 		out.States = append(out.States, al.checks[name].seen(begin))
@@ -280,6 +268,15 @@ func (al *alarms) seen(d *faultScript) *observe.Alerts {
 		state := m.seen(begin)
 		state.Machine = true
 		out.States = append(out.States, state)
+	}
+	for _, a := range al.run.agents {
+		a.mu.Lock()
+		if a.ledger.gone {
+			for _, w := range a.ledger.watched {
+				out.States[index[w]].Gone = true
+			}
+		}
+		a.mu.Unlock()
 	}
 	row := 0
 	for _, x := range d.strikes {

@@ -27,7 +27,6 @@ type ledger struct {
 	states  observe.Entries    // by check
 	watched map[int16]*witness // states whose alerts are judged; nil: none
 	lines   *streamed.Machine  // of results that have to come as lines; nil: none
-	tells   *teller            // of states that are told of; nil: none
 	behind  bool               // a server took an acknowledgement back: said once
 	gone    bool               // the fault script left its machine dead: nobody waits for what it holds
 }
@@ -63,7 +62,6 @@ func (l *ledger) pass(stream wire.StreamID, number uint64, s *sign, heard bool) 
 		if w := l.watched[s.check]; w != nil && e != nil {
 			w.result(s.status, s.intended)
 		}
-		l.tells.result(s)
 	}
 	return "", false
 }

@@ -240,7 +240,7 @@ func (al *alarms) watchPairs(k *playing) {
 	defer al.mu.Unlock()
 	for i := range k.about.pairs {
 		p := &k.about.pairs[i]
-		w := &witness{name: p.name + "/" + k.full, now: al.run.now}
+		w := &witness{name: p.name + "/" + k.full, fails: true, tells: k.tells}
 		al.checks[w.name] = w
 		p.mu.Lock()
 		p.watched = w

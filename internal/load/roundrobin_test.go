@@ -231,7 +231,7 @@ func TestTheLastResultOfAPair(t *testing.T) {
 		return &sign{intended: sec64(at), status: status, digest: uint32(at*10) + 1}
 	}
 	one, two, three := wire.StreamID(1), wire.StreamID(2), wire.StreamID(3)
-	w := &witness{now: func() int64 { return 0 }}
+	w := &witness{}
 	p := &pair{watched: w}
 	p.passed(one, 5, sign(1, model.OK), true, false, sec64(1.5))
 	p.passed(two, 9, sign(10, model.Critical), true, false, sec64(10.5))

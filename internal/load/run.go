@@ -288,7 +288,6 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 	rep.Changes = r.reform.sums()
 	r.drained = r.now()
 	r.alarms.conclude(ctx, p.script)
-	rep.Notifications = r.alarms.messages()
 	ending, over := r.cfg.ending(ctx)
 	rep.Streamed = r.lines.Conclude(ending)
 	over()

@@ -8,6 +8,8 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/outputs"
+	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -182,6 +184,25 @@ func (a *agent) add(what item, intended, at int64) (leaves, began bool) {
 		return at >= a.due(f), began
 	}
 	return false, began
+}
+
+// storm is the status of a result of a check that is told of, in phases that speed alerts up:
+// it is drawn as many times as often, until it changes. Caller holds the agent's lock.
+func (a *agent) storm(c int, own model.Status, intended int64, seq uint64) model.Status {
+	r := a.run
+	if !r.storms || own != a.status[c] {
+		return own
+	}
+	s := r.present()
+	i := s.at(intended)
+	if i < 0 {
+		return own
+	}
+	says, definition := a.class.checks[c].says, a.set.definitions[c]
+	for n := 1; n < int(r.speed(scenario.Alerts, s[i].phase)) && own == a.status[c]; n++ {
+		own = says.Status(a.index, c, definition, outputs.Mix(seq^uint64(n)<<56), a.status[c], false)
+	}
+	return own
 }
 
 // What a fault of the kind `wrong` sends beside each result: it names a definition that

@@ -10,8 +10,9 @@ import (
 // witness follows one event state whose alerts are judged: those that had to come, which of a check its acknowledged results
 // tell, and those that came. Its lock is taken under the agents'.
 type witness struct {
-	name string // node/check
-	now  func() int64
+	name  string // node/check
+	fails bool   // a fault lets the check fail
+	tells bool   // the scenario wants it notified
 
 	mu      sync.Mutex
 	failing bool
@@ -32,10 +33,10 @@ func (w *witness) result(status model.Status, intended int64) {
 }
 
 // told is an alert.
-func (w *witness) told(open bool) {
+func (w *witness) told(open bool, at int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.came = append(w.came, observe.Turn{At: w.now(), Open: open})
+	w.came = append(w.came, observe.Turn{At: at, Open: open})
 }
 
 // unknown notes that the order in which the server took the results is unknown.
@@ -55,5 +56,5 @@ func (w *witness) seen(begin int64) observe.Alerted {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return observe.Alerted{Name: w.name, Unclear: w.unclear, Must: since(w.must), Came: since(w.came)}
+	return observe.Alerted{Name: w.name, Fails: w.fails, Told: w.tells, Unclear: w.unclear, Must: since(w.must), Came: since(w.came)}
 }

@@ -35,7 +35,7 @@ func Alerts(a *observe.Alerts) (rows []report.Struck, missing int) {
 		for _, state := range s.States {
 			struck[state] = append(struck[state], x)
 		}
-		if len(s.States) > 0 && !a.States[s.States[0]].Machine {
+		if failing(a, &s) {
 			checks = append(checks, x)
 		}
 	}
@@ -48,7 +48,7 @@ func Alerts(a *observe.Alerts) (rows []report.Struck, missing int) {
 			}
 		case len(own) > 0:
 			judgeCheck(state, own, true)
-		case len(checks) > 0: // its alerts must not be false
+		case len(checks) > 0 && state.Fails: // its alerts must not be false
 			judgeCheck(state, checks, false)
 		}
 	}
@@ -66,6 +66,11 @@ func Alerts(a *observe.Alerts) (rows []report.Struck, missing int) {
 		rows, missing = append(rows, x.row), missing+x.row.Missing
 	}
 	return rows, missing
+}
+
+// failing reports whether a strike lets checks fail.
+func failing(a *observe.Alerts, s *observe.Strike) bool {
+	return len(s.States) > 0 && !a.States[s.States[0]].Machine
 }
 
 func newLatency() *hdrhistogram.Histogram { return hdrhistogram.New(1, report.MaxLatency, 3) }

@@ -31,7 +31,7 @@ func TestAlertsOfFailingChecks(t *testing.T) {
 	} {
 		a := &observe.Alerts{End: sec(100), Strikes: []observe.Strike{{At: sec(10), Until: sec(40), States: []int{0, 1}}}}
 		for i, name := range []string{"a", "b", "c"} {
-			x := observe.Alerted{Name: name, Came: c.came[i], Unclear: c.unclear && i == 1}
+			x := observe.Alerted{Name: name, Fails: true, Came: c.came[i], Unclear: c.unclear && i == 1}
 			if i < 2 {
 				x.Must = came(opens(12), closes(41))
 			}

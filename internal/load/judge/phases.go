@@ -17,8 +17,9 @@ type timetable struct {
 	*observe.Checks
 	sc    *scenario.Scenario
 	rep   *report.Report
-	late  []string // sentences about phases that are judged by themselves in which the generator was too late
-	notes []string // what else is known of phases
+	late  []string                   // sentences about phases that are judged by themselves in which the generator was too late
+	notes []string                   // what else is known of phases
+	told  map[int]*observe.Histogram // times until somebody was notified of a result, by its part
 }
 
 // newTimetable returns that of a run, for the report rep. A driver without a scenario has one steady phase.
@@ -193,6 +194,9 @@ func (t *timetable) phases() {
 		rep.Stopped = &stopped
 	}
 	rep.Samples, rep.Phases = append(slices.Clone(t.Ramp), t.Samples...), nil
+	if t.Alerts != nil {
+		t.messages(t.Alerts)
+	}
 	if from := -t.Start.Opened - time.Duration(observe.Zero(t.Score)).Seconds(); t.ramps() {
 		rep.Phases = append(rep.Phases, report.Played{Name: report.KindRamp, Kind: report.KindRamp, From: from, To: from + rep.ReadySeconds})
 	}
@@ -208,6 +212,9 @@ func (t *timetable) phases() {
 		t.sayRepeated(i)
 		if p.Apart = !t.countsIfWhole(i); t.counts(i) {
 			counting = append(counting, i)
+		}
+		if told := t.told[i]; told != nil {
+			sum.AddWaits(tellFigure, *told)
 		}
 		p.Beside = t.beside(&p, sum)
 		if !p.Short {
@@ -232,7 +239,7 @@ func (t *timetable) ramps() bool {
 
 // beside lists what shared the server with the results in a phase.
 func (t *timetable) beside(p *report.Played, sum *observe.Tally) (list []report.Beside) {
-	for _, figure := range [...]string{"list-p99", "apply-p99", "silence-p99", "run-p99", "fact-p99", "watch-p99", "holds-p99", "tell-p99"} {
+	for _, figure := range [...]string{"list-p99", "apply-p99", "silence-p99", "run-p99", "fact-p99", "watch-p99", "holds-p99", tellFigure} {
 		if h := sum.Waits[figure]; h.Count() > 0 {
 			list = append(list, report.Beside{Figure: figure, Count: uint64(h.Count()), Value: h.Latency().P99})
 		}

@@ -1,11 +1,12 @@
 package observe
 
-// Alerts are the alerts of a run's faults: those that had to come and those that came. Times are ns since the start of the
+// Alerts are the alerts of a run: those that had to come and those that came. Times are ns since the start of the
 // timetable.
 type Alerts struct {
 	End       int64     `json:"end"`
 	States    []Alerted `json:"states,omitempty"` // of checks that fail, and of machines that stand still
 	Strikes   []Strike  `json:"strikes,omitempty"`
+	Again     uint64    `json:"again,omitempty"`     // alerts that came once more, with the same key
 	Strangers int       `json:"strangers,omitempty"` // alerts of checks that nobody watches
 	Stranger  string    `json:"stranger,omitempty"`  // the first of them
 }
@@ -16,6 +17,9 @@ type Alerts struct {
 type Alerted struct {
 	Name    string `json:"name"` // node/check
 	Machine bool   `json:"machine,omitempty"`
+	Fails   bool   `json:"fails,omitempty"`   // a check that some fault lets fail
+	Told    bool   `json:"told,omitempty"`    // a check that the scenario wants notified
+	Gone    bool   `json:"gone,omitempty"`    // a fault left its machine dead
 	Unclear bool   `json:"unclear,omitempty"` // a deadline judged in between: the results alone do not tell which alerts had to come
 	Must    []Turn `json:"must,omitempty"`
 	Came    []Turn `json:"came,omitempty"`

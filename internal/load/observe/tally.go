@@ -77,13 +77,18 @@ func (t *Tally) Merge(o *Tally) {
 		t.Class(i).Answered += s.Answered
 	}
 	for figure, h := range o.Waits {
-		if t.Waits == nil {
-			t.Waits = map[string]Histogram{}
-		}
-		own := t.Waits[figure]
-		own.Merge(h)
-		t.Waits[figure] = own
+		t.AddWaits(figure, h)
 	}
+}
+
+// AddWaits adds times for which people or agents waited.
+func (t *Tally) AddWaits(figure string, h Histogram) {
+	if t.Waits == nil {
+		t.Waits = map[string]Histogram{}
+	}
+	own := t.Waits[figure]
+	own.Merge(h)
+	t.Waits[figure] = own
 }
 
 // Histogram counts times, in µs. The zero Histogram is empty.
