@@ -1,6 +1,7 @@
 package join
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -130,6 +131,9 @@ func lossOf(err error) string {
 	var e net.Error
 	if errors.As(err, &e) && e.Timeout() {
 		return "it said nothing for " + silence.String()
+	}
+	if errors.Is(err, context.Canceled) {
+		return "its connection was closed"
 	}
 	return err.Error()
 }

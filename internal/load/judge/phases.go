@@ -219,7 +219,7 @@ func (t *timetable) phases() {
 		p.Beside = t.beside(&p, sum)
 		if !p.Short {
 			t.judgePhase(&p, i, rep.Phases[first:])
-			before = report.Overtakes(t.Start.Report.Goals, before, &p, t.apart(t.Score[i].Phase))
+			before = Starvation(t.Start.Report.Goals, before, &p, t.apart(t.Score[i].Phase))
 		}
 		if p.Kind == report.KindFault {
 			rep.Label = append(rep.Label, fmt.Sprintf("the run's figures are without %s, which is measured by itself", p.Name))
@@ -285,7 +285,7 @@ func (t *timetable) judgePhase(p *report.Played, i int, before []report.Played) 
 		t.judgeLate(p, i)
 	}
 	if p.Kind == report.KindSoak {
-		p.Missed = append(p.Missed, report.Drift(p.Name, own)...)
+		p.Missed = append(p.Missed, Drift(p.Name, own)...)
 	}
 }
 
@@ -391,7 +391,7 @@ func (t *timetable) judgeReturn(p *report.Played, i int, own []report.Sample, ph
 		miss("whether it settles was not measured: %s, which it returns to, was not as asked itself (%s)", before.Name, strings.Join(wrong, "; "))
 		return
 	}
-	seconds, swung := report.Settled(report.Within(t.rep.Samples, before.From, before.To), own)
+	seconds, swung := Settled(report.Within(t.rep.Samples, before.From, before.To), own)
 	p.Settled = float64(seconds)
 	switch limit := time.Duration(t.sc.Phases[t.Score[i].Phase].Settle); {
 	case seconds < 0:

@@ -56,3 +56,16 @@ func (s *Sample) Figures() map[string]float64 {
 	}
 	return all
 }
+
+// Within returns the seconds that ended in a phase.
+func Within(samples []Sample, from, to float64) (list []Sample) {
+	for _, s := range samples {
+		if float64(s.Second) > from && float64(s.Second) <= to {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// Enough is the share of the offered results of a step that must be acknowledged while it lasts.
+const Enough = 0.98

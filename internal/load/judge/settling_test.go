@@ -1,11 +1,15 @@
-package report
+package judge
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/load/report"
+)
 
 // What waits is compared in its own unit: a thousand entries more are many bytes more.
 func TestQueuesAreAsBefore(t *testing.T) {
-	second := func(queue string, depth float64) Sample {
-		return Sample{Latency: &Latency{P99: 500}, Queues: map[string]float64{queue: depth}}
+	second := func(queue string, depth float64) report.Sample {
+		return report.Sample{Latency: &report.Latency{P99: 500}, Queues: map[string]float64{queue: depth}}
 	}
 	for _, c := range []struct {
 		queue         string
@@ -19,7 +23,7 @@ func TestQueuesAreAsBefore(t *testing.T) {
 		{"journal", 4e6, 9e6, true},
 	} {
 		after := second(c.queue, c.after)
-		if got := levelOf([]Sample{second(c.queue, c.before)}).holds(&after); got != c.want {
+		if got := levelOf([]report.Sample{second(c.queue, c.before)}).holds(&after); got != c.want {
 			t.Errorf("%s: %v after %v: %t", c.queue, c.after, c.before, got)
 		}
 	}
