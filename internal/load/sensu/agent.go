@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
@@ -140,21 +141,21 @@ func (a *Agent) Each(f func(check string, e Entry)) {
 	}
 }
 
-// count adds to sums.
-func (a *Agent) count(c *Counts) {
+// addTo adds the agent to the totals of a run.
+func (a *Agent) addTo(t *report.Totals) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, e := range a.ledger {
-		c.entry(&e.Entry)
+		e.addTo(t)
 	}
-	c.Missed += a.unasked
+	t.Missed += a.unasked
 	if a.session != nil {
-		c.Connected++
+		t.Connected++
 	}
 	if a.registered {
-		c.Registered++
+		t.Ready++
 	}
-	c.Keepalives += a.keepalives
-	c.Lost += a.lost
-	c.Failed += a.failed
+	t.Alive += a.keepalives
+	t.Lost += a.lost
+	t.Failed += a.failed
 }

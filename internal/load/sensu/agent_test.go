@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 )
 
@@ -24,8 +25,8 @@ func start(t *testing.T, o Options, name string) *Agent {
 	return a
 }
 
-func counts(a *Agent) (c Counts) {
-	a.count(&c)
+func counts(a *Agent) (c report.Totals) {
+	a.addTo(&c)
 	return c
 }
 
@@ -79,7 +80,7 @@ func TestAgent(t *testing.T) {
 			a.Rest()
 			b.ask("web-00000", disk, now+50)
 			b.eventually("the request at rest", func() bool { return entryOf(a, "disk").Requests == 6 })
-			if c := counts(a); c.Dropped != 3 || c.Written != 3 || c.Lost != 1 || c.Registered != 1 || c.Keepalives < 2 {
+			if c := counts(a); c.Dropped != 3 || c.Written != 3 || c.Lost != 1 || c.Ready != 1 || c.Alive < 2 {
 				t.Errorf("%+v", c)
 			}
 		})
@@ -92,7 +93,7 @@ func TestWrongPassword(t *testing.T) {
 	b := newFake(t, false)
 	a := start(t, Options{Backends: []string{b.url()}, User: "agent", Password: "guessed", Namespace: "default"}, "web-00000")
 	b.eventually("the refusal", func() bool { return a.Trouble() != nil })
-	if c := counts(a); c.Failed == 0 || c.Lost > 0 || c.Registered > 0 {
+	if c := counts(a); c.Failed == 0 || c.Lost > 0 || c.Ready > 0 {
 		t.Errorf("%+v", c)
 	}
 	if err := a.Trouble(); !strings.Contains(err.Error(), "401") {

@@ -3,6 +3,7 @@ package sensu
 import (
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/sensuwire"
 )
 
@@ -63,24 +64,11 @@ func overdue(interval, since time.Duration) uint64 {
 	return uint64(late / interval)
 }
 
-// Counts are sums over agents and checks, and what befell connections.
-type Counts struct {
-	Connected  int    // now
-	Registered int    // agents that had an entity_config, ever
-	Requests   uint64 // as in Entry
-	Dropped    uint64
-	Missed     uint64
-	Sent       uint64
-	Written    uint64
-	Keepalives uint64 // written
-	Lost       uint64 // sessions that ended by themselves
-	Failed     uint64 // connections that were not opened
-}
-
-func (c *Counts) entry(e *Entry) {
-	c.Requests += uint64(e.Requests)
-	c.Dropped += uint64(e.Dropped)
-	c.Missed += uint64(e.Missed)
-	c.Sent += uint64(e.Sent)
-	c.Written += uint64(e.Written)
+// addTo adds the entry to the totals of a run.
+func (e *Entry) addTo(t *report.Totals) {
+	t.Requests += uint64(e.Requests)
+	t.Dropped += uint64(e.Dropped)
+	t.Missed += uint64(e.Missed)
+	t.Sent += uint64(e.Sent)
+	t.Written += uint64(e.Written)
 }

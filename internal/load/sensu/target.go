@@ -157,12 +157,10 @@ func (t *Target) answer(a *Agent, check string, e Entry) (uint32, string) {
 
 // Totals sums the ledgers.
 func (t *Target) Totals() (sum report.Totals) {
-	var c Counts
 	for _, a := range t.agents {
-		a.count(&c)
+		a.addTo(&sum)
 	}
-	return report.Totals{Ready: c.Registered, Connected: c.Connected, Requests: c.Requests, Dropped: c.Dropped, Missed: c.Missed,
-		Sent: c.Sent, Written: c.Written, Alive: c.Keepalives, Lost: c.Lost, Failed: c.Failed}
+	return sum
 }
 
 // Compare holds the events that the API lists against the ledgers: of each entity and
