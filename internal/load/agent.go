@@ -40,7 +40,7 @@ type agent struct {
 	class *class
 	book  *book
 	inbox *inbox // of its sender; nil: it takes no turns
-	index int    // in its class; of the short form, its number
+	index int    // in its class
 	base  uint64 // number of its first state among all
 	uid   uuid.UUID
 	name  string

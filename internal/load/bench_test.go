@@ -51,7 +51,7 @@ func BenchmarkFrame(b *testing.B) {
 		set.definitions = append(set.definitions, &model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(100 + i)}})
 	}
 	r.follow(score{{to: int64(time.Hour), rate: 1, measured: true}})
-	r.deal(0)
+	r.deal()
 	for _, a := range r.agents {
 		a.session, a.set = silent{}, set
 		a.status, a.ledger.states = make([]model.Status, checks), make(observe.Entries, checks)

@@ -58,7 +58,7 @@ func Forever(ctx context.Context, cfg Config) error {
 func (r *run) forever(ctx context.Context) error {
 	crew := r.open(ctx)
 	defer crew.leave()
-	r.deal(0)
+	r.deal()
 	for r.ready.Load() < int64(len(r.agents)) {
 		if pause.For(ctx, 100*time.Millisecond) != nil {
 			return nil

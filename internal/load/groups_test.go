@@ -149,7 +149,7 @@ func TestAGroupIsPicked(t *testing.T) {
 			holds[a.class.spec.Name]++
 		}
 		if targets := f.groups(f.held[0]); p.Count == 0 && !maps.Equal(holds, by) || p.Group != scenario.AllGroup && !slices.Equal(targets, []string{p.Group}) {
-			t.Errorf("%s: held by %v, targets %v", f.held[0].sum.What, holds, targets)
+			t.Errorf("%s: held by %v, targets %v", f.held[0].spec.What(), holds, targets)
 		}
 		return x.members, by
 	}

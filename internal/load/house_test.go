@@ -38,7 +38,7 @@ func resting(t *testing.T) (r *run, end func()) {
 		t.Fatal(err)
 	}
 	r.connect = srv.connect
-	r.deal(0)
+	r.deal()
 	crew := r.open(t.Context())
 	if err := r.waitReady(t.Context(), newReport(cfg)); err != nil {
 		t.Fatal(err)

@@ -11,7 +11,6 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/people"
-	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -38,10 +37,6 @@ type revision struct {
 	pool  []string         // names of what exists, oldest first
 	other map[string]bool  // names of what is not as it was made
 	first []model.Resource // what is there before the first turn
-	sum   report.Held
-	took  observe.Histogram // from the answer until held
-	lasts []int64           // ns, of each change from its answer until the last agent held it; -1: not all of them do
-	asked observe.Histogram // from when it was meant until the answer
 }
 
 const (
@@ -57,8 +52,7 @@ func (r *run) newReform() *reform {
 	f := &reform{run: r}
 	for i := range r.cfg.Scenario.Intent {
 		spec := &r.cfg.Scenario.Intent[i]
-		x := &revision{spec: spec, n: i, sum: report.Held{What: spec.What(), At: time.Duration(spec.At).Seconds()},
-			other: map[string]bool{}}
+		x := &revision{spec: spec, n: i, other: map[string]bool{}}
 		x.first = f.more(x, spec.Change+spec.Delete, nil)
 		f.held = append(f.held, x)
 	}
@@ -75,7 +69,7 @@ func (f *reform) play(ctx, calls context.Context) error {
 	for _, x := range f.held {
 		if len(x.first) > 0 {
 			if err := simulated.Apply(calls, f.run.cfg.API, "what a load run will change", x.first...); err != nil {
-				return fmt.Errorf("%s: %w", x.sum.What, err)
+				return fmt.Errorf("%s: %w", x.spec.What(), err)
 			}
 		}
 	}
@@ -86,13 +80,9 @@ func (f *reform) play(ctx, calls context.Context) error {
 			continue
 		}
 		if err := f.revise(calls, next); err != nil {
-			return fmt.Errorf("%s: %w", next.sum.What, err)
+			return fmt.Errorf("%s: %w", next.spec.What(), err)
 		}
-		f.mu.Lock()
-		next.asked.Record(f.run.now()-f.meant(next), 1)
-		f.mu.Unlock()
 		next.times++
-		next.sum.Changes++
 	}
 	f.unasked(min(f.run.now(), f.run.present().end()))
 	return nil
@@ -105,18 +95,13 @@ func (f *reform) meant(x *revision) int64 {
 	return tempo.meant(tempo.virtual(tempo.zero()) + int64(x.at()))
 }
 
-// unasked counts what should have been changed before the end and was not: its answer took
+// unasked writes what should have been changed before the end and was not: its answer took
 // at least as long as until then.
 func (f *reform) unasked(end int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+	begin := f.run.begin.Load()
 	for _, x := range f.held {
 		for ; f.meant(x) <= end-people.CutOff; x.times++ {
-			x.sum.Unasked++
-			if f.run.script.away(f.meant(x), end) {
-				x.sum.UnaskedAway++
-			}
-			x.asked.Record(end-f.meant(x), 1)
+			f.run.log.Append(observe.Line{Intent: &observe.Intent{Entry: x.n, Meant: f.meant(x) - begin, Answered: end - begin, Unasked: true, Away: f.run.script.away(f.meant(x), end)}})
 		}
 	}
 }
@@ -135,7 +120,7 @@ func (f *reform) revise(ctx context.Context, x *revision) error {
 	o, list, gone := f.next(x)
 	f.open(o, f.run.now())
 	if len(list) > 0 {
-		if err := simulated.Apply(ctx, f.run.cfg.API, x.sum.What, list...); err != nil {
+		if err := simulated.Apply(ctx, f.run.cfg.API, x.spec.What(), list...); err != nil {
 			return err
 		}
 	}
@@ -148,7 +133,7 @@ func (f *reform) revise(ctx context.Context, x *revision) error {
 
 // next is what is changed when it is an entry's turn: what to declare, and what to delete.
 func (f *reform) next(x *revision) (o *order, list []model.Resource, gone []string) {
-	o = &order{revision: x, want: map[string]time.Duration{}, waiting: f.concerned(x)}
+	o = &order{entry: x.n, meant: f.meant(x), want: map[string]time.Duration{}, waiting: f.concerned(x)}
 	gone = x.pool[:min(x.spec.Delete, len(x.pool))]
 	x.pool = x.pool[len(gone):]
 	for _, name := range x.pool[:min(x.spec.Change, len(x.pool))] {
@@ -174,7 +159,7 @@ func (f *reform) remove(ctx context.Context, x *revision, names []string) error 
 	if len(refs) == 0 {
 		return nil
 	}
-	_, err := f.run.cfg.API.Resources.DeleteMany(ctx, v1.DeleteRequest{Resources: refs, Message: x.sum.What, Yes: true})
+	_, err := f.run.cfg.API.Resources.DeleteMany(ctx, v1.DeleteRequest{Resources: refs, Message: x.spec.What(), Yes: true})
 	return err
 }
 

@@ -1,12 +1,13 @@
 package load
 
 import (
+	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
-	"github.com/muster-fleet/muster/internal/load/report"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -41,41 +42,38 @@ func TestWhoHoldsAnOrder(t *testing.T) {
 // Who never holds what was ordered is counted, unless the machine is away; what a later
 // order wants otherwise, nobody waits for.
 func TestWhoNeverHoldsAnOrder(t *testing.T) {
-	r := &run{epoch: time.Now()}
-	x := &revision{spec: &scenario.Change{}, sum: report.Held{What: "create 1 checks"}}
-	f := &reform{run: r, held: []*revision{x}}
+	r := &run{epoch: time.Now(), log: observe.NewLog("")}
+	f := &reform{run: r}
 	here, away, late := &agent{run: r, session: silent{}}, &agent{run: r}, &agent{run: r, session: silent{}}
-	first := &order{revision: x, want: map[string]time.Duration{"a": restInterval}, waiting: map[*agent]struct{}{here: {}, away: {}, late: {}}}
+	first := &order{entry: 1, want: map[string]time.Duration{"a": restInterval}, waiting: map[*agent]struct{}{here: {}, away: {}, late: {}}}
 	f.open(first, 1)
 	f.assigned(here, &link.Assignment{Definitions: []*model.Definition{(&model.CheckDefinition{Definition: model.Definition{Name: "a"}, Interval: restInterval}).Seal()}}, 2)
 	f.answer(first, 3)
-	second := &order{revision: x, want: map[string]time.Duration{"a": 0, "b": restInterval}, waiting: map[*agent]struct{}{here: {}, late: {}}}
+	second := &order{entry: 2, want: map[string]time.Duration{"a": 0, "b": restInterval}, waiting: map[*agent]struct{}{here: {}, late: {}}}
 	f.open(second, 4)
 	f.answer(second, 5)
 	f.assigned(late, &link.Assignment{Definitions: []*model.Definition{(&model.CheckDefinition{Definition: model.Definition{Name: "b"}, Interval: restInterval}).Seal()}}, 6)
 	f.close()
-	sums := f.sums()
-	if len(sums) != 1 || sums[0].Agents != 5 || sums[0].Never != 1 || x.took.Count() != 3 || x.lasts[0] != 3 || x.lasts[1] != -1 {
-		t.Fatalf("%+v, %d timed", sums, x.took.Count())
+	want := []observe.Intent{{Entry: 1, Answered: 3, Agents: 3, Held: []int64{2, 6}}, {Entry: 2, Answered: 5, Agents: 2, Held: []int64{6}, Never: 1}}
+	if got := r.log.Checks().Intent; !reflect.DeepEqual(got, want) {
+		t.Fatalf("%+v", got)
 	}
 }
 
 // A change of intent is meant at its time, however late the answer to the one before: what
-// was not asked for when the run ended is counted.
+// was not asked for when the run ended is written.
 func TestChangesThatNobodyAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := &run{epoch: time.Now()}
+		r := &run{epoch: time.Now(), log: observe.NewLog("")}
 		r.follow(score{{from: 0, to: int64(time.Minute), rate: 1, measured: true}})
-		once := &revision{spec: &scenario.Change{At: sec(10)}, times: 1}
-		often := &revision{spec: &scenario.Change{At: sec(10), Every: sec(10)}, times: 2}
-		f := &reform{run: r, held: []*revision{once, often}}
+		f := &reform{run: r, held: []*revision{{spec: &scenario.Change{At: sec(10)}, times: 1}, {n: 1, spec: &scenario.Change{At: sec(10), Every: sec(10)}, times: 2}}}
 		f.unasked(r.present().end())
-		f.sums()
-		if once.sum.Unasked != 0 || often.sum.Unasked != 3 { // at 30, 40 and 50 s; that of 60 s is the end's
-			t.Errorf("%d and %d", once.sum.Unasked, often.sum.Unasked)
+		var want []observe.Intent
+		for _, at := range []int{30, 40, 50} { // that of 60 s is the end's
+			want = append(want, observe.Intent{Entry: 1, Meant: int64(sec(at)), Answered: int64(time.Minute), Unasked: true})
 		}
-		if a := often.sum.Answered; a.Max < 29_000 || a.Max > 31_000 || once.sum.Answered.Max != 0 {
-			t.Errorf("%+v", a)
+		if got := r.log.Checks().Intent; !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v", got)
 		}
 	})
 }

@@ -7,19 +7,17 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/load/observe"
-	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
 // order is one change on its way: what each agent that it concerns must hold, or not.
 type order struct {
-	revision *revision
-	nth      int                      // of the revision's changes
+	entry    int                      // of the scenario's intent
+	meant    int64                    // ns
+	answered int64                    // ns; zero: not yet
 	want     map[string]time.Duration // interval of each check, by its name; zero: it must be gone
 	waiting  map[*agent]struct{}
-	early    []int64 // when agents held it of whose answer nobody had heard yet, ns
-	last     int64   // when an agent held it last, ns
-	answered int64   // ns; zero: not yet
+	held     []int64 // when agents held it, ns
 }
 
 // holdsFigure is the figure of the time until an agent held a change.
@@ -36,9 +34,6 @@ func (f *reform) open(o *order, at int64) {
 			delete(before.want, name)
 		}
 	}
-	x := o.revision
-	o.nth, x.lasts = len(x.lasts), append(x.lasts, -1)
-	x.sum.Agents += len(o.waiting)
 	f.orders = append(f.orders, o)
 	f.some.Store(true) // before they are looked at: who gets an assignment now looks by itself
 	for a := range o.waiting {
@@ -57,10 +52,9 @@ func (f *reform) answer(o *order, at int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	o.answered = at
-	for _, since := range o.early {
+	for _, since := range o.held {
 		f.took(o, since)
 	}
-	o.early = nil
 	f.closeHeld()
 }
 
@@ -83,18 +77,14 @@ func (f *reform) assigned(a *agent, held *link.Assignment, since int64) {
 // holds notes since when an agent holds an order. Caller holds the lock, as below.
 func (f *reform) holds(o *order, a *agent, since int64) {
 	delete(o.waiting, a)
-	o.last = max(o.last, since)
-	if o.answered == 0 {
-		o.early = append(o.early, since)
-	} else {
+	o.held = append(o.held, since)
+	if o.answered > 0 {
 		f.took(o, since)
 	}
 }
 
 func (f *reform) took(o *order, since int64) {
-	took := max(0, since-o.answered)
-	o.revision.took.Record(took, 1)
-	f.run.waited(holdsFigure, o.answered, took, 1)
+	f.run.waited(holdsFigure, o.answered, max(0, since-o.answered), 1)
 }
 
 // closeHeld forgets orders that all hold.
@@ -102,14 +92,21 @@ func (f *reform) closeHeld() {
 	f.orders = slices.DeleteFunc(f.orders, func(o *order) bool {
 		held := len(o.waiting) == 0 && o.answered > 0
 		if held {
-			o.allHold()
+			f.write(o, 0)
 		}
 		return held
 	})
 	f.some.Store(len(f.orders) > 0)
 }
 
-func (o *order) allHold() { o.revision.lasts[o.nth] = max(0, o.last-o.answered) }
+// write writes what came of an order to the log.
+func (f *reform) write(o *order, never int) {
+	begin := f.run.begin.Load()
+	for i := range o.held {
+		o.held[i] -= begin
+	}
+	f.run.log.Append(observe.Line{Intent: &observe.Intent{Entry: o.entry, Meant: o.meant - begin, Answered: o.answered - begin, Agents: len(o.held) + len(o.waiting), Held: o.held, Never: never}})
+}
 
 // heldIn says whether an assignment is as ordered.
 func (o *order) heldIn(held *link.Assignment) bool {
@@ -158,32 +155,10 @@ func (f *reform) close() {
 			}
 			a.mu.Unlock()
 		}
-		o.revision.sum.Never += never
-		if never == 0 && o.answered > 0 {
-			o.allHold()
+		if o.answered > 0 {
+			f.write(o, never)
 		}
 	}
 	f.orders = nil
 	f.some.Store(false)
-}
-
-// sums is what came of each entry, once nobody looks any more.
-func (f *reform) sums() (list []report.Held) {
-	if f == nil {
-		return nil
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, x := range f.held {
-		x.sum.Holds, x.sum.Answered = x.took.Latency(), x.asked.Latency()
-		var all observe.Histogram
-		for _, took := range x.lasts {
-			if took >= 0 {
-				all.Record(took, 1)
-			}
-		}
-		x.sum.All = all.Latency()
-		list = append(list, x.sum)
-	}
-	return list
 }

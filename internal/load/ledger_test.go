@@ -294,7 +294,7 @@ func script(t *testing.T, seed uint64, mutant string) (*report.Balance, *modelSe
 		t.Fatal(err)
 	}
 	r.follow(score{{to: int64(time.Hour), rate: 1, measured: true}})
-	r.deal(0)
+	r.deal()
 	held := &link.Assignment{}
 	for c := range modelChecks {
 		held.Definitions = append(held.Definitions, (&model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(50 + c), Unit: model.CheckID(10 + c), Name: fmt.Sprintf("load-%03d", c)}}).Seal())

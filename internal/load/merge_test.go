@@ -140,7 +140,7 @@ func TestLoadersElsewhereAreNotOfThisMachine(t *testing.T) {
 // nobody, and does not change what is on its way.
 func TestCountsWhileSessionsLast(t *testing.T) {
 	r := partOf(t, Part{Number: 1, Of: 3})
-	r.deal(0)
+	r.deal()
 	a, over := r.agents[0], make(chan struct{})
 	var hearing sync.WaitGroup
 	hearing.Go(func() {

@@ -24,7 +24,7 @@ func planned(t *testing.T, sc *scenario.Scenario, p Part) (list []string) {
 		t.Fatal(err)
 	}
 	r.follow(newScore(sc.Phases, 0))
-	r.deal(0)
+	r.deal()
 	for _, s := range r.senders {
 		for _, l := range s.lanes {
 			for _, slot := range l.slots {

@@ -50,7 +50,7 @@ func planOf(t *testing.T, sc *scenario.Scenario) string {
 		fmt.Fprintln(&b, "part", p)
 	}
 	status := map[string]model.Status{}
-	r.deal(0)
+	r.deal()
 	for _, s := range r.senders {
 		for n := range 400 {
 			l, virtual := s.earliest()

@@ -130,7 +130,7 @@ func (r *reel) due() int64 { return r.begin + int64(r.tape.times[r.next].at)*1e6
 
 func (r *reel) take(s *sender) item {
 	at := &r.tape.times[r.next]
-	what := item{agent: int(r.agents[at.node]), check: int(at.check), seq: s.run.deals<<48 + r.round*uint64(len(r.tape.times)) + uint64(r.next)}
+	what := item{agent: int(r.agents[at.node]), check: int(at.check), seq: r.round*uint64(len(r.tape.times)) + uint64(r.next)}
 	r.next++
 	r.seek()
 	return what

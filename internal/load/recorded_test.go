@@ -83,7 +83,7 @@ func recordedTimetable(t *testing.T, sc *scenario.Scenario, senders int) (r *run
 		t.Fatal(err)
 	}
 	r.follow(newScore(sc.Phases, 0))
-	r.deal(0)
+	r.deal()
 	told = map[*agent]map[int][]toldOnce{}
 	seen := map[string]bool{}
 	for _, s := range r.senders {

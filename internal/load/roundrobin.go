@@ -159,7 +159,7 @@ func (a *agent) turn(g wire.RoundRobinRun) {
 	if !able {
 		return
 	}
-	what := item{check: int(p.check), seq: r.deals<<48 | 1<<47 | uint64(slot-first)}
+	what := item{check: int(p.check), seq: 1<<47 | uint64(slot-first)}
 	if a.class.checks[p.check].about != nil {
 		what.about = n + 1
 	} else {

@@ -48,7 +48,7 @@ func playTurns(t *testing.T) *turning {
 		t.Fatal(err)
 	}
 	r.follow(score{{from: sec64(1), to: sec64(61), rate: 1, measured: true}})
-	r.deal(0)
+	r.deal()
 	r.begin.Store(sec64(1))
 	class := r.classes[0]
 	set := &checkSet{definitions: make([]*model.CheckDefinition, len(class.checks)), things: make([][]model.NodeID, len(class.checks)), turns: map[wire.RoundRobinRun]placing{}}

@@ -66,10 +66,9 @@ type fleet struct {
 // timetable is what is played when, and how far it is.
 type timetable struct {
 	senders []*sender
-	deals   uint64 // of timetables
-	steps   bool   // the score may change while it is played
-	storms  bool   // some phase speeds alerts up …
-	hurries bool   // … or anything but the results
+	steps   bool // the score may change while it is played
+	storms  bool // some phase speeds alerts up …
+	hurries bool // … or anything but the results
 	score   atomic.Pointer[score]
 	begin   atomic.Int64                   // of the timetable that is measured, ns; zero: not yet
 	script  *faultScript                   // what goes wrong while the timetable is played; nil: it is not
@@ -171,7 +170,7 @@ func (r *run) follow(s score) { r.score.Store(&s) }
 
 // sequence is the number of a result: unique in the run, the same for the same plan.
 func (r *run) sequence(state uint64, cycle uint32) uint64 {
-	return r.deals<<48 + uint64(cycle)*r.states + state
+	return uint64(cycle)*r.states + state
 }
 
 // now is nanoseconds since the run was made.
@@ -285,7 +284,6 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 	if err := r.awaitMeasured(ctx); err != nil {
 		return nil, err
 	}
-	rep.Changes = r.reform.sums()
 	r.drained = r.now()
 	r.alarms.conclude(ctx, p.script)
 	ending, over := r.cfg.ending(ctx)
@@ -354,7 +352,7 @@ type performance struct {
 // perform plays the timetable from an instant on, and keeps house meanwhile.
 func (r *run) perform(ctx context.Context, crew *crew, begin int64) (*performance, error) {
 	r.follow(newScore(r.cfg.Scenario.Phases, begin))
-	r.deal(0)
+	r.deal()
 	script, err := r.newScript()
 	if err != nil {
 		return nil, err
@@ -375,17 +373,14 @@ func (r *run) perform(ctx context.Context, crew *crew, begin int64) (*performanc
 // until is how long it is until an instant of the run.
 func (r *run) until(at time.Duration) time.Duration { return at - time.Duration(r.now()) }
 
-// deal shares the agents out between the senders, each with a book of its own; interval,
-// where it is not zero, is every check's.
-func (r *run) deal(interval time.Duration) {
-	r.senders = r.senders[:0]
-	r.deals++
+// deal shares the agents out between the senders, each with a book of its own.
+func (r *run) deal() {
 	shares := make([][]*agent, r.cfg.Senders)
 	for i, a := range r.agents {
 		shares[i%len(shares)] = append(shares[i%len(shares)], a)
 	}
 	for _, agents := range shares {
-		s := newSender(r, agents, interval)
+		s := newSender(r, agents)
 		for _, a := range agents {
 			a.mu.Lock()
 			a.book, a.inbox = s.book, s.inbox

@@ -70,8 +70,8 @@ type sender struct {
 	inbox  *inbox // of what the server gives turns of; nil: none of its agents takes turns
 }
 
-// newSender lays out the timetable; interval, where it is not zero, is every check's.
-func newSender(r *run, agents []*agent, interval time.Duration) *sender {
+// newSender lays out the timetable.
+func newSender(r *run, agents []*agent) *sender {
 	s := &sender{run: r, agents: agents, book: newBook(r)}
 	for i, a := range agents {
 		if a.class.tape != nil {
@@ -79,16 +79,13 @@ func newSender(r *run, agents []*agent, interval time.Duration) *sender {
 		}
 		for c := range a.class.checks {
 			every := a.class.checks[c].interval
-			if interval > 0 {
-				every = int64(interval)
-			}
 			switch k := &a.class.checks[c]; {
-			case k.robin != nil && interval == 0:
+			case k.robin != nil:
 				if s.inbox == nil {
 					s.inbox = newInbox()
 				}
 			case k.about != nil:
-				for about := 1; about <= k.places() && interval == 0; about++ {
+				for about := 1; about <= k.places(); about++ {
 					l := s.lane(every)
 					l.slots = append(l.slots, slot{int64(r.offsetAbout(a.class, a.index, c, about) * float64(every)), int32(i), int16(c), uint16(about)})
 				}

@@ -31,6 +31,9 @@ func Checks(c *observe.Checks) (*report.Report, error) {
 			return nil, err
 		}
 	}
+	if len(c.Intent) > 0 {
+		rep.Changes = Intent(t.sc.Intent, c.Intent)
+	}
 	if s := c.Silence; s != nil {
 		rep.Silent = Silence(c.Ledgers, s.Problems, s.From)
 		rep.Silent.Behind, rep.Silent.Unjudged = s.Behind, s.Unread

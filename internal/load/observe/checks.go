@@ -31,7 +31,8 @@ type Checks struct {
 	Silence    *Silence    // nil: there was no login
 	Alerts     *Alerts     // nil: no fault brings about alerts
 	RoundRobin *RoundRobin // nil: no check is run in turn
-	Measured   *Measured   // nil: the loader was killed before
+	Intent     []Intent
+	Measured   *Measured // nil: the loader was killed before
 
 	// OnSecond is called with each second that all loaders told, and its latencies; nil: nobody is.
 	OnSecond func(s *report.Sample, number int, latency Histogram)
@@ -235,6 +236,8 @@ func (c *Checks) apply(line *Line) {
 		c.Silence = line.Silence
 	case line.Alerts != nil:
 		c.Alerts = line.Alerts
+	case line.Intent != nil:
+		c.Intent = append(c.Intent, *line.Intent)
 	case line.RoundRobin != nil:
 		c.RoundRobin = line.RoundRobin
 	case line.Measured != nil:

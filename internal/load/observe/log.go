@@ -45,6 +45,7 @@ type Line struct {
 	Before     []byte       `json:"before,omitempty"` // a chunk of States
 	After      []byte       `json:"after,omitempty"`  // likewise
 	Viewed     bool         `json:"viewed,omitempty"` // all of After is there
+	Intent     *Intent      `json:"intent,omitempty"`
 	Silence    *Silence     `json:"silence,omitempty"`
 	Alerts     *Alerts      `json:"alerts,omitempty"`
 	RoundRobin *RoundRobin  `json:"roundRobin,omitempty"`
