@@ -29,29 +29,28 @@
 //	                 frame.go, agentfacts.go what it says of itself, house.go that it lives,
 //	                 machine.go its machine,
 //	                 proxynodes.go and roundrobin.go checks about others and in turn
-//	the ledger       ledger.go, book.go and tally.go what is counted; states.go and baseline.go
+//	the ledger       ledger.go, book.go what is counted; states.go and baseline.go
 //	                 what the server shows, drain.go waits until both agree
 //	faults, churn    faultscript.go, fault.go, churn.go, outage.go
 //	alerts           alertsetup.go who is told of what, alerts.go hears it, witness.go keeps
-//	                 it, messages.go what scenarios want told, silent.go machines called silent
+//	                 it, silent.go machines called silent
 //	intent           intent.go, intentheld.go who holds a change since when
 //	what it comes to watch.go, sample.go by the second, edges.go where parts meet, step.go by the
-//	                 step, phases.go and judgephase.go by the phase, waits.go who waits beside the results,
-//	                 figures.go and reporting.go of it all
+//	                 step, phases.go by the phase, reporting.go what is known at the start
 //	beside it        operators.go people, command.go commands of the scenario
-//	several loaders  part.go who plays whom, others.go what they say to each other, handover.go
-//	                 what they hand over, merge.go the one that leads, follow.go the others
+//	several loaders  part.go who plays whom, others.go what they say to each other,
+//	                 merge.go the one that leads, follow.go the others
 //	other targets    target.go other systems, targetrun.go their run
 //
 // Goroutines: one reader per agent (reconnecting by itself), a few senders that share the
 // agents out between them, one housekeeper, one that watches (watch.go) and one beside it
 // that reads the server's metrics, one that plays faults and churn (faultscript.go),
 // people, an HTTP server and a watch that hear alerts (alerts.go). Locks, in
-// order: reform, faultScript, alarms, agent, then book, breaches, witness, telling or the lines
-// of a stream, then besides. Bounded: the agents' spools (Config.Spool), and who waits
-// for an answer. What is kept of all that came is not: some hundred bytes for each message, by its
-// key, for each flip of a state that a fault struck and for each session of an agent; a bit for
-// each line of a stream; a byte for each interval of a check in turn.
+// order: reform, faultScript, alarms, agent, then book, breaches, witness or the lines
+// of a stream, then the log. Bounded: the agents' spools (Config.Spool), and who waits
+// for an answer. What is kept of all that came is not: some hundred bytes for each alert, by its
+// key, for each flip of a state whose alerts are judged and for each session of an agent; a bit for
+// each line of a stream; a byte for each interval of a check in turn; eight bytes for each agent and change of intent.
 //
 // Start reading at run.go, then sender.go, agent.go and spool.go. A server that lies is a log
 // in package judge (ledger_test.go).

@@ -1,8 +1,8 @@
 // Package judge decides about a run: it reads the observation log and the final state of the server, and returns findings and
 // figures. It is pure: a run can be judged again, and a test judges logs written by hand.
 //
-// A run of checks: Checks (verdict.go), with a file for each question (ledger.go, alerts.go, silence.go, roundrobin.go,
-// stalls.go). A run of values: Judge, which compares the log with the plan.
+// A run of checks: Checks (verdict.go), with a file for each question (phases.go and figures.go, ledger.go, alerts.go,
+// messages.go, intent.go, silence.go, roundrobin.go, stalls.go). A run of values: Judge, which compares the log with the plan.
 //
 // Goroutines, locks: none. Start reading at Checks.
 package judge
