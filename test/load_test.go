@@ -90,7 +90,7 @@ faults: [{at: 10m, server: kill}]
 objectives: {beyond-p99: 60s, serving: 1s}
 `
 	writeFile(t, file, text)
-	ran := harness.Run(t, []string{"TMPDIR=" + temp}, "load", "size", "-f", file, "--factors", "1,2,1000", "--seconds", "1", "--max-lag", "1h", "--out", out)
+	ran := harness.Run(t, []string{"TMPDIR=" + temp}, "load", "size", file, "--factors", "1,2,1000", "--seconds", "1", "--max-lag", "1h", "--out", out)
 	ran.Expect(0)
 	lines := strings.Split(strings.TrimSpace(ran.Out), "\n")
 	sentence := lines[len(lines)-2]
@@ -108,18 +108,18 @@ objectives: {beyond-p99: 60s, serving: 1s}
 	expectNothingLeft(t, temp)
 	hasty, twice := filepath.Join(dir, "hasty.yaml"), filepath.Join(dir, "twice")
 	writeFile(t, hasty, strings.Replace(text, "beyond-p99: 60s", "p99: 1ms", 1))
-	ran = harness.Run(t, []string{"TMPDIR=" + temp}, "load", "size", "-f", hasty, "--factors", "1,2", "--seconds", "1", "--max-lag", "1h", "--out", twice)
+	ran = harness.Run(t, []string{"TMPDIR=" + temp}, "load", "size", hasty, "--factors", "1,2", "--seconds", "1", "--max-lag", "1h", "--out", twice)
 	ran.Expect(0, "1× was played twice: the first run failed (")
 	for _, size := range []string{"1x", "1x-again"} {
 		rep, err := report.Read(filepath.Join(twice, size, "run.json"))
 		assert(t, err == nil && !rep.OK(), "%s: %v", size, err)
 	}
 	for args, says := range map[string]string{
-		"":                                 "there is no scenario to size",
-		"-f " + file + " --factors 0,1":    "--factors 0: want numbers above 0",
-		"-f " + file + " --server x:1":     "leave --server out",
-		"muster-sizing -f " + file:         "two scenarios to size: muster-sizing, and -f",
-		"-f " + file + " --seconds 100000": "--seconds 100000",
+		"":                         "the argument NAME|FILE is missing",
+		file + " --factors 0,1":    "--factors 0: want numbers above 0",
+		file + " --server x:1":     "leave --server out",
+		file + " " + file:          "unexpected argument",
+		file + " --seconds 100000": "--seconds 100000",
 	} {
 		harness.Run(t, nil, append([]string{"load", "size"}, strings.Fields(args)...)...).Expect(model.Invalid.Exit(), says)
 	}

@@ -128,7 +128,7 @@ func TestLoadRecord(t *testing.T) {
 		"was cut short":         {"lint", mine},
 		"has no journal":        {"record", "--data", dir, "-o", live + "2"},
 		"is no time":            {"record", "--data", s.Data, "--since", "noon", "-o", live + "2"},
-		"no result is recorded": {"record", "--data", s.Data, "--until", "2020-01-01", "-o", live + "2"},
+		"no result is recorded": {"record", "--data", s.Data, "--since", "2019-01-01", "--for", "1h", "-o", live + "2"},
 	} {
 		harness.Run(t, nil, append([]string{"load"}, args...)...).Expect(harness.AnyFailure, name)
 	}
@@ -184,7 +184,7 @@ phases: [{ramp: 2s}, {steady: 1h}, {drain: 5s}]
 	harness.Run(t, nil, "load", "lint", file).Expect(0, "210 agents")
 	end()
 	out := filepath.Join(t.TempDir(), "out")
-	harness.Run(t, nil, "load", "size", "-f", file, "--factors", "0.1", "--seconds", "1", "--max-lag", "1h", "--out", out).Expect(0, "0.1× (21 agents, ")
+	harness.Run(t, nil, "load", "size", file, "--factors", "0.1", "--seconds", "1", "--max-lag", "1h", "--out", out).Expect(0, "0.1× (21 agents, ")
 	rep := readReport(t, filepath.Join(out, "0.1x"))
 	b := rep.Balance
 	assert(t, b.OK() && b.Sent >= 21 && b.Sent == b.Acknowledged, "ledger %+v", b)
