@@ -1,3 +1,7 @@
+// Package preflight names the resources of this machine that are too small for a run, and other use of the machine that
+// spoils its figures. ports.go counts local ports, busy.go measures the use by others, disk_*.go reads the free space.
+//
+// Goroutines: none. Locks: none. Start reading at Check.
 package preflight
 
 import (
@@ -5,42 +9,57 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Check names what on this machine would break a run, all at once, as an error. It opens and
-// starts nothing.
+// Run is a run that is about to begin.
+type Run struct {
+	Scenario  *scenario.Scenario
+	Servers   string // host:port of each address that agents connect to, with commas between them; empty: unknown
+	Sources   int    // loopback addresses to connect from
+	Loaders   int    // that share it
+	Here      int    // of them, on this machine
+	OwnServer bool   // it starts the server itself
+	Data      string // the server's folder, where it is on this machine
+}
+
+// here is the number of loaders on this machine.
+func (r *Run) here() int { return max(1, r.Here) }
+
+// part is a loader's part of so many agents.
+func (r *Run) part(n int) int { return (n + max(1, r.Loaders) - 1) / max(1, r.Loaders) }
+
+// Check returns a Limited error that names all resources of this machine that are too small for the run.
 func Check(r Run) error {
-	d := r.demand()
-	own := d.of(r.Loaders)
 	var problems []string
-	say := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	add := func(problem string) {
+		if problem != "" {
+			problems = append(problems, problem)
+		}
+	}
 	machine := scenario.ThisMachine()
 	if machine.Files > 0 {
-		if problem := r.files(uint64(machine.Files)); problem != "" {
-			say("%s", problem)
-		}
+		add(r.files(uint64(machine.Files)))
 	}
 	if low, high, ok := portRange(); ok {
-		if missing := r.ports(d, low, high); missing != "" {
-			problems = append(problems, missing)
-		}
+		add(r.ports(low, high))
 	}
-	if free := machine.Memory; free > 0 {
-		need := own.memory() * int64(r.here()) // loaders on one machine have it all at once
-		if r.OwnServer {
-			need += d.serverMemory()
-		}
-		if need > free {
-			say("memory: %d agents need about %d MiB, %d MiB are free. End what uses it; %s", own.agents*r.here(), need>>20, free>>20, r.fewer(float64(free)/float64(need)))
-		}
+	agents := r.part(r.Scenario.Nodes("")) * r.here()
+	loader, server := r.Scenario.Memory()
+	need := loader / int64(max(1, r.Loaders)) * int64(r.here()) // loaders on one machine have it all at once
+	if r.OwnServer {
+		need += server
+	}
+	if free := machine.Memory; free > 0 && need > free {
+		add(fmt.Sprintf("memory: %d agents need about %d MiB, %d MiB are free. End what uses it; %s", agents, need>>20, free>>20, r.fewer(float64(free)/float64(need))))
 	}
 	if free, ok := freeDisk(r.Data); ok && r.Data != "" {
-		if need := d.disk(); need > free {
-			say("disk: the server may write about %d MiB to %s, %d MiB are free. Make room, or put its folder elsewhere: TMPDIR=/mnt/disk", need>>20, r.Data, free>>20)
+		if need := r.disk(); need > free {
+			add(fmt.Sprintf("disk: the server may write about %d MiB to %s, %d MiB are free. Make room, or put its folder elsewhere: TMPDIR=/mnt/disk", need>>20, r.Data, free>>20))
 		}
 	}
 	if len(problems) == 0 {
@@ -49,32 +68,65 @@ func Check(r Run) error {
 	return model.Errorf(model.Limited, "this machine cannot hold the run:\n  %s", strings.Join(problems, "\n  "))
 }
 
-// shippedFiles is how many files systems often let a process have open: the fleets of shipped
-// scenarios that one server is to carry everywhere fit them.
+// shippedFiles is a usual limit of open files: the shipped fleets of one server fit it.
 const shippedFiles = 20_000
 
-// files says what to do where so many are not enough; empty: they are.
+// files names the limit of open files that is too small; empty: it is large enough.
 func (r *Run) files(limit uint64) string {
-	d := r.demand()
-	open, ownServer := d.of(r.Loaders).connections, r.OwnServer
-	if ownServer {
-		open = d.connections // of all loaders; it inherits the limit
+	all := r.Scenario.Nodes("")
+	open := r.part(all)
+	if r.OwnServer {
+		open = all // of all loaders; the server inherits the limit
 	}
-	need := scenario.Files(open, ownServer)
+	need := scenario.Files(open, r.OwnServer)
 	if uint64(need) <= limit {
 		return ""
 	}
 	more := ""
-	if ownServer {
+	if r.OwnServer {
 		more = fmt.Sprintf(". Where it stays, so many agents need more than one server; muster load run muster-15000x4x10s plays the largest shipped fleet that one holds with %s", number.Count(shippedFiles))
 	}
 	return fmt.Sprintf("open files: %d connections need %d, the hard limit is %d. Raise it: ulimit -Hn %d as root, LimitNOFILE= of a unit, --ulimit nofile= of a container; %s%s",
-		open, need, limit, need, r.fewer(float64(scenario.Connections(int(limit), ownServer))/float64(open)), more)
+		open, need, limit, need, r.fewer(float64(scenario.Connections(int(limit), r.OwnServer))/float64(open)), more)
 }
 
-// fewer says how to make a run smaller, to this share of its size.
+// fewer is the flag that makes a run smaller, to this share of its size.
 func (r *Run) fewer(share float64) string {
 	return fmt.Sprintf("or play it smaller: --scale %.2g", max(0.01, 0.95*share*cmp.Or(r.Scenario.Scale, 1)))
+}
+
+// Disk of a server under test, in bytes. Snapshots cut its journal, which has a budget.
+const (
+	diskBase      = 512 << 20 // held back, databases, log
+	diskResult    = 40        // beside its output
+	journalBudget = 4 << 30
+)
+
+// disk is the largest number of bytes that the server writes: journal within its budget, states and snapshots.
+func (r *Run) disk() int64 {
+	sc, outputs := r.Scenario, 0.0 // bytes per second
+	for i := range sc.Agents {
+		class := &sc.Agents[i]
+		if recorded := class.Recorded; recorded != nil && recorded.Head() != nil {
+			h := recorded.Head()
+			outputs += float64(h.Bytes) / h.Length.Seconds() * float64(class.Count) / float64(h.Nodes)
+			continue
+		}
+		for _, check := range sc.Held(class) {
+			outputs += float64(check.Output.Length()) * float64(sc.PerInterval(class, check.Check)) / max(1e-3, time.Duration(check.Interval).Seconds())
+		}
+	}
+	seconds := 0.0 // at the scenario's own rate
+	for i := range sc.Phases {
+		if p := &sc.Phases[i]; p.Drain == 0 {
+			for _, rate := range p.Rates() {
+				seconds += rate * time.Duration(p.Length()).Seconds()
+			}
+		}
+	}
+	rate := sc.Rate()
+	result := diskResult + outputs/max(1e-9, rate)
+	return diskBase + int64(min(journalBudget, rate*seconds*result)) + 2*int64(float64(sc.States())*result)
 }
 
 func portRange() (low, high int, ok bool) {

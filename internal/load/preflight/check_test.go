@@ -15,8 +15,8 @@ import (
 
 func minutes(n int) model.Duration { return model.Duration(time.Duration(n) * time.Minute) }
 
-// What a scenario asks of a machine, by its classes and phases.
-func TestDemandOfScenario(t *testing.T) {
+// The disk of a scenario, by its classes and phases.
+func TestDisk(t *testing.T) {
 	sc := &scenario.Scenario{
 		Agents: []scenario.Class{
 			{Name: "web", Count: 100, TLS: true, Checks: []scenario.Check{{Name: "a", Count: 4, Interval: model.Duration(5 * time.Second)}}},
@@ -24,16 +24,17 @@ func TestDemandOfScenario(t *testing.T) {
 		},
 		Phases: []scenario.Phase{{Ramp: minutes(1)}, {Steady: minutes(2), Rate: 1.5}, {Drain: minutes(1)}},
 	}
-	d := demandOf(sc)
-	own := 80 + 1000.0/60
-	near := func(got, want float64) bool { return got > want*0.999 && got < want*1.001 }
-	if d.agents != 1100 || d.connections != 1100 || d.withTLS != 100 || d.states != 1400 ||
-		!near(d.results, own*60+own*1.5*120) || !near(d.output, (80*100+1000.0/60*500)/own) {
-		t.Errorf("%+v", d)
-	}
-	sc.Phases = []scenario.Phase{{Step: minutes(1), Rate: 1, By: 0.5, To: 2}}
-	if d := demandOf(sc); !near(d.results, own*60*(1+1.5+2)) {
-		t.Errorf("steps: %+v", d)
+	rate, outputs := 80+1000.0/60, 80*100+1000.0/60*500
+	result := 40 + outputs/rate
+	for phases, results := range map[*[]scenario.Phase]float64{
+		{{Ramp: minutes(1)}, {Steady: minutes(2), Rate: 1.5}, {Drain: minutes(1)}}: rate*60 + rate*1.5*120,
+		{{Step: minutes(1), Rate: 1, By: 0.5, To: 2}}:                              rate * 60 * (1 + 1.5 + 2),
+	} {
+		sc.Phases = *phases
+		want := 512<<20 + (results+2*1400)*result
+		if got := float64((&Run{Scenario: sc}).disk()); got < want*0.99999 || got > want*1.00001 {
+			t.Errorf("%v: %.0f B, want %.0f", *phases, got, want)
+		}
 	}
 }
 
@@ -67,7 +68,7 @@ func TestOthersAreMeasured(t *testing.T) {
 		cores  int
 		want   string
 	}{{0.62, 2, "others use 0.62 of its 2 cores (31 %)"}, {0.1, 2, ""}, {0.62, 64, ""}} {
-		if got := disturbed(c.others, c.cores); got != c.want && (c.want == "" || !strings.Contains(got, c.want)) {
+		if got := warning(c.others, c.cores); got != c.want && (c.want == "" || !strings.Contains(got, c.want)) {
 			t.Errorf("%.2f of %d: %q, want %q", c.others, c.cores, got, c.want)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// freeDisk is how much may be written to a folder, or to where it would be made.
+// freeDisk is the free space in bytes of a folder, or of the folder that it would be made in.
 func freeDisk(dir string) (int64, bool) {
 	for dir != "" {
 		if _, err := os.Stat(dir); err == nil || dir == filepath.Dir(dir) {

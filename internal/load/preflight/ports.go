@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// ports says where there are fewer local ports, from low to high, than connections from this
-// machine; empty: there are enough. Connections to one listener share the ports of the address
-// that they come from; of those loopback has many, and every other machine one.
-func (r *Run) ports(d demand, low, high int) string {
+// ports names the range of local ports that is smaller than the connections from this machine; empty: it is large enough.
+// Connections to one listener share the ports of their source address; loopback has many addresses, a machine has one.
+func (r *Run) ports(low, high int) string {
 	to := strings.Split(r.Servers, ",")
 	if to[0] == "" || high <= low {
 		return ""
 	}
-	connections, sources, loopback := d.of(r.Loaders).connections, 1, strings.HasPrefix(to[0], "127.")
+	connections, sources, loopback := r.part(r.Scenario.Nodes("")), 1, strings.HasPrefix(to[0], "127.")
 	if loopback {
 		sources = max(r.Sources, 1)
 	} else {
@@ -37,5 +36,5 @@ func (r *Run) ports(d demand, low, high int) string {
 		return text + fmt.Sprintf("Use more addresses: --sources %d; or widen it: %s", (connections+high-low-1)/(high-low), widen)
 	}
 	return text + fmt.Sprintf("Widen it: %s; or share the agents out between loaders on other machines: --loaders %d; %s",
-		widen, (d.connections+high-low-1)/(high-low), smaller)
+		widen, (r.Scenario.Nodes("")+high-low-1)/(high-low), smaller)
 }

@@ -20,7 +20,7 @@ func (s *Scenario) Describe() string {
 		}
 	}
 	fmt.Fprintf(&b, "Server and loader need about %s of memory and %s cores together, and %s open files each.\n",
-		model.Size(baseMemory/2+s.Memory()).Approximate(), s.cores(), number.Count(Files(s.Sessions(), true)))
+		model.Size(baseMemory/2+s.memory()).Approximate(), s.cores(), number.Count(Files(s.Nodes(""), true)))
 	return b.String()
 }
 

@@ -35,8 +35,8 @@ func TestQuickLeavesTheServerItsFiles(t *testing.T) {
 		}
 		for _, files := range []int{500, 1024, 4096, 20_000, 65_536} {
 			q := s.Quick(Machine{Cores: 64, Memory: 1 << 40, Files: files})
-			if need := Files(q.Sessions(), true); need > files {
-				t.Errorf("%s with %d files: %d connections need %d", name, files, q.Sessions(), need)
+			if need := Files(q.Nodes(""), true); need > files {
+				t.Errorf("%s with %d files: %d connections need %d", name, files, q.Nodes(""), need)
 			}
 		}
 	}

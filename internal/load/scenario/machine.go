@@ -84,42 +84,50 @@ func Files(connections int, ownServer bool) int {
 
 // Memory in bytes, measured generously: of a simulated agent, and of its part of the server.
 const (
-	PlainAgent   = 24 << 10
-	TLSAgent     = 64 << 10
-	PlainSession = 16 << 10 // at the server
-	TLSSession   = 40 << 10
-	AgentLedger  = 1 << 10 // also of agents that are away
-	StateLedger  = 64
-	ServerState  = 800
-	ServerItem   = 2000
-	TapedSignal  = 16 // of a recorded stream, shared by all of its copies
+	plainAgent   = 24 << 10
+	tlsAgent     = 64 << 10
+	plainSession = 16 << 10 // at the server
+	tlsSession   = 40 << 10
+	agentLedger  = 1 << 10
+	stateLedger  = 64
+	serverState  = 800
+	serverItem   = 2000
+
+	TapedSignal = 16 // of a recorded stream, shared by all of its copies
 )
 
-// Memory is the estimated memory of server and loader, in bytes.
-func (s *Scenario) Memory() int64 {
-	need := int64(s.States()) * (ServerState + StateLedger)
+// Memory is the estimated memory of loaders and server, in bytes.
+func (s *Scenario) Memory() (loader, server int64) {
+	states := int64(s.States())
+	loader, server = states*stateLedger, states*serverState
 	for _, c := range s.Agents {
-		each := int64(PlainAgent + PlainSession + AgentLedger)
+		agent, session := int64(plainAgent+agentLedger), int64(plainSession)
 		if c.TLS {
-			each = TLSAgent + TLSSession + AgentLedger
+			agent, session = tlsAgent+agentLedger, tlsSession
 		}
+		loader, server = loader+int64(c.Count)*agent, server+int64(c.Count)*session
 		for _, v := range c.Values {
-			need += int64(c.Count*v.Items()) * ServerItem
+			server += int64(c.Count*v.Items()) * serverItem
 		}
-		need += int64(c.Count) * each
 		if c.Recorded != nil && c.Recorded.head != nil {
-			need += int64(c.Recorded.head.Signals) * TapedSignal
+			loader += int64(c.Recorded.head.Signals) * TapedSignal
 		}
 	}
-	return need
+	return loader, server
+}
+
+// memory is the memory of loader and server together.
+func (s *Scenario) memory() int64 {
+	loader, server := s.Memory()
+	return loader + server
 }
 
 // Lacks names the resource that is too small to play a scenario with a server of its own; empty: none.
 func (m Machine) Lacks(s *Scenario) string {
-	if need := Files(s.Sessions(), true); m.Files > 0 && need > m.Files {
+	if need := Files(s.Nodes(""), true); m.Files > 0 && need > m.Files {
 		return fmt.Sprintf("open files (%s, needs %s)", number.Count(m.Files), number.Count(need))
 	}
-	if need := s.Memory() + baseMemory/2; m.Memory > 0 && need > m.Memory {
+	if need := s.memory() + baseMemory/2; m.Memory > 0 && need > m.Memory {
 		return fmt.Sprintf("memory (%s, needs %s)", model.Size(m.Memory).Approximate(), model.Size(need).Approximate())
 	}
 	return ""
@@ -145,9 +153,9 @@ func (m Machine) share(s *Scenario) float64 {
 	bound(float64(m.Cores)*easyValues, s.ValueRate())
 	bound(float64(m.Cores)*easyAgents, float64(s.Nodes("")))
 	if m.Files > 0 {
-		bound(float64(max(1, Connections(m.Files, true))), float64(s.Sessions()))
+		bound(float64(max(1, Connections(m.Files, true))), float64(s.Nodes("")))
 	}
-	bound(float64(m.Memory-baseMemory)/2, float64(s.Memory()))
+	bound(float64(m.Memory-baseMemory)/2, float64(s.memory()))
 	if factor >= 1 {
 		return 1
 	}

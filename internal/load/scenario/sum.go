@@ -17,9 +17,6 @@ func (s *Scenario) Nodes(class string) (n int) {
 	return n
 }
 
-// Sessions is the number of their connections.
-func (s *Scenario) Sessions() int { return s.Nodes("") }
-
 // Rate is their results per second, at the scenario's own rate.
 func (s *Scenario) Rate() (perSecond float64) {
 	for i := range s.Agents {
