@@ -18,8 +18,7 @@ import (
 
 const renew = "muster load check --baseline DIR --write makes it anew (in the source tree make bench BASELINE=write: bench/README.md says who may, and why)"
 
-// Read reads a scenario's baseline: DIR/NAME-1.json and up. It has to be of the very
-// scenario that is played.
+// Read reads a scenario's baseline: DIR/NAME-1.json and up. It must be of the same scenario.
 func Read(dir string, sc *scenario.Scenario) (runs []*report.Report, err error) {
 	for n := 1; ; n++ {
 		path := file(dir, sc.Name, n)
@@ -41,26 +40,24 @@ func Read(dir string, sc *scenario.Scenario) (runs []*report.Report, err error) 
 	return runs, nil
 }
 
-// same: what is played, and not what is asked of it, nor where a recorded stream lies.
+// same reports whether two scenarios play the same. Objectives and folders of recorded streams may differ.
 func same(a, b *scenario.Scenario) bool {
 	return a != nil && b != nil && a.Name == b.Name && bytes.Equal(a.Played(), b.Played())
 }
 
-// lacking are the figures that decide and that a run could have and has not. The counters of a server
-// that the script starts anew begin anew, too: beside its CPU nothing is expected of such a run.
+// lacking are the deciding figures that a run lacks. A restart resets the server's counters: then only the CPU counts.
 func lacking(rep *report.Report) (names []string) {
 	have := rep.Figures()
-	anew := rep.Scenario != nil && slices.ContainsFunc(rep.Scenario.Faults, func(f scenario.Fault) bool { return f.Server == "restart" || f.Server == "kill" })
+	restarts := rep.Scenario != nil && slices.ContainsFunc(rep.Scenario.Faults, func(f scenario.Fault) bool { return f.Server == "restart" || f.Server == "kill" })
 	for _, l := range Limits() {
-		if _, ok := have[l.Figure]; !ok && (!anew || l.Figure == "cpu-ratio") {
+		if _, ok := have[l.Figure]; !ok && (!restarts || l.Figure == "cpu-ratio") {
 			names = append(names, l.Figure)
 		}
 	}
 	return names
 }
 
-// Write replaces a scenario's baseline. What it lacks would never be judged again: all that decides
-// has to be there.
+// Write replaces a scenario's baseline. It must have all figures that decide.
 func Write(dir, name string, runs []*report.Report) error {
 	for _, rep := range runs {
 		if names := lacking(rep); len(names) > 0 {
@@ -87,8 +84,7 @@ func file(dir, name string, n int) string {
 	return filepath.Join(dir, name+"-"+strconv.Itoa(n)+".json")
 }
 
-// small is the report without what no comparison asks for: of half a megabyte ten kilobytes
-// are left.
+// small is the report without data that no comparison needs: 10 kB of half a megabyte.
 func small(rep *report.Report) *report.Report {
 	s := *rep
 	s.Samples, s.Curve, s.Files, s.Command, s.Metrics = nil, nil, nil, nil, nil
