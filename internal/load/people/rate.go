@@ -13,26 +13,24 @@ import (
 )
 
 const (
-	// mostWaiting is how many requests of one person may wait for the one under way; the
-	// oldest beyond that are given up.
-	mostWaiting = 1000
-	// CutOff is how late something must be, at the end of a run, to count as left
-	// unanswered: the end breaks off what is younger.
+	// maxWaiting bounds the requests of one user that wait for the present one; older ones are given up.
+	maxWaiting = 1000
+	// CutOff is the age in ns from which a request counts as unanswered at the end of a run.
 	CutOff = int64(time.Second)
 )
 
-// errNobody is of what could not be asked, for whom it is about is not there: no answer, and no failure.
-var errNobody = errors.New("nobody is there to be asked about")
+// errAbsent is the error of a request about an absent machine: no answer, and no failure.
+var errAbsent = errors.New("the machine is absent")
 
-// atRate lets somebody ask until ctx ends, at the times of eachDue. Whoever has to wait for an
-// answer asks late, one request behind the other, and each is timed from when it was meant.
-func (p *People) atRate(ctx context.Context, what string, random *rand.Rand, rate float64, ask func() error) {
+// atRate sends requests until ctx ends, at the times of eachDue. A user sends one request after the other; latency runs
+// from the scheduled time, so there is no coordinated omission.
+func (p *People) atRate(ctx context.Context, what string, random *rand.Rand, rate float64, ask func(context.Context) error) {
 	p.eachDue(ctx, what, random, rate, func(meant int64) bool {
-		err := ask()
+		err := ask(ctx)
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return false // the end of the run, no answer
-		case errors.Is(err, errNobody):
+			return false // the run ended
+		case errors.Is(err, errAbsent):
 			return true
 		}
 		p.note(what, meant, p.Run.Now()-meant, err)
@@ -40,16 +38,15 @@ func (p *People) atRate(ctx context.Context, what string, random *rand.Rand, rat
 	})
 }
 
-// eachDue calls do until ctx ends, with times that the scenario and its seed alone decide: so
-// often, the first a part of the time between two after the timetable began, and more often
-// where a phase speeds people up. What do did not come to is given up; false: nor to this one.
+// eachDue calls do until ctx ends, at times that the scenario and its seed decide: at a rate, the first within one
+// interval, and more often where a phase speeds users up. The remaining times are given up; false: the present one too.
 func (p *People) eachDue(ctx context.Context, what string, random *rand.Rand, rate float64, do func(meant int64) bool) {
 	if rate <= 0 {
 		return
 	}
 	each := max(int64(float64(time.Second)/rate), int64(time.Millisecond)) // of virtual time, as next is
 	next := int64(random.Float64() * float64(each))
-	due := func(until int64) int64 { // meant by then and not done
+	due := func(until int64) int64 { // scheduled until then, and not done
 		if v := p.Run.Virtual(until); v >= next {
 			return (v-next)/each + 1
 		}
@@ -61,7 +58,7 @@ func (p *People) eachDue(ctx context.Context, what string, random *rand.Rand, ra
 			pause.For(ctx, min(wait, time.Second)) // a phase may end early
 			continue
 		}
-		if over := due(p.Run.Now()) - 1 - mostWaiting; over > 0 {
+		if over := due(p.Run.Now()) - 1 - maxWaiting; over > 0 {
 			p.giveUp(what, next, each, over)
 			next += over * each
 			continue
@@ -74,8 +71,7 @@ func (p *People) eachDue(ctx context.Context, what string, random *rand.Rand, ra
 	p.giveUp(what, next, each, due(p.Run.Now()-CutOff))
 }
 
-// giveUp counts so many requests, each due a while of virtual time after the one before,
-// that nobody waits for any more: they took at least as long as until now.
+// giveUp counts n unanswered requests, one per interval of virtual time: their latency is at least their age.
 func (p *People) giveUp(what string, next, each, n int64) {
 	now := p.Run.Now()
 	p.mu.Lock()
@@ -93,7 +89,7 @@ func (p *People) giveUp(what string, next, each, n int64) {
 	}
 }
 
-// note counts an answer to what was meant at an instant of the run.
+// note counts the answer to a request that was scheduled at a time of the run.
 func (p *People) note(what string, meant, took int64, err error) {
 	away := err != nil && p.Run.Away(meant, p.Run.Now())
 	p.mu.Lock()
@@ -114,7 +110,7 @@ func (p *People) note(what string, meant, took int64, err error) {
 	p.Run.Waited(what+"-p99", meant, took)
 }
 
-// of is what one kind of operator did so far. Caller holds the lock.
+// of returns the counts of one kind of request. The caller holds the lock.
 func (p *People) of(what string) *work {
 	if p.works[what] == nil {
 		p.works[what] = &work{took: hdrhistogram.New(1, report.MaxLatency, 3)}

@@ -78,7 +78,7 @@ func asked(t *testing.T, rate float64, whole, stallFrom, stall time.Duration) (w
 		defer end()
 		r := &alone{epoch: time.Now(), end: int64(whole)}
 		p := beside(r)
-		p.atRate(ctx, "list", p.random("list", 0), rate, func() error {
+		p.atRate(ctx, "list", p.random("list", 0), rate, func(context.Context) error {
 			at := time.Since(r.epoch)
 			begun = append(begun, at)
 			if at >= stallFrom && at < stallFrom+stall {
@@ -177,7 +177,8 @@ func TestWhoIsNotThereHasNotAnswered(t *testing.T) {
 		defer end()
 		p := beside(&alone{epoch: time.Now(), end: int64(10 * time.Second)})
 		p.Machines = []Machine{gone{}}
-		p.runNow(ctx, p.random("run", 0), 2)
+		random := p.random("run", 0)
+		p.atRate(ctx, "run", random, 2, p.runCommand(random))
 		if w := p.works["run"]; w != nil && (w.requests > 0 || w.took.TotalCount() > 0) {
 			t.Errorf("%+v", w)
 		}
@@ -205,7 +206,8 @@ func TestPagesOfNodesThatAreRenamed(t *testing.T) {
 		}
 		p := beside(&alone{epoch: time.Now().Add(-time.Second), end: int64(time.Hour), called: "web-00000", moved: moved})
 		p.API, p.Members, p.Scenario.Agents = api, make([]simulated.Member, 1), []scenario.Class{{Name: "web"}}
-		p.list(ctx, p.random("list", 0), 200)
+		random := p.random("list", 0)
+		p.atRate(ctx, "list", random, 200, p.list(random))
 		server.Close()
 		if w := p.works["list"]; w.requests == 0 || (w.failed == 0) != moved {
 			t.Errorf("moved %t: %+v", moved, w)
@@ -221,7 +223,7 @@ func TestPeopleFourTimesAsFast(t *testing.T) {
 		r := &alone{epoch: time.Now(), end: int64(time.Minute), fast: int64(20 * time.Second), usual: int64(40 * time.Second)}
 		p := beside(r)
 		var phase [3]int
-		p.atRate(ctx, "list", p.random("list", 0), 2, func() error {
+		p.atRate(ctx, "list", p.random("list", 0), 2, func(context.Context) error {
 			phase[min(2, int(time.Since(r.epoch)/(20*time.Second)))]++
 			return nil
 		})
