@@ -54,7 +54,7 @@ docs/load-reference.md says how a scenario plays it, docs/stream-format.md what 
 // options makes the times absolute.
 func (r *recording) options(now time.Time) (o record.Options, err error) {
 	o.Journal = record.Folder(r.data)
-	if o.Since, err = parseTime(r.since, now); err != nil {
+	if o.Since, err = absoluteTime(r.since, now); err != nil {
 		return o, err
 	}
 	if r.length < 0 {
@@ -69,8 +69,8 @@ func (r *recording) options(now time.Time) (o record.Options, err error) {
 	return o, nil
 }
 
-// parseTime parses the value of --since: a time, or so long ago.
-func parseTime(text string, now time.Time) (time.Time, error) {
+// absoluteTime is the value of --since: a time, or so long ago.
+func absoluteTime(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
