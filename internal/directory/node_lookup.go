@@ -16,7 +16,6 @@ import (
 	"unique"
 
 	"github.com/RoaringBitmap/roaring/v2"
-	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/route"
@@ -133,9 +132,6 @@ func (d *Directory) NodeName(id model.NodeID) (namespace, name string, ok bool) 
 	n := d.Node(id)
 	return n.Namespace, n.Name.Name, n != unknownNode
 }
-
-// NodeByUID finds a node by its uid, which never changes
-func (d *Directory) NodeByUID(uid uuid.UUID) (model.NodeID, bool) { return d.now.Load().uids.Get(uid) }
 
 // NodeLabels returns the labels of a node; declared labels override labels of the agent, and those override facts
 func (d *Directory) NodeLabels(id model.NodeID) map[string]string {

@@ -8,7 +8,6 @@ import (
 	"unique"
 
 	"github.com/RoaringBitmap/roaring/v2"
-	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/route"
@@ -21,7 +20,6 @@ type snapshot struct {
 	revision   int64
 	nodes      Map[model.NodeID, PlacedNode]
 	nodeNames  Map[route.Name, model.NodeID]
-	uids       Map[uuid.UUID, model.NodeID]
 	byLabel    Map[where.Pair, *nodeSet]
 	byLabelKey Map[unique.Handle[string], *nodeSet]
 	members    Map[string, *nodeSet] // nodes by namespace; "": all nodes
@@ -84,9 +82,6 @@ func (d *Draft) SetNode(n PlacedNode) {
 		d.removeFromIndexes(old.Node, n.Node)
 	}
 	d.nodeNames.set(n.Name, n.ID, d.number)
-	if n.UID != uuid.Nil {
-		d.uids.set(n.UID, n.ID, d.number)
-	}
 	d.updateIndexSets(n.Node, old.Node, true)
 }
 
@@ -102,9 +97,6 @@ func (d *Draft) DeleteNode(id model.NodeID) {
 func (d *Draft) removeFromIndexes(old, next *Node) {
 	if at, ok := d.nodeNames.Get(old.Name); ok && at == old.ID && next.Name != old.Name {
 		d.nodeNames.delete(old.Name, d.number)
-	}
-	if at, ok := d.uids.Get(old.UID); ok && at == old.ID && next.UID != old.UID {
-		d.uids.delete(old.UID, d.number)
 	}
 	d.updateIndexSets(old, next, false)
 }
