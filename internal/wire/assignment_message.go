@@ -16,11 +16,7 @@ import (
 
 // AppendAssignment appends an Assignment frame (all checks of one agent) without compression, as agents store it.
 func AppendAssignment(dst []byte, a *Assignment) []byte {
-	dst, start := openMessage(dst, uint32(KindAssignment))
-	dst = appendAssignmentHead(dst, a)
-	dst = encodeMessage(dst, a, codeAssignmentContent)
-	dst = appendAssignmentTail(dst, a)
-	return closeMessage(dst, start)
+	return appendMessage(dst, uint32(KindAssignment), a, codeAssignment)
 }
 
 // minPackedBytes is the least content in bytes that is compressed.
@@ -30,7 +26,7 @@ const minPackedBytes = 512
 // is shorter.
 func AppendPackedAssignment(dst []byte, a *Assignment) []byte {
 	dst, start := openMessage(dst, uint32(KindAssignment))
-	dst = appendAssignmentHead(dst, a)
+	dst = encodeMessage(dst, a, codeAssignmentHead)
 	at := len(dst)
 	dst = encodeMessage(dst, a, codeAssignmentContent)
 	var packed []byte
@@ -41,27 +37,32 @@ func AppendPackedAssignment(dst []byte, a *Assignment) []byte {
 			packed = nil
 		}
 	}
-	dst = appendAssignmentTail(dst, a)
+	dst = encodeMessage(dst, a, codeAssignmentTail)
 	dst = appendBytes(dst, 9, packed)
 	return closeMessage(dst, start)
 }
 
-// appendAssignmentHead appends an assignment's first fields: its version (generation), its hash, and the hash of the
-// assignment that it changes (base).
-func appendAssignmentHead(dst []byte, a *Assignment) []byte {
-	if a.Generation != (Generation{}) {
-		dst = appendMessage(dst, 1, &a.Generation, codeGeneration)
-	}
-	dst = appendFixed(dst, 2, a.Hash[:])
-	return appendFixed(dst, 3, a.Base[:])
+// codeAssignment encodes or decodes the fields of an assignment without compression.
+func codeAssignment(c *coder, a *Assignment) {
+	codeAssignmentHead(c, a)
+	codeAssignmentContent(c, a)
+	codeAssignmentTail(c, a)
 }
 
-// appendAssignmentTail appends the last fields of an assignment: flags and signature.
-func appendAssignmentTail(dst []byte, a *Assignment) []byte {
-	dst = appendBool(dst, 7, a.HasProperties)
-	dst = appendBytes(dst, 8, a.Signature)
-	dst = appendBool(dst, 12, a.HasProxyChecks)
-	return appendBool(dst, 13, a.More)
+// codeAssignmentHead encodes or decodes an assignment's first fields: its version (generation), its hash, and the hash
+// of the assignment that it changes (base).
+func codeAssignmentHead(c *coder, a *Assignment) {
+	message(c, 1, "generation", "Generation", &a.Generation, codeGeneration)
+	c.fixed(2, "hash", a.Hash[:])
+	c.fixed(3, "base", a.Base[:])
+}
+
+// codeAssignmentTail encodes or decodes the last fields of an assignment: flags and signature.
+func codeAssignmentTail(c *coder, a *Assignment) {
+	c.flag(7, "has_properties", &a.HasProperties)
+	c.bytes(8, "signature", &a.Signature, maxName)
+	c.flag(12, "has_proxy_checks", &a.HasProxyChecks)
+	c.flag(13, "more", &a.More)
 }
 
 // codeAssignmentContent encodes or decodes the fields of an assignment that a server may compress: checks, properties
@@ -80,36 +81,20 @@ func (a *Assignment) Decode(body []byte) error {
 	*a = Assignment{Add: a.Add[:0], Remove: a.Remove[:0], Properties: a.Properties[:0]}
 	packed := false
 	return decodeMessage("Assignment", body, a, func(c *coder, a *Assignment) {
-		switch c.num {
-		case 1:
-			a.Generation = nested(&c.fields, "generation", "Generation", codeGeneration)
-		case 2:
-			c.fields.fixed("hash", a.Hash[:])
-		case 3:
-			c.fields.fixed("base", a.Base[:])
-		case 7:
-			a.HasProperties = c.bool("has_properties")
-		case 8:
-			a.Signature = c.raw("signature", maxName)
-		case 12:
-			a.HasProxyChecks = c.bool("has_proxy_checks")
-		case 13:
-			a.More = c.bool("more")
-		case 9:
-			if packed { // each could unpack to a frame's worth
-				c.fail("packed", "more than one")
-				break
-			}
-			packed = true
-			err := decodeMessage("Assignment.packed", c.unpackField("packed"), a, func(in *coder, a *Assignment) {
-				if codeAssignmentContent(in, a); in.num == 9 {
-					in.fail("packed", "within packed")
-				}
-			})
-			c.err = cmp.Or(c.err, err)
-		default:
-			codeAssignmentContent(c, a)
+		if codeAssignment(c, a); !c.decodes(9) {
+			return
 		}
+		if packed { // each could unpack to a frame's worth
+			c.fail("packed", "more than one")
+			return
+		}
+		packed = true
+		err := decodeMessage("Assignment.packed", c.unpackField("packed"), a, func(in *coder, a *Assignment) {
+			if codeAssignmentContent(in, a); in.num == 9 {
+				in.fail("packed", "within packed")
+			}
+		})
+		c.err = cmp.Or(c.err, err)
 	})
 }
 
