@@ -243,6 +243,15 @@ func TestUploadsArePairs(t *testing.T) {
 	if x.bytes != 0 || len(x.pairs) != 0 {
 		t.Errorf("%d bytes of %d pairs are left", x.bytes, len(x.pairs))
 	}
+	// A sender that fills the room loses its oldest pair to others, and is refused itself.
+	offer("flood", "1.ocs", 40, "0 0")
+	now = now.Add(time.Second)
+	offer("flood", "2.ocs", 50, "0 0")
+	offer("flood", "3.ocs", 20, "too many inventories wait")
+	offer("a", "z.ocs", 20, "0 0")
+	offer("a", "z.ocs.sign", 5, "20 5")
+	offer("flood", "2.ocs.sign", 5, "50 5")
+	offer("flood", "1.ocs.sign", 5, "0 0")
 	for _, file := range []string{"", "web1", "web1.log.gz", ".ocs", ".sign"} {
 		if _, _, ok := keyOfUpload("a", file); ok {
 			t.Errorf("%q is an inventory", file)

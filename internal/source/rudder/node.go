@@ -27,6 +27,9 @@ import (
 // keyFact is the fact that holds the node's public key, in base64.
 const keyFact = "rudderKey"
 
+// madeFact is the fact that holds the time of the node's last inventory (RFC 3339), so that a restart forgets none.
+const madeFact = "rudderInventory"
+
 // stream is the stream of the numbers that the server gives to signals of agents of Rudder.
 const stream wire.StreamID = 0x7275646465720001
 
@@ -71,6 +74,10 @@ func (x *nodes) get(info *intent.NodeInfo) *node {
 func (s *Server) lock(info *intent.NodeInfo) *node {
 	n := s.nodes.get(info)
 	n.mu.Lock()
+	if n.lastMade.IsZero() {
+		text, _ := s.cfg.Nodes.Node(info.ID).Facts.Get(madeFact)
+		n.lastMade, _ = time.Parse(time.RFC3339, text) // no time: no inventory came
+	}
 	timeout := info.Timeout
 	if timeout == 0 {
 		timeout = s.interval(info.ID) + policy.Grace

@@ -18,7 +18,7 @@ const uploadTime = 10 * time.Minute
 // uploads has the files that wait for the other one of their pair.
 type uploads struct {
 	mu    sync.Mutex
-	most  int // bytes of all files
+	most  int // bytes of all files; beyond it the sender with the most bytes loses its oldest pair
 	bytes int
 	pairs map[uploadKey]*upload
 }
@@ -72,14 +72,39 @@ func (x *uploads) offer(key uploadKey, isSignature bool, data []byte, now time.T
 	} else {
 		u.inventory = data
 	}
-	if x.bytes += u.size(); x.bytes > x.most {
-		x.deleteLocked(key)
-		return nil, nil, model.Errorf(model.Unavailable, "too many inventories wait for their signatures").WithHint("send it again")
+	for x.bytes += u.size(); x.bytes > x.most; {
+		other, isOwn := x.largestLocked(key.from)
+		if isOwn {
+			x.deleteLocked(key)
+			return nil, nil, model.Errorf(model.Unavailable, "too many inventories wait for their signatures").WithHint("send it again")
+		}
+		x.deleteLocked(other)
 	}
 	if u.inventory == nil || u.signature == nil {
 		return nil, nil, nil
 	}
 	return u.inventory, u.signature, nil
+}
+
+// largestLocked returns the oldest pair of the sender whose pairs have the most bytes, and whether this is the given sender; of equal
+// senders it is. So no sender fills the room of the others. The caller holds mu.
+func (x *uploads) largestLocked(own string) (oldest uploadKey, isOwn bool) {
+	bytes := map[string]int{}
+	for key, u := range x.pairs {
+		bytes[key.from] += u.size()
+	}
+	largest := own
+	for from, n := range bytes {
+		if n > bytes[largest] {
+			largest = from
+		}
+	}
+	for key, u := range x.pairs {
+		if key.from == largest && (oldest.from == "" || u.until.Before(x.pairs[oldest].until)) {
+			oldest = key
+		}
+	}
+	return oldest, largest == own
 }
 
 // remove removes a pair.
