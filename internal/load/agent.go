@@ -56,13 +56,15 @@ type agent struct {
 	assigned   *link.Assignment
 	assignedAt int64 // ns
 	outgoing
-	status []model.Status
-	ledger ledger
-	fate   fate
-	here   int64             // since when it is on the network with a session, ns; zero: it is not …
-	stays  []observe.Stay    // … and when it was before
-	quiet  []observe.Stay    // when this loader sent nothing of it for longer than it may
-	facts  map[string]string // as this session was told
+	status   []model.Status
+	ledger   ledger
+	fate     fate
+	here     int64             // since when it is on the network with a session, ns; zero: it is not …
+	stays    []observe.Stay    // … and when it was before
+	missed   int64             // since when it has no session, and should, ns; zero: it has one, or had none yet
+	absences []observe.Absence // … and when it was so before
+	quiet    []observe.Stay    // when this loader sent nothing of it for longer than it may
+	facts    map[string]string // as this session was told
 }
 
 // outgoing is what an agent sends. Guarded by the agent's lock.

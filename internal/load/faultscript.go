@@ -108,7 +108,7 @@ func (s *faultScript) strike(ctx context.Context, x *strike) {
 			a.hang(true)
 		}
 	case f.Cut != nil:
-		r.trouble.storm(r, x.agents, &s.beside)
+		s.storm(ctx, x.agents)
 	case f.Fail != nil:
 		for _, a := range x.agents {
 			a.force(x.checks[a.class], x.status, x.at)
@@ -173,7 +173,11 @@ func (s *faultScript) log(x *strike, over bool) {
 		return // it writes its own
 	}
 	at := s.run.sinceStart()
-	s.run.log.Append(observe.Line{At: at, Fault: &observe.Fault{What: what(&x.fault), At: at.Seconds(), Over: over}})
+	f := observe.Fault{What: what(&x.fault), At: at.Seconds(), Over: over, Server: x.fault.Server == "kill" || x.fault.Server == "restart" || x.fault.Run != ""}
+	if x.fault.Cut != nil {
+		f.Cut = len(x.members)
+	}
+	s.run.log.Append(observe.Line{At: at, Fault: &f})
 }
 
 // act does what may take long.
@@ -194,7 +198,6 @@ func (s *faultScript) act(x *strike, do func() error) {
 // takeAway is called before something is done that may end the server.
 func (s *faultScript) takeAway() {
 	s.run.usage() // what the server used until then ends with it
-	s.run.trouble.commanded(s.run)
 }
 
 // look notes when all that a strike took away is back.

@@ -114,25 +114,3 @@ func (r *run) renamedTo(member int, name string) {
 	a.name = name
 	a.mu.Unlock()
 }
-
-// tellPresence says who has a session, where that is other than what was said before.
-func (w *watch) tellPresence() {
-	r := w.run
-	if r.lead == nil {
-		return
-	}
-	p := Presence{Connected: int(r.connected.Load()), Lost: r.away()}
-	r.trouble.mu.Lock()
-	if o := r.trouble.present; o != nil {
-		p.Most, p.Away = o.lost, o.over == 0
-		p.Acked = o.acked
-	} else if n := len(r.trouble.past); n > 0 {
-		p.Acked = r.trouble.past[n-1].acked
-	}
-	r.trouble.mu.Unlock()
-	p.Acked = max(0, p.Acked-r.begin.Load())
-	if p != w.said {
-		w.said = p
-		r.lead.Present(p)
-	}
-}

@@ -41,7 +41,6 @@ func (a *agent) welcome(s session, w *wire.Welcome) {
 	a.pump()
 	a.count()
 	a.mu.Unlock()
-	a.run.welcomes.Add(1)
 }
 
 // Assigned: from now on results can name definitions.
@@ -74,7 +73,7 @@ func (a *agent) Acked(_ *link.Session, ack *wire.Ack) { a.ack(ack) }
 func (a *agent) ack(ack *wire.Ack) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.run.acking(a.since)
+	a.acking()
 	for i := range ack.Refused {
 		a.refuse(&ack.Refused[i])
 	}

@@ -152,7 +152,7 @@ func (r *run) ledgers() observe.Ledgers {
 			l.Sets = append(l.Sets, set)
 		}
 		x := observe.Ledger{Member: member, Name: a.name, Node: a.node, Stream: uint64(a.stream), Set: -1, Sent: a.ledger.sent, Acked: a.ledger.acked, Refused: a.ledger.refused, Stopped: a.ledger.gone,
-			Stays: r.sinceBegin(a.present()), Quiet: r.sinceBegin(a.quiet), States: slices.Clone(a.ledger.states)}
+			Stays: r.sinceBegin(a.present()), Absences: a.missing(), Quiet: r.sinceBegin(a.quiet), States: slices.Clone(a.ledger.states)}
 		if a.set != nil {
 			x.Set = known[a.set]
 			x.Open = a.unanswered()

@@ -172,6 +172,7 @@ func (a *agent) stands(counted, excused bool) {
 	f.counted, f.excused = counted, excused
 	if is := counted || excused; is != was {
 		r.accounted.Add(step(is))
+		a.miss(is)
 	}
 }
 

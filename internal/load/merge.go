@@ -84,24 +84,6 @@ func (r *run) othersLedgers() (list []observe.Ledgers) {
 	return list
 }
 
-// presence sums up who of the others' agents is there; acknowledged is what was so after an
-// instant.
-func (r *run) presence(since int64) (sum Presence) {
-	if r.cfg.Others == nil {
-		return sum
-	}
-	for _, p := range r.cfg.Others.Present() {
-		sum.Connected += p.Connected
-		sum.Lost += p.Lost
-		sum.Most += p.Most
-		sum.Away = sum.Away || p.Away
-		if at := r.begin.Load() + p.Acked; p.Acked > 0 && at > since && (sum.Acked == 0 || at < sum.Acked) {
-			sum.Acked = at
-		}
-	}
-	return sum
-}
-
 // fits refuses ledgers that are not those of a loader's agents.
 func (r *run) fits(number int, l *observe.Ledgers) error {
 	part := Part{Number: number, Of: r.cfg.Part.Of}

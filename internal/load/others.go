@@ -23,8 +23,6 @@ type Others interface {
 	Follow(from time.Duration, score []observe.Part)
 	// Renamed tells whose agent it is that a node has another name.
 	Renamed(member int, name string)
-	// Present is what each said last of its sessions.
-	Present() []Presence
 	// Lines are those of their logs that came since it was asked last.
 	Lines() []observe.Line
 	// Finish waits until all have played to the end and their agents are at rest.
@@ -40,7 +38,6 @@ type Lead interface {
 	Ready(ctx context.Context, a Arrived) (begin time.Time, err error)
 	// Hear has what the lead says meanwhile handed to these.
 	Hear(score func(from time.Duration, score []observe.Part) error, renamed func(member int, name string))
-	Present(p Presence)
 	// Line hands over a line of the log.
 	Line(l observe.Line)
 	// Finish says that the log is whole, and waits until the lead has compared it: agents
@@ -62,13 +59,4 @@ type Arrived struct {
 	Ready      float64 `json:"ready"`   // … and checks
 	Bytes      float64 `json:"bytes"`   // resident per agent
 	Goroutines float64 `json:"goroutines"`
-}
-
-// Presence is who of a loader's agents has a session now.
-type Presence struct {
-	Connected int   `json:"connected"`
-	Lost      int   `json:"lost"`  // away, and not by the scenario's will
-	Most      int   `json:"most"`  // that were lost at once in the outage that lasts
-	Away      bool  `json:"away"`  // an outage lasts
-	Acked     int64 `json:"acked"` // when a session that began after it had something acknowledged, ns since the beginning; zero: none yet
 }

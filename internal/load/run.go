@@ -82,14 +82,10 @@ type sessions struct {
 	opened    int64         // when the agents began to connect, ns
 	connected atomic.Int64  // sessions now
 	accounted atomic.Int64  // agents that have a session, or whose session the scenario ended
-	welcomes  atomic.Int64  // sessions ever
 	first     atomic.Int64  // agents welcomed at least once
 	ready     atomic.Int64  // agents that hold all their checks
 	slowed    atomic.Int64  // times that an agent became slow
 	traffic   traffic
-	lostAt    atomic.Int64 // when the present outage began, ns; zero: there is none, or it has its first acknowledgement
-	ackedAt   atomic.Int64 // of a session that began after it, ns; zero: none yet
-	trouble   outages
 }
 
 // joint is what a run has that several loaders play, see others.go.

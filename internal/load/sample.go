@@ -18,10 +18,9 @@ type moment struct {
 // sample looks at the second that has just ended; -1: of the ramp.
 func (w *watch) sample(now int64, second int) {
 	r, u := w.run, w.run.usage()
-	sent, acked := r.totals()
 	failed := r.notOpened()
 	span := u.At - w.prev.At
-	s := report.Sample{Sent: sent - w.sent, Acked: acked - w.acked, Failed: failed - w.failed, Connected: int(r.connected.Load()),
+	s := report.Sample{Failed: failed - w.failed, Connected: int(r.connected.Load()),
 		ServerCPU: u.Server.Cores(w.prev.Server, span), LoaderCPU: u.Loader.Cores(w.prev.Loader, span),
 		ServerRSS: u.Server.RSS, LoaderRSS: u.Loader.RSS}
 	if u.Server.Since(w.prev.Server) && span > 0 {
@@ -31,14 +30,13 @@ func (w *watch) sample(now int64, second int) {
 		s.OthersCPU = max(0, (u.Busy-w.prev.Busy).Seconds()/span.Seconds()-s.ServerCPU-s.LoaderCPU)
 	}
 	s.OwnLocks = usage.OwnLockShare(u.Waited-w.prev.Waited, span)
-	w.sent, w.acked, w.failed, w.prev = sent, acked, failed, u
+	w.failed, w.prev = failed, u
 	w.inside(&s)
 	if second >= 0 {
 		w.place(&s, second)
 		r.logSecond(second, &s)
 		return
 	}
-	s.Connected += r.presence(0).Connected
 	s.Phase = report.KindRamp
 	s.Second = -int(math.Ceil((r.ramp() - time.Duration(now)).Seconds())) - 1 // about
 	w.ramp = append(w.ramp, moment{s, now})

@@ -250,7 +250,7 @@ func (r *targetRun) sample(part int) {
 	r.mu.Unlock()
 	r.span = u.At - r.last.At
 	p := r.score[part]
-	s := report.Sample{Second: int(math.Floor((time.Since(r.begun) - time.Duration(r.score.zero())).Seconds())), Sent: now.Sent - r.before.Sent, Acked: now.Written - r.before.Written, Failed: now.Failed - r.before.Failed, Connected: now.Connected,
+	s := report.Sample{Second: int(math.Floor((time.Since(r.begun) - time.Duration(r.score.zero())).Seconds())), Failed: now.Failed - r.before.Failed, Connected: now.Connected,
 		ServerCPU: u.Server.Cores(r.last.Server, r.span), LoaderCPU: u.Loader.Cores(r.last.Loader, r.span), ServerRSS: u.Server.RSS, LoaderRSS: u.Loader.RSS,
 		Phase: p.name(r.cfg.Scenario), Nth: p.phase + 1}
 	r.last, r.before = u, now

@@ -10,7 +10,7 @@ import (
 )
 
 // watch looks at a run every ten milliseconds: it samples it, reads both processes at the
-// ends of its parts, follows outages, and ends a phase of steps when one breaks.
+// ends of its parts, asks in an outage whether the server is ready, and ends a phase of steps when one breaks.
 type watch struct {
 	run    *run
 	rep    *reporting
@@ -21,11 +21,9 @@ type watch struct {
 	seconds   int   // of the timetable that have a sample
 	prev      usage.SoFar
 	prevMeter usage.Metered
-	sent      uint64
-	acked     uint64
 	failed    uint64   // connections
 	ramp      []moment // seconds that are not in the log yet
-	said      Presence // to the lead
+	lost      bool     // an agent has no session
 
 	edges     []edge       // that are not in the log yet …
 	passed    int          // … of so many: one at the beginning of each part, and one at the end of the last
@@ -58,7 +56,6 @@ func (w *watch) watch(ctx context.Context) {
 		}
 		now, begin := r.now(), r.begin.Load()
 		if begin == 0 {
-			w.tellPresence()
 			if r.ramp() > 0 && now >= ramp {
 				ramp += int64(time.Second)
 				w.sample(now, -1)
@@ -77,29 +74,16 @@ func (w *watch) watch(ctx context.Context) {
 		r.collect()
 		w.stop(now)
 		w.pass(ctx, now)
-		r.trouble.look(asking, r, &w.beside, time.Duration(now))
-		w.tellPresence()
+		w.look(asking, &w.beside)
 		if now >= w.next {
 			w.next += int64(time.Second)
 			w.sample(now, w.seconds)
 			w.seconds++
 		}
-		if end := r.present().end(); now >= end+2*int64(lookLate) && (!r.trouble.open() || now >= end+int64(r.cfg.drain())) {
-			w.rep.Outages = r.trouble.list(time.Duration(r.present().zero()))
+		if end := r.present().end(); now >= end+2*int64(lookLate) && (!w.lost || now >= end+int64(r.cfg.drain())) {
 			return
 		}
 	}
-}
-
-// totals sums the ledgers.
-func (r *run) totals() (sent, acked uint64) {
-	for _, a := range r.agents {
-		a.mu.Lock()
-		sent += a.ledger.sent
-		acked += a.ledger.acked
-		a.mu.Unlock()
-	}
-	return sent, acked
 }
 
 // notOpened is how many connections could not be opened so far.

@@ -326,9 +326,6 @@ func (f *Follower) Hear(score func(time.Duration, []observe.Part) error, renamed
 	f.score, f.renamed = score, renamed
 }
 
-// Present reports the sessions of the agents.
-func (f *Follower) Present(p load.Presence) { _ = f.send(message{Presence: &p}) }
-
 // batchLines is the number of ledgers that one message has.
 const batchLines = 500
 

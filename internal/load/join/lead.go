@@ -55,7 +55,6 @@ type peer struct {
 	clock    *time.Duration
 	prepared *string
 	arrived  *load.Arrived
-	presence load.Presence
 	lines    []observe.Line // until Lines takes them
 	finished bool
 }

@@ -54,7 +54,6 @@ type message struct {
 	Clock    *time.Duration `json:"clock,omitempty"`    // uncertainty of its clock
 	Prepared *string        `json:"prepared,omitempty"` // hash of the plan that it would play
 	Arrived  *load.Arrived  `json:"arrived,omitempty"`
-	Presence *load.Presence `json:"presence,omitempty"`
 	Lines    []observe.Line `json:"lines,omitempty"`    // of its log
 	Finished bool           `json:"finished,omitempty"` // the log is complete
 	Stop     bool           `json:"stop,omitempty"`     // end the present phase of the run

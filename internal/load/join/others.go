@@ -59,8 +59,6 @@ func (l *Lead) take(p *peer, m *message) error {
 		p.prepared = m.Prepared
 	case m.Arrived != nil:
 		p.arrived = m.Arrived
-	case m.Presence != nil:
-		p.presence = *m.Presence
 	case len(m.Lines) > 0:
 		for _, line := range m.Lines {
 			if !line.OfFollower() {
@@ -146,16 +144,6 @@ func (l *Lead) Renamed(member int, name string) {
 	if owner := member % l.loaders; owner > 0 {
 		l.all()[owner-1].send(order{Renamed: &renamed{member, name}})
 	}
-}
-
-// Present returns the last report of each about its sessions.
-func (l *Lead) Present() (list []load.Presence) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, p := range l.peers {
-		list = append(list, p.presence)
-	}
-	return list
 }
 
 // Lines returns the lines of the logs of all since the last call.

@@ -30,14 +30,13 @@ func ping(server net.Conn, pings int, log *observe.Log) {
 		for range 10 {
 			sent := time.Now()
 			ledger.Sent++
-			s.Sample.Sent++
 			fmt.Fprintf(server, "%d\n", ledger.Sent)
 			answer, err := answers.ReadString('\n')
 			if err != nil || strings.TrimSpace(answer) != fmt.Sprint(ledger.Sent) {
 				continue
 			}
 			ledger.Acked++
-			s.Sample.Acked++
+			tally.Acked++
 			tally.Current++
 			tally.Whole.Record(int64(time.Since(sent)), 1)
 		}

@@ -25,6 +25,10 @@ func Checks(c *observe.Checks) (*report.Report, error) {
 	t.phases()
 	if len(c.Ledgers) > 0 {
 		rep.Balance = Sums(c.Ledgers)
+		rep.Outages = Outages(c.Ledgers, c.Faults, c.Ready, observe.End(c.Score))
+		for i := range rep.Outages {
+			rep.Outages[i].Second -= time.Duration(observe.Zero(c.Score)).Seconds()
+		}
 	}
 	if c.Viewed {
 		if rep.Balance, err = balance(c); err != nil {

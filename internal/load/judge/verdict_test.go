@@ -112,7 +112,7 @@ func run(t *testing.T, killed bool, change func(list []observe.Line) []observe.L
 		tally := &observe.Tally{Results: 3, Acked: 3, InTime: 3, Current: 3}
 		tally.Whole.Record(40e6, 3)
 		lines = append(lines, observe.Line{Check: &observe.CheckSecond{Number: second, Parts: map[int]*observe.Tally{min(second, 1): tally}, Offered: map[int]uint64{second: 3},
-			Counts: &observe.Counts{Losses: map[string]uint64{"EOF": uint64(second) + 1}}, Sample: &report.Sample{Second: second, Sent: 3, Acked: 3, Phase: "steady"}}})
+			Counts: &observe.Counts{Losses: map[string]uint64{"EOF": uint64(second) + 1}}, Sample: &report.Sample{Second: second, Phase: "steady"}}})
 	}
 	if !killed {
 		own := loader()

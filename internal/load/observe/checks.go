@@ -24,7 +24,8 @@ type Checks struct {
 	Samples    []report.Sample // seconds of the timetable, of all loaders together
 	Loaders    []Loader
 	Faults     []Fault
-	Ledgers    []Ledgers // by loader; none: the loader was killed before
+	Ready      []time.Duration // when the server said that it is ready, since the start
+	Ledgers    []Ledgers       // by loader; none: the loader was killed before
 	Before     States
 	After      States
 	Viewed     bool        // After has all event states of the server
@@ -166,9 +167,11 @@ type Edge struct {
 
 // Fault is the start, or the end, of a fault of the scenario.
 type Fault struct {
-	What string  `json:"what"`
-	At   float64 `json:"at"` // seconds since the start of the timetable
-	Over bool    `json:"over,omitempty"`
+	What   string  `json:"what"`
+	At     float64 `json:"at"` // seconds since the start of the timetable
+	Over   bool    `json:"over,omitempty"`
+	Cut    int     `json:"cut,omitempty"`    // agents whose connections it cuts at once
+	Server bool    `json:"server,omitempty"` // it may end the server
 }
 
 // Silence has the problems of keepalives on the server. Problems that opened before From are older than the signs of life
@@ -215,6 +218,8 @@ func (c *Checks) apply(line *Line) {
 		}
 	case line.Check != nil:
 		c.second(line)
+	case line.Mark == MarkReady:
+		c.Ready = append(c.Ready, line.At)
 	case line.Fault != nil:
 		c.Faults = append(c.Faults, *line.Fault)
 	case line.Set != nil:
@@ -343,7 +348,7 @@ func (c *Checks) isHere(n int) bool { return n < c.known() && n > 0 && c.Start.R
 // add adds the sample of a loader to those of others.
 func (x *pending) add(s *report.Sample, leads, here bool) {
 	sum := &x.sample
-	sent, acked, failed, offered, connected := sum.Sent+s.Sent, sum.Acked+s.Acked, sum.Failed+s.Failed, sum.Offered, sum.Connected+s.Connected
+	failed, offered, connected := sum.Failed+s.Failed, sum.Offered, sum.Connected+s.Connected
 	cores, rss, others := sum.LoaderCPU+s.LoaderCPU, sum.LoaderRSS+s.LoaderRSS, sum.OthersCPU
 	if here {
 		others -= s.LoaderCPU
@@ -352,7 +357,7 @@ func (x *pending) add(s *report.Sample, leads, here bool) {
 		*sum = *s
 		others += s.OthersCPU
 	}
-	sum.Sent, sum.Acked, sum.Failed, sum.Offered, sum.Connected = sent, acked, failed, offered, connected
+	sum.Failed, sum.Offered, sum.Connected = failed, offered, connected
 	sum.LoaderCPU, sum.LoaderRSS, sum.OthersCPU = cores, rss, others
 }
 
@@ -362,7 +367,7 @@ func (c *Checks) told(number int) {
 	delete(c.pending, number)
 	s := &x.sample
 	s.OthersCPU = max(0, s.OthersCPU)
-	s.Refused = x.tally.Refused
+	s.Sent, s.Acked, s.Refused = x.tally.Results, x.tally.Acked, x.tally.Refused
 	s.Lag = float64(x.tally.Lag.Buckets().ValueAtQuantile(99)) / 1000
 	if x.tally.Whole.Count() > 0 {
 		latency := x.tally.Whole.Latency()

@@ -36,25 +36,33 @@ type Check struct {
 // Ledger has what became of one agent's signals: each is acknowledged, refused, or without an answer. Times are ns since
 // the start of the timetable.
 type Ledger struct {
-	Member  int              `json:"member"` // of the fleet
-	Name    string           `json:"name"`   // of the node
-	Node    model.NodeID     `json:"node"`
-	Stream  uint64           `json:"stream"`
-	Set     int              `json:"set"` // index in Ledgers.Sets; -1: the agent had no assignment
-	Sent    uint64           `json:"sent"`
-	Acked   uint64           `json:"acked"`
-	Refused uint64           `json:"refused"`
-	Stopped bool             `json:"stopped,omitempty"` // a fault left its machine dead
-	Stays   []Stay           `json:"stays,omitempty"`   // with a session
-	Quiet   []Stay           `json:"quiet,omitempty"`   // in which the loader sent nothing of it for too long
-	Open    map[int16]uint64 `json:"open,omitempty"`    // results without an answer, by check
-	States  Entries          `json:"states"`            // by check
+	Member   int              `json:"member"` // of the fleet
+	Name     string           `json:"name"`   // of the node
+	Node     model.NodeID     `json:"node"`
+	Stream   uint64           `json:"stream"`
+	Set      int              `json:"set"` // index in Ledgers.Sets; -1: the agent had no assignment
+	Sent     uint64           `json:"sent"`
+	Acked    uint64           `json:"acked"`
+	Refused  uint64           `json:"refused"`
+	Stopped  bool             `json:"stopped,omitempty"`  // a fault left its machine dead
+	Stays    []Stay           `json:"stays,omitempty"`    // with a session
+	Absences []Absence        `json:"absences,omitempty"` // without a session, though it should have had one
+	Quiet    []Stay           `json:"quiet,omitempty"`    // in which the loader sent nothing of it for too long
+	Open     map[int16]uint64 `json:"open,omitempty"`     // results without an answer, by check
+	States   Entries          `json:"states"`             // by check
 }
 
 // Stay is a span of time.
 type Stay struct {
 	From int64 `json:"from"`
 	To   int64 `json:"to"` // Lasts: no end yet
+}
+
+// Absence is a span of time without a session.
+type Absence struct {
+	From  int64 `json:"from"`
+	To    int64 `json:"to"`              // Lasts: no end yet
+	Acked int64 `json:"acked,omitempty"` // first acknowledgement after it; 0: none yet
 }
 
 // Lasts is the end of a stay without an end.

@@ -68,16 +68,16 @@ func TestSecondsOfSeveralLoaders(t *testing.T) {
 		}
 	}
 	line := func(loader, number int, sample *report.Sample) {
-		tally := &Tally{Refused: 1}
+		tally := &Tally{Results: 4, Acked: 3, Refused: 1}
 		tally.Whole.Record(5e6, 1)
 		c.apply(&Line{Loader: loader, Check: &CheckSecond{Number: number, Sample: sample, Parts: map[int]*Tally{0: tally, -1: nil}, Offered: map[int]uint64{number: 3, number + 1: 1}}})
 	}
-	line(1, 0, &report.Sample{Sent: 2, LoaderCPU: 0.25, Connected: 3})
+	line(1, 0, &report.Sample{LoaderCPU: 0.25, Connected: 3})
 	if len(seen) > 0 {
 		t.Fatal("a loader is missing")
 	}
-	line(0, 0, &report.Sample{Second: 1, Phase: "steady", Sent: 5, LoaderCPU: 0.5, OthersCPU: 1, Connected: 4})
-	want := report.Sample{Second: 1, Phase: "steady", Sent: 7, LoaderCPU: 0.75, OthersCPU: 0.75, Connected: 7, Offered: 6, Refused: 2}
+	line(0, 0, &report.Sample{Second: 1, Phase: "steady", LoaderCPU: 0.5, OthersCPU: 1, Connected: 4})
+	want := report.Sample{Second: 1, Phase: "steady", Sent: 8, Acked: 6, LoaderCPU: 0.75, OthersCPU: 0.75, Connected: 7, Offered: 6, Refused: 2}
 	if len(seen) != 1 || seen[0].Latency == nil || seen[0].Latency.Max < 4.9 {
 		t.Fatalf("%+v", seen)
 	}

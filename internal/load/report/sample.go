@@ -5,7 +5,7 @@ import "maps"
 // Sample is one second of a run, for the progress line and the report.
 type Sample struct {
 	Second    int     `json:"second"` // when it ended, since the measurement began; negative: warming up
-	Sent      uint64  `json:"sent"`   // results handed to sessions, per second, and the keepalives of agents that have none
+	Sent      uint64  `json:"sent"`   // results and keepalives that left their agents' frames, per second
 	Acked     uint64  `json:"acked"`  // per second
 	Connected int     `json:"connected"`
 	ServerCPU float64 `json:"serverCpu,omitempty"` // cores

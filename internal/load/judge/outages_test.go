@@ -1,0 +1,42 @@
+package judge
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/report"
+)
+
+// An outage lasts from the first session that is lost, or from the fault that made it, until the last agent is back.
+func TestOutages(t *testing.T) {
+	away := func(from, to, acked float64) observe.Absence {
+		return observe.Absence{From: sec(from), To: sec(to), Acked: sec(acked)}
+	}
+	lasts := observe.Absence{From: sec(20), To: observe.Lasts}
+	for name, c := range map[string]struct {
+		absences [3][]observe.Absence // of three agents of two loaders
+		faults   []observe.Fault
+		ready    []time.Duration
+		want     []report.Outage
+	}{
+		"none":                             {},
+		"one agent":                        {[3][]observe.Absence{{away(5, 7, 8)}}, nil, nil, []report.Outage{{Second: 5, Lost: 1, Acked: 3, Seconds: 2}}},
+		"in the ramp":                      {[3][]observe.Absence{{away(-5, -1, 3)}}, nil, nil, nil},
+		"after the end":                    {[3][]observe.Absence{{away(61, 62, 63)}}, nil, nil, nil},
+		"not over":                         {[3][]observe.Absence{{lasts}}, nil, nil, []report.Outage{{Second: 20, Lost: 1, Acked: -1, Seconds: -1}}},
+		"one behind the other":             {[3][]observe.Absence{{away(5, 7, 8)}, {away(6, 9, 9.5)}, {away(8, 10, 11)}}, nil, nil, []report.Outage{{Second: 5, Lost: 2, Acked: 3, Seconds: 5}}},
+		"two":                              {[3][]observe.Absence{{away(5, 7, 8), away(30, 31, 32)}}, nil, nil, []report.Outage{{Second: 5, Lost: 1, Acked: 3, Seconds: 2}, {Second: 30, Lost: 1, Acked: 2, Seconds: 1}}},
+		"nothing was acknowledged between": {[3][]observe.Absence{{away(5, 7, 0), away(8, 9, 10)}}, nil, nil, []report.Outage{{Second: 5, Lost: 1, Acked: 5, Seconds: 4}}},
+		"the server was killed": {[3][]observe.Absence{{away(12, 17, 18)}, {away(12, 18, 19)}, {away(13, 17, 17.5)}}, []observe.Fault{{At: 10, Server: true}, {At: 50, Server: true}}, []time.Duration{15e9, 51e9},
+			[]report.Outage{{Second: 10, Lost: 3, Serving: 5, Acked: 7.5, Seconds: 8, Command: true}}},
+		"all were cut":  {[3][]observe.Absence{{away(10, 10.1, 10.5)}, {away(10.2, 10.3, 11)}, {away(10.4, 10.5, 12)}}, []observe.Fault{{At: 10, Cut: 3}}, []time.Duration{10e9}, []report.Outage{{Second: 10, Lost: 3, Acked: 0.5, Seconds: 0.5, Storm: true}}},
+		"some were cut": {[3][]observe.Absence{{away(10, 10.1, 10.5)}, {away(10.2, 10.3, 11)}}, []observe.Fault{{At: 10, Cut: 2}}, nil, []report.Outage{{Second: 10, Lost: 2, Acked: 0.5, Seconds: 0.3}}},
+	} {
+		loaders := []observe.Ledgers{{Agents: []observe.Ledger{{Absences: c.absences[0]}, {Absences: c.absences[1]}}}, {Agents: []observe.Ledger{{Absences: c.absences[2]}}}}
+		if got := Outages(loaders, c.faults, c.ready, sec(60)); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
