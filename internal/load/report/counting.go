@@ -1,22 +1,17 @@
 package report
 
-// Counting are the phases that the run's figures are of: all that were measured, but for those that
-// are judged by themselves and for one that was cut short beside whole ones.
+// Counting returns the phases of the run's figures: all that were measured, without those that are judged apart, and
+// without one that was cut short, unless it is the only one.
 func (rep *Report) Counting() (list []Played) {
 	for _, p := range rep.Phases {
-		if p.Offered > 0 && !p.apart() && (!p.Short || rep.Stopped == nil || rep.Stopped.Whole == 0) {
+		if p.Offered > 0 && !p.Apart && (!p.Short || rep.Stopped == nil || rep.Stopped.Whole == 0) {
 			list = append(list, p)
 		}
 	}
 	return list
 }
 
-// apart is Apart; older reports do not say it of faults and of steps that broke.
-func (p *Played) apart() bool {
-	return p.Apart || p.Kind == KindFault || p.Kind == KindStep && len(p.Missed) > 0
-}
-
-// Lasted is for how many seconds was measured what the figures are of.
+// Lasted returns the seconds of the figures.
 func (rep *Report) Lasted() (seconds float64) {
 	for _, p := range rep.Counting() {
 		seconds += p.To - p.From
@@ -27,8 +22,7 @@ func (rep *Report) Lasted() (seconds float64) {
 	return seconds
 }
 
-// Offered is the least, the greatest and the mean rate of what counts, in results per second: phases
-// have rates of their own.
+// Offered returns the least, the greatest and the mean rate of the phases that count, in results per second.
 func (rep *Report) Offered() (low, high, mean float64) {
 	length := 0.0
 	for _, p := range rep.Counting() {

@@ -46,8 +46,9 @@ func (rep *Report) measured() map[string]float64 {
 	positive := func(name string, v float64) { set(name, v, v > 0) }
 	counts := rep.Results > 0 || len(rep.Counting()) > 0
 	set("rate", rep.Rate, rep.Rate > 0 || counts)
-	held := rep.held()
-	set("held", held, held > 0 || counts)
+	if rep.InTime != nil {
+		all["held"] = 100 * *rep.InTime
+	}
 	for _, p := range rep.Phases {
 		if p.Kind == KindStep && len(p.Missed) == 0 {
 			positive("saturation", max(all["saturation"], p.Acknowledged))
@@ -157,23 +158,6 @@ func (rep *Report) settling() (slowest float64, ok bool) {
 		}
 	}
 	return slowest, slowest > 0 && asked == 0
-}
-
-// held is the share of the offered results that was acknowledged in time, in %. Older reports have the share that was
-// acknowledged in the end.
-func (rep *Report) held() float64 {
-	if rep.InTime != nil {
-		return 100 * *rep.InTime
-	}
-	offered, acked := 0.0, 0.0
-	for _, p := range rep.Counting() {
-		offered += p.Offered * (p.To - p.From)
-		acked += p.Acknowledged * (p.To - p.From)
-	}
-	if offered == 0 {
-		offered, acked = rep.Plan.Offered, rep.Rate
-	}
-	return ratio(100*acked, offered)
 }
 
 // ratio is 0 where the whole is.

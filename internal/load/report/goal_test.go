@@ -65,7 +65,7 @@ func TestEveryFigureIsFound(t *testing.T) {
 // A run against another system has no figures of acknowledgements: beside those of Muster
 // they would be taken for the same.
 func TestFiguresOfATarget(t *testing.T) {
-	rep := &Report{Rate: 100, Latency: Latency{P50: 1, P99: 2, P999: 3, Max: 4}, BeyondLinger: Latency{P50: 1, P99: 2}, ConnectSeconds: 5}
+	rep := &Report{Rate: 100, InTime: new(1.0), Latency: Latency{P50: 1, P99: 2, P999: 3, Max: 4}, BeyondLinger: Latency{P50: 1, P99: 2}, ConnectSeconds: 5}
 	rep.Plan.Offered = 100
 	all := rep.Figures()
 	rep.Targeted = &Targeted{Name: "sensu"}

@@ -36,14 +36,13 @@ func (s *Stopped) Sentence() string {
 	return fmt.Sprintf("%s: %s was cut short and is not judged", s, name)
 }
 
-// OnlyStopped says whether nothing is wrong with a run but that it was stopped. Of a report that
-// was read it is what it was for the run; older ones say it by having nothing else to say.
+// OnlyStopped reports whether a run was stopped and nothing else is wrong. A report that was read has the value of the run.
 func (rep *Report) OnlyStopped() bool {
 	switch {
 	case rep.Stopped == nil:
 		return false
 	case rep.Passed != nil:
-		return rep.Stopped.Well || rep.Valid && len(rep.Verdict) == 1
+		return rep.Stopped.Well
 	}
 	return rep.well()
 }
