@@ -1,11 +1,10 @@
-// Package record makes a recorded stream (internal/load/stream) of a server's journal: the journal
-// is a recording already, and only numbers leave it. A running server's is followed as it grows.
+// Package record makes a recorded stream (internal/load/stream) of a server's journal, and follows the journal of a
+// running server. Only numbers leave the journal.
 //
-// Signals stand in the file by the time when they ran, and come in a little later: what came in the
-// last ten seconds is held back and sorted. Beside that memory grows with the fleet (its
-// nodes, their checks), not with the recording.
+// The stream is in the order of execution times, and results arrive later: the results of the last ten seconds wait and are
+// sorted. Other memory grows with the fleet (its nodes, their checks), not with the recording.
 //
-// No goroutines. Start reading at Journal, then recorder.go.
+// No goroutines, no locks. Start reading at Journal, then recorder.go.
 package record
 
 import (
@@ -23,19 +22,19 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Options say what is recorded.
+// Options select the recorded part.
 type Options struct {
 	Journal string    // its folder
-	Since   time.Time // only what the server received from then on; zero: all that is there
-	Until   time.Time // and before then; zero: up to the end of what is there
+	Since   time.Time // receipt of the first result; zero: the whole journal
+	Until   time.Time // end of receipt; zero: the end of the journal
 
-	// More waits for the journal to grow, and says whether it is worth another look. It is asked
-	// at the end of what is there, while Until is not reached. nil: what is there is all.
+	// More waits for the journal to grow, and reports whether to read on; it is called at the end of the journal, before
+	// Until. nil: the journal does not grow.
 	More func() bool
-	Seen func(received time.Time, signals uint64) // how far it is, often; nil: nobody asks
+	Seen func(received time.Time, signals uint64) // the progress, often; nil: nobody reads it
 }
 
-// Folder is the journal's folder of a data folder, or the folder itself where it is one.
+// Folder is the journal's folder in a data folder, or the folder itself if it is one.
 func Folder(data string) string {
 	if _, err := os.Stat(filepath.Join(data, "FORMAT")); err == nil {
 		return data
@@ -43,7 +42,7 @@ func Folder(data string) string {
 	return filepath.Join(data, "journal")
 }
 
-// Journal writes a file of what is in a journal. A time without signals is an Invalid error.
+// Journal writes the stream of a journal. A time without results is an Invalid error.
 func Journal(ctx context.Context, o Options, out io.Writer) (*stream.Head, error) {
 	w, err := stream.NewWriter(out)
 	if err != nil {
@@ -81,7 +80,7 @@ func Journal(ctx context.Context, o Options, out io.Writer) (*stream.Head, error
 	return h, w.Close(h)
 }
 
-// commit takes what agents sent.
+// commit records the batches of a commit.
 func (r *recorder) commit(c journal.Commit) error {
 	if err := r.settle(c.Received() / 1e6); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// late is how long after it ran a signal may come in and still be placed where it ran.
-const late = int64(10 * time.Second / time.Millisecond)
+// maxAge is the age in ms up to which a result is placed at its execution time.
+const maxAge = int64(10 * time.Second / time.Millisecond)
 
 // recorder turns batches into signals. Times are Unix milliseconds.
 type recorder struct {
@@ -20,12 +20,12 @@ type recorder struct {
 	nodes  map[model.NodeID]*node
 	checks map[model.DefinitionID]uint32
 	gaps   [][]int64       // by check: some between two results of one node
-	states map[state]int64 // when its last result ran
-	held   []taken         // not yet written: others may come that ran before
-	sorted int64           // when they were sorted last
-	begun  bool            // something is written
+	states map[state]int64 // execution time of the last result
+	held   []taken         // not yet written: earlier results may arrive
+	sorted int64           // time of the last sort
+	begun  bool            // a result is written
 	begin  int64           // of the recording
-	last   int64           // when the last signal came in
+	last   int64           // receipt of the last result
 
 	record wire.Record
 	reader wire.BatchReader
@@ -33,14 +33,14 @@ type recorder struct {
 	body   wire.Result // of signal
 }
 
-// node is what is known of one node.
+// node is one node of the journal.
 type node struct {
 	index   uint32 // from its first result on
 	states  int
-	streams []wire.StreamLast // up to where its numbers are known: what comes again is no new result
+	streams []wire.StreamLast // last number of each stream: a repeated number is no new result
 }
 
-// state is a check of a node. A check is told by its definition: the journal names no other.
+// state is a check of a node, by its definition: the journal has no other name of it.
 type state struct {
 	node       model.NodeID
 	definition model.DefinitionID
@@ -48,7 +48,7 @@ type state struct {
 
 type taken struct {
 	at    int64
-	order uint64 // of those that ran at the same time
+	order uint64 // among equal times
 	stream.Signal
 }
 
@@ -56,7 +56,7 @@ func newRecorder(out *stream.Writer) *recorder {
 	return &recorder{out: out, nodes: map[model.NodeID]*node{}, checks: map[model.DefinitionID]uint32{}, states: map[state]int64{}}
 }
 
-// batch takes one frame of an agent.
+// batch records one frame of an agent.
 func (r *recorder) batch(id model.NodeID, body []byte, received int64) error {
 	b := &r.reader
 	if err := b.Reset(body); err != nil {
@@ -80,14 +80,14 @@ func (r *recorder) batch(id model.NodeID, body []byte, received int64) error {
 	return b.Err()
 }
 
-// mostStreams of a node are remembered, as by the server: a machine has one, and one more after
-// its spool is gone.
-const mostStreams = 8
+// maxStreams bounds the streams of a node, as the server does: a machine has one, and another one after the loss of its
+// spool.
+const maxStreams = 8
 
 func (n *node) stream(key wire.StreamKey) *wire.StreamLast {
 	i := slices.IndexFunc(n.streams, func(s wire.StreamLast) bool { return s.StreamKey == key })
 	if i < 0 {
-		if len(n.streams) == mostStreams {
+		if len(n.streams) == maxStreams {
 			n.streams = slices.Delete(n.streams, 0, 1)
 		}
 		i = len(n.streams)
@@ -96,10 +96,10 @@ func (n *node) stream(key wire.StreamKey) *wire.StreamLast {
 	return &n.streams[i]
 }
 
-// gapsKept of each check tell its interval.
-const gapsKept = 99
+// maxGaps bounds the gaps of a check, of which its interval is the median.
+const maxGaps = 99
 
-// result takes one result of a node.
+// result records one result of a node.
 func (r *recorder) result(n *node, id model.NodeID, s *wire.Signal, received int64) {
 	check, found := r.checks[s.Definition]
 	if !found {
@@ -117,12 +117,12 @@ func (r *recorder) result(n *node, id model.NodeID, s *wire.Signal, received int
 		r.head.Nodes++
 	}
 	t := taken{at: received - age, order: r.head.Signals, Signal: stream.Signal{Node: n.index, Check: check, Output: uint32(min(len(r.body.Output), model.MaxOutputBytes)), Status: r.body.Status}}
-	if age > late {
+	if age > maxAge {
 		t.at, t.Late = received, true
 	}
 	at := state{id, s.Definition}
 	before, again := r.states[at]
-	t.at = max(t.at, before) // the order of one state is that of the journal, whatever delays made of the ages
+	t.at = max(t.at, before) // the results of one state keep the order of the journal
 	r.states[at] = t.at
 	k := &r.head.Checks[check]
 	switch {
@@ -130,7 +130,7 @@ func (r *recorder) result(n *node, id model.NodeID, s *wire.Signal, received int
 		k.Nodes++
 		n.states++
 		r.head.States, r.head.Most = r.head.States+1, max(r.head.Most, n.states)
-	case !t.Late && t.at > before && len(r.gaps[check]) < gapsKept:
+	case !t.Late && t.at > before && len(r.gaps[check]) < maxGaps:
 		r.gaps[check] = append(r.gaps[check], t.at-before)
 	}
 	k.Signals++
@@ -143,16 +143,16 @@ func (r *recorder) result(n *node, id model.NodeID, s *wire.Signal, received int
 	r.held, r.last = append(r.held, t), received
 }
 
-// settle writes what nothing can come before any more.
+// settle writes the results before which no other can arrive.
 func (r *recorder) settle(now int64) error {
-	if now-r.sorted < late || len(r.held) == 0 {
+	if now-r.sorted < maxAge || len(r.held) == 0 {
 		return nil
 	}
 	r.sorted = now
-	return r.write(now - late)
+	return r.write(now - maxAge)
 }
 
-// write writes all that ran before a time.
+// write writes the results that were executed before a time.
 func (r *recorder) write(before int64) error {
 	slices.SortFunc(r.held, func(a, b taken) int { return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.order, b.order)) })
 	n := 0
@@ -173,7 +173,7 @@ func (r *recorder) write(before int64) error {
 	return nil
 }
 
-// end writes the rest, and counts.
+// end writes the rest, and completes the head.
 func (r *recorder) end() (*stream.Head, error) {
 	if r.head.Signals == 0 {
 		return nil, model.Errorf(model.Invalid, "no result is recorded in that time").WithHint("leave --since and --until out for all that the journal holds, or listen to the server that runs: --for 10m")
@@ -193,7 +193,7 @@ func (r *recorder) end() (*stream.Head, error) {
 	return h, nil
 }
 
-// interval is the median of gaps, in whole seconds: a check has at least one.
+// interval is the median of gaps, in whole seconds, at least one; zero without gaps.
 func interval(gaps []int64) time.Duration {
 	if len(gaps) == 0 {
 		return 0
