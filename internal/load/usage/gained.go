@@ -1,3 +1,9 @@
+// Package usage measures the use of processor, memory, disk and network by the server under test, the loaders and their
+// machine, and the time that goroutines waited for locks.
+//
+// process.go reads /proc, machine.go the machine, metrics.go a server's metrics, locks.go the waits for locks; odometer.go
+// sums all processes of a server, gained.go parts of a run. Goroutines: none; Meter.Run is one of the run's. Locks: those
+// of Odometer and Meter, each alone. Start reading at Gained.
 package usage
 
 import (
@@ -7,25 +13,25 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// Gained is what was used in some stretches of a run, one after the other.
+// Gained is the use in several parts of a run, one after the other.
 type Gained struct {
 	First, Last    SoFar // of them all
 	Length         time.Duration
 	server, loader time.Duration // CPU
 	waited         time.Duration // for locks, by this process
 	Busy           time.Duration
-	Same           bool // the server was one process all the time, as far as /proc was read
-	Anew           bool // its counters began at nothing in between
+	Same           bool // the server was one process, as far as /proc was read
+	Anew           bool // its counters were reset in between
 	Reads, Writes  int64
 	Written        int64
 	Sent, Received int64              // bytes of TCP, by the agents
-	Metrics        map[string]float64 // what counters gained, and where gauges stood last
+	Metrics        map[string]float64 // growth of counters, last values of gauges
 
 	others, elsewhere time.Duration // CPU of other loaders, and of those on other machines
 	rss               int64         // of other loaders, at the end
 }
 
-// Join adds what other loaders used in the stretch that was added last.
+// Join adds the use by other loaders in the last part.
 func (g *Gained) Join(loaders []Other) {
 	g.rss = 0
 	for _, o := range loaders {
@@ -37,14 +43,14 @@ func (g *Gained) Join(loaders []Other) {
 	}
 }
 
-// Other is what another loader used in a stretch.
+// Other is the use by another loader in a part.
 type Other struct {
 	Here bool // on this machine
 	CPU  time.Duration
 	RSS  int64 // at its end
 }
 
-// Add takes one more stretch.
+// Add adds a part.
 func (g *Gained) Add(first, last SoFar) {
 	if g.Length == 0 {
 		g.First, g.Same, g.Metrics = first, true, map[string]float64{}
@@ -76,7 +82,7 @@ func (g *Gained) Add(first, last SoFar) {
 	}
 }
 
-// Shown are the server's own metrics that are not zero.
+// Shown has the server's own metrics that are not zero.
 func (g *Gained) Shown() map[string]float64 {
 	d := map[string]float64{}
 	for name, v := range g.Metrics {
@@ -87,7 +93,7 @@ func (g *Gained) Shown() map[string]float64 {
 	return d
 }
 
-// Usages are the figures of the server and of all loaders; results is what the CPU is shared between.
+// Usages has the figures of the server and of all loaders. CPU time is per result.
 func (g *Gained) Usages(results uint64) (server, loader report.Usage) {
 	use := func(cpu time.Duration, p Process) report.Usage {
 		u := report.Usage{RSS: p.RSS}
@@ -112,17 +118,18 @@ func (g *Gained) Usages(results uint64) (server, loader report.Usage) {
 	return server, loader
 }
 
-// Cost is what one loader used in the parts that count.
+// Cost is the use by one loader.
 type Cost struct {
 	CPU, Span float64 // seconds
 	RSS       int64
 }
 
-// Alone is what this process used.
+// Alone is the use by this process.
 func (g *Gained) Alone() Cost {
 	return Cost{g.loader.Seconds(), g.Length.Seconds(), g.Last.Loader.RSS}
 }
 
+// Of has the figures per result.
 func (c Cost) Of(results uint64) report.Usage {
 	u := report.Usage{RSS: c.RSS}
 	if c.Span > 0 {

@@ -6,18 +6,17 @@ import (
 	"time"
 )
 
-// How much a process waits for locks is shown as a share: the time that its goroutines waited for
-// mutexes, of the time that passed times the processors that its Go code may use (GOMAXPROCS).
-// 100 % is as many goroutines waiting, all the time, as could run; with many goroutines it can be
-// more. The runtime counts waits of a sample and scales them up, so it is right over seconds.
+// Lock waits are a share: the time that goroutines waited for mutexes, divided by elapsed time and GOMAXPROCS. With many
+// goroutines it can exceed 100 %. The runtime samples waits, so the share is right over seconds.
 
+// Names of metrics: two of a server's metrics page, and one of this process's runtime.
 const (
-	WaitMetric       = "go_sync_mutex_wait_total_seconds_total" // of a server, on its metrics page …
+	WaitMetric       = "go_sync_mutex_wait_total_seconds_total"
 	ProcessorsMetric = "go_sched_gomaxprocs_threads"
-	ownWaitMetric    = "/sync/mutex/wait/total:seconds" // … and of this process
+	ownWaitMetric    = "/sync/mutex/wait/total:seconds"
 )
 
-// lockWait is how long goroutines of this process waited for locks so far.
+// lockWait is the time that goroutines of this process waited for locks so far.
 func lockWait() time.Duration {
 	s := []metrics.Sample{{Name: ownWaitMetric}}
 	metrics.Read(s)
@@ -27,7 +26,7 @@ func lockWait() time.Duration {
 	return time.Duration(s[0].Value.Float64() * float64(time.Second))
 }
 
-// LockShare is a wait as a share, 0 where it is not known of how many processors.
+// LockShare is a wait as a share; 0 if the number of processors is unknown.
 func LockShare(wait, span, processors float64) float64 {
 	if !(wait > 0 && span > 0 && processors > 0) {
 		return 0
@@ -35,7 +34,7 @@ func LockShare(wait, span, processors float64) float64 {
 	return wait / span / processors
 }
 
-// OwnLockShare is this process's.
+// OwnLockShare is the share of this process.
 func OwnLockShare(wait, span time.Duration) float64 {
 	return LockShare(wait.Seconds(), span.Seconds(), float64(runtime.GOMAXPROCS(0)))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
+// Machine describes this machine.
 func Machine() report.Machine {
 	m := report.Machine{Cores: runtime.NumCPU(), Go: runtime.Version(), CPU: field("/proc/cpuinfo", "model name")}
 	if kernel, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {

@@ -12,13 +12,13 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// Metrics sums a server's /metrics by name; nil where there are none.
+// Metrics has the sums of a server's /metrics by name; nil: it has no answer.
 func Metrics(admin string) map[string]float64 {
 	sums, _ := scrape(admin)
 	return sums
 }
 
-// scrape reads a server's /metrics: sums by name, and the depths of queues by theirs.
+// scrape reads a server's /metrics: sums by name, and depths of queues by queue.
 func scrape(admin string) (sums, queues map[string]float64) {
 	if admin == "" {
 		return nil, nil
@@ -51,19 +51,20 @@ func scrape(admin string) (sums, queues map[string]float64) {
 	return sums, queues
 }
 
-// Meter reads a server's metrics every second, beside who wants to know: a server that is
-// stopped answers nobody.
+// Meter reads a server's metrics every second. Its readers do not wait for a stopped server.
 type Meter struct {
-	Admin string // its address; empty: nothing is read
+	Admin string // address; empty: no metrics
 	mu    sync.Mutex
 	last  Metered
 }
 
+// Metered has the last metrics.
 type Metered struct {
 	At           time.Time
 	Sums, Queues map[string]float64
 }
 
+// Run reads metrics until ctx ends.
 func (m *Meter) Run(ctx context.Context) {
 	for m.Admin != "" && ctx.Err() == nil {
 		began := time.Now()
@@ -77,14 +78,15 @@ func (m *Meter) Run(ctx context.Context) {
 	}
 }
 
+// Read returns the last metrics.
 func (m *Meter) Read() Metered {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.last
 }
 
-// counter says whether a metric only grows, but for a start of the server. muster_agents_…
-// is of the agents that are connected now: its histograms shrink as they go.
+// counter reports whether a metric grows until the server restarts. Histograms muster_agents_… are of connected agents,
+// and shrink as agents leave.
 func counter(name string) bool {
 	if strings.HasPrefix(name, "muster_agents_") {
 		return false
