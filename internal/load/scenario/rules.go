@@ -48,15 +48,21 @@ func (v *checker) fields(at string, s reflect.Value) {
 		if f.Anonymous {
 			field = at
 		}
-		if tag := f.Tag.Get("check"); tag != "" {
-			parts := append(strings.SplitN(tag, "|", 3), "", "")
-			if parts[1] == "required" || strings.HasPrefix(parts[1], "shares") {
-				parts[1], parts[2] = "", parts[1]
-			}
-			v.field(field, value, rule{parts[0], parts[1], parts[2]})
+		if r, ok := ruleOf(f); ok {
+			v.field(field, value, r)
 		}
 		v.within(field, value)
 	}
+}
+
+// ruleOf parses the tag of a field.
+func ruleOf(f reflect.StructField) (rule, bool) {
+	tag, ok := f.Tag.Lookup("check")
+	parts := append(strings.SplitN(tag, "|", 3), "", "")
+	if parts[1] == "required" || strings.HasPrefix(parts[1], "shares") {
+		parts[1], parts[2] = "", parts[1]
+	}
+	return rule{parts[0], parts[1], parts[2]}, ok
 }
 
 // within applies the rules of the structs in a value.
