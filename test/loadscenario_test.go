@@ -416,7 +416,7 @@ func TestLoadSecondInterrupt(t *testing.T) {
 		}
 		return run.Log(), run.Ended()
 	})
-	run.AwaitExit(130, "stopped, and there is no report", "what was seen of each second until then is in "+run.out)
+	run.AwaitExit(130, "stopped, and there is no report", "the seconds until then are in "+run.out)
 	expectNothingLeft(t, run.temp)
 	expectNoReport(t, run.out)
 }
