@@ -29,7 +29,7 @@ func (o *options) attach(ctx context.Context, cmd *cobra.Command, c *load.Config
 	c.ServerPID = pid
 	if cmd.Flags().Changed("data") {
 		if c.AdminURL == "" && !o.uncompared {
-			return nil, model.Errorf(model.Invalid, "nobody could say whether the server holds what it acknowledged: there is no --admin").
+			return nil, model.Errorf(model.Invalid, "--admin is missing: without it the ledger is not compared with the server's event states").
 				WithHint("--admin http://127.0.0.1:8444 (its listen-admin); --uncompared if the answers alone are to count")
 		}
 		server.Data = o.data
@@ -42,7 +42,7 @@ func (o *options) attach(ctx context.Context, cmd *cobra.Command, c *load.Config
 		}
 	} else {
 		if server.API, _, err = login(cmd, ""); err != nil {
-			return nil, otherServer(c.Server, "its machines are made through its API, and no login to that can be used", err)
+			return nil, otherServer(c.Server, "its API creates the machines, and there is no login to it", err)
 		}
 		say("preparing %s through its API, %s", c.Server, server.API.Server())
 		c.Bare = load.Resident()

@@ -18,7 +18,7 @@ import (
 
 // A run needs a scenario, and flags do not describe one.
 func TestRunNeedsAScenario(t *testing.T) {
-	for says, args := range map[string][]string{"which scenario is to be played?": {"run"}, "unknown flag: --agents": {"run", "--agents", "5"}} {
+	for says, args := range map[string][]string{"a scenario is missing": {"run"}, "unknown flag: --agents": {"run", "--agents", "5"}} {
 		if _, err := loadCommand(t, "", args...); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %q", args, err, says)
 		}
@@ -61,8 +61,8 @@ func TestFlagsThatAreForOtherRuns(t *testing.T) {
 		"is for a Sensu backend or a bridge of Muster, and this run is against a server of the run's own":                                    {append([]string{file, "--sensu-api", "http://127.0.0.1:1"}, nobody...)},
 		", and this run is against a Sensu backend": {{file, "--target", "sensu", "--admin", "x"},
 			{file, "--target", "sensu", "--data", dir}, {file, "--target", "sensu", "--senders", "2"}, {file, "--target", "sensu", "--server-flag", "x"}, {file, "--target", "sensu", "--identities", dir}},
-		", and this run is against a bridge of Muster":                   {{file, "--target", "sensu", "--sensu-bridge", "--data", dir}},
-		"nobody could say whether the server holds what it acknowledged": {{file, "--server", "127.0.0.1:1", "--data", dir}},
+		", and this run is against a bridge of Muster":              {{file, "--target", "sensu", "--sensu-bridge", "--data", dir}},
+		"--admin is missing: without it the ledger is not compared": {{file, "--server", "127.0.0.1:1", "--data", dir}},
 	} {
 		for _, args := range cases {
 			_, err := loadCommand(t, "", append([]string{"run", "--out", out}, args...)...)

@@ -81,7 +81,7 @@ A second one, or one before anything was sent, ends at once, without a report (1
 				o.config.Goals = append(o.config.Goals, g)
 			}
 			if len(args) == 0 {
-				return model.Errorf(model.Invalid, "which scenario is to be played?").
+				return model.Errorf(model.Invalid, "a scenario is missing").
 					WithHint("muster load list shows those that are shipped: muster load run sensu-4000x40x5s --quick; muster load new --agents 2000 >mine.yaml writes one")
 			}
 			return o.play(cmd, args[0])

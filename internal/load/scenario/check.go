@@ -28,7 +28,7 @@ func (s *Scenario) checkWritten(written func(field string) bool) model.Flaws {
 		v.fault(fmt.Sprintf("faults[%d]", i), &s.Faults[i], s.end(), "the measurement")
 	}
 	v.intent()
-	v.lacks(s.Operators.Pause != "" && s.Operators.Lists == 0, "operators.pages", "write lists: 5", "nobody lists")
+	v.lacks(s.Operators.Pause != "" && s.Operators.Lists == 0, "operators.pages", "write lists: 5", "no user lists")
 	var names []string
 	for _, f := range Figures() {
 		names = append(names, f.Name)
@@ -117,8 +117,8 @@ func (v *checker) classFields(at string, c *Class) {
 	}
 	v.lacks(len(v.Held(c))+len(c.Values)+len(c.Policies) == 0 && c.Recorded == nil && c.Inventory == 0 && c.Keepalive == nil,
 		at, "write checks: [{name: disk, interval: 60s}]; or groups that checks target; or keepalive: {interval: 20s} for agents that only live", "these agents send nothing")
-	v.lacks(c.Churn.OfflineFor != 0 && c.Churn.Offline == "", at+".churn.offlineFor", "write offline: 1%/min", "nobody goes offline")
-	v.lacks(c.Churn.Offline != "" && c.Churn.OfflineFor == 0, at+".churn.offline", "write offlineFor: 60s", "for how long?")
+	v.lacks(c.Churn.OfflineFor != 0 && c.Churn.Offline == "", at+".churn.offlineFor", "write offline: 1%/min", "no machine goes offline")
+	v.lacks(c.Churn.Offline != "" && c.Churn.OfflineFor == 0, at+".churn.offline", "write offlineFor: 60s", "the length is missing")
 }
 
 // groupsOf checks the groups of a class.
@@ -164,7 +164,7 @@ func (v *checker) groupChecks(names map[string]string) {
 		k, at := &v.Checks[i], fmt.Sprintf("checks[%d]", i)
 		v.check(at, &k.Check)
 		v.when(k.Proxy != nil || k.RoundRobin || k.Timeout != 0, at, "write it among the checks of a class", "a check of groups has no proxy nodes and no round robin")
-		v.lacks(len(k.Groups)+len(k.Each) == 0, at+".groups", "write groups: [GROUP, …]: one check for all of them; or each: [GROUP, …]: for each one of its own", "whose agents run it?")
+		v.lacks(len(k.Groups)+len(k.Each) == 0, at+".groups", "write groups: [GROUP, …]: one check for all of them; or each: [GROUP, …]: for each one of its own", "the check has no groups")
 		v.when(len(k.Groups) > 0 && len(k.Each) > 0, at+".each", "keep one of them", "both groups and each")
 		v.repeated(at+".groups", k.Groups)
 		v.repeated(at+".each", k.Each)
@@ -269,7 +269,7 @@ func (v *checker) limits(field string, limits map[string]Limit, names []string) 
 			v.flaw(at, "", "%v", err)
 		}
 		if hint := v.missingCause(f.Needs); hint != "" {
-			v.flaw(at, hint, "nothing in this scenario makes it")
+			v.flaw(at, hint, "the scenario has no cause of it")
 		}
 	}
 }

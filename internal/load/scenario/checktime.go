@@ -59,10 +59,10 @@ func (v *checker) phase(at string, i int) {
 	v.faster(at, p)
 	v.when(p.Of == Saturation && !foreign["of"] && !slices.ContainsFunc(v.Phases[:i], steps), at+".of", "put a phase like {step: 15s, rate: 0.5, grow: 0.15} before it", "no steps before it find the saturation")
 	v.when(p.Settle > p.Length() || p.Settle < 0, at+".settle", "", "want at most the length of the phase, %s, not %s", p.Length(), p.Settle)
-	v.when(p.Settle > 0 && (i < 2 || !v.Phases[i-1].Measured() || !v.Phases[i-2].Measured()), at+".settle", "put two steady phases before it: one as usual, then one at another rate", "as before what?")
+	v.when(p.Settle > 0 && (i < 2 || !v.Phases[i-1].Measured() || !v.Phases[i-2].Measured()), at+".settle", "put two steady phases before it: one as usual, then one at another rate", "there are no two phases before it to compare with")
 	v.when(p.Warmup < 0 || p.Warmup > 0 && p.Warmup >= p.Length(), at+".warmup", "", "want less than the length of the phase, %s, not %s", p.Length(), p.Warmup)
-	v.when(len(p.Faults) > 0 && !foreign["faults"] && slices.ContainsFunc(v.Phases[:i], steps), at+".faults", "put the phase before the steps", "steps end when one breaks: nobody knows when this phase begins")
-	v.lacks(kind == "fault" && !v.strikes(i), at+".faults", "write faults: [{at: 10s, for: 60s, stop: {count: 10}}]", "nothing goes wrong in it")
+	v.when(len(p.Faults) > 0 && !foreign["faults"] && slices.ContainsFunc(v.Phases[:i], steps), at+".faults", "put the phase before the steps", "steps end when one breaks: the beginning of this phase is unknown")
+	v.lacks(kind == "fault" && !v.strikes(i), at+".faults", "write faults: [{at: 10s, for: 60s, stop: {count: 10}}]", "the phase has no faults")
 	for j := range p.Faults {
 		v.fault(fmt.Sprintf("%s.faults[%d]", at, j), &p.Faults[j], p.Length()-p.Warmup, "the phase")
 	}
@@ -78,7 +78,7 @@ func (v *checker) phase(at string, i int) {
 func (v *checker) steps(at string, p *Phase) {
 	rate, by, to := p.steps()
 	v.when(to < rate, at+".to", "", "the last step, %v, is below the first, %v", to, rate)
-	v.when(p.Grow != 0 && p.By != 0, at+".grow", "leave one of them out", "by says already how much is added")
+	v.when(p.Grow != 0 && p.By != 0, at+".grow", "leave one of them out", "both by and grow")
 	v.when(p.Grow >= 0.01 && len(p.Rates()) > maxSteps, at+".grow", "", "more than %d steps", maxSteps)
 	v.when(p.Grow == 0 && (to-rate)/by > maxSteps, at+".by", "", "more than %d steps", maxSteps)
 }
@@ -93,11 +93,11 @@ func (v *checker) faster(at string, p *Phase) {
 		}
 		switch name {
 		case Results:
-			v.when(p.Rate != 0, field, "keep one of them", "rate says already how fast the results are")
+			v.when(p.Rate != 0, field, "keep one of them", "both rate and results")
 		case People:
-			v.when(!v.Operators.timed(), field, "write operators: {lists: 4}, or applies, silences, runs or facts", "nobody is at work")
+			v.when(!v.Operators.timed(), field, "write operators: {lists: 4}, or applies, silences, runs or facts", "no user has a timetable")
 		case Intent:
-			v.when(!slices.ContainsFunc(v.Scenario.Intent, func(c Change) bool { return c.Every > 0 }), field, "write intent: [{at: 5s, every: 10s, change: 3, kind: check}]", "no change comes again and again")
+			v.when(!slices.ContainsFunc(v.Scenario.Intent, func(c Change) bool { return c.Every > 0 }), field, "write intent: [{at: 5s, every: 10s, change: 3, kind: check}]", "no change has every")
 		case Alerts:
 			v.when(times != math.Trunc(times), field, "", "want a whole number, not %v", times)
 			found := false
@@ -133,7 +133,7 @@ func (v *checker) fault(at string, f *Fault, end model.Duration, span string) {
 			v.pick(at+"."+set[0], p, v.nodesOf(p))
 		}
 	}
-	v.lacks(f.For == 0 && f.Server == "stop", at, "write for: 10s", "a server that stays stopped")
+	v.lacks(f.For == 0 && f.Server == "stop", at, "write for: 10s", "the server would stay stopped")
 	v.when(f.For > 0 && (f.Cut != nil || f.Run != "" || f.Server == "restart" || f.Server == "kill"), at+".for", "leave it out", "%s is over when it is done", set[0])
 }
 
@@ -196,7 +196,7 @@ func (v *checker) intent() {
 	for i := range v.Intent {
 		c, at := &v.Intent[i], fmt.Sprintf("intent[%d]", i)
 		v.moment(at+".at", c.At, v.end(), "the measurement")
-		v.lacks(c.Create == 0 && c.Change == 0 && c.Delete == 0, at, "write create: 5, change: 5 or delete: 5", "changes nothing")
+		v.lacks(c.Create == 0 && c.Change == 0 && c.Delete == 0, at, "write create: 5, change: 5 or delete: 5", "the change is empty")
 		v.when(c.Class != "" && c.Group != "", at, "keep one of them", "both class and group")
 	}
 }

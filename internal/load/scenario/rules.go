@@ -111,7 +111,7 @@ func (v *checker) field(field string, value reflect.Value, r rule) {
 	case r.rule == "share":
 		v.when(!(value.Float() >= 0 && value.Float() <= 1), field, "a share is between 0 and 1: write 0.05 for 5 %", "%v is no share", value)
 	case r.rule == "rate":
-		v.when(strings.Contains(value.String(), "%"), field, "write 10/min", "%s: a share of what?", value)
+		v.when(strings.Contains(value.String(), "%"), field, "write 10/min", "%s is a share, expected a number in a time", value)
 	case r.rule == "text":
 		v.when(value.Len() > 500 || strings.ContainsAny(value.String(), "\r\x00"), field, "", "want at most 500 bytes of text")
 	case value.Kind() == reflect.Slice:

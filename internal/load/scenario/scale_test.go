@@ -260,7 +260,7 @@ func TestStepsGrow(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"{step: 5s, by: 1, grow: 0.1}":                 "by says already",
+		"{step: 5s, by: 1, grow: 0.1}":                 "both by and grow",
 		"{step: 5s, grow: 0.001}":                      "want 0.01 to 1000",
 		"{step: 5s, grow: 0.01, rate: 0.001, to: 900}": "more than",
 		"{steady: 5s, grow: 0.1}":                      "grow",
