@@ -4,6 +4,6 @@
 // them, so that a kill loses none. Out: requests of remote write 1.0 (sender.go), from a position in that log, which marks in the log
 // keep. A number may be sent twice after a kill, with equal time and value.
 //
-// Goroutines: one, Queue.Run, which sends. Locks: Queue.mu, for the positions of partitions and the state.
+// Goroutines: Queue.Run, which sends, and one during a request or pause of it, which ends it when the log is full. Locks: Queue.mu, for the positions of partitions and the state.
 // Start reading at Queue.Append, then Queue.Run.
 package remotesend

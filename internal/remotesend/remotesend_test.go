@@ -1,6 +1,7 @@
 package remotesend
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,6 +76,18 @@ func (r *receiver) count() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.values)
+}
+
+// has reports whether samples of a node arrived.
+func (r *receiver) has(node string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for text := range r.values {
+		if strings.HasPrefix(text, node+" ") {
+			return true
+		}
+	}
+	return false
 }
 
 // change changes the behaviour of the receiver.
@@ -278,6 +292,42 @@ func TestLogAtBudgetMovesOn(t *testing.T) {
 		s := q.log.Stats()
 		return s.Blocked == nil && s.QueuedBytes == 0
 	})
+	cancel()
+	testenv.NoError(t, <-done)
+}
+
+// TestSilentStoreDelaysNoAppend appends more than the budget while the store answers no request, without any time-out, and expects
+// that Append takes all, that the oldest make room, and that the newest arrive when the store answers again.
+func TestSilentStoreDelaysNoAppend(t *testing.T) {
+	r := newReceiver(t)
+	store, awake, requests := r.Config.Handler, make(chan struct{}), atomic.Int64{}
+	r.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		requests.Add(1)
+		body, _ := io.ReadAll(q.Body) // only then the server sees that the client leaves
+		select {
+		case <-q.Context().Done():
+		case <-awake:
+			q.Body = io.NopCloser(bytes.NewReader(body))
+			store.ServeHTTP(w, q)
+		}
+	})
+	q := r.open(t, t.TempDir(), func(o *Options) { o.Budget = 4 << 20 })
+	defer q.Close()
+	q.client.Timeout = 0
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error)
+	go func() { done <- q.Run(ctx) }()
+	appendSample(q, 1, "first")
+	testenv.Until(t, "a request waits", func() bool { return requests.Load() > 0 })
+	const count = 9000 // of 1600 bytes each
+	appendLarge(q, count)
+	testenv.NoError(t, q.Flush(t.Context()))
+	if q.Sent() != 0 || requests.Load() < 2 {
+		t.Errorf("%d samples sent, %d requests", q.Sent(), requests.Load())
+	}
+	appendSample(q, count+1, "newest")
+	close(awake)
+	testenv.Until(t, "the newest sample arrives", func() bool { return r.has("newest") })
 	cancel()
 	testenv.NoError(t, <-done)
 }

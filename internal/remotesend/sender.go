@@ -28,6 +28,7 @@ import (
 const (
 	maxBatch       = 5000 // samples of a request
 	sendInterval   = 500 * time.Millisecond
+	fullInterval   = 50 * time.Millisecond // between looks at the size of the log during a request
 	markInterval   = 5 * time.Second
 	firstRetry     = 250 * time.Millisecond
 	lastRetry      = 30 * time.Second
@@ -116,8 +117,8 @@ func (q *Queue) Run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			if wait, retry = retry, min(2*retry, lastRetry); q.full() {
-				wait = min(wait, sendInterval) // the oldest samples have to make room
+			if wait, retry = retry, min(2*retry, lastRetry); errors.Is(err, errInterrupted) {
+				wait = 0
 			}
 			if first {
 				q.opts.Logger.Warn("cannot send samples by remote write; they wait", "err", err)
@@ -126,10 +127,21 @@ func (q *Queue) Run(ctx context.Context) error {
 			retry = firstRetry
 		}
 		q.cutSeldom(ctx)
-		if pause.For(ctx, wait) != nil {
+		if q.pause(ctx, wait); ctx.Err() != nil {
 			return nil
 		}
 	}
+}
+
+// pause sleeps until the next attempt, or until the log becomes full.
+func (q *Queue) pause(ctx context.Context, wait time.Duration) {
+	if q.full() { // the last attempt made no room
+		_ = pause.For(ctx, min(wait, sendInterval))
+		return
+	}
+	ctx, end := q.untilFull(ctx)
+	defer end()
+	_ = pause.For(ctx, wait)
 }
 
 // full reports whether the oldest samples have to make room.
@@ -367,12 +379,31 @@ func (w *warning) isDue(now time.Time) bool {
 	return true
 }
 
+// errInterrupted is the reason why a request ends: the log is full while the other store does not answer.
+var errInterrupted = errors.New("no answer, and the oldest samples have to make room")
+
+// untilFull returns a context that ends when the log is full: at its budget the log makes Append wait, and with it the pipeline of
+// values. The caller calls end after its request or pause.
+func (q *Queue) untilFull(ctx context.Context) (out context.Context, end func()) {
+	out, interrupt := context.WithCancelCause(ctx)
+	go func() {
+		for pause.For(out, fullInterval) == nil {
+			if q.full() {
+				interrupt(errInterrupted)
+			}
+		}
+	}()
+	return out, func() { interrupt(nil) }
+}
+
 // post sends one request. refused: the other store will not take it later either.
 func (q *Queue) post(ctx context.Context, list []prompb.TimeSeries) (refused bool, err error) {
 	body, err := (&prompb.WriteRequest{Timeseries: list}).Marshal()
 	if err != nil {
 		return false, err
 	}
+	ctx, end := q.untilFull(ctx)
+	defer end()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, q.opts.URL, bytes.NewReader(snappy.Encode(nil, body)))
 	if err != nil {
 		return false, err
@@ -386,6 +417,9 @@ func (q *Queue) post(ctx context.Context, list []prompb.TimeSeries) (refused boo
 	}
 	answer, err := q.client.Do(r)
 	if err != nil {
+		if cause := context.Cause(ctx); errors.Is(cause, errInterrupted) {
+			return false, fmt.Errorf("%s: %w", r.URL.Host, cause)
+		}
 		return false, fmt.Errorf("%s: %w", r.URL.Host, errors.Unwrap(err))
 	}
 	defer answer.Body.Close()
