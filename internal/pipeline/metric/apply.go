@@ -40,6 +40,7 @@ type metricApplier struct {
 	columns wire.ColumnReader
 	parsed  prep.Parsed
 	samples sampleApplier
+	result  wire.Result // being applied
 	texts   textApplier
 	sending sendApplier
 }
@@ -54,8 +55,12 @@ func (w *metricApplier) EnterPartition(p *shard.Partition) {
 	w.enterSamples()
 }
 
-// Signal applies the measured values in a value block of an agent
+// Signal applies the measured values in a value block of an agent, or stores the numbers in a result of a check.
 func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
+	if s.Kind == wire.SignalResult {
+		w.keepCheckValues(n, s, from)
+		return shard.Applied
+	}
 	node, definition := w.p.Node(n), w.Definition(s.Definition)
 	of := definition.AsTemplate()
 	if of == nil {
@@ -342,20 +347,51 @@ func (w *metricApplier) Record(r *wire.Record) {
 		w.keepSamples(r.Samples)
 		return
 	}
-	w.removeRecorded(r.Verdict)
+	w.removeRecorded(r.Node, r.Verdict)
 }
 
-// removeRecorded removes a verdict that the journal has, and all older ones, from the pending verdicts
-func (w *metricApplier) removeRecorded(last *wire.Verdict) {
-	recorded := 0
+// removeRecorded removes a verdict that the journal has, and all older ones, from the pending verdicts. Another release may have judged
+// otherwise before the restart: its verdicts stay, and the triggers go on from them.
+func (w *metricApplier) removeRecorded(node model.NodeID, last *wire.Verdict) {
+	recorded, known := 0, false
 	for recorded < len(w.p.pending) {
-		if v := &w.p.pending[recorded]; v.Commit > last.Commit || v.Commit == last.Commit && v.Index > last.Index {
+		v := &w.p.pending[recorded]
+		if v.Commit > last.Commit || v.Commit == last.Commit && v.Index > last.Index {
 			break
+		}
+		if v.Node == node && v.Trigger == last.Trigger && v.Problem == last.Problem && v.Removed == last.Removed {
+			known = true
+		} else {
+			w.resumeTrigger(v.Node, &v.Verdict, !v.Problem)
 		}
 		recorded++
 	}
 	clear(w.p.pending[:recorded])
-	w.p.pending = w.p.pending[recorded:]
+	if w.p.pending = w.p.pending[recorded:]; !known {
+		w.resumeTrigger(node, last, last.Problem)
+	}
+}
+
+// resumeTrigger sets whether a trigger has a problem, so that its next evaluation makes a verdict where it judges otherwise.
+func (w *metricApplier) resumeTrigger(node model.NodeID, v *wire.Verdict, problem bool) {
+	n, ok := w.p.Find(node)
+	of := w.Definition(v.Definition).AsTemplate() // nil: an alert of a rule
+	if !ok || of == nil {
+		return
+	}
+	_, u := w.p.nodes[n].unit(of.Unit)
+	if u == nil {
+		return
+	}
+	i, ok := slices.BinarySearchFunc(u.Triggers, v.Trigger, compareTrigger)
+	if !ok || u.triggers[i].problem == nil {
+		return
+	}
+	state := &u.triggers[i]
+	state.judged, state.problem.Problem = !v.Removed, problem
+	if state.recovery != nil {
+		state.recovery.Problem = problem
+	}
 }
 
 // Gap does nothing, because the shard already counts lost values.

@@ -220,6 +220,31 @@ func TestMacrosOfPropertiesJudge(t *testing.T) {
 	}
 }
 
+// TestVerdictsOfAnotherReleaseStay replays values whose verdicts another release made otherwise, and expects that the triggers go on from
+// the recorded verdicts.
+func TestVerdictsOfAnotherReleaseStay(t *testing.T) {
+	v := newTestView()
+	apply := func(number uint64, want string, entries ...[]byte) {
+		t.Helper()
+		testenv.NoError(t, v.shard.Apply(&testCommit{number, entries}))
+		if got := strings.Join(v.pendingTexts(), ", "); got != want {
+			t.Errorf("commit %d: pending %q, want %q", number, got, want)
+		}
+	}
+	record := func(verdict wire.Verdict) []byte {
+		verdict.Definition, verdict.Trigger = 5, "high"
+		return wire.AppendRecord(nil, &wire.Record{Kind: wire.RecordVerdict, Node: 7, Verdict: &verdict})
+	}
+	apply(1, "1 high false false", v.values(5, item.FromFloat(1)))
+	apply(2, "", record(wire.Verdict{Commit: 1, Problem: true})) // the other release saw a problem
+	apply(3, "3 high false false", v.values(5, item.FromFloat(1)))
+	apply(4, "", record(wire.Verdict{Commit: 3}))
+	apply(5, "5 high true false", v.values(5, item.FromFloat(5)))
+	apply(6, "6 high false false", v.values(5, item.FromFloat(1)), record(wire.Verdict{Commit: 5, Index: 1})) // it saw none
+	apply(7, "", record(wire.Verdict{Commit: 6}))
+	apply(8, "", v.values(5, item.FromFloat(1)))
+}
+
 // FuzzDecodeUnit decodes random bytes as the state of a template and expects an error or a state.
 func FuzzDecodeUnit(f *testing.F) {
 	f.Add(newUnitState(compile(testDefinition(5).AsTemplate(), ""), 5).encode(nil), false)

@@ -71,9 +71,9 @@ func (reducer) Section() shard.Section {
 }
 
 // Claims lists the journal entries to apply: blocks of measured values, samples of a
-// Prometheus, and recorded verdicts
+// Prometheus, recorded verdicts, and the results of checks, whose numbers are stored
 func (reducer) Claims() shard.Claims {
-	return shard.Claims{Signals: []wire.SignalKind{wire.SignalValueBlock}, Records: []wire.RecordKind{wire.RecordVerdict, wire.RecordSamples}}
+	return shard.Claims{Signals: []wire.SignalKind{wire.SignalValueBlock}, Copies: []wire.SignalKind{wire.SignalResult}, Records: []wire.RecordKind{wire.RecordVerdict, wire.RecordSamples}}
 }
 
 // Reset empties a partition.

@@ -43,6 +43,17 @@ func (w *Worker) applyEntry(p *Partition, data []byte) {
 	w.shard.metrics.countRecord(r.Kind)
 }
 
+// applySignal applies a signal of a claimed kind, and passes it to the reducers that get copies. Late results have values, too.
+func (w *Worker) applySignal(n uint32, s *wire.Signal) Outcome {
+	outcome := w.signals[s.Kind].Signal(n, s, &w.arrival)
+	if outcome == Applied || outcome == Late && s.Kind == wire.SignalResult {
+		for _, a := range w.copies[s.Kind] {
+			a.Signal(n, s, &w.arrival)
+		}
+	}
+	return outcome
+}
+
 // applyBatch applies a batch of an agent and counts one outcome, such as applied or duplicate, for each signal
 func (w *Worker) applyBatch(p *Partition, id model.NodeID, body []byte) {
 	b := &w.reader
@@ -83,13 +94,7 @@ func (w *Worker) applyBatch(p *Partition, id model.NodeID, body []byte) {
 		case s.Node != 0: // counted with the proxy node: proxied
 		default:
 			w.arrival.Number = number
-			outcome := w.signals[s.Kind].Signal(n, s, &w.arrival)
-			w.Count(outcome, 1)
-			if outcome == Applied {
-				for _, a := range w.copies[s.Kind] {
-					a.Signal(n, s, &w.arrival)
-				}
-			}
+			w.Count(w.applySignal(n, s), 1)
 		}
 		number++
 	}
@@ -134,7 +139,7 @@ func (w *Worker) applyProxyResult(p *Partition, id model.NodeID, r *wire.ProxyRe
 		p.MoveNode(n, r.Namespace)
 	}
 	w.arrival = Arrival{Stream: r.StreamKey, Number: r.Number, NowMs: r.NowMs, By: r.By}
-	return w.signals[s.Kind].Signal(n, s, &w.arrival)
+	return w.applySignal(n, s)
 }
 
 // lastOfStream has the last applied sequence number of one stream, an agent's numbered sequence of signals

@@ -22,6 +22,7 @@ const (
 	LabelNode      = "node"
 	LabelNamespace = "namespace"
 	LabelTemplate  = "template"
+	LabelCheck     = "check" // of numbers in results of a check
 )
 
 // Store is a store of numeric time series. One goroutine at a time appends to a partition, encodes or decodes it.

@@ -1,0 +1,61 @@
+package metric
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/store/series"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// keepCheckValues adds the numbers in a result of a check to the series store. They have no steps and no triggers.
+func (w *metricApplier) keepCheckValues(n uint32, s *wire.Signal, from *shard.Arrival) {
+	store := w.view.opts.Series.Store
+	if store == nil || w.stored || w.result.Decode(s.Body) != nil || len(w.result.Extra) == 0 {
+		return
+	}
+	check := w.Definition(s.Definition).AsCheck()
+	extra, err := wire.DecodeExtra(w.result.Extra)
+	if check == nil || err != nil {
+		return
+	}
+	node, namespace := w.view.opts.Series.Names(w.p.Node(n).ID)
+	executed := w.Received - from.Age(s.AtMs)
+	x := &w.samples
+	for i := range extra.Values {
+		value := &extra.Values[i]
+		ms := executed / 1e6
+		if at := value.At.UnixMilli(); !value.At.IsZero() {
+			ms = min(at, w.Received/1e6)
+		}
+		x.setLabels(value, check.Name, node, namespace)
+		var of series.Series
+		if store.Insert(w.p.ID, &of, x.labels, ms, value.Value) {
+			w.sending.addSample(x.labels, ms, value.Value)
+		}
+		w.view.samples.Add(1)
+	}
+}
+
+// setLabels sets the labels of the series of a number in results of a check. Tags of the number are labels, unless another label has the name.
+func (x *sampleApplier) setLabels(value *model.Value, check, node, namespace string) {
+	b := &x.builder
+	b.Reset()
+	b.Add(series.LabelMetric, series.MetricName(value.Name))
+	b.Add(series.LabelCheck, check)
+	b.Add(series.LabelItem, value.Name)
+	b.Add(series.LabelNode, node)
+	b.Add(series.LabelNamespace, namespace)
+	taken := []string{series.LabelMetric, series.LabelCheck, series.LabelItem, series.LabelNode, series.LabelNamespace, series.LabelTemplate}
+	for _, tag := range slices.Sorted(maps.Keys(value.Tags)) {
+		if name := strings.ReplaceAll(series.MetricName(tag), ":", "_"); value.Tags[tag] != "" && !slices.Contains(taken, name) {
+			b.Add(name, value.Tags[tag])
+			taken = append(taken, name)
+		}
+	}
+	b.Sort()
+	b.Overwrite(&x.labels)
+}

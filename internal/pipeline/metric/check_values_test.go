@@ -1,0 +1,80 @@
+package metric
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/event"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// TestNumbersOfChecksAreStored applies results with numbers, a late one and a replay, and expects each number once, with the labels of
+// its check, node and tags.
+func TestNumbersOfChecksAreStored(t *testing.T) {
+	s := openSeries(t, t.TempDir())
+	defer s.Close()
+	definitions := func(model.DefinitionID) *model.Definition {
+		return (&model.CheckDefinition{Definition: model.Definition{ID: 3, Unit: 30, Namespace: 1, Name: "queue"}, FailAfter: 1, RecoverAfter: 1}).Seal()
+	}
+	of := shard.New(shard.Options{Workers: 1, Definitions: definitions})
+	event.New(of, event.Options{})
+	v := New(of, Options{Definitions: definitions, Series: SeriesOptions{Store: s, Names: func(model.NodeID) (string, string) { return "web-1", "default" }}})
+	batch := func(number, atMs uint64, values ...model.Value) []byte {
+		b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: number, NowMs: 10_000, Signals: []wire.Signal{
+			wire.ResultSignal(wire.Signal{Definition: 3, AtMs: atMs}, wire.Result{Output: []byte("x"), Extra: wire.AppendExtra(nil, &wire.Extra{Values: values})})}}
+		_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
+		testenv.NoError(t, err)
+		return append(wire.AppendBatchRecord(nil, 7), body...)
+	}
+	at := time.Unix(1e9-1800, 0)
+	commits := []*testCommit{
+		{1, [][]byte{batch(1, 9000, model.Value{Name: "waiting", Value: 7, Tags: map[string]string{"queue": "mail", "node": "x", "a-b": "1", "a.b": "2", "empty": ""}}, model.Value{Name: "/home", Value: 0.5})}},
+		{2, [][]byte{batch(2, 9500, model.Value{Name: "waiting", Value: 8}, model.Value{Name: "stamped", Value: 1, At: at}, model.Value{Name: "future", Value: 2, At: at.Add(24 * time.Hour)}), batch(2, 9500)}},
+		{3, [][]byte{batch(3, 2000, model.Value{Name: "waiting", Value: 6})}}, // late: sent after the second one
+		{4, [][]byte{batch(4, 9900)}},
+	}
+	for range 2 { // the second time as a start does
+		for _, c := range commits {
+			testenv.NoError(t, of.Apply(c))
+		}
+	}
+	q := testenv.Value(s.Querier(math.MinInt64, math.MaxInt64))(t)
+	defer q.Close()
+	set := q.Select(context.Background(), true, nil, labels.MustNewMatcher(labels.MatchEqual, "check", "queue"))
+	var got []string
+	for set.Next() {
+		var points []string
+		it := set.At().Iterator(nil)
+		for it.Next() == chunkenc.ValFloat {
+			ms, value := it.At()
+			points = append(points, fmt.Sprintf("%d:%g", ms-1e12, value))
+		}
+		got = append(got, set.At().Labels().String()+" "+strings.Join(points, " "))
+	}
+	testenv.NoError(t, set.Err())
+	want := []string{
+		`{__name__="_home", check="queue", item="/home", namespace="default", node="web-1"} 0:0.5`,
+		`{__name__="future", check="queue", item="future", namespace="default", node="web-1"} 2000:2`,
+		`{__name__="stamped", check="queue", item="stamped", namespace="default", node="web-1"} -1800000:1`,
+		`{__name__="waiting", a_b="1", check="queue", item="waiting", namespace="default", node="web-1", queue="mail"} 0:7`,
+		`{__name__="waiting", check="queue", item="waiting", namespace="default", node="web-1"} -5000:6 1500:8`,
+	}
+	if slices.Sort(got); !slices.Equal(got, want) {
+		t.Errorf("stored\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if c := s.Counts(); c.Values != 6 {
+		t.Errorf("counts %+v", c)
+	}
+	_ = v
+}
