@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,59 +38,107 @@ func valuesCommand(s *commandLine) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			rates := compareValueLoads(&before, &now, most)
 			if c.Format.IsForPrograms() {
-				return c.WriteValue(now)
+				return c.WriteValue(rates)
 			}
-			return printValueLoad(c, &before, &now, most)
+			return printValueRates(c, rates)
 		},
 	})
 }
 
-// printValueLoad prints the load of the pipeline of values: the rates between two readings of its counters, and the costs in
-// the later one.
-func printValueLoad(c *commandCall, before, now *v1.ValueLoad, most int) error {
-	seconds := max(now.At.Sub(before.At).Seconds(), 0.001)
-	stage := func(s v1.ValueStage) []any {
-		rate := 0.0
-		if i := slices.IndexFunc(before.Stages, func(b v1.ValueStage) bool { return b.Name == s.Name }); i >= 0 {
-			rate = float64(s.Total-before.Stages[i].Total) / seconds
+// valueRates is the load of the pipeline of values between two readings of its counters. Tables and -o json show it.
+type valueRates struct {
+	Seconds  float64      `json:"seconds"` // between the readings
+	Stages   []stageRate  `json:"stages"`  // from the first to the last
+	Workers  []workerLoad `json:"workers"`
+	Items    []valueCost  `json:"items"` // the slowest first, as in the lists below
+	Steps    []valueCost  `json:"steps"`
+	Triggers []valueCost  `json:"triggers"`
+	Nodes    []valueCost  `json:"nodes"`
+}
+
+// stageRate is the rate of a stage, and its count since the start of the server.
+type stageRate struct {
+	Name      string  `json:"name"`
+	PerSecond float64 `json:"perSecond"`
+	Total     uint64  `json:"total"`
+}
+
+// workerLoad is the load of one worker.
+type workerLoad struct {
+	Number int     `json:"number"`
+	CPU    float64 `json:"cpu"` // share of one CPU
+	Queued int     `json:"queued"`
+}
+
+// valueCost is the cost of an item, a step, a trigger or a node within the last minute.
+type valueCost struct {
+	Namespace string  `json:"namespace"`
+	Template  string  `json:"template,omitempty"`
+	Name      string  `json:"name"`
+	PerSecond float64 `json:"perSecond"` // values or evaluations
+	CPU       float64 `json:"cpu"`       // share of one CPU
+	Each      float64 `json:"each"`      // seconds of one value or evaluation
+}
+
+// compareValueLoads returns the rates between two readings of the counters, and the greatest costs of each kind in the later one.
+func compareValueLoads(before, now *v1.ValueLoad, most int) *valueRates {
+	r := &valueRates{Seconds: max(now.At.Sub(before.At).Seconds(), 0.001), Items: []valueCost{}, Steps: []valueCost{}, Triggers: []valueCost{}, Nodes: []valueCost{}}
+	for _, s := range now.Stages {
+		one := stageRate{Name: s.Name, Total: s.Total}
+		if i := slices.IndexFunc(before.Stages, func(b v1.ValueStage) bool { return b.Name == s.Name }); i >= 0 && s.Total > before.Stages[i].Total {
+			one.PerSecond = float64(s.Total-before.Stages[i].Total) / r.Seconds
 		}
-		return []any{s.Name, strconv.FormatFloat(rate, 'f', 0, 64), s.Total}
+		r.Stages = append(r.Stages, one)
 	}
-	worker := func(w v1.ValueWorker) []any {
-		busy := 0.0
+	for _, w := range now.Workers {
+		one := workerLoad{Number: w.Number, Queued: w.Queued}
 		if w.Number < len(before.Workers) {
-			busy = (w.BusySeconds - before.Workers[w.Number].BusySeconds) / seconds
+			one.CPU = max(w.BusySeconds-before.Workers[w.Number].BusySeconds, 0) / r.Seconds
 		}
-		return []any{w.Number, percentOfOne(busy), w.Queued}
+		r.Workers = append(r.Workers, one)
 	}
-	err := screen.NewTable(now.Stages, screen.SplitColumns("STAGE|PER SECOND|TOTAL"), stage).Write(c.Screen)
-	c.Printf("\n")
-	err = errors.Join(err, screen.NewTable(now.Workers, screen.SplitColumns("WORKER|BUSY|QUEUED"), worker).Write(c.Screen))
-	for _, kind := range []string{"item", "step", "trigger", "node"} {
-		costs := slices.DeleteFunc(slices.Clone(now.Costs), func(cost v1.ValueCost) bool { return cost.Kind != kind })
-		if len(costs) == 0 {
-			continue
+	lists := map[string]*[]valueCost{"item": &r.Items, "step": &r.Steps, "trigger": &r.Triggers, "node": &r.Nodes}
+	for _, c := range now.Costs {
+		if list := lists[c.Kind]; list != nil && len(*list) < most {
+			*list = append(*list, valueCost{c.Namespace, c.Template, c.Name, c.Rate, c.Seconds, c.Seconds / max(c.Rate, 1e-9)})
 		}
-		c.Printf("\n")
-		err = errors.Join(err, screen.NewTable(costs[:min(most, len(costs))], screen.SplitColumns(strings.ToUpper(kind)+"|PER SECOND|CPU|EACH"), costRow).Write(c.Screen))
+	}
+	return r
+}
+
+// printValueRates prints the load of the pipeline of values.
+func printValueRates(c *commandCall, r *valueRates) error {
+	stage := func(s stageRate) []any { return []any{s.Name, strconv.FormatFloat(s.PerSecond, 'f', 0, 64), s.Total} }
+	worker := func(w workerLoad) []any { return []any{w.Number, percentOfOne(w.CPU), w.Queued} }
+	err := screen.NewTable(r.Stages, screen.SplitColumns("STAGE|PER SECOND|TOTAL"), stage).Write(c.Screen)
+	c.Printf("\n")
+	err = errors.Join(err, screen.NewTable(r.Workers, screen.SplitColumns("WORKER|BUSY|QUEUED"), worker).Write(c.Screen))
+	for _, of := range []struct {
+		title string
+		costs []valueCost
+	}{{"ITEM", r.Items}, {"STEP", r.Steps}, {"TRIGGER", r.Triggers}, {"NODE", r.Nodes}} {
+		if len(of.costs) > 0 {
+			c.Printf("\n")
+			err = errors.Join(err, screen.NewTable(of.costs, screen.SplitColumns(of.title+"|PER SECOND|CPU|EACH"), costRow).Write(c.Screen))
+		}
 	}
 	return err
 }
 
 // costRow returns the cells of the cost of an item, a step, a trigger or a node.
-func costRow(cost v1.ValueCost) []any {
-	name := costName(cost)
-	each := time.Duration(cost.Seconds / max(cost.Rate, 1e-9) * 1e9).Round(10 * time.Nanosecond)
-	return []any{name, strconv.FormatFloat(cost.Rate, 'f', 0, 64), percentOfOne(cost.Seconds), each}
+func costRow(cost valueCost) []any {
+	each := time.Duration(cost.Each * 1e9).Round(10 * time.Nanosecond)
+	return []any{costName(cost.Template, cost.Name), strconv.FormatFloat(cost.PerSecond, 'f', 0, 64), percentOfOne(cost.CPU), each}
 }
 
-// costName returns the name of an item, a step or a trigger with its Template, or of a node.
-func costName(cost v1.ValueCost) string {
-	if cost.Template == "" {
-		return cost.Name
+// costName returns the name of an item, a step or a trigger with its Template, or of a node, which has none.
+func costName(template, name string) string {
+	if template == "" {
+		return name
 	}
-	return cost.Template + ":" + cost.Name
+	return template + ":" + name
 }
 
 // percentOfOne formats a share of one CPU as percent.

@@ -332,7 +332,7 @@ func printServerStatus(c *commandCall, s v1.Status) {
 	if load, err := c.api.ValueLoad(c.ctx); err == nil && load.Rate > 0 { // a user without the right sees the other lines
 		text := fmt.Sprintf("%.0f per second", load.Rate)
 		if i := slices.IndexFunc(load.Costs, func(cost v1.ValueCost) bool { return cost.Kind == "item" }); i >= 0 {
-			text += fmt.Sprintf("; most time: %s, %s of a CPU (muster debug values)", costName(load.Costs[i]), percentOfOne(load.Costs[i].Seconds))
+			text += fmt.Sprintf("; most time: %s, %s of a CPU (muster debug values)", costName(load.Costs[i].Template, load.Costs[i].Name), percentOfOne(load.Costs[i].Seconds))
 		}
 		c.printStatusLine("values", "%s", text)
 	}
