@@ -3,8 +3,10 @@
 package test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -281,5 +283,89 @@ spec:
     - {key: "log.count[%[1]s]", interval: 1s}
 `, file))
 	s.AwaitOutput("debug values --period 200ms", "hot:log["+file+",,,500], step 2", "raw values applied")
+	var load struct {
+		Seconds float64
+		Stages  []struct {
+			Name  string
+			Total uint64
+		}
+		Workers             []struct{ Queued int }
+		Items, Steps, Nodes []struct {
+			Template, Name       string
+			PerSecond, CPU, Each float64
+		}
+	}
+	testenv.NoError(t, json.Unmarshal([]byte(harness.Run(t, s.Env(), "debug", "values", "--period", "200ms", "--limit", "1", "-o", "json").Expect(0).Out), &load))
+	if len(load.Items) != 1 || load.Items[0].Name != "log["+file+",,,500]" || load.Items[0].Template != "hot" || load.Items[0].Each <= 0 || load.Items[0].CPU <= 0 ||
+		len(load.Steps) != 1 || len(load.Nodes) != 1 || len(load.Stages) == 0 || load.Stages[0].Total == 0 || len(load.Workers) == 0 || load.Seconds < 0.2 {
+		t.Errorf("as JSON: %+v", load)
+	}
 	s.AwaitOutput("status", "per second; most time: hot:log["+file+",,,500], ")
+}
+
+// TestNumbersOfChecksAnswerQueries runs a check that prints perfdata, and expects its numbers from muster query, also after a kill -9.
+func TestNumbersOfChecksAnswerQueries(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t, "--snapshot-cycle", "2s")
+	s.Login()
+	s.StartAgent("db1")
+	s.Apply(`
+kind: Check
+metadata: {name: queue}
+spec:
+  targets: {groups: [all]}
+  interval: 1s
+  command: "echo \"ok | waiting=7;10;20 '/home'=12.5%\""
+  metrics: {format: nagios, tags: {team: print}}
+`)
+	s.AwaitOutput(`query waiting{check="queue",team="print"}`, `node="db1"`, "7")
+	s.Kill()
+	s.Launch()
+	s.WaitReady(40 * time.Second)
+	s.AwaitOutput(`query count_over_time(waiting{node="db1"}[1h])>2`, `check="queue"`)
+	s.AwaitOutput(`query {check="queue",item="/home"}`, "_home", `unit="%"`, "12.5")
+}
+
+// TestNetworkAndCommandItems collects a page with a secret in its address, its certificate, and the output of a command, which the agent's
+// list of commands allows, and expects the reason for another command.
+func TestNetworkAndCommandItems(t *testing.T) {
+	t.Parallel()
+	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("token") != "hunter22" {
+			http.Error(w, "wrong token", http.StatusForbidden)
+			return
+		}
+		_, _ = fmt.Fprint(w, `{"active": 7, "token": "hunter22"}`)
+	}))
+	t.Cleanup(page.Close)
+	secure := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(secure.Close)
+	s := harness.StartServer(t)
+	s.Login()
+	dir := t.TempDir()
+	testenv.NoError(t, os.WriteFile(filepath.Join(dir, "status"), []byte("hunter22\n"), 0o600))
+	a := s.NewAgent("web1", "--secrets-dir", dir, "--allow-commands", "echo two words")
+	a.Start()
+	s.Apply(fmt.Sprintf(`
+{kind: Secret, metadata: {name: status}, spec: {agentFile: status}}
+---
+kind: Template
+metadata: {name: shop}
+spec:
+  targets: {groups: [all]}
+  secrets: [{macro: "{$TOKEN}", secret: status}]
+  items:
+    - {key: "web.page.get[%[1]s/?token={$TOKEN}]", type: text, interval: 1s, noHistory: true}
+    - {key: shop.active, from: "web.page.get[%[1]s/?token={$TOKEN}]", steps: [{regex: ["\"active\": ([0-9]+)", "\\1"]}]}
+    - {key: "web.certificate.get[%[2]s]", type: text, interval: 1s}
+    - {key: shop.certificate, from: "web.certificate.get[%[2]s]", type: text, steps: [{jsonPath: "$.result.value"}]}
+    - {key: "system.run[echo two words]", type: text, interval: 1s}
+    - {key: "system.run[id]", type: text, interval: 1s}
+`, page.URL, secure.URL))
+	text := s.AwaitOutput("get items", "shop.active", "two words", "the agent runs only the programs in its setting", "valid-but-self-signed")
+	text += s.AwaitOutput("get items -o json", "(hidden)")
+	if strings.Contains(text, "hunter22") || !strings.Contains(text, "?token={$TOKEN}]") {
+		t.Errorf("the secret is in the list of items, or the macro is not:\n%s", text)
+	}
+	s.AwaitOutput("query shop_active", "7")
 }

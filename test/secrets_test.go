@@ -118,6 +118,10 @@ func TestSecretsOnlyInCommands(t *testing.T) {
 	a.Start()
 	s.AwaitOutput("get nodes", "web01")
 	canary := "canary-" + randomText(t)
+	testenv.NoError(t, os.Mkdir(filepath.Join(dir, "items"), 0o700))
+	for _, name := range []string{"file", "vault1", "agent file"} { // files whose names are the secrets
+		write("items/"+values[name], name+" is "+values[name])
+	}
 	resources := fmt.Sprintf(`{kind: Group, metadata: {name: db}, spec: {trusted: true, nodes: [web01]}}
 ---
 {apiVersion: muster/v1, kind: Secret, metadata: {name: file}, spec: {file: %q}}
@@ -160,7 +164,22 @@ spec:
     exit 2
   hooks:
     - {name: look, when: [critical], command: 'echo "hook has $A"'}
-`, write("secret-file", values["file"]+"\n"), vault.URL, write("vault-token", values["token"]+"\n"), ca, vault.URL, filepath.Join(dir, "vault-token"), ca, canary)
+---
+kind: Template
+metadata: {name: items}
+spec:
+  targets: {groups: [db]}
+  secrets: [{macro: "{$FILE}", secret: file}, {macro: "{$VAULT}", secret: vault1}, {macro: "{$PIN}", secret: agent-file}]
+  items:
+    - {key: "vfs.file.contents[{$DIR}/{$FILE}]", type: text, interval: 1s}
+    - {key: "vfs.file.contents[{$DIR}/{$VAULT}]", type: text, interval: 1s}
+    - {key: "vfs.file.contents[{$DIR}/{$PIN}]", type: text, interval: 1s}
+    - {key: "vfs.file.contents[/nosuch/{$PIN}]", type: text, interval: 1s}
+---
+{kind: Property, metadata: {name: dir}, spec: {property: "{$DIR}", scope: global, value: %q}}
+---
+{kind: Property, metadata: {name: not-pin}, spec: {property: "{$PIN}", scope: global, value: open}}
+`, write("secret-file", values["file"]+"\n"), vault.URL, write("vault-token", values["token"]+"\n"), ca, vault.URL, filepath.Join(dir, "vault-token"), ca, canary, filepath.Join(dir, "items"))
 	s.Apply(resources)
 	shown := s.AwaitOutput("describe event web01/leaks", digest(values["agent env"]))
 	find := &secretFinder{t, values}
@@ -169,9 +188,12 @@ spec:
 	}
 	expectTexts(t, shown, "plain (hidden)", "hook has (hidden)")
 	expectNoTexts(t, shown, "MUSTER_SECRET_")
+	items := s.AwaitOutput("get items", "file is (hidden)", "vault1 is (hidden)", "agent file is (hidden)", "nosuch/(hidden)", "{$DIR}/{$FILE}")
 	streamed := s.Try("run", "leaks", "--on", "web01") // the live output
 	expectTexts(t, streamed.Out, canary)
 	said := map[string]string{
+		"items": items + s.CLI("get", "items", "-o", "yaml") + s.CLI("describe", "item", "web01/vfs.file.contents[{$DIR}/{$FILE}]"), "texts": s.CLI("get", "texts", "web01/vfs.file.contents[{$DIR}/{$PIN}]", "-o", "json"),
+		"template":  s.CLI("get", "template", "items", "-o", "yaml") + s.CLI("describe", "template", "items") + s.CLI("describe", "node", "web01") + s.CLI("explain", "template"),
 		"the event": shown, "a run": streamed.Out + streamed.Errors, "log of the server": s.Log(), "log of the agent": a.Log(),
 		"audit": s.CLI("audit", "-o", "json"), "history": s.CLI("get", "history", "-o", "json"), "checks": s.CLI("get", "checks", "-o", "yaml"),
 		"secrets": s.CLI("get", "secrets", "-o", "yaml") + s.CLI("get", "secrets"), "nodes": s.CLI("get", "nodes", "-o", "yaml"), "describe": s.CLI("describe", "secret", "vault"),
@@ -216,6 +238,10 @@ func TestSecretsNeedApprovedMachine(t *testing.T) {
 {apiVersion: muster/v1, kind: Check, metadata: {name: c}, spec: {targets: ` + targets + `, interval: 1m, command: "true", secrets: [{env: A, secret: s}]}}
 `
 	}
+	const template = `
+---
+{kind: Template, metadata: {name: t}, spec: {targets: {groups: [g]}, items: [{key: "page[{$A}]"}], secrets: [{macro: "{$A}", secret: s}]}}
+`
 	const served = `{apiVersion: muster/v1, kind: Secret, metadata: {name: s}, spec: {file: /etc/muster/s}}`
 	const local = `{apiVersion: muster/v1, kind: Secret, metadata: {name: s}, spec: {agentFile: s}}`
 	const trusted = `
@@ -232,6 +258,8 @@ func TestSecretsNeedApprovedMachine(t *testing.T) {
 		{served + untrusted + check(`{groups: [g]}`), "group g is not trusted"},
 		{served + trusted + check(`{groups: [g], except: {groups: [all]}}`), "targets.except"},
 		{served + trusted + check(`{groups: [g]}`), ""},
+		{served + untrusted + template, "the template gives the secret s to nodes"},
+		{served + trusted + template, ""},
 		{served + untrusted, "gives the secret s to nodes"},
 		{local + untrusted, ""}, // the value lies on the node, so the server does not send it
 		{served, "gives the secret s to nodes"},
@@ -241,7 +269,7 @@ func TestSecretsNeedApprovedMachine(t *testing.T) {
 		assert(t, (c.want != "" || r.Code == 0) && (c.want == "" || r.Code != 0 && strings.Contains(r.Out+r.Errors, c.want)),
 			"%s\ncode %d, want %q in\n%s%s", c.yaml, r.Code, c.want, r.Out, r.Errors)
 	}
-	s.Try("delete", "secret", "s", "--yes").Expect(harness.AnyFailure, "check/c still refers to secret/s")
+	s.Try("delete", "secret", "s", "--yes").Expect(harness.AnyFailure, "still refers to secret/s")
 }
 
 // Handlers get the present values of their secrets, and the values appear in no output, log or file.

@@ -74,7 +74,7 @@ func New(cfg Config) (*Agent, error) {
 	}
 	a.requests.agent, a.requests.ready = a, make(chan struct{}, 1)
 	a.inventories = newInventories(a)
-	a.units = assignedDefinitions{log: cfg.Log, runners: map[model.DefinitionKind]definitionRunner{
+	a.units = assignedDefinitions{log: cfg.Log, secrets: a.secrets, runners: map[model.DefinitionKind]definitionRunner{
 		model.DefinitionCheck: &a.checks, model.DefinitionTemplate: &a.templates, model.DefinitionDirective: &a.directives,
 		model.DefinitionWaiver: waivers{},
 	}}

@@ -132,7 +132,6 @@ func (c *checks) applyDefinitions(a *link.Assignment, definitions []*model.Defin
 		return err
 	}
 	c.byKey, c.checkOfDefinition = byKey, units
-	c.agent.secrets.Retain(assigned)
 	c.fetchAssets(assigned)
 	return nil
 }

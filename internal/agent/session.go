@@ -16,6 +16,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/agent/probe"
+	"github.com/muster-fleet/muster/internal/agent/secrets"
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
@@ -216,6 +217,7 @@ type definitionRunner interface {
 // the table decides the features in Hello, the refused definitions and the definitionRunner of each other definition.
 type assignedDefinitions struct {
 	runners map[model.DefinitionKind]definitionRunner
+	secrets *secrets.Keeper
 	log     *slog.Logger
 
 	mu        sync.Mutex
@@ -260,6 +262,7 @@ func (u *assignedDefinitions) applyCurrentLocked() (err error) {
 	for kind, part := range u.runners {
 		err = errors.Join(err, part.applyDefinitions(u.current, byKind[kind]))
 	}
+	u.secrets.Retain(u.current.Definitions)
 	return err
 }
 

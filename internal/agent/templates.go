@@ -1,13 +1,17 @@
 package agent
 
 import (
+	"context"
+	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/agent/collect"
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/agent/run"
 	"github.com/muster-fleet/muster/internal/agent/spool"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -26,7 +30,15 @@ func (t *templates) openWheel(a *Agent, node uuid.UUID) {
 		Node: node, Host: a.cfg.Machine.Host, FirstWithin: a.checks.maxFirstDelay(),
 		Boot: func() time.Duration { return time.Duration(a.cfg.Machine.BootMs()) * time.Millisecond },
 		Wall: a.cfg.Machine.Now, Log: a.cfg.Log, Position: a.spool.Position,
-		Full: func() bool { st := a.spool.Stats(); return st.Bytes > st.Most/4*3 },
+		Run: func(ctx context.Context, command string) (string, error) {
+			r := a.checks.runner.Run(ctx, run.Command{Shell: command, Timeout: itemCommandTimeout, MaxOutput: model.DefaultOutputBytes})
+			if r.Code < 0 {
+				return "", errors.New(strings.TrimSpace(string(r.Output)))
+			}
+			return string(r.Output), nil
+		},
+		Secrets: a.secrets.Find,
+		Full:    func() bool { st := a.spool.Stats(); return st.Bytes > st.Most/4*3 },
 		Emit: func(signal *wire.Signal, at *collect.Position) {
 			var err error
 			switch {
@@ -44,6 +56,9 @@ func (t *templates) openWheel(a *Agent, node uuid.UUID) {
 		},
 	})
 }
+
+// itemCommandTimeout bounds a command of an item. The time-out of the item is shorter, and does not end the command.
+const itemCommandTimeout = 10 * time.Second
 
 // applyDefinitions collects the items of a new assignment's Templates in place of the present items.
 func (t *templates) applyDefinitions(a *link.Assignment, definitions []*model.Definition) error {

@@ -258,8 +258,8 @@ func (r *repository) indexRow(row Row, deleted bool) error {
 			r.namespaces.removeNamespace(row.Name)
 			return nil
 		}
-	case "Group", "Check":
-		if deleted || row.Kind == "Check" && !mayHaveSecrets(row) {
+	case "Group", "Check", "Template":
+		if deleted || sendsSecrets(row.Kind) && !mayHaveSecrets(row) {
 			r.reserved.reserveNames(row.Key, nil)
 			return nil
 		}
@@ -282,11 +282,18 @@ func (r *repository) indexRow(row Row, deleted bool) error {
 		}
 		r.reserved.reserveNames(row.Key, nodeKeys(row.Namespace, listed))
 	case *model.CheckSpec:
-		var listed []string
-		if len(spec.Secrets) > 0 && spec.Targets != nil {
-			listed = spec.Targets.Nodes
-		}
-		r.reserved.reserveNames(row.Key, nodeKeys(row.Namespace, listed))
+		r.reserveTargets(row.Key, len(spec.Secrets) > 0, spec.Targets)
+	case *model.TemplateSpec:
+		r.reserveTargets(row.Key, len(spec.Secrets) > 0, spec.Targets)
 	}
 	return nil
+}
+
+// reserveTargets reserves the names of the nodes that a resource with secrets lists, so that no new machine takes one.
+func (r *repository) reserveTargets(key Key, secrets bool, targets *model.Targets) {
+	var listed []string
+	if secrets && targets != nil {
+		listed = targets.Nodes
+	}
+	r.reserved.reserveNames(key, nodeKeys(key.Namespace, listed))
 }

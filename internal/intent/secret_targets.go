@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -29,8 +31,8 @@ func (p *proposal) reviewStored(ctx context.Context, kind, mark string, review f
 	return nil
 }
 
-// refuseSecretsForOpenGroups returns an error for each check that would send server secrets to a group which any
-// machine can join. The function covers the applied checks and, where a Group or Secret is applied, the stored ones.
+// refuseSecretsForOpenGroups returns an error for each check or Template that would send server secrets to a group which any
+// machine can join. The function covers the applied ones and, where a Group or Secret is applied, the stored ones.
 func (p *proposal) refuseSecretsForOpenGroups(ctx context.Context) (problems []error, err error) {
 	review := func(r *model.Resource) error {
 		err := p.checkSecretTargets(ctx, r)
@@ -41,39 +43,48 @@ func (p *proposal) refuseSecretsForOpenGroups(ctx context.Context) (problems []e
 	}
 	stored := false
 	for key, r := range p.applied {
-		if key.Kind == "Check" {
+		if sendsSecrets(key.Kind) {
 			if err := review(r); err != nil {
 				return nil, err
 			}
 		}
 		stored = stored || key.Kind == "Group" || key.Kind == "Secret"
 	}
-	if stored {
-		err = p.reviewStored(ctx, "Check", secretsMark, review)
+	for _, kind := range secretSenders {
+		if stored && err == nil {
+			err = p.reviewStored(ctx, kind, secretsMark, review)
+		}
 	}
 	return problems, err
 }
 
-// secretsMark is a text that the JSON body of every check with secrets contains.
+// secretSenders are the kinds of resources with which the server sends secrets to nodes.
+var secretSenders = [...]string{"Check", "Template"}
+
+// sendsSecrets reports whether the server sends secrets to nodes with resources of a kind.
+func sendsSecrets(kind string) bool { return slices.Contains(secretSenders[:], kind) }
+
+// secretsMark is a text that the JSON body of every check or Template with secrets contains.
 const secretsMark = `"secrets"`
 
-// mayHaveSecrets reports whether the JSON of a stored check may contain references to secrets
+// mayHaveSecrets reports whether the JSON of a stored check or Template may contain references to secrets
 func mayHaveSecrets(row Row) bool { return bytes.Contains(row.Body, []byte(secretsMark)) }
 
-// checkSecretTargets refuses a check that uses secrets of the server if its targets include groups which machines can
-// join by themselves. A disabled check is sent to no node.
+// checkSecretTargets refuses a check or Template that uses secrets of the server if its targets include groups which machines
+// can join by themselves. A disabled one is sent to no node.
 func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) error {
-	key, spec := KeyOf(r), r.Spec.(*model.CheckSpec)
-	secret, err := p.firstServerSecret(ctx, key, spec)
+	key, what := KeyOf(r), strings.ToLower(r.Kind)
+	targets, names := sentSecrets(r.Spec)
+	secret, err := p.firstServerSecret(ctx, key.Namespace, names)
 	if err != nil || secret == "" {
 		return err
 	}
-	for t, at := spec.Targets, "targets"; t != nil; t, at = t.Except, at+".except" {
+	for t, at := targets, "targets"; t != nil; t, at = t.Except, at+".except" {
 		refuse := func(hint, format string, args ...any) error {
-			return model.Errorf(model.Invalid, "%s: %s: the check gives the secret %s to nodes, and %s", key, at, secret, fmt.Sprintf(format, args...)).WithHint("%s", hint)
+			return model.Errorf(model.Invalid, "%s: %s: the %s gives the secret %s to nodes, and %s", key, at, what, secret, fmt.Sprintf(format, args...)).WithHint("%s", hint)
 		}
 		if t.Where != "" {
-			return refuse("move the condition to a group with trusted: true, and name the group in this check", "a condition of the check reads facts that machines report")
+			return refuse("move the condition to a group with trusted: true, and name the group in this "+what, "a condition of the %s reads facts that machines report", what)
 		}
 		for _, name := range t.Groups {
 			found, err := specAfterApply[model.GroupSpec](ctx, p, referenceKey("Group", key.Namespace, name))
@@ -97,19 +108,36 @@ func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) er
 	return nil
 }
 
-// firstServerSecret returns the first secret of a check whose value the server sends to nodes, or an empty text if the check
-// has none.
-func (p *proposal) firstServerSecret(ctx context.Context, check Key, spec *model.CheckSpec) (string, error) {
-	if spec.Targets == nil || spec.Disabled {
-		return "", nil
+// sentSecrets returns the targets of a check or Template and the names of the Secrets that its nodes get; none if it is disabled.
+func sentSecrets(spec model.Spec) (targets *model.Targets, names []string) {
+	disabled := false
+	switch of := spec.(type) {
+	case *model.CheckSpec:
+		targets, disabled = of.Targets, of.Disabled
+		for i := range of.Secrets {
+			names = append(names, of.Secrets[i].Secret)
+		}
+	case *model.TemplateSpec:
+		targets, disabled = of.Targets, of.Disabled
+		for i := range of.Secrets {
+			names = append(names, of.Secrets[i].Secret)
+		}
 	}
-	for _, use := range spec.Secrets {
-		spec, err := specAfterApply[model.SecretSpec](ctx, p, referenceKey("Secret", check.Namespace, use.Secret))
+	if disabled || targets == nil {
+		return nil, nil
+	}
+	return targets, names
+}
+
+// firstServerSecret returns the first of some Secrets whose value the server sends to nodes, or an empty text if there is none.
+func (p *proposal) firstServerSecret(ctx context.Context, namespace string, names []string) (string, error) {
+	for _, name := range names {
+		spec, err := specAfterApply[model.SecretSpec](ctx, p, referenceKey("Secret", namespace, name))
 		if err != nil {
 			return "", err
 		}
 		if spec != nil && spec.OnServer() {
-			return use.Secret, nil
+			return name, nil
 		}
 	}
 	return "", nil

@@ -2,6 +2,7 @@ package kind
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -66,6 +67,9 @@ func (t *templateParts) validateEntityFilter(at string, f *model.DiscoveryFilter
 	t.v.FlawIf(len(f.Conditions) > maxRuleParts, at+".conditions", "", "%d conditions, at most %d", len(f.Conditions), maxRuleParts)
 	for i := range f.Conditions {
 		if _, err := t.macros.Expand(f.Conditions[i].Pattern()); err != nil {
+			if secret := (*model.SecretMacroError)(nil); errors.As(err, &secret) {
+				t.v.recordCompileError(fmt.Sprintf("%s.conditions[%d]", at, i), err)
+			}
 			return
 		}
 		t.v.FlawIf(len(f.Conditions[i].Pattern()) > 4096, fmt.Sprintf("%s.conditions[%d]", at, i), "", "the pattern is longer than 4096 bytes")

@@ -2,6 +2,7 @@ package kind
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,6 +33,9 @@ spec:
 `,
 		Validate: validateTemplate,
 		References: func(refs *References, s *model.TemplateSpec) {
+			for i := range s.Secrets {
+				refs.Require("Secret", fmt.Sprintf("spec.secrets[%d].secret", i), s.Secrets[i].Secret)
+			}
 			requireReceivers(refs, "spec", s.Triggers)
 			for i := range s.Discovery {
 				requireReceivers(refs, fmt.Sprintf("spec.discovery[%d]", i), s.Discovery[i].Triggers)
@@ -105,6 +109,9 @@ func detailsOfTemplate(_ View, s *model.TemplateSpec) []Detail {
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Macros)) {
 		list = append(list, Detail{"macro", name + "  " + s.Macros[name]})
+	}
+	for i := range s.Secrets {
+		list = append(list, Detail{"macro", s.Secrets[i].Macro + "  Secret " + s.Secrets[i].Secret})
 	}
 	for i := range s.ValueMaps {
 		list = append(list, Detail{"value map", s.ValueMaps[i].Name + "  " + model.CountNoun(len(s.ValueMaps[i].Mappings), "mapping")})
@@ -191,7 +198,8 @@ func validateTemplate(v *Validator, s *model.TemplateSpec) {
 	for _, name := range slices.Sorted(maps.Keys(s.Macros)) {
 		v.validateMacro("spec.macros."+name, name, s.Macros[name])
 	}
-	macros, _ := model.NewMacroValues(s.Macros)
+	v.validateMacroSecrets(s)
+	macros := model.NewTemplateMacros(s)
 	own := slices.Clone(s.Items) // with the items of rules
 	keys := map[string]bool{}
 	for i := range s.Discovery {
@@ -339,6 +347,25 @@ func (v *Validator) validateMacro(at, name, value string) {
 	v.FlawIf(len(value) > maxMacroValue, at, "", "longer than %d bytes", maxMacroValue)
 }
 
+// validateMacroSecrets validates the secret macros of a template.
+func (v *Validator) validateMacroSecrets(s *model.TemplateSpec) {
+	v.FlawIf(len(s.Secrets) > model.MaxCheckSecrets, "spec.secrets", "divide the template", "%d secrets, at most %d", len(s.Secrets), model.MaxCheckSecrets)
+	names := map[string]bool{} // of macros, without context
+	for macro := range s.Macros {
+		of, _ := model.ParseMacro(macro)
+		names[of.Name] = true
+	}
+	for i := range s.Secrets {
+		one, at := &s.Secrets[i], fmt.Sprintf("spec.secrets[%d]", i)
+		macro, _ := model.ParseMacro(one.Macro)
+		v.FlawIf(one.Macro == "" || macro.String() != one.Macro || macro.Kind != model.NoContext, at+".macro", "write a macro without context, such as {$DB.PASSWORD}", "%q is no macro without context", one.Macro)
+		v.FlawIf(names[macro.Name], at+".macro", "keep one entry", "%s is set twice", one.Macro)
+		names[macro.Name] = true
+		v.MissingIf(one.Secret == "", at+".secret", "write the name of a Secret", "missing")
+		v.validateOptionalName(at+".secret", one.Secret)
+	}
+}
+
 // validateItem validates one item. keys has the keys of all items of the template. Steps with a macro that has no default
 // are validated on the nodes alone.
 func validateItem(v *Validator, at string, item *model.Item, keys map[string]bool, macros *model.MacroValues) {
@@ -374,7 +401,11 @@ func validateItem(v *Validator, at string, item *model.Item, keys map[string]boo
 			v.FlawIf(len(text) > maxStepParameter, in, "", "longer than %d bytes", maxStepParameter)
 		}
 	}
-	if steps, missing := macros.ExpandSteps(item.Steps); missing == nil {
+	steps, missing := macros.ExpandSteps(item.Steps)
+	if secret := (*model.SecretMacroError)(nil); errors.As(missing, &secret) {
+		v.Flaw(at+".steps", "write the value in a key of an item with interval", "%v", secret)
+	}
+	if missing == nil {
 		_, err := prep.Compile(discovery.SampleSteps(steps), typ, javascript.Compile)
 		v.recordCompileError(at+".steps", err)
 	}

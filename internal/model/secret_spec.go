@@ -56,10 +56,10 @@ type CommandSecret struct {
 	Secret string `json:"secret"`
 }
 
-// DefinitionSecret is a secret in a compiled check: its location on the node, or the name by which the agent requests it
-// from the server
+// DefinitionSecret is a secret in a compiled check or Template: its location on the node, or the name by which the agent
+// requests it from the server
 type DefinitionSecret struct {
-	Env       string
+	Env       string // in a Template: the macro
 	Name      string // of the Secret: NAMESPACE/NAME
 	AgentEnv  string // AgentEnv or AgentFile is set, or the server knows the value
 	AgentFile string

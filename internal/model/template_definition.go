@@ -20,6 +20,8 @@ type TemplateDefinition struct {
 	ValueMaps []ValueMap
 	Macros    map[string]string // default values by name
 	Rules     []DefinitionRule  // ascending by key; each has an item
+	// Secrets are the values of its secret macros, which only the agent finds; Env is the macro.
+	Secrets []DefinitionSecret
 }
 
 // DefinitionTrigger is a trigger in a compiled Template
@@ -47,6 +49,17 @@ func (c *Definition) AsTemplate() *TemplateDefinition {
 	}
 	template, _ := c.body.(*TemplateDefinition)
 	return template
+}
+
+// Secrets returns the secrets of a compiled check or Template.
+func (c *Definition) Secrets() []DefinitionSecret {
+	switch of := c.body.(type) {
+	case *CheckDefinition:
+		return of.Secrets
+	case *TemplateDefinition:
+		return of.Secrets
+	}
+	return nil
 }
 
 // Item returns the index of the item with a key.

@@ -23,10 +23,20 @@ type TemplateSpec struct {
 	Discovery []DiscoveryRule `json:"discovery,omitempty"`
 	// Default values of its macros: {"{$LOAD.MAX}": "4"}. A Property with the name of a macro overrides it on its nodes.
 	Macros map[string]string `json:"macros,omitempty"`
+	// Macros whose values are Secrets, such as passwords. Only agents of Muster have the values, in keys of items with interval.
+	Secrets []MacroSecret `json:"secrets,omitempty"`
 	// Texts for values, by name. Items name them.
 	ValueMaps []ValueMap `json:"valueMaps,omitempty"`
 	// Nothing of it is collected or judged while this is true.
 	Disabled bool `json:"disabled,omitempty"`
+}
+
+// MacroSecret sets a macro of a Template to the value of a Secret. No Property overrides it.
+type MacroSecret struct {
+	// The macro, without a context: {$DB.PASSWORD}.
+	Macro string `json:"macro"`
+	// The Secret, of the same namespace or shared/NAME. One with agentFile or agentEnv has another value on each node.
+	Secret string `json:"secret"`
 }
 
 // Kind returns the name of the kind.
@@ -59,7 +69,7 @@ type Item struct {
 	ValueMap string `json:"valueMap,omitempty"`
 	// Steps of preprocessing, in order: [{multiplier: "8"}, {changePerSecond: []}].
 	Steps []Step `json:"steps,omitempty"`
-	// Labels of its series. They have no effect yet: only the last value of an item is kept.
+	// Formulas over several nodes choose items by them: last_foreach(/*/KEY?[tag="NAME:VALUE"]).
 	Tags map[string]string `json:"tags,omitempty"`
 	// The server keeps only its last value. Triggers and the items that are made of it get each value.
 	NoHistory bool `json:"noHistory,omitempty"`

@@ -137,7 +137,8 @@ func replaceMacros(text string, value func(Macro) (string, error)) (string, erro
 // has a value.
 type MacroValues struct {
 	values   map[Macro]string
-	patterns []macroPattern // ascending by name and pattern
+	patterns []macroPattern  // ascending by name and pattern
+	secret   map[string]bool // names of the macros whose values are Secrets
 }
 
 // macroPattern is a value for the contexts that a regular expression matches.
@@ -145,6 +146,15 @@ type macroPattern struct {
 	Macro
 	pattern *regexp.Regexp
 	value   string
+}
+
+// NewTemplateMacros returns the values of a Template's macros, as its resource declares them.
+func NewTemplateMacros(s *TemplateSpec) *MacroValues {
+	m, _ := NewMacroValues(s.Macros)
+	for i := range s.Secrets {
+		m.markSecret(s.Secrets[i].Macro)
+	}
+	return m
 }
 
 // NewMacroValues returns the values of macros by their names. It leaves out a name that is no macro; the error names one.
@@ -173,6 +183,9 @@ func NewMacroValues(values map[string]string) (m *MacroValues, err error) {
 // value returns the value of a macro: of its context, of the first pattern that matches the context, or without context.
 func (m *MacroValues) value(of Macro) (string, error) {
 	if m != nil {
+		if m.secret[of.Name] {
+			return "", &SecretMacroError{of.String()}
+		}
 		if v, ok := m.values[of]; ok {
 			return v, nil
 		}
@@ -196,6 +209,35 @@ func (e *MissingMacroError) Error() string {
 	return fmt.Sprintf("the macro %s has no value here: add it to the macros of the template, or declare a Property with property: %s", e.Macro, strconv.Quote(e.Macro))
 }
 
+// markSecret makes a macro secret, in all contexts.
+func (m *MacroValues) markSecret(macro string) {
+	if m.secret == nil {
+		m.secret = map[string]bool{}
+	}
+	of, _ := ParseMacro(macro)
+	m.secret[of.Name] = true
+}
+
+// SecretMacroError is the error about a secret macro in a text of the server.
+type SecretMacroError struct{ Macro string }
+
+// Error returns a text that names the secret macro.
+func (e *SecretMacroError) Error() string {
+	return fmt.Sprintf("the macro %s is secret: only agents of Muster have its value, in keys of items with interval", e.Macro)
+}
+
+// WithSecrets returns the values together with those of the secret macros, by macro.
+func (m *MacroValues) WithSecrets(secrets map[string]string) *MacroValues {
+	out := &MacroValues{values: maps.Clone(m.values), patterns: m.patterns, secret: maps.Clone(m.secret)}
+	for name, value := range secrets {
+		if of, ok := parseWholeMacro(name); ok {
+			out.values[of] = value
+			delete(out.secret, of.Name)
+		}
+	}
+	return out
+}
+
 // Value returns the value of a macro as it is written in a text.
 func (m *MacroValues) Value(macro string) (string, error) {
 	of, ok := parseWholeMacro(macro)
@@ -205,12 +247,25 @@ func (m *MacroValues) Value(macro string) (string, error) {
 	return m.value(of)
 }
 
-// Expand returns a text with values in place of its macros.
+// Expand returns a text with values in place of its macros. A secret macro is an error.
 func (m *MacroValues) Expand(text string) (string, error) {
 	if !strings.Contains(text, "{$") {
 		return text, nil
 	}
 	return replaceMacros(text, m.value)
+}
+
+// ExpandPublic returns a text with values in place of its macros, in which secret macros stay as they are.
+func (m *MacroValues) ExpandPublic(text string) (string, error) {
+	if !strings.Contains(text, "{$") {
+		return text, nil
+	}
+	return replaceMacros(text, func(of Macro) (string, error) {
+		if m != nil && m.secret[of.Name] {
+			return of.String(), nil
+		}
+		return m.value(of)
+	})
 }
 
 // ValueOrSample returns the value of a macro, or 1 for a macro that only a node sets, so that expressions can be
@@ -302,14 +357,38 @@ func (c *TemplateDefinition) eachMacroText(do func(text string)) {
 }
 
 // MacroNames returns the sorted names of the Properties that may set the Template's macros, or macros in its keys,
-// steps and expressions.
+// steps and expressions. No Property sets a secret macro.
 func (c *TemplateDefinition) MacroNames() (names []string) {
 	for name := range c.Macros {
 		names = append(names, name)
 	}
 	c.eachMacroText(func(text string) { names = append(names, MacroNames(text)...) })
+	names = slices.DeleteFunc(names, func(name string) bool { return c.secretOf(name) != nil })
 	slices.Sort(names)
 	return slices.Compact(names)
+}
+
+// secretOf returns the secret of a macro in any context; nil: the macro is not secret.
+func (c *TemplateDefinition) secretOf(macro string) *DefinitionSecret {
+	if len(c.Secrets) == 0 {
+		return nil
+	}
+	of, _ := ParseMacro(macro)
+	i := slices.IndexFunc(c.Secrets, func(s DefinitionSecret) bool { return s.Env == (Macro{Name: of.Name}).String() })
+	if i < 0 {
+		return nil
+	}
+	return &c.Secrets[i]
+}
+
+// SecretsIn returns the secrets of the macros in a text.
+func (c *TemplateDefinition) SecretsIn(text string) (list []DefinitionSecret) {
+	for _, name := range MacroNames(text) {
+		if s := c.secretOf(name); s != nil && !slices.Contains(list, *s) {
+			list = append(list, *s)
+		}
+	}
+	return list
 }
 
 // PropertyMacros returns the values of a Template's macros that Properties set on a node, or nil if no macro does. It
@@ -336,6 +415,9 @@ func (c *TemplateDefinition) MacroValues(set map[string]string) *MacroValues {
 	}
 	maps.Copy(values, set)
 	m, _ := NewMacroValues(values)
+	for i := range c.Secrets {
+		m.markSecret(c.Secrets[i].Env)
+	}
 	return m
 }
 
@@ -350,7 +432,7 @@ func (c *TemplateDefinition) MacroError(properties PropertyValues) error {
 	}
 	var missing error
 	c.eachMacroText(func(text string) {
-		if _, err := values.Expand(text); err != nil && missing == nil {
+		if _, err := values.ExpandPublic(text); err != nil && missing == nil {
 			missing = err
 		}
 	})

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -63,6 +64,51 @@ func TestPropertiesSetMacros(t *testing.T) {
 	}
 	if steps, err := m.ExpandSteps(c.Items[0].Steps); err != nil || steps[0].Parameters[0] != "8" || c.Items[0].Steps[0].Parameters[0] == "8" {
 		t.Errorf("steps %v %v", steps, err)
+	}
+}
+
+// TestSecretMacros gives a macro of a Template the value of a Secret, and expects that no Property sets it, that texts of the server have no
+// value of it, and that the agent expands it.
+func TestSecretMacros(t *testing.T) {
+	c := &TemplateDefinition{
+		Macros: map[string]string{"{$HOST}": "web"}, Secrets: []DefinitionSecret{{Env: "{$TOKEN}", Name: "default/token"}, {Env: "{$PIN}", Name: "default/pin"}},
+		Items: []Item{{Key: `page[{$HOST},{$TOKEN},{$TOKEN:"x"}]`}},
+	}
+	if got := strings.Join(c.MacroNames(), " "); got != "{$HOST}" {
+		t.Errorf("names of Properties %s", got)
+	}
+	all := func(string) ([]byte, string, bool) { return []byte(`"open"`), "", true }
+	if set := c.PropertyMacros(all); len(set) != 1 || c.MacroError(all) != nil {
+		t.Errorf("set by Properties: %v, error %v", set, c.MacroError(all))
+	}
+	if list := c.SecretsIn(c.Items[0].Key); len(list) != 1 || list[0].Name != "default/token" {
+		t.Errorf("secrets of the key: %v", list)
+	}
+	m := c.MacroValues(nil)
+	if got, err := m.ExpandPublic(c.Items[0].Key); err != nil || got != `page[web,{$TOKEN},{$TOKEN:"x"}]` {
+		t.Errorf("key %s, error %v", got, err)
+	}
+	for _, text := range []string{"{$TOKEN}", `{$TOKEN:"x"}`} {
+		var secret *SecretMacroError
+		if _, err := m.Expand(text); !errors.As(err, &secret) {
+			t.Errorf("%s: %v", text, err)
+		}
+		if _, err := m.ValueOrSample(text); !errors.As(err, &secret) {
+			t.Errorf("%s in an expression: %v", text, err)
+		}
+		if _, err := m.ExpandSteps([]Step{{Name: "trim", Parameters: []string{text}}}); !errors.As(err, &secret) {
+			t.Errorf("%s in a step: %v", text, err)
+		}
+	}
+	full := m.WithSecrets(map[string]string{"{$TOKEN}": "hunter22"})
+	if got, err := full.Expand(c.Items[0].Key); err != nil || got != "page[web,hunter22,hunter22]" {
+		t.Errorf("key %s, error %v", got, err)
+	}
+	if _, err := m.Expand("{$TOKEN}"); err == nil {
+		t.Error("the value of the agent is in the values of the Template")
+	}
+	if _, err := full.Expand("{$PIN}"); err == nil {
+		t.Error("a secret without a value has one")
 	}
 }
 

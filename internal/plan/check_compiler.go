@@ -128,13 +128,8 @@ func checkDefinition(c *unitCompiler, d *declaredResource, spec *model.CheckSpec
 		}
 		out.Hooks = append(out.Hooks, h)
 	}
-	for _, s := range spec.Secrets { // the agent reads the secret on its node, or asks the server for it by name
-		found, at := c.resource("Secret", ns, s.Secret)
-		known := model.DefinitionSecret{Env: s.Env, Name: at.String()}
-		if secret, ok := found.(*model.SecretSpec); ok {
-			known.AgentEnv, known.AgentFile = secret.AgentEnv, secret.AgentFile
-		}
-		out.Secrets = append(out.Secrets, known)
+	for _, s := range spec.Secrets {
+		out.Secrets = append(out.Secrets, c.secret(ns, s.Env, s.Secret))
 	}
 	if len(assets) > model.MaxAssets {
 		return nil, model.Errorf(model.Invalid, "the check and its hooks name %d assets, more than %d", len(assets), model.MaxAssets)
@@ -151,6 +146,17 @@ func checkDefinition(c *unitCompiler, d *declaredResource, spec *model.CheckSpec
 		}
 	}
 	return out, nil
+}
+
+// secret compiles a Secret for a variable of a check or a macro of a Template: the agent reads it on its node, or asks the server for it
+// by name.
+func (c *unitCompiler) secret(ns, variable, name string) model.DefinitionSecret {
+	found, at := c.resource("Secret", ns, name)
+	out := model.DefinitionSecret{Env: variable, Name: at.String()}
+	if secret, ok := found.(*model.SecretSpec); ok {
+		out.AgentEnv, out.AgentFile = secret.AgentEnv, secret.AgentFile
+	}
+	return out
 }
 
 // setSeverities sets the severity of each status of a check: the default, or the declared one.

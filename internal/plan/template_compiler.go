@@ -28,6 +28,10 @@ func compileTemplate(c *unitCompiler, d *declaredResource) (*unit, error) {
 			definition.Rules = append(definition.Rules, compileRule(rule, named))
 		}
 	}
+	for _, s := range spec.Secrets {
+		named["Secret"] = append(named["Secret"], s.Secret)
+		definition.Secrets = append(definition.Secrets, c.secret(ns, s.Macro, s.Secret))
+	}
 	slices.SortFunc(definition.Rules, func(a, b model.DefinitionRule) int { return strings.Compare(a.Key, b.Key) })
 	slices.SortFunc(definition.Items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })
 	b := &body{definition: definition.Seal(), properties: definition.MacroNames()}

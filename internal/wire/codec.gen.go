@@ -178,6 +178,7 @@ func codeTemplateDefinition(c *coder, x *model.TemplateDefinition) {
 	messages(c, 3, "value_maps", "ValueMap", &x.ValueMaps, 1024, codeValueMap)
 	c.texts(4, "macros", &x.Macros, 1024)
 	messages(c, 5, "rules", "DefinitionRule", &x.Rules, 1024, codeDefinitionRule)
+	messages(c, 6, "secrets", "DefinitionSecret", &x.Secrets, 16, codeDefinitionSecret)
 }
 
 // codeDefinitionRule encodes or decodes the fields of the message DefinitionRule.

@@ -74,6 +74,7 @@ func templateDefinition() *model.Definition {
 			Triggers: []model.DefinitionTrigger{{Name: "{#NAME} stands still", Expression: "last(//fan[{#NAME}])=0", Disabled: true}},
 		}},
 		Macros:    map[string]string{"{$MAX}": "4"},
+		Secrets:   []model.DefinitionSecret{{Env: "{$TOKEN}", Name: "default/token", AgentFile: "token"}, {Env: "{$PASSWORD}", Name: "default/password"}},
 		ValueMaps: []model.ValueMap{{Name: "load", Mappings: []model.ValueMapping{{Value: "0", Text: "idle"}, {Type: "greaterOrEqual", Value: "4", Text: "busy"}}}},
 	}).Seal()
 }

@@ -10,6 +10,7 @@ package zabbiximport
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,6 +139,7 @@ type template struct {
 	spec         *model.TemplateSpec
 	version      string // of Zabbix
 	macros       *model.MacroValues
+	secrets      []secretMacro
 	keys         map[string]bool      // of items, rules and prototypes
 	omitted      map[string]*omission // fields that have no form here, by kind and name
 	idle         map[string]*omission // items that nobody collects, by type
@@ -232,7 +234,7 @@ func (im *importer) importMacros(t *template) {
 			im.lose(one, what, "the name is not valid here")
 			continue
 		case kind != "TEXT":
-			im.lose(one, what, "the value of a macro of type %s is not in the export, and secret macros are not supported yet", kind)
+			t.secrets = append(t.secrets, secretMacro{one, macro, value})
 			continue
 		}
 		if _, err := model.NewMacroValues(map[string]string{macro.String(): value}); err != nil {
@@ -251,7 +253,11 @@ func (im *importer) importMacros(t *template) {
 	if len(values) > 0 {
 		t.spec.Macros = values
 	}
-	t.macros, _ = model.NewMacroValues(values)
+	samples := maps.Clone(values)
+	for _, secret := range t.secrets {
+		samples[secret.String()] = "1"
+	}
+	t.macros, _ = model.NewMacroValues(samples)
 }
 
 // mappingTypes has the types of mappings by their names in exports.
@@ -357,6 +363,7 @@ func (im *importer) finish(t *template) {
 		im.lose(t.entity, t.title(), "left out: no items remain, so nothing would be collected")
 		return
 	}
+	im.importSecrets(t, name)
 	r := &model.Resource{APIVersion: model.APIVersion, Kind: "Template", Metadata: model.Metadata{Name: name, Namespace: model.DefaultNamespaceName}, Spec: t.spec}
 	if shown := oneLine(cmp.Or(t.entity.text("name"), t.name)); shown != name {
 		r.Metadata.DisplayName = shown
@@ -369,6 +376,7 @@ func (im *importer) finish(t *template) {
 	}
 	im.result.Counts.addSpec(t.spec)
 	im.result.Resources = append(im.result.Resources, r)
+	im.addSecrets(t)
 }
 
 // addSpec counts the parts of an imported template.

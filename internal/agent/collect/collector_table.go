@@ -36,6 +36,9 @@ func (c *collector) check(k *Key) error {
 	return nil
 }
 
+// nameParameters are the parameters of net.dns.
+const nameParameters = "[server,name,A|AAAA|CNAME|MX|NS|PTR|SOA|SRV|TXT,seconds of a try,tries,udp|tcp]"
+
 // collectors returns the table of all collectors, keyed by the name of the item key.
 func collectors() map[string]collector {
 	return map[string]collector{
@@ -52,6 +55,10 @@ func collectors() map[string]collector {
 		"log.count":   {"[file,regular expression,encoding,most lines a second,all|skip,most delay,options,folder]", noSingleValue, "number of new lines that match", false},
 		"logrt":       {"[folder and regular expression of names,regular expression,encoding,most lines a second,all|skip,output,most delay,options,folder]", noSingleValue, "as log, of all files whose names match", false},
 		"logrt.count": {"[folder and regular expression of names,regular expression,encoding,most lines a second,all|skip,most delay,options,folder]", noSingleValue, "number of new lines that match, of all files whose names match", false},
+
+		"net.dns":        {nameParameters, nameService, "1 if the DNS server has the record, else 0; no server: the first one in /etc/resolv.conf", true},
+		"net.dns.perf":   {nameParameters, nameService, "seconds until the DNS server has answered; 0: no answer", true},
+		"net.dns.record": {nameParameters, nameService, "the records, one a line", true},
 
 		"net.if.collisions": {"[interface]", networkCollisions, "collisions since boot", false},
 		"net.if.discovery":  {"", discoverInterfaces, "JSON: the interfaces", false},
@@ -79,6 +86,7 @@ func collectors() map[string]collector {
 		"system.localtime":     {"[utc|local]", localTime, "seconds since 1970, or date, time and zone", false},
 		"system.sw.arch":       {"", architecture, "architecture of the machine", false},
 		"system.sw.os":         {"[full|short|name]", operatingSystem, "the operating system", false},
+		"system.run":           {"[command,wait]", runCommand, "output of a shell command, where the agent may run it (`--allow-commands`)", true},
 		"system.swap.in":       {"[all|device,pages|count|sectors]", swapTraffic("pswpin", 0), "read from swap since boot", false},
 		"system.swap.out":      {"[all|device,pages|count|sectors]", swapTraffic("pswpout", 4), "written to swap since boot", false},
 		"system.swap.size":     {"[all,free|total|used|pfree|pused]", swapSize, "swap in bytes, or its share in percent", false},
@@ -103,6 +111,11 @@ func collectors() map[string]collector {
 		"vfs.fs.get":        {"", fileSystems, "JSON: the mounted file systems with their sizes", true},
 		"vfs.fs.inode":      {"[path,total|free|used|pfree|pused]", fileSystemInodes, "inodes of a file system", true},
 		"vfs.fs.size":       {"[path,total|free|used|pfree|pused]", fileSystemSize, "size of a file system in bytes, or a share in percent", true},
+
+		"web.certificate.get": {"[host,port,address]", webCertificate, "JSON: the certificate of a TLS server, and whether it is valid; as Zabbix agent 2", true},
+		"web.page.get":        {"[host or URL,path,port]", webPage, "text of a page with its head; certificates are verified, redirects are not followed", true},
+		"web.page.perf":       {"[host or URL,path,port]", webPageTime, "seconds until a page is there", true},
+		"web.page.regexp":     {"[host or URL,path,port,regexp,length,output]", webPageMatch, "the first match in a page with its head, or the output with \\0 to \\9", true},
 
 		"vm.memory.size": {"[total|free|available|pavailable|used|pused|buffers|cached|active|inactive|slab|anon]", memorySize, "memory in bytes, or a share in percent", false},
 	}

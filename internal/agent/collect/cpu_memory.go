@@ -20,6 +20,7 @@ type machine struct {
 	root string // of /proc; empty: /
 	host string
 	boot func() time.Duration
+	run  func(ctx context.Context, command string) (output string, err error)
 
 	mu     sync.Mutex
 	memory map[string][]float64 // counters of the last collection, by key, for collectors that compare two

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/muster-fleet/muster/internal/discovery"
 	"github.com/muster-fleet/muster/internal/item"
@@ -85,16 +86,32 @@ func (r *ruleRun) update(value item.Value, at int64) bool {
 	return true
 }
 
+// entityItem is an item of an entity. Its key may be part of a command of the shell only if plain is true.
+type entityItem struct {
+	model.Item
+	plain bool
+}
+
 // items returns the items of the rule's entities that the agent collects.
-func (r *ruleRun) items() (list []model.Item) {
+func (r *ruleRun) items() (list []entityItem) {
 	for i := range r.state.Entities {
-		for _, one := range r.Items(r.state, &r.state.Entities[i]) {
+		e := &r.state.Entities[i]
+		plain := true
+		for k, value := range e.Values { // a macro without a value stands for itself
+			plain = plain && (value == r.state.Macros[k] || isPlain(value))
+		}
+		for _, one := range r.Items(r.state, e) {
 			if one.Collected() && len(list) < discovery.MaxItems {
-				list = append(list, one)
+				list = append(list, entityItem{one, plain})
 			}
 		}
 	}
 	return list
+}
+
+// isPlain reports whether a text has no character with a meaning in the shell.
+func isPlain(text string) bool {
+	return strings.Trim(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@%+=,-") == "" && !strings.HasPrefix(text, "-")
 }
 
 // updateRules passes the new values of a group of items to the discovery rules that depend on these items. If a rule

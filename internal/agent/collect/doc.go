@@ -2,7 +2,7 @@
 //
 // A Wheel knows when the items are due. It collects items of one Template that are due at the same time together, and
 // makes one value block of them. A key that no collector knows, or a collector that fails, gives the reason in place of a
-// value: the item is unsupported, and the server shows why.
+// value: the item is unsupported, and the server shows why. Secrets stay in the collector: no block has one (secret_macros.go).
 //
 // Goroutines: the caller's of Run, one for each group that is being collected, and one for each item that waits for a disk,
 // a program or the network: it has a time limit. Locks guard the list of items, the counters of the last collection and the

@@ -29,7 +29,10 @@ type Config struct {
 	Root        string               // folder in place of /; tests set it
 	// Emit takes a value block, from several goroutines; it may block for a short time. It stores the block together with at, the
 	// position behind its lines; nil: the block has no lines. A nil block stores the position alone.
-	Emit     func(signal *wire.Signal, at *Position)
+	Emit func(signal *wire.Signal, at *Position)
+	Run  func(ctx context.Context, command string) (output string, err error) // runs a shell command
+	// Secrets returns values of secrets by their macros; it may wait for the server.
+	Secrets  func(ctx context.Context, list []model.DefinitionSecret) (map[string]string, error)
 	Position func(name string) []byte // returns the position that was stored last; nil: none was
 	Full     func() bool              // reports whether lines have to wait in their files
 	Wall     func() time.Time
@@ -74,8 +77,9 @@ type group struct {
 // groupItem is one item of a group, with its parsed key and its collector
 type groupItem struct {
 	position  uint32
-	text      string // its key
-	key       Key
+	text      string // its key, as the Template has it
+	id        string // its key with values of macros; equal ones are collected together
+	key       Key    // with values of macros, except secret ones
 	collector collector
 	fault     string   // why it cannot be collected; empty: it can
 	log       *logItem // nil: it has one value per collection
@@ -93,7 +97,7 @@ func (g *group) logKey() string {
 func New(cfg Config) *Wheel {
 	return &Wheel{
 		cfg: cfg, collectors: collectors(), wake: make(chan struct{}, 1),
-		machine: machine{root: cfg.Root, host: cfg.Host, boot: cfg.Boot, memory: map[string][]float64{}},
+		machine: machine{root: cfg.Root, host: cfg.Host, boot: cfg.Boot, run: cfg.Run, memory: map[string][]float64{}},
 		slow:    slowCollectors{slots: semaphore.NewWeighted(maxWaiting), pending: map[string]*answer{}},
 	}
 }
@@ -139,21 +143,32 @@ func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.Property
 	if len(macros) > wire.MaxMacros { // a block could not name them
 		fault, macros = fmt.Sprintf("the values of the key's macros have %d bytes, at most %d", len(macros), wire.MaxMacros), ""
 	}
-	add := func(of *model.Item, i int, rule string) {
+	add := func(of *model.Item, i int, rule string, plain bool) {
 		if !of.Collected() {
 			return // the server makes its values
 		}
 		one := groupItem{position: uint32(i), text: of.Key}
-		text, err := values.Expand(of.Key)
+		text, err := values.ExpandPublic(of.Key)
 		if err == nil {
 			err = Check(text)
 		}
 		if err == nil {
+			one.id = text
 			one.key, err = ParseKey(text)
 			one.collector = w.collectors[one.key.Name]
 		}
-		if err == nil && isLogKey(one.key.Name) {
+		named := c.SecretsIn(of.Key)
+		switch {
+		case err != nil:
+		case !plain && one.key.Name == "system.run":
+			err = errEntityCommand
+		case isLogKey(one.key.Name) && len(named) > 0:
+			err = fmt.Errorf("%s: a key of a log has no secret macros", one.key.Name)
+		case isLogKey(one.key.Name):
 			one.log, err = parseLogItem(&one.key, text, w.cfg.Root)
+		case len(named) > 0:
+			one.id += "\x00" + c.Name // another Template may name other secrets
+			one.collector = w.withSecrets(one.collector, of.Key, values, named)
 		}
 		if one.fault = fault; err != nil {
 			one.fault = err.Error()
@@ -168,13 +183,13 @@ func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.Property
 		groups[g].items = append(groups[g].items, one)
 	}
 	for i := range c.Items {
-		add(&c.Items[i], i, "")
+		add(&c.Items[i], i, "", true)
 	}
 	rules = newRules(c, values, w.rules)
 	for _, r := range rules {
 		items := r.items()
 		for i := range items {
-			add(&items[i], 0, r.Key)
+			add(&items[i].Item, 0, r.Key, items[i].plain)
 		}
 	}
 	return groups, rules

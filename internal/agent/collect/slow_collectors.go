@@ -24,7 +24,7 @@ type slowCollectors struct {
 	slots *semaphore.Weighted // maxWaiting
 
 	mu      sync.Mutex
-	pending map[string]*answer // by key: a collection that has not answered is not begun again
+	pending map[string]*answer // by id: a collection that has not answered is not begun again
 }
 
 // answer is the value or error of a collector that runs in its own goroutine. done is closed when it is there.
@@ -55,16 +55,16 @@ func (w *slowCollectors) measure(ctx context.Context, m *machine, of *groupItem)
 func (w *slowCollectors) startCollector(ctx context.Context, m *machine, of *groupItem) *answer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if a := w.pending[of.text]; a != nil {
+	if a := w.pending[of.id]; a != nil {
 		return a
 	}
 	a := &answer{done: make(chan struct{})}
-	w.pending[of.text] = a
+	w.pending[of.id] = a
 	go func() {
 		a.value, a.err = of.collector.measure(ctx, m, &of.key)
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(w.pending, of.text)
+		delete(w.pending, of.id)
 		close(a.done)
 	}()
 	return a

@@ -172,9 +172,13 @@ func (k *Keeper) requestFromServer(ctx context.Context, list []model.DefinitionS
 	select {
 	case <-a.done:
 	case <-timer.C:
-		k.failRequest(a, errors.New("the server did not answer"))
+		k.failRequest(a, errNoAnswer)
 	case <-ctx.Done():
-		k.failRequest(a, errors.New("the agent stops"))
+		reason := errors.New("the agent stops")
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			reason = errNoAnswer
+		}
+		k.failRequest(a, reason)
 	}
 	if a.err != nil {
 		return nil, fmt.Errorf("secret %s is not available: %w", missing[0], a.err)
@@ -198,6 +202,7 @@ func (k *Keeper) requestFromServer(ctx context.Context, list []model.DefinitionS
 }
 
 var (
+	errNoAnswer  = errors.New("the server did not answer")
 	errNoSession = errors.New("the value is on the server, and the agent has no session")
 	errOldServer = errors.New("the server does not support secrets: update the server")
 )
@@ -313,12 +318,12 @@ func (k *Keeper) keepValueLocked(name, value string, lease time.Duration) {
 	k.leasedValues[name] = now
 }
 
-// Retain removes the cached secrets that no check of the current assignment uses.
-func (k *Keeper) Retain(definitions []*model.CheckDefinition) {
+// Retain removes the cached secrets that no definition of the current assignment uses.
+func (k *Keeper) Retain(definitions []*model.Definition) {
 	named := map[string]bool{}
 	for _, c := range definitions {
-		for i := range c.Secrets {
-			if s := &c.Secrets[i]; s.OnServer() {
+		for _, s := range c.Secrets() {
+			if s.OnServer() {
 				named[s.Name] = true
 			}
 		}

@@ -96,9 +96,14 @@ func TestServerSecretIsKeptForItsLease(t *testing.T) {
 		}
 		go replyToRequest(t, k, wire.SecretValue{Name: "default/db", Value: []byte("third one"), LeaseMs: 60000})
 		find("third one")
-		k.Retain([]*model.CheckDefinition{{Secrets: []model.DefinitionSecret{{Name: "default/other"}}}})
+		k.Retain([]*model.Definition{(&model.CheckDefinition{Secrets: []model.DefinitionSecret{{Name: "default/other"}}}).Seal(),
+			(&model.TemplateDefinition{Secrets: []model.DefinitionSecret{{Env: "{$DB}", Name: "default/db"}}}).Seal()})
+		if len(k.leasedValues) != 1 {
+			t.Error("the Keeper has no value that a Template names")
+		}
+		k.Retain([]*model.Definition{(&model.CheckDefinition{Secrets: []model.DefinitionSecret{{Name: "default/other"}}}).Seal()})
 		if len(k.leasedValues) != 0 {
-			t.Error("the Keeper has a value that no check names")
+			t.Error("the Keeper has a value that no definition names")
 		}
 	})
 }

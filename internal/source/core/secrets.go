@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,30 +45,17 @@ func (find SecretFunc) Resolve(ctx context.Context, names []string) (values []Se
 	return values, errs
 }
 
-// findAssignedCheck returns the first check in a node's assignment for which the function has returns true, or nil.
-func findAssignedCheck(assignments directory.Assignments, node model.NodeID, has func(*model.CheckDefinition) bool) *model.CheckDefinition {
+// assigns reports whether a node's assignment has a definition for which the function has returns true.
+func assigns(assignments directory.Assignments, node model.NodeID, has func(*model.Definition) bool) bool {
 	a := assignments.For(node)
-	if a == nil {
-		return nil
-	}
-	for _, definition := range a.Definitions {
-		if c := definition.AsCheck(); c != nil && has(c) {
-			return c
-		}
-	}
-	return nil
+	return a != nil && slices.ContainsFunc(a.Definitions, has)
 }
 
-// NamesSecret reports whether a check assigned to the node refers to a secret that exists on the server.
+// NamesSecret reports whether a check or Template assigned to the node refers to a secret that exists on the server.
 func NamesSecret(assignments directory.Assignments, node model.NodeID, secret string) bool {
-	return findAssignedCheck(assignments, node, func(c *model.CheckDefinition) bool {
-		for i := range c.Secrets {
-			if c.Secrets[i].Name == secret && c.Secrets[i].OnServer() {
-				return true
-			}
-		}
-		return false
-	}) != nil
+	return assigns(assignments, node, func(c *model.Definition) bool {
+		return slices.ContainsFunc(c.Secrets(), func(s model.DefinitionSecret) bool { return s.Name == secret && s.OnServer() })
+	})
 }
 
 // FetchTimeout bounds the transfer of one archive. An agent asks again for the missing rest.
@@ -95,7 +83,11 @@ func (a *Archives) Open(ctx context.Context, node model.NodeID, sum [64]byte) (f
 		return nil, nil, "unknown", model.Errorf(model.NotFound, "this server does not serve asset archives")
 	}
 	text := hex.EncodeToString(sum[:])
-	named := findAssignedCheck(a.assignments, node, func(c *model.CheckDefinition) bool {
+	named := assigns(a.assignments, node, func(definition *model.Definition) bool {
+		c := definition.AsCheck()
+		if c == nil {
+			return false
+		}
 		for i := range c.Assets {
 			for k := range c.Assets[i].Builds {
 				if c.Assets[i].Builds[k].SHA512 == text {
@@ -105,7 +97,7 @@ func (a *Archives) Open(ctx context.Context, node model.NodeID, sum [64]byte) (f
 		}
 		return false
 	})
-	if named == nil {
+	if !named {
 		return nil, nil, "not_assigned", model.Errorf(model.Forbidden, "no check in this node's assignment uses the requested archive")
 	}
 	if a.slots.Enter(ctx) != nil {

@@ -1,0 +1,81 @@
+package zabbiximport
+
+import (
+	"strings"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// secretMacro is a macro of a type whose value is not in an export.
+type secretMacro struct {
+	entity *entity
+	model.Macro
+	vault string // PATH:KEY in Vault; empty: the macro has the type secret text
+}
+
+// importSecrets gives those secret macros that agents expand Secrets in files of the nodes.
+func (im *importer) importSecrets(t *template, name string) {
+	for _, macro := range t.secrets {
+		what := "macro " + macro.String()
+		inKeys, elsewhere := t.usesOf(macro.Name)
+		switch {
+		case macro.Kind != model.NoContext:
+			im.lose(macro.entity, what, "a secret macro has no context here")
+		case elsewhere:
+			im.lose(macro.entity, what, "a step, trigger or filter has it: agents alone have the values of secret macros, in keys")
+		case !inKeys:
+			im.lose(macro.entity, what, "no item that an agent collects has it in its key")
+		default:
+			secret := model.CleanName(name + "." + strings.ToLower(macro.Name))
+			t.spec.Secrets = append(t.spec.Secrets, model.MacroSecret{Macro: macro.String(), Secret: secret})
+			origin := ""
+			if macro.vault != "" {
+				origin = ", where it was in Vault at " + oneLine(macro.vault)
+			}
+			im.change(macro.entity, what, "its value is not in the export%s: write it to the file %s in /etc/muster/secrets on each node, or change the Secret %s", origin, secret, secret)
+		}
+	}
+}
+
+// usesOf reports whether keys of collected items have a macro, and whether texts that the server reads have it.
+func (t *template) usesOf(name string) (inKeys, elsewhere bool) {
+	has := func(text string) bool { return strings.Contains(text, "{$"+name+"}") || strings.Contains(text, "{$"+name+":") }
+	items, triggers := t.spec.AllItems(), t.spec.Triggers
+	for i := range t.spec.Discovery {
+		rule := &t.spec.Discovery[i]
+		triggers = append(triggers[:len(triggers):len(triggers)], rule.Triggers...)
+		filters := []*model.DiscoveryFilter{rule.Filter}
+		for k := range rule.Overrides {
+			filters = append(filters, rule.Overrides[k].Filter)
+		}
+		for _, f := range filters {
+			for k := 0; f != nil && k < len(f.Conditions); k++ {
+				elsewhere = elsewhere || has(f.Conditions[k].Pattern())
+			}
+		}
+	}
+	for i := range items {
+		of := &items[i]
+		inKeys = inKeys || of.Collected() && has(of.Key)
+		elsewhere = elsewhere || has(of.Formula)
+		for k := range of.Steps {
+			for _, text := range of.Steps[k].Texts() {
+				elsewhere = elsewhere || has(text)
+			}
+		}
+	}
+	for i := range triggers {
+		elsewhere = elsewhere || has(triggers[i].Expression) || has(triggers[i].Recovery)
+	}
+	return inKeys, elsewhere
+}
+
+// addSecrets adds the Secrets of a template to the result.
+func (im *importer) addSecrets(t *template) {
+	for _, one := range t.spec.Secrets {
+		im.result.Resources = append(im.result.Resources, &model.Resource{
+			APIVersion: model.APIVersion, Kind: "Secret", Metadata: model.Metadata{Name: one.Secret, Namespace: model.DefaultNamespaceName},
+			Spec: &model.SecretSpec{AgentFile: one.Secret},
+		})
+	}
+}
