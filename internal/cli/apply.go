@@ -202,7 +202,7 @@ func (c *commandCall) printApplyResult(done v1.Applied, err error) error {
 	return printResourceChanges(c, done)
 }
 
-// printResourceChanges writes one line per applied resource: its change, and the number of nodes to which it applies
+// printResourceChanges writes one line per applied resource: its change, and the number of its nodes
 func printResourceChanges(c *commandCall, applied v1.Applied) error {
 	if c.Format.IsForPrograms() {
 		return c.WriteValue(applied)
@@ -232,7 +232,7 @@ func printResourceChanges(c *commandCall, applied v1.Applied) error {
 	return nil
 }
 
-// printUnitImpact prints on which nodes a unit would appear, disappear or change, and the differences of its definition.
+// printUnitImpact prints the nodes that would get, lose or change a unit, and the differences of its definition.
 func printUnitImpact(c *commandCall, u *v1.UnitImpact) {
 	var parts []string
 	for _, p := range []struct {

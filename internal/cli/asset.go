@@ -19,12 +19,6 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// assetCommand makes the command group muster asset.
-func assetCommand(s *commandLine) *cobra.Command {
-	return s.buildCommandGroup("asset", "Upload and list archives with programs for checks and handlers",
-		assetAddCommand(s), assetListCommand(s))
-}
-
 // assetAddCommand makes the command muster asset add, which uploads an archive as a build of an asset.
 func assetAddCommand(s *commandLine) *cobra.Command {
 	f := &changeFlags{}

@@ -15,15 +15,6 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// authCommand makes the command group muster auth, for users, tokens and passwords.
-func authCommand(s *commandLine) *cobra.Command {
-	return s.buildCommandGroup("auth", "Manage users, API tokens and passwords; show your name and rights",
-		s.buildCommandGroup("token", "Manage tokens for programs that call the API", tokenCreateCommand(s), tokenListCommand(s), tokenRevokeCommand(s)),
-		s.buildCommandGroup("user", "Manage users, who log in with a password",
-			userCreateCommand(s), userGrantCommand(s), userListCommand(s), userDeleteCommand(s)),
-		passwordCommand(s), whoamiCommand(s))
-}
-
 // whoamiCommand makes the command muster auth whoami, which shows your name and rights.
 func whoamiCommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{
@@ -128,7 +119,7 @@ func tokenRevokeCommand(s *commandLine) *cobra.Command {
 		complete: func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return s.completeFromServer(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 				l, err := api.Access.Tokens(ctx)
-				return mapTexts(l.Items, func(t v1.Token) string { return t.ID + "\t" + t.User + " " + t.Note }), err
+				return convertEach(l.Items, func(t v1.Token) string { return t.ID + "\t" + t.User + " " + t.Note }), err
 			})
 		},
 		run: forEachArgument(func(c *commandCall, id string) error { return c.api.Access.RevokeToken(c.ctx, id) }, "token %s revoked"),
@@ -209,7 +200,7 @@ func userDeleteCommand(s *commandLine) *cobra.Command {
 		complete: func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 			return s.completeFromServer(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 				l, err := api.Access.Users(ctx)
-				return mapTexts(l.Items, func(u v1.User) string { return u.Name + "\t" + u.Role }), err
+				return convertEach(l.Items, func(u v1.User) string { return u.Name + "\t" + u.Role }), err
 			})
 		},
 		run: func(c *commandCall) error {

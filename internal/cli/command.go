@@ -92,11 +92,6 @@ func (s *commandLine) buildCommand(d command) *cobra.Command {
 	return c
 }
 
-// buildCommandGroup makes a command that has subcommands and no action of its own.
-func (s *commandLine) buildCommandGroup(name, short string, commands ...*cobra.Command) *cobra.Command {
-	return s.buildCommand(command{use: name, short: short, commands: commands})
-}
-
 // printHelp prints the help of a command.
 func printHelp(c *cobra.Command, _ []string) error { return c.Help() }
 
@@ -169,13 +164,13 @@ func textWhen(show bool, text string) string {
 	return ""
 }
 
-// mapTexts converts each item to a text and returns the texts.
-func mapTexts[T any](items []T, text func(T) string) []string {
-	list := make([]string, len(items))
-	for i, item := range items {
-		list[i] = text(item)
+// convertEach converts each element of a list.
+func convertEach[A, B any](list []A, convert func(A) B) []B {
+	out := make([]B, len(list))
+	for i := range list {
+		out[i] = convert(list[i])
 	}
-	return list
+	return out
 }
 
 // listOutput is the output of a list command: table rows for people, and one JSON or YAML value for programs

@@ -8,11 +8,6 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// contextCommand makes the command group muster context, for the saved logins to several servers
-func contextCommand(s *commandLine) *cobra.Command {
-	return s.buildCommandGroup("context", "List and choose servers that you logged in to", contextListCommand(s), contextUseCommand(s), contextDeleteCommand(s))
-}
-
 // contextListCommand makes the command muster context list, which lists the saved server logins.
 func contextListCommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{
@@ -90,7 +85,7 @@ func findContext(s *commandLine, name string) (x client.NamedContext, path strin
 		}
 	}
 	e := model.Errorf(model.NotFound, "context %s does not exist", name)
-	if near := model.Nearest(name, mapTexts(list, func(x client.NamedContext) string { return x.Name })); near != "" {
+	if near := model.Nearest(name, convertEach(list, func(x client.NamedContext) string { return x.Name })); near != "" {
 		return x, "", e.WithHint("did you mean %s? List contexts: muster context list", near)
 	}
 	return x, "", e.WithHint("list contexts: muster context list")
@@ -100,6 +95,6 @@ func findContext(s *commandLine, name string) (x client.NamedContext, path strin
 func completeContexts(s *commandLine) completion {
 	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		list, _ := listContexts(s)
-		return mapTexts(list, func(x client.NamedContext) string { return x.Name + "\t" + x.Server }), noFiles
+		return convertEach(list, func(x client.NamedContext) string { return x.Name + "\t" + x.Server }), noFiles
 	}
 }

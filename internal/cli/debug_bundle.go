@@ -29,11 +29,6 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// debugCommand makes the command group muster debug.
-func debugCommand(s *commandLine) *cobra.Command {
-	return s.buildCommandGroup("debug", "Collect evidence about a faulty or slow server", bundleCommand(s), valuesCommand(s))
-}
-
 // bundleWriter collects the files of one debug bundle and packs them.
 type bundleWriter struct {
 	out, admin, data string

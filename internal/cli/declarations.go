@@ -20,6 +20,7 @@ import (
 	"github.com/muster-fleet/muster/internal/cli/screen"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/promimport"
 	"github.com/muster-fleet/muster/internal/rudderimport"
 	"github.com/muster-fleet/muster/internal/sensuimport"
 	"github.com/muster-fleet/muster/internal/zabbiximport"
@@ -224,116 +225,103 @@ func (s *commandLine) sensuNotes(docs []declaredResource) (notes []string) {
 	return notes
 }
 
-// importCommand makes the command group muster import.
-func importCommand(s *commandLine) *cobra.Command {
-	return s.buildCommandGroup("import", "Convert the resources of another system", importSensuCommand(s), importZabbixCommand(s), importPrometheusCommand(s), importRudderCommand(s))
+// buildImport makes a command of muster import, whose function convert turns the files into resources and notes.
+// smaller says how to make smaller files if they are too large. Nil extensions: no argument is a folder.
+func (s *commandLine) buildImport(d command, smaller string, extensions []string, convert func(*commandCall, []sensuimport.File) (*importText, error)) *cobra.Command {
+	var out string
+	var strict bool
+	own := d.flags
+	d.args, d.offline = cobra.MinimumNArgs(1), true
+	d.flags = func(flags *pflag.FlagSet) {
+		flags.StringVar(&out, "out", "", "write the resources to this file instead of standard output")
+		flags.BoolVar(&strict, "strict", false, "exit with 20 if a part was not converted")
+		if own != nil {
+			own(flags)
+		}
+	}
+	d.run = func(c *commandCall) (err error) {
+		if extensions != nil {
+			if c.args, err = filesIn(c.args, extensions...); err != nil {
+				return err
+			}
+		}
+		files, err := readImportFiles(c, smaller)
+		if err != nil {
+			return err
+		}
+		text, err := convert(c, files)
+		if err != nil {
+			return err
+		}
+		return printImport(c, text, out, strict)
+	}
+	return s.buildCommand(d)
 }
 
 // importSensuCommand makes the command muster import sensu, which converts a dump of sensuctl.
 func importSensuCommand(s *commandLine) *cobra.Command {
-	var out string
-	var strict bool
-	return s.buildCommand(command{
-		use: "sensu FILE...", short: "Convert the output of sensuctl dump",
-		args: cobra.MinimumNArgs(1), offline: true,
-		flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&out, "out", "", "write the resources to this file instead of standard output")
-			flags.BoolVar(&strict, "strict", false, "exit with 20 if a part was not converted")
-		},
-		run: func(c *commandCall) error {
-			files, err := readImportFiles(c, "dump each namespace or each type alone: sensuctl dump checks --namespace NAME …")
-			if err != nil {
-				return err
-			}
+	return s.buildImport(command{use: "sensu FILE...", short: "Convert the output of sensuctl dump"},
+		"dump each namespace or each type alone: sensuctl dump checks --namespace NAME …", nil, func(c *commandCall, files []sensuimport.File) (*importText, error) {
 			result, err := sensuimport.Import(files, c.Kinds, c.Now())
 			if err != nil {
-				return err
+				return nil, err
 			}
-			text := importText{value: result, resources: result.Resources, lost: result.LostCount(), read: model.CountNoun(result.Read, "resource") + " of Sensu"}
-			for _, n := range result.Notes {
-				text.notes = append(text.notes, importNote{n.Where, n.What, n.Text, n.Lost})
-			}
-			return printImport(c, &text, out, strict)
-		},
-	})
+			return &importText{value: result, resources: result.Resources, lost: result.LostCount(), read: model.CountNoun(result.Read, "resource") + " of Sensu",
+				notes: convertEach(result.Notes, func(n sensuimport.Note) importNote { return importNote{n.Where, n.What, n.Text, n.Lost} })}, nil
+		})
 }
 
 // importZabbixCommand makes the command muster import zabbix, which converts exports of templates.
 func importZabbixCommand(s *commandLine) *cobra.Command {
-	var out string
-	var strict bool
-	return s.buildCommand(command{
-		use: "zabbix FILE...", short: "Convert templates that Zabbix exported as YAML",
-		args: cobra.MinimumNArgs(1), offline: true,
-		flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&out, "out", "", "write the resources to this file instead of standard output")
-			flags.BoolVar(&strict, "strict", false, "exit with 20 if a part was not converted")
-		},
-		run: func(c *commandCall) error {
-			read, err := readImportFiles(c, "export fewer templates at a time")
+	return s.buildImport(command{use: "zabbix FILE...", short: "Convert templates that Zabbix exported as YAML"},
+		"export fewer templates at a time", nil, func(c *commandCall, files []sensuimport.File) (*importText, error) {
+			result, err := zabbiximport.Import(convertEach(files, func(f sensuimport.File) zabbiximport.File { return zabbiximport.File(f) }),
+				zabbiximport.Options{Kinds: c.Kinds, CheckKey: collect.Check})
 			if err != nil {
-				return err
-			}
-			var files []zabbiximport.File
-			for _, f := range read {
-				files = append(files, zabbiximport.File(f))
-			}
-			result, err := zabbiximport.Import(files, zabbiximport.Options{Kinds: c.Kinds, CheckKey: collect.Check})
-			if err != nil {
-				return err
+				return nil, err
 			}
 			n := &result.Counts
-			text := importText{value: result, resources: result.Resources, lost: result.LostCount(), read: fmt.Sprintf(
+			text := &importText{value: result, resources: result.Resources, lost: result.LostCount(), read: fmt.Sprintf(
 				"%s of Zabbix (%d of %s, %d of %s, %d of %s, %d of %s)", model.CountNoun(n.Templates, "template"), n.ImportedItems, model.CountNoun(n.Items, "item"),
-				n.ImportedSteps, model.CountNoun(n.Steps, "step"), n.ImportedTriggers, model.CountNoun(n.Triggers, "trigger"), n.ImportedRules, model.CountNoun(n.Rules, "discovery rule"))}
+				n.ImportedSteps, model.CountNoun(n.Steps, "step"), n.ImportedTriggers, model.CountNoun(n.Triggers, "trigger"), n.ImportedRules, model.CountNoun(n.Rules, "discovery rule")),
+				notes: convertEach(result.Notes, func(n zabbiximport.Note) importNote { return importNote(n) })}
 			if n.Sources.Collected < n.ImportedItems+n.ImportedRules {
 				text.after = fmt.Sprintf("of the items and rules, the agent collects %d, the server computes %d, trappers send %d, %d have no values here (notCollected)\n", n.Sources.Collected, n.Sources.Computed, n.Sources.Trapper, n.Sources.Idle)
 			}
-			for _, n := range result.Notes {
-				text.notes = append(text.notes, importNote(n))
+			return text, nil
+		})
+}
+
+// importPrometheusCommand makes the command muster import prometheus, which converts rules files.
+func importPrometheusCommand(s *commandLine) *cobra.Command {
+	return s.buildImport(command{use: "prometheus FILE...", short: "Convert rules files of Prometheus"},
+		"divide the file", nil, func(c *commandCall, files []sensuimport.File) (*importText, error) {
+			result, err := promimport.Import(convertEach(files, func(f sensuimport.File) promimport.File { return promimport.File(f) }), c.Kinds)
+			if err != nil {
+				return nil, err
 			}
-			return printImport(c, &text, out, strict)
-		},
-	})
+			return &importText{value: result, resources: result.Resources, lost: result.Lost,
+				read:  model.CountNoun(result.Groups, "group") + " of " + model.CountNoun(result.Rules, "rule"),
+				notes: convertEach(result.Notes, func(n promimport.Note) importNote { return importNote(n) })}, nil
+		})
 }
 
 // importRudderCommand makes the command muster import rudder, which converts techniques, directives, rules and groups.
 func importRudderCommand(s *commandLine) *cobra.Command {
-	var out string
-	var strict, bridge bool
-	return s.buildCommand(command{
-		use: "rudder FILE|DIR...", short: "Convert techniques (YAML), directives, rules and groups (JSON of the API) of Rudder",
-		args: cobra.MinimumNArgs(1), offline: true,
+	var bridge bool
+	return s.buildImport(command{use: "rudder FILE|DIR...", short: "Convert techniques (YAML), directives, rules and groups (JSON of the API) of Rudder",
 		flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&out, "out", "", "write the resources to this file instead of standard output")
-			flags.BoolVar(&strict, "strict", false, "exit with 20 if a part was not converted")
 			flags.BoolVar(&bridge, "bridge", false, "Rudder's agents go on to run the directives, and Muster judges their reports")
-		},
-		run: func(c *commandCall) error {
-			var err error
-			if c.args, err = filesIn(c.args, ".yml", ".yaml", ".json"); err != nil {
-				return err
-			}
-			read, err := readImportFiles(c, "divide the file")
-			if err != nil {
-				return err
-			}
-			var files []rudderimport.File
-			for _, f := range read {
-				files = append(files, rudderimport.File(f))
-			}
-			result, err := rudderimport.Import(files, rudderimport.Options{Kinds: c.Kinds, Bridge: bridge})
-			if err != nil {
-				return err
-			}
-			n := &result.Counts
-			text := importText{value: result, resources: result.Resources, lost: result.LostCount(), read: fmt.Sprintf("%s (%d of %s), %s, %s and %s of Rudder",
-				model.CountNoun(n.Techniques, "technique"), n.ImportedMethods, model.CountNoun(n.Methods, "method"), model.CountNoun(n.Directives, "directive"), model.CountNoun(n.Rules, "rule"), model.CountNoun(n.Groups, "group"))}
-			for _, note := range result.Notes {
-				text.notes = append(text.notes, importNote(note))
-			}
-			return printImport(c, &text, out, strict)
-		},
+		}}, "divide the file", []string{".yml", ".yaml", ".json"}, func(c *commandCall, files []sensuimport.File) (*importText, error) {
+		result, err := rudderimport.Import(convertEach(files, func(f sensuimport.File) rudderimport.File { return rudderimport.File(f) }),
+			rudderimport.Options{Kinds: c.Kinds, Bridge: bridge})
+		if err != nil {
+			return nil, err
+		}
+		n := &result.Counts
+		return &importText{value: result, resources: result.Resources, lost: result.LostCount(), read: fmt.Sprintf("%s (%d of %s), %s, %s and %s of Rudder",
+			model.CountNoun(n.Techniques, "technique"), n.ImportedMethods, model.CountNoun(n.Methods, "method"), model.CountNoun(n.Directives, "directive"), model.CountNoun(n.Rules, "rule"), model.CountNoun(n.Groups, "group")),
+			notes: convertEach(result.Notes, func(n rudderimport.Note) importNote { return importNote(n) })}, nil
 	})
 }
 

@@ -200,7 +200,7 @@ func describeLifecycle(c *commandCall, namespace string, spec *model.NodeSpec) e
 
 // describeLimits shows the node's limits, and the last time that each was reached.
 func describeLimits(c *commandCall, limits []v1.LimitUse) {
-	c.printNonEmptyField("limits", strings.Join(mapTexts(limits, func(l v1.LimitUse) string {
+	c.printNonEmptyField("limits", strings.Join(convertEach(limits, func(l v1.LimitUse) string {
 		text := l.Name + " " + strconv.FormatFloat(l.Limit, 'f', -1, 64)
 		if l.Used != nil {
 			text += fmt.Sprintf(" (%d used)", *l.Used)

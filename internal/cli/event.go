@@ -258,7 +258,7 @@ func bulkEventName(e v1.BulkEvent, all bool) string {
 func printBulkResult(c *commandCall, done *v1.BulkDone, result string) {
 	c.Printf("%s %s\n", model.CountNoun(done.Done, "event"), result)
 	for _, left := range done.Left {
-		names := mapTexts(left.First, func(e v1.BulkEvent) string { return bulkEventName(e, false) })
+		names := convertEach(left.First, func(e v1.BulkEvent) string { return bulkEventName(e, false) })
 		if left.Count > len(names) {
 			names = append(names, "…")
 		}

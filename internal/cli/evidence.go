@@ -19,11 +19,6 @@ import (
 	"github.com/muster-fleet/muster/internal/pki"
 )
 
-// evidenceCommand makes the command group muster report evidence.
-func evidenceCommand(s *commandLine) *cobra.Command {
-	return s.buildCommandGroup("evidence", "Save the signed history of compliance, and verify it without a server", evidenceSaveCommand(s), evidenceVerifyCommand(s))
-}
-
 // nodeName is a node in its namespace.
 type nodeName struct{ namespace, node string }
 

@@ -130,7 +130,7 @@ func otherNamespacesText(others []v1.NamespaceEvents) string {
 	if len(others) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("in other namespaces: %s. All: -A. One: -n %s", strings.Join(mapTexts(others, namespaceText), ", "), others[0].Namespace)
+	return fmt.Sprintf("in other namespaces: %s. All: -A. One: -n %s", strings.Join(convertEach(others, namespaceText), ", "), others[0].Namespace)
 }
 
 // namespaceText formats a namespace with the number of its events, such as "demo 1800 events (12 not OK)"

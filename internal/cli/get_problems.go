@@ -139,7 +139,7 @@ func findQueuesByName(all []v1.Queue, names []string) (found []v1.Queue, err err
 		i := slices.IndexFunc(all, func(q v1.Queue) bool { return q.Name == name })
 		if i < 0 {
 			e := model.Errorf(model.NotFound, "unknown queue %q", name)
-			if near := model.Nearest(name, mapTexts(all, func(q v1.Queue) string { return q.Name })); near != "" {
+			if near := model.Nearest(name, convertEach(all, func(q v1.Queue) string { return q.Name })); near != "" {
 				return nil, e.WithHint("did you mean %s? List queues: muster get queues", near)
 			}
 			return nil, e.WithHint("list queues: muster get queues")

@@ -16,12 +16,6 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// handlerCommand makes the command group muster handler.
-func handlerCommand(s *commandLine) *cobra.Command {
-	return s.buildCommandGroup("handler", "Create and test handlers; list and replay their dead letters",
-		handlerCreateCommand(s), handlerTestCommand(s), handlerDeadCommand(s), handlerReplayCommand(s))
-}
-
 // handlerTestCommand makes the command muster handler test, which sends a test message.
 func handlerTestCommand(s *commandLine) *cobra.Command {
 	var node string
@@ -149,11 +143,6 @@ func handlerReplayCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// routeCommand makes the command group muster route.
-func routeCommand(s *commandLine) *cobra.Command {
-	return s.buildCommandGroup("route", "Test routes: recipients and times of the notifications of a problem", routeTestCommand(s))
-}
-
 // routeTestCommand makes the command muster route test, which predicts the notifications of a problem.
 func routeTestCommand(s *commandLine) *cobra.Command {
 	var at, status, severity string
@@ -204,7 +193,7 @@ func printRouteTest(c *commandCall, t v1.RouteTest) {
 
 // printRouteStep prints one step of a tested route: the time after the opening of the problem, and the handlers.
 func printRouteStep(c *commandCall, step *v1.RouteTestStep, opened time.Time) {
-	text := strings.Join(mapTexts(step.Handlers, func(h v1.RouteHandler) string {
+	text := strings.Join(convertEach(step.Handlers, func(h v1.RouteHandler) string {
 		return h.Name + textWhen(h.Missing, " (the handler does not exist)")
 	}), ", ")
 	text += textWhen(step.Repeat > 0, ", again every "+step.Repeat.String())

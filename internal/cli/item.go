@@ -20,11 +20,6 @@ import (
 	"github.com/muster-fleet/muster/internal/trigger"
 )
 
-// itemCommand makes the command group muster item.
-func itemCommand(s *commandLine) *cobra.Command {
-	return s.buildCommandGroup("item", "Test items of Templates", itemTestCommand(s))
-}
-
 // itemTestFlags holds the flags of muster item test.
 type itemTestFlags struct {
 	files, values, macros []string

@@ -70,6 +70,16 @@ func printError(s *screen.Screen, err error) {
 	}
 }
 
+// commandMaker makes one command of a command line.
+type commandMaker = func(*commandLine) *cobra.Command
+
+// group returns the maker of a command that has subcommands and no action of its own.
+func group(name, short string, commands ...commandMaker) commandMaker {
+	return func(s *commandLine) *cobra.Command {
+		return s.buildCommand(command{use: name, short: short, commands: convertEach(commands, func(make commandMaker) *cobra.Command { return make(s) })})
+	}
+}
+
 // NewCommandTree returns the tree of all commands.
 func NewCommandTree(env *Env, extras ...ExtraCommand) *cobra.Command {
 	if env.Kinds == nil {
@@ -94,17 +104,34 @@ func NewCommandTree(env *Env, extras ...ExtraCommand) *cobra.Command {
 
 	const look, change, operate = "look", "change", "operate"
 	root.AddGroup(&cobra.Group{ID: look, Title: "Look:"}, &cobra.Group{ID: change, Title: "Change:"}, &cobra.Group{ID: operate, Title: "Operate:"})
-	add := func(group string, commands ...func(*commandLine) *cobra.Command) {
+	add := func(id string, commands ...commandMaker) {
 		for _, command := range commands {
 			c := command(s)
-			c.GroupID = group
+			c.GroupID = id
 			root.AddCommand(c)
 		}
 	}
-	add(look, statusCommand, getCommand, describeCommand, whyCommand, queryCommand, reportCommand, auditCommand, explainCommand)
-	add(change, applyCommand, planCommand, diffCommand, editCommand, labelCommand, annotateCommand, deleteCommand, lintCommand, eventCommand, silenceCommand, routeCommand,
-		rolloutCommand, handlerCommand, assetCommand, itemCommand, runCommand, nodeCommand, importCommand)
-	add(operate, loginCommand, logoutCommand, contextCommand, authCommand, doctorCommand, debugCommand, versionCommand)
+	add(look, statusCommand, getCommand, describeCommand, whyCommand, queryCommand, auditCommand, explainCommand,
+		group("report", "Report a period: availability, noise, compliance and its evidence, messages of shadow mode",
+			availabilityCommand, complianceCommand, noiseCommand, shadowCommand,
+			group("evidence", "Save the signed history of compliance, and verify it without a server", evidenceSaveCommand, evidenceVerifyCommand)))
+	add(change, applyCommand, planCommand, diffCommand, editCommand, labelCommand, annotateCommand, deleteCommand, lintCommand, eventCommand, silenceCommand,
+		rolloutCommand, runCommand,
+		group("route", "Test routes: recipients and times of the notifications of a problem", routeTestCommand),
+		group("handler", "Create and test handlers; list and replay their dead letters",
+			handlerCreateCommand, handlerTestCommand, handlerDeadCommand, handlerReplayCommand),
+		group("asset", "Upload and list archives with programs for checks and handlers", assetAddCommand, assetListCommand),
+		group("item", "Test items of Templates", itemTestCommand),
+		group("node", "Enrol, list, rename, replace and retire nodes",
+			joinTokenCommand, nodeListCommand, nodeAcceptCommand, nodeRefuseCommand, nodeCACommand, nodeRenameCommand, nodeReplaceCommand, nodeInventoryCommand, nodeRetireCommand, nodeForgiveCommand),
+		group("import", "Convert the resources of another system", importSensuCommand, importZabbixCommand, importPrometheusCommand, importRudderCommand))
+	add(operate, loginCommand, logoutCommand, doctorCommand, versionCommand,
+		group("context", "List and choose servers that you logged in to", contextListCommand, contextUseCommand, contextDeleteCommand),
+		group("auth", "Manage users, API tokens and passwords; show your name and rights",
+			group("token", "Manage tokens for programs that call the API", tokenCreateCommand, tokenListCommand, tokenRevokeCommand),
+			group("user", "Manage users, who log in with a password", userCreateCommand, userGrantCommand, userListCommand, userDeleteCommand),
+			passwordCommand, whoamiCommand),
+		group("debug", "Collect evidence about a faulty or slow server", bundleCommand, valuesCommand))
 	setHelp(root)
 	root.AddCommand(exitCodesTopic())
 	root.SetCompletionCommandGroupID(operate)

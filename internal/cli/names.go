@@ -85,7 +85,7 @@ func (c *commandCall) findObject(k model.KindInfo, text string) (namespace, name
 func (c *commandCall) namespacesWith(k model.KindInfo, name string) (found []string, err error) {
 	if k == kind.Node().KindInfo {
 		l, err := c.api.Nodes.States(c.ctx, v1.NodeFilter{Where: fmt.Sprintf("node.name == %q", name), Limit: maxRows})
-		return mapTexts(l.Items, func(n v1.NodeState) string { return n.Namespace }), err
+		return convertEach(l.Items, func(n v1.NodeState) string { return n.Namespace }), err
 	}
 	page, err := c.api.Resources.List(c.ctx, k, "", v1.ResourceFilter{Where: fmt.Sprintf("metadata.name == %q", name)}, false, 500, "")
 	for _, item := range page.Items {
@@ -133,7 +133,7 @@ func (c *commandCall) findProblemID(text string) (string, error) {
 	for _, open := range []bool{true, false} {
 		l, err := c.api.Problems.List(c.ctx, n.namespace, n.node, n.check, open, 1, "", v1.RowFilter{})
 		if err != nil || len(l.Items) > 0 {
-			return mapTexts(append(l.Items, v1.Problem{}), func(p v1.Problem) string { return p.ID })[0], err
+			return convertEach(append(l.Items, v1.Problem{}), func(p v1.Problem) string { return p.ID })[0], err
 		}
 	}
 	return "", model.Errorf(model.NotFound, "event %s has had no problem", n).WithHint("its changes: muster get history %s", n)

@@ -12,12 +12,6 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// nodeCommand makes the command group muster node.
-func nodeCommand(s *commandLine) *cobra.Command {
-	return s.buildCommandGroup("node", "Enrol, list, rename, replace and retire nodes",
-		joinTokenCommand(s), nodeListCommand(s), nodeAcceptCommand(s), nodeRefuseCommand(s), nodeCACommand(s), nodeRenameCommand(s), nodeReplaceCommand(s), nodeInventoryCommand(s), nodeRetireCommand(s), nodeForgiveCommand(s))
-}
-
 // nodeListCommand makes the command muster node list.
 func nodeListCommand(s *commandLine) *cobra.Command {
 	g, retired, pending := &getFlags{}, false, false

@@ -143,7 +143,7 @@ func printSeriesTable(c *commandCall, rows []v1.SeriesRow) error {
 	return screen.NewTable(rows, screen.SplitColumns("SERIES|VALUE"), func(r v1.SeriesRow) []any {
 		value := r.Value.Value
 		if len(r.Values) > 0 { // of an expression such as x[5m]
-			value = strings.Join(mapTexts(r.Values, func(p v1.SeriesPoint) string { return p.Value }), " ")
+			value = strings.Join(convertEach(r.Values, func(p v1.SeriesPoint) string { return p.Value }), " ")
 		}
 		return []any{name(r.Metric), value}
 	}).Write(c.Screen)

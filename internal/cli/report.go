@@ -16,12 +16,6 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// reportCommand makes the command group muster report.
-func reportCommand(s *commandLine) *cobra.Command {
-	return s.buildCommandGroup("report", "Report a period: availability, noise, compliance and its evidence, messages of shadow mode",
-		availabilityCommand(s), complianceCommand(s), evidenceCommand(s), noiseCommand(s), shadowCommand(s))
-}
-
 // reportFlags holds the flags that all reports share.
 type reportFlags struct {
 	listFlags

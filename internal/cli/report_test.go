@@ -49,7 +49,7 @@ func (w *historyWriter) recordDelivery(problem, route, handler, tells string, st
 		Route: route, Tells: tells, Count: 1, Payload: payload, Created: at, State: state, Ended: at}}})
 }
 
-// recordMark writes an acknowledgement of an event, or the begin of its flapping, into the history.
+// recordMark writes an acknowledgement of an event, or the start of its flapping, into the history.
 func (w *historyWriter) recordMark(kind history.EntryKind, namespace, node, check string, ago time.Duration) {
 	w.t.Helper()
 	id, _ := w.rig.Directory.NodeByName(namespace, node)

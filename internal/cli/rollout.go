@@ -16,13 +16,14 @@ import (
 
 // rolloutCommand makes the command group muster rollout.
 func rolloutCommand(s *commandLine) *cobra.Command {
-	return s.buildCommandGroup("rollout", "Watch and steer how changes of directives reach their nodes",
+	return s.buildCommand(command{use: "rollout", short: "Watch and steer how changes of directives reach their nodes", commands: []*cobra.Command{
 		rolloutListCommand(s), rolloutShowCommand(s),
 		rolloutActionCommand(s, "approve", "Approve the roll-out of another person; it begins"),
 		rolloutActionCommand(s, "start", "Continue a paused or stopped roll-out; nodes that have failed count no more"),
 		rolloutActionCommand(s, "pause", "Begin no further step; failures still stop the roll-out"),
 		rolloutActionCommand(s, "stop", "Freeze a roll-out: each node keeps the version that it has"),
-		rolloutActionCommand(s, "undo", "Give all nodes, and the directive, the version before the roll-out"))
+		rolloutActionCommand(s, "undo", "Give all nodes, and the directive, the version before the roll-out"),
+	}})
 }
 
 // rolloutListCommand makes the command muster rollout list.

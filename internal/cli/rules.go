@@ -4,16 +4,11 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/cli/screen"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/promimport"
 )
 
 // getRules lists the rules of RuleGroups with the outcome of their last evaluation: failing and firing ones first, then the
@@ -92,38 +87,4 @@ func ruleCell(r *v1.RuleState) screen.Cell {
 		cell.Colour = screen.Green
 	}
 	return cell
-}
-
-// importPrometheusCommand makes the command muster import prometheus, which converts rules files.
-func importPrometheusCommand(s *commandLine) *cobra.Command {
-	var out string
-	var strict bool
-	return s.buildCommand(command{
-		use: "prometheus FILE...", short: "Convert rules files of Prometheus",
-		args: cobra.MinimumNArgs(1), offline: true,
-		flags: func(flags *pflag.FlagSet) {
-			flags.StringVar(&out, "out", "", "write the resources to this file instead of standard output")
-			flags.BoolVar(&strict, "strict", false, "exit with 20 if a part was not converted")
-		},
-		run: func(c *commandCall) error {
-			read, err := readImportFiles(c, "divide the file")
-			if err != nil {
-				return err
-			}
-			var files []promimport.File
-			for _, f := range read {
-				files = append(files, promimport.File(f))
-			}
-			result, err := promimport.Import(files, c.Kinds)
-			if err != nil {
-				return err
-			}
-			text := importText{value: result, resources: result.Resources, lost: result.Lost,
-				read: strings.Join([]string{model.CountNoun(result.Groups, "group"), "of", model.CountNoun(result.Rules, "rule")}, " ")}
-			for _, n := range result.Notes {
-				text.notes = append(text.notes, importNote(n))
-			}
-			return printImport(c, &text, out, strict)
-		},
-	})
 }

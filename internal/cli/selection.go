@@ -12,7 +12,7 @@ import (
 )
 
 // resourceSelection has the flags that select resources of one kind; without any of them, the arguments name the
-// resources. or KIND/NAME...
+// resources.
 type resourceSelection struct {
 	selector string
 	all      bool

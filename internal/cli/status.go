@@ -241,7 +241,7 @@ func printEventStatus(c *commandCall, s v1.Status) {
 			textWhen(s.NoProblem > 0, fmt.Sprintf("; %d of them no problem, because too few results failed (alert.failAfter)", s.NoProblem)))
 	}
 	if len(s.Namespaces) > 0 {
-		c.printStatusLine("", "%s; only one: -n %s", strings.Join(mapTexts(s.Namespaces, namespaceText), ", "), s.Namespaces[0].Namespace)
+		c.printStatusLine("", "%s; only one: -n %s", strings.Join(convertEach(s.Namespaces, namespaceText), ", "), s.Namespaces[0].Namespace)
 	}
 	problems := fmt.Sprintf("%d open", s.Problems)
 	if parts := problemCountsText(s); len(parts) > 1 || s.Handled.Sum() > 0 {
@@ -293,7 +293,7 @@ func printAgentStatus(c *commandCall, s v1.Status) {
 		c.printStatusLine("agents", "%s", text)
 	}
 	if s.Spooling > 0 {
-		parts := mapTexts(s.SpoolingNow, func(x v1.Agent) string {
+		parts := convertEach(s.SpoolingNow, func(x v1.Agent) string {
 			st := x.Session.Stats
 			return fmt.Sprintf("%s (%d, the oldest for %s)", nameWithNamespace(x.Namespace, x.Name), st.Spooled, model.TimeSpan(time.Duration(st.OldestSeconds)*time.Second))
 		})

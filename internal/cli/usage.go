@@ -316,7 +316,7 @@ func (s *commandLine) completeObjects(most int) completion {
 		case problems:
 			return s.completeFromServer(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 				list, err := api.Problems.List(ctx, s.listNamespace(), "", "", true, 100, "")
-				return mapTexts(list.Items, func(p v1.Problem) string { return p.ID + "\t" + p.Node + "/" + p.Source.String() }), err
+				return convertEach(list.Items, func(p v1.Problem) string { return p.ID + "\t" + p.Node + "/" + p.Source.String() }), err
 			})
 		case agents:
 			word = "Node"
@@ -334,7 +334,7 @@ func (s *commandLine) completeNames(k model.KindInfo) completion {
 	return func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return s.completeFromServer(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 			list, err := s.listResources(ctx, api, k, s.kindNamespace(k), "")
-			return mapTexts(list, func(r *model.Resource) string { return r.Metadata.Name }), err
+			return convertEach(list, func(r *model.Resource) string { return r.Metadata.Name }), err
 		})
 	}
 }
@@ -351,7 +351,7 @@ func (s *commandLine) completeEvents(c *cobra.Command, _ []string, typed string)
 	}
 	return s.completeFromServer(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 		list, err := api.Events.List(ctx, v1.EventFilter{Namespace: s.objectNamespace(), Node: node, Limit: 1000})
-		return mapTexts(list.Items, func(e v1.Event) string { return e.Node + "/" + e.Check }), err
+		return convertEach(list.Items, func(e v1.Event) string { return e.Node + "/" + e.Check }), err
 	})
 }
 
