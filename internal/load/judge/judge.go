@@ -2,7 +2,8 @@
 // figures. It is pure: a run can be judged again, and a test judges logs written by hand.
 //
 // A run of checks: Checks (verdict.go), with a file for each question (phases.go and figures.go, ledger.go, alerts.go,
-// messages.go, intent.go, silence.go, roundrobin.go, stalls.go). A run of values: Judge, which compares the log with the plan.
+// messages.go, intent.go, silence.go, roundrobin.go, stalls.go). A run of values: Judge, and a run of
+// directives: JudgeRuns (runs.go), which compare the log with the plan.
 //
 // Goroutines, locks: none. Start reading at Checks.
 package judge
@@ -34,7 +35,7 @@ const (
 	Wrong          Kind = "series with wrong values"
 	Unknown        Kind = "series or problems that nobody caused"
 	Unacknowledged Kind = "values not acknowledged"
-	Refused        Kind = "values refused"
+	Refused        Kind = "signals refused"
 	MissingProblem Kind = "problems missing"
 	FalseProblem   Kind = "problems too many"
 	WrongState     Kind = "triggers in the wrong state"
@@ -161,12 +162,12 @@ func (f *findings) judgeTrigger(p *plan.Plan, c *plan.Class, node, of int, ticks
 // Figures are what a run measured, without a verdict.
 type Figures struct {
 	Nodes    int     `json:"nodes"`
-	Items    int     `json:"items"`
-	Offered  float64 `json:"offered"` // values per second
+	Items    int     `json:"items"`   // or directives, of all nodes
+	Offered  float64 `json:"offered"` // values or components per second
 	Acked    float64 `json:"acked"`   // likewise, acknowledged in the steady seconds before the first fault
-	Ready    float64 `json:"ready"`   // seconds until all nodes had a session and their items
+	Ready    float64 `json:"ready"`   // seconds until all nodes had a session and their assignment
 	Seconds  int     `json:"seconds"` // that the figures below are of
-	Micros   float64 `json:"micros"`  // µs of server CPU per value
+	Micros   float64 `json:"micros"`  // µs of server CPU per value or component
 	Cores    float64 `json:"cores"`   // that the server used
 	Own      float64 `json:"own"`     // that the loader used
 	RSS      int64   `json:"rss"`     // of the server, most
@@ -180,11 +181,16 @@ type Figures struct {
 	Restart  float64 `json:"restart"` // seconds from the kill until the server was ready; zero: no kill
 	Back     float64 `json:"back"`    // … and until all sessions were back
 	Caught   float64 `json:"caught"`  // … and until a second's latency was below a second again
+	Applied  float64 `json:"applied"` // ms until the API answered to a change of a directive, slowest
+	Held     float64 `json:"held"`    // ms until all nodes had it, slowest
+
+	Startup observe.Startup `json:"startup"`
 }
 
-// Measure computes the figures of a log. Seconds count behind the warm-up and before the first fault.
-func Measure(p *plan.Plan, log []observe.Line, warmup time.Duration) (g Figures) {
-	g.Nodes, g.Items = p.Nodes, p.Items()
+// Measure computes the figures of a log of a run with so many items or directives. Seconds count behind the warm-up and before the
+// first fault of the server.
+func Measure(p *plan.Timing, items int, log []observe.Line, warmup time.Duration) (g Figures) {
+	g.Nodes, g.Items = p.Nodes, items
 	fault := p.Steady
 	var p50, p99, queries []float64
 	var first, last *observe.Second
@@ -193,6 +199,11 @@ func Measure(p *plan.Plan, log []observe.Line, warmup time.Duration) (g Figures)
 		switch {
 		case line.Start != nil:
 			g.Offered, g.Ready = line.Start.Values, line.Start.Ready
+			if line.Start.Startup != nil {
+				g.Startup = *line.Start.Startup
+			}
+		case line.Edit != nil:
+			g.Applied, g.Held = max(g.Applied, line.Edit.Applied.Seconds()*1000), max(g.Held, line.Edit.Held.Seconds()*1000)
 		case line.Mark == observe.MarkKilled || line.Mark == observe.MarkStopped:
 			fault = min(fault, line.At)
 		case line.Mark == observe.MarkReady && g.Restart == 0:

@@ -111,7 +111,7 @@ func TestMeasure(t *testing.T) {
 	second := func(at int, pid int, acked uint64, cpu float64) observe.Line {
 		return observe.Line{At: time.Duration(at) * time.Second, Second: &observe.Second{PID: pid, Acked: acked, CPU: cpu, Own: cpu / 2, RSS: 5, Load: 2, Latency: observe.Latency{P50: 3, P99: 9}}}
 	}
-	g := Measure(p, []observe.Line{{Start: &observe.Start{Values: 80}}, second(1, 7, 1000, 90), second(2, 7, 80, 100), second(3, 7, 80, 100.5), second(4, 7, 80, 101),
+	g := Measure(&p.Timing, p.Items(), []observe.Line{{Start: &observe.Start{Values: 80}}, second(1, 7, 1000, 90), second(2, 7, 80, 100), second(3, 7, 80, 100.5), second(4, 7, 80, 101),
 		{At: 4500 * time.Millisecond, Heap: 800}, {At: 5 * time.Second, Mark: observe.MarkKilled}, second(6, 8, 500, 1), {At: 8 * time.Second, Mark: observe.MarkReady},
 		{At: 9 * time.Second, Mark: observe.MarkBack}, second(10, 8, 500, 2), {Query: 40 * time.Millisecond}}, 2*time.Second)
 	want := Figures{Nodes: 4, Items: 80, Offered: 80, Acked: 80, Seconds: 2, Micros: 1e6 / 160, Cores: 0.5, Own: 0.25, RSS: 5, Load: 2, Heap: 800, P50: 3, P99: 9, QueryP50: 40, QueryMax: 40, Restart: 3, Back: 4, Caught: 5}

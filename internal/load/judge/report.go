@@ -10,13 +10,20 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
+// Units of a report.
+const (
+	Value     = "value"
+	Component = "component"
+)
+
 // Report is what a run shows: findings, figures, and the limits that the scenario sets.
 type Report struct {
 	Title    string            `json:"title"`
 	At       time.Time         `json:"at"`
 	Commit   string            `json:"commit"`
 	Command  string            `json:"command"`
-	Compared string            `json:"compared"` // what of the values was compared
+	Unit     string            `json:"unit"`     // of the figures: value or component
+	Compared string            `json:"compared"` // what of the values or runs was compared
 	Findings []Finding         `json:"findings"`
 	Missed   []string          `json:"missed"` // objectives
 	Figures  Figures           `json:"figures"`
@@ -28,6 +35,7 @@ func (g *Figures) byName() map[string]float64 {
 	return map[string]float64{
 		"held": 100 * g.Acked / max(g.Offered, 1), "rate": g.Acked, "server-cpu": g.Micros, "server-memory": float64(g.RSS) / 1e6, "connect": g.Ready,
 		"p50": g.P50, "p99": g.P99, "beyond-p50": g.P50, "beyond-p99": g.P99, "serving": g.Restart, "back": g.Back, "acknowledging": g.Back,
+		"holds-p99": g.Held, "apply-p99": g.Applied,
 	}
 }
 
@@ -66,16 +74,26 @@ func (r *Report) Text() string {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-16s %s\n", name, fmt.Sprintf(format, args...))
 	}
-	line("items", "%s on %s nodes", number.Count(g.Items), number.Count(g.Nodes))
-	line("values", "%s/s acknowledged of %s/s offered (%d s)", number.Count(int(g.Acked)), number.Count(int(g.Offered)), g.Seconds)
+	item := "item"
+	if r.Unit == Component {
+		item = "directive"
+	}
+	line(item+"s", "%s on %s nodes", number.Count(g.Items), number.Count(g.Nodes))
+	if s := &g.Startup; s.RSS > 0 {
+		line("startup", "%.1f s, %.1f s of CPU, %s resident", s.Seconds, s.CPU, model.Size(s.RSS).Approximate())
+	}
+	line(r.Unit+"s", "%s/s acknowledged of %s/s offered (%d s)", number.Count(int(g.Acked)), number.Count(int(g.Offered)), g.Seconds)
 	line("latency", "p50 %.0f ms, p99 %.0f ms from due to acknowledged; the generator was late by %.0f ms at most", g.P50, g.P99, g.Lag)
-	line("server", "%.3f µs of CPU per value, %.2f cores, %s resident", g.Micros, g.Cores, model.Size(g.RSS).Approximate())
+	line("server", "%.3f µs of CPU per %s, %.2f cores, %s resident", g.Micros, r.Unit, g.Cores, model.Size(g.RSS).Approximate())
 	if g.Heap > 0 {
-		line("heap", "%s, %.0f B per item", model.Size(g.Heap).Approximate(), g.Heap/float64(g.Items))
+		line("heap", "%s, %.0f B per %s", model.Size(g.Heap).Approximate(), g.Heap/float64(g.Items), item)
 	}
 	line("loader", "%.2f cores; load of the machine %.1f", g.Own, g.Load)
 	if g.QueryMax > 0 {
-		line("queries", "p50 %.0f ms, slowest %.0f ms while values were sent", g.QueryP50, g.QueryMax)
+		line("queries", "p50 %.0f ms, slowest %.0f ms meanwhile", g.QueryP50, g.QueryMax)
+	}
+	if g.Held > 0 {
+		line("change", "a directive that all nodes have: applied after %.0f ms, held by all after %.0f ms at most", g.Applied, g.Held)
 	}
 	if g.Restart > 0 {
 		line("kill", "ready after %.1f s, all sessions back after %.1f s, latency below 1 s after %.1f s", g.Restart, g.Back, g.Caught)

@@ -57,7 +57,7 @@ func TestList(t *testing.T) {
 		t.Errorf("%v\n%s", err, shown.String())
 	}
 	text, err = loadCommand(t, "", "list", "--quick")
-	if err != nil || strings.Count(text, "-quick") != len(list) || !strings.Contains(text, "waits for policies") {
+	if err != nil || strings.Count(text, "-quick") != len(list) || !strings.Contains(text, "waits for fleet-of-servers") {
 		t.Errorf("%v\n%s", err, text)
 	}
 }
@@ -98,8 +98,8 @@ func TestQuickByNameAndByFlag(t *testing.T) {
 }
 
 func TestLint(t *testing.T) {
-	said, err := loadCommand(t, "agents: [{name: a, count: 5, inventory: 9kB}]\nphases: [{steady: 1m}]\nscenario: muster.load/v1\n", "lint", "-")
-	if err != nil || !strings.Contains(said, "waits for inventories") {
+	said, err := loadCommand(t, "agents: [{name: a, count: 4, keepalive: {interval: 20s}}]\nneeds: [fleet-of-servers]\nphases: [{steady: 1m}]\nscenario: muster.load/v1\n", "lint", "-")
+	if err != nil || !strings.Contains(said, "waits for fleet-of-servers") {
 		t.Errorf("%v %q", err, said)
 	}
 	_, err = loadCommand(t, "scenario: muster.load/v1\nagents: [{name: a, cuont: 5}]\n", "lint", "-")

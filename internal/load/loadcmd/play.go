@@ -40,7 +40,7 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	if err != nil {
 		return err
 	}
-	if sc.ValueRate() > 0 {
+	if sc.ValueRate()+sc.ComponentRate() > 0 {
 		return o.playValues(ctx, cmd, sc, say)
 	}
 	of := o.kindOf(cmd.Flags(), sc)
@@ -112,8 +112,8 @@ func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Sce
 
 // resultsOnly returns an error unless the scenario can be played by commands that know results of checks alone.
 func resultsOnly(sc *scenario.Scenario) error {
-	if sc.ValueRate() > 0 {
-		return model.Errorf(model.Unsupported, "%s: values of items are played by muster load run alone", sc.Name).WithHint("muster load run %s", sc.Name)
+	if sc.ValueRate()+sc.ComponentRate() > 0 {
+		return model.Errorf(model.Unsupported, "%s: values of items and runs of directives are played by muster load run alone", sc.Name).WithHint("muster load run %s", sc.Name)
 	}
 	return sc.Runs()
 }

@@ -3,6 +3,7 @@ package loadcmd
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,28 +36,55 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// valuesFlags are the flags that do something in a run of values.
+// valuesFlags are the flags that do something in a run of values or directives.
 var valuesFlags = map[string]bool{"quick": true, "scale": true, "seed": true, "out": true, "title": true, "server-binary": true, "server-flag": true, "max-lag": true}
 
-// playValues plays a scenario whose agents send values of items.
+// signalsOf returns the signals that the agents of a scenario send.
+func signalsOf(sc *scenario.Scenario) (signals, error) {
+	if sc.ComponentRate() > 0 {
+		p, err := plan.NewDirectives(sc)
+		if err != nil {
+			return nil, err
+		}
+		return &directiveSignals{class: &sc.Agents[0], plan: p, reader: play.RunReader{Plan: p, Namespace: simulated.Namespace, Name: func(node int) string { return simulated.MemberName(p.Class, node) }}}, nil
+	}
+	p, err := plan.New(sc)
+	if err != nil {
+		return nil, err
+	}
+	return &valueSignals{plan: p, sc: sc}, nil
+}
+
+// signals is what the agents of a run send besides results of checks, with the plan and the judge of it.
+type signals interface {
+	timing() *plan.Timing
+	member(node int) (class string, number int)
+	resources() []model.Resource
+	start(r *valuesRun, o *play.Options) error // fills in what depends on the signals
+	read(ctx context.Context) (observe.Line, error)
+	judge(lines []observe.Line) []judge.Finding
+	describe(out *judge.Report) (items int) // fills in what is of the signals alone
+}
+
+// playValues plays a scenario whose agents send values of items, or run directives.
 func (o *options) playValues(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, say func(string, ...any)) error {
 	var wrong error
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if !valuesFlags[f.Name] && wrong == nil {
-			wrong = model.Errorf(model.Unsupported, "--%s does nothing in a run of values", f.Name).WithHint("leave it out; the run starts a server of its own")
+			wrong = model.Errorf(model.Unsupported, "--%s does nothing in a run of values or directives", f.Name).WithHint("leave it out; the run starts a server of its own")
 		}
 	})
 	if wrong != nil {
 		return wrong
 	}
-	p, err := plan.New(sc)
+	of, err := signalsOf(sc)
 	if err != nil {
 		return err
 	}
 	if lacks := scenario.ThisMachine().Lacks(sc); lacks != "" {
 		return model.Errorf(model.Limited, "this machine cannot hold the run: %s", lacks).WithHint("--quick plays as many agents as it carries, --scale 0.1 a tenth")
 	}
-	r := valuesRun{sc: sc, plan: p, say: say, path: o.out, report: judge.Report{Title: o.title, At: time.Now().UTC().Truncate(time.Second), Command: strings.Join(os.Args, " ")}}
+	r := valuesRun{signals: of, sc: sc, say: say, path: o.out, report: judge.Report{Title: o.title, At: time.Now().UTC().Truncate(time.Second), Command: strings.Join(os.Args, " ")}}
 	if r.report.Title == "" {
 		r.report.Title = sc.FullTitle()
 	}
@@ -67,11 +95,17 @@ func (o *options) playValues(ctx context.Context, cmd *cobra.Command, sc *scenar
 		return model.Errorf(model.Invalid, "make the folder of the report: %w", err).WithHint("name one with --out that can be made and written to")
 	}
 	say("%s: %s", sc.FullTitle(), sc.Brief())
+	began := time.Now()
 	r.server, err = subject.Start(ctx, subject.Options{Binary: o.binary, Flags: append(slices.Clone(sc.Server.Flags), o.flags...), Env: o.env, Cores: sc.Server.Cores, Say: say, Prepare: r.prepare})
 	if err != nil {
 		return err
 	}
 	defer r.server.Stop()
+	if r.prepared.After(began) {
+		began = r.prepared
+	}
+	used := usage.OfProcess(r.server.PID())
+	r.startup = observe.Startup{Seconds: time.Since(began).Seconds(), CPU: used.CPU.Seconds(), RSS: used.RSS}
 	if err := r.run(ctx); err != nil {
 		return err
 	}
@@ -90,51 +124,57 @@ func valuesVerdict(rep *judge.Report) error {
 	return nil
 }
 
-// valuesRun is one run of values.
+// valuesRun is one run of values or directives.
 type valuesRun struct {
-	sc     *scenario.Scenario
-	plan   *plan.Plan
-	server *subject.Subject
-	report judge.Report
-	path   string
-	say    func(string, ...any)
+	signals
+	sc       *scenario.Scenario
+	server   *subject.Subject
+	prepared time.Time // the data folder is filled
+	startup  observe.Startup
+	report   judge.Report
+	path     string
+	say      func(string, ...any)
 }
 
-// prepare creates the nodes, groups and Templates.
+// prepare creates the nodes, groups and all that the nodes are assigned.
 func (r *valuesRun) prepare(ctx context.Context, s *intent.Service) error {
 	if err := simulated.Prepare(ctx, s, r.sc); err != nil {
 		return err
 	}
-	var list []model.Resource
-	for i := range r.plan.Classes {
-		c := &r.plan.Classes[i]
-		list = append(list, simulated.Resource(model.Metadata{Name: c.Name, Namespace: simulated.Namespace}, c.Template()))
-	}
-	_, err := s.Apply(ctx, intent.Actor{User: "load", Whence: "local", Why: "items for " + r.sc.Name}, list, intent.ApplyOptions{Yes: true})
+	_, err := s.Apply(ctx, intent.Actor{User: "load", Whence: "local", Why: "assignments for " + r.sc.Name}, r.resources(), intent.ApplyOptions{Yes: true})
+	r.prepared = time.Now()
 	return err
+}
+
+// declare makes a resource of the namespace of load runs.
+func declare(name string, spec model.Spec) model.Resource {
+	return simulated.Resource(model.Metadata{Name: name, Namespace: simulated.Namespace}, spec)
 }
 
 // name returns the name of a node of the plan.
 func (r *valuesRun) name(node int) string {
-	c := r.plan.Class(node)
-	return simulated.MemberName(c.Name, node-c.First)
+	return simulated.MemberName(r.member(node))
 }
 
 // uid returns the id of a node of the plan.
 func (r *valuesRun) uid(node int) uuid.UUID {
-	c := r.plan.Class(node)
-	return simulated.MemberUID(r.sc.Seed, c.Name, node-c.First)
+	class, number := r.member(node)
+	return simulated.MemberUID(r.sc.Seed, class, number)
 }
 
 // run plays the plan, reads what the server has then, judges it and writes the report.
 func (r *valuesRun) run(ctx context.Context) error {
 	file := filepath.Join(r.path, observationLog)
 	log := observe.NewLog(file)
-	reader := &play.Reader{API: r.server.API, Plan: r.plan, Namespace: simulated.Namespace, Name: r.name, Started: time.Now(), Seed: r.sc.Seed}
+	options := play.Options{Scenario: r.sc, Timing: *r.timing(), Booted: time.Now(), Addr: r.server.Plain, Name: r.name, UID: r.uid, Server: r.server, Heap: r.heap, Log: log,
+		Say: r.say, Startup: &r.startup}
+	if err := r.start(r, &options); err != nil {
+		return errors.Join(err, log.Close())
+	}
 	profiling, end := context.WithCancel(ctx)
 	defer end()
 	go r.profile(profiling)
-	err := play.Play(ctx, play.Options{Scenario: r.sc, Plan: r.plan, Addr: r.server.Plain, Name: r.name, UID: r.uid, Server: r.server, Query: reader.Query, Heap: r.heap, Log: log, Say: r.say})
+	err := play.Play(ctx, options)
 	r.keepServerLog(ctx)
 	if err != nil {
 		return errors.Join(err, log.Close())
@@ -143,19 +183,18 @@ func (r *valuesRun) run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, log.Close())
 	}
-	r.say("all is sent: reading the series of %s items", number.Count(r.plan.Items()))
-	state, err := r.read(ctx, reader, lines)
+	r.say("all is sent: reading what the server has")
+	last, err := r.readAll(ctx, lines)
 	if err != nil {
 		return errors.Join(err, log.Close())
 	}
-	last := observe.Line{State: state}
 	log.Append(last)
 	if err := log.Close(); err != nil {
 		return err
 	}
 	out := &r.report
 	out.Commit = version.Get().Commit
-	if err := judgeValues(out, r.plan, r.sc, append(lines, last)); err != nil {
+	if err := judgeSignals(out, r.signals, r.sc, append(lines, last)); err != nil {
 		return err
 	}
 	out.Files = map[string]string{observationLog: "what the loader saw, a line each second and node, and the server's state: muster load judge judges it again", "server.log": "log of the server under test"}
@@ -166,36 +205,31 @@ func (r *valuesRun) run(ctx context.Context) error {
 	return err
 }
 
-// judgeValues fills in the figures and the findings of a run of values.
-func judgeValues(out *judge.Report, p *plan.Plan, sc *scenario.Scenario, lines []observe.Line) error {
+// judgeSignals fills in the figures and the findings of a run of values or directives.
+func judgeSignals(out *judge.Report, of signals, sc *scenario.Scenario, lines []observe.Line) error {
 	warmup := time.Duration(0)
 	for _, phase := range sc.Phases {
 		warmup += time.Duration(phase.Warmup)
 	}
-	var state *observe.State
-	for _, line := range lines {
-		if line.State != nil {
-			state = line.State
-		}
+	items := of.describe(out)
+	if !slices.ContainsFunc(lines, func(l observe.Line) bool { return l.State != nil || l.Runs != nil }) {
+		out.Compared = "nothing: the loader was killed before it read the server's state"
 	}
-	out.Figures, out.Findings = judge.Measure(p, lines, warmup), judge.Judge(p, lines, state)
-	if out.Compared = "nothing: the loader was killed before it read the server's state"; state != nil {
-		out.Compared = fmt.Sprintf("count and sum of %s series, every value of %d nodes, the problems of all triggers", number.Count(p.Items()), len(state.Raw))
-	}
+	out.Figures, out.Findings = judge.Measure(of.timing(), items, lines, warmup), of.judge(lines)
 	return out.Hold(sc.Objectives)
 }
 
-// judgeValuesAgain judges the log of a run of values.
+// judgeValuesAgain judges the log of a run of values or directives.
 func judgeValuesAgain(start *observe.Start, lines []observe.Line) (*judge.Report, error) {
 	if start.Scenario == nil {
 		return nil, model.Errorf(model.Invalid, "the log has no scenario").WithHint("play it again with this version")
 	}
-	p, err := plan.New(start.Scenario)
+	of, err := signalsOf(start.Scenario)
 	if err != nil {
 		return nil, err
 	}
 	out := &judge.Report{Title: start.Scenario.FullTitle(), At: start.Unix}
-	return out, judgeValues(out, p, start.Scenario, lines)
+	return out, judgeSignals(out, of, start.Scenario, lines)
 }
 
 // readLog reads an observation log.
@@ -211,26 +245,26 @@ func readLog(path string) ([]observe.Line, error) {
 // settleWithin is how long the server may take to apply what it acknowledged.
 const settleWithin = time.Minute
 
-// read reads what the server has when its views have applied the journal: until nothing is missing, or for some time.
-func (r *valuesRun) read(ctx context.Context, reader *play.Reader, lines []observe.Line) (*observe.State, error) {
+// readAll reads what the server has when its views have applied the journal: until nothing is missing, or for some time.
+func (r *valuesRun) readAll(ctx context.Context, lines []observe.Line) (observe.Line, error) {
 	r.settle(ctx)
 	for deadline := time.Now().Add(settleWithin); ; {
-		state, err := reader.Read(ctx)
-		if err != nil || len(judge.Judge(r.plan, lines, state)) == 0 || time.Now().After(deadline) {
+		state, err := r.read(ctx)
+		if err != nil || len(r.judge(append(lines, state))) == 0 || time.Now().After(deadline) {
 			return state, err
 		}
 		if err := pause.For(ctx, 2*time.Second); err != nil {
-			return nil, err
+			return state, err
 		}
 	}
 }
 
-// settle waits until the server applies no more values.
+// settle waits until the server applies no more signals.
 func (r *valuesRun) settle(ctx context.Context) {
 	last := -1.0
 	for range int(settleWithin / time.Second) {
 		m := usage.Metrics(r.server.Admin)
-		if now := m["muster_metric_values_total"] + m["muster_metric_verdicts_total"]; now == last {
+		if now := m["muster_metric_values_total"] + m["muster_metric_verdicts_total"] + m["muster_event_signals_received_total"]; now == last {
 			return
 		} else {
 			last = now
@@ -266,8 +300,8 @@ const profileSeconds = 8
 
 // profile profiles the server before the first fault, if the run is long enough.
 func (r *valuesRun) profile(ctx context.Context) {
-	first := r.plan.Steady
-	for _, f := range r.plan.Faults {
+	first := r.timing().Steady
+	for _, f := range r.timing().Faults {
 		first = min(first, time.Duration(f.At))
 	}
 	ramp := time.Duration(r.sc.Phases[0].Ramp)
@@ -285,4 +319,99 @@ func (r *valuesRun) keepServerLog(ctx context.Context) {
 	if r.server.CopyLog(ctx, &log) == nil {
 		_ = os.WriteFile(filepath.Join(r.path, "server.log"), log.Bytes(), 0o644)
 	}
+}
+
+// valueSignals is the signals of a run of values.
+type valueSignals struct {
+	plan   *plan.Plan
+	sc     *scenario.Scenario
+	reader play.Reader
+}
+
+func (v *valueSignals) timing() *plan.Timing { return &v.plan.Timing }
+
+func (v *valueSignals) member(node int) (class string, number int) {
+	c := v.plan.Class(node)
+	return c.Name, node - c.First
+}
+
+func (v *valueSignals) resources() (list []model.Resource) {
+	for i := range v.plan.Classes {
+		list = append(list, declare(v.plan.Classes[i].Name, v.plan.Classes[i].Template()))
+	}
+	return list
+}
+
+func (v *valueSignals) start(r *valuesRun, o *play.Options) error {
+	v.reader = play.Reader{API: r.server.API, Plan: v.plan, Namespace: simulated.Namespace, Name: r.name, Started: time.Now(), Seed: v.sc.Seed}
+	o.Source, o.Query, o.Offered = play.NewValues(v.plan), v.reader.Query, float64(v.plan.Values())/v.plan.Steady.Seconds()
+	return nil
+}
+
+func (v *valueSignals) read(ctx context.Context) (observe.Line, error) {
+	state, err := v.reader.Read(ctx)
+	return observe.Line{State: state}, err
+}
+
+func (v *valueSignals) judge(lines []observe.Line) []judge.Finding {
+	return judge.Judge(v.plan, lines, lines[len(lines)-1].State)
+}
+
+func (v *valueSignals) describe(out *judge.Report) (items int) {
+	out.Unit = judge.Value
+	out.Compared = fmt.Sprintf("count and sum of %s series, every value of 16 nodes at most, the problems of all triggers", number.Count(v.plan.Items()))
+	return v.plan.Items()
+}
+
+// directiveSignals is the signals of a run of directives.
+type directiveSignals struct {
+	class  *scenario.Class
+	plan   *plan.Directives
+	reader play.RunReader
+}
+
+func (d *directiveSignals) timing() *plan.Timing { return &d.plan.Timing }
+
+func (d *directiveSignals) member(node int) (class string, number int) { return d.plan.Class, node }
+
+func (d *directiveSignals) resources() []model.Resource {
+	list := d.plan.Resources(declare)
+	for node := range d.plan.Nodes {
+		if spec := d.plan.Node(node); spec != nil {
+			of := declare(simulated.MemberName(d.plan.Class, node), spec)
+			of.Metadata.Labels = simulated.MemberLabels(d.class, node)
+			list = append(list, of)
+		}
+	}
+	return list
+}
+
+func (d *directiveSignals) start(r *valuesRun, o *play.Options) error {
+	r.say("%s", d.plan.Describe())
+	authority, err := r.server.Authority()
+	if err != nil {
+		return err
+	}
+	source, err := play.NewDirectives(d.plan, o.Booted, func(node int) (tls.Certificate, error) { return simulated.CertificateOf(authority, r.uid(node)) })
+	d.reader.API = r.server.API
+	o.Source, o.Query, o.Offered = source, d.reader.Query, d.plan.Rate()
+	o.Edit = func(ctx context.Context, edits int) error {
+		return simulated.Apply(ctx, r.server.API, "change of a load run", d.plan.Edited(edits, declare))
+	}
+	return err
+}
+
+func (d *directiveSignals) read(ctx context.Context) (observe.Line, error) {
+	state, err := d.reader.Read(ctx)
+	return observe.Line{Runs: state}, err
+}
+
+func (d *directiveSignals) judge(lines []observe.Line) []judge.Finding {
+	return judge.JudgeRuns(d.plan, lines, lines[len(lines)-1].Runs)
+}
+
+func (d *directiveSignals) describe(out *judge.Report) (directives int) {
+	out.Unit = judge.Component
+	out.Compared = "statuses of all components by node, nodes of all directives; of 16 nodes at most each status, each entry of history, all signatures and the inventory"
+	return d.plan.Runs()
 }

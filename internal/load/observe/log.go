@@ -29,6 +29,9 @@ type Line struct {
 	Node   *Node         `json:"node,omitempty"`
 	Total  *Latency      `json:"total,omitempty"` // of all values, at the end
 	State  *State        `json:"state,omitempty"` // of the server, when all values were applied
+	Edit   *Edit         `json:"edit,omitempty"`  // of a directive
+	Wrong  int           `json:"wrong,omitempty"` // signals sent of which the server has to refuse each
+	Runs   *Runs         `json:"runs,omitempty"`  // of the server, when all runs of directives were applied
 
 	// Of a run of checks.
 	Checked    *Checked     `json:"checked,omitempty"`
@@ -62,7 +65,7 @@ func (l *Line) OfFollower() bool {
 
 // Marks of the log.
 const (
-	MarkAcknowledged   = "all values are acknowledged"
+	MarkAcknowledged   = "all signals are acknowledged"
 	MarkUnacknowledged = "the time for acknowledgements is over"
 	MarkKilled         = "server killed"
 	MarkStopped        = "server stopped"
@@ -76,7 +79,21 @@ type Start struct {
 	Scenario *scenario.Scenario `json:"scenario,omitempty"`
 	Nodes    int                `json:"nodes"`
 	Values   float64            `json:"values"` // per second that the plan offers
-	Ready    float64            `json:"ready"`  // seconds until all nodes had a session and their items
+	Ready    float64            `json:"ready"`  // seconds until all nodes had a session and their assignment
+	Startup  *Startup           `json:"startup,omitempty"`
+}
+
+// Startup is the start of the server, which plans all nodes from cold.
+type Startup struct {
+	Seconds float64 `json:"seconds"`
+	CPU     float64 `json:"cpu"` // seconds
+	RSS     int64   `json:"rss"`
+}
+
+// Edit is a change of the directive that all nodes have: the times until the API answered, and until all nodes had it.
+type Edit struct {
+	Applied time.Duration `json:"applied"`
+	Held    time.Duration `json:"held"`
 }
 
 // Second is one second of the run.

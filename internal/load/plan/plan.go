@@ -1,8 +1,9 @@
-// Package plan computes a run of values from a scenario and its seed alone: the value of each item of each node at each tick,
-// and which problems its triggers open. It opens no connection and reads no clock, so that any series can be computed again
-// and compared with the series that the server returns.
+// Package plan computes a run of values, or of directives, from a scenario and its seed alone: the value of each item of each
+// node at each tick, and which problems its triggers open; the directives of each node, and the codes of each of their runs. It
+// opens no connection and reads no clock, so that any series and any run can be computed again and compared with what the
+// server returns.
 //
-// Goroutines, locks: none. Start reading at New.
+// Goroutines, locks: none. Start reading at New (values) and NewDirectives.
 package plan
 
 import (
@@ -21,11 +22,8 @@ import (
 
 // Plan is a scenario of values, computed.
 type Plan struct {
+	Timing
 	Classes []Class
-	Nodes   int           // of all classes
-	Steady  time.Duration // values are sent for this time
-	Drain   time.Duration // longest time until the last is acknowledged
-	Faults  []scenario.Fault
 	seed    uint64
 }
 
@@ -66,13 +64,23 @@ func (k Kind) IsText() bool { return k == Text || k == Document }
 
 // New computes the plan of a scenario.
 func New(sc *scenario.Scenario) (*Plan, error) {
-	p := &Plan{seed: sc.Seed}
+	timing, err := newTiming(sc)
+	if err != nil {
+		return nil, err
+	}
+	p := &Plan{Timing: *timing, seed: sc.Seed}
+	for _, f := range sc.Faults {
+		if f.Wrong != nil {
+			return nil, refuse(sc, "a fault is neither server: kill nor server: restart")
+		}
+	}
+	first := 0
 	for i := range sc.Agents {
 		c := &sc.Agents[i]
 		if len(c.Values) == 0 || c.TLS || c.Recorded != nil || len(c.Checks)+len(c.Policies) > 0 || (c.Churn != scenario.Churn{}) {
 			return nil, refuse(sc, "class "+c.Name+" has more than plain agents with values, or no values")
 		}
-		class := Class{Name: c.Name, First: p.Nodes, Nodes: c.Count, Interval: time.Duration(c.Values[0].Interval)}
+		class := Class{Name: c.Name, First: first, Nodes: c.Count, Interval: time.Duration(c.Values[0].Interval)}
 		for _, v := range c.Values {
 			if time.Duration(v.Interval) != class.Interval {
 				return nil, refuse(sc, "the values of class "+c.Name+" have several intervals")
@@ -85,35 +93,13 @@ func New(sc *scenario.Scenario) (*Plan, error) {
 			}
 		}
 		slices.SortFunc(class.Items, func(a, b Item) int { return cmp.Compare(a.Key, b.Key) })
-		p.Nodes += c.Count
+		first += c.Count
 		p.Classes = append(p.Classes, class)
 	}
-	for _, phase := range sc.Phases {
-		switch {
-		case phase.Steady > 0 && p.Steady == 0 && phase.Rate <= 1:
-			p.Steady = time.Duration(phase.Steady)
-		case phase.Drain > 0:
-			p.Drain = time.Duration(phase.Drain)
-		case phase.Ramp == 0:
-			return nil, refuse(sc, "phase "+phase.Name+" is neither the ramp, the one steady phase nor the drain")
-		}
+	if len(sc.Intent) > 0 {
+		return nil, refuse(sc, "it has intent")
 	}
-	for _, f := range sc.Faults {
-		if f.Server != "kill" && f.Server != "restart" {
-			return nil, refuse(sc, "a fault is neither server: kill nor server: restart")
-		}
-	}
-	if p.Steady == 0 || len(sc.Checks)+len(sc.Intent)+len(sc.Proxies) > 0 || sc.Operators.Any() || sc.Stream != nil {
-		return nil, refuse(sc, "it has parts besides agents, phases and faults, or no steady phase")
-	}
-	p.Faults = sc.Faults
 	return p, nil
-}
-
-// refuse returns the error of a scenario that has values and parts that do not go with them yet.
-func refuse(sc *scenario.Scenario, why string) error {
-	return model.Errorf(model.Unsupported, "%s: a run of values cannot play it: %s", sc.Name, why).
-		WithHint("write a scenario of plain agents that have values alone: muster load show muster-values")
 }
 
 // newItem returns item n of a group of values.

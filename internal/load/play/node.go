@@ -8,36 +8,31 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
-	"github.com/muster-fleet/muster/internal/load/plan"
-	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/wire"
 	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// node is a simulated agent. Signal n of its stream has the values of tick n-1, so that what it has to send is a range of ticks.
+// node is a simulated agent. Signal n of its stream is that of tick n-1, so that what it has to send is a range of ticks.
 type node struct {
 	*driver
-	class  *plan.Class
 	number int
 	cfg    *link.Config
 
-	mu         sync.Mutex
-	session    *link.Session // nil: none
-	held       *link.Assignment
-	definition model.DefinitionID // of the class's Template; zero: not assigned yet
-	due        uint64             // ticks that are due
-	sent       uint64             // ticks that are sent in this session, or acknowledged
-	most       uint64             // ticks that were sent in any session
-	acked      uint64             // ticks that are acknowledged
-	pace       link.Pace
+	mu      sync.Mutex
+	session *link.Session // nil: none
+	held    *link.Assignment
+	ready   bool   // it had the assignment of the plan
+	due     uint64 // ticks that are due
+	sent    uint64 // ticks that are sent in this session, or acknowledged
+	most    uint64 // ticks that were sent in any session
+	acked   uint64 // ticks that are acknowledged
+	wrong   uint64 // batches that must be refused, sent so far
+	pace    link.Pace
 }
 
 // scratch is the memory of a sender for encoding.
 type scratch struct {
-	values  []wire.BlockValue
-	columns []byte
-	body    []byte
 	signals []byte
 	frame   []byte
 }
@@ -103,16 +98,16 @@ func (n *node) leave() {
 // mostTicks bounds the ticks in a batch.
 const mostTicks = 64
 
-// visit sends the values of all ticks that are due, and returns how many it sent for the first time.
+// visit sends the signals of all ticks that are due, and returns how many values they have that it sent for the first time.
 func (n *node) visit(due uint64, now time.Duration, room *scratch) (values uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.due = max(n.due, min(due, n.Plan.Ticks(n.class)))
-	if n.session == nil || n.definition == 0 {
+	n.due = max(n.due, min(due, n.Source.Ticks(n.number)))
+	if n.session == nil || !n.ready {
 		return 0
 	}
 	n.session.Tick(time.Now())
-	if n.sent < n.due && n.pace.Due(n.Plan.Due(n.class, n.number, n.sent), 0) > now {
+	if n.sent < n.due && n.pace.Due(n.Source.Due(n.number, n.sent), 0) > now {
 		return 0
 	}
 	for n.sent < n.due {
@@ -121,36 +116,56 @@ func (n *node) visit(due uint64, now time.Duration, room *scratch) (values uint6
 		if err := n.session.SendFrame(n.stream(), last, frame); err != nil {
 			return values // the reader ends with the session; a full window waits for the next visit
 		}
-		if n.sent = last; last > n.most {
-			values += (last - n.most) * uint64(len(n.class.Items))
-			n.most = last
+		for n.sent = last; n.most < last; n.most++ {
+			values += uint64(n.Source.Weight(n.number, n.most))
 		}
 	}
 	return values
 }
 
-// encode encodes a batch with the values of ticks.
+// encode encodes a batch with the signals of ticks.
 func (n *node) encode(first, last uint64, room *scratch) []byte {
 	room.signals = room.signals[:0]
 	for tick := first; tick < last; tick++ {
-		room.values = room.values[:0]
-		for i := range n.class.Items {
-			if n.class.Items[i].From != "" {
-				continue // the server makes it
-			}
-			room.values = append(room.values, wire.BlockValue{Position: uint32(i), Value: n.Plan.Value(n.class, n.number, i, tick)})
-		}
-		at := time.Duration(n.start.Load()) + n.Plan.Due(n.class, n.number, tick) // on the boot clock
-		room.columns = wire.AppendColumns(room.columns[:0], []int64{int64(at % time.Millisecond)}, room.values)
-		room.body = wire.AppendValueBlock(room.body[:0], &wire.ValueBlock{Rows: uint32(len(room.values)), Columns: room.columns})
-		room.signals = wire.AppendSignal(room.signals, &wire.Signal{Kind: wire.SignalValueBlock, Definition: n.definition, AtMs: uint64(at.Milliseconds()), Body: room.body})
+		at := time.Duration(n.start.Load()) + n.Source.Due(n.number, tick) // on the boot clock
+		room.signals = n.Source.AppendSignal(room.signals, n.number, tick, at)
 	}
+	return n.batch(n.stream(), first+1, room)
+}
+
+// batch encodes a batch with the signals in room.
+func (n *node) batch(stream wire.StreamKey, first uint64, room *scratch) []byte {
 	if cap(room.frame) < wsconn.Headroom {
 		room.frame = make([]byte, wsconn.Headroom, 64<<10)
 	}
-	room.frame = wire.AppendBatchHeader(room.frame[:wsconn.Headroom], n.stream(), first+1, n.cfg.BootMs(), len(room.signals))
+	room.frame = wire.AppendBatchHeader(room.frame[:wsconn.Headroom], stream, first, n.cfg.BootMs(), len(room.signals))
 	room.frame = append(room.frame, room.signals...)
 	return room.frame
+}
+
+// sendWrong sends signals that the server must refuse, on a stream of their own, and sends what it has not acknowledged and the last
+// signal before once more. It returns how many signals must be refused.
+func (n *node) sendWrong() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.session == nil {
+		return 0
+	}
+	var room scratch
+	list := n.Source.Wrong(n.number)
+	for i := range list {
+		list[i].AtMs = n.cfg.BootMs()
+		room.signals = wire.AppendSignal(room.signals, &list[i])
+	}
+	n.wrong++
+	stream := wire.StreamKey{Stream: n.stream().Stream + wire.StreamID(n.wrong<<32)}
+	if err := n.session.SendFrame(stream, uint64(len(list)), n.batch(stream, 1, &room)); err != nil {
+		return 0
+	}
+	if again := max(n.acked, 1) - 1; again < n.sent {
+		_ = n.session.SendFrame(n.stream(), n.sent, n.encode(again, n.sent, &room)) // a session that ended sends it again anyway
+	}
+	return len(list)
 }
 
 // OpenedSession implements link.Handler: what the server has is acknowledged, and the rest is sent again.
@@ -169,19 +184,15 @@ func (n *node) Assigned(_ *link.Session, held *link.Assignment) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.held = held
-	for _, d := range held.Definitions {
-		if t := d.AsTemplate(); t != nil && t.Name == n.class.Name && len(t.Items) == len(n.class.Items) {
-			if n.definition == 0 {
-				n.ready.Add(1)
-			}
-			n.definition = d.ID
-		}
+	if n.Source.Assigned(n.number, held) && !n.ready {
+		n.ready = true
+		n.driver.ready.Add(1)
 	}
 }
 
 // Acked implements link.Handler.
 func (n *node) Acked(_ *link.Session, ack *wire.Ack) {
-	n.refused.Add(uint64(len(ack.Refused) * len(n.class.Items)))
+	n.refused.Add(uint64(len(ack.Refused)))
 	for _, l := range ack.Last {
 		if l.StreamKey == n.stream() {
 			n.keep(l.Last, func() {})
@@ -189,16 +200,17 @@ func (n *node) Acked(_ *link.Session, ack *wire.Ack) {
 	}
 }
 
-// keep notes that the server has the values of the first ticks; then is called under the same lock.
+// keep notes that the server has the signals of the first ticks; then is called under the same lock.
 func (n *node) keep(ticks uint64, then func()) {
 	n.mu.Lock()
 	first := n.acked
 	n.acked = max(n.acked, min(ticks, n.most))
 	last := n.acked
+	n.Source.Acked(n.number, last)
 	then()
 	n.mu.Unlock()
 	for now := n.now(); first < last; first++ {
-		n.ack(now-n.Plan.Due(n.class, n.number, first), len(n.class.Items))
+		n.ack(now-n.Source.Due(n.number, first), n.Source.Weight(n.number, first))
 	}
 }
 

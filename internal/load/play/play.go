@@ -32,18 +32,41 @@ import (
 // Options are what a run needs.
 type Options struct {
 	Scenario *scenario.Scenario
-	Plan     *plan.Plan // of it
-	Addr     string     // the server's listener for agents without TLS
+	Timing   plan.Timing // of it
+	Source   Source
+	Edit     func(ctx context.Context, edits int) error // changes the directive that all nodes have
+	Offered  float64                                    // values or components per second
+	Startup  *observe.Startup                           // of the server
+	Booted   time.Time                                  // zero of the boot clock that the agents have in common
+	Addr     string                                     // the server's listener for agents without TLS
 	Name     func(node int) string
 	UID      func(node int) uuid.UUID
 	Server   Server
-	Query    func(ctx context.Context) error            // is asked every few seconds while values are sent
+	Query    func(ctx context.Context) error            // is asked every few seconds while signals are sent
 	Heap     func(ctx context.Context) (float64, error) // returns the bytes of the server's heap in use; is asked before the first fault
 	Log      *observe.Log
 	Say      func(format string, args ...any)
 }
 
-// Server is the process that receives the values.
+// Source makes the signals of a run: a node sends one at each tick. Play calls the methods about one node one at a time.
+type Source interface {
+	Ticks(node int) uint64                   // signals that a node sends
+	Due(node int, tick uint64) time.Duration // time of a signal, since the start
+	Interval(node int) time.Duration         // time between two signals of a node
+	Weight(node int, tick uint64) int        // values or components of a signal
+	// Assigned takes the assignment of a node. It reports whether it is that of the plan.
+	Assigned(node int, held *link.Assignment) bool
+	// Edits returns how often the directive that all nodes have was changed, as the node has it.
+	Edits(node int) int
+	// AppendSignal encodes a signal of a time of the boot clock. It is called again for a signal that was not acknowledged, and for the last one that was.
+	AppendSignal(dst []byte, node int, tick uint64, at time.Duration) []byte
+	// Acked says that the server has the signals of the first ticks.
+	Acked(node int, ticks uint64)
+	// Wrong returns signals of a node of which the server has to refuse each.
+	Wrong(node int) []wire.Signal
+}
+
+// Server is the process that receives the signals.
 type Server interface {
 	PID() int
 	Kill(ctx context.Context) error    // and starts it again; returns when it is ready
@@ -55,9 +78,8 @@ type driver struct {
 	Options
 	nodes   []*node
 	opening chan struct{} // a token for each session that is being opened
-	booted  time.Time     // zero of the boot clock that the agents have in common
-	start   atomic.Int64  // ns since booted at which the values start; zero: not yet
-	ready   atomic.Int64  // nodes that have a session and their items for the first time
+	start   atomic.Int64  // ns since Booted at which the signals start; zero: not yet
+	ready   atomic.Int64  // nodes that have a session and their assignment for the first time
 	refused atomic.Uint64
 	down    atomic.Bool // the server is being started again
 	shared  sync.Map    // *model.Definition by hash: all nodes of a class have the same
@@ -65,7 +87,7 @@ type driver struct {
 	mu     sync.Mutex // guards what follows
 	second *hdrhistogram.Histogram
 	total  *hdrhistogram.Histogram
-	sent   uint64 // values
+	sent   uint64 // values or components
 	acked  uint64
 	lag    time.Duration
 }
@@ -73,14 +95,14 @@ type driver struct {
 // newHistogram returns a histogram of latencies in µs.
 func newHistogram() *hdrhistogram.Histogram { return hdrhistogram.New(1, report.MaxLatency, 2) }
 
-// Play plays the plan, and returns when all values are acknowledged or the time for that is over.
+// Play plays the plan, and returns when all signals are acknowledged or the time for that is over.
 func Play(ctx context.Context, o Options) error {
-	d := &driver{Options: o, opening: make(chan struct{}, 64), booted: time.Now(), second: newHistogram(), total: newHistogram()}
-	shared := link.Config{BootMs: func() uint64 { return uint64(time.Since(d.booted).Milliseconds()) }, Definition: d.shareDefinition}.Complete()
-	for i := range o.Plan.Nodes {
+	d := &driver{Options: o, opening: make(chan struct{}, 64), second: newHistogram(), total: newHistogram()}
+	shared := link.Config{BootMs: func() uint64 { return uint64(time.Since(d.Booted).Milliseconds()) }, Definition: d.shareDefinition}.Complete()
+	for i := range o.Timing.Nodes {
 		cfg := *shared
 		cfg.Node = o.UID(i)
-		d.nodes = append(d.nodes, &node{driver: d, class: o.Plan.Class(i), number: i, cfg: &cfg})
+		d.nodes = append(d.nodes, &node{driver: d, number: i, cfg: &cfg})
 	}
 	ctx, stop := context.WithCancel(ctx)
 	var readers, others errgroup.Group
@@ -97,9 +119,9 @@ func Play(ctx context.Context, o Options) error {
 	if err := d.awaitReady(ctx); err != nil {
 		return err
 	}
-	d.start.Store(int64(time.Since(d.booted)))
-	d.Log.Append(observe.Line{Start: &observe.Start{Unix: time.Now(), Scenario: o.Scenario, Nodes: len(d.nodes),
-		Values: float64(o.Plan.Values()) / o.Plan.Steady.Seconds(), Ready: time.Since(d.booted).Seconds()}})
+	d.start.Store(int64(time.Since(d.Booted)))
+	d.Log.Append(observe.Line{Start: &observe.Start{Unix: time.Now(), Scenario: o.Scenario, Nodes: len(d.nodes), Values: o.Offered,
+		Ready: time.Since(d.Booted).Seconds(), Startup: o.Startup}})
 	playing, end := context.WithCancel(ctx)
 	defer end()
 	for part := range senders() {
@@ -107,6 +129,7 @@ func Play(ctx context.Context, o Options) error {
 	}
 	others.Go(func() error { d.sample(playing); return nil })
 	others.Go(func() error { return d.fault(playing) })
+	others.Go(func() error { return d.edit(playing) })
 	others.Go(func() error { d.query(playing); return nil })
 	err := d.awaitEnd(ctx)
 	end()
@@ -141,15 +164,15 @@ func (d *driver) shareDefinition(id model.DefinitionID, data []byte) (*model.Def
 // senders returns how many goroutines send.
 func senders() int { return runtime.GOMAXPROCS(0) }
 
-// now returns the time since the start of the values.
+// now returns the time since the start of the signals.
 func (d *driver) now() time.Duration {
-	return time.Since(d.booted) - time.Duration(d.start.Load())
+	return time.Since(d.Booted) - time.Duration(d.start.Load())
 }
 
 // readyWithin is how long the sessions may take that no other session follows.
 const readyWithin = 60 * time.Second
 
-// awaitReady waits until all nodes have a session and their items.
+// awaitReady waits until all nodes have a session and their assignment.
 func (d *driver) awaitReady(ctx context.Context) error {
 	seen, at := int64(-1), time.Now()
 	for d.ready.Load() < int64(len(d.nodes)) {
@@ -157,7 +180,7 @@ func (d *driver) awaitReady(ctx context.Context) error {
 			seen, at = n, time.Now()
 		}
 		if time.Since(at) > readyWithin {
-			return model.Errorf(model.Unavailable, "%d of %d agents have a session and their items", seen, len(d.nodes)).WithHint("the server's log says why the others have none")
+			return model.Errorf(model.Unavailable, "%d of %d agents have a session and the assignment of the plan", seen, len(d.nodes)).WithHint("the server's log says why the others have none")
 		}
 		if err := pause.For(ctx, 10*time.Millisecond); err != nil {
 			return err
@@ -166,24 +189,24 @@ func (d *driver) awaitReady(ctx context.Context) error {
 	return nil
 }
 
-// awaitEnd waits until the values are sent and acknowledged, or the time for that is over.
+// awaitEnd waits until the signals are sent and acknowledged, or the time for that is over.
 func (d *driver) awaitEnd(ctx context.Context) error {
-	if err := pause.For(ctx, d.Plan.Steady-d.now()); err != nil {
+	if err := pause.For(ctx, d.Timing.Steady-d.now()); err != nil {
 		return err
 	}
-	for _, f := range d.Plan.Faults { // a server that is not ready acknowledges nothing
+	for _, f := range d.Timing.Faults { // a server that is not ready acknowledges nothing
 		if err := pause.For(ctx, time.Duration(f.At)-d.now()); err != nil {
 			return err
 		}
 	}
-	deadline := d.now() + d.Plan.Drain
+	deadline := d.now() + d.Timing.Drain
 	for !d.allAcked() {
 		if d.now() > deadline {
 			d.Log.Append(observe.Line{At: d.now(), Mark: observe.MarkUnacknowledged})
 			return nil
 		}
 		if d.down.Load() {
-			deadline = d.now() + d.Plan.Drain
+			deadline = d.now() + d.Timing.Drain
 		}
 		if err := pause.For(ctx, 200*time.Millisecond); err != nil {
 			return err
@@ -193,11 +216,11 @@ func (d *driver) awaitEnd(ctx context.Context) error {
 	return nil
 }
 
-// allAcked reports whether all values are acknowledged.
+// allAcked reports whether all signals are acknowledged.
 func (d *driver) allAcked() bool {
 	for _, n := range d.nodes {
 		n.mu.Lock()
-		done := n.acked >= d.Plan.Ticks(n.class)
+		done := n.acked >= d.Source.Ticks(n.number)
 		n.mu.Unlock()
 		if !done {
 			return false
@@ -208,11 +231,17 @@ func (d *driver) allAcked() bool {
 
 // fault does to the server what the plan says.
 func (d *driver) fault(ctx context.Context) error {
-	for i, f := range d.Plan.Faults {
+	measured := false
+	for _, f := range d.Timing.Faults {
 		if pause.For(ctx, time.Duration(f.At)-d.now()) != nil {
 			return nil
 		}
-		if i == 0 {
+		if f.Wrong != nil {
+			d.Log.Append(observe.Line{At: d.now(), Wrong: d.sendWrong(f.Wrong)})
+			continue
+		}
+		if !measured {
+			measured = true
 			if heap, err := d.Heap(ctx); err == nil {
 				d.Log.Append(observe.Line{At: d.now(), Heap: heap})
 			}
@@ -252,9 +281,9 @@ func (d *driver) allBack() bool {
 // queryEvery is the time between two queries.
 const queryEvery = 5 * time.Second
 
-// query queries the server while values flow.
+// query queries the server while signals flow.
 func (d *driver) query(ctx context.Context) {
-	for pause.For(ctx, queryEvery) == nil && d.now() < d.Plan.Steady {
+	for pause.For(ctx, queryEvery) == nil && d.now() < d.Timing.Steady {
 		began := time.Now()
 		if err := d.Query(ctx); err == nil { // a server that was killed answers nothing
 			d.Log.Append(observe.Line{At: d.now(), Query: time.Since(began)})
@@ -268,17 +297,59 @@ type visit struct {
 	at   time.Duration
 }
 
-// send sends the values of every nth node when they are due, until ctx ends.
+// sendWrong lets nodes send what the server must refuse, and what it has already. It returns how many signals it must refuse.
+func (d *driver) sendWrong(pick *scenario.Pick) (sent int) {
+	count := cmp.Or(pick.Count, int(pick.Share*float64(len(d.nodes))), len(d.nodes))
+	for i := range min(count, len(d.nodes)) {
+		sent += d.nodes[i*len(d.nodes)/count].sendWrong()
+	}
+	return sent
+}
+
+// edit changes a directive when the plan says so, and waits until all nodes with a session have it.
+func (d *driver) edit(ctx context.Context) error {
+	for i, at := range d.Timing.Edits {
+		if pause.For(ctx, at-d.now()) != nil {
+			return nil
+		}
+		began := d.now()
+		if err := d.Edit(ctx, i+1); err != nil {
+			return err
+		}
+		edit := observe.Edit{Applied: d.now() - began}
+		for !d.allHave(i + 1) {
+			if pause.For(ctx, 20*time.Millisecond) != nil {
+				return nil
+			}
+		}
+		edit.Held = d.now() - began
+		d.Log.Append(observe.Line{At: d.now(), Edit: &edit})
+		d.Say("a directive changed after %s: all agents have it after %s", began.Round(time.Second), edit.Held.Round(time.Millisecond))
+	}
+	return nil
+}
+
+// allHave reports whether all nodes have a directive as it is after some changes.
+func (d *driver) allHave(edits int) bool {
+	return !slices.ContainsFunc(d.nodes, func(n *node) bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return d.Source.Edits(n.number) < edits
+	})
+}
+
+// send sends the signals of every nth node when they are due, until ctx ends.
 func (d *driver) send(ctx context.Context, part int) {
 	var list []visit
 	for i := part; i < len(d.nodes); i += senders() {
-		list = append(list, visit{d.nodes[i], d.Plan.Due(d.nodes[i].class, i, 0)})
+		list = append(list, visit{d.nodes[i], d.Source.Due(i, 0)})
 	}
 	// Nodes of several intervals: the next visit is the earliest one.
 	slices.SortFunc(list, func(a, b visit) int { return cmp.Compare(a.at, b.at) })
 	byInterval := map[time.Duration][]visit{}
 	for _, v := range list {
-		byInterval[v.node.class.Interval] = append(byInterval[v.node.class.Interval], v)
+		interval := d.Source.Interval(v.node.number)
+		byInterval[interval] = append(byInterval[interval], v)
 	}
 	var all errgroup.Group
 	for interval, list := range byInterval {

@@ -115,6 +115,12 @@ func (v *checker) classFields(at string, c *Class) {
 	for j := range c.Values {
 		v.when(c.Values[j].Dependents > 0 && c.Values[j].Type != "text", fmt.Sprintf("%s.values[%d].dependents", at, j), "write type: text", "items are made of a text alone")
 	}
+	for j := range c.Policies {
+		p, field := &c.Policies[j], fmt.Sprintf("%s.policies[%d]", at, j)
+		v.when(p.Directives > max(1, p.Components), field+".directives", "write at most as many as components", "%d directives have only %d components", p.Directives, p.Components)
+		v.when(p.Policies > max(1, p.Directives), field+".policies", "write at most as many as directives", "%d policies have only %d directives", p.Policies, max(1, p.Directives))
+	}
+	v.when(c.Inventory > 0 && len(c.Policies) == 0, at+".inventory", "write policies: [{name: base, components: 100, interval: 5m}]", "agents without policies send no inventory")
 	v.lacks(len(v.Held(c))+len(c.Values)+len(c.Policies) == 0 && c.Recorded == nil && c.Inventory == 0 && c.Keepalive == nil,
 		at, "write checks: [{name: disk, interval: 60s}]; or groups that checks target; or keepalive: {interval: 20s} for agents that only live", "these agents send nothing")
 	v.lacks(c.Churn.OfflineFor != 0 && c.Churn.Offline == "", at+".churn.offlineFor", "write offline: 1%/min", "no machine goes offline")

@@ -198,5 +198,7 @@ func (v *checker) intent() {
 		v.moment(at+".at", c.At, v.end(), "the measurement")
 		v.lacks(c.Create == 0 && c.Change == 0 && c.Delete == 0, at, "write create: 5, change: 5 or delete: 5", "the change is empty")
 		v.when(c.Class != "" && c.Group != "", at, "keep one of them", "both class and group")
+		v.when(c.Kind == "directive" && (v.ComponentRate() == 0 || c.Change != 1 || c.Create+c.Delete > 0),
+			at+".kind", "write change: 1 in a scenario with policies", "a directive of the policies is changed, alone")
 	}
 }

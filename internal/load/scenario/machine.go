@@ -50,6 +50,8 @@ const (
 	easyAgents = 2000   // per core: they connect within seconds, TLS and all
 	easyValues = 50_000 // of items, per second and core
 
+	easyComponents = 25_000 // of directives, per second and core
+
 	baseMemory = 512 << 20 // bytes, of server and loader by themselves
 
 	usualMicros = 25 // CPU time of a result, server and loader together
@@ -92,6 +94,7 @@ const (
 	stateLedger  = 64
 	serverState  = 800
 	serverItem   = 2000
+	component    = 50 // of a directive, at server and loader
 
 	TapedSignal = 16 // of a recorded stream, shared by all of its copies
 )
@@ -108,6 +111,9 @@ func (s *Scenario) Memory() (loader, server int64) {
 		loader, server = loader+int64(c.Count)*agent, server+int64(c.Count)*session
 		for _, v := range c.Values {
 			server += int64(c.Count*v.Items()) * serverItem
+		}
+		for _, p := range c.Policies {
+			server += int64(c.Count*p.Components) * component
 		}
 		if c.Recorded != nil && c.Recorded.head != nil {
 			loader += int64(c.Recorded.head.Signals) * TapedSignal
@@ -151,6 +157,7 @@ func (m Machine) share(s *Scenario) float64 {
 	}
 	bound(float64(m.Cores)*easyRate, s.Rate()*most+s.KeepaliveRate())
 	bound(float64(m.Cores)*easyValues, s.ValueRate())
+	bound(float64(m.Cores)*easyComponents, s.ComponentRate())
 	bound(float64(m.Cores)*easyAgents, float64(s.Nodes("")))
 	if m.Files > 0 {
 		bound(float64(max(1, Connections(m.Files, true))), float64(s.Nodes("")))

@@ -85,13 +85,23 @@ func (s *Scenario) Scaled(factor float64) *Scenario {
 // manyAgents are enough to measure the memory of each.
 const manyAgents = 2000
 
+// minDirectiveInterval is the shortest interval of a directive.
+const minDirectiveInterval = model.Duration(10 * time.Second)
+
 // QuickTime is the measured time of a quick run.
 const QuickTime = time.Minute
 
 // Quick is a short form: as many agents as the machine carries easily beside its server, each as before, measured for a
 // minute. It shows whether all is well, not the capacity of the machine.
 func (s *Scenario) Quick(m Machine) *Scenario {
-	out := s.Scaled(m.share(s))
+	out := s.clone()
+	for i := range out.Agents { // the rounds of directives are as many: fewer agents have as many runs in a second
+		for j := range out.Agents[i].Policies {
+			p := &out.Agents[i].Policies[j]
+			p.Interval = max(min(p.Interval, minDirectiveInterval), round(float64(p.Interval)*min(1, float64(QuickTime)/float64(s.played()))))
+		}
+	}
+	out = out.Scaled(m.share(out))
 	out.shorten(QuickTime)
 	out.Name += "-quick"
 	return out

@@ -57,7 +57,7 @@ type Class struct {
 	TLS       bool              `json:"tls,omitempty"`                         // mutual TLS; without: the plain listener, on loopback
 	Linger    model.Duration    `json:"linger,omitempty" check:"1ms..1m"`      // longest time that a result waits for others; default 500ms
 	PerFrame  int               `json:"perFrame,omitempty" check:"1..signals"` // results that fill a frame; 0: a frame leaves when its linger is over
-	Inventory model.Size        `json:"inventory,omitempty"`                   // of each machine
+	Inventory model.Size        `json:"inventory,omitempty"`                   // bytes of the entries of each machine, with policies
 	Checks    []Check           `json:"checks,omitempty"`
 	Recorded  *Recorded         `json:"recorded,omitempty"` // a recorded stream in place of checks
 	Values    []Values          `json:"values,omitempty"`
@@ -103,12 +103,16 @@ type Values struct {
 	Dependents   int            `json:"dependents,omitempty" check:"1..1000"`                  // items that the server makes of each by JSONPath: the value is a JSON text of 1 kB
 }
 
-// Policy is policy runs of a class.
+// Policy is directives of a class, with the policies that put them on its nodes.
 type Policy struct {
-	Name       string             `json:"name" check:"name|required"`
-	Components int                `json:"components" check:"1..agents|write how many|required"`
-	Interval   model.Duration     `json:"interval" check:"1s..366d|write interval: 60s|required"`
-	Outcome    map[string]float64 `json:"outcome,omitempty" check:"an outcome of repaired, noncompliant, error, not-applicable|shares compliant"` // share of the components; the rest is compliant
+	Name       string         `json:"name" check:"name|required"`
+	Components int            `json:"components" check:"1..10000|write how many|required"`     // of a node, on average
+	Directives int            `json:"directives,omitempty" check:"1..1000"`                    // default 1
+	Policies   int            `json:"policies,omitempty" check:"1..1000"`                      // default 1; a quarter of them, at least one, targets all nodes …
+	Groups     int            `json:"groups,omitempty" check:"1..1000"`                        // … and each of the others two of these groups, or all nodes if there are none
+	Interval   model.Duration `json:"interval" check:"10s..366d|write interval: 60s|required"` // of each directive
+	Failing    float64        `json:"failing,omitempty" check:"share"`                         // share of the components that are not compliant
+	Changes    float64        `json:"changes,omitempty" check:"share"`                         // share of the runs that differ from the run before
 }
 
 // Churn is how the machines of a class come and go, each as a rate of the whole class.
@@ -183,9 +187,9 @@ type Change struct {
 	Create int            `json:"create,omitempty" check:"1..1000"`
 	Change int            `json:"change,omitempty" check:"1..1000"`
 	Delete int            `json:"delete,omitempty" check:"1..1000"`
-	Kind   string         `json:"kind" check:"a kind to change of check, group|write kind: check or kind: group|required"`
-	Class  string         `json:"class,omitempty" check:"a class"` // whose agents hold it …
-	Group  string         `json:"group,omitempty" check:"a group"` // … or of which group; neither: all
+	Kind   string         `json:"kind" check:"a kind to change of check, group, directive|write kind: check or kind: group|required"` // directive: change one that all nodes have
+	Class  string         `json:"class,omitempty" check:"a class"`                                                                    // whose agents hold it …
+	Group  string         `json:"group,omitempty" check:"a group"`                                                                    // … or of which group; neither: all
 }
 
 // Operators are API users. Their requests have a timetable, however late the answers are; rates are of all of them.

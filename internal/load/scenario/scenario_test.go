@@ -232,7 +232,7 @@ func TestShipped(t *testing.T) {
 
 // A scenario that waits for something says so in a class, and exit code, of its own.
 func TestWhatAScenarioWaitsFor(t *testing.T) {
-	for name, want := range map[string]string{"glaber-400000-values": "", "muster-values": "", "rudder-20000x350": "policies inventories", "sensu-round-robin": "",
+	for name, want := range map[string]string{"glaber-400000-values": "", "muster-values": "", "rudder-20000x350": "", "sensu-round-robin": "",
 		"sensu-stream-handler": "", "sensu-36000x38x10s-fleet": "fleet-of-servers", "sensu-4000x40x5s": "", "muster-bad-day": ""} {
 		s, err := Load(name)
 		if err != nil {

@@ -23,7 +23,7 @@ import (
 func Certificates(authority *pki.Authority) (func(uid uuid.UUID) (*tls.Config, error), error) {
 	pool := authority.Pool()
 	return func(uid uuid.UUID) (*tls.Config, error) {
-		c, err := certificateOf(authority, uid)
+		c, err := CertificateOf(authority, uid)
 		if err != nil {
 			return nil, err
 		}
@@ -31,8 +31,8 @@ func Certificates(authority *pki.Authority) (func(uid uuid.UUID) (*tls.Config, e
 	}, nil
 }
 
-// certificateOf makes a node's certificate.
-func certificateOf(authority *pki.Authority, uid uuid.UUID) (c tls.Certificate, err error) {
+// CertificateOf makes a node's certificate.
+func CertificateOf(authority *pki.Authority, uid uuid.UUID) (c tls.Certificate, err error) {
 	key, err := keyOf(authority, uid)
 	if err != nil {
 		return c, fmt.Errorf("make the key of a simulated node: %w", err)

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -51,6 +52,7 @@ func MemberUID(seed uint64, class string, i int) uuid.UUID {
 func MemberLabels(class *scenario.Class, i int) map[string]string {
 	labels := map[string]string{"rack": fmt.Sprintf("r%04d", i/nodesPerRack), "site": fmt.Sprintf("s%d", i%8)}
 	maps.Copy(labels, class.Labels)
+	maps.Copy(labels, plan.GroupLabels(class, i))
 	labels[ClassLabel] = class.Name
 	return labels
 }

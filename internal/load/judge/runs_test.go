@@ -1,0 +1,127 @@
+package judge
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/plan"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/policy"
+)
+
+// plannedRuns returns a small plan, and the log and the state of a run in which all went well.
+func plannedRuns(t *testing.T) (*plan.Directives, []observe.Line, *observe.Runs) {
+	t.Helper()
+	sc, err := scenario.Parse("x.yaml", []byte(`scenario: muster.load/v1
+seed: 7
+agents: [{name: a, count: 30, inventory: 1kB, policies: [{name: p, components: 150, directives: 26, policies: 9, groups: 12, interval: 10s, failing: 0.1, changes: 0.5}]}]
+phases: [{steady: 90s}]
+intent: [{at: 1s, change: 1, kind: directive}]
+faults: [{at: 5s, for: 1s, wrong: {count: 1}}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc.Defaults()
+	p, err := plan.NewDirectives(sc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := []observe.Line{{Edit: &observe.Edit{Held: 1}}, {Wrong: 2}, {Second: &observe.Second{Refused: 2}}}
+	state := &observe.Runs{Directives: map[string]int{}, Machines: map[int]observe.MachineHistory{}}
+	for node := range p.Nodes {
+		ticks := p.Ticks(node)
+		log = append(log, observe.Line{Node: &observe.Node{Number: node, Sent: ticks, Acked: ticks}})
+		m := observe.MachineHistory{Statuses: map[string][]string{}, History: map[string][][]byte{}}
+		counts, runs := map[string]int{}, make([]uint64, len(p.Held(node)))
+		for tick := range ticks {
+			round, place := p.Signal(node, tick)
+			if place < 0 {
+				m.Packages = nil
+				for i := range p.Entries() {
+					m.Packages = append(m.Packages, p.Entry(node, i, round).Field(1))
+				}
+				continue
+			}
+			runs[place]++
+			d := int(p.Held(node)[place])
+			codes, name := p.Codes(node, d, p.Version(node, d, round)), plan.DirectiveName(d)
+			if n := len(m.History[name]); n == 0 || !slices.Equal(m.History[name][n-1], codes) {
+				m.History[name] = append(m.History[name], codes)
+				m.Runs, m.Covered = m.Runs+1, m.Covered+1
+			}
+			m.Statuses[name] = nil
+			for i := range p.Components {
+				m.Statuses[name] = append(m.Statuses[name], codes.At(i).String())
+			}
+		}
+		for _, d := range p.Held(node) {
+			state.Directives[plan.DirectiveName(int(d))]++
+			for _, status := range m.Statuses[plan.DirectiveName(int(d))] {
+				counts[status]++
+			}
+		}
+		state.Nodes = append(state.Nodes, counts)
+		if node == 2 {
+			state.Machines[node] = m
+		}
+	}
+	return p, log, state
+}
+
+// Each lie of a server about directives is found, and named.
+func TestJudgeRunsFindsLies(t *testing.T) {
+	for name, c := range map[string]struct {
+		lie  func(log []observe.Line, s *observe.Runs, m *observe.MachineHistory)
+		want []Kind
+	}{
+		"none":           {func([]observe.Line, *observe.Runs, *observe.MachineHistory) {}, nil},
+		"another status": {func(_ []observe.Line, s *observe.Runs, _ *observe.MachineHistory) { s.Nodes[3]["compliant"]++ }, []Kind{WrongStatus}},
+		"no node":        {func(_ []observe.Line, s *observe.Runs, _ *observe.MachineHistory) { s.Nodes[3] = nil }, []Kind{WrongStatus}},
+		"another holder": {func(_ []observe.Line, s *observe.Runs, _ *observe.MachineHistory) {
+			s.Directives[plan.DirectiveName(0)]--
+		}, []Kind{WrongHeld}},
+		"nobody's":  {func(_ []observe.Line, s *observe.Runs, _ *observe.MachineHistory) { s.Directives["x"] = 1 }, []Kind{WrongHeld}},
+		"of nobody": {func(_ []observe.Line, s *observe.Runs, _ *observe.MachineHistory) { s.Unknown++ }, []Kind{Unknown}},
+		"swapped status": {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) {
+			slices.Reverse(m.Statuses[failingComponent(m)])
+		}, []Kind{WrongStatus}},
+		"entry lost": {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) {
+			m.History[failingComponent(m)] = m.History[failingComponent(m)][1:]
+		}, []Kind{WrongHistory}},
+		"entry changed":   {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.History[failingComponent(m)][0][0] ^= 1 }, []Kind{WrongHistory}},
+		"not signed":      {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.Covered-- }, []Kind{Uncovered}},
+		"changed runs":    {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.Faults = []string{"x"} }, []Kind{BrokenChain}},
+		"chain broken":    {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.Breaks = []string{"first", "x"} }, []Kind{BrokenChain}},
+		"old inventory":   {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.Packages[0] = "1.0" }, []Kind{WrongInventory}},
+		"not acked":       {func(log []observe.Line, _ *observe.Runs, _ *observe.MachineHistory) { log[3].Node.Acked-- }, []Kind{UnacknowledgedRuns}},
+		"good refused":    {func(log []observe.Line, _ *observe.Runs, _ *observe.MachineHistory) { log[2].Second.Refused++ }, []Kind{Refused}},
+		"wrong taken":     {func(log []observe.Line, _ *observe.Runs, _ *observe.MachineHistory) { log[2].Second.Refused-- }, []Kind{NotRefused}},
+		"not distributed": {func(log []observe.Line, _ *observe.Runs, _ *observe.MachineHistory) { log[0].Edit = nil }, []Kind{NotHeld}},
+	} {
+		p, log, state := plannedRuns(t)
+		m := state.Machines[2]
+		c.lie(log, state, &m)
+		state.Machines[2] = m
+		var got []Kind
+		for _, f := range JudgeRuns(p, log, state) {
+			got = append(got, f.Kind)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// failingComponent returns a directive of which some components fail and others do not, and that was not edited.
+func failingComponent(m *observe.MachineHistory) string {
+	for _, name := range slices.Sorted(maps.Keys(m.Statuses)) {
+		list := m.Statuses[name]
+		if name != plan.DirectiveName(0) && list[0] != list[len(list)-1] && (list[0] == policy.NonCompliant.String() || list[len(list)-1] == policy.NonCompliant.String()) {
+			return name
+		}
+	}
+	panic("BUG: no directive of the plan fails in part")
+}

@@ -1,0 +1,45 @@
+//go:build linux
+
+package test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/load/judge"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// A load run of directives changes one, sends wrong and repeated reports, kills the server, and finds each run, status and signature.
+func TestLoadDirectives(t *testing.T) {
+	t.Parallel()
+	temp, out := t.TempDir(), filepath.Join(t.TempDir(), "report")
+	file := tempFile(t, "directives.yaml", `scenario: muster.load/v1
+title: A few directives
+seed: 3
+agents:
+  - name: host
+    count: 25
+    inventory: 2kB
+    policies:
+      - {name: base, components: 60, directives: 26, policies: 13, groups: 18, interval: 10s, failing: 0.05, changes: 0.7}
+phases:
+  - ramp: 1s
+  - steady: 23s
+  - drain: 60s
+intent:
+  - {at: 2s, change: 1, kind: directive}
+faults:
+  - {at: 5s, for: 1s, wrong: {count: 4}}
+  - {at: 12s, server: kill}
+`)
+	ran := harness.Run(t, []string{"TMPDIR=" + temp}, loadWords(file, out)...)
+	require(t, ran.Code == 0, "code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
+	var rep judge.Report
+	require(t, json.Unmarshal(testenv.Value(os.ReadFile(filepath.Join(out, "values.json")))(t), &rep) == nil, "values.json")
+	assert(t, len(rep.Findings) == 0 && rep.Figures.Items > 25*10 && rep.Figures.Held > 0 && rep.Figures.Restart > 0, "%+v", rep)
+	expectNothingLeft(t, temp)
+}
