@@ -9,6 +9,12 @@ import (
 // Sum returns how many components of a directive have each status, by the modes of its blocks, and the worst of these statuses.
 // status returns the status of the component at a position, of n.
 func Sum(status func(int) Status, n int, blocks []model.Block) (counts Counts, worst Status) {
+	if len(blocks) == 0 {
+		for i := range n {
+			counts[status(i)]++
+		}
+		return counts, counts.worst()
+	}
 	s := blockSums{status: status, blocks: blocks}
 	for _, child := range s.children(0, n) {
 		counts.Add(&child)

@@ -55,6 +55,9 @@ type complianceRequest struct {
 	waived *view.Waivers                    // nil: the request shows none
 	due    map[model.DefinitionID]time.Time // last times of calendars
 	past   pastRuns                         // at the time that the request asks for; nil: it asks for the present
+	units  map[model.UnitID]*directory.Unit // directives that directivesOf has looked up; nil: no directive
+	found  []nodeDirective                  // of the last directivesOf
+	codes  []policy.Status                  // of found
 }
 
 // Register adds the operations about compliance.
@@ -120,15 +123,32 @@ func (s *complianceRequest) readDeclarationTimes(ctx context.Context) error {
 	return nil
 }
 
-// directivesOf returns the directives of a node, ascending by id, each with the statuses that count now.
-func (s *complianceRequest) directivesOf(node model.NodeID) (found []nodeDirective) {
+// directive returns the directive with an id; nil: it is none. A report of the fleet asks for each a thousand times.
+func (s *complianceRequest) directive(id model.UnitID) *directory.Unit {
+	unit, known := s.units[id]
+	if !known {
+		if unit = s.Directory.SourceUnit(model.DirectiveSource(id)); unit != nil && unit.Definition.AsDirective() == nil {
+			unit = nil
+		}
+		if s.units == nil {
+			s.units = map[model.UnitID]*directory.Unit{}
+		}
+		s.units[id] = unit
+	}
+	return unit
+}
+
+// directivesOf returns the directives of a node, ascending by id, each with the statuses that count now. The list is valid until the
+// next call.
+func (s *complianceRequest) directivesOf(node model.NodeID) []nodeDirective {
 	if s.past != nil {
 		return s.past[node]
 	}
+	s.found, s.codes = s.found[:0], s.codes[:0]
 	var runs []reducer.Run
 	for _, id := range s.Directory.NodeUnits(node) {
-		unit := s.Directory.SourceUnit(model.DirectiveSource(id))
-		if unit == nil || unit.Definition.AsDirective() == nil {
+		unit := s.directive(id)
+		if unit == nil {
 			continue
 		}
 		if runs == nil {
@@ -142,9 +162,9 @@ func (s *complianceRequest) directivesOf(node model.NodeID) (found []nodeDirecti
 			d.run = &runs[i]
 		}
 		s.decide(&d)
-		found = append(found, d)
+		s.found = append(s.found, d)
 	}
-	return found
+	return s.found
 }
 
 // decide computes the statuses of a directive's components from its last run.
@@ -162,7 +182,9 @@ func (s *complianceRequest) decide(d *nodeDirective) {
 			}
 		}
 	}
-	d.codes = make([]policy.Status, len(d.definition.Components))
+	begin, n := len(s.codes), len(d.definition.Components)
+	s.codes = slices.Grow(s.codes, n)[:begin+n]
+	d.codes = s.codes[begin : begin+n : begin+n]
 	fill := func(status policy.Status, why string) {
 		for i := range d.codes {
 			d.codes[i] = status
@@ -465,25 +487,33 @@ type reportInput struct {
 	AtTime
 }
 
-// sums adds up the numbers of components per status over directives and nodes.
+// sums adds up the numbers of components per status over directives and nodes, one node after the other.
 type sums struct {
 	namespace, name string
-	byNode          map[model.NodeID]*policy.Counts
 	total           policy.Counts
+	nodes           int
+	node            model.NodeID  // the last of them …
+	ofNode          policy.Counts // … and its counts, not in the fields below yet
+	shares          float64       // sum of the shares of the nodes that have one
+	shared          int           // such nodes
 }
 
-// add adds the component counts of one directive on one node to the sums.
+// add adds the component counts of directives on one node to the sums.
 func (x *sums) add(node model.NodeID, counts *policy.Counts) {
-	if x.byNode == nil {
-		x.byNode = map[model.NodeID]*policy.Counts{}
+	if x.nodes == 0 || node != x.node {
+		x.endNode()
+		x.nodes, x.node = x.nodes+1, node
 	}
-	c := x.byNode[node]
-	if c == nil {
-		c = &policy.Counts{}
-		x.byNode[node] = c
-	}
-	c.Add(counts)
+	x.ofNode.Add(counts)
 	x.total.Add(counts)
+}
+
+// endNode adds the share of the last node.
+func (x *sums) endNode() {
+	if of, ok := share(&x.ofNode); ok {
+		x.shares, x.shared = x.shares+of, x.shared+1
+	}
+	x.ofNode = policy.Counts{}
 }
 
 // share returns the share of components that are as declared; pending and waived ones do not count, and ok is false if
@@ -501,15 +531,10 @@ func share(c *policy.Counts) (of float64, ok bool) {
 
 // show converts the sums to the API type ComplianceSum.
 func (x *sums) show() v1.ComplianceSum {
-	out := v1.ComplianceSum{Namespace: x.namespace, Name: x.name, Nodes: len(x.byNode), Components: x.total.Total(), Percent: x.total.Compliance(2), Counts: showCounts(&x.total)}
-	sum, counted := 0.0, 0
-	for _, c := range x.byNode {
-		if of, ok := share(c); ok {
-			sum, counted = sum+of, counted+1
-		}
-	}
-	if counted > 0 {
-		out.NodePercent = fmt.Sprintf("%.2f", 100*sum/float64(counted))
+	x.endNode()
+	out := v1.ComplianceSum{Namespace: x.namespace, Name: x.name, Nodes: x.nodes, Components: x.total.Total(), Percent: x.total.Compliance(2), Counts: showCounts(&x.total)}
+	if x.shared > 0 {
+		out.NodePercent = fmt.Sprintf("%.2f", 100*x.shares/float64(x.shared))
 	}
 	return out
 }
@@ -520,43 +545,57 @@ func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInpu
 	if err == nil {
 		err = s.prepare(ctx, in.AtTime, "", "")
 	}
-	var policies []*placedPolicy
+	var policies map[model.UnitID][]*placedPolicy
 	if err == nil && in.By == "policy" {
-		policies, err = s.allPolicies(ctx)
+		policies, err = s.policiesByDirective(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	total, rows := sums{name: "all"}, map[string]*sums{}
-	add := func(namespace, name string, node model.NodeID, counts *policy.Counts) {
-		key := namespace + "/" + name
-		if rows[key] == nil {
-			rows[key] = &sums{namespace: namespace, name: name}
+	total, rows := sums{name: "all"}, map[rowKey]*sums{}
+	add := func(key rowKey, node model.NodeID, counts *policy.Counts) {
+		x := rows[key]
+		if x == nil {
+			x = &sums{namespace: key.namespace, name: key.name}
+			rows[key] = x
 		}
-		rows[key].add(node, counts)
+		x.add(node, counts)
 	}
+	directives := map[model.UnitID]rowKey{}
 	for _, node := range s.Directory.Nodes(in.Namespace) {
 		namespace, name, _ := s.Directory.NodeName(node)
-		for _, d := range s.directivesOf(node) {
-			counts, _ := d.counts()
-			total.add(node, &counts)
+		list := s.directivesOf(node)
+		if len(list) == 0 {
+			continue
+		}
+		var all policy.Counts
+		for i := range list {
+			counts, _ := list[i].counts()
+			all.Add(&counts)
+			unit := list[i].definition.Unit
 			switch in.By {
 			case "policy":
-				for _, p := range policies {
-					if p.nodes[node] && p.directives[d.definition.Unit] {
-						add(p.namespace, p.name, node, &counts)
+				for _, p := range policies[unit] {
+					if p.nodes[node] {
+						add(rowKey{p.namespace, p.name}, node, &counts)
 					}
 				}
 			case "directive":
-				own, directive, _ := s.Directory.SourceName(model.DirectiveSource(d.definition.Unit))
-				add(own, directive, node, &counts)
-			case "group":
-				for _, group := range s.Directory.NodeGroups(node) {
-					add(namespace, group, node, &counts)
+				key, known := directives[unit]
+				if !known {
+					key.namespace, key.name, _ = s.Directory.SourceName(model.DirectiveSource(unit))
+					directives[unit] = key
 				}
-			default:
-				add(namespace, name, node, &counts)
+				add(key, node, &counts)
 			}
+		}
+		switch total.add(node, &all); in.By {
+		case "group":
+			for _, group := range s.Directory.NodeGroups(node) {
+				add(rowKey{namespace, group}, node, &all)
+			}
+		case "node":
+			add(rowKey{namespace, name}, node, &all)
 		}
 	}
 	out := v1.ComplianceReport{By: in.By, At: in.At, Items: []v1.ComplianceSum{}, Total: total.show()}
@@ -571,18 +610,24 @@ func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInpu
 	return op.Answer(out), nil
 }
 
-// allPolicies returns all policies that the caller may see.
-func (s *complianceRequest) allPolicies(ctx context.Context) (list []*placedPolicy, err error) {
+// rowKey identifies a row of a report: a policy, directive, group or node.
+type rowKey struct{ namespace, name string }
+
+// policiesByDirective returns the policies of each directive, with their nodes.
+func (s *complianceRequest) policiesByDirective(ctx context.Context) (map[model.UnitID][]*placedPolicy, error) {
 	rows, err := s.Intent.List(ctx, intent.ListQuery{Kind: "Policy"}, nil)
 	if err != nil {
 		return nil, err
 	}
+	by := map[model.UnitID][]*placedPolicy{}
 	for i := range rows {
 		p, err := s.placePolicy(rows[i].Metadata.Namespace, rows[i].Metadata.Name, rows[i].Spec.(*model.PolicySpec))
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, p)
+		for d := range p.directives {
+			by[d] = append(by[d], p)
+		}
 	}
-	return list, nil
+	return by, nil
 }
