@@ -11,6 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/evidence"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
+	"github.com/muster-fleet/muster/internal/model"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 )
@@ -87,7 +88,7 @@ func (r *RunReader) readMachine(ctx context.Context, name string) (m observe.Mac
 		}
 	}
 	found, err := r.API.Reports.Evidence(ctx, r.Namespace, name, time.Time{}, time.Time{})
-	if err != nil {
+	if err != nil && model.ClassOf(err) != model.NotFound { // else no run came
 		return m, err
 	}
 	findings := evidence.Verify(&found)
@@ -101,7 +102,7 @@ func (r *RunReader) readMachine(ctx context.Context, name string) (m observe.Mac
 		return m, nil
 	}
 	list, err := r.API.Nodes.Inventory(ctx, r.Namespace, name, "packages", time.Time{})
-	if err != nil {
+	if err != nil && model.ClassOf(err) != model.NotFound { // else no inventory came
 		return m, err
 	}
 	slices.SortFunc(list.Items, func(a, b v1.InventoryEntry) int { return cmp.Compare(a.Name, b.Name) })
