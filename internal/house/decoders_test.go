@@ -28,7 +28,7 @@ var notFuzzed = map[string]string{
 	"internal/api/list/list.go":              "rows of the same package",
 	"internal/plan/definition_store.go":      "rows of the server's own database",
 	"internal/dispatch/deliver.go":           "events of the same package, in the server's own database",
-	"internal/load/compare/differ.go":        "a scenario of the same function",
+	"internal/load/compare/differences.go":   "a scenario of the same function",
 	"internal/load/report/goal.go":           "words of the command line",
 	"internal/load/simulated/certificate.go": "files that the load tester wrote",
 	"internal/load/subject/environment.go":   "the build of the server that the load tester started",

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -332,8 +333,10 @@ func FuzzMessages(f *testing.F) {
 		if failed := decodeFailure(bytes.NewReader(data)); failed != nil && failed.from("").Error() == "" {
 			t.Error("a failure without a message")
 		}
-		var m message
-		if json.Unmarshal(data, &m) == nil {
+		if h, err := decode[hello](bytes.NewReader(data)); err == nil && len(h.Name) > len(data) {
+			t.Error("a name that nobody sent")
+		}
+		if m, err := decode[message](bytes.NewReader(data)); err == nil {
 			l := &Lead{loaders: 2, onStop: func(string) {}, monitor: monitor{changed: make(chan struct{})}, base: time.Now()}
 			p := &peer{number: 1}
 			var reported *peerFailure
@@ -341,9 +344,13 @@ func FuzzMessages(f *testing.F) {
 				t.Error("a failure with another message")
 			}
 		}
-		var o order
-		if json.Unmarshal(data, &o) == nil && o.Plan != nil && (o.Plan.Scenario == nil || o.Plan.Scenario.Nodes("") < 1000) {
-			_, _ = o.Plan.config(append(o.Identities, identity{Chain: [][]byte{data}, Key: data}))
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel() // no request leaves
+		follower := &Follower{client: &http.Client{}, end: func(error) {}, silent: time.AfterFunc(time.Hour, func() {}), monitor: monitor{ctx: ctx, changed: make(chan struct{})},
+			score: func(time.Duration, []observe.Part) error { return nil }, renamed: func(int, string) {}}
+		follower.read(io.NopCloser(bytes.NewReader(data)))
+		if x := follower.plan; x != nil && (x.Scenario == nil || x.Scenario.Nodes("") < 1000) {
+			_, _ = x.config(append(follower.identities, identity{Chain: [][]byte{data}, Key: data}))
 		}
 	})
 }

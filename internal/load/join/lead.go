@@ -142,8 +142,8 @@ func writeFailure(w http.ResponseWriter, err error) {
 
 // serveJoin admits a follower, and streams its orders until it leaves or the run is over.
 func (l *Lead) serveJoin(w http.ResponseWriter, r *http.Request) {
-	var h hello
-	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostMessage)).Decode(&h); err != nil || h.ID == "" {
+	h, err := decode[hello](http.MaxBytesReader(w, r.Body, mostMessage))
+	if err != nil || h.ID == "" {
 		l.refuse(w, r, model.Errorf(model.Invalid, "the body of POST /join is not that of a loader"))
 		return
 	}
@@ -163,7 +163,7 @@ func (l *Lead) serveJoin(w http.ResponseWriter, r *http.Request) {
 	}
 	defer l.streams.Done()
 	l.say("loader %d of %d: %s%s", n, l.loaders, p.Name, locality(p.Machine == machineID()))
-	err := l.stream(ctx, w, p)
+	err = l.stream(ctx, w, p)
 	close(p.gone)
 	l.lose(p, err)
 }
@@ -193,7 +193,8 @@ func (l *Lead) stream(ctx context.Context, w http.ResponseWriter, p *peer) error
 	}
 	alive := time.NewTicker(aliveEvery)
 	defer alive.Stop()
-	for err := write(order{}); err == nil; {
+	err := write(order{})
+	for err == nil {
 		select {
 		case o := <-p.orders:
 			err = write(o)
@@ -204,11 +205,8 @@ func (l *Lead) stream(ctx context.Context, w http.ResponseWriter, p *peer) error
 		case <-l.ctx.Done():
 			return l.leaveTaking(p, write)
 		}
-		if err != nil {
-			return err
-		}
 	}
-	return io.ErrClosedPipe
+	return err
 }
 
 // leaveTaking writes the remaining orders, and the reason where the run is not over.

@@ -116,13 +116,19 @@ type peerFailure struct{ *failure }
 
 func (p *peerFailure) Error() string { return p.Message }
 
+// decode reads one message of the other side.
+func decode[T hello | message | failure](r io.Reader) (m T, err error) {
+	err = json.NewDecoder(r).Decode(&m)
+	return m, err
+}
+
 // decodeFailure reads the body of a refusal; nil: it has none.
 func decodeFailure(r io.Reader) *failure {
-	f := &failure{}
-	if json.NewDecoder(io.LimitReader(r, mostMessage)).Decode(f) != nil || f.Message == "" {
+	f, err := decode[failure](io.LimitReader(r, mostMessage))
+	if err != nil || f.Message == "" {
 		return nil
 	}
-	return f
+	return &f
 }
 
 // lossOf names the reason why a connection ended.

@@ -2,7 +2,6 @@ package join
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -19,8 +18,7 @@ const (
 
 // serveReport takes one message of a follower.
 func (l *Lead) serveReport(w http.ResponseWriter, r *http.Request) {
-	var m message
-	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, mostMessage)).Decode(&m)
+	m, err := decode[message](http.MaxBytesReader(w, r.Body, mostMessage))
 	p := l.find(r.Header.Get(loaderHeader))
 	if p == nil {
 		l.refuse(w, r, model.Errorf(model.NotFound, "this loader has not joined the run, or was lost"))
