@@ -168,6 +168,25 @@ func TestConformMovesLateValues(t *testing.T) {
 	})
 }
 
+// TestConformMovesBehindLateValue stores late values that are moved behind the newest value, and expects the next values of its millisecond to be moved
+// behind them: the batches that a server takes in one commit after a stall have such times.
+func TestConformMovesBehindLateValue(t *testing.T) {
+	conform(t, func(t *testing.T, open func(Options) Store) {
+		s := open(Options{LateWindow: time.Hour})
+		defer func() { s.Close() }()
+		var ref Series
+		for i, ms := range []int64{10, 9, 9, 10, 9, 10} {
+			add(t, s, &ref, load, ms*1e6, float64(i))
+		}
+		points := []point{{9, 1}, {10, 0}, {11, 2}, {12, 3}, {13, 4}, {14, 5}}
+		want(t, s, points...)
+		s = restart(t, s, func() Store { return open(Options{LateWindow: time.Hour}) })
+		ref = Series{}
+		add(t, s, &ref, load, 10e6, 6)
+		want(t, s, append(points, point{15, 6})...)
+	})
+}
+
 // TestConformRefusesOldValues stores a value that is too old for late values, and expects it to be refused and
 // counted and all others to be stored.
 func TestConformRefusesOldValues(t *testing.T) {

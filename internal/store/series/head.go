@@ -129,6 +129,9 @@ func (s *db) Append(id model.Partition, ref *Series, name func() labels.Labels, 
 			return 0, false
 		}
 		moved, ms = moved || free != ms, free
+		if ms > of.taken { // it was moved behind the newest value: the next one gets a later time
+			of.taken, of.moved = ms, uint16(ms-of.arrival())
+		}
 	} else {
 		s.add(p, of, ms, value)
 	}
@@ -229,7 +232,7 @@ func (p *headPartition) addLate(of *headSeries, ms int64, value float64) (free i
 	at, taken := p.lateIndex(of, ms)
 	values := inOrder{partition: p, of: of}
 	for shift := 0; taken || values.has(ms); shift++ {
-		if shift == maxShift {
+		if shift == maxShift || ms >= of.arrival()+maxShift {
 			return 0, false
 		}
 		if taken {

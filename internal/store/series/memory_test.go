@@ -95,6 +95,7 @@ func (m *memory) Append(_ model.Partition, _ *Series, name func() labels.Labels,
 		for _, taken := m.disk.values[key][ms]; taken; _, taken = m.disk.values[key][ms] {
 			ms, moved = ms+1, true
 		}
+		m.disk.last[key] = max(m.disk.last[key], ms)
 	}
 	if m.disk.newest != 0 && ms < m.disk.newest-m.options.LateWindow.Milliseconds() {
 		m.counts.Late++
