@@ -126,7 +126,7 @@ func awaitTime(t *testing.T, d time.Duration) {
 }
 
 // processorTime returns the user and system time that a process has used.
-func processorTime(t *testing.T, pid int) time.Duration {
+func processorTime(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	text := string(readFile(t, fmt.Sprintf("/proc/%d/stat", pid)))
 	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])

@@ -2,6 +2,7 @@
 //
 //	go run ./bench/series cost -series 100000 -ticks 150      cost per value, heap, disk, snapshots, time to restart
 //	go run ./bench/series kill -series 20000 -rounds 10       SIGKILL under load, then compares all series
+//	go run ./bench/series level -series 100000 -ticks 12600   heap and disk each half hour while blocks are written
 //
 // Each series gets one value per tick, and a tick is one second of injected time: a run appends as fast as it can. A restart
 // opens the store, decodes the snapshots and appends the values after them again, as the server does. Series and tick determine
@@ -68,7 +69,7 @@ func main() {
 
 func run() error {
 	if len(os.Args) < 2 {
-		return fmt.Errorf("usage: %s cost|kill [flags]", os.Args[0])
+		return fmt.Errorf("usage: %s cost|kill|level [flags]", os.Args[0])
 	}
 	var s settings
 	f := flag.NewFlagSet(os.Args[1], flag.ExitOnError)
@@ -98,6 +99,8 @@ func run() error {
 		return cost(s)
 	case "kill":
 		return kill(s)
+	case "level":
+		return level(s)
 	case "child":
 		return child(s)
 	}
@@ -279,6 +282,51 @@ func cost(o settings) error {
 		return err
 	}
 	fmt.Printf("after the restart: %s\n", r)
+	return s.Close()
+}
+
+// level appends with snapshots and blocks as a server does, and prints heap and disk after each half hour of injected time, then compares all series.
+func level(o settings) error {
+	runtime.GC()
+	base := heap()
+	s, err := open(o)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var running sync.WaitGroup
+	running.Go(func() { s.Run(ctx) })
+	before := now()
+	for tick := 1; tick <= s.ticks; tick++ {
+		if s.apply(tick); tick%60 == 0 {
+			for p := range model.Partitions {
+				if _, err := s.save(p); err != nil {
+					return err
+				}
+			}
+		}
+		if tick%1800 == 0 {
+			var used usage
+			used.add(before)
+			runtime.GC()
+			blocks, err := filepath.Glob(filepath.Join(s.dir, "series", "*", "meta.json"))
+			if err != nil {
+				return err
+			}
+			head := size(filepath.Join(s.dir, "series", "head"))
+			fmt.Printf("%5s  heap %4.0f B per series, files of the head %5.0f MB, %d blocks %5.0f MB, snapshots %4.0f MB, %.3f µs of CPU per value\n", time.Duration(tick)*time.Second,
+				float64(heap()-base)/float64(s.series), float64(head)/1e6, len(blocks), float64(size(filepath.Join(s.dir, "series"))-head)/1e6, float64(size(s.snapshots()))/1e6,
+				micros(used.cpu)/float64(s.series)/float64(tick))
+		}
+	}
+	r, err := compare(s, s.ticks)
+	if err != nil {
+		return err
+	}
+	fmt.Println(r)
+	cancel()
+	running.Wait()
 	return s.Close()
 }
 
