@@ -310,9 +310,7 @@ func (x *inOrder) inFile(t savedTail, ms int64) bool {
 
 // chunkHas reports whether a chunk has a value at a time.
 func chunkHas(data []byte, ms int64) bool {
-	c := chunkenc.NewXORChunk()
-	c.Reset(data)
-	for it := c.Iterator(nil); it.Next() != chunkenc.ValNone; {
+	for it := readChunk(data).Iterator(nil); it.Next() != chunkenc.ValNone; {
 		if at := it.AtT(); at >= ms {
 			return at == ms
 		}

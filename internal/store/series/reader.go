@@ -193,9 +193,7 @@ func (x headIndex) chunksOf(of *headSeries, metas []chunks.Meta) (_ []chunks.Met
 	first, oldest := len(metas), int64(math.MaxInt64)
 	add := func(from, to int64, data []byte) {
 		if oldest = from; to >= x.from && from <= x.to {
-			c := chunkenc.NewXORChunk()
-			c.Reset(data)
-			metas = append(metas, chunks.Meta{MinTime: from, MaxTime: to, Chunk: c})
+			metas = append(metas, chunks.Meta{MinTime: from, MaxTime: to, Chunk: readChunk(data)})
 		}
 	}
 	p := of.partition
@@ -256,11 +254,18 @@ func mergeLate(metas []chunks.Meta, late []point) (out []chunks.Meta, err error)
 	return out, nil
 }
 
+// readChunk returns the chunk with this data, without the memory for values to come that NewXORChunk allocates.
+func readChunk(data []byte) chunkenc.Chunk {
+	c, err := chunkenc.FromData(chunkenc.EncXOR, data)
+	if err != nil {
+		panic("BUG: " + err.Error())
+	}
+	return c
+}
+
 // appendPoints decodes a chunk and appends its values to a list.
 func appendPoints(list []point, chunk []byte) ([]point, error) {
-	c := chunkenc.NewXORChunk()
-	c.Reset(chunk)
-	it := c.Iterator(nil)
+	it := readChunk(chunk).Iterator(nil)
 	for it.Next() == chunkenc.ValFloat {
 		ms, v := it.At()
 		list = append(list, point{ms, v})
