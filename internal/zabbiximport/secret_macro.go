@@ -39,7 +39,9 @@ func (im *importer) importSecrets(t *template, name string) {
 
 // usesOf reports whether keys of collected items have a macro, and whether texts that the server reads have it.
 func (t *template) usesOf(name string) (inKeys, elsewhere bool) {
-	has := func(text string) bool { return strings.Contains(text, "{$"+name+"}") || strings.Contains(text, "{$"+name+":") }
+	has := func(text string) bool {
+		return strings.Contains(text, "{$"+name+"}") || strings.Contains(text, "{$"+name+":")
+	}
 	items, triggers := t.spec.AllItems(), t.spec.Triggers
 	for i := range t.spec.Discovery {
 		rule := &t.spec.Discovery[i]
