@@ -11,7 +11,7 @@ func (p *pipeline) valueLoad(most int) items.Load {
 	out := items.Load{Rate: p.metrics.ValuesPerSecond(), Costs: p.metrics.Costs(most), Stages: []v1.ValueStage{
 		{Name: "raw values applied", Total: applied.Values},
 		{Name: "of these without a value (unsupported)", Total: applied.Unsupported},
-		{Name: "samples of remote write and rules applied", Total: applied.Samples},
+		{Name: "samples of remote write, rules and checks applied", Total: applied.Samples},
 		{Name: "values computed of several nodes or by the server", Total: p.computed.Count()},
 		{Name: "numbers stored", Total: stored.Values},
 		{Name: "numbers refused by the store", Total: stored.Doubled + stored.Late + stored.Dense + stored.Unbounded},

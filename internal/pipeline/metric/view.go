@@ -46,7 +46,7 @@ func New(s *shard.Shard, o Options) *View {
 		o.Registerer.MustRegister(
 			counter("values_total", "Raw values of items applied.", &v.values),
 			counter("unsupported_total", "Values that a collector or a step refused.", &v.unsupported),
-			counter("samples_total", "Samples of series that a Prometheus wrote, applied.", &v.samples),
+			counter("samples_total", "Samples of a Prometheus, of rules and of results of checks, applied.", &v.samples),
 			counter("verdicts_total", "Changes of triggers written to the journal.", &v.recorded),
 			counter("template_compiles_total", "Templates compiled, for a set of macros and discovered entities.", &v.forms.compiles),
 			prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "muster", Subsystem: "metric", Name: "templates", Help: "Compiled Templates in memory."},
