@@ -107,10 +107,7 @@ func TestRolloutMovesStopsAndGoesBack(t *testing.T) {
 	s.AwaitOutput("rollout list", "requested", "0 of 5")
 	harness.Run(t, s.Env(), "rollout", "approve", "release").Expect(6, "admin made the change, so another person has to approve it")
 	harness.Run(t, s.Env(), "rollout", "start", "release").Expect(4, "another person has to approve it first")
-	password := tempFile(t, "password", "correct horse battery")
-	s.CLI("auth", "user", "create", "bob", "--role", "admin", "--password-file", password)
-	bob := []string{"MUSTER_CONTEXT=" + filepath.Join(t.TempDir(), "context")}
-	harness.Run(t, bob, "login", "https://"+s.Listen, "--ca", filepath.Join(s.Data, "pki", "ca.crt"), "-u", "bob", "--password-file", password).Expect(0)
+	bob := loginBob(t, s)
 	harness.Run(t, bob, "rollout", "approve", "release", "-m", "seen").Expect(0, "the roll-out of release is running")
 	harness.Run(t, bob, "rollout", "pause", "release").Expect(0, "paused by bob")
 	s.AwaitOutput("rollout show release", "paused", "approved", "by bob")
@@ -124,4 +121,14 @@ func TestRolloutMovesStopsAndGoesBack(t *testing.T) {
 		t.Errorf("after the undo: %v %+v", err, r)
 	}
 	awaitAll("undo after the end")
+}
+
+// loginBob creates a second administrator, bob, and returns the environment of bob's commands.
+func loginBob(t *testing.T, s *harness.Server) (env []string) {
+	t.Helper()
+	password := tempFile(t, "password", "correct horse battery")
+	s.CLI("auth", "user", "create", "bob", "--role", "admin", "--password-file", password)
+	env = []string{"MUSTER_CONTEXT=" + filepath.Join(t.TempDir(), "context")}
+	harness.Run(t, env, "login", "https://"+s.Listen, "--ca", filepath.Join(s.Data, "pki", "ca.crt"), "-u", "bob", "--password-file", password).Expect(0)
+	return env
 }

@@ -34,19 +34,37 @@ func (c *checks) archiveForMachine(a *model.DefinitionAsset) (sum asset.Sum, ok 
 	return "", false
 }
 
-// fetchAssets tells the asset cache which archives the checks need, so that it fetches the missing ones
-func (c *checks) fetchAssets(definitions []*model.CheckDefinition) {
+// fetchAssets tells the asset cache which archives checks and directives need, so that it fetches the missing ones. Checks run programs
+// of archives; directives only copy their files.
+func (c *checks) fetchAssets(definitions []*model.Definition) {
 	sums := map[asset.Sum]bool{}
-	if len(c.agent.cfg.Commands.Allow) == 0 {
-		for _, definition := range definitions {
-			for i := range definition.Assets {
-				if sum, ok := c.archiveForMachine(&definition.Assets[i]); ok {
-					sums[sum] = true
-				}
+	for _, definition := range definitions {
+		if definition.AsCheck() != nil && len(c.agent.cfg.Commands.Allow) > 0 {
+			continue
+		}
+		assets := definition.Assets()
+		for i := range assets {
+			if sum, ok := c.archiveForMachine(&assets[i]); ok {
+				sums[sum] = true
 			}
 		}
 	}
 	c.assets.Want(sums)
+}
+
+// assetFolder returns the folder of an asset's archive, for which it waits a short time.
+func (c *checks) assetFolder(ctx context.Context, a *model.DefinitionAsset) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, assetWait)
+	defer cancel()
+	sum, ok := c.archiveForMachine(a)
+	if !ok {
+		return "", model.MissingBuildError(a.Name, "this machine", c.agent.facts.lastMeasured())
+	}
+	dir, err := c.assets.Dir(ctx, sum)
+	if err != nil {
+		return "", fmt.Errorf("asset %s is not available: %w", a.Name, err)
+	}
+	return dir, nil
 }
 
 // assetDirs returns the folders of a check's assets, or the reason why it cannot run.
@@ -81,8 +99,9 @@ func (c *checks) assetDirs(ctx context.Context, x *check) (list []run.Asset, pro
 	return list, ""
 }
 
-// retryWithAsset runs all checks again that could not run because this archive was missing.
+// retryWithAsset runs all checks and directives again that could not run because this archive was missing.
 func (c *checks) retryWithAsset(asset.Sum) {
+	c.agent.directives.retryWithAsset()
 	var keys []schedule.Key
 	c.mu.Lock()
 	for key, x := range c.byKey {

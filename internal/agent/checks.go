@@ -99,11 +99,10 @@ func (c *checks) applyDefinitions(a *link.Assignment, definitions []*model.Defin
 	proxies := proxyTargets(&a.ProxyChecks)
 	byKey := make(map[schedule.Key]*check, len(definitions))
 	units := make(map[model.DefinitionID]model.CheckID, len(definitions))
-	var assigned []*model.CheckDefinition
 	var keys []schedule.Key
 	for _, definition := range definitions {
 		definition := definition.AsCheck()
-		assigned, units[definition.ID] = append(assigned, definition), definition.Unit
+		units[definition.ID] = definition.Unit
 		template, err := definition.Template()
 		targets := []resultTarget{self}
 		if definition.Proxy {
@@ -132,7 +131,7 @@ func (c *checks) applyDefinitions(a *link.Assignment, definitions []*model.Defin
 		return err
 	}
 	c.byKey, c.checkOfDefinition = byKey, units
-	c.fetchAssets(assigned)
+	c.fetchAssets(a.Definitions)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,6 +25,7 @@ type directives struct {
 	applied   map[model.UnitID][]model.DefinitionID // the definition in force of each directive, and the Waivers that cover it
 	since     map[model.DefinitionID]uint64         // boot time of the arrival of each definition, ms; zero: before the start of the agent
 	signed    signedRuns
+	awaiting  awaitingAssets
 	expiry    *time.Timer // applies the assignment again when its next Waiver expires; nil: none does
 }
 
@@ -31,7 +33,9 @@ type directives struct {
 func (d *directives) openScheduler(a *Agent, node uuid.UUID) {
 	cfg := &a.cfg
 	d.agent, d.signed.agent = a, a
-	d.executor = policy.Executor{Runner: a.checks.runner, Facts: a.facts.lastMeasured, Enforce: cfg.Commands.PolicyEnforce && !cfg.Commands.AuditOnly}
+	d.executor = policy.Executor{
+		Runner: a.checks.runner, Facts: a.facts.lastMeasured, Enforce: cfg.Commands.PolicyEnforce && !cfg.Commands.AuditOnly, Secrets: a.secrets.Find,
+	}
 	d.scheduler = schedule.New(schedule.Config{
 		Node: node, MaxConcurrent: 1, FirstWithin: cfg.FirstWithin, Grace: cfg.StopGrace,
 		Boot: func() time.Duration { return time.Duration(cfg.Machine.BootMs()) * time.Millisecond }, Now: cfg.Machine.Now,
@@ -100,7 +104,15 @@ const heldBeforeStart = 1 << 62
 func (d *directives) runDirective(ctx context.Context, definition *model.Definition, values model.PropertyValues, waivers []*model.WaiverDefinition, since uint64) {
 	c := definition.AsDirective()
 	waived := func(component string) bool { return coversComponent(waivers, component, d.agent.serverTime()) }
-	report, ok := d.executor.Run(ctx, c, values, waived)
+	executor := d.executor
+	executor.AssetFolder = func(ctx context.Context, a *model.DefinitionAsset) (string, error) {
+		folder, err := d.agent.checks.assetFolder(ctx, a)
+		if err != nil {
+			d.awaiting.add(c.Unit)
+		}
+		return folder, err
+	}
+	report, ok := executor.Run(ctx, c, values, waived)
 	if !ok {
 		return
 	}
@@ -110,5 +122,37 @@ func (d *directives) runDirective(ctx context.Context, definition *model.Definit
 	if err := d.signed.append(definition, &report); err != nil {
 		d.agent.checks.lostResults.Add(1)
 		d.agent.cfg.Log.Error("lost a report", "directive", c.Name, "err", err)
+	}
+}
+
+// awaitingAssets has the directives whose last run missed the archive of an asset.
+type awaitingAssets struct {
+	mu    sync.Mutex
+	units map[model.UnitID]bool
+}
+
+// add adds a directive.
+func (w *awaitingAssets) add(unit model.UnitID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.units == nil {
+		w.units = map[model.UnitID]bool{}
+	}
+	w.units[unit] = true
+}
+
+// drain returns and removes all directives.
+func (w *awaitingAssets) drain() map[model.UnitID]bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	units := w.units
+	w.units = nil
+	return units
+}
+
+// retryWithAsset runs the directives again that could not check a component because an archive was missing.
+func (d *directives) retryWithAsset() {
+	for unit := range d.awaiting.drain() {
+		d.scheduler.RunNow(schedule.Key{Check: unit})
 	}
 }

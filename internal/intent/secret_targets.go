@@ -51,10 +51,78 @@ func (p *proposal) refuseSecretsForOpenGroups(ctx context.Context) (problems []e
 		stored = stored || key.Kind == "Group" || key.Kind == "Secret"
 	}
 	for _, kind := range secretSenders {
-		if stored && err == nil {
-			err = p.reviewStored(ctx, kind, secretsMark, review)
+		if stored {
+			if err = p.reviewStored(ctx, kind, secretsMark, review); err != nil {
+				return nil, err
+			}
 		}
 	}
+	ofPolicies, err := p.refusePolicySecrets(ctx)
+	return append(problems, ofPolicies...), err
+}
+
+// refusePolicySecrets returns an error for each policy that would send server secrets of its directives to nodes outside of trusted groups.
+// Few techniques have secrets, so it begins with these.
+func (p *proposal) refusePolicySecrets(ctx context.Context) (problems []error, err error) {
+	touched := false
+	for key := range p.applied {
+		touched = touched || slices.Contains([]string{"Policy", "Directive", "Technique", "Group", "Secret"}, key.Kind)
+	}
+	if !touched {
+		return nil, nil
+	}
+	each := func(kind, mark string, visit func(*model.Resource) error) error {
+		for key, r := range p.applied {
+			if key.Kind == kind {
+				if err := visit(r); err != nil {
+					return err
+				}
+			}
+		}
+		return p.reviewStored(ctx, kind, mark, visit)
+	}
+	techniques := map[Key]*model.TechniqueSpec{}
+	err = each("Technique", `"`+model.SecretParameter+`"`, func(r *model.Resource) error {
+		spec := r.Spec.(*model.TechniqueSpec)
+		if slices.ContainsFunc(spec.Parameters, func(p model.Parameter) bool { return p.Type == model.SecretParameter }) {
+			techniques[KeyOf(r)] = spec
+		}
+		return nil
+	})
+	if err != nil || len(techniques) == 0 {
+		return nil, err
+	}
+	secrets := map[Key]string{} // by directive
+	err = each("Directive", `"technique"`, func(r *model.Resource) error {
+		key, spec := KeyOf(r), r.Spec.(*model.DirectiveSpec)
+		of := referenceKey("Technique", key.Namespace, spec.Technique)
+		if techniques[of] == nil || spec.Disabled {
+			return nil
+		}
+		secret, err := p.firstDirectiveSecret(ctx, key, spec, of, techniques[of])
+		if secret != "" {
+			secrets[key] = secret
+		}
+		return err
+	})
+	if err != nil || len(secrets) == 0 {
+		return nil, err
+	}
+	err = each("Policy", `"directives"`, func(r *model.Resource) error {
+		key, spec := KeyOf(r), r.Spec.(*model.PolicySpec)
+		for _, name := range spec.Directives {
+			secret := secrets[referenceKey("Directive", key.Namespace, name)]
+			if secret == "" || spec.Disabled {
+				continue
+			}
+			err := p.checkTrustedTargets(ctx, key, spec.Kind(), spec.Targets, secret)
+			if model.ClassOf(err) == model.Invalid {
+				problems, err = append(problems, err), nil
+			}
+			return err
+		}
+		return nil
+	})
 	return problems, err
 }
 
@@ -63,6 +131,30 @@ var secretSenders = [...]string{"Check", "Template"}
 
 // sendsSecrets reports whether the server sends secrets to nodes with resources of a kind.
 func sendsSecrets(kind string) bool { return slices.Contains(secretSenders[:], kind) }
+
+// firstDirectiveSecret returns the first secret of a directive whose value the server sends to nodes, or an empty text if the directive
+// has none.
+func (p *proposal) firstDirectiveSecret(ctx context.Context, key Key, spec *model.DirectiveSpec, of Key, technique *model.TechniqueSpec) (string, error) {
+	for i := range technique.Parameters {
+		parameter := &technique.Parameters[i]
+		value, own := spec.Parameters[parameter.Name]
+		ns := key.Namespace
+		if !own && parameter.Default != nil {
+			ns, value = of.Namespace, *parameter.Default
+		}
+		if parameter.Type != model.SecretParameter || value.Text == "" {
+			continue
+		}
+		secret, err := specAfterApply[model.SecretSpec](ctx, p, referenceKey("Secret", ns, string(value.Text)))
+		if err != nil {
+			return "", err
+		}
+		if secret != nil && secret.OnServer() {
+			return string(value.Text), nil
+		}
+	}
+	return "", nil
+}
 
 // secretsMark is a text that the JSON body of every check or Template with secrets contains.
 const secretsMark = `"secrets"`
@@ -73,12 +165,19 @@ func mayHaveSecrets(row Row) bool { return bytes.Contains(row.Body, []byte(secre
 // checkSecretTargets refuses a check or Template that uses secrets of the server if its targets include groups which machines
 // can join by themselves. A disabled one is sent to no node.
 func (p *proposal) checkSecretTargets(ctx context.Context, r *model.Resource) error {
-	key, what := KeyOf(r), strings.ToLower(r.Kind)
+	key := KeyOf(r)
 	targets, names := sentSecrets(r.Spec)
 	secret, err := p.firstServerSecret(ctx, key.Namespace, names)
 	if err != nil || secret == "" {
 		return err
 	}
+	return p.checkTrustedTargets(ctx, key, r.Kind, targets, secret)
+}
+
+// checkTrustedTargets refuses targets of a resource of a kind, which gives a secret of the server to nodes, if machines can join them by
+// themselves.
+func (p *proposal) checkTrustedTargets(ctx context.Context, key Key, kind string, targets *model.Targets, secret string) error {
+	what := strings.ToLower(kind)
 	for t, at := targets, "targets"; t != nil; t, at = t.Except, at+".except" {
 		refuse := func(hint, format string, args ...any) error {
 			return model.Errorf(model.Invalid, "%s: %s: the %s gives the secret %s to nodes, and %s", key, at, what, secret, fmt.Sprintf(format, args...)).WithHint("%s", hint)

@@ -1,6 +1,7 @@
 package kind
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -34,6 +35,13 @@ spec:
       service: {name: ssh, state: running}
 `,
 		Validate: validateTechnique,
+		References: func(refs *References, s *model.TechniqueSpec) {
+			model.EachMethod(s.Methods, "spec.methods", func(field string, m *model.Method) {
+				if m.FileContent != nil {
+					refs.Require("Asset", field+".fileContent.asset", m.FileContent.Asset)
+				}
+			})
+		},
 		Columns: []Column[*model.TechniqueSpec]{
 			{"USED BY", 0, func(v View, _ *model.TechniqueSpec) string {
 				return dashIfEmpty(strings.Replace(v.State.UsedBy, "check", "directive", 1))
@@ -41,11 +49,16 @@ spec:
 			{"METHODS", 0, func(_ View, s *model.TechniqueSpec) string { return fmt.Sprint(len(s.Methods)) }},
 			{"DESCRIPTION", 60, func(_ View, s *model.TechniqueSpec) string { return dashIfEmpty(s.Description) }},
 		},
-		Effect: func(_ *model.Resource, _ *model.TechniqueSpec, l Placement, _ bool) (note, warning string) {
+		Effect: func(_ *model.Resource, s *model.TechniqueSpec, l Placement, _ bool) (note, warning string) {
+			model.EachMethod(s.Methods, "", func(_ string, m *model.Method) {
+				if m.Mode == model.ModeEnforce && warning == "" {
+					warning = "component " + m.Component + " has mode: enforce, so it changes nodes also for directives that audit. Remove the mode unless this is intended"
+				}
+			})
 			if l.Checks == 0 {
-				return "used by no directive yet", ""
+				return "used by no directive yet", warning
 			}
-			return "used by " + model.CountNoun(l.Checks, "directive"), ""
+			return "used by " + model.CountNoun(l.Checks, "directive"), warning
 		},
 		Details: func(_ View, s *model.TechniqueSpec) (list []Detail) {
 			for i := range s.Parameters {
@@ -74,6 +87,9 @@ func componentDetails(methods []model.Method, prefix string) (list []Detail) {
 			}
 		} else if m.Reporting != "" {
 			text += ", reporting disabled"
+		}
+		if m.Mode != "" {
+			text += "  mode " + m.Mode
 		}
 		if m.ForEach != "" {
 			text += "  for each of " + m.ForEach
@@ -218,17 +234,12 @@ func validateTechnique(v *Validator, s *model.TechniqueSpec) {
 
 // validateReported refuses a technique of which Rudder's agents run a part, or which gives them conditions or loops.
 func validateReported(v *Validator, s *model.TechniqueSpec) {
-	theirs, ours := false, false
-	var walk func(at string, methods []model.Method)
-	walk = func(at string, methods []model.Method) {
-		for i := range methods {
-			m, at := &methods[i], fmt.Sprintf("%s[%d]", at, i)
-			theirs, ours = theirs || m.Rudder != nil, ours || m.Rudder == nil && m.Block == nil
-			v.FlawIf(m.Rudder != nil && m.When+m.ForEach != "", at, "remove when and forEach", "Rudder's agents have the condition and the loop, and report what came of them")
-			walk(at+".block", m.Block)
-		}
-	}
-	walk("spec.methods", s.Methods)
+	theirs, ours, modes := false, false, false
+	model.EachMethod(s.Methods, "spec.methods", func(at string, m *model.Method) {
+		theirs, ours, modes = theirs || m.Rudder != nil, ours || m.Rudder == nil && m.Block == nil, modes || m.Mode != ""
+		v.FlawIf(m.Rudder != nil && m.When+m.ForEach != "", at, "remove when and forEach", "Rudder's agents have the condition and the loop, and report what came of them")
+	})
+	v.FlawIf(theirs && modes, "spec.methods", "remove mode", "Rudder decides in which mode its agents run a component")
 	v.FlawIf(theirs && ours, "spec.methods", "divide the technique", "Rudder's agents run either all components of a technique or none")
 }
 
@@ -238,10 +249,11 @@ func validateParameter(v *Validator, at string, p *model.Parameter, names map[st
 	if p.Name != "" {
 		v.recordCompileError(at+".name", model.PropertyNameError(p.Name))
 	}
-	v.requireOneOf(at+".type", p.Type, "string", "integer", "boolean", "list", "map")
+	v.requireOneOf(at+".type", p.Type, "string", "integer", "boolean", "list", "map", model.SecretParameter)
 	v.Line(at+".description", p.Description, model.MaxText)
 	v.Bound(at+".oneOf", len(p.OneOf))
 	v.FlawIf((p.Min != nil || p.Max != nil) && p.Type != "integer" && !p.IsLoop(), at, "write type: integer, list or map", "min and max are those of a number, or of a number of elements")
+	v.FlawIf(p.Type == model.SecretParameter && (len(p.OneOf) > 0 || p.Pattern != ""), at, "remove oneOf and pattern", "nobody tests a secret value")
 	v.FlawIf(p.Min != nil && p.Max != nil && *p.Min > *p.Max, at+".min", "", "%d is above max", valueOr(p.Min))
 	if p.Pattern != "" {
 		if _, err := policy.CompilePattern(p.Pattern); err != nil {
@@ -321,6 +333,7 @@ func (t *methodValidator) validateMethod(at string, m *model.Method, prefixes []
 	}
 	defer func() { t.loop = around }()
 	t.requireOneOf(at+".reporting", m.Reporting, model.Reportings()...)
+	t.requireOneOf(at+".mode", m.Mode, model.ModeAudit, model.ModeEnforce)
 	names, arguments := m.Selected()
 	if m.Block != nil {
 		t.FlawIf(len(names) > 0, at, "put the method into the block", "block and %s exclude each other", strings.Join(names, " and "))
@@ -379,6 +392,29 @@ func (t *methodValidator) validateArgumentsOf(at, method string, arguments any) 
 		return text, nil
 	})
 	t.recordCompileError(at, err)
+	t.validateSecretFields(at, method, data)
+}
+
+// validateSecretFields refuses a secret parameter in other fields than contents of files: commands and paths show in lists of processes
+// and in reports.
+func (t *methodValidator) validateSecretFields(at, method string, arguments []byte) {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(arguments, &fields) != nil {
+		return // validateArgumentsOf has made it
+	}
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		if strings.HasPrefix(method, "file") && slices.Contains([]string{"content", "lines", "value"}, field) {
+			continue
+		}
+		for i := range t.technique.Parameters {
+			if p := &t.technique.Parameters[i]; p.Type == model.SecretParameter && bytes.Contains(fields[field], []byte("{{")) {
+				definition := model.DirectiveDefinition{Secrets: []model.DefinitionSecret{{Env: p.Name}}}
+				data, err := json.Marshal(map[string]json.RawMessage{field: fields[field]})
+				t.FlawIf(err == nil && definition.ReadsSecret(&model.Component{Method: method, Arguments: data}), at+"."+field,
+					"write the secret into a file by content, lines or value of a file method, and let the program read the file", "the secret %s would show in reports or in lists of processes", p.Name)
+			}
+		}
+	}
 }
 
 // validateArguments validates the arguments of a method, as far as they contain no variables.
@@ -388,6 +424,11 @@ func validateArguments(v *Validator, at string, arguments any) {
 		v.validatePath(at+".path", a.Path)
 	case *model.FileContentMethod:
 		v.validatePath(at+".path", a.Path)
+		v.FlawIf(a.Asset != "" && a.Content != "", at+".content", "keep one of these fields", "content and asset exclude each other")
+		v.MissingIf(a.Asset != "" && a.File == "", at+".file", "write the path of the file in the archive", "missing")
+		v.FlawIf(a.Asset == "" && (a.File != "" || a.Template), at, "write asset: NAME, or content: TEXT alone", "file and template are those of an asset")
+		v.FlawIf(strings.Contains(a.Asset, "{{"), at+".asset", "write the name of an Asset", "the name of an asset has no variables")
+		v.validateOptionalName(at+".asset", a.Asset)
 	case *model.FileLinesMethod:
 		v.validatePath(at+".path", a.Path)
 		v.MissingIf(len(a.Lines) == 0, at+".lines", "write a list of lines", "missing")

@@ -35,6 +35,30 @@ func (c *Definition) AsCheck() *CheckDefinition {
 	return check
 }
 
+// Secrets returns the secrets that a check, Template or directive reads.
+func (c *Definition) Secrets() []DefinitionSecret {
+	switch body := c.body.(type) {
+	case *CheckDefinition:
+		return body.Secrets
+	case *TemplateDefinition:
+		return body.Secrets
+	case *DirectiveDefinition:
+		return body.Secrets
+	}
+	return nil
+}
+
+// Assets returns the assets of a check or directive.
+func (c *Definition) Assets() []DefinitionAsset {
+	switch body := c.body.(type) {
+	case *CheckDefinition:
+		return body.Assets
+	case *DirectiveDefinition:
+		return body.Assets
+	}
+	return nil
+}
+
 // Body returns the content of the definition: the compiled check, Template or Directive.
 func (c *Definition) Body() any { return c.body }
 

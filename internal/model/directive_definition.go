@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -22,9 +23,11 @@ type DirectiveDefinition struct {
 	Technique  string // NAMESPACE/NAME, for people
 	Mode       string // ModeAudit or ModeEnforce, see NodeMode.Enforces; empty: the mode of the node
 	Components []Component
-	Blocks     []Block           // by position, an outer block before its inner ones
-	Parameters map[string]string // may hold properties of the node
-	Interval   time.Duration     // zero with Cron
+	Blocks     []Block            // by position, an outer block before its inner ones
+	Parameters map[string]string  // may hold properties of the node
+	Secrets    []DefinitionSecret // of parameters; Env is the name of the parameter
+	Assets     []DefinitionAsset  // of files; the name is that in the arguments
+	Interval   time.Duration      // zero with Cron
 	Cron       string
 	TimeZone   string        // of Cron
 	Splay      time.Duration // after each time of Cron
@@ -74,10 +77,26 @@ func (m NodeMode) Enforces(directive string) bool {
 	return directive == ModeEnforce
 }
 
-// EnforcesDirective reports whether a directive changes the node.
+// EnforcesDirective reports whether a directive changes the node, by its own mode.
 func (m NodeMode) EnforcesDirective(d *DirectiveDefinition) bool {
 	_, auditsOnly := slices.BinarySearch(m.Audit, d.Unit)
 	return !auditsOnly && m.Enforces(d.Mode)
+}
+
+// EnforcesComponent reports whether a component of a directive changes the node.
+func (m NodeMode) EnforcesComponent(d *DirectiveDefinition, c *Component) bool {
+	_, auditsOnly := slices.BinarySearch(m.Audit, d.Unit)
+	return !auditsOnly && m.Enforces(cmp.Or(c.Mode, d.Mode))
+}
+
+// EnforcesAny reports whether a directive, or one of its components, changes the node unless Audit lists it.
+func (m NodeMode) EnforcesAny(d *DirectiveDefinition) bool {
+	return m.Enforces(d.Mode) || d.ForcesComponents() && m.Enforces(ModeEnforce)
+}
+
+// ForcesComponents reports whether a component enforces by a mode of its own.
+func (c *DirectiveDefinition) ForcesComponents() bool {
+	return slices.ContainsFunc(c.Components, func(c Component) bool { return c.Mode == ModeEnforce })
 }
 
 // Component is one method of a compiled directive, with the name that reports give it.
@@ -86,6 +105,7 @@ type Component struct {
 	Method    string // fileContent
 	Arguments []byte // JSON, with {{ .params.NAME }} and {{ .props.NAME }} in its texts
 	When      string // condition; empty: always
+	Mode      string // ModeAudit or ModeEnforce, in place of that of the directive; empty: that of the directive
 	// Item has the fields of the loop element for which the component stands. They may hold properties of the node.
 	Item map[string]string
 }
@@ -164,10 +184,13 @@ func (c *DirectiveDefinition) judgement() *CheckDefinition {
 	return out
 }
 
-// Lookup returns the values of the directive's variables: its parameters, in which properties are expanded, and the
-// properties themselves.
-func (c *DirectiveDefinition) Lookup(properties PropertyValues) (PropertyValues, error) {
-	parameters := make(map[string][]byte, len(c.Parameters))
+// Lookup returns the values of the directive's variables: its parameters, in which properties are expanded, the values of its
+// secrets by parameter, and the properties themselves.
+func (c *DirectiveDefinition) Lookup(properties PropertyValues, secrets map[string]string) (PropertyValues, error) {
+	parameters := make(map[string][]byte, len(c.Parameters)+len(secrets))
+	for name, value := range secrets {
+		parameters[ParameterPrefix+name], _ = json.Marshal(value) // a string always encodes
+	}
 	for name, text := range c.Parameters {
 		template, err := ParseTemplate(text, false)
 		if err != nil {
@@ -223,9 +246,35 @@ func (c *Component) Expand(values PropertyValues) (*Method, error) {
 	return NewMethod(c.Method, arguments)
 }
 
+// ReadsSecret reports whether a component reads a parameter whose value is secret. A template in an archive may read each.
+func (c *DirectiveDefinition) ReadsSecret(component *Component) (reads bool) {
+	if len(c.Secrets) == 0 {
+		return false
+	}
+	if m, err := NewMethod(component.Method, component.Arguments); err == nil && m.FileContent != nil && m.FileContent.Template {
+		return true
+	}
+	_, err := EachMethodText(component.Method, component.Arguments, func(text string, shell bool) (string, error) {
+		t, err := ParseMethodTemplate(text, shell)
+		if err != nil {
+			return "", err
+		}
+		for _, name := range t.Names() {
+			name, ok := strings.CutPrefix(name, ParameterPrefix)
+			reads = reads || ok && slices.ContainsFunc(c.Secrets, func(s DefinitionSecret) bool { return s.Env == name })
+		}
+		return text, nil
+	})
+	return reads || err != nil
+}
+
 // ExpandAll expands all texts of the directive, as the agent will. Its error says why a component cannot be checked.
 func (c *DirectiveDefinition) ExpandAll(properties PropertyValues) error {
-	values, err := c.Lookup(properties)
+	secrets := make(map[string]string, len(c.Secrets))
+	for i := range c.Secrets {
+		secrets[c.Secrets[i].Env] = RedactedText
+	}
+	values, err := c.Lookup(properties, secrets)
 	if err != nil {
 		return err
 	}

@@ -30,8 +30,9 @@ func (*TechniqueSpec) Kind() string { return "Technique" }
 type Parameter struct {
 	// Its name: letters, digits, _ and -. Methods read it as {{ .params.NAME }}.
 	Name string `json:"name"`
-	// string (default), integer, boolean, list or map. A component repeats over a list or map by forEach. The elements of a list are
-	// texts, or maps that have a name. A map has texts.
+	// string (default), integer, boolean, list, map or secret. A component repeats over a list or map by forEach. The elements of a list
+	// are texts, or maps that have a name. A map has texts. The value of secret is the name of a Secret: content, lines and value of file
+	// methods may read its value, which no report, plan or log shows.
 	Type string `json:"type,omitempty"`
 	// The value for directives that give none; without it every directive has to give one.
 	Default *ParameterValue `json:"default,omitempty"`
@@ -46,6 +47,9 @@ type Parameter struct {
 	// Its meaning, for people.
 	Description string `json:"description,omitempty"`
 }
+
+// SecretParameter is the type of a parameter whose value is the name of a Secret.
+const SecretParameter = "secret"
 
 // IsLoop reports whether the value of the parameter has elements for loops.
 func (p *Parameter) IsLoop() bool { return p.Type == "list" || p.Type == "map" }
@@ -63,6 +67,9 @@ type Method struct {
 	// The name of a list or map parameter: the component stands once for each element, as NAME[ELEMENT]. Its texts have {{ .item }},
 	// {{ .item.FIELD }} of a list of maps, and {{ .item.key }} and {{ .item.value }} of a map.
 	ForEach string `json:"forEach,omitempty"`
+	// audit or enforce, in place of the mode of the directive, also for the components of a block. Node, namespace and agent may
+	// still allow audits alone. Default: the mode of the block around, else of the directive.
+	Mode string `json:"mode,omitempty"`
 	// How the components of a block count in the compliance: weighted (default): each of them; worst-case-weighted-sum: each of
 	// them with the worst status; worst-case-weighted-one: the worst status once; focus: the component that focus names;
 	// focus-worst: the component with the lowest compliance; disabled: none. A component without a block may be disabled.
@@ -127,8 +134,15 @@ type PathMethod struct {
 type FileContentMethod struct {
 	// The absolute path.
 	Path string `json:"path"`
-	// The whole content.
-	Content string `json:"content"`
+	// The whole content; default an empty file.
+	Content string `json:"content,omitempty"`
+	// An Asset of the same namespace or shared/NAME, whose archive has the content in place of the field content. The agent fetches the
+	// archive once, verifies its hash and keeps it.
+	Asset string `json:"asset,omitempty"`
+	// The path of the content in the archive.
+	File string `json:"file,omitempty"`
+	// The file in the archive has {{ .params.NAME }}.
+	Template bool `json:"template,omitempty"`
 }
 
 // FileLinesMethod is a file that has these lines, or none of them. Other lines stay. Missing lines are appended.
@@ -546,6 +560,15 @@ func (m *Method) Selected() (names []string, arguments []any) {
 		}
 	}
 	return names, arguments
+}
+
+// EachMethod calls visit for each component and block, also in blocks, with its field, such as spec.methods[0].block[1].
+func EachMethod(methods []Method, field string, visit func(field string, m *Method)) {
+	for i := range methods {
+		at := fmt.Sprintf("%s[%d]", field, i)
+		visit(at, &methods[i])
+		EachMethod(methods[i].Block, at+".block", visit)
+	}
 }
 
 // NewMethod returns the method with a name and arguments in JSON, as a component has them.

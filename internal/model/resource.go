@@ -238,6 +238,8 @@ type GroupSpec struct {
 	// Guarantees that no machine brings itself in: the group consists of lists, of groups that operators and join
 	// tokens assign, of a condition over their labels, and of other trusted groups. Secrets and policies require it.
 	Trusted bool `json:"trusted,omitempty"`
+	// A change of a directive that runs on one of its nodes reaches no node until another person approves it: muster rollout approve.
+	Review bool `json:"review,omitempty"`
 	// Values for {{ .props.NAME }} on its nodes. If two groups disagree, the nodes in both, and only those, have
 	// an error.
 	Properties map[string]json.RawMessage `json:"properties,omitempty"`

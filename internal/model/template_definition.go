@@ -51,17 +51,6 @@ func (c *Definition) AsTemplate() *TemplateDefinition {
 	return template
 }
 
-// Secrets returns the secrets of a compiled check or Template.
-func (c *Definition) Secrets() []DefinitionSecret {
-	switch of := c.body.(type) {
-	case *CheckDefinition:
-		return of.Secrets
-	case *TemplateDefinition:
-		return of.Secrets
-	}
-	return nil
-}
-
 // Item returns the index of the item with a key.
 func (c *TemplateDefinition) Item(key string) (int, bool) {
 	return slices.BinarySearchFunc(c.Items, key, func(i Item, key string) int { return strings.Compare(i.Key, key) })

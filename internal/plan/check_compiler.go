@@ -129,34 +129,46 @@ func checkDefinition(c *unitCompiler, d *declaredResource, spec *model.CheckSpec
 		out.Hooks = append(out.Hooks, h)
 	}
 	for _, s := range spec.Secrets {
-		out.Secrets = append(out.Secrets, c.secret(ns, s.Env, s.Secret))
+		secret, _ := c.secret(ns, s.Secret, s.Env)
+		out.Secrets = append(out.Secrets, secret)
 	}
 	if len(assets) > model.MaxAssets {
 		return nil, model.Errorf(model.Invalid, "the check and its hooks name %d assets, more than %d", len(assets), model.MaxAssets)
 	}
 	for i, name := range assets {
-		found, _ := c.resource("Asset", ns, name)
-		if asset, ok := found.(*model.AssetSpec); ok {
-			a := model.DefinitionAsset{Name: name, HooksOnly: i >= len(spec.Assets)}
-			for _, b := range asset.Builds {
-				b.URL = ""
-				a.Builds = append(a.Builds, b)
-			}
+		if a, _, ok := c.asset(ns, name); ok {
+			a.HooksOnly = i >= len(spec.Assets)
 			out.Assets = append(out.Assets, a)
 		}
 	}
 	return out, nil
 }
 
-// secret compiles a Secret for a variable of a check or a macro of a Template: the agent reads it on its node, or asks the server for it
-// by name.
-func (c *unitCompiler) secret(ns, variable, name string) model.DefinitionSecret {
-	found, at := c.resource("Secret", ns, name)
-	out := model.DefinitionSecret{Env: variable, Name: at.String()}
-	if secret, ok := found.(*model.SecretSpec); ok {
-		out.AgentEnv, out.AgentFile = secret.AgentEnv, secret.AgentFile
+// secret returns a Secret as agents get it under a name (of a variable or parameter): they read the value on their node, or ask the
+// server for it by the name of the Secret. ok is false if the Secret does not exist.
+func (c *unitCompiler) secret(namespace, name, as string) (known model.DefinitionSecret, ok bool) {
+	found, at := c.resource("Secret", namespace, name)
+	known = model.DefinitionSecret{Env: as, Name: at.String()}
+	spec, ok := found.(*model.SecretSpec)
+	if ok {
+		known.AgentEnv, known.AgentFile = spec.AgentEnv, spec.AgentFile
 	}
-	return out
+	return known, ok
+}
+
+// asset returns an Asset as agents get it: without the addresses of its archives. ok is false if the Asset does not exist.
+func (c *unitCompiler) asset(namespace, name string) (a model.DefinitionAsset, at route.Name, ok bool) {
+	found, at := c.resource("Asset", namespace, name)
+	spec, ok := found.(*model.AssetSpec)
+	if !ok {
+		return a, at, false
+	}
+	a.Name = name
+	for _, b := range spec.Builds {
+		b.URL = ""
+		a.Builds = append(a.Builds, b)
+	}
+	return a, at, true
 }
 
 // setSeverities sets the severity of each status of a check: the default, or the declared one.

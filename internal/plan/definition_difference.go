@@ -92,7 +92,10 @@ func (f inspection) unitImpacts(p *recomputation) (list []intent.UnitImpact) {
 		if changes[id] != nil {
 			one.Differences = definitionDifferences(old.definition, new.definition)
 			if new.steps != nil {
-				one.Steps = (&model.Rollout{Spec: *new.steps}).AllSteps()
+				if new.steps.Approve {
+					one.Steps = []string{"approval of another person"}
+				}
+				one.Steps = append(one.Steps, (&model.Rollout{Spec: *new.steps}).AllSteps()...)
 			}
 		}
 		list = append(list, one)

@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"bytes"
 	"cmp"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -58,6 +60,12 @@ func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 			DisplayName: d.meta.DisplayName, Disabled: spec.Disabled},
 		trustsFacts: spec.Trusted == model.TrustedFacts, needs: references{"Technique": {spec.Technique}},
 	}
+	if err := u.addSecrets(c, definition, compiled.Secrets, spec, at.Namespace); err != nil {
+		return nil, err
+	}
+	if err := u.addAssets(c, definition, at.Namespace); err != nil {
+		return nil, err
+	}
 	if err := u.addPolicies(c, d, definition); err != nil {
 		return nil, err
 	}
@@ -70,6 +78,54 @@ func compileDirective(c *unitCompiler, d *declaredResource) (*unit, error) {
 	u.steps = spec.Rollout
 	u.body, err = directiveBody(definition.Seal())
 	return u, err
+}
+
+// addSecrets adds the Secrets that parameters of a directive name. A default is of the technique's namespace.
+func (u *unit) addSecrets(c *unitCompiler, definition *model.DirectiveDefinition, secrets map[string]string, spec *model.DirectiveSpec, technique string) error {
+	for _, parameter := range slices.Sorted(maps.Keys(secrets)) {
+		ns := technique
+		if _, own := spec.Parameters[parameter]; own {
+			ns = u.Namespace
+		}
+		secret, ok := c.secret(ns, secrets[parameter], parameter)
+		if !ok {
+			return model.Errorf(model.Invalid, "parameter %s: there is no Secret %s", parameter, secret.Name).WithHint("declare it: muster explain secret")
+		}
+		definition.Secrets = append(definition.Secrets, secret)
+		u.needs["Secret"] = append(u.needs["Secret"], secret.Name)
+	}
+	if len(definition.Secrets) > model.MaxCheckSecrets {
+		return model.Errorf(model.Invalid, "the directive reads %d secrets, more than %d", len(definition.Secrets), model.MaxCheckSecrets)
+	}
+	return nil
+}
+
+// addAssets adds the Assets with the files that components of a directive hold.
+func (u *unit) addAssets(c *unitCompiler, definition *model.DirectiveDefinition, technique string) error {
+	for i := range definition.Components {
+		component := &definition.Components[i]
+		if component.Method != "fileContent" || !bytes.Contains(component.Arguments, []byte(`"asset"`)) {
+			continue
+		}
+		m, err := model.NewMethod(component.Method, component.Arguments)
+		if err != nil {
+			return err
+		}
+		name := m.FileContent.Asset
+		if name == "" || slices.ContainsFunc(definition.Assets, func(a model.DefinitionAsset) bool { return a.Name == name }) {
+			continue
+		}
+		a, at, ok := c.asset(technique, name)
+		if !ok { // intent refuses this; only another version has stored it
+			return model.Errorf(model.Invalid, "component %s: there is no Asset %s", component.Name, at)
+		}
+		definition.Assets = append(definition.Assets, a)
+		u.needs["Asset"] = append(u.needs["Asset"], at.String())
+	}
+	if len(definition.Assets) > model.MaxAssets {
+		return model.Errorf(model.Invalid, "the directive has files of %d assets, more than %d", len(definition.Assets), model.MaxAssets)
+	}
+	return nil
 }
 
 // directiveBody returns a compiled directive with its size and the properties that it reads.

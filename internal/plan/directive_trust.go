@@ -65,7 +65,7 @@ func (f trust) operatorsExclude(t *targets) bool {
 
 // auditsOnly reports whether a directive, which would enforce on a node by this mode, may only audit there.
 func (f trust) auditsOnly(u *unit, d *model.DirectiveDefinition, mode *model.NodeMode, n *node) bool {
-	return !u.trustsFacts && mode.Enforces(d.Mode) && !f.operatorsChose(u, n)
+	return !u.trustsFacts && mode.EnforcesAny(d) && !f.operatorsChose(u, n)
 }
 
 // untrustedSource names, for people, the group or condition by which a policy selects a node without an operator's choice.
@@ -131,7 +131,7 @@ func (f trust) mayEnforce(u *unit) bool {
 	if u == nil || u.trustsFacts || u.definition.AsDirective() == nil {
 		return false
 	}
-	if u.definition.AsDirective().Mode != model.ModeAudit {
+	if d := u.definition.AsDirective(); d.Mode != model.ModeAudit || d.ForcesComponents() {
 		return true
 	}
 	for _, ns := range f.namespaces {

@@ -213,6 +213,7 @@ type (
 		properties values
 		selfJoin   bool // agents may put their own nodes in
 		trusted    bool // no machine can bring itself in
+		review     bool // changes of directives on its nodes need an approval
 	}
 	// propertyDef is the compiled definition of a Property.
 	propertyDef struct {
@@ -360,7 +361,7 @@ func (c *compiler) group(name route.Name, spec *model.GroupSpec) (*groupDef, err
 		t.where.key.operatorLabels = true
 	}
 	return &groupDef{
-		Name: name, id: c.groups.number(name), targets: t, properties: newPropertyValues(spec.Properties), selfJoin: spec.SelfJoin, trusted: spec.Trusted,
+		Name: name, id: c.groups.number(name), targets: t, properties: newPropertyValues(spec.Properties), selfJoin: spec.SelfJoin, trusted: spec.Trusted, review: spec.Review,
 	}, nil
 }
 

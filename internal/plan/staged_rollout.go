@@ -81,6 +81,7 @@ func (p *Planner) stageUnits(ctx context.Context, t *translation) (writes []inte
 		if !ok || u == p.fleet.definitions[key] { // it did not compile, and its last valid definition stays
 			continue
 		}
+		u.steps = reviewedSteps(p.fleet, u)
 		row := rows[u.ID]
 		if row == nil && u.steps == nil {
 			continue
@@ -112,6 +113,26 @@ func (p *Planner) stageUnits(ctx context.Context, t *translation) (writes []inte
 	return writes, nil
 }
 
+// reviewedSteps returns the steps of a changed unit. A directive on a node of a group with review needs an approval, also without steps of its own:
+// then an approved change reaches all nodes at once, and no failure stops it.
+func reviewedSteps(f *fleet, u *unit) *model.RolloutSpec {
+	placed := f.units[u.ID]
+	if d := u.definition.AsDirective(); d == nil || d.Rudder != "" || placed == nil || u.steps != nil && u.steps.Approve {
+		return u.steps
+	}
+	for _, g := range f.groups {
+		if g != nil && g.def != nil && g.def.review && g.members.Intersects(placed.nodes.Bitmap) {
+			steps := model.RolloutSpec{Steps: []string{"100%"}, MaxFailed: "100%"}
+			if u.steps != nil {
+				steps = *u.steps
+			}
+			steps.Approve = true
+			return &steps
+		}
+	}
+	return u.steps
+}
+
 // stagePreview does in a preview the same as stageUnits, for units that the previewed writes do not change. A changed one is
 // shown on all the nodes that will have it.
 func (p *Planner) stagePreview(ctx context.Context, t *translation) error {
@@ -123,6 +144,7 @@ func (p *Planner) stagePreview(ctx context.Context, t *translation) error {
 		return err
 	}
 	for _, u := range t.units() {
+		u.steps = reviewedSteps(p.fleet, u)
 		if row := rows[u.ID]; row != nil && definitionKeyOf(u.definition).row().Name == row.Candidate {
 			if err := p.stage(u, &row.Rollout); err != nil {
 				return err

@@ -30,7 +30,8 @@ func compileTemplate(c *unitCompiler, d *declaredResource) (*unit, error) {
 	}
 	for _, s := range spec.Secrets {
 		named["Secret"] = append(named["Secret"], s.Secret)
-		definition.Secrets = append(definition.Secrets, c.secret(ns, s.Macro, s.Secret))
+		secret, _ := c.secret(ns, s.Secret, s.Macro)
+		definition.Secrets = append(definition.Secrets, secret)
 	}
 	slices.SortFunc(definition.Rules, func(a, b model.DefinitionRule) int { return strings.Compare(a.Key, b.Key) })
 	slices.SortFunc(definition.Items, func(a, b model.Item) int { return strings.Compare(a.Key, b.Key) })

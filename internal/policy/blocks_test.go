@@ -188,7 +188,7 @@ func TestLoopsAndBlocksBecomeComponents(t *testing.T) {
 	}
 	properties := func(name string) ([]byte, string, bool) { return []byte("8080"), "", name == "port" }
 	d := &model.DirectiveDefinition{Components: c.Components, Parameters: c.Parameters}
-	lookup, err := d.Lookup(properties)
+	lookup, err := d.Lookup(properties, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,6 +264,60 @@ func TestNumbersHaveBounds(t *testing.T) {
 	for text, want := range map[string]string{"1": "", "65535": "", "0": "0 is not 1 to 65535", "65536": "is not 1 to 65535", "x": "no whole number"} {
 		if err := CheckParameter(p, model.TextValue(text)); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestModesAndSecretsAreCompiled compiles modes of components and blocks, of which an inner one counts, and parameters that name Secrets.
+func TestModesAndSecretsAreCompiled(t *testing.T) {
+	path := &model.PathMethod{Path: "/a"}
+	technique := &model.TechniqueSpec{
+		Parameters: []model.Parameter{{Name: "password", Type: model.SecretParameter}, {Name: "word", Default: &model.ParameterValue{Text: "x"}}},
+		Methods: []model.Method{
+			{Component: "own", FilePresent: path},
+			{Component: "audited", Mode: model.ModeAudit, Block: []model.Method{
+				{Component: "a", FilePresent: path},
+				{Component: "b", Mode: model.ModeEnforce, FilePresent: path},
+				{Component: "inner", Block: []model.Method{{Component: "c", FilePresent: path}}},
+			}},
+			{Component: "after", FilePresent: path},
+		},
+	}
+	c, err := Compile(technique, map[string]model.ParameterValue{"password": model.TextValue("db")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var modes []string
+	for i := range c.Components {
+		modes = append(modes, c.Components[i].Name+" "+c.Components[i].Mode)
+	}
+	if got := strings.Join(modes, ", "); got != "own , audited/a audit, audited/b enforce, audited/inner/c audit, after " {
+		t.Error(got)
+	}
+	if fmt.Sprint(c.Secrets, c.Parameters) != "map[password:db] map[word:x]" {
+		t.Errorf("secrets %v, parameters %v", c.Secrets, c.Parameters)
+	}
+	for _, value := range []string{"", "{{ .props.x }}"} {
+		if _, err := Compile(technique, map[string]model.ParameterValue{"password": model.TextValue(value)}); err == nil {
+			t.Errorf("%q is the name of a Secret", value)
+		}
+	}
+	d := &model.DirectiveDefinition{Definition: model.Definition{Unit: 7}, Mode: model.ModeAudit, Components: c.Components}
+	for _, of := range []struct {
+		mode model.NodeMode
+		want string
+	}{
+		{model.NodeMode{Mode: model.ModeAudit}, "[false false true false false]"},
+		{model.NodeMode{Mode: model.ModeAudit, Fixed: "the node"}, "[false false false false false]"},
+		{model.NodeMode{Mode: model.ModeEnforce, Fixed: "namespace x"}, "[true true true true true]"},
+		{model.NodeMode{Mode: model.ModeAudit, Audit: []model.UnitID{7}}, "[false false false false false]"},
+	} {
+		var enforces []bool
+		for i := range d.Components {
+			enforces = append(enforces, of.mode.EnforcesComponent(d, &d.Components[i]))
+		}
+		if got := fmt.Sprint(enforces); got != of.want {
+			t.Errorf("%+v: %s, want %s", of.mode, got, of.want)
 		}
 	}
 }

@@ -19,6 +19,8 @@ type Compiled struct {
 	Blocks     []model.Block // by position, an outer block before its inner ones
 	// Parameters has the texts of the parameters that components read. Lists and maps have become components.
 	Parameters map[string]string
+	// Secrets has the names of the Secrets that parameters of the type secret name.
+	Secrets map[string]string
 }
 
 // Limits of a compiled directive; the protocol has them, too.
@@ -37,11 +39,18 @@ func Compile(technique *model.TechniqueSpec, values map[string]model.ParameterVa
 	}
 	c := compiler{values: bound, names: map[string]bool{}}
 	for i := range technique.Parameters {
-		if p := &technique.Parameters[i]; !p.IsLoop() {
-			if c.Parameters == nil {
-				c.Parameters = map[string]string{}
+		texts := &c.Parameters
+		switch p := &technique.Parameters[i]; {
+		case p.IsLoop():
+			continue
+		case p.Type == model.SecretParameter:
+			texts = &c.Secrets
+			fallthrough
+		default:
+			if *texts == nil {
+				*texts = map[string]string{}
 			}
-			c.Parameters[p.Name] = string(bound[p.Name].Text)
+			(*texts)[p.Name] = string(bound[p.Name].Text)
 		}
 	}
 	err = c.addMethods(technique.Methods, scope{})
@@ -61,6 +70,7 @@ type scope struct {
 	when   string   // joined conditions of the blocks
 	item   map[string]string
 	prefix string // of names
+	mode   string // of the innermost block with a mode
 }
 
 // addMethods adds components that stand next to each other.
@@ -105,11 +115,12 @@ func (c *compiler) addMethod(m *model.Method, name string, in scope) error {
 		return fmt.Errorf("component %s: %w", name, err)
 	}
 	reporting, _ := model.ReportingOf(m.Reporting)
+	mode := cmp.Or(m.Mode, in.mode)
 	if m.Block != nil {
 		block := model.Block{Name: name, First: uint32(len(c.Components)), Reporting: reporting}
 		at := len(c.Blocks)
 		c.Blocks = append(c.Blocks, block)
-		inner := scope{outer: append(slices.Clip(in.outer), in.prefix), when: when, item: in.item, prefix: name + "/"}
+		inner := scope{outer: append(slices.Clip(in.outer), in.prefix), when: when, item: in.item, prefix: name + "/", mode: mode}
 		for i := range m.Block {
 			first := len(c.Components)
 			if err := c.addMethods(m.Block[i:i+1], inner); err != nil {
@@ -146,7 +157,7 @@ func (c *compiler) addMethod(m *model.Method, name string, in scope) error {
 	if reporting == model.ReportDisabled {
 		c.Blocks = append(c.Blocks, model.Block{Name: name, First: uint32(len(c.Components)), Count: 1, Reporting: reporting})
 	}
-	c.Components = append(c.Components, model.Component{Name: name, Method: names[0], Arguments: data, When: when, Item: in.item})
+	c.Components = append(c.Components, model.Component{Name: name, Method: names[0], Arguments: data, When: when, Item: in.item, Mode: mode})
 	c.names[name] = true
 	return nil
 }
@@ -303,6 +314,12 @@ func rangeText(p *model.Parameter) string {
 
 // checkText returns an error unless a text fits a parameter, or the elements of its list or map.
 func checkText(p *model.Parameter, value model.Scalar) error {
+	if p.Type == model.SecretParameter {
+		if value == "" || strings.Contains(string(value), "{{") {
+			return model.Errorf(model.Invalid, "parameter %s: %q is no name of a Secret", p.Name, value).WithHint("write the name of a Secret: muster get secrets")
+		}
+		return nil
+	}
 	if strings.Contains(string(value), "{{") {
 		if len(p.OneOf) > 0 || p.Pattern != "" || p.Type == "integer" || p.Type == "boolean" {
 			return model.Errorf(model.Invalid, "parameter %s: %q has a property of the node, which its type, oneOf or pattern cannot test", p.Name, value).

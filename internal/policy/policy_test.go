@@ -195,7 +195,7 @@ func TestCompileBindsParameters(t *testing.T) {
 		t.Errorf("property names %v, %v", names, err)
 	}
 	properties := func(string) ([]byte, string, bool) { return []byte(`"it's"`), "", true }
-	lookup, err := definition.Lookup(properties)
+	lookup, err := definition.Lookup(properties, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -249,6 +249,8 @@ func codeDirectiveDefinition(c *coder, x *model.DirectiveDefinition) {
 	c.text(13, "time_zone", &x.TimeZone, 255)
 	number(c, 14, "splay_ns", &x.Splay, 1<<63-1)
 	c.text(15, "rudder", &x.Rudder, 255)
+	messages(c, 16, "secrets", "DefinitionSecret", &x.Secrets, 16, codeDefinitionSecret)
+	messages(c, 17, "assets", "DefinitionAsset", &x.Assets, 16, codeDefinitionAsset)
 }
 
 // codeRuleGroupDefinition encodes or decodes the fields of the message RuleGroupDefinition.
@@ -280,6 +282,7 @@ func codeComponent(c *coder, x *model.Component) {
 	c.bytes(3, "arguments", &x.Arguments, 65536)
 	c.text(4, "when", &x.When, 4096)
 	c.texts(5, "item", &x.Item, 1024)
+	c.text(6, "mode", &x.Mode, 64)
 }
 
 // codeBlock encodes or decodes the fields of the message Block.

@@ -35,7 +35,7 @@ func (m *cron) file() (method, error) {
 		return nil, fmt.Errorf("the job %s has a line break", m.Name)
 	}
 	line := fmt.Sprintf("%s %s %s", m.Schedule, cmp.Or(m.CronMethod.User, "root"), m.Command)
-	return &fileContent{&model.FileContentMethod{Path: m.path(), Content: line + "\n"}}, nil
+	return &fileContent{FileContentMethod: &model.FileContentMethod{Path: m.path(), Content: line + "\n"}}, nil
 }
 
 // check compares the file.

@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +16,11 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// newFileMode is the mode of a file that a method makes.
-const newFileMode = 0o644
+// Modes of files that a method makes.
+const (
+	newFileMode   = 0o644
+	newSecretMode = 0o600 // with a secret in it
+)
 
 // readRegular reads a whole file. It follows links, and refuses other things than files, which might block, and large ones.
 func readRegular(path string) ([]byte, error) {
@@ -57,8 +60,8 @@ func kindOf(info fs.FileInfo) string {
 }
 
 // writeAtomically replaces the content of a file: after a power cut the file has the old content or the new one. A link
-// stays, and so do mode and owner of an existing file.
-func writeAtomically(path string, data []byte) (err error) {
+// stays, and so do mode and owner of an existing file. newMode is the mode of a new one; zero: newFileMode.
+func writeAtomically(path string, data []byte, newMode fs.FileMode) (err error) {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
@@ -73,7 +76,7 @@ func writeAtomically(path string, data []byte) (err error) {
 			_ = os.Remove(f.Name())
 		}
 	}()
-	mode := fs.FileMode(newFileMode)
+	mode := cmp.Or(newMode, newFileMode)
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm() | info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky)
 		if err := copyOwner(f.Name(), info); err != nil {
@@ -125,20 +128,37 @@ func joinLines(lines []string) []byte {
 }
 
 // fileContent is a file with exactly this content.
-type fileContent struct{ *model.FileContentMethod }
+type fileContent struct {
+	*model.FileContentMethod
+	newMode fs.FileMode
+	// fetch returns the content of a file in an archive; nil: Content has it.
+	fetch func(context.Context) (string, error)
+}
+
+// content returns the content that the file has to have.
+func (m *fileContent) content(ctx context.Context) (string, error) {
+	if m.fetch == nil {
+		return m.Content, nil
+	}
+	return m.fetch(ctx)
+}
 
 // check compares the content and names the first line that differs.
-func (m *fileContent) check(context.Context) (string, error) {
+func (m *fileContent) check(ctx context.Context) (string, error) {
+	content, err := m.content(ctx)
+	if err != nil {
+		return "", err
+	}
 	data, err := readRegular(m.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return m.Path + " does not exist", nil
 	case err != nil:
 		return "", err
-	case bytes.Equal(data, []byte(m.Content)):
+	case string(data) == content:
 		return "", nil
 	}
-	is, want := strings.Split(string(data), "\n"), strings.Split(m.Content, "\n")
+	is, want := strings.Split(string(data), "\n"), strings.Split(content, "\n")
 	i := 0
 	for i < len(is) && i < len(want) && is[i] == want[i] {
 		i++
@@ -153,8 +173,12 @@ func (m *fileContent) check(context.Context) (string, error) {
 }
 
 // apply writes the content.
-func (m *fileContent) apply(context.Context) error {
-	return writeAtomically(m.Path, []byte(m.Content))
+func (m *fileContent) apply(ctx context.Context) error {
+	content, err := m.content(ctx)
+	if err != nil {
+		return err
+	}
+	return writeAtomically(m.Path, []byte(content), m.newMode)
 }
 
 // filePresent is a file that exists.
@@ -229,7 +253,10 @@ func (m *directory) check(context.Context) (string, error) {
 func (m *directory) apply(context.Context) error { return os.MkdirAll(m.path, 0o755) }
 
 // fileLines is a file with or without these lines.
-type fileLines struct{ *model.FileLinesMethod }
+type fileLines struct {
+	*model.FileLinesMethod
+	newMode fs.FileMode
+}
 
 // check lists the lines that are missing, or that must not be there.
 func (m *fileLines) check(context.Context) (string, error) {
@@ -275,11 +302,14 @@ func (m *fileLines) apply(context.Context) error {
 			}
 		}
 	}
-	return writeAtomically(m.Path, joinLines(lines))
+	return writeAtomically(m.Path, joinLines(lines), m.newMode)
 }
 
 // fileKeyValue is a file with one setting.
-type fileKeyValue struct{ *model.FileKeyValueMethod }
+type fileKeyValue struct {
+	*model.FileKeyValueMethod
+	newMode fs.FileMode
+}
 
 // value returns the value of a line with the key; ok is false for other lines.
 func (m *fileKeyValue) value(line string) (value string, ok bool) {
@@ -343,5 +373,5 @@ func (m *fileKeyValue) apply(context.Context) error {
 	if !found {
 		lines = append(lines, m.Key+m.separator()+m.Value)
 	}
-	return writeAtomically(m.Path, joinLines(lines))
+	return writeAtomically(m.Path, joinLines(lines), m.newMode)
 }

@@ -13,7 +13,10 @@ import (
 )
 
 // fileBlock is a block of lines between two marks in a file.
-type fileBlock struct{ *model.FileBlockMethod }
+type fileBlock struct {
+	*model.FileBlockMethod
+	newMode fs.FileMode
+}
 
 // marks returns the lines before and after the block.
 func (m *fileBlock) marks() (begin, end string) {
@@ -78,5 +81,5 @@ func (m *fileBlock) apply(context.Context) error {
 	if slices.ContainsFunc(m.content(), func(line string) bool { return line == first || line == last }) {
 		return fmt.Errorf("the content has a mark of the block itself: %s", strings.Join([]string{first, last}, ", "))
 	}
-	return writeAtomically(m.Path, joinLines(slices.Concat(lines[:begin], block, lines[end+1:])))
+	return writeAtomically(m.Path, joinLines(slices.Concat(lines[:begin], block, lines[end+1:])), m.newMode)
 }

@@ -12,7 +12,10 @@ import (
 )
 
 // fileIni is a setting in a section of an ini file.
-type fileIni struct{ *model.FileIniMethod }
+type fileIni struct {
+	*model.FileIniMethod
+	newMode fs.FileMode
+}
 
 // section returns the lines of the section: from is the index after its header, until that of the next header. ok is false where the
 // file has no such section.
@@ -97,5 +100,5 @@ func (m *fileIni) apply(context.Context) error {
 		}
 		lines = slices.Insert(lines, until, setting)
 	}
-	return writeAtomically(m.Path, joinLines(lines))
+	return writeAtomically(m.Path, joinLines(lines), m.newMode)
 }

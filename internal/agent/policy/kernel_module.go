@@ -41,7 +41,7 @@ func (m *kernelModule) loaded() (bool, error) {
 
 // boot returns the method that holds the line with the module in the file which loads modules at each start.
 func (m *kernelModule) boot() *fileLines {
-	return &fileLines{&model.FileLinesMethod{
+	return &fileLines{FileLinesMethod: &model.FileLinesMethod{
 		Path: filepath.Join(cmp.Or(m.ModulesFolder, "/etc/modules-load.d"), "60-muster.conf"), Lines: []string{m.Name}, Absent: m.State == "absent",
 	}}
 }

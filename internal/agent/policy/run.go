@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/agent/run"
+	"github.com/muster-fleet/muster/internal/hide"
 	"github.com/muster-fleet/muster/internal/model"
 	rules "github.com/muster-fleet/muster/internal/policy"
 	"github.com/muster-fleet/muster/internal/wire"
@@ -18,6 +20,10 @@ type Executor struct {
 	Runner  *run.Runner
 	Facts   func() map[string]string
 	Enforce bool // this machine may be changed by directives in enforce mode
+	// Secrets returns the values of secrets by parameter.
+	Secrets func(context.Context, []model.DefinitionSecret) (map[string]string, error)
+	// AssetFolder returns the folder with the files of an asset's archive.
+	AssetFolder func(context.Context, *model.DefinitionAsset) (string, error)
 
 	ProcSys      string // default /proc/sys
 	SysctlFolder string // default /etc/sysctl.d
@@ -55,14 +61,20 @@ func (x *Executor) Run(ctx context.Context, c *model.DirectiveDefinition, values
 	began := time.Now()
 	limited, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
+	mode := model.NodePolicyModeOf(values)
 	r := directiveRun{
-		Executor: x, enforce: model.NodePolicyModeOf(values).EnforcesDirective(c) && x.Enforce, codes: rules.NewCodes(len(c.Components)),
+		Executor: x, definition: c, codes: rules.NewCodes(len(c.Components)),
 		scope: rules.Scope{Facts: x.Facts(), Statuses: make(map[string]rules.Status, len(c.Components))},
 	}
-	r.values, r.fault = c.Lookup(values)
+	var secrets map[string]string
+	if len(c.Secrets) > 0 {
+		secrets, r.secretFault = x.Secrets(limited, c.Secrets)
+		r.hider = newHider(secrets)
+	}
+	r.values, r.fault = c.Lookup(values, secrets)
 	for i := range c.Components {
 		excused := waived(c.Components[i].Name)
-		status, message := r.evaluate(limited, &c.Components[i], r.enforce && !excused)
+		status, message := r.evaluate(limited, &c.Components[i], x.Enforce && mode.EnforcesComponent(c, &c.Components[i]) && !excused)
 		if excused && (status == rules.NonCompliant || status == rules.CouldNotCheck) {
 			status = rules.Waived
 		}
@@ -75,7 +87,7 @@ func (x *Executor) Run(ctx context.Context, c *model.DirectiveDefinition, values
 		r.addMessage(i, message)
 	}
 	return wire.Report{
-		Components: uint32(len(c.Components)), Codes: r.codes, Enforced: r.enforce, DurationMs: uint32(time.Since(began).Milliseconds()),
+		Components: uint32(len(c.Components)), Codes: r.codes, Enforced: x.Enforce && mode.EnforcesDirective(c), DurationMs: uint32(time.Since(began).Milliseconds()),
 		Exceptions: r.exceptions, Ended: model.Truncate(r.ended, model.MaxText),
 	}, ctx.Err() == nil
 }
@@ -83,19 +95,33 @@ func (x *Executor) Run(ctx context.Context, c *model.DirectiveDefinition, values
 // directiveRun is one run of a directive.
 type directiveRun struct {
 	*Executor
-	enforce    bool
-	values     model.PropertyValues
-	fault      error // why the variables of all components have no values
-	scope      rules.Scope
-	codes      rules.Codes
-	exceptions []wire.ReportException
-	size       int // bytes of all messages
-	ended      string
+	definition  *model.DirectiveDefinition
+	values      model.PropertyValues
+	fault       error // why the variables of all components have no values
+	secretFault error // why the secrets have no values
+	hider       *hide.Hider
+	scope       rules.Scope
+	codes       rules.Codes
+	exceptions  []wire.ReportException
+	size        int // bytes of all messages
+	ended       string
+}
+
+// newHider returns a Hider of secrets and of their lines, because a message may have one line of a file.
+func newHider(secrets map[string]string) *hide.Hider {
+	var words []string
+	for _, value := range secrets {
+		words = append(words, value)
+		if lines := strings.Split(value, "\n"); len(lines) > 1 {
+			words = append(words, lines...)
+		}
+	}
+	return hide.New(words)
 }
 
 // addMessage adds the message of a component, as far as the report has room.
 func (r *directiveRun) addMessage(position int, message string) {
-	message = strings.ToValidUTF8(strings.TrimSpace(message), "\uFFFD")
+	message = strings.ToValidUTF8(strings.TrimSpace(string(r.hider.Redact([]byte(message)))), "\uFFFD")
 	if message == "" || len(r.exceptions) == wire.MaxReportExceptions || r.size > maxReportTexts {
 		return
 	}
@@ -118,11 +144,20 @@ func (r *directiveRun) evaluate(ctx context.Context, c *model.Component, enforce
 	if r.fault != nil {
 		return rules.CouldNotCheck, r.fault.Error()
 	}
+	secret := r.definition.ReadsSecret(c)
+	if secret && r.secretFault != nil {
+		return rules.CouldNotCheck, r.secretFault.Error()
+	}
 	expanded, err := c.Expand(r.values)
 	if err != nil {
 		return rules.CouldNotCheck, err.Error()
 	}
-	m := r.newMethod(expanded)
+	var m method
+	if secret {
+		m = secretMethod{r.newMethod(expanded, newSecretMode)}
+	} else {
+		m = r.newMethod(expanded, newFileMode)
+	}
 	difference, err := m.check(ctx)
 	switch {
 	case errors.Is(err, errNothingToCheck) && !enforce:
@@ -149,23 +184,37 @@ func (r *directiveRun) evaluate(ctx context.Context, c *model.Component, enforce
 	return rules.Repaired, difference
 }
 
-// newMethod returns the method of a component with its expanded arguments.
-func (r *directiveRun) newMethod(m *model.Method) method {
+// secretMethod is a method that reads a secret. Its difference has no text of the file: parts of a secret may stand in it.
+type secretMethod struct{ method }
+
+// check compares the node with the declaration, and shows no difference.
+func (m secretMethod) check(ctx context.Context) (string, error) {
+	difference, err := m.method.check(ctx)
+	if difference != "" {
+		difference = "not as declared; the difference is not shown, because the component reads a secret"
+	}
+	return difference, err
+}
+
+// newMethod returns the method of a component with its expanded arguments. newMode is the mode of a file that it makes.
+func (r *directiveRun) newMethod(m *model.Method, newMode fs.FileMode) method {
 	switch {
+	case m.FileContent != nil && m.FileContent.Asset != "":
+		return &fileContent{m.FileContent, newMode, func(ctx context.Context) (string, error) { return r.readAsset(ctx, m.FileContent) }}
 	case m.FileContent != nil:
-		return &fileContent{m.FileContent}
+		return &fileContent{m.FileContent, newMode, nil}
 	case m.FilePresent != nil:
 		return &filePresent{m.FilePresent.Path}
 	case m.FileAbsent != nil:
 		return &fileAbsent{m.FileAbsent.Path}
 	case m.FileLines != nil:
-		return &fileLines{m.FileLines}
+		return &fileLines{m.FileLines, newMode}
 	case m.FileKeyValue != nil:
-		return &fileKeyValue{m.FileKeyValue}
+		return &fileKeyValue{m.FileKeyValue, newMode}
 	case m.FileBlock != nil:
-		return &fileBlock{m.FileBlock}
+		return &fileBlock{m.FileBlock, newMode}
 	case m.FileIni != nil:
-		return &fileIni{m.FileIni}
+		return &fileIni{m.FileIni, newMode}
 	case m.Symlink != nil:
 		return &symlink{m.Symlink}
 	case m.User != nil:

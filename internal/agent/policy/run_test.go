@@ -558,7 +558,7 @@ func TestPowerCutLeavesAWholeFile(t *testing.T) {
 	contents := []string{strings.Repeat("a", 1<<20), strings.Repeat("b", 1<<19)}
 	if path := os.Getenv("MUSTER_TEST_WRITE"); path != "" {
 		for i := 0; ; i++ {
-			testenv.NoError(t, writeAtomically(path, []byte(contents[i%2])))
+			testenv.NoError(t, writeAtomically(path, []byte(contents[i%2]), 0))
 		}
 	}
 	path := filepath.Join(t.TempDir(), "f")
@@ -700,5 +700,113 @@ func TestPackagesOfThisMachineAreRead(t *testing.T) {
 	status, messages := n.run(false, `{"component": "a", "package": {"name": "dpkg"}}, {"component": "b", "package": {"name": "no-such-package"}}, {"component": "c", "package": {"name": "dpkg", "version": "0"}}`)
 	if status != "compliant, non-compliant, non-compliant" || !strings.Contains(messages, "package no-such-package is not installed") || !strings.Contains(messages, ", not 0") {
 		t.Errorf("%s: %s", status, messages)
+	}
+}
+
+// TestModesOfComponents runs components with modes of their own: node and agent may still allow audits alone.
+func TestModesOfComponents(t *testing.T) {
+	const methods = `{"component": "own", "filePresent": {"path": "$N/own"}},
+		{"component": "block", "mode": "audit", "block": [{"component": "audited", "filePresent": {"path": "$N/audited"}}]},
+		{"component": "forced", "mode": "enforce", "filePresent": {"path": "$N/forced"}}`
+	for _, c := range []struct {
+		enforce, agent bool
+		want           string
+	}{
+		{true, true, "repaired, non-compliant, repaired"},
+		{false, true, "non-compliant, non-compliant, repaired"},
+		{true, false, "non-compliant, non-compliant, non-compliant"},
+	} {
+		n := newTestNode(t)
+		n.Enforce = c.agent
+		d := n.directive(c.enforce, methods)
+		report, _ := n.Run(t.Context(), d, func(string) ([]byte, string, bool) { return nil, "", false }, notWaived)
+		if got := statusText(&report); got != c.want || report.Enforced != (c.enforce && c.agent) {
+			t.Errorf("%+v: %s, enforced %v", c, got, report.Enforced)
+		}
+	}
+}
+
+// TestSecretsAreNotShown runs file methods that read secrets, and expects the values in files that only their owner reads, and in no
+// report, also of a file with one line of an old secret. A secret without a value stops its components alone.
+func TestSecretsAreNotShown(t *testing.T) {
+	const key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqh\nkiG9w0BAQEFAASC\n-----END KEY-----"
+	n := newTestNode(t)
+	n.Enforce = true
+	methods := `{"component": "key", "fileContent": {"path": "$N/key", "content": "{{ .params.key }}\n"}},
+		{"component": "lines", "fileLines": {"path": "$N/lines", "lines": ["password {{ .params.pin }}"]}},
+		{"component": "setting", "fileKeyValue": {"path": "$N/setting", "key": "pin", "value": "{{ .params.pin }}"}},
+		{"component": "ini", "fileIni": {"path": "$N/ini", "section": "db", "key": "pin", "value": "{{ .params.pin }}"}},
+		{"component": "block", "fileBlock": {"path": "$N/block", "name": "db", "content": "{{ .params.key }}"}},
+		{"component": "other", "filePresent": {"path": "$N/other"}}`
+	var found map[string]string
+	var fault error
+	n.Secrets = func(context.Context, []model.DefinitionSecret) (map[string]string, error) { return found, fault }
+	run := func(enforce bool, want string) {
+		t.Helper()
+		d := n.directive(enforce, methods)
+		d.Secrets = []model.DefinitionSecret{{Env: "key", Name: "default/key"}, {Env: "pin", Name: "default/pin"}}
+		report, _ := n.Run(t.Context(), d, func(string) ([]byte, string, bool) { return nil, "", false }, notWaived)
+		if got := statusText(&report); got != want {
+			t.Errorf("%s, want %s:\n%s", got, want, exceptionText(&report))
+		}
+		text := exceptionText(&report)
+		for _, part := range append(strings.Split(key, "\n"), "31415926") {
+			if strings.Contains(text, part) {
+				t.Errorf("the report has %q:\n%s", part, text)
+			}
+		}
+	}
+	fault = fmt.Errorf("secret default/key is not available: the server did not answer")
+	run(true, "could not check, could not check, could not check, could not check, could not check, repaired")
+	fault, found = nil, map[string]string{"key": key, "pin": "31415926"}
+	run(false, "non-compliant, non-compliant, non-compliant, non-compliant, non-compliant, compliant")
+	run(true, "repaired, repaired, repaired, repaired, repaired, success")
+	for name, want := range map[string]string{"key": key + "\n", "lines": "password 31415926\n", "setting": "pin=31415926\n"} {
+		if got := n.read(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+		if info := testenv.Value(os.Stat(n.path(name)))(t); info.Mode().Perm() != newSecretMode {
+			t.Errorf("%s has mode %v", name, info.Mode())
+		}
+	}
+	n.write("key", strings.Split(key, "\n")[1]+"\n")
+	n.write("setting", "pin=27182818\n")
+	found["pin"] = "16180339"
+	run(false, "non-compliant, non-compliant, non-compliant, non-compliant, compliant, compliant")
+	n.write("block", "# BEGIN db\n")
+	run(true, "repaired, repaired, repaired, repaired, could not check, success")
+}
+
+// TestFilesOfAssets compares files with those of an archive, also as a template, and does not leave the archive.
+func TestFilesOfAssets(t *testing.T) {
+	n := newTestNode(t)
+	n.Enforce = true
+	n.write("asset/etc/plain", "{{ .params.word }}\x00\n")
+	n.write("asset/etc/template", "word {{ .params.word }}\n")
+	n.write("asset/etc/wrong", "{{ .params.none }}\n")
+	testenv.NoError(t, os.Symlink(n.path("outside"), n.path("asset/etc/link")))
+	n.write("outside", "x")
+	var missing error
+	n.AssetFolder = func(_ context.Context, a *model.DefinitionAsset) (string, error) { return n.path(a.Name), missing }
+	file := func(name, more string) string {
+		return fmt.Sprintf(`{"component": %[1]q, "fileContent": {"path": "$N/held-%[1]s", "asset": "asset", "file": "etc/%[1]s"%[2]s}}`, name, more)
+	}
+	methods := strings.Join([]string{file("plain", ""), file("template", `, "template": true`), file("wrong", `, "template": true`), file("link", ""), file("absent", "")}, ",")
+	run := func(want, part string) {
+		t.Helper()
+		d := n.directive(true, methods)
+		d.Assets = []model.DefinitionAsset{{Name: "asset"}}
+		report, _ := n.Run(t.Context(), d, func(string) ([]byte, string, bool) { return nil, "", false }, notWaived)
+		if got := statusText(&report); got != want || !strings.Contains(exceptionText(&report), part) {
+			t.Errorf("%s, want %s:\n%s", got, want, exceptionText(&report))
+		}
+	}
+	missing = fmt.Errorf("asset asset is not available: the download is in progress")
+	run("could not check, could not check, could not check, could not check, could not check", "the download is in progress")
+	missing = nil
+	run("repaired, repaired, could not check, could not check, could not check", "file etc/link of asset asset")
+	run("success, success, could not check, could not check, could not check", "none")
+	if got := n.read("held-plain") + n.read("held-template"); got != "{{ .params.word }}\x00\nword hello\n" {
+		t.Errorf("the files have %q", got)
 	}
 }

@@ -137,7 +137,7 @@ func (m *sysctl) apply(ctx context.Context) error {
 	if err := os.WriteFile(path, []byte(m.Value+"\n"), newFileMode); err != nil {
 		return err
 	}
-	kept := &fileKeyValue{&model.FileKeyValueMethod{
+	kept := &fileKeyValue{FileKeyValueMethod: &model.FileKeyValueMethod{
 		Path: filepath.Join(cmp.Or(m.SysctlFolder, "/etc/sysctl.d"), "60-muster.conf"), Key: m.Key, Value: m.Value, Separator: " = ",
 	}}
 	return kept.apply(ctx)

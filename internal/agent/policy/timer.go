@@ -33,7 +33,7 @@ func (m *timer) files() ([]method, error) {
 		return []method{&fileAbsent{path + ".timer"}, &fileAbsent{path + ".service"}}, nil
 	}
 	unit := func(suffix, content string) method {
-		return &fileContent{&model.FileContentMethod{Path: path + suffix, Content: "# This file is managed by Muster.\n" + content}}
+		return &fileContent{FileContentMethod: &model.FileContentMethod{Path: path + suffix, Content: "# This file is managed by Muster.\n" + content}}
 	}
 	escaped := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%", "$", "$$").Replace(m.Command)
 	return []method{

@@ -1,4 +1,4 @@
-// Package secrets finds the values of secrets for one run of a check: in the agent's environment, in its
+// Package secrets finds the values of secrets for one run of a check or directive: in the agent's environment, in its
 // folder of secrets, or on the server. A value of the server is kept in memory for its lease, and nowhere
 // else; values on the node are read for each run.
 //
@@ -78,7 +78,7 @@ func New(o Options) *Keeper {
 	return &Keeper{o: o, ready: make(chan struct{}, 1), leasedValues: map[string]*leasedValue{}, requests: map[uint64]*secretRequest{}, noSessionSince: time.Now()}
 }
 
-// Find returns the secrets that a check needs, as a map from environment variable to value. The error names the first
+// Find returns the secrets that a check or directive needs, as a map from environment variable, or parameter, to value. The error names the first
 // missing secret and has no part of any value.
 func (k *Keeper) Find(ctx context.Context, list []model.DefinitionSecret) (map[string]string, error) {
 	values := make(map[string]string, len(list))

@@ -96,6 +96,10 @@ func TestServerSecretIsKeptForItsLease(t *testing.T) {
 		}
 		go replyToRequest(t, k, wire.SecretValue{Name: "default/db", Value: []byte("third one"), LeaseMs: 60000})
 		find("third one")
+		directive := &model.DirectiveDefinition{Secrets: []model.DefinitionSecret{{Name: "default/db"}}}
+		if k.Retain([]*model.Definition{directive.Seal()}); len(k.leasedValues) != 1 {
+			t.Error("the Keeper has lost a value that a directive names")
+		}
 		k.Retain([]*model.Definition{(&model.CheckDefinition{Secrets: []model.DefinitionSecret{{Name: "default/other"}}}).Seal(),
 			(&model.TemplateDefinition{Secrets: []model.DefinitionSecret{{Env: "{$DB}", Name: "default/db"}}}).Seal()})
 		if len(k.leasedValues) != 1 {

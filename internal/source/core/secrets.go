@@ -45,15 +45,15 @@ func (find SecretFunc) Resolve(ctx context.Context, names []string) (values []Se
 	return values, errs
 }
 
-// assigns reports whether a node's assignment has a definition for which the function has returns true.
-func assigns(assignments directory.Assignments, node model.NodeID, has func(*model.Definition) bool) bool {
+// anyAssigned reports whether a node's assignment contains a definition for which the function returns true.
+func anyAssigned(assignments directory.Assignments, node model.NodeID, has func(*model.Definition) bool) bool {
 	a := assignments.For(node)
 	return a != nil && slices.ContainsFunc(a.Definitions, has)
 }
 
-// NamesSecret reports whether a check or Template assigned to the node refers to a secret that exists on the server.
+// NamesSecret reports whether a check, Template or directive assigned to the node refers to a secret that exists on the server.
 func NamesSecret(assignments directory.Assignments, node model.NodeID, secret string) bool {
-	return assigns(assignments, node, func(c *model.Definition) bool {
+	return anyAssigned(assignments, node, func(c *model.Definition) bool {
 		return slices.ContainsFunc(c.Secrets(), func(s model.DefinitionSecret) bool { return s.Name == secret && s.OnServer() })
 	})
 }
@@ -76,29 +76,20 @@ func NewArchives(open func(sum [64]byte) (io.ReadSeekCloser, error), assignments
 	return &Archives{open: open, assignments: assignments, slots: queue.NewSlots(r, "asset-fetches"), log: log}
 }
 
-// Open waits for a free transfer slot and opens an asset archive, if a check of the node's assignment uses it. The
+// Open waits for a free transfer slot and opens an asset archive, if a check or directive of the node's assignment uses it. The
 // caller calls done after the transfer. outcome is a metric label.
 func (a *Archives) Open(ctx context.Context, node model.NodeID, sum [64]byte) (f io.ReadSeeker, done func(), outcome string, err error) {
 	if a.open == nil {
 		return nil, nil, "unknown", model.Errorf(model.NotFound, "this server does not serve asset archives")
 	}
 	text := hex.EncodeToString(sum[:])
-	named := assigns(a.assignments, node, func(definition *model.Definition) bool {
-		c := definition.AsCheck()
-		if c == nil {
-			return false
-		}
-		for i := range c.Assets {
-			for k := range c.Assets[i].Builds {
-				if c.Assets[i].Builds[k].SHA512 == text {
-					return true
-				}
-			}
-		}
-		return false
+	named := anyAssigned(a.assignments, node, func(c *model.Definition) bool {
+		return slices.ContainsFunc(c.Assets(), func(used model.DefinitionAsset) bool {
+			return slices.ContainsFunc(used.Builds, func(b model.AssetBuild) bool { return b.SHA512 == text })
+		})
 	})
 	if !named {
-		return nil, nil, "not_assigned", model.Errorf(model.Forbidden, "no check in this node's assignment uses the requested archive")
+		return nil, nil, "not_assigned", model.Errorf(model.Forbidden, "no check or directive in this node's assignment uses the requested archive")
 	}
 	if a.slots.Enter(ctx) != nil {
 		return nil, nil, "busy", model.Errorf(model.Unavailable, "too many archives are being sent; try again later")

@@ -1,0 +1,63 @@
+//go:build linux
+
+package test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// reviewedPolicy holds two nodes to a line each by one directive, and one of them by another. The group of the second needs reviews.
+const reviewedPolicy = `
+{kind: Technique, metadata: {name: line}, spec: {multiInstance: true, parameters: [{name: word}], methods: [{component: line, fileLines: {path: %q, lines: ["{{ .params.word }}"]}}]}}
+---
+{kind: Directive, metadata: {name: everywhere}, spec: {technique: line, parameters: {word: %s}, interval: 10s}}
+---
+{kind: Directive, metadata: {name: laboratory}, spec: {technique: line, parameters: {word: %[2]s}, interval: 10s}}
+---
+{kind: Policy, metadata: {name: everywhere}, spec: {directives: [everywhere], targets: {nodes: [n1, n2]}}}
+---
+{kind: Policy, metadata: {name: laboratory}, spec: {directives: [laboratory], targets: {nodes: [n1]}}}
+---
+{kind: Group, metadata: {name: production}, spec: {nodes: [n2], review: true}}
+`
+
+// TestGroupsWithReview changes directives without a roll-out of their own, and expects the change of the one that runs on a node of a
+// group with review to await another person, also after kill -9, and the other one to change at once.
+func TestGroupsWithReview(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	file := filepath.Join(t.TempDir(), "lines")
+	testenv.NoError(t, os.WriteFile(file, []byte("one\n"), 0o600))
+	for _, name := range []string{"n1", "n2"} {
+		s.StartAgent(name)
+	}
+	s.Apply(fmt.Sprintf(reviewedPolicy, file, "one"))
+	s.AwaitOutput("get compliance n1/everywhere", "100.00 %")
+	s.AwaitOutput("get compliance n2/everywhere", "100.00 %")
+	s.AwaitOutput("get compliance n1/laboratory", "100.00 %")
+	changed := tempFile(t, "changed.yaml", fmt.Sprintf(reviewedPolicy, file, "two"))
+	harness.Run(t, s.Env(), "plan", "-f", changed).Expect(harness.AnyCode, "in steps: approval of another person, 100%")
+	s.CLI("apply", "--yes", "-f", changed)
+	s.AwaitOutput("rollout show everywhere", "requested", "another person than its author has to approve it", "0 of 2 nodes have the new version")
+	harness.Run(t, s.Env(), "rollout", "show", "laboratory").Expect(3, "has had no roll-out")
+	s.AwaitOutput("get compliance n1/laboratory", "0.00 %", "non-compliant")
+	s.Kill()
+	s.Launch()
+	s.WaitReady(40 * time.Second)
+	s.AwaitOutput("rollout list", "everywhere", "requested", "0 of 2")
+	harness.Run(t, s.Env(), "rollout", "approve", "everywhere").Expect(6, "admin made the change, so another person has to approve it")
+	s.AwaitOutput("get compliance n2/everywhere", "100.00 %")
+
+	bob := loginBob(t, s)
+	harness.Run(t, bob, "rollout", "approve", "everywhere").Expect(0)
+	s.AwaitOutput("get compliance n2/everywhere", "0.00 %", "non-compliant")
+	s.AwaitOutput("rollout show everywhere", "approved", "2 of 2 nodes have the new version")
+}
