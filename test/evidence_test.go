@@ -38,6 +38,7 @@ func TestEvidenceIsVerifiedWithoutAServer(t *testing.T) {
 
 	saved := filepath.Join(t.TempDir(), "evidence.json")
 	harness.Run(t, s.Env(), "report", "evidence", "save", saved).Expect(0, "saved the evidence of 1 node")
+	harness.Run(t, s.Env(), "report", "evidence", "save", saved+"2", "--since", "500d").Expect(2, "is longer than 400d", "save the evidence of each year")
 	var e v1.Evidence
 	testenv.NoError(t, json.Unmarshal(testenv.Value(os.ReadFile(saved))(t), &e))
 	s.Kill()

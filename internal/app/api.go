@@ -81,6 +81,7 @@ func (s *Server) openAPI(context.Context) error {
 			Version: func(u *directory.Unit, id model.NodeID) *model.Definition {
 				return directory.VersionOn(s.directory, u, id)
 			},
+			Since:      s.placed.Since,
 			Mode:       func(id model.NodeID) model.NodeMode { return directory.NodeMode(s.directory, id) },
 			Chain:      s.compliance.Chain,
 			CA:         func() string { return string(s.authority.CAPEM()) },

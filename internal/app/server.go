@@ -91,9 +91,10 @@ type stores struct {
 type planning struct {
 	planner   *plan.Planner
 	directory *directory.Directory // published by the planner
-	routes    *route.Table         // windows, routes and silences in force
-	pipelines *pipes.Table         // Sensu's pipelines in force
-	rollouts  *rollout.Driver      // moves changes of directives over their nodes
+	placed    *directory.PlacementTimes
+	routes    *route.Table    // windows, routes and silences in force
+	pipelines *pipes.Table    // Sensu's pipelines in force
+	rollouts  *rollout.Driver // moves changes of directives over their nodes
 }
 
 // selfWatch has the components that monitor the server itself: the built-in checks and the watchdog

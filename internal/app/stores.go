@@ -165,7 +165,11 @@ func (s *Server) openPlanner(ctx context.Context) (err error) {
 		return s.recorder.MarkIntent(ctx, func() wire.IntentMark { return intentMark(s) })
 	})
 	s.task(back, "tools", s.tools.Run) // extracts Assets
-	return s.planner.Load(ctx)
+	if err := s.planner.Load(ctx); err != nil {
+		return err
+	}
+	s.placed = directory.NewPlacementTimes(s.directory, s.now)
+	return nil
 }
 
 // secretValue returns the value of a Secret for an agent's check

@@ -159,6 +159,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 			Version: func(u *directory.Unit, id model.NodeID) *model.Definition {
 				return directory.VersionOn(r.Directory, u, id)
 			},
+			Since:      directory.NewPlacementTimes(r.Directory, r.Now).Since,
 			Mode:       func(id model.NodeID) model.NodeMode { return directory.NodeMode(r.Directory, id) },
 			Chain:      func(model.NodeID) (none reducer.Chain) { return none },
 			CA:         func() string { return "" },

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -35,6 +36,8 @@ type Options struct {
 	Definition func(model.DefinitionID) *model.Definition
 	// Version returns the definition of a directive that a node has.
 	Version func(*directory.Unit, model.NodeID) *model.Definition
+	// Since returns the time at which a directive arrived on a node, or the start of the server if that was before it.
+	Since func(model.NodeID, model.UnitID) time.Time
 	// Mode returns the mode of the directives on a node.
 	Mode func(model.NodeID) model.NodeMode
 	// History answers about past runs.
@@ -160,6 +163,8 @@ func (s *complianceRequest) directivesOf(node model.NodeID) []nodeDirective {
 		}
 		if i, ok := slices.BinarySearchFunc(runs, id, func(r reducer.Run, id model.UnitID) int { return cmp.Compare(r.Unit, id) }); ok {
 			d.run = &runs[i]
+		} else if at := s.Since(node, id); at.After(d.begin) {
+			d.begin = at // a group may have brought the node under an old directive
 		}
 		s.decide(&d)
 		s.found = append(s.found, d)
@@ -201,7 +206,7 @@ func (s *complianceRequest) decide(d *nodeDirective) {
 		}
 		d.why = d.run.Ended
 	case policy.AwaitReport:
-		fill(policy.Pending, "the directive is new or has changed, and the node's next run is awaited")
+		fill(policy.Pending, "the directive is new on the node or has changed, and the node's next run is awaited")
 		if old != nil {
 			keepUnchanged(d, old)
 		}
@@ -237,13 +242,13 @@ func (s *complianceRequest) lastDue(d *model.DirectiveDefinition) time.Time {
 // keepUnchanged copies the statuses of the last run for those components whose declaration has not changed since that
 // run.
 func keepUnchanged(d *nodeDirective, old *model.DirectiveDefinition) {
-	if !maps.Equal(old.Parameters, d.definition.Parameters) {
+	if !maps.Equal(old.Parameters, d.definition.Parameters) || !slices.Equal(old.Secrets, d.definition.Secrets) || !reflect.DeepEqual(old.Assets, d.definition.Assets) {
 		return
 	}
 	for i := range d.definition.Components {
 		is := &d.definition.Components[i]
 		k := slices.IndexFunc(old.Components, func(was model.Component) bool {
-			return was.Name == is.Name && was.Method == is.Method && was.When == is.When && bytes.Equal(was.Arguments, is.Arguments) && maps.Equal(was.Item, is.Item)
+			return was.Name == is.Name && was.Method == is.Method && was.When == is.When && was.Mode == is.Mode && bytes.Equal(was.Arguments, is.Arguments) && maps.Equal(was.Item, is.Item)
 		})
 		if k >= 0 && k < d.run.Components {
 			d.codes[i] = d.run.Codes.At(k)

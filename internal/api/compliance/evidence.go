@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/api/list"
 	"github.com/muster-fleet/muster/internal/api/op"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
@@ -19,6 +20,9 @@ import (
 
 // signatureWait is the longest time from a run to the kept signature that covers it.
 const signatureWait = 25 * time.Hour
+
+// maxEvidencePeriod is the longest period of one request: the default time for which history is kept.
+const maxEvidencePeriod = 400 * 24 * time.Hour
 
 // evidence returns the history of a node's runs with its signatures.
 func (s *complianceRequest) evidence(ctx context.Context, in *struct {
@@ -35,16 +39,18 @@ func (s *complianceRequest) evidence(ctx context.Context, in *struct {
 		return nil, s.NodeNotFoundError(ctx, in.Namespace, in.Node)
 	}
 	now := s.Now()
+	period := list.Period{Since: in.Since, Until: in.Until}
+	if err := period.Complete(now.UTC(), 30*24*time.Hour); err != nil {
+		return nil, err
+	}
+	if period.Until.Sub(period.Since) > maxEvidencePeriod {
+		return nil, model.Errorf(model.Invalid, "the period from %s to %s is longer than %s", period.Since.Format(time.RFC3339), period.Until.Format(time.RFC3339), model.Duration(maxEvidencePeriod)).
+			WithHint("save the evidence of each year: muster report evidence save FILE --since TIME --until TIME")
+	}
 	e := evidenceOfNode{complianceRequest: s, namespace: in.Namespace, definitions: map[model.DefinitionID]bool{}, certificates: map[compliancelog.CertificateSum]bool{}}
 	e.out = v1.Evidence{
-		Namespace: in.Namespace, Node: in.Node, ID: s.Directory.Node(id).UID.String(), Since: in.Since, Until: in.Until, CA: s.CA(), Certificates: []string{},
+		Namespace: in.Namespace, Node: in.Node, ID: s.Directory.Node(id).UID.String(), Since: period.Since, Until: period.Until, CA: s.CA(), Certificates: []string{},
 		Definitions: []v1.EvidenceDefinition{}, Entries: []v1.EvidenceEntry{},
-	}
-	if e.out.Until.IsZero() || e.out.Until.After(now) {
-		e.out.Until = now.UTC()
-	}
-	if e.out.Since.IsZero() {
-		e.out.Since = e.out.Until.Add(-30 * 24 * time.Hour)
 	}
 	until := e.out.Until.Add(signatureWait)
 	if err := s.History.Entries(ctx, id, e.out.Since, until, e.add); err != nil {

@@ -1,0 +1,111 @@
+package directory
+
+import (
+	"slices"
+	"sync"
+	"time"
+	"unsafe"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// maxArrivals is how many arrivals a node keeps; older ones count as of the start of the server.
+const maxArrivals = 8
+
+// PlacementTimes has the times at which checks and directives arrived on nodes, since the start of the server. It is safe for
+// concurrent use.
+type PlacementTimes struct {
+	directory *Directory
+	now       func() time.Time
+	begin     time.Time
+
+	mu    sync.Mutex
+	nodes map[model.NodeID]*placements
+}
+
+// placements has the units of a node and the last arrivals of some of them.
+type placements struct {
+	units    []model.UnitID // ascending; shared with the snapshot
+	arrivals []arrival      // ascending by time
+}
+
+// arrival is the time at which some units arrived on a node together; nodes with equal changes share the list.
+type arrival struct {
+	at    time.Time
+	units []model.UnitID // ascending
+}
+
+// NewPlacementTimes returns the times of placements in a directory from now on.
+func NewPlacementTimes(d *Directory, now func() time.Time) *PlacementTimes {
+	p := &PlacementTimes{directory: d, now: now, begin: now(), nodes: map[model.NodeID]*placements{}}
+	for id, n := range d.now.Load().nodes.All() {
+		p.nodes[id] = &placements{units: n.Units}
+	}
+	d.Subscribe(p.update)
+	return p
+}
+
+// Since returns the time at which a unit arrived on a node, or the start of the server if that was before it.
+func (p *PlacementTimes) Since(node model.NodeID, unit model.UnitID) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := p.nodes[node]; n != nil {
+		for _, a := range slices.Backward(n.arrivals) {
+			if _, ok := slices.BinarySearch(a.units, unit); ok {
+				return a.at
+			}
+		}
+	}
+	return p.begin
+}
+
+// update records the units that arrived on the nodes of a change.
+func (p *PlacementTimes) update(c Change) {
+	snapshot, at := p.directory.now.Load(), p.now()
+	type list struct { // nodes with equal units share one
+		first  *model.UnitID
+		length int
+	}
+	gained := map[[2]list][]model.UnitID{}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, id := range c.Assignments {
+		placed, ok := snapshot.nodes.Get(id)
+		if !ok {
+			delete(p.nodes, id)
+			continue
+		}
+		n := p.nodes[id]
+		if n == nil {
+			n = &placements{}
+			p.nodes[id] = n
+		}
+		key := [2]list{{unsafe.SliceData(n.units), len(n.units)}, {unsafe.SliceData(placed.Units), len(placed.Units)}}
+		units, known := gained[key]
+		if !known {
+			units = missingIn(n.units, placed.Units)
+			gained[key] = units
+		}
+		n.units = placed.Units
+		if len(units) == 0 {
+			continue
+		}
+		if len(n.arrivals) == maxArrivals {
+			n.arrivals = slices.Delete(n.arrivals, 0, 1)
+		}
+		n.arrivals = append(n.arrivals, arrival{at, units})
+	}
+}
+
+// missingIn returns the ids of a second list that the first one lacks; both are ascending.
+func missingIn(first, second []model.UnitID) (missing []model.UnitID) {
+	for _, id := range second {
+		for len(first) > 0 && first[0] < id {
+			first = first[1:]
+		}
+		if len(first) == 0 || first[0] != id {
+			missing = append(missing, id)
+		}
+	}
+	return missing
+}
