@@ -24,6 +24,9 @@ func (im *importer) importDirective(p *part) {
 	case technique == nil:
 		im.lose(p, what, "left out: technique %s is not in the files, or was left out; techniques that are built into Rudder have no YAML", p.text("techniqueName"))
 		return
+	case p.text("scheduleId") != "":
+		im.lose(p, what, "left out: it runs by schedule %s of Rudder: write the times of its runs as cron in a directive", p.text("scheduleId"))
+		return
 	case id == "" || im.directives[id] != "":
 		im.lose(p, what, "left out: it has no id, or another directive has it")
 		return

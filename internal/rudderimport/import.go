@@ -95,7 +95,7 @@ func Import(files []File, o Options) (*Result, error) {
 		im.importTechnique(p)
 	}
 	if o.Bridge {
-		im.addResource(nil, "Group", bridgeGroup, "", &model.GroupSpec{Where: `node.facts.rudderNode != ""`})
+		im.addResource(nil, "Group", im.freeName("Group", bridgeGroup, ""), "", &model.GroupSpec{Where: `node.facts.rudderNode != ""`})
 	}
 	im.nameGroups(groups)
 	for _, p := range groups {

@@ -139,15 +139,21 @@ func (t *technique) conditionOf(p *part) (string, error) {
 	return t.convertCondition(text)
 }
 
+// modeOf returns the mode of an item; empty: that of the block around or of the directive. With the bridge Rudder's agents have it.
+func (t *technique) modeOf(p *part) string {
+	mode := p.text("policy_mode_override")
+	if t.im.Bridge || mode == "none" {
+		return ""
+	}
+	return mode // the resource is tested: another word leaves the technique out
+}
+
 // convertBlock converts a block with its items; nil: it is left out.
 func (t *technique) convertBlock(p *part, prefix string) *model.Method {
 	title := oneLine(cmp.Or(p.text("name"), "block"))
 	what := fmt.Sprintf("%s, block %s", t.title(), title)
-	p.ignore("id", "description", "documentation", "tags", "policy_mode_override", "foreach_name")
-	if mode := p.text("policy_mode_override"); mode != "" && mode != "none" && !t.im.Bridge {
-		t.im.lose(p, what, "left out: policy_mode_override %s has no form here", mode)
-		return nil
-	}
+	id := p.text("id")
+	p.ignore("description", "documentation", "tags", "foreach_name")
 	if p.has("foreach") && !t.im.Bridge {
 		t.im.lose(p, what, "left out: a loop has no form here")
 		return nil
@@ -157,7 +163,7 @@ func (t *technique) convertBlock(p *part, prefix string) *model.Method {
 		t.im.lose(p, what, "left out: %v", err)
 		return nil
 	}
-	m := &model.Method{Component: t.componentName(prefix, title, ""), When: when}
+	m := &model.Method{Component: t.componentName(prefix, title, ""), When: when, Mode: t.modeOf(p)}
 	var focus string
 	if r := p.child("reporting"); r != nil {
 		mode := r.text("mode")
@@ -177,11 +183,12 @@ func (t *technique) convertBlock(p *part, prefix string) *model.Method {
 		return nil
 	}
 	if m.Reporting == model.ReportFocus.String() {
-		if m.Focus = t.byID[focus]; m.Focus == "" || !slices.ContainsFunc(m.Block, func(inner model.Method) bool { return inner.Component == m.Focus }) {
-			t.im.lose(p, what, "reporting mode focus: its method %s was left out, so its components count one by one", focus)
+		if m.Focus = t.byID[focus]; focus == "" || m.Focus == "" || !slices.ContainsFunc(m.Block, func(inner model.Method) bool { return inner.Component == m.Focus }) {
+			t.im.lose(p, what, "reporting mode focus: its item %s was left out, so its components count one by one", focus)
 			m.Reporting, m.Focus = "", ""
 		}
 	}
+	t.byID[id] = m.Component
 	return m
 }
 
@@ -191,7 +198,7 @@ func (t *technique) importMethod(p *part, prefix string) *model.Method {
 	method, id := p.text("method"), p.text("id")
 	title := oneLine(cmp.Or(p.text("name"), method, id))
 	what := fmt.Sprintf("%s, method %s", t.title(), title)
-	p.ignore("condition", "description", "documentation", "tags", "policy_mode_override", "reporting", "foreach_name")
+	p.ignore("condition", "description", "documentation", "tags", "reporting", "foreach_name")
 	parameters := map[string]string{}
 	if c := p.child("params"); c != nil {
 		for _, name := range c.tree.Names() {
@@ -208,8 +215,8 @@ func (t *technique) importMethod(p *part, prefix string) *model.Method {
 	}
 	value := parameters[classParameter(method)] // as Rudder's conditions name it
 	looped := p.has("foreach")
+	m := &model.Method{Mode: t.modeOf(p)}
 	t.im.loseUnread(p, what)
-	m := &model.Method{}
 	if t.im.Bridge {
 		if m.Rudder = (&model.RudderMethod{Method: method, ID: id}); id == "" {
 			m.Rudder.Component = title
@@ -218,10 +225,6 @@ func (t *technique) importMethod(p *part, prefix string) *model.Method {
 			t.im.change(p, what, "all elements of its loop are one component: the worst report of them counts")
 		}
 	} else {
-		if mode := p.text("policy_mode_override"); mode != "" && mode != "none" {
-			t.im.lose(p, what, "left out: policy_mode_override %s has no form here", mode)
-			return nil
-		}
 		if looped {
 			t.im.lose(p, what, "left out: a loop has no form here")
 			return nil
