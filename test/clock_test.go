@@ -67,6 +67,12 @@ func TestClockJumpsEndNoSession(t *testing.T) {
 	s.Apply(`{kind: Check, metadata: {name: clock}, spec: {targets: {nodes: [jumpy]}, interval: 1s, probe: {name: clock}}}
 ---
 {kind: Check, metadata: {name: minutely}, spec: {targets: {nodes: [jumpy]}, cron: '* * * * *', command: echo tick}}
+---
+{kind: Technique, metadata: {name: folder}, spec: {methods: [{component: folder, directory: {path: /}}]}}
+---
+{kind: Directive, metadata: {name: folder}, spec: {technique: folder, interval: 10s}}
+---
+{kind: Policy, metadata: {name: folder}, spec: {directives: [folder], targets: {nodes: [jumpy]}}}
 `)
 	s.Stop() // the folder now has an administrator, checks and a token
 
@@ -108,13 +114,28 @@ func TestClockJumpsEndNoSession(t *testing.T) {
 		awaitEvent(t, s.API, "jumpy", "minutely", "it ran again", func(e v1.Event) bool { return e.Results > before })
 	}
 	clockSays(model.OK, "the Muster server")
+	held := func(server *wallClock) { // a directive runs on, and its runs have the time of the server
+		t.Helper()
+		began := server.now().Round(0)
+		harness.Until(t, 40*time.Second, "a directive run has the time of the server", func() (string, bool) {
+			l, err := s.API.Compliance(t.Context(), v1.ComplianceFilter{Node: "jumpy", Namespace: "default"}, 10, "")
+			if err != nil || len(l.Items) != 1 {
+				return fmt.Sprint(err), false
+			}
+			run := l.Items[0].Run
+			return fmt.Sprintf("%+v", l.Items[0]), l.Items[0].Status == "compliant" && run.After(began) && run.Before(server.now().Round(0).Add(time.Minute))
+		})
+	}
+	held(&ofServer)
 	welcomes := s.Metric("muster_session_handshakes_total", `outcome="welcome"`)
 
 	ticked(func() { ofAgent.setAhead(time.Hour) })
 	clockSays(model.Critical, "ahead, ")
+	held(&ofServer)
 	counter.AwaitRuns(4)
 	ticked(func() { ofAgent.setAhead(-2 * time.Hour) })
 	clockSays(model.Critical, "behind, ")
+	held(&ofServer)
 	counter.AwaitRuns(4)
 	ofAgent.ahead.Store(0)
 	clockSays(model.OK, "the Muster server")

@@ -1,0 +1,206 @@
+//go:build linux
+
+package test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/test/harness"
+)
+
+// slowPolicy holds a node to a line, and to a command that says in a file that the run has come so far, and waits for another file.
+const slowPolicy = `
+kind: Technique
+metadata: {name: slow}
+spec:
+  parameters: [{name: word}]
+  methods:
+    - {component: line, fileLines: {path: %[1]s/lines, lines: ["{{ .params.word }}"]}}
+    - component: wait
+      command: {check: "echo x >> %[1]s/reached-{{ .params.word }}; until [ -e %[1]s/go-{{ .params.word }} ]; do sleep 0.1; done"}
+    - {component: end, filePresent: {path: %[1]s/lines}}
+---
+{kind: Directive, metadata: {name: slow}, spec: {technique: slow, interval: 10s, parameters: {word: %[2]s}}}
+---
+{kind: Policy, metadata: {name: slow}, spec: {directives: [slow], targets: {nodes: [n1]}}}
+`
+
+// slowDirective is a node with a directive whose runs the test stops in the middle.
+type slowDirective struct {
+	*harness.Server
+	t      *testing.T
+	folder string
+	agent  *harness.Agent
+}
+
+// startSlowDirective starts a server and an agent.
+func startSlowDirective(t *testing.T) *slowDirective {
+	x := &slowDirective{Server: harness.StartServer(t), t: t, folder: t.TempDir()}
+	x.Login()
+	x.write("lines", "one\n")
+	x.agent = x.StartAgent("n1")
+	x.AwaitOutput("get nodes", "n1")
+	return x
+}
+
+// write writes a file of the folder.
+func (x *slowDirective) write(name, text string) {
+	x.t.Helper()
+	testenv.NoError(x.t, os.WriteFile(filepath.Join(x.folder, name), []byte(text), 0o600))
+}
+
+// awaitReached waits until runs for a word have come n times to the middle.
+func (x *slowDirective) awaitReached(word string, n int) {
+	x.t.Helper()
+	harness.Until(x.t, 60*time.Second, "a run is in its middle", func() (string, bool) {
+		data, _ := os.ReadFile(filepath.Join(x.folder, "reached-"+word))
+		return string(data), strings.Count(string(data), "\n") >= n
+	})
+}
+
+// compliance returns the state of the directive.
+func (x *slowDirective) compliance() v1.Compliance {
+	x.t.Helper()
+	l, err := x.Server.API.Compliance(x.t.Context(), v1.ComplianceFilter{Node: "n1", Namespace: "default", Details: true}, 10, "")
+	require(x.t, err == nil && len(l.Items) == 1, "compliance: %v %+v", err, l.Items)
+	return l.Items[0]
+}
+
+// TestKilledAgentReportsWholeRunsAlone kills an agent in the middle of its first run and of a later one, and expects neither part to
+// count: the state stays that of the run before, and the next run is whole.
+func TestKilledAgentReportsWholeRunsAlone(t *testing.T) {
+	t.Parallel()
+	x := startSlowDirective(t)
+	x.Apply(fmt.Sprintf(slowPolicy, x.folder, "one"))
+	x.awaitReached("one", 1)
+	x.agent.Kill()
+	if c := x.compliance(); c.Status != "pending" || !c.Run.IsZero() {
+		t.Errorf("after a part of the first run: %+v", c)
+	}
+	x.write("go-one", "")
+	x.agent.Start()
+	x.AwaitOutput("get compliance n1/slow", "100.00 %", "compliant")
+
+	testenv.NoError(t, os.Remove(filepath.Join(x.folder, "go-one")))
+	testenv.NoError(t, os.Remove(filepath.Join(x.folder, "reached-one")))
+	x.awaitReached("one", 1) // the run began before the line changes, or sees it
+	x.write("lines", "other\n")
+	x.agent.Kill()
+	before := x.compliance()
+	if before.Status != "compliant" || before.Run.IsZero() {
+		t.Errorf("after a part of a later run: %+v", before)
+	}
+	x.write("go-one", "")
+	x.agent.Start()
+	x.AwaitOutput("get compliance n1/slow", "66.67 %", "non-compliant (1 of 3)")
+	after := x.compliance()
+	if n := len(after.Components); n != 3 || after.Components[0].Status != "non-compliant" || after.Components[2].Status != "compliant" || !after.Run.After(before.Run) {
+		t.Errorf("the next run: %+v", after)
+	}
+}
+
+// TestChangeDuringARunAwaitsItsOwnRun changes a directive while its run is in the middle, and expects the report of that run to count
+// for the old version alone: the new one is pending until its own run.
+func TestChangeDuringARunAwaitsItsOwnRun(t *testing.T) {
+	t.Parallel()
+	x := startSlowDirective(t)
+	x.Apply(fmt.Sprintf(slowPolicy, x.folder, "one"))
+	x.awaitReached("one", 1)
+	x.Apply(fmt.Sprintf(slowPolicy, x.folder, "two"))
+	x.write("go-one", "")
+	x.awaitReached("two", 1) // the agent has the new version, and no run of the old one is under way
+	c := x.compliance()
+	if c.Status != "pending" {
+		t.Errorf("before the run of the new version: %+v", c)
+	}
+	x.write("go-two", "")
+	x.AwaitOutput("get compliance n1/slow", "66.67 %", "non-compliant (1 of 3)")
+	x.AwaitOutput("describe compliance n1/slow", `lacks "two"`)
+}
+
+// TestFaultyTechniqueStopsOneUnit declares techniques with a cycle, a missing parameter and a wrong template, which are refused, and one
+// with a property that a node lacks: its components could not be checked there, and other directives go on.
+func TestFaultyTechniqueStopsOneUnit(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	folder := t.TempDir()
+	testenv.NoError(t, os.WriteFile(filepath.Join(folder, "a"), nil, 0o600))
+	for _, name := range []string{"n1", "n2"} {
+		s.StartAgent(name)
+	}
+	technique := func(name, more, methods string) string {
+		return fmt.Sprintf("{kind: Technique, metadata: {name: %s}, spec: {%smethods: [%s]}}\n---\n", name, more, strings.ReplaceAll(methods, "$F", folder))
+	}
+	directive := func(name, more string) string {
+		return fmt.Sprintf("{kind: Directive, metadata: {name: %[1]s}, spec: {technique: %[1]s, interval: 10s%[2]s}}\n---\n{kind: Policy, metadata: {name: %[1]s}, spec: {directives: [%[1]s], targets: {groups: [all]}}}\n", name, more)
+	}
+	const present = `{component: a, filePresent: {path: $F/a}}`
+	for yaml, want := range map[string]string{
+		technique("cycle", "", `{component: a, when: 'ok("b")', filePresent: {path: $F/a}}, {component: b, when: 'ok("a")', filePresent: {path: $F/a}}`): `no component "b" runs before`,
+		technique("self", "", `{component: a, when: 'ok("a")', filePresent: {path: $F/a}}`):                                                              `no component "a" runs before`,
+		technique("missing", "parameters: [{name: path}], ", present) + directive("missing", ""):                                                         "parameter path has no value",
+		technique("wrong", "", `{component: a, filePresent: {path: '$F/{{ .props.a | upper }}'}}`):                                                       "spec.methods[0].filePresent",
+	} {
+		s.Try("apply", "--yes", "-f", tempFile(t, "faulty.yaml", yaml)).Expect(harness.AnyFailure, want)
+	}
+	s.Apply(technique("good", "", present) + directive("good", "") + "---\n" +
+		technique("property", "", `{component: named, filePresent: {path: '$F/{{ .props.name }}'}}, `+present) + directive("property", "") + `---
+{kind: Property, metadata: {name: name}, spec: {scope: "node:n1", value: a}}
+`)
+	for _, node := range []string{"n1", "n2"} {
+		s.AwaitOutput("get compliance "+node+"/good", "100.00 %")
+	}
+	s.AwaitOutput("get compliance n1/property", "100.00 %")
+	s.AwaitOutput("get compliance n2/property", "50.00 %", "could not check (1 of 2)")
+	s.AwaitOutput("describe compliance n2/property", "named  could not check", "name", "a  compliant")
+}
+
+// TestAssignmentOfTenMegabytesRuns gives a node directives with files of ten megabytes in all, and expects all of them on the node,
+// also after one of them has changed.
+func TestAssignmentOfTenMegabytesRuns(t *testing.T) {
+	t.Parallel()
+	s := harness.StartServer(t)
+	s.Login()
+	folder := t.TempDir()
+	s.StartAgent("n1", "--policy-enforce")
+	s.AwaitOutput("get nodes", "n1")
+	const directives, files, size = 22, 9, 55_000 // a resource has at most 512 KiB
+	apply := func(i int, letter string) {
+		var methods strings.Builder
+		for k := range files {
+			fmt.Fprintf(&methods, "    - {component: f%d, fileContent: {path: %s/%d-%d, content: %q}}\n", k, folder, i, k, strings.Repeat(letter, size))
+		}
+		s.Apply(fmt.Sprintf("kind: Technique\nmetadata: {name: large%[1]d}\nspec:\n  methods:\n%[2]s---\n{kind: Directive, metadata: {name: large%[1]d}, spec: {technique: large%[1]d, mode: enforce, interval: 1m}}\n---\n"+
+			"{kind: Policy, metadata: {name: large%[1]d}, spec: {directives: [large%[1]d], targets: {nodes: [n1]}}}\n", i, methods.String()))
+	}
+	expect := func(i int, letter string) {
+		t.Helper()
+		want := strings.Repeat(letter, size)
+		harness.Until(t, 2*time.Minute, "the files are on the node", func() (string, bool) {
+			for k := range files {
+				path := filepath.Join(folder, fmt.Sprintf("%d-%d", i, k))
+				if data, err := os.ReadFile(path); err != nil || string(data) != want {
+					return fmt.Sprintf("%s: %d bytes, %v", path, len(data), err), false
+				}
+			}
+			return "", true
+		})
+	}
+	for i := range directives {
+		apply(i, "a")
+	}
+	for i := range directives {
+		expect(i, "a")
+	}
+	apply(7, "b")
+	expect(7, "b")
+	s.AwaitOutput("get compliance n1/large7", "100.00 %")
+}
