@@ -56,15 +56,20 @@ type agent struct {
 	assigned   *link.Assignment
 	assignedAt int64 // ns
 	outgoing
-	status   []model.Status
-	ledger   ledger
-	fate     fate
+	status []model.Status
+	ledger ledger
+	fate   fate
+	presence
+	facts map[string]string // as this session was told
+}
+
+// presence is when an agent had a session. Guarded by the agent's lock.
+type presence struct {
 	here     int64             // since when it is on the network with a session, ns; zero: it is not …
 	stays    []observe.Stay    // … and when it was before
-	missed   int64             // since when it has no session, and should, ns; zero: it has one, or had none yet
-	absences []observe.Absence // … and when it was so before
 	quiet    []observe.Stay    // when this loader sent nothing of it for longer than it may
-	facts    map[string]string // as this session was told
+	missed   int64             // since when it has no session, and should, ns; zero: it has one, or had none yet …
+	absences []observe.Absence // … and when it was so before
 }
 
 // outgoing is what an agent sends. Guarded by the agent's lock.
@@ -161,10 +166,11 @@ func (a *agent) left(ctx context.Context, err error) {
 	}
 	a.session, a.fate.line = nil, nil
 	a.depart()
-	a.uncount()
 	var refused *link.RefusedError
 	if errors.As(err, &refused) && (refused.Code == stalled || refused.Code == renamed && a.class.spec.Churn.Renames != "") {
 		a.excuse()
+	} else {
+		a.uncount()
 	}
 	excused := a.fate.excused
 	a.mu.Unlock()

@@ -33,7 +33,7 @@ func newAlarmed(t *testing.T) *alarmed {
 	x.al = &alarms{run: r, checks: map[string]*witness{}, machines: map[string]*machineWitness{}, keys: map[string]struct{}{}}
 	web := &class{checks: []playing{{full: watchedCheck}}}
 	for i := range 3 {
-		a := &agent{run: r, class: web, name: simulated.MemberName("web", i), session: silent{}, since: 1, here: 1}
+		a := &agent{run: r, class: web, name: simulated.MemberName("web", i), session: silent{}, since: 1, presence: presence{here: 1}}
 		x.agents = append(x.agents, a)
 		x.al.watchCheck(a, 0, true)
 		x.al.watchMachine(a.name)

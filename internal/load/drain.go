@@ -72,12 +72,12 @@ func (r *run) settle(ctx context.Context, before observe.States) error {
 			r.log.Append(line)
 		}
 		for _, chunk := range before {
-			r.log.Append(observe.Line{Before: chunk})
+			r.log.Append(observe.Line{View: &observe.View{Before: chunk}})
 		}
 		for _, chunk := range after {
-			r.log.Append(observe.Line{After: chunk})
+			r.log.Append(observe.Line{View: &observe.View{After: chunk}})
 		}
-		r.log.Append(observe.Line{Viewed: err == nil && r.cfg.Before != nil})
+		r.log.Append(observe.Line{View: &observe.View{Whole: err == nil && r.cfg.Before != nil}})
 		return becauseOf(ctx, err)
 	}
 }

@@ -94,7 +94,7 @@ func TestCalledSilent(t *testing.T) {
 		r := &run{epoch: epoch, cfg: Config{API: api, Scenario: scenario.Uniform{Drain: time.Minute}.Scenario()}}
 		r.begin.Store(int64(5 * time.Second))
 		r.drained = r.now()
-		r.seats = []*agent{{run: r, class: &class{}, name: all, here: 1}}
+		r.seats = []*agent{{run: r, class: &class{}, name: all, presence: presence{here: 1}}}
 		x := r.calledSilent(t.Context())
 		if s := judge.Silence([]observe.Ledgers{r.ledgers()}, x.Problems, x.From); s.Machines != 1 || s.Extra != c.extra || x.Unread != "" || x.Behind != 0 {
 			t.Errorf("%s: %+v, %+v", name, s, x)

@@ -42,13 +42,6 @@ func (w *watch) stop(now int64) {
 	if i < 0 {
 		return // it is over anyway
 	}
-	short := s.stopped(soon)
-	whole := 0
-	for _, p := range short {
-		if p.measured && !p.short {
-			whole++
-		}
-	}
-	r.stopped.Store(&report.Stopped{After: time.Duration(soon - begin).Seconds(), Of: time.Duration(s.end() - begin).Seconds(), Phase: s[i].name(r.cfg.Scenario), Whole: whole, By: by})
-	r.play(short, soon)
+	r.stopped.Store(&report.Stopped{After: time.Duration(soon - begin).Seconds(), Of: time.Duration(s.end() - begin).Seconds(), Phase: s[i].name(r.cfg.Scenario), By: by})
+	r.play(s.stopped(soon), soon)
 }

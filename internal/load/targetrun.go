@@ -224,11 +224,6 @@ func (r *targetRun) until(ctx context.Context, part int) error {
 		case by := <-r.cfg.Stop:
 			now := time.Since(r.begun)
 			r.rep.Stopped = &report.Stopped{After: now.Seconds(), Of: time.Duration(r.score.end()).Seconds(), Phase: p.name(r.cfg.Scenario), By: by}
-			for _, before := range r.score[:part] {
-				if before.measured {
-					r.rep.Stopped.Whole++
-				}
-			}
 			r.sample(part)
 			r.score = r.score.stopped(int64(now))
 			r.log.Append(observe.Line{At: now, Score: r.score.spans(0)})

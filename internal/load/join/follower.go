@@ -331,7 +331,7 @@ const batchLines = 500
 
 // Line reports a line of the log: a ledger with others, every other line at once. Ledgers are the last lines of a log.
 func (f *Follower) Line(l observe.Line) {
-	if l.Ledger == nil {
+	if l.Kept == nil || l.Kept.Ledger == nil {
 		_ = f.send(message{Lines: []observe.Line{l}})
 		return
 	}

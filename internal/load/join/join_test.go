@@ -147,7 +147,7 @@ func TestARunIsTold(t *testing.T) {
 		go func() {
 			f.Line(observe.Line{Check: &observe.CheckSecond{Counts: &observe.Counts{Resent: uint64(i)}}})
 			for k := range 5001 { // more than one message
-				f.Line(observe.Line{Ledger: &observe.Ledger{Member: k, States: make(observe.Entries, 80)}})
+				f.Line(observe.Line{Kept: &observe.Kept{Ledger: &observe.Ledger{Member: k, States: make(observe.Entries, 80)}}})
 			}
 			_ = f.Finish(t.Context())
 		}()
@@ -156,7 +156,7 @@ func TestARunIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := l.Lines()
-	if len(lines) != 2*5002 || lines[5001].Loader != 1 || lines[5001].Ledger.Member != 5000 || lines[5002].Loader != 2 || lines[5002].Check.Counts.Resent != 1 || len(l.Lines()) > 0 {
+	if len(lines) != 2*5002 || lines[5001].Loader != 1 || lines[5001].Kept.Ledger.Member != 5000 || lines[5002].Loader != 2 || lines[5002].Check.Counts.Resent != 1 || len(l.Lines()) > 0 {
 		t.Fatalf("%d lines", len(lines))
 	}
 	l.Over(&report.Report{Balance: &report.Balance{}, Verdict: []string{"slow"}})

@@ -188,9 +188,13 @@ func (t *timetable) stretch(i int) (report.Played, *observe.Tally, *usage.Gained
 // phases fills in the figures: of each phase, and of all that counts.
 func (t *timetable) phases() {
 	rep := t.rep
-	if rep.Stopped != nil && !t.anyWhole() {
+	if rep.Stopped != nil {
 		stopped := *rep.Stopped
-		stopped.Whole = 0 // whole ones that were to break something are not what the run is judged by
+		for _, p := range t.Score {
+			if p.Measured && !p.Short && t.anyWhole() { // else whole ones that were to break something are not what the run is judged by
+				stopped.Whole++
+			}
+		}
 		rep.Stopped = &stopped
 	}
 	rep.Samples, rep.Phases = append(slices.Clone(t.Ramp), t.Samples...), nil

@@ -42,7 +42,7 @@ func ping(server net.Conn, pings int, log *observe.Log) {
 		}
 		log.Append(observe.Line{Check: &s})
 	}
-	log.Append(observe.Line{Ledger: &ledger})
+	log.Append(observe.Line{Kept: &observe.Kept{Ledger: &ledger}})
 	log.Append(observe.Line{Measured: &observe.Measured{}})
 }
 

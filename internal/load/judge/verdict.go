@@ -88,8 +88,6 @@ func killed(c *observe.Checks) (*observe.Measured, error) {
 		p := &c.Score[i]
 		if p.To > end {
 			p.To, p.Short = end, true
-		} else if p.Measured {
-			rep.Stopped.Whole++
 		}
 	}
 	rep.Balance = &report.Balance{}

@@ -120,7 +120,7 @@ func run(t *testing.T, killed bool, change func(list []observe.Line) []observe.L
 		var after observe.States
 		after.Add(*held())
 		measured := *head
-		lines = append(lines, observe.Line{After: after[0]}, observe.Line{Viewed: true}, observe.Line{Silence: &observe.Silence{}}, observe.Line{Measured: &observe.Measured{Report: &measured}})
+		lines = append(lines, observe.Line{View: &observe.View{After: after[0]}}, observe.Line{View: &observe.View{Whole: true}}, observe.Line{Silence: &observe.Silence{}}, observe.Line{Measured: &observe.Measured{Report: &measured}})
 	}
 	for _, line := range change(lines) {
 		log.Append(line)
@@ -158,10 +158,10 @@ func TestChecksOfALog(t *testing.T) {
 	}
 	rep = run(t, false, func(list []observe.Line) []observe.Line {
 		for i := range list {
-			if list[i].After != nil {
+			if list[i].View != nil && list[i].View.After != nil {
 				var after observe.States
 				after.Add(*held(func(s *observe.EventState) { s.Order = numbers(4, 4, 9) }))
-				list[i].After = after[0]
+				list[i].View.After = after[0]
 			}
 		}
 		return list
@@ -170,7 +170,7 @@ func TestChecksOfALog(t *testing.T) {
 		t.Errorf("a lie: %q", rep.Verdict)
 	}
 	rep = run(t, false, func(list []observe.Line) []observe.Line {
-		return append(slices.DeleteFunc(list, func(l observe.Line) bool { return l.After != nil || l.Viewed || l.Measured != nil }),
+		return append(slices.DeleteFunc(list, func(l observe.Line) bool { return l.View != nil || l.Measured != nil }),
 			observe.Line{Measured: &observe.Measured{Report: list[0].Checked.Report, Unread: "no answer", Fell: "signal: killed"}})
 	})
 	if rep.OK() || rep.Lost() || rep.Balance.Sent != 4 || len(rep.Failed()) != 2 {

@@ -222,21 +222,15 @@ func (c *Checks) apply(line *Line) {
 		c.Ready = append(c.Ready, line.At)
 	case line.Fault != nil:
 		c.Faults = append(c.Faults, *line.Fault)
-	case line.Set != nil:
-		l := c.loader(line.Loader)
-		l.Sets = append(l.Sets, *line.Set)
-	case line.Ledger != nil:
-		l := c.loader(line.Loader)
-		l.Agents = append(l.Agents, *line.Ledger)
-	case line.Pair != nil:
-		l := c.loader(line.Loader)
-		l.Pairs = append(l.Pairs, *line.Pair)
-	case line.Breaches != nil:
-		c.loader(line.Loader).Breaches = *line.Breaches
-	case line.Before != nil:
-		c.Before = append(c.Before, line.Before)
-	case line.After != nil:
-		c.After = append(c.After, line.After)
+	case line.Kept != nil:
+		c.loader(line.Loader).add(line.Kept)
+	case line.View != nil:
+		if v := line.View; v.Before != nil {
+			c.Before = append(c.Before, v.Before)
+		} else if v.After != nil {
+			c.After = append(c.After, v.After)
+		}
+		c.Viewed = c.Viewed || line.View.Whole
 	case line.Silence != nil:
 		c.Silence = line.Silence
 	case line.Alerts != nil:
@@ -248,7 +242,20 @@ func (c *Checks) apply(line *Line) {
 	case line.Measured != nil:
 		c.Measured = line.Measured
 	}
-	c.Viewed = c.Viewed || line.Viewed
+}
+
+// add adds a part.
+func (l *Ledgers) add(k *Kept) {
+	switch {
+	case k.Set != nil:
+		l.Sets = append(l.Sets, *k.Set)
+	case k.Ledger != nil:
+		l.Agents = append(l.Agents, *k.Ledger)
+	case k.Pair != nil:
+		l.Pairs = append(l.Pairs, *k.Pair)
+	case k.Breaches != nil:
+		l.Breaches = *k.Breaches
+	}
 }
 
 // Bounds of a log.
@@ -439,15 +446,15 @@ func ReadChecks(list []Line) (*Checks, error) {
 
 // Lines returns the lines of a loader's ledgers.
 func (l *Ledgers) Lines(loader int) (list []Line) {
-	list = append(list, Line{Loader: loader, Breaches: &l.Breaches})
+	list = append(list, Line{Loader: loader, Kept: &Kept{Breaches: &l.Breaches}})
 	for i := range l.Sets {
-		list = append(list, Line{Loader: loader, Set: &l.Sets[i]})
+		list = append(list, Line{Loader: loader, Kept: &Kept{Set: &l.Sets[i]}})
 	}
 	for i := range l.Agents {
-		list = append(list, Line{Loader: loader, Ledger: &l.Agents[i]})
+		list = append(list, Line{Loader: loader, Kept: &Kept{Ledger: &l.Agents[i]}})
 	}
 	for i := range l.Pairs {
-		list = append(list, Line{Loader: loader, Pair: &l.Pairs[i]})
+		list = append(list, Line{Loader: loader, Kept: &Kept{Pair: &l.Pairs[i]}})
 	}
 	return list
 }

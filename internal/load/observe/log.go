@@ -38,16 +38,11 @@ type Line struct {
 	Score      []Part       `json:"score,omitempty"` // when the timetable starts, and when it changes
 	Step       *Step        `json:"step,omitempty"`
 	Fault      *Fault       `json:"fault,omitempty"`
-	Loader     int          `json:"loader,omitempty"` // of the six below; 0 leads
+	Loader     int          `json:"loader,omitempty"` // of the three below; 0 leads
 	Check      *CheckSecond `json:"check,omitempty"`
 	Edge       *Edge        `json:"edge,omitempty"`
-	Breaches   *Breaches    `json:"breaches,omitempty"`
-	Set        *Set         `json:"set,omitempty"`
-	Ledger     *Ledger      `json:"ledger,omitempty"`
-	Pair       *Pair        `json:"pair,omitempty"`
-	Before     []byte       `json:"before,omitempty"` // a chunk of States
-	After      []byte       `json:"after,omitempty"`  // likewise
-	Viewed     bool         `json:"viewed,omitempty"` // all of After is there
+	Kept       *Kept        `json:"kept,omitempty"`
+	View       *View        `json:"view,omitempty"`
 	Intent     *Intent      `json:"intent,omitempty"`
 	Silence    *Silence     `json:"silence,omitempty"`
 	Alerts     *Alerts      `json:"alerts,omitempty"`
@@ -55,12 +50,27 @@ type Line struct {
 	Measured   *Measured    `json:"measured,omitempty"`
 }
 
+// Kept is one part of a loader's ledgers. One field is set.
+type Kept struct {
+	Breaches *Breaches `json:"breaches,omitempty"`
+	Set      *Set      `json:"set,omitempty"`
+	Ledger   *Ledger   `json:"ledger,omitempty"`
+	Pair     *Pair     `json:"pair,omitempty"`
+}
+
+// View has event states of the server: a chunk of States, from before the run or after it.
+type View struct {
+	Before []byte `json:"before,omitempty"`
+	After  []byte `json:"after,omitempty"`
+	Whole  bool   `json:"whole,omitempty"` // all of After is there
+}
+
 // OfFollower reports whether a line is one that a loader hands to the one that leads.
 func (l *Line) OfFollower() bool {
 	if s := l.Check; s != nil {
 		return s.Number >= 0
 	}
-	return l.Edge != nil || l.Breaches != nil || l.Set != nil || l.Ledger != nil || l.Pair != nil
+	return l.Edge != nil || l.Kept != nil
 }
 
 // Marks of the log.
@@ -149,13 +159,13 @@ func (l *Log) Append(line Line) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.checks.apply(&line)
-	if l.to != nil {
-		l.to(line)
-	}
 	if err := l.write(&line); l.err == nil {
 		l.err = err
 	}
+	if l.to != nil {
+		l.to(line)
+	}
+	l.checks.apply(&line) // after it was written: who sees a second can read it
 }
 
 // write writes a line to the file. Caller holds the lock.
@@ -173,7 +183,7 @@ func (l *Log) write(line *Line) (err error) {
 	if err == nil {
 		_, err = l.out.Write(append(text, '\n'))
 	}
-	if many := line.Node != nil || line.Ledger != nil || line.Pair != nil || line.Before != nil || line.After != nil; err == nil && !many {
+	if many := line.Node != nil || line.Kept != nil || line.View != nil; err == nil && !many {
 		err = l.out.Flush() // a run that is killed can still be judged
 	}
 	return err

@@ -42,7 +42,7 @@ func TestLog(t *testing.T) {
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"at":1,"mark":"x"}` + "\n" + `{"node":{"number":1}}`))
 	f.Add([]byte("{"))
-	f.Add([]byte(`{"checked":{"version":1,"report":{}}}{"loader":2,"set":{"checks":[{"id":1}]}}{"loader":2,"ledger":{"set":0,"states":"AAAAAQAAAAIAAAADAAAABAAFAAY="}}`))
+	f.Add([]byte(`{"checked":{"version":1,"report":{}}}{"loader":2,"kept":{"set":{"checks":[{"id":1}]}}}{"loader":2,"kept":{"ledger":{"set":0,"states":"AAAAAQAAAAIAAAADAAAABAAFAAY="}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		list, err := Read(bytes.NewReader(data))
 		if err == nil && len(list) > len(data)/2 {
