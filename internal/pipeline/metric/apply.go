@@ -362,24 +362,24 @@ func (w *metricApplier) removeRecorded(node model.NodeID, last *wire.Verdict) {
 		if v.Node == node && v.Trigger == last.Trigger && v.Problem == last.Problem && v.Removed == last.Removed {
 			known = true
 		} else {
-			w.resumeTrigger(v.Node, &v.Verdict, !v.Problem)
+			w.p.resumeTrigger(v.Node, w.Definition(v.Definition).AsTemplate(), &v.Verdict, !v.Problem)
 		}
 		recorded++
 	}
 	clear(w.p.pending[:recorded])
 	if w.p.pending = w.p.pending[recorded:]; !known {
-		w.resumeTrigger(node, last, last.Problem)
+		w.p.resumeTrigger(node, w.Definition(last.Definition).AsTemplate(), last, last.Problem)
 	}
 }
 
-// resumeTrigger sets whether a trigger has a problem, so that its next evaluation makes a verdict where it judges otherwise.
-func (w *metricApplier) resumeTrigger(node model.NodeID, v *wire.Verdict, problem bool) {
-	n, ok := w.p.Find(node)
-	of := w.Definition(v.Definition).AsTemplate() // nil: an alert of a rule
+// resumeTrigger sets whether a trigger of a Template has a problem, so that its next evaluation makes a verdict where it judges otherwise. An
+// alert of a rule has no Template.
+func (p *metricPartition) resumeTrigger(node model.NodeID, of *model.TemplateDefinition, v *wire.Verdict, problem bool) {
+	n, ok := p.Find(node)
 	if !ok || of == nil {
 		return
 	}
-	_, u := w.p.nodes[n].unit(of.Unit)
+	_, u := p.nodes[n].unit(of.Unit)
 	if u == nil {
 		return
 	}
