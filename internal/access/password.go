@@ -174,7 +174,7 @@ type programPasswordCache struct {
 }
 
 // passwordComparison records whether one program's password matched its stored hash. done is closed when it ended:
-// good is set, or err tells why no one compared.
+// good is set, or err is the reason why nothing was compared.
 type passwordComparison struct {
 	done          chan struct{}
 	good          bool

@@ -72,7 +72,7 @@ func lowestRoleFor(verb Verb) string {
 	return [...]string{Read: Viewer, Operate: Operator, Change: Admin}[verb]
 }
 
-// RefusalError returns the error that tells why the subject may not use an operation, and which roles permit it.
+// RefusalError returns the error about an operation that the subject may not use, with the roles that permit it.
 func (s *Subject) RefusalError(n Need) error {
 	may := "only read"
 	switch {
@@ -106,7 +106,7 @@ func WithCaller(ctx context.Context, c Caller) context.Context {
 	return context.WithValue(ctx, callerKey{}, c)
 }
 
-// CallerOf returns the caller that a request's context carries, or the zero Caller, which may do nothing.
+// CallerOf returns the caller that a request's context carries, or the zero Caller without any permission.
 func CallerOf(ctx context.Context) Caller {
 	c, _ := ctx.Value(callerKey{}).(Caller)
 	return c

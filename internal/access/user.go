@@ -79,7 +79,7 @@ func (s *Service) CreateUser(ctx context.Context, by intent.Actor, u User, passw
 	if err := u.Validate(); err != nil {
 		return "", err
 	}
-	if _, ok := s.index.findUser(u.Name); ok { // before the hash, which takes its time
+	if _, ok := s.index.findUser(u.Name); ok { // before the hash: hashing takes time
 		return "", errUserExists(u.Name)
 	}
 	password, hash, err := s.hashPassword(ctx, password)
@@ -249,7 +249,7 @@ func (s *Service) Login(ctx context.Context, user, password, whence string) (tok
 	})
 }
 
-// TokenLifetime is the lifetime of a token for which nobody chose another one.
+// TokenLifetime is the default lifetime of a token.
 const TokenLifetime = 365 * 24 * time.Hour
 
 // CreateToken makes a token for a program.

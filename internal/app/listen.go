@@ -113,7 +113,7 @@ func (ls *listeners) forAgents() net.Listener {
 	return ls.people
 }
 
-// localAddress returns the loopback address at which programs on this machine reach a listener.
+// localAddress returns the loopback address of a listener, for programs on this machine.
 func localAddress(l net.Listener) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return net.JoinHostPort("127.0.0.1", port)
@@ -189,7 +189,7 @@ func maxConnections() int {
 	return model.MaxConnections(int(l.Cur)) // the Go runtime has raised it to the hard limit
 }
 
-// answerTimeout is the time in which a client must read an HTTP response. A watch extends its own deadline with every
+// answerTimeout bounds the time of a client to read an HTTP response. A watch extends its own deadline with every
 // message.
 const answerTimeout = 2 * time.Minute
 
@@ -350,7 +350,7 @@ func containerAddresses() map[string]bool {
 
 var containerBridge = regexp.MustCompile(`^(docker|br-|veth|virbr|vnet|lxc|lxd|cni|flannel|cali|podman|kube)`)
 
-// openWatchdog opens the watchdog, which sends a test result through the server every minute and raises an alarm if
+// openWatchdog opens the watchdog: it sends a test result through the server every minute and raises an alarm if
 // the result does not arrive. It also starts the monitor of the built-in events.
 func (s *Server) openWatchdog(context.Context) (err error) {
 	s.courier, err = watchdog.NewResultSender(s.authority, func(ctx context.Context) (net.Conn, error) {

@@ -102,7 +102,7 @@ func (s *Server) openJournal(ctx context.Context) error {
 		return err
 	}
 	s.onClose(func() error {
-		s.replayed.end(^uint64(0)) // releases the committer, which waits for the end of the replay
+		s.replayed.end(^uint64(0)) // releases the committer: it waits for the end of the replay
 		return s.journal.Close()
 	})
 	shown.Open(s.journal)
@@ -122,7 +122,7 @@ type journalClock struct {
 // Wall returns the wall clock in nanoseconds since 1970.
 func (c journalClock) Wall() int64 { return c.now().UnixNano() }
 
-// Mono returns the time since the clock's start, which never jumps (monotonic).
+// Mono returns the monotonic time since the clock's start: it never jumps.
 func (c journalClock) Mono() time.Duration { return c.now().Sub(c.began) }
 
 // deliver passes a commit (a group of records) that is on disk in the journal to the in-memory event state. The
@@ -134,7 +134,7 @@ func (p *pipeline) deliver(c journal.Commit) {
 	}
 }
 
-// openDispatcher opens the dispatcher, which writes changes of events to history and notifies handlers
+// openDispatcher opens the dispatcher: it writes changes of events to history and notifies handlers
 func (s *Server) openDispatcher(ctx context.Context) error {
 	attempts, err := attempt.Open(s.path("attempts"))
 	if err != nil {
@@ -224,7 +224,7 @@ func (s *Server) openView(ctx context.Context) (err error) {
 		compliance.New(to, nil) // the live view makes the entries of history
 		inventory.New(to)
 	}}
-	s.consumers.Add(s.snapshots.Consumers) // before the replays, which begin at snapshots
+	s.consumers.Add(s.snapshots.Consumers) // before the replays: they begin at snapshots
 	s.consumers.Add(s.replays.Consumers)
 	s.consumers.Add(s.dispatcher.Consumers)
 	s.registry.MustRegister(metrics.Consumers{List: &s.consumers, Behind: s.journal.SizeAfter})
@@ -307,7 +307,7 @@ const (
 	maxNamespaceSeries = 2_000_000
 )
 
-// openSeries opens the series store, which keeps the numeric values of items. It closes after the event view, whose
+// openSeries opens the series store of the numeric values of items. It closes after the event view, whose
 // workers append to it.
 func openSeries(s *Server) (o metric.SeriesOptions, err error) {
 	o.Store, err = series.Open(datadir.Series(s.cfg), series.Options{

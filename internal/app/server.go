@@ -197,7 +197,7 @@ func (s *Server) Close() error {
 	return s.close()
 }
 
-// notReady sets the reason why the server is not ready, which /readyz shows; an empty reason means ready.
+// notReady sets the reason why the server is not ready, for /readyz; an empty reason means ready.
 func (b *base) notReady(reason string) { b.ready.Store(&reason) }
 
 // NotReady returns the reasons why the server is not ready, or an empty list if it is ready.
@@ -279,17 +279,17 @@ type component struct {
 	open func(context.Context) error
 }
 
-// stopStage is one of the three steps in which the server stops its background tasks.
+// stopStage is one of the three steps of the stop of the server's background tasks.
 type stopStage int
 
-// Stages of a stop, in the order in which their tasks end.
+// Stages of a stop, in the order of the ends of their tasks.
 const (
 	front     stopStage = iota // accepts connections and gives work: ends first
 	back                       // works off accepted data: ends when the agents have been sent away
 	reactions                  // records transitions: ends when all tasks of back have ended, for the last snapshots wait for it
 )
 
-// task is a named background function of the server, with the step of the shutdown in which it stops
+// task is a named background function of the server, with its step of the shutdown
 type task struct {
 	name      string
 	stopStage stopStage

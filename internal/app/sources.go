@@ -303,7 +303,7 @@ func discoveredItems(v *metric.View) func(model.NodeID, string) []zabbix.Discove
 	}
 }
 
-// eventIndex tells the receiver of Sensu agents' sessions whether a check on a node has an event.
+// eventIndex answers the receiver of Sensu agents' sessions: does a check on a node have an event?
 type eventIndex struct{ *event.View }
 
 // HasEvent reports whether a check on a node has an event.

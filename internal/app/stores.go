@@ -135,7 +135,7 @@ func markRecorded(ctx context.Context, s *Server) {
 	}
 }
 
-// openPlanner opens the planner, which compiles all declared resources into assignments, routes and pipelines. The
+// openPlanner opens the planner: it compiles all declared resources into assignments, routes and pipelines. The
 // folder of these holds only files extracted from archives: a copy of the data folder needs none of it.
 func (s *Server) openPlanner(ctx context.Context) (err error) {
 	s.routes, s.pipelines = route.NewTable(), pipes.NewTable()

@@ -48,7 +48,7 @@ type Up struct {
 	Book    *serverlog.Log // destination of Log; nil: another one
 
 	replacedServer string // server of another server's context that was in the file Context; empty: none
-	replacedFile   string // file to which the other server's context moved
+	replacedFile   string // file that the other server's context moved to
 }
 
 // Run runs muster up, a server and an agent in one process, until ctx ends.
@@ -212,7 +212,7 @@ func applyStarter(ctx context.Context, service *intent.Service) error {
 	return err
 }
 
-// newAgent creates the agent of this machine, which connects by TCP like any other.
+// newAgent creates the agent of this machine. It connects by TCP like any other.
 func (u *Up) newAgent(ctx context.Context, s *Server) (*agent.Agent, error) {
 	address := localAddress(s.forAgents())
 	cfg := agent.Config{

@@ -330,7 +330,7 @@ func (d *Directory) Handler(namespace, name string) (*model.HandlerSpec, bool) {
 	return resource[*model.HandlerSpec](d.now.Load(), "Handler", namespace, name)
 }
 
-// Secret returns the declaration of a secret, which tells where its value is stored.
+// Secret returns the declaration of a secret with the storage of its value.
 func (d *Directory) Secret(namespace, name string) (*model.SecretSpec, bool) {
 	return resource[*model.SecretSpec](d.now.Load(), "Secret", namespace, name)
 }

@@ -227,7 +227,7 @@ var seed = maphash.MakeSeed()
 
 // Map is a persistent map in 256 shards: a change copies one shard, and older versions stay valid. Only the draft
 // that is being written can change a Map; published versions are immutable. A change of n keys copies at most n
-// shards, whatever the size of the map. The zero Map is empty.
+// shards, for a map of any size. The zero Map is empty.
 type Map[K comparable, V any] struct {
 	shards *[shards]shard[K, V]
 	draft  uint64 // number of the draft that made the array; zero: the array is missing

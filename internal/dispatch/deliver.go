@@ -174,8 +174,8 @@ type crashGuard struct {
 	mu  sync.Mutex // held during work that may cause the next, last crash: only the culprit has it on its account
 }
 
-// start records the start of work with a key and returns a function that records its end; the error says that several
-// crashes happened during this work. The error says that the work was under way at too many crashes.
+// start records the start of work with a key and returns a function that records its end. An error
+// means that the work was in progress at too many crashes.
 func (s *crashGuard) start(key string) (end func(), err error) {
 	switch crashes := s.log.Crashes(key); {
 	case crashes >= attempt.MaxCrashes:

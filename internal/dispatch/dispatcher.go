@@ -145,7 +145,7 @@ func (r *Dispatcher) Run(ctx context.Context) error {
 func (r *Dispatcher) run(ctx context.Context) error {
 	r.router.changed = r.opts.Routing.Table.Changed()
 	r.router.reevaluateAll(r.now()) // silences may have ended while the server was down
-	var last time.Time              // begin of the last batch
+	var last time.Time              // start of the last batch
 	for {
 		if err := r.reconcile(ctx); err != nil {
 			return err

@@ -324,7 +324,7 @@ type memoryJournal struct {
 	mu      sync.Mutex
 	commits map[uint64][]event.Transition
 	head    uint64
-	reading func() error // is called at the begin of each read
+	reading func() error // is called at the start of each read
 }
 
 // add stores each transition under its journal position (number of the commit, and index in it).

@@ -49,7 +49,7 @@ type nodeAndCheck struct {
 // PipelineDecisions has the last decision of each pipeline to pass or drop one event, and the time of the event's
 // result.
 type PipelineDecisions struct {
-	At   time.Time // time at which the event's result was received
+	At   time.Time // time of the receipt of the event's result
 	List []pipes.Decision
 }
 
@@ -64,7 +64,7 @@ func newEventPipeline(r *Dispatcher) *eventPipeline {
 	return s
 }
 
-// load reads the journal positions up to which events were evaluated, so that no event is evaluated twice.
+// load reads the journal positions of the last evaluated events, so that no event is evaluated twice.
 func (s *eventPipeline) load(ctx context.Context, shared func(journal.Position) journal.Position) error {
 	places, err := s.opts.Store.PipelinePlaces(ctx)
 	if err != nil {

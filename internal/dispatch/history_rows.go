@@ -32,7 +32,7 @@ type problemChange struct {
 	unnotified string
 }
 
-// nodesSilentSince returns the times at which nodes in this batch became silent, ascending.
+// nodesSilentSince returns, ascending, the times since when nodes in this batch are silent.
 func (b *recordedBatch) nodesSilentSince() (at []time.Time) {
 	for i := range b.Opened {
 		if b.Opened[i].Source == model.CheckSource(model.KeepaliveCheck) {

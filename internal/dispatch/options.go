@@ -39,7 +39,7 @@ type Options struct {
 	Pipelines PipelineOptions
 	Delivery  DeliveryOptions
 	Batches   BatchOptions
-	Retention time.Duration // age at which history is removed; default 90 days
+	Retention time.Duration // greatest age of history; default 90 days
 
 	Now        func() time.Time
 	Logger     *slog.Logger
@@ -61,7 +61,7 @@ type RoutingOptions struct {
 	// EndSilences deletes silences that end with their first problem, but no silence that was created after the problem
 	// closed; nil: silences stay.
 	EndSilences func(ctx context.Context, ends []SilenceEnd) error
-	// NodesSilent gets the times at which nodes fell silent, before the problems of these nodes are routed. The call
+	// NodesSilent gets the times since when nodes are silent, before the problems of these nodes are routed. The call
 	// comes late when history is behind.
 	NodesSilent func(at []time.Time)
 	// MassOutage returns the hold of keepalive problems while most nodes of the fleet are silent; nil: there is no such

@@ -295,7 +295,7 @@ func (r *router) scheduleAt(e *escalation, at time.Time) {
 	}
 }
 
-// nextDue returns the earliest time at which the router must decide about an escalation, or zero if none is
+// nextDue returns the earliest time of a decision of the router about an escalation, or zero if none is
 // scheduled.
 func (r *router) nextDue() time.Time {
 	if len(r.due) == 0 {

@@ -124,7 +124,7 @@ func (r *Dispatcher) routeAfterChange(o *deliveryBatch) (finish func()) {
 }
 
 // routeOpenProblems adds open problems to routes that newly match them, and notifies handlers that were added to
-// steps already sent. The problems of one route become one group, so that one message tells all of them.
+// steps already sent. The problems of one route become one group, so that one message has all of them.
 func (o *deliveryBatch) routeOpenProblems(c *rerouteRequest) []AffectedProblems {
 	ids := []string{c.problem}
 	if c.problem == "" {

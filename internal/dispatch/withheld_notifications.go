@@ -180,7 +180,7 @@ func (o *deliveryBatch) countOpeningMessage(of groupKey, rate *model.RouteRate) 
 }
 
 // holdRateExcess holds back messages of the escalations that exceed the route's rate limit, and returns the other
-// escalations. It holds the others until the span of the rate ends, and then one message tells all of them.
+// escalations. It holds the others until the span of the rate ends, and then one message has all of them.
 func (o *deliveryBatch) holdRateExcess(list []*escalation) []*escalation {
 	to := list[0].route
 	known := func(e *escalation) bool { return len(e.Notified) > 0 }

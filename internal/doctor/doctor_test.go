@@ -89,7 +89,7 @@ func TestCertificateLifeIsRated(t *testing.T) {
 	}
 }
 
-// healthyMachine returns a machine reader without faults, and its files, which a test can change.
+// healthyMachine returns a machine reader without faults, and its files for a test to change.
 func healthyMachine() (machineReader, map[string]string) {
 	files := map[string]string{
 		"/proc/sys/net/core/somaxconn": "4096\n", "/proc/sys/net/ipv4/tcp_max_syn_backlog": "4096\n",

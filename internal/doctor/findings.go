@@ -65,7 +65,7 @@ const (
 	slowSync   = 50 * time.Millisecond // a p99 above it is a fault
 )
 
-// examineSyncTimes measures fdatasync on the journal's disk, which delays every acknowledgement.
+// examineSyncTimes measures fdatasync on the journal's disk: every acknowledgement waits for it.
 func examineSyncTimes(ctx context.Context, p Target) []Finding {
 	file, err := os.CreateTemp(nearestFolder(p.journalFolder()), ".doctor-")
 	if err != nil {
@@ -198,7 +198,7 @@ type WrongAsset struct {
 	Mend    string `json:"mend"`
 }
 
-// LookAtAssets is the time in which a server reads archives for one answer.
+// LookAtAssets bounds the time of a server to read archives for one answer.
 const LookAtAssets = 20 * time.Second
 
 // shownAssets is how many wrong archives are findings of their own.

@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// fileLimits returns zero limits, which mean unknown.
+// fileLimits returns zero limits: they are unknown here.
 func fileLimits() (soft, hard uint64) { return 0, 0 }
 
 // diskFree returns the free bytes of a disk and the type of its file system.
@@ -21,5 +21,5 @@ func syncData(f *os.File) error { return f.Sync() }
 // clockSynchronised reports that the state of the clock is unknown, because only Linux is asked for it.
 func clockSynchronised() (synced, known bool) { return false, false }
 
-// deviceOf returns false: only Linux tells the id of the disk that has a file.
+// deviceOf returns false: only Linux has the id of a file's disk.
 func deviceOf(string) (device uint64, known bool) { return 0, false }

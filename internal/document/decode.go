@@ -162,7 +162,7 @@ func (d *Decoder) requireType(t *Tree, kind valueType, field string) bool {
 	return false
 }
 
-// decodeCommand decodes a command, which is a text for the shell or a list of arguments.
+// decodeCommand decodes a command: a text for the shell or a list of arguments.
 func (d *Decoder) decodeCommand(t *Tree, c *model.Command, field string) {
 	switch t.kind {
 	case text:

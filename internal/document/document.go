@@ -146,7 +146,7 @@ func placeAt(data []byte, offset int) place {
 	return place{bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')}
 }
 
-// findBinaryByte returns the first byte that cannot occur in a text file, which shows that the file is a program or
+// findBinaryByte returns the first byte that cannot occur in a text file: it shows that the file is a program or
 // an archive
 func findBinaryByte(data []byte) (at place, hint string) {
 	number := 0

@@ -59,7 +59,7 @@ func (t *Tree) Names() (names []string) {
 	return names
 }
 
-// Line returns the line at which the value begins.
+// Line returns the first line of the value.
 func (t *Tree) Line() int { return t.line }
 
 // Text returns a scalar (text, number or boolean) as text; null, lists and mappings give an empty text.
@@ -139,7 +139,7 @@ type Reader struct {
 	skipped int // lines before the current document
 }
 
-// NewReader returns a reader for a file of this name, which its errors mention.
+// NewReader returns a reader for a file of this name; its errors mention the name.
 func NewReader(file string) *Reader { return &Reader{file: file} }
 
 // Flaw records an error (flaw) about a field, with the line and column of its value. The hint is the text to write.

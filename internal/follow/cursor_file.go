@@ -28,7 +28,7 @@ const (
 	cursorFile    = "cursors"
 )
 
-// cursor is the saved journal position up to which a handler has received all results.
+// cursor is the saved journal position of the last result that a handler has received.
 type cursor struct {
 	Namespace, Name string // of the handler
 	Address         string // address of the handler; a handler with another address does not use this cursor

@@ -64,7 +64,7 @@ func (d *testDirectory) SourceName(s model.Source) (string, string, bool) {
 	return "default", fmt.Sprint("c", s.Check()-model.CheckID(firstTestDefinition)), true
 }
 
-// Revision returns the revision of the declared resources, which each call of change increases.
+// Revision returns the revision of the declared resources; each call of change increases it.
 func (d *testDirectory) Revision() int64 { d.mu.Lock(); defer d.mu.Unlock(); return d.revision }
 
 // Judgement returns a check definition with one result per minute for any id
@@ -108,7 +108,7 @@ type testServer struct {
 	limit     int64
 	timeout   time.Duration
 	numbers   map[model.NodeID]uint64
-	noise     int // random bytes in each output, which cannot be compressed
+	noise     int // random bytes in each output: they cannot be compressed
 
 	set  *Set
 	stop func()
@@ -179,7 +179,7 @@ func (r *testServer) appendResults(nodes, checks, count int) {
 	testenv.NoError(r.t, r.view.WaitApplied(context.Background(), r.log.Head()))
 }
 
-// randomText returns random text, which the journal cannot compress.
+// randomText returns random text: the journal cannot compress it.
 func (r *testServer) randomText() string {
 	text := make([]byte, r.noise)
 	for i := range text {

@@ -67,7 +67,7 @@ type State struct {
 	settled  journal.Position
 }
 
-// newFollower returns a follower, which sends every result after a journal position to one handler.
+// newFollower returns a follower that sends every result after a journal position to one handler.
 func newFollower(o *Options, name route.Name, spec *model.HandlerSpec, from journal.Position, was State) (*Follower, error) {
 	w, err := newNameCache(o.Directory, name.Namespace, spec.Stream.Only)
 	if err != nil {
@@ -130,7 +130,7 @@ func (f *Follower) sendNew(ctx context.Context) error {
 	if err := f.flushLines(ctx); err != nil { // write the lines that an earlier, failed call left
 		return err
 	}
-	to := f.opts.View.Applied() // not further: each line has the state of its event, which the view knows
+	to := f.opts.View.Applied() // not further: each line has the state of its event from the view
 	if to.Number > f.position.Number {
 		f.reader.handleResult = func(r *streamedResult) { f.pool.addLine(f.pool.connOf(r.nodeID, r.check.id), r) }
 		err := f.readCommits(ctx, f.position, to, func(c journal.Commit) error {
@@ -187,7 +187,7 @@ func (f *Follower) flushLines(ctx context.Context) error {
 	return err
 }
 
-// markLinesWritten records the time at which all lines up to the follower's position were written
+// markLinesWritten records the time of the write of all lines up to the follower's position
 func (f *Follower) markLinesWritten() {
 	f.settled.add(f.opts.Now(), f.position)
 	for f.opts.Journal.SizeAfter(f.settled.position()) > f.opts.lagLimit() && f.settled.settleOldest() {
@@ -307,7 +307,7 @@ type writtenMark struct {
 	at        journal.Position
 }
 
-// reset sets the position up to which lines need not be sent again, and forgets the later positions.
+// reset sets the position of the last settled line, and forgets the later positions.
 func (s *settledPosition) reset(now time.Time, at journal.Position) {
 	s.marks = append(s.marks[:0], writtenMark{now, at})
 }

@@ -42,7 +42,7 @@ func (x *resultReader) readCommit(c journal.Commit) error {
 	return nil
 }
 
-// readEntry reads the results in one journal record. It skips malformed entries, which the view logs.
+// readEntry reads the results in one journal record. It skips malformed entries; the view logs them.
 func (x *resultReader) readEntry(data []byte) error {
 	if kind := wire.RecordKind(data[0]); kind != wire.RecordBatch && kind != wire.RecordServerResult && kind != wire.RecordProxyResult {
 		return nil

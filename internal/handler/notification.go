@@ -57,7 +57,7 @@ type Notification struct {
 	Instead  string             `json:"instead,omitempty"`
 	Opened   time.Time          `json:"opened"`
 	Closed   time.Time          `json:"closed,omitzero"`
-	Executed time.Time          `json:"executed"`          // time at which the check ran
+	Executed time.Time          `json:"executed"`          // time of the run of the check
 	Expired  bool               `json:"expired,omitempty"` // a missed deadline set the status
 	By       string             `json:"by,omitempty"`      // person who acknowledged the problem or sent the test
 	Note     string             `json:"note,omitempty"`    // words of that person

@@ -129,7 +129,7 @@ func TestConnectedMachineIsNotReplacedByName(t *testing.T) {
 	if got, err := w.join(t, "k2", "anything", pki.JoinToken{ID: "b", Node: first.UID}); err != nil || got.UID != first.UID {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	// The replaced machine is told the reason as long as its certificate can be renewed.
+	// The replaced machine gets the reason as long as its certificate can be renewed.
 	w.now = w.now.Add((90 + 364) * 24 * time.Hour)
 	if _, ok := w.TombstoneByKey("k1"); !ok {
 		t.Error("the machine before is unknown already")

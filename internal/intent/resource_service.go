@@ -90,7 +90,7 @@ type Service struct {
 	Rollouts *Rollouts
 }
 
-// NewService returns a service on a store; call Load first. Call Load before anything else.
+// NewService returns a service on a store. Call Load before anything else.
 func NewService(o Options) *Service {
 	if o.Now == nil {
 		o.Now = time.Now

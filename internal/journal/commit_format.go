@@ -238,7 +238,7 @@ type sectionSpan struct {
 	start, end uint32 // in the raw entries
 }
 
-// appendSectionTable encodes a commit's section table, which has the byte range of each section's entries. A row has
+// appendSectionTable encodes a commit's section table: the byte range of each section's entries. A row has
 // the section (as the difference to the section of the row before), the number of entries and their raw length.
 func appendSectionTable(dst []byte, spans []sectionSpan) []byte {
 	before := uint64(0)

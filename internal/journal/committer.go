@@ -31,7 +31,7 @@ func (l *Log) runCommitter() {
 	l.commitEmptyEnd()
 }
 
-// awaitBatch waits for the next batch of the queue and returns it and true. It returns nil and true when an
+// awaitBatch waits for the next batch of the queue; open is true while the log is open. It returns nil and true when an
 // empty commit (a tick) is due, nil and false when the log closes and the queue is empty.
 func (l *Log) awaitBatch(tick *time.Timer) (b *batch, open bool) {
 	if l.opts.Linger > 0 && !l.queue.empty() {
@@ -273,7 +273,7 @@ func (c *commit) copyVerified(h commitHeader, body []byte) (err error) {
 // Position returns the position of the commit.
 func (c *commit) Position() Position { return Position{Log: c.log, Number: c.head.number} }
 
-// Received returns the wall clock at which the commit was received, in nanoseconds since 1970.
+// Received returns the wall clock of the receipt of the commit, in nanoseconds since 1970.
 func (c *commit) Received() int64 { return c.head.received }
 
 // Listening returns the listening time of the commit: the total time in which the server could receive results.

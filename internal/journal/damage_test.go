@@ -18,7 +18,7 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/memfs"
 )
 
-// writtenLog has the files and entries of a small log, which tests then damage.
+// writtenLog has the files and entries of a small log for tests to damage.
 type writtenLog struct {
 	files   map[string][]byte
 	names   []string // of the segments
@@ -43,7 +43,7 @@ func writeSmallLog(t *testing.T) writtenLog {
 		a.Wait(i + 1)
 	}
 	w := writtenLog{files: map[string][]byte{}, entries: journaltest.Contents(t, l, journal.Position{}), head: l.Head().Number}
-	// The files are copied before Close, which would add an empty commit.
+	// The files are copied before Close, because Close would add an empty commit.
 	w.names, w.files = readJournalFiles(t, fs)
 	if err := l.Close(); err != nil {
 		t.Fatal(err)

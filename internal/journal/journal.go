@@ -40,7 +40,7 @@ func (p Position) Compare(q Position) (order int, ok bool) {
 // Section is the number of a partition, or All, by which a commit groups its entries
 type Section uint16
 
-// All is the section that every reader reads, whatever partitions it follows.
+// All is the section that every reader reads, for any partitions that it follows.
 const All Section = 256
 
 // Entry is one record to append, with its section (partition number) and Waiter. The journal copies Data before
@@ -159,7 +159,7 @@ var (
 	ErrStalled = errors.New("the journal was paused, and the age of waiting results is unknown")
 	// ErrTrimmed reports a position below the oldest commit of the log, or of another incarnation.
 	ErrTrimmed = errors.New("journal position is no longer in the journal")
-	// ErrAhead reports a position above the head, which is of another log.
+	// ErrAhead reports a position above the head: it is of another log.
 	ErrAhead = errors.New("journal position is ahead of the journal")
 )
 

@@ -312,7 +312,7 @@ func (w *segmentRewriter) recordLossToEnd(limit uint64) error {
 	return nil
 }
 
-// DamageError reports that synced bytes were lost or changed, which a crash alone cannot cause
+// DamageError reports that synced bytes were lost or changed. A crash alone cannot cause it
 type DamageError struct {
 	File   string
 	Offset int64

@@ -111,7 +111,7 @@ func (l *Log) Tail() Position {
 	return Position{Log: l.folder.incarnation.ID, Number: l.segments[0].first}
 }
 
-// Incarnation returns the random id of the log, which changes at a restore or repair.
+// Incarnation returns the random id of the log. A restore or repair changes it.
 func (l *Log) Incarnation() Incarnation { return l.folder.incarnation }
 
 // Stats returns the counters and gauges of the log.
@@ -225,7 +225,7 @@ func (l *Log) removeSegments(segments []*segment) error {
 
 // Close commits the queued entries and closes the log. It commits the queued entries; where the disk refuses them,
 // their Waiters get ErrClosed. (A commit whose write failed may still be found by the next Open; it was not
-// acknowledged.).
+// acknowledged.)
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed {

@@ -54,7 +54,7 @@ func importHandler(o *object) {
 	o.declareResource(spec)
 }
 
-// importStream imports a handler of type tcp_stream, which keeps its TCP connections open.
+// importStream imports a handler of type tcp_stream. Such a handler keeps its TCP connections open.
 func importStream(o *object) {
 	s := o.spec
 	spec := &model.HandlerSpec{Stream: &model.Stream{Address: s.text("address"), Connections: s.integer("max_connections")}}

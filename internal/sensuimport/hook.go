@@ -29,7 +29,7 @@ func importMutator(o *object) {
 	o.declareResource(spec)
 }
 
-// importFilter imports an event filter and the times at which it applies.
+// importFilter imports an event filter and its times.
 func importFilter(o *object) {
 	s := o.spec
 	spec := &model.FilterSpec{Action: s.text("action"), Expressions: s.texts("expressions"), Assets: assetsOf(o, "filter")}

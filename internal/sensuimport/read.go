@@ -127,7 +127,7 @@ func removeRepeatedKeys(n *yaml.Node) (removed []string) {
 	return removed
 }
 
-// appendObjects appends the Sensu objects of one YAML or JSON document, which may be a list.
+// appendObjects appends the Sensu objects of one YAML or JSON document or of a list of them.
 func appendObjects(list []object, file string, line int, value any) (_ []object, err error) {
 	switch v := value.(type) {
 	case []any:

@@ -107,7 +107,7 @@ func WeekdayTimes(spans []string) (out map[string]any, ok bool) {
 	return map[string]any{"days": byDay}, true
 }
 
-// importSubdues imports the times at which a check is subdued (not run): by weekday, or by start time and repetition
+// importSubdues imports the times without runs (subdues) of a check: by weekday, or by start time and repetition
 // rule.
 func importSubdues(o *object, c *model.CheckSpec) {
 	var except []model.ScheduleException

@@ -435,7 +435,7 @@ type Report struct {
 	Signed     []byte            // encoded SignedRun; empty: the agent has no key
 }
 
-// SignedRun is the place of a run in the chain of the node's runs, with the signature of the node. See policy.ChainEnd.
+// SignedRun is the link of a run in the chain of the node's runs, with the signature of the node. See policy.ChainEnd.
 type SignedRun struct {
 	Number      uint64 // of the run in the chain, from 1
 	UnixMs      uint64 // end of the run, by the clock of the agent, corrected to the server's
@@ -466,7 +466,7 @@ const (
 	MaxExceptionText    = 1024
 )
 
-// AppendSignedRun appends the place of a run in its chain in the encoding of Report.Signed.
+// AppendSignedRun appends the link of a run in its chain in the encoding of Report.Signed.
 func AppendSignedRun(dst []byte, r *SignedRun) []byte { return encodeMessage(dst, r, codeSignedRun) }
 
 // Decode decodes Report.Signed into r, whose Certificate is a part of data.

@@ -125,7 +125,7 @@ func (r *BatchReader) Reset(body []byte) error {
 }
 
 // Next decodes the next signal of the batch into s; its Body is a slice of the batch. It returns false at the end and
-// at something malformed; Err tells them apart.
+// at a malformed signal; Err returns nil at the end.
 func (r *BatchReader) Next(s *Signal) bool {
 	body, i := r.body, r.at
 	for r.err == nil && i < len(body) {

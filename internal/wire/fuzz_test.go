@@ -234,7 +234,7 @@ func FuzzReport(f *testing.F) {
 	fuzzBody(f, AppendReport)
 }
 
-// FuzzSignedRun decodes arbitrary bytes as the place of a run in its chain: each gives ErrMalformed or a place that encodes and decodes to the
+// FuzzSignedRun decodes arbitrary bytes as the link of a run in its chain: each gives ErrMalformed or a link that encodes and decodes to the
 // same.
 func FuzzSignedRun(f *testing.F) {
 	f.Add(AppendSignedRun(nil, &SignedRun{Number: 1, Previous: [32]byte{1}, Signature: [64]byte{2}, Certificate: []byte{3}}))

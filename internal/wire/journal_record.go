@@ -37,7 +37,7 @@ const (
 // Record is one decoded journal record of any kind. Which fields are set depends on Kind.
 type Record struct {
 	Kind  RecordKind
-	Node  model.NodeID // Batch, Session, Forget (zero: all nodes), Action, Own, ProxyChecks (that it speaks of)
+	Node  model.NodeID // Batch, Session, Forget (zero: all nodes), Action, ServerResult, ProxyResult, Verdict (the node that it is about)
 	Batch []byte       // Batch: the encoded wire.Batch, still to be decoded
 
 	Session      *SessionMark

@@ -80,7 +80,7 @@ type admittedKey struct{}
 
 // WithConn stores in a connection's context a function that checks whether the client process runs as the server's
 // user or root. The check runs once per connection, at the first request that needs it: it reads the kernel's table
-// of sockets, which has a line for each agent that is connected.
+// of sockets, with a line for each connected agent.
 func WithConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, admittedKey{}, sync.OnceValue(func() bool {
 		return isOwnUserOrRoot(addrPort(c.RemoteAddr()), addrPort(c.LocalAddr()))

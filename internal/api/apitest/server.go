@@ -204,7 +204,7 @@ func (r *Server) Advance(d time.Duration) {
 	r.now = r.now.Add(d)
 }
 
-// RunDispatcher starts the dispatcher, which writes changes of events to history and notifies handlers
+// RunDispatcher starts the dispatcher: it writes changes of events to history and notifies handlers
 func (r *Server) RunDispatcher() {
 	r.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -282,7 +282,7 @@ func (r *Server) SetSession(node string, a *v1.AgentSession) {
 	}
 }
 
-// RolloutDriver returns a driver of the server's roll-outs, which advances them by AdvanceAll only.
+// RolloutDriver returns a driver of the server's roll-outs. Only AdvanceAll advances them.
 func (r *Server) RolloutDriver() *rollout.Driver {
 	return rollout.New(rollout.Options{
 		Stored: r.Intent.Rollouts, Directory: r.Directory, LastRun: r.lastRun, Connected: r.connected, Now: r.Now, Log: slog.New(slog.DiscardHandler),

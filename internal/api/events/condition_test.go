@@ -76,7 +76,7 @@ func TestEventConditionsHaveACostLimit(t *testing.T) {
 }
 
 // TestEventConditionsReadEveryVariable evaluates a CEL condition for each declared event variable. (Package where
-// fuzzes the compilation.).
+// fuzzes the compilation.)
 func TestEventConditionsReadEveryVariable(t *testing.T) {
 	s := event.State{Node: 7, Check: 9, Status: model.Critical, Severity: model.High, Counters: event.Counters{Results: 5}, Occurrences: 5, Output: "DISK CRITICAL: / is full"}
 	for _, expr := range []string{
@@ -97,7 +97,7 @@ func TestEventConditionsReadEveryVariable(t *testing.T) {
 }
 
 // FuzzWhere compiles random CEL conditions over events and expects an error or an evaluation in limited time.
-// (Conditions over nodes are fuzzed in internal/where.).
+// Package where fuzzes conditions over nodes.
 func FuzzWhere(f *testing.F) {
 	for _, expr := range []string{
 		`event.status == CRITICAL && event.severity >= 4`, `event.output.matches("(a+)+$")`, `now - event.changed > duration("1h")`,

@@ -36,7 +36,7 @@ func limitToGroup(ctx context.Context, v *view.View, q *event.Query, namespace, 
 	return err
 }
 
-// Selection has the query parameters namespace, node, check and group, which select events.
+// Selection has the query parameters that select events: namespace, node, check and group.
 type Selection struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	Node      string `query:"node" maxLength:"253"`
@@ -177,7 +177,7 @@ func FindEvent(ctx context.Context, v *view.View, in Path) (event.State, error) 
 	return event.State{}, e.WithHint("list events: muster get events -n %s --node %s", in.Namespace, in.Node)
 }
 
-// firstResultText returns a text about the time at which the first result of a check on a node is due.
+// firstResultText returns a text about the due time of the first result of a check on a node.
 func firstResultText(v *view.View, node model.NodeID, source model.Source) string {
 	definition := v.Assigned(node, source.Check())
 	switch {
@@ -321,7 +321,7 @@ func (x *conditionActivation) ResolveName(name string) (any, bool) {
 	return x.node.ResolveName(name)
 }
 
-// checkNameOf returns the name of a check, which it caches for the request. Events of one check often follow each
+// checkNameOf returns the name of a check, and caches it for the request. Events of one check often follow each
 // other, so the function remembers the last name.
 func (x *conditionActivation) checkNameOf(source model.Source) string {
 	if x.source != source {

@@ -179,7 +179,7 @@ func (c *traceBuilder) addMissingPropertyLinks() {
 	}
 }
 
-// reachedLimitAge is the age up to which a limit that was reached counts as a reason.
+// reachedLimitAge is the greatest age of a reached limit that counts as a reason.
 const reachedLimitAge = time.Hour
 
 // addReachedLimitLinks adds a trace step for each namespace limit that refused results of the node in the last hour
@@ -681,7 +681,7 @@ func repetitionsText(n int) string {
 // explainRequest is one request of muster why to the API.
 type explainRequest struct{ op.Request }
 
-// Register adds the operations of muster why, which explain the state of a check or node.
+// Register adds the operations of muster why: they explain the state of a check or node.
 func Register(r *op.Routes) {
 	at := op.NewOperationSet(r, func(q op.Request) *explainRequest { return &explainRequest{q} })
 	op.Handle(at, op.Get("whyNode", "/api/v1/why/{namespace}/{node}", "nodes", "The reasons for a node's groups and checks"), access.NeedOn(access.Read, "Node"), (*explainRequest).explainNode)

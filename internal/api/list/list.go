@@ -31,7 +31,7 @@ const SearchTimeLimit = 200 * time.Millisecond
 // searchPageRows is the number of rows that a search reads from a store at a time.
 const searchPageRows = 500
 
-// Cursor is the place of a row in a sorted list, at which the next page of the list starts. The zero Cursor is the
+// Cursor is the position of a row in a sorted list: the next page of the list starts there. The zero Cursor is the
 // beginning.
 type Cursor struct {
 	Number int64
@@ -61,7 +61,7 @@ func (c Cursor) IntID() (int64, error) {
 	return id, nil
 }
 
-// String returns the cursor as text, which ParseCursor reads.
+// String returns the cursor as a text for ParseCursor.
 func (c Cursor) String() string { return strconv.FormatInt(c.Number, 10) + "." + c.ID }
 
 // ParseCursor parses a cursor from the text in a page token.
@@ -207,7 +207,7 @@ func (p *Period) Complete(now time.Time, length time.Duration) error {
 }
 
 // Where has the query parameter where: a CEL condition that selects rows of a list. (Types that inputs embed are
-// exported, because huma reads exported fields only.).
+// exported, because huma reads exported fields only.)
 type Where struct {
 	Where string `query:"where" maxLength:"4096" doc:"CEL over row, an element of items: row.name == \"ann\""`
 }

@@ -198,7 +198,7 @@ func registerLifecycle(at nodeOperations) {
 	op.Handle(at, op.Delete("deleteTombstone", "/api/v1/tombstones/{id}", "nodes", "Delete a tombstone: its machine may ask to join again", model.NotFound), access.NeedOn(access.Change, "tombstone"), (*nodeRequest).deleteTombstone)
 }
 
-// renameNode renames a node, which keeps its events and history.
+// renameNode renames a node. The node keeps its events and history.
 func (s *nodeRequest) renameNode(ctx context.Context, in *struct {
 	op.NamedPath
 	Body v1.NodeRename

@@ -338,7 +338,7 @@ type secretAttempt struct {
 }
 
 const (
-	// wrongSecretMemory is the time for which a secret is remembered after its last attempt.
+	// wrongSecretMemory is the life of the memory of a secret after its last attempt.
 	wrongSecretMemory = 24 * time.Hour
 	// maxRememberedSecrets bounds the table. When it is full of secrets within wrongSecretMemory, every attempt counts.
 	maxRememberedSecrets = 10_000

@@ -43,7 +43,7 @@ func Routes(v *view.View, m *route.Problem, c *model.CheckDefinition) ([]*route.
 	return route.Choose(v.Routing, v.Directory, m, c, m.Node.Namespace)
 }
 
-// ShowHolds converts the reasons for which notifications wait, such as silences, to the API type NotificationHold
+// ShowHolds converts the reasons why notifications wait, such as silences, to the API type NotificationHold
 func ShowHolds(list []route.Hold) (out []v1.NotificationHold) {
 	for _, h := range list {
 		one := v1.NotificationHold{Kind: string(h.Kind), During: h.During, Reason: h.Reason, Creator: h.Creator, Until: h.Until, Drop: h.Drop, UntilResolved: h.UntilResolved}
@@ -63,7 +63,7 @@ type HoldCounter struct {
 	by      map[route.Name]int
 }
 
-// NewHoldCounter returns a HoldCounter, which reads the open problems only once per request.
+// NewHoldCounter returns a HoldCounter. It reads the open problems only once per request.
 func NewHoldCounter(v *view.View) *HoldCounter { return &HoldCounter{View: v} }
 
 // Count returns the number of open problems whose notifications a silence or maintenance window stops now.

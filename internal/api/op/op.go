@@ -83,8 +83,7 @@ type OperationSet[R any] struct {
 	make func(Request) R
 }
 
-// NewOperationSet returns a set of operations; the function make creates the request value of each call. make creates
-// the R of one request.
+// NewOperationSet returns a set of operations; make creates the R of one request.
 func NewOperationSet[R any](r *Routes, make func(Request) R) OperationSet[R] {
 	return OperationSet[R]{r, make}
 }
@@ -229,7 +228,7 @@ func Answer[T any](body T) *Body[T] { return &Body[T]{body} }
 type NoParameters struct{}
 
 // NamedPath has the path parameters namespace and name. (Types that inputs embed are exported, because huma reads
-// exported fields only.).
+// exported fields only.)
 type NamedPath struct {
 	Namespace string `path:"namespace" maxLength:"253"`
 	Name      string `path:"name" maxLength:"253"`

@@ -135,7 +135,7 @@ func (s *problemRequest) readOutputAt(ctx context.Context, e *pastEvent, at time
 }
 
 // PastSelection has the query parameters that select events for a report about the past. (It is exported, because
-// huma reads exported fields only.).
+// huma reads exported fields only.)
 type PastSelection struct {
 	events.Selection
 	Where string `query:"where" maxLength:"4096" doc:"CEL over row, which is one of items, and node.* as it is now"`
@@ -250,7 +250,7 @@ func (s *problemRequest) readEventPage(ctx context.Context, in *events.Selection
 	return page, err
 }
 
-// statusSpan is an interval in which an event had one status.
+// statusSpan is an interval with one status of an event.
 type statusSpan struct {
 	from, until time.Time
 	was         pastStatus
@@ -312,7 +312,7 @@ func addUptimeSpan(edges []uptimeEdge, from, until time.Time, down int) []uptime
 	return append(edges, uptimeEdge{from, 1, down}, uptimeEdge{until, -1, -down})
 }
 
-// nodeUptime collects the time intervals in which all events of a node were OK or WARNING.
+// nodeUptime collects the time intervals with all events of a node OK or WARNING.
 type nodeUptime struct {
 	edges  []uptimeEdge
 	events int

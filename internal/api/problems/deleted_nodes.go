@@ -20,13 +20,13 @@ import (
 // The event view has no deleted nodes. The record of changes has their deletion, and history has
 // their events, by id. So lists of past events end with pages of deleted nodes.
 
-// deletedPagePrefix begins the place of a page of deleted nodes.
+// deletedPagePrefix is the prefix of the page tokens of deleted nodes.
 const deletedPagePrefix = "gone."
 
 // deletedNodesPerPage is the number of deleted nodes of one page.
 const deletedNodesPerPage = 50
 
-// newDeletedPageToken returns the page token at which a list of deleted nodes continues. The cursor holds the
+// newDeletedPageToken returns the page token of the next page of deleted nodes. The cursor holds the
 // revision and the part of the change.
 func (s *problemRequest) newDeletedPageToken(behind list.Cursor) string {
 	return s.NewPageToken(deletedPagePrefix + behind.String())

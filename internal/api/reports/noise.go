@@ -83,7 +83,7 @@ func (s *reportRequest) reportNoise(ctx context.Context, in *ReportInput) (*op.B
 	return op.Answer(n.out), nil
 }
 
-// checkNoiseOf returns the report's row for a check, which it creates if missing.
+// checkNoiseOf returns the report's row for a check, and creates a missing one.
 func (n *noiseReport) checkNoiseOf(namespace, name string) *checkNoise {
 	key := [2]string{namespace, name}
 	if n.checks[key] == nil {

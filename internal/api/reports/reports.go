@@ -130,7 +130,7 @@ func handlerName(h history.HandlerRef) string { return strings.TrimPrefix(h.Name
 
 // Options has the parts of the server from which reports are made.
 type Options struct {
-	Retention time.Duration // time for which history is kept; 0: unknown
+	Retention time.Duration // age of the oldest history; 0: unknown
 }
 
 // reportRequest is one request for a report.

@@ -61,7 +61,7 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 	return op.Answer(out), nil
 }
 
-// assumedProblem is the problem, not a real one, for which a route test predicts notifications.
+// assumedProblem is the assumed problem of a route test. The test predicts its notifications.
 type assumedProblem struct {
 	*routingRequest
 	check      model.CheckID
@@ -123,7 +123,7 @@ func (c *assumedProblem) predictSteps(r *route.Route) v1.RouteTestRoute {
 // maxConsecutiveHolds is the greatest number of consecutive holds that a prediction follows.
 const maxConsecutiveHolds = 20
 
-// predictNotificationTime returns the predicted time at which a step of a route notifies its handlers, or zero if it
+// predictNotificationTime returns the predicted time of the notifications of a step of a route, or zero if it
 // is unknown or never.
 func (c *assumedProblem) predictNotificationTime(r *route.Route, due time.Time) (time.Time, []v1.NotificationHold) {
 	var holds []route.Hold

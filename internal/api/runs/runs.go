@@ -32,7 +32,7 @@ const Path = "/api/v1/runs"
 const (
 	defaultParallel = 50
 	commandTimeout  = 30 * time.Second
-	maxCommandBytes = 8 << 10          // bytes of a command, which the record of changes stores
+	maxCommandBytes = 8 << 10          // bytes of a command; the record of changes stores it
 	answerGrace     = 15 * time.Second // time after the timeout within which the agent must report
 	turnGrace       = time.Minute      // a check may wait this long for its turn on the node
 )

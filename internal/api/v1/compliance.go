@@ -106,7 +106,7 @@ type ComplianceDay struct {
 	Drifted    int            `json:"drifted" doc:"Components that stopped being compliant under the same declaration and mode."`
 	Repaired   int            `json:"repaired" doc:"Components that an agent repaired under the same declaration and mode."`
 	Remediated int            `json:"remediated" doc:"Components that became compliant again."`
-	// RemediationSeconds is the mean time for which remediated components had not been compliant.
+	// RemediationSeconds is the mean time from drift to remediation of the remediated components.
 	RemediationSeconds float64 `json:"remediationSeconds,omitempty"`
 	Intended           int     `json:"intended" doc:"Components that changed with their declaration or mode."`
 }
@@ -125,14 +125,14 @@ type Evidence struct {
 	Entries      []EvidenceEntry      `json:"entries" doc:"In their order, from a checkpoint before since on."`
 }
 
-// EvidenceDefinition is a definition of a directive that runs were of
+// EvidenceDefinition is a compiled version of a directive that was in force in some of the runs
 type EvidenceDefinition struct {
 	Hash      string `json:"hash" doc:"First half of the SHA-256 of its bytes, hexadecimal."`
 	Directive string `json:"directive"`
 	Bytes     []byte `json:"bytes" doc:"The definition as agents get it: message Definition of the protocol."`
 }
 
-// EvidenceEntry is one of: a run that differs from the one before it of its directive, a signature, the begin of a chain
+// EvidenceEntry is one of: a run that differs from the one before it of its directive, a signature, the start of a chain
 type EvidenceEntry struct {
 	Run       *EvidenceRun       `json:"run,omitempty"`
 	Signature *EvidenceSignature `json:"signature,omitempty"`
@@ -160,7 +160,7 @@ type EvidenceSignature struct {
 	Signature   []byte `json:"signature" doc:"ECDSA on P-256: r and s, 32 bytes each."`
 }
 
-// EvidenceBegin is the begin of a chain of runs
+// EvidenceBegin describes the start of a chain of runs
 type EvidenceBegin struct {
 	Reason   string `json:"reason" doc:"Why no chain continues here; empty: one does."`
 	Number   uint64 `json:"number" doc:"Of the run that follows; where a chain continues, of the run before."`

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// Names has the names of a status and a severity, which answers contain in addition to the numbers.
+// Names has the names of a status and a severity; answers contain them in addition to the numbers.
 type Names struct {
 	StatusName   string `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN" doc:"Names of status 0, 1, 2 and 3."`
 	SeverityName string `json:"severityName" enum:"not classified,information,warning,average,high,disaster" doc:"Names of severity 0 to 5."`
@@ -164,7 +164,7 @@ type Availability struct {
 // in which the status was OK or WARNING.
 func (a Availability) Covered() float64 { return a.OK + a.Warning + a.Critical + a.Unknown }
 
-// Available returns the seconds in which the event was OK or WARNING.
+// Available returns the seconds of the event in status OK or WARNING.
 func (a Availability) Available() float64 { return a.OK + a.Warning }
 
 // Add adds another event's seconds per status to this availability
@@ -241,7 +241,7 @@ type Action struct {
 	Note string `json:"note,omitempty" maxLength:"1000"`
 }
 
-// GroupAvailability is the percentage of a period in which the nodes of a group were up. A node is up while all its
+// GroupAvailability is the share of a period, in per cent, with the nodes of a group up. A node is up while all its
 // selected events are OK or WARNING. Time without a status counts for neither.
 type GroupAvailability struct {
 	Namespace string  `json:"namespace"`

@@ -92,7 +92,7 @@ type AffectedProblems struct {
 	At       time.Time `json:"at,omitzero" doc:"Time of the one message about the others; absent: there is none, or the change is a dry run."`
 }
 
-// Refused is the reason for which the server would refuse an apply that was sent as a dry run.
+// Refused is the server's reason to refuse an apply that was sent as a dry run.
 type Refused struct {
 	Class  string `json:"class" doc:"Class as in type of an error: guarded, conflict."`
 	Detail string `json:"detail"`

@@ -136,7 +136,7 @@ type Journal struct {
 	Blocked       string `json:"blocked,omitempty"`
 }
 
-// Reactions is the delay between the journal and the dispatcher, which writes history and notifications.
+// Reactions is the delay between the journal and the dispatcher of history and notifications.
 type Reactions struct {
 	Waiting       int64   `json:"waiting" doc:"Changes in memory that history has not recorded yet."`
 	BehindSeconds float64 `json:"behindSeconds,omitempty" doc:"Age of the oldest change that history has not recorded."`

@@ -72,7 +72,7 @@ func (v *View) FindSourcesByName(namespaces []string, name string) (list []model
 	return list
 }
 
-// unitKindOf returns the kind of the units whose events have an instance like this one.
+// unitKindOf returns the kind of resource, such as Template, whose events have instances of this form.
 func unitKindOf(instance string) string {
 	switch model.InstanceSource(0, instance).Kind {
 	case model.SourceDirective:
@@ -249,7 +249,7 @@ func (v *View) NamespaceNotFoundError(ctx context.Context, name string) error {
 	return e.WithHint("list them: muster get namespaces")
 }
 
-// NodeNotFoundError returns the error about a missing node; for a node that existed earlier, the error tells why.
+// NodeNotFoundError returns the error about a missing node; for a node that existed earlier, with the reason of its removal.
 func (v *View) NodeNotFoundError(ctx context.Context, namespace, name string) error {
 	e := model.Errorf(model.NotFound, "node %q does not exist", name)
 	if namespace == "" {

@@ -64,7 +64,7 @@ var _ Directory = scopedDirectory{}
 // invalidNamespace is no valid name of a namespace.
 const invalidNamespace = "/"
 
-// visibleNamespace returns the namespace if the caller may see it, else invalidNamespace, which matches nothing.
+// visibleNamespace returns the namespace if the caller may see it, else invalidNamespace: it matches nothing.
 func (x *namespaceScope) visibleNamespace(namespace string) string {
 	if !x.includesNamespace(namespace) {
 		return invalidNamespace

@@ -126,7 +126,7 @@ type History interface {
 	DeadLetters(ctx context.Context, handler history.HandlerRef, before int64, limit int) ([]history.Delivery, error)
 }
 
-// recentDead is the age up to which dead letters count as unsent messages.
+// recentDead is the greatest age of dead letters that count as unsent messages.
 const recentDead = 24 * time.Hour
 
 // UnsentMessages returns, for each handler, the number of waiting messages and of messages that became dead letters in the
@@ -252,13 +252,13 @@ type Explainer interface {
 
 // NewPageToken returns the token for the next page of a list. Page tokens and ETags are places in one incarnation of
 // the data: after a restore from a backup, revisions, ids and times are given again to other things, so tokens of
-// another incarnation are refused. (Tokens of events contain their incarnation already.).
+// another incarnation are refused. Tokens of events contain their incarnation already.
 func (v *View) NewPageToken(place string) string {
 	b := binary.BigEndian.AppendUint64(nil, v.Incarnation)
 	return base64.RawURLEncoding.EncodeToString(append(b, place...))
 }
 
-// ParsePageToken parses a page token and returns the position in the list at which the next page starts
+// ParsePageToken parses a page token and returns the first position of the next page in the list
 func (v *View) ParsePageToken(token string) (place string, err error) {
 	b, err := base64.RawURLEncoding.DecodeString(token)
 	if err != nil || len(b) < 8 {

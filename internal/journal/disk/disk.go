@@ -213,7 +213,7 @@ func (OS) Lock(name string) (io.Closer, error) {
 	return held, nil
 }
 
-// locks has several file locks of one caller, which are released together
+// locks has several file locks of one caller, released together
 type locks []*flock.Flock
 
 // Close releases the locks.

@@ -280,7 +280,7 @@ func (v *View) Admit(node model.NodeID, definition *model.CheckDefinition) (code
 	return "", ""
 }
 
-// releaseReservation frees the capacity that was reserved for a new event state, which now exists or will never exist
+// releaseReservation frees the capacity that was reserved for a new event state: the state now exists or will never exist
 func (p *eventPartition) releaseReservation(n uint32, check model.CheckID) {
 	if len(p.reserved) == 0 {
 		return

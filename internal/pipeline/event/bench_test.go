@@ -178,7 +178,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-// BenchmarkTick measures applying a commit without entries, which advances the time of every partition.
+// BenchmarkTick measures applying a commit without entries: it advances the time of every partition.
 func BenchmarkTick(b *testing.B) {
 	f := newFleet(fleetNodes / 10)
 	v := newView(f.viewOptions())
@@ -191,7 +191,7 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
-// processCPU returns the CPU time of this process, which other processes of the machine do not change.
+// processCPU returns the CPU time of this process; other processes of the machine do not change it.
 func processCPU() time.Duration {
 	var u syscall.Rusage
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)

@@ -163,7 +163,7 @@ func (p *eventPartition) rawOutput(s *stateSlot) (output, extra []byte) {
 	}
 	size, n := binary.Uvarint(all)
 	if n <= 0 || size > uint64(len(all)-n) {
-		return nil, nil // see decodeState, which lets no such thing in
+		return nil, nil // decodeState refuses invalid extra fields
 	}
 	return all[n : n+int(size)], all[n+int(size):]
 }

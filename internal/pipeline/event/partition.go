@@ -249,7 +249,7 @@ func (p *eventPartition) instance(s *stateSlot) string {
 	return p.instances.names[s.durationMs-1]
 }
 
-// duration returns the duration of the last run in milliseconds, and zero for a trigger, which has no runs
+// duration returns the duration of the last run in milliseconds, and zero for a trigger, because a trigger has no runs
 func (s *stateSlot) duration() uint32 {
 	if s.flags&flagTrigger != 0 {
 		return 0

@@ -82,7 +82,7 @@ type Query struct {
 	Namespaces []model.NamespaceID
 	Nodes      []model.NodeID // nil: all; empty, not nil: none
 	Checks     []model.CheckID
-	Instance   string // only this one of Checks, which are Templates; empty: all
+	Instance   string // only this one of Checks (Templates); empty: all
 	Statuses   []model.Status
 	Problems   bool // only those with an open problem
 	// Match is asked last, because no index answers it (CEL). It must not keep the state.

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// TestScriptsGiveExpectedTransitions runs the scripts in testdata/*.txt, which send results to a view, and compares
+// TestScriptsGiveExpectedTransitions runs the scripts in testdata/*.txt: they send results to a view. It compares
 // the emitted transitions. A line is one step; testdata/README.md lists the words of a line.
 func TestScriptsGiveExpectedTransitions(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
@@ -315,7 +315,7 @@ func describeTransition(t *Transition) string {
 	return "?"
 }
 
-// batch executes the script command `batch`, which adds a batch of results to the commit
+// batch executes the script command `batch`: it adds a batch of results to the commit
 func (s *transitionScript) batch(w scriptArguments, node model.NodeID) {
 	key := wire.StreamKey{Stream: wire.StreamID(w.number("stream", 1))}
 	if w.named["lane"] == "backlog" {
@@ -339,7 +339,7 @@ func (s *transitionScript) batch(w scriptArguments, node model.NodeID) {
 	s.commit.addBatch(s.t, node, b)
 }
 
-// expect executes the script command `expect`, which compares an event state with the arguments
+// expect executes the script command `expect`: it compares an event state with the arguments
 func (s *transitionScript) expect(w scriptArguments, node model.NodeID, check model.CheckID) {
 	got, ok := s.view.Get(node, model.CheckSource(check))
 	if !ok {

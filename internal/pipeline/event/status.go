@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// statusVerdict is a new status for an event, which comes from a result, an expired deadline or an operator
+// statusVerdict is a new status for an event, from a result, an expired deadline or an operator
 type statusVerdict struct {
 	status     model.Status
 	executed   int64

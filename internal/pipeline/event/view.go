@@ -40,7 +40,7 @@ type View struct {
 	partitions  [model.Partitions]*eventPartition
 	totals      stateTotals
 	watchers    watcherSet
-	sparseLimit int // default sparseCandidates; tests lower the limit to test both ways of listing
+	sparseLimit int // default sparseCandidates; tests lower the limit to test both methods of listing
 }
 
 // New returns an empty View (the state of all events) on a shard

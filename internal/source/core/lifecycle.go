@@ -106,7 +106,7 @@ type stackPool struct {
 // MaxFreeStacks bounds the stacks that no session uses.
 const MaxFreeStacks = 64
 
-// pooledStack is a coroutine with an already grown stack, which handles messages for one session after another.
+// pooledStack is a coroutine with an already grown stack. It handles messages for one session after another.
 // handler and cause belong to the session that borrows it.
 type pooledStack struct {
 	handler Handler

@@ -105,7 +105,7 @@ func (l *Limiter) ChargeSender(namespace model.NamespaceID, user string, bytes i
 	return debt
 }
 
-// ChargeVerdict charges a change of a node's trigger (alert rule on values) like one result of the node, which pays
+// ChargeVerdict charges a change of a node's trigger (alert rule on values) like one result of the node. The node pays
 // for it with its next batch.
 func (l *Limiter) ChargeVerdict(node model.NodeID) {
 	l.buckets(&Node{ID: node})[LoadResults].Refund(-1)
@@ -290,7 +290,7 @@ const (
 	LoadResults TrafficKind = iota // results, keepalives, refused signals and other frames
 	LoadValues                     // rows of value blocks, by their headers
 	LoadReports                    // reports and inventories
-	LoadBytes                      // bytes of batches, reports and alerts, whatever their content
+	LoadBytes                      // bytes of batches, reports and alerts of any content
 	loads
 )
 
@@ -340,7 +340,7 @@ func (b *loadBuckets) lastSpend() (at int64) {
 	return at
 }
 
-// Debt is the time for which a session must pause before it reads on, and the rate limit that it exceeded.
+// Debt is the pause that a session owes before it reads on, and the rate limit that it exceeded.
 type Debt struct {
 	Wait   time.Duration
 	scope  string // node or namespace

@@ -50,7 +50,7 @@ type SessionMetrics struct {
 	Stuck      prometheus.Counter     // writers that were replaced, because their peer did not read
 }
 
-// SessionNames holds the words from which the names and help texts of a source's session metrics are formed.
+// SessionNames holds the words of the names and help texts of a source's session metrics.
 type SessionNames struct {
 	Messages   string // plural: frames, messages
 	Handshakes string

@@ -157,7 +157,7 @@ func (r *Runs) Close() {
 	r.cancelRunsIf(func(*PendingRun) bool { return true })
 }
 
-// cancelRunsIf cancels the runs for which the function `which` returns true.
+// cancelRunsIf cancels the runs that the function `which` selects.
 func (r *Runs) cancelRunsIf(which func(*PendingRun) bool) {
 	var list []*PendingRun
 	r.mu.Lock()

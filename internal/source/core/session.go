@@ -67,7 +67,7 @@ type SessionLimits struct {
 	UnackedBytes int           // per session, not committed yet; default model.DefaultUnackedBytes
 	Keepalive    time.Duration // interval of keepalives, if the node sets none; default model.DefaultKeepalive
 	Timeout      time.Duration // of keepalives, if the node sets none; default model.DefaultKeepaliveTimeout
-	Probe        time.Duration // time in which an older connection of a node has to prove that it is alive; default 3 s
+	Probe        time.Duration // time for an older connection of a node to prove that it is alive; default 3 s
 	Write        time.Duration // time-out of one write; default 10 s
 	Writers      int           // goroutines of an outbox; default 8
 
@@ -207,7 +207,7 @@ type Registry[S any] struct {
 	sessions map[model.NodeID]*S
 }
 
-// Swap registers x as the node's session and returns the previous session, which the caller must end. Swap changes
+// Swap registers x as the node's session and returns the previous session; the caller must end it. Swap changes
 // nothing and returns ok false if keep (may be nil) returns true for the older session, or if sessions of as many
 // other nodes exist as limit allows (0: no limit).
 func (r *Registry[S]) Swap(node model.NodeID, x *S, limit int, keep func(old *S) bool) (old *S, ok bool) {

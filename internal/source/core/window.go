@@ -117,7 +117,7 @@ type Clone struct {
 	Refused Peer
 }
 
-// Probe tests whether an agent is alive by a numbered ping, which the agent must answer with the same number. Only
+// Probe tests whether an agent is alive by a numbered ping; the agent must answer with the same number. Only
 // the answer to that ping counts: frames that a machine sent before it died may still arrive.
 type Probe struct{ pending atomic.Pointer[pendingProbe] }
 

@@ -189,7 +189,7 @@ func TestAppliedDifferenceIsTheWantedAssignment(t *testing.T) {
 	})
 }
 
-// addDefinitions adds compiled definitions, which assign can then put into assignments by their ids.
+// addDefinitions adds compiled definitions, so that assign can put them into assignments by their ids.
 func (m *memoryPlan) addDefinitions(definitions ...*model.Definition) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -21,7 +21,7 @@ const (
 	pressureInterval = 200 * time.Millisecond
 	slowResultsAt    = 0.5
 	slowValuesAt     = slowResultsAt / 2
-	recoveredShare   = 0.5 // of the level at which a slowdown starts
+	recoveredShare   = 0.5 // of the level that starts a slowdown
 )
 
 // A slowdown asks agents to let batches linger, so that fewer, larger ones come.
@@ -61,7 +61,7 @@ func (s *Server) highestPressure() (share float64, reason string) {
 
 // agentThrottle decides when the server asks one class of agents to send less often, and by how much.
 type agentThrottle struct {
-	threshold float64 // fill level from which on agents are slowed
+	threshold float64 // fill level that starts a slowdown
 	active    bool
 	sentAt    int64         // time of the last BackPressure, ns; zero: never
 	linger    time.Duration // in the last BackPressure
@@ -122,12 +122,12 @@ func (s *Server) slowAgents(ctx context.Context) {
 	}
 }
 
-// queuedBackPressure holds the last BackPressure message of a session, which asks its agent to send less often. Its
+// queuedBackPressure holds the last BackPressure message of a session: the request to its agent to send less often. Its
 // Mu guards it.
 type queuedBackPressure struct {
 	reason string
 	linger time.Duration
-	at     int64 // monotonic time at which it became due; zero: never
+	at     int64 // monotonic time since it is due; zero: never
 }
 
 // queueBackPressure queues a BackPressure message that asks the agent to wait longer before each batch, at most one

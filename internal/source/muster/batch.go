@@ -196,7 +196,7 @@ type batchJudge struct {
 }
 
 // judgeSignals keeps or refuses each signal of a batch, and adds up the tokens that the batch costs. A refusal is
-// final: the agent is told, and a keepalive takes the number in the journal. A result about a proxy node is kept with
+// final: the agent gets the refusal, and a keepalive takes the number in the journal. A result about a proxy node is kept with
 // that node. A gap is charged, too: it becomes a row of history for each definition that it names.
 func (j *batchJudge) judgeSignals(r *wire.BatchReader) (refused []wire.RefusedSignal, proxied []core.ProxyResult, cost core.Charge) {
 	if r.Gap != nil {

@@ -148,7 +148,7 @@ type Inventories interface {
 	Admit(namespace model.NamespaceID, body []byte) (reason string)
 }
 
-// SessionLoss describes a sudden loss of sessions: how many broke off within which time.
+// SessionLoss describes a sudden loss of sessions: their number, and the time in which they ended.
 type SessionLoss struct {
 	Lost   int           // sessions that ended without Bye
 	Before int           // sessions at the beginning of the window

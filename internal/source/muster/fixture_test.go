@@ -69,7 +69,7 @@ func (w *testServer) addNode(n int, definitions ...model.DefinitionID) uuid.UUID
 	return uid
 }
 
-// testAgent is the agent's side of a test session, which records the received messages.
+// testAgent is the agent's side of a test session. It records the received messages.
 type testAgent struct {
 	*link.Session
 	link.Handler // nil: tests of its other messages have their own

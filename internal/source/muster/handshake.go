@@ -265,7 +265,7 @@ func (s *Server) writeMark(ctx context.Context, x, older *session, hello *wire.H
 	return last, nil
 }
 
-// joinStreams merges the streams that Hello lists with the streams of which the server has a last sequence number.
+// joinStreams merges the streams that Hello lists with the streams whose last sequence number the server has.
 func joinStreams(held []wire.StreamRange, last []wire.StreamLast) []sessionStream {
 	list := make([]sessionStream, len(held), len(held)+1)
 	for i, h := range held {

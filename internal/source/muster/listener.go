@@ -33,7 +33,7 @@ type Listener struct {
 	peopleOnly bool      // the listener is for people only; agents have a listener of their own
 }
 
-// Listen returns the listener on which agents and users' clients connect. Nothing is accepted before Run.
+// Listen returns the listener for agents and users' clients. It accepts nothing before Run.
 func Listen(l net.Listener, authority *pki.Authority, server *Server, log *slog.Logger) *Listener {
 	return newListener(l, authority, server, log, true)
 }

@@ -44,7 +44,7 @@ func (x *session) Flush(w *core.Scratch, due core.MessageSet) error {
 	return nil
 }
 
-// reusedAck returns the writer's Ack message, which it reuses for all sessions to avoid allocation.
+// reusedAck returns the writer's Ack message. The writer reuses it for all sessions to avoid allocation.
 func reusedAck(w *core.Scratch) *wire.Ack {
 	a, ok := w.More.(*wire.Ack)
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"github.com/muster-fleet/muster/internal/source/core"
 )
 
-// frameOutcome is the way in which one frame was handled, such as kept or malformed, as a label for metrics. Every
+// frameOutcome is the outcome of one frame, such as kept or malformed, as a label for metrics. Every
 // frame raises exactly one.
 type frameOutcome uint8
 

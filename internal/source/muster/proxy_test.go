@@ -41,7 +41,7 @@ func trustProxies(networks ...string) func(*Config) {
 	}
 }
 
-// logBuffer holds the server's log, which a test may read concurrently.
+// logBuffer holds the server's log; a test may read it concurrently.
 type logBuffer struct {
 	mu   sync.Mutex
 	text strings.Builder

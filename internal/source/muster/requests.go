@@ -236,7 +236,7 @@ func (c *assetConn) NetConn() net.Conn { return c.Conn.(*tls.Conn).NetConn() }
 // assetConnKey is the context key under which a request finds its connection for archives.
 type assetConnKey struct{}
 
-// assetServer returns the HTTP server from which agents download asset archives.
+// assetServer returns the HTTP server of asset archives for agents.
 func (s *Server) assetServer() *http.Server {
 	return &http.Server{
 		Handler: http.HandlerFunc(s.serveAsset), ReadHeaderTimeout: 10 * time.Second, WriteTimeout: core.FetchTimeout, IdleTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10,

@@ -152,13 +152,13 @@ func (s *Server) EndReplacedSession(node model.NodeID, gone Retirement) {
 	}
 }
 
-// Limiter returns the rate limits of namespaces, which all sources share.
+// Limiter returns the rate limits of namespaces, shared by all sources.
 func (s *Server) Limiter() *core.Limiter { return &s.limiter }
 
-// Admission returns the limit of connections, which all listeners share.
+// Admission returns the limit of connections, shared by all listeners.
 func (s *Server) Admission() *admission.Admission { return s.admission }
 
-// Archives returns the opener of asset archives, which agents of all sources use.
+// Archives returns the opener of asset archives for agents of all sources.
 func (s *Server) Archives() *core.Archives { return s.archives }
 
 // Connected reports whether the node has a session on this server.

@@ -139,7 +139,7 @@ func (x *session) Message() (cause string) {
 	return ""
 }
 
-// ReadFailed returns the cause of a read error, and tells the agent if it broke the protocol.
+// ReadFailed returns the cause of a read error, and sends the reason to an agent that broke the protocol.
 func (x *session) ReadFailed(err error) string {
 	cause := core.ReadCause(err)
 	if cause == "too_large" || cause == "websocket" {
@@ -272,7 +272,7 @@ func (x *session) recordFacts(hello *wire.Hello) {
 	}
 }
 
-// endForViolation ends the session of an agent that violates the protocol and tells the agent the reason. It may return
+// endForViolation ends the session of an agent that violates the protocol and sends the reason to the agent. It may return
 // later, perhaps with another version.
 func (x *session) endForViolation(out frameOutcome, sentence string) frameOutcome {
 	x.refuse(&wire.Refuse{Code: outcomeNames[out], Message: sentence, RetryMs: x.srv.jitterMs(30 * time.Second),
@@ -294,7 +294,7 @@ func (x *session) refuseLocked(r *wire.Refuse) {
 	x.srv.pushes.AddLocked(x, dueRefuse)
 }
 
-// newStallRefusal returns the Refuse message after a pause of the server's process, which makes the agent send its
+// newStallRefusal returns the Refuse message after a pause of the server's process: the agent then sends its
 // results again.
 func (s *Server) newStallRefusal() *wire.Refuse {
 	return s.newRefusal(outcomeNames[serverStalled], "the server was paused: send the results again with their present age", 2*time.Second)

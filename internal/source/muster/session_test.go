@@ -380,7 +380,7 @@ func TestChangedOutputLimitStartsANewSession(t *testing.T) {
 	}
 }
 
-// Drain ends every session and tells each agent when to reconnect.
+// Drain ends every session, and each agent gets the time at which it may reconnect.
 func TestDrainEndsSessionsWithARetryTime(t *testing.T) {
 	w := newTestServer(t, nil)
 	a := w.openAgent(w.addNode(1, 1))

@@ -55,7 +55,7 @@ func (x *session) setAssets(request *sensuwire.Ask, c *model.CheckDefinition) (p
 	return ""
 }
 
-// archiveToken returns the secret token that the URL of an asset archive contains, which other programs cannot guess.
+// archiveToken returns the secret token that the URL of an asset archive contains. Other programs cannot guess it.
 func (s *Server) archiveToken(path string) string {
 	mac := hmac.New(sha256.New, s.archiveKey[:])
 	mac.Write([]byte(path))

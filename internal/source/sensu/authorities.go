@@ -243,7 +243,7 @@ func serialsOf(chains [][]*x509.Certificate) (list []certificateSerial) {
 	return list
 }
 
-// authorityKey returns the hash of a CA's key, which identifies the CA because CA names may repeat.
+// authorityKey returns the hash of a CA's key. It identifies the CA, because CA names may repeat.
 func authorityKey(cert *x509.Certificate) [32]byte {
 	return sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 }

@@ -27,7 +27,7 @@ type preparedCheck struct {
 	definition *model.CheckDefinition
 	request    sensuwire.Ask
 	location   *time.Location    // time zone of the cron expression
-	except     window.Set        // times at which the check does not run
+	except     window.Set        // times without runs of the check
 	tags       map[string]string // of the metrics that the server parses
 	problem    string            // reason why a Sensu agent cannot run it, the output of an UNKNOWN result; empty: it can
 
@@ -68,7 +68,7 @@ type checkJob struct {
 	due        bool                   // the job is in sessionJobs.due
 
 	// The fields below belong to the timetable and its lock.
-	at       int64         // time at which it is due, by Server.monotonicTime
+	at       int64         // due time, by Server.monotonicTime
 	slot     time.Duration // offset of the job's runs within their interval; see assignSlots
 	cronTime time.Time     // next time of a cron check, by the wall clock
 	firstRun bool          // the check has no event on the node yet
@@ -86,7 +86,7 @@ func findJob(jobs []*checkJob, name, proxy []byte) *checkJob {
 	return jobs[i]
 }
 
-// selectJob returns the first scheduled check for which matches is true, or nil.
+// selectJob returns the first scheduled check that the function matches selects, or nil.
 func selectJob(list []*checkJob, matches func(*checkJob) bool) *checkJob {
 	if i := slices.IndexFunc(list, matches); i >= 0 {
 		return list[i]

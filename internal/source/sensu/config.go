@@ -107,7 +107,7 @@ func (c *Config) setDefaults() error {
 	return c.Config.Complete()
 }
 
-// messageOutcome is the way in which one message of an agent was handled, as a label for metrics. Every message
+// messageOutcome is the outcome of one message of an agent, as a label for metrics. Every message
 // raises exactly one.
 type messageOutcome uint8
 

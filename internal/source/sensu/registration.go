@@ -334,7 +334,7 @@ func reachableAddresses(networks []string) string {
 	return strings.Join(append(ipv4, ipv6...), ",")
 }
 
-// agentDeparture tells how the end of an agent's connection affects its node: whether the node is deregistered and
+// agentDeparture describes the effect of the end of an agent's connection on its node: whether the node is deregistered and
 // deleted.
 type agentDeparture struct {
 	requested bool // the agent has the setting deregister

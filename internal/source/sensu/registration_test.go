@@ -248,7 +248,7 @@ func TestKeepalivesOfPipelinesAreMarked(t *testing.T) {
 	}
 }
 
-// lockedBuffer holds the server's log, which a test may read concurrently.
+// lockedBuffer holds the server's log; a test may read it concurrently.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer

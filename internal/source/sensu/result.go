@@ -215,7 +215,7 @@ func (r *signalRecord) release(s *Server) {
 // maxPendingBytes bounds the signals of one commit.
 const maxPendingBytes = 64 << 10
 
-// pendingOutcome is the outcome of a message whose signal waits for commitPending, which counts the final outcome.
+// pendingOutcome is the outcome of a message whose signal waits for commitPending; that method counts the final outcome.
 const pendingOutcome = outcomes
 
 // addSignal adds a result or keepalive to the batch that waits to be written to the journal. Signals of messages that

@@ -172,7 +172,7 @@ func (s *Server) RequestRoundRobinRun(node model.NodeID, g wire.RoundRobinRun) b
 	return true
 }
 
-// reportRun tells the round-robin scheduler that the session's agent has run a round-robin check.
+// reportRun reports to the round-robin scheduler that the session's agent has run a round-robin check.
 func (x *session) reportRun(c *model.CheckDefinition, proxy model.NodeID) {
 	if c.RoundRobin && x.srv.cfg.OnRan != nil {
 		x.srv.cfg.OnRan(c.Unit, proxy, 0)

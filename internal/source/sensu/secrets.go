@@ -185,7 +185,7 @@ func (g *sentSecrets) redactionFor(c *model.CheckDefinition) (h *hide.Hider, kno
 	return g.hider, true
 }
 
-// redact returns a check's output in which secret values are replaced by a placeholder.
+// redact returns a check's output with a placeholder for each secret value.
 func (x *session) redact(c *model.CheckDefinition, output []byte) []byte {
 	if x.sent == nil {
 		return output

@@ -96,7 +96,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
-// recheckSeconds is the interval at which users, certificates, authorities and nodes of sessions are checked again.
+// recheckSeconds is the interval between two checks of the users, certificates, authorities and nodes of sessions.
 const recheckSeconds = 10
 
 // watchSession pings a silent session and closes a dead one. A session whose reader waits for the journal or a limit

@@ -323,7 +323,7 @@ func TestRequestHasTheCommandAsAShellLine(t *testing.T) {
 	}
 }
 
-// TestLongOutputIsCutWithAMark expects a too long output to be cut, with a mark in the text that tells how many bytes
+// TestLongOutputIsCutWithAMark expects a too long output to be cut, with a mark in the text and the number of bytes
 // are missing.
 func TestLongOutputIsCutWithAMark(t *testing.T) {
 	for _, c := range []struct {

@@ -164,7 +164,7 @@ const (
 	maxParallel = 8
 )
 
-// runSlot is the offset within a check's interval at which its runs start.
+// runSlot is the offset of the start of a check's runs within its interval.
 type runSlot struct{ interval, at time.Duration }
 
 // assignSlots sets each check's offset within its interval; checks whose intervals divide each other get the same
@@ -222,7 +222,7 @@ func assignSlots(node uuid.UUID, jobs []*checkJob) {
 	}
 }
 
-// slotOffset returns the offset within the interval at which the check's runs start, computed as muster-agent does.
+// slotOffset returns the offset of the start of the check's runs within the interval, computed as muster-agent does.
 // Runs for proxy nodes are spread over the interval, too.
 func (j *checkJob) slotOffset(node uuid.UUID) time.Duration {
 	for i := range 4 {
