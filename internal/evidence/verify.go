@@ -84,7 +84,7 @@ func Verify(e *v1.Evidence) Findings {
 	return v.Findings
 }
 
-// fault adds a fault.
+// fault adds a fault to the result of the verification.
 func (v *verification) fault(format string, args ...any) {
 	v.Faults = append(v.Faults, fmt.Sprintf(format, args...))
 }

@@ -21,7 +21,7 @@ import (
 // Hider redacts secrets in one text that arrives in pieces.
 type Hider struct {
 	words   [][]byte // all encodings of all secrets, longest first
-	pending []byte   // the end of the input so far, which may be the beginning of a word
+	pending []byte   // the end of the input so far: it may be the beginning of a word
 }
 
 // New returns a Hider of these secrets, or nil if there are none.

@@ -91,7 +91,7 @@ func addReferencesOfCheck(refs *References, s *model.CheckSpec) {
 	}
 }
 
-// requireCheck adds a reference to a check, which must exist unless it is built in.
+// requireCheck adds a reference to a check. The check must exist unless it is built in.
 func (c *References) requireCheck(field, name string) {
 	if model.BuiltinCheck(name) == 0 {
 		c.Require("Check", field, name)

@@ -106,7 +106,7 @@ func (r *Registry) Referring() (list []Kind) {
 	return list
 }
 
-// nodesColumn returns the table column NODES, which shows to how many nodes a resource applies
+// nodesColumn returns the table column NODES: the number of nodes of a resource
 func nodesColumn[S model.Spec]() Column[S] {
 	return Column[S]{"NODES", 0, func(v View, _ S) string { return fmt.Sprint(v.State.Nodes) }}
 }
@@ -182,7 +182,7 @@ func joinNonEmpty(between string, parts ...string) string {
 // dashIfEmpty returns the text, or a dash if it is empty.
 func dashIfEmpty(text string) string { return cmp.Or(text, "-") }
 
-// requireSecrets adds references to the Secrets of a command, which must exist.
+// requireSecrets adds references to the Secrets of a command. The Secrets must exist.
 func (c *References) requireSecrets(list []model.CommandSecret) {
 	for i := range list {
 		c.Require("Secret", fmt.Sprintf("spec.secrets[%d].secret", i), list[i].Secret)

@@ -81,7 +81,7 @@ const (
 // ruleLabel matches the names of labels and annotations.
 var ruleLabel = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 
-// ruleInterval returns the interval of a group.
+// ruleInterval returns the interval of a RuleGroup.
 func ruleInterval(s *model.RuleGroupSpec) model.Duration {
 	return cmp.Or(s.Interval, model.Duration(model.DefaultGroupInterval))
 }

@@ -329,7 +329,7 @@ func (v *Validator) validateValueMap(at string, m *model.ValueMap, names map[str
 	v.recordCompileError(at+".mappings", err)
 }
 
-// validateExpression compiles an expression over the items of a template, which are sorted by key.
+// validateExpression compiles an expression over the items of a template, sorted by key.
 func (t *templateParts) validateExpression(field string, items []model.Item, expression string) {
 	if expression != "" && len(expression) <= maxExpression {
 		_, err := trigger.CompileForItems(items, expression, t.macroValue)

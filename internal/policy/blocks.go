@@ -40,7 +40,7 @@ func (c Codes) Sum(n int, blocks []model.Block) (counts Counts, worst Status) {
 	return Sum(c.At, n, blocks)
 }
 
-// NeverCounts reports whether the modes of its blocks leave a component out in each run.
+// NeverCounts reports whether a component never counts in the compliance: the reporting modes of its blocks leave it out of each run.
 func NeverCounts(position int, blocks []model.Block) bool {
 	at := uint32(position)
 	for i := range blocks {

@@ -128,7 +128,7 @@ func (p *conditionParser) accept(token string) bool {
 	return ok
 }
 
-// expect skips a token, which has to come next.
+// expect skips the next token, and fails if it is another one.
 func (p *conditionParser) expect(token string) {
 	if !p.accept(token) {
 		p.fail("expected " + token + " here")

@@ -214,7 +214,7 @@ func texts(pairs ...string) map[string]model.ParameterValue {
 	return values
 }
 
-// TestConstraintsNeedValue refuses properties of the node for parameters with a constraint, which no node would test.
+// TestConstraintsNeedValue refuses properties of the node for parameters with a constraint, because no node would test them.
 func TestConstraintsNeedValue(t *testing.T) {
 	for _, p := range []model.Parameter{{Name: "a", OneOf: []model.Scalar{"no"}}, {Name: "a", Pattern: "[a-z]+"}, {Name: "a", Type: "integer"}, {Name: "a", Type: "boolean"}} {
 		if err := CheckParameter(&p, model.TextValue("{{ .props.a }}")); err == nil || !strings.Contains(err.Error(), "cannot test") {

@@ -12,7 +12,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// compileSimpleChange compiles the step simpleChange, which outputs the difference to the last value. The first value
+// compileSimpleChange compiles the step simpleChange: it outputs the difference to the last value. The first value
 // and a value below the last one (a counter that began again) give none.
 func compileSimpleChange(_ []string, t item.Type) (stepFunc, error) {
 	return func(v item.Value, at int64, m *memory, _ *Parsed) (item.Value, error) {
@@ -30,7 +30,7 @@ func compileSimpleChange(_ []string, t item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileChangePerSecond compiles the step changePerSecond, which outputs the difference to the last value per
+// compileChangePerSecond compiles the step changePerSecond: it outputs the difference to the last value per
 // second. Two integers give an integer. A value that is not newer than the last one gives none.
 func compileChangePerSecond(_ []string, t item.Type) (stepFunc, error) {
 	return func(v item.Value, at int64, m *memory, _ *Parsed) (item.Value, error) {
@@ -65,12 +65,12 @@ func difference(v, last item.Value) (item.Value, bool) {
 	return item.FromFloat(v.Float() - last.Float()), v.Float() >= last.Float()
 }
 
-// compileDiscardUnchanged compiles the step discardUnchanged, which discards a value that equals the last one
+// compileDiscardUnchanged compiles the step discardUnchanged: it discards a value that equals the last one
 func compileDiscardUnchanged(_ []string, _ item.Type) (stepFunc, error) {
 	return discardUnchanged(math.MaxInt64), nil
 }
 
-// compileDiscardUnchangedHeartbeat compiles the step discardUnchangedHeartbeat, which discards repeated values but
+// compileDiscardUnchangedHeartbeat compiles the step discardUnchangedHeartbeat: it discards repeated values but
 // passes one after each heartbeat period
 func compileDiscardUnchangedHeartbeat(params []string, _ item.Type) (stepFunc, error) {
 	heartbeat, ok := parseSeconds(params[0])

@@ -18,7 +18,7 @@ type csvForm struct {
 	header    bool   // the first row has the names of the columns
 }
 
-// compileCSVToJSON compiles the step csvToJson, which converts each row of a CSV text to a JSON object
+// compileCSVToJSON compiles the step csvToJson: it converts each row of a CSV text to a JSON object
 func compileCSVToJSON(params []string, _ item.Type) (stepFunc, error) {
 	form := csvForm{header: true}
 	if len(params) > 0 {

@@ -77,7 +77,7 @@ func (t *jsonTree) member(n uint32, name string) (uint32, bool) {
 	return n, false
 }
 
-// Matcher is a compiled regular expression, which matches like PCRE.
+// Matcher is a compiled regular expression that matches like PCRE.
 type Matcher struct{ of *pattern }
 
 // CompileMatcher compiles a regular expression.

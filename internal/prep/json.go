@@ -13,7 +13,7 @@ const (
 	maxJSON      = 1 << 30 // bytes of a document
 )
 
-// jsonTree is a parsed JSON document. It keeps the order of members and the text of numbers, which maps and floats lose.
+// jsonTree is a parsed JSON document. It keeps the order of members and the text of numbers; maps and floats lose them.
 // Nodes stand in the order of the text, the root first; the first child of a container follows it.
 type jsonTree struct {
 	text    string

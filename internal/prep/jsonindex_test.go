@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestIndexedFilterEqualsScan evaluates random filters on one shared document, which builds indexes, and on a new document
+// TestIndexedFilterEqualsScan evaluates random filters on one shared document, with indexes, and on a new document
 // each, and expects equal results.
 func TestIndexedFilterEqualsScan(t *testing.T) {
 	values := []string{`"a"`, `"b"`, `1`, `1.0`, `"1"`, `"1e0"`, `0`, `-0`, `"-0"`, `" 1"`, `null`, `""`, `true`, `"true"`, `{"x":1}`, `[1]`, `"a\u0062"`, `"ab"`}

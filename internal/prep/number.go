@@ -78,7 +78,7 @@ func truncate(f float64) (uint64, bool) {
 	return uint64(f), true
 }
 
-// compileMultiplier compiles the step multiplier, which multiplies the value by a number. Integers stay integers and
+// compileMultiplier compiles the step multiplier: it multiplies the value by a number. Integers stay integers and
 // wrap.
 func compileMultiplier(params []string, t item.Type) (stepFunc, error) {
 	text := params[0]
@@ -169,7 +169,7 @@ func parseBoolean(v item.Value) (uint64, error) {
 	return 0, fmt.Errorf("invalid value format")
 }
 
-// compileBoolToDecimal compiles the step boolToDecimal, which outputs 1 for true and 0 for false
+// compileBoolToDecimal compiles the step boolToDecimal: it outputs 1 for true and 0 for false
 func compileBoolToDecimal(_ []string, _ item.Type) (stepFunc, error) {
 	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
 		n, err := parseBoolean(v)
@@ -198,7 +198,7 @@ func converter(base int, name string) compiler {
 	}
 }
 
-// compileInRange compiles the step inRange, which fails if the number is below a minimum or above a maximum
+// compileInRange compiles the step inRange: it fails if the number is below a minimum or above a maximum
 func compileInRange(params []string, _ item.Type) (stepFunc, error) {
 	low, high := math.Inf(-1), math.Inf(1)
 	var ok bool

@@ -153,7 +153,7 @@ func (r *metricReader) skipSpace() {
 	r.position = len(r.source) - len(strings.TrimLeft(r.rest(), " \t"))
 }
 
-// name parses the name of a label, or of a metric, which may contain colons
+// name parses the name of a label or a metric; the name of a metric may contain colons
 func (r *metricReader) name(colons bool) string {
 	start := r.position
 	for r.position < len(r.source) {
@@ -331,7 +331,7 @@ func (p *metricPattern) selectRows(m *metricRows) ([]*metricRow, error) {
 	return found, nil
 }
 
-// compilePrometheusPattern compiles the step prometheusPattern, which outputs the value or a label of one selected
+// compilePrometheusPattern compiles the step prometheusPattern: it outputs the value or a label of one selected
 // sample, or a function of several
 func compilePrometheusPattern(params []string, _ item.Type) (stepFunc, error) {
 	pattern, err := parseMetricPattern(params[0])
@@ -411,7 +411,7 @@ func aggregateRows(rows []*metricRow, function string) string {
 	return textOf(item.FromFloat(sum))
 }
 
-// compilePrometheusToJSON compiles the step prometheusToJson, which outputs the selected samples as a JSON array
+// compilePrometheusToJSON compiles the step prometheusToJson: it outputs the selected samples as a JSON array
 func compilePrometheusToJSON(params []string, _ item.Type) (stepFunc, error) {
 	pattern := &metricPattern{}
 	if len(params) > 0 {

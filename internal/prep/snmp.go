@@ -166,7 +166,7 @@ func cutQuoted(text string) (inside, rest string, err error) {
 	return "", "", errors.New("the quotation mark at its end is missing")
 }
 
-// compileSNMPWalkValue compiles the step snmpWalkValue, which takes the value of one object identifier from a walk.
+// compileSNMPWalkValue compiles the step snmpWalkValue: it takes the value of one object identifier from a walk.
 func compileSNMPWalkValue(params []string, _ item.Type) (stepFunc, error) {
 	oid, format := normalizeOID(params[0]), snmpAsIs
 	if oid == "" {
@@ -206,7 +206,7 @@ type walkColumn struct {
 	format       snmpFormat
 }
 
-// compileSNMPWalkToJSON compiles the step snmpWalkToJson, which makes a list of entities from the columns of a walk.
+// compileSNMPWalkToJSON compiles the step snmpWalkToJson: it makes a list of entities from the columns of a walk.
 func compileSNMPWalkToJSON(params []string, _ item.Type) (stepFunc, error) {
 	if len(params)%3 != 0 {
 		return nil, model.Errorf(model.Invalid, "%d parameters, expected three for each field: name, object identifier, format", len(params))
@@ -284,7 +284,7 @@ func walkToJSON(text string, columns []walkColumn) (string, error) {
 	return string(append(out, ']')), nil
 }
 
-// compileSNMPGetValue compiles the step snmpGetValue, which converts one value of SNMP.
+// compileSNMPGetValue compiles the step snmpGetValue: it converts one value of SNMP.
 func compileSNMPGetValue(params []string, _ item.Type) (stepFunc, error) {
 	format, err := parseSNMPFormat(params[0], snmpUTF8)
 	if err != nil {

@@ -54,7 +54,7 @@ func trimmer(trim func(s, cutset string) string) compiler {
 	}
 }
 
-// compileReplace compiles the step replace, which replaces all occurrences of a text
+// compileReplace compiles the step replace: it replaces all occurrences of a text
 func compileReplace(params []string, _ item.Type) (stepFunc, error) {
 	search, replacement := unescape(params[0], true), ""
 	if len(params) > 1 {
@@ -68,7 +68,7 @@ func compileReplace(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileRegex compiles the step regex, which outputs a template filled from the first match of a regular expression
+// compileRegex compiles the step regex: it outputs a template filled from the first match of a regular expression
 func compileRegex(params []string, _ item.Type) (stepFunc, error) {
 	source, template := params[0], params[1]
 	p, err := compilePattern(source)
@@ -110,7 +110,7 @@ func matcher(want bool) compiler {
 	}
 }
 
-// compileCheckRegexError compiles the step checkRegexError, which fails with a text from the match of a regular
+// compileCheckRegexError compiles the step checkRegexError: it fails with a text from the match of a regular
 // expression
 func compileCheckRegexError(params []string, _ item.Type) (stepFunc, error) {
 	template := ""
@@ -133,7 +133,7 @@ func compileCheckRegexError(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileCheckNotSupported compiles the step checkNotSupported, which fails with the collection's error if that
+// compileCheckNotSupported compiles the step checkNotSupported: it fails with the collection's error if that
 // matches, so that onFail replaces it. Without parameters it takes any error.
 func compileCheckNotSupported(params []string, _ item.Type) (stepFunc, error) {
 	if len(params) == 0 || params[0] == "-1" || params[0] == "" {

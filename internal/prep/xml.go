@@ -140,7 +140,7 @@ func writeXMLAttribute(b *strings.Builder, prefix, name, value string) {
 	b.WriteString(" " + name + `="` + strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;", "\n", "&#10;", "\r", "&#13;", "\t", "&#9;").Replace(value) + `"`)
 }
 
-// compileXMLPath compiles the step xmlPath, which outputs the result of an XPath expression
+// compileXMLPath compiles the step xmlPath: it outputs the result of an XPath expression
 func compileXMLPath(params []string, _ item.Type) (stepFunc, error) {
 	path, err := compileXPath(params[0])
 	if err != nil {
@@ -159,7 +159,7 @@ func compileXMLPath(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileCheckXMLError compiles the step checkXmlError, which fails with the text that an XPath expression selects.
+// compileCheckXMLError compiles the step checkXmlError: it fails with the text that an XPath expression selects.
 // Invalid XML is none.
 func compileCheckXMLError(params []string, _ item.Type) (stepFunc, error) {
 	path, err := compileXPath(params[0])
@@ -182,7 +182,7 @@ func compileCheckXMLError(params []string, _ item.Type) (stepFunc, error) {
 	}, nil
 }
 
-// compileXMLToJSON compiles the step xmlToJson, which converts XML to JSON
+// compileXMLToJSON compiles the step xmlToJson: it converts XML to JSON
 func compileXMLToJSON([]string, item.Type) (stepFunc, error) {
 	return func(v item.Value, _ int64, _ *memory, _ *Parsed) (item.Value, error) {
 		root, err := parseXML(textOf(v))

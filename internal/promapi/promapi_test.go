@@ -433,7 +433,7 @@ func TestGrafanaRequests(t *testing.T) {
 	}
 }
 
-// sortSeries sorts the series of an answer, which an aggregation returns in any order.
+// sortSeries sorts the series of an answer; an aggregation returns them in any order.
 func sortSeries(answer string) string {
 	before, list, ok := strings.Cut(answer, `"result":[`)
 	if !ok {

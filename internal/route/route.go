@@ -102,7 +102,7 @@ func (r *Route) Group(m *Problem) string {
 // GroupBy returns the names of the fields by which the route groups problems into one message.
 func (r *Route) GroupBy() []string { return r.groupBy }
 
-// Direct returns a route without a name, which notifies handlers at once with one message per problem.
+// Direct returns a route without a name that notifies handlers at once, with one message per problem.
 func Direct(handlers []Name) *Route {
 	return &Route{Steps: []Step{{To: handlers}}, groupBy: []string{"node", "check"}}
 }

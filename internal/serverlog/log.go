@@ -108,7 +108,7 @@ func (l *Log) Write(line []byte) (int, error) {
 	return l.out.Write(line)
 }
 
-// Tail returns a copy of the newest log lines, which are kept in memory, oldest first.
+// Tail returns a copy of the newest log lines from memory, oldest first.
 func (l *Log) Tail() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()

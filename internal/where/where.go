@@ -226,7 +226,7 @@ var nodeSearches = Language{
 // share one Condition while it is in use.
 func Compile(expr string) (*Condition, error) { return compileNode(&nodeConditions, expr) }
 
-// CompileSearch compiles a condition as Compile does, which may read inventories, too: see EntryTerm.
+// CompileSearch compiles a condition as Compile does; the condition may read inventories, too: see EntryTerm.
 func CompileSearch(expr string) (*Condition, error) { return compileNode(&nodeSearches, expr) }
 
 // compileNode compiles the text of a condition about a node in a language.
@@ -250,7 +250,7 @@ func compileNode(l *Language, expr string) (*Condition, error) {
 	return c, nil
 }
 
-// ReadsGroups reports whether the condition reads node.groups, which a group's `where` must not do.
+// ReadsGroups reports whether the condition reads node.groups. A group's `where` must not read it.
 func (c *Condition) ReadsGroups() bool { return c.readsGroups }
 
 // ReadsNothing reports whether the condition has the same value for all nodes, such as true.

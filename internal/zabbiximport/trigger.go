@@ -27,7 +27,7 @@ func (im *importer) importTrigger(in *template, e *entity) {
 	}
 }
 
-// newTrigger imports a trigger, or a trigger prototype, which may also read item prototypes.
+// newTrigger imports a trigger, or a trigger prototype. A prototype may also read item prototypes.
 func (im *importer) newTrigger(in *template, prototypes []model.Item, e *entity) (of model.Trigger, t *template, ok bool) {
 	im.result.Counts.Triggers++
 	of = model.Trigger{Name: titleOf(e.text("name")), Disabled: isDisabled(e)}

@@ -236,7 +236,7 @@ func (c *Cache) Use(ctx context.Context, sum Sum) (dir string, done func(), err 
 	}
 }
 
-// releaseArchive records that a command no longer uses its archive, which may then be evicted.
+// releaseArchive records that a command no longer uses its archive. The archive may then be evicted.
 func (c *Cache) releaseArchive(e *cachedArchive) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

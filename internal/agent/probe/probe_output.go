@@ -120,7 +120,7 @@ func rangeAtLeast(v float64) *model.Range { return &model.Range{Start: v, End: m
 // rangeAround returns the range from -v to v.
 func rangeAround(v float64) *model.Range { return &model.Range{Start: -v, End: v} }
 
-// noBound returns NaN, which stands for a missing minimum or maximum in performance data.
+// noBound returns NaN: it stands for a missing minimum or maximum in performance data.
 func noBound() float64 { return math.NaN() }
 
 // bytesText formats a size in bytes for people, such as 1.0 MiB.

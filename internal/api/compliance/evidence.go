@@ -94,7 +94,7 @@ func (e *evidenceOfNode) add(c *compliancelog.Change) {
 	}
 }
 
-// addSignature adds a signature.
+// addSignature adds a kept signature, and its certificate if that is new.
 func (e *evidenceOfNode) addSignature(x *compliancelog.Seal) {
 	if !e.certificates[x.Certificate] {
 		e.certificates[x.Certificate] = true

@@ -131,7 +131,7 @@ var (
 	bad  = []policy.Status{policy.NonCompliant, policy.Compliant, policy.Compliant}
 )
 
-// TestChainsBreakForReasons expects of each way of an agent and a server to go wrong the entries of history: kept signatures, and the begin of a
+// TestChainsBreakForReasons breaks chains by each fault of an agent and a server, and expects in history the kept signatures, and the start of a
 // chain with its reason.
 func TestChainsBreakForReasons(t *testing.T) {
 	for name, test := range map[string]struct {

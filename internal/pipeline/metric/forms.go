@@ -90,7 +90,7 @@ const (
 	changeEvery   = 10 * time.Second // then one change in this time
 )
 
-// allows reports whether the form may change at a time.
+// allows reports whether another change is within the limit at a time.
 func (l changeLimit) allows(now int64) bool { return now >= l.next() }
 
 // next returns the earliest time of the next change.

@@ -230,7 +230,7 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
-// MarkAuthenticated records that the agent has authenticated, which protects its connection from eviction. Its
+// MarkAuthenticated records that the agent has authenticated. This protects its connection from eviction. Its
 // connection is never evicted, unless agents have taken all places but those of people.
 func (c *Conn) MarkAuthenticated() {
 	a := c.admission

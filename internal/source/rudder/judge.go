@@ -89,7 +89,7 @@ func newJudgement(d *model.DirectiveDefinition) *judgement {
 	return j
 }
 
-// variable matches a variable in an expected value, which the agent expands.
+// variable matches a variable in an expected value; the agent expands it.
 var variable = regexp.MustCompile(`\$[{(][^})]*[})]`)
 
 // freedom orders expected values: zero for a fixed one, and more for one with less fixed text.

@@ -193,7 +193,7 @@ func (s *Server) chooseNamespace(namespaces []string, m *intent.ExternalAgent) e
 	return nil
 }
 
-// writeKeepalive writes a session start of the agent's node to the journal, which counts as a keepalive. The caller holds
+// writeKeepalive writes a session start of the agent's node to the journal; the record counts as a keepalive. The caller holds
 // a.mu.
 func (s *Server) writeKeepalive(ctx context.Context, a *agent) (err error) {
 	a.begun, err = core.AppendDurably(ctx, s.cfg.Journal, []journal.Entry{{Section: core.SectionOf(a.uid), Data: a.node.Mark(wire.SessionMark{Session: a.session, Begun: true})}})
@@ -260,7 +260,7 @@ func (s *Server) assignChecks(ctx context.Context, namespaces []string, r *reque
 	return &reply{Response: "success", Data: &list}, nil
 }
 
-// isLogKey reports whether an item key makes the agent follow a log file, which Muster does not support.
+// isLogKey reports whether an item key makes the agent follow a log file. Muster does not support such items.
 func isLogKey(key string) bool {
 	name, _, _ := strings.Cut(key, "[")
 	return slices.Contains([]string{"log", "logrt", "log.count", "logrt.count", "eventlog", "eventlog.count"}, name)

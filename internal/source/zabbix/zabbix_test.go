@@ -192,7 +192,7 @@ func (x *testServer) LastNumbers(context.Context, model.NodeID, journal.Position
 	return list, nil
 }
 
-// testNodes is a directory with the node web1, which has a Muster agent, and the node zab1, which has a Zabbix agent.
+// testNodes is a directory with the node web1 with a Muster agent, and the node zab1 with a Zabbix agent.
 type testNodes struct{}
 
 // NodeByName returns the id of web1 or zab1.
@@ -253,7 +253,7 @@ func (testIntent) RecordReport(intent.NodeInfo, intent.AgentReport) (limit, reas
 	return "", ""
 }
 
-// ask sends a request over a loopback connection and returns the text of the answer, which is empty if no answer came.
+// ask sends a request over a loopback connection and returns the text of the answer; empty: no answer came.
 func (x *testServer) ask(t *testing.T, frame []byte) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
