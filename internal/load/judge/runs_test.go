@@ -91,7 +91,9 @@ func TestJudgeRunsFindsLies(t *testing.T) {
 		"entry lost": {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) {
 			m.History[failingComponent(m)] = m.History[failingComponent(m)][1:]
 		}, []Kind{WrongHistory}},
-		"entry changed":   {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.History[failingComponent(m)][0][0] ^= 1 }, []Kind{WrongHistory}},
+		"entry changed": {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) {
+			m.History[failingComponent(m)][0][0] ^= 1
+		}, []Kind{WrongHistory}},
 		"not signed":      {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.Covered-- }, []Kind{Uncovered}},
 		"changed runs":    {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.Faults = []string{"x"} }, []Kind{BrokenChain}},
 		"chain broken":    {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.Breaks = []string{"first", "x"} }, []Kind{BrokenChain}},
