@@ -358,7 +358,7 @@ func TestArchiveNeedsTheTokenOfItsRequest(t *testing.T) {
 		t.Errorf("without the word: %d", status)
 	}
 	w.assign() // no check names it any more
-	if status, body := get(asset.URL, word); status != 403 || !strings.Contains(string(body), "no check in this node's assignment uses the requested archive") {
+	if status, body := get(asset.URL, word); status != 403 || !strings.Contains(string(body), "no check or directive in this node's assignment uses the requested archive") {
 		t.Errorf("after it was taken away: %d %s", status, body)
 	}
 	w.connectAgent("after", false) // agents still come
