@@ -22,6 +22,7 @@ func Follow(ctx context.Context, cfg Config, lead Lead) error {
 		return err
 	}
 	r.lead, r.log = lead, observe.NewCopied(lead.Line)
+	r.log.Checks().OnSecond = r.seen
 	plan, err := r.planHash()
 	if err != nil {
 		return err

@@ -48,7 +48,7 @@ type Follower struct {
 // The caller closes the follower.
 func Dial(ctx context.Context, token Token) (*Follower, error) {
 	f := &Follower{token: token, id: rand.Text(), base: time.Now(), monitor: monitor{changed: make(chan struct{})},
-		client: &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: silence}).DialContext, TLSClientConfig: pinned(token.Sum), TLSHandshakeTimeout: silence, ResponseHeaderTimeout: silence, MaxIdleConnsPerHost: 8}},
+		client: &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: silence}).DialContext, TLSClientConfig: pinned(token.Sum), TLSHandshakeTimeout: silence, ResponseHeaderTimeout: silence, MaxIdleConnsPerHost: 8, IdleConnTimeout: silence / 2}},
 		score:  func(time.Duration, []observe.Part) error { return nil }, renamed: func(int, string) {}}
 	f.ctx, f.end = context.WithCancelCause(ctx)
 	stream, closeStream := context.WithCancel(context.WithoutCancel(ctx)) // it outlives the report of a failure

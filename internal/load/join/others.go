@@ -28,6 +28,9 @@ func (l *Lead) serveReport(w http.ResponseWriter, r *http.Request) {
 		p.silent.Reset(silence)
 		err = l.take(p, &m)
 	}
+	if r.Context().Err() != nil {
+		return // the follower ended this request: its stream, or another message, has the reason
+	}
 	if err != nil {
 		p.leave(err)
 		writeFailure(w, model.Errorf(model.Invalid, "%v", err))

@@ -48,6 +48,9 @@ func judgeMessages(sum *report.Notifications, state *observe.Alerted, since func
 			for ; len(came) > 0 && came[0].At < m.At-Early; came = came[1:] {
 				strange(came[0])
 			}
+			if len(came) == 0 && state.Gone {
+				break
+			}
 			if len(came) == 0 {
 				sum.Missing++
 				sum.Example = cmp.Or(sum.Example, fmt.Sprintf("%s: no message that it %s at %.1f s", state.Name, verb(open), since(m.At)))

@@ -25,7 +25,8 @@ type Report struct {
 	Unit     string            `json:"unit"`     // of the figures: value or component
 	Compared string            `json:"compared"` // what of the values or runs was compared
 	Findings []Finding         `json:"findings"`
-	Missed   []string          `json:"missed"` // objectives
+	Missed   []string          `json:"missed"`            // objectives
+	Stopped  string            `json:"stopped,omitempty"` // reason why nothing was compared
 	Figures  Figures           `json:"figures"`
 	Files    map[string]string `json:"files,omitempty"`
 }
@@ -61,7 +62,10 @@ func (r *Report) Hold(objectives map[string]scenario.Limit) error {
 // Text writes the report for a terminal: the verdict first.
 func (r *Report) Text() string {
 	var b strings.Builder
-	if len(r.Findings) == 0 {
+	switch {
+	case r.Stopped != "":
+		fmt.Fprintf(&b, "STOPPED  nothing was compared: %s\n", r.Stopped)
+	case len(r.Findings) == 0:
 		fmt.Fprintf(&b, "OK     nothing is lost, doubled or wrong: %s\n", r.Compared)
 	}
 	for _, f := range r.Findings {

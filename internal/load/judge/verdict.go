@@ -23,7 +23,7 @@ func Checks(c *observe.Checks) (*report.Report, error) {
 	rep.Verdict, rep.Label = nil, slices.Clone(rep.Label)
 	t := newTimetable(c, &rep)
 	t.phases()
-	if len(c.Ledgers) > 0 {
+	if c.Measured != nil && len(c.Ledgers) > 0 { // else some ledgers may be missing
 		rep.Balance = Sums(c.Ledgers)
 		rep.Outages = Outages(c.Ledgers, c.Faults, c.Ready, observe.End(c.Score))
 		for i := range rep.Outages {

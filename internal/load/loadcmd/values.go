@@ -118,6 +118,8 @@ func valuesVerdict(rep *judge.Report) error {
 	switch {
 	case len(rep.Findings) > 0:
 		return &failed{model.Errorf(model.Invalid, "the run failed: %s: %d", rep.Findings[0].Kind, rep.Findings[0].Count), exitLost}
+	case rep.Stopped != "":
+		return &failed{model.Errorf(model.Invalid, "nothing was compared: %s", rep.Stopped).WithHint("play it again"), exitStopped}
 	case len(rep.Missed) > 0:
 		return &failed{model.Errorf(model.Invalid, "the run failed: %s", strings.Join(rep.Missed, "; ")), exitMissed}
 	}
@@ -213,7 +215,7 @@ func judgeSignals(out *judge.Report, of signals, sc *scenario.Scenario, lines []
 	}
 	items := of.describe(out)
 	if !slices.ContainsFunc(lines, func(l observe.Line) bool { return l.State != nil || l.Runs != nil }) {
-		out.Compared = "nothing: the loader was killed before it read the server's state"
+		out.Compared, out.Stopped = "nothing", "the loader ended before it read the server's state"
 	}
 	out.Figures, out.Findings = judge.Measure(of.timing(), items, lines, warmup), of.judge(lines)
 	return out.Hold(sc.Objectives)

@@ -12,7 +12,7 @@ import (
 const (
 	exitMissed  = 20  // an objective was missed
 	exitLost    = 21  // the ledger does not balance, alerts are missing or too many, or what had to be refused was taken
-	exitStopped = 22  // a person stopped it, and nothing was wrong until then
+	exitStopped = 22  // it was stopped or its loader killed, and nothing was wrong until then
 	exitEnded   = 130 // a person ended it, without a report: the code of a shell for Ctrl-C
 )
 

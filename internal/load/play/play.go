@@ -397,7 +397,8 @@ func (d *driver) ack(latency time.Duration, values int) {
 // sample writes a line each second.
 func (d *driver) sample(ctx context.Context) {
 	var sent, acked, refused uint64
-	for n := time.Duration(1); pause.For(ctx, n*time.Second-d.now()) == nil; n++ {
+	for n, running := time.Duration(1), true; running; n++ {
+		running = pause.For(ctx, n*time.Second-d.now()) == nil // the last line has the rest
 		pid := d.Server.PID()
 		server := usage.Process{}
 		if pid != 0 {

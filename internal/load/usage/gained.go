@@ -124,11 +124,6 @@ type Cost struct {
 	RSS       int64
 }
 
-// Alone is the use by this process.
-func (g *Gained) Alone() Cost {
-	return Cost{g.loader.Seconds(), g.Length.Seconds(), g.Last.Loader.RSS}
-}
-
 // Of has the figures per result.
 func (c Cost) Of(results uint64) report.Usage {
 	u := report.Usage{RSS: c.RSS}
