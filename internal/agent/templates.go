@@ -31,11 +31,12 @@ func (t *templates) openWheel(a *Agent, node uuid.UUID) {
 		Boot: func() time.Duration { return time.Duration(a.cfg.Machine.BootMs()) * time.Millisecond },
 		Wall: a.cfg.Machine.Now, Log: a.cfg.Log, Position: a.spool.Position,
 		Run: func(ctx context.Context, command string) (string, error) {
-			r := a.checks.runner.Run(ctx, run.Command{Shell: command, Timeout: itemCommandTimeout, MaxOutput: model.DefaultOutputBytes})
-			if r.Code < 0 {
+			var output []byte // alone: r.Output has explanations for people, too
+			r := a.checks.runner.Run(ctx, run.Command{Shell: command, MaxOutput: model.DefaultOutputBytes, Stream: func(part []byte) { output = append(output, part...) }})
+			if r.Code < 0 || r.Code == 126 || r.Code == 127 { // the shell did not run the program
 				return "", errors.New(strings.TrimSpace(string(r.Output)))
 			}
-			return string(r.Output), nil
+			return strings.TrimRight(strings.ToValidUTF8(string(output), "\uFFFD"), " \t\r\n"), nil
 		},
 		Secrets: a.secrets.Find,
 		Full:    func() bool { st := a.spool.Stats(); return st.Bytes > st.Most/4*3 },
@@ -56,9 +57,6 @@ func (t *templates) openWheel(a *Agent, node uuid.UUID) {
 		},
 	})
 }
-
-// itemCommandTimeout bounds a command of an item. The time-out of the item is shorter, and does not end the command.
-const itemCommandTimeout = 10 * time.Second
 
 // applyDefinitions collects the items of a new assignment's Templates in place of the present items.
 func (t *templates) applyDefinitions(a *link.Assignment, definitions []*model.Definition) error {

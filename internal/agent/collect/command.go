@@ -28,3 +28,6 @@ func runCommand(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 // errEntityCommand is the reason why a discovered item does not run its command: a user of the machine may choose the name of an entity, such
 // as a file.
 var errEntityCommand = errors.New("system.run: a macro of the entity has a character that the shell could read as a command: only letters, digits and . _ : / @ % + = , - are allowed")
+
+// errEntitySecret is the reason why a discovered item with a secret macro is not collected: the name of the entity could be a macro, too.
+var errEntitySecret = errors.New("the key has a secret macro, and a macro of the entity has a character besides letters, digits and . _ : / @ % + = , -: such an entity gets no secret")

@@ -162,13 +162,15 @@ func (w *Wheel) newGroups(c *model.TemplateDefinition, properties model.Property
 		case err != nil:
 		case !plain && one.key.Name == "system.run":
 			err = errEntityCommand
+		case !plain && len(named) > 0:
+			err = errEntitySecret
 		case isLogKey(one.key.Name) && len(named) > 0:
 			err = fmt.Errorf("%s: a key of a log has no secret macros", one.key.Name)
 		case isLogKey(one.key.Name):
 			one.log, err = parseLogItem(&one.key, text, w.cfg.Root)
 		case len(named) > 0:
 			one.id += "\x00" + c.Name // another Template may name other secrets
-			one.collector = w.withSecrets(one.collector, of.Key, values, named)
+			one.collector = w.withSecrets(one.collector, values, named)
 		}
 		if one.fault = fault; err != nil {
 			one.fault = err.Error()

@@ -3,6 +3,7 @@ package collect
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -13,16 +14,16 @@ import (
 
 // withSecrets returns a collector that expands the secret macros of a key for each collection, and redacts the secrets in values and
 // errors. values has the values of the other macros, named the secrets in the key.
-func (w *Wheel) withSecrets(of collector, key string, values *model.MacroValues, named []model.DefinitionSecret) collector {
+func (w *Wheel) withSecrets(of collector, values *model.MacroValues, named []model.DefinitionSecret) collector {
 	out := of
 	out.waits = true // a secret may be on the server
-	out.measure = func(ctx context.Context, m *machine, _ *Key) (item.Value, error) {
+	out.measure = func(ctx context.Context, m *machine, k *Key) (item.Value, error) {
 		found, err := w.cfg.Secrets(ctx, named)
 		if err != nil {
 			return item.Value{}, err
 		}
 		hider := hide.New(slices.Collect(maps.Values(found)))
-		value, err := of.measureKey(ctx, m, key, values.WithSecrets(found))
+		value, err := of.measureWithSecrets(ctx, m, k, values.WithSecrets(found), found)
 		if err != nil {
 			return item.Value{}, errors.New(string(hider.Redact([]byte(err.Error()))))
 		}
@@ -34,18 +35,26 @@ func (w *Wheel) withSecrets(of collector, key string, values *model.MacroValues,
 	return out
 }
 
-// measureKey measures an item whose key has macros.
-func (c *collector) measureKey(ctx context.Context, m *machine, text string, values *model.MacroValues) (item.Value, error) {
-	text, err := values.Expand(text)
-	if err != nil {
+// measureWithSecrets measures an item whose parameters have secret macros. A secret is one parameter or a part of it, whatever characters it
+// has; a command of the shell gets only secrets without characters that the shell reads.
+func (c *collector) measureWithSecrets(ctx context.Context, m *machine, k *Key, values *model.MacroValues, secrets map[string]string) (item.Value, error) {
+	expanded := Key{Name: k.Name, Parameters: make([]string, len(k.Parameters))}
+	for i, parameter := range k.Parameters {
+		text, err := values.Expand(parameter)
+		if err != nil {
+			return item.Value{}, err
+		}
+		expanded.Parameters[i] = text
+	}
+	if k.Name == "system.run" {
+		for macro, secret := range secrets {
+			if !isPlain(secret) {
+				return item.Value{}, fmt.Errorf("system.run: the value of %s has a character that the shell could read as a command: only letters, digits and . _ : / @ %% + = , - are allowed", macro)
+			}
+		}
+	}
+	if err := c.check(&expanded); err != nil {
 		return item.Value{}, err
 	}
-	key, err := ParseKey(text)
-	if err == nil {
-		err = c.check(&key)
-	}
-	if err != nil {
-		return item.Value{}, err
-	}
-	return c.measure(ctx, m, &key)
+	return c.measure(ctx, m, &expanded)
 }

@@ -54,6 +54,7 @@ func webCertificate(ctx context.Context, _ *machine, k *Key) (item.Value, error)
 			k = &Key{Name: k.Name, Parameters: []string{host, port, k.Parameter(2, "")}}
 		}
 	}
+	host = strings.Trim(host, "[]") // of an IPv6 address
 	if host == "" {
 		return item.Value{}, fmt.Errorf("%s: the host is missing; write %s[HOST,PORT,ADDRESS]", k.Name, k.Name)
 	}
@@ -62,7 +63,7 @@ func webCertificate(ctx context.Context, _ *machine, k *Key) (item.Value, error)
 		return item.Value{}, err
 	}
 	dialer := tls.Dialer{Config: &tls.Config{ServerName: host, InsecureSkipVerify: true}} // describeCertificate verifies it
-	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(k.Parameter(2, host), port))
+	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(strings.Trim(k.Parameter(2, host), "[]"), port))
 	if err != nil {
 		return item.Value{}, fmt.Errorf("%s: %w", k.Name, err)
 	}

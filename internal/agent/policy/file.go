@@ -79,6 +79,9 @@ func writeAtomically(path string, data []byte, newMode fs.FileMode) (err error) 
 	mode := cmp.Or(newMode, newFileMode)
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm() | info.Mode()&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky)
+		if newMode == newSecretMode {
+			mode &^= 0o007 // a file that has a secret from now on is not readable by all
+		}
 		if err := copyOwner(f.Name(), info); err != nil {
 			return err
 		}

@@ -355,16 +355,18 @@ func (w *metricApplier) Record(r *wire.Record) {
 func (w *metricApplier) removeRecorded(node model.NodeID, last *wire.Verdict) {
 	recorded, known := 0, false
 	for recorded < len(w.p.pending) {
-		v := &w.p.pending[recorded]
-		if v.Commit > last.Commit || v.Commit == last.Commit && v.Index > last.Index {
+		if v := &w.p.pending[recorded]; v.Commit > last.Commit || v.Commit == last.Commit && v.Index > last.Index {
 			break
 		}
-		if v.Node == node && v.Trigger == last.Trigger && v.Problem == last.Problem && v.Removed == last.Removed {
+		recorded++
+	}
+	for i := recorded - 1; i >= 0; i-- { // from the newest, so that a trigger has its state from before the oldest in the end
+		v := &w.p.pending[i]
+		if v.Node == node && v.Definition == last.Definition && v.Trigger == last.Trigger && v.Problem == last.Problem && v.Removed == last.Removed {
 			known = true
 		} else {
 			w.p.resumeTrigger(v.Node, w.Definition(v.Definition).AsTemplate(), &v.Verdict, !v.Problem)
 		}
-		recorded++
 	}
 	clear(w.p.pending[:recorded])
 	if w.p.pending = w.p.pending[recorded:]; !known {
