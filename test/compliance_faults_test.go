@@ -172,7 +172,7 @@ func TestAssignmentOfTenMegabytesRuns(t *testing.T) {
 	folder := t.TempDir()
 	s.StartAgent("n1", "--policy-enforce")
 	s.AwaitOutput("get nodes", "n1")
-	const directives, files, size = 22, 9, 55_000 // a resource has at most 512 KiB
+	const directives, files, size = 48, 4, 55_000 // a definition has at most 256 KiB
 	apply := func(i int, letter string) {
 		var methods strings.Builder
 		for k := range files {

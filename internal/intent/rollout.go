@@ -1,8 +1,10 @@
 package intent
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -96,6 +98,9 @@ func (s *Rollouts) Revert(ctx context.Context, by Actor, directive Key, revision
 		return model.Errorf(model.Conflict, "neither %s nor %s has changed since revision %d", directive, technique, revision).
 			WithHint("find the change of another resource that it uses: muster audit")
 	}
+	if err := s.checkRevertedSecrets(ctx, writes); err != nil {
+		return err
+	}
 	if with != nil {
 		write, err := rolloutWrite(*with)
 		if err != nil {
@@ -105,6 +110,21 @@ func (s *Rollouts) Revert(ctx context.Context, by Actor, directive Key, revision
 	}
 	_, err = s.commit(ctx, by, writes)
 	return err
+}
+
+// checkRevertedSecrets returns an error if resources that are declared as before would send secrets of the server to nodes outside of
+// trusted groups.
+func (s *Rollouts) checkRevertedSecrets(ctx context.Context, writes []Write) error {
+	reverted := map[Key]*model.Resource{}
+	for _, w := range writes {
+		r, err := s.decode(Row{Key: w.Key, Body: w.Body})
+		if err != nil {
+			return err
+		}
+		reverted[w.Key] = r
+	}
+	problems, err := newProposal(s.repository, reverted, nil).refusePolicySecrets(ctx)
+	return cmp.Or(err, errors.Join(problems...))
 }
 
 // textAt returns the body that a resource had at a revision (nil if it did not exist then), and its present row.

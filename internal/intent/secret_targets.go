@@ -31,7 +31,7 @@ func (p *proposal) reviewStored(ctx context.Context, kind, mark string, review f
 	return nil
 }
 
-// refuseSecretsForOpenGroups returns an error for each check or Template that would send server secrets to a group which any
+// refuseSecretsForOpenGroups returns an error for each check, Template or policy that would send server secrets to a group which any
 // machine can join. The function covers the applied ones and, where a Group or Secret is applied, the stored ones.
 func (p *proposal) refuseSecretsForOpenGroups(ctx context.Context) (problems []error, err error) {
 	review := func(r *model.Resource) error {
@@ -184,6 +184,9 @@ func (p *proposal) checkTrustedTargets(ctx context.Context, key Key, kind string
 		}
 		if t.Where != "" {
 			return refuse("move the condition to a group with trusted: true, and name the group in this "+what, "a condition of the %s reads facts that machines report", what)
+		}
+		if kind == "Policy" && len(t.Nodes) > 0 {
+			return refuse("name a group with trusted: true, which may list nodes", "the names of nodes in a policy are not reserved: another machine could take one")
 		}
 		for _, name := range t.Groups {
 			found, err := specAfterApply[model.GroupSpec](ctx, p, referenceKey("Group", key.Namespace, name))

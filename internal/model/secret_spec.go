@@ -56,10 +56,10 @@ type CommandSecret struct {
 	Secret string `json:"secret"`
 }
 
-// DefinitionSecret is a secret in a compiled check or Template: its location on the node, or the name by which the agent
+// DefinitionSecret is a secret in a compiled check, Template or directive: its location on the node, or the name by which the agent
 // requests it from the server
 type DefinitionSecret struct {
-	Env       string // in a Template: the macro
+	Env       string // in a Template: the macro; in a directive: the parameter
 	Name      string // of the Secret: NAMESPACE/NAME
 	AgentEnv  string // AgentEnv or AgentFile is set, or the server knows the value
 	AgentFile string

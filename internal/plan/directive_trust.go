@@ -131,7 +131,7 @@ func (f trust) mayEnforce(u *unit) bool {
 	if u == nil || u.trustsFacts || u.definition.AsDirective() == nil {
 		return false
 	}
-	if d := u.definition.AsDirective(); d.Mode != model.ModeAudit || d.ForcesComponents() {
+	if u.body.enforces() || u.next != nil && u.next.body.enforces() {
 		return true
 	}
 	for _, ns := range f.namespaces {
@@ -140,6 +140,12 @@ func (f trust) mayEnforce(u *unit) bool {
 		}
 	}
 	return false
+}
+
+// enforces reports whether the body is a directive that enforces, by itself or in a component, unless a namespace or node says otherwise.
+func (b *body) enforces() bool {
+	d := b.definition.AsDirective()
+	return d.Mode != model.ModeAudit || d.ForcesComponents()
 }
 
 // retrustUnit marks a directive if an edit may change whether operators chose its nodes.

@@ -83,6 +83,9 @@ func (p *Planner) stageUnits(ctx context.Context, t *translation) (writes []inte
 		}
 		u.steps = reviewedSteps(p.fleet, u)
 		row := rows[u.ID]
+		if u.steps == nil && row != nil && row.Spec.Approve && p.fleet.units[u.ID] == nil {
+			u.steps = &row.Spec // at a start, and while the unit has no nodes, nobody knows whether a group needs a review: the last change did
+		}
 		if row == nil && u.steps == nil {
 			continue
 		}

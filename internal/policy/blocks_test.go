@@ -297,7 +297,7 @@ func TestModesAndSecretsAreCompiled(t *testing.T) {
 	if fmt.Sprint(c.Secrets, c.Parameters) != "map[password:db] map[word:x]" {
 		t.Errorf("secrets %v, parameters %v", c.Secrets, c.Parameters)
 	}
-	for _, value := range []string{"", "{{ .props.x }}"} {
+	for _, value := range []string{"", "{{ .props.x }}", "other/db"} {
 		if _, err := Compile(technique, map[string]model.ParameterValue{"password": model.TextValue(value)}); err == nil {
 			t.Errorf("%q is the name of a Secret", value)
 		}

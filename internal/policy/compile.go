@@ -318,6 +318,10 @@ func checkText(p *model.Parameter, value model.Scalar) error {
 		if value == "" || strings.Contains(string(value), "{{") {
 			return model.Errorf(model.Invalid, "parameter %s: %q is no name of a Secret", p.Name, value).WithHint("write the name of a Secret: muster get secrets")
 		}
+		if namespace, _, found := strings.Cut(string(value), "/"); found && namespace != model.SharedNamespaceName {
+			return model.Errorf(model.Invalid, "parameter %s: %q is a Secret of another namespace", p.Name, value).
+				WithHint("write a name of the same namespace, or %s/NAME", model.SharedNamespaceName)
+		}
 		return nil
 	}
 	if strings.Contains(string(value), "{{") {

@@ -110,7 +110,8 @@ func Advance(r model.Rollout, f *Fleet) (next model.Rollout, changed bool) {
 	}
 	p := ProgressOf(&r, f)
 	most := cmp.Or(r.Spec.MaxFailed, model.DefaultRolloutMaxFailed)
-	if share, _ := model.ParseShare(most); float64(len(p.Failed)) > share*float64(p.New) {
+	share, _ := model.ParseShare(most)
+	if float64(len(p.Failed)) > share*float64(p.New) {
 		r.State, r.Failed = model.RolloutStopped, true
 		r.Reason = fmt.Sprintf("%d of %s with the new version failed, more than %s: %s", len(p.Failed), model.CountNoun(p.New, "node"), most, failuresText(p.Failed))
 		return r, true
@@ -119,6 +120,8 @@ func Advance(r model.Rollout, f *Fleet) (next model.Rollout, changed bool) {
 	switch {
 	case r.State == model.RolloutPaused:
 		return r, false
+	case len(r.Steps) == len(steps) && share >= 1:
+		// All nodes have the new version, and no failure stops it.
 	case len(r.Steps) > 0 && p.New > 0 && (p.Waiting > 0 || p.Reported == 0 || f.Now.Before(r.Changed().Add(waitOf(&r)))):
 		return r, false
 	case len(r.Steps) < len(steps):
