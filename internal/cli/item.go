@@ -293,11 +293,11 @@ func (t *itemTest) discover(c *commandCall, rule *discovery.Rule, list string, n
 		}
 		c.printField("entity", "%s", text)
 		items := rule.Items(state, e)
-		discovery.SetFormulas(items, state, e)
+		discovery.SetFormulas(items, state, e, trigger.ReplaceEntityMacros)
 		for _, one := range items {
 			c.printField("  item", "%s  %s", one.Key, sourceText(&one))
 		}
-		for _, one := range discovery.TriggersOf(rule, state, e) {
+		for _, one := range discovery.TriggersOf(rule, state, e, trigger.ReplaceEntityMacros) {
 			c.printField("  trigger", "%s  %s  (%s)", one.Name, one.Expression, one.Severity)
 		}
 	}

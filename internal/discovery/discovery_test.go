@@ -9,6 +9,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/trigger"
 )
 
 // fileSystems returns a discovery rule over file systems for tests; the function edit may change it.
@@ -39,7 +40,7 @@ func keysOf(r *Rule, s *State) (list []string) {
 		for _, one := range r.Items(s, &s.Entities[i]) {
 			list = append(list, one.Key)
 		}
-		for _, one := range TriggersOf(r, s, &s.Entities[i]) {
+		for _, one := range TriggersOf(r, s, &s.Entities[i], trigger.ReplaceEntityMacros) {
 			list = append(list, one.Name+" "+one.Severity.String())
 		}
 	}
@@ -127,7 +128,7 @@ func TestLostEntities(t *testing.T) {
 		var got []string
 		for i := range s.Entities {
 			e := &s.Entities[i]
-			items, triggers := r.Items(s, e), TriggersOf(r, s, e)
+			items, triggers := r.Items(s, e), TriggersOf(r, s, e, trigger.ReplaceEntityMacros)
 			state := "found"
 			switch {
 			case e.Disabled && len(triggers) == 0 && items[0].Interval == 0 && strings.HasPrefix(items[0].NotCollected, "not discovered since 2001-09-09T01:46:4"):
@@ -195,7 +196,7 @@ func TestInstanceReplacesMacros(t *testing.T) {
 	testenv.NoError(t, err)
 	items := r.Items(s, &s.Entities[0])
 	got := []string{items[0].Key, items[1].Key, items[1].From, items[1].Unit, items[1].Steps[0].Parameters[0], items[1].Steps[1].Parameters[0]}
-	triggers := TriggersOf(r, s, &s.Entities[0])
+	triggers := TriggersOf(r, s, &s.Entities[0], trigger.ReplaceEntityMacros)
 	got = append(got, triggers[0].Name, triggers[0].Expression)
 	want := []string{
 		`vfs.fs.size["it's \"a, b\"",pused]`, `x["it's \"a, b\"", {$M:"it's \"a, b\""}, ["it's \"a, b\"",b]]`, `vfs.fs.size["it's \"a, b\"",pused]`, "a.b",

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/trigger"
 )
 
 // values returns a function that returns the value of an entity's macro by the macro's name.
@@ -92,20 +91,24 @@ func (r *Rule) Items(s *State, e *Entity) (list []model.Item) {
 // maxKey bounds the key of an item, in bytes.
 const maxKey = 2048
 
+// Replacer returns an expression with values in place of the macros of an entity; key replaces those in keys of items.
+// trigger.ReplaceEntityMacros is one: the agent, which has no expressions, does not link it.
+type Replacer func(expression string, value func(macro string) (string, bool), key func(key string) string) (string, error)
+
 // SetFormulas writes the formulas of the items of an entity. A formula that does not parse stays as it is.
-func SetFormulas(items []model.Item, s *State, e *Entity) {
+func SetFormulas(items []model.Item, s *State, e *Entity, replace Replacer) {
 	value := s.values(e)
 	for i := range items {
 		of := &items[i]
-		if formula, err := trigger.ReplaceEntityMacros(of.Formula, value, func(key string) string { return ReplaceInKey(key, value) }); err == nil {
+		if formula, err := replace(of.Formula, value, func(key string) string { return ReplaceInKey(key, value) }); err == nil {
 			of.Formula = formula
 		}
 	}
 }
 
 // TriggersOf returns the triggers that a rule makes for an entity. An expression that does not parse stays as it is and compiles
-// nowhere, so that the reason is shown. No method of Rule uses package trigger: the agent has the methods, but no triggers.
-func TriggersOf(r *Rule, s *State, e *Entity) (list []model.DefinitionTrigger) {
+// nowhere, so that the reason is shown.
+func TriggersOf(r *Rule, s *State, e *Entity, replace Replacer) (list []model.DefinitionTrigger) {
 	if e.Disabled {
 		return nil
 	}
@@ -133,7 +136,7 @@ func TriggersOf(r *Rule, s *State, e *Entity) (list []model.DefinitionTrigger) {
 		of.Name = model.Truncate(model.ReplaceEntityMacros(of.Name, value), model.MaxName)
 		of.Runbook = model.ReplaceEntityMacros(of.Runbook, value)
 		for _, text := range []*string{&of.Expression, &of.Recovery} {
-			if out, err := trigger.ReplaceEntityMacros(*text, value, key); err == nil {
+			if out, err := replace(*text, value, key); err == nil {
 				*text = out
 			}
 		}
@@ -144,7 +147,7 @@ func TriggersOf(r *Rule, s *State, e *Entity) (list []model.DefinitionTrigger) {
 
 // Instantiate returns a Template with the items and triggers of the entities of its rules. faults has, by rule, the reason why
 // some were left out; nil: none was. A nil rule, which does not compile, makes none.
-func Instantiate(c *model.TemplateDefinition, rules []*Rule, states []*State) (out *model.TemplateDefinition, faults []string) {
+func Instantiate(c *model.TemplateDefinition, rules []*Rule, states []*State, replace Replacer) (out *model.TemplateDefinition, faults []string) {
 	out = new(*c)
 	out.Items, out.Triggers = slices.Clone(c.Items), slices.Clone(c.Triggers)
 	keys, names := map[string]string{}, map[string]string{} // by key and name: the prototype, or itself
@@ -167,14 +170,14 @@ func Instantiate(c *model.TemplateDefinition, rules []*Rule, states []*State) (o
 				over++
 				continue
 			}
-			SetFormulas(items, states[i], e)
+			SetFormulas(items, states[i], e, replace)
 			for _, one := range items {
 				if _, taken := keys[one.Key]; !taken {
 					keys[one.Key] = one.Key
 					out.Items = append(out.Items, one)
 				}
 			}
-			for _, one := range TriggersOf(r, states[i], e) {
+			for _, one := range TriggersOf(r, states[i], e, replace) {
 				if _, taken := names[one.Name]; !taken {
 					names[one.Name] = one.Name
 					out.Triggers = append(out.Triggers, one)

@@ -63,7 +63,7 @@ func (t *template) rulesOf() []*discovery.Rule {
 // withEntities returns the template compiled with the items and triggers of the entities that its discovery rules have found
 // on a node.
 func (t *template) withEntities(states []*discovery.State) *template {
-	definition, faults := discovery.Instantiate(t.TemplateDefinition, t.rulesOf(), states)
+	definition, faults := discovery.Instantiate(t.TemplateDefinition, t.rulesOf(), states, trigger.ReplaceEntityMacros)
 	out := compile(definition, t.macros)
 	out.base, out.moved = t, make([]int, len(t.items))
 	for i := range t.Items {
