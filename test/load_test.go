@@ -194,7 +194,7 @@ func TestLoadCompareInterleaved(t *testing.T) {
 		t.Errorf("Ctrl-C: code %d", code)
 	}
 	log := run.Log()
-	for _, want := range []string{"leg 1 of 18: old, run 1 of 9; at most ", "leg 2 of 18: new, run 1 of 9; about ", `No verdict: \d runs? of old beside \d runs? of new`, "wire-bytes"} {
+	for _, want := range []string{"leg 1 of 18: old, run 1 of 9; at most ", "leg 2 of 18: new, run 1 of 9; at most ", `No verdict: \d runs? of old beside \d runs? of new`, "wire-bytes"} {
 		assert(t, regexp.MustCompile(want).MatchString(log), "it does not say %q:\n%s", want, log)
 	}
 	figures := map[string]map[string]float64{}

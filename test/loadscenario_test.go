@@ -168,7 +168,7 @@ func TestLoadScenarioMissedObjective(t *testing.T) {
 		"ledger %+v, outages %+v", rep.Balance, rep.Outages)
 	for name, args := range map[string][]string{
 		"unknown flag --agents":       {file, "--agents", "7"},
-		"a scenario is missing":              {"--quick"},
+		"a scenario is missing":       {"--quick"},
 		"--scale 0":                   {file, "--scale", "0"},
 		"holds the report of another": {file, "--out", out},
 	} {

@@ -59,5 +59,5 @@ func TestGroupsWithReview(t *testing.T) {
 	bob := loginBob(t, s)
 	harness.Run(t, bob, "rollout", "approve", "everywhere").Expect(0)
 	s.AwaitOutput("get compliance n2/everywhere", "0.00 %", "non-compliant")
-	s.AwaitOutput("rollout show everywhere", "approved", "2 of 2 nodes have the new version")
+	s.AwaitOutput("rollout show everywhere", "approved", "all 2 nodes have the new version") // no failure stops it, so it has ended
 }
