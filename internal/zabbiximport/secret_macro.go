@@ -58,8 +58,9 @@ func (t *template) usesOf(name string) (inKeys, elsewhere bool) {
 	}
 	for i := range items {
 		of := &items[i]
-		inKeys = inKeys || of.Collected() && has(of.Key)
-		elsewhere = elsewhere || has(of.Formula)
+		log := strings.HasPrefix(of.Key, "log") // log, logrt and their counts: the agent reads no secret for the name of a file
+		inKeys = inKeys || of.Collected() && !log && has(of.Key)
+		elsewhere = elsewhere || has(of.Formula) || log && has(of.Key)
 		for k := range of.Steps {
 			for _, text := range of.Steps[k].Texts() {
 				elsewhere = elsewhere || has(text)

@@ -85,6 +85,9 @@ func (m *machine) parseNameQuery(k *Key) (q nameQuery, err error) {
 		return q, fmt.Errorf("%s: the tries %q are not a number from 1 to 255", k.Name, k.Parameter(4, ""))
 	}
 	q.wait, q.tries = time.Duration(seconds)*time.Second, int(tries)
+	if all := q.wait * time.Duration(tries); all >= itemTimeout { // else the item would be unsupported in place of 0
+		return q, fmt.Errorf("%s: all tries take %s, and an item has less than %s; write fewer tries or seconds", k.Name, all, itemTimeout)
+	}
 	if q.network = k.Parameter(5, "udp"); q.network != "udp" && q.network != "tcp" {
 		return q, unknownMode(k, 5, "udp", "tcp")
 	}

@@ -192,7 +192,7 @@ func TestNameService(t *testing.T) {
 	}
 	expectItem(t, "net.dns.record["+server+",nosuch.example.org]", "", "answers NameError")
 	for key, want := range map[string]string{
-		"net.dns[127.0.0.1]": "the name is missing", "net.dns[host,x]": "is no IP address", "net.dns[127.0.0.1,x,ANY]": "write one of A, AAAA", "net.dns[127.0.0.1,x,A,0]": "the seconds", "net.dns[127.0.0.1,x,A,,x]": "the tries",
+		"net.dns[127.0.0.1]": "the name is missing", "net.dns[host,x]": "is no IP address", "net.dns[127.0.0.1,x,ANY]": "write one of A, AAAA", "net.dns[127.0.0.1,x,A,0]": "the seconds", "net.dns[127.0.0.1,x,A,,x]": "the tries", "net.dns[127.0.0.1,x,A,2,2]": "all tries take 4s",
 		"net.dns[127.0.0.1,x,A,,,sctp]": "write one of udp, tcp", "net.dns[127.0.0.1," + strings.Repeat("x", 300) + "]": "is not valid",
 	} {
 		expectItem(t, key, "", want)

@@ -31,6 +31,9 @@ func (w *metricApplier) keepCheckValues(n uint32, s *wire.Signal, from *shard.Ar
 		if at := value.At.UnixMilli(); !value.At.IsZero() {
 			ms = min(at, w.Received/1e6)
 		}
+		if slices.ContainsFunc(slices.Collect(maps.Values(value.Tags)), func(text string) bool { return len(text) > maxLabelValue }) {
+			continue // remote stores refuse such a series
+		}
 		x.setLabels(value, check.Name, node, namespace)
 		var of series.Series
 		if store.Insert(w.p.ID, &of, x.labels, ms, value.Value) {
@@ -39,6 +42,9 @@ func (w *metricApplier) keepCheckValues(n uint32, s *wire.Signal, from *shard.Ar
 		w.view.samples.Add(1)
 	}
 }
+
+// maxLabelValue bounds the value of a label, in bytes.
+const maxLabelValue = 2048
 
 // setLabels sets the labels of the series of a number in results of a check. Tags of the number are labels, unless another label has the name.
 func (x *sampleApplier) setLabels(value *model.Value, check, node, namespace string) {
