@@ -30,7 +30,7 @@ type watch struct {
 	lastAsked *reading     // of the server's metrics, at any of them
 	over      map[int]bool // phases of steps that broke
 	asked     int          // parts that were judged as steps
-	told      int          // parts of which all is in the log
+	told      int          // number of parts that are complete in the log
 }
 
 // lookLate is how long after a second it is looked at: what was meant to be sent in it has

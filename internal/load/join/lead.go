@@ -59,7 +59,7 @@ type peer struct {
 	finished bool
 }
 
-// Listen opens the address at which followers join a run of so many loaders. The run is to be played within Context: it
+// Listen opens an address for the followers of a run with this number of loaders. The run is played within Context: it
 // ends with ctx, and when a follower is lost. say reports who joins and who is refused. The caller closes the lead.
 func Listen(ctx context.Context, address string, loaders int, say func(format string, args ...any)) (*Lead, error) {
 	certificate, sum, err := newCertificate()
@@ -83,7 +83,7 @@ func Listen(ctx context.Context, address string, loaders int, say func(format st
 	return l, nil
 }
 
-// Token is the argument with which the others join.
+// Token returns the argument of muster load join.
 func (l *Lead) Token() string { return l.token.String() }
 
 // Context ends when the run cannot go on; its cause is the reason.
@@ -253,7 +253,7 @@ func (l *Lead) all() []*peer {
 // now is the clock of the lead.
 func (l *Lead) now() time.Duration { return time.Since(l.base) }
 
-// lose handles the end of a stream. Before all have joined, another follower may take the place; later the run ends.
+// lose handles the end of a follower's stream. Before all have joined, another follower may join in its stead; later the run ends.
 func (l *Lead) lose(p *peer, err error) {
 	l.mu.Lock()
 	over, early := l.over, p.number == 0

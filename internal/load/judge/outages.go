@@ -23,9 +23,8 @@ type outage struct {
 	lost  []missed
 }
 
-// Outages returns the outages until the end of the timetable: the times in which agents had no session. One ends when the last
-// agent is back, and a session that was opened since it began has something acknowledged. ready has the times at which the
-// server said that it is ready.
+// Outages returns the outages until the end of the timetable: intervals in which agents had no session. An outage ends when the last
+// agent is back and the server has acknowledged a signal of a new session. ready has the times of the server's readiness.
 func Outages(loaders []observe.Ledgers, faults []observe.Fault, ready []time.Duration, end int64) (list []report.Outage) {
 	var all []missed
 	agents := 0

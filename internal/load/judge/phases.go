@@ -17,7 +17,7 @@ type timetable struct {
 	*observe.Checks
 	sc    *scenario.Scenario
 	rep   *report.Report
-	late  []string                   // sentences about phases that are judged by themselves in which the generator was too late
+	late  []string                   // findings about phases with a late generator, if they are judged apart
 	notes []string                   // what else is known of phases
 	told  map[int]*observe.Histogram // times until somebody was notified of a result, by its part
 }
@@ -97,9 +97,9 @@ func (t *timetable) misses(p *report.Played) (list []string) {
 	return list
 }
 
-// counts reports whether a part is among those of which the run's figures are. A step that broke is not, nor what was begun
-// before that was known, nor what is meant to break and the return from it: these are judged by themselves. The one in which
-// the run was stopped counts if no other does.
+// counts reports whether the figures of the run include a part. They leave out a step that missed an objective and the parts behind
+// it, and phases that overload the server and return from that: each of these has figures of its own. A part that was cut short by
+// a stop counts if no other part does.
 func (t *timetable) counts(i int) bool {
 	return t.countsIfWhole(i) && (!t.Score[i].Short || !t.anyWhole())
 }
@@ -126,7 +126,7 @@ func (t *timetable) apart(phase int) bool {
 	return t.sc.Phases[phase].Beyond() || t.sc.Returns(phase) || t.sc.Phases[phase].Fault > 0
 }
 
-// brokeIn returns the part in which the steps of a phase ended; false: none broke.
+// brokeIn returns the part of the step that missed an objective; false: no step did.
 func (t *timetable) brokeIn(phase int) (part int, ok bool) {
 	for i, s := range t.Steps {
 		if s.Over && t.Score[i].Phase == phase {

@@ -45,7 +45,7 @@ func (k kind) String() string {
 	return strings.Join(list, " or ")
 }
 
-// kindsOf are the kinds of runs in which a flag of muster load run has an effect.
+// kindsOf returns the kinds of runs that a flag of muster load run applies to.
 func kindsOf(flag string) kind {
 	switch flag {
 	case "server", "server-pid":

@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/subject"
 )
 
-// againstSensu plays the scenario against a Sensu backend, or a bridge of Muster, which runs.
+// againstSensu plays the scenario against a running Sensu backend or bridge of Muster.
 func (o *options) againstSensu(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (*report.Report, error) {
 	server := ""
 	if cmd.Flags().Changed("server") {

@@ -40,7 +40,7 @@ const (
 	played                  // drain, ledger and report follow
 )
 
-// oneSignal is the time in which a repeated signal is the same one: timeout(1) signals the process and its group.
+// oneSignal is the shortest time between two signals of a person: timeout(1) signals the process and its group at once.
 const oneSignal = time.Second
 
 // catchSignals ends the command at signals. The command works within the context; the caller calls release.
@@ -76,7 +76,7 @@ func catchSignals(cmd *cobra.Command, say func(format string, args ...any)) (con
 	return ctx, s
 }
 
-// forward passes the first signal to the leading loader, which ends the run for all.
+// forward passes the first signal to the leading loader. The leading loader ends the run for all.
 func (s *stops) forward(stop func()) {
 	s.mu.Lock()
 	s.at, s.stopRun = playing, func(string) { stop() }

@@ -86,7 +86,7 @@ type Checked struct {
 	Ready   usage.SoFar    `json:"ready"`   // use until all agents held their checks
 }
 
-// Part is a stretch of the timetable in which the scenario's own time runs at one rate. Times are ns since the start.
+// Part is an interval of the timetable with one rate. Times are ns since the start.
 type Part struct {
 	Phase    int     `json:"phase"` // of the scenario
 	From     int64   `json:"from"`
@@ -156,7 +156,7 @@ type Counts struct {
 	Failures   map[string]uint64 `json:"failures,omitempty"`   // connections that could not be opened, by cause
 	Losses     map[string]uint64 `json:"losses,omitempty"`     // sessions that ended, by cause
 	Back       map[int]int64     `json:"back,omitempty"`       // of faults that struck agents: when all were as before, ns since the start; 0: not yet
-	Late       time.Duration     `json:"late,omitempty"`       // by which the loader heard too late that the timetable ends
+	Late       time.Duration     `json:"late,omitempty"`       // delay of the order to end the timetable
 }
 
 // Edge is the use of the loader, and of the server, until a part starts.

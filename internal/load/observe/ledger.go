@@ -47,7 +47,7 @@ type Ledger struct {
 	Stopped  bool             `json:"stopped,omitempty"`  // a fault left its machine dead
 	Stays    []Stay           `json:"stays,omitempty"`    // with a session
 	Absences []Absence        `json:"absences,omitempty"` // without a session, though it should have had one
-	Quiet    []Stay           `json:"quiet,omitempty"`    // in which the loader sent nothing of it for too long
+	Quiet    []Stay           `json:"quiet,omitempty"`    // intervals without a signal, longer than the limit
 	Open     map[int16]uint64 `json:"open,omitempty"`     // results without an answer, by check
 	States   Entries          `json:"states"`             // by check
 }

@@ -30,7 +30,7 @@ type Line struct {
 	Total  *Latency      `json:"total,omitempty"` // of all values, at the end
 	State  *State        `json:"state,omitempty"` // of the server, when all values were applied
 	Edit   *Edit         `json:"edit,omitempty"`  // of a directive
-	Wrong  int           `json:"wrong,omitempty"` // signals sent of which the server has to refuse each
+	Wrong  int           `json:"wrong,omitempty"` // number of invalid signals sent; the server must refuse each
 	Runs   *Runs         `json:"runs,omitempty"`  // of the server, when all runs of directives were applied
 
 	// Of a run of checks.

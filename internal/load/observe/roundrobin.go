@@ -5,7 +5,7 @@ type RoundRobin struct {
 	From   int64     `json:"from"` // of what is measured
 	End    int64     `json:"end"`  // of the timetable
 	Rounds []Round   `json:"rounds"`
-	Away   []Stay    `json:"away,omitempty"` // times in which a fault had the server away
+	Away   []Stay    `json:"away,omitempty"` // intervals without a server, because of a fault
 	Took   Histogram `json:"took,omitzero"`  // until another agent had a run
 }
 

@@ -15,7 +15,7 @@ import (
 const (
 	// maxWaiting bounds the requests of one user that wait for the present one; older ones are given up.
 	maxWaiting = 1000
-	// CutOff is the age in ns from which a request counts as unanswered at the end of a run.
+	// CutOff is the smallest age in ns of a request that counts as unanswered at the end of a run.
 	CutOff = int64(time.Second)
 )
 

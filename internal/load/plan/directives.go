@@ -17,7 +17,7 @@ import (
 
 // Directives is a scenario of directives, computed: the directives of each node with their modes, and the codes of each run.
 //
-// A node sends one signal at each tick. In a round, which is the interval of the directives, it runs each of them once and, if
+// A node sends one signal at each tick. A round is one interval of the directives: the node runs each directive once and, if
 // its class has inventories, sends a change of its inventory.
 type Directives struct {
 	Timing

@@ -93,7 +93,7 @@ func (s *directives) Assigned(node int, held *link.Assignment) bool {
 	return found == len(want)
 }
 
-// placeOf returns the place of a directive among those of a node; -1: it has not.
+// placeOf returns the index of a directive in the node's list; -1: the node has no such directive.
 func placeOf(held []uint16, number int) int {
 	for i, d := range held {
 		if int(d) == number {

@@ -62,7 +62,7 @@ type Source interface {
 	AppendSignal(dst []byte, node int, tick uint64, at time.Duration) []byte
 	// Acked says that the server has the signals of the first ticks.
 	Acked(node int, ticks uint64)
-	// Wrong returns signals of a node of which the server has to refuse each.
+	// Wrong returns invalid signals of a node; the server must refuse each.
 	Wrong(node int) []wire.Signal
 }
 

@@ -8,7 +8,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/usage"
 )
 
-// disturbs is the share of a machine from which on other use spoils the figures of a run.
+// disturbs is the share of the machine's CPU that other processes may use; above it, the figures of a run cannot be compared.
 const disturbs = 0.1
 
 // Busy is the warning that other processes use this machine; empty: hardly. It measures for a second and a half.

@@ -10,7 +10,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// maxAge is the age in ms up to which a result is placed at its execution time.
+// maxAge is the largest age in ms of a result that is placed at its execution time.
 const maxAge = int64(10 * time.Second / time.Millisecond)
 
 // recorder turns batches into signals. Times are Unix milliseconds.
@@ -96,7 +96,7 @@ func (n *node) stream(key wire.StreamKey) *wire.StreamLast {
 	return &n.streams[i]
 }
 
-// maxGaps bounds the gaps of a check, of which its interval is the median.
+// maxGaps bounds the number of gaps that are kept of a check. Their median is its interval.
 const maxGaps = 99
 
 // result records one result of a node.

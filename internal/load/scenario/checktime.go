@@ -41,7 +41,7 @@ func (v *checker) phases() {
 	v.lacks(len(v.Phases) > 0 && measured == 0, "phases", "write steady: 10m", "none of them is measured")
 }
 
-// phase checks phase i, which has one kind.
+// phase checks the fields of phase i.
 func (v *checker) phase(at string, i int) {
 	p, kind := &v.Phases[i], v.Phases[i].Kind()
 	steps := func(p Phase) bool { return p.Step > 0 }

@@ -55,7 +55,7 @@ func (s *Scenario) Defaults() {
 	}
 }
 
-// ramp is the time in which the agents connect: 500 a second, and at least two seconds.
+// ramp returns the length of a ramp: 500 agents connect in a second, and it takes at least two seconds.
 func (s *Scenario) ramp() model.Duration {
 	return model.Duration(max(2, (s.Nodes("")+499)/500)) * model.Duration(time.Second)
 }

@@ -13,7 +13,7 @@ const (
 // Pipelines are the pipelines that a phase may speed up.
 func Pipelines() []string { return []string{Results, People, Intent, Alerts} }
 
-// How the loader's webhook is notified of a check's problems.
+// Ways to notify the loader's webhook of a check's problems.
 const (
 	ByHandler = "handler" // the check names the handler
 	ByRoute   = "route"   // the check names a route, which names the handler

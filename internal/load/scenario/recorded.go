@@ -31,7 +31,7 @@ const RecordedCheck = "check"
 
 const (
 	maxTimes  = 1000
-	minOutput = 48 // the head of an output, which tells it from others
+	minOutput = 48 // bytes of the head of an output; heads are unique
 )
 
 // recordings reads the heads of recorded streams, relative to the scenario's file, and fills in count and checks of their

@@ -194,9 +194,8 @@ const (
 // FewAnswers are too few to judge whether a pipeline is starved.
 const FewAnswers = 20
 
-// answering is the shortest measured phase of a quick run in which phases speed pipelines up: the operators' slowest
-// timetable has enough answers in it, and a tenth more, which are late at the end of a phase; a sixth is warm-up. Zero: no
-// phase speeds anything up.
+// answering returns the shortest measured phase of a quick run with faster pipelines: the slowest timetable of operators has enough
+// answers in it, a tenth more for late ones, and a sixth for the warm-up. Zero: no phase has faster pipelines.
 func (s *Scenario) answering() model.Duration {
 	slowest := math.Inf(1)
 	for _, r := range []Rate{s.Operators.Applies, s.Operators.Runs, s.Operators.Facts, s.Operators.Silences} {
@@ -221,7 +220,7 @@ func moved(at model.Duration, then, now []model.Duration) model.Duration {
 	return now[len(now)-1]
 }
 
-// recovering is the shortest length of phase i behind steps, one of which broke: half of it works off the backlog.
+// recovering is the shortest length of phase i after a step that missed an objective: the backlog takes half of it.
 func (s *Scenario) recovering(i int) model.Duration {
 	if i > 0 && s.Phases[i-1].Step > 0 {
 		return overloadTime * 3 / 2
@@ -253,8 +252,8 @@ func (p *Phase) shortenSteps(whole model.Duration) {
 	}
 }
 
-// noticeable is the smallest factor of the phases' length with which the server still notices all faults; zero: there are
-// none.
+// noticeable returns the smallest factor of the phases' length that leaves each fault long enough for the server to detect it; zero:
+// the scenario has no faults.
 func (s *Scenario) noticeable() (factor float64) {
 	stays := s.played() - s.end() // the first warm-up may: what follows it in its phase is cut by more
 	until, whole := s.end(), s.played()

@@ -198,7 +198,7 @@ type Operators struct {
 	Pause    Rate `json:"pages,omitempty" check:"rate"`       // … at this rate each; default one every 2 s
 	Watches  int  `json:"watches,omitempty" check:"1..10000"` // streams of changes held open
 	Applies  Rate `json:"applies,omitempty" check:"rate"`     // resources written
-	Runs     Rate `json:"runs,omitempty" check:"rate"`        // commands run at once, each on one machine, which answers
+	Runs     Rate `json:"runs,omitempty" check:"rate"`        // ad-hoc commands, each on one machine
 	Facts    Rate `json:"facts,omitempty" check:"rate"`       // machines that report changed facts
 	Silences Rate `json:"silences,omitempty" check:"rate"`    // of one machine each, for 10 minutes
 }

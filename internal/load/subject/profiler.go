@@ -28,7 +28,7 @@ type Profiler struct {
 	limits map[string]float64 // upper limits of figures
 	span   int                // seconds of a profile
 	phase  int                // the number of the first measured phase without faults; zero: there is none
-	middle int                // its second at which the profile begins
+	middle int                // second of the phase when the profile begins
 
 	from   int             // the first second of phase; -1: not yet
 	taken  map[string]bool // steady, broken
