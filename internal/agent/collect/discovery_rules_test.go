@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,6 +22,7 @@ func TestWheelCollectsDiscoveredItems(t *testing.T) {
 	root := testMachine(t)
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
+		var mu sync.Mutex // guards got
 		var got []string
 		w := New(Config{Root: root, FirstWithin: time.Second, Boot: func() time.Duration { return time.Since(began) }, Emit: func(s *wire.Signal, _ *Position) {
 			var b wire.ValueBlock
@@ -28,6 +30,8 @@ func TestWheelCollectsDiscoveredItems(t *testing.T) {
 			testenv.NoError(t, b.Decode(s.Body))
 			testenv.NoError(t, r.Reset(&b))
 			var v wire.BlockValue
+			mu.Lock()
+			defer mu.Unlock()
 			for r.Next(&v) {
 				if at := int(v.Position) - 2; at >= 0 {
 					got = append(got, fmt.Sprintf("%s=%s", b.Keys[at], v.Value.String()))
@@ -50,7 +54,9 @@ func TestWheelCollectsDiscoveredItems(t *testing.T) {
 			t.Errorf("collected %q, want %q", got, want)
 		}
 		testenv.NoError(t, os.WriteFile(filepath.Join(root, "proc/net/dev"), []byte("Inter-|\n face |\n  eth1: 1 7 3 4 0 0 0 0 50 6 7 8 0 0 0 0\n"), 0o644))
+		mu.Lock()
 		got = nil
+		mu.Unlock()
 		time.Sleep(15 * time.Minute)
 		synctest.Wait()
 		cancel()

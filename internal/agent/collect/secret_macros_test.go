@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,6 +34,7 @@ func TestSecretMacros(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
+		var mu sync.Mutex // guards the next three
 		var got []string
 		secret, problem := "hunter22", error(nil)
 		w := New(Config{
@@ -41,11 +43,14 @@ func TestSecretMacros(t *testing.T) {
 				if len(list) != 1 || list[0].Name != "default/token" {
 					t.Errorf("asked for %v", list)
 				}
-				if secret == "" { // the server does not answer
+				mu.Lock()
+				value, err := secret, problem
+				mu.Unlock()
+				if value == "" { // the server does not answer
 					<-ctx.Done()
 					return nil, ctx.Err()
 				}
-				return map[string]string{"{$TOKEN}": secret}, problem
+				return map[string]string{"{$TOKEN}": value}, err
 			},
 			Emit: func(s *wire.Signal, _ *Position) {
 				if strings.Contains(string(s.Body), "hunter22") || strings.Contains(string(s.Body), "changed9") {
@@ -64,7 +69,9 @@ func TestSecretMacros(t *testing.T) {
 					if v.Unsupported {
 						text = "unsupported: " + text
 					}
+					mu.Lock()
 					got = append(got, text)
+					mu.Unlock()
 				}
 			},
 		})
@@ -76,9 +83,13 @@ func TestSecretMacros(t *testing.T) {
 		})
 		expect := func(want ...string) {
 			t.Helper()
+			mu.Lock()
 			got = nil
+			mu.Unlock()
 			time.Sleep(10 * time.Second)
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			slices.Sort(got)
 			if !slices.EqualFunc(got, want, strings.Contains) {
 				t.Errorf("values %q, want parts %q", got, want)
@@ -86,11 +97,16 @@ func TestSecretMacros(t *testing.T) {
 		}
 		none := "unsupported: log: a key of a log has no secret macros"
 		expect("1", "the password is (hidden)", none, "/nosuch/(hidden)")
-		secret = "changed9"
+		set := func(value string, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			secret, problem = value, err
+		}
+		set("changed9", nil)
 		expect("1", "the password is (hidden)", none, "/nosuch/(hidden)")
-		problem = errors.New("secret default/token is not available: away")
+		set("changed9", errors.New("secret default/token is not available: away"))
 		expect("1", none, "unsupported: secret default/token is not available: away", "unsupported: secret default/token is not available: away")
-		secret = ""
+		set("", nil)
 		time.Sleep(5 * time.Second) // the collection ends after its time-out
 		expect("1", none, "no answer in 3s", "no answer in 3s")
 	})
