@@ -50,10 +50,12 @@ func resting(t *testing.T) (r *run, end func()) {
 // lagOf is the worst of all books, and how many frames that was of.
 func lagOf(r *run) (worst time.Duration, frames int64) {
 	for _, s := range r.senders {
+		s.book.mu.Lock()
 		for _, t := range s.book.parts {
 			worst, frames = max(worst, time.Duration(t.Lag.Buckets().Max())*time.Microsecond), frames+t.Lag.Count()
 		}
 		clear(s.book.parts)
+		s.book.mu.Unlock()
 	}
 	return worst, frames
 }
