@@ -52,7 +52,7 @@ func (c *checks) fetchAssets(definitions []*model.Definition) {
 	c.assets.Want(sums)
 }
 
-// assetFolder returns the folder of an asset's archive, for which it waits a short time.
+// assetFolder returns the folder of an asset's archive. It waits at most assetWait for the download.
 func (c *checks) assetFolder(ctx context.Context, a *model.DefinitionAsset) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, assetWait)
 	defer cancel()

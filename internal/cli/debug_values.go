@@ -133,7 +133,7 @@ func costRow(cost valueCost) []any {
 	return []any{costName(cost.Template, cost.Name), strconv.FormatFloat(cost.PerSecond, 'f', 0, 64), percentOfOne(cost.CPU), each}
 }
 
-// costName returns the name of an item, a step or a trigger with its Template, or of a node, which has none.
+// costName returns TEMPLATE:NAME for an item, step or trigger, and NAME for a node.
 func costName(template, name string) string {
 	if template == "" {
 		return name

@@ -45,7 +45,7 @@ func NewPlacementTimes(d *Directory, now func() time.Time) *PlacementTimes {
 	return p
 }
 
-// Since returns the time at which a unit arrived on a node, or the start of the server if that was before it.
+// Since returns the arrival time of a unit on a node; for arrivals before the start of the server, the start.
 func (p *PlacementTimes) Since(node model.NodeID, unit model.UnitID) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -92,7 +92,7 @@ func (r *Rule) Items(s *State, e *Entity) (list []model.Item) {
 const maxKey = 2048
 
 // Replacer returns an expression with values in place of the macros of an entity; key replaces those in keys of items.
-// trigger.ReplaceEntityMacros is one: the agent, which has no expressions, does not link it.
+// The server passes trigger.ReplaceEntityMacros. The agent evaluates no expressions and does not link package trigger.
 type Replacer func(expression string, value func(macro string) (string, bool), key func(key string) string) (string, error)
 
 // SetFormulas writes the formulas of the items of an entity. A formula that does not parse stays as it is.

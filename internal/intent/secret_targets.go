@@ -126,7 +126,7 @@ func (p *proposal) refusePolicySecrets(ctx context.Context) (problems []error, e
 	return problems, err
 }
 
-// secretSenders are the kinds of resources with which the server sends secrets to nodes.
+// secretSenders lists the kinds whose resources name secrets for nodes.
 var secretSenders = [...]string{"Check", "Template"}
 
 // sendsSecrets reports whether the server sends secrets to nodes with resources of a kind.

@@ -9,7 +9,7 @@ import (
 	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// book counts what the agents of one sender do, and what people and agents wait for, until it is taken.
+// book has the tallies of one sender's agents since the last line of the observation log.
 type book struct {
 	of *run
 
@@ -28,7 +28,7 @@ func newBook(r *run) *book {
 // inTime is how long beyond its linger a result may wait for its answer so that it counts as held.
 const inTime = time.Second
 
-// tally returns that of a part. Caller holds the lock.
+// tally returns the tally of a part. Caller holds the lock.
 func (b *book) tally(part int) *observe.Tally {
 	t := b.parts[part]
 	if t == nil {
@@ -41,11 +41,10 @@ func (b *book) tally(part int) *observe.Tally {
 	return t
 }
 
-// tallyAt returns that of what was due at an instant. Caller holds the lock.
+// tallyAt returns the tally of the part that contains an instant. Caller holds the lock.
 func (b *book) tallyAt(due int64) *observe.Tally { return b.tally(b.of.present().at(due)) }
 
-// frame counts one that leaves the generator; its results belong to the parts in which
-// they were meant to be made.
+// frame counts a frame that an agent has sent. Each result counts in the part of its intended time.
 func (b *book) frame(f *frame, now int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,8 +60,8 @@ func (b *book) frame(f *frame, now int64) {
 	}
 }
 
-// alike is the tally of a frame's signals from one on, and the one behind the last that
-// belongs to it: mostly it is all of them. Caller holds the lock.
+// alike returns the tally of the signal at index from, and the end of the signals in the same part: usually the end of the
+// frame. Caller holds the lock.
 func (b *book) alike(f *frame, from, to int) (*observe.Tally, int) {
 	s := b.of.present()
 	i := s.at(f.each[from].intended)
@@ -144,14 +143,14 @@ func (r *run) takeBooks() (parts map[int]*observe.Tally, offered map[int]uint64)
 	return parts, offered
 }
 
-// logSecond writes what was counted since the line before. sample nil: the second is not over, or the timetable is.
+// logSecond appends the tallies since the last line to the log. sample is nil for a part of a second and behind the timetable.
 func (r *run) logSecond(number int, sample *report.Sample) {
 	parts, offered := r.takeBooks()
 	used := r.usage()
 	r.log.Append(observe.Line{At: r.sinceStart(), Check: &observe.CheckSecond{Number: number, Sample: sample, Parts: parts, Offered: offered, Used: &used, Counts: r.counts()}})
 }
 
-// counts sums up what was counted so far. Sessions last until the report is made, and may hear more meanwhile.
+// counts returns the totals of the run so far. Sessions stay open until the report, so later totals may be larger.
 func (r *run) counts() *observe.Counts {
 	c := &observe.Counts{Wrong: r.wrong.Load(), Slowed: r.slowed.Load(), Late: time.Duration(r.late.Load()), Refusals: map[string]uint64{}, Back: r.script.back()}
 	for _, s := range r.senders {

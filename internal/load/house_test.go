@@ -47,7 +47,7 @@ func resting(t *testing.T) (r *run, end func()) {
 	return r, crew.leave
 }
 
-// lagOf is the worst of all books, and how many frames that was of.
+// lagOf returns the largest lag of all senders and the number of their frames, and clears the tallies.
 func lagOf(r *run) (worst time.Duration, frames int64) {
 	for _, s := range r.senders {
 		s.book.mu.Lock()

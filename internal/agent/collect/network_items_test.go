@@ -72,7 +72,7 @@ func TestWebPages(t *testing.T) {
 	}
 }
 
-// TestWebCertificate describes the certificate of a local TLS server, which is valid for example.com alone.
+// TestWebCertificate reads the certificate of a local TLS server. The certificate names example.com alone.
 func TestWebCertificate(t *testing.T) {
 	server := httptest.NewTLSServer(http.NotFoundHandler())
 	defer server.Close()

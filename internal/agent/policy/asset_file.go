@@ -10,8 +10,8 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// readAsset returns the content of a file in the archive of an asset, which the agent has fetched and verified by its hash. Of a
-// template it expands the parameters of the directive.
+// readAsset returns the content of a file in the archive of an asset. The asset cache has verified the hash of the archive. In a template,
+// readAsset expands the parameters of the directive.
 func (r *directiveRun) readAsset(ctx context.Context, m *model.FileContentMethod) (string, error) {
 	i := slices.IndexFunc(r.definition.Assets, func(a model.DefinitionAsset) bool { return a.Name == m.Asset })
 	if i < 0 {

@@ -36,7 +36,7 @@ type Options struct {
 	Definition func(model.DefinitionID) *model.Definition
 	// Version returns the definition of a directive that a node has.
 	Version func(*directory.Unit, model.NodeID) *model.Definition
-	// Since returns the time at which a directive arrived on a node, or the start of the server if that was before it.
+	// Since returns the arrival time of a directive on a node; for arrivals before the start of the server, the start.
 	Since func(model.NodeID, model.UnitID) time.Time
 	// Mode returns the mode of the directives on a node.
 	Mode func(model.NodeID) model.NodeMode

@@ -26,7 +26,7 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Lead is the loader that leads a run. It implements load.Others (others.go).
+// Lead is the loader that leads a run. It implements load.Others (follower_reports.go).
 type Lead struct {
 	loaders int // all, this one included
 	token   Token
