@@ -16,7 +16,7 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Line is the JSON object that a follower sends for one result, as one line. docs/handlers.md explains the fields.
+// Line is the JSON object that a follower sends for one result, as one line. docs/result-stream.md explains the fields.
 type Line struct {
 	Version   int               `json:"version"` // 1; raised when a field changes its meaning, not by new ones
 	Kind      string            `json:"kind"`    // result: routes send notifications the same way

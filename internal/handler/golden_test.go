@@ -341,7 +341,7 @@ func TestSecretsAreReadForEachMessage(t *testing.T) {
 	}
 }
 
-// answersTable returns the table of answers for docs/handlers.md.
+// answersTable returns the table of answers for docs/deliveries.md.
 func answersTable() string {
 	var b strings.Builder
 	b.WriteString("| handler | answer | the message is | because |\n|---|---|---|---|\n")
@@ -369,9 +369,9 @@ func answersTable() string {
 	return b.String()
 }
 
-// TestDocumentedAnswersAreCurrent compares the table of answers in docs/handlers.md with http_answer_rules.go.
+// TestDocumentedAnswersAreCurrent compares the table of answers in docs/deliveries.md with http_answer_rules.go.
 func TestDocumentedAnswersAreCurrent(t *testing.T) {
-	const file, begin, end = "../../docs/handlers.md", "-update -->\n", "<!-- answers end -->"
+	const file, begin, end = "../../docs/deliveries.md", "-update -->\n", "<!-- answers end -->"
 	page, err := os.ReadFile(file)
 	testenv.NoError(t, err)
 	before, rest, ok := strings.Cut(string(page), begin)

@@ -268,7 +268,7 @@ type answerRule struct {
 }
 
 // answerRules returns the rules that map the HTTP status of a service's answer to an outcome: delivered, retry or
-// give up. docs/handlers.md has them as a table.
+// give up. docs/deliveries.md has them as a table.
 func answerRules() []answerRule {
 	return []answerRule{
 		{"pagerduty", 400, 400, final, "PagerDuty refuses the event: a wrong routing key or field"},

@@ -31,7 +31,7 @@ const (
 )
 
 // Notification is the JSON input of handlers: on standard input of a command, or as the body of a POST. It has more
-// than 25 fields because programs read them in one flat JSON object, whose names are documented (docs/handlers.md).
+// than 25 fields because programs read them in one flat JSON object, whose names are documented (docs/notifications.md).
 type Notification struct {
 	Version int               `json:"version"`
 	Kind    string            `json:"kind"`    // opened | closed | …

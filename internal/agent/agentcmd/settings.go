@@ -142,7 +142,7 @@ How a machine joins, and what the two commands do: [machines](../machines.md). A
 certificate in its state folder. Do not delete that folder: it contains the node's identity and the results that the
 server has not acknowledged yet. If ` + "`GOGC` and `GOMEMLIMIT`" + ` are not set, the agent limits its heap.
 
-Built-in checks: [probes](../probes.md). Capacity and overflow of the agent's spool: [queues](queues.md).
+Built-in checks: [probes](probes.md). Capacity and overflow of the agent's spool: [queues](queues.md).
 `)
 	b.WriteString(proxyPage)
 	return b.String()

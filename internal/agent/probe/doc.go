@@ -1,6 +1,6 @@
 // Package probe holds the checks that are built into the agent: no package to
 // install, no process to start. All is the table of them; each declares its
-// arguments, from which lint, `muster explain` and docs/probes.md are made.
+// arguments, from which lint, `muster explain` and docs/reference/probes.md are made.
 //
 // In: a name and arguments as written in a check. Out: status and text by the Nagios
 // plug-in conventions, so that later steps treat probes and plug-ins alike. The state of a

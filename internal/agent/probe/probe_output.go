@@ -143,7 +143,7 @@ func ageText(d time.Duration) string {
 	return fmt.Sprintf("%.1f ms", float64(d)/1e6)
 }
 
-// ReferencePage returns the text of the reference page of all probes, docs/probes.md.
+// ReferencePage returns the text of the reference page of all probes, docs/reference/probes.md.
 func ReferencePage() []byte {
 	var b bytes.Buffer
 	b.WriteString(`# Probes
@@ -165,7 +165,15 @@ Arguments are strings and may hold ` + "`{{ .props.name | default \"…\" }}`" +
 disk, memory and swap are what must stay free, as a share or an amount; all others are
 what must not be exceeded. ` + "`muster-agent --probe disk warn=15%`" + ` tries one by hand.
 Probes know Linux; where another system lacks what they read they are UNKNOWN and say so.
+
 `)
+	for i, p := range All() {
+		if i > 0 {
+			b.WriteString(" · ")
+		}
+		fmt.Fprintf(&b, "[%s](#%s)", p.Name, p.Name)
+	}
+	b.WriteString("\n")
 	for _, p := range All() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| argument | type | default | meaning |\n|---|---|---|---|\n", p.Name, p.Summary)
 		for _, a := range p.Args {

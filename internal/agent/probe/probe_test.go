@@ -369,10 +369,10 @@ func TestLintFindsFaultsOfArguments(t *testing.T) {
 	}
 }
 
-// TestProbesPageIsUpToDate compares docs/probes.md with the table of probes; go test -update writes the
+// TestProbesPageIsUpToDate compares docs/reference/probes.md with the table of probes; go test -update writes the
 // page.
 func TestProbesPageIsUpToDate(t *testing.T) {
-	path := "../../../docs/probes.md"
+	path := "../../../docs/reference/probes.md"
 	want := ReferencePage()
 	testenv.Golden(t, path, want)
 }
