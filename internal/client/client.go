@@ -132,7 +132,7 @@ func (c *Client) Version(ctx context.Context) (version.Info, error) {
 
 // Queues returns the state of the bounded queues of the server.
 func (c *Client) Queues(ctx context.Context, narrow ...v1.RowFilter) (v1.QueueList, error) {
-	return getJSON[v1.QueueList](ctx, c.c, "/queues", addRowFilter(nil, narrow))
+	return getJSON[v1.QueueList](ctx, c.c, "/queues", buildQuery(narrow))
 }
 
 // Run runs a check or command on nodes and calls fn with each line of the answer, the summary last. When ctx ends,

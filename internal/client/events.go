@@ -3,8 +3,6 @@ package client
 import (
 	"context"
 	"net/http"
-	"net/url"
-	"strconv"
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
@@ -14,12 +12,6 @@ import (
 // Events has the operations on events and their history.
 type Events struct{ c *connection }
 
-// eventQuery returns the URL query parameters of a list of events.
-func eventQuery(f v1.EventFilter) url.Values {
-	return buildQuery("namespace", f.Namespace, "node", f.Node, "check", f.Check, "status", f.Status, "group", f.Group,
-		"selector", f.Selector, "where", f.Where, "after", f.After, "problem", boolParam(f.Problem), "limit", intParam(f.Limit))
-}
-
 // eventPath returns the API path of one event.
 func eventPath(namespace, node, check string) string {
 	return escapePath("events", namespace, node, check)
@@ -27,14 +19,12 @@ func eventPath(namespace, node, check string) string {
 
 // List returns a page of events, worst first.
 func (e Events) List(ctx context.Context, f v1.EventFilter) (v1.EventList, error) {
-	return getJSON[v1.EventList](ctx, e.c, "/events", eventQuery(f))
+	return getJSON[v1.EventList](ctx, e.c, "/events", buildQuery(f))
 }
 
 // ListAt returns a page of events with the status that each had at a past time
 func (e Events) ListAt(ctx context.Context, f v1.EventFilter, at time.Time) (v1.PastEventList, error) {
-	query := eventQuery(f)
-	query.Set("at", timeParam(at))
-	return getJSON[v1.PastEventList](ctx, e.c, "/history/events", query)
+	return getJSON[v1.PastEventList](ctx, e.c, "/history/events", buildQuery(f, "at", at))
 }
 
 // Get returns one event.
@@ -44,14 +34,12 @@ func (e Events) Get(ctx context.Context, namespace, node, check string) (v1.Even
 
 // History returns the last entries of one event, newest first.
 func (e Events) History(ctx context.Context, namespace, node, check string, limit int) (v1.EntryList, error) {
-	return getJSON[v1.EntryList](ctx, e.c, eventPath(namespace, node, check)+"/history", url.Values{"limit": {strconv.Itoa(limit)}})
+	return getJSON[v1.EntryList](ctx, e.c, eventPath(namespace, node, check)+"/history", buildQuery("limit", limit))
 }
 
 // Entries returns a page of the history of many events, newest first.
 func (e Events) Entries(ctx context.Context, q v1.HistoryQuery) (v1.EntryList, error) {
-	query := buildQuery("namespace", q.Namespace, "node", q.Node, "check", q.Check, "after", q.After, "selector", q.RowFilter.Selector,
-		"where", q.RowFilter.Where, "since", timeParam(q.Since), "until", timeParam(q.Until), "limit", intParam(q.Limit))
-	return getJSON[v1.EntryList](ctx, e.c, "/history", query)
+	return getJSON[v1.EntryList](ctx, e.c, "/history", buildQuery(q))
 }
 
 // Trace returns the steps from the declaration of a check to its notifications on a node; an empty check means the
@@ -99,7 +87,7 @@ func (e Events) Bulk(ctx context.Context, verb string, r v1.BulkRequest) (v1.Bul
 // Watch streams changed events to fn until ctx or the connection ends, and calls `opened` at the start of the stream.
 // Changes during opened wait in the connection, so a list that opened requests misses no change.
 func (e Events) Watch(ctx context.Context, f v1.EventFilter, opened func() error, fn func(v1.Event) error) error {
-	_, err := readStream(ctx, e.c, http.MethodGet, "/events/watch", eventQuery(f), nil, opened, func(event v1.Event) (bool, error) { return false, fn(event) })
+	_, err := readStream(ctx, e.c, http.MethodGet, "/events/watch", buildQuery(f), nil, opened, func(event v1.Event) (bool, error) { return false, fn(event) })
 	switch {
 	case isStreamReadError(err):
 		return model.Errorf(model.Unavailable, "the connection that streams events (watch) broke: %w", err).WithHint("repeat the command")
@@ -116,14 +104,12 @@ type Problems struct{ c *connection }
 
 // Items returns a page of items (metrics of nodes) with their last values, sorted by node and key
 func (c *Client) Items(ctx context.Context, f v1.ItemFilter, limit int, after string, narrow ...v1.RowFilter) (v1.ItemList, error) {
-	query := buildQuery("namespace", f.Namespace, "node", f.Node, "template", f.Template, "key", f.Key, "state", f.State, "after", after, "limit", intParam(limit))
-	return getJSON[v1.ItemList](ctx, c.c, "/items", addRowFilter(query, narrow))
+	return getJSON[v1.ItemList](ctx, c.c, "/items", buildQuery(f, "after", after, "limit", limit, narrow))
 }
 
 // Texts returns the newest text and log values of items that match, in the order of their times.
 func (c *Client) Texts(ctx context.Context, f v1.TextFilter) (v1.TextList, error) {
-	return getJSON[v1.TextList](ctx, c.c, "/texts", addRowFilter(buildQuery("namespace", f.Namespace, "node", f.Node, "key", f.Key, "match", f.Match, "contains", f.Contains,
-		"since", timeParam(f.Since), "until", timeParam(f.Until), "limit", intParam(f.Limit)), []v1.RowFilter{f.RowFilter}))
+	return getJSON[v1.TextList](ctx, c.c, "/texts", buildQuery(f))
 }
 
 // ValueLoad returns the load of the pipeline of values.
@@ -133,15 +119,13 @@ func (c *Client) ValueLoad(ctx context.Context) (v1.ValueLoad, error) {
 
 // Compliance returns a page of directives on nodes with the outcome of their last runs, sorted by node and directive
 func (c *Client) Compliance(ctx context.Context, f v1.ComplianceFilter, limit int, after string, narrow ...v1.RowFilter) (v1.ComplianceList, error) {
-	query := buildQuery("namespace", f.Namespace, "node", f.Node, "directive", f.Directive, "policy", f.Policy, "status", f.Status, "details", boolParam(f.Details),
-		"at", timeParam(f.At), "after", after, "limit", intParam(limit))
-	return getJSON[v1.ComplianceList](ctx, c.c, "/compliance", addRowFilter(query, narrow))
+	return getJSON[v1.ComplianceList](ctx, c.c, "/compliance", buildQuery(f, "after", after, "limit", limit, narrow))
 }
 
 // List returns a page of problems, newest first.
 func (p Problems) List(ctx context.Context, namespace, node, check string, open bool, limit int, after string, narrow ...v1.RowFilter) (v1.ProblemList, error) {
-	query := buildQuery("namespace", namespace, "node", node, "check", check, "after", after, "open", boolParam(open), "limit", intParam(limit))
-	return getJSON[v1.ProblemList](ctx, p.c, "/problems", addRowFilter(query, narrow))
+	query := buildQuery("namespace", namespace, "node", node, "check", check, "open", open, "after", after, "limit", limit, narrow)
+	return getJSON[v1.ProblemList](ctx, p.c, "/problems", query)
 }
 
 // Get returns one problem.
@@ -175,8 +159,7 @@ func (n Notifications) EndSilence(ctx context.Context, namespace, name, note str
 // TestRoute asks the server which notifications an assumed problem would cause; status and severity may be empty, and
 // the time zero.
 func (n Notifications) TestRoute(ctx context.Context, namespace, node, check string, at time.Time, status, severity string) (v1.RouteTest, error) {
-	query := buildQuery("status", status, "severity", severity, "at", timeParam(at.UTC()))
-	return getJSON[v1.RouteTest](ctx, n.c, escapePath("routetest", namespace, node, check), query)
+	return getJSON[v1.RouteTest](ctx, n.c, escapePath("routetest", namespace, node, check), buildQuery("status", status, "severity", severity, "at", at.UTC()))
 }
 
 // handlerPath returns the API path of a handler.
@@ -189,8 +172,7 @@ func (n Notifications) TestHandler(ctx context.Context, namespace, name string, 
 
 // DeadLetters returns a page of a handler's dead letters (notifications given up), newest first
 func (n Notifications) DeadLetters(ctx context.Context, namespace, name string, limit int, after string, narrow ...v1.RowFilter) (v1.DeliveryList, error) {
-	query := buildQuery("limit", strconv.Itoa(limit), "after", after)
-	return getJSON[v1.DeliveryList](ctx, n.c, handlerPath(namespace, name)+"/dead", addRowFilter(query, narrow))
+	return getJSON[v1.DeliveryList](ctx, n.c, handlerPath(namespace, name)+"/dead", buildQuery("limit", limit, "after", after, narrow))
 }
 
 // ReplayHandler sends a handler's dead letters (notifications given up) again
@@ -219,50 +201,39 @@ func (r Rollouts) Do(ctx context.Context, verb, namespace, name string, a v1.Rol
 // Reports has the API operations that return reports about a period of history
 type Reports struct{ c *connection }
 
-// reportQuery returns the URL query parameters of a report.
-func reportQuery(q v1.ReportQuery) url.Values {
-	return buildQuery("namespace", q.Namespace, "after", q.After, "where", q.Where, "since", timeParam(q.Since), "until", timeParam(q.Until))
-}
-
 // Shadow returns a page of notifications that namespaces in shadow mode did not send, newest first
 func (r Reports) Shadow(ctx context.Context, q v1.ReportQuery) (v1.ShadowList, error) {
-	return getJSON[v1.ShadowList](ctx, r.c, "/reports/shadow", reportQuery(q))
+	return getJSON[v1.ShadowList](ctx, r.c, "/reports/shadow", buildQuery(q))
 }
 
 // Noise returns the noise report: how often each check and route paged people, and which checks and silences have no
 // effect
 func (r Reports) Noise(ctx context.Context, q v1.ReportQuery) (v1.Noise, error) {
-	return getJSON[v1.Noise](ctx, r.c, "/reports/noise", reportQuery(q))
-}
-
-// availabilityQuery returns the URL query parameters of an availability report.
-func availabilityQuery(q v1.AvailabilityQuery) url.Values {
-	return buildQuery("namespace", q.Namespace, "node", q.Node, "check", q.Check, "group", q.Group, "selector", q.Selector,
-		"where", q.Where, "after", q.After, "since", timeParam(q.Since), "until", timeParam(q.Until))
+	return getJSON[v1.Noise](ctx, r.c, "/reports/noise", buildQuery(q))
 }
 
 // Availability returns a page with the seconds that each event spent in each status
 func (r Reports) Availability(ctx context.Context, q v1.AvailabilityQuery) (v1.AvailabilityList, error) {
-	return getJSON[v1.AvailabilityList](ctx, r.c, "/availability", availabilityQuery(q))
+	return getJSON[v1.AvailabilityList](ctx, r.c, "/availability", buildQuery(q))
 }
 
 // Compliance returns compliance by policy, directive, node or group, least compliant first,
 // up to a time (zero: now)
 func (r Reports) Compliance(ctx context.Context, namespace, by string, at time.Time) (v1.ComplianceReport, error) {
-	return getJSON[v1.ComplianceReport](ctx, r.c, "/reports/compliance", buildQuery("namespace", namespace, "by", by, "at", timeParam(at)))
+	return getJSON[v1.ComplianceReport](ctx, r.c, "/reports/compliance", buildQuery("namespace", namespace, "by", by, "at", at))
 }
 
 // ComplianceDays returns the compliance of each day of a period
 func (r Reports) ComplianceDays(ctx context.Context, namespace string, since, until time.Time) (v1.ComplianceDays, error) {
-	return getJSON[v1.ComplianceDays](ctx, r.c, "/reports/compliance/days", buildQuery("namespace", namespace, "since", timeParam(since), "until", timeParam(until)))
+	return getJSON[v1.ComplianceDays](ctx, r.c, "/reports/compliance/days", buildQuery("namespace", namespace, "since", since, "until", until))
 }
 
 // Evidence returns the history of the directive runs of a node with its signatures. A zero time is the server's default.
 func (r Reports) Evidence(ctx context.Context, namespace, node string, since, until time.Time) (v1.Evidence, error) {
-	return getJSON[v1.Evidence](ctx, r.c, "/reports/compliance/evidence", buildQuery("namespace", namespace, "node", node, "since", timeParam(since), "until", timeParam(until)))
+	return getJSON[v1.Evidence](ctx, r.c, "/reports/compliance/evidence", buildQuery("namespace", namespace, "node", node, "since", since, "until", until))
 }
 
 // GroupAvailability returns the percentage of a period in which the nodes of each group were up
 func (r Reports) GroupAvailability(ctx context.Context, q v1.AvailabilityQuery) (v1.GroupAvailabilityList, error) {
-	return getJSON[v1.GroupAvailabilityList](ctx, r.c, "/availability/groups", availabilityQuery(q))
+	return getJSON[v1.GroupAvailabilityList](ctx, r.c, "/availability/groups", buildQuery(q))
 }

@@ -10,11 +10,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
+	"reflect"
 	"strings"
 	"time"
 
-	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -192,50 +191,46 @@ func Pages[T any](limit int, read func(size int, after string) (items []T, next 
 	}
 }
 
-// buildQuery returns URL query parameters from pairs of name and value, without empty values.
-func buildQuery(pairs ...string) url.Values {
+// buildQuery returns the query parameters of a request. Each part is a name with its value behind it, or a filter: a struct, or a
+// list of structs, whose fields are parameters of the same names. Zero values are left out, because the server has defaults.
+func buildQuery(parts ...any) url.Values {
 	query := url.Values{}
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			query.Set(pairs[i], pairs[i+1])
+	for len(parts) > 0 {
+		if name, ok := parts[0].(string); ok {
+			addParameter(query, name, reflect.ValueOf(parts[1]))
+			parts = parts[2:]
+			continue
 		}
+		addFilter(query, reflect.ValueOf(parts[0]))
+		parts = parts[1:]
 	}
 	return query
 }
 
-// addRowFilter adds the label selector and the condition of a list request to its query parameters, which may be nil.
-func addRowFilter(query url.Values, narrow []v1.RowFilter) url.Values {
-	if query == nil {
-		query = url.Values{}
+// addFilter adds the fields of a filter, or of each filter in a list, to the query parameters.
+func addFilter(query url.Values, filter reflect.Value) {
+	if filter.Kind() == reflect.Slice {
+		for i := range filter.Len() {
+			addFilter(query, filter.Index(i))
+		}
+		return
 	}
-	for _, n := range narrow {
-		for name, values := range buildQuery("selector", n.Selector, "where", n.Where) {
-			query[name] = values
+	for i := range filter.NumField() {
+		if f := filter.Type().Field(i); f.Anonymous {
+			addFilter(query, filter.Field(i))
+		} else {
+			addParameter(query, strings.ToLower(f.Name[:1])+f.Name[1:], filter.Field(i))
 		}
 	}
-	return query
 }
 
-// boolParam formats a query parameter: true, or empty for false.
-func boolParam(yes bool) string {
-	if yes {
-		return "true"
+// addParameter adds one query parameter unless its value is zero; a time is formatted by RFC 3339.
+func addParameter(query url.Values, name string, value reflect.Value) {
+	at, isTime := value.Interface().(time.Time)
+	switch {
+	case isTime && !at.IsZero():
+		query.Set(name, at.Format(time.RFC3339Nano))
+	case !isTime && !value.IsZero():
+		query.Set(name, fmt.Sprint(value))
 	}
-	return ""
-}
-
-// intParam formats a number as a query parameter; numbers below 1 give an empty text
-func intParam(n int) string {
-	if n > 0 {
-		return strconv.Itoa(n)
-	}
-	return ""
-}
-
-// timeParam formats a time as a query parameter by RFC 3339; the zero time gives an empty text
-func timeParam(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.Format(time.RFC3339Nano)
 }

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/url"
-	"strconv"
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
@@ -48,8 +46,7 @@ func (r Resources) State(ctx context.Context, k model.KindInfo, namespace, name 
 // List returns a page of resources of a kind; an empty namespace means all. If state is true, the page also holds the
 // state of each resource.
 func (r Resources) List(ctx context.Context, k model.KindInfo, namespace string, f v1.ResourceFilter, state bool, limit int, after string) (v1.ResourceList, error) {
-	query := buildQuery("state", boolParam(state), "namespace", namespace, "selector", f.Selector, "where", f.Where, "after", after, "limit", intParam(limit))
-	return getJSON[v1.ResourceList](ctx, r.c, resourcePath(k, "", ""), query)
+	return getJSON[v1.ResourceList](ctx, r.c, resourcePath(k, "", ""), buildQuery(f, "namespace", namespace, "state", state, "after", after, "limit", limit))
 }
 
 // Put replaces one resource if its ETag is unchanged; an empty ETag replaces any revision.
@@ -65,7 +62,7 @@ func (r Resources) Delete(ctx context.Context, k model.KindInfo, namespace, name
 // changeResource sends a PUT or DELETE of one resource with its ETag, the reason for the audit, and the limit of
 // affected nodes.
 func (r Resources) changeResource(ctx context.Context, method, path string, body json.RawMessage, etag, message string, maxAffected int, dryRun, yes bool) (out v1.Applied, err error) {
-	query := buildQuery("message", message, "maxAffected", intParam(maxAffected), "dryRun", boolParam(dryRun), "yes", boolParam(yes))
+	query := buildQuery("message", message, "maxAffected", maxAffected, "dryRun", dryRun, "yes", yes)
 	var header http.Header
 	if etag != "" {
 		header = http.Header{"If-Match": {etag}}
@@ -85,8 +82,8 @@ func (r Resources) DeleteMany(ctx context.Context, in v1.DeleteRequest) (v1.Appl
 
 // Changes returns a page of the audit, newest first.
 func (r Resources) Changes(ctx context.Context, kind, namespace, name string, limit int, after string, narrow ...v1.RowFilter) (v1.ChangeList, error) {
-	query := buildQuery("limit", strconv.Itoa(limit), "kind", kind, "namespace", namespace, "name", name, "after", after)
-	return getJSON[v1.ChangeList](ctx, r.c, "/changes", addRowFilter(query, narrow))
+	query := buildQuery("limit", limit, "kind", kind, "namespace", namespace, "name", name, "after", after, narrow)
+	return getJSON[v1.ChangeList](ctx, r.c, "/changes", query)
 }
 
 // Archive returns the state of an Asset's archive on the server.
@@ -111,16 +108,12 @@ func nodePath(namespace, name string) string { return escapePath("nodes", namesp
 
 // States returns nodes with their sessions and events, worst first.
 func (n Nodes) States(ctx context.Context, f v1.NodeFilter) (v1.NodeStateList, error) {
-	query := buildQuery("limit", strconv.Itoa(f.Limit), "namespace", f.Namespace, "name", f.Name, "group", f.Group,
-		"selector", f.Selector, "where", f.Where)
-	return getJSON[v1.NodeStateList](ctx, n.c, "/nodestates", query)
+	return getJSON[v1.NodeStateList](ctx, n.c, "/nodestates", buildQuery(f))
 }
 
 // Agents returns a page of agents, the oldest version first.
 func (n Nodes) Agents(ctx context.Context, f v1.AgentFilter) (v1.AgentList, error) {
-	query := buildQuery("limit", intParam(f.Limit), "namespace", f.Namespace, "name", f.Name, "selector", f.Selector, "where", f.Where,
-		"version", f.Version, "after", f.After, "spooling", boolParam(f.Spooling), "disconnected", boolParam(f.Disconnected))
-	return getJSON[v1.AgentList](ctx, n.c, "/agents", query)
+	return getJSON[v1.AgentList](ctx, n.c, "/agents", buildQuery(f))
 }
 
 // Rename renames a node.
@@ -140,7 +133,7 @@ func (n Nodes) Retire(ctx context.Context, r v1.NodeRetire) (v1.Applied, error) 
 
 // Inventory returns the inventory of a node, or of one section; since a time that is not zero, its changes.
 func (n Nodes) Inventory(ctx context.Context, namespace, name, section string, since time.Time) (v1.Inventory, error) {
-	return getJSON[v1.Inventory](ctx, n.c, nodePath(namespace, name)+"/inventory", buildQuery("section", section, "since", timeParam(since)))
+	return getJSON[v1.Inventory](ctx, n.c, nodePath(namespace, name)+"/inventory", buildQuery("section", section, "since", since))
 }
 
 // CollectInventory asks the agent of a node to collect its inventory now.
@@ -150,7 +143,7 @@ func (n Nodes) CollectInventory(ctx context.Context, namespace, name string) err
 
 // Tombstones returns up to `limit` records (tombstones) of retired, replaced and refused machines, newest first
 func (n Nodes) Tombstones(ctx context.Context, limit int, narrow ...v1.RowFilter) (v1.TombstoneList, error) {
-	return getJSON[v1.TombstoneList](ctx, n.c, "/tombstones", addRowFilter(url.Values{"limit": {strconv.Itoa(limit)}}, narrow))
+	return getJSON[v1.TombstoneList](ctx, n.c, "/tombstones", buildQuery("limit", limit, narrow))
 }
 
 // DeleteTombstone deletes the tombstone of a retired, replaced or refused machine, which may then join again.
@@ -187,7 +180,7 @@ func (a Access) CreateToken(ctx context.Context, r v1.TokenRequest) (v1.Token, e
 
 // Tokens returns all API tokens and sessions.
 func (a Access) Tokens(ctx context.Context, narrow ...v1.RowFilter) (v1.TokenList, error) {
-	return getJSON[v1.TokenList](ctx, a.c, "/tokens", addRowFilter(nil, narrow))
+	return getJSON[v1.TokenList](ctx, a.c, "/tokens", buildQuery(narrow))
 }
 
 // RevokeToken revokes an API token or session.
@@ -197,7 +190,7 @@ func (a Access) RevokeToken(ctx context.Context, id string) error {
 
 // Users returns all users.
 func (a Access) Users(ctx context.Context, narrow ...v1.RowFilter) (v1.UserList, error) {
-	return getJSON[v1.UserList](ctx, a.c, "/users", addRowFilter(nil, narrow))
+	return getJSON[v1.UserList](ctx, a.c, "/users", buildQuery(narrow))
 }
 
 // CreateUser creates a user. No later answer holds a password that the server made.
@@ -213,11 +206,7 @@ func (a Access) GrantUser(ctx context.Context, name string, g v1.UserGrants) (v1
 // DeleteUser deletes a user with all sessions and tokens, and returns the user. With yes, tokens of other names that the
 // user made end too; without, they are an error.
 func (a Access) DeleteUser(ctx context.Context, name string, yes bool) (v1.User, error) {
-	var query url.Values
-	if yes {
-		query = url.Values{"yes": {"true"}}
-	}
-	return requestJSON[v1.User](ctx, a.c, http.MethodDelete, escapePath("users", name), query, nil)
+	return requestJSON[v1.User](ctx, a.c, http.MethodDelete, escapePath("users", name), buildQuery("yes", yes), nil)
 }
 
 // ChangePassword changes the caller's password.
@@ -235,7 +224,7 @@ func (e Enrolment) CreateToken(ctx context.Context, r v1.JoinTokenRequest) (v1.J
 
 // Tokens returns all join tokens.
 func (e Enrolment) Tokens(ctx context.Context, narrow ...v1.RowFilter) (v1.JoinTokenList, error) {
-	return getJSON[v1.JoinTokenList](ctx, e.c, "/jointokens", addRowFilter(nil, narrow))
+	return getJSON[v1.JoinTokenList](ctx, e.c, "/jointokens", buildQuery(narrow))
 }
 
 // DeleteToken deletes a join token; nodes that joined with it stay.
@@ -245,7 +234,7 @@ func (e Enrolment) DeleteToken(ctx context.Context, id string) error {
 
 // Pending returns machines that asked to join without a token.
 func (e Enrolment) Pending(ctx context.Context, narrow ...v1.RowFilter) (v1.PendingList, error) {
-	return getJSON[v1.PendingList](ctx, e.c, "/pending", addRowFilter(nil, narrow))
+	return getJSON[v1.PendingList](ctx, e.c, "/pending", buildQuery(narrow))
 }
 
 // Accept accepts a pending machine as a node.
