@@ -76,9 +76,9 @@ func (w *metricApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) sh
 		return w.refuse(node, from, err)
 	}
 	u := w.unitOf(n, of, w.block.Macros, from.Stream.Lane)
-	sent := w.Received - from.Age(s.AtMs)
-	if w.block.UnixNs != 0 {
-		sent = int64(min(w.block.UnixNs, uint64(w.Received)))
+	sent := int64(min(w.block.UnixNs, uint64(w.Received)))
+	if w.block.UnixNs == 0 {
+		sent = w.p.nodes[n].sendTime(w.Received, from) - from.Age(s.AtMs)
 	}
 	values := uint64(0)
 	var v wire.BlockValue

@@ -23,7 +23,7 @@ func (w *metricApplier) keepCheckValues(n uint32, s *wire.Signal, from *shard.Ar
 		return
 	}
 	node, namespace := w.view.opts.Series.Names(w.p.Node(n).ID)
-	executed := w.Received - from.Age(s.AtMs)
+	executed := w.p.nodes[n].sendTime(w.Received, from) - from.Age(s.AtMs)
 	x := &w.samples
 	for i := range extra.Values {
 		value := &extra.Values[i]

@@ -31,8 +31,9 @@ func TestNumbersOfChecksAreStored(t *testing.T) {
 	event.New(of, event.Options{})
 	v := New(of, Options{Definitions: definitions, Series: SeriesOptions{Store: s, Names: func(model.NodeID) (string, string) { return "web-1", "default" }}})
 	batch := func(number, atMs uint64, values ...model.Value) []byte {
-		b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: number, NowMs: 10_000, Signals: []wire.Signal{
-			wire.ResultSignal(wire.Signal{Definition: 3, AtMs: atMs}, wire.Result{Output: []byte("x"), Extra: wire.AppendExtra(nil, &wire.Extra{Values: values})})}}
+		nowMs := 10_000 + number*1000
+		b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: number, NowMs: nowMs, Signals: []wire.Signal{
+			wire.ResultSignal(wire.Signal{Definition: 3, AtMs: nowMs - 10_000 + atMs}, wire.Result{Output: []byte("x"), Extra: wire.AppendExtra(nil, &wire.Extra{Values: values})})}}
 		_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
 		testenv.NoError(t, err)
 		return append(wire.AppendBatchRecord(nil, 7), body...)

@@ -50,8 +50,8 @@ func (d *discoveryTest) apply(definition model.DefinitionID, keys []string, list
 	d.Helper()
 	d.number++
 	d.v.number++
-	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: d.v.number, NowMs: 1000, Signals: []wire.Signal{{
-		Kind: wire.SignalValueBlock, Definition: definition, AtMs: 1000,
+	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: d.v.number, NowMs: d.number * 1000, Signals: []wire.Signal{{
+		Kind: wire.SignalValueBlock, Definition: definition, AtMs: d.number * 1000,
 		Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: uint32(len(list)), Columns: wire.AppendColumns(nil, []int64{0}, list), Keys: keys}),
 	}}}
 	_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))

@@ -35,8 +35,11 @@ type Verdict struct {
 	sequence uint64 // numbers the verdicts of a partition in this process, from 1
 }
 
-// nodeState has the state of each Template on one node, sorted by id
-type nodeState struct{ units []*unitState }
+// nodeState has the state of each Template on one node, sorted by id, and the clocks of the senders of its values
+type nodeState struct {
+	units  []*unitState
+	clocks []senderClock // by age
+}
 
 // unitState has the items and triggers of one Template on one node
 type unitState struct {

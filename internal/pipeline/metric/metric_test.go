@@ -27,6 +27,9 @@ func testDefinition(id model.DefinitionID) *model.Definition {
 	if id >= 20 { // with a discovery rule
 		return discoveryDefinition(id)
 	}
+	if id == 11 { // a trigger of a counter
+		c.Items, c.Triggers = c.Items[:1], []model.DefinitionTrigger{{Name: "back", Expression: "change(//load)<0"}}
+	}
 	if id == 10 { // an item that takes much time
 		c.Items = append(c.Items[:1], model.Item{Key: "status", Steps: []model.Step{{Name: "jsonPath", Parameters: []string{"$.last"}}}})
 	}
@@ -114,9 +117,14 @@ func (v *testView) values(definition model.DefinitionID, values ...item.Value) [
 
 // block returns a batch of node 7 with a block of values.
 func (v *testView) block(definition model.DefinitionID, times []int64, list []wire.BlockValue) []byte {
+	return v.blockAt((v.number+1)*1000, definition, times, list)
+}
+
+// blockAt returns a batch of node 7 with a block of values of 100 ms before, which it sent at a time of its clock.
+func (v *testView) blockAt(nowMs uint64, definition model.DefinitionID, times []int64, list []wire.BlockValue) []byte {
 	v.number++
-	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: v.number, NowMs: 1000, Signals: []wire.Signal{{
-		Kind: wire.SignalValueBlock, Definition: definition, AtMs: 900,
+	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9}, First: v.number, NowMs: nowMs, Signals: []wire.Signal{{
+		Kind: wire.SignalValueBlock, Definition: definition, AtMs: nowMs - 100,
 		Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Macros: v.macros, Rows: uint32(len(list)), Columns: wire.AppendColumns(nil, times, list)}),
 	}}}
 	_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))

@@ -86,7 +86,7 @@ func fleetTick(nodes int, number uint64) *fleetCommit {
 			list = append(list, wire.BlockValue{Position: uint32(i), Value: benchValue(node*benchItems+i, number)})
 		}
 		body := wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: uint32(len(list)), Columns: wire.AppendColumns(nil, []int64{int64(node) * 997}, list)})
-		b := wire.Batch{StreamKey: wire.StreamKey{Stream: wire.StreamID(node + 1)}, First: number, NowMs: 1000, Signals: []wire.Signal{{Kind: wire.SignalValueBlock, Definition: 1, AtMs: 900, Body: body}}}
+		b := wire.Batch{StreamKey: wire.StreamKey{Stream: wire.StreamID(node + 1)}, First: number, NowMs: number * 1000, Signals: []wire.Signal{{Kind: wire.SignalValueBlock, Definition: 1, AtMs: number*1000 - 100, Body: body}}}
 		_, frame, err := wire.FrameKind(wire.AppendBatch(nil, &b))
 		if err != nil {
 			panic(err)

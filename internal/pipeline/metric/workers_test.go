@@ -48,8 +48,8 @@ func TestWorkersAgree(t *testing.T) {
 				if node%3 == 0 { // with discovered items
 					definition, list = 20, []wire.BlockValue{disks("sda", fmt.Sprint(80+random.IntN(20)), fmt.Sprintf("sd%d", random.IntN(3)), "95")}
 				}
-				b := wire.Batch{StreamKey: wire.StreamKey{Stream: wire.StreamID(node)}, First: number + 1, NowMs: 1000, Signals: []wire.Signal{{
-					Kind: wire.SignalValueBlock, Definition: definition, AtMs: 900, Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: uint32(len(list)), Columns: wire.AppendColumns(nil, []int64{0}, list)}),
+				b := wire.Batch{StreamKey: wire.StreamKey{Stream: wire.StreamID(node)}, First: number + 1, NowMs: (number + 1) * 1000, Signals: []wire.Signal{{
+					Kind: wire.SignalValueBlock, Definition: definition, AtMs: number*1000 + 900, Body: wire.AppendValueBlock(nil, &wire.ValueBlock{Rows: uint32(len(list)), Columns: wire.AppendColumns(nil, []int64{0}, list)}),
 				}}}
 				_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
 				testenv.NoError(t, err)

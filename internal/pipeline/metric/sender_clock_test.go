@@ -1,0 +1,89 @@
+package metric
+
+import (
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/item"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// TestSenderClock sends a batch each second through waits, steps of the server's clock and a reboot, and expects the time of each
+// batch to be its send time by the server's clock: after a step within ten minutes, after all else at once.
+func TestSenderClock(t *testing.T) {
+	const second, skew = int64(time.Second), 3600 * int64(time.Second)
+	var c senderClock
+	received, nowMs := int64(1e18), uint64(5e6)
+	send := func(what string, wait, within int64) {
+		t.Helper()
+		received, nowMs = received+second, nowMs+1000
+		if got, want := c.sendTime(received+wait, nowMs), received; got < want-within || got > want {
+			t.Fatalf("%s: %d ms from the send time", what, (got-want)/1e6)
+		}
+	}
+	for range 3 {
+		send("at once", 0, 0)
+	}
+	for wait := 5 * second; wait >= 0; wait -= second { // six batches that arrive together
+		send("waited", wait, 0)
+	}
+	for i := range int64(300) { // an overloaded server
+		send("ever longer", i*second/10, 0)
+	}
+	received += 5 * second // the server's clock, forward
+	for i := range int64(900) {
+		if i < 600 {
+			send("after a step forward", 0, 5*second)
+		} else {
+			send("ten minutes after a step forward", 0, 0)
+		}
+	}
+	received += skew
+	send("after an hour forward", 0, 0)
+	received -= 5 * second
+	send("after a step back", 0, 0)
+	nowMs = 3
+	send("after a reboot", 0, 0)
+	received, nowMs = received+skew, nowMs+uint64(skew/1e6)-3000 // the machine was paused for 3 s
+	send("after a pause of an hour", 0, 0)
+}
+
+// TestBatchesThatWaitKeepTheirOrder lets batches with values of five seconds wait and arrive at once, and expects their times as sent and no
+// problem of a trigger on their order, also after a start from a snapshot.
+func TestBatchesThatWaitKeepTheirOrder(t *testing.T) {
+	v := newTestView()
+	values, nowMs := 0.0, uint64(3_600_000)
+	apply := func(number uint64, batches int) {
+		t.Helper()
+		c := &testCommit{number: number}
+		for range batches {
+			var list []wire.BlockValue
+			var times []int64
+			for i := range int64(5) {
+				values++
+				times, list = append(times, (i-4)*1e9), append(list, wire.BlockValue{Row: uint32(i), Value: item.FromFloat(values)})
+			}
+			nowMs += 5000
+			c.entries = append(c.entries, v.blockAt(nowMs, 11, times, list))
+		}
+		testenv.NoError(t, v.shard.Apply(c))
+		if last := v.Items(7)[0]; last.At.UnixNano() != int64(1e18)+int64(values)*1e9-1e8 || last.Value != item.FromFloat(values) {
+			t.Errorf("commit %d: value %v at %v", number, last.Value, last.At.UTC())
+		}
+		for _, verdict := range v.partitions[3].pending {
+			if verdict.Problem {
+				t.Errorf("a problem at commit %d: %s", verdict.Commit, verdict.Output)
+			}
+		}
+	}
+	apply(5, 1)
+	apply(10, 1)
+	apply(20, 2) // the first one waited
+	body, at := v.shard.Snapshot(3, nil)
+	restored := newTestView()
+	testenv.NoError(t, restored.shard.Restore(3, at, body))
+	restored.number = v.number
+	v = restored
+	apply(40, 4)
+}
