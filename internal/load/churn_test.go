@@ -68,7 +68,7 @@ func TestWhenTheServerIsAway(t *testing.T) {
 		{strike{fault: scenario.Fault{Server: "kill"}, at: 10, over: 20}, 5, 9, false},
 		{strike{fault: scenario.Fault{Server: "kill"}, at: 10}, 900, 901, true},
 		{strike{fault: scenario.Fault{Server: "kill"}}, 900, 901, false},
-		{strike{fault: scenario.Fault{Run: "true"}, at: 10}, 11, 12, true},
+		{strike{fault: scenario.Fault{Server: "restart"}, at: 10}, 11, 12, true},
 		{strike{fault: scenario.Fault{Cut: &scenario.Pick{}}, at: 10}, 11, 12, false},
 	} {
 		if got := c.strike.away(c.from, c.to); got != c.want {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/client"
@@ -35,14 +34,13 @@ type Config struct {
 	AdminURL  string        // the server's admin listener, for /metrics and /readyz; empty: not asked
 
 	Scenario  *scenario.Scenario
-	ServerTLS string                                          // the listener of classes with TLS, host:port; Server is that of the others
-	Members   []simulated.Member                              // its machines; nil: Members(Scenario)
-	Bare      int64                                           // Resident before anything was made for agents; zero: as Run finds it
-	Control   Control                                         // the server's process, for faults; nil: it is not the run's own
-	Fell      func() string                                   // how the server's process ended by itself, empty: it did not; nil: nobody knows
-	Data      string                                          // the server's data folder, where it is on this machine: is there room? Empty: not looked at
-	API       *client.Client                                  // for operators and changes of intent; nil: there is no login
-	Second    func(from time.Time, h *hdrhistogram.Histogram) // every second: latencies of what was acknowledged in it, in µs, with the tag warmup where it is not measured
+	ServerTLS string             // the listener of classes with TLS, host:port; Server is that of the others
+	Members   []simulated.Member // its machines; nil: Members(Scenario)
+	Bare      int64              // Resident before anything was made for agents; zero: as Run finds it
+	Control   Control            // the server's process, for faults; nil: it is not the run's own
+	Fell      func() string      // how the server's process ended by itself, empty: it did not; nil: nobody knows
+	Data      string             // the server's data folder, where it is on this machine: is there room? Empty: not looked at
+	API       *client.Client     // for operators and changes of intent; nil: there is no login
 
 	Observed  string                        // file of the observation log; empty: there is none
 	Goals     []report.Goal                 // what the run should reach

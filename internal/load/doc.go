@@ -37,7 +37,7 @@
 //	intent           intent.go, intentheld.go who holds a change since when
 //	what it comes to watch.go, sample.go by the second, edges.go where parts meet, step.go by the
 //	                 step, phases.go by the phase, reporting.go what is known at the start
-//	beside it        operators.go people, command.go commands of the scenario
+//	beside it        operators.go people
 //	several loaders  part.go who plays whom, others.go what they say to each other,
 //	                 merge.go the one that leads, follow.go the others
 //	other targets    target.go other systems, targetrun.go their run

@@ -37,7 +37,7 @@ type struckChecks map[*class][]int
 // away says whether the server was away, or may have been, at some time from one instant to
 // another. Caller holds the script's lock.
 func (s *strike) away(from, to int64) bool {
-	if s.fault.Server == "" && s.fault.Run == "" || s.at == 0 || s.at > to {
+	if s.fault.Server == "" || s.at == 0 || s.at > to {
 		return false
 	}
 	return s.over == 0 || s.over >= from

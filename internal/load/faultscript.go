@@ -120,7 +120,7 @@ func (s *faultScript) strike(ctx context.Context, x *strike) {
 		for _, a := range x.agents {
 			a.be(true)
 		}
-	case (f.Server != "" || f.Run != "") && r.lead != nil: // the lead does it
+	case f.Server != "" && r.lead != nil: // the lead does it
 	case f.Server == "stop":
 		s.act(x, r.cfg.Control.Pause)
 	case f.Server != "":
@@ -130,9 +130,6 @@ func (s *faultScript) strike(ctx context.Context, x *strike) {
 			do = r.cfg.Control.Kill
 		}
 		s.act(x, func() error { return do(ctx) })
-	case f.Run != "":
-		s.takeAway()
-		s.act(x, func() error { return Shell(ctx, f.Run) })
 	}
 }
 
@@ -173,7 +170,7 @@ func (s *faultScript) log(x *strike, over bool) {
 		return // it writes its own
 	}
 	at := s.run.sinceStart()
-	f := observe.Fault{What: what(&x.fault), At: at.Seconds(), Over: over, Server: x.fault.Server == "kill" || x.fault.Server == "restart" || x.fault.Run != ""}
+	f := observe.Fault{What: what(&x.fault), At: at.Seconds(), Over: over, Server: x.fault.Server == "kill" || x.fault.Server == "restart"}
 	if x.fault.Cut != nil {
 		f.Cut = len(x.members)
 	}

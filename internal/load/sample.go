@@ -65,14 +65,7 @@ func (w *watch) logRamp() {
 }
 
 // seen shows a second that all loaders told to who looks.
-func (r *run) seen(s *report.Sample, number int, latency observe.Histogram) {
-	if r.cfg.Second != nil {
-		began, score, h := r.begin.Load()+int64(number)*int64(time.Second), r.present(), latency.Buckets()
-		if i := score.at(began); i < 0 || !score[i].measured {
-			h.SetTag("warmup")
-		}
-		r.cfg.Second(r.epoch.Add(time.Duration(began)), h)
-	}
+func (r *run) seen(s *report.Sample, _ int, _ observe.Histogram) {
 	if r.cfg.Progress != nil {
 		r.cfg.Progress(*s)
 	}

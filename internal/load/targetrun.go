@@ -255,16 +255,7 @@ func (r *targetRun) sample(part int) {
 }
 
 // show shows a second to who looks.
-func (r *targetRun) show(s *report.Sample, _ int, latency observe.Histogram) {
-	if r.cfg.Second != nil {
-		ended, h := time.Now(), latency.Buckets()
-		h.SetStartTimeMs(ended.Add(-r.span).UnixMilli()) // the last one of a phase may be short
-		h.SetEndTimeMs(ended.UnixMilli())
-		if s.Second < 0 {
-			h.SetTag("warmup")
-		}
-		r.cfg.Second(ended.Add(-r.span), h)
-	}
+func (r *targetRun) show(s *report.Sample, _ int, _ observe.Histogram) {
 	if r.cfg.Progress != nil {
 		r.cfg.Progress(*s)
 	}

@@ -2,11 +2,9 @@
 //
 //	run.json      the whole report (report.Report)
 //	report.html   the same to look at
-//	latency.hlog  a histogram of latencies for each second, in µs (HDR interval log)
 //	samples.csv   a line for each second
 //	server.log    of the server under test
 //	profiles/     of the server, for go tool pprof
 //
-// A Folder belongs to one goroutine, but for Second. Locks: hlog.mu. Start reading at
-// folder.go.
+// A Folder belongs to one goroutine. Locks: none. Start reading at folder.go.
 package folder

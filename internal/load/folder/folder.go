@@ -26,7 +26,6 @@ type Folder struct {
 	Warn func(format string, args ...any) // says once that seconds cannot be kept; nil: nobody is told before Save
 	told bool
 
-	hlog    *hlog
 	seconds *seconds
 }
 
@@ -60,15 +59,11 @@ func Make(path string) (*Folder, error) {
 		}
 		return nil, model.Errorf(model.Invalid, "make the folder of the report: %w", err).WithHint("name one with --out that can be made and written to")
 	}
-	log, err := newHlog(filepath.Join(path, "latency.hlog"))
+	lines, err := newSeconds(filepath.Join(path, "samples.csv"))
 	if err != nil {
 		return nil, err
 	}
-	lines, err := newSeconds(filepath.Join(path, "samples.csv"))
-	if err != nil {
-		return nil, errors.Join(err, log.close())
-	}
-	return &Folder{Path: path, hlog: log, seconds: lines}, nil
+	return &Folder{Path: path, seconds: lines}, nil
 }
 
 // File is one that Save writes beside the report.
@@ -80,12 +75,7 @@ type File struct {
 // Save writes everything, and what the files are into the report. All is tried: the error
 // joins what failed.
 func (f *Folder) Save(ctx context.Context, rep *report.Report, more ...File) error {
-	errs := []error{f.hlog.close(), f.seconds.close()}
-	if f.hlog.started {
-		rep.AddFile("latency.hlog", "latency of each second in µs, intended → acknowledged: HDR interval histograms")
-	} else {
-		_ = os.Remove(filepath.Join(f.Path, "latency.hlog"))
-	}
+	errs := []error{f.seconds.close()}
 	files := append([]File{
 		{"samples.csv", "a line for each second", func(_ context.Context, w io.Writer) error { return writeSamples(w, rep.Samples) }},
 	}, more...)
@@ -160,12 +150,10 @@ func (f *Folder) page(rep *report.Report) error {
 	return nil
 }
 
-// Discard ends a folder whose run has no report. Where results were seen, latency.hlog and
-// samples.csv stay: it says whether.
+// Discard ends a folder whose run has no report. samples.csv stays where it has a second of the timetable: it says whether.
 func (f *Folder) Discard() (kept bool) {
-	_, _ = f.hlog.close(), f.seconds.close()
-	if kept = f.hlog.started; !kept {
-		_ = os.Remove(filepath.Join(f.Path, "latency.hlog"))
+	_ = f.seconds.close()
+	if kept = f.seconds.begun; !kept {
 		_ = os.Remove(filepath.Join(f.Path, "samples.csv"))
 	}
 	_ = os.Remove(f.Path) // only if it is empty, as the next

@@ -8,11 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"testing"
-	"time"
-
-	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -40,10 +36,6 @@ func TestFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	began := time.UnixMilli(1_700_000_000_000)
-	for second := range 3 {
-		f.Second(began.Add(time.Duration(second)*time.Second), tenValues(1000*int64(second+1)))
-	}
 	rep := played()
 	log := File{"server.log", "log", func(_ context.Context, w io.Writer) error { _, err := io.WriteString(w, "hello\n"); return err }}
 	none := File{"empty", "nothing", func(context.Context, io.Writer) error { return nil }}
@@ -51,7 +43,7 @@ func TestFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	back, err := report.Read(filepath.Join(path, "run.json"))
-	if err != nil || len(back.Files) != 5 || back.Files["server.log"] != "log" || back.Files["empty"] != "" {
+	if err != nil || len(back.Files) != 4 || back.Files["server.log"] != "log" || back.Files["empty"] != "" {
 		t.Fatalf("%v, files %v", err, back.Files)
 	}
 	for name := range back.Files {
@@ -59,74 +51,8 @@ func TestFolder(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-
-	file, err := os.Open(filepath.Join(path, "latency.hlog"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	log2 := hdrhistogram.NewHistogramLogReader(file)
-	for second := range 3 {
-		h, err := log2.NextIntervalHistogram()
-		if err != nil || h == nil || h.TotalCount() != 10 || h.Max() < 1000*int64(second+1) || h.Max() > 1100*int64(second+1) ||
-			h.StartTimeMs() != began.Add(time.Duration(second)*time.Second).UnixMilli() {
-			t.Errorf("second %d: %+v, %v", second, h, err)
-		}
-	}
 	if _, err := Make(path); model.ClassOf(err) != model.Conflict {
 		t.Errorf("a second run into the same folder: %v", err)
-	}
-}
-
-// tenValues has ten values, the least of which is µs.
-func tenValues(least int64) *hdrhistogram.Histogram {
-	h := hdrhistogram.New(1, 600_000_000, 3)
-	for i := range int64(10) {
-		_ = h.RecordValue(least + i)
-	}
-	return h
-}
-
-// The lines of the log, as HdrHistogram's own tools read and write them: seconds with
-// milliseconds, what is greatest in milliseconds, and what is in a histogram in µs.
-func TestLogOfHistograms(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "latency.hlog")
-	l, err := newHlog(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, began := &Folder{hlog: l}, time.UnixMilli(1_700_000_000_250)
-	first, last := tenValues(2_500_000), tenValues(700)
-	first.SetTag("warmup")
-	last.SetStartTimeMs(began.Add(2 * time.Second).UnixMilli())
-	last.SetEndTimeMs(began.Add(2*time.Second + 375*time.Millisecond).UnixMilli())
-	f.Second(began, first)
-	f.Second(began.Add(time.Second), hdrhistogram.New(1, 600_000_000, 3))
-	f.Second(began.Add(2*time.Second), last)
-	if err := l.close(); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	payload := regexp.MustCompile(`HISTFAAAA[A-Za-z0-9+/=]+`)
-	want := `#[Histogram log format version 1.3]
-#[Latencies in microseconds; Interval_Max in milliseconds; Tag=warmup was not measured]
-#[StartTime: 1700000000.250 (seconds since epoch), 2023-11-14T22:13:20Z]
-"StartTimestamp","Interval_Length","Interval_Max","Interval_Compressed_Histogram"
-Tag=warmup,1700000000.250,1.000,2500.607,HISTOGRAM
-1700000001.250,1.000,0.000,HISTOGRAM
-1700000002.250,0.375,0.709,HISTOGRAM
-`
-	if got := payload.ReplaceAllString(string(text), "HISTOGRAM"); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	for i, text := range payload.FindAllString(string(text), -1) {
-		h, err := hdrhistogram.Decode([]byte(text))
-		if want := []struct{ n, min int64 }{{10, 2_500_000}, {0, 0}, {10, 700}}[i]; err != nil || h.TotalCount() != want.n || !h.ValuesAreEquivalent(h.Min(), want.min) {
-			t.Errorf("histogram %d: %v, %v", i, h, err)
-		}
 	}
 }
 
@@ -169,12 +95,10 @@ func TestDiscard(t *testing.T) {
 	if f, err = Make(path); err != nil {
 		t.Fatal(err)
 	}
-	f.Second(time.UnixMilli(1_700_000_000_000), tenValues(1000))
 	f.Sample(report.Sample{Second: 0, Phase: "steady", Acked: 77})
 	lines, _ := os.ReadFile(filepath.Join(path, "samples.csv"))
-	seconds, _ := os.ReadFile(filepath.Join(path, "latency.hlog"))
-	if !bytes.Contains(lines, []byte("\n0,steady,0,0,77,")) || bytes.Count(seconds, []byte("\n")) != 5 {
-		t.Errorf("samples %q, latencies %q", lines, seconds)
+	if !bytes.Contains(lines, []byte("\n0,steady,0,0,77,")) {
+		t.Errorf("samples %q", lines)
 	}
 	if kept := f.Discard(); !kept {
 		t.Error("what was seen of a run is not kept")

@@ -1,7 +1,6 @@
 package folder
 
 import (
-	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -17,8 +16,9 @@ import (
 
 // seconds is samples.csv as it grows, for a loader that dies: Save writes it anew, with the queues.
 type seconds struct {
-	file *os.File
-	out  *csv.Writer
+	file  *os.File
+	out   *csv.Writer
+	begun bool // it has a second of the timetable
 }
 
 func newSeconds(path string) (*seconds, error) {
@@ -26,7 +26,7 @@ func newSeconds(path string) (*seconds, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write samples: %w", err)
 	}
-	s := &seconds{file, csv.NewWriter(file)}
+	s := &seconds{file: file, out: csv.NewWriter(file)}
 	_ = s.out.Write(columns())
 	return s, nil
 }
@@ -34,9 +34,10 @@ func newSeconds(path string) (*seconds, error) {
 // Sample keeps a second of the run as it is seen, one after the other. That it could not is said
 // by Warn, and by Save, which tries again.
 func (f *Folder) Sample(s report.Sample) {
+	f.seconds.begun = f.seconds.begun || s.Phase != report.KindRamp
 	_ = f.seconds.out.Write(row(&s))
 	f.seconds.out.Flush()
-	if err := cmp.Or(f.seconds.out.Error(), f.hlog.trouble()); err != nil && f.Warn != nil && !f.told {
+	if err := f.seconds.out.Error(); err != nil && f.Warn != nil && !f.told {
 		f.told = true
 		f.Warn("warning: the seconds of this run cannot be kept: %v. It goes on; make room before it ends, or there is no report", err)
 	}

@@ -154,7 +154,7 @@ func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.
 	}
 	c := o.config
 	c.Part.Of = o.loaders
-	c.Scenario, c.Second, c.Observed = sc, kept.Second, filepath.Join(kept.Path, observationLog)
+	c.Scenario, c.Observed = sc, filepath.Join(kept.Path, observationLog)
 	view := progressOf(cmd.ErrOrStderr(), sc)
 	kept.Warn = sayTo(view)
 	c.Log = slog.New(slog.NewTextHandler(view, &slog.HandlerOptions{Level: slog.LevelError}))

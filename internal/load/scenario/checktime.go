@@ -122,7 +122,7 @@ func (v *checker) fault(at string, f *Fault, end model.Duration, span string) {
 	v.when(f.For > 0 && end > 0 && f.At < end && f.At+f.For > end, at+".for", "leave it out for until the end", "it ends %s after the end of %s", f.At+f.For-end, span)
 	set := f.kinds()
 	if len(set) != 1 {
-		v.lacks(len(set) == 0, at, "write one of stop, hang, cut, fail, wrong, server, run", "the fault has no kind")
+		v.lacks(len(set) == 0, at, "write one of stop, hang, cut, fail, wrong, server", "the fault has no kind")
 		v.when(len(set) > 1, at, "one entry for each", "both %s", strings.Join(set, " and "))
 		return
 	}
@@ -134,7 +134,7 @@ func (v *checker) fault(at string, f *Fault, end model.Duration, span string) {
 		}
 	}
 	v.lacks(f.For == 0 && f.Server == "stop", at, "write for: 10s", "the server would stay stopped")
-	v.when(f.For > 0 && (f.Cut != nil || f.Run != "" || f.Server == "restart" || f.Server == "kill"), at+".for", "leave it out", "%s is over when it is done", set[0])
+	v.when(f.For > 0 && (f.Cut != nil || f.Server == "restart" || f.Server == "kill"), at+".for", "leave it out", "%s is over when it is done", set[0])
 }
 
 // moment checks a time within a span that lasts until end.

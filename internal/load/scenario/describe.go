@@ -72,10 +72,8 @@ func (f *Fault) What() string {
 		return "wrong frames from " + f.Wrong.String()
 	case f.Fail != nil:
 		return fmt.Sprintf("%s is %s on %s", f.Fail.Check, f.Fail.Status, f.Fail.Pick.String())
-	case f.Server != "":
-		return "server " + f.Server
 	}
-	return "run " + strconv.Quote(f.Run)
+	return "server " + f.Server
 }
 
 // String is the change in words, with its time.

@@ -190,9 +190,9 @@ func (s *Scenario) strikes(i int) bool {
 
 // kinds are the fields of a fault that say its kind; a checked fault has one.
 func (f *Fault) kinds() (names []string) {
-	for i, set := range [...]bool{f.Stop != nil, f.Hang != nil, f.Cut != nil, f.Fail != nil, f.Wrong != nil, f.Server != "", f.Run != ""} {
+	for i, set := range [...]bool{f.Stop != nil, f.Hang != nil, f.Cut != nil, f.Fail != nil, f.Wrong != nil, f.Server != ""} {
 		if set {
-			names = append(names, [...]string{"stop", "hang", "cut", "fail", "wrong", "server", "run"}[i])
+			names = append(names, [...]string{"stop", "hang", "cut", "fail", "wrong", "server"}[i])
 		}
 	}
 	return names

@@ -160,7 +160,6 @@ type Fault struct {
 	Fail   *FailCheck `json:"fail,omitempty"`                                                 // checks fail: one alert each, and one recovery
 	Wrong  *Pick      `json:"wrong,omitempty"`                                                // agents send frames that must be refused
 	Server string     `json:"server,omitempty" check:"a server fault of restart, kill, stop"` // kill: SIGKILL, then a start; stop: SIGSTOP, then SIGCONT; needs a server of the run's own
-	Run    string     `json:"run,omitempty"`                                                  // a shell command of the loader's machine
 }
 
 // Pick selects agents; the seed chooses among them.
