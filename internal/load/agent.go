@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -92,12 +94,12 @@ var errLeft = errors.New("the run is over")
 // live opens a session and hands it to a goroutine of its own, as often as it is needed
 // until ctx ends. Dialling and shaking hands want a stack of eight kilobytes, and waiting
 // for what the server says four: who waits has not dialled.
-func (a *agent) live(ctx context.Context, crew *crew) {
+func (a *agent) live(ctx context.Context, readers *sync.WaitGroup) {
 	const first = 50 * time.Millisecond
 	for wait := first; a.await(ctx); wait = min(2*wait, maxBackoff) {
 		s, err := a.open(ctx)
 		if err == nil {
-			crew.readers.Go(func() { a.listen(ctx, crew, s) })
+			readers.Go(func() { a.listen(ctx, readers, s) })
 			return
 		}
 		a.mu.Lock()
@@ -119,18 +121,18 @@ func (a *agent) live(ctx context.Context, crew *crew) {
 }
 
 // listen reads until the session ends, and has the next one opened.
-func (a *agent) listen(ctx context.Context, crew *crew, s session) {
+func (a *agent) listen(ctx context.Context, readers *sync.WaitGroup, s session) {
 	err := s.Read()
-	crew.readers.Go(func() { a.again(ctx, crew, err) })
+	readers.Go(func() { a.again(ctx, readers, err) })
 }
 
-func (a *agent) again(ctx context.Context, crew *crew, err error) {
+func (a *agent) again(ctx context.Context, readers *sync.WaitGroup, err error) {
 	a.left(ctx, err)
 	var leaving *link.LeavingError
 	if errors.As(err, &leaving) {
 		pause.For(ctx, leaving.Retry)
 	}
-	a.live(ctx, crew)
+	a.live(ctx, readers)
 }
 
 func (a *agent) open(ctx context.Context) (session, error) {
@@ -144,9 +146,6 @@ func (a *agent) open(ctx context.Context) (session, error) {
 	hello := wire.Hello{Protocol: wire.Protocol, Features: wire.Features(), Node: a.uid, Name: a.name, MachineID: a.uid.String(), BootID: a.bootID(),
 		Session: rand.Uint64(), Version: "load", OS: "linux", Arch: "amd64", ClockUnixMs: time.Now().UnixMilli(),
 		Streams: []wire.StreamRange{a.holds()}}
-	if a.run.cfg.Facts != nil {
-		a.facts = a.run.cfg.Facts(a.index)
-	}
 	hello.Facts = a.facts
 	assigned := a.assigned
 	a.mu.Unlock()
@@ -177,4 +176,13 @@ func (a *agent) left(ctx context.Context, err error) {
 	if ctx.Err() == nil && !excused {
 		a.run.lost(a, err)
 	}
+}
+
+// cause is err in words that many sessions share: without the port of this one.
+func cause(err error) string {
+	text := err.Error()
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Source != nil {
+		text = strings.ReplaceAll(text, op.Source.String()+"->", "")
+	}
+	return text
 }

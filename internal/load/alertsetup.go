@@ -379,7 +379,7 @@ func (r *run) hearStream(ctx context.Context) (*streamed.Peer, error) {
 	measured := func(intended int64) bool {
 		s := r.present()
 		i := s.at(intended)
-		return i >= 0 && s[i].measured
+		return i >= 0 && s[i].Measured
 	}
 	k, err := streamed.Listen(streamed.Run{API: r.cfg.API, Log: r.cfg.Log, Address: r.facing(), Now: r.now, Since: r.since, Measured: measured, OwnName: observe.OwnName})
 	if err != nil {

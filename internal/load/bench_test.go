@@ -50,7 +50,7 @@ func BenchmarkFrame(b *testing.B) {
 	for i := range checks {
 		set.definitions = append(set.definitions, &model.CheckDefinition{Definition: model.Definition{ID: model.DefinitionID(100 + i)}})
 	}
-	r.follow(score{{to: int64(time.Hour), rate: 1, measured: true}})
+	r.follow(score{{To: int64(time.Hour), Rate: 1, Measured: true}})
 	r.deal()
 	for _, a := range r.agents {
 		a.session, a.set = silent{}, set

@@ -131,7 +131,7 @@ type renames struct {
 // script had the server away is none that was asked for.
 func (s *faultScript) rename(ctx context.Context, member int) {
 	r := s.run
-	if r.lead != nil {
+	if r.cfg.follows() {
 		return
 	}
 	r.mu.Lock()
@@ -175,7 +175,7 @@ func (r *run) call(member int, name string) {
 	r.mu.Lock()
 	r.renamed[member] = name
 	r.mu.Unlock()
-	r.cfg.Others.Renamed(member, name)
+	r.cfg.Joint.Renamed(member, name)
 }
 
 // called is what its node is called now.

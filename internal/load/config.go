@@ -42,11 +42,10 @@ type Config struct {
 	Data      string             // the server's data folder, where it is on this machine: is there room? Empty: not looked at
 	API       *client.Client     // for operators and changes of intent; nil: there is no login
 
-	Observed  string                        // file of the observation log; empty: there is none
-	Goals     []report.Goal                 // what the run should reach
-	Before    View                          // what the view holds, asked before and after; nil: not compared
-	Facts     func(i int) map[string]string // of agent i's machine now, asked every few seconds; nil: none
-	Generate  outputs.Generator             // what results say; nil: what the scenario says
+	Observed  string            // file of the observation log; empty: there is none
+	Goals     []report.Goal     // what the run should reach
+	Before    View              // what the view holds, asked before and after; nil: not compared
+	Generate  outputs.Generator // what results say; nil: what the scenario says
 	Log       *slog.Logger
 	CheckName func(i int) string  // name of each class's check i; nil: as simulated.Resources names it
 	Begun     func()              // called when the timetable begins; may be nil
@@ -54,12 +53,14 @@ type Config struct {
 	Played    func()              // called when the timetable is over, from where on Stop ends nothing; may be nil
 	Progress  func(report.Sample) // every second; may be nil
 
-	Part   Part   // of the agents that this process plays; zero: all
-	Others Others // the loaders that play the other parts; nil: nobody else does, or another one leads
+	Part  Part  // of the agents that this process plays; zero: all
+	Joint Joint // the loaders that play the other parts; nil: Alone
 
-	follows bool     // another loader leads
-	labels  []string // of what is not judged
+	labels []string // of what is not judged
 }
+
+// follows reports whether another loader leads.
+func (c *Config) follows() bool { return c.Part.Number > 0 }
 
 // usualLag is how late a generator may be (p99) whose run says something of the server. Who allows more
 // is told so wherever the figures are shown.
@@ -68,6 +69,9 @@ const usualLag = 50 * time.Millisecond
 func (c Config) withDefaults() (Config, error) {
 	if c.Server == "" && c.ServerTLS == "" {
 		return c, model.Errorf(model.Invalid, "no server given").WithHint("--server 127.0.0.1:8443")
+	}
+	if c.Joint == nil {
+		c.Joint = Alone{}
 	}
 	if c.Members == nil {
 		c.Members = simulated.Members(c.Scenario)
@@ -109,7 +113,7 @@ func (c *Config) takeObjectives(omit []string) error {
 func busiest(sc *scenario.Scenario) float64 {
 	most := 1.0
 	for _, p := range newScore(sc.Phases, 0) {
-		most = max(most, p.rate)
+		most = max(most, p.Rate)
 	}
 	return most
 }
@@ -127,8 +131,8 @@ func (c *Config) drain() time.Duration {
 func (c *Config) plan() report.Plan {
 	p := report.Plan{Agents: len(c.Members), Offered: c.Scenario.Rate(), Seed: c.Scenario.Seed, MaxLag: ms(c.MaxLag)}
 	for _, x := range newScore(c.Scenario.Phases, 0) {
-		if x.measured {
-			p.Duration += time.Duration(x.to - x.from).Seconds()
+		if x.Measured {
+			p.Duration += time.Duration(x.To - x.From).Seconds()
 		}
 	}
 	linger := model.Duration(0)
@@ -164,17 +168,17 @@ func (c *Config) check() error {
 		}
 	}
 	for i := range c.Scenario.Agents {
-		if x := &c.Scenario.Agents[i]; x.Churn.Renames.PerSecond(x.Count) > 0 && c.API == nil && !c.follows {
+		if x := &c.Scenario.Agents[i]; x.Churn.Renames.PerSecond(x.Count) > 0 && c.API == nil && !c.follows() {
 			return model.Errorf(model.Invalid, "class %s renames nodes, and there is no login", x.Name).WithHint("muster login, or leave --server out")
 		} else if x.TLS && c.TLS == nil {
 			return model.Errorf(model.Invalid, "class %s wants TLS, and there are no certificates", x.Name).WithHint("--data DIR, the server's data folder")
 		}
 	}
-	if n := c.Scenario.Server.Cores; n > 0 && c.Control == nil && !c.follows {
+	if n := c.Scenario.Server.Cores; n > 0 && c.Control == nil && !c.follows() {
 		return model.Errorf(model.Invalid, "server.cores: the server is not the run's own").WithHint("leave --server out; or start that server with GOMAXPROCS=%d and take server.cores out of the file", n)
 	}
 	for i := range c.Scenario.Faults {
-		if f := &c.Scenario.Faults[i]; f.Server != "" && c.Control == nil && !c.follows {
+		if f := &c.Scenario.Faults[i]; f.Server != "" && c.Control == nil && !c.follows() {
 			return model.Errorf(model.Invalid, "fault %s: the server is not the run's own", what(f)).WithHint("leave --server out")
 		}
 	}

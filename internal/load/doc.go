@@ -21,8 +21,8 @@
 //
 //	the run          run.go from top to bottom; config.go what is asked,
 //	                 preflight.go may it begin; populate.go and class.go who plays, planhash.go
-//	                 the plan as a number, crew.go sessions of all, connect.go sessions at
-//	                 first, drain.go sessions at last, stop.go a run that somebody ends
+//	                 the plan as a number, driver.go the agents of a run and their system, drain.go the end,
+//	                 stop.go a run that somebody ends
 //	the timetable    score.go, tempo.go that of a pipeline, sender.go who plays it, recorded.go
 //	                 a recorded stream, lingering.go frames that wait for company
 //	an agent         agent.go, fromserver.go what it hears, spool.go what it makes and keeps,
@@ -38,9 +38,8 @@
 //	what it comes to watch.go, sample.go by the second, edges.go where parts meet, step.go by the
 //	                 step, phases.go by the phase, reporting.go what is known at the start
 //	beside it        operators.go people
-//	several loaders  part.go who plays whom, others.go what they say to each other,
-//	                 merge.go the one that leads, follow.go the others
-//	other targets    target.go other systems, targetrun.go their run
+//	several loaders  part.go who plays whom, joint.go lead and followers
+//	other targets    target.go the driver of other systems
 //
 // Goroutines: one reader per agent (reconnecting by itself), a few senders that share the
 // agents out between them, one housekeeper, one that watches (watch.go) and one beside it

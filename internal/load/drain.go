@@ -11,12 +11,12 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// drain waits for the last acknowledgements.
-func (r *run) drain(ctx context.Context) {
-	deadline := time.Now().Add(r.cfg.drain())
+// rest waits for the last acknowledgements.
+func (m muster) rest(ctx context.Context) {
+	deadline := time.Now().Add(m.cfg.drain())
 	for time.Now().Before(deadline) && ctx.Err() == nil {
 		left := 0
-		for _, a := range r.agents {
+		for _, a := range m.agents {
 			a.mu.Lock()
 			if !a.ledger.gone {
 				left += len(a.held)
@@ -51,7 +51,8 @@ func becauseOf(ctx context.Context, err error) error {
 // settle waits until the server's event states agree with the ledgers: its view may still be applying the last commits. A
 // difference is believed once it stays the same for two seconds. It writes the ledgers and the event states to the log, and
 // returns the reason why the event states could not be read.
-func (r *run) settle(ctx context.Context, before observe.States) error {
+func (m muster) settle(ctx context.Context, _ *reporting, before observe.States) error {
+	r := m.run
 	ctx, over := r.cfg.ending(ctx)
 	defer over()
 	last, same := uint64(0), 0
@@ -99,18 +100,4 @@ func (r *run) compare(ctx context.Context, ledgers []observe.Ledgers, before obs
 		return nil, nil, err
 	}
 	return after, c.Balance(), nil
-}
-
-// bye ends all sessions as planned.
-func (r *run) bye() {
-	for _, a := range r.agents {
-		a.mu.Lock()
-		s, l, away := a.session, a.fate.line, a.fate.back != nil
-		a.mu.Unlock()
-		if away {
-			hangUp(s, l)
-		} else if s != nil {
-			s.Bye("the load run is over")
-		}
-	}
 }

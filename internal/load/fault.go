@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -94,17 +95,10 @@ func (r *run) label(member int, name string) string {
 // plan is the strike of a fault, before it strikes.
 func (r *run) plan(index int) (*strike, error) {
 	f := r.cfg.Scenario.Faults[index]
-	s, all := &strike{fault: f, index: index}, func(*class) bool { return true }
-	switch {
-	case f.Stop != nil:
-		s.members = r.choose(index, f.Stop, all)
-	case f.Hang != nil:
-		s.members = r.choose(index, f.Hang, all)
-	case f.Cut != nil:
-		s.members = r.choose(index, f.Cut, all)
-	case f.Wrong != nil:
-		s.members = r.choose(index, f.Wrong, all)
-	case f.Fail != nil:
+	s := &strike{fault: f, index: index}
+	if pick := cmp.Or(f.Stop, f.Hang, f.Cut, f.Wrong); pick != nil {
+		s.members = r.choose(index, pick, func(*class) bool { return true })
+	} else if f.Fail != nil {
 		if err := r.planFailing(s); err != nil {
 			return nil, err
 		}

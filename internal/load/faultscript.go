@@ -91,6 +91,31 @@ func (s *faultScript) cues() (list []cue) {
 	return list
 }
 
+// effects are what a fault does to each agent that it strikes, and the end of that; nil: nothing. A cut is a storm.
+func (x *strike) effects() (strike, undo func(a *agent)) {
+	switch f := &x.fault; {
+	case f.Stop != nil:
+		return func(a *agent) { a.vanish(true) }, (*agent).appear
+	case f.Hang != nil:
+		return func(a *agent) { a.hang(true) }, func(a *agent) { a.hang(false) }
+	case f.Fail != nil:
+		return func(a *agent) { a.force(x.checks[a.class], x.status, x.at) }, func(a *agent) { a.release(x.checks[a.class], x.until) }
+	case f.Wrong != nil:
+		return func(a *agent) { a.be(true) }, func(a *agent) { a.be(false) }
+	}
+	return nil, nil
+}
+
+// each does something to each agent; nil: nothing.
+func each(agents []*agent, do func(a *agent)) {
+	if do == nil {
+		return
+	}
+	for _, a := range agents {
+		do(a)
+	}
+}
+
 // strike does what a fault says.
 func (s *faultScript) strike(ctx context.Context, x *strike) {
 	r := s.run
@@ -98,39 +123,26 @@ func (s *faultScript) strike(ctx context.Context, x *strike) {
 	x.at = r.now()
 	s.mu.Unlock()
 	s.log(x, false)
-	switch f := &x.fault; {
-	case f.Stop != nil:
-		for _, a := range x.agents {
-			a.vanish(true)
-		}
-	case f.Hang != nil:
-		for _, a := range x.agents {
-			a.hang(true)
-		}
-	case f.Cut != nil:
-		s.storm(ctx, x.agents)
-	case f.Fail != nil:
-		for _, a := range x.agents {
-			a.force(x.checks[a.class], x.status, x.at)
-		}
-		for _, p := range x.pairs {
-			p.force(x.status, x.at)
-		}
-	case f.Wrong != nil:
-		for _, a := range x.agents {
-			a.be(true)
-		}
-	case f.Server != "" && r.lead != nil: // the lead does it
-	case f.Server == "stop":
-		s.act(x, r.cfg.Control.Pause)
-	case f.Server != "":
-		s.takeAway()
-		do := r.cfg.Control.Restart
-		if f.Server == "kill" {
-			do = r.cfg.Control.Kill
-		}
-		s.act(x, func() error { return do(ctx) })
+	do, _ := x.effects()
+	each(x.agents, do)
+	for _, p := range x.pairs {
+		p.force(x.status, x.at)
 	}
+	f := &x.fault
+	if f.Cut != nil {
+		s.storm(ctx, x.agents)
+	}
+	if f.Server == "" || r.cfg.follows() { // the lead does it
+		return
+	}
+	if f.Server != "stop" {
+		r.usage() // the server's use until it may end
+	}
+	s.act(x, map[string]func() error{
+		"stop":    func() error { return r.cfg.Control.Pause() },
+		"restart": func() error { return r.cfg.Control.Restart(ctx) },
+		"kill":    func() error { return r.cfg.Control.Kill(ctx) },
+	}[f.Server])
 }
 
 // undo ends it.
@@ -139,36 +151,18 @@ func (s *faultScript) undo(_ context.Context, x *strike) {
 	x.until = s.run.now()
 	s.mu.Unlock()
 	s.log(x, true)
-	switch f := &x.fault; {
-	case f.Stop != nil:
-		for _, a := range x.agents {
-			a.appear()
-		}
-	case f.Hang != nil:
-		for _, a := range x.agents {
-			a.hang(false)
-		}
-	case f.Fail != nil:
-		for _, a := range x.agents {
-			a.release(x.checks[a.class], x.until)
-		}
-		for _, p := range x.pairs {
-			p.release(x.until)
-		}
-	case f.Wrong != nil:
-		for _, a := range x.agents {
-			a.be(false)
-		}
-	case f.Server == "stop" && s.run.lead == nil:
+	_, undo := x.effects()
+	each(x.agents, undo)
+	for _, p := range x.pairs {
+		p.release(x.until)
+	}
+	if x.fault.Server == "stop" && !s.run.cfg.follows() {
 		s.act(x, s.run.cfg.Control.Continue)
 	}
 }
 
 // log writes that a fault starts, or is over.
 func (s *faultScript) log(x *strike, over bool) {
-	if s.run.lead != nil {
-		return // it writes its own
-	}
 	at := s.run.sinceStart()
 	f := observe.Fault{What: what(&x.fault), At: at.Seconds(), Over: over, Server: x.fault.Server == "kill" || x.fault.Server == "restart"}
 	if x.fault.Cut != nil {
@@ -190,11 +184,6 @@ func (s *faultScript) act(x *strike, do func() error) {
 			x.over = s.run.now()
 		}
 	})
-}
-
-// takeAway is called before something is done that may end the server.
-func (s *faultScript) takeAway() {
-	s.run.usage() // what the server used until then ends with it
 }
 
 // look notes when all that a strike took away is back.

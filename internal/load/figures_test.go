@@ -32,7 +32,9 @@ func TestAgentsCountFromTheFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	rep := newReport(cfg)
-	rep.connected(r, r.usage())
+	if err := rep.connected(t.Context(), r, r.usage()); err != nil {
+		t.Fatal(err)
+	}
 	// Other tests of this process may have given something back meanwhile.
 	if rep.AgentBytes < each/2 || rep.AgentBytes > 2*each && !testenv.Race {
 		t.Errorf("an agent that holds %d bytes is said to take %.0f", each, rep.AgentBytes)

@@ -39,12 +39,12 @@ func resting(t *testing.T) (r *run, end func()) {
 	}
 	r.connect = srv.connect
 	r.deal()
-	crew := r.open(t.Context())
+	leave := r.driver.open(t.Context())
 	if err := r.waitReady(t.Context(), newReport(cfg)); err != nil {
 		t.Fatal(err)
 	}
 	r.begin.Store(r.now())
-	return r, crew.leave
+	return r, leave
 }
 
 // lagOf returns the largest lag of all senders and the number of their frames, and clears the tallies.

@@ -65,7 +65,7 @@ func TestWhoNeverHoldsAnOrder(t *testing.T) {
 func TestChangesThatNobodyAskedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &run{epoch: time.Now(), log: observe.NewLog("")}
-		r.follow(score{{from: 0, to: int64(time.Minute), rate: 1, measured: true}})
+		r.follow(score{{From: 0, To: int64(time.Minute), Rate: 1, Measured: true}})
 		f := &reform{run: r, held: []*revision{{spec: &scenario.Change{At: sec(10)}, times: 1}, {n: 1, spec: &scenario.Change{At: sec(10), Every: sec(10)}, times: 2}}}
 		f.unasked(r.present().end())
 		var want []observe.Intent

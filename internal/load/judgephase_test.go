@@ -138,15 +138,15 @@ func TestRatesAreSetWhereTheyAreFound(t *testing.T) {
 	phases := []scenario.Phase{{Step: sec(10), By: 0.5, To: 2}, {Steady: sec(10), Rate: 0.5, Of: scenario.Saturation}, {Steady: sec(10)},
 		{Step: sec(10), By: 1, To: 2}, {Steady: sec(10), Rate: 3, Of: scenario.Saturation}}
 	s := newScore(phases, int64(sec(5)))
-	if s[3].rate != 1 || s[7].rate != 6 {
+	if s[3].Rate != 1 || s[7].Rate != 6 {
 		t.Fatalf("as planned: %+v", s)
 	}
 	f := s.saturated(phases, 0, 1.5, int64(sec(37)))
-	if len(f) != len(s)+1 || f[3].rate != 1 || f[3].measured || f[3].to != int64(sec(37)) || f[4].rate != 0.75 || !f[4].measured || f[5].rate != 1 || f[8].rate != 6 {
+	if len(f) != len(s)+1 || f[3].Rate != 1 || f[3].Measured || f[3].To != int64(sec(37)) || f[4].Rate != 0.75 || !f[4].Measured || f[5].Rate != 1 || f[8].Rate != 6 {
 		t.Errorf("found late: %+v", f)
 	}
 	for i := 1; i < len(f); i++ {
-		if f[i].from != f[i-1].to || f[i].virtual != f[i-1].after().virtual {
+		if f[i].From != f[i-1].To || f[i].Virtual != f[:i].ended() {
 			t.Errorf("a hole before part %d: %+v", i, f)
 		}
 	}

@@ -293,7 +293,7 @@ func script(t *testing.T, seed uint64, mutant string) (*report.Balance, *modelSe
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.follow(score{{to: int64(time.Hour), rate: 1, measured: true}})
+	r.follow(score{{To: int64(time.Hour), Rate: 1, Measured: true}})
 	r.deal()
 	held := &link.Assignment{}
 	for c := range modelChecks {

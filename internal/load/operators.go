@@ -103,7 +103,9 @@ func (r *run) meanwhile(ctx context.Context, rep *reporting) func() {
 		end()
 		both.Wait()
 		r.reform.await(ctx)
-		rep.Label = append(rep.Label, r.leftUndone()...)
+		if !rep.Asked() {
+			rep.Label = append(rep.Label, r.leftUndone()...)
+		}
 	}
 }
 

@@ -37,30 +37,24 @@ func (r *run) place(i int) int {
 }
 
 // Joinable says whether several loaders can play a scenario together: nil, or an
-// Unsupported error that says what it waits for.
+// Unsupported error with the reason.
 func (c Config) Joinable() error {
-	if c.Scenario.HasAlerts() {
-		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: its messages have to be held against the results of all loaders together", c.Scenario.Name).
-			WithHint("leave --loaders out, or take alert out of its checks")
-	}
-	if c.Scenario.Stream != nil {
-		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: the lines of its stream have to be held against the results of all loaders together", c.Scenario.Name).
-			WithHint("leave --loaders out, or take stream out of the file")
-	}
-	if len(c.Scenario.Intent) > 0 {
-		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders: who holds a change of intent is timed by one clock", c.Scenario.Name).
-			WithHint("leave --loaders out, or take intent out of the file")
-	}
-	if slices.ContainsFunc(c.Scenario.Faults, func(f scenario.Fault) bool { return f.Stop != nil || f.Fail != nil }) {
-		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders: the alerts of stop and fail are held against the results of one", c.Scenario.Name).
-			WithHint("leave --loaders out, or take stop and fail out of the faults")
-	}
-	if slices.ContainsFunc(c.Scenario.Agents, func(x scenario.Class) bool { return x.Recorded != nil }) {
-		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: its recorded stream is a file of this machine", c.Scenario.Name).WithHint("leave --loaders out")
-	}
-	if c.Scenario.HasProxies() || c.Scenario.Turns() {
-		return model.Errorf(model.Unsupported, "%s cannot be played by several loaders yet: what agents of several say of one proxy node, and whose turn it was, waits for a ledger that all of them share", c.Scenario.Name).
-			WithHint("leave --loaders out")
+	sc, out := c.Scenario, "leave --loaders out"
+	for _, x := range []struct {
+		has       bool
+		why, hint string
+	}{
+		{sc.HasAlerts(), "its messages have to be held against the results of all loaders together", out + ", or take alert out of its checks"},
+		{sc.Stream != nil, "the lines of its stream have to be held against the results of all loaders together", out + ", or take stream out of the file"},
+		{len(sc.Intent) > 0, "who holds a change of intent is timed by one clock", out + ", or take intent out of the file"},
+		{slices.ContainsFunc(sc.Faults, func(f scenario.Fault) bool { return f.Stop != nil || f.Fail != nil }),
+			"the alerts of stop and fail are held against the results of one", out + ", or take stop and fail out of the faults"},
+		{slices.ContainsFunc(sc.Agents, func(x scenario.Class) bool { return x.Recorded != nil }), "its recorded stream is a file of this machine", out},
+		{sc.HasProxies() || sc.Turns(), "agents of several send results of one proxy node, or take turns, and the ledger of those is not shared", out},
+	} {
+		if x.has {
+			return model.Errorf(model.Unsupported, "%s cannot be played by several loaders: %s", sc.Name, x.why).WithHint("%s", x.hint)
+		}
 	}
 	return nil
 }

@@ -56,7 +56,7 @@ func (r *run) planHash() (string, error) {
 		}
 	}
 	for _, p := range newScore(r.cfg.Scenario.Phases, 0) {
-		numbers(h, uint64(p.from), uint64(p.to), uint64(p.virtual))
+		numbers(h, uint64(p.From), uint64(p.To), uint64(p.Virtual))
 	}
 	s, err := r.newScript()
 	if err != nil {

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"runtime"
@@ -35,31 +36,36 @@ func newReport(c Config) *reporting {
 
 func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
-// connected notes what sessions cost, once all agents of the first round hold their
+// connected notes the cost of sessions, once all agents of all loaders hold their
 // checks and before any result.
-func (rep *reporting) connected(r *run, idle usage.SoFar) {
-	debug.FreeOSMemory() // what agents take, and not what connecting left behind
+func (rep *reporting) connected(ctx context.Context, r *run, idle usage.SoFar) (err error) {
+	debug.FreeOSMemory() // agents, without the garbage of connecting
+	own := float64(r.own())
+	rep.AgentBytes = float64(r.usage().Loader.RSS-r.cfg.Bare) / own
+	rep.Goroutines = float64(runtime.NumGoroutine()) / own
+	if r.joined, err = r.cfg.Joint.Ready(ctx, Arrived{rep.ConnectSeconds, rep.ReadySeconds, rep.AgentBytes, rep.Goroutines}); err != nil {
+		return err
+	}
+	if len(r.joined) > 0 {
+		rep.Loaders = []report.Loader{{Name: hostname(), Here: true, Agents: len(r.agents), AgentBytes: rep.AgentBytes}}
+	}
+	for _, j := range r.joined {
+		n := Part{Number: j.Number, Of: r.cfg.Part.Of}.share(len(r.cfg.Members))
+		rep.Loaders = append(rep.Loaders, report.Loader{Name: j.Name, Here: j.Here, Agents: n, AgentBytes: j.Bytes, Clock: ms(j.Clock)})
+		own += float64(n)
+		rep.AgentBytes += (j.Bytes - rep.AgentBytes) * float64(n) / own
+		rep.Goroutines += (j.Goroutines - rep.Goroutines) * float64(n) / own
+		rep.ConnectSeconds, rep.ReadySeconds = max(rep.ConnectSeconds, j.Connect), max(rep.ReadySeconds, j.Ready)
+	}
 	ready := r.usage()
 	ready.Metrics = r.metrics()
 	rep.ready = ready
-	own := float64(len(r.agents))
-	rep.AgentBytes = float64(ready.Loader.RSS-r.cfg.Bare) / own
-	rep.Goroutines = float64(runtime.NumGoroutine()) / own
-	if r.cfg.Others != nil {
-		rep.Loaders = []report.Loader{{Name: hostname(), Here: true, Agents: len(r.agents), AgentBytes: rep.AgentBytes}}
-	}
-	for i, a := range r.arrived {
-		n := Part{Number: r.joined[i].Number, Of: r.cfg.Part.Of}.share(len(r.cfg.Members))
-		rep.Loaders = append(rep.Loaders, report.Loader{Name: r.joined[i].Name, Here: r.joined[i].Here, Agents: n, AgentBytes: a.Bytes, Clock: ms(r.joined[i].Clock)})
-		own += float64(n)
-		rep.AgentBytes += (a.Bytes - rep.AgentBytes) * float64(n) / own
-		rep.Goroutines += (a.Goroutines - rep.Goroutines) * float64(n) / own
-	}
 	if ready.Server.Same(idle.Server) {
 		rep.ConnectCPU = (ready.Server.CPU - idle.Server.CPU).Seconds()
 		// A server that had much to give back shrinks while few agents come: that says nothing of them.
-		rep.SessionBytes = max(0, float64(ready.Server.RSS-idle.Server.RSS)/float64(len(r.agents)))
+		rep.SessionBytes = max(0, float64(ready.Server.RSS-idle.Server.RSS)/float64(r.own()))
 	}
+	return nil
 }
 
 // hostname is how this machine calls itself.

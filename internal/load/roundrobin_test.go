@@ -47,7 +47,7 @@ func playTurns(t *testing.T) *turning {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.follow(score{{from: sec64(1), to: sec64(61), rate: 1, measured: true}})
+	r.follow(score{{From: sec64(1), To: sec64(61), Rate: 1, Measured: true}})
 	r.deal()
 	r.begin.Store(sec64(1))
 	class := r.classes[0]

@@ -32,6 +32,7 @@ type run struct {
 	joint
 
 	cfg     Config
+	driver  driver
 	epoch   time.Time
 	bootID  string
 	metrics func() map[string]float64 // the server's; nil: it has none, or does not answer
@@ -68,7 +69,6 @@ type timetable struct {
 	senders []*sender
 	steps   bool // the score may change while it is played
 	storms  bool // some phase speeds alerts up …
-	hurries bool // … or anything but the results
 	score   atomic.Pointer[score]
 	begin   atomic.Int64                   // of the timetable that is measured, ns; zero: not yet
 	script  *faultScript                   // what goes wrong while the timetable is played; nil: it is not
@@ -88,18 +88,16 @@ type sessions struct {
 	traffic   traffic
 }
 
-// joint is what a run has that several loaders play, see others.go.
+// joint is what a run has that several loaders play, see joint.go.
 type joint struct {
-	lead     Lead           // nil: this one leads, or is alone
-	late     atomic.Int64   // how late that one's end was heard of, ns
-	joined   []Joined       // those that follow
-	arrived  []Arrived      // of each
+	late     atomic.Int64   // how late the order to end arrived, ns
+	joined   []Joined       // followers
 	renaming map[int]bool   // nodes that the API was asked to rename, by member: it has not answered yet
 	renamed  map[int]string // nodes of other loaders that have another name now, by member
 }
 
-// Run plays one run and returns its report. The error says why there is none: the
-// configuration, the machine's limits, or no connection. A run that lost something
+// Run plays one run and returns its report; a follower has none, for the lead judges its part. The error says why the
+// run was not played: the configuration, the machine's limits, or no connection. A run that lost something
 // or fell behind has a report, which says so.
 func Run(ctx context.Context, cfg Config) (*report.Report, error) {
 	cfg.Bare = cmp.Or(cfg.Bare, Resident())
@@ -133,7 +131,18 @@ func newRun(cfg Config) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &run{cfg: cfg, epoch: time.Now(), bootID: uuid.NewString(), fleet: fleet{classes: classes}, definitions: map[model.DefinitionID]*model.Definition{},
+	r := undriven(cfg)
+	r.classes, r.driver = classes, muster{r}
+	if err := r.populate(); err != nil {
+		return nil, err
+	}
+	r.reform = r.newReform()
+	return r, nil
+}
+
+// undriven returns a run without agents and without a driver.
+func undriven(cfg Config) *run {
+	r := &run{cfg: cfg, epoch: time.Now(), bootID: uuid.NewString(), definitions: map[model.DefinitionID]*model.Definition{},
 		failures: map[string]uint64{}, losses: map[string]uint64{}}
 	r.opening, r.renaming, r.renamed = make(chan struct{}, cfg.Parallel), map[int]bool{}, map[int]string{}
 	r.frames.New = func() any { return new(frame) }
@@ -142,15 +151,10 @@ func newRun(cfg Config) (*run, error) {
 	r.connect = func(ctx context.Context, cfg *link.Config, addr string, hello *wire.Hello, assigned *link.Assignment, a *agent) (session, error) {
 		return link.Open(ctx, cfg, addr, hello, assigned, a)
 	}
-	r.hurries = cfg.Scenario.FasterOthers()
 	for _, p := range cfg.Scenario.Phases {
 		r.steps, r.storms = r.steps || p.Step > 0, r.storms || p.Speed(scenario.Alerts) > 1
 	}
-	if err := r.populate(); err != nil {
-		return nil, err
-	}
-	r.reform = r.newReform()
-	return r, nil
+	return r
 }
 
 // present is the score that is played.
@@ -212,18 +216,19 @@ func (r *run) lost(a *agent, err error) {
 }
 
 // do is the run from top to bottom.
-func (r *run) do(ctx context.Context) (*report.Report, error) {
+func (r *run) do(ctx context.Context) (_ *report.Report, err error) {
 	rep := newReport(r.cfg)
-	plan, err := r.planHash()
-	if err != nil {
+	if err := r.driver.describe(rep); err != nil {
 		return nil, err
 	}
-	rep.Plan.Digest = plan
 	before, err := r.readBaseline(ctx)
 	if err != nil {
 		return nil, err
 	}
 	r.log = observe.NewLog(r.cfg.Observed)
+	if r.cfg.follows() {
+		r.log = observe.NewCopied(r.cfg.Joint.Line)
+	}
 	r.log.Checks().OnSecond = r.seen
 	defer func() { _ = r.log.Close() }() // of a run without a report
 	idle := r.usage()
@@ -241,26 +246,30 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 		return nil, err
 	}
 	defer r.lines.End()
-	if err := r.connectOthers(ctx, plan); err != nil {
+	if err := r.cfg.Joint.Connect(ctx, rep.Plan.Digest); err != nil {
 		return nil, err
 	}
-	crew := r.open(ctx)
-	defer crew.leave()
+	var house sync.WaitGroup
+	defer house.Wait()
+	defer r.driver.open(ctx)()
 	if err := r.waitReady(ctx, rep); err != nil {
 		return nil, err
 	}
-	if err := r.awaitOthers(ctx, rep); err != nil {
+	r.cfg.Joint.Hear(r.another, r.renamedTo)
+	if err := rep.connected(ctx, r, idle); err != nil {
 		return nil, err
 	}
 	r.alarms.begin(ctx)
-	rep.connected(r, idle)
 
 	if r.cfg.Begun != nil {
 		r.cfg.Begun()
 	}
-	begin := r.beginning()
+	begin, err := r.beginning(ctx)
+	if err != nil {
+		return nil, err
+	}
 	r.logStart(rep, begin)
-	p, err := r.perform(ctx, crew, begin)
+	p, err := r.perform(ctx, &house, begin)
 	if err != nil {
 		return nil, err
 	}
@@ -276,7 +285,11 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 		return nil, err
 	}
 
-	r.drain(ctx)
+	r.driver.rest(ctx)
+	if r.cfg.follows() {
+		p.closeHouse()
+		return nil, r.handOver(ctx, p.script, w)
+	}
 	if err := r.awaitMeasured(ctx); err != nil {
 		return nil, err
 	}
@@ -287,7 +300,7 @@ func (r *run) do(ctx context.Context) (*report.Report, error) {
 	over()
 	silence := r.calledSilent(ctx)
 	p.closeHouse() // a keepalive under way would be missing
-	unread := r.settle(ctx, before)
+	unread := r.driver.settle(ctx, rep, before)
 	r.log.Append(observe.Line{Silence: silence})
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -315,7 +328,7 @@ func (r *run) logStart(rep *reporting, begin int64) {
 	head, s := *rep.Report, newScore(r.cfg.Scenario.Phases, 0)
 	r.log.Append(observe.Line{Checked: &observe.Checked{Version: observe.Version, Report: &head, Seconds: time.Duration(s.end()).Seconds(),
 		Opened: time.Duration(begin - r.opened).Seconds(), Ready: rep.ready}})
-	r.log.Append(observe.Line{Score: s.spans(0)})
+	r.log.Append(observe.Line{Score: s})
 }
 
 // logMeasured writes the last line.
@@ -341,12 +354,12 @@ func (r *run) sinceStart() time.Duration { return time.Duration(r.now() - r.begi
 // performance is the timetable while it is played.
 type performance struct {
 	script     *faultScript
-	playing    sync.WaitGroup // senders and script
+	playing    sync.WaitGroup // agents and script
 	closeHouse context.CancelFunc
 }
 
 // perform plays the timetable from an instant on, and keeps house meanwhile.
-func (r *run) perform(ctx context.Context, crew *crew, begin int64) (*performance, error) {
+func (r *run) perform(ctx context.Context, house *sync.WaitGroup, begin int64) (*performance, error) {
 	r.follow(newScore(r.cfg.Scenario.Phases, begin))
 	r.deal()
 	script, err := r.newScript()
@@ -356,13 +369,11 @@ func (r *run) perform(ctx context.Context, crew *crew, begin int64) (*performanc
 	r.script = script
 	r.begin.Store(begin)
 	p := &performance{script: script}
-	for _, s := range r.senders {
-		p.playing.Go(func() { s.play(ctx) })
-	}
+	p.playing.Go(func() { r.driver.play(ctx) })
 	p.playing.Go(func() { script.play(ctx) })
-	house, closeHouse := context.WithCancel(ctx)
+	keeping, closeHouse := context.WithCancel(ctx)
 	p.closeHouse = closeHouse
-	crew.readers.Go(func() { r.keepHouse(house) })
+	house.Go(func() { r.keepHouse(keeping) })
 	return p, nil
 }
 

@@ -18,9 +18,9 @@ type moment struct {
 // sample looks at the second that has just ended; -1: of the ramp.
 func (w *watch) sample(now int64, second int) {
 	r, u := w.run, w.run.usage()
-	failed := r.notOpened()
+	open, failed := r.driver.sessions()
 	span := u.At - w.prev.At
-	s := report.Sample{Failed: failed - w.failed, Connected: int(r.connected.Load()),
+	s := report.Sample{Failed: failed - w.failed, Connected: open,
 		ServerCPU: u.Server.Cores(w.prev.Server, span), LoaderCPU: u.Loader.Cores(w.prev.Loader, span),
 		ServerRSS: u.Server.RSS, LoaderRSS: u.Loader.RSS}
 	if u.Server.Since(w.prev.Server) && span > 0 {
@@ -57,9 +57,8 @@ func (w *watch) place(s *report.Sample, second int) {
 func (w *watch) logRamp() {
 	zero := w.run.present().zero()
 	for _, m := range w.ramp {
-		if m.Second = -int(math.Ceil(time.Duration(zero - m.at).Seconds())); w.run.lead == nil {
-			w.run.log.Append(observe.Line{Check: &observe.CheckSecond{Number: -1, Sample: &m.Sample}})
-		}
+		m.Second = -int(math.Ceil(time.Duration(zero - m.at).Seconds()))
+		w.run.log.Append(observe.Line{Check: &observe.CheckSecond{Number: -1, Sample: &m.Sample}})
 	}
 	w.ramp = nil
 }

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"slices"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/observe"
@@ -9,34 +10,23 @@ import (
 )
 
 // part is a stretch of the run in which virtual time, the scenario's own, runs at one
-// rate. Times are ns since the run was made; virtual ones since the timetable's beginning.
-type part struct {
-	phase    int // in the scenario
-	from, to int64
-	virtual  int64 // at from
-	rate     float64
-	measured bool
-	again    bool // a step that broke, played once more
-	short    bool // the run was stopped in it
-}
+// rate. Times are ns since the run was made.
+type part = observe.Part
 
 // score maps virtual time to real time: parts follow each other without holes. It never
 // changes; a phase that ends early is another score.
 type score []part
 
 // forever is one part at the scenario's own rate.
-func forever(begin, end int64) score { return score{{from: begin, to: end, rate: 1}} }
+func forever(begin, end int64) score { return score{{From: begin, To: end, Rate: 1}} }
 
 // newScore lays the phases that send out behind each other.
 func newScore(phases []scenario.Phase, begin int64) (s score) {
-	at, held := part{from: begin}, 1.0
+	held := 1.0
 	add := func(phase int, length time.Duration, rate float64, measured bool) {
-		if length <= 0 {
-			return
+		if length > 0 {
+			s = s.and(part{Phase: phase, From: begin, To: begin + int64(length), Rate: rate, Measured: measured})
 		}
-		at.phase, at.rate, at.measured, at.to = phase, rate, measured, at.from+int64(length)
-		s = append(s, at)
-		at = at.after()
 	}
 	for i := range phases {
 		p := &phases[i]
@@ -58,9 +48,18 @@ func newScore(phases []scenario.Phase, begin int64) (s score) {
 	return s
 }
 
-// after is the beginning of the part behind p.
-func (p part) after() part {
-	return part{from: p.to, virtual: p.virtual + int64(float64(p.to-p.from)*p.rate)}
+// and moves a part behind the last one, where there is one.
+func (s score) and(p part) score {
+	if n := len(s); n > 0 {
+		p.From, p.To, p.Virtual = s[n-1].To, s[n-1].To+p.To-p.From, s.ended()
+	}
+	return append(s, p)
+}
+
+// ended is the virtual time of the end.
+func (s score) ended() int64 {
+	p := &s[len(s)-1]
+	return p.Virtual + int64(float64(p.To-p.From)*p.Rate)
 }
 
 // real is when something is meant to happen that the timetable has at a virtual time;
@@ -68,8 +67,8 @@ func (p part) after() part {
 func (s score) real(virtual int64, hint *int) int64 {
 	for ; *hint < len(s); *hint++ {
 		p := &s[*hint]
-		if at := p.from + int64(float64(virtual-p.virtual)/p.rate); at < p.to {
-			return max(at, p.from)
+		if at := p.From + int64(float64(virtual-p.Virtual)/p.Rate); at < p.To {
+			return max(at, p.From)
 		}
 	}
 	return never
@@ -78,8 +77,8 @@ func (s score) real(virtual int64, hint *int) int64 {
 // at is the part that an instant lies in; -1: none.
 func (s score) at(real int64) int {
 	for i := len(s) - 1; i >= 0; i-- {
-		if real >= s[i].from {
-			if real < s[i].to {
+		if real >= s[i].From {
+			if real < s[i].To {
 				return i
 			}
 			return -1
@@ -92,14 +91,14 @@ func (s score) end() int64 {
 	if len(s) == 0 {
 		return 0
 	}
-	return s[len(s)-1].to
+	return s[len(s)-1].To
 }
 
 // zero is when the measurement begins: the report's times are counted from there.
 func (s score) zero() int64 {
 	for _, p := range s {
-		if p.measured {
-			return p.from
+		if p.Measured {
+			return p.From
 		}
 	}
 	return s.end()
@@ -108,24 +107,18 @@ func (s score) zero() int64 {
 // saturated gives the parts behind an instant whose rates are of the saturation that the
 // steps of a phase find their rates: held is that of the last one that held.
 func (s score) saturated(phases []scenario.Phase, steps int, held float64, real int64) (out score) {
-	at := part{from: s[0].from}
-	at.virtual = s[0].virtual
 	found := false // further steps, which find another one
 	for _, p := range s {
-		found = found || p.phase > steps && phases[p.phase].Step > 0
-		p.virtual, p.to, p.from = at.virtual, at.from+p.to-p.from, at.from
-		if of := &phases[p.phase]; p.phase > steps && of.Of != "" && !found && p.to > real {
-			if p.from < real { // it has begun at a rate that nobody had found yet
+		found = found || p.Phase > steps && phases[p.Phase].Step > 0
+		if of := &phases[p.Phase]; p.Phase > steps && of.Of != "" && !found && p.To > real {
+			if p.From < real { // it has begun at a rate that nobody had found yet
 				before := p
-				before.to, before.measured = real, false
-				out = append(out, before)
-				at = before.after()
-				p.from, p.virtual = at.from, at.virtual
+				before.To, before.Measured = real, false
+				out, p.From = out.and(before), real
 			}
-			p.rate = of.Rate * held
+			p.Rate = of.Rate * held
 		}
-		out = append(out, p)
-		at = p.after()
+		out = out.and(p)
 	}
 	return out
 }
@@ -142,8 +135,8 @@ func (s score) endsSooner(than score) bool {
 		}
 	}
 	last := s[n-1]
-	sooner := last.to <= than[n-1].to
-	last.to = than[n-1].to
+	sooner := last.To <= than[n-1].To
+	last.To, last.Short = than[n-1].To, than[n-1].Short
 	return sooner && last == than[n-1]
 }
 
@@ -154,16 +147,11 @@ func (s score) cut(real int64) (out score) {
 		return s
 	}
 	out = append(out, s[:i+1]...)
-	out[i].to = real
-	at := out[i].after()
+	out[i].To = real
 	for _, p := range s[i+1:] {
-		if p.phase == s[i].phase {
-			continue
+		if p.Phase != s[i].Phase {
+			out = out.and(p)
 		}
-		p.to = at.from + p.to - p.from
-		p.from, p.virtual = at.from, at.virtual
-		out = append(out, p)
-		at = p.after()
 	}
 	return out
 }
@@ -176,45 +164,35 @@ func (s score) repeated(i int, held float64, real int64) (out score) {
 	k := s.at(real)
 	out = append(out, s[:k+1]...)
 	for n := i + 1; n <= k; n++ {
-		out[n].measured = false
+		out[n].Measured = false
 	}
-	out[k].to = real
-	at := out[k].after()
-	add := func(p part, length int64) {
-		p.from, p.virtual, p.to = at.from, at.virtual, at.from+length
-		out = append(out, p)
-		at = p.after()
-	}
-	add(part{phase: s[i].phase, rate: held / 2}, (s[i].to-s[i].from)/2)
+	out[k].To = real
 	more := s[i]
-	more.again = true
-	add(more, s[i].to-s[i].from)
+	more.Again = true
+	out = out.and(part{Phase: s[i].Phase, Rate: held / 2, To: (s[i].To - s[i].From) / 2}).and(more)
 	for _, p := range s[i+1:] {
-		add(p, p.to-p.from)
+		out = out.and(p)
 	}
 	return out
 }
 
-// spans are the parts for the log and for other loaders.
-func (s score) spans(begin int64) (list []observe.Part) {
-	for _, p := range s {
-		list = append(list, observe.Part{Phase: p.phase, From: p.from - begin, To: p.to - begin, Virtual: p.virtual, Rate: p.rate, Measured: p.measured, Again: p.again, Short: p.short})
+// since returns the score with times since an instant.
+func (s score) since(begin int64) score {
+	s = slices.Clone(s)
+	for i := range s {
+		s[i].From, s[i].To = s[i].From-begin, s[i].To-begin
 	}
-	return list
+	return s
 }
 
-// name is the name of a part's phase.
-func (p part) name(sc *scenario.Scenario) string { return score{p}.spans(0)[0].Name(sc) }
-
-// scoreOf is what spans were made of; it refuses what is no score of so many phases.
-func scoreOf(list []observe.Part, begin int64, phases int) (s score, err error) {
+// check refuses what is no score of so many phases, with times since the beginning.
+func (s score) check(phases int) error {
 	end := int64(0)
-	for _, x := range list {
+	for _, x := range s {
 		if x.Phase < 0 || x.Phase >= phases || x.From != end || x.To < x.From || x.Virtual < 0 || !(x.Rate > 0 && x.Rate < 1e6) {
-			return nil, model.Errorf(model.Invalid, "what the loader that leads plays is no score")
+			return model.Errorf(model.Invalid, "what the loader that leads plays is no score")
 		}
 		end = x.To
-		s = append(s, part{phase: x.Phase, from: x.From + begin, to: x.To + begin, virtual: x.Virtual, rate: x.Rate, measured: x.Measured})
 	}
-	return s, nil
+	return nil
 }

@@ -37,11 +37,11 @@ func TestScoreMapsVirtualTime(t *testing.T) {
 // Steps that end early: what was due stays where it was, what follows comes at once.
 func TestScoreIsCut(t *testing.T) {
 	s := newScore([]scenario.Phase{{Step: sec(10), By: 0.5, To: 2}, {Steady: sec(10), Rate: 0.5}}, 0)
-	if len(s) != 4 || s[2].rate != 2 {
+	if len(s) != 4 || s[2].Rate != 2 {
 		t.Fatalf("%+v", s)
 	}
 	c := s.cut(int64(sec(12)))
-	if len(c) != 3 || c[0] != s[0] || c[1].to != int64(sec(12)) || c[2].from != int64(sec(12)) || c[2].to != int64(sec(22)) || c[2].virtual != int64(sec(13)) {
+	if len(c) != 3 || c[0] != s[0] || c[1].To != int64(sec(12)) || c[2].From != int64(sec(12)) || c[2].To != int64(sec(22)) || c[2].Virtual != int64(sec(13)) {
 		t.Errorf("%+v", c)
 	}
 }

@@ -199,7 +199,7 @@ func (a *agent) storm(c int, own model.Status, intended int64, seq uint64) model
 		return own
 	}
 	says, definition := a.class.checks[c].says, a.set.definitions[c]
-	for n := 1; n < int(r.speed(scenario.Alerts, s[i].phase)) && own == a.status[c]; n++ {
+	for n := 1; n < int(r.speed(scenario.Alerts, s[i].Phase)) && own == a.status[c]; n++ {
 		own = says.Status(a.index, c, definition, outputs.Mix(seq^uint64(n)<<56), a.status[c], false)
 	}
 	return own

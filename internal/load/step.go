@@ -22,21 +22,21 @@ func (w *watch) step(now int64) {
 	r := w.run
 	for ; r.steps; w.asked++ {
 		s := r.present()
-		if w.asked >= len(s) || now < s[w.asked].to+r.patience() {
+		if w.asked >= len(s) || now < s[w.asked].To+r.patience() {
 			return
 		}
 		i := w.asked
-		if r.cfg.Scenario.Phases[s[i].phase].Step == 0 || !s[i].measured || s[i].short {
+		if r.cfg.Scenario.Phases[s[i].Phase].Step == 0 || !s[i].Measured || s[i].Short {
 			continue
 		}
 		if w.told <= i {
 			r.logSecond(w.seconds, nil)
 			w.told = i + 1
 		}
-		if w.over[s[i].phase] || r.lead != nil { // the lead judges
+		if w.over[s[i].Phase] || r.cfg.follows() { // the lead judges
 			continue
 		}
-		broke, held, known := w.judge(i, s[i].to+r.patience(), now == never)
+		broke, held, known := w.judge(i, s[i].To+r.patience(), now == never)
 		if !known {
 			return // the others' lines are on their way
 		}
@@ -44,7 +44,7 @@ func (w *watch) step(now int64) {
 			continue
 		}
 		soon := now + 2*int64(newScoreWithin)
-		if r.cfg.Others != nil {
+		if r.cfg.Part.Of > 1 {
 			soon += int64(cutWithin)
 		}
 		ended := r.stopped.Load() != nil || now >= s.end() // nothing is played any more
@@ -52,9 +52,9 @@ func (w *watch) step(now int64) {
 		if !ended {
 			p = s.at(soon)
 		}
-		within := p >= 0 && s[p].phase == s[i].phase
-		again := within && !s[i].again
-		w.over[s[i].phase] = !again
+		within := p >= 0 && s[p].Phase == s[i].Phase
+		again := within && !s[i].Again
+		w.over[s[i].Phase] = !again
 		r.log.Append(observe.Line{At: r.sinceStart(), Step: &observe.Step{Part: i, Broke: broke, Over: !again}})
 		switch {
 		case ended:
@@ -65,7 +65,7 @@ func (w *watch) step(now int64) {
 			if within {
 				s = s.cut(soon)
 			}
-			s = s.saturated(r.cfg.Scenario.Phases, s[i].phase, held, soon)
+			s = s.saturated(r.cfg.Scenario.Phases, s[i].Phase, held, soon)
 		}
 		r.play(s, soon)
 	}
@@ -92,10 +92,8 @@ func (w *watch) judge(i int, until int64, last bool) (broke []string, held float
 func (r *run) play(s score, soon int64) {
 	r.follow(s)
 	begin := r.begin.Load()
-	r.log.Append(observe.Line{At: r.sinceStart(), Score: s.spans(begin)})
-	if r.cfg.Others != nil {
-		r.cfg.Others.Follow(time.Duration(soon-begin), s.spans(begin))
-	}
+	r.log.Append(observe.Line{At: r.sinceStart(), Score: s.since(begin)})
+	r.cfg.Joint.Follow(time.Duration(soon-begin), s.since(begin))
 }
 
 // patience is how long after a step its results are waited for.

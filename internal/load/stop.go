@@ -9,11 +9,11 @@ import (
 // stopped ends everything at an instant: the part that it lies in is short, and nothing follows.
 func (s score) stopped(real int64) (out score) {
 	for _, p := range s {
-		if p.from >= real {
+		if p.From >= real {
 			break
 		}
-		if p.to > real {
-			p.to, p.short = real, true
+		if p.To > real {
+			p.To, p.Short = real, true
 		}
 		out = append(out, p)
 	}
@@ -35,13 +35,13 @@ func (w *watch) stop(now int64) {
 	}
 	s, begin := r.present(), r.begin.Load()
 	soon := max(now, begin) + 2*int64(newScoreWithin)
-	if r.cfg.Others != nil {
+	if r.cfg.Part.Of > 1 {
 		soon += int64(stopWithin)
 	}
 	i := s.at(soon)
 	if i < 0 {
 		return // it is over anyway
 	}
-	r.stopped.Store(&report.Stopped{After: time.Duration(soon - begin).Seconds(), Of: time.Duration(s.end() - begin).Seconds(), Phase: s[i].name(r.cfg.Scenario), By: by})
+	r.stopped.Store(&report.Stopped{After: time.Duration(soon - begin).Seconds(), Of: time.Duration(s.end() - begin).Seconds(), Phase: s[i].Name(r.cfg.Scenario), By: by})
 	r.play(s.stopped(soon), soon)
 }

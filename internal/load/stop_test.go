@@ -11,14 +11,14 @@ import (
 
 // A score that is stopped ends there: what was before is as it was, what it lies in is short.
 func TestScoreStopped(t *testing.T) {
-	s := score{{phase: 1, from: 0, to: 10, rate: 1}, {phase: 1, from: 10, to: 30, virtual: 10, rate: 1, measured: true}, {phase: 2, from: 30, to: 50, virtual: 30, rate: 2, measured: true}}
+	s := score{{Phase: 1, From: 0, To: 10, Rate: 1}, {Phase: 1, From: 10, To: 30, Virtual: 10, Rate: 1, Measured: true}, {Phase: 2, From: 30, To: 50, Virtual: 30, Rate: 2, Measured: true}}
 	for _, c := range []struct {
 		at, end int64
 		parts   int
 		short   bool
 	}{{5, 5, 1, true}, {10, 10, 1, false}, {20, 20, 2, true}, {31, 31, 3, true}, {50, 50, 3, false}, {70, 50, 3, false}} {
 		got := s.stopped(c.at)
-		if len(got) != c.parts || got.end() != c.end || got[len(got)-1].short != c.short {
+		if len(got) != c.parts || got.end() != c.end || got[len(got)-1].Short != c.short {
 			t.Errorf("at %d: %+v", c.at, got)
 		}
 		for i := range got[:len(got)-1] {
@@ -27,7 +27,7 @@ func TestScoreStopped(t *testing.T) {
 			}
 		}
 	}
-	if s[2].short || s.end() != 50 {
+	if s[2].Short || s.end() != 50 {
 		t.Errorf("the score itself was changed: %+v", s)
 	}
 }

@@ -1,14 +1,21 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/preflight"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
 )
 
 // Target is a system other than Muster that keeps the time itself: it asks its agents for results, and they
@@ -82,4 +89,170 @@ func (c *Config) leaveOut(measured func(figure string) bool, against string) (la
 		labels = []string{fmt.Sprintf("not measured against %s, and not judged: %s", against, strings.Join(slices.Compact(left), ", "))}
 	}
 	return labels
+}
+
+// RunTarget plays a scenario's ramp, steady phases and drain against another system, and compares what that holds
+// with what was sent.
+//
+// Of the configuration, Scenario, Goals, MaxLag, ServerPID, Second, Stop, Begun, Played and Progress count, AdminURL,
+// where what runs there is Muster, and Server for the ports that are needed: host:port of each address, with commas
+// between them.
+func RunTarget(ctx context.Context, c Config, t Target) (rep *report.Report, err error) {
+	if err := TargetPlays(c.Scenario, t); err != nil {
+		return nil, err
+	}
+	if c, err = c.asked(t); err != nil {
+		return nil, err
+	}
+	if err := preflight.Check(c.before()); err != nil {
+		return nil, err
+	}
+	version, err := t.Prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r := undriven(c)
+	r.driver = &targeted{run: r, target: t, version: version}
+	rep, err = r.do(ctx)
+	cleaning, over := context.WithTimeout(context.WithoutCancel(ctx), endWithin)
+	defer over()
+	if bad := t.Clean(cleaning); bad != nil && rep != nil {
+		rep.Label = append(rep.Label, fmt.Sprintf("what the run made on %s is not all gone: %v", t.Name(), bad))
+	}
+	return rep, err
+}
+
+// asked completes the configuration of a run whose target asks for results.
+func (c Config) asked(t Target) (Config, error) {
+	c.Members = simulated.Members(c.Scenario)
+	c.Sources = (len(c.Members) + 19_999) / 20_000 // as its agents do on loopback
+	c.MaxLag = cmp.Or(c.MaxLag, usualLag)
+	c.Joint, c.Bare, c.API, c.Before = Alone{}, Resident(), nil, nil
+	// The objective loader-memory is of Muster's agents: others take more, and --goal asks it of them.
+	if err := c.takeObjectives([]string{"loader-memory"}); err != nil {
+		return c, err
+	}
+	c.labels = c.leaveOut(whatever, t.Name())
+	return c, nil
+}
+
+// targeted is the driver of runs against a Target.
+type targeted struct {
+	*run
+	target  Target
+	version string
+	agents  []TargetAgent
+	book    *book
+}
+
+func (d *targeted) describe(rep *reporting) error {
+	rep.Targeted = &report.Targeted{Name: d.target.Name(), Version: d.version}
+	rep.Label = append(rep.Label, fmt.Sprintf("target: %s %s", d.target.Name(), d.version),
+		"steady phases only: no other rates, steps, churn, faults, operators and intent are played; beside a run of the same scenario against Muster stand results, ledger and what was used, not latency",
+		"nothing is acknowledged: latency is from a request's time of issue, in whole seconds, until its result had left")
+	if rep.Plan.TLS && !d.target.Secured() {
+		rep.Label = append(rep.Label, "without TLS: the scenario has it, and the address is ws://")
+	}
+	rep.Plan.TLS = d.target.Secured()
+	return nil
+}
+
+func (d *targeted) open(ctx context.Context) (leave func()) {
+	live, stop := context.WithCancel(ctx)
+	var all sync.WaitGroup
+	d.book = newBook(d.run)
+	d.senders = []*sender{{run: d.run, book: d.book}} // it sends nothing: agents answer
+	d.agents = d.target.Agents(d.observe)
+	d.evenly(live, &all, func(i int) { d.agents[i].Run(live) })
+	return func() {
+		stop()
+		all.Wait()
+	}
+}
+
+// observe counts a result in the part in which it left.
+func (d *targeted) observe(o Observed) {
+	d.book.mu.Lock()
+	defer d.book.mu.Unlock()
+	t := d.book.tallyAt(int64(o.Left.Sub(d.epoch)))
+	t.Results++
+	t.Acked++
+	t.InTime++
+	t.Current++
+	t.Frames++
+	t.Whole.Record(int64(o.Left.Sub(o.Intended)), 1)
+	t.Lag.Record(int64(o.Left.Sub(o.Due)), 1)
+	t.Batches.Record(1000, 1) // one result is one frame
+}
+
+func (d *targeted) ready() (connected, ready int) {
+	t := d.target.Totals()
+	return t.Connected, t.Ready
+}
+
+// stuck is patient: a backend takes minutes for a thousand agents that come at once.
+func (d *targeted) stuck(idle time.Duration) error {
+	_, ready := d.ready()
+	if idle < 30*time.Second || ready > 0 && idle < 5*time.Minute {
+		return nil
+	}
+	why := "no answer"
+	for _, a := range d.agents {
+		if err := a.Trouble(); err != nil {
+			why = err.Error()
+		}
+	}
+	return model.Errorf(model.Unavailable, "%d of %d agents are registered; the others: %s", ready, len(d.agents), why)
+}
+
+func (d *targeted) sessions() (open int, failed uint64) {
+	t := d.target.Totals()
+	return t.Connected, t.Failed
+}
+
+// play counts the results that the system should ask for, by the second.
+func (d *targeted) play(ctx context.Context) {
+	begin, rate := d.begin.Load(), d.cfg.Scenario.Rate()
+	for second := 0; ctx.Err() == nil; second++ {
+		at := begin + int64(second)*int64(time.Second)
+		rest := min(time.Second, time.Duration(d.present().end()-at))
+		if rest <= 0 {
+			return
+		}
+		d.book.offer(second, uint32(rate*rest.Seconds()))
+		_ = pause.For(ctx, d.until(time.Duration(at)+rest))
+	}
+}
+
+func (d *targeted) rest(context.Context) {
+	for _, a := range d.agents {
+		a.Rest()
+	}
+}
+
+func (d *targeted) settle(ctx context.Context, rep *reporting, _ observe.States) error {
+	ctx, over := d.cfg.ending(ctx)
+	defer over()
+	end := time.Now().Add(d.cfg.drain())
+	for {
+		b := &report.Balance{}
+		states, kept, err := d.target.Compare(ctx, func(i report.Imbalance, problem string) {
+			b.Differ++
+			b.Add(i, "%s", problem)
+		})
+		t := d.target.Totals()
+		if err != nil {
+			rep.Balance, rep.Targeted.Totals = &report.Balance{Sent: t.Sent, Unsure: t.Sent}, t
+			return becauseOf(ctx, err)
+		}
+		b.Sent, b.Acknowledged, b.Compared, b.Unsure = t.Sent, kept, states, t.Sent-t.Written
+		b.Missing = t.Written - min(kept, t.Written)
+		rep.Balance, rep.Targeted.Totals, rep.States = b, t, uint64(states)
+		if b.OK() || time.Now().After(end) {
+			return nil
+		}
+		if err := pause.For(ctx, min(time.Second, d.cfg.drain()/4)); err != nil {
+			return nil // the last comparison counts
+		}
+	}
 }

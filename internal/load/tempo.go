@@ -3,15 +3,10 @@ package load
 // tempo is the score of a pipeline that is not the results: the same parts, in which its
 // own virtual time runs as fast as the phases say (see scenario.Pipelines).
 func (r *run) tempo(pipeline string) score {
-	s := r.present()
-	if len(s) == 0 {
-		return nil
-	}
-	own, at := make(score, 0, len(s)), part{from: s[0].from}
-	for _, p := range s {
-		p.virtual, p.rate = at.virtual, r.speed(pipeline, p.phase)
-		own = append(own, p)
-		at = p.after()
+	var own score
+	for _, p := range r.present() {
+		p.Rate = r.speed(pipeline, p.Phase)
+		own = own.and(p)
 	}
 	return own
 }
@@ -34,8 +29,8 @@ func (s score) meant(virtual int64) int64 {
 // virtual is the virtual time of an instant; behind the end it is that of the end.
 func (s score) virtual(real int64) int64 {
 	for i := len(s) - 1; i >= 0; i-- {
-		if p := &s[i]; real >= p.from {
-			return p.virtual + int64(float64(min(real, p.to)-p.from)*p.rate)
+		if p := &s[i]; real >= p.From {
+			return p.Virtual + int64(float64(min(real, p.To)-p.From)*p.Rate)
 		}
 	}
 	return -1

@@ -25,12 +25,11 @@ type watch struct {
 	ramp      []moment // seconds that are not in the log yet
 	lost      bool     // an agent has no session
 
-	edges     []edge       // that are not in the log yet …
-	passed    int          // … of so many: one at the beginning of each part, and one at the end of the last
-	lastAsked *reading     // of the server's metrics, at any of them
-	over      map[int]bool // phases of steps that broke
-	asked     int          // parts that were judged as steps
-	told      int          // number of parts that are complete in the log
+	edges  chan edge    // that are not in the log yet
+	passed int          // edges: one at the beginning of each part, and one at the end of the last
+	over   map[int]bool // phases of steps that broke
+	asked  int          // parts that were judged as steps
+	told   int          // number of parts that are complete in the log
 }
 
 // lookLate is how long after a second it is looked at: what was meant to be sent in it has
@@ -38,7 +37,7 @@ type watch struct {
 const lookLate = 50 * time.Millisecond
 
 func newWatch(r *run, rep *reporting) *watch {
-	return &watch{run: r, rep: rep, meter: usage.Meter{Admin: r.cfg.AdminURL}, over: map[int]bool{}}
+	return &watch{run: r, rep: rep, meter: usage.Meter{Admin: r.cfg.AdminURL}, edges: make(chan edge, 1000), over: map[int]bool{}}
 }
 
 // watch ends with the last part, or with the outage in which that ended.
@@ -48,6 +47,8 @@ func (w *watch) watch(ctx context.Context) {
 	asking, stop := context.WithCancel(ctx)
 	defer stop()
 	w.beside.Go(func() { w.meter.Run(asking) })
+	w.beside.Go(func() { w.logEdges(ctx) })
+	defer close(w.edges)
 	w.prev = r.usage()
 	ramp := r.now() + int64(time.Second)
 	for {
@@ -73,7 +74,7 @@ func (w *watch) watch(ctx context.Context) {
 		w.logRamp()
 		r.collect()
 		w.stop(now)
-		w.pass(ctx, now)
+		w.pass(now)
 		w.look(asking, &w.beside)
 		if now >= w.next {
 			w.next += int64(time.Second)
@@ -84,16 +85,6 @@ func (w *watch) watch(ctx context.Context) {
 			return
 		}
 	}
-}
-
-// notOpened is how many connections could not be opened so far.
-func (r *run) notOpened() (n uint64) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, times := range r.failures {
-		n += times
-	}
-	return n
 }
 
 func (r *run) usage() usage.SoFar {

@@ -20,15 +20,16 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Follower is a loader that plays one part. It implements load.Lead.
+// Follower is a loader that plays one part. It implements load.Joint.
 type Follower struct {
+	load.Alone
 	token  Token
 	id     string
 	client *http.Client
 	base   time.Time // of its clock
 	end    context.CancelCauseFunc
 	silent *time.Timer
-	both   sync.WaitGroup // reader, and signs of life
+	both   sync.WaitGroup // reader, lines and signs of life
 
 	monitor
 	welcome    *welcome
@@ -41,14 +42,14 @@ type Follower struct {
 	clock      clock
 	score      func(time.Duration, []observe.Part) error
 	renamed    func(int, string)
-	ledgers    []observe.Line // not sent yet
+	lines      []observe.Line // not sent yet
 }
 
 // Dial joins the run of a token. The part is to be played within Context: it ends with ctx, and when the run ends for all.
 // The caller closes the follower.
 func Dial(ctx context.Context, token Token) (*Follower, error) {
 	f := &Follower{token: token, id: rand.Text(), base: time.Now(), monitor: monitor{changed: make(chan struct{})},
-		client: &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: silence}).DialContext, TLSClientConfig: pinned(token.Sum), TLSHandshakeTimeout: silence, ResponseHeaderTimeout: silence, MaxIdleConnsPerHost: 8, IdleConnTimeout: silence / 2}},
+		client: &http.Client{Transport: &http.Transport{DialContext: (&net.Dialer{Timeout: silence}).DialContext, TLSClientConfig: pinned(token.Sum), TLSHandshakeTimeout: silence, ResponseHeaderTimeout: silence, ForceAttemptHTTP2: true}},
 		score:  func(time.Duration, []observe.Part) error { return nil }, renamed: func(int, string) {}}
 	f.ctx, f.end = context.WithCancelCause(ctx)
 	stream, closeStream := context.WithCancel(context.WithoutCancel(ctx)) // it outlives the report of a failure
@@ -73,6 +74,7 @@ func Dial(ctx context.Context, token Token) (*Follower, error) {
 	})
 	f.both.Go(func() { f.read(response.Body) })
 	f.both.Go(f.live)
+	f.both.Go(f.sendLines)
 	return f, nil
 }
 
@@ -131,7 +133,9 @@ func (f *Follower) Plan() (load.Config, error) {
 	if err := f.await(f.ctx, func() bool { return f.prepare && f.plan != nil }); err != nil {
 		return load.Config{}, err
 	}
-	return f.plan.config(f.identities)
+	c, err := f.plan.config(f.identities)
+	c.Joint = f
+	return c, err
 }
 
 // Stop asks for the end of the present phase: the lead judges the run until then.
@@ -207,9 +211,14 @@ func (f *Follower) live() {
 func (f *Follower) read(stream io.ReadCloser) {
 	defer f.silent.Stop()
 	defer stream.Close()
-	for in := json.NewDecoder(stream); ; {
+	limited := &io.LimitedReader{R: stream}
+	for in := json.NewDecoder(limited); ; {
 		var o order
+		limited.N = mostMessage
 		if err := in.Decode(&o); err != nil {
+			if limited.N == 0 {
+				err = model.Errorf(model.TooLarge, "an order of the loader that leads of more than %d bytes", mostMessage)
+			}
 			f.lose(err)
 			return
 		}
@@ -297,22 +306,24 @@ func (f *Follower) setClock() error {
 	return f.send(message{Clock: &best.within})
 }
 
-// Prepared reports the hash of the plan that would be played, and waits until agents are to connect.
-func (f *Follower) Prepared(ctx context.Context, hash string) error {
+// Connect reports the hash of the plan that would be played, and waits until agents are to connect.
+func (f *Follower) Connect(ctx context.Context, hash string) error {
 	if err := f.send(message{Prepared: &hash}); err != nil {
 		return err
 	}
 	return f.await(ctx, func() bool { return f.connect })
 }
 
-// Ready reports that all agents have their checks, and waits for the beginning.
-func (f *Follower) Ready(ctx context.Context, a load.Arrived) (time.Time, error) {
+// Ready reports that all agents have their checks.
+func (f *Follower) Ready(_ context.Context, own load.Arrived) ([]load.Joined, error) {
 	if err := f.setClock(); err != nil {
-		return time.Time{}, err
+		return nil, err
 	}
-	if err := f.send(message{Arrived: &a}); err != nil {
-		return time.Time{}, err
-	}
+	return nil, f.send(message{Arrived: &own})
+}
+
+// Begin waits for the beginning of the timetable.
+func (f *Follower) Begin(ctx context.Context) (time.Time, error) {
 	if err := f.await(ctx, func() bool { return f.begin != nil }); err != nil {
 		return time.Time{}, err
 	}
@@ -326,29 +337,39 @@ func (f *Follower) Hear(score func(time.Duration, []observe.Part) error, renamed
 	f.score, f.renamed = score, renamed
 }
 
-// batchLines is the number of ledgers that one message has.
-const batchLines = 500
-
-// Line reports a line of the log: a ledger with others, every other line at once. Ledgers are the last lines of a log.
+// Line queues a line of the log for the lead. A log has a few lines each second and, in the end, one for each agent.
 func (f *Follower) Line(l observe.Line) {
-	if l.Kept == nil || l.Kept.Ledger == nil {
-		_ = f.send(message{Lines: []observe.Line{l}})
-		return
-	}
-	if f.ledgers = append(f.ledgers, l); len(f.ledgers) == batchLines {
-		_ = f.sendLedgers()
-	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lines = append(f.lines, l)
+	f.change()
 }
 
-func (f *Follower) sendLedgers() error {
-	lines := f.ledgers
-	f.ledgers = nil
-	return f.send(message{Lines: lines})
+// batchLines bounds the lines of one message.
+const batchLines = 500
+
+// sendLines reports the lines in order, until the run ends.
+func (f *Follower) sendLines() {
+	for {
+		if f.await(f.ctx, func() bool { return len(f.lines) > 0 }) != nil {
+			return
+		}
+		f.mu.Lock()
+		batch := f.lines[:min(batchLines, len(f.lines))]
+		f.mu.Unlock()
+		if f.send(message{Lines: batch}) != nil {
+			return
+		}
+		f.mu.Lock()
+		f.lines = f.lines[len(batch):]
+		f.change()
+		f.mu.Unlock()
+	}
 }
 
 // Finish reports that the log is complete, and waits until the lead has judged it.
 func (f *Follower) Finish(ctx context.Context) error {
-	if err := f.sendLedgers(); err != nil {
+	if err := f.await(ctx, func() bool { return len(f.lines) == 0 }); err != nil {
 		return err
 	}
 	if err := f.send(message{Finished: true}); err != nil {
@@ -357,4 +378,4 @@ func (f *Follower) Finish(ctx context.Context) error {
 	return f.await(ctx, func() bool { return f.over != nil })
 }
 
-var _ load.Lead = (*Follower)(nil)
+var _ load.Joint = (*Follower)(nil)

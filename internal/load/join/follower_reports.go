@@ -81,24 +81,6 @@ func (l *Lead) take(p *peer, m *message) error {
 	return nil
 }
 
-// Loaders returns the followers.
-func (l *Lead) Loaders() (list []load.Joined) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, p := range l.peers {
-		list = append(list, load.Joined{Number: p.number, Name: p.Name, Here: p.Machine == machineID(), Clock: p.uncertainty()})
-	}
-	return list
-}
-
-// uncertainty is that of the clock. The caller holds the lock.
-func (p *peer) uncertainty() time.Duration {
-	if p.clock == nil {
-		return 0
-	}
-	return *p.clock
-}
-
 // Connect waits until all are prepared to play the same plan, and has their agents connect.
 func (l *Lead) Connect(ctx context.Context, hash string) error {
 	for _, p := range l.all() {
@@ -114,25 +96,23 @@ func (l *Lead) Connect(ctx context.Context, hash string) error {
 	return nil
 }
 
-// Ready waits until all agents have their checks.
-func (l *Lead) Ready(ctx context.Context) (list []load.Arrived, err error) {
+// Ready waits until all agents have their checks, and returns the followers.
+func (l *Lead) Ready(ctx context.Context, _ load.Arrived) (list []load.Joined, err error) {
 	for _, p := range l.all() {
 		if err := l.await(ctx, func() bool { return p.arrived != nil }); err != nil {
 			return nil, err
 		}
-		list = append(list, *p.arrived)
+		list = append(list, load.Joined{Number: p.number, Name: p.Name, Here: p.Machine == machineID(), Clock: *p.clock, Arrived: *p.arrived})
+		l.uncertainty = max(l.uncertainty, *p.clock)
 	}
 	return list, nil
 }
 
 // Begin announces the beginning of the timetable to all, and returns it.
-func (l *Lead) Begin() time.Time {
-	at := l.now() + soon
-	for _, j := range l.Loaders() {
-		at = max(at, l.now()+soon+4*j.Clock)
-	}
+func (l *Lead) Begin(context.Context) (time.Time, error) {
+	at := l.now() + soon + 4*l.uncertainty
 	l.sendAll(order{Begin: &at})
-	return l.base.Add(at)
+	return l.base.Add(at), nil
 }
 
 // Follow replaces the timetable of the others.
@@ -168,4 +148,4 @@ func (l *Lead) Finish(ctx context.Context) error {
 	return nil
 }
 
-var _ load.Others = (*Lead)(nil)
+var _ load.Joint = (*Lead)(nil)

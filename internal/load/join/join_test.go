@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"path/filepath"
 	"reflect"
@@ -86,7 +87,7 @@ const clockOff = 250 * time.Millisecond
 func TestARunIsTold(t *testing.T) {
 	l, followers := gathered(t, 3)
 	c, err := l.Send(load.Config{Scenario: tiny(), Server: "127.0.0.1:1", MaxLag: time.Second, Sources: 2}, nil)
-	if err != nil || c.Part.Number != 0 || c.Part.Of != 3 || c.Part.Here != 3 || c.Others == nil {
+	if err != nil || c.Part.Number != 0 || c.Part.Of != 3 || c.Part.Here != 3 || c.Joint != load.Joint(l) {
 		t.Fatalf("%+v, %v", c.Part, err)
 	}
 	begins := make(chan time.Time, 2)
@@ -99,10 +100,13 @@ func TestARunIsTold(t *testing.T) {
 			t.Errorf("loader %d is to play %+v", i+1, theirs)
 		}
 		go func() {
-			if f.Prepared(t.Context(), "the plan") != nil {
+			if f.Connect(t.Context(), "the plan") != nil {
 				return
 			}
-			begin, err := f.Ready(t.Context(), load.Arrived{Connect: float64(i + 1)})
+			if _, err := f.Ready(t.Context(), load.Arrived{Connect: float64(i + 1)}); err != nil {
+				t.Error(err)
+			}
+			begin, err := f.Begin(t.Context())
 			if err != nil {
 				t.Error(err)
 			}
@@ -112,18 +116,21 @@ func TestARunIsTold(t *testing.T) {
 	if err := l.Connect(t.Context(), "the plan"); err != nil {
 		t.Fatal(err)
 	}
-	arrived, err := l.Ready(t.Context())
+	arrived, err := l.Ready(t.Context(), load.Arrived{})
 	if err != nil || len(arrived) != 2 || arrived[0].Connect != 1 || arrived[1].Connect != 2 {
 		t.Fatalf("%+v, %v", arrived, err)
 	}
-	at := l.Begin()
+	at, err := l.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 2 {
 		// One process, one clock: what differs is what the comparison got wrong.
 		if off := (<-begins).Sub(at).Abs(); off > clockOff {
 			t.Errorf("a clock is off by %s", off)
 		}
 	}
-	for _, j := range l.Loaders() {
+	for _, j := range arrived {
 		if !j.Here || j.Name == "" || j.Clock <= 0 {
 			t.Errorf("%+v", j)
 		}
@@ -184,7 +191,7 @@ func TestStrangersAreRefused(t *testing.T) {
 
 	// One of another version, one without a hello, and one that speaks no HTTP.
 	for body, want := range map[string]string{
-		`{"version":3,"build":"9.9","id":"x"}`: "use the same version on both machines",
+		`{"version":4,"build":"9.9","id":"x"}`: "use the same version on both machines",
 		`presence`:                             "not that of a loader",
 		"":                                     "400 Bad Request",
 	} {
@@ -262,9 +269,63 @@ func TestWhoLeavesEarlyIsReplaced(t *testing.T) {
 // Programs that would play another plan do not play together.
 func TestAnotherPlanIsRefused(t *testing.T) {
 	l, followers := gathered(t, 2)
-	go func() { _ = followers[0].Prepared(t.Context(), "b") }()
+	go func() { _ = followers[0].Connect(t.Context(), "b") }()
 	if err := l.Connect(t.Context(), "a"); model.ClassOf(err) != model.Unsupported {
 		t.Errorf("%v", err)
+	}
+}
+
+// During a run nobody can connect.
+func TestListenerClosesWithTheLastFollower(t *testing.T) {
+	l, _ := gathered(t, 2)
+	if c, err := net.Dial("tcp", l.token.Address); err == nil {
+		_ = c.Close()
+		t.Error("a stranger has a connection")
+	}
+}
+
+// A loader does not wait for a lead that takes nothing, and loses no line.
+func TestLinesDoNotWaitForTheLead(t *testing.T) {
+	l, followers := gathered(t, 2)
+	l.mu.Lock() // no report is taken
+	for i := range 3 * batchLines {
+		followers[0].Line(observe.Line{Edge: &observe.Edge{Part: i}})
+	}
+	l.mu.Unlock()
+	go func() { _ = followers[0].Finish(t.Context()) }()
+	if err := l.Finish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range l.Lines() {
+		if line.Edge.Part != i {
+			t.Fatalf("line %d is %+v", i, line)
+		}
+	}
+}
+
+// endless is a message without an end.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+// An order is bounded on both sides.
+func TestOrdersAreBounded(t *testing.T) {
+	var got error
+	f := &Follower{end: func(err error) { got = err }, silent: time.AfterFunc(time.Hour, func() {}), monitor: monitor{ctx: t.Context(), changed: make(chan struct{})}}
+	f.read(io.NopCloser(io.MultiReader(strings.NewReader(`{"failed":{"message":"`), endless{})))
+	if model.ClassOf(got) != model.TooLarge {
+		t.Errorf("an endless order: %v", got)
+	}
+	l, _ := gathered(t, 2)
+	l.all()[0].send(order{Plan: &plan{Server: strings.Repeat("x", mostMessage)}})
+	<-l.Context().Done()
+	if err := context.Cause(l.Context()); !strings.Contains(err.Error(), "at most 33554432 are allowed") {
+		t.Error(err)
 	}
 }
 

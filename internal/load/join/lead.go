@@ -26,16 +26,19 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// Lead is the loader that leads a run. It implements load.Others (follower_reports.go).
+// Lead is the loader that leads a run. It implements load.Joint (follower_reports.go).
 type Lead struct {
-	loaders int // all, this one included
-	token   Token
-	server  *http.Server
-	base    time.Time // of its clock
-	end     context.CancelCauseFunc
-	say     func(format string, args ...any)
-	streams sync.WaitGroup
-	once    sync.Once
+	load.Alone
+	loaders     int // all, this one included
+	token       Token
+	listener    net.Listener
+	server      *http.Server
+	base        time.Time // of its clock
+	end         context.CancelCauseFunc
+	say         func(format string, args ...any)
+	streams     sync.WaitGroup
+	once        sync.Once
+	uncertainty time.Duration // of the clocks of the followers
 
 	monitor
 	peers  []*peer // in order of their numbers, once all have joined
@@ -77,9 +80,10 @@ func Listen(ctx context.Context, address string, loaders int, say func(format st
 	mux.HandleFunc("POST /join", l.serveJoin)
 	mux.HandleFunc("POST /report", l.serveReport)
 	mux.HandleFunc("GET /clock", func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(l.now()) })
-	l.server = &http.Server{Handler: l.authorized(mux), ReadTimeout: silence, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0)}
-	secured := tls.NewListener(netutil.LimitListener(listener, mostConnections), &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}})
-	go func() { _ = l.server.Serve(secured) }()
+	l.server = &http.Server{Handler: l.authorized(mux), ReadTimeout: silence, MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0),
+		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}}}
+	l.listener = netutil.LimitListener(listener, mostConnections)
+	go func() { _ = l.server.ServeTLS(l.listener, "", "") }() // with HTTP/2: a follower has one connection
 	return l, nil
 }
 
@@ -96,7 +100,7 @@ func (l *Lead) OnStop(ask func(who string)) {
 	l.onStop = ask
 }
 
-// Gather waits until all have joined and compared their clocks.
+// Gather waits until all have joined and compared their clocks. Then nobody can connect any more.
 func (l *Lead) Gather() error {
 	var peers []*peer
 	err := l.await(l.ctx, func() bool {
@@ -115,7 +119,9 @@ func (l *Lead) Gather() error {
 	for _, p := range peers {
 		p.send(order{Welcome: &welcome{Number: p.number, Of: l.loaders}})
 	}
-	return l.await(l.ctx, func() bool { return !slices.ContainsFunc(peers, func(p *peer) bool { return p.clock == nil }) })
+	err = l.await(l.ctx, func() bool { return !slices.ContainsFunc(peers, func(p *peer) bool { return p.clock == nil }) })
+	_ = l.listener.Close()
+	return err
 }
 
 // authorized refuses requests without the secret of the token. It reads nothing else of them.
@@ -183,10 +189,17 @@ func (l *Lead) add(p *peer) (place int, ok bool) {
 
 // stream writes orders until the follower leaves or the run is over.
 func (l *Lead) stream(ctx context.Context, w http.ResponseWriter, p *peer) error {
-	control, out := http.NewResponseController(w), json.NewEncoder(w)
+	control := http.NewResponseController(w)
 	write := func(o order) error {
+		data, err := json.Marshal(o)
+		if err == nil && len(data) > mostMessage {
+			err = model.Errorf(model.TooLarge, "an order of %d bytes: at most %d are allowed", len(data), mostMessage)
+		}
+		if err != nil {
+			return err
+		}
 		_ = control.SetWriteDeadline(time.Now().Add(silence))
-		if err := out.Encode(o); err != nil {
+		if _, err := w.Write(data); err != nil {
 			return err
 		}
 		return control.Flush()

@@ -16,10 +16,10 @@ import (
 
 // Version is that of the messages. Loaders of another version are refused: the result of a run depends on all of them doing
 // the same.
-const Version = 2
+const Version = 3
 
 const (
-	mostMessage     = 32 << 20 // bytes
+	mostMessage     = 32 << 20 // bytes, of an order too
 	mostConnections = 1024     // of followers and strangers
 	silence         = 10 * time.Second
 	aliveEvery      = time.Second

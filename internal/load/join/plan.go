@@ -69,7 +69,7 @@ func (l *Lead) Send(cfg load.Config, ca []byte) (load.Config, error) {
 		}
 	}
 	cfg.Part = load.Part{Of: l.loaders, Here: same(machines, machines[0])}
-	cfg.Others = l
+	cfg.Joint = l
 	return cfg, nil
 }
 

@@ -80,7 +80,7 @@ func (o *options) part(cmd *cobra.Command, f *join.Follower, say func(string, ..
 	view := progressOf(cmd.ErrOrStderr(), c.Scenario)
 	c.Log = slog.New(slog.NewTextHandler(view, &slog.HandlerOptions{Level: slog.LevelError}))
 	c.Progress = view.Show
-	err = load.Follow(f.Context(), c, f)
+	_, err = load.Run(f.Context(), c)
 	if errors.Is(err, context.Canceled) && context.Cause(f.Context()) != nil {
 		return context.Cause(f.Context())
 	}

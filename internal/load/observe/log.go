@@ -138,7 +138,7 @@ type Node struct {
 // Log writes lines to a file. A log without a file keeps the lines of a run of checks all the same.
 type Log struct {
 	path   string
-	to     func(Line) // gets each line too; nil: nobody does
+	to     func(Line) // gets the lines of a follower too, and does not wait; nil: nobody does
 	mu     sync.Mutex
 	file   *os.File // nil: not yet, or there is none
 	out    *bufio.Writer
@@ -149,7 +149,7 @@ type Log struct {
 // NewLog returns a log. The first line creates its file; path empty: there is none.
 func NewLog(path string) *Log { return &Log{path: path} }
 
-// NewCopied returns a log without a file whose lines a function gets too.
+// NewCopied returns a log without a file. A function gets the lines that a follower hands to the lead; it must not wait.
 func NewCopied(to func(Line)) *Log { return &Log{to: to} }
 
 // Append writes a line. Close returns its error. A nil log writes nothing.
@@ -162,7 +162,7 @@ func (l *Log) Append(line Line) {
 	if err := l.write(&line); l.err == nil {
 		l.err = err
 	}
-	if l.to != nil {
+	if l.to != nil && line.OfFollower() {
 		l.to(line)
 	}
 	l.checks.apply(&line) // after it was written: who sees a second can read it

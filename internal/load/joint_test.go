@@ -36,7 +36,7 @@ func TestAScoreThatIsHeardLate(t *testing.T) {
 				from := 25 * time.Second
 				s := c.change(r.present(), begin+int64(from))
 				time.Sleep(from + c.late)
-				err := r.another(from, s.spans(begin))
+				err := r.another(from, s.since(begin))
 				if (err == nil) != c.taken {
 					t.Fatal(err)
 				}

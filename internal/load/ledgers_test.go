@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"reflect"
-	"slices"
 	"sync"
 	"testing"
 
@@ -78,12 +77,12 @@ func TestLedgersThatDoNotFit(t *testing.T) {
 func TestScoresTravel(t *testing.T) {
 	phases := []scenario.Phase{{Steady: sec(4), Warmup: sec(1)}, {Step: sec(5), Rate: 1, By: 1, To: 4}, {Steady: sec(3), Rate: 0.5}}
 	s := newScore(phases, 1000).cut(1000 + 12e9)
-	got, err := scoreOf(s.spans(1000), 5000, len(phases))
-	if err != nil || len(got) != len(s) || got.end()-5000 != s.end()-1000 {
+	got := s.since(1000).since(-5000)
+	if err := s.since(1000).check(len(phases)); err != nil || len(got) != len(s) || got.end()-5000 != s.end()-1000 {
 		t.Fatalf("%v, %v", got, err)
 	}
-	if again, err := scoreOf(got.spans(5000), 1000, len(phases)); err != nil || !reflect.DeepEqual(again, s) {
-		t.Errorf("%v\n%v, %v", s, again, err)
+	if again := got.since(5000).since(-1000); !reflect.DeepEqual(again, s) {
+		t.Errorf("%v\n%v", s, again)
 	}
 	for name, spoil := range map[string]func(list []observe.Part){
 		"a hole":               func(l []observe.Part) { l[1].From++ },
@@ -92,9 +91,9 @@ func TestScoresTravel(t *testing.T) {
 		"a phase that is not":  func(l []observe.Part) { l[0].Phase = 3 },
 		"before the beginning": func(l []observe.Part) { l[0].Virtual = -1 },
 	} {
-		list := slices.Clone(s.spans(1000))
+		list := s.since(1000)
 		spoil(list)
-		if _, err := scoreOf(list, 0, len(phases)); err == nil {
+		if list.check(len(phases)) == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}

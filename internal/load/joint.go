@@ -1,0 +1,202 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/usage"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// Joint connects the loaders that play one run together; internal/load/join has both of its sides. A follower is a log
+// and a clock: it plays its part as if alone, and the lead writes the lines of its log to its own, and judges them
+// together. Lists have one entry for each follower, in order. A lost loader ends the context of the run.
+type Joint interface {
+	// Connect waits until all loaders are prepared to play this plan.
+	Connect(ctx context.Context, plan string) error
+	// Ready reports that all own agents hold their checks. The lead waits for the followers, and gets them.
+	Ready(ctx context.Context, own Arrived) ([]Joined, error)
+	// Begin returns when the timetable begins. The lead sets that time.
+	Begin(ctx context.Context) (time.Time, error)
+	// Hear sets the functions that carry out the orders of the lead.
+	Hear(score func(from time.Duration, score []observe.Part) error, renamed func(member int, name string))
+	// Follow orders the followers to play another score from an instant on, since the start of the timetable.
+	Follow(from time.Duration, score []observe.Part)
+	// Renamed tells the loader of an agent the new name of its node.
+	Renamed(member int, name string)
+	// Line hands a line of a follower's log over. It does not wait for the lead.
+	Line(l observe.Line)
+	// Lines returns the lines of the followers' logs since the last call.
+	Lines() []observe.Line
+	// Finish waits until the logs of all followers are complete. A follower waits until the run is judged: its agents keep
+	// their sessions until then.
+	Finish(ctx context.Context) error
+}
+
+// Joined is a follower.
+type Joined struct {
+	Number int           // from 1
+	Name   string        // of its machine
+	Here   bool          // its machine is this one
+	Clock  time.Duration // uncertainty of its clock: half of the shortest round trip
+	Arrived
+}
+
+// Arrived has the cost of a loader's sessions, once all its agents hold their checks.
+type Arrived struct {
+	Connect    float64 `json:"connect"` // seconds until all had sessions …
+	Ready      float64 `json:"ready"`   // … and checks
+	Bytes      float64 `json:"bytes"`   // resident per agent
+	Goroutines float64 `json:"goroutines"`
+}
+
+// Alone implements Joint for a run of one loader. Both sides of a joined run embed it.
+type Alone struct{}
+
+// Connect implements Joint.
+func (Alone) Connect(context.Context, string) error { return nil }
+
+// Ready implements Joint.
+func (Alone) Ready(context.Context, Arrived) ([]Joined, error) { return nil, nil }
+
+// Begin implements Joint.
+func (Alone) Begin(context.Context) (time.Time, error) {
+	return time.Now().Add(100 * time.Millisecond), nil
+}
+
+// Hear implements Joint.
+func (Alone) Hear(func(time.Duration, []observe.Part) error, func(int, string)) {}
+
+// Follow implements Joint.
+func (Alone) Follow(time.Duration, []observe.Part) {}
+
+// Renamed implements Joint.
+func (Alone) Renamed(int, string) {}
+
+// Line implements Joint.
+func (Alone) Line(observe.Line) {}
+
+// Lines implements Joint.
+func (Alone) Lines() []observe.Line { return nil }
+
+// Finish implements Joint.
+func (Alone) Finish(context.Context) error { return nil }
+
+// beginning returns when the timetable begins, in ns since the run was made.
+func (r *run) beginning(ctx context.Context) (int64, error) {
+	at, err := r.cfg.Joint.Begin(ctx)
+	if err != nil {
+		return 0, err
+	}
+	begin := int64(at.Sub(r.epoch))
+	if late := r.now() - begin; r.cfg.follows() && late > 0 {
+		return 0, tooLate(late, "the run begins")
+	}
+	return begin, nil
+}
+
+// handOver ends a follower's part: the lead gets the rest of its log.
+func (r *run) handOver(ctx context.Context, script *faultScript, w *watch) error {
+	script.look()
+	w.finish()
+	ledgers := r.ledgers()
+	for _, line := range ledgers.Lines(0) {
+		r.log.Append(line)
+	}
+	return r.cfg.Joint.Finish(ctx)
+}
+
+// awaitMeasured waits for the rest of the followers' logs.
+func (r *run) awaitMeasured(ctx context.Context) error {
+	if err := r.cfg.Joint.Finish(ctx); err != nil {
+		return err
+	}
+	r.collect()
+	for i, l := range r.othersLedgers() {
+		if err := r.fits(r.joined[i].Number, &l); err != nil {
+			return fmt.Errorf("loader %d (%s): %w", r.joined[i].Number+1, r.joined[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// collect writes the lines of the followers to the log.
+func (r *run) collect() {
+	for _, line := range r.cfg.Joint.Lines() {
+		r.log.Append(line)
+	}
+}
+
+// othersLedgers returns the ledgers of the followers, in order.
+func (r *run) othersLedgers() (list []observe.Ledgers) {
+	r.log.Look(func(c *observe.Checks) {
+		for i := range r.joined {
+			l := observe.Ledgers{}
+			if n := r.joined[i].Number; n < len(c.Ledgers) {
+				l = c.Ledgers[n]
+			}
+			list = append(list, l)
+		}
+	})
+	return list
+}
+
+// fits refuses ledgers that are not those of a loader's agents.
+func (r *run) fits(number int, l *observe.Ledgers) error {
+	part := Part{Number: number, Of: r.cfg.Part.Of}
+	if want := part.share(len(r.cfg.Members)); len(l.Agents) != want {
+		return model.Errorf(model.Invalid, "%d ledgers of %d agents", len(l.Agents), want)
+	}
+	seen := make(map[int]bool, len(l.Agents))
+	for i := range l.Agents {
+		x := &l.Agents[i]
+		if x.Member < 0 || x.Member >= len(r.cfg.Members) || !part.owns(x.Member) || seen[x.Member] || x.Set < 0 || x.Set >= len(l.Sets) ||
+			l.Sets[x.Set].Class != r.cfg.Members[x.Member].Class {
+			return model.Errorf(model.Invalid, "a ledger of machine %d, which is not its own", x.Member)
+		}
+		seen[x.Member] = true
+		if want := len(r.classes[l.Sets[x.Set].Class].checks); len(l.Sets[x.Set].Checks) != want || len(x.States) != want {
+			return model.Errorf(model.Invalid, "a ledger of machine %d with %d states of %d checks", x.Member, len(x.States), want)
+		}
+	}
+	return nil
+}
+
+// tooLate is the error of a follower that heard an order too late to carry it out with the others.
+func tooLate(late int64, what string) error {
+	busy := ""
+	if load := usage.Machine().Load; load != "" {
+		busy = " (load " + load + ")"
+	}
+	return model.Errorf(model.Unavailable, "heard %s too late that %s: the connection to the loader that leads is too slow, or this machine is too busy%s", time.Duration(late).Round(time.Millisecond), what, busy)
+}
+
+// another plays the score that the lead plays from an instant on. A score that only ends sooner is played
+// however late its order arrives: results sent meanwhile are in the ledger, and are not measured.
+func (r *run) another(from time.Duration, spans []observe.Part) error {
+	begin := r.begin.Load()
+	if err := score(spans).check(len(r.cfg.Scenario.Phases)); err != nil {
+		return err
+	}
+	s := score(spans).since(-begin)
+	if late := r.now() - begin - int64(from); begin == 0 || late > 0 && !s.endsSooner(r.present()) {
+		return tooLate(late, "a phase ends")
+	} else if late > 0 {
+		r.late.Store(late)
+	}
+	r.follow(s)
+	return nil
+}
+
+// renamedTo gives an agent the present name of its node.
+func (r *run) renamedTo(member int, name string) {
+	if member < 0 || member >= len(r.seats) || r.seats[member] == nil {
+		return
+	}
+	a := r.seats[member]
+	a.mu.Lock()
+	a.name = name
+	a.mu.Unlock()
+}
