@@ -1,6 +1,7 @@
 package play
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/tls"
 	"fmt"
@@ -151,7 +152,7 @@ func (s *directives) run(m *machine, node, place int, round uint64, at time.Dura
 	r := &wire.Report{Components: uint32(s.Components), Codes: s.Codes(node, d, version), Enforced: x.enforced, DurationMs: 20, HeldMs: uint64(at.Milliseconds())}
 	run := policy.LinkedRun{Definition: x.definition.Hash, Enforced: x.enforced, Components: s.Components}
 	signed := &wire.SignedRun{Number: m.end.Number + 1, UnixMs: uint64(s.booted.Add(at).UnixMilli()), Previous: m.end.Link, Assignment: m.assignment,
-		Equal: x.version == version+1 && run.Equal(&x.last)}
+		Equal: run.Equal(&x.last) && (x.version == version+1 || x.version > 0 && bytes.Equal(r.Codes, s.Codes(node, d, x.version-1)))}
 	x.last, x.version = run, version+1
 	next := policy.ChainEnd{Number: signed.Number, UnixMs: signed.UnixMs, Link: m.end.Link, Assignment: m.assignment}
 	if !signed.Equal {
