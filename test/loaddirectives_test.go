@@ -3,13 +3,9 @@
 package test
 
 import (
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load/judge"
-	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -38,8 +34,7 @@ faults:
 `)
 	ran := harness.Run(t, []string{"TMPDIR=" + temp}, loadWords(file, out)...)
 	require(t, ran.Code == 0, "code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
-	var rep judge.Report
-	require(t, json.Unmarshal(testenv.Value(os.ReadFile(filepath.Join(out, "values.json")))(t), &rep) == nil, "values.json")
-	assert(t, len(rep.Findings) == 0 && rep.Figures.Items > 25*10 && rep.Figures.Held > 0 && rep.Figures.Restart > 0, "%+v", rep)
+	rep := readReport(t, out)
+	assert(t, len(rep.Signals.Findings) == 0 && rep.Signals.Items > 25*10 && rep.Changes[0].Holds.Max > 0 && rep.Outages[0].Serving > 0, "%+v %+v %+v", rep.Signals, rep.Changes, rep.Outages)
 	expectNothingLeft(t, temp)
 }

@@ -3,14 +3,10 @@
 package test
 
 import (
-	"encoding/json"
-	"os"
 	"path/filepath"
 	"testing"
 
-	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/test/harness"
 )
 
@@ -33,9 +29,10 @@ faults:
 `)
 	ran := harness.Run(t, []string{"TMPDIR=" + temp}, loadWords(file, out)...)
 	require(t, ran.Code == 0, "code %d\n%s%s", ran.Code, ran.Out, ran.Errors)
-	var rep judge.Report
-	require(t, json.Unmarshal(testenv.Value(os.ReadFile(filepath.Join(out, "values.json")))(t), &rep) == nil, "values.json")
-	assert(t, len(rep.Findings) == 0 && rep.Figures.Items == 20*40+5*11 && rep.Figures.Restart > 0 && rep.Figures.Back >= rep.Figures.Restart, "%+v", rep)
+	rep := readReport(t, out)
+	assert(t, len(rep.Signals.Findings) == 0 && rep.Signals.Items == 20*40+5*11 && rep.Outages[0].Serving > 0 && rep.Outages[0].Seconds >= rep.Outages[0].Serving, "%+v %+v", rep.Signals, rep.Outages)
+	expectTexts(t, string(readFile(t, filepath.Join(out, "report.html"))), "<title>Passed: A few values")
+	harness.Run(t, nil, "load", "judge", out).Expect(0, "nothing lost, doubled or wrong")
 	expectNothingLeft(t, temp)
 }
 

@@ -99,7 +99,7 @@ type ledgerFigure struct {
 // ledgerFigures are all of them. Every kind of wrong is in one.
 func ledgerFigures() []ledgerFigure {
 	return []ledgerFigure{
-		{"imbalance", "results missing, imbalances of the ledger, and results taken that had to be refused", []string{report.WrongResults, report.WrongTaken}},
+		{"imbalance", "results missing, imbalances of the ledger, and results taken that had to be refused", []string{report.WrongResults, report.WrongTaken, report.WrongSignals}},
 		{"missed-turns", "turns that no agent ran, or that were given twice", []string{report.WrongTurns}},
 		{"wrong-alerts", "alerts, messages and stream lines that were missing, too many or wrong", []string{report.WrongAlerts, report.WrongSilence, report.WrongMessages, report.WrongLines}},
 	}

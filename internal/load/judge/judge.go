@@ -2,8 +2,8 @@
 // figures. It is pure: a run can be judged again, and a test judges logs written by hand.
 //
 // A run of checks: Checks (verdict.go), with a file for each question (phases.go and figures.go, ledger.go, alerts.go,
-// messages.go, intent.go, silence.go, roundrobin.go, stalls.go). A run of values: Judge, and a run of
-// directives: JudgeRuns (runs.go), which compare the log with the plan.
+// messages.go, intent.go, silence.go, roundrobin.go, stalls.go). A run of values or directives: Values and Directives
+// (signals.go), with Judge and JudgeRuns (runs.go) for the comparison of the log with the plan.
 //
 // Goroutines, locks: none. Start reading at Checks.
 package judge
@@ -16,35 +16,26 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
+	"github.com/muster-fleet/muster/internal/load/report"
 )
 
-// Finding is one kind of fault of the server, counted.
-type Finding struct {
-	Kind    Kind   `json:"kind"`
-	Count   int    `json:"count"`
-	Example string `json:"example"` // the first one
-}
-
-// Kind is what is wrong.
-type Kind string
-
-// The kinds.
+// Kinds of findings about values.
 const (
-	Lost           Kind = "values lost"
-	Doubled        Kind = "values stored twice"
-	Wrong          Kind = "series with wrong values"
-	Unknown        Kind = "series or problems that nobody caused"
-	Unacknowledged Kind = "values not acknowledged"
-	Refused        Kind = "signals refused"
-	MissingProblem Kind = "problems missing"
-	FalseProblem   Kind = "problems too many"
-	WrongState     Kind = "triggers in the wrong state"
+	Lost           report.Kind = "values lost"
+	Doubled        report.Kind = "values stored twice"
+	Wrong          report.Kind = "series with wrong values"
+	Unknown        report.Kind = "series or problems that nobody caused"
+	Unacknowledged report.Kind = "values not acknowledged"
+	Refused        report.Kind = "signals refused"
+	MissingProblem report.Kind = "problems missing"
+	FalseProblem   report.Kind = "problems too many"
+	WrongState     report.Kind = "triggers in the wrong state"
 )
 
 // findings collects findings by kind, in the order in which they came.
-type findings []Finding
+type findings []report.Finding
 
-func (f *findings) add(kind Kind, count int, format string, args ...any) {
+func (f *findings) add(kind report.Kind, count int, format string, args ...any) {
 	if count <= 0 {
 		return
 	}
@@ -54,11 +45,11 @@ func (f *findings) add(kind Kind, count int, format string, args ...any) {
 			return
 		}
 	}
-	*f = append(*f, Finding{kind, count, fmt.Sprintf(format, args...)})
+	*f = append(*f, report.Finding{kind, count, fmt.Sprintf(format, args...)})
 }
 
 // Judge compares a run with its plan. State nil: nobody could read it.
-func Judge(p *plan.Plan, log []observe.Line, state *observe.State) []Finding {
+func Judge(p *plan.Plan, log []observe.Line, state *observe.State) []report.Finding {
 	var list findings
 	acked, sent := make([]uint64, p.Nodes), make([]uint64, p.Nodes)
 	for node := range sent {
@@ -157,94 +148,6 @@ func (f *findings) judgeTrigger(p *plan.Plan, c *plan.Class, node, of int, ticks
 	if open != got.Open {
 		f.add(WrongState, 1, "%s: a problem is open: %t instead of %t", name, got.Open, open)
 	}
-}
-
-// Figures are what a run measured, without a verdict.
-type Figures struct {
-	Nodes    int     `json:"nodes"`
-	Items    int     `json:"items"`   // or directives, of all nodes
-	Offered  float64 `json:"offered"` // values or components per second
-	Acked    float64 `json:"acked"`   // likewise, acknowledged in the steady seconds before the first fault
-	Ready    float64 `json:"ready"`   // seconds until all nodes had a session and their assignment
-	Seconds  int     `json:"seconds"` // that the figures below are of
-	Micros   float64 `json:"micros"`  // µs of server CPU per value or component
-	Cores    float64 `json:"cores"`   // that the server used
-	Own      float64 `json:"own"`     // that the loader used
-	RSS      int64   `json:"rss"`     // of the server, most
-	Lag      float64 `json:"lag"`     // ms by which the generator was late, most
-	Load     float64 `json:"load"`    // average of the machine
-	Heap     float64 `json:"heap"`    // bytes in use on the server behind a collection, before the first fault
-	P50      float64 `json:"p50"`     // ms from due to acknowledged, median of the seconds
-	P99      float64 `json:"p99"`
-	QueryP50 float64 `json:"queryP50"` // ms
-	QueryMax float64 `json:"queryMax"`
-	Restart  float64 `json:"restart"` // seconds from the kill until the server was ready; zero: no kill
-	Back     float64 `json:"back"`    // … and until all sessions were back
-	Caught   float64 `json:"caught"`  // … and until a second's latency was below a second again
-	Applied  float64 `json:"applied"` // ms until the API answered to a change of a directive, slowest
-	Held     float64 `json:"held"`    // ms until all nodes had it, slowest
-
-	Startup observe.Startup `json:"startup"`
-}
-
-// Measure computes the figures of a log of a run with so many items or directives. Seconds count behind the warm-up and before the
-// first fault of the server.
-func Measure(p *plan.Timing, items int, log []observe.Line, warmup time.Duration) (g Figures) {
-	g.Nodes, g.Items = p.Nodes, items
-	fault := p.Steady
-	var p50, p99, queries []float64
-	var first, last *observe.Second
-	var values uint64
-	for _, line := range log {
-		switch {
-		case line.Start != nil:
-			g.Offered, g.Ready = line.Start.Values, line.Start.Ready
-			if line.Start.Startup != nil {
-				g.Startup = *line.Start.Startup
-			}
-		case line.Edit != nil:
-			g.Applied, g.Held = max(g.Applied, line.Edit.Applied.Seconds()*1000), max(g.Held, line.Edit.Held.Seconds()*1000)
-		case line.Mark == observe.MarkKilled || line.Mark == observe.MarkStopped:
-			fault = min(fault, line.At)
-		case line.Mark == observe.MarkReady && g.Restart == 0:
-			g.Restart = (line.At - fault).Seconds()
-		case line.Mark == observe.MarkBack && g.Back == 0:
-			g.Back = (line.At - fault).Seconds()
-		case line.Heap > 0:
-			g.Heap = line.Heap
-		case line.Query > 0:
-			queries = append(queries, line.Query.Seconds()*1000)
-		case line.Second != nil:
-			s := line.Second
-			g.RSS = max(g.RSS, s.RSS)
-			if g.Back > 0 && g.Caught == 0 && s.Acked > 0 && s.Latency.P99 < 1000 {
-				g.Caught = (line.At - fault).Seconds()
-			}
-			if line.At < warmup || line.At > fault || s.PID == 0 || first != nil && s.PID != first.PID {
-				continue
-			}
-			if first == nil {
-				first = s
-				continue
-			}
-			last = s
-			values += s.Acked
-			g.Seconds++
-			g.Lag, g.Load = max(g.Lag, s.Lag), g.Load+s.Load
-			p50, p99 = append(p50, s.Latency.P50), append(p99, s.Latency.P99)
-		}
-	}
-	if last != nil && values > 0 {
-		n := float64(g.Seconds)
-		g.Acked, g.Load = float64(values)/n, g.Load/n
-		g.Micros, g.Cores, g.Own = (last.CPU-first.CPU)*1e6/float64(values), (last.CPU-first.CPU)/n, (last.Own-first.Own)/n
-	}
-	g.P50, g.P99 = median(p50), median(p99)
-	g.QueryP50 = median(queries)
-	if len(queries) > 0 {
-		g.QueryMax = slices.Max(queries)
-	}
-	return g
 }
 
 // median returns the middle of a list; zero: it is empty.

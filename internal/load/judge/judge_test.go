@@ -3,10 +3,10 @@ package judge
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 )
 
@@ -56,34 +56,34 @@ func TestJudgeFindsLies(t *testing.T) {
 	watched := observe.Trigger{Node: 1, Item: 0}
 	for name, c := range map[string]struct {
 		lie  func(log []observe.Line, s *observe.State)
-		want []Kind
+		want []report.Kind
 	}{
 		"none":                      {func([]observe.Line, *observe.State) {}, nil},
-		"lost":                      {func(_ []observe.Line, s *observe.State) { s.Counts[3][4]-- }, []Kind{Lost}},
-		"no series":                 {func(_ []observe.Line, s *observe.State) { s.Counts[0][1], s.Sums[0][1] = 0, 0 }, []Kind{Lost}},
-		"doubled":                   {func(_ []observe.Line, s *observe.State) { s.Counts[1][1]++ }, []Kind{Doubled}},
-		"one lost, another doubled": {func(_ []observe.Line, s *observe.State) { s.Sums[1][3] += 0.01 }, []Kind{Wrong}},
-		"another value":             {func(_ []observe.Line, s *observe.State) { s.Raw[2][5][9] += 0.5 }, []Kind{Wrong}},
-		"swapped items":             {func(_ []observe.Line, s *observe.State) { s.Raw[2][5], s.Raw[2][6] = s.Raw[2][6], s.Raw[2][5] }, []Kind{Wrong}},
-		"problem missing":           {func(_ []observe.Line, s *observe.State) { delete(s.Problems, watched) }, []Kind{MissingProblem}},
+		"lost":                      {func(_ []observe.Line, s *observe.State) { s.Counts[3][4]-- }, []report.Kind{Lost}},
+		"no series":                 {func(_ []observe.Line, s *observe.State) { s.Counts[0][1], s.Sums[0][1] = 0, 0 }, []report.Kind{Lost}},
+		"doubled":                   {func(_ []observe.Line, s *observe.State) { s.Counts[1][1]++ }, []report.Kind{Doubled}},
+		"one lost, another doubled": {func(_ []observe.Line, s *observe.State) { s.Sums[1][3] += 0.01 }, []report.Kind{Wrong}},
+		"another value":             {func(_ []observe.Line, s *observe.State) { s.Raw[2][5][9] += 0.5 }, []report.Kind{Wrong}},
+		"swapped items":             {func(_ []observe.Line, s *observe.State) { s.Raw[2][5], s.Raw[2][6] = s.Raw[2][6], s.Raw[2][5] }, []report.Kind{Wrong}},
+		"problem missing":           {func(_ []observe.Line, s *observe.State) { delete(s.Problems, watched) }, []report.Kind{MissingProblem}},
 		"problem twice": {func(_ []observe.Line, s *observe.State) {
 			x := s.Problems[watched]
 			x.Opened++
 			s.Problems[watched] = x
-		}, []Kind{FalseProblem}},
+		}, []report.Kind{FalseProblem}},
 		"never closed": {func(_ []observe.Line, s *observe.State) {
 			x := s.Problems[watched]
 			x.Open = !x.Open
 			s.Problems[watched] = x
-		}, []Kind{WrongState}},
-		"of nobody":   {func(_ []observe.Line, s *observe.State) { s.Unknown++ }, []Kind{Unknown}},
-		"not acked":   {func(log []observe.Line, _ *observe.State) { log[1].Node.Acked-- }, []Kind{Unacknowledged}},
-		"node silent": {func(log []observe.Line, _ *observe.State) { log[1].Node = nil }, []Kind{Unacknowledged}},
-		"refused":     {func(log []observe.Line, _ *observe.State) { log[0].Second = &observe.Second{Refused: 1} }, []Kind{Refused}},
+		}, []report.Kind{WrongState}},
+		"of nobody":   {func(_ []observe.Line, s *observe.State) { s.Unknown++ }, []report.Kind{Unknown}},
+		"not acked":   {func(log []observe.Line, _ *observe.State) { log[1].Node.Acked-- }, []report.Kind{Unacknowledged}},
+		"node silent": {func(log []observe.Line, _ *observe.State) { log[1].Node = nil }, []report.Kind{Unacknowledged}},
+		"refused":     {func(log []observe.Line, _ *observe.State) { log[0].Second = &observe.Second{Refused: 1} }, []report.Kind{Refused}},
 	} {
 		p, log, state := planned(t)
 		c.lie(log, state)
-		var got []Kind
+		var got []report.Kind
 		for _, f := range Judge(p, log, state) {
 			got = append(got, f.Kind)
 		}
@@ -102,27 +102,5 @@ func TestJudgeAllowsUnacknowledged(t *testing.T) {
 		if list := Judge(p, log, state); len(list) != 1 || list[0].Kind != Unacknowledged || list[0].Count != 20 {
 			t.Errorf("%v values: %+v", there, list)
 		}
-	}
-}
-
-// Figures are of the seconds behind the warm-up and before the kill.
-func TestMeasure(t *testing.T) {
-	p, _, _ := planned(t)
-	second := func(at int, pid int, acked uint64, cpu float64) observe.Line {
-		return observe.Line{At: time.Duration(at) * time.Second, Second: &observe.Second{PID: pid, Acked: acked, CPU: cpu, Own: cpu / 2, RSS: 5, Load: 2, Latency: observe.Latency{P50: 3, P99: 9}}}
-	}
-	g := Measure(&p.Timing, p.Items(), []observe.Line{{Start: &observe.Start{Values: 80}}, second(1, 7, 1000, 90), second(2, 7, 80, 100), second(3, 7, 80, 100.5), second(4, 7, 80, 101),
-		{At: 4500 * time.Millisecond, Heap: 800}, {At: 5 * time.Second, Mark: observe.MarkKilled}, second(6, 8, 500, 1), {At: 8 * time.Second, Mark: observe.MarkReady},
-		{At: 9 * time.Second, Mark: observe.MarkBack}, second(10, 8, 500, 2), {Query: 40 * time.Millisecond}}, 2*time.Second)
-	want := Figures{Nodes: 4, Items: 80, Offered: 80, Acked: 80, Seconds: 2, Micros: 1e6 / 160, Cores: 0.5, Own: 0.25, RSS: 5, Load: 2, Heap: 800, P50: 3, P99: 9, QueryP50: 40, QueryMax: 40, Restart: 3, Back: 4, Caught: 5}
-	if g != want {
-		t.Errorf("%+v\nwant %+v", g, want)
-	}
-	r := Report{Compared: "all", Figures: g}
-	if err := r.Hold(map[string]scenario.Limit{"held": "99%", "serving": "2s", "p99": "10ms"}); err != nil || len(r.Missed) != 1 {
-		t.Errorf("missed %q, %v", r.Missed, err)
-	}
-	if err := r.Hold(map[string]scenario.Limit{"fsyncs": "1"}); err == nil {
-		t.Error("an objective that nothing measures")
 	}
 }

@@ -7,24 +7,25 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/policy"
 )
 
 // Kinds of findings about runs of directives.
 const (
-	UnacknowledgedRuns Kind = "signals not acknowledged"
-	WrongStatus        Kind = "nodes with wrong statuses"
-	WrongHeld          Kind = "directives on a wrong number of nodes"
-	WrongHistory       Kind = "directives with wrong history"
-	Uncovered          Kind = "runs without a valid signature"
-	BrokenChain        Kind = "chains of runs broken or changed"
-	WrongInventory     Kind = "wrong inventories"
-	NotRefused         Kind = "wrong signals not refused"
-	NotHeld            Kind = "changes of a directive that not all nodes got"
+	UnacknowledgedRuns report.Kind = "signals not acknowledged"
+	WrongStatus        report.Kind = "nodes with wrong statuses"
+	WrongHeld          report.Kind = "directives on a wrong number of nodes"
+	WrongHistory       report.Kind = "directives with wrong history"
+	Uncovered          report.Kind = "runs without a valid signature"
+	BrokenChain        report.Kind = "chains of runs broken or changed"
+	WrongInventory     report.Kind = "wrong inventories"
+	NotRefused         report.Kind = "wrong signals not refused"
+	NotHeld            report.Kind = "changes of a directive that not all nodes got"
 )
 
 // JudgeRuns compares a run of directives with its plan. State nil: nobody could read it.
-func JudgeRuns(p *plan.Directives, log []observe.Line, state *observe.Runs) []Finding {
+func JudgeRuns(p *plan.Directives, log []observe.Line, state *observe.Runs) []report.Finding {
 	var list findings
 	acked, sent := make([]uint64, p.Nodes), make([]uint64, p.Nodes)
 	known, wrong, refused, edits := false, 0, 0, 0

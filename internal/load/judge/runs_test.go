@@ -7,6 +7,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/policy"
 )
@@ -75,39 +76,39 @@ faults: [{at: 5s, for: 1s, wrong: {count: 1}}]
 func TestJudgeRunsFindsLies(t *testing.T) {
 	for name, c := range map[string]struct {
 		lie  func(log []observe.Line, s *observe.Runs, m *observe.MachineHistory)
-		want []Kind
+		want []report.Kind
 	}{
 		"none":           {func([]observe.Line, *observe.Runs, *observe.MachineHistory) {}, nil},
-		"another status": {func(_ []observe.Line, s *observe.Runs, _ *observe.MachineHistory) { s.Nodes[3]["compliant"]++ }, []Kind{WrongStatus}},
-		"no node":        {func(_ []observe.Line, s *observe.Runs, _ *observe.MachineHistory) { s.Nodes[3] = nil }, []Kind{WrongStatus}},
+		"another status": {func(_ []observe.Line, s *observe.Runs, _ *observe.MachineHistory) { s.Nodes[3]["compliant"]++ }, []report.Kind{WrongStatus}},
+		"no node":        {func(_ []observe.Line, s *observe.Runs, _ *observe.MachineHistory) { s.Nodes[3] = nil }, []report.Kind{WrongStatus}},
 		"another holder": {func(_ []observe.Line, s *observe.Runs, _ *observe.MachineHistory) {
 			s.Directives[plan.DirectiveName(0)]--
-		}, []Kind{WrongHeld}},
-		"nobody's":  {func(_ []observe.Line, s *observe.Runs, _ *observe.MachineHistory) { s.Directives["x"] = 1 }, []Kind{WrongHeld}},
-		"of nobody": {func(_ []observe.Line, s *observe.Runs, _ *observe.MachineHistory) { s.Unknown++ }, []Kind{Unknown}},
+		}, []report.Kind{WrongHeld}},
+		"nobody's":  {func(_ []observe.Line, s *observe.Runs, _ *observe.MachineHistory) { s.Directives["x"] = 1 }, []report.Kind{WrongHeld}},
+		"of nobody": {func(_ []observe.Line, s *observe.Runs, _ *observe.MachineHistory) { s.Unknown++ }, []report.Kind{Unknown}},
 		"swapped status": {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) {
 			slices.Reverse(m.Statuses[failingComponent(m)])
-		}, []Kind{WrongStatus}},
+		}, []report.Kind{WrongStatus}},
 		"entry lost": {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) {
 			m.History[failingComponent(m)] = m.History[failingComponent(m)][1:]
-		}, []Kind{WrongHistory}},
+		}, []report.Kind{WrongHistory}},
 		"entry changed": {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) {
 			m.History[failingComponent(m)][0][0] ^= 1
-		}, []Kind{WrongHistory}},
-		"not signed":      {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.Covered-- }, []Kind{Uncovered}},
-		"changed runs":    {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.Faults = []string{"x"} }, []Kind{BrokenChain}},
-		"chain broken":    {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.Breaks = []string{"first", "x"} }, []Kind{BrokenChain}},
-		"old inventory":   {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.Packages[0] = "1.0" }, []Kind{WrongInventory}},
-		"not acked":       {func(log []observe.Line, _ *observe.Runs, _ *observe.MachineHistory) { log[3].Node.Acked-- }, []Kind{UnacknowledgedRuns}},
-		"good refused":    {func(log []observe.Line, _ *observe.Runs, _ *observe.MachineHistory) { log[2].Second.Refused++ }, []Kind{Refused}},
-		"wrong taken":     {func(log []observe.Line, _ *observe.Runs, _ *observe.MachineHistory) { log[2].Second.Refused-- }, []Kind{NotRefused}},
-		"not distributed": {func(log []observe.Line, _ *observe.Runs, _ *observe.MachineHistory) { log[0].Edit = nil }, []Kind{NotHeld}},
+		}, []report.Kind{WrongHistory}},
+		"not signed":      {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.Covered-- }, []report.Kind{Uncovered}},
+		"changed runs":    {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.Faults = []string{"x"} }, []report.Kind{BrokenChain}},
+		"chain broken":    {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.Breaks = []string{"first", "x"} }, []report.Kind{BrokenChain}},
+		"old inventory":   {func(_ []observe.Line, _ *observe.Runs, m *observe.MachineHistory) { m.Packages[0] = "1.0" }, []report.Kind{WrongInventory}},
+		"not acked":       {func(log []observe.Line, _ *observe.Runs, _ *observe.MachineHistory) { log[3].Node.Acked-- }, []report.Kind{UnacknowledgedRuns}},
+		"good refused":    {func(log []observe.Line, _ *observe.Runs, _ *observe.MachineHistory) { log[2].Second.Refused++ }, []report.Kind{Refused}},
+		"wrong taken":     {func(log []observe.Line, _ *observe.Runs, _ *observe.MachineHistory) { log[2].Second.Refused-- }, []report.Kind{NotRefused}},
+		"not distributed": {func(log []observe.Line, _ *observe.Runs, _ *observe.MachineHistory) { log[0].Edit = nil }, []report.Kind{NotHeld}},
 	} {
 		p, log, state := plannedRuns(t)
 		m := state.Machines[2]
 		c.lie(log, state, &m)
 		state.Machines[2] = m
-		var got []Kind
+		var got []report.Kind
 		for _, f := range JudgeRuns(p, log, state) {
 			got = append(got, f.Kind)
 		}

@@ -1,6 +1,7 @@
 package loadcmd
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -13,17 +14,21 @@ import (
 type kind uint8
 
 const (
-	own     kind = 1 << iota // a server that the run starts
-	running                  // the server of --server
-	backend                  // a Sensu backend
-	bridge                   // a Muster server's listener for Sensu agents
-	anyKind = own | running | backend | bridge
+	own          kind = 1 << iota // a server that the run starts
+	running                       // the server of --server
+	backend                       // a Sensu backend
+	bridge                        // a Muster server's listener for Sensu agents
+	otherSignals                  // a server that the run starts, for values or directives
+	ofChecks     = own | running | backend | bridge
+	anyKind      = ofChecks | otherSignals
 )
 
 // kindOf is the kind of a scenario's run.
 func (o *options) kindOf(f *pflag.FlagSet, sc *scenario.Scenario) kind {
 	_, isSensu := sc.System()
 	switch {
+	case sc.ValueRate()+sc.ComponentRate() > 0:
+		return otherSignals
 	case isSensu && o.sensu.Ours():
 		return bridge
 	case isSensu:
@@ -42,7 +47,7 @@ func (k kind) String() string {
 			list = append(list, name)
 		}
 	}
-	return strings.Join(list, " or ")
+	return cmp.Or(strings.Join(list, " or "), "a server of the run's own, with values or directives")
 }
 
 // kindsOf returns the kinds of runs that a flag of muster load run applies to.
@@ -55,7 +60,9 @@ func kindsOf(flag string) kind {
 	case "data", "uncompared", "server-plain", "identities":
 		return running
 	case "server-binary", "server-flag":
-		return own
+		return own | otherSignals
+	case "target", "goal", "loaders":
+		return ofChecks
 	case "listen-join", "spool-bytes", "parallel", "senders", "sources":
 		return own | running
 	}
@@ -73,7 +80,11 @@ func fits(f *pflag.FlagSet, k kind) (err error) {
 			if k == own && m&running != 0 {
 				hint += ", or name the server that runs: --server HOST:PORT"
 			}
-			err = model.Errorf(model.Invalid, "--%s is for %s, and this run is against %s", flag.Name, m, k).WithHint("%s", hint)
+			class := model.Invalid
+			if k == otherSignals {
+				class = model.Unsupported
+			}
+			err = model.Errorf(class, "--%s is for %s, and this run is against %s", flag.Name, m, k).WithHint("%s", hint)
 		}
 	})
 	if n, _ := f.GetInt("loaders"); err == nil && n == 1 && f.Changed("listen-join") {

@@ -35,20 +35,11 @@ those of muster load run.`,
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
-			if n := slices.IndexFunc(lines, func(l observe.Line) bool { return l.Start != nil }); n >= 0 {
-				rep, err := judgeValuesAgain(lines[n].Start, lines)
-				if err != nil {
-					return err
-				}
-				fmt.Fprintf(out, "%s\n%s", rep.Title, rep.Text())
-				return valuesVerdict(rep)
-			}
 			rep, err := judgeAgain(args[0], lines)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(out, "%s\n%s", rep.Title, rep.Text())
+			fmt.Fprintf(cmd.OutOrStdout(), "%s\n%s", rep.Title, rep.Text())
 			return verdict(rep)
 		},
 	}
@@ -63,8 +54,18 @@ func linesIn(dir string) ([]observe.Line, error) {
 	return lines, err
 }
 
-// judgeAgain judges the log of a run of checks.
+// judgeAgain judges the log of a run.
 func judgeAgain(dir string, lines []observe.Line) (*report.Report, error) {
+	if n := slices.IndexFunc(lines, func(l observe.Line) bool { return l.Start != nil }); n >= 0 {
+		if lines[n].Start.Scenario == nil {
+			return nil, model.Errorf(model.Invalid, "the log has no scenario").WithHint("play it again with this version")
+		}
+		of, err := signalsOf(lines[n].Start.Scenario)
+		if err != nil {
+			return nil, err
+		}
+		return of.report(lines), nil
+	}
 	checks, err := observe.ReadChecks(lines)
 	if err != nil {
 		return nil, model.Errorf(model.Invalid, "%s: %w", filepath.Join(dir, observationLog), err).WithHint("play it again with this version")

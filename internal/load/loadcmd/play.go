@@ -40,9 +40,6 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 	if err != nil {
 		return err
 	}
-	if sc.ValueRate()+sc.ComponentRate() > 0 {
-		return o.playValues(ctx, cmd, sc, say)
-	}
 	of := o.kindOf(cmd.Flags(), sc)
 	if err := fits(cmd.Flags(), of); err != nil {
 		return err
@@ -51,13 +48,15 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 		return err
 	}
 	against := o.against
-	if of == own || of == running {
-		err = o.preflight(cmd, sc, say)
-	} else {
+	switch of {
+	case own, running:
+		if err := o.preflight(cmd, sc, say); err != nil {
+			return err
+		}
+	case otherSignals:
+		against = o.againstSignals
+	default:
 		against = o.againstSensu
-	}
-	if err != nil {
-		return err
 	}
 	path := o.out
 	if path == "" {
@@ -229,12 +228,17 @@ func fallen(server *subject.Subject, kept *folder.Folder, err error) error {
 		return err
 	}
 	because := model.Errorf(model.Unavailable, "the server under test ended by itself: %s (%w)", fell, err)
-	var log bytes.Buffer
-	path := filepath.Join(kept.Path, "server.log")
-	if server.CopyLog(context.Background(), &log) == nil && os.WriteFile(path, log.Bytes(), 0o644) == nil {
+	if path, ok := keepLog(server, kept); ok {
 		because = because.WithHint("its log is %s", path)
 	}
 	return because
+}
+
+// keepLog copies the server's log into the folder.
+func keepLog(server *subject.Subject, kept *folder.Folder) (path string, ok bool) {
+	var log bytes.Buffer
+	path = filepath.Join(kept.Path, "server.log")
+	return path, server.CopyLog(context.Background(), &log) == nil && os.WriteFile(path, log.Bytes(), 0o644) == nil
 }
 
 // logWithin is the longest time to read the log of a server that the run did not start.

@@ -35,7 +35,10 @@ func TestWhateverIsWrongIsWrongEverywhere(t *testing.T) {
 		"line of another": {func(r *report.Report) { r.Streamed = &report.Streamed{Lines: 9, Other: 1} }, report.WrongLines},
 		"line disordered": {func(r *report.Report) { r.Streamed = &report.Streamed{Lines: 9, Disorder: 1} }, report.WrongLines},
 		"turn":            {func(r *report.Report) { r.Turns = &report.Turned{Due: 9, Ran: 8, Missed: 1} }, report.WrongTurns},
-		"turn twice":      {func(r *report.Report) { r.Turns = &report.Turned{Due: 9, Ran: 9, Twice: 1} }, report.WrongTurns},
+		"value lost": {func(r *report.Report) {
+			r.Signals = &report.Signals{Unit: report.Value, Items: 9, Compared: "all", Findings: []report.Finding{{Kind: "values lost", Count: 1, Example: "node 1"}}}
+		}, report.WrongSignals},
+		"turn twice": {func(r *report.Report) { r.Turns = &report.Turned{Due: 9, Ran: 9, Twice: 1} }, report.WrongTurns},
 	} {
 		kinds = append(kinds, c.kind)
 		t.Run(name, func(t *testing.T) {

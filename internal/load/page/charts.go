@@ -77,7 +77,7 @@ func charts(rep *report.Report) (list []chart.Drawing, legend []sign) {
 	type sample = report.Sample
 	bands, marks, legend := moments(rep)
 	add := func(c chart.Chart, lines ...series) {
-		c.Bands, c.Marks = bands, marks
+		c.Bands, c.Marks, c.Unit = bands, marks, rep.InUnit(c.Unit)
 		if overTime(rep, &c, lines) {
 			list = append(list, c.Draw())
 		}
@@ -98,7 +98,7 @@ func charts(rep *report.Report) (list []chart.Drawing, legend []sign) {
 		series{name: "p90", tone: "heat2", of: latency(func(l *report.Latency) float64 { return l.P90 }), fold: most},
 		series{name: "p50", tone: "heat1", of: latency(func(l *report.Latency) float64 { return l.P50 }), fold: most})
 	for _, c := range []chart.Chart{percentiles(rep), saturation(rep), saturationLatency(rep)} {
-		if len(c.Lines) > 0 {
+		if c.Unit = rep.InUnit(c.Unit); len(c.Lines) > 0 {
 			list = append(list, c.Draw())
 		}
 	}

@@ -132,6 +132,12 @@ func tiles(rep *report.Report) (list []tile) {
 			list = append(list, tile{t.name, value, unit, t.note})
 		}
 	}
+	for i := range list {
+		list[i].Note = rep.InUnit(list[i].Note)
+	}
+	if rep.Signals != nil {
+		return append(list, tile{"Lost or wrong", number.Count(rep.Wrong().Of(report.WrongSignals)), "", "of " + number.Count(rep.Balance.Acknowledged) + " acknowledged"})
+	}
 	return append(list, tile{"Lost", number.Count(rep.Balance.Missing), "", "of " + number.Count(rep.Balance.Sent) + " sent"})
 }
 

@@ -3,6 +3,7 @@
 //	report.go         the whole of it; save.go its file
 //	phase.go          phases, faults, outages, changes of intent, people
 //	balance.go        the ledger; notifications.go messages, stream lines, silent machines, turns
+//	signals.go        values and directives in place of results
 //	used.go           use of server and loader; sample.go one second; latency.go histograms
 //	wrong.go          the one list of kinds of wrong results and alerts
 //	verdict.go        whether a run is well, failed or late

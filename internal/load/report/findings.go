@@ -116,6 +116,9 @@ func (rep *Report) Findings() *Findings {
 			f.Sections = append(f.Sections, s)
 		}
 	}
+	if rep.Signals != nil {
+		rep.inUnit(f)
+	}
 	return f
 }
 
@@ -137,7 +140,7 @@ func (rep *Report) shape() string {
 	if s := rep.Scenario; s != nil && len(s.Agents) > 1 {
 		text += fmt.Sprintf(" of %d classes", len(s.Agents))
 	} else if p.Checks > 0 {
-		text += " × " + number.Of(p.Checks, "check")
+		text += " × " + number.Of(p.Checks, rep.source())
 	}
 	low, high, _ := rep.Offered()
 	rate := number.Rate(low)
@@ -169,7 +172,13 @@ func (rep *Report) transport() string {
 	return "without TLS"
 }
 
-const wellPlayed = "nothing lost, nothing twice, the generator kept up"
+// wellPlayed says that nothing is wrong.
+func (rep *Report) wellPlayed() string {
+	if rep.Signals != nil { // no limit is set for the lag of their generator
+		return "nothing lost, doubled or wrong"
+	}
+	return "nothing lost, nothing twice, the generator kept up"
+}
 
 // verdict is the state of the run, and the reason.
 func (rep *Report) verdict() (state, word, because string) {
@@ -183,9 +192,9 @@ func (rep *Report) verdict() (state, word, because string) {
 	case !rep.Valid && len(wrong) == 0: // losses count, however late the generator was
 		return "invalid", "Invalid", "the generator fell behind its timetable: no figure below counts"
 	case rep.OnlyStopped():
-		return "invalid", "Stopped", "stopped before its end; until then " + wellPlayed
+		return "invalid", "Stopped", "stopped before its end; until then " + rep.wellPlayed()
 	case rep.OK():
-		because = wellPlayed
+		because = rep.wellPlayed()
 		if !rep.Balance.WasCompared() {
 			because = "every result was answered, the generator kept up"
 		}
@@ -229,6 +238,10 @@ func (rep *Report) objectives() (list []Objective) {
 			got = "none was due"
 		}
 		list = append(list, Objective{Met: wrong.Of(kind) == 0, What: what, Asked: asked, Got: got})
+	}
+	if s := rep.Signals; s != nil {
+		demand(WrongSignals, "results", "none lost, doubled or wrong", rep.Balance.Acknowledged, s.Compared != "")
+		return list
 	}
 	demand(WrongResults, "results", "none lost, doubled or invented", rep.Balance.Sent, true)
 	demand(WrongTaken, "frames to refuse", "each refused", rep.WrongSent, rep.WrongSent > 0)
@@ -319,7 +332,9 @@ func (rep *Report) latencySection() Section {
 		add("from the issue of a request (whole seconds) until its result had left", rep.Latency)
 	} else {
 		add("from the intended time to the acknowledgement", rep.Latency)
-		add(fmt.Sprintf("beyond the linger (%s)", number.Bare(number.Millis(rep.Plan.Linger))), rep.BeyondLinger)
+		if rep.Signals == nil {
+			add(fmt.Sprintf("beyond the linger (%s)", number.Bare(number.Millis(rep.Plan.Linger))), rep.BeyondLinger)
+		}
 	}
 	add("generator lag", rep.Lag)
 	if n := rep.Notifications; n != nil {
@@ -497,6 +512,15 @@ func (rep *Report) ledgerSection() Section {
 	s := Section{ID: "ledger", Title: "Ledger"}
 	say := func(format string, args ...any) { s.Notes = append(s.Notes, fmt.Sprintf(format, args...)) }
 	n := number.Count[uint64]
+	if x := rep.Signals; x != nil {
+		say("%s acknowledged in all; compared: %s", number.Of(b.Acknowledged, "result"), cmp.Or(x.Compared, "nothing"))
+		wrong := Table{Head: []string{"wrong", "times", "example"}}
+		for _, f := range x.Findings {
+			wrong.add(string(f.Kind), number.Count(f.Count), f.Example)
+		}
+		s.Tables = wrong.list()
+		return s
+	}
 	held := ""
 	if b.Stopped > 0 {
 		held = fmt.Sprintf(" + %s held by machines that stayed dead", n(b.Stopped))
@@ -548,6 +572,14 @@ func (rep *Report) usageSection() Section {
 	s := Section{ID: "usage", Title: "Use of the machine", Tables: t.list()}
 	if rep.Server.RSS > 0 && rep.Machine.Cores > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("server and loader used %s of %d cores, others %s cores", number.Percent(rep.MachineShare), rep.Machine.Cores, number.Three(rep.Others)))
+	}
+	if x := rep.Signals; x != nil {
+		if u := x.Startup; u.RSS > 0 {
+			s.Notes = append(s.Notes, fmt.Sprintf("the server was ready after %s with %s of CPU, %s resident", number.Seconds(u.Seconds), number.Seconds(u.CPU), number.Bytes(float64(u.RSS))))
+		}
+		if x.Heap > 0 {
+			s.Notes = append(s.Notes, fmt.Sprintf("heap of the server behind a collection: %s, %s for each %s", number.Bytes(x.Heap), number.Bytes(x.Heap/float64(x.Items)), rep.source()))
+		}
 	}
 	s.Notes = append(s.Notes, fmt.Sprintf("all agents connected within %s, and held their checks after %s", number.Seconds(rep.ConnectSeconds), number.Seconds(rep.ReadySeconds)))
 	if c := rep.Calls; c != nil {

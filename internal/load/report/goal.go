@@ -3,7 +3,9 @@ package report
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -196,6 +198,19 @@ func ParseGoal(text string) (Goal, error) {
 		return Goal{}, model.Errorf(model.Invalid, "--goal %q: %v", text, err).WithHint("%s is in %s: such as --goal %s=60%s", name, f.Unit, name, strings.NewReplacer("µ", "u", "results/s", "", scenario.Per1000, "").Replace(f.Unit))
 	}
 	return Goal{Name: name, Want: want}, nil
+}
+
+// Goals returns the goals of objectives, by name. Their limits were checked.
+func Goals(asked map[string]scenario.Limit, phase string) (list []Goal) {
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		f, _ := scenario.FigureOf(name)
+		want, err := asked[name].In(f.Unit)
+		if err != nil {
+			panic("BUG: an objective that was not checked: " + err.Error())
+		}
+		list = append(list, Goal{Name: name, Want: want, Phase: phase})
+	}
+	return list
 }
 
 // Judged returns the goal with the figure of a report.

@@ -1,12 +1,5 @@
 package report
 
-import (
-	"maps"
-	"slices"
-
-	"github.com/muster-fleet/muster/internal/load/scenario"
-)
-
 // alone is what a report would be of one phase: its own figures, the faults that struck and the
 // outages that began in it, what people and agents that waited had from it.
 func (rep *Report) alone(p *Played) *Report {
@@ -41,13 +34,8 @@ func (rep *Report) PhaseGoals() (list []Goal) {
 	for i := range rep.Phases {
 		p := &rep.Phases[i]
 		alone := rep.alone(p)
-		for _, name := range slices.Sorted(maps.Keys(p.Asked)) {
-			f, _ := scenario.FigureOf(name)
-			want, err := p.Asked[name].In(f.Unit)
-			if err != nil {
-				panic("BUG: an objective that was not checked: " + err.Error())
-			}
-			list = append(list, Goal{Name: name, Want: want, Phase: p.Name}.Judged(alone))
+		for _, g := range Goals(p.Asked, p.Name) {
+			list = append(list, g.Judged(alone))
 		}
 	}
 	return list

@@ -78,6 +78,7 @@ type Report struct {
 	Curve         []Point            `json:"curve,omitempty"`           // of Latency
 	Goroutines    float64            `json:"agentGoroutines,omitempty"` // of the loader per agent, as AgentBytes
 	Targeted      *Targeted          `json:"targeted,omitempty"`        // a system that is not Muster; nil: it is
+	Signals       *Signals           `json:"signals,omitempty"`         // of a run of values or directives; nil: it is of checks
 	Files         map[string]string  `json:"files,omitempty"`           // beside run.json: what they hold, by name
 	Label         []string           `json:"label,omitempty"`           // what must be said wherever its figures are shown: a scale, shared connections, an amplified stream
 

@@ -16,11 +16,12 @@ const (
 	WrongMessages = "messages" // about problems of checks: missing, or too many
 	WrongLines    = "lines"    // of the stream of results: missing, out of order, made up, of another state, or not to be read
 	WrongTurns    = "turns"    // of checks with roundRobin that nobody ran, or that two were given at once
+	WrongSignals  = "signals"  // values or runs of directives: lost, doubled, or other than the plan
 )
 
 // WrongKinds are all of them: what counts most first.
 func WrongKinds() []string {
-	return []string{WrongResults, WrongTaken, WrongAlerts, WrongSilence, WrongMessages, WrongLines, WrongTurns}
+	return []string{WrongResults, WrongTaken, WrongAlerts, WrongSilence, WrongMessages, WrongLines, WrongTurns, WrongSignals}
 }
 
 // Wrong is what of one kind was wrong in a run.
@@ -67,6 +68,11 @@ func (rep *Report) Wrong() (list Wrongs) {
 	if t := rep.Turns; t != nil {
 		say(WrongTurns, t.Twice, "%s given again, though who had them had his session and time left, or had run them; the first: %s", number.Of(t.Twice, "turn"), t.Second)
 		say(WrongTurns, t.Missed, "%d of %d turns were not run, and nobody took them over in time; the first: %s", t.Missed, t.Due, t.Example)
+	}
+	if s := rep.Signals; s != nil {
+		for _, f := range s.Findings {
+			say(WrongSignals, uint64(f.Count), "%s: %s (%s)", f.Kind, number.Count(f.Count), f.Example)
+		}
 	}
 	return list
 }

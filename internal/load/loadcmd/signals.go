@@ -1,12 +1,9 @@
 package loadcmd
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -18,15 +15,14 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/load/folder"
 	"github.com/muster-fleet/muster/internal/load/judge"
-	"github.com/muster-fleet/muster/internal/load/number"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/plan"
 	"github.com/muster-fleet/muster/internal/load/play"
+	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/load/subject"
@@ -36,9 +32,6 @@ import (
 	"github.com/muster-fleet/muster/internal/version"
 )
 
-// valuesFlags are the flags that do something in a run of values or directives.
-var valuesFlags = map[string]bool{"quick": true, "scale": true, "seed": true, "out": true, "title": true, "server-binary": true, "server-flag": true, "max-lag": true}
-
 // signalsOf returns the signals that the agents of a scenario send.
 func signalsOf(sc *scenario.Scenario) (signals, error) {
 	if sc.ComponentRate() > 0 {
@@ -46,7 +39,7 @@ func signalsOf(sc *scenario.Scenario) (signals, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &directiveSignals{class: &sc.Agents[0], plan: p, reader: play.RunReader{Plan: p, Namespace: simulated.Namespace, Name: func(node int) string { return simulated.MemberName(p.Class, node) }}}, nil
+		return &directiveSignals{sc: sc, plan: p, reader: play.RunReader{Plan: p, Namespace: simulated.Namespace, Name: func(node int) string { return simulated.MemberName(p.Class, node) }}}, nil
 	}
 	p, err := plan.New(sc)
 	if err != nil {
@@ -55,50 +48,42 @@ func signalsOf(sc *scenario.Scenario) (signals, error) {
 	return &valueSignals{plan: p, sc: sc}, nil
 }
 
-// signals is what the agents of a run send besides results of checks, with the plan and the judge of it.
+// signals is the plan of a run of values or directives, with the reader and the judge of it.
 type signals interface {
 	timing() *plan.Timing
 	member(node int) (class string, number int)
 	resources() []model.Resource
-	start(r *valuesRun, o *play.Options) error // fills in what depends on the signals
+	start(r *signalRun, o *play.Options) error // fills in what depends on the signals
 	read(ctx context.Context) (observe.Line, error)
-	judge(lines []observe.Line) []judge.Finding
-	describe(out *judge.Report) (items int) // fills in what is of the signals alone
+	report(lines []observe.Line) *report.Report
 }
 
-// playValues plays a scenario whose agents send values of items, or run directives.
-func (o *options) playValues(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, say func(string, ...any)) error {
-	var wrong error
-	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if !valuesFlags[f.Name] && wrong == nil {
-			wrong = model.Errorf(model.Unsupported, "--%s does nothing in a run of values or directives", f.Name).WithHint("leave it out; the run starts a server of its own")
-		}
-	})
-	if wrong != nil {
-		return wrong
-	}
+// signalRun is one run of values or directives.
+type signalRun struct {
+	signals
+	sc       *scenario.Scenario
+	server   *subject.Subject
+	prepared time.Time // the data folder is filled
+	startup  observe.Startup
+	path     string
+	say      func(string, ...any)
+}
+
+// againstSignals plays a scenario of values or directives with a server of the run's own.
+func (o *options) againstSignals(ctx context.Context, _ *cobra.Command, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (*report.Report, error) {
 	of, err := signalsOf(sc)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if lacks := scenario.ThisMachine().Lacks(sc); lacks != "" {
-		return model.Errorf(model.Limited, "this machine cannot hold the run: %s", lacks).WithHint("--quick plays as many agents as it carries, --scale 0.1 a tenth")
+		return nil, model.Errorf(model.Limited, "this machine cannot hold the run: %s", lacks).WithHint("--quick plays as many agents as it carries, --scale 0.1 a tenth")
 	}
-	r := valuesRun{signals: of, sc: sc, say: say, path: o.out, report: judge.Report{Title: o.title, At: time.Now().UTC().Truncate(time.Second), Command: strings.Join(os.Args, " ")}}
-	if r.report.Title == "" {
-		r.report.Title = sc.FullTitle()
-	}
-	if r.path == "" {
-		r.path = folder.Name(sc.Name, time.Now())
-	}
-	if err := os.MkdirAll(r.path, 0o755); err != nil {
-		return model.Errorf(model.Invalid, "make the folder of the report: %w", err).WithHint("name one with --out that can be made and written to")
-	}
+	r := &signalRun{signals: of, sc: sc, say: say, path: kept.Path}
 	say("%s: %s", sc.FullTitle(), sc.Brief())
-	began := time.Now()
+	machine, began := usage.Machine(), time.Now()
 	r.server, err = subject.Start(ctx, subject.Options{Binary: o.binary, Flags: append(slices.Clone(sc.Server.Flags), o.flags...), Env: o.env, Cores: sc.Server.Cores, Say: say, Prepare: r.prepare})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer r.server.Stop()
 	if r.prepared.After(began) {
@@ -106,40 +91,21 @@ func (o *options) playValues(ctx context.Context, cmd *cobra.Command, sc *scenar
 	}
 	used := usage.OfProcess(r.server.PID())
 	r.startup = observe.Startup{Seconds: time.Since(began).Seconds(), CPU: used.CPU.Seconds(), RSS: used.RSS}
-	if err := r.run(ctx); err != nil {
-		return err
+	environment := r.server.Environment(ctx)
+	lines, err := r.play(ctx)
+	if err != nil {
+		_, _ = keepLog(r.server, kept) // the log says why
+		return nil, fallen(r.server, kept, err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s\n%sreport: %s\n", r.report.Title, r.report.Text(), r.path)
-	return valuesVerdict(&r.report)
-}
-
-// valuesVerdict is nil where all is as it should be.
-func valuesVerdict(rep *judge.Report) error {
-	switch {
-	case len(rep.Findings) > 0:
-		return &failed{model.Errorf(model.Invalid, "the run failed: %s: %d", rep.Findings[0].Kind, rep.Findings[0].Count), exitLost}
-	case rep.Stopped != "":
-		return &failed{model.Errorf(model.Invalid, "nothing was compared: %s", rep.Stopped).WithHint("play it again"), exitStopped}
-	case len(rep.Missed) > 0:
-		return &failed{model.Errorf(model.Invalid, "the run failed: %s", strings.Join(rep.Missed, "; ")), exitMissed}
-	}
-	return nil
-}
-
-// valuesRun is one run of values or directives.
-type valuesRun struct {
-	signals
-	sc       *scenario.Scenario
-	server   *subject.Subject
-	prepared time.Time // the data folder is filled
-	startup  observe.Startup
-	report   judge.Report
-	path     string
-	say      func(string, ...any)
+	rep, v := r.report(lines), version.Get()
+	rep.Machine, rep.Environment, rep.Command, rep.Version, rep.Commit, rep.Dirty = machine, environment, os.Args, v.Version, v.Commit, v.Dirty
+	o.entitle(rep, sc, sc.FullTitle())
+	rep.AddFile(observationLog, observationLogTitle)
+	return rep, save(ctx, r.server, kept, rep)
 }
 
 // prepare creates the nodes, groups and all that the nodes are assigned.
-func (r *valuesRun) prepare(ctx context.Context, s *intent.Service) error {
+func (r *signalRun) prepare(ctx context.Context, s *intent.Service) error {
 	if err := simulated.Prepare(ctx, s, r.sc); err != nil {
 		return err
 	}
@@ -154,84 +120,42 @@ func declare(name string, spec model.Spec) model.Resource {
 }
 
 // name returns the name of a node of the plan.
-func (r *valuesRun) name(node int) string {
+func (r *signalRun) name(node int) string {
 	return simulated.MemberName(r.member(node))
 }
 
 // uid returns the id of a node of the plan.
-func (r *valuesRun) uid(node int) uuid.UUID {
+func (r *signalRun) uid(node int) uuid.UUID {
 	class, number := r.member(node)
 	return simulated.MemberUID(r.sc.Seed, class, number)
 }
 
-// run plays the plan, reads what the server has then, judges it and writes the report.
-func (r *valuesRun) run(ctx context.Context) error {
+// play plays the plan, reads what the server has then, and returns the lines of the log.
+func (r *signalRun) play(ctx context.Context) (lines []observe.Line, err error) {
 	file := filepath.Join(r.path, observationLog)
 	log := observe.NewLog(file)
+	defer func() { err = errors.Join(err, log.Close()) }()
 	options := play.Options{Scenario: r.sc, Timing: *r.timing(), Booted: time.Now(), Addr: r.server.Plain, Name: r.name, UID: r.uid, Server: r.server, Heap: r.heap, Log: log,
 		Say: r.say, Startup: &r.startup}
 	if err := r.start(r, &options); err != nil {
-		return errors.Join(err, log.Close())
+		return nil, err
 	}
 	profiling, end := context.WithCancel(ctx)
 	defer end()
 	go r.profile(profiling)
-	err := play.Play(ctx, options)
-	r.keepServerLog(ctx)
-	if err != nil {
-		return errors.Join(err, log.Close())
+	if err := play.Play(ctx, options); err != nil {
+		return nil, err
 	}
-	lines, err := readLog(file)
-	if err != nil {
-		return errors.Join(err, log.Close())
+	if lines, err = readLog(file); err != nil {
+		return nil, err
 	}
 	r.say("all is sent: reading what the server has")
 	last, err := r.readAll(ctx, lines)
 	if err != nil {
-		return errors.Join(err, log.Close())
-	}
-	log.Append(last)
-	if err := log.Close(); err != nil {
-		return err
-	}
-	out := &r.report
-	out.Commit = version.Get().Commit
-	if err := judgeSignals(out, r.signals, r.sc, append(lines, last)); err != nil {
-		return err
-	}
-	out.Files = map[string]string{observationLog: "what the loader saw, a line each second and node, and the server's state: muster load judge judges it again", "server.log": "log of the server under test"}
-	data, err := json.MarshalIndent(out, "", "  ")
-	if err == nil {
-		err = os.WriteFile(filepath.Join(r.path, "values.json"), append(data, '\n'), 0o644)
-	}
-	return err
-}
-
-// judgeSignals fills in the figures and the findings of a run of values or directives.
-func judgeSignals(out *judge.Report, of signals, sc *scenario.Scenario, lines []observe.Line) error {
-	warmup := time.Duration(0)
-	for _, phase := range sc.Phases {
-		warmup += time.Duration(phase.Warmup)
-	}
-	items := of.describe(out)
-	if !slices.ContainsFunc(lines, func(l observe.Line) bool { return l.State != nil || l.Runs != nil }) {
-		out.Compared, out.Stopped = "nothing", "the loader ended before it read the server's state"
-	}
-	out.Figures, out.Findings = judge.Measure(of.timing(), items, lines, warmup), of.judge(lines)
-	return out.Hold(sc.Objectives)
-}
-
-// judgeValuesAgain judges the log of a run of values or directives.
-func judgeValuesAgain(start *observe.Start, lines []observe.Line) (*judge.Report, error) {
-	if start.Scenario == nil {
-		return nil, model.Errorf(model.Invalid, "the log has no scenario").WithHint("play it again with this version")
-	}
-	of, err := signalsOf(start.Scenario)
-	if err != nil {
 		return nil, err
 	}
-	out := &judge.Report{Title: start.Scenario.FullTitle(), At: start.Unix}
-	return out, judgeSignals(out, of, start.Scenario, lines)
+	log.Append(last)
+	return append(lines, last), nil
 }
 
 // readLog reads an observation log.
@@ -248,11 +172,11 @@ func readLog(path string) ([]observe.Line, error) {
 const settleWithin = time.Minute
 
 // readAll reads what the server has when its views have applied the journal: until nothing is missing, or for some time.
-func (r *valuesRun) readAll(ctx context.Context, lines []observe.Line) (observe.Line, error) {
+func (r *signalRun) readAll(ctx context.Context, lines []observe.Line) (observe.Line, error) {
 	r.settle(ctx)
 	for deadline := time.Now().Add(settleWithin); ; {
 		state, err := r.read(ctx)
-		if err != nil || len(r.judge(append(lines, state))) == 0 || time.Now().After(deadline) {
+		if err != nil || len(r.report(append(lines, state)).Signals.Findings) == 0 || time.Now().After(deadline) {
 			return state, err
 		}
 		if err := pause.For(ctx, 2*time.Second); err != nil {
@@ -262,7 +186,7 @@ func (r *valuesRun) readAll(ctx context.Context, lines []observe.Line) (observe.
 }
 
 // settle waits until the server applies no more signals.
-func (r *valuesRun) settle(ctx context.Context) {
+func (r *signalRun) settle(ctx context.Context) {
 	last := -1.0
 	for range int(settleWithin / time.Second) {
 		m := usage.Metrics(r.server.Admin)
@@ -278,7 +202,7 @@ func (r *valuesRun) settle(ctx context.Context) {
 }
 
 // heap returns the bytes of the server's heap in use, behind a collection.
-func (r *valuesRun) heap(ctx context.Context) (float64, error) {
+func (r *signalRun) heap(ctx context.Context) (float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.server.Admin+"/debug/pprof/heap?gc=1&debug=1", nil)
 	if err != nil {
 		return 0, err
@@ -301,7 +225,7 @@ func (r *valuesRun) heap(ctx context.Context) (float64, error) {
 const profileSeconds = 8
 
 // profile profiles the server before the first fault, if the run is long enough.
-func (r *valuesRun) profile(ctx context.Context) {
+func (r *signalRun) profile(ctx context.Context) {
 	first := r.timing().Steady
 	for _, f := range r.timing().Faults {
 		first = min(first, time.Duration(f.At))
@@ -312,14 +236,6 @@ func (r *valuesRun) profile(ctx context.Context) {
 	}
 	if _, err := r.server.Profile(ctx, filepath.Join(r.path, "profiles"), "steady", profileSeconds); err != nil && ctx.Err() == nil {
 		r.say("warning: %v", err)
-	}
-}
-
-// keepServerLog copies the server's log into the folder.
-func (r *valuesRun) keepServerLog(ctx context.Context) {
-	var log bytes.Buffer
-	if r.server.CopyLog(ctx, &log) == nil {
-		_ = os.WriteFile(filepath.Join(r.path, "server.log"), log.Bytes(), 0o644)
 	}
 }
 
@@ -344,7 +260,7 @@ func (v *valueSignals) resources() (list []model.Resource) {
 	return list
 }
 
-func (v *valueSignals) start(r *valuesRun, o *play.Options) error {
+func (v *valueSignals) start(r *signalRun, o *play.Options) error {
 	v.reader = play.Reader{API: r.server.API, Plan: v.plan, Namespace: simulated.Namespace, Name: r.name, Started: time.Now(), Seed: v.sc.Seed}
 	o.Source, o.Query, o.Offered = play.NewValues(v.plan), v.reader.Query, float64(v.plan.Values())/v.plan.Steady.Seconds()
 	return nil
@@ -355,19 +271,13 @@ func (v *valueSignals) read(ctx context.Context) (observe.Line, error) {
 	return observe.Line{State: state}, err
 }
 
-func (v *valueSignals) judge(lines []observe.Line) []judge.Finding {
-	return judge.Judge(v.plan, lines, lines[len(lines)-1].State)
-}
-
-func (v *valueSignals) describe(out *judge.Report) (items int) {
-	out.Unit = judge.Value
-	out.Compared = fmt.Sprintf("count and sum of %s series, every value of 16 nodes at most, the problems of all triggers", number.Count(v.plan.Items()))
-	return v.plan.Items()
+func (v *valueSignals) report(lines []observe.Line) *report.Report {
+	return judge.Values(v.plan, v.sc, lines)
 }
 
 // directiveSignals is the signals of a run of directives.
 type directiveSignals struct {
-	class  *scenario.Class
+	sc     *scenario.Scenario
 	plan   *plan.Directives
 	reader play.RunReader
 }
@@ -381,14 +291,14 @@ func (d *directiveSignals) resources() []model.Resource {
 	for node := range d.plan.Nodes {
 		if spec := d.plan.Node(node); spec != nil {
 			of := declare(simulated.MemberName(d.plan.Class, node), spec)
-			of.Metadata.Labels = simulated.MemberLabels(d.class, node)
+			of.Metadata.Labels = simulated.MemberLabels(&d.sc.Agents[0], node)
 			list = append(list, of)
 		}
 	}
 	return list
 }
 
-func (d *directiveSignals) start(r *valuesRun, o *play.Options) error {
+func (d *directiveSignals) start(r *signalRun, o *play.Options) error {
 	r.say("%s", d.plan.Describe())
 	authority, err := r.server.Authority()
 	if err != nil {
@@ -408,12 +318,6 @@ func (d *directiveSignals) read(ctx context.Context) (observe.Line, error) {
 	return observe.Line{Runs: state}, err
 }
 
-func (d *directiveSignals) judge(lines []observe.Line) []judge.Finding {
-	return judge.JudgeRuns(d.plan, lines, lines[len(lines)-1].Runs)
-}
-
-func (d *directiveSignals) describe(out *judge.Report) (directives int) {
-	out.Unit = judge.Component
-	out.Compared = "statuses of all components by node, nodes of all directives; of 16 nodes at most each status, each entry of history, all signatures and the inventory"
-	return d.plan.Runs()
+func (d *directiveSignals) report(lines []observe.Line) *report.Report {
+	return judge.Directives(d.plan, d.sc, lines)
 }

@@ -1,0 +1,86 @@
+package report
+
+import "strings"
+
+// Signals has the parts of a report that only runs of values or directives have. Their rates, latencies and costs are of
+// values or components in place of results.
+type Signals struct {
+	Unit     Unit      `json:"unit"`
+	Items    int       `json:"items"`              // or directives, of all nodes
+	Compared string    `json:"compared,omitempty"` // values or runs that were compared with the plan; empty: none
+	Findings []Finding `json:"findings,omitempty"`
+	Startup  Startup   `json:"startup,omitzero"` // of the server, which plans all nodes from cold
+	Heap     float64   `json:"heap,omitempty"`   // bytes in use on the server behind a collection, before the first fault
+}
+
+// Unit is the unit of the figures of a run.
+type Unit string
+
+// The units beside results.
+const (
+	Value     Unit = "value"
+	Component Unit = "component"
+)
+
+// Finding is one kind of fault of the server, counted.
+type Finding struct {
+	Kind    Kind   `json:"kind"`
+	Count   int    `json:"count"`
+	Example string `json:"example"` // the first one
+}
+
+// Kind names a kind of findings.
+type Kind string
+
+// Startup is the start of a server.
+type Startup struct {
+	Seconds float64 `json:"seconds"`
+	CPU     float64 `json:"cpu"` // seconds
+	RSS     int64   `json:"rss"`
+}
+
+// InUnit returns a text about results in the unit of the run.
+func (rep *Report) InUnit(text string) string {
+	if rep.Signals == nil {
+		return text
+	}
+	unit := string(rep.Signals.Unit)
+	return strings.NewReplacer("results", unit+"s", "result", unit).Replace(text)
+}
+
+// source names one of the things on a node that signals come from.
+func (rep *Report) source() string {
+	switch s := rep.Signals; {
+	case s == nil:
+		return "check"
+	case s.Unit == Component:
+		return "directive"
+	}
+	return "item"
+}
+
+// inUnit writes the texts of findings in the unit of the run.
+func (rep *Report) inUnit(f *Findings) {
+	each := func(texts []string) {
+		for i := range texts {
+			texts[i] = rep.InUnit(texts[i])
+		}
+	}
+	f.Shape, f.Because = rep.InUnit(f.Shape), rep.InUnit(f.Because)
+	for i := range f.Objectives {
+		o := &f.Objectives[i]
+		o.What, o.Asked, o.Got = rep.InUnit(o.What), rep.InUnit(o.Asked), rep.InUnit(o.Got)
+	}
+	for _, s := range f.Sections {
+		if s.ID == "environment" || s.ID == "metrics" {
+			continue
+		}
+		each(s.Notes)
+		for _, t := range s.Tables {
+			each(t.Head)
+			for _, row := range t.Rows {
+				each(row)
+			}
+		}
+	}
+}
