@@ -45,7 +45,7 @@ func (f *findings) add(kind report.Kind, count int, format string, args ...any) 
 			return
 		}
 	}
-	*f = append(*f, report.Finding{kind, count, fmt.Sprintf(format, args...)})
+	*f = append(*f, report.Finding{Kind: kind, Count: count, Example: fmt.Sprintf(format, args...)})
 }
 
 // Judge compares a run with its plan. State nil: nobody could read it.
