@@ -56,13 +56,18 @@ func Read(ctx context.Context, api *client.Client, o Options) (*Fleet, error) {
 
 func rest(ctx context.Context, d time.Duration) error { return pause.For(ctx, min(d, time.Second)) }
 
-// paced reads one page, and rests.
-func (r *reader) paced(ctx context.Context, ask func() error) error {
-	began := time.Now()
-	if err := ask(); err != nil {
-		return err
+// pages reads pages until one has no next, and rests after each. page reads the page behind after.
+func (r *reader) pages(ctx context.Context, page func(after string) (next string, err error)) error {
+	for after := ""; ; {
+		began := time.Now()
+		next, err := page(after)
+		if err == nil {
+			err = r.o.Rest(ctx, time.Since(began))
+		}
+		if after = next; err != nil || after == "" {
+			return err
+		}
 	}
-	return r.o.Rest(ctx, time.Since(began))
 }
 
 func (r *reader) status(ctx context.Context) error {
@@ -114,26 +119,20 @@ func (d *declared) name() string { return d.Metadata.Namespace + "/" + d.Metadat
 // list calls fn for each resource of a kind.
 func (r *reader) list(ctx context.Context, word, namespace string, fn func(*declared)) error {
 	info, _ := registry.All().Of(word)
-	for after := ""; ; {
-		var page v1.ResourceList
-		err := r.paced(ctx, func() (err error) {
-			page, err = r.api.Resources.List(ctx, info.KindInfo, namespace, v1.ResourceFilter{}, false, pageRows, after)
-			return err
-		})
+	return r.pages(ctx, func(after string) (string, error) {
+		page, err := r.api.Resources.List(ctx, info.KindInfo, namespace, v1.ResourceFilter{}, false, pageRows, after)
 		if err != nil {
-			return err
+			return "", err
 		}
 		for _, raw := range page.Items {
 			one, err := decode(raw)
 			if err != nil {
-				return err
+				return "", err
 			}
 			fn(&one)
 		}
-		if after = page.Next; after == "" {
-			return nil
-		}
-	}
+		return page.Next, nil
+	})
 }
 
 // checks reads the checks of all namespaces: nodes have shared checks too.

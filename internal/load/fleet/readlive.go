@@ -12,14 +12,10 @@ import (
 func (r *reader) agents(ctx context.Context) error {
 	f := r.fleet
 	f.Never = len(f.Nodes)
-	for filter := (v1.AgentFilter{Namespace: r.o.Namespace, Limit: pageRows}); ; {
-		var page v1.AgentList
-		err := r.paced(ctx, func() (err error) {
-			page, err = r.api.Nodes.Agents(ctx, filter)
-			return err
-		})
+	return r.pages(ctx, func(after string) (string, error) {
+		page, err := r.api.Nodes.Agents(ctx, v1.AgentFilter{Namespace: r.o.Namespace, Limit: pageRows, After: after})
 		if err != nil {
-			return err
+			return "", err
 		}
 		for i := range page.Items {
 			a := &page.Items[i]
@@ -34,10 +30,8 @@ func (r *reader) agents(ctx context.Context) error {
 			}
 			f.Nodes[at].setSession(a, f.At)
 		}
-		if filter.After = page.Next; filter.After == "" {
-			return nil
-		}
-	}
+		return page.Next, nil
+	})
 }
 
 // setSession keeps the parts of a session that a scenario has.
@@ -57,15 +51,11 @@ func (n *Node) setSession(a *v1.Agent, now time.Time) {
 // events reads all states; their outputs are not kept.
 func (r *reader) events(ctx context.Context) error {
 	f := r.fleet
-	seen, printed := map[[2]uint32]bool{}, 0
-	for filter := (v1.EventFilter{Namespace: r.o.Namespace, Limit: 100}); ; {
-		var page v1.EventList
-		err := r.paced(ctx, func() (err error) {
-			page, err = r.api.Events.List(ctx, filter)
-			return err
-		})
+	seen, printed, limit := map[[2]uint32]bool{}, 0, 100
+	return r.pages(ctx, func(after string) (string, error) {
+		page, err := r.api.Events.List(ctx, v1.EventFilter{Namespace: r.o.Namespace, Limit: limit, After: after})
 		if err != nil {
-			return err
+			return "", err
 		}
 		outputs := 0
 		for i := range page.Items {
@@ -87,11 +77,9 @@ func (r *reader) events(ctx context.Context) error {
 			printed = len(f.States)
 			r.o.Say("read %d event states", printed)
 		}
-		if filter.After = page.Next; filter.After == "" {
-			return nil
-		}
-		filter.Limit = min(pageRows, max(10, pageBytes/max(1, outputs/max(1, len(page.Items)))))
-	}
+		limit = min(pageRows, max(10, pageBytes/max(1, outputs/max(1, len(page.Items)))))
+		return page.Next, nil
+	})
 }
 
 // stateOf keeps the parts of an event that a scenario has.
@@ -108,19 +96,15 @@ func stateOf(e *v1.Event, node int32) State {
 // outages reads the keepalive problems of the last day.
 func (r *reader) outages(ctx context.Context) error {
 	f := r.fleet
-	for after := ""; ; {
-		var page v1.ProblemList
-		err := r.paced(ctx, func() (err error) {
-			page, err = r.api.Problems.List(ctx, r.o.Namespace, "", model.KeepaliveCheckName, false, pageRows, after)
-			return err
-		})
+	return r.pages(ctx, func(after string) (string, error) {
+		page, err := r.api.Problems.List(ctx, r.o.Namespace, "", model.KeepaliveCheckName, false, pageRows, after)
 		if err != nil {
-			return err
+			return "", err
 		}
 		for i := range page.Items {
 			p := &page.Items[i]
 			if p.Opened.Before(f.At.Add(-f.Day)) {
-				return nil // newest first
+				return "", nil // newest first
 			}
 			if at, known := r.index[p.NodeID]; known && !f.Nodes[at].Left {
 				n, silent := &f.Nodes[at], time.Duration(0)
@@ -130,8 +114,6 @@ func (r *reader) outages(ctx context.Context) error {
 				n.Outages = append(n.Outages, silent)
 			}
 		}
-		if after = page.Next; after == "" {
-			return nil
-		}
-	}
+		return page.Next, nil
+	})
 }
