@@ -78,8 +78,9 @@ func scenarioParts(r *report.Report) map[string]string {
 	return all
 }
 
-// unequal returns the names of properties that differ between the runs of two sets, sorted.
-func unequal(base, other Set, of func(*report.Report) map[string]string) (names []string) {
+// unequal returns the names of properties that differ between the runs of two sets, sorted. absent is the value of a property
+// that a run does not have; empty: it is unknown.
+func unequal(base, other Set, absent string, of func(*report.Report) map[string]string) (names []string) {
 	all := map[string]bool{}
 	for _, r := range slices.Concat(base.Runs, other.Runs) {
 		for name := range of(r) {
@@ -87,28 +88,11 @@ func unequal(base, other Set, of func(*report.Report) map[string]string) (names 
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if valuesThatDiffer(base, other, func(r *report.Report) string { return of(r)[name] }) != "" {
+		if valuesThatDiffer(base, other, func(r *report.Report) string { return cmp.Or(of(r)[name], absent) }) != "" {
 			names = append(names, name)
 		}
 	}
 	return names
-}
-
-// scenariosThatDiffer returns the parts of the scenarios that differ; an absent part is a value.
-func scenariosThatDiffer(base, other Set) []string {
-	all := map[string]bool{}
-	for _, r := range slices.Concat(base.Runs, other.Runs) {
-		for name := range scenarioParts(r) {
-			all[name] = true
-		}
-	}
-	return unequal(base, other, func(r *report.Report) map[string]string {
-		parts := scenarioParts(r)
-		for name := range all {
-			parts[name] = cmp.Or(parts[name], "absent")
-		}
-		return parts
-	})
 }
 
 // differences returns reasons to doubt the comparison.
@@ -116,11 +100,11 @@ func differences(base, other Set) (list []string) {
 	differ := func(name string, of func(*report.Report) string) {
 		list = append(list, fmt.Sprintf("%s differs (%s)", name, valuesThatDiffer(base, other, of)))
 	}
-	for _, name := range unequal(base, other, properties) {
+	for _, name := range unequal(base, other, "", properties) {
 		differ(name, func(r *report.Report) string { return properties(r)[name] })
 	}
 	digest := func(r *report.Report) string { return r.Plan.Digest }
-	if parts := scenariosThatDiffer(base, other); len(parts) > 0 {
+	if parts := unequal(base, other, "absent", scenarioParts); len(parts) > 0 {
 		list = append(list, "the scenarios differ in "+strings.Join(parts, ", "))
 	} else if len(list) == 0 && valuesThatDiffer(base, other, digest) != "" {
 		differ("the plan of the same scenario and seed", digest)
