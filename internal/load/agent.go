@@ -146,6 +146,9 @@ func (a *agent) open(ctx context.Context) (session, error) {
 	hello := wire.Hello{Protocol: wire.Protocol, Features: wire.Features(), Node: a.uid, Name: a.name, MachineID: a.uid.String(), BootID: a.bootID(),
 		Session: rand.Uint64(), Version: "load", OS: "linux", Arch: "amd64", ClockUnixMs: time.Now().UnixMilli(),
 		Streams: []wire.StreamRange{a.holds()}}
+	if a.run.cfg.Facts != nil {
+		a.facts = a.run.cfg.Facts(a.index)
+	}
 	hello.Facts = a.facts
 	assigned := a.assigned
 	a.mu.Unlock()

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"maps"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/wire"
@@ -24,4 +25,20 @@ func (a *agent) tellAboutItself(now int64) {
 		Runs: a.runs, BytesSent: a.sentBytes + a.session.Sent(), Refused: a.ledger.refused, Lost: a.lost,
 	}
 	_ = a.session.Stats(&x) // the session's reader hears why it broke
+}
+
+// tellFacts says what is true of the machine, where the session was told otherwise.
+func (a *agent) tellFacts() {
+	if a.run.cfg.Facts == nil {
+		return
+	}
+	now := a.run.cfg.Facts(a.index)
+	a.mu.Lock()
+	s, same := a.session, maps.Equal(now, a.facts)
+	a.mu.Unlock()
+	if s != nil && !same && s.SendFacts(&wire.Facts{Facts: now}) == nil {
+		a.mu.Lock()
+		a.facts = now
+		a.mu.Unlock()
+	}
 }

@@ -47,11 +47,12 @@ type Config struct {
 	Before    View              // what the view holds, asked before and after; nil: not compared
 	Generate  outputs.Generator // what results say; nil: what the scenario says
 	Log       *slog.Logger
-	CheckName func(i int) string  // name of each class's check i; nil: as simulated.Resources names it
-	Begun     func()              // called when the timetable begins; may be nil
-	Stop      <-chan string       // ends the present phase, and the run with it: what was played is compared and reported. What it yields is who asked; empty: who began the run. Nobody reads it before Begun; may be nil
-	Played    func()              // called when the timetable is over, from where on Stop ends nothing; may be nil
-	Progress  func(report.Sample) // every second; may be nil
+	CheckName func(i int) string            // name of each class's check i; nil: as simulated.Resources names it
+	Begun     func()                        // called when the timetable begins; may be nil
+	Stop      <-chan string                 // ends the present phase, and the run with it: what was played is compared and reported. What it yields is who asked; empty: who began the run. Nobody reads it before Begun; may be nil
+	Played    func()                        // called when the timetable is over, from where on Stop ends nothing; may be nil
+	Facts     func(i int) map[string]string // of agent i's machine now, asked every few seconds; nil: none
+	Progress  func(report.Sample)           // every second; may be nil
 
 	Part  Part  // of the agents that this process plays; zero: all
 	Joint Joint // the loaders that play the other parts; nil: Alone

@@ -65,6 +65,7 @@ func (r *run) keepHouse(ctx context.Context) {
 			now := r.now()
 			a.alive(now, func(at int64) int64 { return h.next(i, at) })
 			a.tellAboutItself(now)
+			a.tellFacts()
 		}
 	}
 }
