@@ -6,5 +6,5 @@
 //
 // Every goroutine of this package ends with Run or Close. No lock is held across two components.
 //
-// up.go is `muster up`: a server and an agent for this machine in one process.
+// up_command.go is `muster up`: a server and an agent for this machine in one process.
 package app

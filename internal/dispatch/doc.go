@@ -11,7 +11,7 @@
 //  2. history_rows.go makes rows of transitions. It skips those that the recorded positions cover, so a replay after a crash
 //     records nothing twice.
 //  3. router.go keeps one escalation for each problem and route: when each step is due, which handlers were notified, and
-//     the hold. holds.go decides on holds; incident.go keeps the ids under which each handler knows problems; followup.go
+//     the hold. withheld_notifications.go decides on holds; incident.go keeps the ids under which each handler knows problems; later_notifications.go
 //     ends problems and reminds of them. notify.go composes the messages of one transaction (delivery_batch.go).
 //  4. dispatcher.go writes entries, problems, escalations, deliveries and positions in one transaction.
 //  5. deliver.go sends the messages of the outbox (outbox.go): at least once, in order per problem and handler, with an

@@ -169,6 +169,28 @@ func TestEveryPackageHasADoc(t *testing.T) {
 	}
 }
 
+// TestPackageCommentsNameExistingFiles requires that each Go file which a package comment names exists: in the package, below
+// internal, or below the root.
+func TestPackageCommentsNameExistingFiles(t *testing.T) {
+	named, comments := regexp.MustCompile(`[a-z0-9_][a-z0-9_./]*\.go\b`), 0
+	for _, f := range goFiles(t) {
+		for _, name := range named.FindAllString(f.ast.Doc.Text(), -1) {
+			comments++
+			exists := false
+			for _, dir := range []string{filepath.Dir(f.path), filepath.Join(filepath.Dir(f.path), ".."), "internal", "."} {
+				_, err := os.Stat(filepath.Join("../..", dir, name))
+				exists = exists || err == nil
+			}
+			if !exists {
+				t.Errorf("%s: the package comment names %s, which does not exist", f.path, name)
+			}
+		}
+	}
+	if comments < 50 {
+		t.Errorf("package comments name only %d files", comments)
+	}
+}
+
 // TestNoPackageStartsGoroutinesInInit refuses functions init.
 func TestNoPackageStartsGoroutinesInInit(t *testing.T) {
 	for _, f := range goFiles(t) {

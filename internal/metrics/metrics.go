@@ -2,7 +2,7 @@
 // (journal, queues): they do not import Prometheus, which would make the agent
 // 1.6 MB larger. Every other package registers its own metrics.
 //
-// No goroutines, no locks; values are read at each scrape. Start reading at journal.go.
+// No goroutines, no locks; values are read at each scrape. Start reading at metrics.go.
 package metrics
 
 import (

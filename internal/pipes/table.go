@@ -1,9 +1,9 @@
 // Package pipes compiles the resources kept from Sensu (filters, mutators, pipelines) and decides by them about
-// events. Package react passes events to it and delivers those that a workflow lets through.
+// events. Package dispatch passes events to it and delivers those that a workflow lets through.
 //
 // The server calls Table.Apply with changed declarations; Table.Decide uses the resources in force at its start.
 // No lock is held while JavaScript runs, because a change replaces the immutable state. No goroutines. Start
-// reading at judge.go.
+// reading at workflow.go.
 package pipes
 
 import (

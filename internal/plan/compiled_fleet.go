@@ -17,7 +17,7 @@ import (
 )
 
 // fleet has all compiled resources and the results computed from them: the members of groups and the nodes of checks.
-// It has no lock and does no input or output. Only apply changes it (pass.go). A test computes all derived fields
+// It has no lock and does no input or output. Only apply changes it (apply_changes.go). A test computes all derived fields
 // from the definitions and compares.
 type fleet struct {
 	now         func() time.Time // for the times of steps

@@ -6,7 +6,7 @@
 // One table (types.go) has a row per type: group, kind, form, fields of selectors, Muster's commands. server.go maps a
 // method and a path to a function by it.
 //
-// Reads: a request (read.go) writes resources in Sensu's forms (form.go, entity.go, silence.go, event.go).
+// Reads: a request (read.go) writes resources in Sensu's forms (to_sensu.go, entity.go, silence.go, event.go).
 // Writes: a document (document.go) is imported by sensuimport and replaces the resource whole (write.go), if that is
 // expressible in Sensu's forms and belongs to nobody or to the owner "sensu" (document.go). Everything else is answered
 // 501 with the command of Muster to type (types.go).

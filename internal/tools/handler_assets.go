@@ -2,7 +2,7 @@
 // resources that name them (the planner calls Set and Remove as resources change), chooses the archive for the server's
 // machine, and extracts it with the agents' cache.
 //
-// One lock guards the tables and is held for a moment; the only goroutine is the cache's (Box.Run). Start reading at box.go.
+// One lock guards the tables and is held for a moment; the only goroutine is the cache's (Extractor.Run). Start reading at handler_assets.go.
 package tools
 
 import (

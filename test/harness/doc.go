@@ -2,6 +2,6 @@
 // commands, simulated fleets with a ledger.
 //
 // Input: a testing.TB and settings that differ from the defaults. Output: running processes, their logs, answers of their
-// listeners. All processes are killed when the test ends. Tests wait only for a condition with a deadline (until.go). Start
+// listeners. All processes are killed when the test ends. Tests wait only for a condition with a deadline (wait.go). Start
 // reading at server.go.
 package harness

@@ -3,5 +3,5 @@
 // resolver for the machine's full name until its context ends.
 //
 // The root folder is one fs.FS, so that tests measure files of other machines. A Meter has one lock and no goroutine of its own. Start reading at
-// measure_facts.go; names.go lists the facts, and is the source of docs/reference/facts.md.
+// measure_facts.go; Reference there makes docs/reference/facts.md from the list of facts.
 package facts

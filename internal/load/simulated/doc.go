@@ -4,10 +4,8 @@
 // and who plays against it need no file between them.
 //
 //	members.go      the machines, proxy nodes and resources of a scenario
-//	short.go        those of a run without a scenario, made of flat flags
 //	apply.go        declares resources by the API
 //	certificate.go  a machine's key and certificate
-//	kept.go         a folder that keeps certificates from one run to the next
 //
 // Goroutines: a few while certificates are made. Locks: none. Start reading at members.go.
 package simulated

@@ -5,7 +5,7 @@
 // SQL and no random number. Deliver takes commits in order; workers own partitions
 // and apply each commit's sections to them; changes leave as transitions.
 // Snapshot and Restore save a partition with the position it reflects; a snapshot
-// may be used only once reactions have come to that position.
+// may be used only once the dispatcher has recorded that position.
 //
 // Goroutines: Options.Workers, started by Run, and one per Watch. Locks, in this
 // order: a partition's mutex (held for microseconds; its worker alone changes it),
@@ -13,5 +13,5 @@
 // without a lock.
 //
 // Start reading at view.go (the view on its shard), then apply.go (one result, top to
-// bottom), judge.go (the next status), life.go (keepalives and TTLs) and list.go (queries).
+// bottom), status.go (the next status), keepalive_ttl.go (keepalives and TTLs) and list.go (queries).
 package event

@@ -1,6 +1,6 @@
 // Package shard computes views of the journal: it divides the fleet into 256 partitions
 // by node, applies every commit to them on a few workers, and keeps the state that all views need.
-// The views are reducers: event state today, metrics and compliance later.
+// The views are reducers: events, metrics, compliance, inventories.
 //
 // Inputs: commits in journal order (Shard.Deliver, or Shard.Apply without goroutines) and,
 // before the first commit, snapshots (Shard.Restore). Outputs: positions (Applied,
@@ -10,9 +10,9 @@
 // A shard keeps, for every reducer alike:
 //   - the nodes of a partition and their index by namespace (partition.go);
 //   - the last number of every stream, so that a batch that arrives twice counts once (record.go);
-//   - node life: sessions, keepalive, backlog, clean stop, reconnect grace (life.go);
+//   - node life: sessions, keepalive, backlog, clean stop, reconnect grace (keepalive.go);
 //   - tombstones of deleted nodes (record.go);
-//   - deadlines on listening time, one engine per reducer and partition (life.go);
+//   - deadlines on listening time, one engine per reducer and partition (keepalive.go);
 //   - the snapshot container: named, versioned, length-prefixed sections (snapshot.go).
 //
 // A shard and its reducers read no wall clock, no SQL and no random number: the same
@@ -26,5 +26,5 @@
 // holds another lock of a reducer.
 //
 // Start reading at shard.go (the caller's side), then reducer.go (the interface), worker.go
-// (one commit), record.go (one record), life.go.
+// (one commit), record.go (one record), keepalive.go.
 package shard

@@ -7,7 +7,7 @@
 // stream that the server numbers: the protocol has no acknowledgements, so nothing is sent twice. An event of a check that
 // no assignment names belongs to a passive check (passive_event.go).
 //
-// Out: requests for runs. The server keeps the timetable (timetable.go) of all jobs (jobs.go), with the slots that
+// Out: requests for runs. The server keeps the timetable (timetable.go) of all jobs (check_jobs.go), with the slots that
 // muster-agent would use, except that runs of one agent share slots (timetable.go): system calls and wake-ups are most of a
 // run's cost. Writers send all due requests of a session in one write (session.go). People request runs (runs.go). Checks with
 // secrets are sent to agents with a proven identity only; the values are found for each run (secrets.go) and redacted in

@@ -4,7 +4,7 @@
 //
 // Both have one connection that writes and a pool that reads. SQLite runs in WAL mode with
 // synchronous=FULL. In PostgreSQL the writing connection holds a lock from its beginning to its end
-// (postgres.go): a second server cannot write. trouble.go explains why a database does not answer.
+// (postgres.go): a second server cannot write. errors.go explains why a database does not answer.
 // Start reading at Open.
 package sqldb
 
