@@ -249,7 +249,7 @@ func ParseSourceKind(text string) (SourceKind, error) {
 			return SourceKind(n), nil
 		}
 	}
-	return 0, Errorf(Invalid, "unknown kind of problem source %q", text).WithHint("write %s", strings.Join(sourceNames[:], " or "))
+	return 0, Errorf(Invalid, "unknown kind of problem source %q", text).WithHint("use one of: %s", strings.Join(sourceNames[:], ", "))
 }
 
 // MarshalText encodes the kind as its name, such as check

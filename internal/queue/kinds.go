@@ -34,7 +34,7 @@ func Kinds() []Kind {
 		{"event-view", "items", 32, []Policy{Block}, "Commits of the journal that wait for a worker of the event view, per worker (event-view-0, …).",
 			"The journal commits more slowly, and sessions stop reading."},
 		{"facts", "items", 0, []Policy{Merge}, "Nodes whose facts and labels are not written into intent yet.", "At most one entry for each node."},
-		{"journal", "bytes", 32 << 20, []Policy{Block}, "Records that wait for a commit of the journal.", "Sessions stop reading, and agents spool their results. From half full on, the server asks agents for less frequent batches."},
+		{"journal", "bytes", 32 << 20, []Policy{Block}, "Records that wait for a commit of the journal.", "Sessions stop reading, and agents spool their results. From a quarter full on, agents that send values send fewer, larger batches; from half full on, all agents."},
 		{"logins", "items", 18, []Policy{Drop}, "Logins in progress and logins that wait; two password checks run at once, because each needs memory.", "Refused; try again. Tokens still work."},
 		{"pending", "items", 1000, []Policy{Drop}, "Machines that asked to join without a token and wait for a decision (`muster node list --pending`); in memory only.",
 			"The server refuses a new machine, which asks again; it forgets machines that did not ask for five minutes."},

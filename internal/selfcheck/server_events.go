@@ -131,7 +131,7 @@ func (m *Monitor) journalHealth() (model.Status, string) {
 		return model.Warning, fmt.Sprintf("this machine's clock was ahead for a while. The time of the journal never goes back: until %[2]s, results and changes get a too late time, now by %[1]s. Nothing to do",
 			model.RoundTimeSpan(st.Ahead), m.o.Now().Add(2*st.Ahead).UTC().Format(time.DateTime+" UTC"))
 	case share >= 90:
-		return model.Critical, text + "; agents send larger, less frequent batches; when the journal is full, they spool their results" + m.CutReason()
+		return model.Critical, text + "; agents send fewer, larger batches; when the journal is full, they spool their results" + m.CutReason()
 	case share >= 75:
 		return model.Warning, text + m.CutReason()
 	}

@@ -131,7 +131,7 @@ func Golden[T string | []byte](t testing.TB, path string, got T, before ...strin
 	kept, err := os.ReadFile(path)
 	if err != nil || string(kept) != string(got) {
 		do := strings.Join(append(before, "go test -update in this package writes it (make docs: all pages)"), "; then ")
-		t.Errorf("%s is not what was made (%v). If that is meant: %s\n%s", path, err, do, udiff.Unified("kept", "made", string(kept), string(got)))
+		t.Errorf("%s differs from the text that the test made (%v). If you intended this: %s\n%s", path, err, do, udiff.Unified("kept", "made", string(kept), string(got)))
 	}
 }
 
