@@ -21,7 +21,14 @@ type Sample struct {
 type SampleBlock struct {
 	texts  []byte
 	number map[string]uint64 // of each text, from 0
+	last   []numberedText    // names and values of the series that was added last, in turn
 	series []byte
+}
+
+// numberedText is a text in a block, with its number.
+type numberedText struct {
+	text   string
+	number uint64
 }
 
 // samplesVersion is the first byte of a block.
@@ -31,8 +38,8 @@ const samplesVersion = 1
 func (b *SampleBlock) Add(labels []SeriesLabel, samples []Sample) {
 	b.series = binary.AppendUvarint(b.series, uint64(len(labels)))
 	for i := range labels {
-		b.series = binary.AppendUvarint(b.series, b.stringIndex(labels[i].Name))
-		b.series = binary.AppendUvarint(b.series, b.stringIndex(labels[i].Value))
+		b.series = binary.AppendUvarint(b.series, b.stringIndex(2*i, labels[i].Name))
+		b.series = binary.AppendUvarint(b.series, b.stringIndex(2*i+1, labels[i].Value))
 	}
 	b.series = binary.AppendUvarint(b.series, uint64(len(samples)))
 	last := int64(0)
@@ -44,8 +51,13 @@ func (b *SampleBlock) Add(labels []SeriesLabel, samples []Sample) {
 }
 
 // stringIndex returns the index of a label name or value in the block's table of strings, and adds a missing string
-// to the table.
-func (b *SampleBlock) stringIndex(text string) uint64 {
+// to the table. Series that follow each other usually have the same string at the same place.
+func (b *SampleBlock) stringIndex(place int, text string) uint64 {
+	if place == len(b.last) {
+		b.last = append(b.last, numberedText{})
+	} else if last := &b.last[place]; last.text == text {
+		return last.number
+	}
 	n, ok := b.number[text]
 	if !ok {
 		if b.number == nil {
@@ -55,7 +67,15 @@ func (b *SampleBlock) stringIndex(text string) uint64 {
 		b.number[text] = n
 		b.texts = append(binary.AppendUvarint(b.texts, uint64(len(text))), text...)
 	}
+	b.last[place] = numberedText{text, n}
 	return n
+}
+
+// Reset empties the block and keeps its memory.
+func (b *SampleBlock) Reset() {
+	clear(b.number)
+	clear(b.last[:cap(b.last)])
+	*b = SampleBlock{texts: b.texts[:0], number: b.number, last: b.last[:0], series: b.series[:0]}
 }
 
 // Size returns the number of bytes of the block.

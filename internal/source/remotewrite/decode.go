@@ -16,10 +16,13 @@ type requestReader struct {
 	body     []byte
 	symbols  []string // of version 2
 
-	labels  []wire.SeriesLabel // of the present series
-	samples []wire.Sample      // of the present series
-	others  int                // histograms, exemplars and metadata in the request so far
+	encoded []byte        // labels of the present series: fields of version 1, or numbers of symbols
+	samples []wire.Sample // of the present series
+	others  int           // histograms, exemplars and metadata in the request so far
 	err     error
+
+	labels []wire.SeriesLabel // memory of decodeLabels
+	key    []byte             // memory of labelKey
 }
 
 // Numbers of fields. docs: prometheus/prompb/remote.proto, types.proto and io/prometheus/write/v2/types.proto.
@@ -38,11 +41,18 @@ const (
 	sampleUnixMs  = 2
 )
 
+// Tags of fields with bytes: the number and the type of the field.
+const (
+	tagSeriesLabel = seriesLabels<<3 | byte(protowire.BytesType)
+	tagLabelName   = labelName<<3 | byte(protowire.BytesType)
+	tagLabelValue  = labelValue<<3 | byte(protowire.BytesType)
+)
+
 var errMalformed = errors.New("the body is no valid protobuf message of remote write")
 
 // reset begins to read a body.
 func (r *requestReader) reset(version2 bool, body []byte) error {
-	*r = requestReader{version2: version2, body: body, symbols: r.symbols[:0], labels: r.labels[:0], samples: r.samples[:0]}
+	*r = requestReader{version2: version2, body: body, symbols: r.symbols[:0], samples: r.samples[:0], labels: r.labels[:0], key: r.key[:0]}
 	if !version2 {
 		return nil
 	}
@@ -78,64 +88,120 @@ func (r *requestReader) next() bool {
 	return false
 }
 
-// readSeries reads one series.
+// readSeries reads the samples of one series, and finds its labels.
 func (r *requestReader) readSeries(b []byte) {
-	r.labels, r.samples = r.labels[:0], r.samples[:0]
+	r.encoded, r.samples = nil, r.samples[:0]
 	for len(b) > 0 && r.err == nil {
 		number, content, n := field(b)
 		if n < 0 {
 			r.err = errMalformed
 			return
 		}
-		b = b[n:]
 		switch {
 		case number == seriesLabels && r.version2:
-			r.readReferences(content)
+			r.addEncoded(content)
 		case number == seriesLabels:
-			r.readLabel(content)
+			r.addEncoded(b[:n])
 		case number == seriesSamples:
 			r.readSample(content)
 		case number == series2Meta && r.version2:
 		default:
 			r.others++
 		}
-	}
-}
-
-// readLabel reads a label of version 1.
-func (r *requestReader) readLabel(b []byte) {
-	var l wire.SeriesLabel
-	for len(b) > 0 {
-		number, content, n := field(b)
-		if n < 0 {
-			r.err = errMalformed
-			return
-		}
-		switch b = b[n:]; number {
-		case labelName:
-			l.Name = text(content)
-		case labelValue:
-			l.Value = text(content)
-		}
-	}
-	r.labels = append(r.labels, l)
-}
-
-// readReferences reads the labels of a series in version 2, in which numbers refer to names and values in the request's
-// table of symbols.
-func (r *requestReader) readReferences(b []byte) {
-	symbol := func() string {
-		number, n := protowire.ConsumeVarint(b)
-		if n < 0 || number >= uint64(len(r.symbols)) {
-			r.err, b = errMalformed, nil
-			return ""
-		}
 		b = b[n:]
-		return r.symbols[number]
 	}
-	for len(b) > 0 {
-		r.labels = append(r.labels, wire.SeriesLabel{Name: symbol(), Value: symbol()})
+}
+
+// addEncoded adds encoded labels to those of the present series. Adjacent parts of the body are not copied.
+func (r *requestReader) addEncoded(part []byte) {
+	n := len(r.encoded)
+	switch {
+	case n == 0:
+		r.encoded = part
+	case n < cap(r.encoded) && len(part) > 0 && &r.encoded[:n+1][n] == &part[0]:
+		r.encoded = r.encoded[:n+len(part)]
+	default:
+		r.encoded = append(r.encoded[:n:n], part...)
 	}
+}
+
+// decodeLabels decodes the labels of the present series. They are valid until the next call.
+func (r *requestReader) decodeLabels() []wire.SeriesLabel {
+	if r.labels = r.labels[:0]; r.version2 {
+		for b := r.encoded; len(b) > 0; {
+			r.labels = append(r.labels, wire.SeriesLabel{Name: r.symbol(&b), Value: r.symbol(&b)})
+		}
+		return r.labels
+	}
+	var ok bool
+	if r.labels, ok = appendLabels(r.labels, r.encoded); !ok {
+		r.err = errMalformed
+	}
+	return r.labels
+}
+
+// appendLabels appends the labels in encoded fields of version 1; ok is false if they are malformed.
+func appendLabels(list []wire.SeriesLabel, fields []byte) (_ []wire.SeriesLabel, ok bool) {
+	for len(fields) > 0 {
+		_, label, n := field(fields)
+		if n < 0 {
+			return list, false
+		}
+		fields = fields[n:]
+		var l wire.SeriesLabel
+		for len(label) > 0 {
+			number, content, n := field(label)
+			if n < 0 {
+				return list, false
+			}
+			switch label = label[n:]; number {
+			case labelName:
+				l.Name = text(content)
+			case labelValue:
+				l.Value = text(content)
+			}
+		}
+		list = append(list, l)
+	}
+	return list, true
+}
+
+// symbol reads a number of version 2 and returns the text with this number in the request's table of symbols.
+func (r *requestReader) symbol(b *[]byte) string {
+	number, n := protowire.ConsumeVarint(*b)
+	if n < 0 || number >= uint64(len(r.symbols)) {
+		r.err, *b = errMalformed, nil
+		return ""
+	}
+	*b = (*b)[n:]
+	return r.symbols[number]
+}
+
+// maxKey bounds the key of a series, in bytes: a short number may stand for a long symbol.
+const maxKey = 4096
+
+// labelKey returns the labels of the present series as fields of version 1; ok is false if they are too long or malformed. The key is
+// valid until the next call.
+func (r *requestReader) labelKey() (key []byte, ok bool) {
+	if !r.version2 {
+		return r.encoded, len(r.encoded) <= maxKey
+	}
+	key = r.key[:0]
+	for b := r.encoded; len(b) > 0 && len(key) <= maxKey; {
+		var texts [2]string
+		for i := range texts {
+			number, n := protowire.ConsumeVarint(b)
+			if n < 0 || number >= uint64(len(r.symbols)) || len(r.symbols[number]) > maxKey {
+				return nil, false
+			}
+			texts[i], b = r.symbols[number], b[n:]
+		}
+		key = protowire.AppendVarint(append(key, tagSeriesLabel), uint64(2+protowire.SizeBytes(len(texts[0]))+protowire.SizeBytes(len(texts[1]))))
+		key = protowire.AppendString(append(key, tagLabelName), texts[0])
+		key = protowire.AppendString(append(key, tagLabelValue), texts[1])
+	}
+	r.key = key
+	return key, len(key) <= maxKey
 }
 
 // readSample reads a sample.

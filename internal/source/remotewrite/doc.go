@@ -2,8 +2,8 @@
 // of Grafana, VictoriaMetrics and OpenTelemetry speak, too. docs/metrics.md is the manual.
 //
 // In: POST api/v1/write (server.go). The body is decoded without copies (decode.go), each series gets the label namespace of
-// its path (series.go), and the samples of one request become journal records by section. Out: the answer, as soon as the
+// its path (series.go), unless the server knows it by its bytes (series_cache.go), and the samples of one request become journal records by section. Out: the answer, as soon as the
 // records are durable. The metric reducer adds them to the series store.
 //
-// Goroutines: one per request. Locks: none of its own. Start reading at server.go.
+// Goroutines: one per request. Locks: of the known series, which requests share. Start reading at server.go.
 package remotewrite

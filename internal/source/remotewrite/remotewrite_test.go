@@ -250,7 +250,7 @@ func TestDecoderAgreesWithPrometheus(t *testing.T) {
 			n := 0
 			for reader.next() {
 				labels := []string{}
-				for _, l := range reader.labels {
+				for _, l := range reader.decodeLabels() {
 					labels = append(labels, l.Name, l.Value)
 				}
 				if n >= len(list) || !slices.Equal(labels, list[n].labels) || !slices.Equal(reader.samples, list[n].samples) {
@@ -263,6 +263,75 @@ func TestDecoderAgreesWithPrometheus(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestKnownSeriesAreStoredAlike sends random requests of both versions to two namespaces of one server, each series with a second request, too,
+// and expects the records that a server without known series makes.
+func TestKnownSeriesAreStoredAlike(t *testing.T) {
+	texts := rapid.SampledFrom([]string{"", "a", "b", "__name__", "job", "namespace", "\xff", strings.Repeat("x", 2049)})
+	rapid.Check(t, func(r *rapid.T) {
+		old := newServer(t)
+		for range 3 {
+			var list []series
+			for range rapid.IntRange(1, 4).Draw(r, "series") {
+				x := series{labels: []string{"__name__", rapid.SampledFrom([]string{"up", "down"}).Draw(r, "name")}}
+				for range rapid.IntRange(0, 2).Draw(r, "labels") * 2 {
+					x.labels = append(x.labels, texts.Draw(r, "text"))
+				}
+				x.samples = []wire.Sample{{Ms: now.UnixMilli() + rapid.Int64Range(-1, 1).Draw(r, "hours")*3600e3, Value: rapid.Float64().Draw(r, "value")}}
+				list = append(list, x)
+			}
+			for i, path := range []string{"/prometheus/api/v1/write", "/prometheus/web/api/v1/write", "/prometheus/api/v1/write"} {
+				fresh, kind := newServer(t), []string{type1, type2}[i%2]
+				body := snappy.Encode(nil, encode(t, kind == type2, list))
+				old.entries = nil
+				_, wantErr := fresh.post(path, kind, "good", body)
+				if _, err := old.post(path, kind, "good", body); fmt.Sprint(err) != fmt.Sprint(wantErr) || !slices.Equal(old.journaled(t), fresh.journaled(t)) {
+					r.Fatalf("%q %v, want %q %v", old.journaled(t), err, fresh.journaled(t), wantErr)
+				}
+			}
+		}
+	})
+}
+
+// TestFullCacheDropsUnusedSeries fills the cache of series, and expects that a sweep drops only the series without a sample since the sweep before.
+func TestFullCacheDropsUnusedSeries(t *testing.T) {
+	var c seriesCache
+	key := func(name string) []byte {
+		var r requestReader
+		testenv.NoError(t, r.reset(false, encode(t, false, []series{{labels: []string{"__name__", name}}})))
+		r.next()
+		return r.encoded
+	}
+	at := now
+	add := func(names ...string) {
+		for _, name := range names {
+			c.add([]*knownSeries{newKnownSeries("default", key(name))}, at)
+		}
+	}
+	has := func(name string) bool { return c.find("default", key(name)) != nil }
+	add("used", "unused")
+	free := c.bytes
+	c.bytes += maxCacheBytes
+	if add("early"); has("early") || c.hasSpace(at) {
+		t.Errorf("a full cache took a series")
+	}
+	used := has("used")
+	at = at.Add(sweepInterval + 1)
+	if c.bytes = free + maxCacheBytes - 1; !c.hasSpace(at) {
+		t.Errorf("no space for a sweep")
+	}
+	c.bytes = maxCacheBytes
+	add("late")
+	if !used || !has("used") || has("unused") || c.bytes > maxCacheBytes || c.find("web", key("used")) != nil {
+		t.Errorf("after a sweep the cache has used %v, unused %v; %d bytes", has("used"), has("unused"), c.bytes)
+	}
+	if c.bytes = free; !c.hasSpace(at) {
+		t.Errorf("no space after the sweep")
+	}
+	if add("later"); !has("later") {
+		t.Errorf("a cache with space took no series")
+	}
 }
 
 // TestSeriesStaysInItsSection expects all series of one target in one section, and series without a target spread over
@@ -291,12 +360,18 @@ func FuzzRequest(f *testing.F) {
 	f.Add(true, encode(f, true, list))
 	f.Fuzz(func(t *testing.T, version2 bool, body []byte) {
 		s := newServer(t)
-		b, err := s.decode("default", version2, body)
-		if err == nil {
-			testenv.NoError(t, s.Append(t.Context(), b.entries...))
-			if got := s.journaled(t); len(got) != b.kept {
-				t.Fatalf("%d samples are kept, the journal has %d", b.kept, len(got))
+		var first []string
+		for range 2 { // the second time by the cache
+			x := &receiver{plain: body}
+			if s.entries = nil; s.decode(x, "default", version2) != nil {
+				return
 			}
+			testenv.NoError(t, s.Append(t.Context(), x.batch.entries...))
+			got := s.journaled(t)
+			if len(got) != x.batch.kept || first != nil && !slices.Equal(got, first) {
+				t.Fatalf("%d samples are kept, the journal has %q, before %q", x.batch.kept, got, first)
+			}
+			first = append([]string{}, got...)
 		}
 	})
 }

@@ -36,11 +36,17 @@ type sampleBatch struct {
 	kept     int
 	refused  [outcomes]int
 	reason   string // of the first refusal
+
+	idle  []*wire.SampleBlock // empty
+	block []byte              // memory of finish
 }
 
-// newSampleBatch returns an empty batch for samples that arrive now.
-func newSampleBatch(namespace string, limits *Limits, now time.Time) *sampleBatch {
-	return &sampleBatch{namespace: namespace, limits: limits, oldest: now.Add(-limits.Age).UnixMilli(), newest: now.Add(limits.Ahead).UnixMilli()}
+// reset begins a batch for samples that arrive now.
+func (b *sampleBatch) reset(namespace string, limits *Limits, now time.Time) {
+	*b = sampleBatch{
+		namespace: namespace, limits: limits, oldest: now.Add(-limits.Age).UnixMilli(), newest: now.Add(limits.Ahead).UnixMilli(),
+		entries: b.entries[:0], idle: b.idle, block: b.block,
+	}
 }
 
 // SeriesSample is a sample with the labels of its series.
@@ -54,7 +60,8 @@ type SeriesSample struct {
 func JournalEntries(namespace string, list []SeriesSample, now time.Time) ([]journal.Entry, error) {
 	var limits Limits
 	limits.setDefaults()
-	b := newSampleBatch(namespace, &limits, now)
+	var b sampleBatch
+	b.reset(namespace, &limits, now)
 	for i := range list {
 		b.add(list[i].Labels, []wire.Sample{list[i].Sample})
 	}
@@ -72,16 +79,19 @@ func (b *sampleBatch) refuse(out outcome, n int, reason string) {
 	}
 }
 
-// add adds the samples of a series, or refuses them. It changes labels.
-func (b *sampleBatch) add(labels []wire.SeriesLabel, samples []wire.Sample) {
-	if len(samples) == 0 {
-		return
-	}
+// add adds the samples of a series, or refuses them. It changes labels. ok is false if the labels are refused.
+func (b *sampleBatch) add(labels []wire.SeriesLabel, samples []wire.Sample) (ok bool) {
 	labels = setNamespace(labels, b.namespace)
 	if reason := b.labelError(labels); reason != "" {
 		b.refuse(badLabels, len(samples), reason)
-		return
+		return false
 	}
+	b.addStored(sectionOf(labels), labels, samples)
+	return true
+}
+
+// addStored adds the samples of a series with the labels under which it is stored, or refuses those with a wrong time.
+func (b *sampleBatch) addStored(section int, labels []wire.SeriesLabel, samples []wire.Sample) {
 	timely := samples[:0]
 	for _, s := range samples {
 		switch {
@@ -96,10 +106,9 @@ func (b *sampleBatch) add(labels []wire.SeriesLabel, samples []wire.Sample) {
 	if len(timely) == 0 {
 		return
 	}
-	section := sectionOf(labels)
 	block := b.sections[section]
 	if block == nil {
-		block = new(wire.SampleBlock)
+		block = b.emptyBlock()
 		b.sections[section] = block
 	}
 	block.Add(labels, timely)
@@ -108,12 +117,28 @@ func (b *sampleBatch) add(labels []wire.SeriesLabel, samples []wire.Sample) {
 	}
 }
 
+// emptyBlock returns an empty block, one of an earlier request if possible.
+func (b *sampleBatch) emptyBlock() *wire.SampleBlock {
+	if n := len(b.idle); n > 0 {
+		block := b.idle[n-1]
+		b.idle = b.idle[:n-1]
+		return block
+	}
+	return new(wire.SampleBlock)
+}
+
 // finish converts the collected samples of a section to a journal entry.
 func (b *sampleBatch) finish(section int) {
-	b.entries = append(b.entries, journal.Entry{Section: journal.Section(section), Data: wire.AppendRecord(nil, &wire.Record{
-		Kind: wire.RecordSamples, Samples: &wire.Samples{Block: b.sections[section].Append(nil)},
-	})})
+	block := b.sections[section]
+	b.block = block.Append(b.block[:0])
+	n := len(b.entries)
+	b.entries = slices.Grow(b.entries, 1)[:n+1]
+	b.entries[n] = journal.Entry{Section: journal.Section(section), Data: wire.AppendRecord(b.entries[n].Data[:0], &wire.Record{
+		Kind: wire.RecordSamples, Samples: &wire.Samples{Block: b.block},
+	})}
 	b.sections[section] = nil
+	block.Reset()
+	b.idle = append(b.idle, block)
 }
 
 // finishAll converts the collected samples of all sections to journal entries.

@@ -1,6 +1,7 @@
 package remotewrite
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -62,7 +63,16 @@ type Server struct {
 	cfg     Config
 	login   core.SenderLogin
 	metrics metrics
-	readers sync.Pool // of *requestReader
+	series  seriesCache
+	idle    sync.Pool // of *receiver
+}
+
+// receiver has the memory for one request at a time.
+type receiver struct {
+	packed bytes.Buffer // the body as it is sent
+	plain  []byte
+	reader requestReader
+	batch  sampleBatch
 }
 
 // New checks the configuration and registers the metrics.
@@ -77,7 +87,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Registerer = prometheus.NewRegistry()
 	}
 	cfg.Limits.setDefaults()
-	return &Server{cfg: cfg, metrics: newMetrics(cfg.Registerer), readers: sync.Pool{New: func() any { return new(requestReader) }},
+	return &Server{cfg: cfg, metrics: newMetrics(cfg.Registerer), idle: sync.Pool{New: func() any { return new(receiver) }},
 		login: core.SenderLogin{Access: cfg.Access, CheckNamespace: cfg.CheckNamespace, Passwords: authlimit.New(cfg.Now), Role: access.RemoteWrite, Noun: "samples", Path: Path},
 	}, nil
 }
@@ -110,23 +120,19 @@ func (s *Server) serve(header http.Header, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	packed, err := io.ReadAll(io.LimitReader(r.Body, s.cfg.Limits.BodyBytes+1))
-	if err != nil {
-		return model.Errorf(model.Invalid, "cannot read the request's body to its end: %w", err)
-	}
-	body, err := s.unpack(packed)
-	if err != nil {
+	x := s.idle.Get().(*receiver)
+	defer s.idle.Put(x)
+	if err := s.readBody(x, r.Body); err != nil {
 		return err
 	}
-	if reason := s.cfg.Charge(namespace, user, len(packed)); reason != "" {
+	if reason := s.cfg.Charge(namespace, user, x.packed.Len()); reason != "" {
 		return model.Errorf(model.Limited, "refused all samples of the request: %s", reason).
 			WithHint("send the samples again in a minute (retry_on_http_429: true), or raise spec.limits.nodeBytesPerSec of the namespace: muster edit namespace %s", namespace)
 	}
-	b, err := s.decode(namespace, version2, body)
-	if err != nil {
+	if err := s.decode(x, namespace, version2); err != nil {
 		return err
 	}
-	return s.write(r.Context(), header, b)
+	return s.write(r.Context(), header, &x.batch)
 }
 
 // versionOf returns whether a request has version 2.0, or an error about its format.
@@ -141,37 +147,60 @@ func versionOf(header http.Header) (version2 bool, err error) {
 	return message != "prometheus.WriteRequest", nil
 }
 
-// unpack uncompresses a body within its limits.
-func (s *Server) unpack(packed []byte) ([]byte, error) {
+// readBody reads a body and uncompresses it within its limits.
+func (s *Server) readBody(x *receiver, body io.Reader) error {
+	x.packed.Reset()
+	if _, err := x.packed.ReadFrom(io.LimitReader(body, s.cfg.Limits.BodyBytes+1)); err != nil {
+		return model.Errorf(model.Invalid, "cannot read the request's body to its end: %w", err)
+	}
+	packed := x.packed.Bytes()
 	n, err := snappy.DecodedLen(packed)
 	switch {
 	case int64(len(packed)) > s.cfg.Limits.BodyBytes || err == nil && n > s.cfg.Limits.PlainBytes:
-		return nil, model.Errorf(model.TooLarge, "the request's body is larger than the limit of %s, or %s uncompressed", model.Size(s.cfg.Limits.BodyBytes), model.Size(s.cfg.Limits.PlainBytes)).
+		return model.Errorf(model.TooLarge, "the request's body is larger than the limit of %s, or %s uncompressed", model.Size(s.cfg.Limits.BodyBytes), model.Size(s.cfg.Limits.PlainBytes)).
 			WithHint("send fewer samples at once: queue_config.max_samples_per_send")
 	case err == nil:
-		packed, err = snappy.Decode(nil, packed)
+		x.plain, err = snappy.Decode(x.plain[:cap(x.plain)], packed)
 	}
 	if err != nil {
-		return nil, model.Errorf(model.Invalid, "cannot uncompress the body: %w", err).WithHint("compress it as one snappy block")
+		return model.Errorf(model.Invalid, "cannot uncompress the body: %w", err).WithHint("compress it as one snappy block")
 	}
-	return packed, nil
+	return nil
 }
 
-// decode decodes a body and returns its accepted samples.
-func (s *Server) decode(namespace string, version2 bool, body []byte) (*sampleBatch, error) {
-	b := newSampleBatch(namespace, &s.cfg.Limits, s.cfg.Now())
-	r := s.readers.Get().(*requestReader)
-	defer s.readers.Put(r)
-	err := r.reset(version2, body)
+// decode collects the accepted samples of a body in its batch.
+func (s *Server) decode(x *receiver, namespace string, version2 bool) error {
+	now := s.cfg.Now()
+	b, r := &x.batch, &x.reader
+	b.reset(namespace, &s.cfg.Limits, now)
+	err := r.reset(version2, x.plain)
+	var accepted []*knownSeries // the cache lacks them
+	s.series.mu.RLock()
+	learn := s.series.hasSpace(now)
 	for err == nil && r.next() {
-		b.add(r.labels, r.samples)
+		key, ok := r.labelKey()
+		if ok {
+			if known := s.series.find(namespace, key); known != nil {
+				b.addStored(known.section, known.labels, r.samples)
+				continue
+			}
+		}
+		labels := r.decodeLabels()
+		if err = r.err; err != nil || len(r.samples) == 0 || !b.add(labels, r.samples) {
+			continue
+		}
+		if ok && learn {
+			accepted = append(accepted, newKnownSeries(namespace, key))
+		}
 	}
+	s.series.mu.RUnlock()
 	if err = cmp.Or(err, r.err); err != nil {
-		return nil, model.Errorf(model.Invalid, "refused all samples of the request: %w", err)
+		return model.Errorf(model.Invalid, "refused all samples of the request: %w", err)
 	}
+	s.series.add(accepted, now)
 	b.refused[leftOut] += r.others
 	b.finishAll()
-	return b, nil
+	return nil
 }
 
 // write writes the accepted samples to the journal, and returns when they are durable. The error is about refused ones.

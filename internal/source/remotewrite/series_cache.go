@@ -1,0 +1,107 @@
+package remotewrite
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// knownSeries is an accepted series: the labels that a sender gives it, and the labels under which the server stores it.
+type knownSeries struct {
+	namespace string
+	key       string             // requestReader.labelKey
+	labels    []wire.SeriesLabel // as stored
+	section   int
+	swept     atomic.Uint32 // number of the last sweep before its last sample
+}
+
+// size returns the memory of a series in bytes, about.
+func (x *knownSeries) size() int { return len(x.key) + 32*len(x.labels) + 128 }
+
+// Bounds of a seriesCache.
+const (
+	maxCacheBytes = 64 << 20         // of all series; further series are decoded with each sample
+	sweepInterval = 10 * time.Minute // a full cache drops the series without a sample between two sweeps
+)
+
+// seriesCache finds the series of a sample by the encoded labels, so that only the first sample of a series costs their decoding, order and
+// validation. Requests read it under a shared lock.
+type seriesCache struct {
+	mu     sync.RWMutex
+	byHash map[uint64]*knownSeries // two series with one hash: the first
+	bytes  int
+	sweeps uint32
+	next   time.Time // of the next sweep
+}
+
+// hash returns the hash of a series' key in a namespace.
+func (c *seriesCache) hash(namespace string, key []byte) uint64 {
+	return xxhash.Sum64(key) ^ xxhash.Sum64String(namespace)
+}
+
+// find returns the series with a key in a namespace, or nil if the cache does not have it. The caller holds the shared lock.
+func (c *seriesCache) find(namespace string, key []byte) *knownSeries {
+	x := c.byHash[c.hash(namespace, key)]
+	if x == nil || x.namespace != namespace || x.key != string(key) {
+		return nil
+	}
+	if x.swept.Load() != c.sweeps {
+		x.swept.Store(c.sweeps)
+	}
+	return x
+}
+
+// hasSpace reports whether the cache takes further series now. The caller holds the shared lock.
+func (c *seriesCache) hasSpace(now time.Time) bool {
+	return c.bytes < maxCacheBytes || now.After(c.next)
+}
+
+// add adds series to the cache, as long as it has space.
+func (c *seriesCache) add(list []*knownSeries, now time.Time) {
+	if len(list) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bytes >= maxCacheBytes && now.After(c.next) {
+		c.sweep(now)
+	}
+	if c.byHash == nil {
+		c.byHash = map[uint64]*knownSeries{}
+	}
+	for _, x := range list {
+		hash := c.hash(x.namespace, []byte(x.key))
+		if c.bytes >= maxCacheBytes || c.byHash[hash] != nil {
+			continue
+		}
+		x.swept.Store(c.sweeps)
+		c.byHash[hash] = x
+		c.bytes += x.size()
+	}
+}
+
+// sweep removes the series without a sample since the last sweep. The caller holds the lock.
+func (c *seriesCache) sweep(now time.Time) {
+	for hash, x := range c.byHash {
+		if x.swept.Load() != c.sweeps {
+			delete(c.byHash, hash)
+			c.bytes -= x.size()
+		}
+	}
+	c.sweeps++
+	c.next = now.Add(sweepInterval)
+}
+
+// newKnownSeries returns a series with a valid key. Its memory is its own.
+func newKnownSeries(namespace string, key []byte) *knownSeries {
+	key = bytes.Clone(key)
+	labels, _ := appendLabels(nil, key)
+	labels = slices.Clip(setNamespace(labels, namespace))
+	return &knownSeries{namespace: namespace, key: text(key), labels: labels, section: sectionOf(labels)}
+}
