@@ -2,6 +2,7 @@ package collect
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -157,6 +158,37 @@ func TestSilentItemDelaysNoOther(t *testing.T) {
 					t.Errorf("block %d, item %d: %v, unsupported %v", i, v.Position, v.Value, v.Unsupported)
 				}
 			}
+		}
+	})
+}
+
+// TestSilentServersDelayNoDisk lets more web pages never answer than are collected at once, and expects the values of a file system on time.
+func TestSilentServersDelayNoDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, runs := time.Now(), 0
+		w := New(Config{Boot: func() time.Duration { return time.Since(began) }, Emit: func(*wire.Signal, *Position) {}})
+		w.collectors["web.page.get"] = collector{"[host]", func(ctx context.Context, _ *machine, _ *Key) (item.Value, error) {
+			<-ctx.Done()
+			return item.Value{}, ctx.Err()
+		}, "", true}
+		w.collectors["vfs.fs.size"] = collector{"[path]", func(context.Context, *machine, *Key) (item.Value, error) {
+			runs++
+			return item.FromUnsigned(7), nil
+		}, "", true}
+		go w.Run(t.Context())
+		interval := model.Duration(10 * time.Second)
+		var pages []model.Item
+		for i := range 10 * maxWaiting {
+			pages = append(pages, model.Item{Key: fmt.Sprintf("web.page.get[%03d]", i), Interval: interval})
+		}
+		w.Set([]*model.TemplateDefinition{
+			{Definition: model.Definition{ID: 5, Unit: 1000}, Items: pages},
+			{Definition: model.Definition{ID: 6, Unit: 1001}, Items: []model.Item{{Key: "vfs.fs.size[/]", Interval: interval}}},
+		}, noProperties)
+		time.Sleep(65 * time.Second)
+		synctest.Wait()
+		if runs < 6 {
+			t.Errorf("the file system was measured %d times in 65 s, want 6", runs)
 		}
 	})
 }

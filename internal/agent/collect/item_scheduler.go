@@ -98,7 +98,7 @@ func New(cfg Config) *Wheel {
 	return &Wheel{
 		cfg: cfg, collectors: collectors(), wake: make(chan struct{}, 1),
 		machine: machine{root: cfg.Root, host: cfg.Host, boot: cfg.Boot, run: cfg.Run, memory: map[string][]float64{}},
-		slow:    slowCollectors{slots: semaphore.NewWeighted(maxWaiting), pending: map[string]*answer{}},
+		slow:    slowCollectors{local: semaphore.NewWeighted(maxWaiting), network: semaphore.NewWeighted(maxWaiting), pending: map[string]*answer{}},
 	}
 }
 

@@ -3,6 +3,7 @@ package collect
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,14 +15,14 @@ import (
 const (
 	// itemTimeout bounds the collection of one item. A dead file server blocks the system call for ever.
 	itemTimeout = 3 * time.Second
-	// maxWaiting bounds the items that are collected at once and wait for a disk, a program or the network.
+	// maxWaiting bounds the items that are collected at once and wait for a disk or a program, and those that wait for the network.
 	maxWaiting = 8
 )
 
 // slowCollectors runs collectors that may wait for a disk, a program or the network, each in its own goroutine with a
 // time limit.
 type slowCollectors struct {
-	slots *semaphore.Weighted // maxWaiting
+	local, network *semaphore.Weighted // slots: silent servers delay no disk
 
 	mu      sync.Mutex
 	pending map[string]*answer // by id: a collection that has not answered is not begun again
@@ -36,10 +37,14 @@ type answer struct {
 
 // measure runs a collector in a goroutine of its own and waits for its answer, at most itemTimeout.
 func (w *slowCollectors) measure(ctx context.Context, m *machine, of *groupItem) (item.Value, error) {
-	if err := w.slots.Acquire(ctx, 1); err != nil {
+	slots := w.local
+	if strings.HasPrefix(of.key.Name, "net.") || strings.HasPrefix(of.key.Name, "web.") {
+		slots = w.network
+	}
+	if err := slots.Acquire(ctx, 1); err != nil {
 		return item.Value{}, err
 	}
-	defer w.slots.Release(1)
+	defer slots.Release(1)
 	ctx, cancel := context.WithTimeout(ctx, itemTimeout)
 	defer cancel()
 	a := w.startCollector(ctx, m, of)
