@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -13,8 +14,10 @@ import (
 
 	"github.com/spf13/pflag"
 
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/config"
 	"github.com/muster-fleet/muster/internal/dispatch"
+	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
@@ -130,6 +133,48 @@ func TestAllQueuesListed(t *testing.T) {
 		want, set := map[string]int64{"requests": 7, "journal": 9 << 20, "event-view-0": 40, "deliveries": 11}[q.Name]
 		if set && q.Capacity != want || q.Name == "reactions" && q.Policy != queue.Block {
 			t.Errorf("%+v", q)
+		}
+	}
+}
+
+// TestTrafficLimitsOfNamespaces declares a limit of each kind of traffic, and expects it to slow a node, and the namespace's
+// limits to list it with its use.
+func TestTrafficLimitsOfNamespaces(t *testing.T) {
+	s, _ := startServer(t, testSettings(t, filepath.Join(t.TempDir(), "data")))
+	for scope, c := range map[string]struct {
+		limits model.Limits
+		fields [4]string
+	}{
+		"node": {
+			model.Limits{ResultsPerSec: 1000, NodeResultsSec: 11, ValuesPerSec: 1000, NodeValuesPerSec: 12, ReportsPerSec: 1000, NodeReportsPerSec: 13, BytesPerSec: 1000, NodeBytesPerSec: 14},
+			[4]string{"nodeResultsPerSec", "nodeValuesPerSec", "nodeReportsPerSec", "nodeBytesPerSec"},
+		},
+		"namespace": {
+			model.Limits{ResultsPerSec: 11, NodeResultsSec: 1000, ValuesPerSec: 12, NodeValuesPerSec: 1000, ReportsPerSec: 13, NodeReportsPerSec: 1000, BytesPerSec: 14, NodeBytesPerSec: 1000},
+			[4]string{"resultsPerSec", "valuesPerSec", "reportsPerSec", "bytesPerSec"},
+		},
+	} {
+		name := "by-" + scope
+		_, err := s.intent.Apply(t.Context(), intent.Actor{User: "ada"}, []model.Resource{{APIVersion: model.APIVersion, Kind: "Namespace", Metadata: model.Metadata{Name: name},
+			Spec: &model.NamespaceSpec{Limits: &c.limits}}}, intent.ApplyOptions{Yes: true})
+		testenv.NoError(t, err)
+		var id model.NamespaceID
+		testenv.Until(t, "the namespace is in the directory", func() (ok bool) { id, ok = s.directory.NamespaceByName(name); return ok })
+		var b core.Budget
+		b.Open(s.sessions.Limiter(), &core.Node{ID: 77, Name: "web01", Namespace: id})
+		for load, field := range c.fields {
+			var charge core.Charge
+			charge[load] = 1 << 20
+			debt := b.Spend(&charge)
+			if reason := debt.Reason(); debt.Wait < time.Hour || !strings.Contains(reason, fmt.Sprintf("its limit of %d ", 11+load)) {
+				t.Errorf("%s: %v, %s", field, debt.Wait, reason)
+			}
+			b.Hit(debt.Limit(), debt.Reason())
+			if !slices.ContainsFunc(s.limitUses(name), func(u v1.LimitUse) bool { return u.Name == field && u.Limit == float64(11+load) && u.Met == 1 }) {
+				t.Errorf("%s is not listed with its use: %+v", field, s.limitUses(name))
+			}
+			charge[load] *= -1
+			b.Spend(&charge)
 		}
 	}
 }

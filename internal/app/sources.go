@@ -443,6 +443,7 @@ func (n agentNodes) Namespace(id model.NamespaceID) core.NamespaceLimits {
 	name, _ := n.directory.NamespaceName(id)
 	l := n.intent.NamespaceLimits(id)
 	return core.NamespaceLimits{Namespace: name, ResultsPerSec: l.ResultsPerSec, NodeResultsPerSec: l.NodeResultsSec,
+		ValuesPerSec: l.ValuesPerSec, NodeValuesPerSec: l.NodeValuesPerSec, ReportsPerSec: l.ReportsPerSec, NodeReportsPerSec: l.NodeReportsPerSec,
 		BytesPerSec: l.BytesPerSec, NodeBytesPerSec: l.NodeBytesPerSec, OutputBytes: l.OutputBytes}
 }
 

@@ -47,6 +47,7 @@ func (x *namespaceIndex) putLimits(name string, id model.NamespaceID, own *model
 			*limit.to = cmp.Or(limit.own, *limit.to)
 		}
 		l.ResultsPerSec, l.NodeResultsSec = cmp.Or(own.ResultsPerSec, l.ResultsPerSec), cmp.Or(own.NodeResultsSec, l.NodeResultsSec)
+		l.ValuesPerSec, l.NodeValuesPerSec, l.ReportsPerSec, l.NodeReportsPerSec = own.ValuesPerSec, own.NodeValuesPerSec, own.ReportsPerSec, own.NodeReportsPerSec
 		l.BytesPerSec, l.NodeBytesPerSec = cmp.Or(own.BytesPerSec, l.BytesPerSec), cmp.Or(own.NodeBytesPerSec, l.NodeBytesPerSec)
 	}
 	x.mu.Lock()

@@ -114,8 +114,17 @@ type Limits struct {
 	OutputBytes int `json:"outputBytes,omitempty"`
 	// Results per second of all nodes together.
 	ResultsPerSec float64 `json:"resultsPerSec,omitempty"`
-	// Results per second of one node, and ten times as many values of items.
+	// Results per second of one node.
 	NodeResultsSec float64 `json:"nodeResultsPerSec,omitempty"`
+	// Values of items per second of all nodes, and samples of all senders of remote write, together.
+	ValuesPerSec float64 `json:"valuesPerSec,omitempty"`
+	// Values of items per second of one node, default ten for each of nodeResultsPerSec; samples per second of one
+	// sender of remote write, default no limit.
+	NodeValuesPerSec float64 `json:"nodeValuesPerSec,omitempty"`
+	// Reports of directives and changes of inventories per second of all nodes together.
+	ReportsPerSec float64 `json:"reportsPerSec,omitempty"`
+	// Reports of directives and changes of inventories per second of one node.
+	NodeReportsPerSec float64 `json:"nodeReportsPerSec,omitempty"`
 	// Bytes per second of what all nodes and senders of alerts send, together.
 	BytesPerSec float64 `json:"bytesPerSec,omitempty"`
 	// Bytes per second of what one node, or one sender of alerts, sends; default 1 MiB.

@@ -200,7 +200,8 @@ func (l *limitEvents) updateEvents(hits []core.LimitHit, last time.Time) {
 
 // limitFields has the field of spec.limits for each limit that one raises.
 var limitFields = [...][2]string{
-	{"output", "outputBytes"}, {"node_states", "statesPerNode"}, {"namespace_states", "states"}, {"node_rate", "nodeResultsPerSec"}, {"node_values_rate", "nodeResultsPerSec"},
+	{"output", "outputBytes"}, {"node_states", "statesPerNode"}, {"namespace_states", "states"}, {"node_rate", "nodeResultsPerSec"},
+	{"namespace_values_rate", "valuesPerSec"}, {"node_values_rate", "nodeValuesPerSec"}, {"namespace_reports_rate", "reportsPerSec"}, {"node_reports_rate", "nodeReportsPerSec"},
 	{"node_bytes_rate", "nodeBytesPerSec"}, {"namespace_bytes_rate", "bytesPerSec"}, {"namespace_rate", "resultsPerSec"}, {"namespace_nodes", "nodes"}, {"labels", "labels"}, {"node_passive", "passivePerNode"},
 }
 

@@ -427,7 +427,7 @@ func nodeLimitUse(of []v1.LimitUse, n *v1.NodeState, states uint64) (out []v1.Li
 		switch l.Name {
 		case "statesPerNode":
 			use.Used = &states
-		case "labels", "outputBytes", "nodeResultsPerSec", "nodeBytesPerSec", "passivePerNode":
+		case "labels", "outputBytes", "nodeResultsPerSec", "nodeValuesPerSec", "nodeReportsPerSec", "nodeBytesPerSec", "passivePerNode":
 		default:
 			continue
 		}

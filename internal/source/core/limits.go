@@ -23,7 +23,7 @@ type NamespaceLimits struct {
 	ResultsPerSec     float64 // results per second of all its nodes; zero: no limit
 	NodeResultsPerSec float64 // results per second of each node; zero: the server's default
 	ValuesPerSec      float64 // rows of value blocks of all its nodes; zero: no limit
-	NodeValuesPerSec  float64 // rows of value blocks of each node; zero: valuesPerResult times NodeResultsPerSec
+	NodeValuesPerSec  float64 // rows of value blocks of each node; zero: valuesPerResult times NodeResultsPerSec for nodes, no limit for senders
 	ReportsPerSec     float64 // reports and inventories of all its nodes; zero: no limit (also in the fields below)
 	NodeReportsPerSec float64
 	BytesPerSec       float64 // bytes of the messages of all its nodes
@@ -177,6 +177,11 @@ func (l *Limiter) readNamespaceLimits(id model.NamespaceID) *NamespaceLimits {
 		limits.OutputBytes = l.Defaults.OutputBytes
 	}
 	return &limits
+}
+
+// Limits returns the limits in force of a namespace.
+func (l *Limiter) Limits(id model.NamespaceID) NamespaceLimits {
+	return *l.namespaceBudget(id).limits.Load()
 }
 
 // Refresh reloads the limits of all namespaces from their declarations. Call it once a second: a change by an
