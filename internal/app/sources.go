@@ -333,6 +333,13 @@ func openSamples(s *Server) func(context.Context) error {
 	return func(context.Context) (err error) {
 		s.samples, err = remotewrite.New(remotewrite.Config{
 			Access: s.access, CheckNamespace: s.intent.CheckNamespace, Journal: s.journal, Charge: senderCharge(s), Now: s.now, Registerer: s.registry,
+			ChargeSamples: func(namespace string, samples int) (reason string) {
+				id, _ := s.directory.NamespaceByName(namespace)
+				if debt := s.sessions.Limiter().ChargeSamples(id, "remote write", samples); debt.Wait > 0 {
+					return debt.Reason()
+				}
+				return ""
+			},
 			Limits: remotewrite.Limits{Age: seriesLateWindow},
 		})
 		return err

@@ -116,10 +116,9 @@ type Limits struct {
 	ResultsPerSec float64 `json:"resultsPerSec,omitempty"`
 	// Results per second of one node.
 	NodeResultsSec float64 `json:"nodeResultsPerSec,omitempty"`
-	// Values of items per second of all nodes, and samples of all senders of remote write, together.
+	// Values of items of all nodes, metric points of Sensu and samples of remote write per second, together.
 	ValuesPerSec float64 `json:"valuesPerSec,omitempty"`
-	// Values of items per second of one node, default ten for each of nodeResultsPerSec; samples per second of one
-	// sender of remote write, default no limit.
+	// Values of items per second of one node; default ten for each of nodeResultsPerSec.
 	NodeValuesPerSec float64 `json:"nodeValuesPerSec,omitempty"`
 	// Reports of directives and changes of inventories per second of all nodes together.
 	ReportsPerSec float64 `json:"reportsPerSec,omitempty"`

@@ -22,8 +22,8 @@ type NamespaceLimits struct {
 	Namespace         string  // name of the namespace
 	ResultsPerSec     float64 // results per second of all its nodes; zero: no limit
 	NodeResultsPerSec float64 // results per second of each node; zero: the server's default
-	ValuesPerSec      float64 // rows of value blocks of all its nodes; zero: no limit
-	NodeValuesPerSec  float64 // rows of value blocks of each node; zero: valuesPerResult times NodeResultsPerSec for nodes, no limit for senders
+	ValuesPerSec      float64 // rows of value blocks of all its nodes, and samples of senders; zero: no limit
+	NodeValuesPerSec  float64 // rows of value blocks of each node; zero: valuesPerResult times NodeResultsPerSec
 	ReportsPerSec     float64 // reports and inventories of all its nodes; zero: no limit (also in the fields below)
 	NodeReportsPerSec float64
 	BytesPerSec       float64 // bytes of the messages of all its nodes
@@ -102,6 +102,22 @@ func (l *Limiter) ChargeSender(namespace model.NamespaceID, user string, bytes i
 		return debt
 	}
 	b.Spend(&Charge{LoadBytes: bytes})
+	return debt
+}
+
+// ChargeSamples charges samples of a sender without a node to the limit of values of their namespace. A namespace in debt is
+// refused: the debt is returned, and nothing is charged.
+func (l *Limiter) ChargeSamples(namespace model.NamespaceID, sender string, samples int) Debt {
+	var b Budget
+	b.Open(l, &Node{Name: sender, Namespace: namespace})
+	rate := b.Limits().ValuesPerSec
+	bucket, now := &b.namespace.loadBuckets[LoadValues], l.Monotonic()
+	debt := Debt{Wait: bucket.Spend(0, rate, l.Burst, now), scope: "namespace", load: LoadValues, perSec: rate}
+	if debt.Wait > 0 {
+		b.Hit(debt.Limit(), debt.Reason())
+		return debt
+	}
+	bucket.Spend(samples, rate, l.Burst, now)
 	return debt
 }
 
@@ -293,7 +309,7 @@ type TrafficKind uint8
 
 const (
 	LoadResults TrafficKind = iota // results, keepalives, refused signals and other frames
-	LoadValues                     // rows of value blocks, by their headers
+	LoadValues                     // rows of value blocks, by their headers; metric points of Sensu; samples
 	LoadReports                    // reports and inventories
 	LoadBytes                      // bytes of batches, reports and alerts of any content
 	loads

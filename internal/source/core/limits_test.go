@@ -74,6 +74,29 @@ func TestSenderInDebtIsRefused(t *testing.T) {
 	}
 }
 
+// TestSamplesInDebtAreRefused checks that samples beyond the limit of values of their namespace are refused, and that values of
+// nodes count for it.
+func TestSamplesInDebtAreRefused(t *testing.T) {
+	l, now := newLimiter()
+	l.Namespace = func(model.NamespaceID) NamespaceLimits { return NamespaceLimits{Namespace: "default", ValuesPerSec: 100} }
+	var b Budget
+	b.Open(l, &Node{ID: 7, Name: "web1", Namespace: 1})
+	b.Spend(&Charge{LoadValues: 500})
+	if d := l.ChargeSamples(1, "prometheus", 700); d.Wait != 0 {
+		t.Errorf("within the burst: %+v", d)
+	}
+	if d := l.ChargeSamples(1, "prometheus", 1); d.Wait != 2*time.Second || d.Limit() != "namespace_values_rate" || d.Reason() != "the namespace is at its limit of 100 values per second" {
+		t.Errorf("200 values of debt: %+v, %s", d, d.Reason())
+	}
+	*now += 2 * time.Second
+	if d := l.ChargeSamples(1, "prometheus", 1); d.Wait != 0 {
+		t.Errorf("after the debt: %+v", d)
+	}
+	if hits := l.Hits(time.Time{}); len(hits) != 1 || hits[0].Node != "prometheus" {
+		t.Errorf("limits met: %+v", hits)
+	}
+}
+
 // A node sends ten values for each result of its limit, and pays for the verdicts of its triggers as for results.
 func TestValuesAndVerdictsAreCharged(t *testing.T) {
 	l, _ := newLimiter()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/snappy"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/prometheus/prompb"
 	writev2 "github.com/prometheus/prometheus/prompb/io/prometheus/write/v2"
 	"pgregory.net/rapid"
@@ -38,6 +39,7 @@ type testServer struct {
 	entries []journal.Entry
 	err     error // of the commits
 	charged string
+	limited string // reason of ChargeSamples
 }
 
 // newServer returns a test server that knows the token good and the namespaces default and web.
@@ -51,7 +53,8 @@ func newServer(t testing.TB) *testServer {
 			}
 			return nil
 		},
-		Charge: func(string, string, int) string { return s.charged },
+		Charge:        func(string, string, int) string { return s.charged },
+		ChargeSamples: func(string, int) string { return s.limited },
 	}))(t)
 	return s
 }
@@ -221,6 +224,11 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 	s.charged = "too much"
 	if _, err := s.post("/prometheus/api/v1/write", type1, "good", one(at, "__name__", "a")); model.ClassOf(err) != model.Limited {
 		t.Errorf("over the limit: %v", err)
+	}
+	s = newServer(t)
+	s.limited = "too many values"
+	if _, err := s.post("/prometheus/api/v1/write", type1, "good", one(at, "__name__", "a")); model.ClassOf(err) != model.Limited || len(s.entries) != 0 || testutil.ToFloat64(s.metrics.samples[overLimit]) != 1 {
+		t.Errorf("over the limit of values: %v, %d entries", err, len(s.entries))
 	}
 	s = newServer(t)
 	s.err = errors.New("full disk")

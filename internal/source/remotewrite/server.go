@@ -35,7 +35,10 @@ type Config struct {
 	// Charge charges the bytes of a request to the limits of its namespace and user; it returns the reason to refuse the
 	// request, or "".
 	Charge func(namespace, user string, bytes int) (reason string)
-	Limits Limits
+	// ChargeSamples charges accepted samples to the limit of values of their namespace; it returns the reason to refuse them,
+	// or "".
+	ChargeSamples func(namespace string, samples int) (reason string)
+	Limits        Limits
 
 	Now        func() time.Time      // default time.Now
 	Registerer prometheus.Registerer // default: metrics are kept but not exposed
@@ -77,7 +80,7 @@ type receiver struct {
 
 // New checks the configuration and registers the metrics.
 func New(cfg Config) (*Server, error) {
-	if cfg.Access == nil || cfg.CheckNamespace == nil || cfg.Journal == nil || cfg.Charge == nil {
+	if cfg.Access == nil || cfg.CheckNamespace == nil || cfg.Journal == nil || cfg.Charge == nil || cfg.ChargeSamples == nil {
 		return nil, errors.New("BUG: the source of samples needs access, namespaces, journal and limits")
 	}
 	if cfg.Now == nil {
@@ -205,6 +208,11 @@ func (s *Server) decode(x *receiver, namespace string, version2 bool) error {
 
 // write writes the accepted samples to the journal, and returns when they are durable. The error is about refused ones.
 func (s *Server) write(ctx context.Context, header http.Header, b *sampleBatch) error {
+	if reason := s.cfg.ChargeSamples(b.namespace, b.kept); reason != "" {
+		s.metrics.samples[overLimit].Add(float64(b.kept))
+		return model.Errorf(model.Limited, "refused all samples of the request: %s", reason).
+			WithHint("send the samples again in a minute (retry_on_http_429: true), or raise spec.limits.valuesPerSec of the namespace: muster edit namespace %s", b.namespace)
+	}
 	if len(b.entries) > 0 {
 		if _, err := core.AppendDurably(ctx, s.cfg.Journal, b.entries); err != nil {
 			s.metrics.samples[notJournaled].Add(float64(b.kept))
@@ -240,6 +248,7 @@ const (
 	future               // its time is too far ahead
 	tooOld               // its time is too long ago
 	notJournaled         // the journal did not accept it
+	overLimit            // the limit of values of its namespace
 	leftOut              // a native histogram, an exemplar or metadata
 	outcomes
 )
@@ -255,7 +264,7 @@ func newMetrics(r prometheus.Registerer) (m metrics) {
 	meter := core.Meter{Registerer: r, Prefix: "muster_remote_write_"}
 	m.requests = meter.Vector("requests_total", "Requests with samples, by outcome: ok, or the class of the error.", "outcome")
 	meter.Outcomes("samples_total", "Samples, by outcome; left_out are native histograms, exemplars and metadata.", m.samples[:], func(i int) string {
-		return [outcomes]string{"kept", "labels", "future", "old", "unkept", "left_out"}[i]
+		return [outcomes]string{"kept", "labels", "future", "old", "unkept", "limited", "left_out"}[i]
 	})
 	return m
 }

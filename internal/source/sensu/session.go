@@ -38,6 +38,7 @@ type session struct {
 	machineSum    uint64 // hash of the agent's last description of its machine
 	closedByAgent bool   // the agent has sent a close frame
 	pending       *signalRecord
+	points        int    // metric points of the last message
 	clockAhead    *int64 // least time from a request to its command by the agent's clock, s; nil: no request was answered
 	logged        [outcomes]bool
 	admitted      map[eventKey]struct{} // events of passive checks that had room; the view may not have them yet
@@ -245,7 +246,8 @@ func (x *session) chargeMessage(bytes int) (cause string) {
 	if !x.registered {
 		return ""
 	}
-	debt := x.Budget.Spend(&core.Charge{core.LoadResults: 1, core.LoadBytes: bytes})
+	debt := x.Budget.Spend(&core.Charge{core.LoadResults: 1, core.LoadValues: x.points, core.LoadBytes: bytes})
+	x.points = 0
 	if debt.Wait == 0 {
 		return ""
 	}

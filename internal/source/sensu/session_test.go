@@ -168,6 +168,26 @@ func TestLongEventsAreChargedByBytes(t *testing.T) {
 	}
 }
 
+// TestMetricPointsAreChargedAsValues checks that the metric points of an event count against its sender's limit of values.
+func TestMetricPointsAreChargedAsValues(t *testing.T) {
+	w := newTestServer(t, func(c *Config) {
+		c.Limiter.Namespace = func(model.NamespaceID) core.NamespaceLimits {
+			return core.NamespaceLimits{Namespace: "default", NodeValuesPerSec: 100}
+		}
+	})
+	a := w.connectAgent("web", false)
+	a.sendKeepalive()
+	points := make([]sensuwire.Point, 1100)
+	for i := range points {
+		points[i] = sensuwire.Point{Name: "counter", Value: float64(i), Time: 1795236430}
+	}
+	a.send(sensuwire.TypeEvent, &sensuwire.Event{Entity: &a.entity, MetricsOnly: true, Points: points})
+	w.wait("the pause", func() bool { return testutil.ToFloat64(w.server.metrics.throttled) > 0 })
+	if hits := w.server.cfg.Limiter.Hits(time.Time{}); len(hits) != 1 || hits[0].Limit != "node_values_rate" || hits[0].Node != "web" {
+		t.Errorf("limits met: %+v", hits)
+	}
+}
+
 // A check that a Sensu agent cannot run gets an UNKNOWN result with the reason.
 func TestUnsupportedRunsAreReported(t *testing.T) {
 	w := newTestServer(t, nil)

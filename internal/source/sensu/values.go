@@ -46,6 +46,7 @@ func (e *incomingEvent) readPointValues(tags map[string]string) (values []model.
 		}
 		values = append(values, v)
 	})
+	e.points = len(values)
 	return values, err
 }
 
