@@ -135,7 +135,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 			FrameBytes: int(s.cfg.MaxFrame), OutputBytes: int(s.cfg.MaxOutput), NodeResultsPerSec: s.cfg.NodeRate,
 			JournalQueueBytes: queued,
 		},
-		Pressures: []muster.Pressure{func() (share float64, reason string) {
+		Pressures: []core.Pressure{func() (share float64, reason string) {
 			if s.history.Trouble() != nil { // the history store does not answer: slower agents would not help
 				return 0, ""
 			}
@@ -256,7 +256,7 @@ func openZabbix(s *Server) func(context.Context) error {
 			return nil
 		}
 		s.trapper, err = zabbix.New(zabbix.Config{
-			Journal: s.journal, Nodes: currentDirectory{s.directory, s.planner}, View: s.view, Intent: s.intent, Limiter: s.sessions.Limiter(), Admission: s.sessions.Admission(),
+			Journal: s.journal, Nodes: currentDirectory{s.directory, s.planner}, View: s.view, Intent: s.intent, Limiter: s.sessions.Limiter(), Pressures: s.sessions.Pressures(), Admission: s.sessions.Admission(),
 			Namespaces: func(from netip.Addr) []string { return directory.ZabbixNamespaces(s.directory, from) },
 			Discovered: discoveredItems(s.metrics),
 			Now:        s.now, Log: s.log, Registerer: s.registry,
@@ -275,7 +275,7 @@ func openRudder(s *Server) func(context.Context) error {
 			return nil
 		}
 		s.relay, err = rudder.New(rudder.Config{
-			Journal: s.journal, Nodes: currentDirectory{s.directory, s.planner}, View: s.view, Inventories: s.inventories, Runs: s.compliance, Intent: s.intent, Limiter: s.sessions.Limiter(),
+			Journal: s.journal, Nodes: currentDirectory{s.directory, s.planner}, View: s.view, Inventories: s.inventories, Runs: s.compliance, Intent: s.intent, Limiter: s.sessions.Limiter(), Pressures: s.sessions.Pressures(),
 			Namespaces: func(from netip.Addr) []string { return directory.RudderNamespaces(s.directory, from) },
 			Stalled:    s.journal.Stalled, Now: s.now, Log: s.log, Registerer: s.registry,
 		})
@@ -340,7 +340,7 @@ func openSamples(s *Server) func(context.Context) error {
 				}
 				return ""
 			},
-			Limits: remotewrite.Limits{Age: seriesLateWindow},
+			Pressures: s.sessions.Pressures(), Limits: remotewrite.Limits{Age: seriesLateWindow},
 		})
 		return err
 	}

@@ -430,7 +430,7 @@ func TestValueBlocksHaveTheirOwnRateLimit(t *testing.T) {
 // TestAgentsThatSendValueBlocksAreSlowedFirst expects agents that send value blocks to be slowed when a resource is a
 // quarter full, and agents that send results when it is half full.
 func TestAgentsThatSendValueBlocksAreSlowedFirst(t *testing.T) {
-	results, values := agentThrottle{threshold: slowResultsAt}, agentThrottle{threshold: slowValuesAt}
+	results, values := agentThrottle{threshold: core.SlowResultsAt}, agentThrottle{threshold: core.SlowValuesAt}
 	for i, step := range []struct {
 		share           float64
 		results, values bool

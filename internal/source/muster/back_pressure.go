@@ -9,18 +9,12 @@ import (
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
-// Pressure is a function that returns the fill level (0 to 1) of a resource, and the reason to give to the agents
-// that fill it. It is called five times a second, also by several goroutines, and must not block.
-type Pressure func() (share float64, reason string)
-
-// Agents are slowed by class: agents that send value blocks from a quarter on, all agents that send results from half on.
-// Keepalives are never slowed; only a full queue blocks them. A slowdown lasts until the level is below half of its start:
+// Agents are slowed by class: agents that send value blocks from core.SlowValuesAt on, all agents that send results from
+// core.SlowResultsAt on. A slowdown lasts until the level is below half of its start:
 // a queue that drains because agents are slow must not bring them back at once. Levels are read often, because a queue for
 // half a second of results fills within half a second.
 const (
 	pressureInterval = 200 * time.Millisecond
-	slowResultsAt    = 0.5
-	slowValuesAt     = slowResultsAt / 2
 	recoveredShare   = 0.5 // of the level that starts a slowdown
 )
 
@@ -33,31 +27,6 @@ const (
 	// outlasts a lost BackPressure and ends soon after the last one, so that agents return one by one.
 	slowDuration = 2 * slowInterval
 )
-
-// usualBudgetShare is the share of its budget that a journal fills in normal operation. Agents are slowed above nine
-// tenths, where people are warned.
-const usualBudgetShare = 0.8
-
-// highestPressure returns the fill level (0 to 1) of the fullest resource, and the reason to give to slowed agents.
-func (s *Server) highestPressure() (share float64, reason string) {
-	st := s.cfg.Journal.Stats()
-	if st.Blocked != nil {
-		return 1, "the server cannot write its journal now: " + st.Blocked.Error()
-	}
-	share, reason = float64(st.QueuedBytes)/float64(s.cfg.Limits.JournalQueueBytes), "the server's disk is too slow"
-	if st.BudgetBytes > 0 {
-		used := float64(st.SizeBytes) / float64(st.BudgetBytes)
-		if level := (used - usualBudgetShare) / (1 - usualBudgetShare); level > share {
-			share, reason = level, "the server's journal is nearly full"
-		}
-	}
-	for _, p := range s.cfg.Pressures {
-		if level, why := p(); level > share {
-			share, reason = level, why
-		}
-	}
-	return share, reason
-}
 
 // agentThrottle decides when the server asks one class of agents to send less often, and by how much.
 type agentThrottle struct {
@@ -91,7 +60,7 @@ func (t *agentThrottle) update(now int64, level float64) (send bool) {
 func (s *Server) slowAgents(ctx context.Context) {
 	tick := time.NewTicker(pressureInterval)
 	defer tick.Stop()
-	results, values := agentThrottle{threshold: slowResultsAt}, agentThrottle{threshold: slowValuesAt}
+	results, values := agentThrottle{threshold: core.SlowResultsAt}, agentThrottle{threshold: core.SlowValuesAt}
 	var since int64 // time of the first BackPressure to all agents; zero: all agents have their usual pace
 	for {
 		select {
@@ -100,7 +69,7 @@ func (s *Server) slowAgents(ctx context.Context) {
 			return
 		}
 		now := s.monotonicNs()
-		level, reason := s.highestPressure()
+		level, reason := s.pressures.Highest()
 		if results.update(now, level) {
 			if since == 0 {
 				since = now

@@ -2,7 +2,6 @@ package muster
 
 import (
 	"context"
-	"errors"
 	"net"
 	"slices"
 	"sync"
@@ -28,7 +27,7 @@ import (
 // that level.
 func TestThrottleSlowsAndRecovers(t *testing.T) {
 	const s = int64(time.Second)
-	of := agentThrottle{threshold: slowResultsAt}
+	of := agentThrottle{threshold: core.SlowResultsAt}
 	for _, step := range []struct {
 		now    int64
 		share  float64
@@ -55,33 +54,6 @@ func TestThrottleSlowsAndRecovers(t *testing.T) {
 	} {
 		if tell := of.update(step.now, step.share); tell != step.tell || of.active != step.on || of.linger != step.linger {
 			t.Errorf("at %d s, %g full: tell %v, on %v, linger %v", step.now/s, step.share, tell, of.active, of.linger)
-		}
-	}
-}
-
-// The fill level that slows agents is the highest one of all resources. A journal below its usual share of the budget
-// adds none.
-func TestPressureIsTheHighestFillLevel(t *testing.T) {
-	j := newMemoryJournal()
-	defer j.Close()
-	var other float64
-	s := &Server{cfg: Config{Config: core.Config{Journal: j}, Limits: Limits{JournalQueueBytes: 1000}, Pressures: []Pressure{func() (float64, string) { return other, "other" }}}}
-	for _, c := range []struct {
-		stats  journal.Stats
-		other  float64
-		share  float64
-		reason string
-	}{
-		{journal.Stats{QueuedBytes: 600}, 0.5, 0.6, "the server's disk is too slow"},
-		{journal.Stats{QueuedBytes: 600}, 0.7, 0.7, "other"},
-		{journal.Stats{QueuedBytes: 100, SizeBytes: 70, BudgetBytes: 100}, 0, 0.1, "the server's disk is too slow"},
-		{journal.Stats{QueuedBytes: 100, SizeBytes: 950, BudgetBytes: 1000}, 0, 0.75, "the server's journal is nearly full"},
-		{journal.Stats{Blocked: errors.New("full")}, 0, 1, "the server cannot write its journal now: full"},
-	} {
-		j.update(func() { j.stats = c.stats })
-		other = c.other
-		if share, reason := s.highestPressure(); share < c.share-1e-9 || share > c.share+1e-9 || reason != c.reason {
-			t.Errorf("%+v, other %g: %g, %q", c.stats, c.other, share, reason)
 		}
 	}
 }
@@ -205,7 +177,7 @@ func runLoaded(t *testing.T, play func(*loadedServer)) {
 		testenv.NoError(t, err)
 		cfg := Config{Config: core.Config{Journal: log, Assignments: s.plan}, Nodes: s.nodes, View: view, SigningKey: make([]byte, 64),
 			Limits:    Limits{JournalQueueBytes: 16 << 10},
-			Pressures: []Pressure{func() (float64, string) { return float64(s.share.Load()) / 100, "much else" }}}
+			Pressures: []core.Pressure{func() (float64, string) { return float64(s.share.Load()) / 100, "much else" }}}
 		if s.server, err = New(cfg); err != nil {
 			t.Fatal(err)
 		}
@@ -282,7 +254,7 @@ func TestStallOfASecondSlowsEachAgentOnce(t *testing.T) {
 		before := s.countSlowdowns() // slowdowns while the whole fleet connected at once
 		s.stallDisk(time.Second)
 		s.sleepUntil(stall + 850*time.Millisecond)
-		if share, _ := s.server.highestPressure(); share < slowResultsAt || share >= 1 || s.countSlowdowns()-before != fleetSize {
+		if share, _ := s.server.Pressures().Highest(); share < core.SlowResultsAt || share >= 1 || s.countSlowdowns()-before != fleetSize {
 			t.Errorf("%g full, %g slowdowns sent; want one to each agent before it is full", share, s.countSlowdowns()-before)
 		}
 		s.sleepUntil(stall + after)

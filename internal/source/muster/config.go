@@ -36,8 +36,8 @@ type Config struct {
 	// Inventories has the inventories of nodes; nil: agents send none.
 	Inventories Inventories
 
-	// Pressures are resources of the server, beside the journal, that slow agents down when they are nearly full.
-	Pressures []Pressure
+	// Pressures are resources of the server, beside the journal, that slow senders down when they are nearly full.
+	Pressures []core.Pressure
 
 	// OnSessionLoss is called once per episode in which more than Limits.ShedShare of the sessions end within
 	// Limits.ShedWindow, before their keepalives are missed. It must not block. May be nil.

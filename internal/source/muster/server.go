@@ -28,6 +28,7 @@ type Server struct {
 	ws        wsconn.Options
 	lost      lostSessions
 	limiter   core.Limiter
+	pressures core.Pressures
 	arrivals  arrivalLimits
 	admission *admission.Admission
 	archives  *core.Archives
@@ -53,8 +54,9 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	l := &cfg.Limits
-	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: l.Write, Buffers: new(wsconn.Buffers)}, life: core.NewGoroutines()}
-	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, func() float64 { share, _ := s.highestPressure(); return max(0, share) })
+	s := &Server{cfg: cfg, ws: wsconn.Options{Timeout: l.Write, Buffers: new(wsconn.Buffers)}, life: core.NewGoroutines(),
+		pressures: core.Pressures{Stats: cfg.Journal.Stats, QueueBytes: l.JournalQueueBytes, Others: cfg.Pressures}}
+	s.metrics = newMetrics(cfg.Registerer, func() float64 { return float64(s.Sessions()) }, func() float64 { share, _ := s.pressures.Highest(); return max(0, share) })
 	cfg.Registerer.MustRegister(fleetMetrics{s})
 	s.batches.New = func() any { return new(wire.BatchReader) }
 	s.records.New = func() any { return new(core.Record) }
@@ -154,6 +156,9 @@ func (s *Server) EndReplacedSession(node model.NodeID, gone Retirement) {
 
 // Limiter returns the rate limits of namespaces, shared by all sources.
 func (s *Server) Limiter() *core.Limiter { return &s.limiter }
+
+// Pressures returns the resources that slow senders down, shared by all sources.
+func (s *Server) Pressures() *core.Pressures { return &s.pressures }
 
 // Admission returns the limit of connections, shared by all listeners.
 func (s *Server) Admission() *admission.Admission { return s.admission }

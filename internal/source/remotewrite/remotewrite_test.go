@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/klauspost/compress/snappy"
@@ -22,6 +23,7 @@ import (
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/journal"
 	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/testenv"
 	"github.com/muster-fleet/muster/internal/wire"
 )
@@ -40,6 +42,7 @@ type testServer struct {
 	err     error // of the commits
 	charged string
 	limited string // reason of ChargeSamples
+	stats   journal.Stats
 }
 
 // newServer returns a test server that knows the token good and the namespaces default and web.
@@ -55,6 +58,7 @@ func newServer(t testing.TB) *testServer {
 		},
 		Charge:        func(string, string, int) string { return s.charged },
 		ChargeSamples: func(string, int) string { return s.limited },
+		Pressures:     &core.Pressures{Stats: func() journal.Stats { return s.stats }, QueueBytes: 100},
 	}))(t)
 	return s
 }
@@ -227,7 +231,7 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 	}
 	s = newServer(t)
 	s.limited = "too many values"
-	if _, err := s.post("/prometheus/api/v1/write", type1, "good", one(at, "__name__", "a")); model.ClassOf(err) != model.Limited || len(s.entries) != 0 || testutil.ToFloat64(s.metrics.samples[overLimit]) != 1 {
+	if _, err := s.post("/prometheus/api/v1/write", type1, "good", one(at, "__name__", "a")); model.ClassOf(err) != model.Limited || len(s.entries) != 0 || testutil.ToFloat64(s.metrics.samples[overLimit]) != 2 {
 		t.Errorf("over the limit of values: %v, %d entries", err, len(s.entries))
 	}
 	s = newServer(t)
@@ -235,6 +239,24 @@ func TestWrongRequestsAreRefused(t *testing.T) {
 	if _, err := s.post("/prometheus/api/v1/write", type1, "good", one(at, "__name__", "a")); model.ClassOf(err) != model.Unavailable {
 		t.Errorf("journal without room: %v", err)
 	}
+}
+
+// TestSamplesWaitWhileTheJournalFills expects that samples wait while the journal's queue is more than a quarter full, and that
+// their sender is asked to send them again.
+func TestSamplesWaitWhileTheJournalFills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newServer(t)
+		s.stats.QueuedBytes = 26
+		body := snappy.Encode(nil, encode(t, false, []series{{[]string{"__name__", "a"}, []wire.Sample{{Ms: now.UnixMilli(), Value: 1}}}}))
+		began := time.Now()
+		if _, err := s.post("/prometheus/api/v1/write", type1, "good", body); model.ClassOf(err) != model.Unavailable || len(s.entries) != 0 || time.Since(began) < time.Second {
+			t.Errorf("%v after %v, %d entries", err, time.Since(began), len(s.entries))
+		}
+		s.stats.QueuedBytes = 25
+		if _, err := s.post("/prometheus/api/v1/write", type1, "good", body); err != nil || len(s.entries) != 1 {
+			t.Errorf("%v, %d entries", err, len(s.entries))
+		}
+	})
 }
 
 // TestDecoderAgreesWithPrometheus encodes random requests with Prometheus' own code, and expects the reader to return the

@@ -38,6 +38,7 @@ type Config struct {
 	// ChargeSamples charges accepted samples to the limit of values of their namespace; it returns the reason to refuse them,
 	// or "".
 	ChargeSamples func(namespace string, samples int) (reason string)
+	Pressures     *core.Pressures // requests wait for them
 	Limits        Limits
 
 	Now        func() time.Time      // default time.Now
@@ -80,8 +81,8 @@ type receiver struct {
 
 // New checks the configuration and registers the metrics.
 func New(cfg Config) (*Server, error) {
-	if cfg.Access == nil || cfg.CheckNamespace == nil || cfg.Journal == nil || cfg.Charge == nil || cfg.ChargeSamples == nil {
-		return nil, errors.New("BUG: the source of samples needs access, namespaces, journal and limits")
+	if cfg.Access == nil || cfg.CheckNamespace == nil || cfg.Journal == nil || cfg.Charge == nil || cfg.ChargeSamples == nil || cfg.Pressures == nil {
+		return nil, errors.New("BUG: the source of samples needs access, namespaces, journal, limits and pressures")
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -214,6 +215,10 @@ func (s *Server) write(ctx context.Context, header http.Header, b *sampleBatch) 
 			WithHint("send the samples again in a minute (retry_on_http_429: true), or raise spec.limits.valuesPerSec of the namespace: muster edit namespace %s", b.namespace)
 	}
 	if len(b.entries) > 0 {
+		if err := s.cfg.Pressures.Wait(ctx, core.SlowValuesAt); err != nil {
+			s.metrics.samples[notJournaled].Add(float64(b.kept))
+			return err
+		}
 		if _, err := core.AppendDurably(ctx, s.cfg.Journal, b.entries); err != nil {
 			s.metrics.samples[notJournaled].Add(float64(b.kept))
 			return model.Errorf(model.Unavailable, "cannot write the samples to the journal: %w", err).WithHint("send them again; muster status has the reason")

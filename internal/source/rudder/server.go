@@ -42,6 +42,7 @@ type Config struct {
 	Runs        Runs
 	Intent      Intent
 	Limiter     *core.Limiter
+	Pressures   *core.Pressures // files wait for them
 	Limits      Limits
 
 	Stalled    func() *time.Time     // when the journal last stood still; nil: it is not known
@@ -92,8 +93,8 @@ type Limits struct {
 
 // setDefaults fills zero values with defaults and fails if a dependency is missing.
 func (c *Config) setDefaults() error {
-	if c.Journal == nil || c.Nodes == nil || c.Namespaces == nil || c.View == nil || c.Inventories == nil || c.Runs == nil || c.Intent == nil || c.Limiter == nil {
-		return errors.New("BUG: source of Rudder's agents without journal, nodes, namespaces, views, intent or limiter")
+	if c.Journal == nil || c.Nodes == nil || c.Namespaces == nil || c.View == nil || c.Inventories == nil || c.Runs == nil || c.Intent == nil || c.Limiter == nil || c.Pressures == nil {
+		return errors.New("BUG: source of Rudder's agents without journal, nodes, namespaces, views, intent, limiter or pressures")
 	}
 	if c.Now == nil {
 		c.Now = time.Now

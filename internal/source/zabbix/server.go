@@ -41,6 +41,7 @@ type Config struct {
 	Discovered func(node model.NodeID, key string) []DiscoveredItem
 	Intent     Intent
 	Limiter    *core.Limiter
+	Pressures  *core.Pressures // requests with values wait for them
 	Admission  *admission.Admission
 	Limits     Limits
 
@@ -81,8 +82,8 @@ type Limits struct {
 
 // setDefaults fills zero values with defaults and fails if a dependency is missing.
 func (c *Config) setDefaults() error {
-	if c.Journal == nil || c.Nodes == nil || c.Namespaces == nil || c.View == nil || c.Intent == nil || c.Limiter == nil || c.Admission == nil {
-		return errors.New("BUG: source of Zabbix senders without journal, nodes, namespaces, view, intent, limiter or admission")
+	if c.Journal == nil || c.Nodes == nil || c.Namespaces == nil || c.View == nil || c.Intent == nil || c.Limiter == nil || c.Pressures == nil || c.Admission == nil {
+		return errors.New("BUG: source of Zabbix senders without journal, nodes, namespaces, view, intent, limiter, pressures or admission")
 	}
 	if c.Now == nil {
 		c.Now = time.Now

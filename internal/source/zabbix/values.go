@@ -242,6 +242,10 @@ func (b *valueBatch) append(ctx context.Context, entries []journal.Entry, values
 	if len(entries) == 0 {
 		return nil
 	}
+	if err := b.srv.cfg.Pressures.Wait(ctx, core.SlowValuesAt); err != nil {
+		b.srv.metrics.values[notJournaled].Add(float64(values))
+		return err
+	}
 	if _, err := core.AppendDurably(ctx, b.srv.cfg.Journal, entries); err != nil {
 		b.srv.metrics.values[notJournaled].Add(float64(values))
 		return model.Errorf(model.Unavailable, "cannot write the values to the journal: %w", err).WithHint("send them again; muster status has the reason")

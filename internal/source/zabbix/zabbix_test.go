@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -136,6 +137,7 @@ type testServer struct {
 	*Server
 	records []wire.Record
 	fails   error // of the journal
+	stats   journal.Stats
 }
 
 // testNow is the present of test servers.
@@ -152,7 +154,7 @@ func newTestServer(t testing.TB) *testServer {
 		Met: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "met", Help: "met"}, []string{"namespace", "limit"}),
 	}}
 	var err error
-	x.Server, err = New(Config{Journal: x, Nodes: testNodes{}, Namespaces: allowLoopback, View: x, Intent: testIntent{}, Limiter: limiter, Admission: admission.New(0, nil, nil, prometheus.NewRegistry(), nil), Now: func() time.Time { return testNow }})
+	x.Server, err = New(Config{Journal: x, Nodes: testNodes{}, Namespaces: allowLoopback, View: x, Intent: testIntent{}, Limiter: limiter, Pressures: &core.Pressures{Stats: func() journal.Stats { return x.stats }, QueueBytes: 100}, Admission: admission.New(0, nil, nil, prometheus.NewRegistry(), nil), Now: func() time.Time { return testNow }})
 	testenv.NoError(t, err)
 	return x
 }
@@ -446,6 +448,27 @@ func TestNodeAtItsLimitIsRefused(t *testing.T) {
 			t.Errorf("%s, want %s", answer.Info, want)
 		}
 	}
+}
+
+// TestValuesWaitWhileTheJournalFills expects that values wait while the journal's queue is more than a quarter full, and that
+// heartbeats do not.
+func TestValuesWaitWhileTheJournalFills(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newTestServer(t)
+		x.stats.QueuedBytes = 26
+		r := &request{Host: "Zab1", Data: []row{{Host: "web1", Key: "n[2]", Value: new(valueText("1"))}}}
+		began := time.Now()
+		if _, err := x.takeHeartbeat(t.Context(), []string{"default"}, r, netip.IPv6Loopback()); err != nil || time.Since(began) != 0 || len(x.records) != 1 {
+			t.Errorf("heartbeat: %v after %v, %d records", err, time.Since(began), len(x.records))
+		}
+		if _, err := x.takeSenderData(t.Context(), []string{"default"}, r, 100); model.ClassOf(err) != model.Unavailable || time.Since(began) < time.Second || len(x.records) != 1 {
+			t.Errorf("values: %v after %v, %d records", err, time.Since(began), len(x.records))
+		}
+		x.stats.QueuedBytes = 25
+		if _, err := x.takeSenderData(t.Context(), []string{"default"}, r, 100); err != nil || len(x.records) != 2 {
+			t.Errorf("values: %v, %d records", err, len(x.records))
+		}
+	})
 }
 
 // TestAgentGetsItsItems requests active checks as agents of several versions do, and expects the items that agents

@@ -1,0 +1,75 @@
+package core
+
+import (
+	"context"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
+)
+
+// Fill levels of the server's resources from which sources slow their senders, by class: values from a quarter on, results and
+// reports from half on. Keepalives are never slowed; only a full queue blocks them.
+const (
+	SlowResultsAt = 0.5
+	SlowValuesAt  = SlowResultsAt / 2
+)
+
+// Pressure is a function that returns the fill level (0 to 1) of a resource, and the reason to give to the senders
+// that fill it. It is called often, also by several goroutines, and must not block.
+type Pressure func() (share float64, reason string)
+
+// usualBudgetShare is the share of its budget that a journal fills in normal operation. Senders are slowed above nine
+// tenths, where people are warned.
+const usualBudgetShare = 0.8
+
+// Pressures holds the resources of the server that slow senders down, for all sources.
+type Pressures struct {
+	Stats      func() journal.Stats
+	QueueBytes int64 // capacity of the journal's queue
+	Others     []Pressure
+}
+
+// Highest returns the fill level (0 to 1) of the fullest resource, and the reason to give to slowed senders.
+func (p *Pressures) Highest() (share float64, reason string) {
+	st := p.Stats()
+	if st.Blocked != nil {
+		return 1, "the server cannot write its journal now: " + st.Blocked.Error()
+	}
+	share, reason = float64(st.QueuedBytes)/float64(p.QueueBytes), "the server's disk is too slow"
+	if st.BudgetBytes > 0 {
+		used := float64(st.SizeBytes) / float64(st.BudgetBytes)
+		if level := (used - usualBudgetShare) / (1 - usualBudgetShare); level > share {
+			share, reason = level, "the server's journal is nearly full"
+		}
+	}
+	for _, other := range p.Others {
+		if level, why := other(); level > share {
+			share, reason = level, why
+		}
+	}
+	return share, reason
+}
+
+const (
+	// pressureWait is the longest time for which a request waits, much less than the time-outs of senders.
+	pressureWait = 5 * time.Second
+	// pressurePoll is the time between two looks of a waiting request.
+	pressurePoll = 50 * time.Millisecond
+)
+
+// Wait returns when the fullest resource is at or below the level from which a class of traffic is slowed. After
+// pressureWait it returns an error: the sender keeps its data and sends them again. Sources whose senders have no
+// BackPressure message call it before they append.
+func (p *Pressures) Wait(ctx context.Context, slowAt float64) error {
+	for left := pressureWait; ; left -= pressurePoll {
+		share, reason := p.Highest()
+		if share <= slowAt {
+			return nil
+		}
+		if left <= 0 || pause.For(ctx, pressurePoll) != nil {
+			return model.Errorf(model.Unavailable, "the server takes no more now: %s", reason).WithHint("send it again; muster status has the reason")
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/journal"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// The fill level that slows senders is the highest one of all resources. A journal below its usual share of the budget
+// adds none.
+func TestPressureIsTheHighestFillLevel(t *testing.T) {
+	var other float64
+	var stats journal.Stats
+	p := Pressures{Stats: func() journal.Stats { return stats }, QueueBytes: 1000, Others: []Pressure{func() (float64, string) { return other, "other" }}}
+	for _, c := range []struct {
+		stats  journal.Stats
+		other  float64
+		share  float64
+		reason string
+	}{
+		{journal.Stats{QueuedBytes: 600}, 0.5, 0.6, "the server's disk is too slow"},
+		{journal.Stats{QueuedBytes: 600}, 0.7, 0.7, "other"},
+		{journal.Stats{QueuedBytes: 100, SizeBytes: 70, BudgetBytes: 100}, 0, 0.1, "the server's disk is too slow"},
+		{journal.Stats{QueuedBytes: 100, SizeBytes: 950, BudgetBytes: 1000}, 0, 0.75, "the server's journal is nearly full"},
+		{journal.Stats{Blocked: errors.New("full")}, 0, 1, "the server cannot write its journal now: full"},
+	} {
+		stats, other = c.stats, c.other
+		if share, reason := p.Highest(); share < c.share-1e-9 || share > c.share+1e-9 || reason != c.reason {
+			t.Errorf("%+v, other %g: %g, %q", c.stats, c.other, share, reason)
+		}
+	}
+}
+
+// TestRequestsWaitForTheirClass checks that a request of values waits above a quarter, that it goes on when the level falls, and
+// that it is refused after pressureWait.
+func TestRequestsWaitForTheirClass(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start, full := time.Now(), time.Hour
+		p := Pressures{QueueBytes: 1000, Stats: func() journal.Stats {
+			if time.Since(start) < full {
+				return journal.Stats{QueuedBytes: 300}
+			}
+			return journal.Stats{QueuedBytes: 250}
+		}}
+		if err := p.Wait(t.Context(), SlowResultsAt); err != nil || time.Since(start) != 0 {
+			t.Errorf("results at 0.3: %v after %v", err, time.Since(start))
+		}
+		if err := p.Wait(t.Context(), SlowValuesAt); model.ClassOf(err) != model.Unavailable || time.Since(start) != pressureWait {
+			t.Errorf("values at 0.3: %v after %v", err, time.Since(start))
+		}
+		start, full = time.Now(), time.Second
+		if err := p.Wait(t.Context(), SlowValuesAt); err != nil || time.Since(start) != time.Second {
+			t.Errorf("values at 0.3 for a second: %v after %v", err, time.Since(start))
+		}
+		full = time.Hour
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := p.Wait(ctx, SlowValuesAt); err == nil {
+			t.Error("a request that ended did not fail")
+		}
+	})
+}
