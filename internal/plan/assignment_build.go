@@ -16,7 +16,7 @@ import (
 
 // build recomputes the assignments of the nodes that the applied edits affect. It returns the nodes whose assignment
 // differs from the one before. An unchanged assignment keeps its generation. A node whose assignment would be too
-// large gets none: its agent keeps running its last one (see recordExcess).
+// large gets one without its largest units (see fitting).
 func (f *fleet) build(p *recomputation, generation wire.Generation) []model.NodeID {
 	var changed []model.NodeID
 	for _, n := range p.deleted {
@@ -32,13 +32,12 @@ func (f *fleet) build(p *recomputation, generation wire.Generation) []model.Node
 	for id := range bitmapIDs(p.build) {
 		n := f.nodes[model.NodeID(id)]
 		f.counts.Built++
-		made := b.content(n)
-		f.recordExcess(n, made.bytesOverLimit())
+		full := b.content(n)
+		f.recordExcess(n, full.bytesOverLimit())
 		if n.excess > 0 {
-			n.dropContent()
-			p.oversized = append(p.oversized, oversizedReason(n, made))
-			continue
+			p.oversized = append(p.oversized, oversizedReason(n, full))
 		}
+		made := b.fitting(n, full)
 		made.refs++
 		same := n.content != nil && n.content.Hash == made.Hash
 		n.dropContent()
@@ -74,11 +73,11 @@ func (f *fleet) compareAssignments(p *recomputation) (nodes []model.NodeID, err 
 	var large []string
 	for id := range bitmapIDs(p.build) {
 		n := f.nodes[model.NodeID(id)]
-		made := b.content(n)
-		if over := made.bytesOverLimit(); over > n.excess {
-			large = append(large, oversizedReason(n, made))
+		full := b.content(n)
+		if over := full.bytesOverLimit(); over > n.excess {
+			large = append(large, oversizedReason(n, full))
 		}
-		if n.content == nil || n.content.Hash != made.Hash {
+		if n.content == nil || n.content.Hash != b.fitting(n, full).Hash {
 			nodes = append(nodes, n.def.ID)
 		}
 	}
@@ -102,8 +101,10 @@ func (f *fleet) builder(p *recomputation) *builder {
 
 // content returns the content of a node's assignment: its compiled checks with the node's property values. Nodes with
 // the same units and values share it.
-func (b *builder) content(n *node) *content {
-	c := b.compiledSetOf(n.units)
+func (b *builder) content(n *node) *content { return b.contentOf(n, b.compiledSetOf(n.units)) }
+
+// contentOf returns the content that joins compiled checks with a node's property values.
+func (b *builder) contentOf(n *node, c *compiledSet) *content {
 	var properties []wire.Property
 	var key string
 	var hash [32]byte
@@ -158,10 +159,13 @@ func (b *builder) compiledSetOf(s *unitSet) *compiledSet {
 }
 
 // compose builds the list of compiled checks, and the names of the properties that they read, for nodes that run the
-// same set of checks
-func (b *builder) compose(s *unitSet) *compiledSet {
-	c := &compiledSet{contents: map[string]*content{}}
+// same set of checks. The given checks of the set are left out.
+func (b *builder) compose(s *unitSet, leftOut ...model.UnitID) *compiledSet {
+	c := &compiledSet{contents: map[string]*content{}, leftOut: leftOut}
 	for _, id := range s.ids {
+		if slices.Contains(leftOut, id) {
+			continue
+		}
 		def := b.f.units[id].def
 		body := def.bodyOn(s)
 		c.definitions = append(c.definitions, body.definition)
@@ -174,7 +178,7 @@ func (b *builder) compose(s *unitSet) *compiledSet {
 	slices.SortFunc(c.definitions, func(x, y *model.Definition) int { return cmp.Compare(x.ID, y.ID) })
 	slices.Sort(c.names)
 	c.names = slices.Compact(c.names)
-	c.proxied = b.proxyTargets(s, c.definitions)
+	c.proxied = b.proxyTargets(s, leftOut, c.definitions)
 	c.size += c.proxied.Wire().Size()
 	c.hash = wire.DefinitionsHash(c.definitions, c.proxied.Wire())
 	return c
@@ -243,8 +247,63 @@ func propertiesKey(list []wire.Property) string {
 }
 
 // An assignment is limited to wire.MaxAssignment bytes. Preview refuses a declared change that exceeds the limit. But
-// changed labels and facts of machines also bring checks to nodes, and nobody can refuse those. Then the node gets no
-// new assignment: its last one stays in force, and the reason is logged, counted and listed by Oversized.
+// changed labels and facts of machines also bring checks to nodes, and nobody can refuse those. Then the largest units are
+// left out until the rest fits: each is a fault of the node, and the reason is logged, counted and listed by Oversized.
+
+// fitting returns a node's content without its largest units if all of them exceed the size limit. Nodes with the same content
+// share it.
+func (b *builder) fitting(n *node, full *content) *content {
+	if full.fitting != nil || full.bytesOverLimit() == 0 {
+		return cmp.Or(full.fitting, full)
+	}
+	weights := b.unitWeights(n, full)
+	rest := slices.Clone(n.units.ids)
+	slices.SortStableFunc(rest, func(x, y model.UnitID) int { return cmp.Compare(weights[x], weights[y]) })
+	var leftOut []model.UnitID
+	for full.fitting = full; full.fitting.bytesOverLimit() > 0 && len(rest) > 0; {
+		for over := full.fitting.bytesOverLimit(); over > 0 && len(rest) > 0; rest = rest[:len(rest)-1] {
+			largest := rest[len(rest)-1]
+			leftOut, over = append(leftOut, largest), over-max(weights[largest], 1)
+		}
+		full.fitting = b.contentOf(n, b.compose(n.units, slices.Clone(leftOut)...))
+	}
+	return full.fitting
+}
+
+// unitWeights estimates the bytes that each unit of a node adds to its assignment, with the properties that the unit reads and
+// the proxy nodes that it names. If a proxy node is too large, only the units about proxy nodes have a weight.
+func (b *builder) unitWeights(n *node, full *content) map[model.UnitID]int {
+	properties, proxies := map[string]int{}, map[model.NodeID]int{}
+	for i := range full.Properties {
+		properties[full.Properties[i].Name] = wire.PropertySize(&full.Properties[i])
+	}
+	most := 0
+	if full.proxied != nil {
+		for i := range full.proxied.Nodes {
+			proxy := &full.proxied.Nodes[i]
+			proxies[proxy.Node] = proxy.Size()
+			most = max(most, proxy.Size())
+		}
+	}
+	weights := map[model.UnitID]int{}
+	for _, id := range n.units.ids {
+		u := b.f.units[id]
+		if u.def.proxies == nil && most > wire.MaxPart {
+			continue
+		}
+		body := u.def.bodyOn(n.units)
+		weights[id] = wire.DefinitionSize(body.size)
+		for _, name := range body.properties {
+			weights[id] += properties[name]
+		}
+		if u.def.proxies != nil {
+			for _, subject := range nodeIDs(roaring.And(u.nodes.Bitmap, b.f.proxies)) {
+				weights[id] += proxies[subject]
+			}
+		}
+	}
+	return weights
+}
 
 // recordExcess records by how many bytes the assignment of a node exceeds the size limit.
 func (f *fleet) recordExcess(n *node, excess int) {

@@ -53,11 +53,14 @@ func TestAssignmentHasALimit(t *testing.T) {
 		t.Errorf("on another node: %v", err)
 	}
 
-	// Nobody asks when a machine's label brings a check: it goes on with what it has.
+	// A machine's label brings a check that nobody can refuse: the check is left out.
 	h.apply("Check", "default", "by-label", nil, commandCheck(longText(63<<10), &model.Targets{Where: `node.labels.heavy == "yes"`}))
 	h.node("web01", map[string]string{"heavy": "yes"}, "web")
-	if a := h.p.directory.For(web); a != nil || len(h.changed) != 0 {
+	if a := h.p.directory.For(web); a == nil || a.Hash != before.Hash || len(h.changed) != 0 {
 		t.Errorf("assignment %v, changed %v", a, h.changed)
+	}
+	if faults := h.p.Inspector().NodeFaults(web); len(faults) != 1 || faults[0].Text != "check by-label is left out: with it the node's assignment would exceed 16384.0 KiB" {
+		t.Errorf("faults: %+v", faults)
 	}
 	if list := h.p.Inspector().Oversized(10); len(list) != 1 || !strings.Contains(list[0], "web01") {
 		t.Errorf("oversized: %v", list)
@@ -70,9 +73,13 @@ func TestAssignmentHasALimit(t *testing.T) {
 		t.Errorf("larger: %v", err)
 	}
 	h.start() // a restart knows the same
-	if list := h.p.Inspector().Oversized(10); len(list) != 1 || h.p.directory.For(web) != nil {
+	if list := h.p.Inspector().Oversized(10); len(list) != 1 || h.p.directory.For(web) == nil || h.p.directory.For(web).Hash != before.Hash {
 		t.Errorf("after a restart: %v", list)
 	}
+	if a := h.p.directory.For(h.node("web02", map[string]string{"heavy": "yes"}, "web")); a == nil || a.Hash != before.Hash {
+		t.Errorf("a new node: %v", a)
+	}
+	h.apply("Node", "default", "web02", nil, nil)
 	h.node("web01", nil, "web")
 	if a := h.p.directory.For(web); a == nil || a.Hash != before.Hash || len(h.p.Inspector().Oversized(10)) != 0 {
 		t.Errorf("it does not come back: %v", h.p.Inspector().Oversized(10))

@@ -65,7 +65,7 @@ type node struct {
 	def        *nodeDef
 	groups     *groupSet
 	units      *unitSet
-	content    *content // shared part of the assignment; nil: not built yet, or too large
+	content    *content // shared part of the assignment; nil: not built yet
 	excess     int      // bytes by which the assignment would exceed the limit
 	generation wire.Generation
 }
@@ -346,8 +346,9 @@ type compiledSet struct {
 	names       []string            // ascending
 	enforces    bool                // a directive may enforce where an operator chose the node
 	proxied     *directory.ProxyTargets
-	hash        [32]byte // wire.DefinitionsHash(definitions, proxied)
-	size        int      // bytes that the definitions take in an assignment
+	leftOut     []model.UnitID // units without which the assignment fits, the largest first
+	hash        [32]byte       // wire.DefinitionsHash(definitions, proxied)
+	size        int            // bytes that the definitions take in an assignment
 	contents    map[string]*content
 }
 
@@ -356,8 +357,9 @@ type content struct {
 	*compiledSet
 	directory.Content
 	propertiesHash [32]byte
-	size           int    // bytes of the encoded assignment, at most wire.MaxAssignment
-	key            string // propertiesKey of the values, as in compiledSet.contents
+	size           int      // bytes of the encoded assignment
+	fitting        *content // the part within wire.MaxAssignment, if this one is larger; nil: not computed yet
+	key            string   // propertiesKey of the values, as in compiledSet.contents
 	refs           int
 	faults         atomic.Pointer[[]fault] // faults of the content; nil: not computed yet
 }

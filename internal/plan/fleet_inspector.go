@@ -118,9 +118,6 @@ type fault struct {
 	text string
 }
 
-// tooLargeText describes the fault of a node that has no assignment, because it would be too large (see assignment_build.go).
-const tooLargeText = "the assignment is too large: the agent keeps its last assignment"
-
 // faultExamples is the number of nodes that a Fault names as examples.
 const faultExamples = 3
 
@@ -176,9 +173,6 @@ func (i *Inspector) NodeFaults(node model.NodeID) (list []Fault) {
 
 // faultsOfNode lists the errors that keep one node from running all its checks, such as missing properties.
 func (f inspection) faultsOfNode(n *node) []fault {
-	if n.excess > 0 {
-		return []fault{{text: tooLargeText}}
-	}
 	if n.def.Proxy {
 		return f.proxyFaults(n)
 	}
@@ -193,10 +187,16 @@ func (f inspection) faultsOfNode(n *node) []fault {
 	return found
 }
 
-// faultsOfContent expands the templates of each check with its property values, as agents do, and returns the errors.
+// faultsOfContent expands the templates of each check with its property values, as agents do, and returns the errors. A unit
+// that is left out is an error, too.
 func (f inspection) faultsOfContent(c *content) (list []fault) {
+	for _, id := range c.leftOut {
+		if u := f.units[id]; u != nil && u.def != nil {
+			list = append(list, fault{id, fmt.Sprintf("%s %s is left out: with it the node's assignment would exceed %s", strings.ToLower(u.def.Kind), u.def.Name.Name, kibibytes(wire.MaxAssignment))})
+		}
+	}
 	if len(c.names) == 0 {
-		return nil
+		return list
 	}
 	for _, definition := range c.definitions {
 		u := f.units[definition.Unit]

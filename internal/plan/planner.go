@@ -184,7 +184,7 @@ func (p *Planner) commit(t *translation, revision int64, inventories map[model.N
 	p.draft.Publish(change.Revision)
 
 	for _, text := range pass.oversized {
-		p.o.Logger.Error("assignment is too large: the agent keeps its last assignment", "reason", text)
+		p.o.Logger.Error("an assignment is too large: its largest units are left out", "reason", text)
 	}
 	deleted := pass.deletedNodes()
 	changed = slices.AppendSeq(changed, maps.Keys(deleted))
@@ -401,7 +401,7 @@ var (
 	builtDesc      = newDesc("assignments_built_total", "Assignments composed, changed or not.")
 	changedDesc    = newDesc("assignments_changed_total", "Assignments that changed.")
 	brokenDesc     = newDesc("broken_definitions_total", "Stored resources that this version cannot compile.")
-	oversizedDesc  = newDesc("oversized_nodes", "Nodes whose new assignment is too large and that keep the last one.")
+	oversizedDesc  = newDesc("oversized_nodes", "Nodes whose assignment would be too large, so that it lacks the largest units.")
 	knownDesc      = prometheus.NewDesc("muster_plan_known", "Objects in the planner's memory, by kind.", []string{"kind"}, nil)
 )
 

@@ -303,14 +303,14 @@ func (f *fleet) skipProxies(p *recomputation) {
 
 // proxyTargets lists, for each proxy check in a set of checks, the proxy nodes whose results it sends, or returns nil
 // if the set has no proxy check.
-func (b *builder) proxyTargets(s *unitSet, definitions []*model.Definition) *directory.ProxyTargets {
+func (b *builder) proxyTargets(s *unitSet, leftOut []model.UnitID, definitions []*model.Definition) *directory.ProxyTargets {
 	var list wire.ProxyChecks
 	names := map[model.NodeID][]string{} // names of the properties that the checks about each proxy node read
 	sets := map[string]int{}             // index in list.Sets, by the node ids of the set
 	found := false
 	for _, id := range s.ids {
 		u := b.f.units[id]
-		if u.def.proxies == nil {
+		if u.def.proxies == nil || slices.Contains(leftOut, id) {
 			continue
 		}
 		found = true

@@ -78,7 +78,9 @@ func TestSenderInDebtIsRefused(t *testing.T) {
 // nodes count for it.
 func TestSamplesInDebtAreRefused(t *testing.T) {
 	l, now := newLimiter()
-	l.Namespace = func(model.NamespaceID) NamespaceLimits { return NamespaceLimits{Namespace: "default", ValuesPerSec: 100} }
+	l.Namespace = func(model.NamespaceID) NamespaceLimits {
+		return NamespaceLimits{Namespace: "default", ValuesPerSec: 100}
+	}
 	var b Budget
 	b.Open(l, &Node{ID: 7, Name: "web1", Namespace: 1})
 	b.Spend(&Charge{LoadValues: 500})
