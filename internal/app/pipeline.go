@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
 	"path/filepath"
 	"sync"
@@ -20,7 +19,6 @@ import (
 	"github.com/muster-fleet/muster/internal/journal/disk"
 	"github.com/muster-fleet/muster/internal/metrics"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/pipeline/compliance"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pipeline/inventory"
 	"github.com/muster-fleet/muster/internal/pipeline/metric"
@@ -40,24 +38,22 @@ import (
 // pipeline has the components that process a journal commit: journal, in-memory event state, snapshots and dispatcher.
 // Snapshots of the view allow the journal to be cut.
 type pipeline struct {
-	journal     *journal.Log
-	beside      *datadir.Stores   // stores that marks in the journal name
-	consumers   journal.Consumers // the journal is cut below the lowest position of these consumers
-	recorder    *recorder.Recorder
-	dispatcher  *dispatch.Dispatcher
-	view        *event.View
-	metrics     *metric.View
-	compliance  *compliance.View
-	inventories *inventory.View
-	series      series.Store      // numeric values of items
-	texts       *textlog.Store    // text and log values of items
-	remote      *remotesend.Queue // of remote write; nil: not configured
-	rules       *rules.Engine
-	computed    *computed.Engine
-	snapshots   *snapshot.Store
-	replays     *rederive.Source
-	streams     *follow.Set // handlers that get every result
-	replayed    replayGate
+	journal    *journal.Log
+	beside     *datadir.Stores   // stores that marks in the journal name
+	consumers  journal.Consumers // the journal is cut below the lowest position of these consumers
+	recorder   *recorder.Recorder
+	dispatcher *dispatch.Dispatcher
+	view       *event.View
+	reducers
+	series    series.Store      // numeric values of items
+	texts     *textlog.Store    // text and log values of items
+	remote    *remotesend.Queue // of remote write; nil: not configured
+	rules     *rules.Engine
+	computed  *computed.Engine
+	snapshots *snapshot.Store
+	replays   *rederive.Source
+	streams   *follow.Set // handlers that get every result
+	replayed  replayGate
 }
 
 // replayGate makes new journal commits wait until the in-memory event state has replayed the older ones. So the view
@@ -215,14 +211,10 @@ func (s *Server) openView(ctx context.Context) (err error) {
 		}
 		sender = s.remote
 	}
-	s.metrics = metric.New(s.view.Shard, metric.Options{Definitions: s.directory.Definition, Registerer: s.registry, Series: values, Texts: s.texts, Sender: sender})
-	s.compliance = compliance.New(s.view.Shard, s.runs)
-	s.inventories = inventory.New(s.view.Shard)
+	s.reducers = addReducers(s.view.Shard, metric.Options{Definitions: s.directory.Definition, Registerer: s.registry, Series: values, Texts: s.texts, Sender: sender}, s.runs)
 	s.recorder.Applied = s.view.WaitApplied
 	s.replays = &rederive.Source{Journal: s.journal, Snapshots: s.snapshots, Live: s.view, Options: s.shardOptions, Parallel: workerCount(), AddReducers: func(to *shard.Shard) {
-		metric.New(to, metric.Options{Definitions: s.directory.Definition, Series: metric.SeriesOptions{Live: s.metrics}})
-		compliance.New(to, nil) // the live view makes the entries of history
-		inventory.New(to)
+		addReducers(to, metric.Options{Definitions: s.directory.Definition, Series: metric.SeriesOptions{Live: s.metrics}}, nil)
 	}}
 	s.consumers.Add(s.snapshots.Consumers) // before the replays: they begin at snapshots
 	s.consumers.Add(s.replays.Consumers)
@@ -341,15 +333,6 @@ func openTexts(ctx context.Context, s *Server) (err error) {
 	return nil
 }
 
-// usedDefinitions returns the ids of the compiled definitions (checks, Templates, directives) that event states,
-// items or policy results still refer to.
-func (p *pipeline) usedDefinitions() map[model.DefinitionID]bool {
-	used := p.view.Definitions()
-	maps.Copy(used, p.metrics.Definitions())
-	maps.Copy(used, p.compliance.Definitions()) // also of history
-	return used
-}
-
 // evaluateInventories evaluates the conditions of groups on nodes whose inventories changed.
 func evaluateInventories(ctx context.Context, view *inventory.View, planner *plan.Planner) error {
 	for {
@@ -366,7 +349,7 @@ func evaluateInventories(ctx context.Context, view *inventory.View, planner *pla
 // consumer needs any more. At a planned stop it saves all partitions, so that the next start replays little.
 func (s *Server) runSnapshots(ctx context.Context) error {
 	cycle := &snapshot.Cycle{
-		Store: s.snapshots, View: s.replays, Gates: []snapshot.Gate{{Reducer: "events", Wait: s.waitRecorded}, {Reducer: "metrics", Wait: s.syncValues}, {Reducer: "compliance", Wait: s.flushCompliance}}, Period: time.Duration(s.cfg.SnapshotCycle), Times: s.journal.Times, Logger: s.log, Queues: s.queues,
+		Store: s.snapshots, View: s.replays, Gates: s.gates(), Period: time.Duration(s.cfg.SnapshotCycle), Times: s.journal.Times, Logger: s.log, Queues: s.queues,
 		Pressure: func() float64 { st := s.journal.Stats(); return st.Pressure() },
 		Saved: func() {
 			if lowest, ok := s.consumers.Floor(); ok {

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -176,6 +177,21 @@ func TestTrafficLimitsOfNamespaces(t *testing.T) {
 			charge[load] *= -1
 			b.Spend(&charge)
 		}
+	}
+}
+
+// TestSecondViewHasAllReducers restores a snapshot of the live view into a second one, as a replay for a history that is far
+// behind does, and expects that the second one writes the same snapshot: a section that it lacked would be lost.
+func TestSecondViewHasAllReducers(t *testing.T) {
+	s, _ := startServer(t, testSettings(t, filepath.Join(t.TempDir(), "data")))
+	testenv.NoError(t, s.recorder.RecordServerResult(t.Context(), model.JournalCheck, model.Warning, "a word"))
+	partition := s.view.PartitionOf(model.ServerNode).ID
+	live, at := s.view.Snapshot(partition, nil)
+	second := event.New(shard.New(s.shardOptions()), event.Options{})
+	s.replays.AddReducers(second.Shard)
+	testenv.NoError(t, second.Restore(partition, at, live))
+	if again, _ := second.Snapshot(partition, nil); !bytes.Equal(again, live) {
+		t.Errorf("%d bytes, want the %d of the live view", len(again), len(live))
 	}
 }
 

@@ -1,0 +1,41 @@
+package app
+
+import (
+	"maps"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pipeline/compliance"
+	"github.com/muster-fleet/muster/internal/pipeline/inventory"
+	"github.com/muster-fleet/muster/internal/pipeline/metric"
+	"github.com/muster-fleet/muster/internal/pipeline/shard"
+	"github.com/muster-fleet/muster/internal/store/compliancelog"
+	"github.com/muster-fleet/muster/internal/store/snapshot"
+)
+
+// reducers holds the reducers that stand on a shard beside the event reducer.
+type reducers struct {
+	metrics     *metric.View
+	compliance  *compliance.View
+	inventories *inventory.View
+}
+
+// addReducers adds the reducers beside the event reducer to a shard: the live view's, or a second one's, whose snapshots have
+// the same sections. Only those of the live view write values, and history (nil: none).
+func addReducers(to *shard.Shard, values metric.Options, history *compliancelog.Store) reducers {
+	return reducers{metrics: metric.New(to, values), compliance: compliance.New(to, history), inventories: inventory.New(to)}
+}
+
+// gates returns the conditions for a snapshot, by reducer: the stores that a reducer writes to have everything before it. The
+// inventory reducer writes to none.
+func (p *pipeline) gates() []snapshot.Gate {
+	return []snapshot.Gate{{Reducer: "events", Wait: p.waitRecorded}, {Reducer: "metrics", Wait: p.syncValues}, {Reducer: "compliance", Wait: p.flushCompliance}}
+}
+
+// usedDefinitions returns the ids of the compiled definitions (checks, Templates, directives) that event states,
+// items or policy results still refer to. Inventories refer to none.
+func (p *pipeline) usedDefinitions() map[model.DefinitionID]bool {
+	used := p.view.Definitions()
+	maps.Copy(used, p.metrics.Definitions())
+	maps.Copy(used, p.compliance.Definitions()) // also of history
+	return used
+}
