@@ -55,6 +55,8 @@ func TestToyKind(t *testing.T) {
 	x.env["MUSTER_SERVER"], x.env["MUSTER_TOKEN"] = rig.URL, rig.Token
 	x.writeFile("toy.yaml", toyKind().Example)
 	x.expectOutput("", "lint DIR/toy.yaml", 0)
+	x.writeFile("bad.yaml", "kind: Toy\nmetadata: {name: ball}\nspec: {}\n")
+	x.expectOutput("", "lint DIR/bad.yaml", model.Invalid.Exit(), "spec.colour: missing")
 	x.expectOutput("", "apply -f DIR/toy.yaml", 0, "toy/ball")
 	x.expectOutput("", "get toys", 0, "COLOUR", "ball", "red")
 	x.expectOutput("", "get to ball -o json", 0, `"colour": "red"`)

@@ -16,6 +16,7 @@ import (
 func Check() Kind {
 	return Define(Definition[*model.CheckSpec]{
 		KindInfo: model.KindInfo{Name: "Check", Plural: "checks", Short: "ch", Namespaced: true},
+		Unit:     model.DefinitionCheck,
 		Related:  CheckEvents,
 		LandsAs:  "runs on",
 		Example: `kind: Check

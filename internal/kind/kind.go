@@ -18,8 +18,11 @@ type Definition[S model.Spec] struct {
 	Example string  // YAML that lint accepts
 	Related Related // rows below the details
 	LandsAs string  // words before the number of nodes: "runs on"; empty: it lands on none
-	Users   bool    // tables and details name its users: checks, routes, handlers
-	Cycle   Cycle   // refusal of references that lead back; zero: the kind has none
+	// Unit is the kind of the definition that the planner compiles of a resource, for agents or an engine of the server;
+	// zero: none. Resources of all kinds of units share one sequence of ids.
+	Unit  model.DefinitionKind
+	Users bool  // tables and details name its users: checks, routes, handlers
+	Cycle Cycle // refusal of references that lead back; zero: the kind has none
 	// Source is Go code that declares the spec; its comments are the explanation of the fields.
 	// Empty: package model declares it.
 	Source string
@@ -109,7 +112,7 @@ func Define[T any, S interface {
 		d.FromSensu = func(S) string { return "" }
 	}
 	k := Kind{New: func() model.Spec { return S(new(T)) }, Definition: Definition[model.Spec]{
-		KindInfo: d.KindInfo, Sensu: d.Sensu, Example: d.Example, Related: d.Related, LandsAs: d.LandsAs, Users: d.Users, Cycle: d.Cycle, Source: d.Source,
+		KindInfo: d.KindInfo, Sensu: d.Sensu, Example: d.Example, Related: d.Related, LandsAs: d.LandsAs, Unit: d.Unit, Users: d.Users, Cycle: d.Cycle, Source: d.Source,
 		Validate: adaptWriterToAnySpec(d.Validate), References: adaptWriterToAnySpec(d.References), Targets: adaptToAnySpec(d.Targets), Details: adaptViewToAnySpec(d.Details),
 		Redact:    func(spec model.Spec) model.Spec { return d.Redact(spec.(S)) },
 		Declared:  func(spec model.Spec) model.Spec { return d.Declared(spec.(S)) },

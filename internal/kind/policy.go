@@ -107,6 +107,7 @@ func componentDetails(methods []model.Method, prefix string) (list []Detail) {
 func Directive() Kind {
 	return Define(Definition[*model.DirectiveSpec]{
 		KindInfo: model.KindInfo{Name: "Directive", Plural: "directives", Short: "di", Namespaced: true},
+		Unit:     model.DefinitionDirective,
 		LandsAs:  "holds",
 		Example: `kind: Directive
 metadata: {name: sshd-no-root}

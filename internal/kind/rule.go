@@ -16,6 +16,7 @@ import (
 func RuleGroup() Kind {
 	return Define(Definition[*model.RuleGroupSpec]{
 		KindInfo: model.KindInfo{Name: "RuleGroup", Plural: "rulegroups", Short: "rg", Namespaced: true},
+		Unit:     model.DefinitionRuleGroup,
 		Example: `kind: RuleGroup
 metadata: {name: load}
 spec:

@@ -20,6 +20,7 @@ import (
 func Template() Kind {
 	return Define(Definition[*model.TemplateSpec]{
 		KindInfo: model.KindInfo{Name: "Template", Plural: "templates", Short: "tpl", Namespaced: true},
+		Unit:     model.DefinitionTemplate,
 		LandsAs:  "collects on",
 		Example: `kind: Template
 metadata: {name: linux}

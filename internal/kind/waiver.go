@@ -11,6 +11,7 @@ import (
 func Waiver() Kind {
 	return Define(Definition[*model.WaiverSpec]{
 		KindInfo: model.KindInfo{Name: "Waiver", Plural: "waivers", Short: "wv", Namespaced: true},
+		Unit:     model.DefinitionWaiver,
 		LandsAs:  "covers",
 		Example: `kind: Waiver
 metadata: {name: old-backup-login}

@@ -180,7 +180,7 @@ func (f *fleet) applyEdit(p *recomputation, e definitionEdit) {
 		}
 	case *resourceDef:
 		if delete(f.resources, def.Resource); e.new != nil {
-			f.resources[def.Resource] = def.spec
+			f.resources[def.Resource] = def
 		}
 	}
 }

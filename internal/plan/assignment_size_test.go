@@ -246,7 +246,7 @@ func (m *memoryStore) Commit(_ context.Context, by intent.Actor, writes []intent
 		default:
 			if !known {
 				sequence := w.Kind
-				if unitCompilers[w.Kind] != nil {
+				if unitCompilers[w.Kind] != nil || w.Kind == "Toy" {
 					sequence = "Check"
 				}
 				m.lastID[sequence]++

@@ -53,9 +53,8 @@ func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*tran
 			"kind", key.Kind, "namespace", key.Namespace, "name", key.Name, "error", err)
 		t.broken++
 	}
-	kinds := compiledKinds()
 	for _, c := range changes {
-		if !slices.Contains(kinds, c.Key.Kind) {
+		if !slices.Contains(p.compiler.names, c.Key.Kind) {
 			continue
 		}
 		t.recordRemoval(&c)
@@ -66,7 +65,7 @@ func (p *Planner) translate(ctx context.Context, changes []intent.Change) (*tran
 				skip(c.Key, err)
 				continue
 			}
-		} else if unitCompilers[c.Key.Kind] != nil {
+		} else if p.compiler.units[c.Key.Kind] != nil {
 			t.deletedUnits = append(t.deletedUnits, model.UnitID(c.ID))
 		}
 		if c.Was != "" {
@@ -99,7 +98,7 @@ func (p *Planner) decode(key intent.Key, id uint32, data []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if unitCompilers[key.Kind] != nil {
+	if p.compiler.units[key.Kind] != nil {
 		return d, nil
 	}
 	return p.compiler.define(d)
@@ -311,15 +310,15 @@ func (p *Planner) RemovalsSince(ctx context.Context, revision int64) ([]Removal,
 	p.compiling.Lock()
 	defer p.compiling.Unlock()
 	// Return the fleet to its former definitions, collect the placements that it gains thereby, and undo the edits.
-	back, kinds := newTranslation(), compiledKinds()
+	back := newTranslation()
 	deletedNodes := map[model.NodeID]uuid.UUID{}
 	for _, c := range changes {
-		if !slices.Contains(kinds, c.Key.Kind) {
+		if !slices.Contains(p.compiler.names, c.Key.Kind) {
 			continue
 		}
 		switch {
 		case c.After != nil:
-		case unitCompilers[c.Key.Kind] != nil:
+		case p.compiler.units[c.Key.Kind] != nil:
 			back.deletedUnits = append(back.deletedUnits, model.UnitID(c.ID))
 		case c.Key.Kind == "Node":
 			deletedNodes[model.NodeID(c.ID)] = uuid.Nil

@@ -22,7 +22,7 @@ import (
 type fleet struct {
 	now         func() time.Time // for the times of steps
 	definitions map[intent.Key]any
-	resources   map[directory.Resource]model.Spec // specs of resources that land on no node
+	resources   map[directory.Resource]*resourceDef // resources that land on no node
 	namespaces  map[string]*directory.Namespace
 
 	nodes       map[model.NodeID]*node
@@ -136,7 +136,7 @@ func (s *sharedSet) share() *roaring.Bitmap {
 func newFleet(numbers *groupNumbers, now func() time.Time) *fleet {
 	return &fleet{
 		now:         now,
-		definitions: map[intent.Key]any{}, resources: map[directory.Resource]model.Spec{}, namespaces: map[string]*directory.Namespace{},
+		definitions: map[intent.Key]any{}, resources: map[directory.Resource]*resourceDef{}, namespaces: map[string]*directory.Namespace{},
 		nodes: map[model.NodeID]*node{}, byBareName: map[string][]model.NodeID{},
 		all: roaring.New(), proxies: roaring.New(), inNamespace: map[string]*roaring.Bitmap{},
 		groupNumbers: numbers, groups: map[directory.GroupID]*group{}, mentions: map[route.Name]*dependents{},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/directory"
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/where"
@@ -303,8 +304,10 @@ func (f inspection) countUsers(l *intent.Placement, of directory.Resource) {
 			l.Nodes += int(u.nodes.GetCardinality())
 		}
 	}
-	for by, spec := range f.resources {
-		if !containsName(of.Name, by.Namespace, resourceReferences(spec)[of.Kind]) {
+	for by, def := range f.resources {
+		if !slices.ContainsFunc(def.references, func(r kind.Reference) bool {
+			return r.Kind == of.Kind && r.Namespace == of.Namespace && r.Name == of.Name.Name
+		}) {
 			continue
 		}
 		switch by.Kind {
@@ -342,37 +345,6 @@ func (f inspection) countUsers(l *intent.Placement, of directory.Resource) {
 			return imported || containsName(of.Name, n.Namespace, k.Pipelines)
 		})
 	}
-}
-
-// resourceReferences returns the names of the resources to which a resource of the server, such as a handler or
-// mutator, refers
-func resourceReferences(spec model.Spec) references {
-	n := references{}
-	switch spec := spec.(type) {
-	case *model.HandlerSpec:
-		n["Asset"] = spec.Assets
-		for _, s := range spec.NamedSecrets() {
-			n["Secret"] = append(n["Secret"], s.Ref)
-		}
-	case *model.MutatorSpec:
-		n["Asset"] = spec.Assets
-		for _, s := range spec.Secrets {
-			n["Secret"] = append(n["Secret"], s.Secret)
-		}
-	case *model.FilterSpec:
-		n["Asset"] = spec.Assets
-	case *model.HookSpec:
-		n["Asset"] = spec.Assets
-	case *model.RouteSpec:
-		for _, s := range spec.Steps {
-			n["Handler"] = append(n["Handler"], s.To...)
-		}
-	case *model.PipelineSpec:
-		for _, w := range spec.Workflows {
-			n["Handler"] = append(n["Handler"], w.Handler)
-		}
-	}
-	return n
 }
 
 // containsName reports whether a list of references, written in a namespace, contains the name of a resource

@@ -93,7 +93,7 @@ func (p *Planner) Load(ctx context.Context) error {
 	}
 	p.broken += broken
 	var changes []intent.Change
-	for _, kind := range compiledKinds() {
+	for _, kind := range p.compiler.names {
 		rows, err := p.o.Store.List(ctx, intent.ListQuery{Kind: kind})
 		if err != nil {
 			return fmt.Errorf("load the declared resources from the database: list %s: %w", kind, err)
@@ -286,9 +286,9 @@ func (f *fleet) declarations(t *translation) (list []route.Declaration) {
 	}
 	zoned := func(r directory.Resource) bool { return rezoned[r.Namespace] && r.Kind != "Silence" }
 	if len(rezoned) > 0 {
-		for r, spec := range f.resources {
+		for r, def := range f.resources {
 			if publishedKinds[r.Kind] && zoned(r) {
-				declare(r, spec)
+				declare(r, def.spec)
 			}
 		}
 	}

@@ -18,25 +18,17 @@ import (
 	"github.com/muster-fleet/muster/internal/where"
 )
 
-// unitCompilers has the compile function of each kind that lands on nodes. The function makes the unit of a declared
-// resource. It reads other resources through the unitCompiler, which remembers them: when one of them changes, the unit
-// is compiled again. Such a kind takes its ids from the sequence of checks (intentdb, sequenceOf).
-var unitCompilers = map[string]func(*unitCompiler, *declaredResource) (*unit, error){
+// compileUnit is a function that makes the unit of a declared resource. It reads other resources through the unitCompiler, which
+// remembers them: when one of them changes, the unit is compiled again.
+type compileUnit func(*unitCompiler, *declaredResource) (*unit, error)
+
+// unitCompilers has the compile function of each kind with a Unit.
+var unitCompilers = map[string]compileUnit{
 	"Check":     compileCheck,
 	"Directive": compileDirective,
 	"RuleGroup": compileRuleGroup,
 	"Template":  compileTemplate,
 	"Waiver":    compileWaiver,
-}
-
-// resourceKinds lists the kinds that become no unit: the server itself uses such resources, or units read them.
-var resourceKinds = []string{"Handler", "Secret", "Window", "Route", "Silence", "Filter", "Mutator", "Hook", "Pipeline", "Asset", "Technique", "Policy"}
-
-// compiledKinds returns the kinds of resources that the planner compiles, referenced kinds first. A kind that others
-// refer to comes before them.
-func compiledKinds() []string {
-	kinds := append([]string{"Namespace", "Node", "Group", "Property"}, resourceKinds...)
-	return append(kinds, slices.Sorted(maps.Keys(unitCompilers))...)
 }
 
 // declaredResource is a decoded resource from the store
@@ -54,12 +46,24 @@ func (d *declaredResource) name() route.Name { return routeName(d.key.Namespace,
 type compiler struct {
 	groups     *groupNumbers
 	kinds      *kind.Registry
+	names      []string // of the kinds, those without a unit first: units read them
+	units      map[string]compileUnit
 	conditions map[string]*where.Condition // compiled conditions by expression
 }
 
 // newCompiler returns a compiler of resources with an empty cache of conditions.
 func newCompiler(groups *groupNumbers, kinds *kind.Registry) *compiler {
-	return &compiler{groups: groups, kinds: kinds, conditions: map[string]*where.Condition{}}
+	c := &compiler{groups: groups, kinds: kinds, units: unitCompilers, conditions: map[string]*where.Condition{}}
+	var units []string
+	for _, k := range kinds.Kinds() {
+		if k.Unit != 0 {
+			units = append(units, k.Name)
+		} else {
+			c.names = append(c.names, k.Name)
+		}
+	}
+	c.names = append(c.names, units...)
+	return c
 }
 
 // decode decodes a stored resource by its kind.
@@ -105,11 +109,12 @@ func (c *compiler) define(d *declaredResource) (def any, err error) {
 		def, err = c.group(d.name(), spec)
 	case *model.PropertySpec:
 		def, err = c.property(d.name(), spec)
-	case *model.HandlerSpec:
-		spec.QualifyReferences(d.key.Namespace)
-		def = &resourceDef{directory.Resource{Kind: d.key.Kind, Name: d.name()}, spec}
 	default:
-		def = &resourceDef{directory.Resource{Kind: d.key.Kind, Name: d.name()}, spec}
+		if handler, ok := spec.(*model.HandlerSpec); ok {
+			handler.QualifyReferences(d.key.Namespace)
+		}
+		def = &resourceDef{directory.Resource{Kind: d.key.Kind, Name: d.name()}, d.spec,
+			c.kinds.References(&model.Resource{Kind: d.key.Kind, Metadata: model.Metadata{Namespace: d.key.Namespace, Name: d.key.Name}, Spec: d.spec})}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("compile %s %q: %w", d.key.Kind, d.name(), err)
@@ -158,7 +163,7 @@ func (c *unitCompiler) use(key intent.Key) any {
 // resources after the edit.
 func (c *compiler) unit(d *declaredResource, lookup func(intent.Key) any, policies func() map[intent.Key][]*resourceDef) (*unit, error) {
 	in := &unitCompiler{compiler: c, lookup: lookup, policies: policies}
-	u, err := unitCompilers[d.key.Kind](in, d)
+	u, err := c.units[d.key.Kind](in, d)
 	if err != nil {
 		return nil, fmt.Errorf("compile %s %q: %w", d.key.Kind, d.name(), err)
 	}
@@ -226,7 +231,8 @@ type (
 	// declared, without compilation.
 	resourceDef struct {
 		directory.Resource
-		spec model.Spec
+		spec       model.Spec
+		references []kind.Reference
 	}
 )
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/store/sqldb"
 )
@@ -85,16 +86,6 @@ func (s *sqlStore) Close() error { return s.db.Close() }
 
 // Trouble returns why the database's last request failed, or nil if the request succeeded.
 func (s *sqlStore) Trouble() error { return s.db.Trouble() }
-
-// sequenceOf returns the name of the sequence that numbers resources of a kind. All kinds of units share one: an id
-// names one unit.
-func sequenceOf(kind string) string {
-	switch kind {
-	case "Template", "Directive", "Waiver", "RuleGroup":
-		return "Check"
-	}
-	return kind
-}
 
 // firstID returns the first id of a sequence; smaller ids belong to built-in resources.
 func firstID(sequence string) uint32 {
@@ -166,11 +157,12 @@ type commitWriter struct {
 	by                       intent.Actor
 	get, put, remove, change *sql.Stmt
 	ids                      map[string]uint32 // last given id of each sequence
+	kinds                    *kind.Registry
 }
 
 // newWriter prepares the SQL statements of one commit, which has a revision, time and author.
 func newWriter(ctx context.Context, tx *sqldb.Tx, revision int64, at time.Time, by intent.Actor) (*commitWriter, error) {
-	w := &commitWriter{tx: tx, revision: revision, at: at, by: by, ids: map[string]uint32{}}
+	w := &commitWriter{tx: tx, revision: revision, at: at, by: by, ids: map[string]uint32{}, kinds: kind.All()}
 	for _, p := range []struct {
 		to   **sql.Stmt
 		text string
@@ -286,7 +278,10 @@ func (w *commitWriter) nextID(ctx context.Context, key intent.Key) (uint32, erro
 	if id := fixedID(key); id != 0 {
 		return id, nil
 	}
-	sequence := sequenceOf(key.Kind)
+	sequence := key.Kind
+	if k, ok := w.kinds.Of(key.Kind); ok && k.Unit != 0 {
+		sequence = "Check" // of all kinds of units: an id names one unit
+	}
 	last, known := w.ids[sequence]
 	if !known {
 		err := w.tx.QueryRow(ctx, `SELECT COALESCE((SELECT last FROM intent_ids WHERE kind = ?),

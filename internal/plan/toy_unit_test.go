@@ -1,0 +1,98 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// definitionToy is the kind of definition of the toy.
+const definitionToy model.DefinitionKind = 99
+
+// toySpec is the spec of a kind of resource that lands on nodes and exists only in tests.
+type toySpec struct {
+	Colour  string         `json:"colour"`
+	Targets *model.Targets `json:"targets"`
+}
+
+// Kind returns the name of the resource kind.
+func (*toySpec) Kind() string { return "Toy" }
+
+// compileToy is the compile function of the toy: the unit with targets and body. The body is bytes that agents decode.
+func compileToy(c *unitCompiler, d *declaredResource) (*unit, error) {
+	spec := d.spec.(*toySpec)
+	definition := &model.Definition{Unit: model.UnitID(d.id), Name: d.key.Name, Namespace: c.namespace(d.key.Namespace).ID}
+	u := &unit{Unit: &directory.Unit{ID: model.UnitID(d.id), Kind: d.key.Kind, Name: d.name()}, body: &body{definition: definition.Seal(definitionToy, []byte(spec.Colour))}}
+	var err error
+	if u.size, err = definitionSize(u.definition); err != nil {
+		return nil, err
+	}
+	u.targets, err = c.targets(d.key.Namespace, spec.Targets)
+	return u, err
+}
+
+// TestToyUnit declares a kind with a unit and its compile function, and expects its definition on the nodes of its targets.
+func TestToyUnit(t *testing.T) {
+	h := &testPlanner{t: t, memoryStore: newMemoryStore()}
+	h.p = New(Options{Store: h.memoryStore, Kinds: kind.All().With(kind.Define(kind.Definition[*toySpec]{
+		KindInfo: model.KindInfo{Name: "Toy", Plural: "toys", Short: "to", Namespaced: true}, Unit: definitionToy, LandsAs: "lies on",
+	}))})
+	h.p.compiler.units = maps.Clone(unitCompilers)
+	h.p.compiler.units["Toy"] = compileToy
+	h.apply("Namespace", "", "default", nil, &model.NamespaceSpec{})
+	node, other := h.node("n", nil), h.node("other", nil)
+	h.apply("Toy", "default", "ball", nil, &toySpec{Colour: "red", Targets: &model.Targets{Nodes: []string{"n"}}})
+	a := h.p.directory.For(node)
+	if a == nil || len(a.Definitions) != 1 || a.Definitions[0].Kind != definitionToy || string(a.Definitions[0].Body().([]byte)) != "red" {
+		t.Errorf("assignment of the node: %+v", a)
+	}
+	if a := h.p.directory.For(other); a != nil && len(a.Definitions) > 0 {
+		t.Errorf("assignment of the other node: %+v", a)
+	}
+	h.apply("Toy", "default", "ball", nil, nil)
+	if a := h.p.directory.For(node); a != nil && len(a.Definitions) > 0 {
+		t.Errorf("after its end: %+v", a)
+	}
+}
+
+// TestKindsWithUnitsAreCompiled expects a compile function, a decoder and, where it lands on nodes, a feature of agents for each
+// kind that has a unit.
+func TestKindsWithUnitsAreCompiled(t *testing.T) {
+	for _, k := range kind.All().Kinds() {
+		if (unitCompilers[k.Name] != nil) != (k.Unit != 0) {
+			t.Errorf("%s: compile function %v, unit %d", k.Name, unitCompilers[k.Name] != nil, k.Unit)
+		}
+		if k.Unit == 0 {
+			continue
+		}
+		definition, err := wire.DecodeDefinition(1, wire.AppendDefinition(nil, (&model.Definition{Unit: 1000}).Seal(k.Unit, []byte{})))
+		if err != nil {
+			t.Errorf("%s: %v", k.Name, err)
+		} else if _, opaque := definition.Body().([]byte); opaque {
+			t.Errorf("%s: package wire does not decode definitions of kind %d", k.Name, k.Unit)
+		}
+		if lands := k.LandsAs != ""; slices.Contains(wire.Features(), wire.DefinitionFeature(k.Unit)) != lands {
+			t.Errorf("%s: lands on nodes %v, but agents' features are %v", k.Name, lands, wire.Features())
+		}
+	}
+}
+
+// TestPipelineCountsAsUser expects a Pipeline among the users of its handler, filter and mutator.
+func TestPipelineCountsAsUser(t *testing.T) {
+	h := newTestPlanner(t)
+	h.apply("Handler", "default", "pager", nil, &model.HandlerSpec{})
+	h.apply("Filter", "default", "hours", nil, &model.FilterSpec{})
+	h.apply("Mutator", "default", "short", nil, &model.MutatorSpec{})
+	h.apply("Pipeline", "default", "flow", nil, &model.PipelineSpec{Workflows: []model.Workflow{{Filters: []string{"hours"}, Mutator: "short", Handler: "pager"}}})
+	for of, name := range map[string]string{"Handler": "pager", "Filter": "hours", "Mutator": "short"} {
+		if l := h.p.Inspector().Placement(intent.Key{Kind: of, Namespace: "default", Name: name}); l.Pipelines != 1 {
+			t.Errorf("%s: %+v", of, l)
+		}
+	}
+}
