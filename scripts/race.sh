@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/.."
 list() {
   case $1 in
-    spine) go list -f '{{.Dir}}' ./internal/{journal,queue,source/muster,pipeline/...,dispatch,agent/schedule} | sed "s#^$PWD/##" ;;
+    spine) go list -f '{{.Dir}}' ./internal/{agent/{schedule,spool,link},source/{core,muster},journal,queue,pipeline/...,dispatch} | sed "s#^$PWD/##" ;;
     all) { list spine; grep -rlE '^\s*go |\.Go\(|sync\.(Mutex|RWMutex|Cond|Map|Pool|WaitGroup)|atomic\.' --include='*.go' --exclude='*_test.go' internal | xargs -n1 dirname; } | sort -u ;;
     *) printf '%s\n' "$@" ;;
   esac
