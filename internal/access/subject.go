@@ -165,11 +165,11 @@ const (
 	Namespaced
 )
 
-// Need is the permission that an API operation needs: a verb, a kind of resource and a scope. Each operation declares
-// its need. The zero value is no declaration.
+// Need is the permission that an API operation needs: a verb and a scope. Each operation declares its need, with the kind
+// that it is about: roles permit verbs on all kinds, so the kind decides nothing. The zero value is no declaration.
 type Need struct {
 	Verb  Verb
-	Kind  string // a kind of resources, or a singular noun: event, problem, queue
+	Kind  string // a kind of resources, or a singular noun: event, problem, queue; for people that read declarations
 	Scope Scope
 }
 
