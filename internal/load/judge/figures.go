@@ -11,18 +11,10 @@ import (
 
 // figures fills in the figures of the parts that count.
 func (t *timetable) figures(parts []int) {
-	rep, sum, g, length := t.rep, &observe.Tally{}, &usage.Gained{}, time.Duration(0)
-	for _, i := range parts {
-		_, own, _ := t.stretch(i)
-		sum.Merge(own)
-		t.used(i, g)
-		length += time.Duration(t.Score[i].To - t.Score[i].From)
-	}
-	rep.Results, rep.Frames, rep.SpoolFull, rep.InTime = sum.Results, sum.Frames, sum.Dropped, sum.InTimeShare()
-	if length > 0 {
-		rep.Rate = float64(sum.Current) / length.Seconds()
-	}
-	rep.Latency, rep.BeyondLinger, rep.Lag = sum.Whole.Latency(), sum.Beyond.Latency(), sum.Lag.Latency()
+	rep := t.rep
+	p, sum, g := t.sum(parts)
+	rep.Results, rep.Frames, rep.SpoolFull, rep.InTime, rep.Rate = sum.Results, sum.Frames, p.SpoolFull, p.InTime, p.Acknowledged
+	rep.Latency, rep.BeyondLinger, rep.Lag, rep.Server, rep.Loader = p.Latency, p.BeyondLinger, p.Lag, p.Server, p.Loader
 	rep.Curve = report.CurveOf(sum.Whole.Buckets())
 	b := sum.Batches.Buckets()
 	rep.Batch = report.Spread{Mean: b.Mean(), P50: b.ValueAtQuantile(50), P99: b.ValueAtQuantile(99), Max: b.Max()}
@@ -66,7 +58,6 @@ const fewStates = 200_000
 // costs fills in what the run cost.
 func (t *timetable) costs(g *usage.Gained) {
 	rep, ready := t.rep, &t.Start.Ready
-	rep.Server, rep.Loader = g.Usages(rep.Results)
 	rep.MachineShare = report.MachineShare(rep.Server, rep.Loader)
 	if g.Length > 0 && g.First.Busy > 0 && rep.Server.Cores > 0 {
 		rep.Others = max(0, g.Busy.Seconds()/g.Length.Seconds()-rep.Server.Cores-rep.Loader.Here())

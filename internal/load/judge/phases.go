@@ -67,7 +67,7 @@ func (t *timetable) behind(i int) (why []string) {
 			why = append(why, fmt.Sprintf("loader %d (%s) fell behind (p99 %.1f ms, allowed %.0f ms)", n+1, t.Start.Report.Loaders[n].Name, lag, limit))
 		}
 	}
-	if p, _, _ := t.stretch(i); p.Lag.P99 > limit {
+	if p, _ := t.stretch(i); p.Lag.P99 > limit {
 		why = append(why, fmt.Sprintf("the generator fell behind (p99 %.1f ms, allowed %.0f ms)", p.Lag.P99, limit))
 	}
 	return why
@@ -78,7 +78,7 @@ const pileOf = 250 * time.Millisecond
 
 // beyond says what the server did not carry in a part.
 func (t *timetable) beyond(i int) (why []string) {
-	p, _, _ := t.stretch(i)
+	p, _ := t.stretch(i)
 	if piled := p.Offered - p.Acknowledged; piled > (1-report.Enough)*p.Offered && piled*(p.To-p.From) > pileOf.Seconds()*p.Offered {
 		why = append(why, fmt.Sprintf("%.0f of %.0f results/s were acknowledged, the rest piled up", p.Acknowledged, p.Offered))
 	}
@@ -87,9 +87,7 @@ func (t *timetable) beyond(i int) (why []string) {
 
 // misses judges a phase by those goals that are limits from above: how much must be reached is asked of the whole run.
 func (t *timetable) misses(p *report.Played) (list []string) {
-	one := &report.Report{Rate: p.Acknowledged, InTime: p.InTime, Latency: p.Latency, BeyondLinger: p.BeyondLinger, Server: p.Server, Loader: p.Loader,
-		MachineShare: report.MachineShare(p.Server, p.Loader)}
-	for _, g := range Judged(t.Start.Report.Goals, one) {
+	for _, g := range Judged(t.Start.Report.Goals, ofPhase(p)) {
 		if f, ok := scenario.FigureOf(g.Name); ok && !f.Least && g.Why == "" && !g.Met {
 			list = append(list, g.String())
 		}
@@ -166,20 +164,31 @@ func (t *timetable) used(i int, g *usage.Gained) {
 }
 
 // stretch returns the figures of a part.
-func (t *timetable) stretch(i int) (report.Played, *observe.Tally, *usage.Gained) {
-	part, sum, g := &t.Score[i], &observe.Tally{}, &usage.Gained{}
-	for n := range t.Loaders {
-		sum.Merge(t.Loaders[n].Part(i))
-	}
-	t.used(i, g)
-	phase, seconds := &t.sc.Phases[part.Phase], time.Duration(part.To-part.From).Seconds()
-	p := report.Played{
-		Name: part.Name(t.sc), Kind: phase.Kind(), From: t.since(part.From), To: t.since(part.To), Rate: part.Rate, Again: part.Again, Faster: phase.Faster, Short: part.Short, Asked: phase.Objectives,
-		Offered: float64(sum.Results+sum.Dropped) / seconds, Acknowledged: float64(sum.Current) / seconds, InTime: sum.InTimeShare(), Refused: sum.Refused, SpoolFull: sum.Dropped,
-		Latency: sum.Whole.Latency(), BeyondLinger: sum.Beyond.Latency(), Lag: sum.Lag.Latency(),
-	}
+func (t *timetable) stretch(i int) (report.Played, *observe.Tally) {
+	p, sum, _ := t.sum([]int{i})
+	part := &t.Score[i]
+	phase := &t.sc.Phases[part.Phase]
+	p.Name, p.Kind, p.From, p.To, p.Rate, p.Again, p.Faster, p.Short, p.Asked = part.Name(t.sc), phase.Kind(), t.since(part.From), t.since(part.To), part.Rate, part.Again, phase.Faster, part.Short, phase.Objectives
 	if t.rep.Asked() {
 		p.Offered = t.sc.Rate()
+	}
+	return p, sum
+}
+
+// sum returns the figures of some parts together.
+func (t *timetable) sum(parts []int) (p report.Played, sum *observe.Tally, g *usage.Gained) {
+	sum, g = &observe.Tally{}, &usage.Gained{}
+	length := time.Duration(0)
+	for _, i := range parts {
+		for n := range t.Loaders {
+			sum.Merge(t.Loaders[n].Part(i))
+		}
+		t.used(i, g)
+		length += time.Duration(t.Score[i].To - t.Score[i].From)
+	}
+	p = report.Played{InTime: sum.InTimeShare(), Refused: sum.Refused, SpoolFull: sum.Dropped, Latency: sum.Whole.Latency(), BeyondLinger: sum.Beyond.Latency(), Lag: sum.Lag.Latency()}
+	if length > 0 {
+		p.Offered, p.Acknowledged = float64(sum.Results+sum.Dropped)/length.Seconds(), float64(sum.Current)/length.Seconds()
 	}
 	p.Server, p.Loader = g.Usages(sum.Results)
 	return p, sum, g
@@ -211,7 +220,7 @@ func (t *timetable) phases() {
 		if over, found := t.brokeIn(t.Score[i].Phase); !t.Score[i].Measured || found && i > over {
 			continue
 		}
-		p, sum, _ := t.stretch(i)
+		p, sum := t.stretch(i)
 		p.Missed = slices.Clone(t.Steps[i].Broke)
 		t.sayRepeated(i)
 		if p.Apart = !t.countsIfWhole(i); t.counts(i) {

@@ -144,10 +144,10 @@ func (t *timetable) verdict(m *observe.Measured) {
 	}
 	rep.Verdict = append(rep.Verdict, t.notes...)
 	rep.Verdict = append(rep.Verdict, rep.Wrong().Sentences()...)
-	rep.Unsaved = report.Unsaved{People: people(rep, m.Intent), Spool: m.Spool, Renames: m.Renames, Fell: m.Fell, Looked: rep.Inside != nil, Fault: errorOf(m.Fault), Unread: errorOf(m.Unread)}
+	rep.Trouble, rep.LocksRead = trouble(rep, m), rep.Inside != nil
 	rep.Verdict = append(rep.Verdict, rep.Failed()...)
 	rep.Verdict = append(rep.Verdict, rep.Late()...)
-	rep.Goals = Judgeable(rep, append(Judged(rep.Goals, rep), rep.PhaseGoals()...))
+	rep.Goals = Judgeable(rep, append(Judged(rep.Goals, rep), phaseGoals(rep)...))
 	for _, g := range rep.Goals {
 		if g.Met {
 			continue
@@ -159,11 +159,18 @@ func (t *timetable) verdict(m *observe.Measured) {
 	}
 }
 
-func errorOf(text string) error {
-	if text == "" {
-		return nil
+// trouble returns sentences about failures of the server, of faults and of people.
+func trouble(rep *report.Report, m *observe.Measured) (list []string) {
+	for _, x := range [...]struct{ before, text string }{{"the server under test ended by itself: ", m.Fell}, {"what the server holds could not be read, and is not compared: ", m.Unread},
+		{"", m.Renames}, {"a fault could not be played: ", m.Fault}} {
+		if x.text != "" {
+			list = append(list, x.before+x.text)
+		}
 	}
-	return errors.New(text)
+	if rep.SpoolFull > 0 {
+		list = append(list, fmt.Sprintf("%d results were not made: the server took less than was offered, and the agents' spools (%d kB each) were full", rep.SpoolFull, m.Spool/1000))
+	}
+	return append(list, people(rep, m.Intent)...)
 }
 
 // loadersBehind names the loaders that fell behind, with how far.

@@ -7,7 +7,7 @@
 //	used.go           use of server and loader; sample.go one second; latency.go histograms
 //	wrong.go          the one list of kinds of wrong results and alerts
 //	verdict.go        whether a run is well, failed or late
-//	goal.go           figures by their names, and goals; phasegoals.go those of one phase
+//	goal.go           figures by their names, and goals
 //	counting.go       the phases that the run's figures are of; stopped.go runs that a person ended
 //	findings.go       all of it for people; text.go the same for a terminal, and Markdown of several reports
 //

@@ -66,7 +66,7 @@ func (rep *Report) measured() map[string]float64 {
 	positive("server-cpu", rep.Server.MicrosPerItem)
 	positive("loader-cpu", rep.Loader.MicrosPerItem)
 	positive("cpu-ratio", ratio(100*rep.Server.Cores, rep.Loader.Cores))
-	set("lock-share", 100*rep.Server.LockShare, rep.Server.LockShare > 0 || rep.Unsaved.Looked)
+	set("lock-share", 100*rep.Server.LockShare, rep.Server.LockShare > 0 || rep.LocksRead)
 	positive("server-memory", float64(rep.Server.RSS)/1e6)
 	positive("agent-memory", rep.SessionBytes/1000)
 	positive("loader-memory", rep.AgentBytes/1000)

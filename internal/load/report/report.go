@@ -27,6 +27,7 @@ type Report struct {
 	Stopped *Stopped `json:"stopped,omitempty"` // nil: it was played to its end
 	Balance *Balance `json:"balance"`
 	Goals   []Goal   `json:"goals,omitempty"`
+	Trouble []string `json:"trouble,omitempty"` // failures of the server, of faults and of people that no other field has, in sentences
 
 	ConnectSeconds float64  `json:"connectSeconds"` // until every agent had a session
 	ReadySeconds   float64  `json:"readySeconds"`   // … and its checks
@@ -88,18 +89,7 @@ type Report struct {
 	Losses   map[string]uint64  `json:"losses,omitempty"`   // sessions ended
 	Samples  []Sample           `json:"samples"`
 
-	Unsaved Unsaved `json:"-"`
-}
-
-// Unsaved is what a report says of a run that has just been played, and its file does not have.
-type Unsaved struct {
-	Fault   error    // the first fault that could not be played
-	People  []string // what went wrong with what people did, in sentences
-	Spool   int      // of an agent, bytes
-	Renames string   // what failed of them
-	Fell    string   // how the server under test ended by itself; empty: it did not, or nobody knows
-	Looked  bool     // the server's metrics were read over the span that counts: how long it waited for locks is known, if it is 0
-	Unread  error    // why its states could not be compared with the ledger
+	LocksRead bool `json:"-"` // the wait for locks over the measured span was read: a share of 0 is known
 }
 
 // Machine is where it ran.

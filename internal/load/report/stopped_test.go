@@ -19,7 +19,7 @@ func TestOnlyStopped(t *testing.T) {
 		"a loss": {func(r *Report) { r.Balance.Missing = 1; r.Verdict = append(r.Verdict, "1 missing") }, false},
 		"a goal": {func(r *Report) { r.Goals = []Goal{{Name: "p99"}}; r.Verdict = append(r.Verdict, "short: p99") }, false},
 		"people": {func(r *Report) {
-			r.Unsaved.People = []string{"1 of 2 failed"}
+			r.Trouble = []string{"1 of 2 failed"}
 			r.Verdict = append(r.Verdict, "1 of 2 failed")
 		}, false},
 		"behind":            {func(r *Report) { r.Valid = false; r.Verdict = append(r.Verdict, "invalid: behind") }, false},

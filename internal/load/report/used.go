@@ -16,15 +16,6 @@ type Inside struct {
 	Goroutines   float64 `json:"goroutines"`    // at the end of the span
 }
 
-// PerResult divides a counter of the server by the results of the measured span.
-func (rep *Report) PerResult(metric string) (float64, bool) {
-	v, ok := rep.Metrics[metric]
-	if !ok || rep.Results == 0 {
-		return 0, false
-	}
-	return v / float64(rep.Results), true
-}
-
 // Calls is how often the server called the system, per second of the measured span.
 type Calls struct {
 	Reads            float64 `json:"readsPerSecond"` // sockets and files, also those that found nothing

@@ -24,24 +24,13 @@ func (rep *Report) well() bool {
 	return rep.Valid && !rep.Lost() && len(rep.Failed())+len(rep.Late()) == 0
 }
 
-// Failed are the sentences of what went wrong that was neither lost nor late: a server that crashed,
-// or did not say what it holds; good results that were refused or not taken, people that
-// were not answered, intent that agents never held, renames and commands that failed, steps of which
-// none held; of a system that asks: what it did not ask for, and connections that it lost. Of a
-// report that was read not all of them are known.
+// Failed are sentences about failures that are neither losses nor late: trouble of the server, of faults and of people, good results that
+// were refused or not taken, steps of which none held, and requests or connections of a system under test that were missing or lost.
 func (rep *Report) Failed() (list []string) {
+	list = append(list, rep.Trouble...)
 	say := func(format string, args ...any) { list = append(list, fmt.Sprintf(format, args...)) }
-	if rep.Unsaved.Fell != "" {
-		say("the server under test ended by itself: %s", rep.Unsaved.Fell)
-	}
-	if rep.Unsaved.Unread != nil {
-		say("what the server holds could not be read, and is not compared: %v", rep.Unsaved.Unread)
-	}
 	if n := rep.Balance.Refused; n > rep.WrongSent {
 		say("%d results were refused: %v", n-rep.WrongSent, rep.Refusals)
-	}
-	if rep.SpoolFull > 0 {
-		say("%d results were not made: the server took less than was offered, and the agents' spools (%d kB each) were full", rep.SpoolFull, rep.Unsaved.Spool/1000)
 	}
 	if t := rep.Targeted; t != nil && t.Missed > 0 {
 		say("%d requests of %d did not come in their interval", t.Missed, t.Missed+t.Requests)
@@ -49,18 +38,10 @@ func (rep *Report) Failed() (list []string) {
 	if t := rep.Targeted; t != nil && t.Totals.Lost > 0 {
 		say("%d connections were lost", t.Totals.Lost)
 	}
-	if rep.Unsaved.Renames != "" {
-		say("%s", rep.Unsaved.Renames)
-	}
 	if why := rep.noneHeld(); why != "" {
 		say("%s", why)
 	}
-	list = append(list, rep.Silent.unread()...)
-	if rep.Unsaved.Fault != nil {
-		say("a fault could not be played: %v", rep.Unsaved.Fault)
-	}
-	list = append(list, rep.Unsaved.People...)
-	return list
+	return append(list, rep.Silent.unread()...)
 }
 
 // Late are the sentences of times that were longer than asked, or than before.

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"errors"
 	"path/filepath"
 	"testing"
 )
@@ -9,10 +8,10 @@ import (
 // What made a run fail and is not in its file is not forgotten when that is read.
 func TestReportThatWasReadSaysWhatTheRunSaid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.json")
-	rep := &Report{Schema: Schema, Valid: true, Balance: &Balance{}, Unsaved: Unsaved{Fault: errors.New("no such command")}}
+	rep := &Report{Schema: Schema, Valid: true, Balance: &Balance{}, Trouble: []string{"a fault could not be played: no such command"}}
 	for _, want := range []bool{false, true} {
 		if want {
-			rep.Unsaved.Fault = nil
+			rep.Trouble = nil
 		}
 		if err := rep.Save(path); err != nil {
 			t.Fatal(err)
@@ -55,14 +54,14 @@ func TestWhatFailedIsNeitherLostNorLate(t *testing.T) {
 		failed, late, lost bool
 	}{
 		"nothing":           {rep: Report{}},
-		"nobody answered":   {rep: Report{Unsaved: Unsaved{People: []string{"1 of 2 requests failed"}}}, failed: true},
-		"no renames":        {rep: Report{Unsaved: Unsaved{Renames: "1 rename failed"}}, failed: true},
+		"nobody answered":   {rep: Report{Trouble: []string{"1 of 2 requests failed"}}, failed: true},
+		"no renames":        {rep: Report{Trouble: []string{"1 rename failed"}}, failed: true},
 		"settled too late":  {rep: Report{Phases: []Played{{Kind: "steady", Missed: []string{"p99"}}}}, late: true},
 		"a step that broke": {rep: Report{Phases: []Played{{Kind: KindStep, Offered: 1}, {Kind: KindStep, Offered: 2, Apart: true, Missed: []string{"p99"}}}}},
 		"no step that held": {rep: Report{Phases: []Played{{Kind: KindStep, Offered: 1, Apart: true, Missed: []string{"p99"}}}}, failed: true},
 		"stopped in a step": {rep: Report{Stopped: &Stopped{}, Phases: []Played{{Kind: KindStep, Offered: 1, Apart: true, Missed: []string{"p99"}}}}},
-		"it crashed":        {rep: Report{Unsaved: Unsaved{Fell: "signal: killed"}}, failed: true},
-		"not to be read":    {rep: Report{Unsaved: Unsaved{Unread: errors.New("connection refused")}}, failed: true},
+		"it crashed":        {rep: Report{Trouble: []string{"the server under test ended by itself: signal: killed"}}, failed: true},
+		"not to be read":    {rep: Report{Trouble: []string{"what the server holds could not be read: connection refused"}}, failed: true},
 		"not asked for":     {rep: Report{Targeted: &Targeted{Name: "sensu", Totals: Totals{Requests: 5, Missed: 1}}}, failed: true},
 		"hung up on":        {rep: Report{Targeted: &Targeted{Name: "sensu", Totals: Totals{Lost: 1}}}, failed: true},
 		"something lost":    {rep: Report{Balance: &Balance{Missing: 1}}, lost: true},
