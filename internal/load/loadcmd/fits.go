@@ -63,7 +63,7 @@ func kindsOf(flag string) kind {
 		return own | otherSignals
 	case "target", "goal", "loaders":
 		return ofChecks
-	case "listen-join", "spool-bytes", "parallel", "senders", "sources":
+	case "listen-join", "sources":
 		return own | running
 	}
 	if strings.HasPrefix(flag, "sensu-") {

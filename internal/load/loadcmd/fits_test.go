@@ -60,7 +60,7 @@ func TestFlagsThatAreForOtherRuns(t *testing.T) {
 		"is for --loaders: nobody joins a run of one loader":                                                                                 {append([]string{file, "--listen-join", "127.0.0.1:0"}, nobody...)},
 		"is for a Sensu backend or a bridge of Muster, and this run is against a server of the run's own":                                    {append([]string{file, "--sensu-api", "http://127.0.0.1:1"}, nobody...)},
 		", and this run is against a Sensu backend": {{file, "--target", "sensu", "--admin", "x"},
-			{file, "--target", "sensu", "--data", dir}, {file, "--target", "sensu", "--senders", "2"}, {file, "--target", "sensu", "--server-flag", "x"}, {file, "--target", "sensu", "--identities", dir}},
+			{file, "--target", "sensu", "--data", dir}, {file, "--target", "sensu", "--sources", "2"}, {file, "--target", "sensu", "--server-flag", "x"}, {file, "--target", "sensu", "--identities", dir}},
 		", and this run is against a bridge of Muster":              {{file, "--target", "sensu", "--sensu-bridge", "--data", dir}},
 		"--admin is missing: without it the ledger is not compared": {{file, "--server", "127.0.0.1:1", "--data", dir}},
 	} {
@@ -85,7 +85,7 @@ func TestFlagsThatFit(t *testing.T) {
 		}
 	})
 	for k, args := range map[kind]string{
-		own:          "--quick --scale=2 --server-binary=x --server-flag=x --loaders=2 --listen-join=x --goal=rate=1 --out=x --title=x --seed=1 --max-lag=1s --senders=1",
+		own:          "--quick --scale=2 --server-binary=x --server-flag=x --loaders=2 --listen-join=x --goal=rate=1 --out=x --title=x --seed=1 --max-lag=1s --sources=1",
 		running:      "--quick --server=x:1 --server-plain=x --identities=x --data=x --uncompared --admin=x --server-pid=1 --loaders=2",
 		backend:      "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-api=x --sensu-user=x --sensu-agent-user=x --sensu-json --sensu-ca=x --goal=rate=1 --max-lag=1s --seed=1",
 		bridge:       "--quick --target=sensu --server=ws://x --server-pid=1 --sensu-bridge --sensu-json --admin=x --goal=rate=1 --max-lag=1s --seed=1",

@@ -111,9 +111,6 @@ func (o *options) flagsOf(f *pflag.FlagSet) {
 	f.StringVar(&o.title, "title", "", "a name for the report; default: the scenario's")
 	f.StringArrayVar(&o.goals, "goal", nil, "a figure that makes the run fail when it is missed, NAME=LIMIT, such as p99=800ms; may be repeated. --goal help lists the names")
 	f.Uint64Var(&o.seed, "seed", 0, "same seed, same nodes and timetable; default: the scenario's")
-	f.IntVar(&c.Spool, "spool-bytes", 0, "bytes that one agent keeps unacknowledged; 0: a GiB shared by all, at most a MiB each")
-	f.IntVar(&c.Parallel, "parallel", 512, "connections being opened at once")
-	f.IntVar(&c.Senders, "senders", 0, "goroutines that play the timetable; 0: one per 25,000 results/s, at most one per core")
 	f.IntVar(&c.Sources, "sources", 0, "loopback addresses to connect from; 0: one per 20,000 agents")
 }
 
