@@ -167,5 +167,6 @@ func measureSignals(rep *report.Report, first *observe.Second, seconds []*observ
 		P999: median(of(func(x *observe.Second) float64 { return x.Latency.P999 })), Max: slices.Max(of(func(x *observe.Second) float64 { return x.Latency.Max }))}
 	rep.BeyondLinger = rep.Latency // values wait for no others
 	lag := of(func(x *observe.Second) float64 { return x.Lag })
-	rep.Lag = report.Latency{P50: median(lag), Max: slices.Max(lag)}
+	most := slices.Max(lag) // the log has the most of each second: bounds of the percentiles
+	rep.Lag = report.Latency{P50: median(lag), P99: most, P999: most, Max: most}
 }

@@ -27,7 +27,7 @@ const (
 func (o *options) kindOf(f *pflag.FlagSet, sc *scenario.Scenario) kind {
 	_, isSensu := sc.System()
 	switch {
-	case sc.ValueRate()+sc.ComponentRate() > 0:
+	case hasSignals(sc):
 		return otherSignals
 	case isSensu && o.sensu.Ours():
 		return bridge

@@ -48,15 +48,10 @@ func (o *options) play(cmd *cobra.Command, nameOrFile string) error {
 		return err
 	}
 	against := o.against
-	switch of {
-	case own, running:
-		if err := o.preflight(cmd, sc, say); err != nil {
-			return err
-		}
-	case otherSignals:
-		against = o.againstSignals
-	default:
+	if of == backend || of == bridge {
 		against = o.againstSensu
+	} else if err := o.preflight(cmd, sc, say); err != nil {
+		return err
 	}
 	path := o.out
 	if path == "" {
@@ -111,7 +106,7 @@ func (o *options) scenario(cmd *cobra.Command, nameOrFile string) (*scenario.Sce
 
 // resultsOnly returns an error unless the scenario can be played by commands that know results of checks alone.
 func resultsOnly(sc *scenario.Scenario) error {
-	if sc.ValueRate()+sc.ComponentRate() > 0 {
+	if hasSignals(sc) {
 		return model.Errorf(model.Unsupported, "%s: values of items and runs of directives are played by muster load run alone", sc.Name).WithHint("muster load run %s", sc.Name)
 	}
 	return sc.Runs()
@@ -127,6 +122,12 @@ func loadAs(nameOrFile string, scale float64, quick bool) (*scenario.Scenario, e
 
 // preflight checks the machine before anything starts.
 func (o *options) preflight(cmd *cobra.Command, sc *scenario.Scenario, say func(string, ...any)) error {
+	if hasSignals(sc) {
+		if lacks := scenario.ThisMachine().Lacks(sc); lacks != "" {
+			return model.Errorf(model.Limited, "this machine cannot hold the run: %s", lacks).WithHint("--quick plays as many agents as it carries, --scale 0.1 a tenth")
+		}
+		return nil
+	}
 	c := o.config
 	c.Part.Of = o.loaders
 	c.API = &client.Client{} // of the run
@@ -143,6 +144,9 @@ func (o *options) preflight(cmd *cobra.Command, sc *scenario.Scenario, say func(
 
 // against starts or finds the server, plays the scenario, and saves its report.
 func (o *options) against(ctx context.Context, cmd *cobra.Command, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (*report.Report, error) {
+	if hasSignals(sc) {
+		return o.againstSignals(ctx, sc, kept, say)
+	}
 	lead, err := o.lead(ctx, say)
 	if err != nil {
 		return nil, err

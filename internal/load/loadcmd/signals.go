@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/spf13/cobra"
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/load/folder"
@@ -31,6 +30,9 @@ import (
 	"github.com/muster-fleet/muster/internal/pause"
 	"github.com/muster-fleet/muster/internal/version"
 )
+
+// hasSignals reports whether agents of a scenario send values or runs of directives.
+func hasSignals(sc *scenario.Scenario) bool { return sc.ValueRate()+sc.ComponentRate() > 0 }
 
 // signalsOf returns the signals that the agents of a scenario send.
 func signalsOf(sc *scenario.Scenario) (signals, error) {
@@ -70,13 +72,10 @@ type signalRun struct {
 }
 
 // againstSignals plays a scenario of values or directives with a server of the run's own.
-func (o *options) againstSignals(ctx context.Context, _ *cobra.Command, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (*report.Report, error) {
+func (o *options) againstSignals(ctx context.Context, sc *scenario.Scenario, kept *folder.Folder, say func(string, ...any)) (*report.Report, error) {
 	of, err := signalsOf(sc)
 	if err != nil {
 		return nil, err
-	}
-	if lacks := scenario.ThisMachine().Lacks(sc); lacks != "" {
-		return nil, model.Errorf(model.Limited, "this machine cannot hold the run: %s", lacks).WithHint("--quick plays as many agents as it carries, --scale 0.1 a tenth")
 	}
 	r := &signalRun{signals: of, sc: sc, say: say, path: kept.Path}
 	say("%s: %s", sc.FullTitle(), sc.Brief())

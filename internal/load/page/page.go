@@ -126,6 +126,8 @@ func tiles(rep *report.Report) (list []tile) {
 				if rep.Asked() {
 					t.name = "Left"
 				}
+			case strings.HasPrefix(t.figure, "beyond") && rep.Signals != nil:
+				t.name, t.note = strings.Replace(t.name, "Beyond linger", "Latency", 1), "median of the seconds"
 			case strings.HasPrefix(t.figure, "beyond"):
 				t.note = "the linger is " + number.Bare(number.Millis(rep.Plan.Linger))
 			}
