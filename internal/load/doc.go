@@ -16,7 +16,7 @@
 //
 // What knows nothing of the run stands beside it, in rooms of its own: simulated (machines,
 // their names and certificates), outputs (what results say), preflight (the look at the
-// machine before), usage (what server and loaders used), people (who works through the API),
+// machine before), usage (what server and loaders used), people (who works through the API and changes intent),
 // streamed (the lines of a stream), report (what a run shows). The run itself is here:
 //
 //	the run          run.go from top to bottom; config.go what is asked,
@@ -34,7 +34,6 @@
 //	faults, churn    faultscript.go, fault.go, churn.go, outage.go
 //	alerts           alertsetup.go who is told of what, alerts.go hears it, witness.go keeps
 //	                 it, silent.go machines called silent
-//	intent           intent.go, intentheld.go who holds a change since when
 //	what it comes to watch.go, sample.go by the second, edges.go where parts meet, step.go by the
 //	                 step, phases.go by the phase, reporting.go what is known at the start
 //	beside it        operators.go people
@@ -45,7 +44,7 @@
 // agents out between them, one housekeeper, one that watches (watch.go) and one beside it
 // that reads the server's metrics, one that plays faults and churn (faultscript.go),
 // people, an HTTP server and a watch that hear alerts (alerts.go). Locks, in
-// order: reform, faultScript, alarms, agent, then book, breaches, witness or the lines
+// order: people.Changes, faultScript, alarms, agent, then book, breaches, witness or the lines
 // of a stream, then the log. Bounded: the agents' spools (Config.Spool), and who waits
 // for an answer. What is kept of all that came is not: some hundred bytes for each alert, by its
 // key, for each flip of a state whose alerts are judged and for each session of an agent; a bit for

@@ -49,7 +49,7 @@ func (a *agent) Assigned(_ *link.Session, held *link.Assignment) { a.assign(held
 func (a *agent) assign(held *link.Assignment) {
 	now := a.run.now()
 	a.keep(held, a.run.checkSet(a.class, held), now)
-	a.run.reform.assigned(a, held, now)
+	a.run.changes.Assigned(a, held, now)
 }
 
 // keep holds an assignment, like an agent that has it on disk: the next session need not send

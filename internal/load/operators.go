@@ -4,7 +4,9 @@ import (
 	"context"
 	"sync"
 
+	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/load/judge"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/people"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -17,20 +19,32 @@ func (r *run) operate(ctx context.Context) []report.Worked {
 	if r.cfg.API == nil {
 		return nil // said by leftUndone
 	}
-	machines := make([]people.Machine, len(r.agents))
-	for i, a := range r.agents {
-		machines[i] = a
-	}
-	p := &people.People{Run: beside{r}, API: r.cfg.API, Scenario: r.cfg.Scenario, Members: r.cfg.Members, Machines: machines, Quiet: r.unheard()}
+	p := &people.People{Run: beside{r, scenario.People}, API: r.cfg.API, Scenario: r.cfg.Scenario, Members: r.cfg.Members, Machines: r.machines(), Quiet: r.unheard()}
 	return p.Work(ctx)
 }
 
-// beside is the run as people see it.
-type beside struct{ run *run }
+// machines are the agents of this process.
+func (r *run) machines() []people.Machine {
+	list := make([]people.Machine, len(r.agents))
+	for i, a := range r.agents {
+		list[i] = a
+	}
+	return list
+}
+
+// beside is the run as people see it who work at the speed of a pipeline.
+type beside struct {
+	run      *run
+	pipeline string
+}
 
 func (b beside) Now() int64                            { return b.run.now() }
-func (b beside) Meant(virtual int64) int64             { return b.run.tempo(scenario.People).meant(virtual) }
-func (b beside) Virtual(at int64) int64                { return b.run.tempo(scenario.People).virtual(at) }
+func (b beside) Meant(virtual int64) int64             { return b.run.tempo(b.pipeline).meant(virtual) }
+func (b beside) Begin() int64                          { return b.run.begin.Load() }
+func (b beside) Zero() int64                           { return b.run.present().zero() }
+func (b beside) End() int64                            { return b.run.present().end() }
+func (b beside) Append(x *observe.Intent)              { b.run.log.Append(observe.Line{Intent: x}) }
+func (b beside) Virtual(at int64) int64                { return b.run.tempo(b.pipeline).virtual(at) }
 func (b beside) Waited(what string, meant, took int64) { b.run.waited(what, meant, took, 1) }
 func (b beside) Away(from, to int64) bool              { return b.run.script.away(from, to) }
 func (b beside) Called(member int) string              { return b.run.nameOf(member) }
@@ -47,6 +61,16 @@ func (a *agent) Here() (name string, here bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.name, a.session != nil
+}
+
+// Class is the class of a machine.
+func (a *agent) Class() *scenario.Class { return a.class.spec }
+
+// Held is the assignment of a machine, and since when it has it.
+func (a *agent) Held() (held *link.Assignment, since int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.assigned, a.assignedAt
 }
 
 // Stayed says whether a machine has a session, and had it for a while.
@@ -98,11 +122,11 @@ func (r *run) meanwhile(ctx context.Context, rep *reporting) func() {
 	while, end := context.WithCancel(ctx)
 	var both sync.WaitGroup
 	both.Go(func() { rep.Operators = r.operate(while) })
-	both.Go(func() { rep.intent = r.reform.play(while, ctx) })
+	both.Go(func() { rep.intent = r.changes.Play(while, ctx) })
 	return func() {
 		end()
 		both.Wait()
-		r.reform.await(ctx)
+		r.changes.Await(ctx)
 		if !rep.Asked() {
 			rep.Label = append(rep.Label, r.leftUndone()...)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/people"
 	"github.com/muster-fleet/muster/internal/load/preflight"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -42,9 +43,9 @@ type run struct {
 	beside  book          // what people and agents wait for beside the results
 	wrong   atomic.Uint64 // results sent that must be refused
 	taken   taken
-	reform  *reform   // nil: intent stays
-	frames  sync.Pool // *frame
-	scratch sync.Pool // *[]byte, for outputs and for frames as they are sent
+	changes *people.Changes // of intent; nil: it stays
+	frames  sync.Pool       // *frame
+	scratch sync.Pool       // *[]byte, for outputs and for frames as they are sent
 
 	mu          sync.Mutex
 	definitions map[model.DefinitionID]*model.Definition
@@ -136,7 +137,7 @@ func newRun(cfg Config) (*run, error) {
 	if err := r.populate(); err != nil {
 		return nil, err
 	}
-	r.reform = r.newReform()
+	r.changes = people.NewChanges(beside{r, scenario.Intent}, cfg.API, cfg.Scenario, r.machines())
 	return r, nil
 }
 

@@ -39,12 +39,10 @@ func TestTempoOfAPipeline(t *testing.T) {
 
 // Changes of intent come sooner in a phase that speeds them up, and are timed from then.
 func TestIntentFourTimesAsFast(t *testing.T) {
-	r := hurried(scenario.Intent, 4)
-	x := &revision{spec: &scenario.Change{At: sec(10), Every: sec(20)}}
-	f := &reform{run: r}
+	b := beside{hurried(scenario.Intent, 4), scenario.Intent}
 	var at []int
-	for ; x.times < 6; x.times++ {
-		at = append(at, int(f.meant(x)/int64(time.Second)))
+	for due := 10; due < 130; due += 20 {
+		at = append(at, int(b.Meant(b.Virtual(b.Zero())+int64(sec(due)))/int64(time.Second)))
 	}
 	if want := []int{10, 22, 27, 32, 37, 50}; !slices.Equal(at, want) {
 		t.Errorf("%v, want %v", at, want)

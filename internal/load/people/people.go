@@ -1,8 +1,9 @@
-// Package people has the API users of a load run: they list, watch, write, silence, run commands and look for changed
-// facts, at times that the scenario and its seed decide.
+// Package people has the API users of a load run: they list, watch, write, silence, run commands, look for changed
+// facts and change intent, at times that the scenario and its seed decide.
 //
-// rate.go has the timetable and the counts, requests.go the requests. Goroutines: one for each user and for each awaited
-// fact, all within Work. Locks: People.mu; Run.Waited and Run.Away are called under it. Start reading at Work.
+// rate.go has the timetable and the counts, requests.go the requests, changes.go the changes of intent, orders.go the
+// agents that hold them. Goroutines: one for each user and for each awaited
+// fact, all within Work. Locks: People.mu; Run.Waited and Run.Away are called under it. Changes.mu; Machine and Run are called under it. Start reading at Work.
 package people
 
 import (
@@ -12,6 +13,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"github.com/muster-fleet/muster/internal/agent/link"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/report"
@@ -49,6 +51,8 @@ type Machine interface {
 	Stayed() bool                     // it has had a session for a while
 	Otherwise(map[string]string) bool // it reports changed facts; false: it has no session
 	Says(distribution string) bool    // its last report in this session
+	Class() *scenario.Class
+	Held() (held *link.Assignment, since int64) // its assignment, nil: none yet
 }
 
 // work has the counts of one kind of request.

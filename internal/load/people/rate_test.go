@@ -15,6 +15,7 @@ import (
 	"github.com/HdrHistogram/hdrhistogram-go"
 
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -29,6 +30,7 @@ type alone struct {
 	called           string // every node …
 	moved            bool   // … and will not be for long
 	waits            map[string]*hdrhistogram.Histogram
+	changes          []observe.Intent
 }
 
 func (a *alone) Now() int64 { return int64(time.Since(a.epoch)) }
@@ -48,6 +50,14 @@ func (a *alone) Virtual(at int64) int64 {
 	at = min(at, a.end)
 	return at + 3*(min(max(at, a.fast), a.usual)-a.fast)
 }
+
+func (a *alone) Begin() int64 { return 0 }
+
+func (a *alone) Zero() int64 { return 0 }
+
+func (a *alone) End() int64 { return a.end }
+
+func (a *alone) Append(x *observe.Intent) { a.changes = append(a.changes, *x) }
 
 func (a *alone) Away(from, to int64) bool { return a.gone > 0 && from < a.back && to > a.gone }
 

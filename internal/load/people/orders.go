@@ -1,4 +1,4 @@
-package load
+package people
 
 import (
 	"context"
@@ -16,7 +16,7 @@ type order struct {
 	meant    int64                    // ns
 	answered int64                    // ns; zero: not yet
 	want     map[string]time.Duration // interval of each check, by its name; zero: it must be gone
-	waiting  map[*agent]struct{}
+	waiting  map[Machine]struct{}
 	held     []int64 // when agents held it, ns
 }
 
@@ -26,98 +26,96 @@ const holdsFigure = "holds-p99"
 // open lets agents look for what was ordered at an instant; who got it since, before this
 // loader heard of the order, holds it since then. What an order before wanted of the same
 // checks, nobody waits for any more.
-func (f *reform) open(o *order, at int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, before := range f.orders {
+func (c *Changes) open(o *order, at int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, before := range c.orders {
 		for name := range o.want {
 			delete(before.want, name)
 		}
 	}
-	f.orders = append(f.orders, o)
-	f.some.Store(true) // before they are looked at: who gets an assignment now looks by itself
+	c.orders = append(c.orders, o)
+	c.some.Store(true) // before they are looked at: who gets an assignment now looks by itself
 	for a := range o.waiting {
-		a.mu.Lock()
-		held, since := a.assigned, a.assignedAt
-		a.mu.Unlock()
+		held, since := a.Held()
 		if held != nil && since >= at && o.heldIn(held) {
-			f.holds(o, a, since)
+			c.holds(o, a, since)
 		}
 	}
-	f.closeHeld()
+	c.closeHeld()
 }
 
 // answer times from an instant on; who was faster took no time.
-func (f *reform) answer(o *order, at int64) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
+func (c *Changes) answer(o *order, at int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	o.answered = at
 	for _, since := range o.held {
-		f.took(o, since)
+		c.took(o, since)
 	}
-	f.closeHeld()
+	c.closeHeld()
 }
 
-// assigned looks whether an agent holds since an instant what it waits for. A nil receiver
+// Assigned looks whether a machine holds since an instant what it waits for. A nil receiver
 // looks at nothing.
-func (f *reform) assigned(a *agent, held *link.Assignment, since int64) {
-	if f == nil || !f.some.Load() {
+func (c *Changes) Assigned(a Machine, held *link.Assignment, since int64) {
+	if c == nil || !c.some.Load() {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, o := range f.orders {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.orders {
 		if _, waits := o.waiting[a]; waits && o.heldIn(held) {
-			f.holds(o, a, since)
+			c.holds(o, a, since)
 		}
 	}
-	f.closeHeld()
+	c.closeHeld()
 }
 
 // holds notes since when an agent holds an order. Caller holds the lock, as below.
-func (f *reform) holds(o *order, a *agent, since int64) {
+func (c *Changes) holds(o *order, a Machine, since int64) {
 	delete(o.waiting, a)
 	o.held = append(o.held, since)
 	if o.answered > 0 {
-		f.took(o, since)
+		c.took(o, since)
 	}
 }
 
-func (f *reform) took(o *order, since int64) {
-	f.run.waited(holdsFigure, o.answered, max(0, since-o.answered), 1)
+func (c *Changes) took(o *order, since int64) {
+	c.run.Waited(holdsFigure, o.answered, max(0, since-o.answered))
 }
 
 // closeHeld forgets orders that all hold.
-func (f *reform) closeHeld() {
-	f.orders = slices.DeleteFunc(f.orders, func(o *order) bool {
+func (c *Changes) closeHeld() {
+	c.orders = slices.DeleteFunc(c.orders, func(o *order) bool {
 		held := len(o.waiting) == 0 && o.answered > 0
 		if held {
-			f.write(o, 0)
+			c.write(o, 0)
 		}
 		return held
 	})
-	f.some.Store(len(f.orders) > 0)
+	c.some.Store(len(c.orders) > 0)
 }
 
 // write writes what came of an order to the log.
-func (f *reform) write(o *order, never int) {
-	begin := f.run.begin.Load()
+func (c *Changes) write(o *order, never int) {
+	begin := c.run.Begin()
 	for i := range o.held {
 		o.held[i] -= begin
 	}
-	f.run.log.Append(observe.Line{Intent: &observe.Intent{Entry: o.entry, Meant: o.meant - begin, Answered: o.answered - begin, Agents: len(o.held) + len(o.waiting), Held: o.held, Never: never}})
+	c.run.Append(&observe.Intent{Entry: o.entry, Meant: o.meant - begin, Answered: o.answered - begin, Agents: len(o.held) + len(o.waiting), Held: o.held, Never: never})
 }
 
 // heldIn says whether an assignment is as ordered.
 func (o *order) heldIn(held *link.Assignment) bool {
 	found := 0
 	for _, definition := range held.Definitions {
-		c := definition.AsCheck()
-		if c == nil {
+		check := definition.AsCheck()
+		if check == nil {
 			continue
 		}
-		if interval, ok := o.want[c.Name]; ok {
-			if c.Interval != interval {
+		if interval, ok := o.want[check.Name]; ok {
+			if check.Interval != interval {
 				return false
 			}
 			found++
@@ -131,34 +129,32 @@ func (o *order) heldIn(held *link.Assignment) bool {
 	return found == len(o.want)
 }
 
-// await gives agents the time to hold what was changed last. Then nobody looks any more:
+// Await gives machines the time to hold what was changed last. Then nobody looks any more:
 // those that do not hold an order never did; machines that are away are excused.
-func (f *reform) await(ctx context.Context) {
-	if f == nil {
+func (c *Changes) Await(ctx context.Context) {
+	if c == nil {
 		return
 	}
-	for until := time.Now().Add(10 * time.Second); f.some.Load() && time.Now().Before(until) && ctx.Err() == nil; {
+	for until := time.Now().Add(10 * time.Second); c.some.Load() && time.Now().Before(until) && ctx.Err() == nil; {
 		pause.For(ctx, 20*time.Millisecond)
 	}
-	f.close()
+	c.close()
 }
 
-func (f *reform) close() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, o := range f.orders {
+func (c *Changes) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, o := range c.orders {
 		never := 0
 		for a := range o.waiting {
-			a.mu.Lock()
-			if a.session != nil {
+			if _, here := a.Here(); here {
 				never++
 			}
-			a.mu.Unlock()
 		}
 		if o.answered > 0 {
-			f.write(o, never)
+			c.write(o, never)
 		}
 	}
-	f.orders = nil
-	f.some.Store(false)
+	c.orders = nil
+	c.some.Store(false)
 }

@@ -1,0 +1,240 @@
+package people
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
+)
+
+// Timetable is the run beside which people change intent.
+type Timetable interface {
+	Run
+	Begin() int64 // of the timetable
+	Zero() int64  // of what is measured
+	End() int64
+	Append(x *observe.Intent) // to the log
+}
+
+// Changes are what people change while results flow, and who holds it since when. Checks
+// that they make are not played: their interval is hours. A nil Changes changes nothing.
+type Changes struct {
+	run      Timetable
+	api      *client.Client
+	sc       *scenario.Scenario
+	machines []Machine   // of this process
+	some     atomic.Bool // an order is open: machines that get an assignment look
+	entries  []*entry
+
+	mu     sync.Mutex
+	orders []*order
+}
+
+// entry is one entry of the scenario's intent.
+type entry struct {
+	spec  *scenario.Change
+	n     int              // of the entry
+	made  int              // names so far
+	times int              // that it was changed
+	pool  []string         // names of what exists, oldest first
+	other map[string]bool  // names of what is not as it was made
+	first []model.Resource // what is there before the first turn
+}
+
+const (
+	restInterval  = 12 * time.Hour // of a check that is there to be held
+	otherInterval = 13 * time.Hour // … and has been changed
+)
+
+// NewChanges is nil where nothing changes.
+func NewChanges(run Timetable, api *client.Client, sc *scenario.Scenario, machines []Machine) *Changes {
+	if len(sc.Intent) == 0 || api == nil {
+		return nil
+	}
+	c := &Changes{run: run, api: api, sc: sc, machines: machines}
+	for i := range sc.Intent {
+		spec := &sc.Intent[i]
+		x := &entry{spec: spec, n: i, other: map[string]bool{}}
+		x.first = c.more(x, spec.Change+spec.Delete, nil)
+		c.entries = append(c.entries, x)
+	}
+	return c
+}
+
+// Play makes what is there to be changed, and then all changes at their times, while ctx
+// lasts; each waits for the answer to the one before, and is timed from when it was meant.
+// An error is of the API, which is asked within calls.
+func (c *Changes) Play(ctx, calls context.Context) error {
+	if c == nil {
+		return nil
+	}
+	for _, x := range c.entries {
+		if len(x.first) > 0 {
+			if err := simulated.Apply(calls, c.api, "what a load run will change", x.first...); err != nil {
+				return fmt.Errorf("%s: %w", x.spec.What(), err)
+			}
+		}
+	}
+	for ctx.Err() == nil {
+		next := slices.MinFunc(c.entries, func(a, b *entry) int { return int(a.at() - b.at()) })
+		if wait := time.Duration(c.meant(next) - c.run.Now()); wait > 0 {
+			pause.For(ctx, min(wait, time.Second))
+			continue
+		}
+		if err := c.revise(calls, next); err != nil {
+			return fmt.Errorf("%s: %w", next.spec.What(), err)
+		}
+		next.times++
+	}
+	c.unasked(min(c.run.Now(), c.run.End()))
+	return nil
+}
+
+// meant is when it is its turn next, in the run's time: sooner where phases speed changes of
+// intent up.
+func (c *Changes) meant(x *entry) int64 {
+	return c.run.Meant(c.run.Virtual(c.run.Zero()) + int64(x.at()))
+}
+
+// unasked writes what should have been changed before the end and was not: its answer took
+// at least as long as until then.
+func (c *Changes) unasked(end int64) {
+	begin := c.run.Begin()
+	for _, x := range c.entries {
+		for ; c.meant(x) <= end-CutOff; x.times++ {
+			c.run.Append(&observe.Intent{Entry: x.n, Meant: c.meant(x) - begin, Answered: end - begin, Unasked: true, Away: c.run.Away(c.meant(x), end)})
+		}
+	}
+}
+
+// at is when it is its turn next.
+func (x *entry) at() model.Duration {
+	if x.times > 0 && x.spec.Every == 0 {
+		return model.Duration(1 << 62)
+	}
+	return x.spec.At + model.Duration(x.times)*x.spec.Every
+}
+
+// revise changes once. The order is open before the server is asked: an agent may hold
+// what is new before the answer is here.
+func (c *Changes) revise(ctx context.Context, x *entry) error {
+	o, list, gone := c.next(x)
+	c.open(o, c.run.Now())
+	if len(list) > 0 {
+		if err := simulated.Apply(ctx, c.api, x.spec.What(), list...); err != nil {
+			return err
+		}
+	}
+	if err := c.remove(ctx, x, gone); err != nil {
+		return err
+	}
+	c.answer(o, c.run.Now())
+	return nil
+}
+
+// next is what is changed when it is an entry's turn: what to declare, and what to delete.
+func (c *Changes) next(x *entry) (o *order, list []model.Resource, gone []string) {
+	o = &order{entry: x.n, meant: c.meant(x), want: map[string]time.Duration{}, waiting: c.concerned(x)}
+	gone = x.pool[:min(x.spec.Delete, len(x.pool))]
+	x.pool = x.pool[len(gone):]
+	for _, name := range x.pool[:min(x.spec.Change, len(x.pool))] {
+		x.other[name] = !x.other[name]
+		list = append(list, c.made(x, name)...)
+		o.want[name] = c.interval(x, name)
+	}
+	list = append(list, c.more(x, x.spec.Create, o.want)...)
+	for _, name := range gone {
+		o.want[name] = 0
+	}
+	return o, list, gone
+}
+
+func (c *Changes) remove(ctx context.Context, x *entry, names []string) error {
+	var refs []v1.Ref
+	for _, name := range names {
+		refs = append(refs, v1.Ref{Kind: "Check", Namespace: simulated.Namespace, Name: name})
+		if x.spec.Kind == "group" {
+			refs = append(refs, v1.Ref{Kind: "Group", Namespace: simulated.Namespace, Name: name})
+		}
+	}
+	if len(refs) == 0 {
+		return nil
+	}
+	_, err := c.api.Resources.DeleteMany(ctx, v1.DeleteRequest{Resources: refs, Message: x.spec.What(), Yes: true})
+	return err
+}
+
+// more makes so many new ones.
+func (c *Changes) more(x *entry, n int, want map[string]time.Duration) (list []model.Resource) {
+	for range n {
+		name := fmt.Sprintf("intent-%d-%04d", x.n, x.made)
+		x.made++
+		x.pool = append(x.pool, name)
+		list = append(list, c.made(x, name)...)
+		if want != nil {
+			want[name] = c.interval(x, name)
+		}
+	}
+	return list
+}
+
+// made is a check of the classes or, of the kind group, a group of all of them and a check
+// for it. What is other is a check with another interval, or a group that is empty.
+func (c *Changes) made(x *entry, name string) []model.Resource {
+	meta := model.Metadata{Name: name, Namespace: simulated.Namespace}
+	check := &model.CheckSpec{Targets: &model.Targets{Groups: c.groups(x)}, Command: &model.Command{Shell: "true"}, Interval: model.Duration(restInterval)}
+	if x.spec.Kind != "group" {
+		check.Interval = model.Duration(c.interval(x, name))
+		return []model.Resource{simulated.Resource(meta, check)}
+	}
+	group := &model.GroupSpec{Groups: c.groups(x)}
+	if x.other[name] {
+		group = &model.GroupSpec{Where: "false"}
+	}
+	check.Targets.Groups = []string{name}
+	return []model.Resource{simulated.Resource(meta, group), simulated.Resource(meta, check)}
+}
+
+// interval is that of the check of this name where agents hold it; zero: they do not.
+func (c *Changes) interval(x *entry, name string) time.Duration {
+	switch {
+	case !x.other[name]:
+		return restInterval
+	case x.spec.Kind == "group":
+		return 0
+	}
+	return otherInterval
+}
+
+// groups are those whose agents hold what a revision makes.
+func (c *Changes) groups(x *entry) (list []string) {
+	if g := x.spec.Group; g != "" && g != scenario.AllGroup { // which may be none on the server
+		return []string{g}
+	}
+	for i := range c.sc.Agents {
+		if class := &c.sc.Agents[i]; x.spec.Of(class) {
+			list = append(list, class.Name)
+		}
+	}
+	return list
+}
+
+func (c *Changes) concerned(x *entry) map[Machine]struct{} {
+	all := map[Machine]struct{}{}
+	for _, a := range c.machines {
+		if x.spec.Of(a.Class()) {
+			all[a] = struct{}{}
+		}
+	}
+	return all
+}

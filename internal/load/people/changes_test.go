@@ -1,0 +1,114 @@
+package people
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// An agent holds an order when each check is there as wanted, and what must go is gone.
+func TestWhoHoldsAnOrder(t *testing.T) {
+	held := func(checks map[string]time.Duration) *link.Assignment {
+		h := &link.Assignment{}
+		for name, interval := range checks {
+			h.Definitions = append(h.Definitions, (&model.CheckDefinition{Definition: model.Definition{Name: name}, Interval: interval}).Seal())
+		}
+		return h
+	}
+	o := &order{want: map[string]time.Duration{"new": restInterval, "other": otherInterval, "gone": 0}}
+	for _, c := range []struct {
+		checks map[string]time.Duration
+		want   bool
+	}{
+		{map[string]time.Duration{"new": restInterval, "other": otherInterval}, true},
+		{map[string]time.Duration{"new": restInterval, "other": otherInterval, "web-http-000": time.Second}, true},
+		{map[string]time.Duration{"new": restInterval, "other": restInterval}, false},
+		{map[string]time.Duration{"new": restInterval, "other": otherInterval, "gone": restInterval}, false},
+		{map[string]time.Duration{"other": otherInterval}, false},
+		{nil, false},
+	} {
+		if got := o.heldIn(held(c.checks)); got != c.want {
+			t.Errorf("%v: %v", c.checks, got)
+		}
+	}
+}
+
+// stub is a machine that has a session or none.
+type stub struct {
+	Machine
+	here  bool
+	class *scenario.Class
+}
+
+func (s *stub) Class() *scenario.Class { return s.class }
+
+func (s *stub) Here() (string, bool) { return "", s.here }
+
+func (s *stub) Held() (*link.Assignment, int64) { return nil, 0 }
+
+// Who never holds what was ordered is counted, unless the machine is away; what a later
+// order wants otherwise, nobody waits for.
+func TestWhoNeverHoldsAnOrder(t *testing.T) {
+	r := &alone{epoch: time.Now()}
+	c := &Changes{run: r}
+	here, away, late := &stub{here: true}, &stub{}, &stub{here: true}
+	first := &order{entry: 1, want: map[string]time.Duration{"a": restInterval}, waiting: map[Machine]struct{}{here: {}, away: {}, late: {}}}
+	c.open(first, 1)
+	c.Assigned(here, &link.Assignment{Definitions: []*model.Definition{(&model.CheckDefinition{Definition: model.Definition{Name: "a"}, Interval: restInterval}).Seal()}}, 2)
+	c.answer(first, 3)
+	second := &order{entry: 2, want: map[string]time.Duration{"a": 0, "b": restInterval}, waiting: map[Machine]struct{}{here: {}, late: {}}}
+	c.open(second, 4)
+	c.answer(second, 5)
+	c.Assigned(late, &link.Assignment{Definitions: []*model.Definition{(&model.CheckDefinition{Definition: model.Definition{Name: "b"}, Interval: restInterval}).Seal()}}, 6)
+	c.close()
+	want := []observe.Intent{{Entry: 1, Answered: 3, Agents: 3, Held: []int64{2, 6}}, {Entry: 2, Answered: 5, Agents: 2, Held: []int64{6}, Never: 1}}
+	if got := r.changes; !reflect.DeepEqual(got, want) {
+		t.Fatalf("%+v", got)
+	}
+}
+
+// A change of intent is meant at its time, however late the answer to the one before: what
+// was not asked for when the run ended is written.
+func TestChangesThatNobodyAskedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &alone{epoch: time.Now(), end: int64(time.Minute), fast: int64(time.Minute), usual: int64(time.Minute)}
+		c := &Changes{run: r, entries: []*entry{{spec: &scenario.Change{At: model.Duration(10 * time.Second)}, times: 1}, {n: 1, spec: &scenario.Change{At: model.Duration(10 * time.Second), Every: model.Duration(10 * time.Second)}, times: 2}}}
+		c.unasked(r.End())
+		var want []observe.Intent
+		for _, at := range []int{30, 40, 50} { // that of 60 s is the end's
+			want = append(want, observe.Intent{Entry: 1, Meant: int64(time.Duration(at) * time.Second), Answered: int64(time.Minute), Unasked: true})
+		}
+		if got := r.changes; !reflect.DeepEqual(got, want) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+// A change of intent that names a group is held by the agents of all its classes, and targets it on the server.
+func TestGroupOfAChange(t *testing.T) {
+	sc := &scenario.Scenario{Agents: []scenario.Class{{Name: "web", Groups: []string{"linux", "eu"}}, {Name: "db", Groups: []string{"linux"}}, {Name: "spare"}}}
+	var machines []Machine
+	for i := range sc.Agents {
+		machines = append(machines, &stub{class: &sc.Agents[i]})
+	}
+	for group, want := range map[string][]string{"linux": {"db", "web"}, "eu": {"web"}, "db": {"db"}, scenario.AllGroup: {"db", "spare", "web"}} {
+		sc.Intent = []scenario.Change{{Create: 1, Kind: "check", Group: group}}
+		c := NewChanges(&alone{}, &client.Client{}, sc, machines)
+		var holds []string
+		for m := range c.concerned(c.entries[0]) {
+			holds = append(holds, m.Class().Name)
+		}
+		slices.Sort(holds)
+		if targets := c.groups(c.entries[0]); !slices.Equal(holds, want) || group != scenario.AllGroup && !slices.Equal(targets, []string{group}) {
+			t.Errorf("%s: held by %v, targets %v", group, holds, targets)
+		}
+	}
+}
