@@ -1,62 +1,61 @@
 package load
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
-	"sync"
+	"slices"
 	"time"
 
-	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/alerts"
+	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/observe"
-	"github.com/muster-fleet/muster/internal/load/simulated"
-	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/streamed"
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
-// alarms hears, from outside, whom a server tells of what: of checks by a webhook that the
-// run sets up (result, problem, outbox, delivery), of machines by a watch of their
-// keepalives. Start reading at newAlarms, and alertsetup.go; package judge judges.
-type alarms struct {
-	run      *run
-	path     string // of the webhook, not to be guessed
-	listener net.Listener
-	server   *http.Server
-
-	mu        sync.Mutex
-	checks    map[string]*witness // by node/check
-	machines  map[string]*machineWitness
-	keys      map[string]struct{} // idempotency keys of what was told: all of them, for a repetition may come hours later
-	again     uint64              // that came once more
-	strangers int                 // alerts of checks that nobody watches
-	stranger  string              // the first of them
-	heard     int64               // when the last alert came, ns
-
-	following sync.WaitGroup
-	stop      context.CancelFunc
+// stopping says whether machines die without a word.
+func stopping(sc *scenario.Scenario) bool {
+	return slices.ContainsFunc(sc.Faults, func(f scenario.Fault) bool { return f.Stop != nil })
 }
 
-// machineWitness follows a machine's keepalive.
-type machineWitness struct {
-	witness
-	problem string // the open one, as it was last told
-}
-
-func newAlarms(r *run) (*alarms, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(r.facing(), "0"))
-	if err != nil {
-		return nil, model.Errorf(model.Unavailable, "listen for alerts: %w", err)
+// hearAlerts arranges that the run hears of what its faults bring about. It is nil where
+// they bring about no alerts, and where nobody is logged in.
+func (r *run) hearAlerts(ctx context.Context) (*alerts.Listener, error) {
+	sc := r.cfg.Scenario
+	stops, struck := stopping(sc), alerts.Failing(sc)
+	if r.cfg.API == nil || !stops && len(alerts.Listened(sc)) == 0 {
+		return nil, nil
 	}
-	al := &alarms{run: r, path: "/alerts/" + rand.Text(), listener: l, checks: map[string]*witness{}, machines: map[string]*machineWitness{},
-		keys: map[string]struct{}{}, stop: func() {}}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+al.path, al.post)
-	al.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	return al, nil
+	l, err := alerts.Listen(alerts.Run{API: r.cfg.API, Log: r.cfg.Log, Scenario: sc, Address: r.facing(), Now: r.now})
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range r.agents {
+		if stops {
+			l.WatchMachine(a.name)
+		}
+		for name, check := range a.class.index {
+			if k := &a.class.checks[check]; (struck[name] || k.tells) && k.about == nil { // of all that hold it: its handler is told of each
+				a.watch(int16(check), l.WatchCheck(a.name, k.full, struck[name], k.tells))
+			}
+		}
+	}
+	for _, c := range r.classes {
+		for name, check := range c.index {
+			if k := &c.checks[check]; struck[name] && k.about != nil {
+				for i := range k.about.pairs {
+					p := &k.about.pairs[i]
+					p.mu.Lock()
+					p.watched = l.WatchCheck(p.name, k.full, true, k.tells)
+					p.mu.Unlock()
+				}
+			}
+		}
+	}
+	return l, l.Declare(ctx)
 }
 
 // facing is the address of this machine that the server under test reaches.
@@ -70,132 +69,172 @@ func (r *run) facing() string {
 	return "127.0.0.1"
 }
 
-// url is where the handler posts to.
-func (al *alarms) url() string { return "http://" + al.listener.Addr().String() + al.path }
-
-// notification is what is read of one.
-type notification struct {
-	Kind      string `json:"kind"`
-	Namespace string `json:"namespace"`
-	Node      string `json:"node"`
-	Check     string `json:"check"`
-	Expired   bool   `json:"expired"`
+// watch has the alerts of a check's state judged.
+func (a *agent) watch(check int16, w *alerts.Witness) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ledger.watched == nil {
+		a.ledger.watched = map[int16]*alerts.Witness{}
+	}
+	a.ledger.watched[check] = w
 }
 
-// mostAlert bounds the body of a notification; outputs are whole in it.
-const mostAlert = 4 << 20
+// patience is for how long alerts that have to come are waited for, after the last one
+// that came: a delivery that failed is tried again after seconds.
+const patience = 15 * time.Second
 
-// post takes one. A repetition with the same key is none: delivery is at least once. What is neither
-// the beginning nor the end of a problem (a reminder that it is worse, a kind that is newer than this
-// program) is taken too, and counts as nothing: refused, it would be a dead letter of the server's.
-func (al *alarms) post(w http.ResponseWriter, r *http.Request) {
-	at := al.run.now() // its head is here: the first byte was a moment before
-	body, err := io.ReadAll(io.LimitReader(r.Body, mostAlert))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError) // it is tried again
+// concludeAlerts waits until nothing is missing any more, or nothing has come for a while, and
+// hears of machines no more.
+func (r *run) concludeAlerts(ctx context.Context, d *faultScript) {
+	if r.alarms == nil {
 		return
 	}
-	n, err := parseNotification(body)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
-	if n.turns() {
-		al.told(r.Header.Get("Idempotency-Key"), n, at)
-	}
-	w.WriteHeader(http.StatusNoContent)
-}
-
-// turns says whether it is one that is judged: a problem opens or closes.
-func (n *notification) turns() bool { return n.Kind == "opened" || n.Kind == "closed" }
-
-func parseNotification(body []byte) (n notification, err error) {
-	if err := json.Unmarshal(body, &n); err != nil {
-		return n, fmt.Errorf("read a notification: %w", err)
-	}
-	if n.turns() && (n.Node == "" || n.Check == "") {
-		return n, fmt.Errorf("a notification of kind %q, node %q, check %q", n.Kind, n.Node, n.Check)
-	}
-	return n, nil
-}
-
-func (al *alarms) told(key string, n notification, at int64) {
-	al.mu.Lock()
-	defer al.mu.Unlock()
-	if _, again := al.keys[key]; again && key != "" {
-		al.again++
-		return
-	}
-	al.keys[key] = struct{}{}
-	al.heard = al.run.now()
-	s := al.checks[observe.OwnName(n.Node)+"/"+n.Check]
-	if s == nil || n.Namespace != simulated.Namespace {
-		if al.strangers++; al.strangers == 1 {
-			al.stranger = n.Namespace + "/" + n.Node + "/" + n.Check
-		}
-		return
-	}
-	if n.Expired {
-		s.unknown()
-	}
-	s.told(n.Kind == "opened", at)
-}
-
-// event takes what the watch says of a machine's keepalive.
-func (al *alarms) event(e *v1.Event) {
-	al.mu.Lock()
-	defer al.mu.Unlock()
-	m := al.machines[observe.OwnName(e.Node)]
-	if m == nil || e.Check != model.KeepaliveCheckName {
-		return
-	}
-	now := ""
-	if e.Problem != nil {
-		now = e.Problem.ID
-	}
-	if now == m.problem {
-		return
-	}
-	al.heard = al.run.now()
-	if m.problem != "" {
-		m.told(false, al.heard)
-	}
-	if now != "" {
-		m.told(true, al.heard)
-	}
-	m.problem = now
-}
-
-// follow watches the keepalives until ctx ends. A watch that breaks off, as with a server
-// that is killed, begins anew, and asks then what it missed.
-func (al *alarms) follow(ctx context.Context) {
-	filter := v1.EventFilter{Namespace: simulated.Namespace, Check: model.KeepaliveCheckName}
-	for ctx.Err() == nil {
-		_ = al.run.cfg.API.Events.Watch(ctx, filter, func() error { return al.missed(ctx) }, func(e v1.Event) error {
-			al.event(&e)
-			return nil
-		})
+	ctx, over := r.cfg.ending(ctx)
+	defer over()
+	for began := r.now(); ctx.Err() == nil && r.alarms.Quiet(began) <= patience && r.alertsMissing(d); {
 		pause.For(ctx, 200*time.Millisecond)
 	}
+	r.alarms.Unfollow()
+	r.log.Append(observe.Line{Alerts: r.alertsSeen(d)})
 }
 
-// missed reads the open problems of machines, and how those are that had one.
-func (al *alarms) missed(ctx context.Context) error {
-	seen := map[string]bool{}
-	err := al.run.openProblems(ctx, model.KeepaliveCheckName, func(e *v1.Event) {
-		seen[observe.OwnName(e.Node)] = true
-		al.event(e)
-	})
-	if err != nil {
-		return err
+// alertsMissing reports whether alerts have not come yet.
+func (r *run) alertsMissing(d *faultScript) bool {
+	seen := r.alertsSeen(d)
+	_, missing := judge.Alerts(seen)
+	return missing > 0 || judge.Messages(seen, r.since, nil).Missing > 0
+}
+
+// alertsSeen returns the alerts so far, and the strikes that they are of.
+func (r *run) alertsSeen(d *faultScript) *observe.Alerts {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	out, index := r.alarms.Seen(r.begin.Load())
+	for _, a := range r.agents {
+		a.mu.Lock()
+		if a.ledger.gone {
+			for _, w := range a.ledger.watched {
+				out.States[index[w.Name]].Gone = true
+			}
+		}
+		a.mu.Unlock()
 	}
-	al.mu.Lock()
-	defer al.mu.Unlock()
-	for name, m := range al.machines {
-		if m.problem != "" && !seen[name] {
-			m.told(false, al.run.now())
-			m.problem = ""
+	row := 0
+	for _, x := range d.strikes {
+		if x.at == 0 {
+			continue
+		}
+		if x.fault.Fail != nil || x.fault.Stop != nil {
+			out.Strikes = append(out.Strikes, d.alerts(x, row, index))
+		}
+		row++
+	}
+	return out
+}
+
+// alerts returns a strike whose alerts are judged. Caller holds the lock.
+func (d *faultScript) alerts(x *strike, row int, index map[string]int) observe.Strike {
+	begin := d.run.begin.Load()
+	s := observe.Strike{Fault: row, At: x.at - begin}
+	if x.until > 0 {
+		s.Until = x.until - begin
+	}
+	for _, a := range x.agents {
+		a.mu.Lock()
+		if x.fault.Stop == nil {
+			for _, c := range x.checks[a.class] {
+				s.States = append(s.States, index[a.ledger.watched[int16(c)].Name])
+			}
+			a.mu.Unlock()
+			continue
+		}
+		state := index[alerts.KeepaliveOf(a.name)]
+		a.mu.Unlock()
+		_, timeout := a.class.spec.Keepalive.EffectiveTimes()
+		s.Timeout = int64(timeout)
+		s.States = append(s.States, state)
+		if !a.attended(x.at, x.at) {
+			s.Offline = append(s.Offline, state)
 		}
 	}
-	return nil
+	for _, p := range x.pairs {
+		s.States = append(s.States, index[p.watched.Name])
+	}
+	s.Unsure = x.fault.Stop != nil && d.serverAway(x.at, cmp.Or(x.until, d.run.now()))
+	return s
+}
+
+// awayTimes returns the times in which the script had the server away, since an instant.
+func (d *faultScript) awayTimes(begin int64) (list []observe.Stay) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, x := range d.strikes {
+		if x.away(0, never) {
+			s := observe.Stay{From: x.at - begin, To: observe.Lasts}
+			if x.over > 0 {
+				s.To = x.over - begin
+			}
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// serverAway says whether the script had the server itself away at some time from one
+// instant to another. Caller holds the lock.
+func (d *faultScript) serverAway(from, to int64) bool {
+	return slices.ContainsFunc(d.strikes, func(x *strike) bool { return x.away(from, to) })
+}
+
+// attended says whether the machine had a session all the time.
+func (a *agent) attended(from, to int64) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.ContainsFunc(a.present(), func(s observe.Stay) bool { return s.From <= from && s.To >= to })
+}
+
+// numbers are those of its signals.
+func (a *agent) numbers() streamed.Numbers {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return streamed.Numbers{Settled: a.ledger.settled(), Sent: a.ledger.shown, Given: a.ledger.sent}
+}
+
+// line is what has to be told of a result. Caller holds the lock.
+func (a *agent) line(s *sign) *streamed.Result {
+	k := &a.class.checks[s.check]
+	r := &streamed.Result{Node: observe.OwnName(a.name), Check: k.full, Status: s.status.String(), At: s.intended}
+	if s.about > 0 {
+		r.Node = k.about.names[s.about-1]
+	}
+	return r
+}
+
+// hearStream arranges that the run is told of every result. It is nil where the scenario
+// does not ask for it, and where nobody is logged in.
+func (r *run) hearStream(ctx context.Context) (*streamed.Peer, error) {
+	s := r.cfg.Scenario.Stream
+	if r.cfg.API == nil || s == nil {
+		return nil, nil
+	}
+	measured := func(intended int64) bool {
+		s := r.present()
+		i := s.at(intended)
+		return i >= 0 && s[i].Measured
+	}
+	k, err := streamed.Listen(streamed.Run{API: r.cfg.API, Log: r.cfg.Log, Address: r.facing(), Now: r.now, Since: r.since, Measured: measured, OwnName: observe.OwnName})
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range r.agents {
+		x := k.Machine(a.stream, observe.OwnName(a.name), a.numbers)
+		a.mu.Lock()
+		a.ledger.lines = x
+		a.mu.Unlock()
+	}
+	if err := k.Declare(ctx, s.Connections); err != nil {
+		k.End()
+		return nil, fmt.Errorf("set up the handler that is notified of every result: %w", err)
+	}
+	return k, nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/alerts"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -20,7 +21,7 @@ import (
 // test says what the results are, and what is told.
 type alarmed struct {
 	t      *testing.T
-	al     *alarms
+	run    *run
 	agents []*agent
 	keys   int
 }
@@ -30,13 +31,18 @@ const watchedCheck = "web-http-000"
 func newAlarmed(t *testing.T) *alarmed {
 	x := &alarmed{t: t}
 	r := &run{epoch: time.Now(), cfg: Config{Scenario: &scenario.Scenario{}}}
-	x.al = &alarms{run: r, checks: map[string]*witness{}, machines: map[string]*machineWitness{}, keys: map[string]struct{}{}}
+	x.run = r
+	var err error
+	if r.alarms, err = alerts.Listen(alerts.Run{Scenario: r.cfg.Scenario, Address: "127.0.0.1", Now: r.now}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.alarms.End)
 	web := &class{checks: []playing{{full: watchedCheck}}}
 	for i := range 3 {
 		a := &agent{run: r, class: web, name: simulated.MemberName("web", i), session: silent{}, since: 1, presence: presence{here: 1}}
 		x.agents = append(x.agents, a)
-		x.al.watchCheck(a, 0, true)
-		x.al.watchMachine(a.name)
+		a.watch(0, r.alarms.WatchCheck(a.name, watchedCheck, true, false))
+		r.alarms.WatchMachine(a.name)
 	}
 	return x
 }
@@ -59,7 +65,7 @@ func (x *alarmed) post(i int, kind string, again bool) {
 	req := httptest.NewRequest("POST", "/", strings.NewReader(body))
 	req.Header.Set("Idempotency-Key", fmt.Sprint(x.keys))
 	w := httptest.NewRecorder()
-	x.al.post(w, req)
+	x.run.alarms.ServeHTTP(w, req)
 	if w.Code != 204 {
 		x.t.Errorf("answer %d", w.Code)
 	}
@@ -71,22 +77,22 @@ func (x *alarmed) keepalive(i int, problem string) {
 	if problem != "" {
 		e.Problem = &v1.OpenProblem{Problem: model.Problem{ID: problem}}
 	}
-	x.al.event(e)
+	x.run.alarms.Event(e)
 }
 
 // Results, deliveries and the watch of keepalives are seen as they were: a delivery with a key that came is none.
 func TestAlertsAreSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newAlarmed(t)
-		x.al.run.begin.Store(int64(time.Second))
-		d := &faultScript{run: x.al.run, strikes: []*strike{{fault: scenario.Fault{Server: "stop"}, at: 1}, {fault: scenario.Fault{Fail: &scenario.FailCheck{}}, checks: struckChecks{x.agents[0].class: {0}}, agents: x.agents[:1]}}}
+		x.run.begin.Store(int64(time.Second))
+		d := &faultScript{run: x.run, strikes: []*strike{{fault: scenario.Fault{Server: "stop"}, at: 1}, {fault: scenario.Fault{Fail: &scenario.FailCheck{}}, checks: struckChecks{x.agents[0].class: {0}}, agents: x.agents[:1]}}}
 		x.result(0, model.OK)
 		time.Sleep(3 * time.Second)
-		d.strikes[1].at = x.al.run.now()
+		d.strikes[1].at = x.run.now()
 		for range 3 {
 			x.result(0, model.Critical)
 		}
-		if !x.al.missing(d) {
+		if !x.run.alertsMissing(d) {
 			t.Error("no alert is missing")
 		}
 		time.Sleep(time.Second)
@@ -95,7 +101,7 @@ func TestAlertsAreSeen(t *testing.T) {
 		x.keepalive(1, "p1")
 		x.keepalive(1, "p1")
 		x.keepalive(1, "p2")
-		got := x.al.seen(d)
+		got := x.run.alertsSeen(d)
 		want := &observe.Alerts{End: int64(3 * time.Second), Again: 1, Strikes: []observe.Strike{{Fault: 1, At: int64(2 * time.Second), States: []int{0}}}}
 		for i := range 3 {
 			want.States = append(want.States, observe.Alerted{Name: simulated.MemberName("web", i) + "/" + watchedCheck, Fails: true})
@@ -111,7 +117,7 @@ func TestAlertsAreSeen(t *testing.T) {
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v\n%+v", got, want)
 		}
-		if x.al.missing(d) {
+		if x.run.alertsMissing(d) {
 			t.Error("an alert is missing")
 		}
 	})
@@ -132,7 +138,7 @@ func TestAMachineThatIsOfflineStops(t *testing.T) {
 		for _, a := range x.agents[:2] {
 			a.class = &class{spec: &scenario.Class{}}
 		}
-		d := &faultScript{run: x.al.run, strikes: []*strike{{fault: scenario.Fault{Stop: &scenario.Pick{}}, at: x.al.run.now(), agents: x.agents[:2]}}}
+		d := &faultScript{run: x.run, strikes: []*strike{{fault: scenario.Fault{Stop: &scenario.Pick{}}, at: x.run.now(), agents: x.agents[:2]}}}
 		if a.vanish(true) || !a.fate.dead {
 			t.Error("it makes results and stands still")
 		}
@@ -144,25 +150,8 @@ func TestAMachineThatIsOfflineStops(t *testing.T) {
 		if a.appear(); a.fate.back != nil || a.fate.dead || a.fate.boots != 1 {
 			t.Errorf("%+v", a.fate)
 		}
-		if s := x.al.seen(d).Strikes[0]; len(s.States) != 2 || len(s.Offline) != 1 || s.Offline[0] != s.States[0] || s.Timeout <= 0 {
+		if s := x.run.alertsSeen(d).Strikes[0]; len(s.States) != 2 || len(s.Offline) != 1 || s.Offline[0] != s.States[0] || s.Timeout <= 0 {
 			t.Errorf("%+v", s)
 		}
 	})
-}
-
-// An alert of a check that nobody asked about is noted.
-func TestAlertsThatNobodyAskedFor(t *testing.T) {
-	for body, want := range map[string]string{
-		`{"kind":"opened","namespace":"load","node":"web-00000","check":"disk"}`:         "load/web-00000/disk",
-		`{"kind":"opened","namespace":"mine","node":"web-00000","check":"web-http-000"}`: "mine/web-00000/web-http-000",
-		`{"kind":"closed","namespace":"load","node":"other","check":"web-http-000"}`:     "load/other/web-http-000",
-		`{"kind":"closed","namespace":"load","node":"web-00000","check":"web-http-000"}`: "",
-	} {
-		x := newAlarmed(t)
-		w := httptest.NewRecorder()
-		x.al.post(w, httptest.NewRequest("POST", "/", strings.NewReader(body)))
-		if got := x.al.seen(&faultScript{}); got.Stranger != want || got.Strangers > 0 != (want != "") || w.Code != 204 {
-			t.Errorf("%s: %d, %+v", body, w.Code, got)
-		}
-	}
 }

@@ -17,7 +17,7 @@
 // What knows nothing of the run stands beside it, in rooms of its own: simulated (machines,
 // their names and certificates), outputs (what results say), preflight (the look at the
 // machine before), usage (what server and loaders used), people (who works through the API and changes intent),
-// streamed (the lines of a stream), report (what a run shows). The run itself is here:
+// alerts (who hears them), streamed (the lines of a stream), report (what a run shows). The run itself is here:
 //
 //	the run          run.go from top to bottom; config.go what is asked,
 //	                 preflight.go may it begin; populate.go and class.go who plays, planhash.go
@@ -32,8 +32,7 @@
 //	the ledger       ledger.go, book.go what is counted; states.go and baseline.go
 //	                 what the server shows, drain.go waits until both agree
 //	faults, churn    faultscript.go, fault.go, churn.go, outage.go
-//	alerts           alertsetup.go who is told of what, alerts.go hears it, witness.go keeps
-//	                 it, silent.go machines called silent
+//	alerts           alerts.go the states and strikes whose alerts are judged, silent.go machines called silent
 //	what it comes to watch.go, sample.go by the second, edges.go where parts meet, step.go by the
 //	                 step, phases.go by the phase, reporting.go what is known at the start
 //	beside it        operators.go people
@@ -43,8 +42,8 @@
 // Goroutines: one reader per agent (reconnecting by itself), a few senders that share the
 // agents out between them, one housekeeper, one that watches (watch.go) and one beside it
 // that reads the server's metrics, one that plays faults and churn (faultscript.go),
-// people, an HTTP server and a watch that hear alerts (alerts.go). Locks, in
-// order: people.Changes, faultScript, alarms, agent, then book, breaches, witness or the lines
+// people, and who hears alerts (package alerts). Locks, in
+// order: people.Changes, faultScript, agent, then alerts, book, breaches or the lines
 // of a stream, then the log. Bounded: the agents' spools (Config.Spool), and who waits
 // for an answer. What is kept of all that came is not: some hundred bytes for each alert, by its
 // key, for each flip of a state whose alerts are judged and for each session of an agent; a bit for

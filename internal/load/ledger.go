@@ -9,6 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/muster-fleet/muster/internal/load/alerts"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/streamed"
 	"github.com/muster-fleet/muster/internal/model"
@@ -19,16 +20,16 @@ import (
 // on its way. Numbers are settled in order and without holes, so that acked + refused is
 // also the last number settled. Guarded by the agent's lock.
 type ledger struct {
-	sent    uint64             // signals numbered
-	acked   uint64             // of those, kept
-	refused uint64             // of those, refused for good
-	shown   uint64             // the highest number that a session took
-	void    map[uint64]string  // refused, with the reason, until the acknowledgement passes them
-	states  observe.Entries    // by check
-	watched map[int16]*witness // states whose alerts are judged; nil: none
-	lines   *streamed.Machine  // of results that have to come as lines; nil: none
-	behind  bool               // a server took an acknowledgement back: said once
-	gone    bool               // the fault script left its machine dead: nobody waits for what it holds
+	sent    uint64                    // signals numbered
+	acked   uint64                    // of those, kept
+	refused uint64                    // of those, refused for good
+	shown   uint64                    // the highest number that a session took
+	void    map[uint64]string         // refused, with the reason, until the acknowledgement passes them
+	states  observe.Entries           // by check
+	watched map[int16]*alerts.Witness // states whose alerts are judged; nil: none
+	lines   *streamed.Machine         // of results that have to come as lines; nil: none
+	behind  bool                      // a server took an acknowledgement back: said once
+	gone    bool                      // the fault script left its machine dead: nobody waits for what it holds
 }
 
 // settled is the last number whose fate is known.
@@ -60,7 +61,7 @@ func (l *ledger) pass(stream wire.StreamID, number uint64, s *sign, heard bool) 
 			e.Unheard = more(e.Unheard)
 		}
 		if w := l.watched[s.check]; w != nil && e != nil {
-			w.result(s.status, s.intended)
+			w.Result(s.status, s.intended)
 		}
 	}
 	return "", false

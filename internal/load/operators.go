@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/alerts"
 	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/people"
@@ -99,7 +100,7 @@ func (a *agent) Says(distribution string) bool {
 // unheard are, by class, the checks whose messages the run does not listen to, and the
 // keepalive: what people may silence. Nil for a class: all of them.
 func (r *run) unheard() [][]string {
-	heard, list := listened(r.cfg.Scenario), make([][]string, len(r.classes))
+	heard, list := alerts.Listened(r.cfg.Scenario), make([][]string, len(r.classes))
 	for i, c := range r.classes {
 		own, some := []string{model.KeepaliveCheckName}, false
 		for _, k := range c.checks {
@@ -152,7 +153,7 @@ func (r *run) leftUndone() (list []string) {
 	if sc.Stream != nil {
 		list = append(list, "no handler was notified of every result: there was no login")
 	}
-	if stopping(sc) || len(failing(sc)) > 0 {
+	if stopping(sc) || len(alerts.Failing(sc)) > 0 {
 		list = append(list, "alerts of the faults were not judged: there was no login")
 	}
 	return list

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/alerts"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/outputs"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -37,7 +38,7 @@ type pair struct {
 	last    []observe.Final // one of them is what the server shows
 	atOnce  bool            // nobody knows in which order it applied all of them
 	judged  int64           // when the newest result was made that the witness heard of
-	watched *witness
+	watched *alerts.Witness
 }
 
 // lateUnit is what sign.late counts in, ns.
@@ -204,10 +205,10 @@ func (p *pair) passed(stream wire.StreamID, number uint64, s *sign, heard, refus
 	}
 	switch {
 	case unsure:
-		p.watched.unknown()
+		p.watched.Unknown()
 	case x.Made+surelyLater < p.judged: // late: it judges nothing
 	default:
-		p.watched.result(s.status, s.intended)
+		p.watched.Result(s.status, s.intended)
 		p.judged = max(p.judged, x.Made)
 	}
 }
@@ -232,20 +233,6 @@ func (r *run) choosePairs(index int, pick *scenario.Pick, c *class, checks []int
 		}
 	}
 	return list
-}
-
-// watchPairs follows a check's states about proxy nodes, whose check has the handler.
-func (al *alarms) watchPairs(k *playing) {
-	al.mu.Lock()
-	defer al.mu.Unlock()
-	for i := range k.about.pairs {
-		p := &k.about.pairs[i]
-		w := &witness{name: p.name + "/" + k.full, fails: true, tells: k.tells}
-		al.checks[w.name] = w
-		p.mu.Lock()
-		p.watched = w
-		p.mu.Unlock()
-	}
 }
 
 // pairLedgers returns the event states of proxy nodes.

@@ -38,3 +38,13 @@ func TestParseKept(t *testing.T) {
 		}
 	}
 }
+
+// Any text is eight numbers, or no event state.
+func FuzzState(f *testing.F) {
+	f.Add("1 2 3 4 5 6 0 7")
+	f.Fuzz(func(t *testing.T, text string) {
+		if _, ok := parseState(text); ok && strings.Count(text, " ") != 7 {
+			t.Errorf("%q", text)
+		}
+	})
+}

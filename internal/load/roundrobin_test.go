@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/load/alerts"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/model"
@@ -231,7 +232,7 @@ func TestTheLastResultOfAPair(t *testing.T) {
 		return &sign{intended: sec64(at), status: status, digest: uint32(at*10) + 1}
 	}
 	one, two, three := wire.StreamID(1), wire.StreamID(2), wire.StreamID(3)
-	w := &witness{}
+	w := &alerts.Witness{}
 	p := &pair{watched: w}
 	p.passed(one, 5, sign(1, model.OK), true, false, sec64(1.5))
 	p.passed(two, 9, sign(10, model.Critical), true, false, sec64(10.5))
@@ -239,11 +240,11 @@ func TestTheLastResultOfAPair(t *testing.T) {
 	if len(p.last) != 2 || p.last[0].Stream != 2 || p.last[1].Stream != 3 {
 		t.Errorf("may be last: %+v", p.last)
 	}
-	if w.unclear || len(w.must) != 1 || !w.must[0].Open {
+	if s := w.Seen(0); s.Unclear || len(s.Must) != 1 || !s.Must[0].Open {
 		t.Errorf("%+v", w)
 	}
 	p.passed(one, 6, sign(30, model.Critical), true, false, sec64(30.5))
-	if p.passed(two, 10, sign(30.2, model.OK), true, false, sec64(30.6)); !w.unclear || len(p.last) != 2 {
+	if p.passed(two, 10, sign(30.2, model.OK), true, false, sec64(30.6)); !w.Seen(0).Unclear || len(p.last) != 2 {
 		t.Errorf("who was last? %+v, %+v", w, p.last)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/muster-fleet/muster/internal/agent/link"
+	"github.com/muster-fleet/muster/internal/load/alerts"
 	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/people"
@@ -51,7 +52,7 @@ type run struct {
 	definitions map[model.DefinitionID]*model.Definition
 	breaches    breaches
 	lines       *streamed.Peer    // nil: nobody is told of every result
-	alarms      *alarms           // nil: no fault brings about alerts, or nobody could hear them
+	alarms      *alerts.Listener  // nil: no fault brings about alerts, or nobody could hear them
 	failures    map[string]uint64 // why connections could not be opened
 	losses      map[string]uint64 // why sessions ended
 	renames     renames
@@ -242,7 +243,7 @@ func (r *run) do(ctx context.Context) (_ *report.Report, err error) {
 	if r.alarms, err = r.hearAlerts(ctx); err != nil {
 		return nil, err
 	}
-	defer r.alarms.end()
+	defer r.alarms.End()
 	if r.lines, err = r.hearStream(ctx); err != nil {
 		return nil, err
 	}
@@ -260,7 +261,7 @@ func (r *run) do(ctx context.Context) (_ *report.Report, err error) {
 	if err := rep.connected(ctx, r, idle); err != nil {
 		return nil, err
 	}
-	r.alarms.begin(ctx)
+	r.alarms.Follow(ctx)
 
 	if r.cfg.Begun != nil {
 		r.cfg.Begun()
@@ -295,7 +296,7 @@ func (r *run) do(ctx context.Context) (_ *report.Report, err error) {
 		return nil, err
 	}
 	r.drained = r.now()
-	r.alarms.conclude(ctx, p.script)
+	r.concludeAlerts(ctx, p.script)
 	ending, over := r.cfg.ending(ctx)
 	rep.Streamed = r.lines.Conclude(ending)
 	over()

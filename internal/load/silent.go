@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/load/alerts"
 	"github.com/muster-fleet/muster/internal/load/judge"
 	"github.com/muster-fleet/muster/internal/load/observe"
 	"github.com/muster-fleet/muster/internal/load/simulated"
@@ -106,27 +107,10 @@ func (r *run) readSilence(ctx context.Context, ahead time.Duration, from int64) 
 		}
 		after = page.Next
 	}
-	err = r.openProblems(ctx, model.KeepaliveCheckName, func(e *v1.Event) {
+	err = alerts.OpenProblems(ctx, r.cfg.API, model.KeepaliveCheckName, func(e *v1.Event) {
 		if e.Problem != nil {
 			add(e.Node, e.Problem)
 		}
 	})
 	return list, err
-}
-
-// openProblems shows the events of a check that have a problem now.
-func (r *run) openProblems(ctx context.Context, check string, fn func(*v1.Event)) error {
-	filter := v1.EventFilter{Namespace: simulated.Namespace, Check: check, Problem: true, Limit: 500}
-	for {
-		page, err := r.cfg.API.Events.List(ctx, filter)
-		if err != nil {
-			return err
-		}
-		for i := range page.Items {
-			fn(&page.Items[i])
-		}
-		if filter.After = page.Next; filter.After == "" {
-			return nil
-		}
-	}
 }

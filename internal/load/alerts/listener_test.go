@@ -1,4 +1,4 @@
-package load
+package alerts
 
 import (
 	"bytes"
@@ -8,6 +8,29 @@ import (
 	"testing"
 	"time"
 )
+
+// hearing is a listener without a socket, whose clock stands at five seconds.
+func hearing() *Listener {
+	return &Listener{run: Run{Now: func() int64 { return int64(5 * time.Second) }}, checks: map[string]*Witness{}, machines: map[string]*machine{}, keys: map[string]struct{}{}}
+}
+
+// An alert of a check that nobody asked about is noted.
+func TestAlertsThatNobodyAskedFor(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"kind":"opened","namespace":"load","node":"web-00000","check":"disk"}`:         "load/web-00000/disk",
+		`{"kind":"opened","namespace":"mine","node":"web-00000","check":"web-http-000"}`: "mine/web-00000/web-http-000",
+		`{"kind":"closed","namespace":"load","node":"other","check":"web-http-000"}`:     "load/other/web-http-000",
+		`{"kind":"closed","namespace":"load","node":"web-00000","check":"web-http-000"}`: "",
+	} {
+		l := hearing()
+		l.WatchCheck("web-00000", "web-http-000", true, false)
+		w := httptest.NewRecorder()
+		l.ServeHTTP(w, httptest.NewRequest("POST", "/", strings.NewReader(body)))
+		if got, _ := l.Seen(0); got.Stranger != want || got.Strangers > 0 != (want != "") || w.Code != 204 {
+			t.Errorf("%s: %d, %+v", body, w.Code, got)
+		}
+	}
+}
 
 // What is no turn of a problem is taken, for a refusal would make the server give the message up, and
 // is held against nothing.
@@ -21,11 +44,11 @@ func TestOtherMessagesAreTaken(t *testing.T) {
 		`{"kind":"closed","namespace":"load","check":"disk"}`:                                      400,
 		`kind`: 400,
 	} {
-		al := &alarms{run: &run{epoch: time.Now()}, checks: map[string]*witness{}, keys: map[string]struct{}{}}
+		l := hearing()
 		w := httptest.NewRecorder()
-		al.post(w, httptest.NewRequest("POST", "/", strings.NewReader(body)))
-		if w.Code != want || al.strangers > 0 || len(al.keys) > 0 {
-			t.Errorf("%s: answer %d, want %d; %d strangers, %d keys", body, w.Code, want, al.strangers, len(al.keys))
+		l.ServeHTTP(w, httptest.NewRequest("POST", "/", strings.NewReader(body)))
+		if w.Code != want || l.strangers > 0 || len(l.keys) > 0 {
+			t.Errorf("%s: answer %d, want %d; %d strangers, %d keys", body, w.Code, want, l.strangers, len(l.keys))
 		}
 	}
 }
@@ -37,9 +60,9 @@ func FuzzNotification(f *testing.F) {
 	f.Add([]byte(`{"kind":"opened"}`))
 	f.Add([]byte(`{"kind":7}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		al := &alarms{run: &run{epoch: time.Now()}, checks: map[string]*witness{}, keys: map[string]struct{}{}}
+		l := hearing()
 		w := httptest.NewRecorder()
-		al.post(w, httptest.NewRequest("POST", "/", bytes.NewReader(body)))
+		l.ServeHTTP(w, httptest.NewRequest("POST", "/", bytes.NewReader(body)))
 		var said notification
 		named := json.Unmarshal(body, &said) == nil && said.Node != "" && said.Check != ""
 		if w.Code != 204 && (w.Code != 400 || named) {

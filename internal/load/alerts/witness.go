@@ -1,4 +1,4 @@
-package load
+package alerts
 
 import (
 	"sync"
@@ -7,10 +7,10 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// witness follows one event state whose alerts are judged: those that had to come, which of a check its acknowledged results
+// Witness follows one event state whose alerts are judged: those that had to come, which of a check its acknowledged results
 // tell, and those that came. Its lock is taken under the agents'.
-type witness struct {
-	name  string // node/check
+type Witness struct {
+	Name  string // node/check
 	fails bool   // a fault lets the check fail
 	tells bool   // the scenario wants it notified
 
@@ -21,8 +21,8 @@ type witness struct {
 	came    []observe.Turn
 }
 
-// result is one that was acknowledged, and when it was meant to be made.
-func (w *witness) result(status model.Status, intended int64) {
+// Result notes an acknowledged result, and its intended time.
+func (w *Witness) Result(status model.Status, intended int64) {
 	failing := status != model.OK
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -33,21 +33,21 @@ func (w *witness) result(status model.Status, intended int64) {
 }
 
 // told is an alert.
-func (w *witness) told(open bool, at int64) {
+func (w *Witness) told(open bool, at int64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.came = append(w.came, observe.Turn{At: at, Open: open})
 }
 
-// unknown notes that the order in which the server took the results is unknown.
-func (w *witness) unknown() {
+// Unknown notes that the order in which the server took the results is unknown.
+func (w *Witness) Unknown() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.unclear = true
 }
 
-// seen returns what was seen, with times since an instant.
-func (w *witness) seen(begin int64) observe.Alerted {
+// Seen returns the alerts of the state, with times since an instant.
+func (w *Witness) Seen(begin int64) observe.Alerted {
 	since := func(all []observe.Turn) (list []observe.Turn) {
 		for _, t := range all {
 			list = append(list, observe.Turn{At: t.At - begin, Open: t.Open})
@@ -56,5 +56,5 @@ func (w *witness) seen(begin int64) observe.Alerted {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return observe.Alerted{Name: w.name, Fails: w.fails, Told: w.tells, Unclear: w.unclear, Must: since(w.must), Came: since(w.came)}
+	return observe.Alerted{Name: w.Name, Fails: w.fails, Told: w.tells, Unclear: w.unclear, Must: since(w.must), Came: since(w.came)}
 }

@@ -1,0 +1,182 @@
+package alerts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/kind"
+	"github.com/muster-fleet/muster/internal/load/observe"
+	"github.com/muster-fleet/muster/internal/load/scenario"
+	"github.com/muster-fleet/muster/internal/load/simulated"
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// alertHandler is the handler by which a run hears of the checks that its faults let fail, and
+// of those that its scenario wants told; alertRoute is the route that names it, for those that
+// ask for one.
+const (
+	alertHandler = "load-alerts"
+	alertRoute   = "load-alerts"
+	alertsOf     = "alerts of a load run" // why they are written
+)
+
+// Listened are the checks of which a run hears, as they are called on the server, each with
+// the way in which it is told.
+func Listened(sc *scenario.Scenario) map[string]string {
+	names := map[string]string{}
+	for name := range Failing(sc) {
+		names[name] = scenario.ByHandler
+	}
+	for _, k := range sc.Placed() {
+		for n := range max(1, k.Count) {
+			if k.Alert != "" {
+				names[k.FullName(n)] = k.Alert
+			}
+		}
+	}
+	return names
+}
+
+// alertOf is what a check says that is told so.
+func alertOf(how string) *model.Alert {
+	if how == scenario.ByRoute {
+		return &model.Alert{Route: alertRoute}
+	}
+	return &model.Alert{Handlers: []string{alertHandler}}
+}
+
+// ways are the handler and, where a check asks for it, the route that tells each problem by
+// itself and at once.
+func (l *Listener) ways(names map[string]string) []model.Resource {
+	list := []model.Resource{simulated.Resource(model.Metadata{Name: alertHandler, Namespace: simulated.Namespace}, &model.HandlerSpec{Webhook: &model.Webhook{URL: l.url()}})}
+	for _, how := range names {
+		if how == scenario.ByRoute {
+			at := model.Duration(0)
+			return append(list, simulated.Resource(model.Metadata{Name: alertRoute, Namespace: simulated.Namespace},
+				&model.RouteSpec{GroupBy: []string{"node", "check"}, GroupWait: &at, Steps: []model.RouteStep{{To: []string{alertHandler}}}}))
+		}
+	}
+	return list
+}
+
+// Failing are the checks that a scenario's faults let fail, as they are called on the
+// server.
+func Failing(sc *scenario.Scenario) map[string]bool {
+	names := map[string]bool{}
+	for i := range sc.Faults {
+		if f := sc.Faults[i].Fail; f != nil {
+			for _, name := range sc.Failing(f) {
+				names[name] = true
+			}
+		}
+	}
+	return names
+}
+
+// Declare begins to hear alerts, and has the server send them for the checks of the scenario. Call WatchCheck before.
+func (l *Listener) Declare(ctx context.Context) error {
+	go func() { _ = l.server.Serve(l.listener) }() // until End
+	names := Listened(l.run.Scenario)
+	if len(names) == 0 {
+		return nil
+	}
+	err := l.inherit(ctx, names)
+	if err == nil {
+		if err = simulated.Apply(ctx, l.run.API, alertsOf, append(l.ways(names), l.checksWith(names, alertOf)...)...); err != nil {
+			err = fmt.Errorf("set up the handler that hears of problems: %w", err)
+		}
+	}
+	if err != nil {
+		l.server.Close()
+	}
+	return err
+}
+
+// inherit finds states that have a problem from before the run: whether its end is told is
+// not this run's to say.
+func (l *Listener) inherit(ctx context.Context, names map[string]string) error {
+	for name := range names {
+		err := OpenProblems(ctx, l.run.API, name, func(e *v1.Event) {
+			if w := l.checks[observe.OwnName(e.Node)+"/"+name]; w != nil {
+				w.Unknown()
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("read the problems of check %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Follow follows the machines from now on: all have their sessions.
+func (l *Listener) Follow(ctx context.Context) {
+	if l == nil || len(l.machines) == 0 {
+		return
+	}
+	ctx, l.stop = context.WithCancel(ctx)
+	l.following.Go(func() { l.follow(ctx) })
+}
+
+// Unfollow hears of machines no more: they are about to fall silent.
+func (l *Listener) Unfollow() {
+	l.stop()
+	l.following.Wait()
+}
+
+// End takes the handler away again and hears no more.
+func (l *Listener) End() {
+	if l == nil {
+		return
+	}
+	l.Unfollow()
+	l.server.Close()
+	names := Listened(l.run.Scenario)
+	if len(names) == 0 {
+		return
+	}
+	ctx, over := context.WithTimeout(context.Background(), 10*time.Second)
+	defer over()
+	errs := []error{simulated.Apply(ctx, l.run.API, alertsOf, l.checksWith(names, func(string) *model.Alert { return nil })...)}
+	ways := l.ways(names)
+	for i := len(ways) - 1; i >= 0; i-- { // the route names the handler
+		k, _ := kind.All().Of(ways[i].Kind)
+		_, err := l.run.API.Resources.Delete(ctx, k.KindInfo, simulated.Namespace, ways[i].Metadata.Name, "", "the load run is over", 0, false, true)
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		l.run.Log.Warn("the handler of a load run stays on the server", "handler", simulated.Namespace+"/"+alertHandler, "error", err)
+	}
+}
+
+// checksWith are some of the scenario's checks, each with what alert says of the way in which
+// it is told.
+func (l *Listener) checksWith(names map[string]string, alert func(how string) *model.Alert) (list []model.Resource) {
+	for _, r := range simulated.Resources(l.run.Scenario) {
+		if spec, isCheck := r.Spec.(*model.CheckSpec); isCheck && names[r.Metadata.Name] != "" {
+			spec.Alert = alert(names[r.Metadata.Name])
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// OpenProblems shows the events of a check that have a problem now.
+func OpenProblems(ctx context.Context, api *client.Client, check string, fn func(*v1.Event)) error {
+	filter := v1.EventFilter{Namespace: simulated.Namespace, Check: check, Problem: true, Limit: 500}
+	for {
+		page, err := api.Events.List(ctx, filter)
+		if err != nil {
+			return err
+		}
+		for i := range page.Items {
+			fn(&page.Items[i])
+		}
+		if filter.After = page.Next; filter.After == "" {
+			return nil
+		}
+	}
+}
