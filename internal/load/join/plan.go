@@ -16,7 +16,6 @@ import (
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/wire"
 )
 
 // identitiesAtOnce are sent in one order.
@@ -166,10 +165,7 @@ func certificates(x *plan, members []simulated.Member, identities []identity) (f
 		if !ok {
 			return nil, fmt.Errorf("node %s has no identity", uid)
 		}
-		return &tls.Config{
-			MinVersion: tls.VersionTLS13, NextProtos: []string{wire.Subprotocol}, RootCAs: pool, ServerName: x.ServerName, Certificates: []tls.Certificate{c},
-			SessionTicketsDisabled: true, // full handshakes, as on the lead
-		}, nil
+		return simulated.ClientConfig(pool, x.ServerName, c), nil
 	}, nil
 }
 

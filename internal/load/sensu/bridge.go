@@ -2,11 +2,11 @@ package sensu
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
+	"time"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -23,25 +23,13 @@ func (b *Bridge) version(ctx context.Context) (string, error) {
 
 // put makes the check, and the groups that its agents ask to be in.
 func (b *Bridge) put(ctx context.Context, c *check) error {
-	type metadata struct {
-		Name string `json:"name"`
-	}
-	var list []any
+	var list []model.Resource
 	for _, group := range c.subscriptions {
-		list = append(list, map[string]any{"apiVersion": "muster/v1", "kind": "Group", "metadata": metadata{group}, "spec": map[string]any{"selfJoin": true}})
+		list = append(list, simulated.Resource(model.Metadata{Name: group, Namespace: b.Namespace}, &model.GroupSpec{SelfJoin: true}))
 	}
-	list = append(list, map[string]any{"apiVersion": "muster/v1", "kind": "Check", "metadata": metadata{c.name}, "spec": map[string]any{
-		"targets": map[string]any{"groups": c.subscriptions}, "command": "true", "interval": fmt.Sprintf("%ds", c.interval), "ttl": fmt.Sprintf("%ds", c.ttl)}})
-	r := v1.ApplyRequest{Message: "muster load", Yes: true, Namespace: b.Namespace}
-	for _, one := range list {
-		text, err := json.Marshal(one)
-		if err != nil {
-			return fmt.Errorf("encode %s: %w", c.name, err)
-		}
-		r.Resources = append(r.Resources, text)
-	}
-	_, err := b.Client.Resources.Apply(ctx, r)
-	return err
+	return simulated.Apply(ctx, b.Client, "muster load", append(list, simulated.Resource(model.Metadata{Name: c.name, Namespace: b.Namespace}, &model.CheckSpec{
+		Targets: &model.Targets{Groups: c.subscriptions}, Command: &model.Command{Shell: "true"},
+		Interval: model.Duration(c.interval) * model.Duration(time.Second), TTL: model.Duration(c.ttl) * model.Duration(time.Second)}))...)
 }
 
 func (b *Bridge) remove(ctx context.Context, name string) error {

@@ -27,7 +27,7 @@ func Certificates(authority *pki.Authority) (func(uid uuid.UUID) (*tls.Config, e
 		if err != nil {
 			return nil, err
 		}
-		return clientConfig(pool, c), nil
+		return ClientConfig(pool, "localhost", c), nil
 	}, nil
 }
 
@@ -49,10 +49,10 @@ func CertificateOf(authority *pki.Authority, uid uuid.UUID) (c tls.Certificate, 
 	return tls.Certificate{Certificate: [][]byte{block.Bytes}, PrivateKey: key}, nil
 }
 
-// clientConfig is how a simulated node connects.
-func clientConfig(pool *x509.CertPool, c tls.Certificate) *tls.Config {
+// ClientConfig returns the configuration of a simulated node's connections.
+func ClientConfig(pool *x509.CertPool, serverName string, c tls.Certificate) *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS13, NextProtos: []string{wire.Subprotocol}, RootCAs: pool, ServerName: "localhost", Certificates: []tls.Certificate{c},
+		MinVersion: tls.VersionTLS13, NextProtos: []string{wire.Subprotocol}, RootCAs: pool, ServerName: serverName, Certificates: []tls.Certificate{c},
 		// A simulated storm is of machines that lost everything: full handshakes.
 		SessionTicketsDisabled: true,
 	}

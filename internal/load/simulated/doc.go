@@ -7,5 +7,5 @@
 //	apply.go        declares resources by the API
 //	certificate.go  a machine's key and certificate
 //
-// Goroutines: a few while certificates are made. Locks: none. Start reading at members.go.
+// Goroutines, locks: none. Start reading at members.go.
 package simulated

@@ -14,7 +14,6 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
-	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/load/report"
@@ -59,11 +58,7 @@ func (k *Peer) Declare(ctx context.Context, connections int) error {
 	one := simulated.Resource(model.Metadata{Name: streamHandler, Namespace: simulated.Namespace}, &model.HandlerSpec{Stream: &model.Stream{
 		Address: k.listener.Addr().String(), Connections: connections, Results: model.AllResults,
 	}})
-	raw, err := json.Marshal(&one)
-	if err != nil {
-		return err
-	}
-	if _, err = k.run.API.Resources.Apply(ctx, v1.ApplyRequest{Yes: true, Message: "the stream of a load run", Resources: []json.RawMessage{raw}}); err != nil {
+	if err := simulated.Apply(ctx, k.run.API, "the stream of a load run", one); err != nil {
 		return err
 	}
 	// It begins at the journal's head of when the server sees it: results may flow from then on.

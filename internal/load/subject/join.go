@@ -3,7 +3,6 @@ package subject
 import (
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,7 +20,6 @@ import (
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pki"
-	"github.com/muster-fleet/muster/internal/wire"
 )
 
 const (
@@ -105,19 +103,11 @@ func (s *Subject) apply(ctx context.Context, sc *scenario.Scenario, members []si
 	list := simulated.Resources(sc)
 	for _, m := range members {
 		class := &sc.Agents[m.Class]
-		list = append(list, model.Resource{APIVersion: model.APIVersion, Kind: "Node",
-			Metadata: model.Metadata{Name: m.Name, Namespace: simulated.Namespace, Labels: simulated.MemberLabels(class, m.Number)}, Spec: &model.NodeSpec{Keepalive: class.Keepalive}})
+		list = append(list, simulated.Resource(model.Metadata{Name: m.Name, Namespace: simulated.Namespace, Labels: simulated.MemberLabels(class, m.Number)},
+			&model.NodeSpec{Keepalive: class.Keepalive}))
 	}
 	for part := range slices.Chunk(list, applyAtOnce) {
-		request := v1.ApplyRequest{Yes: true, Message: "nodes and checks for " + sc.Name}
-		for _, r := range part {
-			body, err := json.Marshal(r)
-			if err != nil {
-				return fmt.Errorf("encode %s %s: %w", r.Kind, r.Metadata.Name, err)
-			}
-			request.Resources = append(request.Resources, body)
-		}
-		if _, err := s.API.Resources.Apply(ctx, request); err != nil {
+		if err := simulated.Apply(ctx, s.API, "nodes and checks for "+sc.Name, part...); err != nil {
 			return fmt.Errorf("prepare the server: %w", err)
 		}
 	}
@@ -176,11 +166,6 @@ func (s *Subject) certificates(byNode map[uuid.UUID]*pki.Identity) func(uuid.UUI
 		if id == nil {
 			return nil, fmt.Errorf("node %s has no identity", uid)
 		}
-		return &tls.Config{
-			MinVersion: tls.VersionTLS13, NextProtos: []string{wire.Subprotocol}, RootCAs: id.CA, ServerName: host,
-			Certificates: []tls.Certificate{id.Certificate},
-			// A simulated storm is of machines that lost everything: full handshakes.
-			SessionTicketsDisabled: true,
-		}, nil
+		return simulated.ClientConfig(id.CA, host, id.Certificate), nil
 	}
 }
