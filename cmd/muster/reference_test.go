@@ -26,6 +26,17 @@ func TestReferencePageIsUpToDate(t *testing.T) {
 func makeReferencePage(root *cobra.Command) string {
 	var b strings.Builder
 	b.WriteString("# Command line\n\n`make docs` writes this page from the commands; `muster COMMAND --help` prints the same text.\n\n")
+	for _, group := range root.Groups() {
+		fmt.Fprintf(&b, "%s", strings.TrimSuffix(group.Title, ":"))
+		separator := ": "
+		for _, c := range root.Commands() {
+			if c.GroupID == group.ID && c.Name() != "help" && !c.Hidden {
+				fmt.Fprintf(&b, "%s[%s](#%s)", separator, c.Name(), strings.ReplaceAll(c.CommandPath(), " ", "-"))
+				separator = " · "
+			}
+		}
+		b.WriteString("\n\n")
+	}
 	b.WriteString("## Flags of every command\n\n")
 	writeFlags(&b, root.PersistentFlags())
 	b.WriteString("`muster up` and `muster login` write server, CA and token into the context file; `MUSTER_SERVER`, `MUSTER_CA`\n" +

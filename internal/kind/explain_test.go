@@ -32,7 +32,11 @@ Every resource has the same envelope: ` + "`apiVersion: " + model.APIVersion + "
 carry a unit. Unknown fields are errors. Fields marked * are required.
 
 `)
-	b.WriteString("## Metadata\n\n")
+	b.WriteString("[Metadata](#metadata)")
+	for i := range r.kinds {
+		fmt.Fprintf(&b, " · [%s](#%s)", r.kinds[i].Name, strings.ToLower(r.kinds[i].Name))
+	}
+	b.WriteString("\n\n## Metadata\n\n")
 	writeFieldTable(&b, comments.explainFieldType(reflect.TypeFor[model.Metadata](), "metadata", nil))
 	for i := range r.kinds {
 		k := &r.kinds[i]
