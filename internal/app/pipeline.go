@@ -88,7 +88,7 @@ func (s *Server) openJournal(ctx context.Context) error {
 	for _, place := range places {
 		o.KnownPositions = append(o.KnownPositions, place.At)
 	}
-	o.Linger = journal.ServerLinger
+	o.Linger, o.PatientLinger = journal.ServerLinger, journal.ServerPatientLinger
 	o.QueueBytes, _ = s.queues.Bounds("journal")
 	o.Clock = journalClock{now: s.now, began: s.now()}
 	o.Deliver, o.Queues, o.Logger = s.deliver, s.queues, s.log

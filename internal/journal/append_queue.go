@@ -19,6 +19,7 @@ type batchQueue struct {
 
 	wake chan struct{} // capacity 1: there is a batch
 	full chan struct{} // capacity 1: a batch is full, so that lingering gains nothing
+	rush chan struct{} // capacity 1: an entry came that is not patient
 
 	mu              sync.Mutex
 	pending         []*batch
@@ -37,7 +38,7 @@ const maxIdleBatches = 3
 func newBatchQueue(o *Options) batchQueue {
 	return batchQueue{
 		name: o.Name, capacity: o.QueueBytes, maxCommit: o.MaxCommit,
-		wake: make(chan struct{}, 1), full: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), full: make(chan struct{}, 1), rush: make(chan struct{}, 1),
 	}
 }
 
@@ -54,9 +55,12 @@ func (q *batchQueue) appendEntries(ctx context.Context, raw int, entries []Entry
 	}
 	q.queued += int64(raw)
 	q.appendedEntries += uint64(len(entries))
-	full := len(q.pending) > 1
+	full, urgent := len(q.pending) > 1, b.urgent
 	q.mu.Unlock()
 	signalChannel(q.wake)
+	if urgent {
+		signalChannel(q.rush)
+	}
 	if full {
 		signalChannel(q.full)
 	}
@@ -130,6 +134,13 @@ func (q *batchQueue) empty() bool {
 	return len(q.pending) == 0
 }
 
+// urgent reports whether an entry waits that is not patient.
+func (q *batchQueue) urgent() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.ContainsFunc(q.pending, func(b *batch) bool { return b.urgent })
+}
+
 // releaseSpace releases the space of a committed batch, so that waiting appends continue. raw is the size of the
 // batch.
 func (q *batchQueue) releaseSpace(raw int) {
@@ -197,7 +208,8 @@ type batch struct {
 	entries []entrySpan // of each in data
 	waiters []entryWaiter
 	signals int
-	raw     int // size of the entries grouped by section, lengths included
+	raw     int  // size of the entries grouped by section, lengths included
+	urgent  bool // an entry is not patient
 }
 
 // entrySpan has the section of an entry, and its offset and length in a batch's data
@@ -226,6 +238,7 @@ func (b *batch) addEntry(e *Entry) {
 	b.data = append(b.data, e.Data...)
 	b.raw += rawSize(e)
 	b.signals += e.Signals
+	b.urgent = b.urgent || !e.Patient
 	if e.Waiter != nil {
 		b.waiters = append(b.waiters, entryWaiter{e.Waiter, e.Token, e.Aged, e.Stall})
 	}

@@ -63,8 +63,11 @@ func (l *Log) awaitBatch(tick *time.Timer) (b *batch, open bool) {
 }
 
 // lingerUntilFull waits until a batch of entries is full, at most Options.Linger, so that more appends share one
-// commit.
+// commit. Patient entries wait for Options.PatientLinger, or for an entry that is not.
 func lingerUntilFull(l *Log) {
+	if l.opts.PatientLinger > l.opts.Linger && !awaitUrgentEntry(l) {
+		return
+	}
 	timer := time.NewTimer(l.opts.Linger)
 	defer timer.Stop()
 	select {
@@ -72,6 +75,24 @@ func lingerUntilFull(l *Log) {
 	case <-l.queue.full: // possibly for an earlier batch: then this batch is committed early
 	case <-l.closing:
 	}
+}
+
+// awaitUrgentEntry waits for an entry that is not patient; it returns false when the others do not wait any longer.
+func awaitUrgentEntry(l *Log) bool {
+	timer := time.NewTimer(l.opts.PatientLinger)
+	defer timer.Stop()
+	for !l.queue.urgent() {
+		select {
+		case <-l.queue.rush: // possibly for an entry of an earlier commit
+		case <-timer.C:
+			return false
+		case <-l.queue.full:
+			return false
+		case <-l.closing:
+			return false
+		}
+	}
+	return true
 }
 
 // commitBatch writes and syncs one batch, passes it to the journal's views (the states that are computed from it) and

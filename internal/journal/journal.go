@@ -51,6 +51,7 @@ type Entry struct {
 	Waiter  Waiter // nil: none
 	Token   uint64 // passed to the Waiter
 	Signals int    // signals in it; counted for CommitStats
+	Patient bool   // its commit may wait for Options.PatientLinger
 	// Aged marks data that states its age at the Append. If the process or the disk stalls before the commit, that age is
 	// wrong: the entry is refused with ErrStalled, and the source asks for it again. All entries of one Append have the same value.
 	Aged bool
@@ -211,6 +212,9 @@ func (c *Consumers) Floor() (lowest Consumer, ok bool) {
 // goal leaves room for (docs/decisions/0006-journal-linger.md).
 const ServerLinger = 20 * time.Millisecond
 
+// ServerPatientLinger is the PatientLinger of a server's journal (docs/decisions/0027-patient-values.md).
+const ServerPatientLinger = 100 * time.Millisecond
+
 // Options has the settings and dependencies of a Log. The zero value suits the server's journal.
 type Options struct {
 	FS    disk.FS   // default disk.OS{}
@@ -243,6 +247,10 @@ type Options struct {
 	Tick        time.Duration // an empty commit after so much silence; default 1 s, negative: none
 	Linger      time.Duration // delay of a commit for more entries, unless it is full; default none
 	Retry       time.Duration // between attempts while the disk refuses; default 1 s
+
+	// PatientLinger is the delay of a commit that has patient entries alone. An entry that is not patient takes them with it after
+	// Linger. Default Linger.
+	PatientLinger time.Duration
 
 	// Partitions and Stores are written to FORMAT: the format versions of the other stores in the data
 	// folder. Open refuses a folder that a newer version wrote.

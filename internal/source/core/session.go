@@ -287,6 +287,7 @@ type Batch struct {
 	Proxied []ProxyResult
 	Waiter  journal.Waiter
 	Token   uint64
+	Patient bool       // it has values alone: see journal.Entry
 	Aged    bool       // the batch states the age of its signals: after a stall the journal refuses it
 	Stall   *time.Time // see journal.Entry
 }
@@ -294,7 +295,7 @@ type Batch struct {
 // Entries returns the journal entries of a batch. They belong to the record and are valid until Reset.
 func (rec *Record) Entries(b *Batch) []journal.Entry {
 	rec.data = append(wire.AppendBatchRecord(rec.data[:0], b.Node), b.Body...)
-	rec.list[0] = journal.Entry{Section: b.Section, Data: rec.data, Waiter: b.Waiter, Token: b.Token, Signals: b.Signals - len(b.Proxied), Aged: b.Aged, Stall: b.Stall}
+	rec.list[0] = journal.Entry{Section: b.Section, Data: rec.data, Waiter: b.Waiter, Token: b.Token, Signals: b.Signals - len(b.Proxied), Patient: b.Patient, Aged: b.Aged, Stall: b.Stall}
 	if len(b.Proxied) == 0 {
 		return rec.list[:]
 	}

@@ -45,6 +45,7 @@ func (x *session) handleBatch(body []byte) frameOutcome {
 	signals, size := r.Signals, len(body)
 	j := batchJudge{session: x}
 	refused, proxied, cost := j.judgeSignals(r)
+	patient := cost[core.LoadValues] > 0 && !j.urgent && r.Lane == wire.Live // a backlog waits for its window
 	if len(refused)+len(proxied) > 0 {
 		body = replaceSignals(body, refused, proxied)
 		proxied = slices.DeleteFunc(proxied, func(p core.ProxyResult) bool { return p.Number <= last }) // kept already
@@ -55,7 +56,7 @@ func (x *session) handleBatch(body []byte) frameOutcome {
 	} else {
 		x.srv.metrics.signals[admitted].Add(float64(signals - len(refused)))
 	}
-	if out := x.appendBatch(slot, r, size, body, signals-len(refused), refused, proxied); out != batchKept {
+	if out := x.appendBatch(slot, r, size, body, signals-len(refused), refused, proxied, patient); out != batchKept {
 		return out
 	}
 	cost[core.LoadBytes] = size
@@ -138,7 +139,7 @@ func decodeAckToken(t uint64) (slot, size int, last uint64) {
 }
 
 // appendBatch appends a batch to the journal. It waits while the session's window or the journal is full: so the reader stops.
-func (x *session) appendBatch(slot int, r *wire.BatchReader, size int, body []byte, signals int, refused []wire.RefusedSignal, proxied []core.ProxyResult) frameOutcome {
+func (x *session) appendBatch(slot int, r *wire.BatchReader, size int, body []byte, signals int, refused []wire.RefusedSignal, proxied []core.ProxyResult, patient bool) frameOutcome {
 	last := r.Last()
 	t := encodeAckToken(slot, size, last)
 	_, size, _ = decodeAckToken(t)
@@ -152,7 +153,7 @@ func (x *session) appendBatch(slot int, r *wire.BatchReader, size int, body []by
 
 	rec := x.srv.records.Get().(*core.Record)
 	entries := rec.Entries(&core.Batch{Node: x.Node.ID, Section: x.Section, Stream: r.StreamKey, NowMs: r.NowMs, Body: body,
-		Signals: signals, Proxied: proxied, Waiter: x, Token: t, Aged: true, Stall: x.stalled})
+		Signals: signals, Proxied: proxied, Waiter: x, Token: t, Patient: patient, Aged: true, Stall: x.stalled})
 	err := x.srv.cfg.Journal.Append(x.srv.life.Base, entries...)
 	rec.Reset()
 	x.srv.records.Put(rec)
@@ -188,6 +189,7 @@ type batchJudge struct {
 	*session
 	agentAssignment *directory.Assignment // assignment that the agent holds; nil: unknown
 	outputBytes     int                   // limit on the output of a result
+	urgent          bool                  // the batch has signals besides values and keepalives
 
 	// judgeSignal sets the fields below for the signal that it judged last.
 	proxy      directory.ProxyNode // the proxy node of the result
@@ -228,8 +230,10 @@ func (j *batchJudge) judgeSignals(r *wire.BatchReader) (refused []wire.RefusedSi
 			j.values.Store(true)
 		case v == admitted && sig.Kind != wire.SignalResult && sig.Kind != wire.SignalKeepalive:
 			cost[core.LoadReports]++
+			j.urgent = true
 		default:
 			cost[core.LoadResults]++
+			j.urgent = j.urgent || sig.Kind != wire.SignalKeepalive
 		}
 		if v != admitted {
 			j.srv.metrics.signals[v].Inc()
