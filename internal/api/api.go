@@ -45,7 +45,7 @@ type Options struct {
 	Inbound    inbound.Options
 	Items      items.Options
 	Rules      func() []*rules.Group // evaluated groups of rules; nil: none
-	Compliance compliance.Options
+	Compliance *compliance.Sums
 	Inventory  inventory.Options
 	Nodes      nodes.Options
 	Reports    reports.Options

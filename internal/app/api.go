@@ -63,30 +63,23 @@ func (s *Server) openAPI(context.Context) error {
 			s.log.Warn("the server stored the change, but the planner has not compiled the change yet", "err", err)
 		}
 	}
+	stores := view.Stores{
+		Intent: s.intent, Rows: s.intent.Store(), Events: s.view, Directory: directoryWithFaults{s.directory, s.planner.Inspector(), s.turns}, History: s.history,
+		Search:  func() view.EntrySearch { return s.inventories.NewSearch().HasEntry },
+		Routing: s.routes, Incarnation: s.journal.Incarnation().ID, Now: s.now, Series: s.series,
+	}
 	options := api.Options{
-		Stores: view.Stores{
-			Intent: s.intent, Rows: s.intent.Store(), Events: s.view, Directory: directoryWithFaults{s.directory, s.planner.Inspector(), s.turns}, History: s.history,
-			Search:  func() view.EntrySearch { return s.inventories.NewSearch().HasEntry },
-			Routing: s.routes, Incarnation: s.journal.Incarnation().ID, Now: s.now, Series: s.series,
-		},
+		Stores: stores,
 		Live: view.Live{
 			Connected: s.sources.connected, Agent: s.agentSession, Limits: s.limitUses, Verdicts: s.dispatcher.PipelineDecisions,
 			Stream: streamPosition(s.streams), Judgement: s.directory.Judgement, Assigned: s.assignedDefinition,
 		},
-		Access: s.access,
-		Events: events.Options{Actions: s.recorder},
-		Items:  items.Options{Items: s.metrics.Items, Texts: s.metrics.FindTexts, Load: s.valueLoad},
-		Rules:  s.rules.Groups,
-		Compliance: apicompliance.Options{Runs: s.compliance.Runs, History: s.compliance, Definition: s.directory.Definition,
-			Version: func(u *directory.Unit, id model.NodeID) *model.Definition {
-				return directory.VersionOn(s.directory, u, id)
-			},
-			Since:      s.placed.Since,
-			Mode:       func(id model.NodeID) model.NodeMode { return directory.NodeMode(s.directory, id) },
-			Chain:      s.compliance.Chain,
-			CA:         func() string { return string(s.authority.CAPEM()) },
-			Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(s.directory, id) }},
-		Inventory: apiinventory.Options{Inventories: s.inventories, Collect: s.sessions.RequestInventory},
+		Access:     s.access,
+		Events:     events.Options{Actions: s.recorder},
+		Items:      items.Options{Items: s.metrics.Items, Texts: s.metrics.FindTexts, Load: s.valueLoad},
+		Rules:      s.rules.Groups,
+		Compliance: complianceSums(s, stores),
+		Inventory:  apiinventory.Options{Inventories: s.inventories, Collect: s.sessions.RequestInventory},
 		Inbound: inbound.Options{
 			Secret: handler.New(handler.Options{Secret: s.secretText, Now: s.now, Logger: s.log}).Secret, Alerts: s.alerts.Serve, Samples: s.samples.Serve, Actions: s.recorder,
 		},
@@ -133,6 +126,24 @@ func (s *Server) openAPI(context.Context) error {
 	mux.HandleFunc("GET "+doctor.AssetsPath, s.archives.ServeHTTP)
 	s.handlers.admin = admin.LocalOnly(mux)
 	return nil
+}
+
+// complianceSums returns the sums of compliance, and refreshes them in the background.
+func complianceSums(s *Server, stores view.Stores) *apicompliance.Sums {
+	sums := apicompliance.NewSums(apicompliance.Options{
+		Runs: s.compliance.Runs, LastRun: s.compliance.LastRun, Changes: s.compliance.TakeChanges, History: s.compliance, Definition: s.directory.Definition,
+		Version: func(u *directory.Unit, id model.NodeID) *model.Definition {
+			return directory.VersionOn(s.directory, u, id)
+		},
+		Placements: s.directory.Placements,
+		Since:      s.placed.Since,
+		Mode:       func(id model.NodeID) model.NodeMode { return directory.NodeMode(s.directory, id) },
+		Chain:      s.compliance.Chain,
+		CA:         func() string { return string(s.authority.CAPEM()) },
+		Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(s.directory, id) },
+	}, stores)
+	s.task(back, "compliance sums", sums.Run)
+	return sums
 }
 
 // assignedDefinition returns the compiled definition of a check in a node's assignment, or nil if the node does not

@@ -357,6 +357,37 @@ func (d *Directory) Handlers() iter.Seq2[route.Name, *model.HandlerSpec] {
 	}
 }
 
+// Placements is one immutable version of the nodes, directives and groups of a directory. Equal Placements are the same version.
+type Placements struct{ of *snapshot }
+
+// Placements returns the present version of nodes, directives and groups.
+func (d *Directory) Placements() Placements { return Placements{d.now.Load()} }
+
+// Nodes returns all nodes.
+func (p Placements) Nodes() iter.Seq2[model.NodeID, PlacedNode] { return p.of.nodes.All() }
+
+// NodeName returns the namespace and name of a node.
+func (p Placements) NodeName(id model.NodeID) (namespace, name string) {
+	if n := p.of.nodes.Value(id).Node; n != nil {
+		return n.Namespace, n.Name.Name
+	}
+	return "", ""
+}
+
+// Directives returns all directives by id.
+func (p Placements) Directives() map[model.UnitID]*Unit {
+	directives := map[model.UnitID]*Unit{}
+	for id, u := range p.of.units.All() {
+		if u.Kind == DirectiveKind && u.Definition.AsDirective() != nil {
+			directives[id] = u.Unit
+		}
+	}
+	return directives
+}
+
+// GroupName returns the name of a group, preceded by its namespace if that is the shared one.
+func (p Placements) GroupName(g GroupID) string { return p.of.groupName(g) }
+
 // Change lists the changes (of assignments, routes, dependencies …) that a newly published snapshot of the directory
 // has.
 type Change struct {

@@ -45,15 +45,21 @@ func NewPlacementTimes(d *Directory, now func() time.Time) *PlacementTimes {
 	return p
 }
 
-// Since returns the arrival time of a unit on a node; for arrivals before the start of the server, the start.
+// Since returns the arrival time of a unit on a node; for arrivals before the start of the server, the start. A unit of which update has not
+// heard arrives now: readers see a snapshot before its subscribers.
 func (p *PlacementTimes) Since(node model.NodeID, unit model.UnitID) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if n := p.nodes[node]; n != nil {
-		for _, a := range slices.Backward(n.arrivals) {
-			if _, ok := slices.BinarySearch(a.units, unit); ok {
-				return a.at
-			}
+	n := p.nodes[node]
+	if n == nil {
+		return p.now()
+	}
+	if _, known := slices.BinarySearch(n.units, unit); !known {
+		return p.now()
+	}
+	for _, a := range slices.Backward(n.arrivals) {
+		if _, ok := slices.BinarySearch(a.units, unit); ok {
+			return a.at
 		}
 	}
 	return p.begin

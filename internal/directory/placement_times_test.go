@@ -52,6 +52,11 @@ func TestPlacementTimesAreThoseOfArrivals(t *testing.T) {
 				}
 			}
 			draft.Publish(1)
+			for at, on := range present { // subscribers hear of the change after readers see it
+				if got := times.Since(at.node, at.unit); on && want[at].Equal(now) && !got.Equal(now) {
+					t.Fatalf("unit %d arrives on node %d since %s, want %s", at.unit, at.node, got, now)
+				}
+			}
 			draft.Notify(c)
 			for at, on := range present {
 				if got := times.Since(at.node, at.unit); on && !got.Equal(want[at]) && (arrivals[at.node] <= maxArrivals || got != times.begin) {

@@ -73,6 +73,7 @@ type Server struct {
 	View      *event.View
 	History   history.Store
 	valueStores
+	directiveRuns
 	Dispatcher *dispatch.Dispatcher // tests handlers and replays dead letters; RunDispatcher runs it
 	Handler    http.Handler
 	URL        string
@@ -88,7 +89,6 @@ type Server struct {
 	Pending      int              // number of machines that wait to be accepted, in the status
 	Waiting      *nodes.Pending   // machines that wait to be accepted
 	Items        map[model.NodeID][]metric.ItemState
-	Runs         map[model.NodeID][]reducer.Run
 	BeforeAction func() // runs after the API ordered an action and before the action is applied; may be nil
 }
 
@@ -96,6 +96,13 @@ type Server struct {
 type valueStores struct {
 	Series series.Store
 	Texts  *textlog.Store
+}
+
+// directiveRuns has the last runs of directives.
+type directiveRuns struct {
+	Runs       map[model.NodeID][]reducer.Run // in place of the runs that RecordReport recorded
+	Compliance *reducer.View
+	reports    map[model.NodeID]uint64 // number of reports by node
 }
 
 // NewServer starts a test server of the API that stops at the end of the test. Its clock stands at noon of 2026-11-20
@@ -134,6 +141,7 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	testenv.NoError(t, r.Planner.Load(ctx))
 	r.View = event.New(shard.New(shard.Options{Definitions: r.Directory.Definition}), event.Options{Emit: r.emit})
 	inventories := inventoryreducer.New(r.View.Shard)
+	r.Compliance = reducer.New(r.View.Shard, nil)
 	done := make(chan error, 1)
 	go func() { done <- r.View.Run(ctx) }()
 
@@ -141,9 +149,10 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 	r.Waiting = nodes.NewPending(&queue.Registry{}, r.Now)
 	queues := &queue.Registry{}
 	queue.New[int](queues, "history", 100, queue.Rederive)
+	stores := view.Stores{Kinds: kinds, Intent: r.Intent, Rows: store, Events: r.View, Directory: explainedDirectory{r.Directory, r.Planner.Inspector()}, History: r.History, Series: r.Series,
+		Search: func() view.EntrySearch { return inventories.NewSearch().HasEntry }, Routing: r.Routes, Now: r.Now}
 	r.Handler = api.New(api.Options{
-		Stores: view.Stores{Kinds: kinds, Intent: r.Intent, Rows: store, Events: r.View, Directory: explainedDirectory{r.Directory, r.Planner.Inspector()}, History: r.History, Series: r.Series,
-			Search: func() view.EntrySearch { return inventories.NewSearch().HasEntry }, Routing: r.Routes, Now: r.Now},
+		Stores: stores,
 		Live: view.Live{
 			Connected: r.connected, Agent: r.agentSession, Judgement: r.Directory.Judgement, Assigned: r.assignedDefinition,
 			Limits: func(string) []v1.LimitUse { return nil },
@@ -155,23 +164,15 @@ func NewServerWithKinds(t testing.TB, kinds *kind.Registry) *Server {
 		Access: r.Access, Events: events.Options{Actions: r}, Routing: routing.Options{Handlers: r.Dispatcher, InForce: func(ctx context.Context) {
 			testenv.NoError(t, r.Planner.CatchUp(ctx))
 		}},
-		Compliance: compliance.Options{Runs: func(node model.NodeID) []reducer.Run { return r.Runs[node] }, History: newRunHistory(r), Definition: r.Directory.Definition,
-			Version: func(u *directory.Unit, id model.NodeID) *model.Definition {
-				return directory.VersionOn(r.Directory, u, id)
-			},
-			Since:      directory.NewPlacementTimes(r.Directory, r.Now).Since,
-			Mode:       func(id model.NodeID) model.NodeMode { return directory.NodeMode(r.Directory, id) },
-			Chain:      func(model.NodeID) (none reducer.Chain) { return none },
-			CA:         func() string { return "" },
-			Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(r.Directory, id) }},
-		Inventory: inventory.Options{Inventories: inventories, Collect: r.connected},
-		Rollouts:  rollouts.Options{Driver: r.RolloutDriver(), InForce: func(ctx context.Context) { testenv.NoError(t, r.Planner.CatchUp(ctx)) }},
-		Items:     items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }, Texts: r.findTexts, Load: func(int) items.Load { return items.Load{} }},
-		Inbound:   inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
-		Nodes:     nodes.Options{JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Waiting: r.Waiting},
-		Server:    server.Options{Describe: r.describeServer, NotReady: func() []string { return r.NotReady }, Pending: func() int { return r.Pending }},
-		Queues:    queues,
-		Registry:  prometheus.NewRegistry(),
+		Compliance: compliance.NewSums(r.complianceOptions(), stores),
+		Inventory:  inventory.Options{Inventories: inventories, Collect: r.connected},
+		Rollouts:   rollouts.Options{Driver: r.RolloutDriver(), InForce: func(ctx context.Context) { testenv.NoError(t, r.Planner.CatchUp(ctx)) }},
+		Items:      items.Options{Items: func(node model.NodeID) []metric.ItemState { return r.Items[node] }, Texts: r.findTexts, Load: func(int) items.Load { return items.Load{} }},
+		Inbound:    inbound.Options{Secret: func(_ context.Context, s model.Secret) (string, error) { return s.Text, nil }, Actions: r},
+		Nodes:      nodes.Options{JoinTokens: intent.JoinTokens{Store: store}, NewJoinToken: newJoinToken, Waiting: r.Waiting},
+		Server:     server.Options{Describe: r.describeServer, NotReady: func() []string { return r.NotReady }, Pending: func() int { return r.Pending }},
+		Queues:     queues,
+		Registry:   prometheus.NewRegistry(),
 	})
 	listener := httptest.NewServer(r.Handler)
 	r.URL = listener.URL
@@ -289,13 +290,47 @@ func (r *Server) RolloutDriver() *rollout.Driver {
 	})
 }
 
-// lastRun returns the last run of a directive on a node from Runs.
+// runs returns the last runs of a node.
+func (r *Server) runs(node model.NodeID) []reducer.Run {
+	if list, set := r.Runs[node]; set {
+		return list
+	}
+	return r.Compliance.Runs(node)
+}
+
+// lastRun returns the last run of a directive on a node.
 func (r *Server) lastRun(node model.NodeID, directive model.UnitID) (reducer.Run, bool) {
-	at := slices.IndexFunc(r.Runs[node], func(run reducer.Run) bool { return run.Unit == directive })
+	list := r.runs(node)
+	at := slices.IndexFunc(list, func(run reducer.Run) bool { return run.Unit == directive })
 	if at < 0 {
 		return reducer.Run{}, false
 	}
-	return r.Runs[node][at], true
+	return list[at], true
+}
+
+// takeChanges returns the runs that changed since the last call, and all in Runs.
+func (r *Server) takeChanges() []reducer.RunChange {
+	list := r.Compliance.TakeChanges()
+	for node := range r.Runs {
+		list = append(list, reducer.RunChange{Node: node})
+	}
+	return list
+}
+
+// complianceOptions returns the parts of the server that answer about compliance.
+func (r *Server) complianceOptions() compliance.Options {
+	return compliance.Options{
+		Runs: r.runs, LastRun: r.lastRun, Changes: r.takeChanges, History: newRunHistory(r), Definition: r.Directory.Definition,
+		Version: func(u *directory.Unit, id model.NodeID) *model.Definition {
+			return directory.VersionOn(r.Directory, u, id)
+		},
+		Placements: r.Directory.Placements,
+		Since:      directory.NewPlacementTimes(r.Directory, r.Now).Since,
+		Mode:       func(id model.NodeID) model.NodeMode { return directory.NodeMode(r.Directory, id) },
+		Chain:      func(model.NodeID) (none reducer.Chain) { return none },
+		CA:         func() string { return "" },
+		Overridden: func(id model.NodeID) []directory.Override { return directory.Overridden(r.Directory, id) },
+	}
 }
 
 // previewChange returns the nodes that a change of resources would affect
@@ -428,6 +463,22 @@ func (r *Server) RecordResult(namespace, node, check string, status model.Status
 	r.T.Fatalf("node %s does not hold check %s", node, check)
 }
 
+// RecordReport applies the report of a directive run on a node, of a definition of the directive.
+func (r *Server) RecordReport(node model.NodeID, definition model.DefinitionID, report *wire.Report) {
+	r.T.Helper()
+	const now = 10_000_000 // of the agent's clock, in ms
+	if r.reports == nil {
+		r.reports = map[model.NodeID]uint64{}
+	}
+	r.reports[node]++
+	b := wire.Batch{StreamKey: wire.StreamKey{Stream: 9, Lane: wire.Live}, First: r.reports[node], NowMs: now, Signals: []wire.Signal{{
+		Kind: wire.SignalReport, Definition: definition, AtMs: now, Body: wire.AppendReport(nil, report),
+	}}}
+	_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
+	testenv.NoError(r.T, err)
+	r.commit(node, append(wire.AppendBatchRecord(nil, node), body...))
+}
+
 // RecordValue stores a value of an item at the server's time.
 func (r *Server) RecordValue(namespace, node, key string, value float64) {
 	r.T.Helper()
@@ -461,13 +512,19 @@ func (r *Server) Act(_ context.Context, node model.NodeID, action wire.Action) e
 // commitRecord applies one journal record about a node to the in-memory event state
 func (r *Server) commitRecord(node model.NodeID, record *wire.Record) {
 	r.T.Helper()
+	r.commit(node, wire.AppendRecord(nil, record))
+}
+
+// commit applies one encoded journal record about a node.
+func (r *Server) commit(node model.NodeID, record []byte) {
+	r.T.Helper()
 	r.mu.Lock()
 	r.number++
 	c := &journaltest.Commit{
 		At: journal.Position{Log: 1, Number: r.number}, Time: r.now.UnixNano(),
 		Listened: r.now.Sub(time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)),
 	}
-	c.AddEntry(journal.Section(uint32(node)%model.Partitions), wire.AppendRecord(nil, record))
+	c.AddEntry(journal.Section(uint32(node)%model.Partitions), record)
 	r.View.Deliver(c) // in the order of their numbers, as a journal does
 	r.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

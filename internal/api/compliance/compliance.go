@@ -1,18 +1,16 @@
 // Package compliance answers about directives: their last runs on the nodes, and sums by policy, directive, node and group.
-// A run counts by the decision table of package policy. The package has no goroutines and no locks; start reading at
-// Register.
+// A run counts by the decision table of package policy. Sums keeps the sums of the present; a mutex guards it. The package has no
+// goroutines; start reading at Register, and for the sums at Sums.refresh.
 package compliance
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
+	"unique"
 
 	"github.com/muster-fleet/muster/internal/access"
 	"github.com/muster-fleet/muster/internal/api/list"
@@ -20,11 +18,9 @@ import (
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/api/view"
 	"github.com/muster-fleet/muster/internal/directory"
-	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 	reducer "github.com/muster-fleet/muster/internal/pipeline/compliance"
 	"github.com/muster-fleet/muster/internal/policy"
-	"github.com/muster-fleet/muster/internal/when"
 	"github.com/muster-fleet/muster/internal/wire"
 )
 
@@ -32,6 +28,12 @@ import (
 type Options struct {
 	// Runs returns the last runs of a node, ascending by directive.
 	Runs func(model.NodeID) []reducer.Run
+	// LastRun returns the last run of a directive on a node; false: there is none.
+	LastRun func(model.NodeID, model.UnitID) (reducer.Run, bool)
+	// Changes returns the runs that changed since its last call.
+	Changes func() []reducer.RunChange
+	// Placements returns the present version of nodes, directives and groups.
+	Placements func() directory.Placements
 	// Definition returns a definition by its id; nil: unknown.
 	Definition func(model.DefinitionID) *model.Definition
 	// Version returns the definition of a directive that a node has.
@@ -53,81 +55,27 @@ type Options struct {
 // complianceRequest is one request about compliance.
 type complianceRequest struct {
 	op.Request
-	Options
-	begins map[model.UnitID]time.Time       // when the present definition of each directive was declared; nil: not read yet
+	judge
+	sums   *Sums
 	waived *view.Waivers                    // nil: the request shows none
-	due    map[model.DefinitionID]time.Time // last times of calendars
 	past   pastRuns                         // at the time that the request asks for; nil: it asks for the present
-	units  map[model.UnitID]*directory.Unit // directives that directivesOf has looked up; nil: no directive
+	units  map[model.UnitID]*directory.Unit // directives that unit has looked up; nil: no directive
 	found  []nodeDirective                  // of the last directivesOf
-	codes  []policy.Status                  // of found
 }
 
 // Register adds the operations about compliance.
-func Register(r *op.Routes, o Options) {
-	at := op.NewOperationSet(r, func(q op.Request) *complianceRequest { return &complianceRequest{Request: q, Options: o} })
+func Register(r *op.Routes, sums *Sums) {
+	at := op.NewOperationSet(r, func(q op.Request) *complianceRequest {
+		return &complianceRequest{Request: q, sums: sums, judge: judge{Options: sums.Options}}
+	})
 	op.Handle(at, op.Get("listCompliance", "/api/v1/compliance", "compliance", "List directives on nodes with the outcome of their last runs, by node and directive", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).listCompliance)
 	op.Handle(at, op.Get("reportCompliance", "/api/v1/reports/compliance", "reports", "Report compliance by policy, directive, node or group, least compliant first", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).reportCompliance)
 	op.Handle(at, op.Get("reportComplianceDays", "/api/v1/reports/compliance/days", "reports", "Report compliance by day (UTC), with drift, remediation and changes of declarations", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).reportDays)
 	op.Handle(at, op.Get("complianceEvidence", "/api/v1/reports/compliance/evidence", "reports", "Get the history of the directive runs of a node with its signatures", model.NotFound), access.NeedOn(access.Read, "compliance"), (*complianceRequest).evidence)
 }
 
-// nodeDirective is the state of one directive on one node.
-type nodeDirective struct {
-	node       model.NodeID
-	definition *model.DirectiveDefinition // as it is assigned
-	begin      time.Time                  // since when it is
-	run        *reducer.Run               // the last one; nil: none
-	codes      []policy.Status            // of the components, as they count now; behind them those of unexpected ones
-	why        string                     // why the run does not count; empty: it does
-}
-
-// status returns the status of a component, as it counts now.
-func (d *nodeDirective) status(position int) policy.Status { return d.codes[position] }
-
-// counts returns how many components of the directive have each status by the modes of its blocks, and the worst of these
-// statuses.
-func (d *nodeDirective) counts() (counts policy.Counts, worst policy.Status) {
-	return policy.Sum(d.status, len(d.codes), d.definition.Blocks)
-}
-
-// readDeclarationTimes finds the time since which each directive is declared as it is now: the last change of the
-// directive, its technique or one of its policies.
-func (s *complianceRequest) readDeclarationTimes(ctx context.Context) error {
-	s.begins = map[model.UnitID]time.Time{}
-	techniques, directives := map[string]time.Time{}, map[string]model.UnitID{}
-	note := func(id model.UnitID, at time.Time) {
-		if at.After(s.begins[id]) {
-			s.begins[id] = at
-		}
-	}
-	for _, kind := range []string{"Technique", "Directive", "Policy"} {
-		rows, err := s.Intent.List(ctx, intent.ListQuery{Kind: kind}, nil)
-		if err != nil {
-			return err
-		}
-		for i := range rows {
-			m, changed := &rows[i].Metadata, rows[i].Status.Updated
-			name, id := m.Namespace+"/"+m.Name, model.UnitID(rows[i].Status.ID)
-			switch spec := rows[i].Spec.(type) {
-			case *model.TechniqueSpec:
-				techniques[name] = changed
-			case *model.DirectiveSpec:
-				directives[name] = id
-				note(id, changed)
-				note(id, techniques[model.QualifyRef(m.Namespace, spec.Technique)])
-			case *model.PolicySpec:
-				for _, d := range spec.Directives {
-					note(directives[model.QualifyRef(m.Namespace, d)], changed)
-				}
-			}
-		}
-	}
-	return nil
-}
-
-// directive returns the directive with an id; nil: it is none. A report of the fleet asks for each a thousand times.
-func (s *complianceRequest) directive(id model.UnitID) *directory.Unit {
+// unit returns the directive with an id; nil: it is none. A list of the fleet asks for each a thousand times.
+func (s *complianceRequest) unit(id model.UnitID) *directory.Unit {
 	unit, known := s.units[id]
 	if !known {
 		if unit = s.Directory.SourceUnit(model.DirectiveSource(id)); unit != nil && unit.Definition.AsDirective() == nil {
@@ -147,113 +95,24 @@ func (s *complianceRequest) directivesOf(node model.NodeID) []nodeDirective {
 	if s.past != nil {
 		return s.past[node]
 	}
-	s.found, s.codes = s.found[:0], s.codes[:0]
+	s.reset(s.Now())
+	s.found = s.found[:0]
 	var runs []reducer.Run
 	for _, id := range s.Directory.NodeUnits(node) {
-		unit := s.directive(id)
+		unit := s.unit(id)
 		if unit == nil {
 			continue
 		}
 		if runs == nil {
 			runs = s.Runs(node)
 		}
-		d := nodeDirective{node: node, definition: s.Version(unit, node).AsDirective(), begin: s.begins[id]}
-		if r := unit.Rollout; r != nil && d.definition.ID == r.New.ID && r.Changed().After(d.begin) {
-			d.begin = r.Changed()
+		var run *reducer.Run
+		if i, ok := findRun(runs, id); ok {
+			run = &runs[i]
 		}
-		if i, ok := slices.BinarySearchFunc(runs, id, func(r reducer.Run, id model.UnitID) int { return cmp.Compare(r.Unit, id) }); ok {
-			d.run = &runs[i]
-		} else if at := s.Since(node, id); at.After(d.begin) {
-			d.begin = at // a group may have brought the node under an old directive
-		}
-		s.decide(&d)
-		s.found = append(s.found, d)
+		s.found = append(s.found, s.directive(node, unit, run))
 	}
 	return s.found
-}
-
-// decide computes the statuses of a directive's components from its last run.
-func (s *complianceRequest) decide(d *nodeDirective) {
-	current := &policy.Expectation{Begin: d.begin, Interval: d.definition.Interval, LastDue: s.lastDue(d.definition)}
-	var run *policy.Run
-	var old *model.DirectiveDefinition
-	if d.run != nil {
-		run = &policy.Run{Start: time.Unix(0, d.run.Executed), Named: true, Same: d.run.Definition == d.definition.ID, Of: current}
-		if !run.Same {
-			if old = s.Definition(d.run.Definition).AsDirective(); old == nil {
-				run.Of = nil
-			} else {
-				run.Of = &policy.Expectation{End: current.Begin, Interval: old.Interval}
-			}
-		}
-	}
-	begin, n := len(s.codes), len(d.definition.Components)
-	s.codes = slices.Grow(s.codes, n)[:begin+n]
-	d.codes = s.codes[begin : begin+n : begin+n]
-	fill := func(status policy.Status, why string) {
-		for i := range d.codes {
-			d.codes[i] = status
-		}
-		d.why = why
-	}
-	switch policy.Decide(s.Now(), current, run, current.Begin, false) {
-	case policy.ComputeCompliance:
-		for i := range d.codes {
-			d.codes[i] = d.run.Codes.At(i)
-		}
-		for range wire.Unexpected(d.run.Exceptions, len(d.definition.Components)) {
-			d.codes = append(d.codes, policy.Unexpected)
-		}
-		d.why = d.run.Ended
-	case policy.AwaitReport:
-		fill(policy.Pending, "the directive is new on the node or has changed, and the node's next run is awaited")
-		if old != nil {
-			keepUnchanged(d, old)
-		}
-	case policy.UnexpectedUnknown, policy.UnexpectedVersion, policy.UnexpectedNone:
-		fill(policy.Unexpected, "the last run was of a definition that the node must not have any more: muster describe node NAME shows its assignment")
-	default:
-		fill(policy.NoReport, "no run was reported in time: muster why NODE shows whether the agent is connected")
-	}
-}
-
-// lastDue returns the last time of a directive's calendar whose runs must have ended until now; zero: it has an interval.
-func (s *complianceRequest) lastDue(d *model.DirectiveDefinition) time.Time {
-	if d.Cron == "" {
-		return time.Time{}
-	}
-	last, known := s.due[d.ID]
-	if !known {
-		location, err := when.ParseCron(d.Cron, d.TimeZone)
-		if err == nil {
-			last = when.LastCron(d.Cron, location, s.Now().Add(-d.Splay-d.Timeout-policy.Grace))
-		}
-		if last.IsZero() {
-			last = time.Unix(0, 0) // it is never due
-		}
-		if s.due == nil {
-			s.due = map[model.DefinitionID]time.Time{}
-		}
-		s.due[d.ID] = last
-	}
-	return last
-}
-
-// keepUnchanged copies the statuses of the last run for those components whose declaration has not changed since that
-// run.
-func keepUnchanged(d *nodeDirective, old *model.DirectiveDefinition) {
-	if !maps.Equal(old.Parameters, d.definition.Parameters) || !slices.Equal(old.Secrets, d.definition.Secrets) || !reflect.DeepEqual(old.Assets, d.definition.Assets) {
-		return
-	}
-	for i := range d.definition.Components {
-		is := &d.definition.Components[i]
-		k := slices.IndexFunc(old.Components, func(was model.Component) bool {
-			return was.Name == is.Name && was.Method == is.Method && was.When == is.When && was.Mode == is.Mode && bytes.Equal(was.Arguments, is.Arguments) && maps.Equal(was.Item, is.Item)
-		})
-		if k >= 0 && k < d.run.Components {
-			d.codes[i] = d.run.Codes.At(k)
-		}
-	}
 }
 
 // listCompliance returns a page of directives on nodes.
@@ -283,13 +142,13 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 		return nil, err
 	}
 	nodes := filter.Nodes(s.View, in.Namespace)
-	var directives map[model.UnitID]bool // nil: all
+	var directives []model.UnitID // of the policy
 	if in.Policy != "" {
 		p, err := s.policyNamed(ctx, in.Namespace, in.Policy)
 		if err != nil {
 			return nil, err
 		}
-		nodes, directives = slices.DeleteFunc(nodes, func(id model.NodeID) bool { return !p.nodes[id] }), p.directives
+		nodes, directives = slices.DeleteFunc(nodes, func(id model.NodeID) bool { return !p.nodes.Contains(uint32(id)) }), p.directives
 	}
 	if in.Node != "" {
 		node, ok := s.Directory.NodeByName(in.Namespace, in.Node)
@@ -310,7 +169,7 @@ func (s *complianceRequest) listCompliance(ctx context.Context, in *struct {
 			for _, node := range nodes[first:] {
 				ofNode := []row{}
 				add := func(id model.UnitID, shown v1.Compliance) {
-					if directives != nil && !directives[id] || in.Directive != "" && shown.Directive != in.Directive || in.Status != "" && shown.Status != in.Status ||
+					if in.Policy != "" && !slices.Contains(directives, id) || in.Directive != "" && shown.Directive != in.Directive || in.Status != "" && shown.Status != in.Status ||
 						node == model.NodeID(behind.Number) && shown.Directive <= behind.ID {
 						return
 					}
@@ -441,107 +300,11 @@ func showCounts(c *policy.Counts) map[string]int {
 	return out
 }
 
-// placedPolicy is a policy with the nodes that it applies to and its directives.
-type placedPolicy struct {
-	namespace, name string
-	nodes           map[model.NodeID]bool
-	directives      map[model.UnitID]bool
-}
-
-// policyNamed returns the policy with this name, with its nodes and directives.
-func (s *complianceRequest) policyNamed(ctx context.Context, namespace, text string) (*placedPolicy, error) {
-	ns, name := model.SplitRef(cmp.Or(namespace, model.DefaultNamespaceName), text)
-	key := intent.Key{Kind: "Policy", Namespace: ns, Name: name}
-	r, err := s.Intent.Get(ctx, key)
-	if err != nil {
-		return nil, s.ExplainNotFound(ctx, err, key)
-	}
-	return s.placePolicy(ns, name, r.Spec.(*model.PolicySpec))
-}
-
-// placePolicy finds the nodes that a policy applies to, and its directives.
-func (s *complianceRequest) placePolicy(namespace, name string, spec *model.PolicySpec) (*placedPolicy, error) {
-	p := &placedPolicy{namespace, name, map[model.NodeID]bool{}, map[model.UnitID]bool{}}
-	if spec.Disabled || spec.Targets == nil {
-		return p, nil
-	}
-	nodes, err := s.Directory.Select(namespace, spec.Targets)
-	if err != nil {
-		return nil, err
-	}
-	for _, id := range nodes {
-		p.nodes[id] = true
-	}
-	for _, text := range spec.Directives {
-		if id, ok := s.directiveByName(model.SplitRef(namespace, text)); ok {
-			p.directives[id] = true
-		}
-	}
-	return p, nil
-}
-
-// directiveByName returns the id of the directive with this name.
-func (s *complianceRequest) directiveByName(namespace, name string) (model.UnitID, bool) {
-	return s.Directory.UnitByName(directory.DirectiveKind, namespace, name)
-}
-
 // reportInput has the query parameters of a compliance report.
 type reportInput struct {
 	Namespace string `query:"namespace" maxLength:"253" doc:"Namespace of the nodes; empty: all."`
 	By        string `query:"by" enum:"policy,directive,node,group" default:"policy" doc:"Unit of a row."`
 	AtTime
-}
-
-// sums adds up the numbers of components per status over directives and nodes, one node after the other.
-type sums struct {
-	namespace, name string
-	total           policy.Counts
-	nodes           int
-	node            model.NodeID  // the last of them …
-	ofNode          policy.Counts // … and its counts, not in the fields below yet
-	shares          float64       // sum of the shares of the nodes that have one
-	shared          int           // such nodes
-}
-
-// add adds the component counts of directives on one node to the sums.
-func (x *sums) add(node model.NodeID, counts *policy.Counts) {
-	if x.nodes == 0 || node != x.node {
-		x.endNode()
-		x.nodes, x.node = x.nodes+1, node
-	}
-	x.ofNode.Add(counts)
-	x.total.Add(counts)
-}
-
-// endNode adds the share of the last node.
-func (x *sums) endNode() {
-	if of, ok := share(&x.ofNode); ok {
-		x.shares, x.shared = x.shares+of, x.shared+1
-	}
-	x.ofNode = policy.Counts{}
-}
-
-// share returns the share of components that are as declared; pending and waived ones do not count, and ok is false if
-// none counts.
-func share(c *policy.Counts) (of float64, ok bool) {
-	counted := c.Counted()
-	fulfilled, total := 0, counted.Total()
-	for s, n := range counted {
-		if policy.Status(s).Fulfilled() {
-			fulfilled += n
-		}
-	}
-	return float64(fulfilled) / float64(max(total, 1)), total > 0
-}
-
-// show converts the sums to the API type ComplianceSum.
-func (x *sums) show() v1.ComplianceSum {
-	x.endNode()
-	out := v1.ComplianceSum{Namespace: x.namespace, Name: x.name, Nodes: x.nodes, Components: x.total.Total(), Percent: x.total.Compliance(2), Counts: showCounts(&x.total)}
-	if x.shared > 0 {
-		out.NodePercent = fmt.Sprintf("%.2f", 100*x.shares/float64(x.shared))
-	}
-	return out
 }
 
 // reportCompliance answers with the compliance of a namespace, summed up by policy, directive, node or group.
@@ -550,89 +313,83 @@ func (s *complianceRequest) reportCompliance(ctx context.Context, in *reportInpu
 	if err == nil {
 		err = s.prepare(ctx, in.AtTime, "", "")
 	}
-	var policies map[model.UnitID][]*placedPolicy
-	if err == nil && in.By == "policy" {
-		policies, err = s.policiesByDirective(ctx)
+	if err != nil {
+		return nil, err
+	}
+	included := func(namespace string) bool {
+		return namespace == in.Namespace || in.Namespace == "" && s.SeesNamespace(namespace)
+	}
+	var total row
+	var rows map[rowName]*row
+	if s.past == nil {
+		total, rows, err = s.sums.report(ctx, in.By, included)
+	} else {
+		total, rows, err = s.reportPast(ctx, in.By, included)
 	}
 	if err != nil {
 		return nil, err
 	}
-	total, rows := sums{name: "all"}, map[rowKey]*sums{}
-	add := func(key rowKey, node model.NodeID, counts *policy.Counts) {
-		x := rows[key]
-		if x == nil {
-			x = &sums{namespace: key.namespace, name: key.name}
-			rows[key] = x
+	out := v1.ComplianceReport{By: in.By, At: in.At, Total: total.show("", "all")}
+	out.Items = showRows(rows, func(name *rowName) bool {
+		if in.By == "directive" {
+			name.namespace, name.name, _ = s.Directory.SourceName(model.DirectiveSource(name.directive))
 		}
-		x.add(node, counts)
-	}
-	directives := map[model.UnitID]rowKey{}
-	for _, node := range s.Directory.Nodes(in.Namespace) {
-		namespace, name, _ := s.Directory.NodeName(node)
-		list := s.directivesOf(node)
-		if len(list) == 0 {
-			continue
-		}
-		var all policy.Counts
-		for i := range list {
-			counts, _ := list[i].counts()
-			all.Add(&counts)
-			unit := list[i].definition.Unit
-			switch in.By {
-			case "policy":
-				for _, p := range policies[unit] {
-					if p.nodes[node] {
-						add(rowKey{p.namespace, p.name}, node, &counts)
-					}
-				}
-			case "directive":
-				key, known := directives[unit]
-				if !known {
-					key.namespace, key.name, _ = s.Directory.SourceName(model.DirectiveSource(unit))
-					directives[unit] = key
-				}
-				add(key, node, &counts)
-			}
-		}
-		switch total.add(node, &all); in.By {
-		case "group":
-			for _, group := range s.Directory.NodeGroups(node) {
-				add(rowKey{namespace, group}, node, &all)
-			}
-		case "node":
-			add(rowKey{namespace, name}, node, &all)
-		}
-	}
-	out := v1.ComplianceReport{By: in.By, At: in.At, Items: []v1.ComplianceSum{}, Total: total.show()}
-	worst := slices.SortedFunc(maps.Values(rows), func(a, b *sums) int {
-		x, _ := share(&a.total)
-		y, _ := share(&b.total)
-		return cmp.Or(cmp.Compare(x, y), strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
+		return in.By != "policy" || s.SeesNamespace(name.namespace)
 	})
-	for _, x := range worst {
-		out.Items = append(out.Items, x.show())
-	}
 	return op.Answer(out), nil
 }
 
-// rowKey identifies a row of a report: a policy, directive, group or node.
-type rowKey struct{ namespace, name string }
-
-// policiesByDirective returns the policies of each directive, with their nodes.
-func (s *complianceRequest) policiesByDirective(ctx context.Context) (map[model.UnitID][]*placedPolicy, error) {
-	rows, err := s.Intent.List(ctx, intent.ListQuery{Kind: "Policy"}, nil)
+// reportPast returns the rows of a past time, and the sum over the nodes that are included.
+func (s *complianceRequest) reportPast(ctx context.Context, by string, included func(string) bool) (total row, rows map[rowName]*row, err error) {
+	policies, names, err := s.sums.present(ctx)
 	if err != nil {
-		return nil, err
+		return total, nil, err
 	}
-	by := map[model.UnitID][]*placedPolicy{}
-	for i := range rows {
-		p, err := s.placePolicy(rows[i].Metadata.Namespace, rows[i].Metadata.Name, rows[i].Spec.(*model.PolicySpec))
-		if err != nil {
-			return nil, err
+	t := newTally(policies)
+	for id, node := range names.Nodes() {
+		n := &nodeTally{id: id, namespace: node.Namespace, groups: node.Groups}
+		var pairs []pair
+		for _, d := range s.past[id] {
+			counts, _ := d.counts()
+			pairs = append(pairs, pair{directive: d.definition.Unit, counts: unique.Make(counts)})
 		}
-		for d := range p.directives {
-			by[d] = append(by[d], p)
+		t.nodes[id] = n
+		t.change(n, pairs)
+	}
+	total, rows = t.report(by, included, names)
+	return total, rows, nil
+}
+
+// showRows converts rows to the API type ComplianceSum, least compliant first. visible completes the name of a row, and reports whether the
+// caller may see the row.
+func showRows(rows map[rowName]*row, visible func(*rowName) bool) []v1.ComplianceSum {
+	type item struct {
+		rowName
+		row   *row
+		share int64
+	}
+	items := make([]item, 0, len(rows))
+	for name, r := range rows {
+		if visible(&name) {
+			of, _ := share(&r.total)
+			items = append(items, item{name, r, of})
 		}
 	}
-	return by, nil
+	slices.SortFunc(items, func(a, b item) int {
+		return cmp.Or(cmp.Compare(a.share, b.share), strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
+	})
+	shown := make([]v1.ComplianceSum, len(items))
+	for i, x := range items {
+		shown[i] = x.row.show(x.namespace, x.name)
+	}
+	return shown
+}
+
+// show converts a row to the API type ComplianceSum.
+func (r *row) show(namespace, name string) v1.ComplianceSum {
+	out := v1.ComplianceSum{Namespace: namespace, Name: name, Nodes: r.nodes, Components: r.total.Total(), Percent: r.total.Compliance(2), Counts: showCounts(&r.total)}
+	if r.shared > 0 {
+		out.NodePercent = fmt.Sprintf("%.2f", 100*float64(r.shares)/float64(r.shared)/wholeShare)
+	}
+	return out
 }

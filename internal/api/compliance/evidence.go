@@ -110,7 +110,7 @@ func (e *evidenceOfNode) addRun(c *compliancelog.Change) {
 	a := &c.After
 	run := &v1.EvidenceRun{Directive: e.directiveName(e.namespace, a.Unit), At: time.UnixMilli(a.Executed).UTC(), Enforced: a.Enforced, Ended: a.Ended}
 	if a.Definition != 0 {
-		definition := e.Definition(a.Definition)
+		definition := e.judge.Definition(a.Definition)
 		run.Definition, run.Components, run.Codes = e.definitionHash(definition, a.Definition, run.Directive), a.Components, bytes.Clone(a.Codes)
 		if c.Linked && definition != nil {
 			run.SignedMs = uint64(c.SignedMs)

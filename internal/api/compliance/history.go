@@ -39,7 +39,9 @@ type pastRuns map[model.NodeID][]nodeDirective
 // changed, about the past the runs up to that time.
 func (s *complianceRequest) prepare(ctx context.Context, of AtTime, namespace, node string) error {
 	if of.At.IsZero() {
-		return s.readDeclarationTimes(ctx)
+		begins, err := s.sums.declarationTimes(ctx)
+		s.begins = begins
+		return err
 	}
 	var id model.NodeID
 	if node != "" {
@@ -83,7 +85,7 @@ func (s *complianceRequest) requireHistory(ctx context.Context, at time.Time) er
 // pastDirective returns the state of a directive on a node at a past time, or nil if no stored definition has the names of its
 // components.
 func (s *complianceRequest) pastDirective(state *compliancelog.State) *nodeDirective {
-	definition := s.Definition(state.Definition).AsDirective()
+	definition := s.judge.Definition(state.Definition).AsDirective()
 	if definition == nil || len(definition.Components) != state.Components {
 		return nil
 	}
@@ -235,7 +237,7 @@ func (s *complianceRequest) reportDays(ctx context.Context, in *struct {
 	for _, id := range s.Directory.Nodes(in.Namespace) {
 		nodes[id] = true
 	}
-	r := dayReport{since: since.UnixMilli(), days: make([]daySums, (until.Sub(since)-1)/day+1), wrong: map[component]int64{}, definition: s.Definition}
+	r := dayReport{since: since.UnixMilli(), days: make([]daySums, (until.Sub(since)-1)/day+1), wrong: map[component]int64{}, definition: s.judge.Definition}
 	err = s.History.Changes(ctx, 0, since, until, func(c *compliancelog.Change) {
 		if nodes[c.After.Node] {
 			r.add(c)

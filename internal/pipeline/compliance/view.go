@@ -27,6 +27,7 @@ type partition struct {
 	*shard.Partition
 	nodes   [][]Run          // by the shard's index of the node; ascending by unit
 	chains  []*Chain         // likewise; nil: no signed run came
+	changes changeList       // for TakeChanges
 	changed journal.Position // of the last commit with an entry of history
 	logged  journal.Position // of the last entry that history has
 }
@@ -137,7 +138,7 @@ func (reducer) Claims() shard.Claims {
 
 // Reset implements shard.Reducer: it empties a partition.
 func (v reducer) Reset(p *shard.Partition, _ *expect.Engine) {
-	of := partition{Partition: p}
+	of := partition{Partition: p, changes: changeList{overflow: true}}
 	if v.history != nil {
 		of.logged = v.history.Last(p.ID)
 	}
@@ -155,6 +156,7 @@ func (v reducer) AddNode(p *shard.Partition, n uint32) {
 func (v reducer) RemoveNode(p *shard.Partition, n uint32) {
 	of := &v.partitions[p.ID]
 	of.nodes[n], of.chains[n] = nil, nil
+	of.changes.add(p.Node(n).ID, 0)
 }
 
 // MoveNode implements shard.Reducer and does nothing.
@@ -217,12 +219,16 @@ func (w *complianceApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival
 		}, from.Stream.Stream)
 	}
 	before := *run
-	if !found || run.Definition != c.ID || !bytes.Equal(run.Codes, r.Codes) {
+	changed := !found || run.Definition != c.ID || !bytes.Equal(run.Codes, r.Codes)
+	if changed {
 		run.Definition, run.Codes, run.Components, run.Changed = c.ID, bytes.Clone(r.Codes), len(c.Components), w.Received
 	}
 	run.Executed, run.Received, run.DurationMs, run.Enforced = executed, w.Received, r.DurationMs, r.Enforced
 	if run.Ended != r.Ended || !slices.Equal(run.Exceptions, r.Exceptions) {
-		run.Ended, run.Exceptions = strings.Clone(r.Ended), cloneExceptions(r.Exceptions)
+		run.Ended, run.Exceptions, changed = strings.Clone(r.Ended), cloneExceptions(r.Exceptions), true
+	}
+	if changed || before.maybeOverdue(c, w.Received) {
+		w.p.changes.add(w.p.Node(n).ID, c.Unit)
 	}
 	if linked {
 		w.recordLink(w.p.Node(n).ID, &before, run, int64(signed.UnixMs))
@@ -259,6 +265,7 @@ func (w *complianceApplier) Forget(id model.NodeID, n uint32, m *wire.ForgetMark
 		for at := len(runs) - 1; at >= 0; at-- {
 			if m.Check == 0 || runs[at].Unit == m.Check {
 				w.recordChange(w.p.Node(n).ID, &runs[at], &Run{Unit: runs[at].Unit, Executed: w.Received})
+				w.p.changes.add(w.p.Node(n).ID, runs[at].Unit)
 				runs = slices.Delete(runs, at, at+1)
 			}
 		}

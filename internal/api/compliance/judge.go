@@ -1,0 +1,179 @@
+package compliance
+
+import (
+	"bytes"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/model"
+	reducer "github.com/muster-fleet/muster/internal/pipeline/compliance"
+	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/when"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// judge computes the statuses of directives on nodes at one time.
+type judge struct {
+	Options
+	now    time.Time
+	begins map[model.UnitID]time.Time       // when the present definition of each directive was declared
+	due    map[model.DefinitionID]time.Time // last times of calendars
+	codes  []policy.Status                  // of all directives since reset
+}
+
+// reset begins a new list of directives at a time; the codes of the last list are overwritten.
+func (j *judge) reset(now time.Time) {
+	if !now.Equal(j.now) {
+		clear(j.due)
+	}
+	j.now, j.codes = now, j.codes[:0]
+}
+
+// nodeDirective is the state of one directive on one node.
+type nodeDirective struct {
+	node       model.NodeID
+	definition *model.DirectiveDefinition // as it is assigned
+	run        *reducer.Run               // the last one; nil: none
+	codes      []policy.Status            // of the components, as they count now; behind them a code for each unexpected component
+	why        string                     // why the run does not count; empty: it does
+	until      time.Time                  // time alone changes no status until then; zero: never
+}
+
+// status returns the status of a component, as it counts now.
+func (d *nodeDirective) status(position int) policy.Status { return d.codes[position] }
+
+// counts returns how many components of the directive have each status by the modes of its blocks, and the worst of these
+// statuses.
+func (d *nodeDirective) counts() (counts policy.Counts, worst policy.Status) {
+	return policy.Sum(d.status, len(d.codes), d.definition.Blocks)
+}
+
+// directive returns the state of a directive on a node, whose last run is given; nil: none.
+func (j *judge) directive(node model.NodeID, unit *directory.Unit, run *reducer.Run) nodeDirective {
+	d := nodeDirective{node: node, definition: j.Version(unit, node).AsDirective(), run: run}
+	begin := j.begins[unit.ID]
+	if r := unit.Rollout; r != nil && d.definition.ID == r.New.ID && r.Changed().After(begin) {
+		begin = r.Changed()
+	}
+	if run == nil {
+		if at := j.Since(node, unit.ID); at.After(begin) {
+			begin = at // a group may have brought the node under an old directive
+		}
+	}
+	j.decide(&d, begin)
+	return d
+}
+
+// decide computes the statuses of a directive's components from its last run, and how long they count. begin is the time since which the
+// directive is assigned as it is now.
+func (j *judge) decide(d *nodeDirective, begin time.Time) {
+	current := &policy.Expectation{Begin: begin, Interval: d.definition.Interval, LastDue: j.lastDue(d.definition)}
+	var run *policy.Run
+	var old *model.DirectiveDefinition
+	if d.run != nil {
+		run = &policy.Run{Start: time.Unix(0, d.run.Executed), Named: true, Same: d.run.Definition == d.definition.ID, Of: current}
+		if !run.Same {
+			if old = j.Definition(d.run.Definition).AsDirective(); old == nil {
+				run.Of = nil
+			} else {
+				run.Of = &policy.Expectation{End: current.Begin, Interval: old.Interval}
+			}
+		}
+	}
+	start, n := len(j.codes), len(d.definition.Components)
+	j.codes = slices.Grow(j.codes, n)[:start+n]
+	d.codes = j.codes[start : start+n : start+n]
+	fill := func(status policy.Status, why string) {
+		for i := range d.codes {
+			d.codes[i] = status
+		}
+		d.why = why
+	}
+	decision := policy.Decide(j.now, current, run, current.Begin, false)
+	switch decision {
+	case policy.ComputeCompliance:
+		for i := range d.codes {
+			d.codes[i] = d.run.Codes.At(i)
+		}
+		for range wire.Unexpected(d.run.Exceptions, len(d.definition.Components)) {
+			d.codes = append(d.codes, policy.Unexpected)
+		}
+		d.why = d.run.Ended
+	case policy.AwaitReport:
+		fill(policy.Pending, "the directive is new on the node or has changed, and the node's next run is awaited")
+		if old != nil {
+			keepUnchanged(d, old)
+		}
+	case policy.UnexpectedUnknown, policy.UnexpectedVersion, policy.UnexpectedNone:
+		fill(policy.Unexpected, "the last run was of a definition that the node must not have any more: muster describe node NAME shows its assignment")
+	default:
+		fill(policy.NoReport, "no run was reported in time: muster why NODE shows whether the agent is connected")
+	}
+	d.until = j.horizon(current, run, decision)
+}
+
+// horizon returns the first time at which a decision may change without a change of declarations, placements and runs that
+// compliance.View.TakeChanges lists; zero: never. The due times of calendars are not in it.
+func (j *judge) horizon(current *policy.Expectation, run *policy.Run, decision policy.Decision) (at time.Time) {
+	later := func(t time.Time) {
+		if !t.Before(j.now) && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	later(current.Begin.Add(current.Interval + policy.Grace))
+	switch {
+	case run == nil:
+	case run.Same || run.Of == nil:
+		later(run.Start.Add(current.Interval + policy.Grace))
+	case decision != policy.UnexpectedVersion:
+		// An equal run of the old definition, which nobody lists, is unexpected from then on.
+		if t := run.Of.End.Add(run.Of.Interval + policy.Grace); t.Before(j.now) {
+			at = j.now
+		} else {
+			later(t)
+		}
+	}
+	return at
+}
+
+// lastDue returns the last time of a directive's calendar whose runs must have ended until now; zero: it has an interval.
+func (j *judge) lastDue(d *model.DirectiveDefinition) time.Time {
+	if d.Cron == "" {
+		return time.Time{}
+	}
+	last, known := j.due[d.ID]
+	if !known {
+		location, err := when.ParseCron(d.Cron, d.TimeZone)
+		if err == nil {
+			last = when.LastCron(d.Cron, location, j.now.Add(-d.Splay-d.Timeout-policy.Grace))
+		}
+		if last.IsZero() {
+			last = time.Unix(0, 0) // it is never due
+		}
+		if j.due == nil {
+			j.due = map[model.DefinitionID]time.Time{}
+		}
+		j.due[d.ID] = last
+	}
+	return last
+}
+
+// keepUnchanged copies the statuses of the last run for those components whose declaration has not changed since that
+// run.
+func keepUnchanged(d *nodeDirective, old *model.DirectiveDefinition) {
+	if !maps.Equal(old.Parameters, d.definition.Parameters) || !slices.Equal(old.Secrets, d.definition.Secrets) || !reflect.DeepEqual(old.Assets, d.definition.Assets) {
+		return
+	}
+	for i := range d.definition.Components {
+		is := &d.definition.Components[i]
+		k := slices.IndexFunc(old.Components, func(was model.Component) bool {
+			return was.Name == is.Name && was.Method == is.Method && was.When == is.When && was.Mode == is.Mode && bytes.Equal(was.Arguments, is.Arguments) && maps.Equal(was.Item, is.Item)
+		})
+		if k >= 0 && k < d.run.Components {
+			d.codes[i] = d.run.Codes.At(k)
+		}
+	}
+}

@@ -1,0 +1,323 @@
+package compliance
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+	"unique"
+	"unsafe"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/muster-fleet/muster/internal/api/view"
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/pause"
+	reducer "github.com/muster-fleet/muster/internal/pipeline/compliance"
+)
+
+// Sums has the present compliance of all nodes, summed up by node, directive and policy. Each refresh judges only the directives on nodes
+// whose run, declaration or placement changed, and those whose report is overdue since.
+type Sums struct {
+	stores view.Stores // Directory, Intent and Now, of all namespaces
+	judge
+
+	mu         sync.Mutex // guards the fields below and judge
+	tally      *tally
+	placements directory.Placements // of the last refresh
+	units      map[model.UnitID]*directory.Unit
+	policies   []model.Resource
+	calendars  map[model.DefinitionID]time.Time // last due times
+	nodes      map[model.NodeID]*placedNode
+}
+
+// placedNode is a node with the assignment by which its pairs were judged.
+type placedNode struct {
+	nodeTally
+	directory.PlacedNode
+	next    uint32 // the first time at which a pair expires, Unix s
+	all     bool   // all its directives have to be judged
+	deleted bool
+}
+
+// NewSums returns the sums of no nodes; the first refresh judges all.
+func NewSums(o Options, stores view.Stores) *Sums {
+	return &Sums{stores: stores, judge: judge{Options: o}, tally: newTally(nil), nodes: map[model.NodeID]*placedNode{}}
+}
+
+// refreshInterval is the pause between refreshes while nobody asks, so that a request finds little to judge.
+const refreshInterval = time.Second
+
+// Run refreshes the sums until ctx ends. A refresh that fails is repeated by the next one, and a request returns its error.
+func (s *Sums) Run(ctx context.Context) error {
+	for pause.For(ctx, refreshInterval) == nil {
+		_, _ = s.declarationTimes(ctx)
+	}
+	return nil
+}
+
+// declarationTimes returns the time since which each directive is declared as it is now. Nobody may change the map.
+func (s *Sums) declarationTimes(ctx context.Context) (map[model.UnitID]time.Time, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.refresh(ctx)
+	return s.begins, err
+}
+
+// report returns the rows by policy, directive, node or group, over the nodes of the namespaces that are included, and the sum over these
+// nodes.
+func (s *Sums) report(ctx context.Context, by string, included func(namespace string) bool) (total row, rows map[rowName]*row, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.refresh(ctx); err != nil {
+		return total, nil, err
+	}
+	total, rows = s.tally.report(by, included, s.placements)
+	return total, rows, nil
+}
+
+// present returns the policies with their nodes and directives, and the names and groups of nodes.
+func (s *Sums) present(ctx context.Context) (policies []*placedPolicy, names directory.Placements, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err = s.refresh(ctx)
+	for _, p := range s.tally.policies {
+		policies = append(policies, p.placedPolicy)
+	}
+	return policies, s.placements, err
+}
+
+// refresh judges the changes since the last refresh. An error changes nothing.
+func (s *Sums) refresh(ctx context.Context) error {
+	s.reset(s.stores.Now())
+	changed := map[model.UnitID]bool{} // directives to be judged on all nodes
+	if placements := s.Placements(); placements != s.placements {
+		policies, err := s.readDeclarations(ctx, placements, changed)
+		if err != nil {
+			return err
+		}
+		s.placeNodes(placements)
+		s.tally.place(policies)
+	}
+	s.compareCalendars(changed)
+	runs := map[model.NodeID][]model.UnitID{}
+	for _, c := range s.Changes() {
+		if c.Directive != 0 {
+			runs[c.Node] = append(runs[c.Node], c.Directive)
+		} else if n := s.nodes[c.Node]; n != nil {
+			n.all = true
+		}
+	}
+	now := uint32(s.now.Unix())
+	var list []model.UnitID
+	for id, n := range s.nodes {
+		if n.deleted {
+			s.tally.remove(&n.nodeTally)
+			delete(s.nodes, id)
+			continue
+		}
+		list = append(list[:0], runs[id]...)
+		for unit := range changed {
+			list = append(list, unit)
+		}
+		if n.all {
+			list = append(list[:0], n.Units...)
+		}
+		for i := range n.pairs {
+			if n.all || n.next <= now && n.pairs[i].until <= now {
+				list = append(list, n.pairs[i].directive)
+			}
+		}
+		if len(list) > 0 {
+			slices.Sort(list)
+			s.judgeNode(n, slices.Compact(list))
+		}
+	}
+	return nil
+}
+
+// judgeNode replaces the counts of some directives of a node; all are given ascending.
+func (s *Sums) judgeNode(n *placedNode, directives []model.UnitID) {
+	var runs []reducer.Run
+	if n.all {
+		runs = s.Runs(n.id)
+	}
+	pairs := make([]pair, 0, len(directives))
+	for _, id := range directives {
+		unit := s.units[id]
+		if _, placed := slices.BinarySearch(n.Units, id); !placed || unit == nil {
+			pairs = append(pairs, pair{directive: id})
+			continue
+		}
+		var run *reducer.Run
+		if n.all {
+			if i, ok := findRun(runs, id); ok {
+				run = &runs[i]
+			}
+		} else if last, ok := s.LastRun(n.id, id); ok {
+			run = &last
+		}
+		s.codes = s.codes[:0]
+		d := s.directive(n.id, unit, run)
+		counts, _ := d.counts()
+		until := uint32(math.MaxUint32)
+		if !d.until.IsZero() {
+			until = uint32(min(d.until.Unix(), math.MaxUint32))
+		}
+		pairs = append(pairs, pair{id, until, unique.Make(counts)})
+	}
+	s.tally.change(&n.nodeTally, pairs)
+	n.all, n.next = false, math.MaxUint32
+	for i := range n.pairs {
+		n.next = min(n.next, n.pairs[i].until)
+	}
+}
+
+// findRun returns the index of a directive's run, or the index where to insert it.
+func findRun(runs []reducer.Run, unit model.UnitID) (int, bool) {
+	return slices.BinarySearchFunc(runs, unit, func(r reducer.Run, unit model.UnitID) int { return cmp.Compare(r.Unit, unit) })
+}
+
+// compareCalendars adds the directives to changed whose calendar has another last due time than at the last refresh.
+func (s *Sums) compareCalendars(changed map[model.UnitID]bool) {
+	calendars := map[model.DefinitionID]time.Time{}
+	for id, unit := range s.units {
+		versions := []*model.Definition{unit.Definition}
+		if unit.Rollout != nil {
+			versions = append(versions, unit.Rollout.New)
+		}
+		for _, v := range versions {
+			if d := v.AsDirective(); d.Cron != "" {
+				calendars[d.ID] = s.lastDue(d)
+				changed[id] = changed[id] || !calendars[d.ID].Equal(s.calendars[d.ID])
+			}
+		}
+	}
+	maps.DeleteFunc(changed, func(_ model.UnitID, is bool) bool { return !is })
+	s.calendars = calendars
+}
+
+// readDeclarations reads the declarations of a new version of the directory. It adds the directives that are declared otherwise than before
+// to changed, and returns the policies where they are placed now.
+func (s *Sums) readDeclarations(ctx context.Context, placements directory.Placements, changed map[model.UnitID]bool) ([]*placedPolicy, error) {
+	units := placements.Directives()
+	begins, policies := s.begins, s.policies
+	if begins == nil || !maps.Equal(units, s.units) {
+		var err error
+		if begins, policies, err = readDirectives(ctx, s.stores.Intent); err != nil {
+			return nil, err
+		}
+	}
+	var placed []*placedPolicy
+	for i := range policies {
+		p, err := placePolicy(s.stores.Directory, policies[i].Metadata.Namespace, policies[i].Metadata.Name, policies[i].Spec.(*model.PolicySpec))
+		if err != nil {
+			return nil, err
+		}
+		placed = append(placed, p)
+	}
+	for id, unit := range units {
+		if s.units[id] != unit || !s.begins[id].Equal(begins[id]) {
+			changed[id] = true
+		}
+	}
+	s.units, s.begins, s.policies = units, begins, policies
+	return placed, nil
+}
+
+// placeNodes takes the assignments and groups of all nodes from a new version of the directory.
+func (s *Sums) placeNodes(placements directory.Placements) {
+	s.placements = placements
+	for _, n := range s.nodes {
+		n.deleted = true
+	}
+	for id, node := range placements.Nodes() {
+		n := s.nodes[id]
+		if n != nil && n.namespace != node.Namespace {
+			s.tally.remove(&n.nodeTally)
+			n = nil
+		}
+		if n == nil {
+			n = &placedNode{nodeTally: nodeTally{id: id, namespace: node.Namespace}, all: true}
+			s.nodes[id], s.tally.nodes[id] = n, &n.nodeTally
+		}
+		n.all = n.all || n.Content != node.Content || unsafe.SliceData(n.Units) != unsafe.SliceData(node.Units) || len(n.Units) != len(node.Units)
+		n.PlacedNode, n.deleted, n.groups = node, false, node.Groups
+	}
+}
+
+// readDirectives finds the time since which each directive is declared as it is now: the last change of the directive, its technique or one
+// of its policies. It returns the policies, too.
+func readDirectives(ctx context.Context, stored view.Intent) (begins map[model.UnitID]time.Time, policies []model.Resource, err error) {
+	begins = map[model.UnitID]time.Time{}
+	techniques, directives := map[string]time.Time{}, map[string]model.UnitID{}
+	note := func(id model.UnitID, at time.Time) {
+		if at.After(begins[id]) {
+			begins[id] = at
+		}
+	}
+	for _, kind := range []string{"Technique", "Directive", "Policy"} {
+		rows, err := stored.List(ctx, intent.ListQuery{Kind: kind}, nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range rows {
+			m, changed := &rows[i].Metadata, rows[i].Status.Updated
+			name, id := m.Namespace+"/"+m.Name, model.UnitID(rows[i].Status.ID)
+			switch spec := rows[i].Spec.(type) {
+			case *model.TechniqueSpec:
+				techniques[name] = changed
+			case *model.DirectiveSpec:
+				directives[name] = id
+				note(id, changed)
+				note(id, techniques[model.QualifyRef(m.Namespace, spec.Technique)])
+			case *model.PolicySpec:
+				for _, d := range spec.Directives {
+					note(directives[model.QualifyRef(m.Namespace, d)], changed)
+				}
+			}
+		}
+		policies = rows
+	}
+	return begins, policies, nil
+}
+
+// policyNamed returns the policy with this name, with its nodes and directives.
+func (s *complianceRequest) policyNamed(ctx context.Context, namespace, text string) (*placedPolicy, error) {
+	ns, name := model.SplitRef(cmp.Or(namespace, model.DefaultNamespaceName), text)
+	key := intent.Key{Kind: "Policy", Namespace: ns, Name: name}
+	r, err := s.Intent.Get(ctx, key)
+	if err != nil {
+		return nil, s.ExplainNotFound(ctx, err, key)
+	}
+	return placePolicy(s.Directory, ns, name, r.Spec.(*model.PolicySpec))
+}
+
+// placePolicy finds the nodes that a policy applies to, and its directives.
+func placePolicy(of view.Directory, namespace, name string, spec *model.PolicySpec) (*placedPolicy, error) {
+	p := &placedPolicy{namespace: namespace, name: name, nodes: roaring.New()}
+	if spec.Disabled || spec.Targets == nil {
+		return p, nil
+	}
+	nodes, err := of.Select(namespace, spec.Targets)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range nodes {
+		p.nodes.Add(uint32(id))
+	}
+	for _, text := range spec.Directives {
+		ns, name := model.SplitRef(namespace, text)
+		if id, ok := of.UnitByName(directory.DirectiveKind, ns, name); ok {
+			p.directives = append(p.directives, id)
+		}
+	}
+	slices.Sort(p.directives)
+	p.directives = slices.Compact(p.directives)
+	return p, nil
+}

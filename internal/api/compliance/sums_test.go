@@ -1,0 +1,318 @@
+package compliance_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/api/apitest"
+	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/intent"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/policy"
+	"github.com/muster-fleet/muster/internal/testenv"
+	"github.com/muster-fleet/muster/internal/wire"
+)
+
+// TestSumsEqualFullCount applies random operations, and expects each report to have the sums of the list of all directives on nodes.
+func TestSumsEqualFullCount(t *testing.T) {
+	seeds := uint64(8)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			f := &randomFleet{Server: apitest.NewServer(t), Rand: rand.New(rand.NewPCG(seed, 0))}
+			f.Apply(randomTechniques)
+			f.DeclareNodes("default", nil, "n0", "n1", "n2", "n3", "n4")
+			f.DeclareNodes("team-a", nil, "m0", "n1")
+			done := []string{}
+			for i := range 4 {
+				done = append(done, f.applyDirective(i), f.applyGroup(i))
+			}
+			for i := range 4 {
+				done = append(done, f.applyPolicy(i))
+			}
+			for range 80 {
+				done = append(done, f.change())
+				f.compare(t, done)
+			}
+		})
+	}
+}
+
+// randomTechniques has a technique that runs once on a node, and one with blocks that runs several times.
+const randomTechniques = `
+{kind: Namespace, metadata: {name: team-a}}
+---
+{kind: Technique, metadata: {name: once, namespace: shared}, spec: {parameters: [{name: word}], methods: [{component: a, filePresent: {path: '/{{ .params.word }}'}}, {component: b, filePresent: {path: /b}}]}}
+---
+{kind: Technique, metadata: {name: often, namespace: shared}, spec: {multiInstance: true, parameters: [{name: word}], methods: [
+  {component: c, filePresent: {path: '/{{ .params.word }}'}},
+  {component: worst, reporting: worst-case-weighted-sum, block: [{component: d, filePresent: {path: /d}}, {component: e, filePresent: {path: /e}}, {component: f, filePresent: {path: /f}}]}]}}
+`
+
+// randomFleet is a server whose declarations, nodes and runs change at random.
+type randomFleet struct {
+	*apitest.Server
+	*rand.Rand
+	ran []ranDefinition
+}
+
+// ranDefinition is a definition that a node has or had.
+type ranDefinition struct {
+	node       model.NodeID
+	definition *model.DirectiveDefinition
+}
+
+// pick returns one of the texts.
+func (f *randomFleet) pick(list ...string) string { return list[f.IntN(len(list))] }
+
+// subset returns some of the texts, with commas between.
+func (f *randomFleet) subset(list ...string) string {
+	return strings.Join(slices.DeleteFunc(list, func(string) bool { return f.IntN(2) == 0 }), ", ")
+}
+
+func (f *randomFleet) applyDirective(i int) string {
+	text := fmt.Sprintf("{kind: Directive, metadata: {name: d%d, namespace: shared}, spec: {technique: %s, priority: %d, %s, parameters: {word: %s}}}",
+		i, []string{"once", "once", "often", "often"}[i], f.IntN(3), f.pick("interval: 5m", "interval: 10m", "interval: 10m", "cron: '30 * * * *'"), f.pick("x", "y"))
+	f.Apply(text)
+	return text
+}
+
+func (f *randomFleet) applyPolicy(i int) string {
+	text := fmt.Sprintf("{kind: Policy, metadata: {name: p%d, namespace: shared, displayName: 'p%d'}, spec: {directives: [%s], disabled: %v, targets: {groups: [%s], nodes: [%s]}}}", i, f.IntN(1000),
+		cmp.Or(f.subset("d0", "d1", "d2", "d3"), "d0"), f.IntN(8) == 0, cmp.Or(f.subset("g0", "g1", "g2", "g3"), "g0"), f.subset("n0", "n1", "n4"))
+	f.Apply(text)
+	return text
+}
+
+func (f *randomFleet) applyGroup(i int) string {
+	text := fmt.Sprintf("{kind: Group, metadata: {name: g%d, namespace: shared}, spec: {where: 'node.name in [%s]'}}", i, f.subset(`"n0"`, `"n1"`, `"n2"`, `"n3"`, `"n4"`, `"n5"`, `"m0"`))
+	f.Apply(text)
+	return text
+}
+
+// change makes a random change and returns its description.
+func (f *randomFleet) change() string {
+	switch f.IntN(12) {
+	case 0:
+		return f.applyDirective(f.IntN(4))
+	case 1:
+		return f.applyPolicy(f.IntN(4))
+	case 2:
+		return f.applyGroup(f.IntN(4))
+	case 3:
+		text := fmt.Sprintf("{kind: Waiver, metadata: {name: w, namespace: shared}, spec: {directive: d%d, targets: {nodes: [n1]}, reason: old, owner: ada, expires: '%s'}}",
+			f.IntN(4), f.Now().Add(time.Hour).Format(time.RFC3339))
+		f.Apply(text)
+		return text
+	case 4:
+		mode := f.pick("audit", "enforce")
+		f.JoinNodeWith("n5", nil, model.NodeSpec{PolicyMode: mode, Facts: map[string]string{"os": f.pick("a", "b")}})
+		return "n5: " + mode
+	case 5:
+		if f.IntN(3) > 0 {
+			return "nothing"
+		}
+		name := f.pick("n2", "n3", "n5")
+		if id, ok := f.Directory.NodeByName("default", name); ok {
+			testenv.Value(f.Intent.Retire(context.Background(), intent.Actor{User: "admin"}, []intent.Key{{Kind: "Node", Namespace: "default", Name: name}}, intent.ApplyOptions{Yes: true}))(f.T)
+			testenv.NoError(f.T, f.Planner.CatchUp(context.Background()))
+			f.ran = slices.DeleteFunc(f.ran, func(r ranDefinition) bool { return r.node == id })
+		}
+		return "retire " + name
+	case 6, 7:
+		d := time.Duration(f.IntN(1200)) * time.Second
+		f.Advance(d)
+		return d.String()
+	}
+	reports := ""
+	for range 1 + f.IntN(6) {
+		reports += f.report()
+	}
+	return reports
+}
+
+// report reports a run of a definition that a node has, or had.
+func (f *randomFleet) report() string {
+	nodes := f.Directory.Nodes("")
+	node := nodes[f.IntN(len(nodes))]
+	for _, d := range f.Directory.For(node).Definitions {
+		if c := d.AsDirective(); c != nil {
+			f.ran = append(f.ran, ranDefinition{node, c})
+		}
+	}
+	if len(f.ran) == 0 {
+		return "no definition"
+	}
+	at := len(f.ran) - 1 - f.IntN(min(4, len(f.ran)))
+	if f.IntN(4) == 0 {
+		at = f.IntN(len(f.ran))
+	}
+	d := f.ran[at]
+	n := len(d.definition.Components)
+	codes := policy.NewCodes(n)
+	statuses := [...]policy.Status{policy.Compliant, policy.Compliant, policy.Compliant, policy.NonCompliant, policy.Error, policy.Waived, policy.NotApplicable, policy.Missing}
+	all := f.IntN(2) == 0
+	for i := range n {
+		if codes.Set(i, policy.Compliant); !all {
+			codes.Set(i, statuses[f.IntN(len(statuses))])
+		}
+	}
+	r := &wire.Report{Components: uint32(n), Codes: codes}
+	if f.IntN(8) == 0 {
+		r.Exceptions = []wire.ReportException{{Position: uint32(n), Message: "surprise"}}
+	}
+	f.RecordReport(d.node, d.definition.ID, r)
+	return fmt.Sprintf("report of node %d: definition %d %x; ", d.node, d.definition.ID, codes)
+}
+
+// get decodes the answer to a request.
+func (f *randomFleet) get(path string, query url.Values, into any) {
+	f.T.Helper()
+	request := testenv.Value(http.NewRequest(http.MethodGet, f.URL+path+"?"+query.Encode(), http.NoBody))(f.T)
+	request.Header.Set("Authorization", "Bearer "+f.Token)
+	answer := testenv.Value(http.DefaultClient.Do(request))(f.T)
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		f.T.Fatalf("%s: %s", path, answer.Status)
+	}
+	testenv.NoError(f.T, json.NewDecoder(answer.Body).Decode(into))
+}
+
+// countedRow is a row of a report, counted from the list.
+type countedRow struct {
+	total policy.Counts
+	nodes map[string]*policy.Counts
+}
+
+// countAll counts the rows by what, in a namespace or in all (empty), from the list of directives on nodes.
+func (f *randomFleet) countAll(by, namespace string) map[string]*countedRow {
+	var list v1.ComplianceList
+	f.get("/api/v1/compliance", url.Values{"namespace": {namespace}, "limit": {"1000"}}, &list)
+	rows := map[string]*countedRow{}
+	for _, c := range list.Items {
+		if c.Status == "overridden" {
+			continue
+		}
+		var counts policy.Counts
+		for s := range counts {
+			counts[s] = c.Counts[policy.Status(s).String()]
+		}
+		node, _ := f.Directory.NodeByName(c.Namespace, c.Node)
+		names := []string{"all"}
+		switch by {
+		case "node":
+			names = append(names, c.Namespace+" "+c.Node)
+		case "directive":
+			names = append(names, strings.Replace(c.Directive, "/", " ", 1))
+		case "group":
+			for _, g := range f.Directory.NodeGroups(node) {
+				names = append(names, c.Namespace+" "+g)
+			}
+		case "policy":
+			for name := range f.policiesOf(node, c.Directive) {
+				names = append(names, "shared "+name)
+			}
+		}
+		for _, name := range names {
+			r := rows[name]
+			if r == nil {
+				r = &countedRow{nodes: map[string]*policy.Counts{}}
+				rows[name] = r
+			}
+			r.total.Add(&counts)
+			of := c.Namespace + "/" + c.Node
+			if r.nodes[of] == nil {
+				r.nodes[of] = &policy.Counts{}
+			}
+			r.nodes[of].Add(&counts)
+		}
+	}
+	return rows
+}
+
+// policiesOf returns the names of the policies that put a directive on a node.
+func (f *randomFleet) policiesOf(node model.NodeID, directive string) map[string]bool {
+	found := map[string]bool{}
+	for i := range 4 {
+		r := testenv.Value(f.Intent.Get(context.Background(), intent.Key{Kind: "Policy", Namespace: "shared", Name: fmt.Sprint("p", i)}))(f.T)
+		spec := r.Spec.(*model.PolicySpec)
+		if !spec.Disabled && slices.Contains(spec.Directives, strings.TrimPrefix(directive, "shared/")) &&
+			slices.Contains(testenv.Value(f.Planner.Inspector().Select("shared", spec.Targets))(f.T), node) {
+			found[r.Metadata.Name] = true
+		}
+	}
+	return found
+}
+
+// compare compares all reports with a count of the list.
+func (f *randomFleet) compare(t *testing.T, done []string) {
+	t.Helper()
+	for _, by := range []string{"policy", "directive", "node", "group"} {
+		for _, namespace := range []string{"", "team-a"} {
+			var report v1.ComplianceReport
+			f.get("/api/v1/reports/compliance", url.Values{"by": {by}, "namespace": {namespace}}, &report)
+			want := f.countAll(by, namespace)
+			got := map[string]v1.ComplianceSum{}
+			for _, s := range append(report.Items, report.Total) {
+				got[strings.TrimSpace(s.Namespace+" "+s.Name)] = s
+			}
+			if len(want) == 0 {
+				want["all"] = &countedRow{}
+			}
+			for name, w := range want {
+				if problem := w.differs(got[name]); problem != "" {
+					t.Errorf("by %s in %q: %s: %s: %+v, want %+v", by, namespace, name, problem, got[name], w.total)
+				}
+				delete(got, name)
+			}
+			if len(got) > 0 {
+				t.Errorf("by %s in %q: nothing has the rows %+v", by, namespace, got)
+			}
+		}
+	}
+	if t.Failed() {
+		t.Fatalf("after %s", strings.Join(done, "\n"))
+	}
+}
+
+// differs returns the difference between a counted row and a row of a report; empty: none.
+func (w *countedRow) differs(got v1.ComplianceSum) string {
+	for s, n := range w.total {
+		if got.Counts[policy.Status(s).String()] != n {
+			return policy.Status(s).String()
+		}
+	}
+	sum, having := 0.0, 0
+	for _, c := range w.nodes {
+		counted := c.Counted()
+		fulfilled := counted[policy.NotApplicable] + counted[policy.Compliant] + counted[policy.Success] + counted[policy.Repaired]
+		if total := counted.Total(); total > 0 {
+			sum, having = sum+float64(fulfilled)/float64(total), having+1
+		}
+	}
+	mean, err := strconv.ParseFloat(got.NodePercent, 64)
+	switch {
+	case got.Nodes != len(w.nodes):
+		return "nodes"
+	case got.Percent != w.total.Compliance(2):
+		return "percent"
+	case (having == 0) != (got.NodePercent == ""):
+		return "percent of nodes is absent"
+	case having > 0 && (err != nil || math.Abs(mean-100*sum/float64(having)) > 0.006):
+		return "percent of nodes"
+	}
+	return ""
+}

@@ -1,0 +1,308 @@
+package compliance
+
+import (
+	"cmp"
+	"slices"
+	"unique"
+
+	"github.com/RoaringBitmap/roaring/v2"
+
+	"github.com/muster-fleet/muster/internal/directory"
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/policy"
+)
+
+// tally has the compliance of nodes, summed up by directive and policy. A changed directive on a node moves the sums by its difference, so
+// that a report costs no look at other components.
+type tally struct {
+	nodes      map[model.NodeID]*nodeTally
+	directives map[directiveRow]*row
+	policies   []*policyTally
+	putting    map[model.UnitID][]*policyTally // policies by directive
+	affected   []*policyTally                  // of one change
+}
+
+// directiveRow identifies a directive on the nodes of a namespace.
+type directiveRow struct {
+	namespace string
+	directive model.UnitID
+}
+
+// nodeTally has the directives of a node.
+type nodeTally struct {
+	id        model.NodeID
+	namespace string
+	groups    []directory.GroupID
+	pairs     []pair // ascending by directive
+	total     policy.Counts
+}
+
+// pair has the counts of a directive on a node.
+type pair struct {
+	directive model.UnitID
+	until     uint32 // time alone changes no count until then, Unix s
+	counts    unique.Handle[policy.Counts]
+}
+
+// none has the counts of a directive that a node does not have.
+var none unique.Handle[policy.Counts]
+
+// policyTally has the sums of a policy by namespace of the nodes.
+type policyTally struct {
+	*placedPolicy
+	rows map[string]*row
+}
+
+// placedPolicy is a policy with the nodes that it applies to and its directives.
+type placedPolicy struct {
+	namespace, name string
+	nodes           *roaring.Bitmap
+	directives      []model.UnitID // ascending
+}
+
+// equal reports whether two versions of a policy put equal directives on equal nodes.
+func (p *placedPolicy) equal(o *placedPolicy) bool {
+	return p.namespace == o.namespace && p.name == o.name && slices.Equal(p.directives, o.directives) && p.nodes.Equals(o.nodes)
+}
+
+// row adds up the numbers of components by status over nodes.
+type row struct {
+	total  policy.Counts
+	nodes  int
+	shares int64 // sum of the shares of the nodes that have one
+	shared int   // such nodes
+}
+
+// add adds a node with its counts, or removes it (sign -1).
+func (r *row) add(c *policy.Counts, sign int) {
+	r.nodes += sign
+	for i, n := range c {
+		r.total[i] += sign * n
+	}
+	if of, ok := share(c); ok {
+		r.shares += int64(sign) * of
+		r.shared += sign
+	}
+}
+
+// merge adds the nodes of another row.
+func (r *row) merge(o *row) {
+	r.total.Add(&o.total)
+	r.nodes, r.shares, r.shared = r.nodes+o.nodes, r.shares+o.shares, r.shared+o.shared
+}
+
+// wholeShare is the share of a node that is compliant in all components. Shares are integers, so that sums have no error of rounding after
+// any number of changes.
+const wholeShare = 1 << 32
+
+// share returns the share of components that are as declared; pending and waived ones do not count, and ok is false if
+// none counts.
+func share(c *policy.Counts) (of int64, ok bool) {
+	fulfilled, total := int64(0), int64(0)
+	for s, n := range c {
+		switch status := policy.Status(s); {
+		case status.Fulfilled():
+			fulfilled += int64(n)
+			total += int64(n)
+		case status != policy.Pending && status != policy.Waived:
+			total += int64(n)
+		}
+	}
+	if total == 0 {
+		return 0, false
+	}
+	return fulfilled * wholeShare / total, true
+}
+
+// newTally returns the tally of no nodes under policies.
+func newTally(policies []*placedPolicy) *tally {
+	t := &tally{nodes: map[model.NodeID]*nodeTally{}, directives: map[directiveRow]*row{}}
+	t.place(policies)
+	return t
+}
+
+// place replaces the policies, and computes the sums of those that changed.
+func (t *tally) place(policies []*placedPolicy) {
+	before := map[string]*policyTally{}
+	for _, p := range t.policies {
+		before[p.namespace+"/"+p.name] = p
+	}
+	t.policies, t.putting = nil, map[model.UnitID][]*policyTally{}
+	for _, placed := range policies {
+		p := before[placed.namespace+"/"+placed.name]
+		if p == nil || !p.equal(placed) {
+			p = &policyTally{placed, map[string]*row{}}
+			for it := placed.nodes.Iterator(); it.HasNext(); {
+				if n := t.nodes[model.NodeID(it.Next())]; n != nil {
+					p.add(n, 1)
+				}
+			}
+		}
+		t.policies = append(t.policies, p)
+		for _, d := range p.directives {
+			t.putting[d] = append(t.putting[d], p)
+		}
+	}
+}
+
+// add adds a node to the sums of a policy, or removes it (sign -1), unless it has none of the directives.
+func (p *policyTally) add(n *nodeTally, sign int) {
+	var sum policy.Counts
+	found := false
+	for _, d := range p.directives {
+		if at, has := n.find(d); has {
+			counts := n.pairs[at].counts.Value()
+			sum.Add(&counts)
+			found = true
+		}
+	}
+	if found {
+		addTo(p.rows, n.namespace, &sum, sign)
+	}
+}
+
+// addTo adds counts of a node to the row with a key, or removes them (sign -1). It deletes a row without nodes.
+func addTo[K comparable](rows map[K]*row, key K, counts *policy.Counts, sign int) {
+	r := rows[key]
+	if r == nil {
+		r = &row{}
+		rows[key] = r
+	}
+	if r.add(counts, sign); r.nodes == 0 {
+		delete(rows, key)
+	}
+}
+
+// find returns the index of a directive in the pairs of a node, or the index where to insert it.
+func (n *nodeTally) find(directive model.UnitID) (int, bool) {
+	return slices.BinarySearchFunc(n.pairs, directive, func(p pair, id model.UnitID) int { return cmp.Compare(p.directive, id) })
+}
+
+// change replaces pairs of a node; a pair without counts is removed. It overwrites the list.
+func (t *tally) change(n *nodeTally, list []pair) {
+	list = slices.DeleteFunc(list, func(p pair) bool {
+		at, found := n.find(p.directive)
+		if !found {
+			return p.counts == none
+		}
+		if n.pairs[at].counts != p.counts {
+			return false
+		}
+		n.pairs[at].until = p.until
+		return true
+	})
+	if len(list) == 0 {
+		return
+	}
+	t.affected = t.affected[:0]
+	for _, p := range list {
+		for _, placed := range t.putting[p.directive] {
+			if placed.nodes.Contains(uint32(n.id)) && !slices.Contains(t.affected, placed) {
+				t.affected = append(t.affected, placed)
+			}
+		}
+	}
+	t.add(n, list, -1)
+	for _, p := range list {
+		switch at, found := n.find(p.directive); {
+		case p.counts == none:
+			n.pairs = slices.Delete(n.pairs, at, at+1)
+		case found:
+			n.pairs[at] = p
+		default:
+			n.pairs = slices.Insert(n.pairs, at, p)
+		}
+	}
+	t.add(n, list, 1)
+}
+
+// add adds the present counts of a node's directives to the sums, or removes them (sign -1).
+func (t *tally) add(n *nodeTally, list []pair, sign int) {
+	for _, p := range list {
+		if at, found := n.find(p.directive); found {
+			counts := n.pairs[at].counts.Value()
+			addTo(t.directives, directiveRow{n.namespace, p.directive}, &counts, sign)
+			for i, k := range counts {
+				n.total[i] += sign * k
+			}
+		}
+	}
+	for _, p := range t.affected {
+		p.add(n, sign)
+	}
+}
+
+// remove removes a node.
+func (t *tally) remove(n *nodeTally) {
+	list := slices.Clone(n.pairs)
+	for i := range list {
+		list[i].counts = none
+	}
+	t.change(n, list)
+	delete(t.nodes, n.id)
+}
+
+// rowName identifies a row of a report: a policy, directive, group or node.
+type rowName struct {
+	namespace, name string
+	directive       model.UnitID
+}
+
+// report yields the rows by policy, directive, node or group, over the nodes of the namespaces that are included, and returns the sum over
+// these nodes.
+func (t *tally) report(by string, included func(namespace string) bool, names directory.Placements) (total row, rows map[rowName]*row) {
+	rows = map[rowName]*row{}
+	at := func(name rowName) *row {
+		r := rows[name]
+		if r == nil {
+			r = &row{}
+			rows[name] = r
+		}
+		return r
+	}
+	groups := map[string][]row{} // by namespace of the nodes and id
+	for _, n := range t.nodes {
+		if len(n.pairs) == 0 || !included(n.namespace) {
+			continue
+		}
+		total.add(&n.total, 1)
+		switch by {
+		case "node":
+			_, name := names.NodeName(n.id)
+			at(rowName{namespace: n.namespace, name: name}).add(&n.total, 1)
+		case "group":
+			list := groups[n.namespace]
+			for _, g := range n.groups {
+				if int(g) >= len(list) {
+					list = append(list, make([]row, int(g)+1-len(list))...)
+				}
+				list[g].add(&n.total, 1)
+			}
+			groups[n.namespace] = list
+		}
+	}
+	for namespace, list := range groups {
+		for g := range list {
+			if list[g].nodes > 0 {
+				at(rowName{namespace: namespace, name: names.GroupName(directory.GroupID(g))}).merge(&list[g])
+			}
+		}
+	}
+	switch by {
+	case "directive":
+		for key, r := range t.directives {
+			if included(key.namespace) {
+				at(rowName{directive: key.directive}).merge(r)
+			}
+		}
+	case "policy":
+		for _, p := range t.policies {
+			for namespace, r := range p.rows {
+				if included(namespace) {
+					at(rowName{namespace: p.namespace, name: p.name}).merge(r)
+				}
+			}
+		}
+	}
+	return total, rows
+}
