@@ -27,16 +27,20 @@ import (
 // BenchmarkUnchangedRun measures one run of 1,100 components that differs in nothing from the run before, through the shard,
 // the event view and the compliance view, and the memory that all of them keep for a component.
 func BenchmarkUnchangedRun(b *testing.B) {
-	b.Run("unsigned", func(b *testing.B) { benchmarkRun(b, false, false) })
-	b.Run("signed", func(b *testing.B) { benchmarkRun(b, true, false) })
+	b.Run("unsigned", func(b *testing.B) { benchmarkRun(b, 1100, false, false) })
+	b.Run("signed", func(b *testing.B) { benchmarkRun(b, 1100, true, false) })
 }
 
-// BenchmarkChangedRun measures one signed run of 1,100 components, all of which differ from the run before, with its history.
-func BenchmarkChangedRun(b *testing.B) { benchmarkRun(b, true, true) }
+// BenchmarkChangedRun measures one signed run of 1,100 or 11 components, all of which differ from the run before, with its history.
+func BenchmarkChangedRun(b *testing.B) {
+	for _, components := range []int{1100, 11} {
+		b.Run(fmt.Sprint(components), func(b *testing.B) { benchmarkRun(b, components, true, true) })
+	}
+}
 
 // benchmarkRun measures runs of 1,000 nodes.
-func benchmarkRun(b *testing.B, signed, changed bool) {
-	const nodes, components, rounds = 1000, 1100, 32
+func benchmarkRun(b *testing.B, components int, signed, changed bool) {
+	const nodes, rounds = 1000, 32
 	definition := &model.DirectiveDefinition{
 		Definition: model.Definition{ID: 5, Unit: 1000, Namespace: 1, Name: "all"}, Interval: 5 * time.Minute, Components: make([]model.Component, components),
 	}
@@ -60,7 +64,7 @@ func benchmarkRun(b *testing.B, signed, changed bool) {
 		}()
 	}
 	view := New(events.Shard, history)
-	r := wire.Report{Components: components, Codes: policy.NewCodes(components)}
+	r := wire.Report{Components: uint32(components), Codes: policy.NewCodes(components)}
 	for i := range components {
 		policy.Codes(r.Codes).Set(i, policy.Compliant)
 	}
@@ -123,7 +127,7 @@ func benchmarkRun(b *testing.B, signed, changed bool) {
 		testenv.NoError(b, history.Flush(b.Context()))
 		cpu += cpuTime()
 	}
-	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/nodes/components, "B/component")
+	b.ReportMetric(float64(int64(after.HeapAlloc)-int64(before.HeapAlloc))/nodes/float64(components), "B/component")
 	b.ReportMetric(float64(cpu.Nanoseconds())/float64(b.N)/rounds/nodes, "cpu-ns/run")
 	if chain := view.Chain(7); signed && (chain.Number != number || chain.Broken != policy.ChainFirst) {
 		b.Fatalf("the chain is at run %d of %d, broken by %q", chain.Number, number, chain.Broken)

@@ -179,7 +179,6 @@ type complianceApplier struct {
 	view   *View
 	p      *partition // being applied
 	logged bool       // history has the entries of this commit in the partition already
-	report wire.Report
 	signed wire.SignedRun
 	// changes are the entries of history in the partition.
 	changes []compliancelog.Change
@@ -194,8 +193,9 @@ func (w *complianceApplier) EnterPartition(p *shard.Partition) {
 
 // Signal implements shard.Applier: it keeps a run unless it knows a newer one. The event reducer has tested the report.
 func (w *complianceApplier) Signal(n uint32, s *wire.Signal, from *shard.Arrival) shard.Outcome {
-	c, r := w.Definition(s.Definition).AsDirective(), &w.report
-	if err := r.Decode(s.Body); c == nil || err != nil {
+	c := w.Definition(s.Definition).AsDirective()
+	r, err := w.Report()
+	if c == nil || err != nil {
 		return shard.Malformed
 	}
 	signed, linked := &w.signed, false

@@ -2,6 +2,7 @@ package event
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
@@ -14,11 +15,11 @@ import (
 // directive. The event exists from the first run on that is not compliant until the node has complied for
 // complianceRetention; a run from the backlog makes none, because a newer one may have come before it.
 func (w *eventApplier) applyReport(p *eventPartition, n uint32, signal *wire.Signal, from *shard.Arrival) shard.Outcome {
-	c, r := w.Definition(signal.Definition).AsDirective(), &w.report
+	c := w.Definition(signal.Definition).AsDirective()
 	if c == nil {
 		return shard.UnknownDefinition
 	}
-	err := r.Decode(signal.Body)
+	r, err := w.Report()
 	if err == nil && int(r.Components) != len(c.Components) {
 		err = fmt.Errorf("the report has %d components, expected %d", r.Components, len(c.Components))
 	}
@@ -100,7 +101,8 @@ func appendReportText(b []byte, c *model.DirectiveDefinition, r *wire.Report, op
 		counts, _ := codes.Sum(n, c.Blocks)
 		counted, waived = counts.Total(), counts[policy.Waived]
 	}
-	b = fmt.Appendf(b, "%d of %s compliant", counted+len(unexpected)-open-waived, model.CountNoun(counted, "component"))
+	b = strconv.AppendInt(b, int64(counted+len(unexpected)-open-waived), 10)
+	b = append(append(append(b, " of "...), model.CountNoun(counted, "component")...), " compliant"...)
 	if waived > 0 {
 		b = fmt.Appendf(b, ", %d waived", waived)
 	}
@@ -121,7 +123,8 @@ func appendReportText(b []byte, c *model.DirectiveDefinition, r *wire.Report, op
 		if len(b) > maxReportText {
 			return append(b, "\n\u2026"...)
 		}
-		b = fmt.Appendf(b, "\n%s: %s", c.Components[i].Name, codes.At(i))
+		b = append(append(b, '\n'), c.Components[i].Name...)
+		b = append(append(b, ": "...), codes.At(i).String()...)
 		if next < len(r.Exceptions) && int(r.Exceptions[next].Position) == i {
 			b = append(append(b, ": "...), r.Exceptions[next].Message...)
 		}

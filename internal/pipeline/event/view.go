@@ -127,7 +127,6 @@ type eventApplier struct {
 
 	transitions []Transition // of the commit
 	body        wire.Result  // of the signal being applied
-	report      wire.Report  // likewise
 	text        []byte       // reused for every output that the view writes
 }
 

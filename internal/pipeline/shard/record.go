@@ -45,6 +45,7 @@ func (w *Worker) applyEntry(p *Partition, data []byte) {
 
 // applySignal applies a signal of a claimed kind, and passes it to the reducers that get copies. Late results have values, too.
 func (w *Worker) applySignal(n uint32, s *wire.Signal) Outcome {
+	w.signal.decoded = false
 	outcome := w.signals[s.Kind].Signal(n, s, &w.arrival)
 	if outcome == Applied || outcome == Late && s.Kind == wire.SignalResult {
 		for _, a := range w.copies[s.Kind] {
@@ -79,8 +80,8 @@ func (w *Worker) applyBatch(p *Partition, id model.NodeID, body []byte) {
 	}
 	number := b.First
 	w.arrival = Arrival{Stream: b.StreamKey, NowMs: b.NowMs}
-	for b.Next(&w.signal) {
-		switch s := &w.signal; {
+	for b.Next(&w.signal.Signal) {
+		switch s := &w.signal.Signal; {
 		case number < first:
 			w.Count(Duplicate, 1)
 		case s.Kind == wire.SignalKeepalive:
@@ -122,7 +123,7 @@ func (w *Worker) applyGap(n uint32, first uint64) {
 // applyProxyResult applies a result that one node sent about a proxy node. Its number is in the batch of the sender,
 // in the same commit: the source lets no number come twice, so that nothing is counted twice here.
 func (w *Worker) applyProxyResult(p *Partition, id model.NodeID, r *wire.ProxyResult) Outcome {
-	s := &w.signal
+	s := &w.signal.Signal
 	err := s.Decode(r.Signal)
 	if err != nil || s.Kind == wire.SignalKeepalive || s.Kind > maxSignalKind || w.signals[s.Kind] == nil {
 		w.shard.opts.Logger.Error("BUG: result about a proxy node in the journal cannot be read and is left out",

@@ -46,9 +46,17 @@ type Worker struct {
 	// Reused for every record.
 	record  wire.Record
 	reader  wire.BatchReader
-	signal  wire.Signal
+	signal  appliedSignal
 	arrival Arrival
 	expired []uint32
+}
+
+// appliedSignal is the signal being applied, with its body if that is a report and a reducer has asked for it.
+type appliedSignal struct {
+	wire.Signal
+	report  wire.Report
+	err     error
+	decoded bool
 }
 
 const (
@@ -238,6 +246,15 @@ func (w *Worker) Definition(id model.DefinitionID) *model.Definition {
 		w.definitions[id] = c
 	}
 	return c
+}
+
+// Report returns the body of the report being applied, which all its reducers share. It is valid until Applier.Signal returns.
+func (w *Worker) Report() (*wire.Report, error) {
+	s := &w.signal
+	if !s.decoded {
+		s.err, s.decoded = s.report.Decode(s.Body), true
+	}
+	return &s.report, s.err
 }
 
 // Number returns the number of the worker, which owns the partitions with that remainder by Shard.Workers.
