@@ -152,7 +152,7 @@ func (r *run) logSecond(number int, sample *report.Sample) {
 
 // counts returns the totals of the run so far. Sessions stay open until the report, so later totals may be larger.
 func (r *run) counts() *observe.Counts {
-	c := &observe.Counts{Wrong: r.wrong.Load(), Slowed: r.slowed.Load(), Late: time.Duration(r.late.Load()), Refusals: map[string]uint64{}, Back: r.script.back()}
+	c := &observe.Counts{Wrong: r.wrong.Load(), Slowed: r.slowed.Load(), Late: time.Duration(r.late.Load()), Refusals: map[string]uint64{}}
 	for _, s := range r.senders {
 		s.book.mu.Lock()
 		c.Resent += s.book.resent

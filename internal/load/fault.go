@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
@@ -27,7 +26,6 @@ type strike struct {
 	checks  struckChecks // of a failing check …
 	pairs   []*pair      // … and of one about proxy nodes those that fail, instead of agents
 	status  model.Status // … and its status
-	back    int64        // when all that it struck was as before; zero: not yet
 	over    int64        // of a command, or of what is done to the server's process: when it was done; zero: not yet
 	err     error        // of a command, or of the server's process
 }
@@ -156,9 +154,6 @@ func (r *run) row(s *strike) report.Struck {
 	out := report.Struck{What: what(&s.fault), At: r.since(s.at), Places: s.places}
 	if s.until > 0 {
 		out.Until = r.since(s.until)
-	}
-	if s.back > 0 {
-		out.Back = time.Duration(s.back - max(s.at, s.until)).Seconds()
 	}
 	return out
 }

@@ -59,7 +59,6 @@ func (s *faultScript) play(ctx context.Context) {
 		}
 		if wait := time.Duration(next.at - r.now()); wait > 0 {
 			pause.For(ctx, min(wait, 100*time.Millisecond))
-			s.look()
 			continue
 		}
 		switch {
@@ -164,9 +163,12 @@ func (s *faultScript) undo(_ context.Context, x *strike) {
 // log writes that a fault starts, or is over.
 func (s *faultScript) log(x *strike, over bool) {
 	at := s.run.sinceStart()
-	f := observe.Fault{What: what(&x.fault), At: at.Seconds(), Over: over, Server: x.fault.Server == "kill" || x.fault.Server == "restart"}
+	f := observe.Fault{Number: x.index, What: what(&x.fault), At: at.Seconds(), Over: over, Server: x.fault.Server == "kill" || x.fault.Server == "restart"}
 	if x.fault.Cut != nil {
 		f.Cut = len(x.members)
+	}
+	if x.fault.Cut != nil || x.fault.Stop != nil && over {
+		f.Struck = x.members
 	}
 	s.run.log.Append(observe.Line{At: at, Fault: &f})
 }
@@ -184,27 +186,6 @@ func (s *faultScript) act(x *strike, do func() error) {
 			x.over = s.run.now()
 		}
 	})
-}
-
-// look notes when all that a strike took away is back.
-func (s *faultScript) look() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, x := range s.strikes {
-		took := x.fault.Stop != nil && x.until > 0 || x.fault.Cut != nil
-		if !took || x.at == 0 || x.back > 0 {
-			continue
-		}
-		since, all := max(x.at, x.until), true
-		for _, a := range x.agents {
-			a.mu.Lock()
-			all = all && (a.fate.dead || a.session != nil && a.fate.back == nil && a.since > since)
-			a.mu.Unlock()
-		}
-		if all {
-			x.back = s.run.now()
-		}
-	}
 }
 
 // over ends what would never end: the ledger has to close.
@@ -227,10 +208,8 @@ func (s *faultScript) over(ctx context.Context) {
 // struck is what the report shows of the faults; the error is the first that could not be
 // played.
 func (s *faultScript) struck() (rows []report.Struck, failed error) {
-	s.look()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.theirs()
 	for _, x := range s.strikes {
 		if x.err != nil && failed == nil {
 			failed = x.err
@@ -240,42 +219,6 @@ func (s *faultScript) struck() (rows []report.Struck, failed error) {
 		}
 	}
 	return rows, failed
-}
-
-// theirs takes into account when the agents of other loaders were as before. Caller holds
-// the lock.
-func (s *faultScript) theirs() {
-	begin := s.run.begin.Load()
-	s.run.log.Look(func(c *observe.Checks) {
-		for n := 1; n < len(c.Loaders); n++ {
-			for _, x := range s.strikes {
-				switch back, struck := c.Loaders[n].Counts.Back[x.index]; {
-				case !struck || x.back == 0:
-				case back == 0:
-					x.back = 0
-				default:
-					x.back = max(x.back, begin+back)
-				}
-			}
-		}
-	})
-}
-
-// back returns when all agents that a fault struck were as before, by fault, in ns since the start; 0: not yet. A nil receiver
-// has no faults.
-func (s *faultScript) back() map[int]int64 {
-	if s == nil {
-		return nil
-	}
-	list := map[int]int64{}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, x := range s.strikes {
-		if x.at > 0 && len(x.agents) > 0 {
-			list[x.index] = max(0, x.back-s.run.begin.Load())
-		}
-	}
-	return list
 }
 
 // be makes an agent send results that must be refused, or no more.

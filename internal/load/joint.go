@@ -98,8 +98,7 @@ func (r *run) beginning(ctx context.Context) (int64, error) {
 }
 
 // handOver ends a follower's part: the lead gets the rest of its log.
-func (r *run) handOver(ctx context.Context, script *faultScript, w *watch) error {
-	script.look()
+func (r *run) handOver(ctx context.Context, w *watch) error {
 	w.finish()
 	ledgers := r.ledgers()
 	for _, line := range ledgers.Lines(0) {

@@ -290,7 +290,7 @@ func (r *run) do(ctx context.Context) (_ *report.Report, err error) {
 	r.driver.rest(ctx)
 	if r.cfg.follows() {
 		p.closeHouse()
-		return nil, r.handOver(ctx, p.script, w)
+		return nil, r.handOver(ctx, w)
 	}
 	if err := r.awaitMeasured(ctx); err != nil {
 		return nil, err

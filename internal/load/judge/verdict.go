@@ -20,12 +20,13 @@ func Checks(c *observe.Checks) (*report.Report, error) {
 		return nil, err
 	}
 	rep := *m.Report
-	rep.Verdict, rep.Label = nil, slices.Clone(rep.Label)
+	rep.Verdict, rep.Label, rep.Faults = nil, slices.Clone(rep.Label), slices.Clone(rep.Faults)
 	t := newTimetable(c, &rep)
 	t.phases()
 	if c.Measured != nil && len(c.Ledgers) > 0 { // else some ledgers may be missing
 		rep.Balance = Sums(c.Ledgers)
 		rep.Outages = Outages(c.Ledgers, c.Faults, c.Ready, observe.End(c.Score))
+		sessionsBack(rep.Faults, c.Ledgers, c.Faults)
 		for i := range rep.Outages {
 			rep.Outages[i].Second -= time.Duration(observe.Zero(c.Score)).Seconds()
 		}
@@ -45,7 +46,6 @@ func Checks(c *observe.Checks) (*report.Report, error) {
 	}
 	if a := c.Alerts; a != nil {
 		rows, _ := Alerts(a)
-		rep.Faults = slices.Clone(rep.Faults)
 		for i, row := range rows {
 			f := &rep.Faults[a.Strikes[i].Fault]
 			f.Alerts, f.Missing, f.Extra, f.Example, f.Detected, f.Cleared = row.Alerts, row.Missing, row.Extra, row.Example, row.Detected, row.Cleared

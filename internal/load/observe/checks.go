@@ -13,7 +13,7 @@ import (
 )
 
 // Version is that of the lines of a run of checks.
-const Version = 2
+const Version = 3
 
 // Checks is a run of checks: the lines of its log, put together.
 type Checks struct {
@@ -155,7 +155,6 @@ type Counts struct {
 	Refusals   map[string]uint64 `json:"refusals,omitempty"`   // by code
 	Failures   map[string]uint64 `json:"failures,omitempty"`   // connections that could not be opened, by cause
 	Losses     map[string]uint64 `json:"losses,omitempty"`     // sessions that ended, by cause
-	Back       map[int]int64     `json:"back,omitempty"`       // of faults that struck agents: when all were as before, ns since the start; 0: not yet
 	Late       time.Duration     `json:"late,omitempty"`       // delay of the order to end the timetable
 }
 
@@ -167,11 +166,13 @@ type Edge struct {
 
 // Fault is the start, or the end, of a fault of the scenario.
 type Fault struct {
+	Number int     `json:"number,omitempty"` // of the scenario's
 	What   string  `json:"what"`
 	At     float64 `json:"at"` // seconds since the start of the timetable
 	Over   bool    `json:"over,omitempty"`
 	Cut    int     `json:"cut,omitempty"`    // agents whose connections it cuts at once
 	Server bool    `json:"server,omitempty"` // it may end the server
+	Struck []int   `json:"struck,omitempty"` // members of the fleet that get their sessions back from then on
 }
 
 // Silence has the problems of keepalives on the server. Problems that opened before From are older than the signs of life
