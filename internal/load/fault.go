@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/load/scenario"
 	"github.com/muster-fleet/muster/internal/load/simulated"
 	"github.com/muster-fleet/muster/internal/model"
@@ -147,15 +146,6 @@ func what(f *scenario.Fault) string {
 		text += " for " + f.For.String()
 	}
 	return text
-}
-
-// row is the strike in the report.
-func (r *run) row(s *strike) report.Struck {
-	out := report.Struck{What: what(&s.fault), At: r.since(s.at), Places: s.places}
-	if s.until > 0 {
-		out.Until = r.since(s.until)
-	}
-	return out
 }
 
 // Control acts on the process of the server under test, for faults. internal/load/subject

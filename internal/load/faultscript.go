@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/load/observe"
-	"github.com/muster-fleet/muster/internal/load/report"
 	"github.com/muster-fleet/muster/internal/pause"
 )
 
@@ -163,7 +162,7 @@ func (s *faultScript) undo(_ context.Context, x *strike) {
 // log writes that a fault starts, or is over.
 func (s *faultScript) log(x *strike, over bool) {
 	at := s.run.sinceStart()
-	f := observe.Fault{Number: x.index, What: what(&x.fault), At: at.Seconds(), Over: over, Server: x.fault.Server == "kill" || x.fault.Server == "restart"}
+	f := observe.Fault{Number: x.index, Places: x.places, What: what(&x.fault), At: at.Seconds(), Over: over, Server: x.fault.Server == "kill" || x.fault.Server == "restart"}
 	if x.fault.Cut != nil {
 		f.Cut = len(x.members)
 	}
@@ -205,20 +204,16 @@ func (s *faultScript) over(ctx context.Context) {
 	}
 }
 
-// struck is what the report shows of the faults; the error is the first that could not be
-// played.
-func (s *faultScript) struck() (rows []report.Struck, failed error) {
+// failed is the first fault that could not be played.
+func (s *faultScript) failed() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, x := range s.strikes {
-		if x.err != nil && failed == nil {
-			failed = x.err
-		}
-		if x.at > 0 {
-			rows = append(rows, s.run.row(x))
+		if x.err != nil {
+			return x.err
 		}
 	}
-	return rows, failed
+	return nil
 }
 
 // be makes an agent send results that must be refused, or no more.

@@ -308,11 +308,9 @@ func (r *run) do(ctx context.Context) (_ *report.Report, err error) {
 		return nil, err
 	}
 	r.log.Append(observe.Line{RoundRobin: r.roundRobin(p.script)})
-	var fault error
-	rep.Faults, fault = p.script.struck()
 	rep.Stopped = r.stopped.Load()
 	w.finish()
-	r.logMeasured(rep, textOf(unread), textOf(fault))
+	r.logMeasured(rep, textOf(unread), textOf(p.script.failed()))
 	if err := r.log.Close(); err != nil {
 		rep.Label = append(rep.Label, notWhole(err))
 	}

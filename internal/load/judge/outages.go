@@ -106,38 +106,3 @@ func (o *outage) mostAtOnce() (most int) {
 	}
 	return most
 }
-
-// sessionsBack fills in, for each fault that took sessions away, the seconds until all of its agents had one again; zero: some had
-// none. rows are those of the faults that struck, by their numbers.
-func sessionsBack(rows []report.Struck, loaders []observe.Ledgers, faults []observe.Fault) {
-	members := map[int]*observe.Ledger{}
-	for i := range loaders {
-		for n := range loaders[i].Agents {
-			a := &loaders[i].Agents[n]
-			members[a.Member] = a
-		}
-	}
-	var struck []int
-	for _, f := range faults {
-		if !f.Over {
-			struck = append(struck, f.Number)
-		}
-	}
-	slices.Sort(struck)
-	for _, f := range faults {
-		row, at, last, all := slices.Index(struck, f.Number), int64(f.At*1e9), int64(0), len(f.Struck) > 0
-		for _, m := range f.Struck {
-			a := members[m]
-			if a == nil || a.Stopped {
-				continue
-			}
-			i := slices.IndexFunc(a.Stays, func(s observe.Stay) bool { return s.From > at })
-			if all = all && i >= 0; all {
-				last = max(last, a.Stays[i].From)
-			}
-		}
-		if all && last > 0 && row >= 0 && row < len(rows) {
-			rows[row].Back = time.Duration(last - at).Seconds()
-		}
-	}
-}

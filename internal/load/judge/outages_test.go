@@ -40,16 +40,3 @@ func TestOutages(t *testing.T) {
 		}
 	}
 }
-
-// A fault is over for its agents when the last of them has a session again; it is not while one has none.
-func TestSessionsAreBack(t *testing.T) {
-	stay := func(from, to float64) observe.Stay { return observe.Stay{From: sec(from), To: sec(to)} }
-	loaders := []observe.Ledgers{{Agents: []observe.Ledger{{Member: 0, Stays: []observe.Stay{stay(-5, 10), stay(12, 90)}}, {Member: 2, Stays: []observe.Stay{stay(-5, 40)}}}},
-		{Agents: []observe.Ledger{{Member: 1, Stays: []observe.Stay{stay(-5, 10), stay(15, 90)}}, {Member: 3, Stopped: true}}}}
-	faults := []observe.Fault{{Number: 4, At: 10, Struck: []int{0, 1, 3}}, {Number: 1, At: 20}, {Number: 2, At: 40}, {Number: 2, At: 50, Over: true, Struck: []int{2}}}
-	rows := make([]report.Struck, 3)
-	sessionsBack(rows, loaders, faults)
-	if rows[0].Back != 0 || rows[1].Back != 0 || rows[2].Back != 5 {
-		t.Errorf("%+v", rows)
-	}
-}

@@ -20,13 +20,12 @@ func Checks(c *observe.Checks) (*report.Report, error) {
 		return nil, err
 	}
 	rep := *m.Report
-	rep.Verdict, rep.Label, rep.Faults = nil, slices.Clone(rep.Label), slices.Clone(rep.Faults)
+	rep.Verdict, rep.Label, rep.Faults = nil, slices.Clone(rep.Label), Faults(c)
 	t := newTimetable(c, &rep)
 	t.phases()
 	if c.Measured != nil && len(c.Ledgers) > 0 { // else some ledgers may be missing
 		rep.Balance = Sums(c.Ledgers)
 		rep.Outages = Outages(c.Ledgers, c.Faults, c.Ready, observe.End(c.Score))
-		sessionsBack(rep.Faults, c.Ledgers, c.Faults)
 		for i := range rep.Outages {
 			rep.Outages[i].Second -= time.Duration(observe.Zero(c.Score)).Seconds()
 		}
@@ -95,11 +94,6 @@ func killed(c *observe.Checks) (*observe.Measured, error) {
 		rep.Balance.Sent += c.Samples[i].Sent
 		rep.Balance.Acknowledged += c.Samples[i].Acked
 		rep.Balance.Refused += c.Samples[i].Refused
-	}
-	for _, f := range c.Faults {
-		if !f.Over {
-			rep.Faults = append(rep.Faults, report.Struck{What: f.What, At: f.At})
-		}
 	}
 	rep.Label = append(slices.Clone(rep.Label), "the loader was killed: nothing is compared with the server, and alerts, turns and silence are not judged")
 	return &observe.Measured{Report: &rep}, nil

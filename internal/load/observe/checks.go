@@ -168,7 +168,8 @@ type Edge struct {
 type Fault struct {
 	Number int     `json:"number,omitempty"` // of the scenario's
 	What   string  `json:"what"`
-	At     float64 `json:"at"` // seconds since the start of the timetable
+	Places int     `json:"places,omitempty"` // agents, or states, that it strikes
+	At     float64 `json:"at"`               // seconds since the start of the timetable
 	Over   bool    `json:"over,omitempty"`
 	Cut    int     `json:"cut,omitempty"`    // agents whose connections it cuts at once
 	Server bool    `json:"server,omitempty"` // it may end the server
@@ -429,8 +430,14 @@ func ReadChecks(list []Line) (*Checks, error) {
 		c.Alerts = nil // the loader was killed before it knew the faults
 	}
 	if a := c.Alerts; a != nil {
+		struck := 0
+		for _, f := range c.Faults {
+			if !f.Over {
+				struck++
+			}
+		}
 		for _, s := range a.Strikes {
-			if s.Fault < 0 || s.Fault >= len(c.Measured.Report.Faults) || slices.ContainsFunc(s.States, func(i int) bool { return i < 0 || i >= len(a.States) }) {
+			if s.Fault < 0 || s.Fault >= struck || slices.ContainsFunc(s.States, func(i int) bool { return i < 0 || i >= len(a.States) }) {
 				return nil, fmt.Errorf("read an observation log: alerts of a fault or of a state that it does not have")
 			}
 		}
