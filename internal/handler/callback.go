@@ -56,13 +56,13 @@ func ReadCallback(spec *model.HandlerSpec, secret string, header http.Header, te
 	case spec.PagerDuty != nil:
 		if !isSignedBy(secret, header.Values("X-Pagerduty-Signature"), text) {
 			return c, model.Errorf(model.Unauthenticated, "the callback has an invalid signature").
-				WithHint("set pagerduty.callback of the handler to the secret that PagerDuty showed for the webhook: docs/handlers.md")
+				WithHint("set pagerduty.callback of the handler to the secret that PagerDuty showed for the webhook: docs/pagers.md")
 		}
 		c, err = parsePagerduty(text)
 	case spec.Opsgenie != nil:
 		if subtle.ConstantTimeCompare([]byte(header.Get("Authorization")), []byte("Bearer "+secret)) != 1 {
 			return c, model.Errorf(model.Unauthenticated, "the callback's header Authorization has a wrong secret").
-				WithHint("set the header Authorization of the webhook integration to Bearer and the secret in opsgenie.callback of the handler: docs/handlers.md")
+				WithHint("set the header Authorization of the webhook integration to Bearer and the secret in opsgenie.callback of the handler: docs/pagers.md")
 		}
 		c, err = parseOpsgenie(text)
 	}

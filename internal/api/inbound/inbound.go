@@ -118,7 +118,7 @@ func (c *callbackReceiver) answerCallback(r *http.Request, address string) error
 		spec, ok = c.Directory.Handler(namespace, name)
 	}
 	if !ok || handler.CallbackSecret(spec).IsZero() {
-		return model.Errorf(model.Unauthenticated, "no handler has this callback path; see the URL in muster describe handler").WithHint("use %sNAMESPACE/HANDLER of a handler with pagerduty.callback or opsgenie.callback: docs/handlers.md", callbackPath)
+		return model.Errorf(model.Unauthenticated, "no handler has this callback path; see the URL in muster describe handler").WithHint("use %sNAMESPACE/HANDLER of a handler with pagerduty.callback or opsgenie.callback: docs/pagers.md", callbackPath)
 	}
 	if r.Method != http.MethodPost {
 		return model.Errorf(model.Invalid, "callbacks must use the method POST")

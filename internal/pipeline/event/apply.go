@@ -269,12 +269,12 @@ func (v *View) Admit(node model.NodeID, definition *model.CheckDefinition) (code
 		held-- // the event that reports a limit takes no capacity from checks
 	}
 	if most := limits.StatesPerNode; most > 0 && held >= most {
-		return "node_limit", fmt.Sprintf("the node has its %d event states, the limit statesPerNode", most)
+		return "node_limit", fmt.Sprintf("the node has %d event states, as many as statesPerNode allows", most)
 	}
 	total := v.totals.counter(ns)
 	if now := total.Add(1); limits.States > 0 && now > int64(limits.States) {
 		total.Add(-1)
-		return "namespace_limit", fmt.Sprintf("the namespace has its %d event states, the limit states", limits.States)
+		return "namespace_limit", fmt.Sprintf("the namespace has %d event states, as many as limits.states allows", limits.States)
 	}
 	p.reserved[i] = append(p.reserved[i], definition.Unit)
 	return "", ""
