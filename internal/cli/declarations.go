@@ -18,6 +18,7 @@ import (
 
 	"github.com/muster-fleet/muster/internal/agent/collect"
 	"github.com/muster-fleet/muster/internal/cli/screen"
+	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/promimport"
@@ -227,7 +228,7 @@ func (s *commandLine) sensuNotes(docs []declaredResource) (notes []string) {
 
 // buildImport makes a command of muster import, whose function convert turns the files into resources and notes.
 // smaller says how to make smaller files if they are too large. Nil extensions: no argument is a folder.
-func (s *commandLine) buildImport(d command, smaller string, extensions []string, convert func(*commandCall, []sensuimport.File) (*importText, error)) *cobra.Command {
+func (s *commandLine) buildImport(d command, smaller string, extensions []string, convert func(*commandCall, []conversion.File) (*importText, error)) *cobra.Command {
 	var out string
 	var strict bool
 	own := d.flags
@@ -261,30 +262,27 @@ func (s *commandLine) buildImport(d command, smaller string, extensions []string
 // importSensuCommand makes the command muster import sensu, which converts a dump of sensuctl.
 func importSensuCommand(s *commandLine) *cobra.Command {
 	return s.buildImport(command{use: "sensu FILE...", short: "Convert the output of sensuctl dump"},
-		"dump each namespace or each type alone: sensuctl dump checks --namespace NAME …", nil, func(c *commandCall, files []sensuimport.File) (*importText, error) {
+		"dump each namespace or each type alone: sensuctl dump checks --namespace NAME …", nil, func(c *commandCall, files []conversion.File) (*importText, error) {
 			result, err := sensuimport.Import(files, c.Kinds, c.Now())
 			if err != nil {
 				return nil, err
 			}
-			return &importText{value: result, resources: result.Resources, lost: result.LostCount(), read: model.CountNoun(result.Read, "resource") + " of Sensu",
-				notes: convertEach(result.Notes, func(n sensuimport.Note) importNote { return importNote{n.Where, n.What, n.Text, n.Lost} })}, nil
+			return &importText{value: result, Result: &result.Result, read: model.CountNoun(result.Read, "resource") + " of Sensu"}, nil
 		})
 }
 
 // importZabbixCommand makes the command muster import zabbix, which converts exports of templates.
 func importZabbixCommand(s *commandLine) *cobra.Command {
 	return s.buildImport(command{use: "zabbix FILE...", short: "Convert templates that Zabbix exported as YAML"},
-		"export fewer templates at a time", nil, func(c *commandCall, files []sensuimport.File) (*importText, error) {
-			result, err := zabbiximport.Import(convertEach(files, func(f sensuimport.File) zabbiximport.File { return zabbiximport.File(f) }),
-				zabbiximport.Options{Kinds: c.Kinds, CheckKey: collect.Check})
+		"export fewer templates at a time", nil, func(c *commandCall, files []conversion.File) (*importText, error) {
+			result, err := zabbiximport.Import(files, zabbiximport.Options{Kinds: c.Kinds, CheckKey: collect.Check})
 			if err != nil {
 				return nil, err
 			}
 			n := &result.Counts
-			text := &importText{value: result, resources: result.Resources, lost: result.LostCount(), read: fmt.Sprintf(
+			text := &importText{value: result, Result: &result.Result, read: fmt.Sprintf(
 				"%s of Zabbix (%d of %s, %d of %s, %d of %s, %d of %s)", model.CountNoun(n.Templates, "template"), n.ImportedItems, model.CountNoun(n.Items, "item"),
-				n.ImportedSteps, model.CountNoun(n.Steps, "step"), n.ImportedTriggers, model.CountNoun(n.Triggers, "trigger"), n.ImportedRules, model.CountNoun(n.Rules, "discovery rule")),
-				notes: convertEach(result.Notes, func(n zabbiximport.Note) importNote { return importNote(n) })}
+				n.ImportedSteps, model.CountNoun(n.Steps, "step"), n.ImportedTriggers, model.CountNoun(n.Triggers, "trigger"), n.ImportedRules, model.CountNoun(n.Rules, "discovery rule"))}
 			if n.Sources.Collected < n.ImportedItems+n.ImportedRules {
 				text.after = fmt.Sprintf("of the items and rules, the agent collects %d, the server computes %d, trappers send %d, %d have no values here (notCollected)\n", n.Sources.Collected, n.Sources.Computed, n.Sources.Trapper, n.Sources.Idle)
 			}
@@ -295,14 +293,12 @@ func importZabbixCommand(s *commandLine) *cobra.Command {
 // importPrometheusCommand makes the command muster import prometheus, which converts rules files.
 func importPrometheusCommand(s *commandLine) *cobra.Command {
 	return s.buildImport(command{use: "prometheus FILE...", short: "Convert rules files of Prometheus"},
-		"divide the file", nil, func(c *commandCall, files []sensuimport.File) (*importText, error) {
-			result, err := promimport.Import(convertEach(files, func(f sensuimport.File) promimport.File { return promimport.File(f) }), c.Kinds)
+		"divide the file", nil, func(c *commandCall, files []conversion.File) (*importText, error) {
+			result, err := promimport.Import(files, c.Kinds)
 			if err != nil {
 				return nil, err
 			}
-			return &importText{value: result, resources: result.Resources, lost: result.Lost,
-				read:  model.CountNoun(result.Groups, "group") + " of " + model.CountNoun(result.Rules, "rule"),
-				notes: convertEach(result.Notes, func(n promimport.Note) importNote { return importNote(n) })}, nil
+			return &importText{value: result, Result: &result.Result, read: model.CountNoun(result.Groups, "group") + " of " + model.CountNoun(result.Rules, "rule")}, nil
 		})
 }
 
@@ -312,16 +308,14 @@ func importRudderCommand(s *commandLine) *cobra.Command {
 	return s.buildImport(command{use: "rudder FILE|DIR...", short: "Convert techniques (YAML), directives, rules and groups (JSON of the API) of Rudder",
 		flags: func(flags *pflag.FlagSet) {
 			flags.BoolVar(&bridge, "bridge", false, "Rudder's agents go on to run the directives, and Muster judges their reports")
-		}}, "divide the file", []string{".yml", ".yaml", ".json"}, func(c *commandCall, files []sensuimport.File) (*importText, error) {
-		result, err := rudderimport.Import(convertEach(files, func(f sensuimport.File) rudderimport.File { return rudderimport.File(f) }),
-			rudderimport.Options{Kinds: c.Kinds, Bridge: bridge})
+		}}, "divide the file", []string{".yml", ".yaml", ".json"}, func(c *commandCall, files []conversion.File) (*importText, error) {
+		result, err := rudderimport.Import(files, rudderimport.Options{Kinds: c.Kinds, Bridge: bridge})
 		if err != nil {
 			return nil, err
 		}
 		n := &result.Counts
-		return &importText{value: result, resources: result.Resources, lost: result.LostCount(), read: fmt.Sprintf("%s (%d of %s), %s, %s and %s of Rudder",
-			model.CountNoun(n.Techniques, "technique"), n.ImportedMethods, model.CountNoun(n.Methods, "method"), model.CountNoun(n.Directives, "directive"), model.CountNoun(n.Rules, "rule"), model.CountNoun(n.Groups, "group")),
-			notes: convertEach(result.Notes, func(n rudderimport.Note) importNote { return importNote(n) })}, nil
+		return &importText{value: result, Result: &result.Result, read: fmt.Sprintf("%s (%d of %s), %s, %s and %s of Rudder",
+			model.CountNoun(n.Techniques, "technique"), n.ImportedMethods, model.CountNoun(n.Methods, "method"), model.CountNoun(n.Directives, "directive"), model.CountNoun(n.Rules, "rule"), model.CountNoun(n.Groups, "group"))}, nil
 	})
 }
 
@@ -349,7 +343,7 @@ func filesIn(paths []string, extensions ...string) (files []string, err error) {
 }
 
 // readImportFiles reads the files to import; hint says how to make smaller files if they are too large.
-func readImportFiles(c *commandCall, hint string) (files []sensuimport.File, err error) {
+func readImportFiles(c *commandCall, hint string) (files []conversion.File, err error) {
 	for _, path := range c.args {
 		name, data, err := c.readFile(path)
 		if err != nil {
@@ -358,25 +352,17 @@ func readImportFiles(c *commandCall, hint string) (files []sensuimport.File, err
 		if len(data) > maxFile {
 			return nil, model.Errorf(model.TooLarge, "%s is larger than %s", name, model.Size(maxFile)).WithHint("%s", hint)
 		}
-		files = append(files, sensuimport.File{Name: name, Data: data})
+		files = append(files, conversion.File{Name: name, Data: data})
 	}
 	return files, nil
 }
 
 // importText is the output of an import for people: resources as YAML, and notes.
 type importText struct {
-	value     any // for JSON
-	resources []*model.Resource
-	notes     []importNote
-	lost      int    // notes about parts that were not imported
-	read      string // the read resources
-	after     string // a line after the counts
-}
-
-// importNote is a note about one part of the imported files.
-type importNote struct {
-	Where, What, Text string
-	Lost              bool
+	*conversion.Result
+	value any    // for JSON
+	read  string // the read resources
+	after string // a line after the counts
 }
 
 // printImport writes the resources to out or standard output, the notes to standard error.
@@ -388,7 +374,7 @@ func printImport(c *commandCall, result *importText, out string, strict bool) er
 		return strictError(result, strict)
 	}
 	var text bytes.Buffer
-	for i, r := range result.resources {
+	for i, r := range result.Resources {
 		if i > 0 {
 			text.WriteString("---\n")
 		}
@@ -410,19 +396,19 @@ func printImport(c *commandCall, result *importText, out string, strict bool) er
 	} else if _, err := c.Out.Write(text.Bytes()); err != nil {
 		return err
 	}
-	for _, note := range result.notes {
+	for _, note := range result.Notes {
 		mark := " "
 		if note.Lost {
 			mark = "!"
 		}
 		c.Notef("%s %s: %s: %s\n", mark, note.Where, note.What, note.Text)
 	}
-	c.Notef("%s became %s", result.read, model.CountNoun(len(result.resources), "resource"))
-	if result.lost > 0 {
-		c.Notef("; %s not converted, marked !", model.CountNoun(result.lost, "thing"))
+	c.Notef("%s became %s", result.read, model.CountNoun(len(result.Resources), "resource"))
+	if lost := result.LostCount(); lost > 0 {
+		c.Notef("; %s not converted, marked !", model.CountNoun(lost, "thing"))
 	}
 	c.Notef("\n%s", result.after)
-	if out != "" && len(result.resources) > 0 {
+	if out != "" && len(result.Resources) > 0 {
 		c.Notef("review it, then: muster plan -f %s\n", out)
 	}
 	return strictError(result, strict)
@@ -430,7 +416,7 @@ func printImport(c *commandCall, result *importText, out string, strict bool) er
 
 // strictError returns the error of the flag --strict: a part of the files could not be imported.
 func strictError(result *importText, strict bool) error {
-	if strict && result.lost > 0 {
+	if strict && result.LostCount() > 0 {
 		return &exitError{20}
 	}
 	return nil

@@ -24,7 +24,7 @@ const module = "github.com/muster-fleet/muster/"
 var layers = map[string]int{
 	"bench/scenarios": 0, "internal/version": 0, "internal/outbound": 0, "internal/pause": 0, "internal/guard": 0, "internal/model": 0, "internal/item": 0, "internal/queue": 0, "internal/authlimit": 0, "internal/profiles": 0, "internal/testenv": 0,
 	"internal/inventory": 1, "internal/trigger": 1, "internal/policy": 1, "internal/discovery": 2,
-	"internal/wire": 1, "internal/sensuwire": 1, "internal/sensuimport": 3, "internal/zabbiximport": 3, "internal/promimport": 3, "internal/rudderimport": 3, "internal/when": 1, "internal/measure": 1, "internal/journal": 1, "internal/expect": 1, "internal/config": 1,
+	"internal/wire": 1, "internal/sensuwire": 1, "internal/conversion": 1, "internal/sensuimport": 3, "internal/zabbiximport": 3, "internal/promimport": 3, "internal/rudderimport": 3, "internal/when": 1, "internal/measure": 1, "internal/journal": 1, "internal/expect": 1, "internal/config": 1,
 	"internal/pki": 2, "internal/intent": 3, "internal/kind": 2, "internal/document": 1, "internal/agent/probe": 1, "internal/handler/body": 1, "internal/api/v1": 1, "internal/access": 3, "internal/metrics": 2, "internal/where": 1, "internal/window": 1, "internal/filter": 1, "internal/prep": 2, "internal/route": 2, "internal/store": 3, "internal/pipes": 3,
 	"internal/directory": 2, "internal/plan": 3, "internal/roundrobin": 4, "internal/rollout": 4, "internal/pipeline": 4, "internal/watchdog": 7, "internal/handler": 4, "internal/dispatch": 5, "internal/rederive": 5, "internal/follow": 5,
 	"internal/source": 6, "internal/agent": 6, "internal/tools": 6, "internal/wsconn": 1,

@@ -9,32 +9,17 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/document"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// File is one rules file to import.
-type File struct {
-	Name string
-	Data []byte
-}
-
-// Note is a remark about one group or rule.
-type Note struct {
-	Where string `json:"where"` // FILE
-	What  string `json:"what"`  // group node, rule LoadIsHigh
-	Text  string `json:"text"`
-	Lost  bool   `json:"lost,omitempty"` // the group was not imported; false: it was imported in another form
-}
-
 // Result is the outcome of an import.
 type Result struct {
-	Resources []*model.Resource `json:"resources"` // each valid
-	Notes     []Note            `json:"notes,omitempty"`
-	Groups    int               `json:"groups"` // in the files
-	Rules     int               `json:"rules"`
-	Lost      int               `json:"lost,omitempty"` // groups that were not imported
+	conversion.Result
+	Groups int `json:"groups"` // in the files
+	Rules  int `json:"rules"`
 }
 
 // rulesFile is a rules file of Prometheus.
@@ -54,7 +39,7 @@ type ruleGroup struct {
 
 // Import converts the groups of rules files. A file of another form is an error. Expressions are not read: apply and plan
 // check them.
-func Import(files []File, kinds *kind.Registry) (*Result, error) {
+func Import(files []conversion.File, kinds *kind.Registry) (*Result, error) {
 	result, names := &Result{}, map[string]bool{}
 	for _, f := range files {
 		var read rulesFile
@@ -71,9 +56,7 @@ func Import(files []File, kinds *kind.Registry) (*Result, error) {
 // importGroup converts one group. names has the names of the resources before it.
 func (result *Result) importGroup(file string, g *ruleGroup, names map[string]bool, kinds *kind.Registry) {
 	result.Groups, result.Rules = result.Groups+1, result.Rules+len(g.Rules)
-	note := func(what, text string) {
-		result.Notes = append(result.Notes, Note{Where: file, What: what, Text: text})
-	}
+	note := func(what, text string) { result.AddNote(file, 0, what, false, "%s", text) }
 	spec := &model.RuleGroupSpec{Interval: g.Interval, Limit: g.Limit, QueryOffset: g.QueryOffset, Labels: g.Labels, Rules: g.Rules}
 	if spec.Interval > 0 && spec.Interval < model.Duration(model.MinRuleInterval) {
 		note("group "+g.Name, fmt.Sprintf("interval %s became %s, the shortest here", spec.Interval, model.Duration(model.MinRuleInterval)))
@@ -105,8 +88,7 @@ func (result *Result) importGroup(file string, g *ruleGroup, names map[string]bo
 		return
 	}
 	if flaws := kinds.Check(r); len(flaws) > 0 {
-		result.Lost++
-		result.Notes = append(result.Notes, Note{Where: file, What: "group " + g.Name, Text: model.OneLine(flaws.Err()), Lost: true})
+		result.AddNote(file, 0, "group "+g.Name, true, "%s", model.OneLine(flaws.Err()))
 		return
 	}
 	names[name] = true

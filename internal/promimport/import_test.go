@@ -9,6 +9,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/testenv"
 )
@@ -16,7 +17,7 @@ import (
 // TestImportGolden imports a rules file with all that has a form here, and groups that have none.
 func TestImportGolden(t *testing.T) {
 	data := testenv.Value(os.ReadFile("testdata/rules.in"))(t)
-	result := testenv.Value(Import([]File{{"rules.yml", data}}, kind.All()))(t)
+	result := testenv.Value(Import([]conversion.File{{"rules.yml", data}}, kind.All()))(t)
 	var out strings.Builder
 	for _, r := range result.Resources {
 		var plain any
@@ -26,7 +27,7 @@ func TestImportGolden(t *testing.T) {
 	for _, n := range result.Notes {
 		fmt.Fprintf(&out, "%s: %s: %s (%v)\n", n.Where, n.What, n.Text, n.Lost)
 	}
-	fmt.Fprintf(&out, "%d groups, %d rules, %d lost\n", result.Groups, result.Rules, result.Lost)
+	fmt.Fprintf(&out, "%d groups, %d rules, %d lost\n", result.Groups, result.Rules, result.LostCount())
 	testenv.Golden(t, "testdata/rules.golden", out.String())
 }
 
@@ -37,7 +38,7 @@ func FuzzImport(f *testing.F) {
 	f.Add([]byte("a: 1"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		kinds := kind.All()
-		result, err := Import([]File{{"x", data}}, kinds)
+		result, err := Import([]conversion.File{{"x", data}}, kinds)
 		if err != nil {
 			return
 		}

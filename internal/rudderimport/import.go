@@ -14,29 +14,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// File is a file with its name for notes.
-type File struct {
-	Name string
-	Data []byte
-}
-
-// Note is a remark about one part of the files.
-type Note struct {
-	Where string `json:"where"` // FILE:LINE
-	What  string `json:"what"`  // technique ntp
-	Text  string `json:"text"`
-	Lost  bool   `json:"lost,omitempty"` // the part was not imported; false: it was imported in another form
-}
-
 // Result is the outcome of an import.
 type Result struct {
-	Resources []*model.Resource `json:"resources"` // each valid
-	Notes     []Note            `json:"notes,omitempty"`
-	Counts    Counts            `json:"counts"`
+	conversion.Result
+	Counts Counts `json:"counts"`
 }
 
 // Counts has the numbers of parts in the files, and of methods that were imported.
@@ -49,16 +35,6 @@ type Counts struct {
 	Groups          int `json:"groups"`
 }
 
-// LostCount returns the number of notes about parts that were not imported.
-func (r *Result) LostCount() (n int) {
-	for _, note := range r.Notes {
-		if note.Lost {
-			n++
-		}
-	}
-	return n
-}
-
 // Options has the kinds that an import knows, and whether Rudder goes on to run the directives.
 type Options struct {
 	Kinds *kind.Registry
@@ -68,7 +44,7 @@ type Options struct {
 }
 
 // Import converts files of Rudder. It fails on a file that has none of its parts.
-func Import(files []File, o Options) (*Result, error) {
+func Import(files []conversion.File, o Options) (*Result, error) {
 	im := &importer{Options: o, result: &Result{}, names: map[string]string{}, techniques: map[string]*technique{}, directives: map[string]string{}, groups: map[string]string{}}
 	var techniques, directives, rules, groups []*part
 	for _, f := range files {
@@ -107,12 +83,7 @@ func Import(files []File, o Options) (*Result, error) {
 	for _, p := range rules {
 		im.importRule(p)
 	}
-	slices.SortStableFunc(im.notes, func(a, b *note) int {
-		return cmp.Or(cmp.Compare(a.part.file, b.part.file), cmp.Compare(a.part.tree.Line(), b.part.tree.Line()))
-	})
-	for _, n := range im.notes {
-		im.result.Notes = append(im.result.Notes, Note{n.part.where(), n.what, n.text, n.isLost})
-	}
+	im.result.SortNotes()
 	return im.result, nil
 }
 
@@ -123,29 +94,20 @@ const bridgeGroup = "rudder-nodes"
 type importer struct {
 	Options
 	result     *Result
-	notes      []*note
 	names      map[string]string     // titles in Rudder, by kind and name here
 	techniques map[string]*technique // by id in Rudder
 	directives map[string]string     // names here by ids in Rudder
 	groups     map[string]string
 }
 
-// note is a Note with its part. The import sorts notes by part.
-type note struct {
-	part   *part
-	what   string
-	text   string
-	isLost bool
-}
-
 // lose notes that a part was not imported.
 func (im *importer) lose(p *part, what, format string, args ...any) {
-	im.notes = append(im.notes, &note{p, what, oneLine(fmt.Sprintf(format, args...)), true})
+	im.result.AddNote(p.file, p.tree.Line(), what, true, "%s", oneLine(fmt.Sprintf(format, args...)))
 }
 
 // change notes that a part was imported in another form.
 func (im *importer) change(p *part, what, format string, args ...any) {
-	im.notes = append(im.notes, &note{p, what, oneLine(fmt.Sprintf(format, args...)), false})
+	im.result.AddNote(p.file, p.tree.Line(), what, false, "%s", oneLine(fmt.Sprintf(format, args...)))
 }
 
 // loseUnread notes each field of a part that nobody read.

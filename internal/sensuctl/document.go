@@ -8,8 +8,8 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/model"
-	"github.com/muster-fleet/muster/internal/sensuimport"
 )
 
 // document is a resource in Sensu's format, as sensuctl sent it.
@@ -105,9 +105,9 @@ func textOrStar(v any) string {
 }
 
 // importFile returns the document as an input file for package sensuimport.
-func (d *document) importFile() sensuimport.File {
+func (d *document) importFile() conversion.File {
 	data, _ := json.Marshal(object{"type": d.kind, "api_version": "core/v2", "metadata": d.meta, "spec": d.spec}) // parsed from JSON
-	return sensuimport.File{Name: "sensuctl", Data: data}
+	return conversion.File{Name: "sensuctl", Data: data}
 }
 
 // managedByLabel is the label that sensuctl create writes on each resource that it sends.

@@ -14,6 +14,7 @@ import (
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/client"
+	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
@@ -140,7 +141,7 @@ func TestDumpImportsUnchanged(t *testing.T) {
 	w := newTestServer(t)
 	text := testenv.Value(os.ReadFile("testdata/imported.yaml"))(t)
 	w.Apply(string(text))
-	var files []sensuimport.File
+	var files []conversion.File
 	for kind, of := range sensuTypes {
 		if of.kind == "" || of.group == core3 {
 			continue
@@ -153,7 +154,7 @@ func TestDumpImportsUnchanged(t *testing.T) {
 			}
 			delete(o, "metadata")
 			data := testenv.Value(json.Marshal(object{"type": of.sensu, "api_version": "core/v2", "metadata": meta, "spec": o}))(t)
-			files = append(files, sensuimport.File{Name: kind, Data: data})
+			files = append(files, conversion.File{Name: kind, Data: data})
 		}
 	}
 	got := testenv.Value(sensuimport.Import(files, kind.All(), w.Now()))(t)
@@ -198,7 +199,7 @@ func TestAssetFormImportsSameBuilds(t *testing.T) {
 		spec := &model.AssetSpec{Builds: builds}
 		shown, _ := resourceForm(assetForm)(nil, &model.Resource{Kind: "Asset", Metadata: model.Metadata{Name: "x", Namespace: "default"}, Spec: spec})
 		data := testenv.Value(json.Marshal(object{"type": "Asset", "api_version": "core/v2", "spec": shown}))(t)
-		got, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: data}}, kind.All(), time.Unix(0, 0))
+		got, err := sensuimport.Import([]conversion.File{{Name: "f", Data: data}}, kind.All(), time.Unix(0, 0))
 		if err != nil || len(got.Resources) != 1 || !reflect.DeepEqual(got.Resources[0].Spec, spec) || got.LostCount() > 0 {
 			t.Errorf("%s: %+v %v", data, got, err)
 		}
@@ -280,7 +281,7 @@ func TestImportsApplyToEmptyServer(t *testing.T) {
 	for _, name := range slices.Concat(testenv.Value(filepath.Glob("../sensuimport/testdata/*.yaml"))(t), testenv.Value(filepath.Glob("../sensuimport/testdata/samples/*.yaml"))(t)) {
 		w := newTestServer(t)
 		data := testenv.Value(os.ReadFile(name))(t)
-		got := testenv.Value(sensuimport.Import([]sensuimport.File{{Name: name, Data: data}}, kind.All(), w.Now()))(t)
+		got := testenv.Value(sensuimport.Import([]conversion.File{{Name: name, Data: data}}, kind.All(), w.Now()))(t)
 		var text strings.Builder
 		plan := v1.ApplyRequest{DryRun: true, Yes: true}
 		for _, r := range got.Resources {

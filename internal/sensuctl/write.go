@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
+	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuimport"
 )
@@ -176,7 +177,7 @@ func (r *request) convertDocument(doc *document) (*importedDocument, error) {
 		}
 		return r.findResource(k, namespace, n)
 	}
-	got, err := sensuimport.ImportInto(server, []sensuimport.File{doc.importFile()}, r.server.kinds, r.server.now())
+	got, err := sensuimport.ImportInto(server, []conversion.File{doc.importFile()}, r.server.kinds, r.server.now())
 	if err != nil {
 		return nil, err
 	}

@@ -82,10 +82,10 @@ func routeToHandler(o *object, c *model.CheckSpec, handler string, filters []str
 	if routeToExisting(o, c, handler, filters) {
 		return
 	}
-	before := len(o.importer.notes)
+	before := len(o.importer.result.Notes)
 	list := handlersOf(o, handler, 0)
-	for i := range o.importer.notes[before:] {
-		if n := &o.importer.notes[before+i]; n.Missing != "" && len(filters) > 0 {
+	for i := range o.importer.result.Notes[before:] {
+		if n := &o.importer.result.Notes[before+i]; n.Missing != "" && len(filters) > 0 {
 			n.Missing += " metrics"
 		}
 	}

@@ -15,54 +15,26 @@ import (
 	"strings"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// File is an input file with Sensu resources, and the name by which notes refer to it.
-type File struct {
-	Name string
-	Data []byte
-}
-
-// Note is a remark about the import of one Sensu resource.
-type Note struct {
-	Where string // FILE:LINE
-	What  string // CheckConfig default/disk
-	Text  string
-	Lost  bool // the field was not imported; false: it was imported in another form
-
-	// Missing is the resource that the files name and that neither they nor the server have: "handler NAME",
-	// "handler NAME metrics", "pipeline NAME", "hook NAME TYPE", "asset NAME", "filter NAME" or "mutator NAME". Empty: the note has another subject.
-	Missing string
-}
-
 // Result holds the resources and the notes of an import.
 type Result struct {
-	Resources []*model.Resource // each valid; a resource comes after those that it names
-	Notes     []Note            // in the order of the files
-	Read      int               // resources of Sensu's in the files
-}
-
-// LostCount returns how many fields of Sensu the import could not keep.
-func (r *Result) LostCount() (n int) {
-	for _, note := range r.Notes {
-		if note.Lost {
-			n++
-		}
-	}
-	return n
+	conversion.Result     // a resource comes after those that it names
+	Read              int `json:"read"` // resources of Sensu's in the files
 }
 
 // Import converts files with Sensu resources to Muster resources. kinds decide which resources are valid; now is the
 // start of silences that end after a time. It fails on a file that holds no Sensu resource.
-func Import(files []File, kinds *kind.Registry, now time.Time) (*Result, error) {
+func Import(files []conversion.File, kinds *kind.Registry, now time.Time) (*Result, error) {
 	return ImportInto(nil, files, kinds, now)
 }
 
 // ImportInto imports like Import for a server that already has resources: the files may refer to these, and the
 // result omits them.
-func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time) (*Result, error) {
+func ImportInto(server Lookup, files []conversion.File, kinds *kind.Registry, now time.Time) (*Result, error) {
 	im := &importer{
 		kinds: kinds, now: now.UTC().Truncate(time.Second), server: server, objectsByKey: map[resourceKey]*object{}, made: map[resourceKey]*model.Resource{},
 		makers: map[resourceKey]*object{}, sensuNames: map[resourceKey]string{}, providers: map[string]secretProvider{},
@@ -94,7 +66,7 @@ func ImportInto(server Lookup, files []File, kinds *kind.Registry, now time.Time
 			finish(&im.objects[i])
 		}
 	}
-	return im.result(), im.serverError
+	return im.finish(), im.serverError
 }
 
 // sensuType is a Sensu type with the function that imports its objects, or a note that tells why Muster does not
@@ -169,7 +141,7 @@ type importer struct {
 	makers       map[resourceKey]*object // the first objects that need the resources
 	order        []resourceKey
 	sensuNames   map[resourceKey]string // Sensu's names by Muster's
-	notes        []orderedNote
+	result       Result
 	server       Lookup // nil: the files stand alone
 	serverError  error  // the first error of server
 
@@ -185,8 +157,8 @@ func (o *object) noteLoss(format string, args ...any) { o.note(true, format, arg
 func (o *object) noteChange(format string, args ...any) { o.note(false, format, args...) }
 
 // note adds a remark about the object to the import's result; lost: a field was not imported.
-func (o *object) note(lost bool, format string, args ...any) {
-	o.importer.notes = append(o.importer.notes, orderedNote{Note{o.position(), o.title(), fmt.Sprintf(format, args...), lost, ""}, o.file, o.line})
+func (o *object) note(lost bool, format string, args ...any) *conversion.Note {
+	return o.importer.result.AddNote(o.file, o.line, o.title(), lost, format, args...)
 }
 
 // addResource adds a resource to the object's namespace, unless one of that name exists in the files or on the
@@ -268,9 +240,9 @@ func (o *object) noteUnread() {
 	}
 }
 
-// result returns the valid resources in the order of their dependencies. A resource that requires one which is left
+// finish returns the valid resources in the order of their dependencies, and the notes. A resource that requires one which is left
 // out is left out too, so that the result can be applied.
-func (im *importer) result() *Result {
+func (im *importer) finish() *Result {
 	if list := im.withoutTimeout; len(list) > 0 {
 		list[0].noteChange("%s, as in Sensu: a command that hangs sends no result", model.CountNoun(len(list), "check")+map[bool]string{true: " has no timeout", false: ", from this one on, have no timeout"}[len(list) == 1])
 	}
@@ -285,7 +257,8 @@ func (im *importer) result() *Result {
 			}
 		}
 	}
-	out := &Result{Read: len(im.objects)}
+	out := &im.result
+	out.Read = len(im.objects)
 	for _, kind := range im.kinds.Kinds() {
 		for _, at := range im.order {
 			if at.kind == kind.Name && !refused[at] {
@@ -293,10 +266,7 @@ func (im *importer) result() *Result {
 			}
 		}
 	}
-	slices.SortStableFunc(im.notes, func(a, b orderedNote) int { return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line)) })
-	for _, n := range im.notes {
-		out.Notes = append(out.Notes, n.Note)
-	}
+	out.SortNotes()
 	return out
 }
 
@@ -332,13 +302,6 @@ func (im *importer) refusal(at resourceKey, refused map[resourceKey]bool) string
 		}
 	}
 	return ""
-}
-
-// orderedNote is a note with its file and line, by which notes are sorted.
-type orderedNote struct {
-	Note
-	file string
-	line int
 }
 
 // targetNamespace returns the Muster namespace for the resources made from the object.
@@ -402,14 +365,14 @@ func (o *object) findOnServer(kind, name string) (r *model.Resource) {
 // noteMissing adds a note that the object refers to a resource which does not exist. use is the type of results for a
 // hook, else empty.
 func (o *object) noteMissing(kind, name, use string) {
-	o.noteLoss("%s %s %s", kind, name, o.absenceText())
-	o.importer.notes[len(o.importer.notes)-1].Missing = strings.TrimSpace(kind + " " + model.CleanName(name) + " " + use)
+	n := o.note(true, "%s %s %s", kind, name, o.absenceText())
+	n.Missing = strings.TrimSpace(kind + " " + model.CleanName(name) + " " + use)
 }
 
 // noteStub notes a filter or mutator that does not exist, in whose place the import makes one that passes no event.
 func (o *object) noteStub(kind, name string) {
-	o.noteLoss("%s %s %s: the workflow passes no event until you write the resource", kind, name, o.absenceText())
-	o.importer.notes[len(o.importer.notes)-1].Missing = kind + " " + model.CleanName(name)
+	n := o.note(true, "%s %s %s: the workflow passes no event until you write the resource", kind, name, o.absenceText())
+	n.Missing = kind + " " + model.CleanName(name)
 }
 
 // absenceText returns the words for a note about a resource that does not exist.

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/document"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
@@ -30,7 +31,7 @@ func TestImportedDumpMatchesGolden(t *testing.T) {
 // compareImport imports a file and compares resources and notes with a golden file.
 func compareImport(t *testing.T, name string) {
 	data := testenv.Value(os.ReadFile(filepath.Join("testdata", name+".yaml")))(t)
-	result := testenv.Value(sensuimport.Import([]sensuimport.File{{Name: name + ".yaml", Data: data}}, kind.All(), noon))(t)
+	result := testenv.Value(sensuimport.Import([]conversion.File{{Name: name + ".yaml", Data: data}}, kind.All(), noon))(t)
 	var out bytes.Buffer
 	for _, r := range result.Resources {
 		body := testenv.Value(json.Marshal(r))(t)
@@ -50,7 +51,7 @@ func compareImport(t *testing.T, name string) {
 // importText imports a test file and returns the import's notes, or the error, as text.
 func importText(t *testing.T, text string) (*sensuimport.Result, string) {
 	t.Helper()
-	result, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: []byte(text)}}, kind.All(), noon)
+	result, err := sensuimport.Import([]conversion.File{{Name: "f", Data: []byte(text)}}, kind.All(), noon)
 	if err != nil {
 		return nil, err.Error()
 	}
@@ -396,7 +397,7 @@ func FuzzImport(f *testing.F) {
 	f.Add([]byte(checkJSON(`,"proxy_requests":{"entity_attributes":["entity.labels.a == 'b' && (1 || 2)"]}`)))
 	f.Add([]byte(checkJSON(`,"check_hooks":[{"type":"critical","hooks":["x"]}],"subdue":{"days":{"all":[{"begin":"1:00 PM","end":"25:00"}]}}`)))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		result, err := sensuimport.Import([]sensuimport.File{{Name: "f", Data: data}}, kind.All(), noon)
+		result, err := sensuimport.Import([]conversion.File{{Name: "f", Data: data}}, kind.All(), noon)
 		if err != nil {
 			if model.ClassOf(err) == model.Internal {
 				t.Errorf("an error without a class: %v", err)
@@ -460,7 +461,7 @@ spec: {type: pipe, command: add, secrets: [{name: KEY, secret: db}, {name: Z, se
 // TestSecretsAreImportedWithTheirProviders checks that Sensu secrets become Secrets with the address and path of
 // their Vault or environment provider.
 func TestSecretsAreImportedWithTheirProviders(t *testing.T) {
-	result := testenv.Value(sensuimport.Import([]sensuimport.File{{Name: "dump.yaml", Data: []byte(withSecrets)}}, kind.All(), noon))(t)
+	result := testenv.Value(sensuimport.Import([]conversion.File{{Name: "dump.yaml", Data: []byte(withSecrets)}}, kind.All(), noon))(t)
 	made := map[string]model.Spec{}
 	for _, r := range result.Resources {
 		made[r.Kind+"/"+r.Metadata.Name] = r.Spec

@@ -164,9 +164,6 @@ func readWrapped(file string, line int, v map[string]any) (object, error) {
 	return o, nil
 }
 
-// position returns FILE:LINE of the object.
-func (o *object) position() string { return fmt.Sprintf("%s:%d", o.file, o.line) }
-
 // title returns the object's Sensu type, namespace and name.
 func (o *object) title() string {
 	return strings.TrimSuffix(o.kind+" "+strings.TrimPrefix(o.namespace+"/"+o.name, "/"), " ")

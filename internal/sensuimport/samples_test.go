@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/sensuimport"
@@ -32,7 +33,7 @@ func TestSamplesAreImported(t *testing.T) {
 	for _, name := range files {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			data := testenv.Value(os.ReadFile(name))(t)
-			result := testenv.Value(sensuimport.Import([]sensuimport.File{{Name: filepath.Base(name), Data: data}}, kind.All(), noon))(t)
+			result := testenv.Value(sensuimport.Import([]conversion.File{{Name: filepath.Base(name), Data: data}}, kind.All(), noon))(t)
 			made := map[string]bool{}
 			for _, r := range result.Resources {
 				made[r.Kind+"/"+cmp.Or(r.Metadata.Namespace, "default")+"/"+r.Metadata.Name] = true

@@ -15,30 +15,16 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/muster-fleet/muster/internal/conversion"
 	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/prep"
 )
 
-// File is a file with its name for notes.
-type File struct {
-	Name string
-	Data []byte
-}
-
-// Note is a remark about one part of an export.
-type Note struct {
-	Where string // FILE:LINE
-	What  string // item system.cpu.load
-	Text  string
-	Lost  bool // the part was not imported; false: it was imported in another form
-}
-
 // Result is the outcome of an import.
 type Result struct {
-	Resources []*model.Resource // each valid
-	Notes     []Note            // in the order of the files
-	Counts    Counts
+	conversion.Result
+	Counts Counts `json:"counts"`
 }
 
 // Counts has the numbers of parts in the files, and of those that were imported.
@@ -46,16 +32,6 @@ type Counts struct {
 	Templates, Items, Steps, Triggers, Rules                      int // with those of discovery rules
 	ImportedItems, ImportedSteps, ImportedTriggers, ImportedRules int
 	Sources                                                       model.ItemSources // of the imported items and rules
-}
-
-// LostCount returns the number of notes about parts that were not imported.
-func (r *Result) LostCount() (n int) {
-	for _, note := range r.Notes {
-		if note.Lost {
-			n++
-		}
-	}
-	return n
 }
 
 // Options has the registry of kinds, and the function that tells which item keys agents collect.
@@ -66,7 +42,7 @@ type Options struct {
 }
 
 // Import converts exports of Zabbix. It fails on a file that is no export.
-func Import(files []File, o Options) (*Result, error) {
+func Import(files []conversion.File, o Options) (*Result, error) {
 	im := &importer{Options: o, result: &Result{}, byName: map[string]*template{}, names: map[string]string{}}
 	var exports []*entity
 	for _, f := range files {
@@ -92,12 +68,7 @@ func Import(files []File, o Options) (*Result, error) {
 		im.importDependencies(t)
 		im.finish(t)
 	}
-	slices.SortStableFunc(im.notes, func(a, b *note) int {
-		return cmp.Or(cmp.Compare(a.entity.file, b.entity.file), cmp.Compare(a.entity.node.Line, b.entity.node.Line))
-	})
-	for _, n := range im.notes {
-		im.result.Notes = append(im.result.Notes, Note{n.entity.where(), n.what, n.text, n.isLost})
-	}
+	im.result.SortNotes()
 	return im.result, nil
 }
 
@@ -108,28 +79,16 @@ type importer struct {
 	templates []*template
 	byName    map[string]*template // by technical name
 	names     map[string]string    // technical names by names here
-	notes     []*note
 }
-
-// note is a Note with its entity, by which notes are sorted.
-type note struct {
-	entity *entity
-	what   string
-	text   string
-	isLost bool
-}
-
-// add adds a note.
-func (im *importer) add(n *note) { im.notes = append(im.notes, n) }
 
 // lose adds a note that a part of an entity was not imported.
 func (im *importer) lose(e *entity, what, format string, args ...any) {
-	im.add(&note{e, what, fmt.Sprintf(format, args...), true})
+	im.result.AddNote(e.file, e.node.Line, what, true, format, args...)
 }
 
 // change adds a note that a part of an entity was imported in another form.
 func (im *importer) change(e *entity, what, format string, args ...any) {
-	im.add(&note{e, what, fmt.Sprintf(format, args...), false})
+	im.result.AddNote(e.file, e.node.Line, what, false, format, args...)
 }
 
 // template is a template of Zabbix during its conversion to a Template resource.
@@ -346,11 +305,11 @@ func (im *importer) dropRefused(t *template, flaw *model.Flaw) bool {
 func (im *importer) finish(t *template) {
 	for _, list := range []map[string]*omission{t.omitted, t.idle} {
 		for _, o := range list {
-			n := &note{entity: o.first, what: o.what, text: o.text, isLost: o.isLost}
+			text := o.text
 			if o.count > 1 {
-				n.text = fmt.Sprintf("%s; the same for %s", o.text, model.CountNoun(o.count-1, "other"))
+				text = fmt.Sprintf("%s; the same for %s", o.text, model.CountNoun(o.count-1, "other"))
 			}
-			im.add(n)
+			im.result.AddNote(o.first.file, o.first.node.Line, o.what, o.isLost, "%s", text)
 		}
 	}
 	name := cmp.Or(model.CleanName(t.name), "unnamed")

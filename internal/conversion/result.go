@@ -1,0 +1,66 @@
+// Package conversion has the types that the imports from other systems share: files go in, resources and notes come out.
+//
+// Pure: no goroutines, no locks. Start reading at Result.
+package conversion
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/muster-fleet/muster/internal/model"
+)
+
+// File is one file to import, with the name by which notes refer to it.
+type File struct {
+	Name string
+	Data []byte
+}
+
+// Note is a remark about one part of a file.
+type Note struct {
+	Where string `json:"where"` // FILE:LINE, or FILE
+	What  string `json:"what"`  // CheckConfig default/disk, technique ntp
+	Text  string `json:"text"`
+	Lost  bool   `json:"lost,omitempty"` // the part was not imported; false: it was imported in another form
+
+	// Missing is the resource that a file of Sensu names and that neither the files nor the server have: "handler NAME",
+	// "handler NAME metrics", "pipeline NAME", "hook NAME TYPE", "asset NAME", "filter NAME" or "mutator NAME". Empty: the note has
+	// another subject.
+	Missing string `json:"missing,omitempty"`
+
+	file string
+	line int
+}
+
+// Result holds the resources and the notes of an import.
+type Result struct {
+	Resources []*model.Resource `json:"resources"` // each valid
+	Notes     []Note            `json:"notes,omitempty"`
+}
+
+// AddNote adds a note about a part that begins at a line of a file, and returns it. Line 0 stands for the whole file. lost: the part
+// was not imported.
+func (r *Result) AddNote(file string, line int, what string, lost bool, format string, args ...any) *Note {
+	n := Note{Where: file, What: what, Text: fmt.Sprintf(format, args...), Lost: lost, file: file, line: line}
+	if line > 0 {
+		n.Where = fmt.Sprintf("%s:%d", file, line)
+	}
+	r.Notes = append(r.Notes, n)
+	return &r.Notes[len(r.Notes)-1]
+}
+
+// SortNotes sorts the notes by file and line.
+func (r *Result) SortNotes() {
+	slices.SortStableFunc(r.Notes, func(a, b Note) int { return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.line, b.line)) })
+}
+
+// LostCount returns the number of notes about parts that were not imported.
+func (r *Result) LostCount() (n int) {
+	for i := range r.Notes {
+		if r.Notes[i].Lost {
+			n++
+		}
+	}
+	return n
+}
