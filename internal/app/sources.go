@@ -36,50 +36,43 @@ import (
 // sources holds the receivers of data: results of Muster and Sensu agents, alerts of Prometheus and Grafana, values
 // of Zabbix, inventories and runs of Rudder. A node has a session with one agent: Muster's, Sensu's, Zabbix' or Rudder's.
 type sources struct {
-	authority *pki.Authority
-	names     []string // of the server's certificate, in the order in which join tokens have them
-	sessions  *muster.Server
-	bridge    *sensu.Server      // of Sensu's agents; nil: there is no listener for them
-	sensuCA   *sensu.Authorities // of Sensu agents' certificates; nil: these are refused
-	alerts    *alertmanager.Server
-	samples   *remotewrite.Server
-	trapper   *zabbix.Server     // of values of Zabbix senders and agents; nil: there is no listener for them
-	relay     *rudder.Server     // of inventories and runs of Rudder's agents; nil: there is no listener for them
-	turns     *roundrobin.Engine // distributes runs of round-robin checks
+	authority    *pki.Authority
+	names        []string      // of the server's certificate, in the order in which join tokens have them
+	agentSources []agentSource // the open ones of sessions, bridge and the servers of Zabbix' and Rudder's agents
+	sessions     *muster.Server
+	bridge       *sensu.Server      // of Sensu's agents; nil: there is no listener for them
+	sensuCA      *sensu.Authorities // of Sensu agents' certificates; nil: these are refused
+	alerts       *alertmanager.Server
+	samples      *remotewrite.Server
+	turns        *roundrobin.Engine // distributes runs of round-robin checks
+}
+
+// agentSource is a receiver of agents' sessions.
+type agentSource interface {
+	Connected(model.NodeID) bool
+	Agent(model.NodeID) (core.Agent, bool)
+	Sessions() int // number of nodes with a session
 }
 
 // connected reports whether a node has a session with an agent
 func (so *sources) connected(node model.NodeID) bool {
-	return so.sessions != nil && so.sessions.Connected(node) || so.bridge != nil && so.bridge.Connected(node) || so.trapper != nil && so.trapper.Connected(node) ||
-		so.relay != nil && so.relay.Connected(node)
+	return slices.ContainsFunc(so.agentSources, func(of agentSource) bool { return of.Connected(node) })
 }
 
 // connectedNodes returns the number of nodes with a session.
-func (so *sources) connectedNodes() int {
-	n := so.sessions.Sessions()
-	if so.bridge != nil {
-		n += so.bridge.Sessions()
-	}
-	if so.trapper != nil {
-		n += so.trapper.Agents()
-	}
-	if so.relay != nil {
-		n += so.relay.Agents()
+func (so *sources) connectedNodes() (n int) {
+	for _, of := range so.agentSources {
+		n += of.Sessions()
 	}
 	return n
 }
 
 // agent returns the state of a node's session with an agent; ok is false if the node has none.
-func (so *sources) agent(node model.NodeID) (core.Agent, bool) {
-	a, ok := so.sessions.Agent(node)
-	if !ok && so.bridge != nil {
-		a, ok = so.bridge.Agent(node)
-	}
-	if !ok && so.trapper != nil {
-		a, ok = so.trapper.Agent(node)
-	}
-	if !ok && so.relay != nil {
-		a, ok = so.relay.Agent(node)
+func (so *sources) agent(node model.NodeID) (a core.Agent, ok bool) {
+	for _, of := range so.agentSources {
+		if a, ok = of.Agent(node); ok {
+			break
+		}
 	}
 	return a, ok
 }
@@ -146,6 +139,7 @@ func (s *Server) openSessions(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	s.agentSources = append(s.agentSources, s.sessions)
 	s.task(back, "sessions", s.sessions.Run) // writers, before the front accepts connections
 	s.task(front, "turns", s.turns.Run)      // ends before agents are sent away
 	return nil
@@ -244,6 +238,7 @@ func (s *Server) openSensuReceiver(context.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	s.agentSources = append(s.agentSources, s.bridge)
 	s.task(back, "Sensu's sessions", s.bridge.Run)
 	s.task(front, "Sensu's agents", s.serveSensu)
 	return nil
@@ -251,18 +246,19 @@ func (s *Server) openSensuReceiver(context.Context) (err error) {
 
 // openZabbix returns a function that opens the receiver of values of Zabbix senders and agents, if a listener is configured for them.
 func openZabbix(s *Server) func(context.Context) error {
-	return func(context.Context) (err error) {
+	return func(context.Context) error {
 		if s.cfg.ZabbixListen == "" || s.cfg.ZabbixListen == "off" {
 			return nil
 		}
-		s.trapper, err = zabbix.New(zabbix.Config{
+		trapper, err := zabbix.New(zabbix.Config{
 			Journal: s.journal, Nodes: currentDirectory{s.directory, s.planner}, View: s.view, Intent: s.intent, Limiter: s.sessions.Limiter(), Pressures: s.sessions.Pressures(), Admission: s.sessions.Admission(),
 			Namespaces: func(from netip.Addr) []string { return directory.ZabbixNamespaces(s.directory, from) },
 			Discovered: discoveredItems(s.metrics),
 			Now:        s.now, Log: s.log, Registerer: s.registry,
 		})
 		if err == nil {
-			s.task(front, "Zabbix senders and agents", func(ctx context.Context) error { return s.trapper.Listen(ctx, s.zabbix) })
+			s.agentSources = append(s.agentSources, trapper)
+			s.task(front, "Zabbix senders and agents", func(ctx context.Context) error { return trapper.Listen(ctx, s.zabbix) })
 		}
 		return err
 	}
@@ -270,19 +266,20 @@ func openZabbix(s *Server) func(context.Context) error {
 
 // openRudder returns a function that opens the receiver of inventories and runs of Rudder's agents, if a listener is configured for them.
 func openRudder(s *Server) func(context.Context) error {
-	return func(context.Context) (err error) {
+	return func(context.Context) error {
 		if s.cfg.RudderListen == "" || s.cfg.RudderListen == "off" {
 			return nil
 		}
-		s.relay, err = rudder.New(rudder.Config{
+		relay, err := rudder.New(rudder.Config{
 			Journal: s.journal, Nodes: currentDirectory{s.directory, s.planner}, View: s.view, Inventories: s.inventories, Runs: s.compliance, Intent: s.intent, Limiter: s.sessions.Limiter(), Pressures: s.sessions.Pressures(),
 			Namespaces: func(from netip.Addr) []string { return directory.RudderNamespaces(s.directory, from) },
 			Stalled:    s.journal.Stalled, Now: s.now, Log: s.log, Registerer: s.registry,
 		})
 		if err == nil {
+			s.agentSources = append(s.agentSources, relay)
 			config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: s.authority.GetCertificate}
 			s.task(front, "Rudder's agents", func(ctx context.Context) error {
-				return serveHTTP(ctx, tls.NewListener(s.sessions.Admission().Limit(s.rudder), config), admission.WithConn, s.relay, s.log)
+				return serveHTTP(ctx, tls.NewListener(s.sessions.Admission().Limit(s.rudder), config), admission.WithConn, relay, s.log)
 			})
 		}
 		return err

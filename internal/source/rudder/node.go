@@ -137,8 +137,8 @@ func (s *Server) Agent(id model.NodeID) (state core.Agent, ok bool) {
 	return state, ok
 }
 
-// Agents returns the number of agents that have sent a run in time.
-func (s *Server) Agents() (count int) {
+// Sessions returns the number of agents that have sent a run in time.
+func (s *Server) Sessions() (count int) {
 	s.nodes.mu.Lock()
 	defer s.nodes.mu.Unlock()
 	for _, n := range s.nodes.byID {

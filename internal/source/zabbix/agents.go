@@ -84,8 +84,8 @@ func (s *Server) Connected(node model.NodeID) bool {
 	return a != nil && s.cfg.Now().Sub(a.heard) < a.timeout
 }
 
-// Agents returns the number of agents that sent a request within their time-outs.
-func (s *Server) Agents() (n int) {
+// Sessions returns the number of agents that sent a request within their time-outs.
+func (s *Server) Sessions() (n int) {
 	s.agents.mu.Lock()
 	defer s.agents.mu.Unlock()
 	for _, a := range s.agents.byNode {
