@@ -293,7 +293,7 @@ const unitHead = `# A package or muster-agent join --service writes this file, a
 Description=Muster agent: runs the checks of this machine
 Wants=network-online.target
 After=network-online.target
-# It is started again for ever: a server may be away for days.
+# systemd starts it again without limit: a server may be away for days.
 StartLimitIntervalSec=0
 
 [Service]
@@ -302,7 +302,7 @@ Type=notify
 NotifyAccess=main
 ExecStart=%s
 Restart=always
-# Not sooner: who is refused for good would else ask all the time.
+# Not sooner: an agent that the server refuses for good would ask all the time.
 RestartSec=30
 # A stop is told to the agent alone: it ends its checks, sends what it can (seconds) and
 # says goodbye, so that nobody takes it for dead. What is left then is killed.
