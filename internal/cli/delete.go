@@ -89,7 +89,7 @@ func eventsToDelete(c *commandCall, f *deleteFlags) ([]string, error) {
 	switch {
 	case len(names) == 0:
 		return nil, c.missingNameError(c.cmd, word)
-	case list != events:
+	case list.name != "events":
 		return nil, nil
 	case f.dryRun:
 		return nil, model.Errorf(model.Invalid, "--dry-run does not apply to events").WithHint("see the event: muster describe event %s", names[0])

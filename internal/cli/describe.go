@@ -32,15 +32,8 @@ func describeCommand(s *commandLine) *cobra.Command {
 			return err
 		},
 		run: func(c *commandCall) error {
-			switch list, _ := findServerStateList(word); list {
-			case events:
-				return describeEvent(c, name)
-			case problems:
-				return describeProblem(c, name)
-			case items:
-				return describeItem(c, name)
-			case compliance:
-				return describeCompliance(c, name)
+			if list, _ := findServerStateList(word); list.describe != nil {
+				return list.describe(c, name)
 			}
 			k, err := c.findKind(word)
 			if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// getFlags holds the flags of muster get. Each list takes some of them: see listOwnFlags.
+// getFlags holds the flags of muster get. Each list takes some of them: see validateGetFlags.
 type getFlags struct {
 	listFlags
 	watch                      bool
@@ -125,15 +125,12 @@ func getSeveralKinds(c *commandCall, words, names []string, g *getFlags) error {
 
 // getKind prints the list of all objects of a kind, or only the named objects
 func getKind(c *commandCall, word string, names []string, g *getFlags) error {
-	list, _ := findServerStateList(word)
-	if err := validateGetFlags(c, cmp.Or(string(list), word)); err != nil {
+	list, known := findServerStateList(word)
+	if err := validateGetFlags(c, cmp.Or(list.name, word)); err != nil {
 		return err
 	}
-	get := map[serverStateList]func(*commandCall, []string, *getFlags) error{
-		events: getEvents, problems: getProblems, queues: getQueues, history: getHistory, agents: getAgents, items: getItems, compliance: getCompliance, texts: getTexts, rules: getRules, inventories: getInventory,
-	}[list]
-	if get != nil {
-		return get(c, names, g)
+	if known {
+		return list.get(c, names, g)
 	}
 	k, err := c.findKind(word)
 	if err != nil {
@@ -142,27 +139,19 @@ func getKind(c *commandCall, word string, names []string, g *getFlags) error {
 	return getResources(c, k, names, g)
 }
 
-// listOwnFlags are the flags of get that only some lists take.
-var listOwnFlags = map[string][]string{
-	"events":     {"watch", "node", "check", "status", "group", "problem", "at"},
-	"problems":   {"watch", "node", "check", "open"},
-	"history":    {"node", "check", "since", "until", "problem"},
-	"items":      {"node"},
-	"texts":      {"node", "match", "contains", "since", "until"},
-	"compliance": {"node", "directive", "policy", "status", "at"},
-	"inventory":  {"since"},
-	"agents":     {"version", "spooling", "disconnected"},
-	"nodes":      {"watch", "group"},
-}
-
 // validateGetFlags returns an error for flags of muster get that do not apply to the requested list
 func validateGetFlags(c *commandCall, list string) (err error) {
 	common := []string{"output", "selector", "limit", "where", "help", "no-headers", "sort-by"}
+	computed, _ := findServerStateList(list)
+	own := strings.Fields(computed.flags)
 	if k, ok := c.Kinds.Of(list); ok {
 		list = k.Plural
 	}
+	if list == "nodes" {
+		own = []string{"watch", "group"}
+	}
 	c.cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-		if !f.Changed || err != nil || slices.Contains(common, f.Name) || slices.Contains(listOwnFlags[list], f.Name) {
+		if !f.Changed || err != nil || slices.Contains(common, f.Name) || slices.Contains(own, f.Name) {
 			return
 		}
 		e := model.Errorf(model.Invalid, "--%s is not a flag of %s", f.Name, list)

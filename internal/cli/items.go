@@ -54,7 +54,7 @@ func getItems(c *commandCall, names []string, g *getFlags) error {
 		empty:   empty,
 		columns: screen.SplitColumns("NAMESPACE|NODE|KEY|TEMPLATE|LAST VALUE|AGE|STATE").HideUnless(c.allNamespaces, "NAMESPACE").HideUnless(doubled, "TEMPLATE"),
 		row: func(i v1.ItemState) []any {
-			return []any{i.Namespace, i.Node, i.Key, i.Template, cmp.Or(firstLineOf(i.Text), "-"), cmp.Or(textWhen(!i.At.IsZero(), c.AgeText(i.At)), "-"), itemState(&i)}
+			return []any{i.Namespace, i.Node, i.Key, i.Template, cmp.Or(screen.FirstLine(i.Text), "-"), cmp.Or(textWhen(!i.At.IsZero(), c.AgeText(i.At)), "-"), itemState(&i)}
 		},
 	}.print(c)
 }
@@ -68,7 +68,7 @@ func itemRank(i *v1.ItemState) int {
 func itemState(i *v1.ItemState) screen.Cell {
 	switch i.State {
 	case "unsupported":
-		return screen.Cell{Text: "unsupported: " + firstLineOf(i.Reason), Colour: screen.Red}
+		return screen.Cell{Text: "unsupported: " + screen.FirstLine(i.Reason), Colour: screen.Red}
 	case "notCollected":
 		return screen.Cell{Text: "not collected: " + i.Reason, Colour: screen.Yellow}
 	case "waiting":
@@ -78,12 +78,6 @@ func itemState(i *v1.ItemState) screen.Cell {
 		return screen.Cell{Text: "no value yet", Colour: screen.Yellow}
 	}
 	return screen.Cell{Text: i.State, Colour: screen.Green}
-}
-
-// firstLineOf returns the first line of a text.
-func firstLineOf(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	return line
 }
 
 // findItem returns the node and key that the name of an item has: NODE/KEY or NAMESPACE/NODE/KEY. A key may contain

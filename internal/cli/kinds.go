@@ -14,32 +14,40 @@ import (
 )
 
 // serverStateList is a list that muster get shows but nobody declares, such as events: the server computes it.
-type serverStateList string
+type serverStateList struct {
+	name, words string // events; event ev: its singular and short name
+	argument    string // names one object of it in commands: NODE/CHECK
+	flags       string // the flags of muster get that not every list takes
+	get         func(c *commandCall, names []string, g *getFlags) error
+	describe    func(c *commandCall, name string) error // nil: its objects have no description
+}
 
-const (
-	events      serverStateList = "events"
-	problems    serverStateList = "problems"
-	history     serverStateList = "history"
-	queues      serverStateList = "queues"
-	agents      serverStateList = "agents"
-	items       serverStateList = "items"
-	compliance  serverStateList = "compliance"
-	texts       serverStateList = "texts"
-	rules       serverStateList = "rules"
-	inventories serverStateList = "inventory"
-)
-
-var stateWords = map[string]serverStateList{
-	"event": events, "events": events, "ev": events, "problem": problems, "problems": problems, "pr": problems, "history": history,
-	"queue": queues, "queues": queues, "agent": agents, "agents": agents, "item": items, "items": items, "compliance": compliance,
-	"inventory": inventories, "text": texts, "texts": texts, "rule": rules, "rules": rules,
+// serverStateLists returns all lists that the server computes, in the order in which help and completion show them.
+func serverStateLists() []serverStateList {
+	return []serverStateList{
+		{"events", "event ev", "NODE/CHECK", "watch node check status group problem at", getEvents, describeEvent},
+		{"problems", "problem pr", "ID", "watch node check open", getProblems, describeProblem},
+		{"history", "", "", "node check since until problem", getHistory, nil},
+		{"queues", "queue", "", "", getQueues, nil},
+		{"agents", "agent", "", "version spooling disconnected", getAgents, nil},
+		{"items", "item", "NODE/KEY", "node", getItems, describeItem},
+		{"compliance", "", "", "node directive policy status at", getCompliance, describeCompliance},
+		{"texts", "text", "", "node match contains since until", getTexts, nil},
+		{"rules", "rule", "", "", getRules, nil},
+		{"inventory", "", "", "since", getInventory, nil},
+	}
 }
 
 // findServerStateList finds a list that the server computes, such as events, by its plural, singular or short name,
 // in any case.
-func findServerStateList(word string) (serverStateList, bool) {
-	list, known := stateWords[strings.ToLower(word)]
-	return list, known
+func findServerStateList(word string) (list serverStateList, known bool) {
+	word = strings.ToLower(word)
+	for _, list := range serverStateLists() {
+		if word == list.name || slices.Contains(strings.Fields(list.words), word) {
+			return list, true
+		}
+	}
+	return list, false
 }
 
 // isServerStateList reports whether a word names a list that the server computes, such as events or agents.
@@ -49,8 +57,11 @@ func isServerStateList(word string) bool {
 }
 
 // listWords returns the names of all lists that muster get can show.
-func (s *commandLine) listWords() []string {
-	return append([]string{string(events), string(problems), string(history), string(queues), string(agents), string(items), string(compliance), string(texts), string(rules), string(inventories)}, s.kindWords()...)
+func (s *commandLine) listWords() (words []string) {
+	for _, list := range serverStateLists() {
+		words = append(words, list.name)
+	}
+	return append(words, s.kindWords()...)
 }
 
 // kindWords returns the plural names of resource kinds for help and completion, without the kinds that exist only for
@@ -72,12 +83,12 @@ func (s *commandLine) findKind(word string) (kind.Kind, error) {
 	switch list, ok := findServerStateList(word); {
 	case !ok:
 		return kind.Kind{}, s.unknownKindError(word)
-	case list == agents:
+	case list.name == "agents":
 		return kind.Kind{}, model.Errorf(model.Invalid, "an agent is not a resource; it belongs to its node").
 			WithHint("list agents: muster get agents. See one: muster describe node NAME")
 	default:
-		return kind.Kind{}, model.Errorf(model.Invalid, "the kind %s is state of the server, not a declared resource", list).
-			WithHint("list: muster get %s. Resolve or delete an event: muster event --help", list)
+		return kind.Kind{}, model.Errorf(model.Invalid, "the kind %s is state of the server, not a declared resource", list.name).
+			WithHint("list: muster get %s. Resolve or delete an event: muster event --help", list.name)
 	}
 }
 
@@ -120,7 +131,7 @@ func hintForForeignWord(word string, hints []foreignWordHint) string {
 	return ""
 }
 
-// kindAndNames parses the arguments KIND NAME… or KIND/NAME… of a command about several objects. or KIND/NAME...
+// kindAndNames parses the arguments KIND NAME… or KIND/NAME… of a command about several objects.
 func (s *commandLine) kindAndNames(c *cobra.Command, args []string) (word string, names []string, err error) {
 	word, name, slash := strings.Cut(args[0], "/")
 	if !slash {
@@ -162,13 +173,8 @@ func (s *commandLine) missingNameError(c *cobra.Command, word string) error {
 	if k, ok := s.Kinds.Of(word); ok {
 		return e.WithHint("%s %s NAME. List names: muster get %s", c.CommandPath(), word, k.Plural)
 	}
-	switch list, _ := findServerStateList(word); list {
-	case events:
-		return e.WithHint("%s %s NODE/CHECK. List events: muster get events", c.CommandPath(), word)
-	case problems:
-		return e.WithHint("%s %s ID. List problems: muster get problems", c.CommandPath(), word)
-	case items:
-		return e.WithHint("%s %s NODE/KEY. List items: muster get items", c.CommandPath(), word)
+	if list, _ := findServerStateList(word); list.argument != "" {
+		return e.WithHint("%s %s %s. List %s: muster get %s", c.CommandPath(), word, list.argument, list.name, list.name)
 	}
 	return s.unknownKindError(word)
 }

@@ -39,7 +39,7 @@ func getRules(c *commandCall, names []string, g *getFlags) error {
 			if !r.At.IsZero() && r.At.Unix() > 0 {
 				took, age = time.Duration(r.Seconds*float64(time.Second)).Round(10*time.Microsecond).String(), c.AgeText(r.At)
 			}
-			return []any{r.Namespace, r.Group, r.Rule, ruleCell(&r), took, age, r.Missed, cmp.Or(firstLineOf(r.Error), "-")}
+			return []any{r.Namespace, r.Group, r.Rule, ruleCell(&r), took, age, r.Missed, cmp.Or(screen.FirstLine(r.Error), "-")}
 		},
 	}.print(c)
 }

@@ -94,7 +94,7 @@ func (f *resourceSelection) printNothingSelected(c *commandCall, word, act strin
 	})
 }
 
-// parseResourceRefs parses arguments of the form KIND NAME, with one or more names. or KIND/NAME...
+// parseResourceRefs parses the arguments KIND NAME… or KIND/NAME….
 func parseResourceRefs(c *commandCall, args []string) (refs []v1.Ref, err error) {
 	first, _, slashed := strings.Cut(args[0], "/")
 	if !slashed {

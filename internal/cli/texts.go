@@ -42,7 +42,7 @@ func getTexts(c *commandCall, names []string, g *getFlags) (err error) {
 		value: list, items: list.Items, notes: []string{textWhen(list.More, "older texts match, too: --limit N shows more, --until TIME those before a time")},
 		empty: empty, columns: columns,
 		row: func(v v1.TextValue) []any {
-			return []any{v.Namespace, c.DateAndTime(v.At), v.Node, v.Key, firstLineOf(v.Text)}
+			return []any{v.Namespace, c.DateAndTime(v.At), v.Node, v.Key, screen.FirstLine(v.Text)}
 		},
 	}.print(c)
 }
@@ -54,7 +54,7 @@ const describedTexts = 5
 func (c *commandCall) printTexts(namespace, node, key string) error {
 	list, err := c.api.Texts(c.ctx, v1.TextFilter{Namespace: namespace, Node: node, Key: key, Limit: describedTexts})
 	for _, v := range list.Items {
-		c.printField("text", "%s  %s", c.DateAndTime(v.At), firstLineOf(v.Text))
+		c.printField("text", "%s  %s", c.DateAndTime(v.At), screen.FirstLine(v.Text))
 	}
 	return err
 }

@@ -310,15 +310,15 @@ func (s *commandLine) completeObjects(most int) completion {
 			return nil, noFiles
 		}
 		word := args[0]
-		switch list, _ := findServerStateList(word); list {
-		case events, history:
+		switch list, _ := findServerStateList(word); list.name {
+		case "events", "history":
 			return s.completeEvents(c, args[1:], typed)
-		case problems:
+		case "problems":
 			return s.completeFromServer(c, typed, func(ctx context.Context, api *client.Client) ([]string, error) {
 				list, err := api.Problems.List(ctx, s.listNamespace(), "", "", true, 100, "")
 				return convertEach(list.Items, func(p v1.Problem) string { return p.ID + "\t" + p.Node + "/" + p.Source.String() }), err
 			})
-		case agents:
+		case "agents":
 			word = "Node"
 		}
 		k, ok := s.Kinds.Of(word)
