@@ -22,7 +22,7 @@ type ToySpec struct {
 	// The colour of the toy.
 	Colour string `json:"colour"`
 	// Handlers that play with the toy.
-	Handlers []string `json:"handlers,omitempty"`
+	Handlers []string `json:"handlers,omitempty" ref:"Handler"`
 }
 
 // Kind returns the name of the resource kind, Toy.
@@ -39,9 +39,8 @@ func toyKind() kind.Kind {
 				v.Missing("spec.colour", "write colour: red", "missing")
 			}
 		},
-		References: func(refs *kind.References, s *ToySpec) { refs.Require("Handler", "spec.handlers", s.Handlers...) },
-		Columns:    []kind.Column[*ToySpec]{{Name: "COLOUR", Cell: func(_ kind.View, s *ToySpec) string { return s.Colour }}},
-		Details:    func(_ kind.View, s *ToySpec) []kind.Detail { return []kind.Detail{{Name: "colour", Text: s.Colour}} },
+		Columns: []kind.Column[*ToySpec]{{Name: "COLOUR", Cell: func(_ kind.View, s *ToySpec) string { return s.Colour }}},
+		Details: func(_ kind.View, s *ToySpec) []kind.Detail { return []kind.Detail{{Name: "colour", Text: s.Colour}} },
 	})
 }
 

@@ -93,7 +93,7 @@ func (r *repository) findReferrer(ctx context.Context, deleted map[Key]bool, app
 	for key := range deleted {
 		names[key.Name], names[key.Namespace+"/"+key.Name] = true, true
 	}
-	for _, k := range r.opts.Kinds.Referring() {
+	for _, k := range r.opts.Kinds.Kinds() {
 		for row, err := range r.rows(ctx, ListQuery{Kind: k.Name}) {
 			if err != nil {
 				return ref, nil, err

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/muster-fleet/muster/internal/kind"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
@@ -62,8 +61,7 @@ func (r *repository) nameInOtherNamespace(namespace, name string) bool {
 
 // renameReferences changes the name of a renamed node in all resources that refer to it.
 func (a *pendingApply) renameReferences(ctx context.Context, n nodeRenaming) error {
-	n.kinds = a.repo.opts.Kinds
-	for _, k := range n.kinds.Referring() {
+	for _, k := range a.repo.opts.Kinds.Kinds() {
 		for row, err := range a.repo.rows(ctx, ListQuery{Kind: k.Name}) {
 			if err != nil {
 				return err
@@ -97,32 +95,26 @@ func (a *pendingApply) renameReferences(ctx context.Context, n nodeRenaming) err
 type nodeRenaming struct {
 	namespace, old, new string
 	others              bool // nodes of other namespaces also have the old name
-	kinds               *kind.Registry
 }
 
 // renameInResource replaces the node's old name in a resource, and reports whether the resource changed.
 func (n nodeRenaming) renameInResource(r *model.Resource) (changed bool) {
 	of := KeyOf(r).Namespace
-	switch spec := r.Spec.(type) {
-	case *model.NodeSpec:
-		if b := spec.Upstream; b != nil {
-			if ns, name := model.SplitRef(of, b.Node); ns == n.namespace && name == n.old {
-				b.Node, changed = strings.TrimSuffix(b.Node, n.old)+n.new, true
-			}
+	model.EachReference("spec", r.Spec, func(f model.FieldReference) {
+		if f.Kind != "Node" {
+			return
 		}
-	case *model.GroupSpec:
-		spec.Nodes, changed = n.renameInList(of, spec.Nodes)
-	case *model.PropertySpec:
+		if names, here := n.renameInList(of, f.Names()); here {
+			f.SetNames(names)
+			changed = true
+		}
+	})
+	if spec, ok := r.Spec.(*model.PropertySpec); ok {
 		if name, ok := strings.CutPrefix(spec.Scope, "node:"); ok {
 			if refs, here := n.renameInList(of, []string{name}); here {
 				spec.Scope, changed = "node:"+refs[len(refs)-1], true
 			}
 		}
-	}
-	for _, t := range n.kinds.Targets(r) {
-		var here bool
-		t.Nodes, here = n.renameInList(of, t.Nodes)
-		changed = changed || here
 	}
 	return changed
 }
@@ -154,9 +146,7 @@ func (n nodeRenaming) mayMatchByCondition(r *model.Resource) bool {
 	if spec, ok := r.Spec.(*model.GroupSpec); ok {
 		texts = append(texts, spec.Where)
 	}
-	for _, t := range n.kinds.Targets(r) {
-		texts = append(texts, t.Where)
-	}
+	model.EachTargets(r.Spec, func(_ string, t *model.Targets) { texts = append(texts, t.Where) })
 	for _, text := range texts {
 		if strings.Contains(text, "node.name") && strings.Contains(text, n.old) {
 			return true

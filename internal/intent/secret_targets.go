@@ -251,7 +251,7 @@ func (p *proposal) checkServerSecrets(ctx context.Context) (problems []error, er
 	review := func(r *model.Resource) error {
 		key := KeyOf(r)
 		k, _ := p.repo.opts.Kinds.Of(key.Kind)
-		for _, secret := range r.Spec.(interface{ NamedSecrets() []model.NamedSecret }).NamedSecrets() {
+		for _, secret := range model.NamedSecrets(r.Spec) {
 			spec, err := specAfterApply[model.SecretSpec](ctx, p, referenceKey("Secret", key.Namespace, secret.Ref))
 			if err != nil {
 				return err

@@ -26,12 +26,8 @@ spec:
   interval: 60s
   probe: {name: disk, args: {warn: "20%", crit: "10%"}}
 `,
-		Validate:   validateCheck,
-		Cycle:      Cycle{"depends on itself", "remove one of them from the spec.dependsOn of the check before it"},
-		References: addReferencesOfCheck,
-		Targets: func(s *model.CheckSpec) []FieldTargets {
-			return []FieldTargets{{"spec.targets", s.Targets}, {"spec.proxy", s.Proxy}}
-		},
+		Validate: validateCheck,
+		Cycle:    Cycle{"depends on itself", "remove one of them from the spec.dependsOn of the check before it"},
 		Redact: func(s *model.CheckSpec) *model.CheckSpec {
 			out := *s
 			out.Env = redactValues(s.Env)
@@ -66,37 +62,6 @@ spec:
 		Details: detailsOfCheck,
 		Effect:  effectOfCheck,
 	})
-}
-
-// addReferencesOfCheck adds all references of a check to other resources.
-func addReferencesOfCheck(refs *References, s *model.CheckSpec) {
-	from := len(refs.list)
-	for i, name := range s.DependsOn {
-		refs.requireCheck(fmt.Sprintf("spec.dependsOn[%d]", i), name)
-	}
-	refs.refuseLoops(from)
-	refs.Require("Pipeline", "spec.pipelines", s.Pipelines...)
-	refs.requireSecrets(s.Secrets)
-	refs.Require("Asset", "spec.assets", s.Assets...)
-	for i := range s.Hooks {
-		refs.Require("Hook", fmt.Sprintf("spec.hooks[%d].hook", i), s.Hooks[i].Hook)
-	}
-	if s.Schedule != nil {
-		for i, e := range s.Schedule.Except {
-			refs.Require("Window", fmt.Sprintf("spec.schedule.except[%d].window", i), e.Window)
-		}
-	}
-	if a := s.Alert; a != nil {
-		refs.Require("Handler", "spec.alert.handlers", a.Handlers...)
-		refs.Require("Route", "spec.alert.route", a.Route)
-	}
-}
-
-// requireCheck adds a reference to a check. The check must exist unless it is built in.
-func (c *References) requireCheck(field, name string) {
-	if model.BuiltinCheck(name) == 0 {
-		c.Require("Check", field, name)
-	}
 }
 
 // detailsOfCheck returns the lines of muster describe check.
@@ -227,8 +192,6 @@ func validateCheck(v *Validator, s *model.CheckSpec) {
 	if s.Probe != nil {
 		validateProbe(v, s.Probe)
 	}
-	v.validateSharedNames("spec.dependsOn", s.DependsOn)
-	v.validateSharedNames("spec.pipelines", s.Pipelines)
 	if !s.Passive {
 		validateSchedule(v, s)
 	}
@@ -240,7 +203,7 @@ func validateCheck(v *Validator, s *model.CheckSpec) {
 	v.validateEnv("spec.env", s.Env)
 	v.validateCommandSecrets(s.Secrets, s.Command, s.Env, "leave the field out", "a probe has no environment")
 	validateStdin(v, s)
-	v.validateCommandAssets(s.Assets, s.Command, "a probe needs no assets")
+	v.refuseAssets(s.Assets, s.Command, "a probe needs no assets")
 	validateHooksOfCheck(v, s.Hooks)
 	validateMetricsOfCheck(v, s)
 	v.FlawIf(len(s.RunAs) > model.MaxText || model.HasControl(s.RunAs), "spec.runAs", "", "expected a user name")
@@ -248,15 +211,12 @@ func validateCheck(v *Validator, s *model.CheckSpec) {
 	if a := s.Alert; a != nil {
 		v.validateCount("spec.alert.failAfter", a.FailAfter)
 		v.validateCount("spec.alert.recoverAfter", a.RecoverAfter)
-		v.validateSharedNames("spec.alert.handlers", a.Handlers)
 		if f := a.Flapping; f != nil {
 			inRange := f.Start >= 2 && f.Start <= 100
 			v.FlawIf(!inRange, "spec.alert.flapping.start", "", "expected 2 to 100 percent, got %d", f.Start)
 			v.FlawIf(inRange && (f.End < 0 || f.End >= f.Start), "spec.alert.flapping.end", "", "expected less than start, which is %d", f.Start)
 		}
-		v.validateOptionalName("spec.alert.route", a.Route)
-		v.FlawIf(a.Route != "" && len(a.Handlers) > 0,
-			"spec.alert.handlers", "remove one: a route names handlers in its steps", "route and handlers exclude each other")
+		v.excludeRoute("spec.alert.handlers", a.Route, a.Handlers)
 	}
 	validateSeverities(v, s.Severity)
 	validateRunbook(v, "spec.runbook", s.Runbook)

@@ -88,7 +88,6 @@ func validateHooksOfCheck(v *Validator, list []model.Hook) {
 	seen := map[string]bool{}
 	for i := range list {
 		h, at := &list[i], fmt.Sprintf("spec.hooks[%d]", i)
-		v.validateOptionalName(at+".hook", h.Hook)
 		v.requireUniqueTitle(at+".name", "hook", h.Title(), "write name: NAME, the title of its output", seen)
 		v.MissingIf(len(h.When) == 0, at+".when", "write when: [critical]", "the results that trigger the hook are missing")
 		for k, when := range h.When {
@@ -161,8 +160,6 @@ func (v *Validator) validateTargets(field string, t *model.Targets, inner bool) 
 	if t == nil {
 		return
 	}
-	v.Names(field+".groups", t.Groups, v.SharedName)
-	v.Names(field+".nodes", t.Nodes, v.NodeName)
 	v.validateCondition(field+".where", t.Where, where.Compile, nil)
 	if t.Except != nil {
 		if inner {

@@ -63,20 +63,11 @@ func (v *Validator) validateCommandSecrets(secrets []model.CommandSecret, comman
 		}
 		seen[name] = true
 		v.MissingIf(one.Secret == "", at+".secret", "write the name of a Secret", "missing")
-		v.validateOptionalName(at+".secret", one.Secret)
 	}
 }
 
-// validateAssets validates the names of the assets that a spec uses.
-func (v *Validator) validateAssets(names []string) {
-	v.FlawIf(len(names) > model.MaxAssets, "spec.assets", "", "more than %d", model.MaxAssets)
-	v.Names("spec.assets", names, v.SharedName)
-}
-
-// validateCommandAssets validates the names of a command's assets, and records the error noCommand if a spec has
-// assets but no command
-func (v *Validator) validateCommandAssets(names []string, c *model.Command, noCommand string) {
-	v.validateAssets(names)
+// refuseAssets records the error noCommand if a spec has assets but no command.
+func (v *Validator) refuseAssets(names []string, c *model.Command, noCommand string) {
 	v.MissingIf(len(names) > 0 && c == nil, "spec.assets", "leave the field out", "%s", noCommand)
 }
 

@@ -20,13 +20,7 @@ spec:
   email: {server: "smtp.example.org:25", from: muster@example.org, to: [oncall@example.org]}
 `,
 		Validate: validateHandler,
-		References: func(refs *References, s *model.HandlerSpec) {
-			for _, one := range s.NamedSecrets() {
-				refs.Require("Secret", "spec."+one.Field, one.Ref)
-			}
-			refs.Require("Asset", "spec.assets", s.Assets...)
-		},
-		Redact: redactHandler,
+		Redact:   redactHandler,
 		Columns: []Column[*model.HandlerSpec]{
 			usersColumn[*model.HandlerSpec](),
 			{"NOTIFIES", 60, func(v View, s *model.HandlerSpec) string {
@@ -170,6 +164,6 @@ func validateHandler(v *Validator, s *model.HandlerSpec) {
 	v.InRange("spec.timeout", s.Timeout, minHandlerTimeout, maxHandlerTimeout)
 	v.validateEnv("spec.env", s.Env)
 	v.validateCommandSecrets(s.Secrets, s.Command, s.Env, "write {secret: NAME} as the value of the key or the password", "only a command has an environment")
-	v.validateCommandAssets(s.Assets, s.Command, "only a command needs assets")
+	v.refuseAssets(s.Assets, s.Command, "only a command needs assets")
 	v.validateTemplates(model.TemplateTexts{Command: s.Command, Env: s.Env})
 }

@@ -217,7 +217,5 @@ func validateSecretText(v *Validator, field string, s model.Secret, needed bool)
 		v.Flaw(field+".fromEnv", "give the variable another name", "variables MUSTER_… are the server's own settings")
 	case strings.ContainsAny(s.FromEnv, "= \t\n\x00"):
 		v.Flaw(field+".fromEnv", "", "invalid variable name %q", s.FromEnv)
-	case s.Named != "":
-		v.SharedName(field+".secret", s.Named)
 	}
 }

@@ -92,7 +92,7 @@ func TestHandlerSecretsAreRevealed(t *testing.T) {
 	var spec model.HandlerSpec
 	testenv.NoError(t, json.Unmarshal([]byte(`{"opsgenie":{"apiKey":{"secret":"ops"},"callback":{"secret":"shared/back"}},"command":"page","env":{"A":"b"},"secrets":[{"env":"KEY","secret":"key"}]}`), &spec))
 	var named []string
-	for _, one := range spec.NamedSecrets() {
+	for _, one := range model.NamedSecrets(&spec) {
 		named = append(named, one.Field+"="+one.Ref)
 	}
 	if got := strings.Join(named, " "); got != "opsgenie.apiKey.secret=ops opsgenie.callback.secret=shared/back secrets[0].secret=key" {

@@ -28,10 +28,8 @@ type Definition[S model.Spec] struct {
 	Source string
 
 	Validate func(v *Validator, spec S)
-	// References adds the names in the spec, without its targets.
+	// References adds the names in the spec that no field with the struct tag ref has.
 	References func(refs *References, spec S)
-	// Targets returns all targets of the spec; nil ones are ignored.
-	Targets func(spec S) []FieldTargets
 	// Redact returns a copy in which model.RedactedText replaces secrets. Nil: the spec has none.
 	Redact func(spec S) S
 	// Declared returns the spec without the fields that the server sets.
@@ -46,7 +44,7 @@ type Definition[S model.Spec] struct {
 }
 
 // Kind defines one kind of resource: validation, references, redaction, columns, example. Define makes one. Its
-// functions take specs of this kind only. Validate, References, Targets and Effect may be nil.
+// functions take specs of this kind only. Validate, References and Effect may be nil.
 type Kind struct {
 	Definition[model.Spec]
 	New func() model.Spec // returns an empty spec
@@ -79,12 +77,6 @@ type Column[S model.Spec] struct {
 // Detail is one line in the output of muster describe: a name and its text
 type Detail struct{ Name, Text string }
 
-// FieldTargets has the targets (nodes, groups, condition) in one field of a spec
-type FieldTargets struct {
-	Field string // spec.targets
-	*model.Targets
-}
-
 // View is a declared resource together with the state that the server computed for it
 type View struct {
 	Resource *model.Resource
@@ -113,7 +105,7 @@ func Define[T any, S interface {
 	}
 	k := Kind{New: func() model.Spec { return S(new(T)) }, Definition: Definition[model.Spec]{
 		KindInfo: d.KindInfo, Sensu: d.Sensu, Example: d.Example, Related: d.Related, LandsAs: d.LandsAs, Unit: d.Unit, Users: d.Users, Cycle: d.Cycle, Source: d.Source,
-		Validate: adaptWriterToAnySpec(d.Validate), References: adaptWriterToAnySpec(d.References), Targets: adaptToAnySpec(d.Targets), Details: adaptViewToAnySpec(d.Details),
+		Validate: adaptWriterToAnySpec(d.Validate), References: adaptWriterToAnySpec(d.References), Details: adaptViewToAnySpec(d.Details),
 		Redact:    func(spec model.Spec) model.Spec { return d.Redact(spec.(S)) },
 		Declared:  func(spec model.Spec) model.Spec { return d.Declared(spec.(S)) },
 		FromSensu: adaptToAnySpec(d.FromSensu),

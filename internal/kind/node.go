@@ -30,22 +30,6 @@ spec:
 `,
 		Validate: validateNode,
 		Cycle:    Cycle{"is behind itself", "remove spec.behind from one of these nodes: the node nearest to the server has none"},
-		References: func(refs *References, s *model.NodeSpec) {
-			refs.Mention("Group", "spec.groups", s.Groups...)
-			if l := s.Lifecycle; l != nil {
-				refs.Require("Handler", "spec.lifecycle.handlers", l.Handlers...)
-			}
-			if k := s.Keepalive; k != nil {
-				refs.Require("Handler", "spec.keepalive.handlers", k.Handlers...)
-				refs.Require("Pipeline", "spec.keepalive.pipelines", k.Pipelines...)
-			}
-			if b := s.Upstream; b != nil {
-				from := len(refs.list)
-				refs.Require("Node", "spec.behind.node", b.Node)
-				refs.refuseLoops(from)
-				refs.requireCheck("spec.behind.check", b.CheckName())
-			}
-		},
 		Declared: func(s *model.NodeSpec) *model.NodeSpec {
 			out := *s
 			out.JoinGrant, out.Facts, out.AgentLabels, out.AgentGroups, out.AgentReceivers, out.AgentEntity = nil, nil, nil, nil, nil, nil
@@ -76,7 +60,6 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 			v.Flaw("spec.uid", "leave the field out: enrolment sets the id", "%q is not a node id", s.UID)
 		}
 	}
-	v.Names("spec.groups", s.Groups, v.SharedName)
 	v.Names("spec.mayJoin", s.MayJoin, v.SharedName)
 	validateProperties(v, "spec.properties", s.Properties)
 	validateLifecycle(v, "spec.lifecycle", s.Lifecycle)
@@ -84,14 +67,13 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 	if b := s.Upstream; b != nil {
 		v.MissingIf(b.Node == "",
 			"spec.behind.node", "write behind: {node: NAME}; add check: NAME if a check other than keepalive reports that node as down", "the node that this node is behind is missing")
-		v.validateOptionalName("spec.behind.node", b.Node)
-		v.validateOptionalName("spec.behind.check", b.Check)
 	}
 	if g := s.JoinGrant; g != nil {
 		v.Line("spec.given.token", g.Token, model.MaxText)
 		v.Names("spec.given.groups", g.Groups, v.SharedName)
 		v.validateLabels("spec.given.labels", g.Labels)
 		validateLifecycle(v, "spec.given.lifecycle", g.Lifecycle)
+		v.validateNames("spec.given.lifecycle", g.Lifecycle)
 	}
 	if k := s.Keepalive; k != nil {
 		v.InRange("spec.keepalive.interval", k.Interval, model.Duration(time.Second), maxTimeout)
@@ -101,8 +83,6 @@ func validateNode(v *Validator, s *model.NodeSpec) {
 		if w := k.Warning; w != 0 && (w <= interval || w >= timeout) {
 			v.Flaw("spec.keepalive.warning", "", "%s must lie between interval %s and timeout %s", w, interval, timeout)
 		}
-		v.validateSharedNames("spec.keepalive.handlers", k.Handlers)
-		v.validateSharedNames("spec.keepalive.pipelines", k.Pipelines)
 	}
 }
 
@@ -125,10 +105,6 @@ func validateLifecycle(v *Validator, field string, l *model.Lifecycle) {
 	if l == nil {
 		return
 	}
-	v.Bound(field+".handlers", len(l.Handlers))
-	for i, name := range l.Handlers {
-		v.SharedName(fmt.Sprintf("%s.handlers[%d]", field, i), name)
-	}
 	v.FlawIf(len(l.Handlers) > 0 && !l.Ephemeral,
 		field+".handlers", "write ephemeral: true, too", "only ephemeral nodes are removed automatically")
 	v.FlawIf(l.ForgetAfter != 0 && !l.Ephemeral,
@@ -149,11 +125,6 @@ spec:
 `,
 		Validate: validateGroup,
 		Cycle:    Cycle{"contains itself", "remove one of them from the spec.groups of the group before it"},
-		References: func(refs *References, s *model.GroupSpec) {
-			refs.Mention("Group", "spec.groups", s.Groups...)
-			refs.refuseLoops(0)
-			refs.Mention("Node", "spec.nodes", s.Nodes...)
-		},
 		Columns: []Column[*model.GroupSpec]{
 			nodesColumn[*model.GroupSpec](), checksColumn[*model.GroupSpec]("CHECKS"),
 			{"MEMBERS", 60, func(_ View, s *model.GroupSpec) string { return groupMembersText(s) }},
@@ -195,8 +166,6 @@ func groupMembersText(s *model.GroupSpec) string {
 // validateGroup validates the spec of a Group.
 func validateGroup(v *Validator, s *model.GroupSpec) {
 	name := v.resource.Metadata.Name
-	v.Names("spec.nodes", s.Nodes, v.NodeName)
-	v.Names("spec.groups", s.Groups, v.SharedName)
 	v.FlawIf(slices.Contains(s.Groups, name) || slices.Contains(s.Groups, v.namespace+"/"+name),
 		"spec.groups", "", "a group cannot contain itself")
 	v.validateCondition("spec.where", s.Where, where.CompileSearch, func(c *where.Condition) error {
@@ -313,7 +282,6 @@ spec:
 		Validate: func(v *Validator, s *model.NamespaceSpec) {
 			validateLimits(v, s.Limits)
 			v.namespace = v.resource.Metadata.Name
-			v.validateSharedNames("spec.handlers", s.Handlers)
 			v.validateTimeZone("spec.timeZone", s.TimeZone)
 			v.requireOneOf("spec.notifications", s.Notifications, "send", model.NotificationsShadow)
 			if m := s.PolicyMode; m != nil {
@@ -325,9 +293,6 @@ spec:
 			if _, err := model.ParseNetworks(s.ZabbixFrom); err != nil {
 				v.Flaw("spec.zabbixFrom", "zabbixFrom: [10.0.0.0/24]", "%v", err)
 			}
-		},
-		References: func(refs *References, s *model.NamespaceSpec) {
-			refs.Require("Handler", "spec.handlers", s.Handlers...)
 		},
 		Columns: []Column[*model.NamespaceSpec]{
 			nodesColumn[*model.NamespaceSpec](),

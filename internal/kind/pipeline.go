@@ -21,20 +21,6 @@ spec:
     - {name: oncall, filters: [is_incident, not_silenced], handler: oncall}
 `,
 		Validate: validatePipeline,
-		References: func(refs *References, s *model.PipelineSpec) {
-			for i := range s.Workflows {
-				w, at := &s.Workflows[i], fmt.Sprintf("spec.workflows[%d]", i)
-				for k, name := range w.Filters {
-					if !model.BuiltinFilter(name) {
-						refs.Require("Filter", fmt.Sprintf("%s.filters[%d]", at, k), name)
-					}
-				}
-				if !model.BuiltinMutator(w.Mutator) {
-					refs.Require("Mutator", at+".mutator", w.Mutator)
-				}
-				refs.Require("Handler", at+".handler", w.Handler)
-			}
-		},
 		Columns: []Column[*model.PipelineSpec]{
 			usersColumn[*model.PipelineSpec](),
 			{"WORKFLOWS", 80, func(_ View, s *model.PipelineSpec) string { return workflowsText(s) }},
@@ -64,9 +50,7 @@ func validatePipeline(v *Validator, s *model.PipelineSpec) {
 	for i := range s.Workflows {
 		w, at := &s.Workflows[i], fmt.Sprintf("spec.workflows[%d]", i)
 		v.requireUniqueTitle(at+".name", "workflow", w.Name, "", seen)
-		v.validateSharedNames(at+".filters", w.Filters)
-		v.validateOptionalName(at+".mutator", w.Mutator)
-		v.SharedName(at+".handler", w.Handler)
+		v.MissingIf(w.Handler == "", at+".handler", "", "%v", model.NameError(""))
 	}
 }
 
@@ -82,13 +66,7 @@ spec:
   expressions: [event.check.occurrences > 2]
 `,
 		Validate: validateFilter,
-		References: func(refs *References, s *model.FilterSpec) {
-			refs.Require("Asset", "spec.assets", s.Assets...)
-			if s.When != nil {
-				refs.Require("Window", "spec.when.window", s.When.Window)
-			}
-		},
-		Columns: []Column[*model.FilterSpec]{{"PASSES", 80, func(_ View, s *model.FilterSpec) string { return filterText(s) }}},
+		Columns:  []Column[*model.FilterSpec]{{"PASSES", 80, func(_ View, s *model.FilterSpec) string { return filterText(s) }}},
 		Details: func(_ View, s *model.FilterSpec) []Detail {
 			return assetDetails([]Detail{{"passes", filterText(s)}}, s.Assets)
 		},
@@ -114,7 +92,6 @@ func validateFilter(v *Validator, s *model.FilterSpec) {
 	v.requireOneOf("spec.action", s.Action, "allow", "deny")
 	v.MissingIf(len(s.Expressions) == 0, "spec.expressions", "write expressions: [event.check.status == 2]", "says nothing")
 	v.Bound("spec.expressions", len(s.Expressions))
-	v.validateAssets(s.Assets)
 	for i, expression := range s.Expressions {
 		_, err := filter.Compile(expression)
 		v.recordCompileError(fmt.Sprintf("spec.expressions[%d]", i), err)
@@ -128,7 +105,6 @@ func validateFilter(v *Validator, s *model.FilterSpec) {
 	case len(w.Spans) > 0 && w.Window != "":
 		v.Flaw("spec.when.window", "keep one of these fields", "spans and window exclude each other")
 	case w.Window != "":
-		v.SharedName("spec.when.window", w.Window)
 		v.FlawIf(w.TimeZone != "", "spec.when.timeZone", "leave the field out", "the window has its own time zone")
 	}
 	v.validateTimeZone("spec.when.timeZone", w.TimeZone)
@@ -147,10 +123,6 @@ spec:
   javascript: return event.check.output.slice(0, 100)
 `,
 		Validate: validateMutator,
-		References: func(refs *References, s *model.MutatorSpec) {
-			refs.requireSecrets(s.Secrets)
-			refs.Require("Asset", "spec.assets", s.Assets...)
-		},
 		Redact: func(s *model.MutatorSpec) *model.MutatorSpec {
 			out := *s
 			out.Env = redactValues(s.Env)
@@ -189,7 +161,6 @@ func validateMutator(v *Validator, s *model.MutatorSpec) {
 	v.validateCommand("spec.command", s.Command)
 	v.validateEnv("spec.env", s.Env)
 	v.validateCommandSecrets(s.Secrets, s.Command, s.Env, "leave the field out: JavaScript reads no environment", "only a command has an environment")
-	v.validateAssets(s.Assets)
 	v.InRange("spec.timeout", s.Timeout, minHandlerTimeout, maxHandlerTimeout)
 }
 
@@ -204,8 +175,7 @@ metadata: {name: processes}
 spec:
   command: ps aux
 `,
-		Validate:   validateHook,
-		References: func(refs *References, s *model.HookSpec) { refs.Require("Asset", "spec.assets", s.Assets...) },
+		Validate: validateHook,
 		Columns: []Column[*model.HookSpec]{
 			checksColumn[*model.HookSpec]("CHECKS"),
 			{"RUNS", 60, func(_ View, s *model.HookSpec) string { return commandText(s.Command) }},
@@ -220,7 +190,6 @@ spec:
 func validateHook(v *Validator, s *model.HookSpec) {
 	v.MissingIf(s.Command == nil, "spec.command", "", "missing")
 	v.validateCommand("spec.command", s.Command)
-	v.validateAssets(s.Assets)
 	if _, err := (model.TemplateTexts{Command: s.Command, Sensu: true}).Parse(); err != nil { // tokens, if a check with sensu: true names it
 		v.validateTemplates(model.TemplateTexts{Command: s.Command})
 	}

@@ -35,13 +35,6 @@ spec:
       service: {name: ssh, state: running}
 `,
 		Validate: validateTechnique,
-		References: func(refs *References, s *model.TechniqueSpec) {
-			model.EachMethod(s.Methods, "spec.methods", func(field string, m *model.Method) {
-				if m.FileContent != nil {
-					refs.Require("Asset", field+".fileContent.asset", m.FileContent.Asset)
-				}
-			})
-		},
 		Columns: []Column[*model.TechniqueSpec]{
 			{"USED BY", 0, func(v View, _ *model.TechniqueSpec) string {
 				return dashIfEmpty(strings.Replace(v.State.UsedBy, "check", "directive", 1))
@@ -118,11 +111,10 @@ spec:
 `,
 		Validate: validateDirective,
 		References: func(refs *References, s *model.DirectiveSpec) {
-			refs.Require("Technique", "spec.technique", s.Technique)
 			if s.Rollout != nil {
-				for _, step := range s.Rollout.Steps {
+				for i, step := range s.Rollout.Steps {
 					if _, share := model.ParseShare(step); !share {
-						refs.Mention("Group", "spec.rollout.steps", step)
+						refs.Mention("Group", fmt.Sprintf("spec.rollout.steps[%d]", i), step)
 					}
 				}
 			}
@@ -177,14 +169,6 @@ spec:
   alert: {route: oncall}
 `,
 		Validate: validatePolicy,
-		References: func(refs *References, s *model.PolicySpec) {
-			refs.Require("Directive", "spec.directives", s.Directives...)
-			if s.Alert != nil {
-				refs.Require("Handler", "spec.alert.handlers", s.Alert.Handlers...)
-				refs.Require("Route", "spec.alert.route", s.Alert.Route)
-			}
-		},
-		Targets: func(s *model.PolicySpec) []FieldTargets { return []FieldTargets{{"spec.targets", s.Targets}} },
 		Columns: []Column[*model.PolicySpec]{
 			nodesColumn[*model.PolicySpec](),
 			{"DIRECTIVES", 60, func(_ View, s *model.PolicySpec) string { return strings.Join(s.Directives, ", ") }},
@@ -429,7 +413,6 @@ func validateArguments(v *Validator, at string, arguments any) {
 		v.MissingIf(a.Asset != "" && a.File == "", at+".file", "write the path of the file in the archive", "missing")
 		v.FlawIf(a.Asset == "" && (a.File != "" || a.Template), at, "write asset: NAME, or content: TEXT alone", "file and template are those of an asset")
 		v.FlawIf(strings.Contains(a.Asset, "{{"), at+".asset", "write the name of an Asset", "the name of an asset has no variables")
-		v.validateOptionalName(at+".asset", a.Asset)
 	case *model.FileLinesMethod:
 		v.validatePath(at+".path", a.Path)
 		v.MissingIf(len(a.Lines) == 0, at+".lines", "write a list of lines", "missing")
@@ -543,7 +526,6 @@ func (v *Validator) validatePath(at, text string) {
 // validateDirective validates the spec of a Directive. The planner tests its parameters against the technique.
 func validateDirective(v *Validator, s *model.DirectiveSpec) {
 	v.MissingIf(s.Technique == "", "spec.technique", "write the name of a Technique", "missing")
-	v.validateOptionalName("spec.technique", s.Technique)
 	v.Bound("spec.parameters", len(s.Parameters))
 	for _, name := range slices.Sorted(maps.Keys(s.Parameters)) {
 		at := "spec.parameters." + name
@@ -604,8 +586,9 @@ func validateRollout(v *Validator, r *model.RolloutSpec) {
 		switch {
 		case !ok && strings.ContainsAny(step, "% "):
 			v.Flaw(at, "write a share such as 10%, or the name of a group", "%q is no share of the nodes", step)
+		case !ok && step != "":
+			v.SharedName(at, step)
 		case !ok:
-			v.validateOptionalName(at, step)
 		case share <= last:
 			v.Flaw(at, "write larger shares behind smaller ones", "%s is not above the step before", step)
 		default:
@@ -622,11 +605,8 @@ func validateRollout(v *Validator, r *model.RolloutSpec) {
 // validatePolicy validates the spec of a Policy.
 func validatePolicy(v *Validator, s *model.PolicySpec) {
 	v.MissingIf(len(s.Directives) == 0, "spec.directives", "write a list of Directives", "missing")
-	v.validateSharedNames("spec.directives", s.Directives)
 	v.validateTargets("spec.targets", s.Targets, false)
 	if a := s.Alert; a != nil {
-		v.validateSharedNames("spec.alert.handlers", a.Handlers)
-		v.validateOptionalName("spec.alert.route", a.Route)
-		v.FlawIf(a.Route != "" && len(a.Handlers) > 0, "spec.alert.handlers", "remove one: a route names handlers in its steps", "route and handlers exclude each other")
+		v.excludeRoute("spec.alert.handlers", a.Route, a.Handlers)
 	}
 }

@@ -25,51 +25,17 @@ type References struct {
 	list      []Reference
 }
 
-// Require adds references to resources that must exist, or apply refuses the resource.
-func (c *References) Require(kind, field string, names ...string) {
-	c.addReferences(Reference{Kind: kind, Required: true}, field, names)
+// Mention adds a reference to a resource that may be missing: apply only warns about a missing one.
+func (c *References) Mention(kind, field, name string) {
+	c.addReference(Reference{Kind: kind, Field: field, Text: name})
 }
 
-// Mention adds references to resources that may be missing: apply only warns about a missing one.
-func (c *References) Mention(kind, field string, names ...string) {
-	c.addReferences(Reference{Kind: kind}, field, names)
-}
-
-// addReferences adds a reference for each non-empty name; in a list the field gets the index.
-func (c *References) addReferences(ref Reference, field string, names []string) {
-	for i, name := range names {
-		if name == "" {
-			continue
-		}
-		ref.Namespace, ref.Name = model.SplitRef(c.namespace, name)
-		ref.Text, ref.Field = name, field
-		if len(names) > 1 {
-			ref.Field = fmt.Sprintf("%s[%d]", field, i)
-		}
+// addReference adds a reference unless its name is empty or built in.
+func (c *References) addReference(ref Reference) {
+	if ref.Text != "" && !model.IsBuiltin(ref.Kind, ref.Text) {
+		ref.Namespace, ref.Name = model.SplitRef(c.namespace, ref.Text)
 		c.list = append(c.list, ref)
 	}
-}
-
-// refuseLoops marks the references from index from on as a chain, which apply refuses if it leads back to the
-// resource itself
-func (c *References) refuseLoops(from int) {
-	for i := range c.list[from:] {
-		c.list[from+i].Chain = true
-	}
-}
-
-// Targets returns all targets (groups, nodes, condition) in a resource, each followed by the targets under its except
-func (r *Registry) Targets(res *model.Resource) (list []FieldTargets) {
-	k := r.findKind(res.Kind)
-	if k == nil || k.Targets == nil || res.Spec == nil {
-		return nil
-	}
-	for _, t := range k.Targets(res.Spec) {
-		for ; t.Targets != nil; t = (FieldTargets{t.Field + ".except", t.Except}) {
-			list = append(list, t)
-		}
-	}
-	return list
 }
 
 // References returns all references of a resource to others. A plain name means the resource's own namespace; in a
@@ -86,24 +52,19 @@ func (r *Registry) References(res *model.Resource) []Reference {
 	case refs.namespace == "":
 		refs.namespace = model.DefaultNamespaceName
 	}
-	for _, t := range r.Targets(res) {
-		refs.Mention("Group", t.Field+".groups", t.Groups...)
-		refs.Mention("Node", t.Field+".nodes", t.Nodes...)
-	}
+	model.EachReference("spec", res.Spec, func(f model.FieldReference) {
+		for i, name := range f.Names() {
+			ref := Reference{Kind: f.Kind, Field: f.Field, Text: name, Required: !f.Optional, Chain: f.Chain}
+			if f.IsList() {
+				ref.Field = fmt.Sprintf("%s[%d]", f.Field, i)
+			}
+			refs.addReference(ref)
+		}
+	})
 	if k.References != nil {
 		k.References(&refs, res.Spec)
 	}
 	return refs.list
-}
-
-// Referring returns the kinds whose resources may refer to others.
-func (r *Registry) Referring() (list []Kind) {
-	for _, k := range r.kinds {
-		if k.References != nil || k.Targets != nil {
-			list = append(list, k)
-		}
-	}
-	return list
 }
 
 // nodesColumn returns the table column NODES: the number of nodes of a resource
@@ -181,13 +142,6 @@ func joinNonEmpty(between string, parts ...string) string {
 
 // dashIfEmpty returns the text, or a dash if it is empty.
 func dashIfEmpty(text string) string { return cmp.Or(text, "-") }
-
-// requireSecrets adds references to the Secrets of a command. The Secrets must exist.
-func (c *References) requireSecrets(list []model.CommandSecret) {
-	for i := range list {
-		c.Require("Secret", fmt.Sprintf("spec.secrets[%d].secret", i), list[i].Secret)
-	}
-}
 
 // Placement has the number of nodes to which a resource applies, and the number of other resources of each kind that
 // use it

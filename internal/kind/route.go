@@ -23,23 +23,6 @@ spec:
     - {to: [lead], after: 30m, repeat: 4h}
 `,
 		Validate: validateRoute,
-		References: func(refs *References, s *model.RouteSpec) {
-			for i := range s.Steps {
-				refs.Require("Handler", fmt.Sprintf("spec.steps[%d].to", i), s.Steps[i].To...)
-			}
-			for i := range s.Mute {
-				refs.Require("Window", fmt.Sprintf("spec.mute[%d].window", i), s.Mute[i].Window)
-			}
-		},
-		Targets: func(s *model.RouteSpec) (list []FieldTargets) {
-			if s.Match != nil {
-				list = append(list, FieldTargets{"spec.match.targets", s.Match.Targets})
-			}
-			for i := range s.Mute {
-				list = append(list, FieldTargets{fmt.Sprintf("spec.mute[%d].targets", i), s.Mute[i].Targets})
-			}
-			return list
-		},
 		Columns: []Column[*model.RouteSpec]{
 			checksColumn[*model.RouteSpec]("CHECKS"),
 			{"MATCHES", 40, func(v View, s *model.RouteSpec) string {
@@ -108,7 +91,6 @@ func validateRoute(v *Validator, s *model.RouteSpec) {
 	for i := range s.Steps {
 		step, at := &s.Steps[i], fmt.Sprintf("spec.steps[%d]", i)
 		v.MissingIf(len(step.To) == 0, at+".to", "write to: [HANDLER]", "the handlers are missing")
-		v.validateSharedNames(at+".to", step.To)
 		v.InRange(at+".after", step.After, 0, maxHold)
 		v.InRange(at+".repeat", step.Repeat, model.Duration(time.Minute), maxHold)
 	}
@@ -139,7 +121,6 @@ spec:
   reason: the new disk arrives on Thursday
 `,
 		Validate: validateSilence,
-		Targets:  func(s *model.SilenceSpec) []FieldTargets { return []FieldTargets{{"spec.targets", s.Targets}} },
 		Columns: []Column[*model.SilenceSpec]{
 			{"COVERS", 50, func(_ View, s *model.SilenceSpec) string { return selectorText(&s.Selector) }},
 			{"UNTIL", 0, silenceEndText},
@@ -186,12 +167,6 @@ spec:
   spans: [{during: "22:00-07:00"}]
 `,
 		Validate: validateWindow,
-		Targets: func(s *model.WindowSpec) []FieldTargets {
-			if s.Maintenance == nil {
-				return nil
-			}
-			return []FieldTargets{{"spec.maintenance.targets", s.Maintenance.Targets}}
-		},
 		Effect: func(_ *model.Resource, s *model.WindowSpec, l Placement, _ bool) (note, warning string) {
 			switch {
 			case s.Maintenance == nil:
@@ -266,9 +241,7 @@ func requireTimeOrWindow(v *Validator, at, during, windowName, hint string) {
 		v.Missing(at, hint, "the time is missing")
 	case during != "" && windowName != "":
 		v.Flaw(at+".window", "keep one of these fields", "during and window exclude each other")
-	case windowName != "":
-		v.SharedName(at+".window", windowName)
-	default:
+	case during != "":
 		_, err := window.ParseDuring(during, "")
 		v.recordCompileError(at+".during", err)
 	}

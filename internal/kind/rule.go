@@ -31,12 +31,6 @@ spec:
       annotations: {summary: "load {{ $value }} on {{ $labels.node }}"}
 `,
 		Validate: validateRuleGroup,
-		References: func(refs *References, s *model.RuleGroupSpec) {
-			if s.Alert != nil {
-				refs.Require("Handler", "spec.alert.handlers", s.Alert.Handlers...)
-				refs.Require("Route", "spec.alert.route", s.Alert.Route)
-			}
-		},
 		Columns: []Column[*model.RuleGroupSpec]{
 			{"RECORDS", 0, func(_ View, s *model.RuleGroupSpec) string { records, _ := countRules(s); return fmt.Sprint(records) }},
 			{"ALERTS", 0, func(_ View, s *model.RuleGroupSpec) string { _, alerts := countRules(s); return fmt.Sprint(alerts) }},
@@ -113,9 +107,7 @@ func validateRuleGroup(v *Validator, s *model.RuleGroupSpec) {
 	}
 	v.FlawIf(size > maxRuleGroupSize, "spec.rules", "divide the group", "longer than %s", model.Size(maxRuleGroupSize))
 	if a := s.Alert; a != nil {
-		v.validateSharedNames("spec.alert.handlers", a.Handlers)
-		v.validateOptionalName("spec.alert.route", a.Route)
-		v.FlawIf(a.Route != "" && len(a.Handlers) > 0, "spec.alert.handlers", "remove one: a route names handlers in its steps", "route and handlers exclude each other")
+		v.excludeRoute("spec.alert.handlers", a.Route, a.Handlers)
 	}
 }
 

@@ -33,16 +33,6 @@ spec:
     - {name: load is high, expression: "min(//system.cpu.load[all,avg1],5m)>4", severity: high}
 `,
 		Validate: validateTemplate,
-		References: func(refs *References, s *model.TemplateSpec) {
-			for i := range s.Secrets {
-				refs.Require("Secret", fmt.Sprintf("spec.secrets[%d].secret", i), s.Secrets[i].Secret)
-			}
-			requireReceivers(refs, "spec", s.Triggers)
-			for i := range s.Discovery {
-				requireReceivers(refs, fmt.Sprintf("spec.discovery[%d]", i), s.Discovery[i].Triggers)
-			}
-		},
-		Targets: func(s *model.TemplateSpec) []FieldTargets { return []FieldTargets{{"spec.targets", s.Targets}} },
 		Columns: []Column[*model.TemplateSpec]{
 			nodesColumn[*model.TemplateSpec](),
 			{"ITEMS", 0, func(_ View, s *model.TemplateSpec) string { return fmt.Sprint(len(s.Items)) }},
@@ -62,16 +52,6 @@ spec:
 			return "collects on " + l.nodesText(), ""
 		},
 	})
-}
-
-// requireReceivers adds references to the handlers and routes of triggers.
-func requireReceivers(refs *References, at string, triggers []model.Trigger) {
-	for i := range triggers {
-		if a := triggers[i].Alert; a != nil {
-			refs.Require("Handler", fmt.Sprintf("%s.triggers[%d].alert.handlers", at, i), a.Handlers...)
-			refs.Require("Route", fmt.Sprintf("%s.triggers[%d].alert.route", at, i), a.Route)
-		}
-	}
 }
 
 // sourcesText returns how many items of a Template get values, and from which source.
@@ -363,7 +343,6 @@ func (v *Validator) validateMacroSecrets(s *model.TemplateSpec) {
 		v.FlawIf(names[macro.Name], at+".macro", "keep one entry", "%s is set twice", one.Macro)
 		names[macro.Name] = true
 		v.MissingIf(one.Secret == "", at+".secret", "write the name of a Secret", "missing")
-		v.validateOptionalName(at+".secret", one.Secret)
 	}
 }
 
@@ -425,9 +404,7 @@ func validateTrigger(v *Validator, at string, t *model.Trigger, names map[string
 		v.FlawIf(a.FailAfter != 0, at+".alert.failAfter", "write a function of several values, such as min(//KEY,#3)", "a trigger opens its problem when its condition holds")
 		v.FlawIf(a.RecoverAfter != 0, at+".alert.recoverAfter", "write recovery: with a condition", "a trigger closes its problem by its conditions")
 		v.FlawIf(a.Flapping != nil, at+".alert.flapping", "write recovery: with a condition", "triggers do not flap: their conditions have hysteresis")
-		v.validateSharedNames(at+".alert.handlers", a.Handlers)
-		v.validateOptionalName(at+".alert.route", a.Route)
-		v.FlawIf(a.Route != "" && len(a.Handlers) > 0, at+".alert.handlers", "remove one: a route names handlers in its steps", "route and handlers exclude each other")
+		v.excludeRoute(at+".alert.handlers", a.Route, a.Handlers)
 	}
 	validateRunbook(v, at+".runbook", t.Runbook)
 }

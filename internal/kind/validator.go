@@ -25,8 +25,11 @@ func (r *Registry) Check(res *model.Resource) model.Flaws {
 	k := r.findKind(res.Kind)
 	v.validateMetadata(k, res)
 	v.MissingIf(k != nil && res.Spec == nil, "spec", "", "missing")
-	if k != nil && res.Spec != nil && k.Validate != nil {
-		k.Validate(v, res.Spec)
+	if k != nil && res.Spec != nil {
+		if k.Validate != nil {
+			k.Validate(v, res.Spec)
+		}
+		v.validateNames("spec", res.Spec)
 	}
 	return v.flaws
 }
@@ -134,11 +137,30 @@ func (v *Validator) Names(field string, names []string, check func(field, text s
 	}
 }
 
-// validateSharedNames validates a list and the names in it, which are of the own namespace (NAME) or of the namespace
-// shared (shared/NAME)
-func (v *Validator) validateSharedNames(field string, names []string) {
-	v.Bound(field, len(names))
-	v.Names(field, names, v.SharedName)
+// validateNames validates the names of other resources in a spec, or in the part of one at a field.
+func (v *Validator) validateNames(field string, spec any) {
+	model.EachReference(field, spec, func(f model.FieldReference) {
+		check := v.SharedName
+		if f.Kind == "Node" && f.Optional {
+			check = v.NodeName
+		}
+		names := f.Names()
+		switch {
+		case f.IsList() && !f.Optional:
+			v.Bound(f.Field, len(names))
+			v.FlawIf(f.Kind == "Asset" && len(names) > model.MaxAssets, f.Field, "", "more than %d", model.MaxAssets)
+			fallthrough
+		case f.IsList():
+			v.Names(f.Field, names, check)
+		case len(names) > 0:
+			check(f.Field, names[0])
+		}
+	})
+}
+
+// excludeRoute records an error if a spec names handlers and a route.
+func (v *Validator) excludeRoute(field, route string, handlers []string) {
+	v.FlawIf(route != "" && len(handlers) > 0, field, "remove one: a route names handlers in its steps", "route and handlers exclude each other")
 }
 
 // Bound records an error if a list or mapping has too many elements.
@@ -150,13 +172,6 @@ func (v *Validator) Bound(field string, n int) {
 // bytes
 func (v *Validator) Line(field, text string, most int) {
 	v.FlawIf(len(text) > most || model.HasControl(text), field, "", "expected one line of at most %d bytes", most)
-}
-
-// validateOptionalName validates a name like SharedName; an empty name is allowed.
-func (v *Validator) validateOptionalName(field, text string) {
-	if text != "" {
-		v.SharedName(field, text)
-	}
 }
 
 // requireUniqueTitle records an error unless a title is one line and is not in seen yet, to which it then adds the

@@ -24,11 +24,6 @@ spec:
   expires: 2026-12-24T18:00:00Z
 `,
 		Validate: validateWaiver,
-		References: func(refs *References, s *model.WaiverSpec) {
-			refs.Require("Directive", "spec.directive", s.Directive)
-			refs.Require("Technique", "spec.technique", s.Technique)
-		},
-		Targets: func(s *model.WaiverSpec) []FieldTargets { return []FieldTargets{{"spec.targets", s.Targets}} },
 		Columns: []Column[*model.WaiverSpec]{
 			nodesColumn[*model.WaiverSpec](),
 			{"COVERS", 50, func(_ View, s *model.WaiverSpec) string { return waivedText(s) }},
@@ -72,8 +67,6 @@ func waiverEndText(v View, s *model.WaiverSpec) string {
 func validateWaiver(v *Validator, s *model.WaiverSpec) {
 	v.MissingIf(s.Directive+s.Technique == "", "spec", "write directive: NAME, or technique: NAME for all its directives", "the directive is missing")
 	v.FlawIf(s.Directive != "" && s.Technique != "", "spec.technique", "remove one", "directive and technique exclude each other")
-	v.validateOptionalName("spec.directive", s.Directive)
-	v.validateOptionalName("spec.technique", s.Technique)
 	v.Bound("spec.components", len(s.Components))
 	seen := map[string]bool{}
 	for i, name := range s.Components {

@@ -33,7 +33,7 @@ type DiscoveryRule struct {
 	Overrides []DiscoveryOverride `json:"overrides,omitempty"`
 	// Prototypes of items. Each key has a macro: vfs.fs.size[{#FSNAME},pused]. A disabled one is made only where an override
 	// says discover: true. A rule without prototypes counts entities.
-	Items []Item `json:"items,omitempty"`
+	Items []Item `json:"items,omitempty" ref:"-"`
 	// Prototypes of triggers over these items and the template's own items. Each name has a macro.
 	Triggers []Trigger `json:"triggers,omitempty"`
 	// How long the items of an entity that is no longer found stay in use: now (default), never, or a time such as 1h. Then

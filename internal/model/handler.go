@@ -2,7 +2,6 @@ package model
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"net/url"
 	"reflect"
@@ -206,57 +205,11 @@ func (s *HandlerSpec) eachSecret(visit func(field string, secret *Secret) error)
 	return nil
 }
 
-// NamedSecret is one reference of a handler or mutator to a Secret.
-type NamedSecret struct {
-	Field string // path of the field with the reference
-	Ref   string // the reference as written: NAME or NAMESPACE/NAME
-}
-
-// NamedSecrets returns all references of the handler to Secrets.
-func (s *HandlerSpec) NamedSecrets() (list []NamedSecret) {
-	_ = s.eachSecret(func(field string, secret *Secret) error {
-		if secret.Named != "" {
-			list = append(list, NamedSecret{field + ".secret", secret.Named})
-		}
-		return nil
-	})
-	return append(list, namedSecretsOf(s.Secrets)...)
-}
-
 // QualifyReferences adds the namespace to the handler's references to Secrets and Assets (NAMESPACE/NAME), so that
 // other code can resolve them
 func (s *HandlerSpec) QualifyReferences(namespace string) {
-	whole := func(ref string) string { return QualifyRef(namespace, ref) }
-	for i, name := range s.Assets {
-		s.Assets[i] = whole(name)
-	}
-	_ = s.eachSecret(func(_ string, secret *Secret) error {
-		if secret.Named != "" {
-			secret.Named = whole(secret.Named)
-		}
-		return nil
-	})
-	s.Secrets = qualifySecrets(namespace, s.Secrets)
-}
-
-// The following functions handle Secrets in the environment of commands that the server runs, of handlers and mutators.
-
-// namedSecretsOf returns the references to Secrets in a command's environment
-func namedSecretsOf(secrets []CommandSecret) (list []NamedSecret) {
-	for i, one := range secrets {
-		list = append(list, NamedSecret{fmt.Sprintf("secrets[%d].secret", i), one.Secret})
-	}
-	return list
-}
-
-// qualifySecrets returns a command's secrets with references as NAMESPACE/NAME, because code that runs commands does
-// not have the namespace
-func qualifySecrets(namespace string, secrets []CommandSecret) []CommandSecret {
-	whole := slices.Clone(secrets)
-	for i := range whole {
-		whole[i].Secret = QualifyRef(namespace, whole[i].Secret)
-	}
-	return whole
+	s.Secrets = slices.Clone(s.Secrets)
+	qualifyReferences(s, namespace)
 }
 
 // environmentWithSecrets returns a copy of an environment with the values of secrets added.
@@ -288,17 +241,12 @@ func environmentValues(env map[string]string) (hidden []string) {
 	return hidden
 }
 
-// NamedSecrets returns all references of the mutator to Secrets.
-func (s *MutatorSpec) NamedSecrets() []NamedSecret { return namedSecretsOf(s.Secrets) }
-
 // QualifyReferences adds the namespace to the mutator's references to Secrets and Assets (NAMESPACE/NAME), so that
 // other code can resolve them. It does not change s.
 func (s *MutatorSpec) QualifyReferences(namespace string) *MutatorSpec {
 	out := *s
-	out.Assets, out.Secrets = slices.Clone(s.Assets), qualifySecrets(namespace, s.Secrets)
-	for i, name := range out.Assets {
-		out.Assets[i] = QualifyRef(namespace, name)
-	}
+	out.Secrets = slices.Clone(s.Secrets)
+	qualifyReferences(&out, namespace)
 	return &out
 }
 

@@ -47,7 +47,7 @@ type RouteSpec struct {
 // RouteStep is one step of a route: the handlers to notify when a problem has been open for a time.
 type RouteStep struct {
 	// Handlers, of the same namespace or shared/NAME.
-	To []string `json:"to"`
+	To []string `json:"to" ref:"Handler"`
 	// How long the problem must have been open; default 0s.
 	After Duration `json:"after,omitempty"`
 	// How often they are notified again while the problem stays open without an acknowledgement; default never.
@@ -61,7 +61,7 @@ type RouteMute struct {
 	// When: "22:00-07:00 Europe/Paris", "sat,sun". The zone is by default the namespace's.
 	During string `json:"during,omitempty"`
 	// A Window instead of during, of the same namespace or shared/NAME.
-	Window string `json:"window,omitempty"`
+	Window string `json:"window,omitempty" ref:"Window"`
 }
 
 // RouteRate limits the messages of a route per time.
@@ -149,7 +149,7 @@ type FilterSpec struct {
 	When *FilterWhen `json:"when,omitempty"`
 	// Assets with JavaScript (lib/*.js) for the expressions, of the same namespace or shared/NAME, at most 16. It
 	// runs before each expression, in the same sandbox.
-	Assets []string `json:"assets,omitempty"`
+	Assets []string `json:"assets,omitempty" ref:"Asset"`
 }
 
 // FilterWhen configures when a filter is active; exactly one of spans and window.
@@ -159,7 +159,7 @@ type FilterWhen struct {
 	// Times in the form of a Window.
 	Spans []WindowSpan `json:"spans,omitempty"`
 	// A Window, of the same namespace or shared/NAME.
-	Window string `json:"window,omitempty"`
+	Window string `json:"window,omitempty" ref:"Window"`
 }
 
 // MutatorSpec is a mutator of Sensu, kept by an import: it transforms an event for a handler; exactly one of
@@ -179,7 +179,7 @@ type MutatorSpec struct {
 	Timeout Duration `json:"timeout,omitempty"`
 	// Assets, of the same namespace or shared/NAME, at most 16: their programs come first in the PATH of a
 	// command, and javascript gets the code of their lib/*.js.
-	Assets []string `json:"assets,omitempty"`
+	Assets []string `json:"assets,omitempty" ref:"Asset"`
 }
 
 // HookSpec is a hook of Sensu, kept by an import: a command to which checks refer by its name (hook: NAME).
@@ -191,7 +191,7 @@ type HookSpec struct {
 	// Sends the result as JSON with entity and check to its standard input.
 	Stdin bool `json:"stdin,omitempty"`
 	// Assets, of the same namespace or shared/NAME, at most 16: each check that names the hook has them, too.
-	Assets []string `json:"assets,omitempty"`
+	Assets []string `json:"assets,omitempty" ref:"Asset"`
 }
 
 // PipelineSpec is a pipeline of Sensu, kept by an import: the workflows for each event of the checks that name it
@@ -207,11 +207,11 @@ type Workflow struct {
 	Name string `json:"name"`
 	// Filters that an event has to pass, in this order, of the same namespace or shared/NAME; is_incident,
 	// not_silenced and has_metrics are built in.
-	Filters []string `json:"filters,omitempty"`
+	Filters []string `json:"filters,omitempty" ref:"Filter"`
 	// A Mutator, of the same namespace or shared/NAME; json (the default) and only_check_output are built in.
-	Mutator string `json:"mutator,omitempty"`
+	Mutator string `json:"mutator,omitempty" ref:"Mutator"`
 	// The Handler that gets the event, of the same namespace or shared/NAME.
-	Handler string `json:"handler"`
+	Handler string `json:"handler" ref:"Handler"`
 }
 
 // Kind returns the name of the resource kind, Filter.

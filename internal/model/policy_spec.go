@@ -138,7 +138,7 @@ type FileContentMethod struct {
 	Content string `json:"content,omitempty"`
 	// An Asset of the same namespace or shared/NAME, whose archive has the content in place of the field content. The agent fetches the
 	// archive once, verifies its hash and keeps it.
-	Asset string `json:"asset,omitempty"`
+	Asset string `json:"asset,omitempty" ref:"Asset"`
 	// The path of the content in the archive.
 	File string `json:"file,omitempty"`
 	// The file in the archive has {{ .params.NAME }}.
@@ -351,7 +351,7 @@ type SysctlMethod struct {
 // lands on the nodes of the policies that name it.
 type DirectiveSpec struct {
 	// The Technique, of the same namespace or shared/NAME.
-	Technique string `json:"technique"`
+	Technique string `json:"technique" ref:"Technique"`
 	// Values of the technique's parameters by name. They may hold {{ .props.NAME | default "…" }}, a property of the node.
 	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
 	// The id of the directive in Rudder. Rudder's agents run it and Muster's never do: their reports are compared with the components
@@ -396,7 +396,7 @@ func (*DirectiveSpec) Kind() string { return "Directive" }
 // PolicySpec lists directives and the nodes on which they run.
 type PolicySpec struct {
 	// The directives, of the same namespace or shared/NAME.
-	Directives []string `json:"directives"`
+	Directives []string `json:"directives" ref:"Directive"`
 	// The nodes that they are put on; default none.
 	Targets *Targets `json:"targets,omitempty"`
 	// The receivers of notifications, for a node that is not compliant. Policies that share a directive must agree.
@@ -408,9 +408,9 @@ type PolicySpec struct {
 // PolicyAlert names the handlers or the route that are notified of problems of a policy's directives.
 type PolicyAlert struct {
 	// The Route that notifies, of the same namespace or shared/NAME; default all matching routes.
-	Route string `json:"route,omitempty"`
+	Route string `json:"route,omitempty" ref:"Route"`
 	// Handlers to notify at once when a problem opens and closes, in place of a route.
-	Handlers []string `json:"handlers,omitempty"`
+	Handlers []string `json:"handlers,omitempty" ref:"Handler"`
 }
 
 // Kind returns the name of the kind.
@@ -418,14 +418,9 @@ func (*PolicySpec) Kind() string { return "Policy" }
 
 // Qualified returns the receivers as NAMESPACE/NAME, so that code outside the policy's namespace finds them.
 func (a *PolicyAlert) Qualified(namespace string) *PolicyAlert {
-	out := &PolicyAlert{}
-	if a.Route != "" {
-		out.Route = QualifyRef(namespace, a.Route)
-	}
-	for _, name := range a.Handlers {
-		out.Handlers = append(out.Handlers, QualifyRef(namespace, name))
-	}
-	return out
+	out := *a
+	qualifyReferences(&out, namespace)
+	return &out
 }
 
 // Modes of a directive.

@@ -55,9 +55,9 @@ type ResourceStatus struct {
 type Targets struct {
 	// Groups of the same namespace, or shared/NAME. Every namespace is created with the group "all" of its nodes;
 	// shared/all has every node.
-	Groups []string `json:"groups,omitempty"`
+	Groups []string `json:"groups,omitempty" ref:"Group,optional"`
 	// Nodes by name.
-	Nodes []string `json:"nodes,omitempty"`
+	Nodes []string `json:"nodes,omitempty" ref:"Node,optional"`
 	// A CEL condition over node.name, node.labels, node.facts and node.groups:
 	// node.labels.env == "prod" && node.facts.os == "linux".
 	Where string `json:"where,omitempty"`
@@ -71,7 +71,7 @@ type NamespaceSpec struct {
 	Limits *Limits `json:"limits,omitempty"`
 	// Handlers of problems on its nodes that name none themselves: of silent nodes (keepalive) and of checks
 	// without alert.handlers. Of this namespace, or shared/NAME.
-	Handlers []string `json:"handlers,omitempty"`
+	Handlers []string `json:"handlers,omitempty" ref:"Handler"`
 	// An IANA time zone such as Europe/Paris, for windows and mutes without a zone; default UTC.
 	TimeZone string `json:"timeZone,omitempty"`
 	// send (default): problems on its nodes notify. shadow: everything is computed and recorded, and nothing is
@@ -141,7 +141,7 @@ type NodeSpec struct {
 	// The immutable id, a UUID given at enrolment. A node without one waits for its machine.
 	UID string `json:"uid,omitempty"`
 	// More groups of this node, of the same namespace or shared/NAME, in addition to groups that list or match it.
-	Groups []string `json:"groups,omitempty"`
+	Groups []string `json:"groups,omitempty" ref:"Group,optional"`
 	// More groups that the agent may join by itself, in addition to groups with selfJoin and granted ones.
 	MayJoin []string `json:"mayJoin,omitempty"`
 	// Values for {{ .props.NAME }} on this node; they win over all others.
@@ -157,7 +157,7 @@ type NodeSpec struct {
 	// SHA-256 of its machine's public key; shown, not declared. A machine with another key is not this node.
 	Key string `json:"key,omitempty"`
 	// Grants of its join token, in addition to the declared fields. Left out, it stays; {} removes it.
-	JoinGrant *JoinGrant `json:"given,omitempty"`
+	JoinGrant *JoinGrant `json:"given,omitempty" ref:"-"`
 	// Measured by the agent; shown, not declared.
 	Facts map[string]string `json:"facts,omitempty"`
 	// The receivers of its keepalive that its Sensu agent names; shown, not declared. They count where keepalive
@@ -176,10 +176,10 @@ type NodeSpec struct {
 // Upstream is the node in front of another one, such as its router, with the check that shows whether it is down.
 type Upstream struct {
 	// Its name, of the same namespace or shared/NAME.
-	Node string `json:"node"`
+	Node string `json:"node" ref:"Node,chain"`
 	// Its check, of the same namespace or shared/NAME: a critical or unknown problem of it means down. Default
 	// keepalive, which a proxy node does not have.
-	Check string `json:"check,omitempty"`
+	Check string `json:"check,omitempty" ref:"Check"`
 }
 
 // CheckName returns the name of the check that shows whether the upstream node is down.
@@ -205,7 +205,7 @@ type Lifecycle struct {
 	// The absence, without a session, after which it is removed; default 1h.
 	ForgetAfter Duration `json:"forgetAfter,omitempty"`
 	// Handlers to notify once of the removal: of the same namespace, or shared/NAME.
-	Handlers []string `json:"handlers,omitempty"`
+	Handlers []string `json:"handlers,omitempty" ref:"Handler"`
 }
 
 // Keepalive configures how often the agent of a node must report, and the receivers of its silence.
@@ -218,10 +218,10 @@ type Keepalive struct {
 	Timeout Duration `json:"timeout,omitempty"`
 	// Handlers to notify of its silence and return: of the same namespace, or shared/NAME. Default: routes and the
 	// namespace's handlers, as for any problem.
-	Handlers []string `json:"handlers,omitempty"`
+	Handlers []string `json:"handlers,omitempty" ref:"Handler"`
 	// Kept from Sensu: Pipelines that get each of its keepalives and, in silence, repetitions, of the same namespace or shared/NAME.
 	// Without handlers, matching routes are notified, too.
-	Pipelines []string `json:"pipelines,omitempty"`
+	Pipelines []string `json:"pipelines,omitempty" ref:"Pipeline"`
 }
 
 // KeepaliveReceivers has the handlers and pipelines that an agent names for its node's keepalive.
@@ -236,9 +236,9 @@ type KeepaliveReceivers struct {
 // condition.
 type GroupSpec struct {
 	// Nodes by name.
-	Nodes []string `json:"nodes,omitempty"`
+	Nodes []string `json:"nodes,omitempty" ref:"Node,optional"`
 	// Other groups, of the same namespace or shared/NAME.
-	Groups []string `json:"groups,omitempty"`
+	Groups []string `json:"groups,omitempty" ref:"Group,optional,chain"`
 	// A CEL condition over node.name, node.labels and node.facts; true matches all.
 	Where string `json:"where,omitempty"`
 	// Allows agents to join the group by themselves.
@@ -309,7 +309,7 @@ type CheckSpec struct {
 	// The command gets the last event on its standard input, as JSON, instead of a text: kept from Sensu (stdin: true).
 	StdinEvent bool `json:"stdinEvent,omitempty"`
 	// Assets of the command and the hooks, of the same namespace or shared/NAME. Their programs come first in PATH.
-	Assets []string `json:"assets,omitempty"`
+	Assets []string `json:"assets,omitempty" ref:"Asset"`
 	// The user the command runs as; default the agent's.
 	RunAs string `json:"runAs,omitempty"`
 	// The kept bytes of output; a cut is marked. Default 64KiB, at most 1MiB.
@@ -331,10 +331,10 @@ type CheckSpec struct {
 	Runbook string `json:"runbook,omitempty"`
 	// Checks on the same node that this one needs, of the same namespace or shared/NAME: while one of them has a
 	// critical or unknown problem, problems of this check notify nobody.
-	DependsOn []string `json:"dependsOn,omitempty"`
+	DependsOn []string `json:"dependsOn,omitempty" ref:"Check,chain"`
 	// Kept from Sensu: Pipelines that get every event of this check, of the same namespace or shared/NAME. If
 	// alert names no route or handler, matching routes are notified, too.
-	Pipelines []string `json:"pipelines,omitempty"`
+	Pipelines []string `json:"pipelines,omitempty" ref:"Pipeline"`
 	// Severities by status, where they differ from the usual ones: {critical: disaster}. Usual are warning →
 	// warning, critical → high, unknown → average.
 	Severity map[string]string `json:"severity,omitempty"`
@@ -356,7 +356,7 @@ type ScheduleException struct {
 	// "22:00-07:00 Europe/Paris", "sat,sun". The zone is by default the namespace's, else UTC.
 	During string `json:"during,omitempty"`
 	// A Window, of the same namespace or shared/NAME.
-	Window string `json:"window,omitempty"`
+	Window string `json:"window,omitempty" ref:"Window"`
 }
 
 // Command is a shell line or, as a list, a program with its arguments.
@@ -383,7 +383,7 @@ type Hook struct {
 	Command *Command `json:"command,omitempty"`
 	// Kept from Sensu: the Hook whose command and timeout it is, of the same namespace or
 	// shared/NAME, instead of command.
-	Hook string `json:"hook,omitempty"`
+	Hook string `json:"hook,omitempty" ref:"Hook"`
 	// After this time it is ended; default 10s, at most 60s. The result is sent when the last hook has ended.
 	Timeout Duration `json:"timeout,omitempty"`
 
@@ -448,9 +448,9 @@ type Alert struct {
 	// Results that are OK, in a row, that close it; default 1.
 	RecoverAfter int `json:"recoverAfter,omitempty"`
 	// The Route that notifies, of the same namespace or shared/NAME; default all matching routes.
-	Route string `json:"route,omitempty"`
+	Route string `json:"route,omitempty" ref:"Route"`
 	// Handlers to notify at once when a problem opens and closes, in place of a route.
-	Handlers []string `json:"handlers,omitempty"`
+	Handlers []string `json:"handlers,omitempty" ref:"Handler"`
 	// When a status that keeps changing counts as one problem; default never.
 	Flapping *Flapping `json:"flapping,omitempty"`
 }
@@ -503,7 +503,7 @@ type HandlerSpec struct {
 	Secrets []CommandSecret `json:"secrets,omitempty"`
 	// Assets that the command needs, of the same namespace or shared/NAME, at most 16: their
 	// programs come first in PATH, in the builds for the server's machine.
-	Assets []string `json:"assets,omitempty"`
+	Assets []string `json:"assets,omitempty" ref:"Asset"`
 }
 
 // Webhook configures a handler that posts the notification as JSON, or a template's output, to a URL.

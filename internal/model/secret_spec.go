@@ -53,7 +53,7 @@ type CommandSecret struct {
 	// The variable for the command, and for the hooks of a check.
 	Env string `json:"env"`
 	// The Secret, of the same namespace or shared/NAME. A handler or mutator needs one whose value the server knows.
-	Secret string `json:"secret"`
+	Secret string `json:"secret" ref:"Secret"`
 }
 
 // DefinitionSecret is a secret in a compiled check, Template or directive: its location on the node, or the name by which the agent

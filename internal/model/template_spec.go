@@ -16,7 +16,7 @@ type TemplateSpec struct {
 	// The nodes that it is linked to; default none.
 	Targets *Targets `json:"targets,omitempty"`
 	// Values that the agent collects, or that the server computes or receives.
-	Items []Item `json:"items,omitempty"`
+	Items []Item `json:"items,omitempty" ref:"-"`
 	// Conditions over the values of its items. A condition that holds opens a problem of the node.
 	Triggers []Trigger `json:"triggers,omitempty"`
 	// Rules that find entities of a node, such as its file systems, and make items and triggers of each.
@@ -36,7 +36,7 @@ type MacroSecret struct {
 	// The macro, without a context: {$DB.PASSWORD}.
 	Macro string `json:"macro"`
 	// The Secret, of the same namespace or shared/NAME. One with agentFile or agentEnv has another value on each node.
-	Secret string `json:"secret"`
+	Secret string `json:"secret" ref:"Secret"`
 }
 
 // Kind returns the name of the kind.

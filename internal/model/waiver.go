@@ -9,9 +9,9 @@ import (
 // not compliant there counts as waived: it opens no problem, no percentage counts it, and no agent repairs it.
 type WaiverSpec struct {
 	// The Directive, of the same namespace or shared/NAME.
-	Directive string `json:"directive,omitempty"`
+	Directive string `json:"directive,omitempty" ref:"Directive"`
 	// The Technique, of the same namespace or shared/NAME, in place of a directive.
-	Technique string `json:"technique,omitempty"`
+	Technique string `json:"technique,omitempty" ref:"Technique"`
 	// The components; default all. The name of a block or loop covers all its components.
 	Components []string `json:"components,omitempty"`
 	// The nodes, of the namespace of the waiver.
