@@ -11,7 +11,7 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// reportedEntity has the fields of the entity that a node's Sensu agent reported that the node's form changes.
+// reportedEntity has the fields of an entity, as a Sensu agent reported it, that the form of its node changes.
 type reportedEntity struct {
 	Subscriptions []string
 	Annotations   map[string]string
