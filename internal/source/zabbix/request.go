@@ -50,10 +50,14 @@ func (t *valueText) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// parseRequest parses the payload of a request.
+// parseRequest parses the payload of a request. The texts of rows may be parts of it.
 func parseRequest(payload []byte) (*request, error) {
+	payload = bytes.TrimRight(payload, "\x00\n")
+	if r, ok := scanRequest(payload); ok {
+		return r, nil
+	}
 	r := &request{}
-	if err := json.Unmarshal(bytes.TrimRight(payload, "\x00\n"), r); err != nil {
+	if err := json.Unmarshal(payload, r); err != nil {
 		return nil, model.Errorf(model.Invalid, "cannot parse the request as JSON: %w", err)
 	}
 	return r, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,6 +32,8 @@ type valueBatch struct {
 	now        time.Time
 	nodes      map[string]*valueNode // by the name of the host
 	order      []*valueNode
+	lastHost   string // of the last value
+	lastNode   *valueNode
 	failed     int
 	first      string // the first refused value, with the reason; empty: none
 }
@@ -43,6 +46,7 @@ type valueNode struct {
 	out    outcome // kept, or the reason why the host has no node that takes values
 	values int
 	blocks map[itemLocation]*valueBlock // by Template: the position is zero
+	last   *valueBlock                  // of the last value
 	full   []*valueBlock
 }
 
@@ -93,10 +97,13 @@ func (b *valueBatch) countRefused(out outcome, n int, host, key string) {
 
 // add adds the i-th value of the request, if the node has a trapper item with its key.
 func (b *valueBatch) add(ctx context.Context, r *row, i int) outcome {
-	n := b.nodes[r.Host]
-	if n == nil {
-		n = b.srv.findNode(ctx, b.namespaces, r.Host)
-		b.nodes[r.Host], b.order = n, append(b.order, n)
+	n := b.lastNode
+	if n == nil || r.Host != b.lastHost {
+		if n = b.nodes[r.Host]; n == nil {
+			n = b.srv.findNode(ctx, b.namespaces, strings.Clone(r.Host))
+			b.nodes[r.Host], b.order = n, append(b.order, n)
+		}
+		b.lastHost, b.lastNode = r.Host, n
 	}
 	if n.out != kept {
 		return n.out
@@ -142,17 +149,24 @@ func (b *valueBatch) timeOf(r *row, i int) (at int64, ok bool) {
 func (n *valueNode) add(place itemLocation, at int64, v wire.BlockValue) {
 	position, key := place.position, place.key
 	place.position, place.key = 0, ""
-	block := n.blocks[place]
+	block := n.last
+	if block == nil || block.place != place {
+		block = n.blocks[place]
+	}
 	if block == nil || block.bytes >= blockBytes {
 		if block != nil {
 			n.full = append(n.full, block)
 		}
-		block = &valueBlock{place: place, keyAt: map[string]int{}}
+		block = &valueBlock{place: place}
 		n.blocks[place] = block
 	}
+	n.last = block
 	if key != "" {
 		at, known := block.keyAt[key]
 		if !known {
+			if block.keyAt == nil {
+				block.keyAt = map[string]int{}
+			}
 			at, block.keys = len(block.keys), append(block.keys, key)
 			block.keyAt[key] = at
 			block.bytes += len(key)

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -409,6 +410,35 @@ func TestAgentCollectsDiscoveredItems(t *testing.T) {
 			t.Errorf("server %d: %s, want %s", i, got, want)
 		}
 	}
+}
+
+// FuzzRequestScanner parses random requests, and expects the scanner to return a part of them as the parser of the standard library does. It must not
+// decline requests of Zabbix' programs.
+func FuzzRequestScanner(f *testing.F) {
+	for _, usual := range []string{
+		`{"request":"sender data","data":[{"host":"h","key":"trap.1","value":"12.5"},{"host":"hé","key":"k[a,b]","value":"","clock":1795233665,"ns":123456789}],"clock":1795233665,"ns":131780900}`,
+		`{"request":"agent data","session":"c909","data":[{"host":"bench1","key":"system.uname","value":"Linux","id":2,"clock":1795233698,"ns":527229079}],"clock":1,"ns":0}`,
+		`{"request":"agent data","data":[{"id":1,"itemid":2900001,"value":"no","state":1,"clock":1,"ns":2}],"session":"1cac","host":"bench1","version":"6.0","variant":2}`,
+		`{"request":"active check heartbeat","host":"Zab1","heartbeat_freq":60,"version":"7.0.22","variant":1}`,
+	} {
+		if _, ok := scanRequest([]byte(usual)); !ok {
+			f.Errorf("not scanned: %s", usual)
+		}
+		f.Add([]byte(usual))
+	}
+	for _, other := range []string{`{"data":[{"value":5}]}`, `{"data":[{"value":null}]} `, `{"data":[{"host":"\u0041","Key":"\""}]}`, `{"clock":01}`, `{"data":[],"data":[{}]}`, `{"host":"` + "ÿ" + `"}`, `{"host":"a"}x`} {
+		f.Add([]byte(other))
+	}
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		got, ok := scanRequest(payload)
+		if !ok {
+			return
+		}
+		var want request
+		if err := json.Unmarshal(payload, &want); err != nil || !reflect.DeepEqual(got, &want) {
+			t.Errorf("%s: %+v, want %+v, %v", payload, got, want, err)
+		}
+	})
 }
 
 // TestRequestsAreRefused sends requests that the server cannot handle, and expects the reason as answer, or no answer
