@@ -32,6 +32,9 @@ spec:
     - {key: other, interval: 1s, formula: "last(//system.uptime)"}
 `
 
+// lateSamples configures a Prometheus to take the numbers that an agent collected while the server was away: they come behind newer ones.
+const lateSamples = "storage: {tsdb: {out_of_order_time_window: 10m}}\n"
+
 // TestRemoteWriteSendsNumbers lets the server send numbers to a real Prometheus and a real VictoriaMetrics, kills it and stops the other store
 // in between, and expects equal samples on both sides.
 func TestRemoteWriteSendsNumbers(t *testing.T) {
@@ -40,7 +43,7 @@ func TestRemoteWriteSendsNumbers(t *testing.T) {
 		arguments     func(listen, dir string) []string
 	}{
 		"prometheus": {"prometheus", "/api/v1/write", func(listen, dir string) []string {
-			return []string{"--config.file", writeInto(t, dir, "prometheus.yml", "{}\n"), "--storage.tsdb.path", dir + "/data", "--web.listen-address", listen, "--web.enable-remote-write-receiver"}
+			return []string{"--config.file", writeInto(t, dir, "prometheus.yml", lateSamples), "--storage.tsdb.path", dir + "/data", "--web.listen-address", listen, "--web.enable-remote-write-receiver"}
 		}},
 		"victoria-metrics": {"victoria-metrics", "/api/v1/write", func(listen, dir string) []string {
 			return []string{"-storageDataPath", dir + "/data", "-httpListenAddr", listen, "-dedup.minScrapeInterval", "1ms", "-search.latencyOffset", "0s"}
