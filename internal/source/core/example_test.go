@@ -1,11 +1,11 @@
 package core_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,90 +18,164 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/source/core"
 	"github.com/muster-fleet/muster/internal/wire"
+	"github.com/muster-fleet/muster/internal/wsconn"
 )
 
-// lineSource is an example source of results: each line that it reads is a result's output, answered by "ok N" once
+// lineSource is an example source of results: each message that it reads is a result's output, answered by "ok N" once
 // the journal has it.
 type lineSource struct {
 	journal  *memoryJournal
 	registry core.Registry[lineSession]
 	limiter  core.Limiter
+	life     *core.Goroutines
+	acks     *core.Outbox[*lineSession]
+	clock    core.Clock
+	ended    chan string // causes of the ends of sessions
+}
+
+// newLineSource returns an example source whose nodes have no limits in practice.
+func newLineSource() *lineSource {
+	s := &lineSource{journal: &memoryJournal{}, life: core.NewGoroutines(), ended: make(chan string, 2)}
+	s.acks = core.NewOutbox[*lineSession](s.life, core.Acks, "line-acks", 10, nil, func() {})
+	s.limiter.LimiterConfig = core.LimiterConfig{
+		Namespace: func(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{Namespace: "default"} },
+		Defaults:  core.NamespaceLimits{NodeResultsPerSec: 1e6, OutputBytes: 1024}, Burst: time.Second,
+		Monotonic: func() int64 { return time.Now().UnixNano() }, Now: time.Now,
+		Met: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "met", Help: "met"}, []string{"namespace", "limit"}),
+	}
+	return s
+}
+
+// maxSilence is the time without a message after which a peer counts as gone.
+const maxSilence = 30 * time.Second
+
+// run runs the writers and ends silent sessions until ctx ends, and then closes all sessions.
+func (s *lineSource) run(ctx context.Context) {
+	s.acks.Start(1)
+	s.clock.Run(ctx, time.Now, func(_ time.Time, now int64) {
+		s.registry.ForEach(func(x *lineSession) {
+			if silence, busy := x.Silence(now); silence > maxSilence && !busy {
+				_ = x.Conn.Close()
+			}
+		})
+		s.acks.WakeIfStuck()
+	})
+	s.life.Stop(func() { s.registry.ForEach(func(x *lineSession) { _ = x.Conn.Close() }) }, s.acks)
 }
 
 // lineSession is a connection of the example source.
 type lineSession struct {
-	core.Window
+	core.Session
 	source *lineSource
-	conn   net.Conn
-	node   core.Node
-	uid    uuid.UUID
-	budget core.Budget
 	record core.Record
-	last   uint64
+	last   uint64 // number of the last line; the reader alone uses it
+	kept   uint64 // position of the last line in the journal; Mu guards it
 }
 
-// serve registers a session for a connection, writes a session-start record to the journal, and reads lines until the
-// connection ends.
-func (s *lineSource) serve(ctx context.Context, conn net.Conn, node core.Node, uid uuid.UUID) error {
-	x := &lineSession{source: s, conn: conn, node: node, uid: uid}
-	x.Window.Open()
-	x.budget.Open(&s.limiter, &x.node)
-	old, _ := s.registry.Swap(node.ID, x, 0, nil)
-	var entries []journal.Entry
-	if old != nil {
-		old.Displace()
-		_ = old.conn.Close()
-		entries = append(entries, journal.Entry{Section: core.SectionOf(uid), Data: old.node.Mark(wire.SessionMark{Session: 1})})
+// serve registers a session for the connection of an authenticated node, writes the session's start to the journal, and starts its
+// reader.
+func (s *lineSource) serve(conn net.Conn, node core.Node, uid uuid.UUID, id uint64) error {
+	x := &lineSession{source: s}
+	x.Conn, x.Node, x.UID, x.ID, x.Section = wsconn.NewServerConn(conn, wsconn.Options{Timeout: 10 * time.Second}), node, uid, id, core.SectionOf(uid)
+	x.Open(s.clock.Now())
+	x.Budget.Open(&s.limiter, &x.Node)
+	if !s.life.AddReader() {
+		return conn.Close()
 	}
-	entries = append(entries, journal.Entry{Section: core.SectionOf(uid), Data: x.node.Mark(wire.SessionMark{Session: 2, Begun: true})})
-	if err := s.journal.Append(ctx, entries...); err != nil {
+	var older *core.Session
+	if old, _ := s.registry.Swap(node.ID, x, 0, nil); old != nil {
+		older = old.Base()
+		_ = older.Conn.Close()
+	}
+	err := s.journal.Append(s.life.Base, x.BeginEntries(x.Mark(wire.SessionMark{Begun: true}), nil, older, func() []byte { return older.Mark(wire.SessionMark{}) })...)
+	if err != nil {
+		s.life.RemoveReader()
 		return err
 	}
-	defer s.registry.Remove(node.ID, x)
-	for lines := bufio.NewScanner(conn); lines.Scan(); {
-		if err := x.appendResult(ctx, lines.Text()); err != nil {
-			return err
-		}
-		debt := x.budget.Spend(&core.Charge{core.LoadResults: 1})
-		x.budget.Wait(ctx, debt.Wait, &x.Window)
-	}
+	go s.life.Read(x.Conn, x)
 	return nil
 }
 
+// Message reads one line, appends it to the journal and pays for it.
+func (x *lineSession) Message() (cause string) {
+	_, line, err := x.Conn.Read(1024)
+	if err != nil {
+		return x.ReadFailed(err)
+	}
+	x.Busy(x.source.clock.Now())
+	defer func() { x.Idle(x.source.clock.Now()) }()
+	if err := x.appendResult(line); err != nil {
+		return "unkept"
+	}
+	debt := x.Budget.Spend(&core.Charge{core.LoadResults: 1, core.LoadBytes: len(line)})
+	x.Budget.Wait(x.source.life.Base, debt.Wait, &x.Window)
+	return ""
+}
+
+// ReadFailed returns the cause of a failed read.
+func (x *lineSession) ReadFailed(err error) string { return core.ReadCause(err) }
+
+// End writes the end of the session to the journal, unless a newer session of the node has done so.
+func (x *lineSession) End(cause string) {
+	x.Window.End()
+	_ = x.Conn.Close()
+	if x.source.registry.Remove(x.Node.ID, x) {
+		_ = x.source.journal.Append(x.source.life.Base, journal.Entry{Section: x.Section, Data: x.Mark(wire.SessionMark{})})
+	}
+	x.source.ended <- cause
+}
+
 // appendResult appends one result to the journal.
-func (x *lineSession) appendResult(ctx context.Context, output string) error {
-	b := wire.Batch{First: x.last + 1, Signals: []wire.Signal{{Kind: wire.SignalResult, Definition: 7, Body: wire.AppendResult(nil, &wire.Result{Output: []byte(output)})}}}
+func (x *lineSession) appendResult(output []byte) error {
+	b := wire.Batch{First: x.last + 1, Signals: []wire.Signal{{Kind: wire.SignalResult, Definition: 7, Body: wire.AppendResult(nil, &wire.Result{Output: output})}}}
 	_, body, err := wire.FrameKind(wire.AppendBatch(nil, &b))
 	if err != nil {
 		return err
 	}
 	if !x.Acquire(len(body), 1<<20) {
-		return fmt.Errorf("node %s: another connection has its session", x.node.Name)
+		return fmt.Errorf("node %s: another connection has its session", x.Node.Name)
 	}
 	defer x.Release()
 	x.last++
 	x.Mu.Unlock()
 	defer x.record.Reset()
-	return x.source.journal.Append(ctx, x.record.Entries(&core.Batch{Node: x.node.ID, Section: core.SectionOf(x.uid), Body: body, Signals: 1, Waiter: x, Token: uint64(len(body))})...)
+	return x.source.journal.Append(x.source.life.Base, x.record.Entries(&core.Batch{Node: x.Node.ID, Section: x.Section, Body: body, Signals: 1, Waiter: x, Token: uint64(len(body))})...)
 }
 
-// Committed sends the acknowledgement of a line.
+// dueAck is the message that a session owes its peer: the acknowledgement of its lines.
+const dueAck core.MessageSet = 1
+
+// Committed queues the acknowledgement of a line.
 func (x *lineSession) Committed(size uint64, at journal.Position, err error) {
 	x.Mu.Lock()
-	x.Commit(int(size), err)
-	x.Mu.Unlock()
-	if err == nil {
-		_, _ = fmt.Fprintf(x.conn, "ok %d\n", at.Number)
+	defer x.Mu.Unlock()
+	if x.Commit(int(size), err); err == nil {
+		x.kept = at.Number
+		x.source.acks.AddLocked(x, dueAck)
 	}
 }
 
+// Flush writes the acknowledgement.
+func (x *lineSession) Flush(w *core.Scratch, _ core.MessageSet) error {
+	x.Mu.Lock()
+	kept := x.kept
+	x.Mu.Unlock()
+	return x.Conn.Write(fmt.Appendf(w.NewFrame(), "ok %d", kept))
+}
+
+// FlushFailed does nothing, because the reader ends the session.
+func (x *lineSession) FlushFailed() {}
+
 // memoryJournal is a journal in memory that commits each append at once.
 type memoryJournal struct {
+	mu      sync.Mutex
 	records [][]byte
 }
 
 // Append stores entries in memory and commits each one immediately.
 func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	for _, e := range entries {
 		j.records = append(j.records, append([]byte(nil), e.Data...))
 		if e.Waiter != nil {
@@ -111,38 +185,49 @@ func (j *memoryJournal) Append(_ context.Context, entries ...journal.Entry) erro
 	return nil
 }
 
-// TestSourceOfLinesUsesTheCore runs the example source lineSource, which gets sessions, limits, journal and
-// acknowledgements from package core.
+// TestSourceOfLinesUsesTheCore runs the example source lineSource, which gets sessions, readers, writers, clock, limits and
+// journal entries from package core. A second connection of the node takes the session over.
 func TestSourceOfLinesUsesTheCore(t *testing.T) {
-	s := &lineSource{journal: &memoryJournal{}}
-	s.limiter.LimiterConfig = core.LimiterConfig{
-		Namespace: func(model.NamespaceID) core.NamespaceLimits { return core.NamespaceLimits{Namespace: "default"} },
-		Defaults:  core.NamespaceLimits{NodeResultsPerSec: 1e6, OutputBytes: 1024}, Burst: time.Second,
-		Monotonic: func() int64 { return time.Now().UnixNano() }, Now: time.Now,
-		Met: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "met", Help: "met"}, []string{"namespace", "limit"}),
+	s := newLineSource()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var running sync.WaitGroup
+	running.Go(func() { s.run(ctx) })
+	uid := uuid.MustParse("00000000-0000-0000-0000-000000000005")
+	connect := func(id uint64) *wsconn.Conn {
+		agent, server := net.Pipe()
+		testenv.NoError(t, s.serve(server, core.Node{ID: 5, Name: "web01", Namespace: 1, Keepalive: 20 * time.Second}, uid, id))
+		return testenv.Value(wsconn.NewClientConn(agent, nil, wsconn.Options{Timeout: 10 * time.Second}))(t)
 	}
-	agent, server := net.Pipe()
-	done := make(chan error, 1)
-	node := core.Node{ID: 5, Name: "web01", Namespace: 1, Keepalive: 20 * time.Second}
-	go func() {
-		done <- s.serve(t.Context(), server, node, uuid.MustParse("00000000-0000-0000-0000-000000000005"))
-	}()
-	answers := bufio.NewReader(agent)
+	agent := connect(1)
 	for i, line := range []string{"disk ok", "disk full"} {
-		testenv.Value(fmt.Fprintln(agent, line))(t)
-		if got, err := answers.ReadString('\n'); err != nil || got != fmt.Sprintf("ok %d\n", i+2) {
+		testenv.NoError(t, agent.Write(append(make([]byte, wsconn.Headroom), line...)))
+		if _, got, err := agent.Read(100); err != nil || string(got) != fmt.Sprintf("ok %d", i+2) {
 			t.Fatalf("%q %v", got, err)
 		}
 	}
 	if s.registry.Len() != 1 || s.registry.Get(5) == nil {
 		t.Error("the node has no session")
 	}
-	_ = agent.Close()
-	if err := <-done; err != nil || s.registry.Len() != 0 {
-		t.Errorf("%v, %d sessions", err, s.registry.Len())
+	again := connect(2)
+	if cause := <-s.ended; cause == "" || s.registry.Len() != 1 {
+		t.Errorf("the displaced session ended: %q; %d sessions", cause, s.registry.Len())
 	}
-	if len(s.journal.records) != 3 || !strings.Contains(string(s.journal.records[2]), "disk full") {
-		t.Errorf("%q", s.journal.records)
+	_ = again.Close()
+	if cause := <-s.ended; cause != "eof" || s.registry.Len() != 0 {
+		t.Errorf("the session ended: %s; %d sessions", cause, s.registry.Len())
+	}
+	cancel()
+	running.Wait()
+	var marks []bool
+	for _, data := range s.journal.records {
+		var r wire.Record
+		if testenv.NoError(t, r.Decode(data)); r.Session != nil {
+			marks = append(marks, r.Session.Begun)
+		}
+	}
+	if fmt.Sprint(marks) != "[true false true false]" || len(s.journal.records) != 6 || !strings.Contains(string(s.journal.records[2]), "disk full") {
+		t.Errorf("begins and ends of sessions %v in %q", marks, s.journal.records)
 	}
 }
 
