@@ -37,7 +37,6 @@ import (
 	"github.com/muster-fleet/muster/internal/model"
 	"github.com/muster-fleet/muster/internal/pipeline/event"
 	"github.com/muster-fleet/muster/internal/pki"
-	"github.com/muster-fleet/muster/internal/remotesend"
 	"github.com/muster-fleet/muster/internal/route"
 	"github.com/muster-fleet/muster/internal/selfcheck"
 	"github.com/muster-fleet/muster/internal/sensuctl"
@@ -197,29 +196,6 @@ func (s *Server) newMonitor() *selfcheck.Monitor {
 // hitsShown is how long the status shows that a limit was reached.
 const hitsShown = 10 * time.Minute
 
-// remoteWriteLate is the smallest lag of remote write that the status reports.
-const remoteWriteLate = time.Minute
-
-// remoteWriteWarnings returns the warnings about remote write.
-func remoteWriteWarnings(s remotesend.State, now time.Time) (list []string) {
-	if s.Trouble != nil || s.Behind > remoteWriteLate {
-		list = append(list, remoteWriteText(s))
-	}
-	if s.Refusal != nil && now.Sub(s.RefusedAt) < hitsShown {
-		list = append(list, fmt.Sprintf("remote write: the other store refused %d samples: %s", s.Refused, model.OneLine(s.Refusal)))
-	}
-	return list
-}
-
-// remoteWriteText returns the warning that the other store is behind.
-func remoteWriteText(s remotesend.State) string {
-	text := "remote write is " + model.TimeSpan(s.Behind) + " behind, and " + model.Size(s.Bytes).Approximate() + " wait"
-	if s.Trouble != nil {
-		text += ": " + model.OneLine(s.Trouble)
-	}
-	return text
-}
-
 // describe returns the server's status for muster status.
 func (s *Server) describe() v1.Status {
 	st := s.journal.Stats()
@@ -250,7 +226,7 @@ func (s *Server) describe() v1.Status {
 		}
 	}
 	if s.remote != nil {
-		out.Warnings = append(out.Warnings, remoteWriteWarnings(s.remote.State(), s.now())...)
+		out.Warnings = append(out.Warnings, selfcheck.RemoteWriteWarnings(s.remote.State(), s.now(), hitsShown)...)
 	}
 	out.Warnings = append(out.Warnings, s.monitor.Warnings()...)
 	hits := s.sessions.Limiter().Hits(s.now().Add(-hitsShown))
@@ -263,45 +239,15 @@ func (s *Server) describe() v1.Status {
 	return out
 }
 
-// limitUses returns the limits of a namespace with their current use. The use of statesPerNode is left out, because it
-// needs a look at every node
+// limitUses returns the limits of a namespace with their current use.
 func (s *Server) limitUses(namespace string) []v1.LimitUse {
-	l := s.intent.LimitsFor(namespace)
 	id, ok := s.directory.NamespaceByName(namespace)
 	if !ok {
 		return nil
 	}
-	states := s.view.Counts(id).States
-	nodes := uint64(len(s.directory.Nodes(namespace)))
-	all := []v1.LimitUse{
-		{Name: "states", Limit: float64(l.States), Used: &states},
-		{Name: "statesPerNode", Limit: float64(l.StatesPerNode)},
-		{Name: "nodes", Limit: float64(l.Nodes), Used: &nodes},
-		{Name: "labels", Limit: float64(l.Labels)},
-		{Name: "outputBytes", Limit: float64(l.OutputBytes)},
-		{Name: "resultsPerSec", Limit: l.ResultsPerSec},
-		{Name: "nodeResultsPerSec", Limit: l.NodeResultsSec},
-		{Name: "valuesPerSec", Limit: l.ValuesPerSec},
-		{Name: "nodeValuesPerSec", Limit: s.sessions.Limiter().Limits(id).NodeValuesPerSec},
-		{Name: "reportsPerSec", Limit: l.ReportsPerSec},
-		{Name: "nodeReportsPerSec", Limit: l.NodeReportsPerSec},
-		{Name: "bytesPerSec", Limit: l.BytesPerSec},
-		{Name: "nodeBytesPerSec", Limit: l.NodeBytesPerSec},
-		{Name: "passivePerNode", Limit: float64(l.PassivePerNode)},
-	}
-	hits := s.sessions.Limiter().Hits(time.Time{})
-	out := all[:0]
-	for _, use := range all {
-		for _, h := range hits {
-			if h.Namespace == namespace && selfcheck.LimitField(h.Limit) == use.Name {
-				use.Met, use.Last, use.Node, use.Reason = h.Count, h.Last, h.Node, h.Reason
-			}
-		}
-		if use.Limit > 0 || use.Met > 0 {
-			out = append(out, use)
-		}
-	}
-	return out
+	limits := s.intent.LimitsFor(namespace)
+	limits.NodeValuesPerSec = s.sessions.Limiter().Limits(id).NodeValuesPerSec // with its default
+	return selfcheck.LimitUses(namespace, &limits, s.view.Counts(id).States, uint64(len(s.directory.Nodes(namespace))), s.sessions.Limiter().Hits(time.Time{}))
 }
 
 // steadyAfter is the age of a session from which its traffic per day is extrapolated: a new agent first sends its facts

@@ -381,25 +381,7 @@ func (s *Server) nodeChanged(was, is intent.NodeInfo) {
 func (s *Server) remainingAbsenceOf(node intent.NodeInfo) time.Duration {
 	need := cmp.Or(node.Timeout, time.Duration(s.cfg.KeepaliveTimeout)) + time.Duration(s.cfg.ReconnectGrace)
 	sum := s.view.Summaries([]model.NodeID{node.ID})[0]
-	return remainingAbsence(sum, need, s.started, node.Written, s.now())
-}
-
-// remainingAbsence computes for how long a node must still be silent before another machine may take over its name.
-// The absence counts from the last of: the start of the server, the write of the node's row (a machine that
-// just joined connects soon), the node's last heartbeat. A node that the listening clock does not call silent yet has
-// at least a second left, unless it stopped on purpose or never connected.
-func remainingAbsence(sum event.Summary, need time.Duration, started, written, now time.Time) time.Duration {
-	since := started
-	for _, at := range []time.Time{written, time.Unix(0, sum.Heard)} {
-		if at.After(since) {
-			since = at
-		}
-	}
-	wait := need - now.Sub(since)
-	if sum.Heard != 0 && !sum.Stopped && !sum.Silent {
-		wait = max(wait, time.Second)
-	}
-	return max(wait, 0)
+	return sum.RemainingAbsence(need, s.started, node.Written, s.now())
 }
 
 // agentNodes gives the receiver of agent sessions access to nodes, in the database and in the planner's directory

@@ -197,30 +197,3 @@ func (l *limitEvents) updateEvents(hits []core.LimitHit, last time.Time) {
 		}
 	}
 }
-
-// limitFields has the field of spec.limits for each limit that one raises.
-var limitFields = [...][2]string{
-	{"output", "outputBytes"}, {"node_states", "statesPerNode"}, {"namespace_states", "states"}, {"node_rate", "nodeResultsPerSec"},
-	{"namespace_values_rate", "valuesPerSec"}, {"node_values_rate", "nodeValuesPerSec"}, {"namespace_reports_rate", "reportsPerSec"}, {"node_reports_rate", "nodeReportsPerSec"},
-	{"node_bytes_rate", "nodeBytesPerSec"}, {"namespace_bytes_rate", "bytesPerSec"}, {"namespace_rate", "resultsPerSec"}, {"namespace_nodes", "nodes"}, {"labels", "labels"}, {"node_passive", "passivePerNode"},
-}
-
-// LimitField returns the field in a Namespace's spec.limits that raises a limit, or "" if no field does.
-func LimitField(limit string) string {
-	for _, f := range limitFields {
-		if f[0] == limit {
-			return f[1]
-		}
-	}
-	return ""
-}
-
-// LimitText returns the output of a limits event: the namespace, the reached limit and the command that raises the
-// limit.
-func LimitText(h core.LimitHit) string {
-	text := fmt.Sprintf("namespace %s reached a limit %d times, last by node %s: %s", h.Namespace, h.Count, h.Node, h.Reason)
-	if field := LimitField(h.Limit); field != "" {
-		text += fmt.Sprintf("; spec.limits.%s: muster edit namespace %s", field, h.Namespace)
-	}
-	return text
-}

@@ -2,6 +2,7 @@ package event
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/model"
 )
@@ -30,6 +31,24 @@ func (s *Summary) CountedStates() uint64 {
 
 // NotOK returns the number of events that are not OK.
 func (s *Summary) NotOK() uint64 { return s.ByStatus[1] + s.ByStatus[2] + s.ByStatus[3] }
+
+// RemainingAbsence returns for how long the node must still be silent before another machine may take over its name.
+// The absence counts from the last of: the start of the server, the write of the node's row (a machine that
+// just joined connects soon), the node's last heartbeat. A node that the listening clock does not call silent yet has
+// at least a second left, unless it stopped on purpose or never connected.
+func (s *Summary) RemainingAbsence(need time.Duration, started, written, now time.Time) time.Duration {
+	since := started
+	for _, at := range []time.Time{written, time.Unix(0, s.Heard)} {
+		if at.After(since) {
+			since = at
+		}
+	}
+	wait := need - now.Sub(since)
+	if s.Heard != 0 && !s.Stopped && !s.Silent {
+		wait = max(wait, time.Second)
+	}
+	return max(wait, 0)
+}
 
 // Summaries returns the event counts and the last heartbeat of each node in a list. It holds a partition's lock for
 // one node at a time.

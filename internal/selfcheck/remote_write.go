@@ -1,0 +1,32 @@
+package selfcheck
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/muster-fleet/muster/internal/model"
+	"github.com/muster-fleet/muster/internal/remotesend"
+)
+
+// remoteWriteLate is the smallest lag of remote write that the status reports.
+const remoteWriteLate = time.Minute
+
+// RemoteWriteWarnings returns the warnings about remote write for the status; a refusal is shown for a time.
+func RemoteWriteWarnings(s remotesend.State, now time.Time, shown time.Duration) (list []string) {
+	if s.Trouble != nil || s.Behind > remoteWriteLate {
+		list = append(list, remoteWriteText(s))
+	}
+	if s.Refusal != nil && now.Sub(s.RefusedAt) < shown {
+		list = append(list, fmt.Sprintf("remote write: the other store refused %d samples: %s", s.Refused, model.OneLine(s.Refusal)))
+	}
+	return list
+}
+
+// remoteWriteText returns the warning that the other store is behind.
+func remoteWriteText(s remotesend.State) string {
+	text := "remote write is " + model.TimeSpan(s.Behind) + " behind, and " + model.Size(s.Bytes).Approximate() + " wait"
+	if s.Trouble != nil {
+		text += ": " + model.OneLine(s.Trouble)
+	}
+	return text
+}
