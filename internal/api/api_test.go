@@ -454,7 +454,7 @@ func TestEventsAreSelectedByFilters(t *testing.T) {
 	}
 	testenv.NoError(t, c.Events.Delete(ctx, "default", "db01", "disk", ""))
 	assertRefused(t, model.NotFound, "")(c.Events.Get(ctx, "default", "db01", "disk"))
-	if status, err := c.Status(ctx, ""); err != nil || status.Events != 3 || status.Nodes != 3 || len(status.Wrong) != 1 || len(status.LastChange) == 0 {
+	if status, err := c.Status(ctx, ""); err != nil || status.Events != 3 || status.Nodes != 3 || len(status.Wrong) != 1 || status.Wrong[0].Source.Kind != "check" || status.Wrong[0].Source.Name != "load" || len(status.LastChange) == 0 {
 		t.Errorf("status: %+v %v", status, err)
 	}
 }

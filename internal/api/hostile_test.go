@@ -420,6 +420,9 @@ func TestBulkActionAppliesToSelectedProblems(t *testing.T) {
 		}
 		var out v1.BulkDone
 		testenv.NoError(t, json.Unmarshal([]byte(text), &out))
+		if len(out.First) != 1 || out.First[0].Source.Name != "disk" || out.First[0].Source.ID == 0 {
+			t.Errorf("%s selected %+v", verb, out.First)
+		}
 		want := map[string]int{"acknowledge": 0, "resolve": 1}[verb] // resolving a closed problem has succeeded, whoever closed it
 		if out.Done != want || len(out.Left) != 1-want || len(out.Left) == 1 && (out.Left[0].Failed || out.Left[0].Count != 1) {
 			t.Errorf("%s: %s", verb, text)

@@ -86,6 +86,9 @@ func TestAvailabilityAgreesWithJournal(t *testing.T) {
 			t.Fatalf("%d events, want %d", len(l.Items), len(journaled))
 		}
 		for _, one := range l.Items {
+			if one.Source.Kind != "check" || one.Source.Name != one.Check {
+				t.Errorf("%s/%s has the source %+v", one.Node, one.Check, one.Source)
+			}
 			seconds, nothing := availabilityOf(journaled[one.Node+"/"+one.Check], since, until)
 			got := [5]float64{one.OK, one.Warning, one.Critical, one.Unknown, one.Nothing}
 			for i, want := range append(seconds[:], nothing) {

@@ -149,7 +149,7 @@ func sumAvailability(items []v1.Availability, by string) []v1.Availability {
 	for _, one := range items {
 		switch by {
 		case "node":
-			one.Check = ""
+			one.Check, one.Source = "", v1.Source{}
 		case "check":
 			one.Node, one.Gone = "", time.Time{}
 		}

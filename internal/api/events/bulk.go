@@ -192,7 +192,7 @@ func openProblemID(st *event.State) string {
 // showBulkEvent converts an event of a bulk action (one action on many events) to the API type BulkEvent.
 func (s *eventRequest) showBulkEvent(e bulkEvent) v1.BulkEvent {
 	named := NameEvent(s.View, &event.State{Node: e.node, Check: model.CheckID(e.source.ID), Instance: e.source.Instance})
-	return v1.BulkEvent{Namespace: named.Namespace, Node: named.Node, Check: named.Check, Status: e.status, StatusName: e.status.String()}
+	return v1.BulkEvent{Namespace: named.Namespace, Node: named.Node, Check: named.Check, Source: NameSource(s.View, e.source), Status: e.status, StatusName: e.status.String()}
 }
 
 // skippedEvents collects the events that a bulk action did not change, by reason.

@@ -294,6 +294,12 @@ func listPipelineErrors(v *view.View, node model.NodeID, check model.CheckID) (n
 	return notes
 }
 
+// NameSource converts the source of a problem to the API type Source, with the name that it has now.
+func NameSource(v *view.View, s model.Source) v1.Source {
+	_, name, _ := v.Directory.SourceName(s)
+	return ShowSource(s, name)
+}
+
 // ShowSource converts the source of a problem (a check or trigger) to the API type Source
 func ShowSource(s model.Source, name string) v1.Source {
 	return v1.Source{Kind: s.Kind.String(), Name: name, ID: s.ID, Instance: s.Instance}

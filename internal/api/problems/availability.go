@@ -29,6 +29,7 @@ type pastStatus struct {
 type pastEvent struct {
 	node                   model.NodeID
 	namespace, name, check string
+	source                 v1.Source
 	deleted                time.Time // time when the node was deleted; zero: the node exists
 	was                    pastStatus
 	changes                []history.Entry // oldest first
@@ -162,7 +163,7 @@ func (s *problemRequest) listPastEvents(ctx context.Context, in *struct {
 			unread = failed
 		}
 		return v1.PastEvent{
-			Namespace: e.namespace, Node: e.name, Check: e.check, Gone: e.deleted,
+			Namespace: e.namespace, Node: e.name, Check: e.check, Source: e.source, Gone: e.deleted,
 			Status: e.was.status, StatusName: e.was.status.String(), Changed: e.was.changed, Output: output,
 		}, true
 	})
@@ -186,7 +187,7 @@ func (s *problemRequest) listAvailability(ctx context.Context, in *struct {
 		if !e.deleted.IsZero() && e.deleted.Before(p.Until) {
 			p.Until = e.deleted
 		}
-		one := v1.Availability{Namespace: e.namespace, Node: e.name, Check: e.check, Gone: e.deleted}
+		one := v1.Availability{Namespace: e.namespace, Node: e.name, Check: e.check, Source: e.source, Gone: e.deleted}
 		addStatusSeconds(&one, divideIntoStatusSpans(p, e.was, e.changes))
 		return one, e.deleted.IsZero() || one.Covered() > 0
 	})
@@ -219,7 +220,7 @@ func listPast[Row any](
 	for i := range page.States {
 		st := &page.States[i]
 		name := events.NameEvent(s.View, st)
-		e := pastEvent{node: st.Node, namespace: name.Namespace, name: name.Node, check: name.Check, state: st}
+		e := pastEvent{node: st.Node, namespace: name.Namespace, name: name.Node, check: name.Check, source: events.NameSource(s.View, st.Source()), state: st}
 		if e.was, e.changes, err = s.readStatusAt(ctx, st, name.Check, at); err != nil {
 			return nil, "", err
 		}

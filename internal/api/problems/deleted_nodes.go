@@ -94,7 +94,7 @@ func (s *problemRequest) eachDeletedEvent(ctx context.Context, in *events.Select
 		eventOf := func(e *history.Entry) *pastEvent {
 			if byCheck[e.SourceName] == nil {
 				one := nodes[i]
-				one.check = e.SourceName
+				one.check, one.source = e.SourceName, events.ShowSource(e.Source, e.SourceName)
 				byCheck[e.SourceName] = &one
 			}
 			return byCheck[e.SourceName]

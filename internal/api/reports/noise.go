@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/muster-fleet/muster/internal/api/events"
 	"github.com/muster-fleet/muster/internal/api/list"
 	"github.com/muster-fleet/muster/internal/api/notification"
 	"github.com/muster-fleet/muster/internal/api/op"
@@ -83,11 +84,11 @@ func (s *reportRequest) reportNoise(ctx context.Context, in *ReportInput) (*op.B
 	return op.Answer(n.out), nil
 }
 
-// checkNoiseOf returns the report's row for a check, and creates a missing one.
-func (n *noiseReport) checkNoiseOf(namespace, name string) *checkNoise {
-	key := [2]string{namespace, name}
+// checkNoiseOf returns the report's row for the sources of one kind and name, and creates a missing one.
+func (n *noiseReport) checkNoiseOf(namespace string, kind model.SourceKind, name string) *checkNoise {
+	key := [2]string{namespace, kind.Label(name)}
 	if n.checks[key] == nil {
-		n.checks[key] = &checkNoise{NoisyCheck: v1.NoisyCheck{Namespace: namespace, Check: name, PerWeek: make([]int, len(n.out.Weeks))}, nodes: map[model.NodeID]bool{}}
+		n.checks[key] = &checkNoise{NoisyCheck: v1.NoisyCheck{Namespace: namespace, Check: key[1], Source: v1.Source{Kind: kind.String(), Name: name}, PerWeek: make([]int, len(n.out.Weeks))}, nodes: map[model.NodeID]bool{}}
 	}
 	return n.checks[key]
 }
@@ -137,7 +138,7 @@ func (n *noiseReport) countMessage(m *history.Message) {
 	if n.routes[key] == nil {
 		n.routes[key] = &v1.NoisyRoute{Route: m.Route, Handler: key[1], PerWeek: make([]int, len(n.out.Weeks))}
 	}
-	of, by, at := n.checkNoiseOf(m.Namespace, m.SourceKind.Label(m.SourceName)), n.routes[key], n.weekIndex(m.Ended)
+	of, by, at := n.checkNoiseOf(m.Namespace, m.SourceKind, m.SourceName), n.routes[key], n.weekIndex(m.Ended)
 	n.out.Pages++
 	of.Pages++
 	by.Pages++
@@ -166,7 +167,7 @@ func (n *noiseReport) countFlapsAndAcknowledgements() error {
 		return n.History.Marks(n.ctx, q)
 	}, func(e *history.Entry) {
 		if e.Kind == history.FlappingStarted {
-			n.checkNoiseOf(e.Namespace, e.Source.Kind.Label(e.SourceName)).Flaps++
+			n.checkNoiseOf(e.Namespace, e.Source.Kind, e.SourceName).Flaps++
 			return
 		}
 		key := acknowledgedSource{e.NodeID, e.Source}
@@ -187,7 +188,7 @@ func (n *noiseReport) countProblems() error {
 
 // countProblem adds one problem to the row of its check: opened, closed, duration, acknowledged or not.
 func (n *noiseReport) countProblem(p *history.Problem) {
-	of := n.checkNoiseOf(p.Namespace, p.Source.Kind.Label(p.SourceName))
+	of := n.checkNoiseOf(p.Namespace, p.Source.Kind, p.SourceName)
 	n.problemSources[p.Source] = true
 	of.Problems++
 	if of.nodes[p.NodeID] = true; p.Closed.IsZero() {
@@ -209,8 +210,8 @@ func (n *noiseReport) findQuietChecks() error {
 	for i := range checks {
 		r := &checks[i]
 		l := n.Directory.Placement(intent.KeyOf(r))
-		one := v1.QuietCheck{Namespace: r.Metadata.Namespace, Check: r.Metadata.Name, Nodes: max(l.Nodes, l.ProxyNodes), Made: r.Status.Created}
 		id := model.CheckSource(model.CheckID(r.Status.ID))
+		one := v1.QuietCheck{Namespace: r.Metadata.Namespace, Check: r.Metadata.Name, Source: events.ShowSource(id, r.Metadata.Name), Nodes: max(l.Nodes, l.ProxyNodes), Made: r.Status.Created}
 		switch {
 		case r.Spec.(*model.CheckSpec).Passive:
 		case one.Nodes == 0:

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/muster-fleet/muster/internal/access"
+	"github.com/muster-fleet/muster/internal/api/events"
 	"github.com/muster-fleet/muster/internal/api/list"
 	"github.com/muster-fleet/muster/internal/api/op"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
@@ -117,10 +118,10 @@ func (s *reportRequest) shadowNotes(ctx context.Context, namespace string, since
 
 // showShadowMessage converts a notification that a shadow namespace did not send to the API type ShadowMessage
 func (s *reportRequest) showShadowMessage(m *history.Message) v1.ShadowMessage {
-	out := v1.ShadowMessage{At: m.Ended, Handler: handlerName(m.Handler), Route: m.Route, Tells: m.Tells, Namespace: m.Namespace, Node: m.Node, Check: m.SourceKind.Label(m.SourceName), Problem: m.Problem, Count: m.Count}
+	out := v1.ShadowMessage{At: m.Ended, Handler: handlerName(m.Handler), Route: m.Route, Tells: m.Tells, Namespace: m.Namespace, Node: m.Node, Check: m.SourceKind.Label(m.SourceName), Source: v1.Source{Kind: m.SourceKind.String(), Name: m.SourceName}, Problem: m.Problem, Count: m.Count}
 	if n, err := handler.Decode(m.Payload); err == nil && s.SeesNamespace(n.Space) { // node and check of the first problem in the message, which is the worst
 		out.Namespace, out.Node, out.Check, out.Opened = n.Space, n.Node, n.Source.Kind.Label(n.Source.Name), n.Opened
-		out.Status, out.Severity, out.Summary = n.Status, n.Severity, n.Summary
+		out.Status, out.Severity, out.Summary, out.Source = n.Status, n.Severity, n.Summary, events.ShowSource(n.Source.Source, n.Source.Name)
 	}
 	return out
 }

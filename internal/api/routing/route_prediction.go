@@ -48,7 +48,7 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 		}
 	}
 	c.problem = route.Describe(s.Directory, node, source, status, severity)
-	out := v1.RouteTest{Namespace: in.Namespace, Node: in.Node, Check: in.Check, At: c.at.UTC(), Status: status, StatusName: status.String(), SeverityName: severity.String()}
+	out := v1.RouteTest{Namespace: in.Namespace, Node: in.Node, Check: in.Check, Source: events.NameSource(s.View, source), At: c.at.UTC(), Status: status, StatusName: status.String(), SeverityName: severity.String()}
 	routes, why := c.chooseRoutes()
 	out.Why, out.Routes = why, []v1.RouteTestRoute{}
 	c.dependencies = s.Directory.Dependencies(node, source)

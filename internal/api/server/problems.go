@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/muster-fleet/muster/internal/api/events"
 	"github.com/muster-fleet/muster/internal/api/notification"
 	v1 "github.com/muster-fleet/muster/internal/api/v1"
 	"github.com/muster-fleet/muster/internal/api/view"
@@ -188,7 +189,8 @@ func (p *problemSummary) addChecks() {
 			Status: c.status, Severity: c.severity, Names: v1.NamesOf(c.status, c.severity), Nodes: c.nodes, Output: c.output,
 			Since: view.TimeOfNanoseconds(c.first), Last: view.TimeOfNanoseconds(c.last), Examples: p.nodeNames(c.examples, p.namespace),
 		}
-		_, one.Check, _ = p.Directory.SourceName(c.source)
+		one.Source = events.NameSource(p.View, c.source)
+		one.Check = one.Source.Name
 		one.Namespace, _ = p.Directory.NamespaceName(c.namespace)
 		p.out.Wrong = append(p.out.Wrong, one)
 	}

@@ -95,12 +95,12 @@ type Problem struct {
 	Check     string `json:"check,omitempty" doc:"Name of the source if it is a check."`
 }
 
-// Source names the check or trigger that a problem is about
+// Source names the thing that a problem is about: a check, a trigger, a component of a directive, or an alert rule
 type Source struct {
-	Kind     string `json:"kind" doc:"check, or trigger"`
-	Name     string `json:"name"` // of the check, or of the trigger's Template
+	Kind     string `json:"kind" doc:"check, trigger, directive or rule"`
+	Name     string `json:"name" doc:"Name of the Check, Template, Directive or RuleGroup."`
 	ID       uint32 `json:"id"`
-	Instance string `json:"instance,omitempty" doc:"The name of the trigger; checks have none."`
+	Instance string `json:"instance,omitempty" doc:"Name of the trigger, component or alert; checks have none."`
 }
 
 // String formats a problem's source as commands accept it, such as disk for a check, or linux:load is high for a
@@ -150,6 +150,7 @@ type Availability struct {
 	Namespace string  `json:"namespace"`
 	Node      string  `json:"node"`
 	Check     string  `json:"check"`
+	Source    Source  `json:"source,omitzero"`
 	OK        float64 `json:"ok"`
 	Warning   float64 `json:"warning"`
 	Critical  float64 `json:"critical"`
@@ -193,6 +194,7 @@ type PastEvent struct {
 	Namespace  string       `json:"namespace"`
 	Node       string       `json:"node"`
 	Check      string       `json:"check"`
+	Source     Source       `json:"source"`
 	Status     model.Status `json:"status"`
 	StatusName string       `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
 	Changed    time.Time    `json:"changed,omitzero" doc:"Time of the last change; absent if history does not reach back that far."`
@@ -294,6 +296,7 @@ type BulkEvent struct {
 	Namespace  string       `json:"namespace"`
 	Node       string       `json:"node"`
 	Check      string       `json:"check"`
+	Source     Source       `json:"source"`
 	Status     model.Status `json:"status"`
 	StatusName string       `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
 }

@@ -47,6 +47,7 @@ type RouteTest struct {
 	Namespace    string           `json:"namespace"`
 	Node         string           `json:"node"`
 	Check        string           `json:"check"`
+	Source       Source           `json:"source"`
 	At           time.Time        `json:"at" doc:"Assumed time of opening."`
 	Status       model.Status     `json:"status"`
 	StatusName   string           `json:"statusName"`

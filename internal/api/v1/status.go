@@ -76,6 +76,7 @@ type SilentNode struct {
 // FailingCheck is a check with open problems, and the number of nodes that have them
 type FailingCheck struct {
 	Check     string         `json:"check"`
+	Source    Source         `json:"source"`
 	Namespace string         `json:"namespace,omitempty" doc:"Namespace of the nodes; empty: several."`
 	Status    model.Status   `json:"status"`
 	Severity  model.Severity `json:"severity" doc:"Highest severity."`
@@ -189,7 +190,8 @@ type ShadowMessage struct {
 	Tells     string    `json:"tells" doc:"Event of the problems: opened, reminder, closed or acknowledged."`
 	Namespace string    `json:"namespace"`
 	Node      string    `json:"node" doc:"Node of the worst problem, if there are several."`
-	Check     string    `json:"check"`
+	Check     string    `json:"check" doc:"Name of the source for people."`
+	Source    Source    `json:"source" doc:"Source of that problem."`
 	Status    string    `json:"status"`
 	Severity  string    `json:"severity"`
 	Problem   string    `json:"problem"`
@@ -227,7 +229,8 @@ type Noise struct {
 // NoisyCheck counts the problems of one check on the nodes of one namespace, for the noise report
 type NoisyCheck struct {
 	Namespace string  `json:"namespace" doc:"Namespace of the nodes."`
-	Check     string  `json:"check"`
+	Check     string  `json:"check" doc:"Name of the source for people."`
+	Source    Source  `json:"source" doc:"Without id and instance: the row counts all that have the name."`
 	Pages     int     `json:"pages" doc:"Messages; one about several problems counts for the check of its first problem."`
 	Reminders int     `json:"reminders" doc:"Number of those messages that are reminders."`
 	PerWeek   []int   `json:"perWeek"`
@@ -252,6 +255,7 @@ type NoisyRoute struct {
 type QuietCheck struct {
 	Namespace string    `json:"namespace"`
 	Check     string    `json:"check"`
+	Source    Source    `json:"source"`
 	Nodes     int       `json:"nodes"`
 	Made      time.Time `json:"made"`
 }
