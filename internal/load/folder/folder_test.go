@@ -17,13 +17,12 @@ import (
 
 func played() *report.Report {
 	return &report.Report{
-		Schema: report.Schema, Title: "tiny", Balance: &report.Balance{}, Valid: true, Results: 1000, Rate: 100,
+		Schema: report.Schema, Title: "tiny", Balance: &report.Balance{}, Valid: true, Traffic: report.Traffic{Results: 1000, Rate: 100, Latency: report.Latency{P50: 250, P99: 500.5, Max: 600}},
 		Machine: report.Machine{CPU: "Some CPU", Cores: 2}, Scenario: &scenario.Scenario{Name: "sensu 4000/x"},
-		Server: report.Usage{Cores: 0.5, MicrosPerItem: 12.5}, Latency: report.Latency{P50: 250, P99: 500.5, Max: 600},
-		Inside: &report.Inside{WireBytes: 130, JournalBytes: 60.5, Allocs: 3, AllocBytes: 700}, Calls: &report.Calls{Syncs: 50},
-		Phases: []report.Played{{Kind: "ramp"}, {Kind: "steady", From: 0, To: 10, Acknowledged: 100, Latency: report.Latency{P50: 1, P99: 2, Max: 3}}},
+		Cost:   report.Cost{Server: report.Usage{Cores: 0.5, MicrosPerItem: 12.5}, Inside: &report.Inside{WireBytes: 130, JournalBytes: 60.5, Allocs: 3, AllocBytes: 700}, Calls: &report.Calls{Syncs: 50}},
+		Course: report.Course{Phases: []report.Played{{Kind: "ramp"}, {Kind: "steady", From: 0, To: 10, Acknowledged: 100, Latency: report.Latency{P50: 1, P99: 2, Max: 3}}}},
 		Samples: []report.Sample{
-			{Second: 0, Phase: "steady", Sent: 100, Acked: 99, Failed: 7, Beyond: 0.5, Latency: &report.Latency{P50: 1.5}, Queues: map[string]float64{"b": 2, "a": 1, "journal": 77}},
+			{Second: 0, Phase: "steady", Sent: 100, Acked: 99, Failed: 7, Beyond: 0.5, Latency: &report.Latency{P50: 1.5}, Internals: report.Internals{Queues: map[string]float64{"b": 2, "a": 1, "journal": 77}}},
 			{Second: 1, Phase: "a, b", Sent: 5, ServerRSS: 1 << 33},
 		},
 	}

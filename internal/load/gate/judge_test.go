@@ -10,8 +10,8 @@ import (
 
 // cost is a report of a run that took so many allocations and bytes per result.
 func cost(allocs, journal float64) *report.Report {
-	return &report.Report{Schema: report.Schema, Valid: true, Balance: &report.Balance{}, Results: 1000, Rate: 100,
-		Inside: &report.Inside{Allocs: allocs, AllocBytes: 170, WireBytes: 118, JournalBytes: journal}}
+	return &report.Report{Schema: report.Schema, Valid: true, Balance: &report.Balance{}, Traffic: report.Traffic{Results: 1000, Rate: 100},
+		Cost: report.Cost{Inside: &report.Inside{Allocs: allocs, AllocBytes: 170, WireBytes: 118, JournalBytes: journal}}}
 }
 
 func runs(list ...*report.Report) []*report.Report { return list }

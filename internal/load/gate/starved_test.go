@@ -9,10 +9,9 @@ import (
 
 // Starving counts where more than half of the runs show it; one sentence for each pair.
 func TestStarved(t *testing.T) {
-	well := &report.Report{Phases: []report.Played{{Name: "fast", NotJudged: []string{"people who list: 99 answers in usual, 3 here; 20 are needed"}}}}
-	bad := &report.Report{Phases: []report.Played{{Name: "fast", Starved: []string{"fast starves the results", "fast starves the results", "fast starves history"},
-		Missed: []string{"fast: p99 was late", "fast starves the results: 9 ms", "fast starves the results: 50 %", "fast starves history: 9 s"}}}}
-	half := &report.Report{Phases: []report.Played{{Name: "fast", Starved: []string{"fast starves history"}, Missed: []string{"fast starves history: 8 s"}}}}
+	well := &report.Report{Course: report.Course{Phases: []report.Played{{Name: "fast", Assessment: report.Assessment{NotJudged: []string{"people who list: 99 answers in usual, 3 here; 20 are needed"}}}}}}
+	bad := &report.Report{Course: report.Course{Phases: []report.Played{{Name: "fast", Assessment: report.Assessment{Starved: []string{"fast starves the results", "fast starves the results", "fast starves history"}, Missed: []string{"fast: p99 was late", "fast starves the results: 9 ms", "fast starves the results: 50 %", "fast starves history: 9 s"}}}}}}
+	half := &report.Report{Course: report.Course{Phases: []report.Played{{Name: "fast", Assessment: report.Assessment{Starved: []string{"fast starves history"}, Missed: []string{"fast starves history: 8 s"}}}}}}
 	for name, c := range map[string]struct {
 		runs []*report.Report
 		want []string

@@ -53,7 +53,7 @@ func TestMessages(t *testing.T) {
 		if got.Due != c.want.Due || got.Timed != c.want.Timed || got.Missing != c.want.Missing || got.Extra != c.want.Extra || got.Unclear != c.want.Unclear || got.Again != c.want.Again || got.Example != c.want.Example {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
-		if rep := (&report.Report{Notifications: &got, Valid: true, Balance: &report.Balance{}}); rep.Lost() != (c.want.Missing+c.want.Extra > 0) || rep.OK() == rep.Lost() {
+		if rep := (&report.Report{Course: report.Course{Notifications: &got}, Valid: true, Balance: &report.Balance{}}); rep.Lost() != (c.want.Missing+c.want.Extra > 0) || rep.OK() == rep.Lost() {
 			t.Errorf("%s: lost %t, well %t", c.name, rep.Lost(), rep.OK())
 		}
 		if c.name != "told of both" {

@@ -4,7 +4,7 @@ import "github.com/muster-fleet/muster/internal/load/report"
 
 // ofPhase returns the report of the results of one phase.
 func ofPhase(p *report.Played) *report.Report {
-	return &report.Report{Rate: p.Acknowledged, InTime: p.InTime, Latency: p.Latency, BeyondLinger: p.BeyondLinger, Server: p.Server, Loader: p.Loader, MachineShare: report.MachineShare(p.Server, p.Loader)}
+	return &report.Report{Traffic: report.Traffic{Rate: p.Acknowledged, InTime: p.InTime, Latency: p.Latency, BeyondLinger: p.BeyondLinger}, Cost: report.Cost{Server: p.Server, Loader: p.Loader, MachineShare: report.MachineShare(p.Server, p.Loader)}}
 }
 
 // alone returns the report of one phase: its own figures, the faults and outages that began in it, and the waits of people and

@@ -88,7 +88,7 @@ func TestRunsGivenAgain(t *testing.T) {
 		if err != nil || got.Twice != c.twice || got.Taken != c.taken || c.taken > 0 && (got.Took.Max < 990 || got.Took.Max > 1010) || (got.Second != "") != (c.twice > 0) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
-		rep := &report.Report{Balance: &report.Balance{}, Turns: got}
+		rep := &report.Report{Balance: &report.Balance{}, Course: report.Course{Turns: got}}
 		if rep.Wrong().Of(report.WrongTurns) != c.twice {
 			t.Errorf("%s: %v", name, rep.Wrong())
 		}

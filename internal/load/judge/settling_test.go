@@ -9,7 +9,7 @@ import (
 // What waits is compared in its own unit: a thousand entries more are many bytes more.
 func TestQueuesAreAsBefore(t *testing.T) {
 	second := func(queue string, depth float64) report.Sample {
-		return report.Sample{Latency: &report.Latency{P99: 500}, Queues: map[string]float64{queue: depth}}
+		return report.Sample{Latency: &report.Latency{P99: 500}, Internals: report.Internals{Queues: map[string]float64{queue: depth}}}
 	}
 	for _, c := range []struct {
 		queue         string

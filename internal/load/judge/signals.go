@@ -45,7 +45,7 @@ func Directives(p *plan.Directives, sc *scenario.Scenario, log []observe.Line) *
 // signals makes the report of a log. Rates, latencies and costs are of the seconds behind the warm-up and before the first
 // fault of the server. The times of the last outage are -1 as long as the log does not have them.
 func signals(p *plan.Timing, sc *scenario.Scenario, log []observe.Line, s *report.Signals) *report.Report {
-	rep := &report.Report{Schema: report.Schema, Title: sc.FullTitle(), Scenario: sc, Valid: true, Balance: &report.Balance{}, Signals: s,
+	rep := &report.Report{Schema: report.Schema, Title: sc.FullTitle(), Scenario: sc, Valid: true, Balance: &report.Balance{}, Course: report.Course{Signals: s},
 		Plan: report.Plan{Agents: p.Nodes, Checks: (s.Items + p.Nodes/2) / p.Nodes, Seed: sc.Seed}}
 	warmup, fault := time.Duration(0), p.Steady
 	for _, phase := range sc.Phases {

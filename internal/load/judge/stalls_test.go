@@ -10,7 +10,7 @@ import (
 // A stall of the disk is named if latencies follow from it.
 func TestStalls(t *testing.T) {
 	second := func(n int, commit, beyond float64) report.Sample {
-		return report.Sample{Second: n, CommitMs: commit, Beyond: beyond}
+		return report.Sample{Second: n, Internals: report.Internals{CommitMs: commit}, Beyond: beyond}
 	}
 	usual := func(change func(list []report.Sample)) []report.Sample {
 		var list []report.Sample

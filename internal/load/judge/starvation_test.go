@@ -34,11 +34,11 @@ func TestStarved(t *testing.T) {
 		"a class":               {[]report.Beside{wait(report.HeldShare, "web", 9, 100), wait(report.HeldShare, "db", 9, 100)}, []report.Beside{wait(report.HeldShare, "web", 9, 99), wait(report.HeldShare, "db", 9, 97)}, "double starves class db: 97 % of its rate, 100 % in usual; asked at least 98 %"},
 	} {
 		phases := []report.Played{
-			{Name: "usual", Kind: "steady", Rate: 1, From: 0, To: 20, Beside: c.was},
-			{Name: "step", Kind: report.KindStep, Rate: 3, Beside: c.now},
-			{Name: "overload", Kind: "steady", Rate: 3, Beside: c.now},
-			{Name: "double", Kind: "steady", Rate: 2, From: 20, To: 30, Beside: c.now},
-			{Name: "half", Kind: "steady", Rate: 0.5, From: 30, To: 40, Beside: c.now},
+			{Name: "usual", Kind: "steady", Rate: 1, From: 0, To: 20, Assessment: report.Assessment{Beside: c.was}},
+			{Name: "step", Kind: report.KindStep, Rate: 3, Assessment: report.Assessment{Beside: c.now}},
+			{Name: "overload", Kind: "steady", Rate: 3, Assessment: report.Assessment{Beside: c.now}},
+			{Name: "double", Kind: "steady", Rate: 2, From: 20, To: 30, Assessment: report.Assessment{Beside: c.now}},
+			{Name: "half", Kind: "steady", Rate: 0.5, From: 30, To: 40, Assessment: report.Assessment{Beside: c.now}},
 		}
 		var before []*report.Played
 		for i := range phases {
@@ -64,12 +64,12 @@ func TestEachPipelineCanStarveEachOther(t *testing.T) {
 		scenario.Results: {"the results: 9.00 s", "the results: 50 % of its rate"}, "": {"people who watch", "history", "class web"},
 	}
 	for _, hurried := range scenario.Pipelines() {
-		fast := report.Played{Name: "fast", Kind: "steady", Rate: 1, From: 40, To: 60, Beside: bad, Faster: map[string]float64{hurried: 4}}
+		fast := report.Played{Name: "fast", Kind: "steady", Rate: 1, From: 40, To: 60, Assessment: report.Assessment{Beside: bad}, Faster: map[string]float64{hurried: 4}}
 		if hurried == scenario.Results {
 			fast.Rate, fast.Faster = 4, nil
 		}
-		other := report.Played{Name: "other", Kind: "steady", Rate: 0.5, From: 20, To: 40, Beside: bad, Faster: map[string]float64{scenario.Intent: 8}} // nothing to compare with
-		phases := []report.Played{{Name: "usual", Kind: "steady", Rate: 1, From: 0, To: 20, Beside: usual}, other, fast}
+		other := report.Played{Name: "other", Kind: "steady", Rate: 0.5, From: 20, To: 40, Assessment: report.Assessment{Beside: bad}, Faster: map[string]float64{scenario.Intent: 8}} // nothing to compare with
+		phases := []report.Played{{Name: "usual", Kind: "steady", Rate: 1, From: 0, To: 20, Assessment: report.Assessment{Beside: usual}}, other, fast}
 		var before []*report.Played
 		for i := range phases {
 			before = Starvation(nil, before, &phases[i], false)
@@ -96,7 +96,7 @@ func TestEachPipelineCanStarveEachOther(t *testing.T) {
 func TestTooFewAnswersAreNamed(t *testing.T) {
 	was := []report.Beside{wait("list-p99", "", 99, 20), wait("apply-p99", "", 19, 20), wait("silence-p99", "", 99, 20), wait("run-p99", "", 12, 20), wait("tell-p99", "", 99, 20), wait(report.HistoryBehind, "", 1, 0.1), wait(report.HeldShare, "web", 9, 100)}
 	now := []report.Beside{wait("list-p99", "", 99, 20), wait("apply-p99", "", 99, 20), wait("silence-p99", "", 19, 9000), wait("fact-p99", "", 40, 20), wait("tell-p99", "", 3, 20), wait(report.HistoryBehind, "", 1, 0.1), wait(report.HeldShare, "web", 9, 100)}
-	usual, fast := report.Played{Name: "usual", Kind: "steady", Rate: 1, To: 20, Beside: was}, report.Played{Name: "fast", Kind: "steady", Rate: 1, From: 20, To: 40, Beside: now, Faster: map[string]float64{scenario.Alerts: 4}}
+	usual, fast := report.Played{Name: "usual", Kind: "steady", Rate: 1, To: 20, Assessment: report.Assessment{Beside: was}}, report.Played{Name: "fast", Kind: "steady", Rate: 1, From: 20, To: 40, Assessment: report.Assessment{Beside: now}, Faster: map[string]float64{scenario.Alerts: 4}}
 	Starvation(nil, []*report.Played{&usual}, &fast, false)
 	want := []string{
 		"people who write resources: 19 answers in usual, 99 here; 20 are needed", "people who make silences: 99 answers in usual, 19 here; 20 are needed",
@@ -105,7 +105,7 @@ func TestTooFewAnswersAreNamed(t *testing.T) {
 	if !slices.Equal(fast.NotJudged, want) || len(fast.Missed)+len(fast.Starved) > 0 {
 		t.Errorf("not judged %q\nwant %q\nmissed %q", fast.NotJudged, want, fast.Missed)
 	}
-	sections := (&report.Report{Balance: &report.Balance{}, Phases: []report.Played{fast}}).Findings().Sections
+	sections := (&report.Report{Balance: &report.Balance{}, Course: report.Course{Phases: []report.Played{fast}}}).Findings().Sections
 	i := slices.IndexFunc(sections, func(s report.Section) bool { return s.ID == "phases" })
 	if notes := sections[i].Notes; len(notes) != 1 || !strings.HasPrefix(notes[0], "fast: not judged beside it: people who write resources: 19 answers") {
 		t.Errorf("%q", notes)

@@ -23,8 +23,8 @@ func TestWhyTheGeneratorFellBehind(t *testing.T) {
 		{0.3, 0.4, 0.1, "the machine had room"},
 		{0.3, 0, 0, "--server-pid"},
 	} {
-		rep := &report.Report{Plan: report.Plan{MaxLag: 50}, Machine: report.Machine{Cores: 2}, Loader: report.Usage{Cores: c.loader}, Server: report.Usage{Cores: c.server}, Others: c.others,
-			Lag: report.Latency{P99: 80}, Balance: &report.Balance{}}
+		rep := &report.Report{Plan: report.Plan{MaxLag: 50}, Machine: report.Machine{Cores: 2}, Cost: report.Cost{Loader: report.Usage{Cores: c.loader}, Server: report.Usage{Cores: c.server}, Others: c.others},
+			Traffic: report.Traffic{Lag: report.Latency{P99: 80}}, Balance: &report.Balance{}}
 		(&timetable{rep: rep}).verdict(&observe.Measured{})
 		if rep.OK() || len(rep.Verdict) != 1 || !strings.Contains(rep.Verdict[0], c.want) || !strings.Contains(rep.Verdict[0], "p99 80.0 ms") {
 			t.Errorf("%+v: %q, want %q", c, rep.Verdict, c.want)
@@ -51,9 +51,9 @@ func TestAGeneratorThatStumbled(t *testing.T) {
 		{"of a phase, and another one stumbled", report.Goal{Name: "max", Want: 1000, Phase: "rush"}, report.Latency{P99: 5, P999: 9, Max: 1400}, true, 1},
 	} {
 		late := report.Latency{P50: 1500, P999: 1500, Max: 1500}
-		rep := &report.Report{Plan: report.Plan{MaxLag: 50}, Machine: report.Machine{Cores: 2}, Latency: late, Lag: c.lag, Balance: &report.Balance{}}
+		rep := &report.Report{Plan: report.Plan{MaxLag: 50}, Machine: report.Machine{Cores: 2}, Traffic: report.Traffic{Latency: late, Lag: c.lag}, Balance: &report.Balance{}}
 		if c.goal.Phase != "" {
-			rep.Phases = []report.Played{{Name: c.goal.Phase, Kind: "steady", Latency: late, Lag: report.Latency{Max: 30}, Asked: map[string]scenario.Limit{c.goal.Name: "1s"}}}
+			rep.Phases = []report.Played{{Name: c.goal.Phase, Kind: "steady", Latency: late, Lag: report.Latency{Max: 30}, Assessment: report.Assessment{Asked: map[string]scenario.Limit{c.goal.Name: "1s"}}}}
 		} else {
 			rep.Goals = []report.Goal{c.goal}
 		}
@@ -66,7 +66,7 @@ func TestAGeneratorThatStumbled(t *testing.T) {
 
 // One loader that fell behind is enough, though the sum of all looks well.
 func TestALoaderThatFellBehindIsNamed(t *testing.T) {
-	rep := &report.Report{Plan: report.Plan{MaxLag: 50}, Balance: &report.Balance{}, Lag: report.Latency{P99: 10}, Loaders: []report.Loader{{Name: "a", Lag: report.Latency{P99: 5}}, {Name: "b", Lag: report.Latency{P99: 80}}}}
+	rep := &report.Report{Plan: report.Plan{MaxLag: 50}, Balance: &report.Balance{}, Traffic: report.Traffic{Lag: report.Latency{P99: 10}}, Cost: report.Cost{Loaders: []report.Loader{{Name: "a", Lag: report.Latency{P99: 5}}, {Name: "b", Lag: report.Latency{P99: 80}}}}}
 	(&timetable{rep: rep}).verdict(&observe.Measured{})
 	if rep.Valid || len(rep.Verdict) != 1 || rep.Verdict[0] != "invalid: of 2 loaders these fell behind: loader 2 (b, p99 80.0 ms); allowed are 50 ms" {
 		t.Errorf("%t, %q", rep.Valid, rep.Verdict)
@@ -92,7 +92,7 @@ func TestWhatPeopleWereNotAnswered(t *testing.T) {
 		{report.Worked{}, report.Held{Unasked: 3, UnaskedAway: 3}, ""},
 	} {
 		c.worked.What, c.held.What = "list", "create 1 check"
-		rep := &report.Report{Operators: []report.Worked{c.worked}, Changes: []report.Held{c.held}}
+		rep := &report.Report{Course: report.Course{Operators: []report.Worked{c.worked}, Changes: []report.Held{c.held}}}
 		if said := strings.Join(people(rep, ""), "; "); said != c.want {
 			t.Errorf("%+v, %+v: %q, want %q", c.worked, c.held, said, c.want)
 		}

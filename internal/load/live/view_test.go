@@ -11,8 +11,8 @@ import (
 
 func sample(second int) report.Sample {
 	return report.Sample{Second: second, Phase: "steady", Sent: 32000, Acked: 31990, Offered: 32000, Connected: 4000, ServerCPU: 0.62, ServerRSS: 400 << 20, LoaderCPU: 0.4,
-		Latency: &report.Latency{P50: 254.2, P99: 507, Max: 12345}, Heap: 120 << 20, Goroutines: 12000, Commits: 180, CommitMs: 4.25, Syncs: 180,
-		Queues: map[string]float64{"reactions": 3, "journal": 12000, "event-view-1": 1234, "idle": 0}}
+		Latency: &report.Latency{P50: 254.2, P99: 507, Max: 12345}, Internals: report.Internals{Heap: 120 << 20, Goroutines: 12000, Commits: 180, CommitMs: 4.25, Syncs: 180, Queues: map[string]float64{"reactions": 3, "journal": 12000, "event-view-1": 1234, "idle": 0}},
+	}
 }
 
 // Elsewhere than in a terminal: a line every five seconds, without a control character.

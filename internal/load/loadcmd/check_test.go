@@ -68,13 +68,13 @@ func TestCheckRemovesWhatWasBefore(t *testing.T) {
 func TestFindings(t *testing.T) {
 	well := &report.Report{Valid: true, Balance: &report.Balance{}}
 	lost := &report.Report{Valid: true, Balance: &report.Balance{Missing: 3}, Verdict: []string{"3 results missing"}}
-	late := &report.Report{Valid: true, Balance: &report.Balance{}, Phases: []report.Played{{Name: "double", Kind: "steady", Missed: []string{"p99 was not as before within 30s"}}},
+	late := &report.Report{Valid: true, Balance: &report.Balance{}, Course: report.Course{Phases: []report.Played{{Name: "double", Kind: "steady", Assessment: report.Assessment{Missed: []string{"p99 was not as before within 30s"}}}}},
 		Goals: []report.Goal{{Name: "p99", Want: 1, Got: 2}}, Verdict: []string{"p99 was not as before within 30s"}}
 	if late.OK() {
 		t.Fatal("a run that was late is not OK")
 	}
 	cost := func(allocs float64) []*report.Report {
-		return []*report.Report{{Valid: true, Balance: &report.Balance{}, Results: 1, Inside: &report.Inside{Allocs: allocs}}}
+		return []*report.Report{{Valid: true, Balance: &report.Balance{}, Traffic: report.Traffic{Results: 1}, Cost: report.Cost{Inside: &report.Inside{Allocs: allocs}}}}
 	}
 	more := gate.Judge(cost(2), cost(4))
 	for name, c := range map[string]struct {
@@ -131,7 +131,7 @@ func TestFindingsBeforeAnEnd(t *testing.T) {
 // what it lost.
 func TestGrownIsOfRunsThatCount(t *testing.T) {
 	cost := func(allocs float64, valid bool) []*report.Report {
-		return []*report.Report{{Valid: valid, Balance: &report.Balance{Missing: 1}, Results: 1, Inside: &report.Inside{Allocs: allocs}}}
+		return []*report.Report{{Valid: valid, Balance: &report.Balance{Missing: 1}, Traffic: report.Traffic{Results: 1}, Cost: report.Cost{Inside: &report.Inside{Allocs: allocs}}}}
 	}
 	for valid, want := range map[bool]int{true: 1, false: 0} {
 		if excess, _ := grown(cost(2, true), cost(4, valid)); len(excess) != want {

@@ -20,7 +20,7 @@ func TestVerdictCodes(t *testing.T) {
 		"slow":             {report.Report{Valid: true, Balance: &report.Balance{}, Goals: slow}, exitMissed},
 		"behind and slow":  {report.Report{Balance: &report.Balance{}, Goals: slow}, 7},
 		"lost":             {report.Report{Balance: &report.Balance{Missing: 1}, Goals: slow}, exitLost},
-		"an alert is late": {report.Report{Valid: true, Balance: &report.Balance{}, Faults: []report.Struck{{Missing: 1}}}, exitLost},
+		"an alert is late": {report.Report{Valid: true, Balance: &report.Balance{}, Course: report.Course{Faults: []report.Struck{{Missing: 1}}}}, exitLost},
 	} {
 		err, _ := verdict(&c.rep).(*failed)
 		if (err == nil) != (c.code == 0) || err != nil && err.ExitCode() != c.code {

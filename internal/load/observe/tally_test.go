@@ -60,7 +60,7 @@ func TestTalliesMergeToTheWhole(t *testing.T) {
 
 // A second is that of all loaders together. It ends when each of them told it; what is offered later of it still counts.
 func TestSecondsOfSeveralLoaders(t *testing.T) {
-	c := &Checks{Start: &Checked{Report: &report.Report{Loaders: []report.Loader{{}, {Here: true}}}}}
+	c := &Checks{Start: &Checked{Report: &report.Report{Cost: report.Cost{Loaders: []report.Loader{{}, {Here: true}}}}}}
 	var seen []report.Sample
 	c.OnSecond = func(s *report.Sample, _ int, latency Histogram) {
 		if seen = append(seen, *s); latency.Count() != 2 {

@@ -35,7 +35,7 @@ func TestVerdict(t *testing.T) {
 
 // Each kind of wrong has a line of its own among the objectives, with its share.
 func TestObjectives(t *testing.T) {
-	rep := &Report{Valid: true, Balance: &Balance{Sent: 100}, WrongSent: 9, Faults: []Struck{{Alerts: 10}}, Silent: &Silent{Machines: 200}, Notifications: &Notifications{Due: 900}, Streamed: &Streamed{Lines: 80, Missing: 3}, Turns: &Turned{Due: 50}}
+	rep := &Report{Valid: true, Balance: &Balance{Sent: 100}, Traffic: Traffic{WrongSent: 9}, Course: Course{Faults: []Struck{{Alerts: 10}}, Silent: &Silent{Machines: 200}, Notifications: &Notifications{Due: 900}, Streamed: &Streamed{Lines: 80, Missing: 3}, Turns: &Turned{Due: 50}}}
 	var got []string
 	for _, o := range rep.Findings().Objectives {
 		got = append(got, o.What+": "+o.Got)
@@ -51,7 +51,7 @@ func TestObjectives(t *testing.T) {
 
 // The text says what was not looked at: nobody takes a state that was not compared for an equal one.
 func TestTextOfARunThatWasNotCompared(t *testing.T) {
-	rep := &Report{Valid: true, Plan: Plan{Agents: 2, Checks: 3}, Balance: &Balance{Sent: 6, Acknowledged: 6}, Label: []string{"operators did nothing: there was no login"}, Machine: Machine{Cores: 2}, Others: 1.2,
+	rep := &Report{Valid: true, Plan: Plan{Agents: 2, Checks: 3}, Balance: &Balance{Sent: 6, Acknowledged: 6}, Label: []string{"operators did nothing: there was no login"}, Machine: Machine{Cores: 2}, Cost: Cost{Others: 1.2},
 		Scenario: &scenario.Scenario{Operators: scenario.Operators{Lists: 2}}}
 	text := rep.Text()
 	for _, want := range []string{"  · not compared: whether the server holds", "not compared with the server's states\n", "operators did nothing", "Others used 1.2 of the machine's 2 cores", "Not played, though the scenario has it: people at work."} {
@@ -70,7 +70,7 @@ func TestTextOfARunThatWasNotCompared(t *testing.T) {
 
 // Pipelines beside the results stand side by side, phase by phase; with many phases each has a row.
 func TestBesideTheResults(t *testing.T) {
-	rep := &Report{Phases: []Played{{Name: "usual", Beside: []Beside{{"list-p99", "", 99, 12}, {HeldShare, "web", 9, 100}}}, {Name: "fast", Beside: []Beside{{HistoryBehind, "", 1, 4.1}, {HeldShare, "web", 9, 97.5}}}}}
+	rep := &Report{Course: Course{Phases: []Played{{Name: "usual", Assessment: Assessment{Beside: []Beside{{"list-p99", "", 99, 12}, {HeldShare, "web", 9, 100}}}}, {Name: "fast", Assessment: Assessment{Beside: []Beside{{HistoryBehind, "", 1, 4.1}, {HeldShare, "web", 9, 97.5}}}}}}}
 	want := [][]string{{"p99 of a page, for people who list", "12.0 ms", ""}, {"class web: acknowledged in time, of what was offered", "100 %", "97.5 %"}, {"oldest change that history did not hold yet", "", "4.10 s"}}
 	if got := rep.besideTable(); len(got) != 1 || !slices.EqualFunc(got[0].Rows, want, slices.Equal) {
 		t.Errorf("%q\nwant %q", got, want)

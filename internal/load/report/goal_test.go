@@ -29,7 +29,7 @@ func TestSettlingIsOfAllThatHadTo(t *testing.T) {
 			rep.Scenario.Phases = append(rep.Scenario.Phases, scenario.Phase{Steady: sec(60), Settle: sec(30)})
 		}
 		for _, s := range c.settled {
-			rep.Phases = append(rep.Phases, Played{Settled: s})
+			rep.Phases = append(rep.Phases, Played{Assessment: Assessment{Settled: s}})
 		}
 		if got, ok := rep.settling(); got != c.want || ok != c.ok {
 			t.Errorf("%+v: %v, %t", c, got, ok)
@@ -43,10 +43,9 @@ func TestSettlingIsOfAllThatHadTo(t *testing.T) {
 // A report that measured everything has exactly the figures that a scenario can ask for.
 func TestEveryFigureIsFound(t *testing.T) {
 	l, behind, asked := Latency{P50: 1, P99: 1, P999: 1, Max: 1}, 1.0, scenario.Scenario{Phases: []scenario.Phase{{Settle: sec(1)}}}
-	rep := &Report{Scenario: &asked, Rate: 1, Results: 1, InTime: &behind, Latency: l, BeyondLinger: l, MachineShare: 1, Server: Usage{Cores: 1, MicrosPerItem: 1, RSS: 1, LockShare: 1}, Loader: Usage{Cores: 1, MicrosPerItem: 1},
-		SessionBytes: 1, AgentBytes: 1, StateBytes: 1, ConnectSeconds: 1, Inside: &Inside{1, 1, 1, 1, 1, 1, 1}, Calls: &Calls{Reads: 1, Writes: 1, Syncs: 1}, Disk: &Disk{PerResult: 1},
-		Phases: []Played{{Kind: KindStep, Acknowledged: 1, Settled: 1}}, Faults: []Struck{{Detected: l, Cleared: l}}, Outages: []Outage{{Serving: 1, Acked: 1, Seconds: 2}}, Turns: &Turned{Taken: 1, Took: l},
-		Changes: []Held{{Holds: l}}, Notifications: &Notifications{Latency: l}, Streamed: &Streamed{Latency: l}, Samples: []Sample{{Second: 1, Behind: &behind}}}
+	rep := &Report{Scenario: &asked, Traffic: Traffic{Rate: 1, Results: 1, InTime: &behind, Latency: l, BeyondLinger: l}, Cost: Cost{MachineShare: 1, Server: Usage{Cores: 1, MicrosPerItem: 1, RSS: 1, LockShare: 1}, Loader: Usage{Cores: 1, MicrosPerItem: 1}, SessionBytes: 1, AgentBytes: 1, StateBytes: 1, ConnectSeconds: 1, Inside: &Inside{1, 1, 1, 1, 1, 1, 1}, Calls: &Calls{Reads: 1, Writes: 1, Syncs: 1}, Disk: &Disk{PerResult: 1}},
+		Course:  Course{Phases: []Played{{Kind: KindStep, Acknowledged: 1, Assessment: Assessment{Settled: 1}}}, Faults: []Struck{{Detected: l, Cleared: l}}, Outages: []Outage{{Serving: 1, Acked: 1, Seconds: 2}}, Turns: &Turned{Taken: 1, Took: l}, Changes: []Held{{Holds: l}}, Notifications: &Notifications{Latency: l}, Streamed: &Streamed{Latency: l}},
+		Samples: []Sample{{Second: 1, Internals: Internals{Behind: &behind}}}}
 	for _, what := range []string{"list", "apply", "silence", "watch", "run", "fact"} {
 		rep.Operators = append(rep.Operators, Worked{What: what, Latency: l})
 	}
@@ -65,7 +64,7 @@ func TestEveryFigureIsFound(t *testing.T) {
 // A run against another system has no figures of acknowledgements: beside those of Muster
 // they would be taken for the same.
 func TestFiguresOfATarget(t *testing.T) {
-	rep := &Report{Rate: 100, InTime: new(1.0), Latency: Latency{P50: 1, P99: 2, P999: 3, Max: 4}, BeyondLinger: Latency{P50: 1, P99: 2}, ConnectSeconds: 5}
+	rep := &Report{Traffic: Traffic{Rate: 100, InTime: new(1.0), Latency: Latency{P50: 1, P99: 2, P999: 3, Max: 4}, BeyondLinger: Latency{P50: 1, P99: 2}}, Cost: Cost{ConnectSeconds: 5}}
 	rep.Plan.Offered = 100
 	all := rep.Figures()
 	rep.Targeted = &Targeted{Name: "sensu"}
@@ -84,8 +83,8 @@ func TestFiguresOfATarget(t *testing.T) {
 }
 
 func TestGoals(t *testing.T) {
-	rep := &Report{Rate: 149_000, Results: 1, BeyondLinger: Latency{P99: 48}, MachineShare: 0.29, Server: Usage{Cores: 0.5, MicrosPerItem: 12.04},
-		Outages: []Outage{{Serving: 2, Acked: 2.5, Seconds: 4}, {Serving: 1, Acked: 1.5, Seconds: 6}}}
+	rep := &Report{Traffic: Traffic{Rate: 149_000, Results: 1, BeyondLinger: Latency{P99: 48}}, Cost: Cost{MachineShare: 0.29, Server: Usage{Cores: 0.5, MicrosPerItem: 12.04}},
+		Course: Course{Outages: []Outage{{Serving: 2, Acked: 2.5, Seconds: 4}, {Serving: 1, Acked: 1.5, Seconds: 6}}}}
 	for _, c := range []struct {
 		goal, says string
 		met        bool
@@ -113,7 +112,7 @@ func TestGoals(t *testing.T) {
 			t.Errorf("%s: met %t, %q; want %t, %q", c.goal, got.Met, got, c.met, c.says)
 		}
 	}
-	never := &Report{Outages: []Outage{{Serving: 2, Acked: -1, Seconds: -1}}}
+	never := &Report{Course: Course{Outages: []Outage{{Serving: 2, Acked: -1, Seconds: -1}}}}
 	for _, name := range []string{"back", "acknowledging"} {
 		if got := (Goal{Name: name, Want: 10}).Judged(never); got.Met {
 			t.Errorf("%s: agents that never came back met a goal: %+v", name, got)
@@ -132,7 +131,7 @@ func sec(n int) model.Duration { return model.Duration(time.Duration(n) * time.S
 // least so much is not. What was not measured is none.
 func TestNothingMayBeMeasured(t *testing.T) {
 	none := 0.0
-	rep := &Report{Results: 100, InTime: &none, ConnectCPU: 0.1, Inside: &Inside{}, Calls: &Calls{}, Server: Usage{RSS: 1}, LocksRead: true}
+	rep := &Report{Traffic: Traffic{Results: 100, InTime: &none}, Cost: Cost{ConnectCPU: 0.1, Inside: &Inside{}, Calls: &Calls{}, Server: Usage{RSS: 1}, LocksRead: true}}
 	for _, c := range []struct {
 		figure string
 		rate   float64

@@ -26,13 +26,17 @@ type Played struct {
 	Lag          Latency            `json:"generatorLagMs"`
 	Server       Usage              `json:"server"`
 	Loader       Usage              `json:"loader"`
-	Settled      float64            `json:"settled,omitempty"`   // until it was as before the phase before it; asked with settle
-	Beside       []Beside           `json:"beside,omitempty"`    // what shared the server with the results
-	Missed       []string           `json:"missed,omitempty"`    // objectives, in sentences
-	Starved      []string           `json:"starved,omitempty"`   // whom, being faster, it starved: what sentences of Missed begin with
-	NotJudged    []string           `json:"notJudged,omitempty"` // of whom there were too few answers to say whether it starved them
+	Assessment
+}
 
-	Asked map[string]scenario.Limit `json:"asked,omitempty"` // objectives of this phase alone
+// Assessment has the objectives of a phase, and the waits and misses by which it is judged.
+type Assessment struct {
+	Settled   float64                   `json:"settled,omitempty"`   // until it was as before the phase before it; asked with settle
+	Beside    []Beside                  `json:"beside,omitempty"`    // what shared the server with the results
+	Missed    []string                  `json:"missed,omitempty"`    // objectives, in sentences
+	Starved   []string                  `json:"starved,omitempty"`   // whom, being faster, it starved: what sentences of Missed begin with
+	NotJudged []string                  `json:"notJudged,omitempty"` // of whom there were too few answers to say whether it starved them
+	Asked     map[string]scenario.Limit `json:"asked,omitempty"`     // objectives of this phase alone
 }
 
 // Struck is one fault as it went: what it should have brought about, and what came.

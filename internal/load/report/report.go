@@ -29,10 +29,19 @@ type Report struct {
 	Goals   []Goal   `json:"goals,omitempty"`
 	Trouble []string `json:"trouble,omitempty"` // failures of the server, of faults and of people that no other field has, in sentences
 
-	ConnectSeconds float64  `json:"connectSeconds"` // until every agent had a session
-	ReadySeconds   float64  `json:"readySeconds"`   // … and its checks
-	Outages        []Outage `json:"outages,omitempty"`
+	Scenario    *scenario.Scenario `json:"scenario,omitempty"` // as it was played
+	Environment *Environment       `json:"environment,omitempty"`
+	Files       map[string]string  `json:"files,omitempty"` // beside run.json: what they hold, by name
+	Label       []string           `json:"label,omitempty"` // what must be said wherever its figures are shown: a scale, shared connections, an amplified stream
 
+	Traffic
+	Cost
+	Course
+	Samples []Sample `json:"samples"`
+}
+
+// Traffic has the results of a run: their numbers, rates and latencies over the measured span.
+type Traffic struct {
 	Results      uint64            `json:"results"`          // measured
 	Rate         float64           `json:"rate"`             // acknowledged per second, by the clock
 	InTime       *float64          `json:"inTime,omitempty"` // see Played
@@ -46,50 +55,49 @@ type Report struct {
 	Latency      Latency           `json:"latencyMs"`            // intended → acknowledged
 	BeyondLinger Latency           `json:"beyondLingerMs"`       // due to leave → acknowledged
 	Lag          Latency           `json:"generatorLagMs"`       // due to leave → handed over to be sent
+	Curve        []Point           `json:"curve,omitempty"`      // of Latency
 	Batch        Spread            `json:"signalsPerFrame"`
-	Server       Usage             `json:"server"`
-	Loader       Usage             `json:"loader"`               // of several: all together
-	Loaders      []Loader          `json:"loaders,omitempty"`    // where several played the run
-	MachineShare float64           `json:"machineShare"`         // both processes, of all cores
-	Others       float64           `json:"othersCores"`          // what everybody else on the machine used
-	ConnectCPU   float64           `json:"connectCpuSeconds"`    // of the server, until all agents held their checks
-	SessionBytes float64           `json:"sessionBytes"`         // resident on the server per agent: sessions and assignments, before any result
-	AgentBytes   float64           `json:"agentBytes"`           // resident on the loader per agent: all that it took since before there was the first one, likewise without any result
-	StateBytes   float64           `json:"stateBytes,omitempty"` // resident on the server per event state, see States
-	States       uint64            `json:"states,omitempty"`     // event states at the end
+	Failures     map[string]uint64 `json:"failures,omitempty"` // connections not opened
+	Losses       map[string]uint64 `json:"losses,omitempty"`   // sessions ended
+}
 
-	Calls *Calls `json:"calls,omitempty"` // of the server to the system
-	Disk  *Disk  `json:"disk,omitempty"`  // what the server wrote
+// Cost has the use of processors, memory, disk and network by server and loaders.
+type Cost struct {
+	ConnectSeconds float64  `json:"connectSeconds"` // until every agent had a session
+	ReadySeconds   float64  `json:"readySeconds"`   // … and its checks
+	Server         Usage    `json:"server"`
+	Loader         Usage    `json:"loader"`                    // of several: all together
+	Loaders        []Loader `json:"loaders,omitempty"`         // where several played the run
+	MachineShare   float64  `json:"machineShare"`              // both processes, of all cores
+	Others         float64  `json:"othersCores"`               // what everybody else on the machine used
+	ConnectCPU     float64  `json:"connectCpuSeconds"`         // of the server, until all agents held their checks
+	SessionBytes   float64  `json:"sessionBytes"`              // resident on the server per agent: sessions and assignments, before any result
+	AgentBytes     float64  `json:"agentBytes"`                // resident on the loader per agent: all that it took since before there was the first one, likewise without any result
+	Goroutines     float64  `json:"agentGoroutines,omitempty"` // of the loader per agent, as AgentBytes
+	StateBytes     float64  `json:"stateBytes,omitempty"`      // resident on the server per event state, see States
+	States         uint64   `json:"states,omitempty"`          // event states at the end
+	Calls          *Calls   `json:"calls,omitempty"`           // of the server to the system
+	Disk           *Disk    `json:"disk,omitempty"`            // what the server wrote
+	Network        *Network `json:"network,omitempty"`         // of the server with its agents
+	Inside         *Inside  `json:"inside,omitempty"`          // what was read from within the server
 
-	Network *Network `json:"network,omitempty"` // of the server with its agents
+	Metrics   map[string]float64 `json:"metrics,omitempty"` // counters of the server over the measured span, by name
+	LocksRead bool               `json:"-"`                 // the wait for locks over the measured span was read: a share of 0 is known
+}
 
-	Inside *Inside `json:"inside,omitempty"` // what was read from within the server
-
-	// Of a scenario.
-	Scenario      *scenario.Scenario `json:"scenario,omitempty"` // as it was played
-	Environment   *Environment       `json:"environment,omitempty"`
-	Phases        []Played           `json:"phases,omitempty"`
-	Faults        []Struck           `json:"faults,omitempty"`
-	Silent        *Silent            `json:"silent,omitempty"`        // nil: not judged, as without a login
-	Notifications *Notifications     `json:"notifications,omitempty"` // nil: the scenario asks for no notifications, or there was no login
-	Streamed      *Streamed          `json:"streamed,omitempty"`      // nil: no handler is notified of every result
-	Turns         *Turned            `json:"turns,omitempty"`         // of checks with roundRobin; nil: there are none
-	Changes       []Held             `json:"intent,omitempty"`
-	Operators     []Worked           `json:"operators,omitempty"`
-	Curve         []Point            `json:"curve,omitempty"`           // of Latency
-	Goroutines    float64            `json:"agentGoroutines,omitempty"` // of the loader per agent, as AgentBytes
-	Targeted      *Targeted          `json:"targeted,omitempty"`        // a system that is not Muster; nil: it is
-	Signals       *Signals           `json:"signals,omitempty"`         // of a run of values or directives; nil: it is of checks
-	Files         map[string]string  `json:"files,omitempty"`           // beside run.json: what they hold, by name
-	Label         []string           `json:"label,omitempty"`           // what must be said wherever its figures are shown: a scale, shared connections, an amplified stream
-
-	// Metrics are the server's counters over the measured span, by name.
-	Metrics  map[string]float64 `json:"metrics,omitempty"`
-	Failures map[string]uint64  `json:"failures,omitempty"` // connections not opened
-	Losses   map[string]uint64  `json:"losses,omitempty"`   // sessions ended
-	Samples  []Sample           `json:"samples"`
-
-	LocksRead bool `json:"-"` // the wait for locks over the measured span was read: a share of 0 is known
+// Course has the phases of a run, its faults, and the deliveries, turns, changes and requests beside its results.
+type Course struct {
+	Phases        []Played       `json:"phases,omitempty"`
+	Faults        []Struck       `json:"faults,omitempty"`
+	Outages       []Outage       `json:"outages,omitempty"`
+	Silent        *Silent        `json:"silent,omitempty"`        // nil: not judged, as without a login
+	Notifications *Notifications `json:"notifications,omitempty"` // nil: the scenario asks for no notifications, or there was no login
+	Streamed      *Streamed      `json:"streamed,omitempty"`      // nil: no handler is notified of every result
+	Turns         *Turned        `json:"turns,omitempty"`         // of checks with roundRobin; nil: there are none
+	Changes       []Held         `json:"intent,omitempty"`
+	Operators     []Worked       `json:"operators,omitempty"`
+	Targeted      *Targeted      `json:"targeted,omitempty"` // a system that is not Muster; nil: it is
+	Signals       *Signals       `json:"signals,omitempty"`  // of a run of values or directives; nil: it is of checks
 }
 
 // Machine is where it ran.

@@ -15,16 +15,22 @@ type Sample struct {
 	LoaderRSS int64   `json:"loaderRss,omitempty"`
 
 	// Of a scenario. Latencies in milliseconds, of what was acknowledged in this second.
-	Phase      string             `json:"phase,omitempty"`
-	Nth        int                `json:"-"`                 // of the scenario's phases, from 1; 0: none. Phase is for people: that of a step names its rate
-	Offered    uint64             `json:"offered,omitempty"` // meant to be sent in this second
-	Refused    uint64             `json:"refused,omitempty"`
-	Failed     uint64             `json:"failed,omitempty"` // connections that were not opened
-	Latency    *Latency           `json:"latencyMs,omitempty"`
-	Beyond     float64            `json:"beyondP99Ms,omitempty"` // p99 beyond the linger
-	Waits      map[string]float64 `json:"waitsMs,omitempty"`     // p99 of who waits beside the results, by figure: list-p99, apply-p99, watch-p99, holds-p99
-	Lag        float64            `json:"lagMs,omitempty"`       // of the generator, p99
-	Heap       float64            `json:"serverHeap,omitempty"`  // bytes in use
+	Phase   string             `json:"phase,omitempty"`
+	Nth     int                `json:"-"`                 // of the scenario's phases, from 1; 0: none. Phase is for people: that of a step names its rate
+	Offered uint64             `json:"offered,omitempty"` // meant to be sent in this second
+	Refused uint64             `json:"refused,omitempty"`
+	Failed  uint64             `json:"failed,omitempty"` // connections that were not opened
+	Latency *Latency           `json:"latencyMs,omitempty"`
+	Beyond  float64            `json:"beyondP99Ms,omitempty"` // p99 beyond the linger
+	Waits   map[string]float64 `json:"waitsMs,omitempty"`     // p99 of who waits beside the results, by figure: list-p99, apply-p99, watch-p99, holds-p99
+	Lag     float64            `json:"lagMs,omitempty"`       // of the generator, p99
+
+	Internals
+}
+
+// Internals has the figures that the server tells of itself in a second, and the waits for locks of both.
+type Internals struct {
+	Heap       float64            `json:"serverHeap,omitempty"` // bytes in use
 	Goroutines float64            `json:"serverGoroutines,omitempty"`
 	GC         float64            `json:"serverGcMs,omitempty"` // pauses in this second
 	Commits    float64            `json:"commits,omitempty"`    // of the journal

@@ -11,7 +11,7 @@ import (
 // is not there.
 func TestFiguresOfASecond(t *testing.T) {
 	behind := 3.5
-	s := &Sample{Latency: &Latency{P50: 1, P99: 2, P999: 3, Max: 4}, Beyond: 1.5, Behind: &behind, Waits: map[string]float64{"list-p99": 70}}
+	s := &Sample{Latency: &Latency{P50: 1, P99: 2, P999: 3, Max: 4}, Beyond: 1.5, Internals: Internals{Behind: &behind}, Waits: map[string]float64{"list-p99": 70}}
 	want := map[string]float64{"p50": 1, "p99": 2, "p999": 3, "max": 4, "beyond-p99": 1.5, "history-behind": 3.5, "list-p99": 70}
 	if got := s.Figures(); !maps.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)

@@ -31,12 +31,12 @@ func TestLost(t *testing.T) {
 		"nothing":       {Report{}, false},
 		"slow":          {Report{Goals: []Goal{{Name: "p99"}}}, false},
 		"invalid":       {Report{Valid: false}, false},
-		"refused":       {Report{WrongSent: 5}, false},
+		"refused":       {Report{Traffic: Traffic{WrongSent: 5}}, false},
 		"missing":       {Report{Balance: &Balance{Missing: 1}}, true},
 		"imbalance":     {Report{Balance: &Balance{Imbalances: 1}}, true},
-		"taken":         {Report{WrongSent: 5, WrongTaken: 1}, true},
-		"no alert":      {Report{Faults: []Struck{{}, {Missing: 1}}}, true},
-		"a wrong alert": {Report{Faults: []Struck{{Extra: 1}}}, true},
+		"taken":         {Report{Traffic: Traffic{WrongSent: 5, WrongTaken: 1}}, true},
+		"no alert":      {Report{Course: Course{Faults: []Struck{{}, {Missing: 1}}}}, true},
+		"a wrong alert": {Report{Course: Course{Faults: []Struck{{Extra: 1}}}}, true},
 	} {
 		if c.rep.Balance == nil {
 			c.rep.Balance = &Balance{}
@@ -56,14 +56,14 @@ func TestWhatFailedIsNeitherLostNorLate(t *testing.T) {
 		"nothing":           {rep: Report{}},
 		"nobody answered":   {rep: Report{Trouble: []string{"1 of 2 requests failed"}}, failed: true},
 		"no renames":        {rep: Report{Trouble: []string{"1 rename failed"}}, failed: true},
-		"settled too late":  {rep: Report{Phases: []Played{{Kind: "steady", Missed: []string{"p99"}}}}, late: true},
-		"a step that broke": {rep: Report{Phases: []Played{{Kind: KindStep, Offered: 1}, {Kind: KindStep, Offered: 2, Apart: true, Missed: []string{"p99"}}}}},
-		"no step that held": {rep: Report{Phases: []Played{{Kind: KindStep, Offered: 1, Apart: true, Missed: []string{"p99"}}}}, failed: true},
-		"stopped in a step": {rep: Report{Stopped: &Stopped{}, Phases: []Played{{Kind: KindStep, Offered: 1, Apart: true, Missed: []string{"p99"}}}}},
+		"settled too late":  {rep: Report{Course: Course{Phases: []Played{{Kind: "steady", Assessment: Assessment{Missed: []string{"p99"}}}}}}, late: true},
+		"a step that broke": {rep: Report{Course: Course{Phases: []Played{{Kind: KindStep, Offered: 1}, {Kind: KindStep, Offered: 2, Apart: true, Assessment: Assessment{Missed: []string{"p99"}}}}}}},
+		"no step that held": {rep: Report{Course: Course{Phases: []Played{{Kind: KindStep, Offered: 1, Apart: true, Assessment: Assessment{Missed: []string{"p99"}}}}}}, failed: true},
+		"stopped in a step": {rep: Report{Stopped: &Stopped{}, Course: Course{Phases: []Played{{Kind: KindStep, Offered: 1, Apart: true, Assessment: Assessment{Missed: []string{"p99"}}}}}}},
 		"it crashed":        {rep: Report{Trouble: []string{"the server under test ended by itself: signal: killed"}}, failed: true},
 		"not to be read":    {rep: Report{Trouble: []string{"what the server holds could not be read: connection refused"}}, failed: true},
-		"not asked for":     {rep: Report{Targeted: &Targeted{Name: "sensu", Totals: Totals{Requests: 5, Missed: 1}}}, failed: true},
-		"hung up on":        {rep: Report{Targeted: &Targeted{Name: "sensu", Totals: Totals{Lost: 1}}}, failed: true},
+		"not asked for":     {rep: Report{Course: Course{Targeted: &Targeted{Name: "sensu", Totals: Totals{Requests: 5, Missed: 1}}}}, failed: true},
+		"hung up on":        {rep: Report{Course: Course{Targeted: &Targeted{Name: "sensu", Totals: Totals{Lost: 1}}}}, failed: true},
 		"something lost":    {rep: Report{Balance: &Balance{Missing: 1}}, lost: true},
 	} {
 		rep := c.rep

@@ -42,7 +42,7 @@ func TestLinesAreHeldAgainstResults(t *testing.T) {
 	line("http", 8)                                                               // behind 9
 	k.line([]byte(`{"kind":"result","stream":"0000000000000001","number":1}`), 1) // of another run
 	k.line([]byte(`{"kind":"opened"}`), 1)
-	if s := k.sum; s.Lines != 8 || s.Twice != 2 || s.Disorder != 1 || s.Unread != 0 || !(&report.Report{Streamed: &s}).Lost() || !strings.Contains(s.Example, "number 8 came behind 9") {
+	if s := k.sum; s.Lines != 8 || s.Twice != 2 || s.Disorder != 1 || s.Unread != 0 || !(&report.Report{Course: report.Course{Streamed: &s}}).Lost() || !strings.Contains(s.Example, "number 8 came behind 9") {
 		t.Errorf("%+v", s)
 	}
 	k.line([]byte(`{"kind":`), 1)
@@ -107,7 +107,7 @@ func TestLinesThatNoResultBroughtAbout(t *testing.T) {
 					t.Errorf("%+v", got)
 				}
 				got.Missing = 0
-				if wrong := (&report.Report{Balance: &report.Balance{}, Streamed: got}).Wrong(); wrong.Of(report.WrongLines) != c.extra+c.other {
+				if wrong := (&report.Report{Balance: &report.Balance{}, Course: report.Course{Streamed: got}}).Wrong(); wrong.Of(report.WrongLines) != c.extra+c.other {
 					t.Errorf("%v", wrong)
 				}
 			})
