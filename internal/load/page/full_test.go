@@ -62,7 +62,7 @@ func full() *report.Report {
 			Operators: []report.Worked{{What: "list", Requests: 400,
 				Latency: l(5)}, {What: "watch", Requests: 3, Failed: 1, Why: "stream ended",
 				Latency: l(60)}}},
-		Files: map[string]string{"run.json": "this report as data", "latency.hlog": "latencies, HDR histograms by second", "cpu.pprof": "CPU profile of the server at steady state"},
+		Files: map[string]string{"run.json": "this report as data", "observed.jsonl": "observations of the loader", "cpu.pprof": "CPU profile of the server at steady state"},
 		Environment: &report.Environment{Virtual: "kvm", Limits: map[string]string{"open files": "20000", "net.ipv4.ip_local_port_range": "32768 60999"}, FileSystem: "ext4",
 			Device: "/dev/vda", Fsync: l(0.9), Server: map[string]string{"version": "0.9.0", "flags": "--listen-plain"}, Packages: map[string]string{"sensu-backend": "6.11.0"}},
 		Scenario: &scenario.Scenario{Scenario: scenario.Version, Name: "sensu-4000x40x5s-quick", Title: "4,000 agents, 40 checks each, every 5 s", Answers: "Sensu Go 5.20: 4,000 agents, 8, 14 and 40 checks",
