@@ -42,10 +42,11 @@ type Config struct {
 	Data      string             // the server's data folder, where it is on this machine: is there room? Empty: not looked at
 	API       *client.Client     // for operators and changes of intent; nil: there is no login
 
-	Observed  string            // file of the observation log; empty: there is none
-	Goals     []report.Goal     // what the run should reach
-	Before    View              // what the view holds, asked before and after; nil: not compared
-	Generate  outputs.Generator // what results say; nil: what the scenario says
+	Observed  string                        // file of the observation log; empty: there is none
+	Goals     []report.Goal                 // what the run should reach
+	Before    View                          // what the view holds, asked before and after; nil: not compared
+	Facts     func(i int) map[string]string // of agent i's machine now, read every few seconds; nil: none
+	Generate  outputs.Generator             // what results say; nil: what the scenario says
 	Log       *slog.Logger
 	CheckName func(i int) string            // name of each class's check i; nil: as simulated.Resources names it
 	Begun     func()                        // called when the timetable begins; may be nil
