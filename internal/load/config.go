@@ -52,7 +52,6 @@ type Config struct {
 	Begun     func()                        // called when the timetable begins; may be nil
 	Stop      <-chan string                 // ends the present phase, and the run with it: what was played is compared and reported. What it yields is who asked; empty: who began the run. Nobody reads it before Begun; may be nil
 	Played    func()                        // called when the timetable is over, from where on Stop ends nothing; may be nil
-	Facts     func(i int) map[string]string // of agent i's machine now, asked every few seconds; nil: none
 	Progress  func(report.Sample)           // every second; may be nil
 
 	Part  Part  // of the agents that this process plays; zero: all
