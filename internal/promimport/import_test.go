@@ -17,7 +17,7 @@ import (
 // TestImportGolden imports a rules file with all that has a form here, and groups that have none.
 func TestImportGolden(t *testing.T) {
 	data := testenv.Value(os.ReadFile("testdata/rules.in"))(t)
-	result := testenv.Value(Import([]conversion.File{{"rules.yml", data}}, kind.All()))(t)
+	result := testenv.Value(Import([]conversion.File{{Name: "rules.yml", Data: data}}, kind.All()))(t)
 	var out strings.Builder
 	for _, r := range result.Resources {
 		var plain any
@@ -38,7 +38,7 @@ func FuzzImport(f *testing.F) {
 	f.Add([]byte("a: 1"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		kinds := kind.All()
-		result, err := Import([]conversion.File{{"x", data}}, kinds)
+		result, err := Import([]conversion.File{{Name: "x", Data: data}}, kinds)
 		if err != nil {
 			return
 		}

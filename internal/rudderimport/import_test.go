@@ -36,7 +36,7 @@ func importText(t *testing.T, files []conversion.File, bridge bool) string {
 // samples returns the sample files.
 func samples(t *testing.T) (files []conversion.File) {
 	for _, name := range []string{"web.yml", "api.json"} {
-		files = append(files, conversion.File{name, testenv.Value(os.ReadFile(filepath.Join("testdata", name)))(t)})
+		files = append(files, conversion.File{Name: name, Data: testenv.Value(os.ReadFile(filepath.Join("testdata", name)))(t)})
 	}
 	return files
 }
@@ -50,7 +50,7 @@ func TestImportGolden(t *testing.T) {
 // TestImportRefusesOtherFiles reads files that are neither techniques nor answers of the API.
 func TestImportRefusesOtherFiles(t *testing.T) {
 	for _, data := range []string{"", "a: 1\n", "[1]\n", "<technique/>", "a: [\n", `{"result":"error"}`} {
-		if _, err := Import([]conversion.File{{"x", []byte(data)}}, Options{Kinds: kind.All()}); err == nil {
+		if _, err := Import([]conversion.File{{Name: "x", Data: []byte(data)}}, Options{Kinds: kind.All()}); err == nil {
 			t.Errorf("%q: no error", data)
 		}
 	}
@@ -66,7 +66,7 @@ func TestRealTechniquesAreRead(t *testing.T) {
 	testenv.NoError(t, err)
 	for _, name := range names {
 		for _, bridge := range []bool{false, true} {
-			text := importText(t, []conversion.File{{filepath.Base(name), testenv.Value(os.ReadFile(name))(t)}}, bridge)
+			text := importText(t, []conversion.File{{Name: filepath.Base(name), Data: testenv.Value(os.ReadFile(name))(t)}}, bridge)
 			if bridge && !strings.Contains(text, "kind: Technique") {
 				t.Errorf("%s: no technique:\n%s", name, text)
 			}
@@ -85,7 +85,7 @@ func FuzzImport(f *testing.F) {
 	}
 	kinds := kind.All()
 	f.Fuzz(func(t *testing.T, data []byte, bridge bool) {
-		result, err := Import([]conversion.File{{"x", data}}, Options{Kinds: kinds, Bridge: bridge})
+		result, err := Import([]conversion.File{{Name: "x", Data: data}}, Options{Kinds: kinds, Bridge: bridge})
 		if err != nil {
 			return
 		}

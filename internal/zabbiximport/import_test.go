@@ -30,7 +30,7 @@ func options() Options {
 func TestImportGolden(t *testing.T) {
 	data, err := os.ReadFile("testdata/export.in")
 	testenv.NoError(t, err)
-	result, err := Import([]conversion.File{{"export.yaml", data}}, options())
+	result, err := Import([]conversion.File{{Name: "export.yaml", Data: data}}, options())
 	testenv.NoError(t, err)
 	var out strings.Builder
 	for _, r := range result.Resources {
@@ -48,7 +48,7 @@ func TestImportGolden(t *testing.T) {
 // TestImportRefusesOtherFiles imports files that are no exports of Zabbix, and expects an error for each.
 func TestImportRefusesOtherFiles(t *testing.T) {
 	for _, data := range []string{"", "a: 1\n", "[1]\n", "<zabbix_export/>", "a: [\n"} {
-		if _, err := Import([]conversion.File{{"x", []byte(data)}}, options()); err == nil {
+		if _, err := Import([]conversion.File{{Name: "x", Data: []byte(data)}}, options()); err == nil {
 			t.Errorf("%q: no error", data)
 		}
 	}
@@ -62,7 +62,7 @@ func TestImportDropsRefusedParts(t *testing.T) {
 		"valuemaps":[{"name":"m","mappings":[{"value":%[1]q,"newvalue":"x"}]}],
 		"items":[{"key":"agent.ping"},{"key":"mapped","type":"TRAP","valuemap":{"name":"m"}},{"key":"steps","type":"TRAP","preprocessing":[{"type":"STR_REPLACE","parameters":["a","%[2]s"]}]}],
 		"triggers":[]}]}}`, long, strings.Repeat("y", 70_000))
-	result, err := Import([]conversion.File{{"x", []byte(data)}}, options())
+	result, err := Import([]conversion.File{{Name: "x", Data: []byte(data)}}, options())
 	testenv.NoError(t, err)
 	if len(result.Resources) != 1 || result.Counts.ImportedItems != 1 || result.LostCount() != 4 {
 		t.Errorf("%+v %+v", result.Counts, result.Notes)
@@ -82,7 +82,7 @@ func TestImportFolder(t *testing.T) {
 	for _, file := range files {
 		data, err := os.ReadFile(file)
 		testenv.NoError(t, err)
-		result, err := Import([]conversion.File{{filepath.Base(file), data}}, options())
+		result, err := Import([]conversion.File{{Name: filepath.Base(file), Data: data}}, options())
 		testenv.NoError(t, err)
 		c := result.Counts
 		if c.Items > 0 && len(result.Resources) == 0 {
@@ -113,7 +113,7 @@ func FuzzImport(f *testing.F) {
 	f.Add([]byte(`{"zabbix_export":{"templates":[{"template":"a","items":[{"key":"agent.ping","delay":"1w"}]}]}}`))
 	o := options()
 	f.Fuzz(func(t *testing.T, data []byte) {
-		result, err := Import([]conversion.File{{"x", data}}, o)
+		result, err := Import([]conversion.File{{Name: "x", Data: data}}, o)
 		if err != nil {
 			return
 		}
