@@ -671,7 +671,7 @@ func codeStats(c *coder, x *Stats) {
 	number(c, 13, "oldest_ms", &x.OldestMs, 1<<64-1)
 }
 
-// AppendBackPressure appends the frame BackPressure (server to agent: send larger, rarer batches).
+// AppendBackPressure appends the frame BackPressure (server to agent: send fewer, larger batches).
 func AppendBackPressure(dst []byte, x *BackPressure) []byte {
 	return appendMessage(dst, uint32(KindBackPressure), x, codeBackPressure)
 }

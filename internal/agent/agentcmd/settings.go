@@ -47,7 +47,7 @@ func agentFlags(o *Options, w *rawValues) *flag.FlagSet {
 	set.StringVar(&o.Agent.Commands.InventoryDir, "inventory-dir", inventory.DefaultDir, "folder of the scripts that print properties of the machine for its inventory, as a JSON object")
 	set.StringVar(&o.Agent.Commands.SecretsDir, "secrets-dir", secrets.DefaultDir, "folder of the files that Secrets with agentFile name; the agent reads no secret outside of it")
 	set.BoolVar(&o.Agent.Commands.NoRun, "no-run", false, "refuse all requested runs (muster run)")
-	set.BoolVar(&o.Agent.Commands.AuditOnly, "audit-only", false, "refuse commands (muster run --command); policies only report, checks run")
+	set.BoolVar(&o.Agent.Commands.AuditOnly, "audit-only", false, "refuse commands (muster run --command); directives only audit, checks run")
 	set.BoolVar(&o.Agent.Commands.PolicyEnforce, "policy-enforce", false, "allow directives in enforce mode to change this machine; without it they audit")
 	set.StringVar(&w.spool, "spool-size", "64MiB", "disk space of the spool: half for signals, half for rewriting them")
 	set.StringVar(&w.age, "spool-age", "24h", "age at which the spool drops a signal, at most 7d")

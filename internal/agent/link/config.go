@@ -108,7 +108,7 @@ type Handler interface {
 	RoundRobinRuns(s *Session, t *wire.RoundRobinRuns)
 	// Reply delivers the answer to an Exchange of this agent; its values alias a read buffer.
 	Reply(s *Session, x *wire.Exchange)
-	// BackPressure delivers a request for larger, rarer batches; see Pace.
+	// BackPressure delivers a request for fewer, larger batches; see Pace.
 	BackPressure(s *Session, m *wire.BackPressure)
 	// ServerStops reports that the server stops; connect again after retry.
 	ServerStops(s *Session, retry time.Duration, reason string)
