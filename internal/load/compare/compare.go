@@ -113,6 +113,10 @@ func Compare(base, other Set) *Comparison {
 		}
 	}
 	order(c.Rows)
+	for i := range c.Rows {
+		r := &c.Rows[i]
+		r.What, r.Unit = base.Runs[0].InUnit(r.What), base.Runs[0].InUnit(r.Unit)
+	}
 	c.Verdict = c.sentences()
 	return c
 }

@@ -133,6 +133,21 @@ func TestRowsAreInOrderAndWritable(t *testing.T) {
 	})
 }
 
+// Figures of runs of values are of values.
+func TestUnit(t *testing.T) {
+	a, b := set("a", 0, 0), set("b", 1, 0)
+	for _, r := range append(a.Runs, b.Runs...) {
+		r.Signals = &report.Signals{Unit: report.Value}
+	}
+	rows := Compare(a, b).Rows
+	if i := slices.IndexFunc(rows, func(r Row) bool { return r.Figure == "server-cpu" }); rows[i].What != "server CPU per value" {
+		t.Errorf("%+v", rows[i])
+	}
+	if i := slices.IndexFunc(rows, func(r Row) bool { return r.Figure == "rate" }); rows[i].Unit != "values/s" {
+		t.Errorf("%+v", rows[i])
+	}
+}
+
 // More is better of a rate.
 func TestARate(t *testing.T) {
 	a, b := set("a", 0, 0, 0, 0, 0, 0), set("b", 1, 0, 0, 0, 0, 0)
