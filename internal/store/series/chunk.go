@@ -7,15 +7,17 @@ import (
 )
 
 // openChunk is a chunk to which values are appended, in the encoding of chunkenc.XORChunk. It keeps the state of the encoder, which
-// an XORChunk computes by decoding: so an append reads the end of the data alone, and a chunk from a snapshot goes on at its last bit.
+// an XORChunk computes by decoding, and the last bits: so most appends do not touch the data, which is a cache miss for one of a million
+// series, and a chunk from a snapshot goes on at its last bit.
 type openChunk struct {
-	data              []byte // header of 2 bytes, which bytes fills in, and a stream of bits; nil: the chunk has no values
 	last              int64  // time of the last value, ms
 	value             uint64 // bits of the last value
+	tail              uint64 // the last bits of the stream, the highest first; the others are zero
 	delta             uint32 // time between the last two values, ms
 	count             uint8  // values
-	free              uint8  // bits of the last byte that are not used yet
+	used              uint8  // bits of tail: at most 63
 	leading, trailing uint8  // zero bits around the last difference of two values; noWindow: none was written
+	data              []byte // header of 2 bytes, which bytes fills in, and the stream of bits before tail; nil: the chunk has no values
 }
 
 const (
@@ -26,9 +28,16 @@ const (
 )
 
 // bytes returns a copy of the chunk as XORChunk.Reset reads it.
-func (c *openChunk) bytes() []byte {
-	b := append([]byte(nil), c.data...)
-	binary.BigEndian.PutUint16(b, uint16(c.count))
+func (c *openChunk) bytes() []byte { return c.appendTo(make([]byte, 0, c.size()+8)) }
+
+// size returns the length of the chunk in bytes.
+func (c *openChunk) size() int { return len(c.data) + (int(c.used)+7)/8 }
+
+// appendTo appends the chunk as XORChunk.Reset reads it.
+func (c *openChunk) appendTo(b []byte) []byte {
+	from, end := len(b), len(b)+c.size()
+	b = binary.BigEndian.AppendUint64(append(b, c.data...), c.tail)[:end]
+	binary.BigEndian.PutUint16(b[from:], uint16(c.count))
 	return b
 }
 
@@ -39,7 +48,7 @@ func (c *openChunk) append(ms int64, value float64) {
 	case 0:
 		c.data = binary.AppendVarint(make([]byte, chunkHeader, firstCapacity), ms)
 		c.data = binary.BigEndian.AppendUint64(c.data, v)
-		delta, c.free, c.leading = 0, 0, noWindow
+		delta, c.leading = 0, noWindow
 	case 1:
 		c.data = binary.AppendUvarint(c.data, uint64(delta))
 		c.appendValue(v)
@@ -84,30 +93,30 @@ func (c *openChunk) appendValue(v uint64) {
 	c.appendBits(diff>>trailing, width)
 }
 
-// appendBits appends the n low bits of u, at most 64.
+// appendBits appends the n low bits of u, 1 to 64.
 func (c *openChunk) appendBits(u uint64, n uint) {
 	u <<= 64 - n
-	if free := uint(c.free); free > 0 {
-		c.data[len(c.data)-1] |= byte(u >> (64 - free))
-		if n < free {
-			c.free -= uint8(n)
-			return
-		}
-		u, n = u<<free, n-free
+	used := uint(c.used)
+	c.tail |= u >> used
+	if c.used = uint8(used + n); used+n < 64 {
+		return
 	}
 	if need := len(c.data) + 8; need > cap(c.data) {
 		c.data = append(make([]byte, 0, need+need/4), c.data...)
 	}
-	for ; n > 8; n -= 8 {
-		c.data = append(c.data, byte(u>>56))
-		u <<= 8
-	}
-	if c.free = 0; n > 0 {
-		c.data, c.free = append(c.data, byte(u>>56)), uint8(8-n)
+	c.data = binary.BigEndian.AppendUint64(c.data, c.tail)
+	c.tail, c.used = u<<(64-used), uint8(used+n-64)
+}
+
+// setData sets the stream of a chunk from a snapshot, whose last byte has free bits that are not used yet.
+func (c *openChunk) setData(data []byte, free uint8) {
+	c.data = append(make([]byte, 0, max(firstCapacity, len(data)+8)), data...)
+	if last := len(data) - 1; free > 0 {
+		c.data, c.tail, c.used = c.data[:last], uint64(data[last])<<56, 8-free
 	}
 }
 
 // isSound reports whether the encoder's state, which was read from a snapshot, is possible for the chunk's data.
 func (c *openChunk) isSound() bool {
-	return len(c.data) > chunkHeader && c.count > 0 && c.count <= maxSamples && c.free < 8 && (c.leading == noWindow || c.leading < 32 && c.trailing < 64-c.leading)
+	return len(c.data) > chunkHeader && c.count > 0 && c.count <= maxSamples && c.used < 64 && (c.leading == noWindow || c.leading < 32 && c.trailing < 64-c.leading)
 }

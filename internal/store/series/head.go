@@ -39,12 +39,12 @@ type point struct {
 
 // headSeries is one series in the head: its open chunk, its full chunks and its late values.
 type headSeries struct {
-	// Append needs these fields, which fit a cache line of 64 bytes.
-	open  openChunk
+	// Append needs these fields up to open.data, which fit a cache line of 64 bytes.
 	taken int64  // time of the newest value as it was stored, ms
 	moved uint16 // how much later that is than the time with which it came, ms: at most maxShift
 	limit uint8  // values at which open is full
 	gone  bool   // it has left the head
+	open  openChunk
 
 	openMin    int64       // time of the first value of open
 	full       []fullChunk // that no sync has covered, by time

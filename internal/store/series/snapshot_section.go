@@ -94,18 +94,11 @@ func (c *openChunk) encode(b []byte) []byte {
 	if c.count == 0 {
 		return append(b, 0)
 	}
-	from := len(b) + uvarintLen(len(c.data))
-	b = appendText(b, c.data)
-	binary.BigEndian.PutUint16(b[from:], uint16(c.count))
+	b = c.appendTo(binary.AppendUvarint(b, uint64(c.size())))
 	b = binary.AppendVarint(b, c.last)
 	b = binary.LittleEndian.AppendUint64(b, c.value)
 	b = binary.AppendUvarint(b, uint64(c.delta))
-	return append(b, c.free, c.leading, c.trailing)
-}
-
-// uvarintLen returns the length of a number as a uvarint.
-func uvarintLen(n int) int {
-	return len(binary.AppendUvarint(make([]byte, 0, binary.MaxVarintLen64), uint64(n)))
+	return append(b, -c.used%8, c.leading, c.trailing)
 }
 
 // decodeOpen reads an open chunk from a snapshot.
@@ -118,10 +111,10 @@ func decodeOpen(d Decoder) (c openChunk) {
 	if d.Err() != nil {
 		return c
 	}
-	c = openChunk{last: last, value: value, delta: uint32(delta), free: free, leading: leading, trailing: trailing}
-	if len(data) > chunkHeader && len(data) <= maxChunk && data[0] == 0 && delta <= maxDelta {
+	c = openChunk{last: last, value: value, delta: uint32(delta), leading: leading, trailing: trailing}
+	if len(data) > chunkHeader && len(data) <= maxChunk && data[0] == 0 && delta <= maxDelta && free < 8 {
 		c.count = data[1]
-		c.data = append(make([]byte, 0, max(firstCapacity, len(data)+8)), data...)
+		c.setData(data, free)
 	}
 	if !c.isSound() {
 		d.Fail("open chunk of a series")
