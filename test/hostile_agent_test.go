@@ -67,7 +67,7 @@ func TestProtocolViolationsEndTheSession(t *testing.T) {
 		}, "websocket", "reserved bit"},
 		{"text", true, func(int) []byte { return frameHeader(with(func(h *ws.Header) { h.OpCode = ws.OpText }), "{}") }, "websocket", "binary"},
 		{"a kind that does not exist", true, func(int) []byte { return frameHeader(with(func(h *ws.Header) { h.OpCode = 0xb }), "") }, "websocket", "kind 11"},
-		{"a jump without a gap", true, func(int) []byte { return batch(5, 1) }, "hole", "numbers 1 to 4"},
+		{"a jump without a gap", true, func(int) []byte { return batch(5, 1) }, "numbers_missing", "numbers 1 to 4"},
 		{"too many signals", true, func(int) []byte { return batch(1, 1001) }, "malformed", "at most 1000"},
 		{"number zero", true, func(int) []byte { return batch(0, 1) }, "malformed", "begin at 1"},
 		{"a number beyond all", true, func(int) []byte { return batch(1<<61, 1) }, "malformed", "number"},

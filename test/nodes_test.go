@@ -121,7 +121,7 @@ func TestEphemeralNodeExpiresAndRejoins(t *testing.T) {
 	var token struct{ Token string }
 	told := filepath.Join(t.TempDir(), "told")
 	s.Apply(fmt.Sprintf("{kind: Handler, metadata: {name: cmdb}, spec: {command: 'cat >> %s'}}", told))
-	text := s.CLI("node", "token", "--ephemeral", "--forget-after", "1m", "--tell", "cmdb", "-o", "json")
+	text := s.CLI("node", "token", "--ephemeral", "--forget-after", "1m", "--notify", "cmdb", "-o", "json")
 	decodeJSON(t, text, &token)
 	a := s.NewAgent("worker")
 	a.Token = token.Token
@@ -199,7 +199,7 @@ func TestDeclaredNodeKeepsItsMachine(t *testing.T) {
 	exported := s.CLI("get", "node", "web01", "-o", "yaml")
 	says(apply(strings.ReplaceAll(exported, "web01", "copy2")), model.Conflict.Exit(), "the spec.uid of node/web01", "omit spec.uid")
 	s.CLI("node", "retire", "web01", "--yes")
-	says(apply(exported), model.Conflict.Exit(), "was retired", "muster node forgive "+m.identity().Node.String())
+	says(apply(exported), model.Conflict.Exit(), "was retired", "muster node unblock "+m.identity().Node.String())
 }
 
 // Hundreds of nodes are renamed, replaced and retired while results arrive, and no other node loses a result. No

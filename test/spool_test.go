@@ -328,7 +328,7 @@ func TestSpoolOverflowDropsOldestResults(t *testing.T) {
 // expectNoBadFrames fails the test if the server counted malformed frames.
 func expectNoBadFrames(t *testing.T, s *harness.Server) {
 	t.Helper()
-	for _, code := range []string{"hole", "streams", "malformed"} {
+	for _, code := range []string{"numbers_missing", "streams", "malformed"} {
 		equal(t, "frames that were a "+code, s.Metric("muster_session_frames_total", fmt.Sprintf("outcome=%q", code)), 0)
 	}
 }

@@ -164,7 +164,7 @@ var foreignRequestBodies = map[string][]string{
 		`{"resources":[{"kind":"Check","metadata":{"name":"x","namespace":"alpha"},"spec":{"targets":{"groups":["all"]},"interval":"60s","command":"id","secrets":[{"env":"X","secret":"NS/hush-secret"}]}}]}`,
 		`{"resources":[{"kind":"Check","metadata":{"name":"x","namespace":"alpha"},"spec":{"targets":{"groups":["all"]},"interval":"60s","command":"id","alert":{"handlers":["NS/hush-pager"]}}}]}`,
 		`{"resources":[{"kind":"Route","metadata":{"name":"x","namespace":"alpha"},"spec":{"steps":[{"to":["NS/hush-pager"]}]}}]}`,
-		`{"resources":[{"kind":"Node","metadata":{"name":"x","namespace":"alpha"},"spec":{"behind":{"node":"NS/hush1"}}}]}`,
+		`{"resources":[{"kind":"Node","metadata":{"name":"x","namespace":"alpha"},"spec":{"dependsOn":{"node":"NS/hush1"}}}]}`,
 		`{"resources":[{"kind":"Handler","metadata":{"name":"x","namespace":"alpha"},"spec":{"command":"cat intent.db"}}]}`,
 		`{"resources":[{"kind":"Handler","metadata":{"name":"x","namespace":"alpha"},"spec":{"slack":{"url":{"fromFile":"/etc/passwd"}}}}]}`,
 		`{"resources":[{"kind":"Handler","metadata":{"name":"x","namespace":"alpha"},"spec":{"webhook":{"url":"http://x.example","token":{"fromEnv":"HOME"}}}}]}`,
@@ -181,7 +181,7 @@ var foreignRequestBodies = map[string][]string{
 	"replayHandler":   {`{}`},
 	"createJoinToken": {`{"namespace":"NS"}`, `{"namespace":"alpha","groups":["NS/hush-group"]}`},
 	"renameNode":      {`{"to":"x"}`}, "replaceNode": {`{}`}, "retireNodes": {`{"nodes":[{"namespace":"NS","name":"hush1"}]}`},
-	"acceptPending": {`{"which":"hush1","namespace":"NS"}`}, "acceptReturning": {`{}`}, "refusePending": {`{"which":"hush1"}`},
+	"acceptPending": {`{"machine":"hush1","namespace":"NS"}`}, "acceptReturning": {`{}`}, "refusePending": {`{"machine":"hush1"}`},
 	"resolveEvent": {`{}`}, "acknowledgeEvent": {`{}`}, "unacknowledgeEvent": {`{}`},
 	"acknowledgeEvents": foreignBulkBodies, "unacknowledgeEvents": foreignBulkBodies, "resolveEvents": foreignBulkBodies, "deleteEvents": foreignBulkBodies,
 }

@@ -61,7 +61,7 @@ func TestOtherNamespaces(t *testing.T) {
 	rig.RecordResult("default", "web01", "disk", model.OK, "fine")
 	for _, c := range []struct{ line, want, not string }{
 		{"get events", "in other namespaces: demo 2 events (1 not OK). All: -A. One: -n demo\n", ""},
-		{"get events -n default", "", "other"}, {"get events -A", "", "other"}, {"get events --node web01", "", "other"}, {"get events -o json", `"others": [`, "-A"},
+		{"get events -n default", "", "other"}, {"get events -A", "", "other"}, {"get events --node web01", "", "other"}, {"get events -o json", `"otherNamespaces": [`, "-A"},
 		{"get nodes", "2 nodes in other namespaces: -A shows all\n", ""}, {"get nodes -n default", "", "other"}, {"get nodes -A", "", "other"},
 		{"status", "           demo 2 events (1 not OK), default 1 event; only one: -n demo\n", ""}, {"status -n demo", "", "default 1"},
 	} {

@@ -175,8 +175,8 @@ func routeTestCommand(s *commandLine) *cobra.Command {
 func printRouteTest(c *commandCall, t v1.RouteTest) {
 	c.Printf("%s in namespace %s, %s (severity %s), starting at %s\n", t.Node+"/"+t.Check, t.Namespace, t.StatusName, t.SeverityName, c.DateTimeAndZone(t.At))
 	c.Wrapf(0, "%s", t.Why)
-	if len(t.HangsOn) > 0 {
-		c.Wrapf(0, "held while this dependency fails: %s", strings.Join(t.HangsOn, ", "))
+	if len(t.Dependencies) > 0 {
+		c.Wrapf(0, "held while this dependency fails: %s", strings.Join(t.Dependencies, ", "))
 	}
 	for _, r := range t.Routes {
 		name := "handlers without a route"

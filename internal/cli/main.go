@@ -123,7 +123,7 @@ func NewCommandTree(env *Env, extras ...ExtraCommand) *cobra.Command {
 		group("asset", "Upload and list archives with programs for checks and handlers", assetAddCommand, assetListCommand),
 		group("item", "Test items of Templates", itemTestCommand),
 		group("node", "Enrol, list, rename, replace and retire nodes",
-			joinTokenCommand, nodeListCommand, nodeAcceptCommand, nodeRefuseCommand, nodeCACommand, nodeRenameCommand, nodeReplaceCommand, nodeInventoryCommand, nodeRetireCommand, nodeForgiveCommand),
+			joinTokenCommand, nodeListCommand, nodeAcceptCommand, nodeRefuseCommand, nodeCACommand, nodeRenameCommand, nodeReplaceCommand, nodeInventoryCommand, nodeRetireCommand, nodeUnblockCommand),
 		group("import", "Convert the resources of another system", importSensuCommand, importZabbixCommand, importPrometheusCommand, importRudderCommand))
 	add(operate, loginCommand, logoutCommand, doctorCommand, versionCommand,
 		group("context", "List and choose servers that you logged in to", contextListCommand, contextUseCommand, contextDeleteCommand),

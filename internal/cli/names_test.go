@@ -279,7 +279,7 @@ func TestUnknownNamesNeverAnswerWithPath(t *testing.T) {
 	commands := slices.Concat(commandsOfNodes, commandsOfEvents, []string{
 		"node replace %s", "describe problem %s", "get problem %s", "describe check %s", "get check %s", "edit check %s", "delete check %s --dry-run", "describe namespace %s", "get namespace %s",
 		"handler test %s", "handler dead %s", "handler replay %s", "silence end %s", "auth token revoke %s", "auth user delete %s", "auth user grant %s --role viewer",
-		"node token delete %s", "node forgive %s", "get agents %s", "get queue %s", "event resolve %s", "event delete %s", "delete event %s",
+		"node token delete %s", "node unblock %s", "get agents %s", "get queue %s", "event resolve %s", "event delete %s", "delete event %s",
 	})
 	part := rapid.SampledFrom([]string{"web01", "team-a", "nope", ".", "..", "%2F", "a?b", "a#b", "ü", "*", "shared", "%", "disk"})
 	rapid.Check(t, func(t *rapid.T) {

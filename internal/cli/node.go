@@ -167,11 +167,11 @@ func nodeRetireCommand(s *commandLine) *cobra.Command {
 	})
 }
 
-// nodeForgiveCommand makes the command muster node forgive, which lets retired, replaced or refused machines ask to
+// nodeUnblockCommand makes the command muster node unblock, which lets retired, replaced or refused machines ask to
 // join again.
-func nodeForgiveCommand(s *commandLine) *cobra.Command {
+func nodeUnblockCommand(s *commandLine) *cobra.Command {
 	return s.buildCommand(command{
-		use: "forgive ID...", short: "Permit retired, replaced or refused machines to ask again", args: cobra.MinimumNArgs(1), noFormat: true,
+		use: "unblock ID...", short: "Permit retired, replaced or refused machines to ask again", args: cobra.MinimumNArgs(1), noFormat: true,
 		run: forEachArgument(func(c *commandCall, id string) error { return c.api.Nodes.DeleteTombstone(c.ctx, id) }, "%s may ask to join again"),
 	})
 }

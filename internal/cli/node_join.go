@@ -44,7 +44,7 @@ func (f *joinTokenFlags) registerFlags(flags *pflag.FlagSet) {
 	registerMessageFlag(flags, &f.token.Note, "purpose of the token")
 	flags.BoolVar(&f.token.Replace, "replace", false, "a machine takes over the node with its name, if this node has no session")
 	flags.BoolVar(&f.life.Ephemeral, "ephemeral", false, "remove nodes that had no session for --forget-after")
-	flags.StringSliceVar(&f.life.Handlers, "tell", nil, "handlers to notify when an ephemeral node is removed")
+	flags.StringSliceVar(&f.life.Handlers, "notify", nil, "handlers to notify when an ephemeral node is removed")
 	flags.StringVar(&f.forgetAfter, "forget-after", "", "longest time without a session for an ephemeral node (default 1h)")
 }
 
@@ -62,7 +62,7 @@ func (f *joinTokenFlags) buildRequest(namespace string) (r v1.JoinTokenRequest, 
 		return r, err
 	}
 	if !f.life.Ephemeral && len(f.life.Handlers) > 0 {
-		return r, model.Errorf(model.Invalid, "--tell is valid only together with --ephemeral").WithHint("muster node token --ephemeral --tell %s", f.life.Handlers[0])
+		return r, model.Errorf(model.Invalid, "--notify is valid only together with --ephemeral").WithHint("muster node token --ephemeral --notify %s", f.life.Handlers[0])
 	}
 	if f.forgetAfter != "" {
 		if f.life.ForgetAfter, err = model.ParseDuration(f.forgetAfter); err != nil {

@@ -350,11 +350,11 @@ func nameWithoutNamespace(c *commandCall, name string) string {
 
 // printQuietChecks writes the checks that opened no problem or run on no node.
 func printQuietChecks(c *commandCall, f *reportFlags, n *v1.Noise) error {
-	return printReportSection(c, f, "Checks without problems", slices.Concat(n.Nowhere, n.Quiet),
+	return printReportSection(c, f, "Checks without problems", slices.Concat(n.Unassigned, n.Quiet),
 		screen.SplitColumns("NAMESPACE|CHECK|NODES|CREATED|STATE"), func(x v1.QuietCheck) []any {
 			text := "opened no problem"
 			switch {
-			case slices.ContainsFunc(n.Nowhere, func(y v1.QuietCheck) bool { return y.Namespace == x.Namespace && y.Check == x.Check }):
+			case slices.ContainsFunc(n.Unassigned, func(y v1.QuietCheck) bool { return y.Namespace == x.Namespace && y.Check == x.Check }):
 				text = "runs on no node: muster describe check " + x.Check
 			case x.Made.After(n.Since):
 				text = "opened no problem since its creation"

@@ -115,7 +115,7 @@ type shadowMessageCounts struct {
 	Node         string    `json:"node,omitempty"`
 	Day          string    `json:"day,omitempty"`
 	Opened       int       `json:"opened"`
-	Again        int       `json:"again"`
+	Again        int       `json:"repeated"`
 	Reminded     int       `json:"reminded"`
 	Acknowledged int       `json:"acknowledged"`
 	Closed       int       `json:"closed"`

@@ -20,7 +20,7 @@ type File struct {
 // Note is a remark about one part of a file.
 type Note struct {
 	Where string `json:"where"` // FILE:LINE, or FILE
-	What  string `json:"what"`  // CheckConfig default/disk, technique ntp
+	What  string `json:"subject"`  // CheckConfig default/disk, technique ntp
 	Text  string `json:"text"`
 	Lost  bool   `json:"lost,omitempty"` // the part was not imported; false: it was imported in another form
 

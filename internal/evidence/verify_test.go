@@ -109,7 +109,7 @@ func TestEachBreakIsReported(t *testing.T) {
 // FuzzVerifyAll expects no panic and no covered run without a right signature.
 func FuzzVerifyAll(f *testing.F) {
 	f.Add(testenv.Value(json.Marshal(signedEvidence(f)))(f))
-	f.Add([]byte(`{"entries":[{"begin":{}},{"run":{}},{"signature":{}}]}`))
+	f.Add([]byte(`{"entries":[{"start":{}},{"run":{}},{"signature":{}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		_ = VerifyAll(bytes.NewReader(data), func(_ *v1.Evidence, found Findings) {
 			if found.Covered > 0 && found.Signatures == 0 || found.Covered > found.Runs {

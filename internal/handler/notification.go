@@ -47,14 +47,14 @@ type Notification struct {
 	Status      string `json:"status"`            // present status
 	Worst       string `json:"worst"`             // worst status of the problem so far
 	Severity    string `json:"severity"`          // severity of the worst status
-	Was         string `json:"was,omitempty"`     // last notified severity, in a reminder of a higher one
-	Raised      bool   `json:"raised,omitempty"`  // the severity exceeds all notified under this incident
+	Was         string `json:"previousSeverity,omitempty"`     // last notified severity, in a reminder of a higher one
+	Raised      bool   `json:"severityRaised,omitempty"`  // the severity exceeds all notified under this incident
 	Output      string `json:"output"`            // present output
-	Unacked     bool   `json:"unacked,omitempty"` // an acknowledgement that the handler knows of has ended
+	Unacked     bool   `json:"ackExpired,omitempty"` // an acknowledgement that the handler knows of has ended
 	// Incident is the id under which services know the problem, if an acknowledgement under its own id ended: PROBLEM.1, .2,
 	// …, because services cannot reopen one. Instead is the incident that it replaces.
 	Incident string             `json:"incident,omitempty"`
-	Instead  string             `json:"instead,omitempty"`
+	Instead  string             `json:"replaces,omitempty"`
 	Opened   time.Time          `json:"opened"`
 	Closed   time.Time          `json:"closed,omitzero"`
 	Executed time.Time          `json:"executed"`          // time of the run of the check
@@ -117,7 +117,7 @@ type ListedProblem struct {
 	Runbook     string    `json:"runbook,omitempty"`
 	Status      string    `json:"status"`
 	Severity    string    `json:"severity"`
-	Was         string    `json:"was,omitempty"` // severity of the last notification, if the present one is higher
+	Was         string    `json:"previousSeverity,omitempty"` // severity of the last notification, if the present one is higher
 	Opened      time.Time `json:"opened"`
 	Closed      time.Time `json:"closed,omitzero"`
 }

@@ -75,7 +75,7 @@ type AuditEntry struct {
 	Revision int64     `json:"revision"`
 	Part     int       `json:"part"`
 	At       time.Time `json:"at"`
-	Who      Actor     `json:"who"`
+	Who      Actor     `json:"actor"`
 	Key      Key       `json:"key"`
 	Op       string    `json:"op"`
 	Was      string    `json:"was,omitempty"` // the name before a rename

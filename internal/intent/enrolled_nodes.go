@@ -345,7 +345,7 @@ func (r *repository) checkUID(key Key, uid string) error {
 	}
 	if t, ok := r.tombstones.lookupRow(uid); ok {
 		return model.Errorf(model.Conflict, "the spec.uid of %s belongs to a machine that may not enrol again: %s", key, t.Sentence()).
-			WithHint("omit spec.uid, then any machine can enrol as the node; to accept this machine again: muster node forgive %s, then apply again", uid)
+			WithHint("omit spec.uid, then any machine can enrol as the node; to accept this machine again: muster node unblock %s, then apply again", uid)
 	}
 	return nil
 }

@@ -208,7 +208,7 @@ func TestRetiredMachineIsRefusedUntilForgiven(t *testing.T) {
 	}
 	again := model.Resource{Kind: "Node", Metadata: model.Metadata{Name: "c"}, Spec: &model.NodeSpec{UID: members[2].UID.String()}}
 	if _, err := w.Apply(ctx, ada, []model.Resource{again}, intent.ApplyOptions{Yes: true}); model.ClassOf(err) != model.Conflict ||
-		!strings.Contains(err.Error(), "muster node forgive "+members[2].UID.String()) || !strings.Contains(err.Error(), "omit spec.uid") {
+		!strings.Contains(err.Error(), "muster node unblock "+members[2].UID.String()) || !strings.Contains(err.Error(), "omit spec.uid") {
 		t.Fatalf("a file that was written before: %v", err)
 	}
 	testenv.NoError(t, w.LiftTombstone(ctx, ada, members[2].UID.String()))

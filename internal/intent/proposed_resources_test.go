@@ -133,9 +133,9 @@ func TestUpstreamAndDependencyReferences(t *testing.T) {
 		list []model.Resource
 		want string // part of the refusal; empty: the apply succeeds
 	}{
-		{[]model.Resource{node("web01", &model.Upstream{Node: "sw7"})}, `node/web01: spec.behind.node: node "sw7" does not exist`},
+		{[]model.Resource{node("web01", &model.Upstream{Node: "sw7"})}, `node/web01: spec.dependsOn.node: node "sw7" does not exist`},
 		{[]model.Resource{node("web01", &model.Upstream{Node: "web01"})}, "node/web01 is behind itself: web01 → web01"},
-		{[]model.Resource{node("core", nil), node("web01", &model.Upstream{Node: "core", Check: "ping"})}, `behind.check: check "ping" does not exist`},
+		{[]model.Resource{node("core", nil), node("web01", &model.Upstream{Node: "core", Check: "ping"})}, `dependsOn.check: check "ping" does not exist`},
 		{[]model.Resource{depends("http", "db")}, `check/http: spec.dependsOn[0]: check "db" does not exist`},
 		{[]model.Resource{depends("db", "keepalive"), depends("http", "db"), check("ping")}, ""},
 		{[]model.Resource{node("core", nil), node("sw7", &model.Upstream{Node: "core", Check: "ping"}), node("web01", &model.Upstream{Node: "sw7"})}, ""},
@@ -155,8 +155,8 @@ func TestUpstreamAndDependencyReferences(t *testing.T) {
 		return err
 	}
 	for want, err := range map[string]error{
-		"node/web01 still refers to node/sw7 in the field spec.behind.node":  deletes("Node", "sw7"),
-		"node/sw7 still refers to check/ping in the field spec.behind.check": deletes("Check", "ping"),
+		"node/web01 still refers to node/sw7 in the field spec.dependsOn.node":  deletes("Node", "sw7"),
+		"node/sw7 still refers to check/ping in the field spec.dependsOn.check": deletes("Check", "ping"),
 		"check/http still refers to check/db in the field spec.dependsOn[0]": deletes("Check", "db"),
 	} {
 		if model.ClassOf(err) != model.Conflict || !strings.Contains(err.Error(), want) {

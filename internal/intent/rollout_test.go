@@ -9,7 +9,7 @@ import (
 
 // FuzzDecodeRollout decodes random rows of roll-outs: a row that decodes is the same after it was encoded again.
 func FuzzDecodeRollout(f *testing.F) {
-	f.Add([]byte(`{"unit": 1000, "accepted": "a-1000", "candidate": "b-1000", "state": "running", "spec": {"steps": ["canary", "10%"]}, "bound": 18446744073709551615, "began": "2026-11-29T12:00:00Z"}`))
+	f.Add([]byte(`{"unit": 1000, "accepted": "a-1000", "candidate": "b-1000", "state": "running", "spec": {"steps": ["canary", "10%"]}, "bound": 18446744073709551615, "startedAt": "2026-11-29T12:00:00Z"}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		r, err := DecodeRollout(Row{Body: body})
 		if err != nil {

@@ -102,7 +102,7 @@ type Change struct {
 	Revision int64     `json:"revision"`
 	Part     int       `json:"part"` // index of the write in its revision
 	At       time.Time `json:"at"`
-	Who      Actor     `json:"who"`
+	Who      Actor     `json:"actor"`
 	Key      Key       `json:"key"`
 	ID       uint32    `json:"id"`
 	Op       string    `json:"op"`               // create, update, rename, delete, retire

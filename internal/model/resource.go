@@ -149,7 +149,7 @@ type NodeSpec struct {
 	// The mode of directives on it. audit: none enforces. enforce: those without a mode enforce. Default: of the namespace.
 	PolicyMode string `json:"policyMode,omitempty"`
 	// The switch or router between it and everything else: while that is down, problems of this node notify nobody.
-	Upstream *Upstream `json:"behind,omitempty"`
+	Upstream *Upstream `json:"dependsOn,omitempty"`
 	// How often the agent must be heard, and the receivers of its keepalive.
 	Keepalive *Keepalive `json:"keepalive,omitempty"`
 	// Whether it is removed after a long absence; default: it stays and counts as missing.

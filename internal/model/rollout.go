@@ -69,7 +69,7 @@ type Rollout struct {
 	By       string    `json:"by,omitempty"` // author of the change
 	Approver string    `json:"approver,omitempty"`
 	Base     int64     `json:"base,omitempty"` // revision of the declared resources before the change
-	Began    time.Time `json:"began,omitzero"`
+	Began    time.Time `json:"startedAt,omitzero"`
 
 	Steps   []RolloutStep `json:"steps,omitempty"`   // begun steps
 	Bound   uint64        `json:"bound,omitempty"`   // nodes whose RolloutOrder is below it have the candidate
@@ -79,7 +79,7 @@ type Rollout struct {
 // RolloutStep is one step that a roll-out has begun.
 type RolloutStep struct {
 	Step  string    `json:"step"` // a share such as 10%, or a group
-	Began time.Time `json:"began"`
+	Began time.Time `json:"startedAt"`
 	Nodes int       `json:"nodes"` // nodes that have the new version from then on
 }
 

@@ -44,8 +44,8 @@ func newMetrics(r prometheus.Registerer, groups func() float64) (m metrics) {
 	meter.Outcomes("evaluations_total", "Evaluations of rules, by outcome; missed ones are of whole groups, whose evaluation took longer than the interval.", m.evaluations[:], func(i int) string {
 		return [evaluationOutcomes]string{"ok", "failed", "missed"}[i]
 	})
-	meter.Outcomes("samples_total", "Samples that rules made, by outcome.", m.samples[:], func(i int) string { return [sampleOutcomes]string{"kept", "refused", "unkept"}[i] })
-	meter.Outcomes("alert_changes_total", "Changes of alerts, by outcome; unkept ones are tried again.", m.verdicts[:], func(i int) string { return [verdictOutcomes]string{"kept", "unkept", "limit"}[i] })
+	meter.Outcomes("samples_total", "Samples that rules made, by outcome.", m.samples[:], func(i int) string { return [sampleOutcomes]string{"kept", "refused", "not_stored"}[i] })
+	meter.Outcomes("alert_changes_total", "Changes of alerts, by outcome; those not stored are tried again.", m.verdicts[:], func(i int) string { return [verdictOutcomes]string{"kept", "not_stored", "limit"}[i] })
 	m.seconds = meter.Counter("seconds_total", "Time that evaluations of rules took.")
 	meter.Gauge("groups", "RuleGroups that are evaluated.", groups)
 	return m

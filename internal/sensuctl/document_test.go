@@ -89,7 +89,7 @@ spec: {slack: {url: "https://hooks.slack.com/services/T0/B0/XX"}}
 apiVersion: muster/v1
 kind: Node
 metadata: {name: sw2, namespace: default}
-spec: {proxy: true, behind: {node: sw1}, properties: {speed: 10}}
+spec: {proxy: true, dependsOn: {node: sw1}, properties: {speed: 10}}
 ---
 apiVersion: muster/v1
 kind: Check

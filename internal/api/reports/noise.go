@@ -71,7 +71,7 @@ func (s *reportRequest) reportNoise(ctx context.Context, in *ReportInput) (*op.B
 		return nil, err
 	}
 	n := &noiseReport{reportRequest: s, ctx: ctx, in: in, checks: map[[2]string]*checkNoise{}, routes: map[[2]string]*v1.NoisyRoute{}, acks: map[acknowledgedSource][]time.Time{}, problemSources: map[model.Source]bool{},
-		out: v1.Noise{Since: in.Since, Until: in.Until, Notes: notes, Checks: []v1.NoisyCheck{}, Routes: []v1.NoisyRoute{}, Quiet: []v1.QuietCheck{}, Nowhere: []v1.QuietCheck{}, Silences: []v1.StaleSilence{}}}
+		out: v1.Noise{Since: in.Since, Until: in.Until, Notes: notes, Checks: []v1.NoisyCheck{}, Routes: []v1.NoisyRoute{}, Quiet: []v1.QuietCheck{}, Unassigned: []v1.QuietCheck{}, Silences: []v1.StaleSilence{}}}
 	for i := weeks; i > 0; i-- {
 		n.out.Weeks = append(n.out.Weeks, in.Until.Add(-time.Duration(i)*week))
 	}
@@ -215,7 +215,7 @@ func (n *noiseReport) findQuietChecks() error {
 		switch {
 		case r.Spec.(*model.CheckSpec).Passive:
 		case one.Nodes == 0:
-			n.out.Nowhere = append(n.out.Nowhere, one)
+			n.out.Unassigned = append(n.out.Unassigned, one)
 		case !n.problemSources[id] && n.Events.CountsOf(id.Check()).Problems == 0:
 			n.out.Quiet = append(n.out.Quiet, one)
 		}

@@ -53,7 +53,7 @@ func (s *routingRequest) predictRoutes(ctx context.Context, in *struct {
 	out.Why, out.Routes = why, []v1.RouteTestRoute{}
 	c.dependencies = s.Directory.Dependencies(node, source)
 	for i := range c.dependencies {
-		out.HangsOn = append(out.HangsOn, c.dependencies[i].Name.String())
+		out.Dependencies = append(out.Dependencies, c.dependencies[i].Name.String())
 	}
 	for _, r := range routes {
 		out.Routes = append(out.Routes, c.predictSteps(r))

@@ -57,7 +57,7 @@ type EventList struct {
 	Match   uint64            `json:"match,omitempty" doc:"Number of matching events on all pages; absent where counting costs too much."`
 	Total   uint64            `json:"total,omitempty" doc:"Number of events in the requested namespace, without filters."`
 	Wrong   uint64            `json:"wrong,omitempty" doc:"Number of those events that are not OK."`
-	Others  []NamespaceEvents `json:"others,omitempty" doc:"On the first page: other namespaces with events, at most 5, most events that are not OK first."`
+	Others  []NamespaceEvents `json:"otherNamespaces,omitempty" doc:"On the first page: other namespaces with events, at most 5, most events that are not OK first."`
 }
 
 // NamespaceEvents has the event counts of a namespace.
@@ -155,10 +155,10 @@ type Availability struct {
 	Warning   float64 `json:"warning"`
 	Critical  float64 `json:"critical"`
 	Unknown   float64 `json:"unknown"`
-	Nothing   float64 `json:"nothing" doc:"Time without data: no result yet, or older than the history."`
+	Nothing   float64 `json:"withoutData" doc:"Time without data: no result yet, or older than the history."`
 	Changes   int     `json:"changes"`
 
-	Gone time.Time `json:"gone,omitzero" doc:"Time of the node's deletion; the calculation ends there."`
+	Gone time.Time `json:"deletedAt,omitzero" doc:"Time of the node's deletion; the calculation ends there."`
 }
 
 // Covered returns the seconds of the period in which the status of the event is known. Available returns the seconds
@@ -199,7 +199,7 @@ type PastEvent struct {
 	StatusName string       `json:"statusName" enum:"OK,WARNING,CRITICAL,UNKNOWN"`
 	Changed    time.Time    `json:"changed,omitzero" doc:"Time of the last change; absent if history does not reach back that far."`
 	Output     string       `json:"output,omitempty" doc:"Output of that time, as far as history keeps it: of the last change before. Absent: history keeps none."`
-	Gone       time.Time    `json:"gone,omitzero" doc:"Time of the node's later deletion."`
+	Gone       time.Time    `json:"deletedAt,omitzero" doc:"Time of the node's later deletion."`
 }
 
 // PastEventList is a page of events at a past time.
@@ -255,7 +255,7 @@ type GroupAvailability struct {
 	Mean      float64 `json:"mean" doc:"Mean share of uptime of the nodes."`
 	AllUp     float64 `json:"allUp" doc:"Share of time with every node up."`
 	AnyUp     float64 `json:"anyUp" doc:"Share of time with at least one node up."`
-	Known     float64 `json:"known" doc:"Seconds with data of at least one node."`
+	Known     float64 `json:"withData" doc:"Seconds with data of at least one node."`
 }
 
 // GroupAvailabilityList is the list of group availabilities, the worst first.
@@ -287,7 +287,7 @@ type BulkDone struct {
 	Matched int           `json:"matched" doc:"Number of selected events."`
 	First   []BulkEvent   `json:"first" doc:"The first ten selected events, worst first."`
 	Done    int           `json:"done"`
-	Left    []BulkSkipped `json:"left,omitempty" doc:"Skipped events, by reason."`
+	Left    []BulkSkipped `json:"skipped,omitempty" doc:"Skipped events, by reason."`
 	DryRun  bool          `json:"dryRun,omitempty"`
 }
 
@@ -326,7 +326,7 @@ type Link struct {
 	Holds bool      `json:"holds" doc:"The condition of this step is met; the chain continues."`
 	Text  string    `json:"text"`
 	At    time.Time `json:"at,omitzero" doc:"Time of the step; absent: now."`
-	Under []Link    `json:"under,omitempty" doc:"Steps that explain this one."`
+	Under []Link    `json:"steps,omitempty" doc:"Steps that explain this one."`
 }
 
 // State has the numbers of nodes, checks, events and problems that belong to a declared resource, and its limits
@@ -345,7 +345,7 @@ type State struct {
 
 	Holds   int       `json:"holds,omitempty" doc:"For an active silence or window: number of open problems that it holds."`
 	InForce bool      `json:"inForce,omitempty" doc:"For a silence or window: it is active now."`
-	Begins  time.Time `json:"begins,omitzero" doc:"For a window: its next start."`
+	Begins  time.Time `json:"nextStart,omitzero" doc:"For a window: its next start."`
 	Ends    time.Time `json:"ends,omitzero" doc:"For an active silence or window: its end; absent: unknown."`
 }
 
@@ -354,7 +354,7 @@ type LimitUse struct {
 	Name   string    `json:"name" doc:"Name as in limits of a Namespace."`
 	Limit  float64   `json:"limit"`
 	Used   *uint64   `json:"used,omitempty" doc:"For states: total number; for statesPerNode: the largest number of one node."`
-	Met    uint64    `json:"met,omitempty" doc:"Number of refusals and delays by this limit since the server started."`
+	Met    uint64    `json:"reached,omitempty" doc:"Number of refusals and delays by this limit since the server started."`
 	Last   time.Time `json:"last,omitzero" doc:"Time of the last one."`
 	Node   string    `json:"node,omitempty" doc:"Node of the last one."`
 	Reason string    `json:"reason,omitempty"`
@@ -378,14 +378,14 @@ type NodeState struct {
 	Connected    bool              `json:"connected" doc:"The agent has a session now."`
 	Silent       bool              `json:"silent,omitempty" doc:"The last heartbeat is older than the keepalive timeout."`
 	Stopped      bool              `json:"stopped,omitempty" doc:"Somebody stopped the agent; its silence raises no alarm."`
-	Heard        time.Time         `json:"heard,omitzero" doc:"Time of the last heartbeat; absent: never."`
+	Heard        time.Time         `json:"lastHeartbeat,omitzero" doc:"Time of the last heartbeat; absent: never."`
 	Origins      *NodeOrigins      `json:"origins,omitempty" doc:"Only in answers about one node."`
 }
 
 // NodeOrigins explains why a node has its groups, labels and property values
 type NodeOrigins struct {
 	Groups     []Link           `json:"groups" doc:"Each group of the node with the reason."`
-	Asked      []RequestedGroup `json:"asked,omitempty" doc:"Groups that the agent requests."`
+	Asked      []RequestedGroup `json:"requestedGroups,omitempty" doc:"Groups that the agent requests."`
 	Labels     []LabelOrigin    `json:"labels"`
 	Properties []PropertyValue  `json:"properties" doc:"All values for the node, also those that no check reads."`
 	Limits     []LimitUse       `json:"limits,omitempty" doc:"Limits of the namespace that apply to each node."`
@@ -395,7 +395,7 @@ type NodeOrigins struct {
 type RequestedGroup struct {
 	Group    string `json:"group"`
 	Accepted bool   `json:"accepted"`
-	Why      string `json:"why"`
+	Why      string `json:"reason"`
 }
 
 // LabelOrigin is a label of a node with the owner (program or person) that declared it
@@ -444,7 +444,7 @@ type NodeStateList struct {
 	Items  []NodeState `json:"items"`
 	Total  int         `json:"total" doc:"Number of matching nodes."`
 	Wrong  int         `json:"wrong" doc:"Number of those nodes with an event that is not OK."`
-	Others int         `json:"others,omitempty" doc:"Number of nodes in other namespaces; only for a request that names a namespace and nothing else."`
+	Others int         `json:"otherNamespaces,omitempty" doc:"Number of nodes in other namespaces; only for a request that names a namespace and nothing else."`
 }
 
 // Timeline lists everything that happened to a problem, from notifications to silences

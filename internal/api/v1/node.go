@@ -14,7 +14,7 @@ type Agent struct {
 	Version   string        `json:"version,omitempty"`
 	Connected bool          `json:"connected" doc:"The agent has a session now."`
 	Stopped   bool          `json:"stopped,omitempty" doc:"Somebody stopped the agent; its silence raises no alarm."`
-	Heard     time.Time     `json:"heard,omitzero" doc:"Time of the last heartbeat; absent: never."`
+	Heard     time.Time     `json:"lastHeartbeat,omitzero" doc:"Time of the last heartbeat; absent: never."`
 	Trouble   []string      `json:"trouble,omitempty" doc:"Problems of the agent in words, worst first."`
 	Session   *AgentSession `json:"session,omitempty" doc:"The open session."`
 }
@@ -95,10 +95,10 @@ type AgentVersions struct {
 type Pending struct {
 	Key       string            `json:"key" doc:"SHA-256 of the public key, as the machine prints it."`
 	Name      string            `json:"name" doc:"Name that the machine requests."`
-	Whence    string            `json:"whence" doc:"Address of the machine."`
+	Whence    string            `json:"address" doc:"Address of the machine."`
 	MachineID string            `json:"machineId,omitempty"`
 	Since     time.Time         `json:"since"`
-	Asked     time.Time         `json:"asked" doc:"Time of the last request."`
+	Asked     time.Time         `json:"lastRequest" doc:"Time of the last request."`
 	Labels    map[string]string `json:"labels,omitempty"`
 	Facts     map[string]string `json:"facts,omitempty"`
 	Groups    []string          `json:"groups,omitempty" doc:"Groups that the machine requests."`
@@ -120,7 +120,7 @@ type PendingList struct {
 
 // PendingAccept is a request to accept one pending machine as a node.
 type PendingAccept struct {
-	Which     string            `json:"which" minLength:"1" maxLength:"253" doc:"Requested name, or at least 8 digits of the key."`
+	Which     string            `json:"machine" minLength:"1" maxLength:"253" doc:"Requested name, or at least 8 digits of the key."`
 	Name      string            `json:"name,omitempty" maxLength:"240" doc:"Name of the node; default: the requested name."`
 	Namespace string            `json:"namespace,omitempty" maxLength:"253"`
 	Groups    []string          `json:"groups,omitempty"`
@@ -136,20 +136,20 @@ type PendingReturning struct {
 // Returned is the result of accepting all waiting machines that were nodes of this server before.
 type Returned struct {
 	Items []Member      `json:"items"`
-	Left  []NotAccepted `json:"left" doc:"Machines that still wait."`
+	Left  []NotAccepted `json:"notAccepted" doc:"Machines that still wait."`
 }
 
 // NotAccepted is a machine that could not be accepted as a node, with the reason
 type NotAccepted struct {
 	Name string `json:"name"`
 	Key  string `json:"key"`
-	Why  string `json:"why"`
+	Why  string `json:"reason"`
 	Hint string `json:"hint,omitempty"`
 }
 
 // PendingRefuse is a request to refuse a waiting machine permanently.
 type PendingRefuse struct {
-	Which  string `json:"which" minLength:"1" maxLength:"253"`
+	Which  string `json:"machine" minLength:"1" maxLength:"253"`
 	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Reason, which the machine gets too."`
 }
 
@@ -203,7 +203,7 @@ type Tombstone struct {
 	ID        string    `json:"id" doc:"Permanent id of the node, or key: and the fingerprint of a machine's key."`
 	Name      string    `json:"name"`
 	Namespace string    `json:"namespace,omitempty"`
-	Why       string    `json:"why" enum:"retired,replaced,refused,forgotten,deleted"`
+	Why       string    `json:"cause" enum:"retired,replaced,refused,forgotten,deleted"`
 	Reason    string    `json:"reason,omitempty"`
 	By        string    `json:"by,omitempty"`
 	At        time.Time `json:"at"`

@@ -52,8 +52,8 @@ type RouteTest struct {
 	Status       model.Status     `json:"status"`
 	StatusName   string           `json:"statusName"`
 	SeverityName string           `json:"severityName"`
-	Why          string           `json:"why" doc:"Reason for these routes."`
-	HangsOn      []string         `json:"hangsOn,omitempty" doc:"Checks, NAMESPACE/NODE/CHECK, that hold the problem while they fail."`
+	Why          string           `json:"reason" doc:"Reason for these routes."`
+	Dependencies []string         `json:"dependencies,omitempty" doc:"Checks, NAMESPACE/NODE/CHECK, that hold the problem while they fail."`
 	Routes       []RouteTestRoute `json:"routes"`
 }
 
@@ -142,7 +142,7 @@ type HandlerReplay struct {
 // HandlerReplayed is the result of sending dead letters (notifications given up) again
 type HandlerReplayed struct {
 	Sent int `json:"sent" doc:"Number of messages that are being sent again."`
-	Over int `json:"over,omitempty" doc:"Number of dead letters skipped because their problem has ended."`
+	Over int `json:"skippedClosed,omitempty" doc:"Number of dead letters skipped because their problem has ended."`
 	More int `json:"more,omitempty" doc:"Number of dead letters beyond the limit."`
 }
 
@@ -152,7 +152,7 @@ type HandlerStream struct {
 	BehindBytes   int64     `json:"behindBytes" doc:"Bytes of journal from that commit on."`
 	Connections   int       `json:"connections" doc:"Number of open connections; the first result opens each."`
 	Lines         uint64    `json:"lines" doc:"Lines written since the server started, repeated ones included."`
-	Again         uint64    `json:"again,omitempty" doc:"Lines written again after a broken connection."`
+	Again         uint64    `json:"rewrittenLines,omitempty" doc:"Lines written again after a broken connection."`
 	Withheld      uint64    `json:"withheld,omitempty" doc:"Results of shadow namespaces (notifications: shadow), which are not sent."`
 	Skipped       uint64    `json:"skipped,omitempty" doc:"Results skipped because the handler was too far behind."`
 	SkippedAt     time.Time `json:"skippedAt,omitzero"`

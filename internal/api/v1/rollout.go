@@ -10,7 +10,7 @@ type Rollout struct {
 	Reason    string    `json:"reason,omitempty"`   // why it has its state
 	By        string    `json:"by"`                 // author of the change
 	Approver  string    `json:"approver,omitempty"` // person that approved it
-	Began     time.Time `json:"began"`
+	Began     time.Time `json:"startedAt"`
 	Base      int64     `json:"base" doc:"Revision of the declared resources before the change."`
 
 	Steps     []RolloutStep    `json:"steps"`
@@ -19,7 +19,7 @@ type Rollout struct {
 	Nodes     int              `json:"nodes"`    // of the directive
 	New       int              `json:"new"`      // have the new version
 	Reported  int              `json:"reported"` // of these
-	Waiting   int              `json:"waiting"`  // have not reported the new version
+	Waiting   int              `json:"unreported"`  // have not reported the new version
 	Excused   int              `json:"excused" doc:"Nodes with the new version that were not compliant, or not connected, before their step."`
 	Failed    int              `json:"failed"`
 	Failures  []RolloutFailure `json:"failures,omitempty" doc:"The first nodes that failed."`
@@ -28,7 +28,7 @@ type Rollout struct {
 // RolloutStep is one step of a roll-out
 type RolloutStep struct {
 	Step  string    `json:"step" doc:"A share of the nodes such as 10%, or the name of a group."`
-	Began time.Time `json:"began,omitzero" doc:"Absent: the step has not begun."`
+	Began time.Time `json:"startedAt,omitzero" doc:"Absent: the step has not begun."`
 	Nodes int       `json:"nodes,omitempty" doc:"Nodes that have the new version from then on."`
 }
 

@@ -69,7 +69,7 @@ type Unnotified struct {
 type SilentNode struct {
 	Namespace string    `json:"namespace"`
 	Node      string    `json:"node"`
-	Heard     time.Time `json:"heard,omitzero" doc:"Last heartbeat; absent: never."`
+	Heard     time.Time `json:"lastHeartbeat,omitzero" doc:"Last heartbeat; absent: never."`
 	Since     time.Time `json:"since" doc:"Start of the problem."`
 }
 
@@ -144,7 +144,7 @@ type Reactions struct {
 	BehindBytes   int64   `json:"behindBytes,omitempty" doc:"Bytes of journal from that change on, about; the journal cannot drop them."`
 	BehindCommits uint64  `json:"behindCommits,omitempty" doc:"Commits of journal from that change on."`
 	Rederiving    bool    `json:"rederiving,omitempty" doc:"The queue of changes overflowed; the server derives them again from the journal."`
-	Lagging       bool    `json:"lagging,omitempty" doc:"History is so late that people should know."`
+	Lagging       bool    `json:"late,omitempty" doc:"History is so late that people should know."`
 }
 
 // Queue is the state of one bounded queue of the server.
@@ -187,7 +187,7 @@ type ShadowMessage struct {
 	At        time.Time `json:"at" doc:"Time at which it would have been sent."`
 	Handler   string    `json:"handler" doc:"NAMESPACE/NAME of the handler."`
 	Route     string    `json:"route,omitempty" doc:"NAMESPACE/NAME; absent: the check or namespace names the handler."`
-	Tells     string    `json:"tells" doc:"Event of the problems: opened, reminder, closed or acknowledged."`
+	Tells     string    `json:"event" doc:"Event of the problems: opened, reminder, closed or acknowledged."`
 	Namespace string    `json:"namespace"`
 	Node      string    `json:"node" doc:"Node of the worst problem, if there are several."`
 	Check     string    `json:"check" doc:"Name of the source for people."`
@@ -222,7 +222,7 @@ type Noise struct {
 	Checks   []NoisyCheck   `json:"checks" doc:"Checks with pages, problems or flaps, most pages first."`
 	Routes   []NoisyRoute   `json:"routes" doc:"Most pages first."`
 	Quiet    []QuietCheck   `json:"quiet" doc:"Checks without a problem in the period."`
-	Nowhere  []QuietCheck   `json:"nowhere" doc:"Checks that run on no node."`
+	Unassigned  []QuietCheck   `json:"unassigned" doc:"Checks that run on no node."`
 	Silences []StaleSilence `json:"silences" doc:"Silences older than 30 days or without a match."`
 }
 
@@ -257,7 +257,7 @@ type QuietCheck struct {
 	Check     string    `json:"check"`
 	Source    Source    `json:"source"`
 	Nodes     int       `json:"nodes"`
-	Made      time.Time `json:"made"`
+	Made      time.Time `json:"createdAt"`
 }
 
 // StaleSilence is a silence that is older than 30 days or matches nothing any more
@@ -266,10 +266,10 @@ type StaleSilence struct {
 	Name      string     `json:"name"`
 	Creator   string     `json:"creator,omitempty"`
 	Reason    string     `json:"reason"`
-	Made      time.Time  `json:"made"`
+	Made      time.Time  `json:"createdAt"`
 	Until     model.Time `json:"until,omitzero"`
 	Nodes     int        `json:"nodes" doc:"Number of nodes that it covers now."`
-	Why       []string   `json:"why" doc:"Reason for the listing, in words."`
+	Why       []string   `json:"reasons" doc:"Reason for the listing, in words."`
 }
 
 // ErrorType is the beginning of the type URI of every error; the label of the error's class follows.

@@ -296,7 +296,7 @@ const (
 	outcomes
 )
 
-var outcomeNames = [outcomes]string{"fires", "resolved", "malformed", "name_taken", "disabled", "places", "states", "too_many", "unkept"}
+var outcomeNames = [outcomes]string{"fires", "resolved", "malformed", "name_taken", "disabled", "places", "states", "too_many", "not_stored"}
 
 // metrics holds the metrics of the alert source.
 type metrics struct {

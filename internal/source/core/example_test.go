@@ -105,7 +105,7 @@ func (x *lineSession) Message() (cause string) {
 	x.Busy(x.source.clock.Now())
 	defer func() { x.Idle(x.source.clock.Now()) }()
 	if err := x.appendResult(line); err != nil {
-		return "unkept"
+		return "not_stored"
 	}
 	debt := x.Budget.Spend(&core.Charge{core.LoadResults: 1, core.LoadBytes: len(line)})
 	x.Budget.Wait(x.source.life.Base, debt.Wait, &x.Window)

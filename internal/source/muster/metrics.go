@@ -33,7 +33,7 @@ const (
 )
 
 var outcomeNames = [outcomes]string{
-	"kept", "repeated", "hole", "malformed", "oversized", "streams", "unkept", "displaced", "stalled", "holding", "bye", "stats", "hasty", "ran", "unasked", "facts", "secrets", "unknown_kind",
+	"kept", "repeated", "numbers_missing", "malformed", "oversized", "streams", "not_stored", "displaced", "stalled", "holding", "bye", "stats", "hasty", "ran", "unasked", "facts", "secrets", "unknown_kind",
 }
 
 // signalDecision is the decision about one signal: admitted, or refused with a code, as a label for metrics.

@@ -269,7 +269,7 @@ func newMetrics(r prometheus.Registerer) (m metrics) {
 	meter := core.Meter{Registerer: r, Prefix: "muster_remote_write_"}
 	m.requests = meter.Vector("requests_total", "Requests with samples, by outcome: ok, or the class of the error.", "outcome")
 	meter.Outcomes("samples_total", "Samples, by outcome; left_out are native histograms, exemplars and metadata.", m.samples[:], func(i int) string {
-		return [outcomes]string{"kept", "labels", "future", "old", "unkept", "limited", "left_out"}[i]
+		return [outcomes]string{"kept", "labels", "future", "old", "not_stored", "limited", "left_out"}[i]
 	})
 	return m
 }

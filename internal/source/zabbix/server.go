@@ -244,7 +244,7 @@ const (
 	outcomes
 )
 
-var outcomeNames = [outcomes]string{"kept", "unknown_host", "ambiguous_host", "proxy_node", "unknown_key", "other_item", "trapper_item", "no_value", "not_numbered", "repeated", "time", "too_long", "limited", "unkept"}
+var outcomeNames = [outcomes]string{"kept", "unknown_host", "ambiguous_host", "proxy_node", "unknown_key", "other_item", "trapper_item", "no_value", "not_numbered", "repeated", "time", "too_long", "limited", "not_stored"}
 
 // reasons has a sentence for people for each outcome.
 var reasons = [outcomes]string{
