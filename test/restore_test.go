@@ -98,7 +98,7 @@ func TestRestoredServerTakesResultsOnce(t *testing.T) {
 		"ETag": func() error {
 			body, _, err := s.API.Resources.Get(t.Context(), check, model.DefaultNamespaceName, "before")
 			if err != nil {
-				return nil //nolint:nilerr // reported as missing
+				return nil // reported as missing
 			}
 			_, err = s.API.Resources.Put(t.Context(), check, model.DefaultNamespaceName, "before", body, tag, "", 0, false, true)
 			return err

@@ -63,7 +63,7 @@ func (a *rudderAgent) put(path string, data []byte, status int, text string) {
 	request, err := http.NewRequestWithContext(a.t.Context(), http.MethodPut, "https://"+a.address+path, bytes.NewReader(data))
 	testenv.NoError(a.t, err)
 	request.SetBasicAuth("rudder", "rudder")
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: time.Minute} //nolint:gosec // as curl --insecure
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}, Timeout: time.Minute} // as curl --insecure
 	defer client.CloseIdleConnections()
 	answer, err := client.Do(request)
 	testenv.NoError(a.t, err)

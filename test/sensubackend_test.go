@@ -68,7 +68,7 @@ func startSensuBackend(t *testing.T, program string) *sensuSide {
 		return string(out) + backend.Log(), err == nil || strings.Contains(string(out), "already")
 	})
 	harness.Until(t, time.Minute, "the backend answers", func() (string, bool) {
-		answer, err := http.Get("http://" + api + "/health") //nolint:noctx // loopback
+		answer, err := http.Get("http://" + api + "/health") // loopback
 		if err != nil {
 			return err.Error(), false
 		}

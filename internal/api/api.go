@@ -200,7 +200,7 @@ func (h *apiHandler) observeRequests(routes *http.ServeMux, next http.Handler) h
 		rec := &op.StatusRecorder{ResponseWriter: w}
 		defer func() {
 			if broken := recover(); broken != nil {
-				if broken == http.ErrAbortHandler { //nolint:errorlint // documented to be compared
+				if broken == http.ErrAbortHandler { // documented to be compared
 					panic(broken)
 				}
 				h.Logger.Error("request handler panicked", "method", r.Method, "path", r.URL.Path, "panic", broken)

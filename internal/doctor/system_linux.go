@@ -49,5 +49,5 @@ func clockSynchronised() (synced, known bool) {
 func deviceOf(path string) (device uint64, known bool) {
 	var st unix.Stat_t
 	err := unix.Stat(path, &st)
-	return uint64(st.Dev), err == nil //nolint:unconvert // the type differs by platform
+	return uint64(st.Dev), err == nil // the type differs by platform
 }

@@ -144,7 +144,7 @@ func (o operation) serve(q *promRequest, w http.ResponseWriter, r *http.Request)
 	w.Header().Set("Content-Type", "application/json")
 	for _, part := range [][]byte{[]byte(`{"status":"success","data":`), data, end} {
 		if _, err := w.Write(part); err != nil {
-			return nil //nolint:nilerror // the client has left
+			return nil // the client has left
 		}
 	}
 	return nil

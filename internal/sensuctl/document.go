@@ -211,7 +211,7 @@ func (r *request) firstUnsupportedField(is *model.Resource) (string, error) {
 	}
 	made, err := r.convertDocument(doc)
 	if err != nil {
-		return "spec", nil //nolint:nilerr // a form that cannot be imported
+		return "spec", nil // a form that cannot be imported
 	}
 	has, err := toJSON(declaredSpec(is.Spec))
 	if err != nil {

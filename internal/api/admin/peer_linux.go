@@ -14,7 +14,9 @@ func isOwnUserOrRoot(peer, us netip.AddrPort) bool {
 	if err != nil {
 		return false
 	}
+	//lint:ignore SA1019 netlink needs a library and gives no more
 	sockets, err := fs.NetTCP()
+	//lint:ignore SA1019 as above
 	if six, err6 := fs.NetTCP6(); err6 == nil { // missing where IPv6 is off
 		sockets = append(sockets, six...)
 	}

@@ -30,5 +30,5 @@ func free(dir string) (int64, error) {
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	return int64(fs.Bavail) * int64(fs.Bsize), nil //nolint:unconvert // the types differ by platform
+	return int64(fs.Bavail) * int64(fs.Bsize), nil // the types differ by platform
 }

@@ -80,7 +80,6 @@ type testServer struct {
 	clones       []core.Clone
 	lifecycles   map[uuid.UUID]*model.Lifecycle
 	notify       func(directory.Change)
-	stuck        bool // the journal takes nothing
 	blocked      chan struct{}
 	users        map[string][]string // namespaces of the users with the role agent
 	forbidden    string              // text that no journal entry may contain
@@ -451,7 +450,6 @@ type testAgent struct {
 	codec    sensuwire.Codec
 	entity   sensuwire.Entity
 	requests chan sensuwire.Request
-	silent   bool // the agent answers no pings
 	ended    chan error
 }
 

@@ -112,7 +112,7 @@ func (s *Store) indexFile(name string) (mine bool, err error) {
 	}
 	now, err := s.opts.Resolve(at)
 	if err != nil {
-		return false, nil //nolint:nilerr // the caller logs it, once for all files
+		return false, nil // the caller logs it, once for all files
 	}
 	if order, _ := now.Compare(s.opts.Head); order > 0 {
 		// The journal would grow past this position with other commits: the snapshot must never be used again.

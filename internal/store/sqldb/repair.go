@@ -77,7 +77,7 @@ func checkHeader(path string) error {
 	defer file.Close()
 	header := [100]byte{}
 	if _, err := file.ReadAt(header[:], 0); err != nil {
-		return nil //nolint:nilerr // SQLite says why a shorter file is none
+		return nil // SQLite says why a shorter file is none
 	}
 	if formats := header[18:20]; max(formats[0], formats[1]) > 2 { // for writing and for reading: 1 with a rollback journal, 2 with a write-ahead log
 		return fmt.Errorf("%w: the header has the formats %d and %d", ErrDamaged, formats[0], formats[1])
