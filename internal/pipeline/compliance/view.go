@@ -124,7 +124,7 @@ func (v *View) Definitions() map[model.DefinitionID]bool {
 type reducer struct{ *View }
 
 // SectionVersion is the version of the compliance view's section in snapshots.
-const SectionVersion = 3
+const SectionVersion = 1
 
 // Section implements shard.Reducer: it returns the name and version of this reducer's part of a snapshot
 func (reducer) Section() shard.Section {

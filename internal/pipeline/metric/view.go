@@ -63,7 +63,7 @@ func (v *View) wakeRun() { pause.Wake(v.wake) }
 type reducer struct{ *View }
 
 // SectionVersion is the version of the metric view's section in snapshots.
-const SectionVersion = 2
+const SectionVersion = 1
 
 // Section returns the name and version of this reducer's part of a snapshot
 func (reducer) Section() shard.Section {
