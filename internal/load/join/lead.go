@@ -36,13 +36,14 @@ type Lead struct {
 	base        time.Time // of its clock
 	end         context.CancelCauseFunc
 	say         func(format string, args ...any)
-	streams     sync.WaitGroup
+	requests    sync.WaitGroup
 	once        sync.Once
 	uncertainty time.Duration // of the clocks of the followers
 
 	monitor
 	peers  []*peer // in order of their numbers, once all have joined
 	over   bool    // no peer is lost any more
+	closed bool    // no request is served any more
 	onStop func(who string)
 }
 
@@ -127,6 +128,11 @@ func (l *Lead) Gather() error {
 // authorized refuses requests without the secret of the token. It reads nothing else of them.
 func (l *Lead) authorized(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !l.enter() {
+			writeFailure(w, model.Errorf(model.Unavailable, "the run is over"))
+			return
+		}
+		defer l.requests.Done()
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte(l.token.authorization())) != 1 {
 			l.refuse(w, r, model.Errorf(model.Unauthenticated, "the token is of another run").WithHint("paste the token that this run printed: it is new for each"))
 			return
@@ -167,11 +173,20 @@ func (l *Lead) serveJoin(w http.ResponseWriter, r *http.Request) {
 		l.refuse(w, r, model.Errorf(model.Conflict, "the run has all of its %d loaders", l.loaders))
 		return
 	}
-	defer l.streams.Done()
 	l.say("loader %d of %d: %s%s", n, l.loaders, p.Name, locality(p.Machine == machineID()))
 	err = l.stream(ctx, w, p)
 	close(p.gone)
 	l.lose(p, err)
+}
+
+// enter counts a request that Close waits for; false: it is closed. The server does not wait for the handlers of HTTP/2.
+func (l *Lead) enter() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.requests.Add(1)
+	}
+	return !l.closed
 }
 
 // add takes a follower into the run. It returns its place, and false where there is none.
@@ -182,7 +197,6 @@ func (l *Lead) add(p *peer) (place int, ok bool) {
 		return 0, false
 	}
 	l.peers = append(l.peers, p)
-	l.streams.Add(1)
 	l.change()
 	return len(l.peers) + 1, true
 }
@@ -303,10 +317,11 @@ func (l *Lead) Over(rep *report.Report) {
 // Close ends the run for all, unless it is over, and closes the connections.
 func (l *Lead) Close() {
 	l.once.Do(func() {
-		l.mu.Lock() // no follower is added from now on
+		l.mu.Lock()
+		l.closed = true
 		l.end(model.Errorf(model.Unavailable, "the loader that leads has left the run"))
 		l.mu.Unlock()
-		l.streams.Wait()
+		l.requests.Wait()
 		ctx, cancel := context.WithTimeout(context.Background(), silence)
 		defer cancel()
 		_ = l.server.Shutdown(ctx)
