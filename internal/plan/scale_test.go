@@ -6,18 +6,20 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/muster-fleet/muster/internal/intent"
 	"github.com/muster-fleet/muster/internal/model"
 )
 
-// scaleFleet returns a planner with 12,000 nodes and 454 groups by condition. A node is in some 40 groups, nearly no two
+// scaleFleet returns a planner with some thousand nodes and 454 groups by condition. A node is in some 40 groups, nearly no two
 // nodes in the same. 40 properties have values of the namespace, of groups and of nodes. putUnits puts the units: targets
 // returns those of each of 325, of which a node gets some 120.
-func scaleFleet(tb testing.TB, putUnits func(put func(kind, name string, spec model.Spec), targets func(int) *model.Targets)) *testPlanner {
-	const nodes, groups, properties = 12_000, 454, scaleProperties
+func scaleFleet(tb testing.TB, nodes int, putUnits func(put func(kind, name string, spec model.Spec), targets func(int) *model.Targets)) *testPlanner {
+	const groups, properties = 454, scaleProperties
 	h := newTestPlanner(tb)
 	p := h.p
 	h.p = nil
@@ -107,7 +109,7 @@ func scaleDirective(i int, text string) *model.DirectiveSpec {
 }
 
 // scaleDirectives puts 325 directives of 250 techniques with 9 components on the scale fleet by 163 policies. 75 techniques have two
-// directives, of which one overrides the other on the nodes of both.
+// directives, of which one overrides the other on the nodes of both. 40 Waivers excuse a component each.
 func scaleDirectives(put func(kind, name string, spec model.Spec), targets func(int) *model.Targets) {
 	for i := range 250 {
 		technique := &model.TechniqueSpec{Parameters: []model.Parameter{{Name: "text"}}}
@@ -128,38 +130,81 @@ func scaleDirectives(put func(kind, name string, spec model.Spec), targets func(
 		}
 		put("Policy", fmt.Sprintf("policy%03d", i), p)
 	}
+	for i := range 40 {
+		put("Waiver", fmt.Sprintf("waiver%02d", i), &model.WaiverSpec{
+			Directive: fmt.Sprintf("directive%03d", i*8), Components: []string{"component 3"}, Targets: targets(50 + i), Reason: "old", Owner: "ada",
+			Expires: model.Time{Time: time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)},
+		})
+	}
 }
 
-// BenchmarkPlan12000x325Directives measures compiling 12,000 nodes with 325 directives, of which some override others, with
-// modes of a tenth of the nodes; an edit of a directive that all nodes have; and one fact.
-func BenchmarkPlan12000x325Directives(b *testing.B) {
-	h := scaleFleet(b, scaleDirectives)
-	b.Run("cold", h.benchmarkCold)
-	overridden, held := 0, 0
-	for _, n := range h.p.fleet.nodes {
-		overridden, held = overridden+len(n.units.lost), held+len(n.units.ids)
-	}
-	b.Logf("%d directives are held, %d overridden; %d distinct sets", held, overridden, len(h.p.fleet.unitSets.byKey))
-	b.Run("edit", func(b *testing.B) {
-		began, i := cpuSeconds(), 0
-		for b.Loop() {
-			i++
-			h.changes, h.changed = nil, nil
-			h.apply("Directive", "default", "directive001", nil, scaleDirective(1, fmt.Sprint("edit ", i)))
-			if len(h.changed) < 11_000 {
-				b.Fatalf("%d assignments changed", len(h.changed))
+// BenchmarkPlanDirectives measures compiling fleets with 325 directives, of which some override others, with modes of a tenth of the nodes,
+// 40 Waivers and a roll-out that has reached a tenth of the nodes; an edit of a directive that all nodes have; and one fact.
+func BenchmarkPlanDirectives(b *testing.B) {
+	for _, nodes := range []int{3_000, 6_000, 12_000, 20_000} {
+		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
+			h := scaleFleet(b, nodes, scaleDirectives)
+			h.stageTenth(b)
+			b.Run("cold", h.benchmarkCold)
+			overridden, held := 0, 0
+			for _, n := range h.p.fleet.nodes {
+				overridden, held = overridden+len(n.units.lost), held+len(n.units.ids)
 			}
-		}
-		b.ReportMetric((cpuSeconds()-began)/float64(b.N), "cpu-s/op")
-	})
-	b.Run("fact", func(b *testing.B) {
-		i := 0
-		for b.Loop() {
-			i++
-			h.changes, h.changed = nil, nil
-			h.apply("Node", "default", "node00007", map[string]string{"env": "e3"}, &model.NodeSpec{Groups: []string{"all"}, Facts: map[string]string{"os": fmt.Sprint("os", i%6)}})
-		}
-	})
+			b.Logf("%d directives are held, %d overridden; %d distinct sets", held, overridden, len(h.p.fleet.unitSets.byKey))
+			i := 0
+			b.Run("edit", func(b *testing.B) {
+				measureCPU(b, func() {
+					i++
+					h.changes, h.changed = nil, nil
+					h.apply("Directive", "default", "directive001", nil, scaleDirective(1, fmt.Sprint("edit ", i)))
+					if len(h.changed) < nodes*11/12 {
+						b.Fatalf("%d assignments changed", len(h.changed))
+					}
+				})
+			})
+			b.Run("fact", func(b *testing.B) {
+				measureCPU(b, func() {
+					i++
+					h.changes, h.changed = nil, nil
+					h.apply("Node", "default", "node00007", map[string]string{"env": "e3"}, &model.NodeSpec{Groups: []string{"all"}, Facts: map[string]string{"os": fmt.Sprint("os", i%6)}})
+				})
+			})
+		})
+	}
+}
+
+// measureCPU reports the processor time of an operation.
+func measureCPU(b *testing.B, do func()) {
+	began := cpuSeconds()
+	for b.Loop() {
+		do()
+	}
+	b.ReportMetric(1000*(cpuSeconds()-began)/float64(b.N), "cpu-ms/op")
+}
+
+// stageTenth begins the roll-out of a directive that all nodes have, and brings a tenth of them to the new version.
+func (h *testPlanner) stageTenth(b *testing.B) {
+	d := scaleDirective(2, "text")
+	d.Rollout = &model.RolloutSpec{Steps: []string{"10%", "100%"}}
+	h.apply("Directive", "default", "directive002", nil, d)
+	d = scaleDirective(2, "new text")
+	d.Rollout = &model.RolloutSpec{Steps: []string{"10%", "100%"}}
+	h.apply("Directive", "default", "directive002", nil, d)
+	rows, err := h.List(b.Context(), intent.ListQuery{Kind: intent.RolloutKind})
+	if err != nil || len(rows) != 1 {
+		b.Fatalf("%d roll-outs, %v", len(rows), err)
+	}
+	r, err := intent.DecodeRollout(rows[0])
+	if err != nil || !r.UnderWay() {
+		b.Fatalf("the roll-out %+v is not under way, %v", r, err)
+	}
+	r.Bound, r.Steps = model.AllNodes/2/10, []model.RolloutStep{{Step: "10%"}}
+	h.changed = nil
+	h.write(rolloutWrite(b, rows[0].Key, r))
+	slices.Sort(h.changed)
+	if n, all := len(slices.Compact(h.changed)), len(h.p.fleet.nodes); n < all/12 || n > all/8 {
+		b.Fatalf("the roll-out reached %d of %d nodes", n, all)
+	}
 }
 
 // cpuSeconds returns the processor time of this process in seconds, which a busy machine distorts less than the
@@ -195,7 +240,7 @@ func (h *testPlanner) benchmarkCold(b *testing.B) {
 // BenchmarkPlan12000x325 measures compiling 12,000 nodes with 325 checks from scratch, and an edit of a check that
 // every node runs
 func BenchmarkPlan12000x325(b *testing.B) {
-	h := scaleFleet(b, scaleChecks)
+	h := scaleFleet(b, 12_000, scaleChecks)
 	b.Run("cold", h.benchmarkCold)
 	b.Run("edit", func(b *testing.B) {
 		began, i := cpuSeconds(), 0
