@@ -99,8 +99,21 @@ func (c *checks) assetDirs(ctx context.Context, x *check) (list []run.Asset, pro
 	return list, ""
 }
 
+// untilAsset calls find until it succeeds or no archive arrives meanwhile. miss records a failure, so that the arrival of an archive
+// afterwards starts another run.
+func (c *checks) untilAsset(find func() bool, miss func()) {
+	for arrived := c.arrivals.Load(); !find(); {
+		miss()
+		before := arrived
+		if arrived = c.arrivals.Load(); arrived == before {
+			return
+		}
+	}
+}
+
 // retryWithAsset runs all checks and directives again that could not run because this archive was missing.
 func (c *checks) retryWithAsset(asset.Sum) {
+	c.arrivals.Add(1)
 	c.agent.directives.retryWithAsset()
 	var keys []schedule.Key
 	c.mu.Lock()
@@ -111,7 +124,7 @@ func (c *checks) retryWithAsset(asset.Sum) {
 	}
 	c.mu.Unlock()
 	for _, key := range keys {
-		c.scheduler.RunNow(key)
+		c.scheduler.RunAgain(key)
 	}
 }
 

@@ -91,10 +91,17 @@ func (c *checks) runProbeOrCommand(ctx context.Context, x *check, stream func([]
 	case x.command.Probe != "":
 		return c.runProbe(ctx, x, keep)
 	}
-	assets, problem := c.assetDirs(ctx, x)
-	if x.state.missingAsset.Store(problem != ""); problem != "" {
+	var assets []run.Asset
+	var problem string
+	x.state.missingAsset.Store(false)
+	c.untilAsset(func() bool {
+		assets, problem = c.assetDirs(ctx, x)
+		return problem == ""
+	}, func() { x.state.missingAsset.Store(true) })
+	if problem != "" {
 		return unknown(problem)
 	}
+	x.state.missingAsset.Store(false)
 	return c.runner.Run(ctx, run.Command{
 		Assets: assets, Shell: x.command.Shell, Argv: x.command.Argv, Env: x.command.Env, Hide: x.hiddenSecrets, Stdin: c.commandInput(x),
 		RunAs: x.command.RunAs, Timeout: x.definition.Timeout, MaxOutput: keep, Stream: stream,

@@ -36,6 +36,7 @@ type checks struct {
 	assets      *asset.Cache
 	maxOutput   atomic.Int64  // bytes of one result that the server accepts; zero: not known yet
 	lostResults atomic.Uint64 // results that the spool refused
+	arrivals    atomic.Uint64 // archives of assets that have become ready
 
 	mu                sync.Mutex
 	byKey             map[schedule.Key]*check

@@ -106,10 +106,12 @@ func (d *directives) runDirective(ctx context.Context, definition *model.Definit
 	waived := func(component string) bool { return coversComponent(waivers, component, d.agent.serverTime()) }
 	executor := d.executor
 	executor.AssetFolder = func(ctx context.Context, a *model.DefinitionAsset) (string, error) {
-		folder, err := d.agent.checks.assetFolder(ctx, a)
-		if err != nil {
-			d.awaiting.add(c.Unit)
-		}
+		var folder string
+		var err error
+		d.agent.checks.untilAsset(func() bool {
+			folder, err = d.agent.checks.assetFolder(ctx, a)
+			return err == nil
+		}, func() { d.awaiting.add(c.Unit) })
 		return folder, err
 	}
 	report, ok := executor.Run(ctx, c, values, waived)
@@ -153,6 +155,6 @@ func (w *awaitingAssets) drain() map[model.UnitID]bool {
 // retryWithAsset runs the directives again that could not check a component because an archive was missing.
 func (d *directives) retryWithAsset() {
 	for unit := range d.awaiting.drain() {
-		d.scheduler.RunNow(schedule.Key{Check: unit})
+		d.scheduler.RunAgain(schedule.Key{Check: unit})
 	}
 }

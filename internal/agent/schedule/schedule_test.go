@@ -290,6 +290,30 @@ func TestRunNowStartsAtOnceAndStopEndsRuns(t *testing.T) {
 	})
 }
 
+// TestRunAgainFollowsTheRun asks twice for another run of a running daily check, and expects one after the present run.
+func TestRunAgainFollowsTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := startScheduler(t, Config{})
+		w.setJobs(w.recordingJob(1, 24*time.Hour, time.Minute))
+		time.Sleep(11 * time.Second)
+		w.RunAgain(Key{Check: 1})
+		w.RunAgain(Key{Check: 1})
+		if n := len(w.startTimes(1)); n != 1 {
+			t.Fatalf("%d runs at once", n)
+		}
+		time.Sleep(5 * time.Minute)
+		if list := w.startTimes(1); len(list) != 2 {
+			t.Errorf("runs at %v, want one more", list)
+		}
+		w.RunAgain(Key{Check: 1})
+		time.Sleep(2 * time.Minute)
+		if n := len(w.startTimes(1)); n != 3 {
+			t.Errorf("%d runs, want 3: the check was idle", n)
+		}
+		w.stop()
+	})
+}
+
 // BenchmarkRunDue measures the time to start 1,000 due checks.
 func BenchmarkRunDue(b *testing.B) {
 	s := New(Config{Node: node})

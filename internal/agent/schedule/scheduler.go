@@ -71,6 +71,7 @@ type scheduledJob struct {
 	dueWall         time.Time     // cron
 	index           int           // index in dueHeap; -1: the job is not in the heap
 	runningOrQueued bool          // the check runs or waits in readyJobs
+	again           bool          // the check runs once more after that
 	queuedAt        time.Duration // time at which the job became due
 	removed         bool
 }
@@ -215,6 +216,16 @@ func (s *Scheduler) RunNow(check Key) (ok bool) {
 	return ok
 }
 
+// RunAgain starts a check at once like RunNow, and a running check once more after its present run.
+func (s *Scheduler) RunAgain(check Key) {
+	s.mu.Lock()
+	if e := s.jobs[check]; e != nil {
+		e.again = e.runningOrQueued
+	}
+	s.mu.Unlock()
+	s.RunNow(check)
+}
+
 // Run starts each check at its due times until ctx ends. It then waits up to Config.Grace for running checks, cancels
 // them and returns when the last one has ended.
 func (s *Scheduler) Run(ctx context.Context) error {
@@ -340,6 +351,10 @@ func (s *Scheduler) runJob(e *scheduledJob, do func(context.Context), ctx contex
 	defer s.mu.Unlock()
 	e.runningOrQueued = false
 	s.running--
+	if e.again && s.open && !e.removed {
+		s.enqueueJob(e, s.cfg.Boot())
+	}
+	e.again = false
 	s.startReady()
 	if !s.open && s.running == 0 {
 		close(s.idle)
