@@ -10,8 +10,10 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,7 +22,7 @@ import (
 
 // Names and comments use the words of docs/glossary.md. TestWords holds three rules per package:
 //
-//   - names: no file, type, function or method is named by a stop word alone, and no exported name
+//   - names: no file, type, function, method, exported field or JSON key is named by a stop word alone, and no exported name
 //     says team, room or space for a namespace;
 //   - phrases: at most 0.5 % of comment lines use "what", "who" or "that of" in place of a noun
 //     (pebble, client_golang and net/http: 0.2 %);
@@ -163,7 +165,10 @@ func TestWordsFindsOffenders(t *testing.T) {
 func Said() {}
 
 // This is about Report.
-type Report struct{} // that of the agent
+type Report struct { // that of the agent
+	Whence string
+	Origin string "json:\"heard,omitempty\""
+}
 
 // Reports returns all reports.
 func (Report) Reports() {}
@@ -177,8 +182,8 @@ func freeSpaceOf() {}
 	testenv.NoError(t, err)
 	var p packageWords
 	p.addFile(file{"gone.go", set.File(parsed.FileStart).LineCount(), parsed})
-	if got, want := p.count(), (wordCount{names: 3, phrases: 2, exported: 1}); got != want || p.lines != 14 || p.comments != 4 {
-		t.Errorf("%+v with %d lines, %d of them comments; expected %+v, 14 and 4:\n%+v", got, p.lines, p.comments, want, p)
+	if got, want := p.count(), (wordCount{names: 5, phrases: 2, exported: 1}); got != want || p.lines != 17 || p.comments != 4 {
+		t.Errorf("%+v with %d lines, %d of them comments; expected %+v, 17 and 4:\n%+v", got, p.lines, p.comments, want, p)
 	}
 }
 
@@ -233,8 +238,27 @@ func (p *packageWords) addSpecs(path string, d *ast.GenDecl, test bool) {
 		case *ast.TypeSpec:
 			p.addName(path, s.Name.Name, !test)
 			p.addExported(path, s.Name.Name, cmp.Or(s.Doc, onlyOne(d)), test)
+			if fields, ok := s.Type.(*ast.StructType); ok && !test {
+				p.addFields(path, s.Name.Name, fields)
+			}
 		case *ast.ValueSpec:
 			p.addExported(path, s.Names[0].Name, cmp.Or(s.Doc, onlyOne(d)), test)
+		}
+	}
+}
+
+// addFields counts exported fields and JSON keys of a struct that are stop words.
+func (p *packageWords) addFields(path, structName string, fields *ast.StructType) {
+	for _, f := range fields.Fields.List {
+		for _, name := range f.Names {
+			key := ""
+			if f.Tag != nil {
+				tag, _ := strconv.Unquote(f.Tag.Value)
+				key, _, _ = strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+			}
+			if name.IsExported() && stopWords[strings.ToLower(name.Name)] || stopWords[key] {
+				p.names = append(p.names, path+": "+structName+"."+name.Name+" "+key)
+			}
 		}
 	}
 }
